@@ -1,0 +1,27 @@
+"""Prints where Python distributions keep the C++ files that the build needs, as name=path lines.
+
+Asked through importlib.metadata, so that it works wherever pip installed them: a virtual environment, a user's
+directory, or the temporary environment of an isolated build. A distribution that is absent prints nothing.
+"""
+
+from importlib import metadata
+from pathlib import Path
+
+WANTED = [  # name, distribution, a file of it, how many parents up the directory lies (0: the file itself)
+    ("eigen", "cmeel-eigen", "include/eigen3/Eigen/Core", 2),
+    ("json", "nlohmann-json", "include/nlohmann/json.hpp", 2),
+    ("pybind11", "pybind11", "share/cmake/pybind11/pybind11Config.cmake", 1),
+    ("onednn_include", "onednn-devel-cpu-gomp", "include/dnnl.hpp", 1),
+    ("onednn_library", "onednn-cpu-gomp", "libdnnl.so.3", 0),
+]
+
+for name, distribution, file, levels in WANTED:
+    try:
+        files = metadata.files(distribution) or []
+    except metadata.PackageNotFoundError:
+        continue
+    for entry in files:
+        if entry.as_posix().endswith(file):
+            path = Path(entry.locate()).resolve()
+            print(f"{name}={(path.parents[levels - 1] if levels else path).as_posix()}")
+            break

@@ -1,0 +1,17 @@
+// The public C++ interface of mpsgraph in one include: build a graph, differentiate it, compile it, run it.
+//
+// Applications include <mpsgraph/mpsgraph.h> and link mpsgraph::mpsgraph (find_package(mpsgraph)). Everything below
+// core/, compiler/ and runtime/ is installed with it; backends are reached only through runtime::Device.
+#pragma once
+
+#include "compiler/program.h"
+#include "core/attributes.h"
+#include "core/builder.h"
+#include "core/definition.h"
+#include "core/errors.h"
+#include "core/gradients.h"
+#include "core/graph.h"
+#include "core/text.h"
+#include "core/types.h"
+#include "runtime/backend.h"
+#include "runtime/ndarray.h"
