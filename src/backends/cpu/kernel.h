@@ -1,0 +1,99 @@
+// Kernel: one prepared step of a CPU executable; Lowering: what a kernel is made from.
+//
+// A kernel addresses its operands by slots. A frame maps slots to memory: arena offsets are fixed
+// when the frame is made; feeds, results and variables are entered before each run. So a step is a
+// walk over a flat list: no allocation, no hashing, no lock in a kernel.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/graph.h"
+
+namespace mpsgraph::cpu {
+
+using Slot = int;  // index into Frame::pointers
+
+struct KernelState {  // what a kernel keeps for each frame, e.g. oneDNN memory objects
+  virtual ~KernelState() = default;
+};
+
+struct Frame {
+  std::vector<std::byte*> pointers;
+  std::vector<std::unique_ptr<KernelState>> states;  // by kernel index; null for most
+
+  template <class T>
+  T* at(Slot slot) const { return reinterpret_cast<T*>(pointers[slot]); }
+};
+
+// A dense row-major tensor that a kernel reads or writes.
+struct Operand {
+  Slot slot = -1;
+  DType dtype = DType::float32;
+  Dims dims;
+  int64_t elements() const { return element_count(dims); }
+  size_t bytes() const { return static_cast<size_t>(elements()) * size_of(dtype); }
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual void run(Frame& frame) const = 0;
+  virtual std::unique_ptr<KernelState> make_state() const { return nullptr; }
+  virtual std::string description() const { return {}; }  // for the printed plan
+  std::string name;   // the operation's name, set by the lowering
+  int index = -1;     // into Frame::states, set by the lowering
+};
+
+// Handed to a lowering function for one operation.
+class Lowering {
+ public:
+  virtual ~Lowering() = default;
+  virtual const Operation& operation() const = 0;
+  virtual Operand input(size_t i) const = 0;
+  virtual Operand output(size_t i = 0) const = 0;
+  virtual size_t input_count() const { return operation().inputs.size(); }
+  // Memory that lives during this kernel only.
+  virtual Slot scratch(size_t bytes) = 0;
+  // Offers that output `o` may be written into the memory of input `i`, because the kernel reads each element of
+  // that input before it writes the same byte range. Taken when the input dies here. The kernel must not care.
+  virtual void may_share(size_t o, size_t i) = 0;
+  virtual bool reference_only() const = 0;  // plain loops, for tests
+
+  const Attributes& attributes() const { return operation().attributes; }
+};
+
+using Lower = std::unique_ptr<Kernel> (*)(Lowering&);
+void define_kernel(std::string_view kind, Lower lower);
+Lower find_kernel(std::string_view kind);  // null when the CPU has none
+
+// A kernel from a callable, for everything that needs no state:
+//   return kernel([=](Frame& f) { ... f.at<float>(x.slot) ... });
+template <class Function>
+std::unique_ptr<Kernel> kernel(Function function, std::string description = {}) {
+  struct FunctionKernel final : Kernel {
+    FunctionKernel(Function f, std::string d) : function(std::move(f)), text(std::move(d)) {}
+    void run(Frame& frame) const override { function(frame); }
+    std::string description() const override { return text; }
+    Function function;
+    std::string text;
+  };
+  return std::make_unique<FunctionKernel>(std::move(function), std::move(description));
+}
+
+// One per family, called once by the backend.
+void register_shape_kernels();          // strided copies: transpose, slice, concat, pad, tile, broadcast, ...
+void register_gather_kernels();
+void register_reduction_kernels();
+void register_matrix_kernels();
+void register_convolution_kernels();
+void register_pooling_kernels();
+void register_activation_kernels();     // softmax and its relatives; the element-wise ones are stitched
+void register_loss_kernels();
+void register_random_kernels();
+void register_memory_kernels();         // assign, constant, copies
+void register_stitch_kernels();         // all element-wise operations, alone or as regions
+
+}  // namespace mpsgraph::cpu

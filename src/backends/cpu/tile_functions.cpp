@@ -1,0 +1,320 @@
+// Tile functions for float64, integers and bool, casts between all types, and the choice of the
+// float32 set. Plain loops: these types are for gradient checks, indices and masks.
+#include "backends/cpu/tile_functions.h"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+namespace mpsgraph::cpu {
+namespace {
+
+template <class R, class T, class F>
+struct Loop {
+  static void unary(void* out, const void* const* in, int64_t n) {
+    const T* a = static_cast<const T*>(in[0]);
+    R* y = static_cast<R*>(out);
+    for (int64_t i = 0; i < n; i++) y[i] = static_cast<R>(F{}(a[i]));
+  }
+  template <bool SA, bool SB>
+  static void binary(void* out, const void* const* in, int64_t n) {
+    const T *a = static_cast<const T*>(in[0]), *b = static_cast<const T*>(in[1]);
+    R* y = static_cast<R*>(out);
+    for (int64_t i = 0; i < n; i++) y[i] = static_cast<R>(F{}(a[SA ? 0 : i], b[SB ? 0 : i]));
+  }
+  static void ternary(void* out, const void* const* in, int64_t n, ScalarMask m) {
+    const T *a = static_cast<const T*>(in[0]), *b = static_cast<const T*>(in[1]), *c = static_cast<const T*>(in[2]);
+    R* y = static_cast<R*>(out);
+    const int64_t sa = m & 1 ? 0 : 1, sb = m & 2 ? 0 : 1, sc = m & 4 ? 0 : 1;
+    for (int64_t i = 0; i < n; i++) y[i] = static_cast<R>(F{}(a[i * sa], b[i * sb], c[i * sc]));
+  }
+  template <unsigned M>
+  static void ternary_masked(void* out, const void* const* in, int64_t n) { ternary(out, in, n, M); }
+};
+
+template <class R, class T, class F>
+TileFunction unary(F) { return Loop<R, T, F>::unary; }
+template <class R, class T, class F>
+TileFunction binary(F, ScalarMask m) {
+  constexpr TileFunction all[4] = {Loop<R, T, F>::template binary<0, 0>, Loop<R, T, F>::template binary<1, 0>,
+                                   Loop<R, T, F>::template binary<0, 1>, Loop<R, T, F>::template binary<1, 1>};
+  return all[m & 3];
+}
+template <class R, class T, class F>
+TileFunction ternary(F, ScalarMask m) {
+  using L = Loop<R, T, F>;
+  constexpr TileFunction all[8] = {L::template ternary_masked<0>, L::template ternary_masked<1>, L::template ternary_masked<2>,
+                                   L::template ternary_masked<3>, L::template ternary_masked<4>, L::template ternary_masked<5>,
+                                   L::template ternary_masked<6>, L::template ternary_masked<7>};
+  return all[m & 7];
+}
+
+template <class T>
+void select_tile(void* out, const void* const* in, int64_t n, ScalarMask m) {
+  const uint8_t* p = static_cast<const uint8_t*>(in[0]);
+  const T *a = static_cast<const T*>(in[1]), *b = static_cast<const T*>(in[2]);
+  T* y = static_cast<T*>(out);
+  const int64_t sp = m & 1 ? 0 : 1, sa = m & 2 ? 0 : 1, sb = m & 4 ? 0 : 1;
+  for (int64_t i = 0; i < n; i++) y[i] = p[i * sp] ? a[i * sa] : b[i * sb];
+}
+template <class T, unsigned M>
+void select_masked(void* out, const void* const* in, int64_t n) { select_tile<T>(out, in, n, M); }
+template <class T>
+TileFunction select_of(ScalarMask m) {
+  constexpr TileFunction all[8] = {select_masked<T, 0>, select_masked<T, 1>, select_masked<T, 2>, select_masked<T, 3>,
+                                   select_masked<T, 4>, select_masked<T, 5>, select_masked<T, 6>, select_masked<T, 7>};
+  return all[m & 7];
+}
+
+template <class T>
+TileFunction comparison(std::string_view k, ScalarMask m) {
+  if (k == "equal") return binary<uint8_t, T>([](T a, T b) { return a == b; }, m);
+  if (k == "not_equal") return binary<uint8_t, T>([](T a, T b) { return a != b; }, m);
+  if (k == "less_than") return binary<uint8_t, T>([](T a, T b) { return a < b; }, m);
+  if (k == "less_than_or_equal_to") return binary<uint8_t, T>([](T a, T b) { return a <= b; }, m);
+  if (k == "greater_than") return binary<uint8_t, T>([](T a, T b) { return a > b; }, m);
+  if (k == "greater_than_or_equal_to") return binary<uint8_t, T>([](T a, T b) { return a >= b; }, m);
+  return nullptr;
+}
+
+double floor_modulo(double a, double b) {
+  const double r = std::fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+TileFunction float64_tile(std::string_view k, ScalarMask m) {
+  using T = double;
+#define UNARY(KIND, EXPR) if (k == KIND) return unary<T, T>([](T x) -> T { return EXPR; });
+#define TEST(KIND, EXPR) if (k == KIND) return unary<uint8_t, T>([](T x) -> bool { return EXPR; });
+#define BINARY(KIND, EXPR) if (k == KIND) return binary<T, T>([](T a, T b) -> T { return EXPR; }, m);
+#define TERNARY(KIND, EXPR) if (k == KIND) return ternary<T, T>([](T a, T b, T c) -> T { return EXPR; }, m);
+  UNARY("identity", x) UNARY("conjugate", x) UNARY("exponent", std::exp(x)) UNARY("exponent_base2", std::exp2(x))
+  UNARY("exponent_base10", std::pow(10., x)) UNARY("logarithm", std::log(x)) UNARY("logarithm_base2", std::log2(x))
+  UNARY("logarithm_base10", std::log10(x)) UNARY("square", x * x) UNARY("absolute_square", x * x) UNARY("square_root", std::sqrt(x))
+  UNARY("reciprocal_square_root", 1 / std::sqrt(x)) UNARY("reverse_square_root", 1 / std::sqrt(x)) UNARY("reciprocal", 1 / x)
+  UNARY("absolute", std::fabs(x)) UNARY("negative", -x) UNARY("sign", x > 0 ? 1 : x < 0 ? -1 : x) UNARY("ceil", std::ceil(x))
+  UNARY("floor", std::floor(x)) UNARY("round", std::round(x)) UNARY("rint", std::nearbyint(x)) UNARY("truncate", std::trunc(x))
+  UNARY("sin", std::sin(x)) UNARY("cos", std::cos(x)) UNARY("tan", std::tan(x)) UNARY("sinh", std::sinh(x)) UNARY("cosh", std::cosh(x))
+  UNARY("tanh", std::tanh(x)) UNARY("asin", std::asin(x)) UNARY("acos", std::acos(x)) UNARY("atan", std::atan(x))
+  UNARY("asinh", std::asinh(x)) UNARY("acosh", std::acosh(x)) UNARY("atanh", std::atanh(x)) UNARY("erf", std::erf(x))
+  UNARY("relu", x > 0 || x != x ? x : 0) UNARY("sigmoid", sigmoid(x))
+  TEST("is_nan", std::isnan(x)) TEST("is_infinite", std::isinf(x)) TEST("is_finite", std::isfinite(x)) TEST("signbit", std::signbit(x))
+  BINARY("addition", a + b) BINARY("subtraction", a - b) BINARY("multiplication", a * b) BINARY("division", a / b)
+  BINARY("division_no_nan", b == 0 ? 0 : a / b) BINARY("minimum", std::fmin(a, b)) BINARY("maximum", std::fmax(a, b))
+  BINARY("minimum_with_nan_propagation", a < b || a != a ? a : b) BINARY("maximum_with_nan_propagation", a > b || a != a ? a : b)
+  BINARY("power", std::pow(a, b)) BINARY("modulo", std::fmod(a, b)) BINARY("floor_modulo", floor_modulo(a, b))
+  BINARY("atan2", std::atan2(a, b)) BINARY("relu_gradient", b > 0 ? a : 0) BINARY("leaky_relu", a >= 0 ? a : a * b)
+  BINARY("sigmoid_gradient", a * sigmoid(b) * (1 - sigmoid(b)))
+  TERNARY("leaky_relu_gradient", b >= 0 ? a : a * c) TERNARY("clamp", a < b ? b : a > c ? c : a)
+#undef UNARY
+#undef TEST
+#undef BINARY
+#undef TERNARY
+  return comparison<T>(k, m);
+}
+
+// Division and remainder never trap: by zero gives 0, and the least integer over -1 wraps.
+template <class T>
+T quotient(T a, T b) {
+  if (b == 0) return 0;
+  if constexpr (std::is_signed_v<T>)
+    if (b == -1) return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(a));
+  return static_cast<T>(a / b);
+}
+template <class T>
+T remainder(T a, T b) {
+  if (b == 0) return 0;
+  if constexpr (std::is_signed_v<T>)
+    if (b == -1) return 0;
+  return static_cast<T>(a % b);
+}
+template <class T>
+T floor_remainder(T a, T b) {
+  const T r = remainder(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
+}
+template <class T>
+T integer_power(T base, T exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == static_cast<T>(-1) ? (exponent % 2 ? base : 1) : 0;
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;  // wraps instead of overflowing
+  U result = 1, b = static_cast<U>(base);
+  for (auto e = static_cast<std::make_unsigned_t<T>>(exponent); e; e >>= 1, b *= b)
+    if (e & 1) result *= b;
+  return static_cast<T>(result);
+}
+
+template <class T>
+TileFunction integer_tile(std::string_view k, ScalarMask m) {
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;  // arithmetic wraps
+  constexpr int bits = sizeof(T) * 8;
+#define UNARY(KIND, EXPR) if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
+#define BINARY(KIND, EXPR) if (k == KIND) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
+  UNARY("identity", x) UNARY("conjugate", x) UNARY("square", U(x) * U(x)) UNARY("absolute_square", U(x) * U(x))
+  UNARY("absolute", x < 0 ? U(0) - U(x) : U(x)) UNARY("negative", U(0) - U(x)) UNARY("sign", (x > 0) - (x < 0)) UNARY("ceil", x)
+  UNARY("floor", x) UNARY("round", x) UNARY("rint", x) UNARY("truncate", x) UNARY("bitwise_not", ~x) UNARY("relu", x > 0 ? x : 0)
+  UNARY("bitwise_population_count", std::popcount(static_cast<std::make_unsigned_t<T>>(x)))
+  BINARY("addition", U(a) + U(b)) BINARY("subtraction", U(a) - U(b)) BINARY("multiplication", U(a) * U(b))
+  BINARY("division", quotient(a, b)) BINARY("division_no_nan", quotient(a, b)) BINARY("modulo", remainder(a, b))
+  BINARY("floor_modulo", floor_remainder(a, b)) BINARY("power", integer_power(a, b)) BINARY("minimum", a < b ? a : b)
+  BINARY("maximum", a > b ? a : b) BINARY("minimum_with_nan_propagation", a < b ? a : b)
+  BINARY("maximum_with_nan_propagation", a > b ? a : b) BINARY("bitwise_and", a & b) BINARY("bitwise_or", a | b)
+  BINARY("bitwise_xor", a ^ b) BINARY("relu_gradient", b > 0 ? a : 0)
+  BINARY("bitwise_left_shift", b < 0 || b >= static_cast<T>(bits) ? 0 : U(a) << b)
+  BINARY("bitwise_right_shift", b < 0 || b >= static_cast<T>(bits) ? (a < 0 ? -1 : 0) : a >> b)
+#undef UNARY
+#undef BINARY
+  if (k == "clamp") return ternary<T, T>([](T a, T b, T c) -> T { return a < b ? b : a > c ? c : a; }, m);
+  if (k == "signbit") return unary<uint8_t, T>([](T x) { return x < 0; });
+  if (k == "is_nan" || k == "is_infinite") return unary<uint8_t, T>([](T) { return false; });
+  if (k == "is_finite") return unary<uint8_t, T>([](T) { return true; });
+  return comparison<T>(k, m);
+}
+
+TileFunction boolean_tile(std::string_view k, ScalarMask m) {
+  using T = uint8_t;
+  if (k == "identity") return unary<T, T>([](T x) { return x; });
+  if (k == "not") return unary<T, T>([](T x) { return !x; });
+  if (k == "logical_and") return binary<T, T>([](T a, T b) { return a && b; }, m);
+  if (k == "logical_or") return binary<T, T>([](T a, T b) { return a || b; }, m);
+  if (k == "logical_nand") return binary<T, T>([](T a, T b) { return !(a && b); }, m);
+  if (k == "logical_nor") return binary<T, T>([](T a, T b) { return !(a || b); }, m);
+  if (k == "logical_xor") return binary<T, T>([](T a, T b) { return !a != !b; }, m);
+  if (k == "logical_xnor") return binary<T, T>([](T a, T b) { return !a == !b; }, m);
+  if (k == "equal") return binary<T, T>([](T a, T b) { return !a == !b; }, m);
+  if (k == "not_equal") return binary<T, T>([](T a, T b) { return !a != !b; }, m);
+  return nullptr;
+}
+
+// ---- casts
+
+struct Half { uint16_t bits; };
+struct Brain { uint16_t bits; };
+struct Bool { uint8_t value; };
+
+template <class T> auto widen(T x) { return x; }
+inline float widen(Half x) { return half_to_float(x.bits); }
+inline float widen(Brain x) { return bfloat16_to_float(x.bits); }
+inline int widen(Bool x) { return x.value ? 1 : 0; }
+
+template <class R, class T>
+R convert(T x) {
+  const auto wide = widen(x);
+  if constexpr (std::is_same_v<R, Half>) return Half{float_to_half(static_cast<float>(wide))};
+  else if constexpr (std::is_same_v<R, Brain>) return Brain{float_to_bfloat16(static_cast<float>(wide))};
+  else if constexpr (std::is_same_v<R, Bool>) return Bool{wide != 0};
+  else if constexpr (std::is_integral_v<R> && std::is_floating_point_v<decltype(wide)>) {
+    // Saturates, and NaN gives 0: the plain conversion would be undefined there.
+    if (!(wide == wide)) return 0;
+    if (wide >= static_cast<decltype(wide)>(std::numeric_limits<R>::max())) return std::numeric_limits<R>::max();
+    if (wide <= static_cast<decltype(wide)>(std::numeric_limits<R>::min())) return std::numeric_limits<R>::min();
+    return static_cast<R>(wide);
+  } else return static_cast<R>(wide);
+}
+template <class R, class T>
+void cast_loop(void* out, const void* const* in, int64_t n) {
+  const T* x = static_cast<const T*>(in[0]);
+  R* y = static_cast<R*>(out);
+  for (int64_t i = 0; i < n; i++) y[i] = convert<R>(x[i]);
+}
+template <class T>
+TileFunction cast_from(DType to) {
+  switch (to) {
+    case DType::float32: return cast_loop<float, T>;
+    case DType::float16: return cast_loop<Half, T>;
+    case DType::bfloat16: return cast_loop<Brain, T>;
+    case DType::float64: return cast_loop<double, T>;
+    case DType::int8: return cast_loop<int8_t, T>;
+    case DType::int16: return cast_loop<int16_t, T>;
+    case DType::int32: return cast_loop<int32_t, T>;
+    case DType::int64: return cast_loop<int64_t, T>;
+    case DType::uint8: return cast_loop<uint8_t, T>;
+    case DType::uint16: return cast_loop<uint16_t, T>;
+    case DType::uint32: return cast_loop<uint32_t, T>;
+    case DType::uint64: return cast_loop<uint64_t, T>;
+    case DType::boolean: return cast_loop<Bool, T>;
+  }
+  return nullptr;
+}
+
+template <class H>
+void round_loop(void* out, const void* const* in, int64_t n) {
+  const float* x = static_cast<const float*>(in[0]);
+  float* y = static_cast<float*>(out);
+  for (int64_t i = 0; i < n; i++) y[i] = widen(convert<H>(x[i]));
+}
+
+}  // namespace
+
+TileFunction tile_function(std::string_view kind, DType dtype, ScalarMask scalars) {
+  if (kind == "select") {
+    switch (size_of(dtype)) {
+      case 1: return select_of<uint8_t>(scalars);
+      case 2: return select_of<uint16_t>(scalars);
+      case 4: return dtype == DType::float32 ? float_functions().tile(kind, scalars) : select_of<uint32_t>(scalars);
+      default: return select_of<uint64_t>(scalars);
+    }
+  }
+  switch (dtype) {
+    case DType::float32: return float_functions().tile(kind, scalars);
+    case DType::float64: return float64_tile(kind, scalars);
+    case DType::int8: return integer_tile<int8_t>(kind, scalars);
+    case DType::int16: return integer_tile<int16_t>(kind, scalars);
+    case DType::int32: return integer_tile<int32_t>(kind, scalars);
+    case DType::int64: return integer_tile<int64_t>(kind, scalars);
+    case DType::uint8: return integer_tile<uint8_t>(kind, scalars);
+    case DType::uint16: return integer_tile<uint16_t>(kind, scalars);
+    case DType::uint32: return integer_tile<uint32_t>(kind, scalars);
+    case DType::uint64: return integer_tile<uint64_t>(kind, scalars);
+    case DType::boolean: return boolean_tile(kind, scalars);
+    case DType::float16:
+    case DType::bfloat16: return nullptr;  // computed in float32
+  }
+  return nullptr;
+}
+
+TileFunction cast_function(DType from, DType to) {
+  if (TileFunction fast = float_functions().cast(from, to)) return fast;
+  switch (from) {
+    case DType::float32: return cast_from<float>(to);
+    case DType::float16: return cast_from<Half>(to);
+    case DType::bfloat16: return cast_from<Brain>(to);
+    case DType::float64: return cast_from<double>(to);
+    case DType::int8: return cast_from<int8_t>(to);
+    case DType::int16: return cast_from<int16_t>(to);
+    case DType::int32: return cast_from<int32_t>(to);
+    case DType::int64: return cast_from<int64_t>(to);
+    case DType::uint8: return cast_from<uint8_t>(to);
+    case DType::uint16: return cast_from<uint16_t>(to);
+    case DType::uint32: return cast_from<uint32_t>(to);
+    case DType::uint64: return cast_from<uint64_t>(to);
+    case DType::boolean: return cast_from<Bool>(to);
+  }
+  return nullptr;
+}
+
+TileFunction round_function(DType half) { return half == DType::float16 ? round_loop<Half> : round_loop<Brain>; }
+
+const FloatFunctions& float_functions() {
+  static const FloatFunctions& best = []() -> const FloatFunctions& {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+      return avx512::functions();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::functions();
+#endif
+    return baseline::functions();
+  }();
+  return best;
+}
+
+std::string_view instruction_set() {
+#if defined(__x86_64__)
+  if (&float_functions() == &avx512::functions()) return "AVX-512";
+  if (&float_functions() == &avx2::functions()) return "AVX2";
+#endif
+  return "baseline";
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,47 @@
+// Tile functions: the vectorised inner loops of stitched regions.
+//
+// One function does one operation on n consecutive elements. float32 is compiled three times
+// (baseline, AVX2, AVX-512) from tile_functions_float.inc and chosen at run time; the other types
+// are plain loops. Half types are computed in float32 between a load and a store.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/types.h"
+
+namespace mpsgraph::cpu {
+
+// `out` may be one of the inputs, at the same position; otherwise nothing overlaps.
+using TileFunction = void (*)(void* out, const void* const* in, int64_t n);
+
+// Bit i set: input i is one element that stands for all n.
+using ScalarMask = unsigned;
+
+// The function for an operation kind on operands of `dtype`; null when there is none.
+TileFunction tile_function(std::string_view kind, DType dtype, ScalarMask scalars);
+// From any dtype to any other, rounding as C++ does; to bool is x != 0. Half types included.
+TileFunction cast_function(DType from, DType to);
+// float32 -> float32 rounded to the given half type.
+TileFunction round_function(DType half);
+
+enum class Reduction { sum, product, maximum, minimum, maximum_propagate_nan, minimum_propagate_nan };
+// Accumulates n elements of float32 into *accumulator.
+using ReduceFunction = void (*)(float* accumulator, const float* in, int64_t n);
+// accumulator[i] = accumulator[i] (op) in[i], i < n.
+using CombineFunction = void (*)(float* accumulator, const float* in, int64_t n);
+
+struct FloatFunctions {  // what one instruction set brings
+  TileFunction (*tile)(std::string_view kind, ScalarMask scalars);
+  ReduceFunction (*reduce)(Reduction);
+  CombineFunction (*combine)(Reduction);
+  TileFunction (*cast)(DType from, DType to);  // the fast ones: float32 <-> half types, bool, int32
+};
+const FloatFunctions& float_functions();         // of the best instruction set here
+std::string_view instruction_set();              // "AVX-512", "AVX2", "baseline"
+
+namespace baseline { const FloatFunctions& functions(); }
+namespace avx2 { const FloatFunctions& functions(); }
+namespace avx512 { const FloatFunctions& functions(); }
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,50 @@
+// Program: the part of a graph that one executable needs, with concrete types.
+//
+// Specialisation copies the operations that targets and target operations depend on into a graph of
+// its own, with the feeds' types in place of the placeholders', infers all types again and folds
+// what shapes depend on. Passes then rewrite that graph; a backend lowers it. No type in a finished
+// Program has an unknown dimension.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/graph.h"
+
+namespace mpsgraph::compiler {
+
+struct Program {
+  std::unique_ptr<Graph> graph;
+  std::vector<Tensor*> feeds;                  // placeholders of `graph`, in the order of the caller's feeds
+  std::vector<Tensor*> targets;                // in the caller's order
+  std::vector<Operation*> target_operations;
+  std::vector<Tensor*> variables;              // variable tensors of `graph`
+  std::vector<Tensor*> source_variables;       // the user's variable for each of them
+};
+
+// `feeds` pairs each placeholder with the type that is fed. Throws ShapeError when a fed type does
+// not match its placeholder, GraphError for a placeholder that is needed and not fed, and
+// UnsupportedError for a shape that depends on run-time values.
+Program specialize(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
+                   const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations);
+
+struct Pass {
+  std::string_view name;
+  std::string_view summary;                    // one line, for people
+  std::function<void(Program&)> run;
+};
+// The pipeline in order: prune, fold, simplify, fuse, stitch.
+const std::vector<Pass>& all_passes();
+const Pass& pass_named(std::string_view name); // GraphError that lists the names
+
+struct Options {
+  std::vector<std::string> disabled_passes;
+  bool reference_kernels = false;              // plain loops only: for tests
+  // Called with the pass's name and the program's text after each pass ("specialize" first).
+  std::function<void(std::string_view pass, const std::string& text)> observe;
+};
+void run_passes(Program& program, const Options& options);
+
+}  // namespace mpsgraph::compiler

@@ -1,0 +1,127 @@
+// OperationDefinition: everything the core knows of one kind of operation, and their registry.
+//
+// Each family states its operations in src/core/ops/<family>.cpp: signature, attributes, type
+// inference and derivative side by side. Backends keep their own tables, keyed by the same name.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/graph.h"
+
+namespace mpsgraph {
+
+// What inference may look at. `constant(i)` is the value of an integer operand when it is known
+// (an operation on constants, or a shape_of whose shape is known), so that shape operands work.
+class InferContext {
+ public:
+  InferContext(const OperationDefinition& definition, const std::vector<Tensor*>& inputs,
+               const Attributes& attributes, const std::vector<std::unique_ptr<Block>>& blocks, std::string where)
+      : definition(definition), inputs(inputs), attributes(attributes), blocks(blocks), where(std::move(where)) {}
+
+  const OperationDefinition& definition;
+  const std::vector<Tensor*>& inputs;
+  const Attributes& attributes;
+  const std::vector<std::unique_ptr<Block>>& blocks;
+  std::string where;  // "; built at model.py:41", or ""
+
+  size_t count() const { return inputs.size(); }
+  const TensorType& type(size_t i) const { return inputs[i]->type; }
+  const Shape& shape(size_t i) const { return inputs[i]->type.shape; }
+  DType dtype(size_t i) const { return inputs[i]->type.dtype; }
+  std::optional<Ints> constant(size_t i) const;
+
+  // Throw with the operation's name in front and the place it was built behind.
+  [[noreturn]] void shape_error(const std::string& message) const;
+  [[noreturn]] void dtype_error(const std::string& message) const;
+  [[noreturn]] void graph_error(const std::string& message) const;
+
+  void require_same_dtype(size_t first = 0) const;  // names the cast that is missing
+  void require_float(size_t i) const;
+  void require_rank(size_t i, int rank) const;      // passes when unranked
+  int axis(int64_t axis, int rank) const;           // negative counts from the end; ShapeError outside
+};
+
+// What a derivative rule sees. Rules add operations to graph() after everything that exists.
+class GradientContext {
+ public:
+  GradientContext(Operation& operation, std::vector<Tensor*> incoming, std::vector<bool> needed)
+      : operation(operation), incoming_(std::move(incoming)), needed_(std::move(needed)), result(operation.inputs.size()) {}
+
+  Operation& operation;
+  Graph& graph() const { return operation.graph(); }
+  Tensor* input(size_t i) const { return operation.inputs[i]; }
+  Tensor* output(size_t i = 0) const { return operation.output(i); }
+  const Attributes& attributes() const { return operation.attributes; }
+  Tensor* incoming(size_t i = 0) const { return incoming_[i]; }   // null when no gradient reaches that result
+  bool needs(size_t i) const { return needed_[i]; }               // does the gradient for input i matter?
+  void set(size_t i, Tensor* gradient) { result[i] = gradient; }  // leave null for zero
+
+ private:
+  std::vector<Tensor*> incoming_;
+  std::vector<bool> needed_;
+
+ public:
+  std::vector<Tensor*> result;
+};
+
+struct AttributeSpec {
+  std::string_view name;
+  AttributeKind kind;
+  std::optional<Attribute> default_value;  // none: required
+};
+AttributeSpec required(std::string_view name, AttributeKind kind);
+AttributeSpec optional(std::string_view name, Attribute default_value);
+
+using Infer = std::function<std::vector<TensorType>(const InferContext&)>;
+using Gradient = std::function<void(GradientContext&)>;
+// The same result from simpler operations: the specification of a composite, which the compiler
+// expands where the backend has no kernel for it, and which is differentiated when there is no rule.
+using Decompose = std::function<std::vector<Tensor*>(class Builder&, const std::vector<Tensor*>& inputs, const Attributes&)>;
+
+struct OperationDefinition {
+  std::string_view name;
+  std::string_view family;                  // "arithmetic", "pooling", ...: the file it is stated in
+  int min_inputs = 0;
+  int max_inputs = 0;                       // -1: any number
+  std::vector<AttributeSpec> attributes;
+  Infer infer;
+  Gradient gradient;                        // empty: decomposed if it can be, else not differentiable
+  Decompose decompose;                      // empty: a primitive operation
+  bool gradient_is_zero = false;            // e.g. sign, floor, comparisons: differentiable with gradient zero
+  int block_count = 0;                      // control flow and stitched
+  bool has_effect = false;                  // assign: never pruned when named a target, never merged
+  bool takes_variables = false;             // read, assign: others read a variable operand implicitly
+  bool elementwise = false;                 // result[i] depends on input[i] only, with numpy broadcasting
+  bool internal = false;                    // made by passes or derivatives; not in the Python face
+};
+
+// Registration happens once, by the families' register functions; lookups are then read-only.
+void define(OperationDefinition definition);
+const OperationDefinition& definition_of(std::string_view name);   // GraphError with the nearest names when unknown
+const OperationDefinition* find_definition(std::string_view name);
+std::vector<const OperationDefinition*> all_definitions();         // in registration order
+
+// One register function per family, called by the registry on first use.
+namespace ops {
+void register_memory();
+void register_arithmetic();
+void register_activation();
+void register_reduction();
+void register_matrix();
+void register_convolution();
+void register_pooling();
+void register_normalization();
+void register_loss();
+void register_shape();
+void register_gather();
+void register_control_flow();
+void register_random();
+void register_optimizer();
+void register_fused();  // what only passes make: stitched, fused_convolution2d, fused_matrix_multiplication
+}  // namespace ops
+
+}  // namespace mpsgraph

@@ -1,0 +1,89 @@
+// What only passes make: stitched regions, and convolution and matrix multiplication with what
+// follows them (bias, residual, activation). They have types but no derivative, because
+// differentiation happens before the passes.
+#include "core/definition.h"
+#include "core/ops/convolution.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+std::vector<TensorType> infer_stitched(const InferContext& c) {
+  const Block& body = *c.blocks[0];
+  if (body.arguments.size() != c.count())
+    c.graph_error(cat("the region has ", body.arguments.size(), " arguments, but ", c.count(), " operands came"));
+  std::vector<TensorType> types;
+  for (const Tensor* result : body.results) types.push_back(result->type);
+  return types;
+}
+
+// source, weights, then bias [C] and a residual of the result's shape when the flags say so.
+size_t fused_operands(const InferContext& c) {
+  const size_t expected = 2 + c.attributes.boolean("has_bias") + c.attributes.boolean("has_residual");
+  if (c.count() != expected) c.graph_error(cat("expected ", expected, " operands, got ", c.count()));
+  const std::string& activation = c.attributes.string("activation");
+  if (activation != "none" && activation != "relu")
+    c.graph_error(cat("activation must be none or relu, got ", activation));
+  return expected;
+}
+
+Shape without_batch_broadcast(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b, const InferContext& c) {
+  if (a.rank() < 2 || b.rank() < 2) c.shape_error(cat("expected matrices, got ", a, " and ", b));
+  Dims batch_a(a.dims().begin(), a.dims().end() - 2), batch_b(b.dims().begin(), b.dims().end() - 2);
+  const auto batch = broadcast(Shape(batch_a), Shape(batch_b));
+  if (!batch) c.shape_error(cat("batch dimensions of ", a, " and ", b, " cannot be broadcast"));
+  const int ra = a.rank(), rb = b.rank();
+  const int64_t k = a[ra - (transpose_a ? 2 : 1)], k2 = b[rb - (transpose_b ? 1 : 2)];
+  if (k != k2) c.shape_error(cat("inner dimensions ", k, " and ", k2, " differ: ", a, " and ", b));
+  Dims dims = batch->dims();
+  dims.push_back(a[ra - (transpose_a ? 1 : 2)]);
+  dims.push_back(b[rb - (transpose_b ? 2 : 1)]);
+  return Shape(dims);
+}
+
+}  // namespace
+
+void register_fused() {
+  OperationDefinition stitched;
+  stitched.name = "stitched";
+  stitched.family = "fused";
+  stitched.max_inputs = -1;
+  stitched.infer = infer_stitched;
+  stitched.block_count = 1;
+  stitched.internal = true;
+  define(stitched);
+
+  const std::vector<AttributeSpec> fused = {optional("has_bias", false), optional("has_residual", false),
+                                            optional("activation", std::string("none"))};
+
+  OperationDefinition convolution;
+  convolution.name = "fused_convolution2d";
+  convolution.family = "fused";
+  convolution.min_inputs = 2;
+  convolution.max_inputs = 4;
+  convolution.attributes = convolution_attributes();
+  convolution.attributes.insert(convolution.attributes.end(), fused.begin(), fused.end());
+  convolution.infer = [](const InferContext& c) {
+    fused_operands(c);
+    return std::vector<TensorType>{infer_convolution2d(c)};
+  };
+  convolution.internal = true;
+  define(convolution);
+
+  OperationDefinition matrix;
+  matrix.name = "fused_matrix_multiplication";
+  matrix.family = "fused";
+  matrix.min_inputs = 2;
+  matrix.max_inputs = 4;
+  matrix.attributes = fused;
+  matrix.attributes.push_back(optional("transpose_a", false));
+  matrix.attributes.push_back(optional("transpose_b", false));
+  matrix.infer = [](const InferContext& c) {
+    fused_operands(c);
+    return std::vector<TensorType>{{c.dtype(0), without_batch_broadcast(c.shape(0), c.shape(1), c.attributes.boolean("transpose_a"),
+                                                                        c.attributes.boolean("transpose_b"), c)}};
+  };
+  matrix.internal = true;
+  define(matrix);
+}
+
+}  // namespace mpsgraph::ops

@@ -1,0 +1,82 @@
+// Element types, shapes and tensor types: what is known of a tensor before it has a value.
+//
+// A Shape is unranked, or a list of dimensions of which -1 is not known yet. Types are values:
+// cheap to copy, comparable, printable as "float32[-1,28,28,1]" ("float32[*]" when unranked).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mpsgraph {
+
+enum class DType : uint8_t {
+  float32, float16, bfloat16, float64,
+  int8, int16, int32, int64,
+  uint8, uint16, uint32, uint64,
+  boolean,
+};
+inline constexpr int dtype_count = 13;
+inline constexpr int max_rank = 16;  // as MPSNDArray
+
+std::string_view name(DType dtype);                       // "float32", ..., "bool"
+std::optional<DType> dtype_from_name(std::string_view);
+size_t size_of(DType dtype);                              // bytes of one element
+bool is_float(DType dtype);
+bool is_integer(DType dtype);                             // signed or unsigned, not bool
+bool is_signed(DType dtype);                              // floats and signed integers
+std::ostream& operator<<(std::ostream&, DType);
+
+using Dims = std::vector<int64_t>;
+std::string to_string(const Dims& dims);                  // "(8,32,-1)"
+int64_t element_count(const Dims& dims);                  // throws ShapeError on overflow of 2^62 or unknown dimensions
+Dims contiguous_strides(const Dims& dims);                // in elements, row-major
+
+class Shape {
+ public:
+  Shape() = default;                                      // unranked
+  Shape(Dims dims) : ranked_(true), dims_(std::move(dims)) {}
+  Shape(std::initializer_list<int64_t> dims) : ranked_(true), dims_(dims) {}
+
+  bool ranked() const { return ranked_; }
+  bool known() const;                                     // ranked, and no dimension is -1
+  int rank() const { return static_cast<int>(dims_.size()); }  // only when ranked
+  const Dims& dims() const { return dims_; }              // only when ranked
+  int64_t operator[](int axis) const { return dims_[axis]; }
+  int64_t elements() const { return element_count(dims_); }    // only when known
+  bool operator==(const Shape&) const = default;
+
+ private:
+  bool ranked_ = false;
+  Dims dims_;
+};
+std::string to_string(const Shape& shape);                // "(8,-1)" or "(*)"
+std::ostream& operator<<(std::ostream&, const Shape&);
+
+// Could a value of one of these shapes also have the other? (-1 and unranked match anything.)
+bool compatible(const Shape& a, const Shape& b);
+// What is known when both hold. Throws nothing; call only when compatible.
+Shape merge(const Shape& a, const Shape& b);
+// numpy's rule; nullopt when the shapes cannot be broadcast. -1 against n > 1 gives n.
+std::optional<Shape> broadcast(const Shape& a, const Shape& b);
+
+struct TensorType {
+  DType dtype = DType::float32;
+  Shape shape;
+  bool operator==(const TensorType&) const = default;
+};
+std::string to_string(const TensorType& type);            // "float32[-1,10]"
+std::ostream& operator<<(std::ostream&, const TensorType&);
+
+// IEEE half and bfloat16, round to nearest even, NaN kept.
+uint16_t float_to_half(float value);
+float half_to_float(uint16_t bits);
+uint16_t float_to_bfloat16(float value);
+float bfloat16_to_float(uint16_t bits);
+
+}  // namespace mpsgraph
