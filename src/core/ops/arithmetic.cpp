@@ -1,0 +1,305 @@
+// Element-wise arithmetic, comparison, logic and selection: signature, inference and derivative of each.
+//
+// One table row per operation. Operands broadcast as in numpy and share one element type. Derivatives
+// give an operand's gradient at the broadcast shape; sum_to_like then sums the broadcast axes away.
+// Conventions at the edges: ties of minimum and maximum share equally, a NaN operand that was not
+// chosen gets zero; clamp passes the gradient at its bounds; what is constant almost everywhere
+// (sign, floor, comparisons, ...) has gradient zero.
+#include <cmath>
+#include <numbers>
+
+#include "core/builder.h"
+#include "core/definition.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+enum class Operands { any, numbers, floats, integers, booleans };
+
+void require(const InferContext& c, size_t i, Operands wanted) {
+  DType d = c.dtype(i);
+  switch (wanted) {
+    case Operands::any: return;
+    case Operands::floats: return c.require_float(i);
+    case Operands::numbers:
+      if (d == DType::boolean) c.dtype_error("takes numbers, operand is bool: cast it to float32 or int32 first");
+      return;
+    case Operands::integers:
+      if (!is_integer(d)) c.dtype_error(cat("takes integers, operand is ", d, ": cast it to int32 first"));
+      return;
+    case Operands::booleans:
+      if (d != DType::boolean) c.dtype_error(cat("takes bool, operand is ", d, ": compare it, e.g. not_equal(x, 0), or cast it to bool"));
+      return;
+  }
+}
+
+Shape broadcast_shapes(const InferContext& c) {
+  Shape result = c.shape(0);
+  for (size_t i = 1; i < c.count(); ++i) {
+    auto merged = broadcast(result, c.shape(i));
+    if (!merged) {
+      c.shape_error(cat("operands of shapes ", c.shape(0), " and ", c.shape(i),
+                        " cannot be broadcast: dimensions must be equal or 1, counted from the last"));
+    }
+    result = *merged;
+  }
+  return result;
+}
+
+// All operands of one kind and type; the result has that type, or bool for predicates.
+Infer pointwise(Operands wanted, bool predicate) {
+  return [=](const InferContext& c) -> std::vector<TensorType> {
+    require(c, 0, wanted);
+    c.require_same_dtype();
+    return {{predicate ? DType::boolean : c.dtype(0), broadcast_shapes(c)}};
+  };
+}
+
+constexpr double ln2 = std::numbers::ln2;
+constexpr double ln10 = std::numbers::ln10;
+constexpr double two_over_sqrt_pi = 2 * std::numbers::inv_sqrtpi;
+
+// ---- one operand ----
+
+// x: operand, y: result, g: gradient of the result -> gradient of x.
+using UnaryRule = Tensor* (*)(Builder&, Tensor* x, Tensor* y, Tensor* g);
+struct Unary {
+  std::string_view name;
+  Operands operands;
+  UnaryRule rule;  // null: zero
+  bool predicate = false;
+};
+#define RULE [](Builder & b, [[maybe_unused]] Tensor * x, [[maybe_unused]] Tensor * y, Tensor * g) -> Tensor*
+
+Tensor* pass(Builder&, Tensor*, Tensor*, Tensor* g) { return g; }
+Tensor* d_square(Builder& b, Tensor* x, Tensor*, Tensor* g) { return b.mul(g, b.mul(x, 2.0)); }
+Tensor* d_reciprocal_square_root(Builder& b, Tensor*, Tensor* y, Tensor* g) {
+  return b.mul(b.mul(g, -0.5), b.mul(y, b.unary("square", y)));  // -1/2 x^(-3/2)
+}
+// (1 - x)(1 + x): exact near |x| = 1, where 1 - x² would cancel.
+Tensor* one_minus_square(Builder& b, Tensor* x) { return b.mul(b.sub(1.0, x), b.add(x, 1.0)); }
+
+const Unary unary_operations[] = {
+    {"identity", Operands::any, pass},
+    {"conjugate", Operands::any, pass},
+    {"exponent", Operands::floats, RULE { return b.mul(g, y); }},
+    {"exponent_base2", Operands::floats, RULE { return b.mul(g, b.mul(y, ln2)); }},
+    {"exponent_base10", Operands::floats, RULE { return b.mul(g, b.mul(y, ln10)); }},
+    {"logarithm", Operands::floats, RULE { return b.div(g, x); }},
+    {"logarithm_base2", Operands::floats, RULE { return b.div(g, b.mul(x, ln2)); }},
+    {"logarithm_base10", Operands::floats, RULE { return b.div(g, b.mul(x, ln10)); }},
+    {"square", Operands::numbers, d_square},
+    {"absolute_square", Operands::numbers, d_square},
+    {"square_root", Operands::floats, RULE { return b.div(b.mul(g, 0.5), y); }},
+    {"reciprocal_square_root", Operands::floats, d_reciprocal_square_root},
+    {"reverse_square_root", Operands::floats, d_reciprocal_square_root},
+    {"reciprocal", Operands::floats, RULE { return b.neg(b.mul(g, b.unary("square", y))); }},
+    {"absolute", Operands::numbers, RULE { return b.mul(g, b.unary("sign", x)); }},
+    {"negative", Operands::numbers, RULE { return b.neg(g); }},
+    {"sign", Operands::numbers, nullptr},
+    {"signbit", Operands::numbers, nullptr, true},
+    {"ceil", Operands::floats, nullptr},
+    {"floor", Operands::floats, nullptr},
+    {"round", Operands::floats, nullptr},
+    {"rint", Operands::floats, nullptr},
+    {"truncate", Operands::floats, nullptr},
+    {"sin", Operands::floats, RULE { return b.mul(g, b.unary("cos", x)); }},
+    {"cos", Operands::floats, RULE { return b.neg(b.mul(g, b.unary("sin", x))); }},
+    {"tan", Operands::floats, RULE { return b.mul(g, b.add(b.unary("square", y), 1.0)); }},
+    {"sinh", Operands::floats, RULE { return b.mul(g, b.unary("cosh", x)); }},
+    {"cosh", Operands::floats, RULE { return b.mul(g, b.unary("sinh", x)); }},
+    {"tanh", Operands::floats, RULE { return b.mul(g, b.sub(1.0, b.unary("square", y))); }},
+    {"asin", Operands::floats, RULE { return b.mul(g, b.unary("reciprocal_square_root", one_minus_square(b, x))); }},
+    {"acos", Operands::floats,
+     RULE { return b.neg(b.mul(g, b.unary("reciprocal_square_root", one_minus_square(b, x)))); }},
+    {"atan", Operands::floats, RULE { return b.div(g, b.add(b.unary("square", x), 1.0)); }},
+    {"asinh", Operands::floats,
+     RULE { return b.mul(g, b.unary("reciprocal_square_root", b.add(b.unary("square", x), 1.0))); }},
+    {"acosh", Operands::floats,
+     RULE { return b.mul(g, b.unary("reciprocal_square_root", b.mul(b.sub(x, 1.0), b.add(x, 1.0)))); }},
+    {"atanh", Operands::floats, RULE { return b.div(g, one_minus_square(b, x)); }},
+    {"erf", Operands::floats,
+     RULE { return b.mul(g, b.mul(b.unary("exponent", b.neg(b.unary("square", x))), two_over_sqrt_pi)); }},
+    {"not", Operands::booleans, nullptr},
+    {"is_infinite", Operands::floats, nullptr, true},
+    {"is_finite", Operands::floats, nullptr, true},
+    {"is_nan", Operands::floats, nullptr, true},
+    {"bitwise_not", Operands::integers, nullptr},
+    {"bitwise_population_count", Operands::integers, nullptr},
+};
+#undef RULE
+
+// ---- two operands ----
+
+struct Pair {  // gradients of the two operands at the shape of the result; null where not asked for
+  Tensor* a = nullptr;
+  Tensor* b = nullptr;
+};
+struct Incoming {
+  Builder& b;
+  Tensor *x, *z, *y, *g;  // operands, result, its gradient
+  bool need_x, need_z;
+};
+using BinaryRule = Pair (*)(const Incoming&);
+struct Binary {
+  std::string_view name;
+  Operands operands;
+  BinaryRule rule;  // null: zero
+  bool predicate = false;
+};
+
+Pair d_addition(const Incoming& i) { return {i.g, i.g}; }
+Pair d_subtraction(const Incoming& i) { return {i.g, i.need_z ? i.b.neg(i.g) : nullptr}; }
+Pair d_multiplication(const Incoming& i) {
+  return {i.need_x ? i.b.mul(i.g, i.z) : nullptr, i.need_z ? i.b.mul(i.g, i.x) : nullptr};
+}
+Pair d_quotient(const Incoming& i, std::string_view division) {
+  Tensor* quotient = i.b.binary(division, i.g, i.z);
+  return {quotient, i.need_z ? i.b.neg(i.b.mul(quotient, i.y)) : nullptr};  // -g x / z² = -(g/z) y
+}
+Pair d_division(const Incoming& i) { return d_quotient(i, "division"); }
+Pair d_division_no_nan(const Incoming& i) { return d_quotient(i, "division_no_nan"); }
+
+// y = x - n z with an integer n, so dz = -n g. n from x and y: x / z alone may round up to the next integer.
+Pair d_remainder(const Incoming& i) {
+  if (!i.need_z) return {i.g, nullptr};
+  Tensor* n = i.b.unary("rint", i.b.div(i.b.sub(i.x, i.y), i.z));
+  return {i.g, i.b.neg(i.b.mul(i.g, n))};
+}
+
+// x^z: dx = z x^(z-1), and 0 where z = 0 whatever x is; dz = x^z ln x, and 0 where x = 0 <= z. The selects guard the
+// operands rather than the results, so that derivatives of these stay free of NaN too.
+Pair d_power(const Incoming& i) {
+  Builder& b = i.b;
+  Pair result;
+  Tensor* zero = b.scalar_like(i.z, 0);
+  Tensor* one = b.scalar_like(i.z, 1);
+  if (i.need_x) {
+    Tensor* exponent = b.sub(b.select(b.binary("equal", i.z, zero), one, i.z), 1.0);
+    result.a = b.mul(i.g, b.mul(i.z, b.binary("power", i.x, exponent)));
+  }
+  if (i.need_z) {
+    Tensor* flat = b.binary("logical_and", b.binary("equal", i.x, zero), b.binary("greater_than_or_equal_to", i.z, zero));
+    result.b = b.mul(i.g, b.mul(i.y, b.unary("logarithm", b.select(flat, one, i.x))));
+  }
+  return result;
+}
+
+Pair d_extremum(const Incoming& i) {
+  Builder& b = i.b;
+  Tensor* zero = b.scalar_like(i.g, 0);
+  Tensor* share = b.select(b.binary("equal", i.x, i.z), b.mul(i.g, 0.5), i.g);
+  auto chosen = [&](Tensor* operand) { return b.select(b.binary("equal", i.y, operand), share, zero); };
+  return {i.need_x ? chosen(i.x) : nullptr, i.need_z ? chosen(i.z) : nullptr};
+}
+
+// atan2(x, z): (z, -x) / (x² + z²), and 0 in the origin.
+Pair d_atan2(const Incoming& i) {
+  Builder& b = i.b;
+  Tensor* over = b.binary("division_no_nan", i.g, b.add(b.unary("square", i.x), b.unary("square", i.z)));
+  return {i.need_x ? b.mul(over, i.z) : nullptr, i.need_z ? b.neg(b.mul(over, i.x)) : nullptr};
+}
+
+const Binary binary_operations[] = {
+    {"addition", Operands::numbers, d_addition},
+    {"subtraction", Operands::numbers, d_subtraction},
+    {"multiplication", Operands::numbers, d_multiplication},
+    {"division", Operands::numbers, d_division},
+    {"division_no_nan", Operands::numbers, d_division_no_nan},
+    {"modulo", Operands::numbers, d_remainder},
+    {"floor_modulo", Operands::numbers, d_remainder},
+    {"power", Operands::numbers, d_power},
+    {"minimum", Operands::numbers, d_extremum},
+    {"maximum", Operands::numbers, d_extremum},
+    {"minimum_with_nan_propagation", Operands::numbers, d_extremum},
+    {"maximum_with_nan_propagation", Operands::numbers, d_extremum},
+    {"atan2", Operands::floats, d_atan2},
+    {"equal", Operands::any, nullptr, true},
+    {"not_equal", Operands::any, nullptr, true},
+    {"less_than", Operands::any, nullptr, true},
+    {"less_than_or_equal_to", Operands::any, nullptr, true},
+    {"greater_than", Operands::any, nullptr, true},
+    {"greater_than_or_equal_to", Operands::any, nullptr, true},
+    {"logical_and", Operands::booleans, nullptr},
+    {"logical_or", Operands::booleans, nullptr},
+    {"logical_nand", Operands::booleans, nullptr},
+    {"logical_nor", Operands::booleans, nullptr},
+    {"logical_xor", Operands::booleans, nullptr},
+    {"logical_xnor", Operands::booleans, nullptr},
+    {"bitwise_and", Operands::integers, nullptr},
+    {"bitwise_or", Operands::integers, nullptr},
+    {"bitwise_xor", Operands::integers, nullptr},
+    {"bitwise_left_shift", Operands::integers, nullptr},
+    {"bitwise_right_shift", Operands::integers, nullptr},
+};
+
+// ---- three operands ----
+
+std::vector<TensorType> infer_select(const InferContext& c) {
+  if (c.dtype(0) != DType::boolean) c.dtype_error(cat("the predicate must be bool, it is ", c.dtype(0)));
+  c.require_same_dtype(1);
+  return {{c.dtype(1), broadcast_shapes(c)}};
+}
+
+void d_select(GradientContext& c) {
+  Builder b(c.graph());
+  Tensor* zero = b.scalar_like(c.incoming(), 0);
+  if (c.needs(1)) c.set(1, b.sum_to_like(b.select(c.input(0), c.incoming(), zero), c.input(1)));
+  if (c.needs(2)) c.set(2, b.sum_to_like(b.select(c.input(0), zero, c.incoming()), c.input(2)));
+}
+
+// clamp(x, low, high) = minimum(maximum(x, low), high), so high wins where the bounds cross.
+void d_clamp(GradientContext& c) {
+  Builder b(c.graph());
+  Tensor *x = c.input(0), *low = c.input(1), *high = c.input(2);
+  Tensor* zero = b.scalar_like(c.incoming(), 0);
+  auto set = [&](size_t i, Tensor* mask) { c.set(i, b.sum_to_like(b.select(mask, c.incoming(), zero), c.input(i))); };
+  if (c.needs(0)) {
+    set(0, b.binary("logical_and", b.binary("greater_than_or_equal_to", x, low), b.binary("less_than_or_equal_to", x, high)));
+  }
+  if (c.needs(1)) set(1, b.binary("logical_and", b.binary("less_than", x, low), b.binary("less_than", low, high)));
+  if (c.needs(2)) set(2, b.binary("logical_or", b.binary("greater_than", x, high), b.binary("less_than", high, low)));
+}
+
+OperationDefinition elementwise(std::string_view name, int operands, Infer infer, Gradient gradient) {
+  OperationDefinition d;
+  d.name = name;
+  d.family = "arithmetic";
+  d.min_inputs = d.max_inputs = operands;
+  d.infer = std::move(infer);
+  d.gradient_is_zero = !gradient;
+  d.gradient = std::move(gradient);
+  d.elementwise = true;
+  return d;
+}
+
+}  // namespace
+
+void register_arithmetic() {
+  for (const Unary& row : unary_operations) {
+    Gradient gradient;
+    if (row.rule) {
+      gradient = [rule = row.rule](GradientContext& c) {
+        Builder b(c.graph());
+        c.set(0, rule(b, c.input(0), c.output(), c.incoming()));
+      };
+    }
+    define(elementwise(row.name, 1, pointwise(row.operands, row.predicate), std::move(gradient)));
+  }
+  for (const Binary& row : binary_operations) {
+    Gradient gradient;
+    if (row.rule) {
+      gradient = [rule = row.rule](GradientContext& c) {
+        Builder b(c.graph());
+        Pair pair = rule({b, c.input(0), c.input(1), c.output(), c.incoming(), c.needs(0), c.needs(1)});
+        if (c.needs(0)) c.set(0, b.sum_to_like(pair.a, c.input(0)));
+        if (c.needs(1)) c.set(1, b.sum_to_like(pair.b, c.input(1)));
+      };
+    }
+    define(elementwise(row.name, 2, pointwise(row.operands, row.predicate), std::move(gradient)));
+  }
+  define(elementwise("select", 3, infer_select, d_select));
+  define(elementwise("clamp", 3, pointwise(Operands::numbers, false), d_clamp));
+}
+
+}  // namespace mpsgraph::ops

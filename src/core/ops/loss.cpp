@@ -1,0 +1,123 @@
+// Softmax cross-entropy: -Σ labels log(softmax(source)) along an axis, and its gradient operation.
+//
+// reduction "none" keeps the axis as 1; "sum" and "mean" give rank 0, the mean dividing by the number
+// of losses. Labels need not sum to one: with S = Σ labels the gradient is softmax(source) S - labels.
+#include "core/builder.h"
+#include "core/definition.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+using Inputs = std::vector<Tensor*>;
+
+// Inputs: [incoming,] source, labels.
+TensorType infer_loss(const InferContext& c, size_t source) {
+  c.require_float(source);
+  c.require_same_dtype();
+  const std::string& reduction = c.attributes.string("reduction");
+  if (reduction != "none" && reduction != "sum" && reduction != "mean") {
+    c.graph_error(cat("reduction is \"", reduction, "\", it must be \"none\", \"sum\" or \"mean\""));
+  }
+  const Shape &x = c.shape(source), &labels = c.shape(source + 1);
+  if (!compatible(x, labels)) {
+    c.shape_error(cat("labels ", labels, " must have the shape of source ", x, ": use one_hot for class numbers"));
+  }
+  Shape shape = merge(x, labels);
+  int axis = shape.ranked() ? c.axis(c.attributes.integer("axis"), shape.rank()) : 0;
+  if (reduction != "none") return {c.dtype(source), Shape(Dims{})};
+  if (!shape.ranked()) return {c.dtype(source), shape};
+  Dims dims = shape.dims();
+  dims[axis] = 1;
+  return {c.dtype(source), Shape(dims)};
+}
+
+std::vector<TensorType> infer_cross_entropy(const InferContext& c) { return {infer_loss(c, 0)}; }
+
+std::vector<TensorType> infer_cross_entropy_gradient(const InferContext& c) {
+  TensorType loss = infer_loss(c, 1);
+  if (!compatible(c.shape(0), loss.shape)) {
+    c.shape_error(cat("incoming gradient ", c.shape(0), " must have the shape of the loss, ", loss.shape));
+  }
+  return {{c.dtype(1), merge(c.shape(1), c.shape(2))}};
+}
+
+struct Loss {
+  Builder& b;
+  const Attributes& attributes;
+  Tensor* source;
+
+  int64_t axis() const { return attributes.integer("axis"); }
+  bool is(std::string_view reduction) const { return attributes.string("reduction") == reduction; }
+
+  // Values for each element of the source, divided by the number of losses when the loss is their mean.
+  Tensor* scaled(Tensor* x) const {
+    if (!is("mean")) return x;
+    if (!source->shape().ranked()) return b.div(x, b.div(b.reduced_count(source, {}), b.reduced_count(source, {axis()})));
+    int rank = source->shape().rank();
+    Ints others;
+    for (int i = 0; i < rank; ++i) {
+      if (i != (axis() + rank) % rank) others.push_back(i);
+    }
+    return others.empty() ? x : b.div(x, b.reduced_count(source, others));
+  }
+  Tensor* log_softmax() const { return b.graph().add("log_softmax", {source}, {{"axis", axis()}}); }
+  Tensor* softmax() const { return b.graph().add("softmax", {source}, {{"axis", axis()}}); }
+  Tensor* sum(Tensor* x) const { return b.sum(x, {axis()}); }
+  Tensor* gradient(Tensor* incoming, Tensor* labels) const {
+    return b.graph().add("softmax_cross_entropy_gradient", {incoming, source, labels}, attributes);
+  }
+};
+
+Inputs cross_entropy_parts(Builder& b, const Inputs& in, const Attributes& a) {
+  Loss loss{b, a, in[0]};
+  Tensor* losses = b.neg(loss.sum(b.mul(in[1], loss.log_softmax())));
+  return {loss.is("none") ? losses : loss.scaled(b.reshape(b.sum(losses), Ints{}))};
+}
+
+Inputs cross_entropy_gradient_parts(Builder& b, const Inputs& in, const Attributes& a) {
+  Loss loss{b, a, in[1]};
+  Tensor* slope = b.sub(b.mul(loss.softmax(), loss.sum(in[2])), in[2]);
+  return {b.mul(slope, loss.scaled(in[0]))};
+}
+
+void d_cross_entropy(GradientContext& c) {
+  Builder b(c.graph());
+  Loss loss{b, c.attributes(), c.input(0)};
+  if (c.needs(0)) c.set(0, loss.gradient(c.incoming(), c.input(1)));
+  if (c.needs(1)) c.set(1, b.neg(b.mul(loss.log_softmax(), loss.scaled(c.incoming()))));
+}
+
+// r = u (s S - l) for incoming u (over the number of losses), s = softmax(x), S = Σ l; v comes in for r:
+//   du = Σ v (s S - l),  dx = softmax_gradient(u S v, x),  dl = u (Σ v s - v).
+void d_cross_entropy_gradient(GradientContext& c) {
+  Builder b(c.graph());
+  Tensor *u = c.input(0), *x = c.input(1), *labels = c.input(2), *v = c.incoming();
+  Loss loss{b, c.attributes(), x};
+  if (c.needs(0)) c.set(0, b.sum_to_like(b.mul(v, loss.gradient(b.ones_like(u), labels)), u));
+  if (c.needs(1)) {
+    Tensor* ds = b.mul(v, b.mul(loss.scaled(u), loss.sum(labels)));
+    c.set(1, b.graph().add("softmax_gradient", {ds, x}, {{"axis", loss.axis()}}));
+  }
+  if (c.needs(2)) c.set(2, b.mul(b.sub(loss.sum(b.mul(v, loss.softmax())), v), loss.scaled(u)));
+}
+
+void loss(std::string_view name, int operands, Infer infer, Gradient gradient, Decompose decompose) {
+  OperationDefinition d;
+  d.name = name;
+  d.family = "loss";
+  d.min_inputs = d.max_inputs = operands;
+  d.attributes = {optional("axis", int64_t{-1}), optional("reduction", std::string("none"))};
+  d.infer = std::move(infer);
+  d.gradient = std::move(gradient);
+  d.decompose = std::move(decompose);
+  define(std::move(d));
+}
+
+}  // namespace
+
+void register_loss() {
+  loss("softmax_cross_entropy", 2, infer_cross_entropy, d_cross_entropy, cross_entropy_parts);
+  loss("softmax_cross_entropy_gradient", 3, infer_cross_entropy_gradient, d_cross_entropy_gradient, cross_entropy_gradient_parts);
+}
+
+}  // namespace mpsgraph::ops

@@ -1,0 +1,57 @@
+// Matrix products: C[..., m, n] = Σ_k A[..., m, k] B[..., k, n], with leading axes broadcast as in numpy.
+#include "core/builder.h"
+#include "core/definition.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+std::vector<TensorType> infer_matrix_multiplication(const InferContext& c) {
+  c.require_float(0);
+  c.require_same_dtype();
+  const Shape &a = c.shape(0), &b = c.shape(1);
+  for (const Shape* shape : {&a, &b}) {
+    if (shape->ranked() && shape->rank() < 2) {
+      c.shape_error(cat("operands need rank 2 or more, they are ", a, " and ", b, ": use expand_dims for a vector"));
+    }
+  }
+  if (!a.ranked() || !b.ranked()) return {{c.dtype(0), Shape()}};
+  int64_t ka = a[a.rank() - 1], kb = b[b.rank() - 2];
+  if (ka != kb && ka >= 0 && kb >= 0) {
+    c.shape_error(cat("the last axis of ", a, " and the second last of ", b, " must be equal, they are ", ka, " and ", kb));
+  }
+  auto batch = broadcast(Shape(Dims(a.dims().begin(), a.dims().end() - 2)), Shape(Dims(b.dims().begin(), b.dims().end() - 2)));
+  if (!batch) c.shape_error(cat("the leading axes of ", a, " and ", b, " cannot be broadcast"));
+  Dims dims = batch->dims();
+  dims.push_back(a[a.rank() - 2]);
+  dims.push_back(b[b.rank() - 1]);
+  return {{c.dtype(0), Shape(dims)}};
+}
+
+// dA = dC Bᵀ, dB = Aᵀ dC, summed over the leading axes along which the operand was broadcast.
+void d_matrix_multiplication(GradientContext& c) {
+  Builder b(c.graph());
+  Tensor *left = c.input(0), *right = c.input(1), *g = c.incoming();
+  if (c.needs(0)) c.set(0, b.sum_to_like(b.matmul(g, b.swap_last_axes(right)), left));
+  if (!c.needs(1)) return;
+  // One weight matrix for a whole batch: a single product over all rows, instead of one for each and a sum.
+  const Shape &l = left->shape(), &r = right->shape();
+  if (l.ranked() && r.ranked() && r.rank() == 2 && l.rank() > 2 && r[0] > 0 && r[1] > 0) {
+    c.set(1, b.matmul(b.swap_last_axes(b.reshape(left, {-1, r[0]})), b.reshape(g, {-1, r[1]})));
+  } else {
+    c.set(1, b.sum_to_like(b.matmul(b.swap_last_axes(left), g), right));
+  }
+}
+
+}  // namespace
+
+void register_matrix() {
+  OperationDefinition d;
+  d.name = "matrix_multiplication";
+  d.family = "matrix";
+  d.min_inputs = d.max_inputs = 2;
+  d.infer = infer_matrix_multiplication;
+  d.gradient = d_matrix_multiplication;
+  define(std::move(d));
+}
+
+}  // namespace mpsgraph::ops

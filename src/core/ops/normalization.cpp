@@ -1,0 +1,176 @@
+// Mean, variance, normalization and its gradients: composites that the compiler expands.
+//
+// Each states its formula once, as a decomposition; derivatives follow from that. Means and variances
+// keep their axes as 1, so that they broadcast against the source.
+#include "core/builder.h"
+#include "core/definition.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+using Inputs = std::vector<Tensor*>;
+
+Shape reduced_shape(const InferContext& c, const Shape& shape) {
+  if (!shape.ranked()) return shape;
+  const Ints& axes = c.attributes.integers("axes");
+  Dims dims = axes.empty() ? Dims(shape.dims().size(), 1) : shape.dims();
+  std::vector<bool> seen(dims.size(), false);
+  for (int64_t wanted : axes) {
+    int axis = c.axis(wanted, shape.rank());
+    if (seen[axis]) c.shape_error(cat("axis ", wanted, " is named twice in axes ", to_string(axes)));
+    seen[axis] = true;
+    dims[axis] = 1;
+  }
+  return Shape(dims);
+}
+
+// Operand i must broadcast to the source without making it larger.
+void require_fits(const InferContext& c, size_t i, const Shape& source, std::string_view role) {
+  if (!source.ranked() || !c.shape(i).ranked()) return;
+  auto merged = broadcast(source, c.shape(i));
+  if (!merged || !compatible(*merged, source)) {
+    c.shape_error(cat(role, " of shape ", c.shape(i), " does not broadcast to source ", source,
+                      ": give it 1 in each axis that it does not vary along"));
+  }
+}
+
+// ---- mean and variance ----
+
+std::vector<TensorType> infer_moment(const InferContext& c) {
+  c.require_float(0);
+  c.require_same_dtype();
+  if (c.count() == 2) require_fits(c, 1, c.shape(0), "mean");
+  return {{c.dtype(0), reduced_shape(c, c.shape(0))}};
+}
+
+Tensor* mean_of(Builder& b, Tensor* x, const Ints& axes) { return b.div(b.sum(x, axes), b.reduced_count(x, axes)); }
+
+Inputs mean_parts(Builder& b, const Inputs& in, const Attributes& a) { return {mean_of(b, in[0], a.integers("axes"))}; }
+
+Inputs variance_parts(Builder& b, const Inputs& in, const Attributes& a) {
+  const Ints& axes = a.integers("axes");
+  Tensor* mean = in.size() == 2 ? in[1] : mean_of(b, in[0], axes);
+  return {mean_of(b, b.unary("square", b.sub(in[0], mean)), axes)};
+}
+
+// ---- normalization: (x - mean) / sqrt(variance + epsilon) * gamma + beta ----
+
+Tensor* inverse_deviation(Builder& b, Tensor* variance, const Attributes& a) {
+  return b.unary("reciprocal_square_root", b.add(variance, a.real("epsilon")));
+}
+
+void require_operands(const InferContext& c, size_t expected) {
+  if (c.count() != expected) {
+    c.graph_error(cat("has ", c.count(), " operands, its attributes say ", expected, ": set has_gamma and has_beta accordingly"));
+  }
+}
+
+std::vector<TensorType> infer_normalization(const InferContext& c) {
+  c.require_float(0);
+  c.require_same_dtype();
+  bool gamma = c.attributes.boolean("has_gamma"), beta = c.attributes.boolean("has_beta");
+  require_operands(c, 3 + gamma + beta);
+  require_fits(c, 1, c.shape(0), "mean");
+  require_fits(c, 2, c.shape(0), "variance");
+  if (gamma) require_fits(c, 3, c.shape(0), "gamma");
+  if (beta) require_fits(c, 3 + gamma, c.shape(0), "beta");
+  return {c.type(0)};
+}
+
+Inputs normalization_parts(Builder& b, const Inputs& in, const Attributes& a) {
+  bool gamma = a.boolean("has_gamma"), beta = a.boolean("has_beta");
+  Tensor* scale = inverse_deviation(b, in[2], a);
+  if (gamma) scale = b.mul(scale, in[3]);
+  Tensor* result = b.mul(b.sub(in[0], in[1]), scale);
+  return {beta ? b.add(result, in[3 + gamma]) : result};
+}
+
+// ---- gradients, with mean and variance being those of the source over `axes` ----
+
+std::vector<TensorType> infer_normalization_gradient(const InferContext& c) {
+  c.require_float(0);
+  c.require_same_dtype();
+  bool gamma = c.attributes.boolean("has_gamma");
+  bool sums = c.count() > 4u + gamma;
+  require_operands(c, 4 + gamma + 2 * sums);
+  if (!compatible(c.shape(0), c.shape(1))) {
+    c.shape_error(cat("incoming gradient ", c.shape(0), " and source ", c.shape(1), " must have one shape"));
+  }
+  Shape source = merge(c.shape(0), c.shape(1));
+  static constexpr std::string_view roles[] = {"mean", "variance", "gamma"};
+  for (int i = 0; i < 2 + gamma; ++i) require_fits(c, 2 + i, source, roles[i]);
+  if (sums) {
+    require_fits(c, 4 + gamma, source, "gamma_gradient");
+    require_fits(c, 5 + gamma, source, "beta_gradient");
+  }
+  reduced_shape(c, source);
+  return {{c.dtype(0), source}};
+}
+
+// With n = (x - mean) r, r = 1 / sqrt(variance + epsilon) and h = g gamma:
+//   dx = r (h - mean(h) - n mean(h n)).
+// Where gamma is constant along the axes, mean(h) = gamma beta_gradient / count and mean(h n) = gamma gamma_gradient /
+// count: handing these sums over saves two passes over the source.
+Inputs normalization_gradient_parts(Builder& b, const Inputs& in, const Attributes& a) {
+  const Ints& axes = a.integers("axes");
+  bool gamma = a.boolean("has_gamma"), sums = in.size() > 4u + gamma;
+  Tensor *g = in[0], *x = in[1], *deviation = inverse_deviation(b, in[3], a);
+  Tensor* n = b.mul(b.sub(x, in[2]), deviation);
+  if (!sums) {
+    Tensor* h = gamma ? b.mul(g, in[4]) : g;
+    Tensor* along = b.mul(n, mean_of(b, b.mul(h, n), axes));
+    return {b.mul(deviation, b.sub(b.sub(h, mean_of(b, h, axes)), along))};
+  }
+  Tensor *gamma_gradient = in[4 + gamma], *beta_gradient = in[5 + gamma], *count = b.reduced_count(x, axes);
+  Tensor* centred = b.sub(b.sub(g, b.div(beta_gradient, count)), b.mul(n, b.div(gamma_gradient, count)));
+  return {b.mul(gamma ? b.mul(deviation, in[4]) : deviation, centred)};
+}
+
+std::vector<TensorType> infer_parameter_gradient(const InferContext& c) {
+  c.require_float(0);
+  c.require_same_dtype();
+  if (!compatible(c.shape(0), c.shape(1))) {
+    c.shape_error(cat("incoming gradient ", c.shape(0), " and source ", c.shape(1), " must have one shape"));
+  }
+  Shape source = merge(c.shape(0), c.shape(1));
+  if (c.count() == 4) {
+    require_fits(c, 2, source, "mean");
+    require_fits(c, 3, source, "variance");
+  }
+  return {{c.dtype(0), reduced_shape(c, source)}};
+}
+
+Inputs gamma_gradient_parts(Builder& b, const Inputs& in, const Attributes& a) {
+  Tensor* n = b.mul(b.sub(in[1], in[2]), inverse_deviation(b, in[3], a));
+  return {b.sum(b.mul(in[0], n), a.integers("axes"))};
+}
+
+Inputs beta_gradient_parts(Builder& b, const Inputs& in, const Attributes& a) { return {b.sum(in[0], a.integers("axes"))}; }
+
+void composite(std::string_view name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes, Infer infer,
+               Decompose decompose) {
+  OperationDefinition d;
+  d.name = name;
+  d.family = "normalization";
+  d.min_inputs = min_inputs;
+  d.max_inputs = max_inputs;
+  d.attributes = std::move(attributes);
+  d.infer = std::move(infer);
+  d.decompose = std::move(decompose);
+  define(std::move(d));
+}
+
+}  // namespace
+
+void register_normalization() {
+  AttributeSpec axes = optional("axes", Ints{}), epsilon = optional("epsilon", 1e-5);
+  AttributeSpec gamma = optional("has_gamma", false), beta = optional("has_beta", false);
+  composite("mean", 1, 1, {axes}, infer_moment, mean_parts);
+  composite("variance", 1, 2, {axes}, infer_moment, variance_parts);
+  composite("normalization", 3, 5, {epsilon, gamma, beta}, infer_normalization, normalization_parts);
+  composite("normalization_gradient", 4, 7, {axes, epsilon, gamma}, infer_normalization_gradient, normalization_gradient_parts);
+  composite("normalization_gamma_gradient", 4, 4, {axes, epsilon}, infer_parameter_gradient, gamma_gradient_parts);
+  composite("normalization_beta_gradient", 2, 2, {axes}, infer_parameter_gradient, beta_gradient_parts);
+}
+
+}  // namespace mpsgraph::ops

@@ -1,0 +1,116 @@
+// Optimizer steps: new values from old ones and a gradient. Composites of element-wise operations.
+//
+// Nothing is assigned here; assign(variable, stochastic_gradient_descent(...)) does that. Learning
+// rates and coefficients are tensors, usually of rank 0.
+#include "core/builder.h"
+#include "core/definition.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+using Inputs = std::vector<Tensor*>;
+
+// Operand i is broadcast to the values.
+void require_fits(const InferContext& c, size_t i, const Shape& values, std::string_view role) {
+  if (!values.ranked() || !c.shape(i).ranked()) return;
+  auto merged = broadcast(values, c.shape(i));
+  if (!merged || !compatible(*merged, values)) {
+    c.shape_error(cat(role, " of shape ", c.shape(i), " does not broadcast to values ", values));
+  }
+}
+
+std::vector<TensorType> infer_stochastic_gradient_descent(const InferContext& c) {
+  c.require_float(0);
+  c.require_same_dtype();
+  require_fits(c, 0, c.shape(1), "learning_rate");
+  require_fits(c, 2, c.shape(1), "gradient");
+  return {c.type(1)};
+}
+
+Inputs stochastic_gradient_descent_parts(Builder& b, const Inputs& in, const Attributes&) {
+  return {b.sub(in[1], b.mul(in[2], in[0]))};
+}
+
+// Inputs: learning_rate, beta1, beta2, epsilon, [beta1_power, beta2_power,] values, momentum, velocity,
+// [maximum_velocity,] gradient.
+struct Adam {
+  size_t first;  // of values
+  bool amsgrad;
+  size_t count() const { return first + 4 + amsgrad; }
+  size_t gradient() const { return count() - 1; }
+};
+Adam adam_of(bool powers, const Attributes& a) { return {powers ? 6u : 4u, a.boolean("amsgrad")}; }
+
+Infer infer_adam(bool powers) {
+  return [=](const InferContext& c) -> std::vector<TensorType> {
+    Adam adam = adam_of(powers, c.attributes);
+    if (c.count() != adam.count()) {
+      c.graph_error(cat("takes ", adam.count(), " operands ", adam.amsgrad ? "with" : "without", " maximum_velocity, got ",
+                        c.count(), ": set amsgrad accordingly"));
+    }
+    c.require_float(0);
+    c.require_same_dtype();
+    static constexpr std::string_view scalars[] = {"learning_rate", "beta1", "beta2", "epsilon", "beta1_power", "beta2_power"};
+    static constexpr std::string_view states[] = {"momentum", "velocity", "maximum_velocity"};
+    const Shape& values = c.shape(adam.first);
+    for (size_t i = 0; i < adam.first; ++i) require_fits(c, i, values, scalars[i]);
+    std::vector<TensorType> result = {c.type(adam.first)};
+    for (size_t i = adam.first + 1; i < adam.gradient(); ++i) {
+      if (!compatible(c.shape(i), values)) {
+        c.shape_error(cat(states[i - adam.first - 1], " ", c.shape(i), " must have the shape of values ", values));
+      }
+      result.push_back({c.dtype(i), merge(c.shape(i), values)});
+    }
+    require_fits(c, adam.gradient(), values, "gradient");
+    return result;
+  };
+}
+
+// m = β1 m + (1 - β1) g;  v = β2 v + (1 - β2) g²;  values -= rate m / (sqrt(v or its maximum so far) + ε)
+// with rate = learning_rate sqrt(1 - β2^t) / (1 - β1^t) where the powers are given.
+Decompose adam_parts(bool powers) {
+  return [=](Builder& b, const Inputs& in, const Attributes& a) -> Inputs {
+    Adam adam = adam_of(powers, a);
+    Tensor *rate = in[0], *beta1 = in[1], *beta2 = in[2], *epsilon = in[3];
+    Tensor *values = in[adam.first], *momentum = in[adam.first + 1], *velocity = in[adam.first + 2], *g = in[adam.gradient()];
+    if (powers) {
+      Tensor* correction = b.div(b.unary("square_root", b.sub(1.0, in[5])), b.sub(1.0, in[4]));
+      rate = b.mul(rate, correction);
+    }
+    momentum = b.add(b.mul(momentum, beta1), b.mul(g, b.sub(1.0, beta1)));
+    velocity = b.add(b.mul(velocity, beta2), b.mul(b.unary("square", g), b.sub(1.0, beta2)));
+    Inputs result = {nullptr, momentum, velocity};
+    Tensor* scale = velocity;
+    if (adam.amsgrad) {
+      scale = b.binary("maximum_with_nan_propagation", in[adam.first + 3], velocity);
+      result.push_back(scale);
+    }
+    Tensor* step = b.div(b.mul(momentum, rate), b.add(b.unary("square_root", scale), epsilon));
+    result[0] = b.sub(values, step);
+    return result;
+  };
+}
+
+void optimizer(std::string_view name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes, Infer infer,
+               Decompose decompose) {
+  OperationDefinition d;
+  d.name = name;
+  d.family = "optimizer";
+  d.min_inputs = min_inputs;
+  d.max_inputs = max_inputs;
+  d.attributes = std::move(attributes);
+  d.infer = std::move(infer);
+  d.decompose = std::move(decompose);
+  define(std::move(d));
+}
+
+}  // namespace
+
+void register_optimizer() {
+  AttributeSpec amsgrad = optional("amsgrad", false);
+  optimizer("stochastic_gradient_descent", 3, 3, {}, infer_stochastic_gradient_descent, stochastic_gradient_descent_parts);
+  optimizer("adam", 10, 11, {amsgrad}, infer_adam(true), adam_parts(true));
+  optimizer("adam_with_current_learning_rate", 8, 9, {amsgrad}, infer_adam(false), adam_parts(false));
+}
+
+}  // namespace mpsgraph::ops

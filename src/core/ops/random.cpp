@@ -1,0 +1,98 @@
+// Random numbers from Philox 4x32-10: values and the advanced state from a shape and a state.
+//
+// The state is int32[7]: 1, four counter words, two key words. The operation is pure: the same state
+// gives the same values, and what follows uses the new state. Nothing here has a gradient.
+#include <cmath>
+#include <limits>
+
+#include "core/definition.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+Shape shape_operand(const InferContext& c, size_t i) {
+  if (!is_integer(c.dtype(i))) c.dtype_error(cat("the shape operand must be integers, it is ", c.dtype(i)));
+  c.require_rank(i, 1);
+  if (auto dims = c.constant(i)) {
+    for (int64_t d : *dims) {
+      if (d < 0) c.shape_error(cat("dimensions must not be negative, shape is ", to_string(*dims)));
+    }
+    if (dims->size() > static_cast<size_t>(max_rank)) c.shape_error(cat("rank ", dims->size(), " is above ", max_rank));
+    element_count(*dims);
+    return Shape(*dims);
+  }
+  if (!c.shape(i).known()) return Shape();
+  return Shape(Dims(static_cast<size_t>(c.shape(i)[0]), -1));
+}
+
+void require_one_of(const InferContext& c, std::string_view attribute, std::initializer_list<std::string_view> allowed) {
+  const std::string& value = c.attributes.string(attribute);
+  std::string list;
+  for (std::string_view a : allowed) {
+    if (a == value) return;
+    list += cat(list.empty() ? "\"" : ", \"", a, "\"");
+  }
+  c.graph_error(cat(attribute, " is \"", value, "\", it must be one of ", list));
+}
+
+void require_distribution(const InferContext& c) {
+  const Attributes& a = c.attributes;
+  require_one_of(c, "distribution", {"uniform", "normal", "truncated_normal"});
+  require_one_of(c, "sampling_method", {"box_muller", "inverse_cdf"});
+  require_one_of(c, "advance", {"tensorflow", "blocks"});
+  DType dtype = a.dtype("dtype");
+  bool uniform = a.string("distribution") == "uniform";
+  if (uniform && (dtype == DType::int32 || dtype == DType::int64)) {
+    int64_t low = a.integer("min_integer"), high = a.integer("max_integer");
+    if (low >= high) c.graph_error(cat("max_integer ", high, " must be above min_integer ", low, ": values lie in [min, max)"));
+    if (dtype == DType::int32 && (low < std::numeric_limits<int32_t>::min() || high - 1 > std::numeric_limits<int32_t>::max())) {
+      c.graph_error(cat("[", low, ", ", high, ") is outside int32: use dtype int64"));
+    }
+    return;
+  }
+  if (!is_float(dtype)) {
+    c.dtype_error(cat(a.string("distribution"), " values can be floating point", uniform ? ", int32 or int64" : "", ", not ", dtype));
+  }
+  for (std::string_view key : {"min", "max", "mean", "standard_deviation"}) {
+    if (!std::isfinite(a.real(key))) c.graph_error(cat(key, " must be finite, it is ", a.real(key)));
+  }
+  if (uniform && a.real("min") > a.real("max")) {
+    c.graph_error(cat("min ", a.real("min"), " is above max ", a.real("max")));
+  }
+  if (a.real("standard_deviation") < 0) {
+    c.graph_error(cat("standard_deviation must not be negative, it is ", a.real("standard_deviation")));
+  }
+}
+
+std::vector<TensorType> infer_random(const InferContext& c) {
+  require_distribution(c);
+  if (c.dtype(1) != DType::int32) c.dtype_error(cat("the state must be int32[7], it is ", c.type(1)));
+  if (!compatible(c.shape(1), Shape{7})) c.shape_error(cat("the state must be int32[7], it is ", c.type(1)));
+  return {{c.attributes.dtype("dtype"), shape_operand(c, 0)}, {DType::int32, Shape{7}}};
+}
+
+}  // namespace
+
+void register_random() {
+  OperationDefinition d;
+  d.name = "random";
+  d.family = "random";
+  d.min_inputs = d.max_inputs = 2;
+  d.attributes = {
+      optional("distribution", std::string("uniform")),
+      optional("dtype", DType::float32),
+      optional("min", 0.0),
+      optional("max", 1.0),
+      optional("min_integer", int64_t{0}),
+      optional("max_integer", int64_t{std::numeric_limits<int32_t>::max()}),
+      optional("mean", 0.0),
+      optional("standard_deviation", 1.0),
+      optional("sampling_method", std::string("box_muller")),
+      optional("advance", std::string("tensorflow")),
+  };
+  d.infer = infer_random;
+  d.gradient_is_zero = true;
+  define(std::move(d));
+}
+
+}  // namespace mpsgraph::ops

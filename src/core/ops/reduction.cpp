@@ -1,0 +1,118 @@
+// Reductions: sum, product, extrema, logical and arg reductions along axes.
+//
+// Reduced axes stay as 1. An empty list of axes means all of them. Extrema share their gradient equally
+// among ties, and give zero where a NaN was propagated.
+#include <algorithm>
+
+#include "core/builder.h"
+#include "core/definition.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+enum class Operands { numbers, booleans };
+
+std::vector<TensorType> infer_axes(const InferContext& c, Operands operands) {
+  if ((c.dtype(0) == DType::boolean) != (operands == Operands::booleans)) {
+    c.dtype_error(operands == Operands::booleans ? cat("takes bool, source is ", c.dtype(0), ": compare or cast it first")
+                                                 : std::string("takes numbers, source is bool: cast it to int32 or float32 first"));
+  }
+  if (!c.shape(0).ranked()) return {{c.dtype(0), Shape()}};
+  Dims dims = c.shape(0).dims();
+  const Ints& axes = c.attributes.integers("axes");
+  std::vector<bool> reduced(dims.size(), axes.empty());
+  for (int64_t wanted : axes) {
+    int axis = c.axis(wanted, c.shape(0).rank());
+    if (reduced[axis]) c.shape_error(cat("axis ", wanted, " is named twice in axes ", to_string(axes)));
+    reduced[axis] = true;
+  }
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (reduced[i]) dims[i] = 1;
+  }
+  return {{c.dtype(0), Shape(dims)}};
+}
+
+// Extrema of nothing do not exist; sums and products of nothing are 0 and 1.
+std::vector<TensorType> infer_extremum(const InferContext& c) {
+  std::vector<TensorType> result = infer_axes(c, Operands::numbers);
+  if (c.shape(0).ranked()) {
+    for (int i = 0; i < c.shape(0).rank(); ++i) {
+      if (c.shape(0)[i] == 0 && result[0].shape[i] == 1) {
+        c.shape_error(cat("axis ", i, " of source ", c.shape(0), " has no elements to choose from"));
+      }
+    }
+  }
+  return result;
+}
+
+std::vector<TensorType> infer_arg(const InferContext& c) {
+  if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 first");
+  if (!c.shape(0).ranked()) return {{DType::int32, Shape()}};
+  Dims dims = c.shape(0).dims();
+  int axis = c.axis(c.attributes.integer("axis"), c.shape(0).rank());
+  if (dims[axis] == 0) c.shape_error(cat("axis ", axis, " of source ", c.shape(0), " has no elements to choose from"));
+  dims[axis] = 1;
+  return {{DType::int32, Shape(dims)}};
+}
+
+void d_sum(GradientContext& c) {
+  Builder b(c.graph());
+  c.set(0, b.broadcast_like(c.incoming(), c.input(0)));
+}
+
+void d_extremum(GradientContext& c) {
+  Builder b(c.graph());
+  Tensor* x = c.input(0);
+  Tensor* chosen = b.binary("equal", x, c.output());
+  Tensor* count = b.sum(b.cast(chosen, x->dtype()), c.attributes().integers("axes"));
+  c.set(0, b.select(chosen, b.div(c.incoming(), count), b.scalar_like(x, 0)));
+}
+
+// The product of all others: product / x without zeros; with one zero only that element has a gradient, the product
+// of the others; with more there is none. (Second derivatives take these cases as fixed: where exactly one or two
+// elements are zero they miss the terms that mix a zero with another element.)
+void d_product(GradientContext& c) {
+  Builder b(c.graph());
+  Tensor* x = c.input(0);
+  const Ints& axes = c.attributes().integers("axes");
+  Tensor *zero = b.scalar_like(x, 0), *one = b.scalar_like(x, 1);
+  Tensor* is_zero = b.binary("equal", x, zero);
+  Tensor* zeros = b.sum(b.cast(is_zero, x->dtype()), axes);
+  Tensor* others = b.select(is_zero, one, x);
+  Tensor* product = b.mul(c.incoming(), c.graph().add("reduction_product", {others}, {{"axes", axes}}));
+  Tensor* at_zero = b.select(b.binary("equal", zeros, one), product, zero);
+  Tensor* elsewhere = b.select(b.binary("equal", zeros, zero), product, zero);
+  c.set(0, b.select(is_zero, at_zero, b.div(elsewhere, others)));
+}
+
+void reduction(std::string_view name, Infer infer, Gradient gradient, AttributeSpec attribute) {
+  OperationDefinition d;
+  d.name = name;
+  d.family = "reduction";
+  d.min_inputs = d.max_inputs = 1;
+  d.attributes = {std::move(attribute)};
+  d.infer = std::move(infer);
+  d.gradient_is_zero = !gradient;
+  d.gradient = std::move(gradient);
+  define(std::move(d));
+}
+
+}  // namespace
+
+void register_reduction() {
+  AttributeSpec axes = optional("axes", Ints{});
+  Infer numbers = [](const InferContext& c) { return infer_axes(c, Operands::numbers); };
+  Infer booleans = [](const InferContext& c) { return infer_axes(c, Operands::booleans); };
+  reduction("reduction_sum", numbers, d_sum, axes);
+  reduction("reduction_product", numbers, d_product, axes);
+  reduction("reduction_maximum", infer_extremum, d_extremum, axes);
+  reduction("reduction_minimum", infer_extremum, d_extremum, axes);
+  reduction("reduction_maximum_propagate_nan", infer_extremum, d_extremum, axes);
+  reduction("reduction_minimum_propagate_nan", infer_extremum, d_extremum, axes);
+  reduction("reduction_and", booleans, nullptr, axes);
+  reduction("reduction_or", booleans, nullptr, axes);
+  reduction("reduction_arg_maximum", infer_arg, nullptr, required("axis", AttributeKind::integer));
+  reduction("reduction_arg_minimum", infer_arg, nullptr, required("axis", AttributeKind::integer));
+}
+
+}  // namespace mpsgraph::ops
