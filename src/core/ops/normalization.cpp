@@ -3,7 +3,7 @@
 // Each states its formula once, as a decomposition; derivatives follow from that. Means and variances
 // keep their axes as 1, so that they broadcast against the source.
 #include "core/builder.h"
-#include "core/definition.h"
+#include "core/ops/shape.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -14,13 +14,7 @@ Shape reduced_shape(const InferContext& c, const Shape& shape) {
   if (!shape.ranked()) return shape;
   const Ints& axes = c.attributes.integers("axes");
   Dims dims = axes.empty() ? Dims(shape.dims().size(), 1) : shape.dims();
-  std::vector<bool> seen(dims.size(), false);
-  for (int64_t wanted : axes) {
-    int axis = c.axis(wanted, shape.rank());
-    if (seen[axis]) c.shape_error(cat("axis ", wanted, " is named twice in axes ", to_string(axes)));
-    seen[axis] = true;
-    dims[axis] = 1;
-  }
+  for (int axis : distinct_axes(c, axes, shape.rank())) dims[axis] = 1;
   return Shape(dims);
 }
 

@@ -5,25 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "core/definition.h"
+#include "core/ops/shape.h"
 
 namespace mpsgraph::ops {
 namespace {
-
-Shape shape_operand(const InferContext& c, size_t i) {
-  if (!is_integer(c.dtype(i))) c.dtype_error(cat("the shape operand must be integers, it is ", c.dtype(i)));
-  c.require_rank(i, 1);
-  if (auto dims = c.constant(i)) {
-    for (int64_t d : *dims) {
-      if (d < 0) c.shape_error(cat("dimensions must not be negative, shape is ", to_string(*dims)));
-    }
-    if (dims->size() > static_cast<size_t>(max_rank)) c.shape_error(cat("rank ", dims->size(), " is above ", max_rank));
-    element_count(*dims);
-    return Shape(*dims);
-  }
-  if (!c.shape(i).known()) return Shape();
-  return Shape(Dims(static_cast<size_t>(c.shape(i)[0]), -1));
-}
 
 void require_one_of(const InferContext& c, std::string_view attribute, std::initializer_list<std::string_view> allowed) {
   const std::string& value = c.attributes.string(attribute);

@@ -2,10 +2,8 @@
 //
 // Reduced axes stay as 1. An empty list of axes means all of them. Extrema share their gradient equally
 // among ties, and give zero where a NaN was propagated.
-#include <algorithm>
-
 #include "core/builder.h"
-#include "core/definition.h"
+#include "core/ops/shape.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -20,15 +18,8 @@ std::vector<TensorType> infer_axes(const InferContext& c, Operands operands) {
   if (!c.shape(0).ranked()) return {{c.dtype(0), Shape()}};
   Dims dims = c.shape(0).dims();
   const Ints& axes = c.attributes.integers("axes");
-  std::vector<bool> reduced(dims.size(), axes.empty());
-  for (int64_t wanted : axes) {
-    int axis = c.axis(wanted, c.shape(0).rank());
-    if (reduced[axis]) c.shape_error(cat("axis ", wanted, " is named twice in axes ", to_string(axes)));
-    reduced[axis] = true;
-  }
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (reduced[i]) dims[i] = 1;
-  }
+  if (axes.empty()) dims.assign(dims.size(), 1);
+  for (int axis : distinct_axes(c, axes, c.shape(0).rank())) dims[axis] = 1;
   return {{c.dtype(0), Shape(dims)}};
 }
 
