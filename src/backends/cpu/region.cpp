@@ -1,0 +1,413 @@
+// From a block of element-wise operations to a TileProgram: registers, access modes, instructions.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <unordered_map>
+
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/stitch.h"
+#include "core/definition.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int64_t row_threshold = 512;       // shorter rows are walked flat, several to a tile
+constexpr size_t temporaries_budget = 16384; // bytes of scratch registers of one thread: a third of a small L1
+
+bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+DType computed_in(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
+
+std::optional<Reduction> reduction_kind(const Operation& operation) {
+  const std::string_view k = operation.kind();
+  if (k == "reduction_sum") return Reduction::sum;
+  if (k == "reduction_product") return Reduction::product;
+  if (k == "reduction_maximum") return Reduction::maximum;
+  if (k == "reduction_minimum") return Reduction::minimum;
+  if (k == "reduction_maximum_propagate_nan") return Reduction::maximum_propagate_nan;
+  if (k == "reduction_minimum_propagate_nan") return Reduction::minimum_propagate_nan;
+  return std::nullopt;
+}
+
+std::vector<bool> reduced_axes(const Operation& reduction) {
+  const int rank = reduction.input(0)->type.shape.rank();
+  std::vector<bool> reduced(rank, false);
+  const Ints& axes = reduction.attributes.integers("axes");
+  if (axes.empty()) reduced.assign(rank, true);
+  for (int64_t axis : axes) reduced[axis < 0 ? axis + rank : axis] = true;
+  return reduced;
+}
+
+// none: no reduction; all: everything; rows: [kept, reduced]; columns: [reduced, kept]; nothing else ends a region.
+std::optional<ReductionShape> classify(const Dims& dims, const std::vector<bool>& reduced) {
+  std::vector<bool> runs;
+  for (size_t i = 0; i < dims.size(); i++)
+    if (dims[i] != 1 && (runs.empty() || runs.back() != reduced[i])) runs.push_back(reduced[i]);
+  if (runs.empty() || (runs.size() == 1 && runs[0])) return ReductionShape::all;
+  if (runs.size() == 2) return runs[0] ? ReductionShape::columns : ReductionShape::rows;
+  return std::nullopt;
+}
+
+struct RegionBuilder {
+  Lowering& lowering;
+  TileProgram program;
+  Dims space;                                   // the region's shape
+  std::vector<const Operation*> operations;     // in order, reductions last where they stand
+  std::unordered_map<const Tensor*, size_t> input_of;   // region argument (or operand) -> input
+  std::unordered_map<const Tensor*, int> register_of;
+  std::unordered_map<const Tensor*, int> uses;
+  std::unordered_map<const Operation*, size_t> reduction_of;          // -> program.reductions
+  std::unordered_map<const Tensor*, std::vector<int>> stores;         // value -> output registers
+  std::unordered_map<const Tensor*, bool> deferred;                   // products that wait for their addition
+  std::vector<int> free_temporaries;
+  std::vector<int> pinned;                                            // temporaries that are never reused
+
+  explicit RegionBuilder(Lowering& l) : lowering(l) {}
+
+  int new_register() { return program.registers++; }
+  int take_temporary() {
+    if (!free_temporaries.empty()) {
+      const int reg = free_temporaries.back();
+      free_temporaries.pop_back();
+      return reg;
+    }
+    const int reg = new_register();
+    program.temporaries.push_back(reg);
+    return reg;
+  }
+  bool is_temporary(int reg) const { return std::find(program.temporaries.begin(), program.temporaries.end(), reg) != program.temporaries.end(); }
+
+  TileProgram build() {
+    const Operation& operation = lowering.operation();
+    std::vector<const Tensor*> results;
+    if (operation.is("stitched")) {
+      const Block& body = *operation.blocks[0];
+      for (size_t i = 0; i < body.arguments.size(); i++) input_of[body.arguments[i]] = i;
+      for (const auto& inner : body.operations)
+        if (!inner->is("argument")) operations.push_back(inner.get());
+      for (const Tensor* result : body.results) results.push_back(result);
+    } else {
+      operations.push_back(&operation);
+      for (size_t i = 0; i < operation.inputs.size(); i++) input_of.try_emplace(operation.inputs[i], i);
+      results.push_back(operation.output());
+    }
+    find_space();
+    collapse();
+    for (const Operation* op : operations)
+      for (const Tensor* in : op->inputs) uses[in]++;
+    add_outputs(results);
+    for (size_t i = 0; i < operations.size(); i++) emit(i);
+    finish();
+    return std::move(program);
+  }
+
+  void find_space() {
+    for (const Operation* op : operations)
+      if (reduction_kind(*op)) {
+        space = op->input(0)->type.shape.dims();
+        return;
+      }
+    space = operations.back()->output()->type.shape.dims();
+  }
+
+  // Merges neighbouring dimensions that every input walks as one, and chooses how tiles lie.
+  void collapse() {
+    const int rank = static_cast<int>(space.size());
+    std::vector<bool> reduced(rank, false);
+    for (const Operation* op : operations)
+      if (reduction_kind(*op)) {
+        reduced = reduced_axes(*op);
+        program.reduction_shape = *classify(space, reduced);
+      }
+    const size_t count = lowering.input_count();
+    std::vector<Dims> strides(count);
+    for (size_t i = 0; i < count; i++) {
+      const Operand operand = lowering.input(i);
+      const Dims own = contiguous_strides(operand.dims);
+      strides[i].assign(rank, 0);
+      const int offset = rank - static_cast<int>(operand.dims.size());
+      for (int axis = std::max(offset, 0); axis < rank; axis++)
+        if (operand.dims[axis - offset] != 1) strides[i][axis] = own[axis - offset];
+    }
+    std::vector<Dims> collapsed(count);
+    Dims dims;
+    std::vector<bool> flags;
+    for (int axis = 0; axis < rank; axis++) {
+      if (space[axis] == 1) continue;
+      bool merge = !dims.empty() && flags.back() == reduced[axis];
+      for (size_t i = 0; i < count && merge; i++) merge = collapsed[i].back() == strides[i][axis] * space[axis];
+      if (merge) dims.back() *= space[axis];
+      else dims.push_back(space[axis]), flags.push_back(reduced[axis]);
+      for (size_t i = 0; i < count; i++) {
+        if (merge) collapsed[i].back() = strides[i][axis];
+        else collapsed[i].push_back(strides[i][axis]);
+      }
+    }
+    if (dims.empty()) {
+      dims.push_back(1);
+      for (auto& s : collapsed) s.push_back(0);
+    }
+    // A reduction needs its rows whole, whatever the inputs allow.
+    program.dims = dims;
+    program.total = element_count(space);
+    program.inner = dims.back();
+    if (program.reduction_shape == ReductionShape::rows || program.reduction_shape == ReductionShape::columns) {
+      program.inner = 1;
+      const bool last = reduced_of_last(reduced);
+      for (int axis = rank - 1; axis >= 0; axis--) {
+        if (space[axis] != 1 && reduced[axis] != last) break;
+        program.inner *= space[axis];
+      }
+      program.rows_mode = program.inner >= row_threshold && program.inner == dims.back();
+    } else {
+      program.rows_mode = dims.size() > 1 && dims.back() >= row_threshold;
+    }
+    for (size_t i = 0; i < count; i++) {
+      const Operand operand = lowering.input(i);
+      TileInput input;
+      input.slot = operand.slot;
+      input.element_size = size_of(operand.dtype);
+      input.strides = collapsed[i];
+      input.access = access_of(collapsed[i]);
+      program.inputs.push_back(input);
+    }
+  }
+
+  bool reduced_of_last(const std::vector<bool>& reduced) const {
+    for (int axis = static_cast<int>(space.size()) - 1; axis >= 0; axis--)
+      if (space[axis] != 1) return reduced[axis];
+    return true;
+  }
+
+  Access access_of(const Dims& strides) const {
+    if (program.total == 1) return Access::flat;
+    if (std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0; })) return Access::scalar;
+    if (strides == contiguous_strides(program.dims)) return Access::flat;
+    if (program.rows_mode) return strides.back() == 1 ? Access::row : strides.back() == 0 ? Access::row_scalar : Access::strided;
+    const bool repeats = strides.back() == 1 && std::all_of(strides.begin(), strides.end() - 1, [](int64_t s) { return s == 0; });
+    return repeats ? Access::periodic : Access::strided;
+  }
+
+  void add_outputs(const std::vector<const Tensor*>& results) {
+    for (size_t i = 0; i < results.size(); i++) {
+      const Operand operand = lowering.output(i);
+      const Operation* producer = results[i]->operation;
+      uses[results[i]]++;
+      if (reduction_kind(*producer)) {
+        TileReduction reduction;
+        reduction.slot = operand.slot;
+        reduction.kind = *reduction_kind(*producer);
+        program.reductions.push_back(reduction);
+        reduction_of[producer] = program.reductions.size() - 1;
+      } else {
+        const TileOutput output{i, operand.slot, new_register(), size_of(operand.dtype)};
+        program.outputs.push_back(output);
+        stores[results[i]].push_back(output.reg);
+      }
+    }
+  }
+
+  // The register that holds a value in its computing type, and whether it is one element.
+  std::pair<int, bool> operand(const Tensor* value) {
+    const auto input = input_of.find(value);
+    if (input == input_of.end()) return {register_of.at(value), false};
+    TileInput& in = program.inputs[input->second];
+    const bool scalar = in.access == Access::scalar || in.access == Access::row_scalar;
+    if (in.reg < 0) {
+      in.reg = in.access == Access::periodic || in.access == Access::strided ? pinned_temporary() : new_register();
+    }
+    if (!is_half(value->type.dtype)) return {in.reg, scalar};
+    const auto [converted, first_use] = register_of.try_emplace(value, -1);
+    if (first_use) {  // to float32 once a tile, for all its uses
+      converted->second = pinned_temporary();
+      program.instructions.push_back({cast_function(value->type.dtype, DType::float32), converted->second, repeat(in.reg), scalar});
+    }
+    return {converted->second, scalar};
+  }
+  static std::array<int, 3> repeat(int reg) { return {reg, reg, reg}; }
+
+  int pinned_temporary() {
+    const int reg = new_register();
+    program.temporaries.push_back(reg);
+    pinned.push_back(reg);
+    return reg;
+  }
+
+  void release(const Tensor* value) {
+    if (--uses[value] > 0 || input_of.count(value)) return;
+    const auto found = register_of.find(value);
+    if (found == register_of.end()) return;
+    const int reg = found->second;
+    if (is_temporary(reg) && std::find(pinned.begin(), pinned.end(), reg) == pinned.end()) free_temporaries.push_back(reg);
+  }
+
+  [[noreturn]] void unsupported(const Operation& op, DType dtype) const {
+    throw UnsupportedError(cat("[", op.kind(), "] is not defined for ", dtype, "; cast the operands first", op.where()));
+  }
+
+  // a * b + c and c - a * b in one instruction, when the product has no other use.
+  bool emit_multiply_add(size_t i) {
+    const Operation& op = *operations[i];
+    if (computed_in(op.output()->type.dtype) != DType::float32) return false;
+    const bool add = op.is("addition"), subtract = op.is("subtraction");
+    if (!add && !subtract) return false;
+    for (int side : {0, 1}) {
+      if (subtract && side == 0) continue;  // a * b - c stays two instructions
+      const Tensor* product = op.input(side);
+      if (!deferred.count(product)) continue;
+      const Operation& multiply = *product->operation;
+      const auto [a, sa] = operand(multiply.input(0));
+      const auto [b, sb] = operand(multiply.input(1));
+      const auto [c, sc] = operand(op.input(1 - side));
+      if (sa && sb && sc) return false;
+      const TileFunction function = tile_function(add ? "multiply_add" : "subtract_product", DType::float32, sa | sb << 1 | sc << 2);
+      finish_value(op, function, {a, b, c});
+      release(multiply.input(0));
+      release(multiply.input(1));
+      release(op.input(1 - side));
+      return true;
+    }
+    return false;
+  }
+
+  // Is this product used once, by an addition or subtraction of this region that can absorb it?
+  bool can_defer(size_t i) const {
+    const Operation& op = *operations[i];
+    if (!op.is("multiplication") || op.output()->type.dtype != DType::float32 || stores.count(op.output())) return false;
+    if (uses.at(op.output()) != 1) return false;
+    for (size_t j = i + 1; j < operations.size(); j++)
+      for (size_t k = 0; k < operations[j]->inputs.size(); k++)
+        if (operations[j]->inputs[k] == op.output()) {
+          const Operation& user = *operations[j];
+          if (user.is("subtraction")) return k == 1 && !deferred.count(user.input(0));
+          return user.is("addition") && !deferred.count(user.input(1 - k));
+        }
+    return false;
+  }
+
+  void emit(size_t i) {
+    const Operation& op = *operations[i];
+    if (const auto found = reduction_of.find(&op); found != reduction_of.end()) {
+      program.reductions[found->second].reg = operand(op.input(0)).first;
+      pinned.push_back(program.reductions[found->second].reg);  // read after the last instruction
+      return;
+    }
+    if (can_defer(i)) {
+      deferred[op.output()] = true;
+      return;
+    }
+    if (emit_multiply_add(i)) return;
+    std::array<int, 3> in{};
+    ScalarMask mask = 0;
+    for (size_t k = 0; k < op.inputs.size(); k++) {
+      const auto [reg, scalar] = operand(op.inputs[k]);
+      if (k == 0) in = repeat(reg);
+      in[k] = reg;
+      if (scalar) mask |= 1u << k;
+    }
+    TileFunction function = nullptr;
+    const DType from = op.inputs.back()->type.dtype, to = op.output()->type.dtype;
+    if (op.is("cast")) {
+      function = computed_in(from) == computed_in(to) ? (is_half(to) ? round_function(to) : tile_function("identity", computed_in(from), mask))
+                                                      : cast_function(computed_in(from), computed_in(to));
+      if (is_half(to) && computed_in(from) != DType::float32) {  // first to float32, then rounded in place
+        const int reg = take_temporary();
+        program.instructions.push_back({function, reg, in});
+        in = repeat(reg);
+        function = round_function(to);
+        free_temporaries.push_back(reg);
+      }
+    } else {
+      function = tile_function(op.kind(), computed_in(from), mask);
+    }
+    if (!function) unsupported(op, from);
+    finish_value(op, function, in);
+    for (const Tensor* value : op.inputs) release(value);
+  }
+
+  // Appends the instruction with the right target: output memory where it can be written directly, else scratch.
+  void finish_value(const Operation& op, TileFunction function, std::array<int, 3> in) {
+    const Tensor* value = op.output();
+    const auto stored = stores.find(value);
+    const bool half = is_half(value->type.dtype);
+    int target;
+    if (stored != stores.end() && !half) target = stored->second.front();
+    else target = take_temporary();
+    register_of[value] = target;
+    program.instructions.push_back({function, target, in});
+    if (stored == stores.end()) return;
+    for (const int reg : stored->second) {
+      if (half) program.instructions.push_back({cast_function(DType::float32, value->type.dtype), reg, repeat(target)});
+      else if (reg != target) program.instructions.push_back({tile_function("identity", value->type.dtype, 0), reg, repeat(target)});
+    }
+  }
+
+  void finish() {
+    size_t widest = 1;
+    for (const Operation* op : operations) {
+      widest = std::max(widest, size_of(computed_in(op->output()->type.dtype)));
+      for (const Tensor* in : op->inputs) widest = std::max(widest, size_of(computed_in(in->type.dtype)));
+    }
+    const size_t count = std::max<size_t>(program.temporaries.size(), 1);
+    int64_t tile = static_cast<int64_t>(temporaries_budget / (count * widest)) / 64 * 64;
+    tile = std::clamp<int64_t>(tile, 128, 2048);
+    const bool periodic = std::any_of(program.inputs.begin(), program.inputs.end(), [](const TileInput& in) { return in.access == Access::periodic; });
+    const bool whole_rows = !program.rows_mode && (periodic || program.reduction_shape == ReductionShape::rows || program.reduction_shape == ReductionShape::columns);
+    if (whole_rows) tile = std::max<int64_t>(1, tile / program.inner) * program.inner;
+    program.tile = tile;
+    program.temporary_bytes = (static_cast<size_t>(tile) * widest + 63) / 64 * 64;
+    program.scratch = lowering.scratch(program.temporary_bytes * program.temporaries.size() * thread_count());
+
+    const int64_t tiles = tile_count();
+    if (program.reduction_shape == ReductionShape::all) program.chunks = std::clamp<int64_t>(tiles / 4, 1, 64);
+    else if (program.reduction_shape == ReductionShape::columns) program.chunks = std::clamp<int64_t>(program.total / program.inner / 64, 1, 32);
+    else program.chunks = 0;  // any number: chosen per run
+    for (TileReduction& reduction : program.reductions) {
+      const int64_t results = program.reduction_shape == ReductionShape::columns ? program.inner : 1;
+      if (program.chunks) reduction.partials = lowering.scratch(static_cast<size_t>(program.chunks * results) * sizeof(float));
+    }
+    offer_sharing();
+  }
+
+  int64_t tile_count() const {
+    if (!program.rows_mode) return (program.total + program.tile - 1) / program.tile;
+    return program.inner ? program.total / program.inner * ((program.inner + program.tile - 1) / program.tile) : 0;
+  }
+
+  // An output may take the memory of an input that is walked alike, if no instruction after the one that
+  // writes the output reads that input.
+  void offer_sharing() {
+    for (size_t o = 0; o < program.outputs.size(); o++) {
+      size_t written = 0;
+      for (size_t i = 0; i < program.instructions.size(); i++)
+        if (program.instructions[i].out == program.outputs[o].reg) {
+          written = i;
+          break;
+        }
+      for (size_t i = 0; i < program.inputs.size(); i++) {
+        const TileInput& in = program.inputs[i];
+        if (in.access != Access::flat || in.element_size != program.outputs[o].element_size || in.reg < 0) continue;
+        bool read_later = false;
+        for (size_t k = written + 1; k < program.instructions.size(); k++)
+          for (int reg : program.instructions[k].in) read_later |= reg == in.reg;
+        for (const TileReduction& reduction : program.reductions) read_later |= reduction.reg == in.reg;
+        if (!read_later) lowering.may_share(program.outputs[o].result, i);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+TileProgram build_tile_program(Lowering& lowering) { return RegionBuilder(lowering).build(); }
+
+bool can_end_region(const Operation& reduction) {
+  if (!reduction_kind(reduction) || reduction.output()->type.dtype != DType::float32) return false;
+  const Dims& dims = reduction.input(0)->type.shape.dims();
+  const auto shape = classify(dims, reduced_axes(reduction));
+  if (!shape || element_count(dims) == 0) return false;
+  const int64_t results = element_count(reduction.output()->type.shape.dims());
+  if (*shape == ReductionShape::columns) return results <= 16384 && results <= element_count(dims) / 8;
+  return *shape == ReductionShape::all || results >= 4;
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,212 @@
+// Runs a TileProgram: tiles over threads, registers over memory, reductions over chunks.
+#include "backends/cpu/stitch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backends/cpu/parallel.h"
+#include "core/definition.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int max_registers = 512;
+
+int thread_number() {
+#ifdef _OPENMP
+  return omp_get_thread_num();
+#else
+  return 0;
+#endif
+}
+
+float identity_of(Reduction kind) {
+  switch (kind) {
+    case Reduction::sum: return 0.f;
+    case Reduction::product: return 1.f;
+    case Reduction::maximum_propagate_nan: return -INFINITY;
+    case Reduction::minimum_propagate_nan: return INFINITY;
+    case Reduction::maximum:
+    case Reduction::minimum: return NAN;  // the other operand wins over NaN
+  }
+  return 0.f;
+}
+
+template <class T>
+void gather(T* to, const T* from, const Dims& dims, const Dims& strides, int64_t flat, int64_t n) {
+  const int last = static_cast<int>(dims.size()) - 1;
+  while (n > 0) {
+    int64_t rest = flat, offset = 0;
+    const int64_t column = rest % dims[last];
+    rest /= dims[last];
+    for (int axis = last - 1; axis >= 0; axis--) {
+      offset += rest % dims[axis] * strides[axis];
+      rest /= dims[axis];
+    }
+    const int64_t run = std::min(n, dims[last] - column), step = strides[last];
+    const T* p = from + offset + column * step;
+    if (step == 1) std::memcpy(to, p, run * sizeof(T));
+    else if (step == 0) std::fill_n(to, run, *p);
+    else for (int64_t i = 0; i < run; i++) to[i] = p[i * step];
+    to += run;
+    flat += run;
+    n -= run;
+  }
+}
+void gather(std::byte* to, const std::byte* from, size_t size, const Dims& dims, const Dims& strides, int64_t flat, int64_t n) {
+  switch (size) {
+    case 1: return gather(reinterpret_cast<uint8_t*>(to), reinterpret_cast<const uint8_t*>(from), dims, strides, flat, n);
+    case 2: return gather(reinterpret_cast<uint16_t*>(to), reinterpret_cast<const uint16_t*>(from), dims, strides, flat, n);
+    case 4: return gather(reinterpret_cast<uint32_t*>(to), reinterpret_cast<const uint32_t*>(from), dims, strides, flat, n);
+    default: return gather(reinterpret_cast<uint64_t*>(to), reinterpret_cast<const uint64_t*>(from), dims, strides, flat, n);
+  }
+}
+
+class StitchKernel final : public Kernel {
+ public:
+  explicit StitchKernel(TileProgram program) : p_(std::move(program)) {
+    if (p_.registers > max_registers)
+      throw UnsupportedError(cat("a stitched region needs ", p_.registers, " registers, at most ", max_registers, " are there"));
+    tiles_per_row_ = p_.rows_mode && p_.inner ? (p_.inner + p_.tile - 1) / p_.tile : 1;
+    units_ = p_.total == 0 ? 0 : p_.rows_mode ? p_.total / p_.inner : (p_.total + p_.tile - 1) / p_.tile;
+    work_ = p_.total * static_cast<int64_t>(p_.instructions.size() + 1);
+  }
+
+  void run(Frame& frame) const override {
+    if (units_ == 0) return;
+    if (p_.chunks > 0) {
+      const auto chunk = [&](int64_t c) { walk(frame, units_ * c / p_.chunks, units_ * (c + 1) / p_.chunks, c); };
+      if (work_ < serial_work) for (int64_t c = 0; c < p_.chunks; c++) chunk(c);
+      else parallel_parts(p_.chunks, chunk);
+      combine_chunks(frame);
+    } else {
+      const int64_t grain = work_ < serial_work ? units_ : std::max<int64_t>(1, units_ * serial_work / (2 * work_));
+      parallel_for(units_, grain, [&](int64_t begin, int64_t end) { walk(frame, begin, end, 0); });
+    }
+  }
+
+  std::string description() const override {
+    return cat("stitched ", p_.instructions.size(), " instructions, ", p_.inputs.size(), " inputs, ", p_.outputs.size(), " outputs, ",
+               p_.reductions.size(), " reductions, ", p_.rows_mode ? "rows" : "flat", " tiles of ", p_.tile);
+  }
+
+ private:
+  static constexpr int64_t serial_work = 1 << 15;  // below, a fork costs more than it gives
+
+  // Units (rows, or flat tiles) [begin, end), with the accumulators of one chunk.
+  void walk(Frame& frame, int64_t begin, int64_t end, int64_t chunk) const {
+    std::byte* registers[max_registers];
+    std::byte* scratch = frame.at<std::byte>(p_.scratch) + p_.temporary_bytes * p_.temporaries.size() * thread_number();
+    for (size_t i = 0; i < p_.temporaries.size(); i++) registers[p_.temporaries[i]] = scratch + i * p_.temporary_bytes;
+    for (const TileInput& in : p_.inputs) {
+      if (in.reg < 0) continue;
+      if (in.access == Access::scalar) registers[in.reg] = frame.at<std::byte>(in.slot);
+      if (in.access == Access::periodic) gather(registers[in.reg], frame.at<std::byte>(in.slot), in.element_size, p_.dims, in.strides, 0, std::min(p_.tile, p_.total));
+    }
+    const bool whole = p_.reduction_shape == ReductionShape::all || p_.reduction_shape == ReductionShape::columns;
+    if (whole)
+      for (const TileReduction& r : p_.reductions) std::fill_n(accumulators(frame, r, chunk), result_count(), identity_of(r.kind));
+    for (int64_t unit = begin; unit < end; unit++) {
+      if (p_.rows_mode) {
+        for (int64_t t = 0; t < tiles_per_row_; t++) {
+          const int64_t column = t * p_.tile;
+          tile(frame, registers, unit, unit * p_.inner + column, std::min(p_.tile, p_.inner - column), column, chunk);
+        }
+      } else {
+        const int64_t flat = unit * p_.tile;
+        tile(frame, registers, 0, flat, std::min(p_.tile, p_.total - flat), 0, chunk);
+      }
+    }
+  }
+
+  void tile(Frame& frame, std::byte** registers, int64_t row, int64_t flat, int64_t n, int64_t column, int64_t chunk) const {
+    for (const TileInput& in : p_.inputs) {
+      if (in.reg < 0) continue;
+      std::byte* base = frame.at<std::byte>(in.slot);
+      const int64_t size = static_cast<int64_t>(in.element_size);
+      switch (in.access) {
+        case Access::flat: registers[in.reg] = base + flat * size; break;
+        case Access::row: registers[in.reg] = base + (row_offset(in, row) + column) * size; break;
+        case Access::row_scalar: registers[in.reg] = base + row_offset(in, row) * size; break;
+        case Access::strided: gather(registers[in.reg], base, in.element_size, p_.dims, in.strides, flat, n); break;
+        case Access::scalar:
+        case Access::periodic: break;
+      }
+    }
+    for (const TileOutput& out : p_.outputs) registers[out.reg] = frame.at<std::byte>(out.slot) + flat * static_cast<int64_t>(out.element_size);
+    for (const TileInstruction& i : p_.instructions) {
+      const void* in[3] = {registers[i.in[0]], registers[i.in[1]], registers[i.in[2]]};
+      i.function(registers[i.out], in, i.once ? 1 : n);
+    }
+    for (const TileReduction& r : p_.reductions) reduce(frame, r, reinterpret_cast<const float*>(registers[r.reg]), row, flat, n, column, chunk);
+  }
+
+  void reduce(Frame& frame, const TileReduction& r, const float* values, int64_t row, int64_t flat, int64_t n, int64_t column, int64_t chunk) const {
+    const ReduceFunction function = float_functions().reduce(r.kind);
+    switch (p_.reduction_shape) {
+      case ReductionShape::all: return function(accumulators(frame, r, chunk), values, n);
+      case ReductionShape::rows: {
+        float* result = frame.at<float>(r.slot);
+        if (p_.rows_mode) {
+          if (column == 0) result[row] = identity_of(r.kind);
+          return function(result + row, values, n);
+        }
+        for (int64_t i = 0; i < n; i += p_.inner) {
+          float& one = result[(flat + i) / p_.inner];
+          one = identity_of(r.kind);
+          function(&one, values + i, p_.inner);
+        }
+        return;
+      }
+      case ReductionShape::columns: {
+        const CombineFunction combine = float_functions().combine(r.kind);
+        float* accumulator = accumulators(frame, r, chunk);
+        if (p_.rows_mode) return combine(accumulator + column, values, n);
+        for (int64_t i = 0; i < n; i += p_.inner) combine(accumulator, values + i, p_.inner);
+        return;
+      }
+      case ReductionShape::none: return;
+    }
+  }
+
+  void combine_chunks(Frame& frame) const {
+    for (const TileReduction& r : p_.reductions) {
+      float* result = frame.at<float>(r.slot);
+      const float* partials = frame.at<float>(r.partials);
+      std::fill_n(result, result_count(), identity_of(r.kind));
+      if (p_.reduction_shape == ReductionShape::all) float_functions().reduce(r.kind)(result, partials, p_.chunks);
+      else for (int64_t c = 0; c < p_.chunks; c++) float_functions().combine(r.kind)(result, partials + c * result_count(), result_count());
+    }
+  }
+
+  int64_t result_count() const { return p_.reduction_shape == ReductionShape::columns ? p_.inner : 1; }
+  float* accumulators(Frame& frame, const TileReduction& r, int64_t chunk) const {
+    return frame.at<float>(r.partials) + chunk * result_count();
+  }
+  int64_t row_offset(const TileInput& in, int64_t row) const {
+    int64_t offset = 0;
+    for (int axis = static_cast<int>(p_.dims.size()) - 2; axis >= 0; axis--) {
+      offset += row % p_.dims[axis] * in.strides[axis];
+      row /= p_.dims[axis];
+    }
+    return offset;
+  }
+
+  TileProgram p_;
+  int64_t tiles_per_row_ = 1, units_ = 0, work_ = 0;
+};
+
+std::unique_ptr<Kernel> lower_stitched(Lowering& lowering) {
+  return std::make_unique<StitchKernel>(build_tile_program(lowering));
+}
+
+}  // namespace
+
+void register_stitch_kernels() {
+  define_kernel("stitched", lower_stitched);
+  for (const OperationDefinition* definition : all_definitions())
+    if (definition->elementwise) define_kernel(definition->name, lower_stitched);
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,80 @@
+// A stitched region as a kernel: element-wise operations, and reductions of their values, walked in
+// tiles that stay in the first-level cache.
+//
+// region.cpp turns a block (or one operation) into a TileProgram: what to load, a list of
+// tile-function calls, what to store or reduce. stitch.cpp runs it over the tiles.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "backends/cpu/kernel.h"
+#include "backends/cpu/tile_functions.h"
+
+namespace mpsgraph::cpu {
+
+// How an external input reaches the registers of a tile.
+enum class Access : uint8_t {
+  scalar,      // one element for the whole region
+  flat,        // same positions as the region: a pointer into it
+  row,         // rows mode: unit stride within a row, any stride between rows
+  row_scalar,  // rows mode: one element a row
+  periodic,    // flat mode: repeats with a period that divides the tile: loaded once
+  strided,     // copied into a register tile by tile
+};
+
+struct TileInput {
+  Slot slot = -1;
+  int reg = -1;
+  size_t element_size = 4;
+  Access access = Access::flat;
+  Dims strides;  // in elements over the region's collapsed dimensions; 0 where broadcast
+};
+
+struct TileInstruction {
+  TileFunction function;
+  int out;
+  std::array<int, 3> in;  // unused places repeat the first
+  bool once = false;      // on one element: the conversion of a scalar
+};
+
+struct TileOutput {  // a result of the region's shape
+  size_t result = 0; // which one
+  Slot slot = -1;
+  int reg = -1;      // the register that is this memory
+  size_t element_size = 4;
+};
+
+struct TileReduction {
+  Slot slot = -1;    // result, float32
+  int reg = -1;      // reduced value
+  Reduction kind = Reduction::sum;
+  Slot partials = -1;  // chunk_count x result elements
+};
+
+enum class ReductionShape : uint8_t { none, all, rows, columns };
+
+struct TileProgram {
+  Dims dims;                     // collapsed; the last is the inner one
+  int64_t total = 1;             // elements of the region
+  int64_t inner = 1;             // of a row
+  bool rows_mode = false;        // tiles lie within rows; else tiles are runs of the flat range
+  int64_t tile = 1024;           // elements of a tile
+  ReductionShape reduction_shape = ReductionShape::none;
+  int64_t chunks = 1;            // pieces of work with partial results of their own; fixed by sizes alone
+  std::vector<TileInput> inputs;
+  std::vector<TileInstruction> instructions;
+  std::vector<TileOutput> outputs;
+  std::vector<TileReduction> reductions;
+  int registers = 0;
+  std::vector<int> temporaries;  // registers that live in scratch
+  size_t temporary_bytes = 0;    // of one register
+  Slot scratch = -1;             // thread_count() x temporaries x temporary_bytes
+};
+
+// Throws UnsupportedError for an operation that has no tile function.
+TileProgram build_tile_program(Lowering& lowering);
+// Can this reduction, over a region of these dimensions, end a stitched region?
+bool can_end_region(const Operation& reduction);
+
+}  // namespace mpsgraph::cpu
