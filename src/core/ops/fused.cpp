@@ -2,7 +2,7 @@
 // follows them (bias, residual, activation). They have types but no derivative, because
 // differentiation happens before the passes.
 #include "core/definition.h"
-#include "core/ops/convolution.h"
+#include "core/ops/window.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -60,11 +60,11 @@ void register_fused() {
   convolution.family = "fused";
   convolution.min_inputs = 2;
   convolution.max_inputs = 4;
-  convolution.attributes = convolution_attributes();
+  convolution.attributes = window_attributes({optional("weights_layout", std::string("HWIO")), optional("groups", int64_t{1})});
   convolution.attributes.insert(convolution.attributes.end(), fused.begin(), fused.end());
   convolution.infer = [](const InferContext& c) {
     fused_operands(c);
-    return std::vector<TensorType>{infer_convolution2d(c)};
+    return definition_of("convolution2d").infer(c);
   };
   convolution.internal = true;
   define(convolution);
