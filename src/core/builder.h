@@ -23,6 +23,7 @@ class Builder {
   Tensor* ints(const Ints& values);                     // int64[n]: a shape operand
   Tensor* zeros_like(Tensor* x);                        // a filled constant, or a broadcast to shape_of(x)
   Tensor* ones_like(Tensor* x);
+  Tensor* filled_like(Tensor* x, double value);
 
   // element-wise
   Tensor* unary(std::string_view kind, Tensor* x);
@@ -49,7 +50,7 @@ class Builder {
   Tensor* reduced_count(Tensor* x, const Ints& axes);
 
   // shapes
-  Tensor* shape_of(Tensor* x);                          // a constant when known, else the operation
+  Tensor* shape_of(Tensor* x);                          // int32: a constant when known, else the operation
   Tensor* reshape(Tensor* x, Tensor* shape);
   Tensor* reshape(Tensor* x, const Ints& shape);
   Tensor* reshape_like(Tensor* x, Tensor* like);        // x itself when the known shapes are equal
@@ -63,6 +64,7 @@ class Builder {
   Tensor* swap_last_axes(Tensor* x);                    // rank must be known and at least 2
 
  private:
+  static bool same_known_shape(const Tensor* a, const Tensor* b);
   Graph& graph_;
 };
 

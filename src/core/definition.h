@@ -33,6 +33,8 @@ class InferContext {
   const Shape& shape(size_t i) const { return inputs[i]->type.shape; }
   DType dtype(size_t i) const { return inputs[i]->type.dtype; }
   std::optional<Ints> constant(size_t i) const;
+  // Input i read as a shape: -1 where an element is not known yet, unranked when not even their number is.
+  Shape shape_operand(size_t i) const;
 
   // Throw with the operation's name in front and the place it was built behind.
   [[noreturn]] void shape_error(const std::string& message) const;
@@ -48,10 +50,13 @@ class InferContext {
 // What a derivative rule sees. Rules add operations to graph() after everything that exists.
 class GradientContext {
  public:
-  GradientContext(Operation& operation, std::vector<Tensor*> incoming, std::vector<bool> needed)
-      : operation(operation), incoming_(std::move(incoming)), needed_(std::move(needed)), result(operation.inputs.size()) {}
+  GradientContext(Operation& operation, std::vector<Tensor*> incoming, std::vector<bool> needed,
+                  std::vector<Tensor*> captures = {})
+      : operation(operation), captures(std::move(captures)), incoming_(std::move(incoming)), needed_(std::move(needed)),
+        result(operation.inputs.size()), capture_result(this->captures.size()) {}
 
   Operation& operation;
+  const std::vector<Tensor*> captures;  // tensors from outside that its blocks use and whose gradients matter
   Graph& graph() const { return operation.graph(); }
   Tensor* input(size_t i) const { return operation.inputs[i]; }
   Tensor* output(size_t i = 0) const { return operation.output(i); }
@@ -66,6 +71,7 @@ class GradientContext {
 
  public:
   std::vector<Tensor*> result;
+  std::vector<Tensor*> capture_result;  // one per capture; null for zero
 };
 
 struct AttributeSpec {
@@ -87,23 +93,28 @@ struct OperationDefinition {
   std::string_view family;                  // "arithmetic", "pooling", ...: the file it is stated in
   int min_inputs = 0;
   int max_inputs = 0;                       // -1: any number
-  std::vector<AttributeSpec> attributes;
-  Infer infer;
-  Gradient gradient;                        // empty: decomposed if it can be, else not differentiable
-  Decompose decompose;                      // empty: a primitive operation
+  std::vector<AttributeSpec> attributes = {};
+  Infer infer = {};
+  Gradient gradient = {};                   // empty: decomposed if it can be, else not differentiable
+  Decompose decompose = {};                 // empty: a primitive operation
   bool gradient_is_zero = false;            // e.g. sign, floor, comparisons: differentiable with gradient zero
   int block_count = 0;                      // control flow and stitched
   bool has_effect = false;                  // assign: never pruned when named a target, never merged
-  bool takes_variables = false;             // read, assign: others read a variable operand implicitly
+  bool takes_variables = false;             // read, assign: the first operand is a variable; all others are read implicitly
+  bool root_only = false;                   // placeholder, variable: stand in the root block, without control dependencies
   bool elementwise = false;                 // result[i] depends on input[i] only, with numpy broadcasting
   bool internal = false;                    // made by passes or derivatives; not in the Python face
 };
+
+// The attributes as an operation holds them: defaults filled in, integers given for reals converted.
+// GraphError that names what is allowed when one is unknown, of the wrong kind or missing.
+Attributes complete_attributes(const OperationDefinition& definition, Attributes given, std::string_view where = {});
 
 // Registration happens once, by the families' register functions; lookups are then read-only.
 void define(OperationDefinition definition);
 const OperationDefinition& definition_of(std::string_view name);   // GraphError with the nearest names when unknown
 const OperationDefinition* find_definition(std::string_view name);
-std::vector<const OperationDefinition*> all_definitions();         // in registration order
+std::vector<const OperationDefinition*> all_definitions();  // in registration order
 
 // One register function per family, called by the registry on first use.
 namespace ops {

@@ -1,6 +1,7 @@
 // Reverse-mode differentiation: one backward walk over the same graph, by the rules beside the operations.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "core/graph.h"
@@ -15,5 +16,10 @@ enum class Unconnected { zeros, error };
 // operation on the path (naming it), and, when asked, for a tensor without a path.
 std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_respect_to,
                                Tensor* start = nullptr, Unconnected unconnected = Unconnected::zeros);
+
+// The same walk over the operations of one block, from several tensors with their gradients: for the
+// derivatives of control flow. Null where no gradient arrives. New operations go to the current block.
+using Seeds = std::vector<std::pair<Tensor*, Tensor*>>;
+std::vector<Tensor*> block_gradients(const Block& block, const Seeds& seeds, const std::vector<Tensor*>& with_respect_to);
 
 }  // namespace mpsgraph

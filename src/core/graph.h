@@ -58,6 +58,7 @@ class Operation {
   Tensor* output(size_t i = 0) const { return outputs[i].get(); }
   Graph& graph() const;
   std::string where() const;                     // "; built at model.py:41", or ""
+  std::vector<Tensor*> captures() const;         // tensors from outside that its blocks use, in order of first use
 };
 
 // A list of operations with results. Arguments are operations of kind "argument".
@@ -89,13 +90,16 @@ class Graph {
   // The single result of create().
   Tensor* add(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {}, std::string_view name = {});
 
-  // Blocks under construction nest. finish_block checks that the results are visible in the block
-  // and hands it over for create(); abandon_block drops it after an error.
+  // Blocks under construction nest. finish_block checks that the results are visible in the block (and
+  // reads variables among them) and hands it over for create(); abandon_block drops it after an error,
+  // with the blocks begun in it. Abandoned operations lose their names and stay only for handles.
   Block* begin_block(const std::vector<TensorType>& argument_types = {});
   std::unique_ptr<Block> finish_block(Block* block, std::vector<Tensor*> results);
   void abandon_block(Block* block) noexcept;
+  void abandon_block(std::unique_ptr<Block> finished) noexcept;
 
-  // While a scope is open, each operation that is created in it runs after `operations`.
+  // While a scope is open, each operation that is created in it runs after `operations`; placeholders,
+  // variables and block arguments compute nothing and do not.
   void begin_control_dependencies(const std::vector<Operation*>& operations);
   void end_control_dependencies() noexcept;
 
@@ -119,20 +123,41 @@ class Graph {
                               Attributes attributes, std::string_view name, std::vector<TensorType> output_types,
                               std::vector<std::unique_ptr<Block>> blocks = {});
   std::unique_ptr<Block> detached_block(Block* parent, const std::vector<TensorType>& argument_types);
+  // Destroys the operations of a block for which `dead` says true, and frees their names: for passes.
+  void remove_operations(Block& block, const std::function<bool(const Operation&)>& dead);
+
+  // Derivatives of a branch are built in another block, where the branch's own tensors do not exist:
+  // until the matching end, an operand that lies in `hidden` is replaced by what `stand_in` gives.
+  using StandIn = std::function<Tensor*(Tensor*)>;
+  void begin_substitution(const Block& hidden, StandIn stand_in);
+  void end_substitution() noexcept;
+  Tensor* resolve(Tensor* tensor) const;         // itself, or what stands in for it here
 
  private:
-  std::string unique_name(std::string_view wanted, std::string_view kind);
-  void own(std::string name, Operation* operation);
+  struct ControlScope {
+    const Block* block;                          // it was opened in
+    std::vector<Operation*> operations;          // with those of the scopes around it, each once
+  };
+
+  std::string unique_name(std::string_view wanted, std::string_view kind) const;
+  void forget_names(const Block& block) noexcept;
+  Operation* append(Block& block, const OperationDefinition& definition, std::vector<Tensor*> inputs, Attributes attributes,
+                    std::string name, std::vector<TensorType> output_types, std::vector<std::unique_ptr<Block>> blocks);
+  Operation* append_here(const OperationDefinition& definition, std::vector<Tensor*> inputs, Attributes attributes,
+                         std::string_view name, std::vector<TensorType> output_types, std::vector<std::unique_ptr<Block>> blocks);
+  void check_operand(const Tensor* tensor, std::string_view user) const;
+  Tensor* value_of(Tensor* tensor);              // a read of it when it is a variable
 
   std::unique_ptr<Block> root_;
   Block* current_ = nullptr;
   int64_t next_id_ = 0;
   std::string location_;
   std::unordered_map<std::string, Operation*> by_name_;
-  std::unordered_map<std::string, int64_t> name_counters_;
+  mutable std::unordered_map<std::string, int64_t> name_counters_;  // where the search for a free suffix goes on
   std::vector<std::unique_ptr<Block>> building_;   // begun, not finished
   std::vector<std::unique_ptr<Block>> abandoned_;
-  std::vector<std::vector<Operation*>> control_scopes_;
+  std::vector<ControlScope> control_scopes_;
+  std::vector<std::pair<const Block*, StandIn>> substitutions_;
 };
 
 }  // namespace mpsgraph

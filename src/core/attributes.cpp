@@ -1,0 +1,209 @@
+// Constant data and the attribute map: storage, exact comparison, reading as numbers.
+#include "core/attributes.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/errors.h"
+
+namespace mpsgraph {
+namespace {
+
+template <class T>
+T load(const std::byte* bytes, int64_t index) {
+  T value;
+  std::memcpy(&value, bytes + static_cast<size_t>(index) * sizeof(T), sizeof(T));
+  return value;
+}
+
+// Calls f with a value of the C++ type that stores `dtype`; the 16-bit floats come as their bits.
+template <class F>
+auto with_storage_type(DType dtype, F f) {
+  switch (dtype) {
+    case DType::float32: return f(float{});
+    case DType::float64: return f(double{});
+    case DType::int8: return f(int8_t{});
+    case DType::int16: return f(int16_t{});
+    case DType::int32: return f(int32_t{});
+    case DType::int64: return f(int64_t{});
+    case DType::uint32: return f(uint32_t{});
+    case DType::uint64: return f(uint64_t{});
+    case DType::uint8:
+    case DType::boolean: return f(uint8_t{});
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::uint16: break;
+  }
+  return f(uint16_t{});
+}
+
+// The bytes of `value` rounded to an element of dtype. An integer type must be able to hold it.
+std::vector<std::byte> element_bytes(DType dtype, double value) {
+  std::vector<std::byte> bytes(size_of(dtype));
+  const auto store = [&](auto element) { std::memcpy(bytes.data(), &element, sizeof(element)); };
+  if (dtype == DType::boolean) {
+    store(static_cast<uint8_t>(value != 0));
+  } else if (dtype == DType::float16) {
+    store(float_to_half(static_cast<float>(value)));
+  } else if (dtype == DType::bfloat16) {
+    store(float_to_bfloat16(static_cast<float>(value)));
+  } else {
+    with_storage_type(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (std::is_integral_v<T>) {
+        const double rounded = std::nearbyint(value);
+        // The limits as powers of two, which double holds exactly also for 64 bits.
+        const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
+        if (!(rounded < above && rounded >= (std::is_signed_v<T> ? -above : 0.0))) {
+          throw DTypeError(cat(value, " does not fit into ", name(dtype), "; choose another element type"));
+        }
+        store(static_cast<T>(rounded));
+      } else {
+        store(static_cast<T>(value));
+      }
+    });
+  }
+  return bytes;
+}
+
+std::shared_ptr<std::vector<std::byte>> owned_copy(const void* bytes, size_t size) {
+  auto copy = std::make_shared<std::vector<std::byte>>(size);
+  if (size) std::memcpy(copy->data(), bytes, size);
+  return copy;
+}
+
+}  // namespace
+
+ConstantPtr ConstantData::borrow(DType dtype, Dims dims, const void* bytes, std::shared_ptr<void> owner) {
+  std::shared_ptr<ConstantData> data(new ConstantData);
+  data->dtype_ = dtype;
+  data->elements_ = element_count(dims);
+  data->dims_ = std::move(dims);
+  data->bytes_ = static_cast<const std::byte*>(bytes);
+  data->owner_ = std::move(owner);
+  return data;
+}
+
+ConstantPtr ConstantData::copy(DType dtype, Dims dims, const void* bytes) {
+  auto storage = owned_copy(bytes, static_cast<size_t>(element_count(dims)) * size_of(dtype));
+  const std::byte* first = storage->data();
+  return borrow(dtype, std::move(dims), first, std::move(storage));
+}
+
+ConstantPtr ConstantData::splat(DType dtype, Dims dims, const void* element) {
+  auto storage = owned_copy(element, size_of(dtype));
+  std::shared_ptr<ConstantData> data(new ConstantData);
+  data->dtype_ = dtype;
+  data->elements_ = element_count(dims);
+  data->dims_ = std::move(dims);
+  data->splat_ = true;
+  data->bytes_ = storage->data();
+  data->owner_ = std::move(storage);
+  return data;
+}
+
+ConstantPtr ConstantData::splat(DType dtype, Dims dims, double value) {
+  return splat(dtype, std::move(dims), static_cast<const void*>(element_bytes(dtype, value).data()));
+}
+
+ConstantPtr ConstantData::of_ints(const std::vector<int64_t>& values) {
+  return copy(DType::int64, {static_cast<int64_t>(values.size())}, values.data());
+}
+
+void ConstantData::expand_into(void* destination) const {
+  if (!splat_) {
+    if (elements_) std::memcpy(destination, bytes_, stored_bytes());
+    return;
+  }
+  with_storage_type(dtype_, [&](auto zero) {
+    using T = decltype(zero);
+    std::fill_n(static_cast<T*>(destination), elements_, load<T>(bytes_, 0));
+  });
+}
+
+double ConstantData::scalar(int64_t index) const {
+  const int64_t i = splat_ ? 0 : index;
+  if (dtype_ == DType::float16) return half_to_float(load<uint16_t>(bytes_, i));
+  if (dtype_ == DType::bfloat16) return bfloat16_to_float(load<uint16_t>(bytes_, i));
+  return with_storage_type(dtype_, [&](auto zero) { return static_cast<double>(load<decltype(zero)>(bytes_, i)); });
+}
+
+int64_t ConstantData::integer(int64_t index) const {
+  if (is_float(dtype_)) throw DTypeError(cat("an integer constant was expected, this one is ", name(dtype_)));
+  const int64_t i = splat_ ? 0 : index;
+  return with_storage_type(dtype_, [&](auto zero) { return static_cast<int64_t>(load<decltype(zero)>(bytes_, i)); });
+}
+
+std::vector<int64_t> ConstantData::integers() const {
+  std::vector<int64_t> values(static_cast<size_t>(elements_));
+  for (int64_t i = 0; i < elements_; ++i) values[static_cast<size_t>(i)] = integer(i);
+  return values;
+}
+
+bool ConstantData::operator==(const ConstantData& other) const {
+  if (dtype_ != other.dtype_ || dims_ != other.dims_) return false;
+  if (elements_ == 0 || (bytes_ == other.bytes_ && splat_ == other.splat_)) return true;
+  const size_t size = size_of(dtype_);
+  if (splat_ == other.splat_) return std::memcmp(bytes_, other.bytes_, stored_bytes()) == 0;
+  const std::byte* element = splat_ ? bytes_ : other.bytes_;
+  const std::byte* all = splat_ ? other.bytes_ : bytes_;
+  for (int64_t i = 0; i < elements_; ++i) {
+    if (std::memcmp(element, all + static_cast<size_t>(i) * size, size) != 0) return false;
+  }
+  return true;
+}
+
+std::string_view name(AttributeKind kind) {
+  constexpr std::string_view names[] = {"a boolean", "an integer", "a real number", "a string", "a list of integers",
+                                        "an element type", "constant data", "a tensor type"};
+  return names[static_cast<size_t>(kind)];
+}
+
+bool same(const Attribute& a, const Attribute& b) {
+  if (a.index() != b.index()) return false;
+  if (const double* x = std::get_if<double>(&a)) {  // by bits: NaN is itself, and 0 is not -0
+    return std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(std::get<double>(b));
+  }
+  if (const ConstantPtr* x = std::get_if<ConstantPtr>(&a)) {
+    const ConstantPtr& y = std::get<ConstantPtr>(b);
+    return *x == y || (*x && y && **x == *y);
+  }
+  return a == b;
+}
+
+const Attribute* Attributes::find(std::string_view key) const {
+  for (const auto& [item, value] : items_) {
+    if (item == key) return &value;
+  }
+  return nullptr;
+}
+
+void Attributes::set(std::string_view key, Attribute value) {
+  const auto position =
+      std::lower_bound(items_.begin(), items_.end(), key, [](const auto& item, std::string_view k) { return item.first < k; });
+  if (position != items_.end() && position->first == key) {
+    position->second = std::move(value);
+  } else {
+    items_.emplace(position, std::string(key), std::move(value));
+  }
+}
+
+void Attributes::erase(std::string_view key) {
+  std::erase_if(items_, [&](const auto& item) { return item.first == key; });
+}
+
+void Attributes::refuse(std::string_view key, AttributeKind expected) const {
+  const Attribute* value = find(key);
+  if (!value) throw GraphError(cat("there is no attribute '", key, "'"));
+  throw GraphError(cat("attribute '", key, "' is ", name(static_cast<AttributeKind>(value->index())), ", not ", name(expected)));
+}
+
+bool operator==(const Attributes& a, const Attributes& b) {
+  return std::equal(a.items().begin(), a.items().end(), b.items().begin(), b.items().end(),
+                    [](const auto& x, const auto& y) { return x.first == y.first && same(x.second, y.second); });
+}
+
+}  // namespace mpsgraph

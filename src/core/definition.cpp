@@ -1,0 +1,204 @@
+// The registry of operations, the check and completion of attributes, and what inference rules share: known
+// operands and errors that say the operation and the place.
+#include "core/definition.h"
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+#include <numeric>
+#include <unordered_map>
+
+#include "core/known_values.h"
+
+namespace mpsgraph {
+namespace {
+
+struct Registry {
+  std::deque<OperationDefinition> definitions;  // addresses stay
+  std::unordered_map<std::string_view, const OperationDefinition*> by_name;
+};
+
+Registry& storage() {
+  static Registry registry;
+  return registry;
+}
+
+const Registry& registry() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    ops::register_memory();
+    ops::register_arithmetic();
+    ops::register_activation();
+    ops::register_reduction();
+    ops::register_matrix();
+    ops::register_convolution();
+    ops::register_pooling();
+    ops::register_normalization();
+    ops::register_loss();
+    ops::register_shape();
+    ops::register_gather();
+    ops::register_control_flow();
+    ops::register_random();
+    ops::register_optimizer();
+    ops::register_fused();
+  });
+  return storage();
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substituted, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest_names(std::string_view wanted) {
+  std::vector<std::pair<size_t, std::string_view>> near;
+  for (const OperationDefinition& definition : registry().definitions) {
+    const size_t distance = edit_distance(wanted, definition.name);
+    if (definition.name.find(wanted) != std::string_view::npos || distance <= 2 + wanted.size() / 4) {
+      near.emplace_back(distance, definition.name);
+    }
+  }
+  std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(near.size(), 3); ++i) text += cat(i ? ", " : "; near it: ", near[i].second);
+  return text;
+}
+
+std::string allowed_attributes(const OperationDefinition& definition) {
+  if (definition.attributes.empty()) return "it takes none";
+  std::string text = "it takes ";
+  for (const AttributeSpec& spec : definition.attributes) {
+    if (&spec != &definition.attributes.front()) text += ", ";
+    text += cat(spec.name, " (", name(spec.kind), spec.default_value ? ")" : ", required)");
+  }
+  return text;
+}
+
+std::string described(const Tensor* tensor) { return cat("'", tensor->name(), "' ", tensor->type); }
+
+}  // namespace
+
+AttributeSpec required(std::string_view name, AttributeKind kind) { return {name, kind, std::nullopt}; }
+
+AttributeSpec optional(std::string_view name, Attribute default_value) {
+  const auto kind = static_cast<AttributeKind>(default_value.index());
+  return {name, kind, std::move(default_value)};
+}
+
+Attributes complete_attributes(const OperationDefinition& definition, Attributes given, std::string_view where) {
+  const std::string front = cat("[", definition.name, "] ");
+  for (const auto& [key, value] : given.items()) {
+    const auto known = [&key = key](const AttributeSpec& spec) { return spec.name == key; };
+    if (std::none_of(definition.attributes.begin(), definition.attributes.end(), known)) {
+      throw GraphError(cat(front, "has no attribute '", key, "': ", allowed_attributes(definition), where));
+    }
+  }
+  for (const AttributeSpec& spec : definition.attributes) {
+    const Attribute* value = given.find(spec.name);
+    if (!value) {
+      if (!spec.default_value) {
+        throw GraphError(cat(front, "needs attribute '", spec.name, "', ", name(spec.kind), ": ", allowed_attributes(definition), where));
+      }
+      given.set(spec.name, *spec.default_value);
+      continue;
+    }
+    const auto kind = static_cast<AttributeKind>(value->index());
+    if (kind == AttributeKind::integer && spec.kind == AttributeKind::real) {
+      given.set(spec.name, static_cast<double>(std::get<int64_t>(*value)));
+    } else if (kind != spec.kind) {
+      throw GraphError(cat(front, "attribute '", spec.name, "' must be ", name(spec.kind), ", came ", name(kind), where));
+    } else if (kind == AttributeKind::data && !std::get<ConstantPtr>(*value)) {
+      throw GraphError(cat(front, "attribute '", spec.name, "' has no data", where));
+    }
+  }
+  return given;
+}
+
+void define(OperationDefinition definition) {
+  Registry& all = storage();
+  if (all.by_name.contains(definition.name)) throw GraphError(cat("operation '", definition.name, "' is defined twice"));
+  const OperationDefinition& kept = all.definitions.emplace_back(std::move(definition));
+  all.by_name.emplace(kept.name, &kept);
+}
+
+const OperationDefinition* find_definition(std::string_view name) {
+  const auto& names = registry().by_name;
+  const auto found = names.find(name);
+  return found == names.end() ? nullptr : found->second;
+}
+
+const OperationDefinition& definition_of(std::string_view name) {
+  if (const OperationDefinition* definition = find_definition(name)) return *definition;
+  throw GraphError(cat("there is no operation '", name, "'", nearest_names(name)));
+}
+
+std::vector<const OperationDefinition*> all_definitions() {
+  std::vector<const OperationDefinition*> all;
+  for (const OperationDefinition& definition : registry().definitions) all.push_back(&definition);
+  return all;
+}
+
+std::optional<Ints> InferContext::constant(size_t i) const { return constant_value(inputs[i]); }
+
+Shape InferContext::shape_operand(size_t i) const {
+  const std::optional<KnownValues> values = known_values(inputs[i]);
+  if (!values || values->size() > static_cast<size_t>(max_rank)) return {};
+  Dims dims;
+  for (const auto& value : *values) dims.push_back(value.value_or(-1));
+  return dims;
+}
+
+void InferContext::shape_error(const std::string& message) const {
+  throw ShapeError(cat("[", definition.name, "] ", message, where));
+}
+
+void InferContext::dtype_error(const std::string& message) const {
+  throw DTypeError(cat("[", definition.name, "] ", message, where));
+}
+
+void InferContext::graph_error(const std::string& message) const {
+  throw GraphError(cat("[", definition.name, "] ", message, where));
+}
+
+void InferContext::require_same_dtype(size_t first) const {
+  for (size_t i = first + 1; i < count(); ++i) {
+    if (dtype(i) == dtype(first)) continue;
+    // The narrower one is to be cast: the advice should not lose digits.
+    const bool widen_first = is_float(dtype(first)) == is_float(dtype(i)) ? size_of(dtype(first)) < size_of(dtype(i)) : is_float(dtype(i));
+    const size_t narrow = widen_first ? first : i, wide = widen_first ? i : first;
+    dtype_error(cat("element types differ: ", described(inputs[first]), " and ", described(inputs[i]), "; cast '",
+                    inputs[narrow]->name(), "' to ", dtype(wide), " first"));
+  }
+}
+
+void InferContext::require_float(size_t i) const {
+  if (!is_float(dtype(i))) {
+    dtype_error(cat("needs floating-point elements, came ", described(inputs[i]), "; cast '", inputs[i]->name(), "' to float32 first"));
+  }
+}
+
+void InferContext::require_rank(size_t i, int rank) const {
+  if (shape(i).ranked() && shape(i).rank() != rank) {
+    shape_error(cat("needs rank ", rank, ", came ", described(inputs[i]), " of rank ", shape(i).rank()));
+  }
+}
+
+int InferContext::axis(int64_t axis, int rank) const {
+  if (axis < -rank || axis >= rank) {
+    shape_error(rank == 0 ? cat("axis ", axis, " of a tensor of rank 0, which has no axes")
+                          : cat("axis ", axis, " is outside of rank ", rank, ": it can be ", -rank, " to ", rank - 1));
+  }
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+}  // namespace mpsgraph

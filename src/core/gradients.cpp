@@ -1,0 +1,207 @@
+// The reverse walk: which operations lie between, in what order, and how their gradients are summed.
+//
+// Operand before user holds for creation numbers, across blocks too, so descending numbers are a valid order and
+// nothing here recurses over the graph. What an operation's derivative is stands beside the operation.
+#include "core/gradients.h"
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/builder.h"
+#include "core/definition.h"
+
+namespace mpsgraph {
+namespace {
+
+using Within = std::function<bool(const Operation&)>;
+
+class ReverseWalk {
+ public:
+  ReverseWalk(const Seeds& seeds, const std::vector<Tensor*>& with_respect_to, Within within)
+      : with_respect_to_(with_respect_to), within_(std::move(within)) {
+    for (const auto& seed : seeds) collect_from(seed.first->operation);
+    std::sort(order_.begin(), order_.end(), [](const Operation* a, const Operation* b) { return a->id < b->id; });
+    for (Tensor* tensor : with_respect_to_) {
+      if (is_float(tensor->dtype())) active_.insert(tensor);
+    }
+    for (Operation* operation : order_) mark(*operation);
+    for (const auto& [tensor, gradient] : seeds) accumulate(tensor, gradient);
+  }
+
+  std::vector<Tensor*> run() {
+    for (auto operation = order_.rbegin(); operation != order_.rend(); ++operation) {
+      if (carrying_.contains(*operation)) differentiate(**operation);
+    }
+    std::vector<Tensor*> result;
+    for (Tensor* tensor : with_respect_to_) result.push_back(gradient_of(tensor));
+    return result;
+  }
+
+ private:
+  void collect_from(Operation* last) {
+    std::vector<Operation*> stack = {last};
+    while (!stack.empty()) {
+      Operation* operation = stack.back();
+      stack.pop_back();
+      if (!within_(*operation) || !reached_.insert(operation).second) continue;
+      order_.push_back(operation);
+      for (Tensor* input : operation->inputs) stack.push_back(input->operation);
+      if (operation->blocks.empty()) continue;
+      for (Tensor* capture : captures_[operation] = operation->captures()) stack.push_back(capture->operation);
+    }
+  }
+
+  bool is_active(Tensor* tensor) const { return active_.contains(tensor); }
+
+  std::vector<Tensor*> active_captures(const Operation& operation) const {
+    std::vector<Tensor*> active;
+    const auto found = captures_.find(&operation);
+    if (found == captures_.end()) return active;
+    std::copy_if(found->second.begin(), found->second.end(), std::back_inserter(active), [&](Tensor* t) { return is_active(t); });
+    return active;
+  }
+
+  // Active tensors depend on a requested one by a chain of floating-point values.
+  void mark(Operation& operation) {
+    if (operation.definition->gradient_is_zero) return;
+    const bool reached = std::any_of(operation.inputs.begin(), operation.inputs.end(), [&](Tensor* t) { return is_active(t); }) ||
+                         !active_captures(operation).empty();
+    if (!reached) return;
+    carrying_.insert(&operation);
+    for (const auto& output : operation.outputs) {
+      if (is_float(output->dtype())) active_.insert(output.get());
+    }
+  }
+
+  void differentiate(Operation& operation) {
+    std::vector<Tensor*> incoming;
+    for (const auto& output : operation.outputs) incoming.push_back(gradient_of(output.get()));
+    if (std::all_of(incoming.begin(), incoming.end(), [](Tensor* t) { return !t; })) return;
+    const OperationDefinition& definition = *operation.definition;
+    if (definition.gradient) {
+      std::vector<bool> needed;
+      for (Tensor* input : operation.inputs) needed.push_back(is_active(input));
+      GradientContext context(operation, std::move(incoming), std::move(needed), active_captures(operation));
+      definition.gradient(context);
+      for (size_t i = 0; i < operation.inputs.size(); ++i) {
+        if (context.needs(i) && context.result[i]) accumulate_checked(operation, operation.inputs[i], context.result[i]);
+      }
+      for (size_t i = 0; i < context.captures.size(); ++i) {
+        if (context.capture_result[i]) accumulate_checked(operation, context.captures[i], context.capture_result[i]);
+      }
+    } else if (definition.decompose) {
+      differentiate_decomposed(operation, incoming);
+    } else {
+      throw GraphError(cat("[", definition.name, "] '", operation.name, "' has no gradient, and a requested tensor reaches the ",
+                           "differentiated one through it", operation.where()));
+    }
+  }
+
+  // The operation again from simpler ones, and through these.
+  void differentiate_decomposed(Operation& operation, const std::vector<Tensor*>& incoming) {
+    Graph& graph = operation.graph();
+    std::vector<Tensor*> inputs;
+    for (Tensor* input : operation.inputs) inputs.push_back(graph.resolve(input));
+    const int64_t first = graph.operation_count();
+    Builder builder(graph);
+    const std::vector<Tensor*> results = operation.definition->decompose(builder, inputs, operation.attributes);
+    Seeds seeds;
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (incoming[i]) seeds.emplace_back(results[i], incoming[i]);
+    }
+    std::vector<Tensor*> wanted, sources;
+    std::unordered_set<Tensor*> seen;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!is_active(operation.inputs[i]) || !seen.insert(operation.inputs[i]).second) continue;
+      sources.push_back(operation.inputs[i]);
+      wanted.push_back(inputs[i]);
+    }
+    const int64_t end = graph.operation_count();
+    const Within inside = [first, end](const Operation& o) { return o.id >= first && o.id < end; };
+    const std::vector<Tensor*> gradients = ReverseWalk(seeds, wanted, inside).run();
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (gradients[i]) accumulate_checked(operation, sources[i], gradients[i]);
+    }
+  }
+
+  Tensor* gradient_of(Tensor* tensor) const {
+    const auto found = gradients_.find(tensor);
+    return found == gradients_.end() ? nullptr : found->second;
+  }
+
+  void accumulate(Tensor* tensor, Tensor* gradient) {
+    if (!is_active(tensor)) return;
+    Tensor*& sum = gradients_[tensor];
+    sum = sum ? Builder(tensor->graph()).add(sum, gradient) : gradient;
+  }
+
+  void accumulate_checked(const Operation& operation, Tensor* tensor, Tensor* gradient) {
+    if (gradient->dtype() != tensor->dtype() || !compatible(gradient->shape(), tensor->shape())) {
+      throw GraphError(cat("[", operation.kind(), "] the derivative of '", operation.name, "' with respect to '", tensor->name(),
+                           "' came out as ", gradient->type, " instead of ", tensor->type, operation.where()));
+    }
+    accumulate(tensor, gradient);
+  }
+
+  const std::vector<Tensor*> with_respect_to_;
+  const Within within_;
+  std::vector<Operation*> order_;  // by creation
+  std::unordered_set<const Operation*> reached_, carrying_;
+  std::unordered_map<const Operation*, std::vector<Tensor*>> captures_;
+  std::unordered_set<const Tensor*> active_;
+  std::unordered_map<const Tensor*, Tensor*> gradients_;
+};
+
+void check_reachable(const Graph& graph, const Block& current, const Tensor* tensor, std::string_view role) {
+  if (!tensor) throw GraphError(cat("[gradients] ", role, " is missing"));
+  if (&tensor->graph() != &graph) throw GraphError(cat("[gradients] ", role, " '", tensor->name(), "' belongs to another graph"));
+  if (!tensor->operation->parent->encloses(&current)) {
+    throw GraphError(cat("[gradients] ", role, " '", tensor->name(), "' is made in a block of control flow and exists only there"));
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor*> block_gradients(const Block& block, const Seeds& seeds, const std::vector<Tensor*>& with_respect_to) {
+  return ReverseWalk(seeds, with_respect_to, [&](const Operation& o) { return o.parent == &block; }).run();
+}
+
+std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_respect_to, Tensor* start, Unconnected unconnected) {
+  if (!of) throw GraphError("[gradients] the tensor to differentiate is missing");
+  Graph& graph = of->graph();
+  check_reachable(graph, graph.current_block(), of, "the tensor to differentiate");
+  for (const Tensor* tensor : with_respect_to) check_reachable(graph, graph.current_block(), tensor, "a requested tensor");
+  if (!is_float(of->dtype())) {
+    throw DTypeError(cat("[gradients] '", of->name(), "' is ", of->dtype(), ", which has no derivative; cast it to float32 first"));
+  }
+  if (start) {
+    check_reachable(graph, graph.current_block(), start, "the starting gradient");
+    if (start->dtype() != of->dtype()) {
+      throw DTypeError(cat("[gradients] the starting gradient is ", start->dtype(), ", '", of->name(), "' is ", of->dtype(),
+                           "; cast it to ", of->dtype(), " first"));
+    }
+    if (!compatible(start->shape(), of->shape())) {
+      throw ShapeError(cat("[gradients] the starting gradient is ", start->type, ", '", of->name(), "' is ", of->type, "; they must be equal"));
+    }
+  }
+  Builder builder(graph);
+  Tensor* seed = start ? start : builder.ones_like(of);
+  std::vector<Tensor*> result = ReverseWalk({{of, seed}}, with_respect_to, [](const Operation&) { return true; }).run();
+  for (size_t i = 0; i < result.size(); ++i) {
+    Tensor* wanted = with_respect_to[i];
+    if (!result[i] && unconnected == Unconnected::error) {
+      throw GraphError(cat("[gradients] no gradient of '", of->name(), "' reaches '", wanted->name(),
+                           "'; ask for zeros if that is meant", wanted->operation->where()));
+    }
+    if (!result[i]) {
+      result[i] = builder.zeros_like(wanted);
+    } else if (result[i]->shape() != wanted->shape()) {
+      result[i] = builder.reshape_like(result[i], wanted);  // equal when run; here the type says so too
+    }
+  }
+  return result;
+}
+
+}  // namespace mpsgraph

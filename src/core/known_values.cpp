@@ -1,0 +1,310 @@
+// The evaluator of small integer tensors: one short rule per kind of operation, a post-order walk without recursion.
+//
+// Rules get operands whose elements may be unknown and give what can be said of the result. Where a rule cannot
+// tell (another rank, an attribute that is missing in unverified text), the elements are unknown, never wrong.
+#include "core/known_values.h"
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+
+#include "core/definition.h"
+
+namespace mpsgraph {
+namespace {
+
+constexpr int64_t max_elements = 4096;  // of a computed tensor; shapes have at most 16
+constexpr size_t max_operations = 4096;  // looked at for one answer
+
+using Element = std::optional<int64_t>;
+using Operands = std::vector<const KnownValues*>;
+using Rule = std::function<KnownValues(const Operation&, int result, const Operands&)>;
+
+const KnownValues unknown;  // a rule that cannot tell; completed with the right number of unknown elements
+
+Element wrap(DType dtype, Element x) {
+  if (!x) return x;
+  switch (dtype) {
+    case DType::int8: return static_cast<int8_t>(*x);
+    case DType::int16: return static_cast<int16_t>(*x);
+    case DType::int32: return static_cast<int32_t>(*x);
+    case DType::uint8: return static_cast<uint8_t>(*x);
+    case DType::uint16: return static_cast<uint16_t>(*x);
+    case DType::uint32: return static_cast<uint32_t>(*x);
+    case DType::boolean: return *x != 0;
+    default: return x;
+  }
+}
+
+// Unsigned arithmetic wraps without being undefined.
+int64_t wrapping(uint64_t x) { return static_cast<int64_t>(x); }
+
+KnownValues as_it_is(const Operation&, int, const Operands& x) { return *x[0]; }
+
+template <class F>
+Rule unary(F f) {
+  return [f](const Operation&, int, const Operands& x) {
+    KnownValues result(*x[0]);
+    for (Element& e : result) {
+      if (e) e = f(*e);
+    }
+    return result;
+  };
+}
+
+// Operands of one element or of the result's number of elements; other broadcasts are not followed.
+template <class F>
+KnownValues elementwise(const Operands& x, F f) {
+  size_t count = 1;
+  for (const KnownValues* operand : x) {
+    if (operand->size() != 1) count = operand->size();
+  }
+  for (const KnownValues* operand : x) {
+    if (operand->size() != 1 && operand->size() != count) return unknown;
+  }
+  KnownValues result(count);
+  for (size_t i = 0; i < count; ++i) {
+    result[i] = f([&](size_t operand) { return (*x[operand])[x[operand]->size() == 1 ? 0 : i]; });
+  }
+  return result;
+}
+
+template <class F>
+Rule binary(F f) {
+  return [f](const Operation&, int, const Operands& x) {
+    return elementwise(x, [&](auto at) -> Element {
+      const Element a = at(0), b = at(1);
+      return a && b ? Element(f(*a, *b)) : std::nullopt;
+    });
+  };
+}
+
+// C's division and remainder, and Python's; unknown when the divisor is 0 or the quotient overflows.
+template <class F>
+Rule division(F f) {
+  return binary([f](int64_t a, int64_t b) -> Element {
+    if (b == 0 || (b == -1 && a == INT64_MIN)) return std::nullopt;
+    return f(a, b);
+  });
+}
+
+template <class F>
+Rule reduction(F f, std::optional<int64_t> of_nothing) {
+  return [f, of_nothing](const Operation& operation, int, const Operands& x) {
+    if (operation.output()->shape().elements() != 1) return unknown;  // all axes at once only
+    Element result = of_nothing;
+    bool first = !of_nothing;
+    for (const Element& e : *x[0]) {
+      result = first ? e : result && e ? Element(f(*result, *e)) : std::nullopt;
+      first = false;
+    }
+    return KnownValues{result};
+  };
+}
+
+bool is_vector(const Tensor* tensor) { return tensor->shape().ranked() && tensor->shape().rank() == 1; }
+
+KnownValues concatenated(const Operation& operation, int, const Operands& x) {
+  if (!is_vector(operation.output())) return unknown;
+  if (const Attribute* interleave = operation.attributes.find("interleave")) {
+    if (*interleave == Attribute(true)) return unknown;
+  }
+  KnownValues result;
+  for (const KnownValues* part : x) result.insert(result.end(), part->begin(), part->end());
+  return result;
+}
+
+KnownValues split_part(const Operation& operation, int result, const Operands& x) {
+  if (!is_vector(operation.output(static_cast<size_t>(result)))) return unknown;
+  const Ints& sizes = operation.attributes.integers("sizes");
+  int64_t begin = 0;
+  for (int i = 0; i < result; ++i) begin += sizes.at(static_cast<size_t>(i));
+  const int64_t end = begin + sizes.at(static_cast<size_t>(result));
+  if (begin < 0 || end < begin || end > static_cast<int64_t>(x[0]->size())) return unknown;
+  return KnownValues(x[0]->begin() + begin, x[0]->begin() + end);
+}
+
+// Python's slicing of a vector, with TensorFlow's masks.
+KnownValues sliced(const Operation& operation, int, const Operands& x) {
+  const Attributes& a = operation.attributes;
+  const Ints &starts = a.integers("starts"), &ends = a.integers("ends"), &strides = a.integers("strides");
+  if (!is_vector(operation.input(0)) || starts.size() != 1 || ends.size() != 1 || strides.size() > 1) return unknown;
+  const int64_t n = static_cast<int64_t>(x[0]->size());
+  const int64_t stride = strides.empty() ? 1 : strides[0];
+  if (stride == 0) return unknown;
+  if (a.integer("squeeze_mask") & 1) {
+    const int64_t i = starts[0] < 0 ? starts[0] + n : starts[0];
+    return i >= 0 && i < n ? KnownValues{(*x[0])[static_cast<size_t>(i)]} : unknown;
+  }
+  const int64_t lowest = stride > 0 ? 0 : -1, highest = stride > 0 ? n : n - 1;
+  const auto bound = [&](int64_t i) { return std::clamp(i < 0 ? i + n : i, lowest, highest); };
+  const int64_t begin = a.integer("start_mask") & 1 ? (stride > 0 ? 0 : n - 1) : bound(starts[0]);
+  const int64_t end = a.integer("end_mask") & 1 ? (stride > 0 ? n : -1) : bound(ends[0]);
+  KnownValues result;
+  for (int64_t i = begin; stride > 0 ? i < end : i > end; i += stride) result.push_back((*x[0])[static_cast<size_t>(i)]);
+  return result;
+}
+
+KnownValues gathered(const Operation& operation, int, const Operands& x) {
+  if (!is_vector(operation.input(0)) || operation.attributes.integer("batch_dimensions") != 0) return unknown;
+  KnownValues result;
+  for (const Element& index : *x[1]) {
+    const bool inside = index && *index >= 0 && *index < static_cast<int64_t>(x[0]->size());
+    result.push_back(inside ? (*x[0])[static_cast<size_t>(*index)] : std::nullopt);
+  }
+  return result;
+}
+
+KnownValues selected(const Operation&, int, const Operands& x) {
+  return elementwise(x, [](auto at) -> Element {
+    const Element predicate = at(0);
+    return predicate ? at(*predicate ? 1 : 2) : std::nullopt;
+  });
+}
+
+KnownValues clamped(const Operation&, int, const Operands& x) {
+  return elementwise(x, [](auto at) -> Element {
+    const Element value = at(0), low = at(1), high = at(2);
+    return value && low && high ? Element(std::min(std::max(*value, *low), *high)) : std::nullopt;
+  });
+}
+
+KnownValues broadcast(const Operation& operation, int, const Operands& x) {
+  const int64_t count = operation.output()->shape().elements();
+  if (x[0]->size() == 1) return KnownValues(static_cast<size_t>(count), x[0]->front());
+  return static_cast<int64_t>(x[0]->size()) == count ? *x[0] : unknown;
+}
+
+KnownValues stacked(const Operation& operation, int, const Operands& x) {
+  return is_vector(operation.output()) ? concatenated(operation, 0, x) : unknown;
+}
+
+const std::unordered_map<std::string_view, Rule>& rules() {
+  static const std::unordered_map<std::string_view, Rule> table = {
+      {"identity", as_it_is}, {"cast", as_it_is}, {"reshape", as_it_is}, {"squeeze", as_it_is},
+      {"expand_dims", as_it_is}, {"flatten2d", as_it_is},
+      {"concat", concatenated}, {"stack", stacked}, {"split", split_part}, {"slice", sliced}, {"gather", gathered},
+      {"broadcast_to", broadcast}, {"select", selected}, {"clamp", clamped},
+      {"negative", unary([](int64_t x) { return wrapping(0 - static_cast<uint64_t>(x)); })},
+      {"absolute", unary([](int64_t x) { return x < 0 ? wrapping(0 - static_cast<uint64_t>(x)) : x; })},
+      {"square", unary([](int64_t x) { return wrapping(static_cast<uint64_t>(x) * static_cast<uint64_t>(x)); })},
+      {"sign", unary([](int64_t x) { return int64_t{x > 0} - int64_t{x < 0}; })},
+      {"not", unary([](int64_t x) { return int64_t{x == 0}; })},
+      {"addition", binary([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); })},
+      {"subtraction", binary([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); })},
+      {"multiplication", binary([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); })},
+      {"minimum", binary([](int64_t a, int64_t b) { return std::min(a, b); })},
+      {"maximum", binary([](int64_t a, int64_t b) { return std::max(a, b); })},
+      {"division", division([](int64_t a, int64_t b) { return a / b; })},
+      {"modulo", division([](int64_t a, int64_t b) { return a % b; })},
+      {"floor_modulo", division([](int64_t a, int64_t b) { return (a % b + b) % b; })},
+      {"equal", binary([](int64_t a, int64_t b) { return int64_t{a == b}; })},
+      {"not_equal", binary([](int64_t a, int64_t b) { return int64_t{a != b}; })},
+      {"less_than", binary([](int64_t a, int64_t b) { return int64_t{a < b}; })},
+      {"less_than_or_equal_to", binary([](int64_t a, int64_t b) { return int64_t{a <= b}; })},
+      {"greater_than", binary([](int64_t a, int64_t b) { return int64_t{a > b}; })},
+      {"greater_than_or_equal_to", binary([](int64_t a, int64_t b) { return int64_t{a >= b}; })},
+      {"logical_and", binary([](int64_t a, int64_t b) { return int64_t{a && b}; })},
+      {"logical_or", binary([](int64_t a, int64_t b) { return int64_t{a || b}; })},
+      {"reduction_sum", reduction([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }, 0)},
+      {"reduction_product", reduction([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }, 1)},
+      {"reduction_minimum", reduction([](int64_t a, int64_t b) { return std::min(a, b); }, std::nullopt)},
+      {"reduction_maximum", reduction([](int64_t a, int64_t b) { return std::max(a, b); }, std::nullopt)},
+      {"reduction_and", reduction([](int64_t a, int64_t b) { return int64_t{a && b}; }, 1)},
+      {"reduction_or", reduction([](int64_t a, int64_t b) { return int64_t{a || b}; }, 0)},
+  };
+  return table;
+}
+
+// The number of elements when the tensor is one that the evaluator speaks of.
+std::optional<size_t> countable(const Tensor* tensor) {
+  if (is_float(tensor->dtype()) || !tensor->shape().known()) return std::nullopt;
+  const int64_t count = tensor->shape().elements();
+  return count <= max_elements ? std::optional(static_cast<size_t>(count)) : std::nullopt;
+}
+
+bool can_follow(const Operation& operation) {
+  return rules().contains(operation.kind()) && static_cast<int>(operation.inputs.size()) >= operation.definition->min_inputs;
+}
+
+// Constants, shapes, and everything that is not followed.
+KnownValues leaf(const Tensor* tensor, size_t count) {
+  const Operation& operation = *tensor->operation;
+  KnownValues result(count);
+  if (operation.is("constant")) {
+    const Ints values = operation.attributes.data("value")->integers();
+    result.assign(values.begin(), values.end());
+  } else if (operation.is("shape_of") && operation.inputs.size() == 1) {
+    const Shape& shape = operation.input(0)->shape();
+    if (!shape.ranked() || shape.dims().size() != count) return result;
+    for (size_t i = 0; i < count; ++i) {
+      if (const int64_t d = shape.dims()[i]; d >= 0) result[i] = d;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+bool is_shape_arithmetic(std::string_view kind) {
+  return kind == "shape_of" || kind == "constant" || rules().contains(kind);
+}
+
+std::optional<KnownValues> known_values(const Tensor* tensor) {
+  if (!countable(tensor)) return std::nullopt;
+  std::unordered_map<const Tensor*, KnownValues> known;
+  std::vector<const Tensor*> stack = {tensor};
+  size_t looked_at = 0;
+  while (!stack.empty()) {
+    const Tensor* t = stack.back();
+    if (known.contains(t)) {
+      stack.pop_back();
+      continue;
+    }
+    const Operation& operation = *t->operation;
+    const std::optional<size_t> count = countable(t);
+    if (!count || !can_follow(operation)) {
+      known[t] = count ? leaf(t, *count) : unknown;
+      stack.pop_back();
+      continue;
+    }
+    const size_t height = stack.size();
+    for (const Tensor* input : operation.inputs) {
+      if (!known.contains(input)) stack.push_back(input);
+    }
+    if (stack.size() > height) {
+      if (++looked_at > max_operations) return KnownValues(*countable(tensor));
+      continue;
+    }
+    stack.pop_back();
+    KnownValues result;
+    try {
+      // A vector's length must be known for a rule to make sense of it; scalars and vectors of a known length are.
+      const bool all_countable = std::all_of(operation.inputs.begin(), operation.inputs.end(), countable);
+      Operands operands;
+      for (const Tensor* input : operation.inputs) operands.push_back(&known[input]);
+      if (all_countable) result = rules().at(operation.kind())(operation, t->index, operands);
+    } catch (const std::exception&) {  // attributes that are missing in a text which verify() has not seen yet
+      result.clear();
+    }
+    if (result.size() != *count) result.assign(*count, std::nullopt);
+    for (Element& e : result) e = wrap(t->dtype(), e);
+    known[t] = std::move(result);
+  }
+  return known[tensor];
+}
+
+std::optional<Ints> constant_value(const Tensor* tensor) {
+  if (is_float(tensor->dtype())) return std::nullopt;
+  if (tensor->operation->is("constant")) return tensor->operation->attributes.data("value")->integers();
+  const std::optional<KnownValues> values = known_values(tensor);
+  if (!values) return std::nullopt;
+  Ints result;
+  for (const Element& e : *values) {
+    if (!e) return std::nullopt;
+    result.push_back(*e);
+  }
+  return result;
+}
+
+}  // namespace mpsgraph

@@ -1,0 +1,63 @@
+// Memory: placeholders, constants, variables, reading and assigning them, and the internal values of blocks.
+//
+// A variable's tensor is the variable itself, not its value: `read` gives the value at that point of the order.
+#include "core/definition.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+std::vector<TensorType> stated_type(const InferContext& c) { return {c.attributes.type("type")}; }
+
+std::vector<TensorType> value_type(const InferContext& c) {
+  const ConstantData& value = *c.attributes.data("value");
+  return {{value.dtype(), value.dims()}};
+}
+
+void require_variable(const InferContext& c) {
+  const Operation& operation = *c.inputs[0]->operation;
+  if (!operation.is("variable")) {
+    c.graph_error(cat("takes a variable, '", c.inputs[0]->name(), "' is the result of ", operation.kind()));
+  }
+}
+
+std::vector<TensorType> infer_read(const InferContext& c) {
+  require_variable(c);
+  return {c.type(0)};
+}
+
+// Every read passes its gradient on; the walk sums them at the variable.
+void d_read(GradientContext& g) { g.set(0, g.incoming()); }
+
+std::vector<TensorType> infer_assign(const InferContext& c) {
+  require_variable(c);
+  const std::string_view variable = c.inputs[0]->operation->name;
+  if (c.dtype(1) != c.dtype(0)) {
+    c.dtype_error(cat("variable '", variable, "' is ", c.dtype(0), ", the value '", c.inputs[1]->name(), "' is ", c.dtype(1),
+                      "; cast the value to ", c.dtype(0), " first"));
+  }
+  if (!compatible(c.shape(1), c.shape(0))) {
+    c.shape_error(cat("variable '", variable, "' has shape ", c.shape(0), ", the value '", c.inputs[1]->name(), "' has ", c.shape(1),
+                      "; a variable keeps its shape"));
+  }
+  return {};
+}
+
+}  // namespace
+
+void register_memory() {
+  define({.name = "placeholder", .family = "memory", .attributes = {required("type", AttributeKind::type)},
+          .infer = stated_type, .root_only = true});
+  define({.name = "constant", .family = "memory", .attributes = {required("value", AttributeKind::data)}, .infer = value_type});
+  define({.name = "variable", .family = "memory", .attributes = {required("value", AttributeKind::data)},
+          .infer = value_type, .root_only = true});
+  define({.name = "read", .family = "memory", .min_inputs = 1, .max_inputs = 1, .infer = infer_read, .gradient = d_read,
+          .takes_variables = true});
+  define({.name = "assign", .family = "memory", .min_inputs = 2, .max_inputs = 2, .infer = infer_assign,
+          .has_effect = true, .takes_variables = true});
+  define({.name = "argument", .family = "memory", .attributes = {required("type", AttributeKind::type)},
+          .infer = stated_type, .internal = true});
+  define({.name = "undefined", .family = "memory", .attributes = {required("type", AttributeKind::type)},
+          .infer = stated_type, .gradient_is_zero = true, .internal = true});
+}
+
+}  // namespace mpsgraph::ops
