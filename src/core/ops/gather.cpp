@@ -1,0 +1,105 @@
+// Family gather: picking along an axis by indices, its gradient, and one-hot rows.
+//
+//   result[b..., o..., i..., r...] = updates[b..., o..., indices[b..., i...], r...]     at `axis` of updates
+//
+// The first batch_dimensions axes belong together. An index outside the axis picks zero, and what comes back to it is
+// dropped: an index is data, and a run does not stop for data. The gradient adds up what equal indices picked.
+#include <algorithm>
+
+#include "core/builder.h"
+#include "core/ops/primitive.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::ops {
+
+namespace {
+
+constexpr std::string_view family = "gather";
+
+void require_indices(const InferContext& context, size_t input) {
+  if (!is_integer(context.dtype(input)))
+    context.dtype_error(cat("indices must be integers, came ", context.dtype(input), "; cast them to int32 first"));
+}
+
+// The result of gathering from `updates` with the indices of operand 1.
+Shape gathered(const InferContext& context, const Shape& updates) {
+  const Shape& indices = context.shape(1);
+  const int64_t batch = context.attributes.integer("batch_dimensions");
+  if (batch < 0 || batch > max_rank) context.shape_error(cat("batch_dimensions must be from 0 to 16, came ", batch));
+  if (indices.ranked() && batch > indices.rank())
+    context.shape_error(cat("batch_dimensions ", batch, " exceeds the rank of the indices ", indices));
+  if (!updates.ranked()) return {};
+  const int axis = context.axis(context.attributes.integer("axis"), updates.rank());
+  if (axis < batch)
+    context.shape_error(cat("axis ", axis, " of updates ", updates, " is one of the ", batch, " batch dimensions"));
+  if (!indices.ranked()) return {};
+  Dims dims(updates.dims().begin(), updates.dims().begin() + axis);
+  for (int i = 0; i < batch; ++i) {
+    if (dims[i] >= 0 && indices[i] >= 0 && dims[i] != indices[i])
+      context.shape_error(cat("batch dimension ", i, " differs: updates ", updates, ", indices ", indices));
+    dims[i] = std::max(dims[i], indices[i]);
+  }
+  dims.insert(dims.end(), indices.dims().begin() + batch, indices.dims().end());
+  dims.insert(dims.end(), updates.dims().begin() + axis + 1, updates.dims().end());
+  if (dims.size() > static_cast<size_t>(max_rank))
+    context.shape_error(cat("rank ", dims.size(), " is above the limit of ", max_rank));
+  return Shape(dims);
+}
+
+std::vector<TensorType> infer_gather(const InferContext& context) {
+  require_indices(context, 1);
+  return {{context.dtype(0), gathered(context, context.shape(0))}};
+}
+
+void d_gather(GradientContext& g) {
+  if (!g.needs(0)) return;
+  Tensor* shape = Builder(g.graph()).shape_of(g.input(0));
+  g.set(0, g.graph().add("gather_gradient", {g.incoming(), g.input(1), shape}, g.attributes()));
+}
+
+std::vector<TensorType> infer_gather_gradient(const InferContext& context) {
+  require_indices(context, 1);
+  const Shape updates = shape_operand(context, 2);
+  const Shape forward = gathered(context, updates);
+  if (!compatible(forward, context.shape(0)))
+    context.shape_error(cat("incoming gradient is ", context.shape(0), ", gathering ", context.shape(1), " from ",
+                            updates, " makes ", forward));
+  return {{context.dtype(0), updates}};
+}
+
+void d_gather_gradient(GradientContext& g) {
+  if (g.needs(0)) g.set(0, g.graph().add("gather", {g.incoming(), g.input(1)}, g.attributes()));
+}
+
+// on_value at the index, off_value elsewhere; an index outside [0, depth) makes a row of off_value.
+std::vector<TensorType> infer_one_hot(const InferContext& context) {
+  require_indices(context, 0);
+  const int64_t depth = context.attributes.integer("depth");
+  if (depth < 0 || depth > (int64_t{1} << 31)) context.shape_error(cat("depth must be from 0 to 2^31, came ", depth));
+  const DType dtype = context.attributes.dtype("dtype");
+  const Shape& indices = context.shape(0);
+  if (!indices.ranked()) return {{dtype, {}}};
+  if (indices.rank() == max_rank) context.shape_error(cat("rank ", max_rank + 1, " is above the limit of ", max_rank));
+  Dims dims = indices.dims();
+  dims.insert(dims.begin() + context.axis(context.attributes.integer("axis"), indices.rank() + 1), depth);
+  return {{dtype, Shape(dims)}};
+}
+
+}  // namespace
+
+void register_gather() {
+  const std::vector<AttributeSpec> attributes{required("axis", AttributeKind::integer),
+                                              optional("batch_dimensions", int64_t{0})};
+  define(primitive(family, "gather", 2, attributes, infer_gather, d_gather));
+  define(primitive(family, "gather_gradient", 3, attributes, infer_gather_gradient, d_gather_gradient));
+
+  OperationDefinition one_hot =
+      primitive(family, "one_hot", 1,
+                {required("depth", AttributeKind::integer), optional("axis", int64_t{-1}),
+                 optional("dtype", DType::float32), optional("on_value", 1.0), optional("off_value", 0.0)},
+                infer_one_hot, nullptr);
+  one_hot.gradient_is_zero = true;
+  define(std::move(one_hot));
+}
+
+}  // namespace mpsgraph::ops

@@ -1,0 +1,33 @@
+// The usual form of a definition in a family's table: operands, attributes, inference, derivative.
+//
+// What few operations have (decompositions, flags) is set on the result before define().
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "core/definition.h"
+
+namespace mpsgraph::ops {
+
+struct Arity {
+  int least, most;
+  Arity(int exactly) : least(exactly), most(exactly) {}
+  Arity(int least, int most) : least(least), most(most) {}
+};
+inline constexpr int any_number = -1;
+
+inline OperationDefinition primitive(std::string_view family, std::string_view name, Arity arity,
+                                     std::vector<AttributeSpec> attributes, Infer infer, Gradient gradient) {
+  OperationDefinition d;
+  d.name = name;
+  d.family = family;
+  d.min_inputs = arity.least;
+  d.max_inputs = arity.most;
+  d.attributes = std::move(attributes);
+  d.infer = std::move(infer);
+  d.gradient = std::move(gradient);
+  return d;
+}
+
+}  // namespace mpsgraph::ops

@@ -1,0 +1,246 @@
+// Family shape: other shapes for the same elements, broadcasting, casts, and the shape itself as a tensor.
+//
+// Slicing and joining are in shape_slicing.cpp, padding and tiling in shape_padding.cpp. A shape operand is a list of
+// integers; where its value is not known, result dimensions are -1 until the executable is specialised.
+#include "core/ops/shape.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/builder.h"
+#include "core/ops/primitive.h"
+
+namespace mpsgraph::ops {
+
+Shape shape_operand(const InferContext& context, size_t input, bool wildcard) {
+  if (!is_integer(context.dtype(input)))
+    context.dtype_error(
+        cat("a shape operand must be integers, came ", context.dtype(input), "; cast it to int64 first"));
+  context.require_rank(input, 1);
+  if (context.shape(input).ranked() && context.shape(input)[0] > max_rank)
+    context.shape_error(cat("rank ", context.shape(input)[0], " is above the limit of ", max_rank));
+  if (const std::optional<Ints> value = context.constant(input)) {
+    const auto wildcards = std::count(value->begin(), value->end(), -1);
+    if (wildcards > (wildcard ? 1 : 0) || std::any_of(value->begin(), value->end(), [](int64_t d) { return d < -1; }))
+      context.shape_error(cat("shape ", to_string(*value), " has a negative dimension",
+                              wildcard ? "; one may be -1, to be computed" : ""));
+    if (wildcards == 0) element_count(*value);  // throws on overflow
+  }
+  return context.shape_operand(input);
+}
+
+Shape stated_shape(const InferContext& context, size_t input, const Shape& implied) {
+  const Shape stated = shape_operand(context, input);
+  if (!compatible(stated, implied))
+    context.shape_error(cat("the shape operand says ", stated, ", the other operands make ", implied));
+  return merge(stated, implied);
+}
+
+Dims dims_for(const InferContext& context, size_t input, std::string_view attribute) {
+  const Ints& values = context.attributes.integers(attribute);
+  if (values.size() > static_cast<size_t>(max_rank))
+    context.shape_error(cat(attribute, " has ", values.size(), " entries, above the limit of ", max_rank));
+  const int rank = static_cast<int>(values.size());
+  const Shape& shape = context.shape(input);
+  if (!shape.ranked()) return Dims(rank, -1);
+  if (shape.rank() != rank)
+    context.shape_error(cat(attribute, " ", to_string(values), " needs one entry for each axis of ", shape));
+  return shape.dims();
+}
+
+std::vector<int> distinct_axes(const InferContext& context, const Ints& axes, int rank) {
+  std::vector<int> result;
+  for (int64_t axis : axes) {
+    const int wrapped = context.axis(axis, rank);
+    if (std::find(result.begin(), result.end(), wrapped) != result.end())
+      context.shape_error(cat("axis ", axis, " stands twice in ", to_string(axes)));
+    result.push_back(wrapped);
+  }
+  return result;
+}
+
+namespace {
+
+constexpr std::string_view family = "shape";
+
+// The product of dimensions: -1 when it depends on an unknown one.
+int64_t product(const Dims& dims, int begin, int end) {
+  const Dims part(dims.begin() + begin, dims.begin() + end);
+  if (std::find(part.begin(), part.end(), 0) != part.end()) return 0;
+  return std::find(part.begin(), part.end(), -1) == part.end() ? element_count(part) : -1;
+}
+
+int64_t product(const Dims& dims) { return product(dims, 0, static_cast<int>(dims.size())); }
+
+std::vector<TensorType> infer_reshape(const InferContext& context) {
+  const Shape& source = context.shape(0);
+  const Shape stated = shape_operand(context, 1, true);
+  const bool value_known = context.constant(1).has_value();
+  if (!value_known || !source.ranked()) return {{context.dtype(0), stated}};
+  Dims dims = stated.dims();
+  const int64_t elements = product(source.dims());
+  const auto fail = [&](const std::string& detail) {
+    context.shape_error(cat(elements, " elements cannot become ", to_string(stated), detail, ": source ", source));
+  };
+  const auto wildcard = std::find(dims.begin(), dims.end(), -1);
+  if (wildcard == dims.end()) {
+    if (elements >= 0 && elements != product(dims)) fail("");
+  } else if (elements >= 0) {
+    *wildcard = 1;
+    const int64_t others = product(dims);
+    if (others == 0) fail(", because -1 beside a 0 could be anything");
+    if (elements % others != 0) fail("");
+    *wildcard = elements / others;
+  }
+  return {{context.dtype(0), Shape(dims)}};
+}
+
+// For every operation that keeps the elements in their order.
+void d_reshape(GradientContext& g) { g.set(0, Builder(g.graph()).reshape_like(g.incoming(), g.input(0))); }
+
+std::vector<TensorType> infer_transpose(const InferContext& context) {
+  const Ints& permutation = context.attributes.integers("permutation");
+  const Dims dims = dims_for(context, 0, "permutation");
+  Dims result;
+  for (int axis : distinct_axes(context, permutation, static_cast<int>(dims.size()))) result.push_back(dims[axis]);
+  return {{context.dtype(0), Shape(result)}};
+}
+
+void d_transpose(GradientContext& g) {
+  const Ints& permutation = g.attributes().integers("permutation");
+  const int rank = static_cast<int>(permutation.size());
+  Ints inverse(rank);
+  for (int i = 0; i < rank; ++i) inverse[wrap_axis(permutation[i], rank)] = i;
+  g.set(0, Builder(g.graph()).transpose(g.incoming(), inverse));
+}
+
+std::vector<TensorType> infer_expand_dims(const InferContext& context) {
+  const Ints& axes = context.attributes.integers("axes");
+  const Shape& source = context.shape(0);
+  if (!source.ranked()) return {{context.dtype(0), {}}};
+  if (source.rank() + axes.size() > static_cast<size_t>(max_rank))
+    context.shape_error(cat("rank ", source.rank() + axes.size(), " is above the limit of ", max_rank));
+  const int rank = source.rank() + static_cast<int>(axes.size());
+  Dims dims(rank, -2);  // -2: filled from the source below
+  for (int axis : distinct_axes(context, axes, rank)) dims[axis] = 1;
+  auto next = source.dims().begin();
+  for (int64_t& dim : dims)
+    if (dim == -2) dim = *next++;
+  return {{context.dtype(0), Shape(dims)}};
+}
+
+std::vector<TensorType> infer_squeeze(const InferContext& context) {
+  const Ints& axes = context.attributes.integers("axes");
+  const Shape& source = context.shape(0);
+  // Without axes all ones go, which unknown dimensions might be.
+  if (!source.ranked() || (axes.empty() && !source.known())) return {{context.dtype(0), {}}};
+  std::vector<bool> dropped(source.rank());
+  for (int axis : distinct_axes(context, axes, source.rank())) {
+    if (source[axis] > 1 || source[axis] == 0)
+      context.shape_error(cat("axis ", axis, " has ", source[axis], " elements, expected 1: source ", source));
+    dropped[axis] = true;
+  }
+  Dims dims;
+  for (int axis = 0; axis < source.rank(); ++axis)
+    if (axes.empty() ? source[axis] != 1 : !dropped[axis]) dims.push_back(source[axis]);
+  return {{context.dtype(0), Shape(dims)}};
+}
+
+std::vector<TensorType> infer_flatten2d(const InferContext& context) {
+  const Shape& source = context.shape(0);
+  if (!source.ranked()) return {{context.dtype(0), Shape{-1, -1}}};
+  const int64_t axis = context.attributes.integer("axis");
+  const int rank = source.rank();
+  const int split = axis == rank ? rank : context.axis(axis, rank);
+  return {{context.dtype(0), Shape{product(source.dims(), 0, split), product(source.dims(), split, rank)}}};
+}
+
+std::vector<TensorType> infer_broadcast_to(const InferContext& context) {
+  const Shape target = shape_operand(context, 1);
+  const Shape& source = context.shape(0);
+  const std::optional<Shape> both = broadcast(source, target);
+  const bool grows = both && both->ranked() && target.ranked() && !compatible(*both, target);
+  if (!both || grows) context.shape_error(cat("source ", source, " cannot be broadcast to ", target));
+  // A source dimension above 1 is the result's, whatever the operand says at run time.
+  return {{context.dtype(0), target.ranked() && both->ranked() ? merge(target, *both) : target}};
+}
+
+void d_broadcast_to(GradientContext& g) {
+  if (g.needs(0)) g.set(0, Builder(g.graph()).sum_to_like(g.incoming(), g.input(0)));
+}
+
+std::vector<TensorType> infer_broadcast_gradient(const InferContext& context) {
+  const Shape stated = shape_operand(context, 1);
+  const std::optional<Shape> both = broadcast(stated, context.shape(0));
+  const bool grows = both && both->ranked() && context.shape(0).ranked() && !compatible(*both, context.shape(0));
+  if (!both || grows)
+    context.shape_error(cat("an incoming gradient ", context.shape(0), " cannot come from broadcasting ", stated));
+  return {{context.dtype(0), stated}};
+}
+
+void d_broadcast_gradient(GradientContext& g) {
+  if (g.needs(0)) g.set(0, Builder(g.graph()).broadcast_like(g.incoming(), g.input(0)));
+}
+
+std::vector<Tensor*> decompose_broadcast_gradient(Builder& builder, const std::vector<Tensor*>& inputs,
+                                                  const Attributes& attributes) {
+  const std::vector<std::unique_ptr<Block>> no_blocks;
+  const InferContext context(definition_of("broadcast_gradient"), inputs, attributes, no_blocks, "");
+  const Shape target = shape_operand(context, 1), from = context.shape(0);
+  if (!target.known() || !from.known())
+    throw UnsupportedError(cat("[broadcast_gradient] shapes must be known here, came ", from, " to ", target));
+  Ints axes;
+  const int leading = from.rank() - target.rank();
+  for (int axis = 0; axis < from.rank(); ++axis)
+    if (axis < leading || target[axis - leading] != from[axis]) axes.push_back(axis);
+  Tensor* summed = axes.empty() ? inputs[0] : builder.sum(inputs[0], axes);
+  return {leading == 0 ? summed : builder.reshape(summed, target.dims())};
+}
+
+std::vector<TensorType> infer_shape_of(const InferContext& context) {
+  const Shape& source = context.shape(0);
+  return {{DType::int32, Shape{source.ranked() ? source.rank() : -1}}};
+}
+
+std::vector<TensorType> infer_cast(const InferContext& context) {
+  return {{context.attributes.dtype("dtype"), context.shape(0)}};
+}
+
+// Integers have no derivative on either side.
+void d_cast(GradientContext& g) {
+  if (is_float(g.input(0)->dtype()) && is_float(g.output()->dtype()))
+    g.set(0, Builder(g.graph()).cast(g.incoming(), g.input(0)->dtype()));
+}
+
+}  // namespace
+
+void register_shape() {
+  define(primitive(family, "reshape", 2, {}, infer_reshape, d_reshape));
+  define(primitive(family, "transpose", 1, {required("permutation", AttributeKind::integers)}, infer_transpose,
+                   d_transpose));
+  define(
+      primitive(family, "expand_dims", 1, {required("axes", AttributeKind::integers)}, infer_expand_dims, d_reshape));
+  define(primitive(family, "squeeze", 1, {optional("axes", Ints{})}, infer_squeeze, d_reshape));
+  define(primitive(family, "flatten2d", 1, {required("axis", AttributeKind::integer)}, infer_flatten2d, d_reshape));
+  define(primitive(family, "broadcast_to", 2, {}, infer_broadcast_to, d_broadcast_to));
+
+  OperationDefinition broadcast_gradient =
+      primitive(family, "broadcast_gradient", 2, {}, infer_broadcast_gradient, d_broadcast_gradient);
+  broadcast_gradient.decompose = decompose_broadcast_gradient;
+  broadcast_gradient.internal = true;
+  define(std::move(broadcast_gradient));
+
+  OperationDefinition shape_of = primitive(family, "shape_of", 1, {}, infer_shape_of, nullptr);
+  shape_of.gradient_is_zero = true;
+  define(std::move(shape_of));
+
+  OperationDefinition cast =
+      primitive(family, "cast", 1, {required("dtype", AttributeKind::dtype)}, infer_cast, d_cast);
+  cast.elementwise = true;
+  define(std::move(cast));
+
+  register_slicing();
+  register_padding();
+}
+
+}  // namespace mpsgraph::ops

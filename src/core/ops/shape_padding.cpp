@@ -1,0 +1,187 @@
+// Family shape, third part: pad and tile, with their gradients.
+//
+// Both repeat elements of their input (padding with a constant aside), so they are linear: the gradient sums what went
+// to copies of one element, with its sign, and the gradient of that is the padding, with zeros, or the tiling again.
+#include <algorithm>
+
+#include "core/builder.h"
+#include "core/ops/primitive.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::ops {
+
+std::optional<PadMode> pad_mode_from_name(std::string_view name) {
+  if (name == "constant" || name == "zero") return PadMode::constant;
+  if (name == "reflect") return PadMode::reflect;
+  if (name == "symmetric") return PadMode::symmetric;
+  if (name == "clamp_to_edge") return PadMode::clamp_to_edge;
+  if (name == "periodic") return PadMode::periodic;
+  if (name == "anti_periodic") return PadMode::anti_periodic;
+  return std::nullopt;
+}
+
+PadSource pad_source(PadMode mode, int64_t position, int64_t size) {
+  if (position >= 0 && position < size) return {position};
+  const auto wrap = [](int64_t i, int64_t period) { return (i % period + period) % period; };
+  switch (mode) {
+    case PadMode::constant: return {};
+    case PadMode::clamp_to_edge: return {position < 0 ? 0 : size - 1};
+    case PadMode::periodic: return {wrap(position, size)};
+    case PadMode::anti_periodic: return {wrap(position, size), wrap(position, 2 * size) >= size};
+    case PadMode::symmetric: {  // c b a | a b c | c b a
+      const int64_t i = wrap(position, 2 * size);
+      return {i < size ? i : 2 * size - 1 - i};
+    }
+    case PadMode::reflect: {    // c b | a b c | b a
+      if (size == 1) return {0};
+      const int64_t i = wrap(position, 2 * size - 2);
+      return {i < size ? i : 2 * size - 2 - i};
+    }
+  }
+  return {};
+}
+
+namespace {
+
+constexpr std::string_view family = "shape";
+
+// Above this, doubled sizes and sums would overflow.
+constexpr int64_t limit = int64_t{1} << 60;
+
+// The shape of something with these dimensions after padding.
+Shape padded(const InferContext& context, Dims dims) {
+  const Ints& left = context.attributes.integers("left");
+  const Ints& right = context.attributes.integers("right");
+  const std::string& name = context.attributes.string("mode");
+  const std::optional<PadMode> mode = pad_mode_from_name(name);
+  if (!mode)
+    context.graph_error(cat("mode '", name, "' is not one of constant, reflect, symmetric, clamp_to_edge, zero, ",
+                            "periodic, anti_periodic"));
+  if (mode == PadMode::anti_periodic && !is_signed(context.dtype(0)))
+    context.dtype_error(cat("anti_periodic needs a signed dtype, came ", context.dtype(0), "; cast it first"));
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    const int64_t before = left[axis], after = right[axis];
+    if (before < 0 || after < 0 || before > limit || after > limit)
+      context.shape_error(
+          cat("padding of axis ", axis, " is ", before, " and ", after, ", must be from 0 to 2^60; use slice to crop"));
+    if (dims[axis] > limit) context.shape_error(cat("axis ", axis, " is longer than 2^60: ", to_string(dims)));
+    if (dims[axis] == 0 && mode != PadMode::constant && (before > 0 || after > 0))
+      context.shape_error(
+          cat("axis ", axis, " is empty and has nothing to repeat, with mode '", name, "'; use constant"));
+    if (dims[axis] >= 0) dims[axis] += before + after;
+  }
+  return Shape(dims);
+}
+
+// left and right must have as many entries as the operand has axes.
+Dims pad_dims(const InferContext& context, const Shape& shape) {
+  const Ints& left = context.attributes.integers("left");
+  const Ints& right = context.attributes.integers("right");
+  if (left.size() != right.size() || left.size() > static_cast<size_t>(max_rank) ||
+      (shape.ranked() && left.size() != shape.dims().size()))
+    context.shape_error(
+        cat("left ", to_string(left), " and right ", to_string(right), " need one entry for each axis of ", shape));
+  return shape.ranked() ? shape.dims() : Dims(left.size(), -1);
+}
+
+std::vector<TensorType> infer_pad(const InferContext& context) {
+  return {{context.dtype(0), padded(context, pad_dims(context, context.shape(0)))}};
+}
+
+void d_pad(GradientContext& g) {
+  Attributes attributes = g.attributes();
+  attributes.erase("value");
+  g.set(0, g.graph().add("pad_gradient", {g.incoming(), Builder(g.graph()).shape_of(g.input(0))}, attributes));
+}
+
+// The shape that the operand states for the input of the forward operation, when the forward operation makes
+// `incoming` from it.
+Shape forward_input(const InferContext& context, const Shape& source, const Shape& forward) {
+  if (!compatible(forward, context.shape(0)))
+    context.shape_error(cat("incoming gradient is ", context.shape(0), ", ", source, " becomes ", forward));
+  return source;
+}
+
+std::vector<TensorType> infer_pad_gradient(const InferContext& context) {
+  const Dims dims = pad_dims(context, shape_operand(context, 1));
+  return {{context.dtype(0), forward_input(context, Shape(dims), padded(context, dims))}};
+}
+
+void d_pad_gradient(GradientContext& g) {
+  if (g.needs(0)) g.set(0, g.graph().add("pad", {g.incoming()}, g.attributes()));
+}
+
+Shape tiled(const InferContext& context, Dims dims) {
+  const Ints& multiplier = context.attributes.integers("multiplier");
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (multiplier[axis] < 0) context.shape_error(cat("multiplier ", to_string(multiplier), " has a negative entry"));
+    int64_t size = -1;
+    if (dims[axis] >= 0 && (__builtin_mul_overflow(dims[axis], multiplier[axis], &size) || size > limit))
+      context.shape_error(
+          cat("axis ", axis, " becomes longer than 2^60: ", to_string(dims), " times ", to_string(multiplier)));
+    dims[axis] = multiplier[axis] == 0 ? 0 : size;
+  }
+  return Shape(dims);
+}
+
+std::vector<TensorType> infer_tile(const InferContext& context) {
+  return {{context.dtype(0), tiled(context, dims_for(context, 0, "multiplier"))}};
+}
+
+void d_tile(GradientContext& g) {
+  Tensor* shape = Builder(g.graph()).shape_of(g.input(0));
+  g.set(0, g.graph().add("tile_gradient", {g.incoming(), shape}, g.attributes()));
+}
+
+std::vector<TensorType> infer_tile_gradient(const InferContext& context) {
+  dims_for(context, 0, "multiplier");  // checks that the rank fits
+  const size_t rank = context.attributes.integers("multiplier").size();
+  const Shape source = stated_shape(context, 1, Dims(rank, -1));
+  return {{context.dtype(0), forward_input(context, source, tiled(context, source.dims()))}};
+}
+
+void d_tile_gradient(GradientContext& g) {
+  if (g.needs(0)) g.set(0, g.graph().add("tile", {g.incoming()}, g.attributes()));
+}
+
+// Axis by axis: (before, m * n, after) is summed as (before, m, n, after).
+std::vector<Tensor*> decompose_tile_gradient(Builder& builder, const std::vector<Tensor*>& inputs,
+                                             const Attributes& attributes) {
+  const std::vector<std::unique_ptr<Block>> no_blocks;
+  const InferContext context(definition_of("tile_gradient"), inputs, attributes, no_blocks, "");
+  const Shape source = shape_operand(context, 1);
+  if (!source.known() || !context.shape(0).known())
+    throw UnsupportedError(cat("[tile_gradient] shapes must be known here, came ", context.shape(0), " to ", source));
+  const Ints& multiplier = attributes.integers("multiplier");
+  Tensor* sum = inputs[0];
+  Dims dims = context.shape(0).dims();
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (multiplier[axis] == 1) continue;
+    const int64_t before = element_count(Dims(dims.begin(), dims.begin() + axis));
+    const int64_t after = element_count(Dims(dims.begin() + axis + 1, dims.end()));
+    dims[axis] = source[static_cast<int>(axis)];
+    sum = builder.sum(builder.reshape(sum, Ints{before, multiplier[axis], dims[axis], after}), {1});
+  }
+  return {sum == inputs[0] ? sum : builder.reshape(sum, source.dims())};
+}
+
+}  // namespace
+
+void register_padding() {
+  const std::vector<AttributeSpec> amounts{required("left", AttributeKind::integers),
+                                           required("right", AttributeKind::integers),
+                                           optional("mode", std::string("constant"))};
+  std::vector<AttributeSpec> pad = amounts;
+  pad.push_back(optional("value", 0.0));
+  define(primitive(family, "pad", 1, pad, infer_pad, d_pad));
+  define(primitive(family, "pad_gradient", 2, amounts, infer_pad_gradient, d_pad_gradient));
+
+  const std::vector<AttributeSpec> multiplier{required("multiplier", AttributeKind::integers)};
+  define(primitive(family, "tile", 1, multiplier, infer_tile, d_tile));
+  OperationDefinition tile_gradient =
+      primitive(family, "tile_gradient", 2, multiplier, infer_tile_gradient, d_tile_gradient);
+  tile_gradient.decompose = decompose_tile_gradient;
+  define(std::move(tile_gradient));
+}
+
+}  // namespace mpsgraph::ops

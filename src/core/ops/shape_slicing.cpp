@@ -1,0 +1,297 @@
+// Family shape, second part: slice, concat, split and stack.
+//
+// Slices follow TensorFlow's strided slices, and Python's where those agree: negative starts and ends count from the
+// end, what lies outside is clamped, a mask bit means "from the very start" or "to the very end" of its axis.
+#include <algorithm>
+
+#include "core/builder.h"
+#include "core/ops/primitive.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::ops {
+
+std::optional<SliceRange> slice_range(const Attributes& attributes, int axis, int64_t size) {
+  const auto masked = [&](std::string_view mask) { return (attributes.integer(mask) >> axis & 1) != 0; };
+  const int64_t start = attributes.integers("starts")[axis];
+  const int64_t end = attributes.integers("ends")[axis];
+  const int64_t stride = attributes.integers("strides")[axis];
+  const auto from_end = [size](int64_t i) { return i < 0 ? i + size : i; };
+  if (masked("squeeze_mask")) {
+    const int64_t index = from_end(start);
+    if (index < 0 || index >= size) return std::nullopt;
+    return SliceRange{index, 1, 1, true};
+  }
+  // Backwards, the last position is before the first element.
+  const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? size : size - 1;
+  const int64_t first = masked("start_mask") ? (stride > 0 ? low : high) : std::clamp(from_end(start), low, high);
+  const int64_t last = masked("end_mask") ? (stride > 0 ? high : low) : std::clamp(from_end(end), low, high);
+  const int64_t span = stride > 0 ? last - first : first - last;
+  const int64_t step = stride > 0 ? stride : -stride;
+  return SliceRange{first, stride, span > 0 ? (span - 1) / step + 1 : 0, false};
+}
+
+namespace {
+
+constexpr std::string_view family = "shape";
+
+constexpr int64_t slice_limit = int64_t{1} << 62;
+
+// The shape of a slice of something with these dimensions.
+Shape sliced(const InferContext& context, const Dims& dims) {
+  const int rank = static_cast<int>(dims.size());
+  for (std::string_view key : {"starts", "ends", "strides"}) {
+    const Ints& values = context.attributes.integers(key);
+    if (values.size() != dims.size())
+      context.shape_error(cat(key, " ", to_string(values), " needs one entry for each axis of ", to_string(dims)));
+    for (int64_t v : values)
+      if (v >= slice_limit || v <= -slice_limit) context.shape_error(cat(key, " must be within 2^62, came ", v));
+  }
+  for (std::string_view key : {"start_mask", "end_mask", "squeeze_mask"}) {
+    const int64_t mask = context.attributes.integer(key);
+    if (mask < 0 || mask >> rank != 0)
+      context.shape_error(cat(key, " ", mask, " has bits beyond the ", rank, " axes of ", to_string(dims)));
+  }
+  Dims result;
+  for (int axis = 0; axis < rank; ++axis) {
+    if (context.attributes.integers("strides")[axis] == 0)
+      context.shape_error(cat("the stride of axis ", axis, " is 0"));
+    const bool squeezed = context.attributes.integer("squeeze_mask") >> axis & 1;
+    if (dims[axis] < 0) {
+      if (!squeezed) result.push_back(-1);
+      continue;
+    }
+    const std::optional<SliceRange> range = slice_range(context.attributes, axis, dims[axis]);
+    if (!range)
+      context.shape_error(cat("index ", context.attributes.integers("starts")[axis], " lies outside axis ", axis,
+                              " of ", to_string(dims)));
+    if (!range->squeezed) result.push_back(range->count);
+  }
+  return Shape(result);
+}
+
+std::vector<TensorType> infer_slice(const InferContext& context) {
+  return {{context.dtype(0), sliced(context, dims_for(context, 0, "starts"))}};
+}
+
+void d_slice(GradientContext& g) {
+  Tensor* shape = Builder(g.graph()).shape_of(g.input(0));
+  g.set(0, g.graph().add("slice_gradient", {g.incoming(), shape}, g.attributes()));
+}
+
+// (incoming, input_shape): zeros of the input's shape with `incoming` where the slice read.
+std::vector<TensorType> infer_slice_gradient(const InferContext& context) {
+  const size_t rank = std::min<size_t>(context.attributes.integers("starts").size(), max_rank);
+  const Shape source = stated_shape(context, 1, Dims(rank, -1));
+  const Shape forward = sliced(context, source.dims());
+  if (!compatible(forward, context.shape(0)))
+    context.shape_error(cat("incoming gradient is ", context.shape(0), ", the slice of ", source, " is ", forward));
+  return {{context.dtype(0), source}};
+}
+
+void d_slice_gradient(GradientContext& g) {
+  if (g.needs(0)) g.set(0, g.graph().add("slice", {g.incoming()}, g.attributes()));
+}
+
+// [start, end) of one axis, or from start on; everything of the others.
+Tensor* slice_axis(Graph& graph, Tensor* x, int axis, int64_t start, std::optional<int64_t> end, int64_t stride = 1) {
+  const int rank = x->shape().rank();
+  Ints starts(rank, 0), ends(rank, 0), strides(rank, 1);
+  const int64_t all = (int64_t{1} << rank) - 1, others = all & ~(int64_t{1} << axis);
+  starts[axis] = start;
+  ends[axis] = end.value_or(0);
+  strides[axis] = stride;
+  return graph.add("slice", {x},
+                   {{"starts", starts},
+                    {"ends", ends},
+                    {"strides", strides},
+                    {"start_mask", others},
+                    {"end_mask", end ? others : all}});
+}
+
+// What operands that are joined have in common: all dimensions but the one of `axis`. Unranked when none has a rank.
+Shape common_shape(const InferContext& context, size_t first, std::optional<int64_t> free_axis) {
+  Shape common;
+  for (size_t i = first; i < context.count(); ++i) {
+    Shape shape = context.shape(i);
+    if (!shape.ranked()) continue;
+    if (free_axis) {
+      Dims dims = shape.dims();
+      dims[context.axis(*free_axis, shape.rank())] = -1;
+      shape = Shape(dims);
+    }
+    if (!compatible(common, shape))
+      context.shape_error(cat("operand ", i, " has shape ", context.shape(i), ", the others ", common,
+                              free_axis ? " where only the joined axis may differ" : ""));
+    common = merge(common, shape);
+  }
+  return common;
+}
+
+std::vector<TensorType> infer_concat(const InferContext& context) {
+  context.require_same_dtype();
+  const int64_t axis_attribute = context.attributes.integer("axis");
+  const bool interleave = context.attributes.boolean("interleave");
+  Shape common = common_shape(context, 0, interleave ? std::nullopt : std::optional(axis_attribute));
+  if (!common.ranked()) return {{context.dtype(0), {}}};
+  const int axis = context.axis(axis_attribute, common.rank());
+  int64_t total = 0;
+  for (size_t i = 0; i < context.count() && total >= 0; ++i) {
+    const int64_t size = interleave ? common[axis] : context.shape(i).ranked() ? context.shape(i)[axis] : -1;
+    total = size < 0 ? -1 : total + size;
+    if (total > slice_limit) context.shape_error(cat("the joined axis ", axis, " is longer than 2^62"));
+  }
+  Dims dims = common.dims();
+  dims[axis] = total;
+  return {{context.dtype(0), Shape(dims)}};
+}
+
+// The part of `joined` that came from each of `parts`; null where `wanted` says no. Static slices reach a part when the
+// sizes before it or those after it are known. Empty when some wanted part cannot be reached.
+std::vector<Tensor*> unjoin(Graph& graph, Tensor* joined, const std::vector<Tensor*>& parts,
+                            const Attributes& attributes, const std::function<bool(size_t)>& wanted) {
+  if (!joined->shape().ranked()) return {};
+  const int axis = wrap_axis(attributes.integer("axis"), joined->shape().rank());
+  const int64_t n = static_cast<int64_t>(parts.size());
+  std::vector<Tensor*> result(n, nullptr);
+  if (attributes.boolean("interleave")) {
+    for (int64_t i = 0; i < n; ++i)
+      if (wanted(i)) result[i] = slice_axis(graph, joined, axis, i, std::nullopt, n);
+    return result;
+  }
+  const auto size = [&](int64_t i) { return parts[i]->shape().ranked() ? parts[i]->shape()[axis] : -1; };
+  // Border i, before part i, counted from the start and from the end; -1 when a size on the way is unknown.
+  std::vector<int64_t> from_start(n + 1, 0), from_end(n + 1, 0);
+  const auto sum = [](int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; };
+  for (int64_t i = 0; i < n; ++i) from_start[i + 1] = sum(from_start[i], size(i));
+  for (int64_t i = n - 1; i >= 0; --i) from_end[i] = sum(from_end[i + 1], size(i));
+  const auto reachable = [&](int64_t border) { return from_start[border] >= 0 || from_end[border] >= 0; };
+  for (int64_t i = 0; i < n; ++i)
+    if (wanted(i) && size(i) != 0 && !(reachable(i) && reachable(i + 1))) return {};
+  for (int64_t i = 0; i < n; ++i) {
+    if (!wanted(i)) continue;
+    const int64_t start = from_start[i] >= 0 ? from_start[i] : -from_end[i];
+    std::optional<int64_t> end = from_start[i + 1] >= 0 ? from_start[i + 1] : -from_end[i + 1];
+    if (from_start[i + 1] < 0 && from_end[i + 1] == 0) end.reset();  // "-0" would be the start
+    result[i] = size(i) == 0 ? slice_axis(graph, joined, axis, 0, 0) : slice_axis(graph, joined, axis, start, end);
+  }
+  return result;
+}
+
+void d_concat(GradientContext& g) {
+  const std::vector<Tensor*>& parts = g.operation.inputs;
+  std::vector<Tensor*> gradients =
+      unjoin(g.graph(), g.incoming(), parts, g.attributes(), [&](size_t i) { return g.needs(i); });
+  if (gradients.empty()) {
+    std::vector<Tensor*> inputs{g.incoming()};
+    inputs.insert(inputs.end(), parts.begin(), parts.end());
+    for (auto& output : g.graph().create("concat_gradient", inputs, g.attributes())->outputs)
+      gradients.push_back(output.get());
+  }
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (g.needs(i)) g.set(i, gradients[i]);
+}
+
+// (incoming, parts...): for sizes that are known only when the executable is specialised.
+std::vector<TensorType> infer_concat_gradient(const InferContext& context) {
+  std::vector<TensorType> types;
+  for (size_t i = 1; i < context.count(); ++i) types.push_back(context.type(i));
+  return types;
+}
+
+std::vector<Tensor*> decompose_concat_gradient(Builder& builder, const std::vector<Tensor*>& inputs,
+                                               const Attributes& attributes) {
+  const std::vector<Tensor*> parts(inputs.begin() + 1, inputs.end());
+  std::vector<Tensor*> result = unjoin(builder.graph(), inputs[0], parts, attributes, [](size_t) { return true; });
+  if (result.empty()) throw UnsupportedError("[concat_gradient] the sizes of the parts must be known here");
+  return result;
+}
+
+// The gradients that came for several results, zeros for those that none came for.
+std::vector<Tensor*> all_incoming(GradientContext& g) {
+  std::vector<Tensor*> incoming;
+  for (size_t i = 0; i < g.operation.outputs.size(); ++i)
+    incoming.push_back(g.incoming(i) ? g.incoming(i) : Builder(g.graph()).zeros_like(g.output(i)));
+  return incoming;
+}
+
+void d_concat_gradient(GradientContext& g) {
+  if (g.needs(0)) g.set(0, g.graph().add("concat", all_incoming(g), g.attributes()));
+}
+
+std::vector<TensorType> infer_split(const InferContext& context) {
+  const Ints& sizes = context.attributes.integers("sizes");
+  const Shape& source = context.shape(0);
+  if (sizes.empty()) context.shape_error("sizes must name at least one part");
+  int64_t total = 0;
+  for (int64_t size : sizes) {
+    if (size < 0 || size > slice_limit) context.shape_error(cat("sizes ", to_string(sizes), " must be from 0 to 2^62"));
+    total = std::min(total + size, slice_limit);
+  }
+  std::vector<TensorType> types(sizes.size(), {context.dtype(0), source});
+  if (!source.ranked()) return types;
+  const int axis = context.axis(context.attributes.integer("axis"), source.rank());
+  if (source[axis] >= 0 && source[axis] != total)
+    context.shape_error(cat("sizes ", to_string(sizes), " sum to ", total, ", axis ", axis, " has ", source[axis],
+                            ": source ", source));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    Dims dims = source.dims();
+    dims[axis] = sizes[i];
+    types[i].shape = Shape(dims);
+  }
+  return types;
+}
+
+void d_split(GradientContext& g) {
+  g.set(0, g.graph().add("concat", all_incoming(g), {{"axis", g.attributes().integer("axis")}}));
+}
+
+std::vector<TensorType> infer_stack(const InferContext& context) {
+  context.require_same_dtype();
+  const Shape common = common_shape(context, 0, std::nullopt);
+  if (!common.ranked()) return {{context.dtype(0), {}}};
+  if (common.rank() == max_rank) context.shape_error(cat("rank ", max_rank + 1, " is above the limit of ", max_rank));
+  Dims dims = common.dims();
+  const int axis = context.axis(context.attributes.integer("axis"), common.rank() + 1);
+  dims.insert(dims.begin() + axis, static_cast<int64_t>(context.count()));
+  return {{context.dtype(0), Shape(dims)}};
+}
+
+void d_stack(GradientContext& g) {
+  Builder builder(g.graph());
+  const size_t count = g.operation.inputs.size();
+  const Operation* parts =
+      g.graph().create("split", {g.incoming()}, {{"sizes", Ints(count, 1)}, {"axis", g.attributes().integer("axis")}});
+  for (size_t i = 0; i < count; ++i)
+    if (g.needs(i)) g.set(i, builder.reshape_like(parts->output(i), g.input(i)));
+}
+
+std::vector<AttributeSpec> slice_attributes() {
+  return {required("starts", AttributeKind::integers),
+          required("ends", AttributeKind::integers),
+          required("strides", AttributeKind::integers),
+          optional("start_mask", int64_t{0}),
+          optional("end_mask", int64_t{0}),
+          optional("squeeze_mask", int64_t{0})};
+}
+
+}  // namespace
+
+void register_slicing() {
+  const std::vector<AttributeSpec> join{required("axis", AttributeKind::integer), optional("interleave", false)};
+  define(primitive(family, "slice", 1, slice_attributes(), infer_slice, d_slice));
+  define(primitive(family, "slice_gradient", 2, slice_attributes(), infer_slice_gradient, d_slice_gradient));
+  define(primitive(family, "concat", {1, any_number}, join, infer_concat, d_concat));
+
+  OperationDefinition concat_gradient =
+      primitive(family, "concat_gradient", {2, any_number}, join, infer_concat_gradient, d_concat_gradient);
+  concat_gradient.decompose = decompose_concat_gradient;
+  concat_gradient.internal = true;
+  define(std::move(concat_gradient));
+
+  const AttributeSpec sizes = required("sizes", AttributeKind::integers),
+                      axis = required("axis", AttributeKind::integer);
+  define(primitive(family, "split", 1, {sizes, axis}, infer_split, d_split));
+  define(primitive(family, "stack", {1, any_number}, {axis}, infer_stack, d_stack));
+}
+
+}  // namespace mpsgraph::ops
