@@ -2,13 +2,16 @@
 //
 // Specialisation copies the operations that targets and target operations depend on into a graph of
 // its own, with the feeds' types in place of the placeholders', infers all types again and folds
-// what shapes depend on. Passes then rewrite that graph; a backend lowers it. No type in a finished
-// Program has an unknown dimension.
+// what shapes depend on. Passes then rewrite that graph; a backend lowers it. No type in a
+// Program has an unknown dimension. Feeds and variables keep their order and number in every pass;
+// every operation with an effect that is in a Program runs, in the order in which it stands.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/graph.h"
@@ -22,20 +25,25 @@ struct Program {
   std::vector<Operation*> target_operations;
   std::vector<Tensor*> variables;              // variable tensors of `graph`
   std::vector<Tensor*> source_variables;       // the user's variable for each of them
+  // Composites that the backend has a kernel for; all others are expanded.
+  std::vector<std::string_view> native_composites = {
+      "softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient", "softmax_cross_entropy", "softmax_cross_entropy_gradient"};
 };
 
 // `feeds` pairs each placeholder with the type that is fed. Throws ShapeError when a fed type does
 // not match its placeholder, GraphError for a placeholder that is needed and not fed, and
-// UnsupportedError for a shape that depends on run-time values.
+// UnsupportedError for a shape that depends on run-time values. A variable that is a target is read
+// after everything else.
 Program specialize(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
                    const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations);
 
 struct Pass {
   std::string_view name;
   std::string_view summary;                    // one line, for people
-  std::function<void(Program&)> run;
+  void (*run)(Program&);
+  bool required = false;                       // cannot be disabled: backends count on it
 };
-// The pipeline in order: prune, fold, simplify, fuse, stitch.
+// The pipeline in order: prune, expand, fold, simplify, fuse, stitch.
 const std::vector<Pass>& all_passes();
 const Pass& pass_named(std::string_view name); // GraphError that lists the names
 

@@ -1,0 +1,31 @@
+// The passes over a Program, and what fold needs of a backend.
+//
+// Each pass leaves a valid Program with the same results: it may round differently only where a
+// rewrite is standard (x³ as x·x², sums in another order), never turn a NaN or infinity into a number.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "compiler/program.h"
+#include "compiler/rewrite.h"
+
+namespace mpsgraph::compiler {
+
+void prune(Program&);     // drops what neither results nor effects need
+void expand(Program&);    // composites and conveniences become the operations that backends have kernels for
+void fold(Program&);      // operations on constants become constants
+void simplify(Program&);  // algebra, merged duplicates, forwarded variable reads, decided branches
+void fuse(Program&);      // convolution and matrix products with bias, residual and activation
+void stitch(Program&);    // element-wise regions become one operation each
+
+// Computes an operation whose inputs are constants; no results when it cannot. A backend registers
+// one, because the compiler knows no kernels; without it only shape arithmetic is folded.
+using Evaluator = std::vector<ConstantPtr> (*)(const Operation&);
+void register_evaluator(Evaluator evaluator);
+
+// The constants that stand for an operation whose inputs are constants now; nothing when it stays.
+Rewriter::Replacement folded(Rewriter&, const Operation& source);
+ConstantPtr integer_constant(const TensorType& type, const Ints& values);
+
+}  // namespace mpsgraph::compiler

@@ -1,0 +1,188 @@
+// Copying graphs with replacements, and what of a program is needed.
+//
+// Every step costs the size of the operation at hand: rewriting is linear in the graph.
+#include "compiler/rewrite.h"
+
+#include "core/definition.h"
+
+namespace mpsgraph::compiler {
+
+Rewriter::Rewriter(const Graph& source, std::vector<bool> live, Visit visit)
+    : graph_(std::make_unique<Graph>()), live_(std::move(live)), visit_(std::move(visit)) {
+  tensors_.resize(static_cast<size_t>(source.operation_count()));
+  operations_.resize(tensors_.size());
+}
+
+Tensor* Rewriter::now(const Tensor* source) const {
+  const auto& results = tensors_[source->operation->id];
+  if (results.empty()) throw GraphError(cat("[", source->operation->kind(), "] '", source->name(), "' is used before it is made"));
+  return results[source->index];
+}
+
+std::vector<Tensor*> Rewriter::now(const std::vector<Tensor*>& sources) const {
+  std::vector<Tensor*> result;
+  result.reserve(sources.size());
+  for (const Tensor* source : sources) result.push_back(now(source));
+  return result;
+}
+
+Operation* Rewriter::now(const Operation* source) const {
+  if (Operation* operation = operations_[source->id]) return operation;
+  return now(source->output())->operation;
+}
+
+void Rewriter::stand_for(const Operation& source, Operation* operation) {
+  operations_[source.id] = operation;
+  auto& results = tensors_[source.id];
+  results.clear();
+  for (const auto& output : operation->outputs) results.push_back(output.get());
+}
+
+std::string Rewriter::free_name(const std::string& wanted) const { return graph_->find(wanted) ? std::string() : wanted; }
+
+Operation* Rewriter::append(const Operation& source, std::vector<Tensor*> inputs, std::vector<TensorType> types,
+                            std::vector<std::unique_ptr<Block>> blocks) {
+  Operation* copy = graph_->create_unchecked(graph_->current_block(), *source.definition, std::move(inputs), source.attributes,
+                                             free_name(source.name), std::move(types), std::move(blocks));
+  copy->location = source.location;
+  for (const Operation* before : source.control_dependencies) {
+    // What was replaced by older tensors needs no edge any more: effects keep their order anyway.
+    if (operations_[before->id]) copy->control_dependencies.push_back(operations_[before->id]);
+  }
+  stand_for(source, copy);
+  return copy;
+}
+
+Operation* Rewriter::clone(const Operation& source) {
+  std::vector<TensorType> types;
+  types.reserve(source.outputs.size());
+  for (const auto& output : source.outputs) types.push_back(output->type);
+  std::vector<std::unique_ptr<Block>> blocks;
+  for (const auto& block : source.blocks) {
+    std::vector<TensorType> arguments;
+    for (const Tensor* argument : block->arguments) arguments.push_back(argument->type);
+    blocks.push_back(copy_block(*block, arguments));
+  }
+  return append(source, now(source.inputs), std::move(types), std::move(blocks));
+}
+
+Operation* Rewriter::create(const Operation& source, std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes) {
+  return graph_->create(kind, std::move(inputs), std::move(attributes), free_name(source.name));
+}
+
+Tensor* Rewriter::constant(const Operation& source, ConstantPtr value) {
+  return create(source, "constant", {}, {{"value", std::move(value)}})->output();
+}
+
+void Rewriter::copy_operations(const Block& source) {
+  for (const auto& operation : source.operations) {
+    if (!live_[operation->id] || has(*operation)) continue;
+    graph_->set_location(operation->location);
+    Replacement replacement = visit_(*this, *operation);
+    if (!replacement) {
+      clone(*operation);
+      continue;
+    }
+    for (size_t i = 0; i < operation->outputs.size(); ++i) {
+      const Tensor* before = operation->output(i);
+      if (i >= replacement->size() || (before->type.shape.known() && (*replacement)[i]->type != before->type)) {
+        throw GraphError(cat("[", operation->kind(), "] '", before->name(), "' of type ", before->type, " was rewritten to ",
+                             i < replacement->size() ? cat((*replacement)[i]->type) : std::string("nothing")));
+      }
+    }
+    tensors_[operation->id] = std::move(*replacement);
+  }
+}
+
+std::unique_ptr<Block> Rewriter::copy_block(const Block& source, const std::vector<TensorType>& argument_types) {
+  Block* block = graph_->begin_block(argument_types);
+  for (size_t i = 0; i < source.arguments.size(); ++i) {
+    stand_for(*source.arguments[i]->operation, block->arguments[i]->operation);
+  }
+  copy_operations(source);
+  return graph_->finish_block(block, now(source.results));
+}
+
+bool has_effect(const Operation& operation) {
+  if (operation.definition->has_effect) return true;
+  for (const auto& block : operation.blocks) {
+    for (const auto& inner : block->operations) {
+      if (has_effect(*inner)) return true;
+    }
+  }
+  return false;
+}
+
+namespace {
+
+// Marks what is reached from the operations on the stack. With `effects`, what has an effect in a reached block counts
+// as reached, and control dependencies only where they lead to effects: order alone keeps the rest.
+void reach(std::vector<const Operation*> stack, std::vector<bool>& reached, bool effects) {
+  auto push = [&](const Operation* operation) {
+    if (reached[operation->id]) return;
+    reached[operation->id] = true;
+    stack.push_back(operation);
+  };
+  for (const Operation* root : stack) reached[root->id] = true;
+  while (!stack.empty()) {
+    const Operation& operation = *stack.back();
+    stack.pop_back();
+    for (const Tensor* input : operation.inputs) push(input->operation);
+    for (const Operation* before : operation.control_dependencies) {
+      if (!effects || has_effect(*before)) push(before);
+    }
+    for (const auto& block : operation.blocks) {
+      for (const Tensor* argument : block->arguments) push(argument->operation);
+      for (const Tensor* result : block->results) push(result->operation);
+      if (!effects) continue;
+      for (const auto& inner : block->operations) {
+        if (has_effect(*inner)) push(inner.get());
+      }
+    }
+  }
+}
+
+void sweep(Graph& graph, Block& block, const std::vector<bool>& live) {
+  for (const auto& operation : block.operations) {
+    if (!live[operation->id]) continue;
+    std::erase_if(operation->control_dependencies, [&](const Operation* before) { return !live[before->id]; });
+    for (const auto& inner : operation->blocks) sweep(graph, *inner, live);
+  }
+  graph.remove_operations(block, [&](const Operation& operation) { return !live[operation.id]; });
+}
+
+}  // namespace
+
+std::vector<bool> needed_by(const Graph& graph, const std::vector<const Operation*>& roots) {
+  std::vector<bool> needed(static_cast<size_t>(graph.operation_count()), false);
+  reach(roots, needed, false);
+  return needed;
+}
+
+std::vector<bool> live_operations(const Program& program) {
+  std::vector<const Operation*> roots(program.target_operations.begin(), program.target_operations.end());
+  for (const auto* tensors : {&program.feeds, &program.targets, &program.variables}) {
+    for (const Tensor* tensor : *tensors) roots.push_back(tensor->operation);
+  }
+  for (const auto& operation : program.graph->root().operations) {
+    if (has_effect(*operation)) roots.push_back(operation.get());
+  }
+  std::vector<bool> live(static_cast<size_t>(program.graph->operation_count()), false);
+  reach(roots, live, true);
+  return live;
+}
+
+void sweep(Program& program) { sweep(*program.graph, program.graph->root(), live_operations(program)); }
+
+void rewrite(Program& program, const Rewriter::Visit& visit) {
+  Rewriter rewriter(*program.graph, live_operations(program), visit);
+  rewriter.copy_operations(program.graph->root());
+  program.feeds = rewriter.now(program.feeds);
+  program.targets = rewriter.now(program.targets);
+  program.variables = rewriter.now(program.variables);
+  for (Operation*& operation : program.target_operations) operation = rewriter.now(operation);
+  program.graph = rewriter.take_graph();
+  sweep(program);
+}
+
+}  // namespace mpsgraph::compiler
