@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/definition.h"
+#include "core/ops/shape.h"
 
 namespace mpsgraph {
 namespace {
@@ -124,24 +125,15 @@ KnownValues split_part(const Operation& operation, int result, const Operands& x
   return KnownValues(x[0]->begin() + begin, x[0]->begin() + end);
 }
 
-// Python's slicing of a vector, with TensorFlow's masks.
 KnownValues sliced(const Operation& operation, int, const Operands& x) {
   const Attributes& a = operation.attributes;
-  const Ints &starts = a.integers("starts"), &ends = a.integers("ends"), &strides = a.integers("strides");
-  if (!is_vector(operation.input(0)) || starts.size() != 1 || ends.size() != 1 || strides.size() > 1) return unknown;
-  const int64_t n = static_cast<int64_t>(x[0]->size());
-  const int64_t stride = strides.empty() ? 1 : strides[0];
-  if (stride == 0) return unknown;
-  if (a.integer("squeeze_mask") & 1) {
-    const int64_t i = starts[0] < 0 ? starts[0] + n : starts[0];
-    return i >= 0 && i < n ? KnownValues{(*x[0])[static_cast<size_t>(i)]} : unknown;
-  }
-  const int64_t lowest = stride > 0 ? 0 : -1, highest = stride > 0 ? n : n - 1;
-  const auto bound = [&](int64_t i) { return std::clamp(i < 0 ? i + n : i, lowest, highest); };
-  const int64_t begin = a.integer("start_mask") & 1 ? (stride > 0 ? 0 : n - 1) : bound(starts[0]);
-  const int64_t end = a.integer("end_mask") & 1 ? (stride > 0 ? n : -1) : bound(ends[0]);
+  const Ints& strides = a.integers("strides");
+  const bool one_axis = a.integers("starts").size() == 1 && a.integers("ends").size() == 1 && strides.size() == 1;
+  if (!is_vector(operation.input(0)) || !one_axis || strides[0] == 0) return unknown;
+  const std::optional<ops::SliceRange> range = ops::slice_range(a, 0, static_cast<int64_t>(x[0]->size()));
+  if (!range) return unknown;
   KnownValues result;
-  for (int64_t i = begin; stride > 0 ? i < end : i > end; i += stride) result.push_back((*x[0])[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i < range->count; ++i) result.push_back((*x[0])[static_cast<size_t>(range->start + i * range->stride)]);
   return result;
 }
 

@@ -1,0 +1,100 @@
+// The smallest test harness that says what failed: named tests, CHECKs that go on, one summary, an exit code.
+//
+//   TEST(broadcast_follows_numpy) { CHECK_EQUAL(*broadcast({2, 1}, {3}), Shape({2, 3})); }
+//   int main() { return check::run_all(); }
+#pragma once
+
+#include <exception>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace check {
+
+struct Test {
+  const char* name;
+  void (*body)();
+};
+
+inline std::vector<Test>& tests() {
+  static std::vector<Test> all;
+  return all;
+}
+
+inline bool& failed_now() {
+  static bool failed = false;
+  return failed;
+}
+
+struct Registration {
+  Registration(const char* name, void (*body)()) { tests().push_back({name, body}); }
+};
+
+inline void fail(const char* file, int line, const std::string& what) {
+  failed_now() = true;
+  std::cerr << file << ":" << line << ": " << what << "\n";
+}
+
+template <class T>
+std::string shown(const T& value) {
+  std::ostringstream out;
+  if constexpr (requires { out << value; }) {
+    out << value;
+  } else {
+    out << "(a value that cannot be printed)";
+  }
+  return out.str();
+}
+
+template <class A, class B>
+void equal(const A& a, const B& b, const char* text, const char* file, int line) {
+  if (!(a == b)) fail(file, line, std::string(text) + ": " + shown(a) + " is not " + shown(b));
+}
+
+// Runs f, which must throw an E whose message contains every fragment.
+template <class E, class F>
+void throws(F f, const std::vector<std::string>& fragments, const char* text, const char* file, int line) {
+  try {
+    f();
+  } catch (const E& error) {
+    for (const std::string& fragment : fragments) {
+      if (std::string(error.what()).find(fragment) == std::string::npos) {
+        fail(file, line, std::string(text) + ": the message lacks '" + fragment + "': " + error.what());
+      }
+    }
+    return;
+  } catch (const std::exception& error) {
+    return fail(file, line, std::string(text) + ": another error came: " + error.what());
+  }
+  fail(file, line, std::string(text) + ": nothing was thrown");
+}
+
+inline int run_all() {
+  int passed = 0, failed = 0;
+  for (const Test& test : tests()) {
+    failed_now() = false;
+    try {
+      test.body();
+    } catch (const std::exception& error) {
+      fail(test.name, 0, std::string("an error came: ") + error.what());
+    }
+    ++(failed_now() ? failed : passed);
+    if (failed_now()) std::cerr << "FAILED " << test.name << "\n";
+  }
+  std::cout << passed << " passed, " << failed << " failed\n";
+  return failed ? 1 : 0;
+}
+
+}  // namespace check
+
+#define TEST(name)                                         \
+  static void name();                                      \
+  static const check::Registration name##_test(#name, name); \
+  static void name()
+#define CHECK(condition) \
+  if (!(condition)) check::fail(__FILE__, __LINE__, #condition)
+#define CHECK_EQUAL(a, b) check::equal(a, b, #a, __FILE__, __LINE__)
+// CHECK_THROWS(ShapeError, graph.add(...), "expected", "came")
+#define CHECK_THROWS(Error, expression, ...) \
+  check::throws<Error>([&] { (void)(expression); }, {__VA_ARGS__}, #expression, __FILE__, __LINE__)
