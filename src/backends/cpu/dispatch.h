@@ -1,0 +1,148 @@
+// From a DType to a C++ type: dispatch(dtype, [&](auto type) { using T = typename decltype(type)::type; ... }).
+//
+// Half and BFloat16 are storage types that convert from and to float inline (branch-free enough to
+// vectorise). Accumulate<T> is what sums of T are held in: float for the halves, a wider unsigned
+// integer for integers (sums wrap in two's complement), T itself for float and double.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "backends/cpu/kernel.h"
+
+namespace mpsgraph::cpu {
+
+struct Half {
+  uint16_t bits;
+  Half() = default;
+  Half(float value) {
+    const uint32_t all = std::bit_cast<uint32_t>(value), sign = (all >> 16) & 0x8000u, u = all & 0x7fffffffu;
+    const uint32_t normal = (u + 0xc8000fffu + ((u >> 13) & 1u)) >> 13;
+    // Adding 0.5 moves a subnormal's bits to the bottom of the mantissa, rounded to nearest even.
+    const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(u) + 0.5f) - 0x3f000000u;
+    const uint32_t big = u > 0x7f800000u ? 0x7e00u | ((u >> 13) & 0x3ffu) : 0x7c00u;
+    bits = static_cast<uint16_t>(sign | (u >= 0x47800000u ? big : u < 0x38800000u ? small : normal));
+  }
+  operator float() const {
+    const uint32_t magnitude = (bits & 0x7fffu) << 13;
+    uint32_t u = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
+    if (magnitude >= 0x0f800000u) u |= 0x7f800000u;  // infinity and NaN
+    return std::bit_cast<float>(u | (bits & 0x8000u) << 16);
+  }
+};
+
+struct BFloat16 {
+  uint16_t bits;
+  BFloat16() = default;
+  BFloat16(float value) {
+    const uint32_t u = std::bit_cast<uint32_t>(value);
+    const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+    bits = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);
+  }
+  operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+};
+
+template <class T>
+inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+template <class T>
+inline constexpr bool is_float_type = std::is_floating_point_v<T> || is_half_type<T>;
+
+template <class T>
+using Accumulate = std::conditional_t<is_half_type<T>, float,
+                   std::conditional_t<std::is_floating_point_v<T>, T,
+                   std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>>;
+// What T is compared and looked at as.
+template <class T>
+using Value = std::conditional_t<is_half_type<T>, float, T>;
+
+template <class T>
+struct Type {
+  using type = T;
+};
+
+template <class F>
+decltype(auto) dispatch(DType dtype, const F& f) {
+  switch (dtype) {
+    case DType::float16: return f(Type<Half>{});
+    case DType::bfloat16: return f(Type<BFloat16>{});
+    case DType::float64: return f(Type<double>{});
+    case DType::int8: return f(Type<int8_t>{});
+    case DType::int16: return f(Type<int16_t>{});
+    case DType::int32: return f(Type<int32_t>{});
+    case DType::int64: return f(Type<int64_t>{});
+    case DType::uint8: return f(Type<uint8_t>{});
+    case DType::uint16: return f(Type<uint16_t>{});
+    case DType::uint32: return f(Type<uint32_t>{});
+    case DType::uint64: return f(Type<uint64_t>{});
+    case DType::boolean: return f(Type<bool>{});
+    case DType::float32: break;
+  }
+  return f(Type<float>{});
+}
+
+// `context` is the Lowering; throws for what is not a float.
+[[noreturn]] inline void unsupported(const Lowering& lowering, DType dtype) {
+  const Operation& operation = lowering.operation();
+  throw UnsupportedError(cat("[", operation.kind(), "] the CPU has no kernel for ", dtype, "; cast the operands of '",
+                             operation.name, "' first", operation.where()));
+}
+
+template <class F>
+decltype(auto) dispatch_float(const Lowering& lowering, DType dtype, const F& f) {
+  switch (dtype) {
+    case DType::float32: return f(Type<float>{});
+    case DType::float16: return f(Type<Half>{});
+    case DType::bfloat16: return f(Type<BFloat16>{});
+    case DType::float64: return f(Type<double>{});
+    default: unsupported(lowering, dtype);
+  }
+}
+
+// All but bool.
+template <class F>
+decltype(auto) dispatch_number(const Lowering& lowering, DType dtype, const F& f) {
+  if (dtype == DType::boolean) unsupported(lowering, dtype);
+  return dispatch(dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    return f(Type<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>{});
+  });
+}
+
+// The unsigned type of an element's size, for kernels that only move bits.
+template <class F>
+decltype(auto) dispatch_size(size_t bytes, const F& f) {
+  switch (bytes) {
+    case 1: return f(Type<uint8_t>{});
+    case 2: return f(Type<uint16_t>{});
+    case 8: return f(Type<uint64_t>{});
+    default: return f(Type<uint32_t>{});
+  }
+}
+
+// Any integer tensor as int64, one element at a time: indices.
+inline int64_t integer_at(const std::byte* data, DType dtype, int64_t i) {
+  switch (dtype) {
+    case DType::int8: return reinterpret_cast<const int8_t*>(data)[i];
+    case DType::int16: return reinterpret_cast<const int16_t*>(data)[i];
+    case DType::int64: return reinterpret_cast<const int64_t*>(data)[i];
+    case DType::uint8: return reinterpret_cast<const uint8_t*>(data)[i];
+    case DType::uint16: return reinterpret_cast<const uint16_t*>(data)[i];
+    case DType::uint32: return reinterpret_cast<const uint32_t*>(data)[i];
+    case DType::uint64: return reinterpret_cast<const int64_t*>(data)[i];  // above 2^63 is out of range either way
+    default: return reinterpret_cast<const int32_t*>(data)[i];
+  }
+}
+
+// Splits dims around an axis: [outer, n, inner].
+struct AxisSplit {
+  int64_t outer = 1, n = 1, inner = 1;
+  AxisSplit(const Dims& dims, int64_t axis) {
+    const int64_t rank = static_cast<int64_t>(dims.size());
+    if (axis < 0) axis += rank;
+    for (int64_t i = 0; i < rank; ++i) (i < axis ? outer : i == axis ? n : inner) *= dims[i];
+  }
+};
+
+}  // namespace mpsgraph::cpu

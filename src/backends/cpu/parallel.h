@@ -1,0 +1,51 @@
+// Static parallel loops: the only place where kernels meet OpenMP.
+//
+// A range is cut into equal contiguous parts, one per thread and fixed by sizes alone, so that the
+// same run gives the same bits. Without OpenMP (sanitizer builds) the loops are serial.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace mpsgraph::cpu {
+
+inline int thread_count() {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
+// f(part) for each part in [0, parts), one thread each as far as there are threads.
+template <class F>
+void parallel_parts(int64_t parts, const F& f) {
+#ifdef _OPENMP
+  if (parts > 1 && !omp_in_parallel()) {
+    const int threads = static_cast<int>(std::min<int64_t>(parts, omp_get_max_threads()));
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t part = 0; part < parts; ++part) f(part);
+    return;
+  }
+#endif
+  for (int64_t part = 0; part < parts; ++part) f(part);
+}
+
+// f(begin, end) over [0, n) in at most thread_count() parts of at least `grain` items.
+template <class F>
+void parallel_for(int64_t n, int64_t grain, const F& f) {
+  if (n <= 0) return;
+  const int64_t parts = std::clamp<int64_t>(n / std::max<int64_t>(grain, 1), 1, thread_count());
+  if (parts == 1) return f(int64_t{0}, n);
+  parallel_parts(parts, [&](int64_t part) { f(n * part / parts, n * (part + 1) / parts); });
+}
+
+// Items per part that make a fork worth its microseconds, when one item costs about `bytes` of traffic
+// (or as many elementary operations).
+inline int64_t grain_for(int64_t bytes) { return std::max<int64_t>(1, 32768 / std::max<int64_t>(bytes, 1)); }
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,336 @@
+// Shape operations that move data: transpose, slices, concatenation, broadcasts, tiles, padding.
+//
+// Almost all are a StridedCopy between views of their operands; gradients are the copy the other way,
+// or a sum. Views that move nothing (reshape, squeeze, ...) are aliases of the lowering and not here.
+
+#include "core/ops/shape.h"
+
+#include <cstring>
+
+#include "backends/cpu/reduction.h"
+#include "backends/cpu/strided_copy.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+// A copy between operands, each from a first element on.
+struct Move {
+  StridedCopy copy;
+  Slot to, from;
+  int64_t to_byte = 0, from_byte = 0;
+  void run(Frame& f) const { copy.run(f.at<std::byte>(to) + to_byte, f.at<std::byte>(from) + from_byte); }
+};
+
+std::unique_ptr<Kernel> move_kernel(std::vector<Move> moves) {
+  if (moves.size() == 1) return kernel([move = moves[0]](Frame& f) { move.run(f); });
+  return kernel([moves = std::move(moves)](Frame& f) {
+    for (const Move& move : moves) move.run(f);
+  });
+}
+
+Dims slice_of(const Dims& dims, size_t axis, int64_t n) {
+  Dims result = dims;
+  result[axis] = n;
+  return result;
+}
+
+std::unique_ptr<Kernel> lower_transpose(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const Ints& permutation = lowering.attributes().integers("permutation");
+  const Dims strides = contiguous_strides(x.dims);
+  Dims source(x.dims.size());
+  for (size_t i = 0; i < source.size(); ++i)
+    source[i] = strides[static_cast<size_t>(ops::wrap_axis(permutation[i], static_cast<int>(source.size())))];
+  return move_kernel({{StridedCopy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), source), y.slot, x.slot}});
+}
+
+// The view of a full tensor that a slice takes: dims and strides over all its axes, and the first element.
+struct SliceView {
+  Dims dims, strides;
+  int64_t first = 0;
+  SliceView(const Attributes& attributes, const Dims& full) : strides(contiguous_strides(full)) {
+    for (size_t i = 0; i < full.size(); ++i) {
+      const ops::SliceRange range = *ops::slice_range(attributes, static_cast<int>(i), full[i]);
+      first += range.start * strides[i];
+      strides[i] *= range.stride;
+      dims.push_back(range.count);
+    }
+  }
+};
+
+std::unique_ptr<Kernel> lower_slice(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const SliceView view(lowering.attributes(), x.dims);
+  const auto item = static_cast<int64_t>(size_of(x.dtype));
+  return move_kernel({{StridedCopy(size_of(x.dtype), view.dims, contiguous_strides(view.dims), view.strides), y.slot, x.slot, 0,
+                       view.first * item}});
+}
+
+// Zeros, then one copy into them.
+std::unique_ptr<Kernel> scatter_kernel(const Operand& y, const void* background, Move move) {
+  uint64_t element = 0;
+  std::memcpy(&element, background, size_of(y.dtype));
+  return kernel([=, item = size_of(y.dtype), n = y.elements()](Frame& f) {
+    fill(f.at<std::byte>(y.slot), &element, item, n);
+    move.run(f);
+  });
+}
+
+std::unique_ptr<Kernel> lower_slice_gradient(Lowering& lowering) {
+  const Operand incoming = lowering.input(0), y = lowering.output();
+  const SliceView view(lowering.attributes(), y.dims);
+  const auto item = static_cast<int64_t>(size_of(y.dtype));
+  const uint64_t zero = 0;
+  return scatter_kernel(y, &zero, {StridedCopy(size_of(y.dtype), view.dims, view.strides, contiguous_strides(view.dims)), y.slot,
+                                   incoming.slot, view.first * item, 0});
+}
+
+std::unique_ptr<Kernel> lower_concat(Lowering& lowering) {
+  const Operand y = lowering.output();
+  const auto axis = static_cast<size_t>(ops::wrap_axis(lowering.attributes().integer("axis"), static_cast<int>(y.dims.size())));
+  const bool interleave = lowering.attributes().boolean("interleave");
+  const Dims strides = contiguous_strides(y.dims);
+  const auto item = static_cast<int64_t>(size_of(y.dtype)), count = static_cast<int64_t>(lowering.input_count());
+  std::vector<Move> moves;
+  int64_t position = 0;
+  for (size_t i = 0; i < lowering.input_count(); ++i) {
+    const Operand x = lowering.input(i);
+    Dims to = strides;
+    if (interleave) to[axis] *= count;
+    moves.push_back({StridedCopy(size_of(y.dtype), x.dims, to, contiguous_strides(x.dims)), y.slot, x.slot,
+                     position * strides[axis] * item, 0});
+    position += interleave ? 1 : x.dims[axis];
+  }
+  return move_kernel(std::move(moves));
+}
+
+std::unique_ptr<Kernel> lower_split(Lowering& lowering) {
+  const Operand x = lowering.input(0);
+  const auto axis = static_cast<size_t>(ops::wrap_axis(lowering.attributes().integer("axis"), static_cast<int>(x.dims.size())));
+  const Dims strides = contiguous_strides(x.dims);
+  std::vector<Move> moves;
+  int64_t position = 0;
+  for (size_t i = 0; i < lowering.operation().outputs.size(); ++i) {
+    const Operand y = lowering.output(i);
+    moves.push_back({StridedCopy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), strides), y.slot, x.slot, 0,
+                     position * strides[axis] * static_cast<int64_t>(size_of(x.dtype))});
+    position += y.dims[axis];
+  }
+  return move_kernel(std::move(moves));
+}
+
+std::unique_ptr<Kernel> lower_stack(Lowering& lowering) {
+  const Operand y = lowering.output();
+  const auto axis = static_cast<size_t>(ops::wrap_axis(lowering.attributes().integer("axis"), static_cast<int>(y.dims.size())));
+  const Dims strides = contiguous_strides(y.dims), dims = slice_of(y.dims, axis, 1);
+  std::vector<Move> moves;
+  for (size_t i = 0; i < lowering.input_count(); ++i)
+    moves.push_back({StridedCopy(size_of(y.dtype), dims, strides, contiguous_strides(dims)), y.slot, lowering.input(i).slot,
+                     static_cast<int64_t>(i * size_of(y.dtype)) * strides[axis], 0});
+  return move_kernel(std::move(moves));
+}
+
+std::unique_ptr<Kernel> lower_broadcast_to(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const Dims strides = contiguous_strides(x.dims);
+  const size_t missing = y.dims.size() - x.dims.size();
+  Dims source(y.dims.size(), 0);
+  for (size_t i = 0; i < x.dims.size(); ++i)
+    if (x.dims[i] != 1) source[missing + i] = strides[i];
+  return move_kernel({{StridedCopy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), source), y.slot, x.slot}});
+}
+
+std::unique_ptr<Kernel> lower_broadcast_gradient(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const size_t missing = x.dims.size() - y.dims.size();
+  std::vector<bool> reduced(x.dims.size());
+  for (size_t i = 0; i < reduced.size(); ++i) reduced[i] = i < missing || (y.dims[i - missing] == 1 && x.dims[i] != 1);
+  return sum_kernel(lowering, x, y, x.dims, reduced);
+}
+
+// [m0, d0, m1, d1, ...]: a tiled tensor with its repetitions as axes of their own.
+Dims repetitions(const Dims& multiplier, const Dims& dims) {
+  Dims result;
+  for (size_t i = 0; i < dims.size(); ++i) result.insert(result.end(), {multiplier[i], dims[i]});
+  return result;
+}
+
+std::unique_ptr<Kernel> lower_tile(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const Dims dims = repetitions(lowering.attributes().integers("multiplier"), x.dims), strides = contiguous_strides(x.dims);
+  Dims source;
+  for (int64_t stride : strides) source.insert(source.end(), {0, stride});
+  return move_kernel({{StridedCopy(size_of(x.dtype), dims, contiguous_strides(dims), source), y.slot, x.slot}});
+}
+
+std::unique_ptr<Kernel> lower_tile_gradient(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const Dims dims = repetitions(lowering.attributes().integers("multiplier"), y.dims);
+  std::vector<bool> reduced(dims.size());
+  for (size_t i = 0; i < reduced.size(); i += 2) reduced[i] = true;
+  return sum_kernel(lowering, x, y, dims, reduced);
+}
+
+// The part of a padded tensor that shows the unpadded one.
+int64_t first_unpadded(const Ints& left, const Dims& padded_strides) {
+  int64_t first = 0;
+  for (size_t i = 0; i < left.size(); ++i) first += left[i] * padded_strides[i];
+  return first;
+}
+
+// One axis of a padding by index: for each padded position the element that it shows, and its sign; and the other way
+// round, for each element the positions that show it.
+struct PadAxis {
+  std::vector<int64_t> source;
+  std::vector<uint8_t> negated;
+  std::vector<int64_t> shown_begin, shown;
+  PadAxis(ops::PadMode mode, int64_t left, int64_t size, int64_t padded) : shown_begin(static_cast<size_t>(size) + 1) {
+    for (int64_t i = 0; i < padded; ++i) {
+      const ops::PadSource from = ops::pad_source(mode, i - left, size);
+      source.push_back(from.index), negated.push_back(from.negated);
+      ++shown_begin[static_cast<size_t>(from.index) + 1];
+    }
+    for (size_t i = 1; i < shown_begin.size(); ++i) shown_begin[i] += shown_begin[i - 1];
+    shown.resize(static_cast<size_t>(padded));
+    std::vector<int64_t> next(shown_begin.begin(), shown_begin.end());
+    for (int64_t i = 0; i < padded; ++i) shown[static_cast<size_t>(next[static_cast<size_t>(source[static_cast<size_t>(i)])]++)] = i;
+  }
+};
+
+struct PadPlan {
+  std::vector<PadAxis> axes;
+  Dims padded, unpadded, padded_strides, unpadded_strides;
+  PadPlan(const Attributes& attributes, ops::PadMode mode, const Dims& unpadded, const Dims& padded)
+      : padded(padded), unpadded(unpadded), padded_strides(contiguous_strides(padded)),
+        unpadded_strides(contiguous_strides(unpadded)) {
+    for (size_t i = 0; i < padded.size(); ++i)
+      axes.emplace_back(mode, attributes.integers("left")[i], unpadded[i], padded[i]);
+  }
+};
+
+// Index of `linear` in each axis.
+void unravel(const Dims& dims, int64_t linear, int64_t* index) {
+  for (size_t i = dims.size(); i-- > 0; linear /= dims[i]) index[i] = linear % dims[i];
+}
+
+template <class T>
+void pad_by_index(const PadPlan& plan, const T* x, T* y) {
+  const size_t last = plan.padded.size() - 1;
+  const int64_t n = plan.padded[last], rows = element_count(plan.padded) / n;
+  parallel_for(rows, grain_for(n * 4), [&](int64_t begin, int64_t end) {
+    int64_t index[max_rank];
+    for (int64_t row = begin; row < end; ++row) {
+      unravel(plan.padded, row * n, index);
+      int64_t from = 0;
+      bool negated = false;
+      for (size_t i = 0; i < last; ++i) {
+        const auto at = static_cast<size_t>(index[i]);
+        from += plan.axes[i].source[at] * plan.unpadded_strides[i];
+        negated ^= plan.axes[i].negated[at] != 0;
+      }
+      const PadAxis& axis = plan.axes[last];
+      for (int64_t j = 0; j < n; ++j) {
+        const auto at = static_cast<size_t>(j);
+        const T value = x[from + axis.source[at]];
+        y[row * n + j] = negated != (axis.negated[at] != 0) ? static_cast<T>(-value) : value;
+      }
+    }
+  });
+}
+
+// Each element gathers from the positions that showed it, in their order.
+template <class T>
+void pad_gradient_by_index(const PadPlan& plan, const T* incoming, T* y) {
+  const size_t rank = plan.unpadded.size();
+  parallel_for(element_count(plan.unpadded), 1024, [&](int64_t begin, int64_t end) {
+    int64_t index[max_rank], at[max_rank];
+    for (int64_t element = begin; element < end; ++element) {
+      unravel(plan.unpadded, element, index);
+      const auto list = [&](size_t i, int64_t which) { return plan.axes[i].shown_begin[static_cast<size_t>(index[i] + which)]; };
+      Accumulate<T> total = 0;
+      bool some = true;
+      for (size_t i = 0; i < rank; ++i) at[i] = list(i, 0), some &= list(i, 0) < list(i, 1);
+      while (some) {
+        int64_t from = 0;
+        bool negated = false;
+        for (size_t i = 0; i < rank; ++i) {
+          const int64_t position = plan.axes[i].shown[static_cast<size_t>(at[i])];
+          from += position * plan.padded_strides[i];
+          negated ^= plan.axes[i].negated[static_cast<size_t>(position)] != 0;
+        }
+        const auto value = static_cast<Accumulate<T>>(incoming[from]);
+        total += negated ? -value : value;
+        size_t i = rank;
+        while (i > 0 && ++at[i - 1] == list(i - 1, 1)) --i, at[i] = list(i, 0);
+        some = i > 0;
+      }
+      y[element] = static_cast<T>(total);
+    }
+  });
+}
+
+bool pads_by_index(const Lowering& lowering, ops::PadMode mode, const Dims& padded, const Dims& unpadded) {
+  return mode != ops::PadMode::constant && element_count(padded) > 0 && element_count(unpadded) > 0 &&
+         !lowering.attributes().integers("left").empty();
+}
+
+std::unique_ptr<Kernel> lower_pad(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const ops::PadMode mode = *ops::pad_mode_from_name(lowering.attributes().string("mode"));
+  if (pads_by_index(lowering, mode, y.dims, x.dims)) {
+    const PadPlan plan(lowering.attributes(), mode, x.dims, y.dims);
+    return dispatch(x.dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      return kernel([=](Frame& f) { pad_by_index(plan, f.at<T>(x.slot), f.at<T>(y.slot)); });
+    });
+  }
+  const bool zero = lowering.attributes().string("mode") == "zero";
+  const ConstantPtr value = ConstantData::splat(y.dtype, {}, zero ? 0.0 : lowering.attributes().real("value"));
+  const Dims strides = contiguous_strides(y.dims);
+  const int64_t first = first_unpadded(lowering.attributes().integers("left"), strides);
+  return scatter_kernel(y, value->bytes(), {StridedCopy(size_of(y.dtype), x.dims, strides, contiguous_strides(x.dims)), y.slot, x.slot,
+                                            first * static_cast<int64_t>(size_of(y.dtype)), 0});
+}
+
+std::unique_ptr<Kernel> lower_pad_gradient(Lowering& lowering) {
+  const Operand incoming = lowering.input(0), y = lowering.output();
+  const ops::PadMode mode = *ops::pad_mode_from_name(lowering.attributes().string("mode"));
+  if (pads_by_index(lowering, mode, incoming.dims, y.dims)) {
+    const PadPlan plan(lowering.attributes(), mode, y.dims, incoming.dims);
+    return dispatch_number(lowering, y.dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      return kernel([=](Frame& f) { pad_gradient_by_index(plan, f.at<T>(incoming.slot), f.at<T>(y.slot)); });
+    });
+  }
+  const Dims strides = contiguous_strides(incoming.dims);
+  const int64_t first = first_unpadded(lowering.attributes().integers("left"), strides);
+  return move_kernel({{StridedCopy(size_of(y.dtype), y.dims, contiguous_strides(y.dims), strides), y.slot, incoming.slot, 0,
+                       first * static_cast<int64_t>(size_of(y.dtype))}});
+}
+
+std::unique_ptr<Kernel> lower_shape_of(Lowering& lowering) {
+  const Operand y = lowering.output();
+  return kernel([dims = lowering.input(0).dims, slot = y.slot](Frame& f) {
+    for (size_t i = 0; i < dims.size(); ++i) f.at<int32_t>(slot)[i] = static_cast<int32_t>(dims[i]);
+  });
+}
+
+}  // namespace
+
+void register_shape_kernels() {
+  define_kernel("transpose", lower_transpose);
+  define_kernel("slice", lower_slice);
+  define_kernel("slice_gradient", lower_slice_gradient);
+  define_kernel("concat", lower_concat);
+  define_kernel("split", lower_split);
+  define_kernel("stack", lower_stack);
+  define_kernel("broadcast_to", lower_broadcast_to);
+  define_kernel("broadcast_gradient", lower_broadcast_gradient);
+  define_kernel("tile", lower_tile);
+  define_kernel("tile_gradient", lower_tile_gradient);
+  define_kernel("pad", lower_pad);
+  define_kernel("pad_gradient", lower_pad_gradient);
+  define_kernel("shape_of", lower_shape_of);
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,47 @@
+// StridedCopy: a prepared copy between two strided views of the same dimensions.
+//
+// Transposes, slices, concatenations, broadcasts and tiles are all this one engine. Dimensions are
+// collapsed at lowering; what remains runs as memcpy, as strided elements or as blocked transposes,
+// in parallel above a size. Views of the destination must not overlap themselves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/types.h"
+
+namespace mpsgraph::cpu {
+
+class StridedCopy {
+ public:
+  StridedCopy() = default;
+  // Strides in elements of `item` bytes; source strides may be 0 (broadcast) and negative.
+  StridedCopy(size_t item, const Dims& dims, const Dims& destination_strides, const Dims& source_strides);
+  // Pointers to the element at index 0 of both views.
+  void run(std::byte* destination, const std::byte* source) const;
+
+ private:
+  template <class Item>
+  void run_items(std::byte* destination, const std::byte* source) const;
+  void run_bytes(std::byte* destination, const std::byte* source) const;
+  template <class Item>
+  void run_transpose(std::byte* destination, const std::byte* source) const;
+
+  enum class Mode { nothing, bytes, items, transpose } mode_ = Mode::nothing;
+  size_t item_ = 0;           // bytes moved at once in modes items and transpose
+  int64_t inner_ = 1;         // elements (mode bytes: bytes) of a run
+  int64_t inner_source_ = 0;  // strides of the run, in bytes
+  int64_t inner_destination_ = 0;
+  int64_t rows_ = 1;          // transpose: the axis that is contiguous in the source
+  int64_t row_destination_ = 0;
+  Dims outer_;                // the loops around it; strides in bytes
+  Dims outer_source_, outer_destination_;
+  int64_t outer_count_ = 1;
+};
+
+// Sets n elements to the pattern of `item` bytes at `element`.
+void fill(std::byte* destination, const void* element, size_t item, int64_t n);
+// memcpy with all threads when it is large.
+void copy_bytes(std::byte* destination, const std::byte* source, size_t bytes);
+
+}  // namespace mpsgraph::cpu
