@@ -12,6 +12,12 @@
 
 namespace mpsgraph::runtime {
 
+struct BufferStatistics {
+  size_t live_bytes = 0, peak_live_bytes = 0;  // owned buffers, as rounded up
+  size_t cached_bytes = 0, cache_limit = 0;    // freed blocks that wait for the next buffer of their size
+  uint64_t allocations = 0, reused = 0;
+};
+
 // A block of memory. Owned blocks are aligned to 64 bytes and come from a cache, because fresh pages cost
 // 1.15 us each; borrowed ones call `release` when the last user is gone.
 class Buffer {
@@ -26,6 +32,8 @@ class Buffer {
   size_t bytes() const { return bytes_; }
   bool writable() const { return writable_; }
   bool owned() const { return !release_; }
+  static BufferStatistics statistics();
+  static void set_cache_limit(size_t bytes);              // default 256 MiB; 0 frees at once
 
  private:
   Buffer() = default;
@@ -64,5 +72,14 @@ class NDArray {
   int64_t elements_ = 0;
   bool contiguous_ = true;
 };
+
+// Do two arrays share bytes? (By their whole extents: strided arrays that interleave count as sharing.)
+bool overlap(const NDArray& a, const NDArray& b);
+
+// Copies made because an array could not be shared: of the wrong layout, or because the caller asked for a copy.
+// Counted, so that a program that means to copy nothing can see that it does not.
+NDArray counted_copy(const NDArray& source);
+void count_copy();
+uint64_t copy_count();
 
 }  // namespace mpsgraph::runtime

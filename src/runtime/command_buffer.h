@@ -1,0 +1,77 @@
+// CommandBuffer: work, waits and signals that a queue runs in the order they were encoded.
+//
+// It is encoded on any one thread and committed once. When a command throws, the rest is skipped, events that it was to
+// signal fail, and the error reaches wait_until_completed(). Handlers run on the runtime's handler thread, without any
+// lock; an exception in one reaches the same place. Completed handlers run after success and failure alike.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/shared_event.h"
+
+namespace mpsgraph::runtime {
+
+class CommandQueue;
+
+enum class CommandBufferStatus { not_enqueued, committed, scheduled, completed, error };
+std::string_view name(CommandBufferStatus status);
+
+class CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
+ public:
+  using Handler = std::function<void(CommandBuffer&)>;
+  explicit CommandBuffer(std::shared_ptr<CommandQueue> queue);  // use CommandQueue::command_buffer()
+
+  // `label` names the work in profiles. DeviceError after commit.
+  void encode(std::function<void()> work, std::string label);
+  void encode_wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value);  // the event's default time-out
+  void encode_wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value, Timeout timeout);
+  void encode_signal_event(std::shared_ptr<SharedEvent> event, uint64_t value);
+  void add_scheduled_handler(Handler handler);  // when the queue has reached this buffer
+  void add_completed_handler(Handler handler);  // when its work is done or has failed
+
+  void commit();  // DeviceError the second time
+  // Until work and handlers are done (from a handler: the work only). Throws what they threw, TimeoutError when it
+  // takes longer, DeviceError before commit.
+  void wait_until_completed(Timeout timeout = {});
+  bool wait_for(Timeout timeout);  // the same without throwing: false when not done in time
+  bool done() const;
+  CommandBufferStatus status() const;
+  std::exception_ptr error() const;  // null when there is none (yet)
+  CommandQueue& queue() const { return *queue_; }
+
+  void execute();  // by the queue's thread
+
+ private:
+  struct Command {
+    std::function<void()> work;  // empty: a wait or a signal
+    std::string label;
+    std::shared_ptr<SharedEvent> event;
+    uint64_t value = 0;
+    bool waits = false;
+    Timeout timeout;
+  };
+  void check_open(std::string_view what) const;
+  void require_open(std::string_view what) const;  // with mutex_ held
+  void run_command(Command& command);
+  void post_handlers(std::vector<Handler> handlers);
+  bool finished() const;  // with mutex_ held
+
+  const std::shared_ptr<CommandQueue> queue_;
+  std::vector<Command> commands_;
+  std::vector<Handler> scheduled_handlers_, completed_handlers_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable condition_;
+  CommandBufferStatus status_ = CommandBufferStatus::not_enqueued;
+  bool work_done_ = false;
+  int handlers_pending_ = 0;
+  std::exception_ptr error_;
+};
+
+}  // namespace mpsgraph::runtime

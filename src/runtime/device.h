@@ -1,0 +1,37 @@
+// Device: one instance of a backend in this process, with a queue that runs what names no other.
+//
+// Devices are made at first use and live as long as the process. After a fork a device that existed before refuses.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/backend.h"
+#include "runtime/command_queue.h"
+
+namespace mpsgraph::runtime {
+
+class Device {
+ public:
+  static Device& get(std::string_view name);       // DeviceError that lists the names when there is no such device
+  static Device& default_device();                 // of the backend that registered first
+  static std::vector<std::string> names();
+
+  const std::string& name() const { return name_; }
+  std::string description() const { return backend_->description(); }
+  Backend& backend() const { return *backend_; }
+  const std::shared_ptr<CommandQueue>& default_queue();
+  void check_usable() const;                       // DeviceError in a forked child
+
+ private:
+  Device(std::string name, std::unique_ptr<Backend> backend);
+  const ForkGuard guard_;
+  const std::string name_;
+  const std::unique_ptr<Backend> backend_;
+  std::mutex mutex_;
+  std::shared_ptr<CommandQueue> default_queue_;
+};
+
+}  // namespace mpsgraph::runtime

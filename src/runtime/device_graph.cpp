@@ -1,0 +1,153 @@
+// Cache keys, and access to variables between runs.
+#include "runtime/device_graph.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/profiler.h"
+
+namespace mpsgraph::runtime {
+
+namespace {
+
+void append(CacheKey& key, const void* address) { key.push_back(reinterpret_cast<uintptr_t>(address)); }
+
+void append(CacheKey& key, const Tensor* feed, DType dtype, const Dims& dims) {
+  append(key, feed);
+  key.push_back(static_cast<uint64_t>(dtype) << 8 | dims.size());
+  key.insert(key.end(), dims.begin(), dims.end());
+}
+
+// Everything but the feeds. Every list is preceded by its length, so that no two requests look alike.
+void append(CacheKey& key, const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations,
+            const compiler::Options& options) {
+  key.push_back(targets.size());
+  for (auto* target : targets) append(key, target);
+  key.push_back(target_operations.size());
+  for (auto* operation : target_operations) append(key, operation);
+  key.push_back(options.reference_kernels);
+  for (auto& pass : options.disabled_passes) {
+    key.push_back(pass.size());
+    key.insert(key.end(), pass.begin(), pass.end());
+  }
+}
+
+}  // namespace
+
+DeviceGraph::DeviceGraph(std::shared_ptr<Graph> graph, Device& device)
+    : state_(std::make_shared<GraphState>(std::move(graph), device)) {
+  device.check_usable();
+}
+
+std::shared_ptr<Executable> DeviceGraph::compile(const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
+                                                 const std::vector<Operation*>& target_operations,
+                                                 const compiler::Options& options) {
+  CacheKey key{feeds.size()};
+  for (auto& [tensor, type] : feeds) {
+    append(key, tensor, type.dtype, type.shape.ranked() ? type.shape.dims() : Dims{-2});
+  }
+  append(key, targets, target_operations, options);
+  if (!options.observe)
+    if (auto executable = cache_.find(key)) return executable;
+  return compile_new(std::move(key), feeds, targets, target_operations, options);
+}
+
+std::shared_ptr<Executable> DeviceGraph::executable_for(const std::vector<Tensor*>& feeds, std::vector<NDArray>& arrays,
+                                                        const std::vector<Tensor*>& targets,
+                                                        const std::vector<Operation*>& target_operations,
+                                                        const compiler::Options& options) {
+  if (feeds.size() != arrays.size())
+    throw GraphError(cat("[run] ", arrays.size(), " arrays for ", feeds.size(), " feeds"));
+  std::vector<size_t> order(feeds.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    if (!feeds[i]) throw GraphError("[run] a feed is null");
+    if (!arrays[i].valid()) throw GraphError(cat("[run] feed ", feeds[i]->name(), " has no array"));
+  }
+  const auto before = [&](size_t a, size_t b) { return feeds[a]->operation->id < feeds[b]->operation->id; };
+  if (!std::ranges::is_sorted(order, before)) {
+    std::ranges::stable_sort(order, before);
+    std::vector<NDArray> sorted;
+    for (size_t i : order) sorted.push_back(std::move(arrays[i]));
+    arrays = std::move(sorted);
+  }
+  CacheKey key;
+  key.reserve(8 + feeds.size() * 6 + targets.size() + target_operations.size());
+  key.push_back(feeds.size());
+  for (size_t i = 0; i < order.size(); ++i) append(key, feeds[order[i]], arrays[i].dtype(), arrays[i].dims());
+  append(key, targets, target_operations, options);
+  if (!options.observe)
+    if (auto executable = cache_.find(key)) return executable;
+  std::vector<Feed> typed;
+  for (size_t i = 0; i < order.size(); ++i) typed.emplace_back(feeds[order[i]], arrays[i].type());
+  return compile_new(std::move(key), std::move(typed), targets, target_operations, options);
+}
+
+std::shared_ptr<Executable> DeviceGraph::compile_new(CacheKey key, std::vector<Feed> feeds,
+                                                     const std::vector<Tensor*>& targets,
+                                                     const std::vector<Operation*>& target_operations,
+                                                     const compiler::Options& options) {
+  state_->device.check_usable();
+  std::lock_guard lock(compile_mutex_);
+  if (!options.observe)  // another thread may just have compiled it
+    if (auto executable = cache_.find(key, false)) return executable;
+  auto executable = Executable::create(state_, std::move(feeds), targets, target_operations, options);
+  cache_.insert(std::move(key), executable);
+  return executable;
+}
+
+std::vector<NDArray> DeviceGraph::run(const std::vector<std::pair<Tensor*, NDArray>>& feeds,
+                                      const std::vector<Tensor*>& targets,
+                                      const std::vector<Operation*>& target_operations, std::vector<NDArray> results) {
+  std::vector<Tensor*> tensors;
+  std::vector<NDArray> arrays;
+  for (auto& [tensor, array] : feeds) {
+    tensors.push_back(tensor);
+    arrays.push_back(array);
+  }
+  auto executable = executable_for(tensors, arrays, targets, target_operations);
+  return executable->run(std::move(arrays), std::move(results));
+}
+
+NDArray DeviceGraph::variable_value(Tensor* variable) {
+  auto storage = state_->storage(variable);
+  auto value = std::make_shared<NDArray>();
+  run_exclusively("variable_value", [storage, value] { *value = storage->read(); });
+  return *value;
+}
+
+void DeviceGraph::set_variable(Tensor* variable, const NDArray& value) {
+  auto storage = state_->storage(variable);
+  if (!value.valid()) throw GraphError(cat("[set_variable] ", variable->name(), " is given no array"));
+  if (value.dtype() != variable->dtype())
+    throw DTypeError(cat("[set_variable] ", variable->name(), " is ", name(variable->dtype()), ", the value is ",
+                         name(value.dtype()), "; convert it to ", name(variable->dtype())));
+  if (value.dims() != variable->shape().dims())
+    throw ShapeError(cat("[set_variable] ", variable->name(), " has shape ", variable->shape(), ", the value ",
+                         to_string(value.dims())));
+  run_exclusively("set_variable", [storage, value, state = state_] {
+    storage->write(value);
+    state->refresh();
+  });
+}
+
+void DeviceGraph::run_exclusively(std::string_view label, std::function<void()> work) {
+  auto buffer = state_->device.default_queue()->command_buffer();
+  buffer->encode(
+      [work = std::move(work), state = state_] {
+        auto gate = state->gate.exclusive();
+        work();
+      },
+      std::string(label));
+  buffer->commit();
+  buffer->wait_until_completed();
+}
+
+CacheStatistics DeviceGraph::cache_statistics() const {
+  CacheStatistics result = cache_.statistics();
+  result.compiles = state_->compiles;
+  result.seconds = static_cast<double>(state_->compile_nanoseconds) * 1e-9;
+  return result;
+}
+
+}  // namespace mpsgraph::runtime

@@ -1,0 +1,110 @@
+// Element type codes, ownership and strides between NDArray and DLPack.
+#include "runtime/dlpack.h"
+
+#include <memory>
+
+namespace mpsgraph::runtime {
+
+namespace {
+
+enum : uint8_t { code_int = 0, code_uint = 1, code_float = 2, code_bfloat = 4, code_bool = 6 };
+
+DLDataType to_code(DType dtype) {
+  const auto bits = static_cast<uint8_t>(size_of(dtype) * 8);
+  if (dtype == DType::boolean) return {code_bool, bits, 1};
+  if (dtype == DType::bfloat16) return {code_bfloat, bits, 1};
+  if (is_float(dtype)) return {code_float, bits, 1};
+  return {is_signed(dtype) ? code_int : code_uint, bits, 1};
+}
+
+DType from_code(DLDataType type) {
+  for (int i = 0; i < dtype_count; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    const auto code = to_code(dtype);
+    if (code.code == type.code && code.bits == type.bits && type.lanes == 1) return dtype;
+  }
+  throw DTypeError(cat("[from_dlpack] element type with code ", int{type.code}, ", ", int{type.bits}, " bits and ",
+                       type.lanes, " lanes is not supported; convert the array first"));
+}
+
+// Keeps the array alive, and its dimensions where the structure can point to them.
+template <class Managed>
+struct Exported {
+  Managed managed{};
+  NDArray array;
+  Dims dims, strides;
+
+  static Managed* make(const NDArray& array) {
+    auto* self = new Exported{.managed = {}, .array = array, .dims = array.dims(), .strides = array.strides()};
+    self->managed.manager_ctx = self;
+    self->managed.deleter = [](Managed* managed) { delete static_cast<Exported*>(managed->manager_ctx); };
+    self->managed.dl_tensor = {.data = array.data(),
+                               .device = {dlpack_cpu, 0},
+                               .ndim = static_cast<int32_t>(self->dims.size()),
+                               .dtype = to_code(array.dtype()),
+                               .shape = self->dims.data(),
+                               .strides = self->strides.data(),
+                               .byte_offset = 0};
+    return &self->managed;
+  }
+};
+
+template <class Managed>
+NDArray import(Managed* managed, bool writable) {
+  std::shared_ptr<Managed> owner(managed, [](Managed* m) {
+    if (m->deleter) m->deleter(m);
+  });
+  const DLTensor& tensor = managed->dl_tensor;
+  if (tensor.device.device_type != dlpack_cpu)
+    throw DeviceError(cat("[from_dlpack] the array is on a device of type ", tensor.device.device_type,
+                          ", and only CPU memory can be shared; copy it to the CPU first"));
+  const DType dtype = from_code(tensor.dtype);
+  Dims dims(tensor.shape, tensor.shape + tensor.ndim);
+  element_count(dims);  // throws when they overflow
+  Dims strides = tensor.strides ? Dims(tensor.strides, tensor.strides + tensor.ndim) : contiguous_strides(dims);
+  // The buffer is the extent of the view, which may begin before its first element.
+  int64_t lowest = 0, highest = 0;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (dims[axis] == 0) {
+      lowest = 0, highest = -1;
+      break;
+    }
+    (strides[axis] < 0 ? lowest : highest) += (dims[axis] - 1) * strides[axis];
+  }
+  const auto item = static_cast<int64_t>(size_of(dtype));
+  auto* first = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  if (highest >= lowest && reinterpret_cast<uintptr_t>(first) % static_cast<uintptr_t>(item) != 0)
+    throw DeviceError(cat("[from_dlpack] the data is not aligned to its ", item, "-byte elements; copy it first"));
+  auto buffer =
+      Buffer::borrow(first + lowest * item, static_cast<size_t>((highest - lowest + 1) * item), [owner] {}, writable);
+  return NDArray(std::move(buffer), dtype, std::move(dims), std::move(strides), static_cast<size_t>(-lowest * item));
+}
+
+}  // namespace
+
+DLManagedTensor* to_dlpack(const NDArray& array) {
+  if (!array.writable())
+    throw DeviceError(
+        "[dlpack] the array is read-only, which this version of DLPack cannot express; ask for version 1");
+  return Exported<DLManagedTensor>::make(array);
+}
+
+DLManagedTensorVersioned* to_dlpack_versioned(const NDArray& array, bool copied) {
+  auto* managed = Exported<DLManagedTensorVersioned>::make(array);
+  managed->version = {1, 0};
+  managed->flags = (array.writable() ? 0 : dlpack_read_only) | (copied ? dlpack_is_copied : 0);
+  return managed;
+}
+
+NDArray from_dlpack(DLManagedTensor* managed) { return import(managed, true); }
+
+NDArray from_dlpack(DLManagedTensorVersioned* managed) {
+  if (managed->version.major != 1) {
+    const auto major = managed->version.major;
+    if (managed->deleter) managed->deleter(managed);
+    throw DeviceError(cat("[from_dlpack] DLPack version ", major, " is not known; ask the producer for version 1"));
+  }
+  return import(managed, !(managed->flags & dlpack_read_only));
+}
+
+}  // namespace mpsgraph::runtime

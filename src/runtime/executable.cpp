@@ -1,0 +1,260 @@
+// Compiling with its bookkeeping, the checks of inputs and results, and the run on the queue's thread.
+#include "runtime/executable.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "core/definition.h"
+#include "runtime/profiler.h"
+
+namespace mpsgraph::runtime {
+
+// --- compiling -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+bool has_effect(const Block& block) {
+  return std::ranges::any_of(block.operations, [](auto& operation) {
+    return operation->definition->has_effect ||
+           std::ranges::any_of(operation->blocks, [](auto& inner) { return has_effect(*inner); });
+  });
+}
+
+void check_member(const Graph& graph, const Operation* operation, std::string_view what) {
+  if (!operation) throw GraphError(cat("[compile] a ", what, " is null"));
+  if (&operation->graph() != &graph)
+    throw GraphError(cat("[compile] ", what, " ", operation->name, " belongs to another graph", operation->where()));
+  if (operation->parent != &graph.root())
+    throw GraphError(cat("[compile] ", what, " ", operation->name,
+                         " lies within a block of control flow and has no "
+                         "value outside; return it from the block",
+                         operation->where()));
+}
+
+void check_request(const Graph& graph, const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
+                   const std::vector<Operation*>& target_operations) {
+  std::unordered_set<Tensor*> fed;
+  for (auto& [tensor, type] : feeds) {
+    check_member(graph, tensor ? tensor->operation : nullptr, "feed");
+    if (!tensor->operation->is("placeholder"))
+      throw GraphError(cat("[compile] ", tensor->name(), " is a result of ", tensor->operation->kind(),
+                           " and cannot be fed; feed placeholders", tensor->operation->where()));
+    if (!fed.insert(tensor).second) throw GraphError(cat("[compile] placeholder ", tensor->name(), " is fed twice"));
+    if (type.dtype != tensor->dtype())
+      throw DTypeError(cat("[compile] placeholder ", tensor->name(), " is ", name(tensor->dtype()), " and is fed ",
+                           name(type.dtype), "; convert the array to ", name(tensor->dtype()),
+                           tensor->operation->where()));
+    if (!compatible(type.shape, tensor->shape()))
+      throw ShapeError(cat("[compile] placeholder ", tensor->name(), " has shape ", tensor->shape(), " and is fed ",
+                           type.shape, tensor->operation->where()));
+    if (!type.shape.known())
+      throw ShapeError(cat("[compile] placeholder ", tensor->name(), " is fed with shape ", type.shape,
+                           "; an executable needs every dimension"));
+  }
+  for (auto* target : targets) check_member(graph, target ? target->operation : nullptr, "target");
+  for (auto* operation : target_operations) check_member(graph, operation, "target operation");
+  if (targets.empty() && target_operations.empty())
+    throw GraphError("[compile] there is nothing to run: name a target or a target operation");
+}
+
+}  // namespace
+
+std::shared_ptr<Executable> Executable::create(std::shared_ptr<GraphState> state, std::vector<Feed> feeds,
+                                               std::vector<Tensor*> targets, std::vector<Operation*> target_operations,
+                                               compiler::Options options) {
+  state->device.check_usable();
+  check_request(*state->graph, feeds, targets, target_operations);
+  std::shared_ptr<Executable> self(new Executable(std::move(state)));
+  self->feeds_ = std::move(feeds);
+  self->targets_ = std::move(targets);
+  self->target_operations_ = std::move(target_operations);
+  self->options_ = std::move(options);
+  self->label_ = !self->targets_.empty() ? self->targets_.front()->name() : self->target_operations_.front()->name;
+  {
+    auto gate = self->state_->gate.exclusive();
+    self->build();
+    self->options_.observe = nullptr;  // for this time only
+    self->state_->add(self);
+    self->state_->refresh();
+  }
+  return self;
+}
+
+void Executable::build() {
+  ProfileScope scope(label_, "compile");
+  const auto begin = Profiler::Clock::now();
+  auto program = compiler::specialize(*state_->graph, feeds_, targets_, target_operations_);
+  std::vector<std::shared_ptr<VariableStorage>> storages;
+  for (auto* variable : program.source_variables) storages.push_back(state_->storage(variable));
+  std::vector<TensorType> types;
+  for (auto* target : program.targets) types.push_back(target->type);
+  const bool assigns = has_effect(program.graph->root());
+  std::shared_ptr<CompiledProgram> compiled =
+      state_->device.backend().compile(std::move(program), std::move(storages), options_);
+  const bool first = !program_;
+  {
+    std::lock_guard lock(program_mutex_);
+    program_ = std::move(compiled);
+  }
+  if (first) {  // the same every time, and read without the gate
+    target_types_ = std::move(types);
+    assigns_ = assigns;
+  }
+  needs_build_ = false;
+  ++state_->compiles;
+  state_->compile_nanoseconds += std::chrono::nanoseconds(Profiler::Clock::now() - begin).count();
+}
+
+void Executable::require_built() {
+  if (!needs_build_) return;
+  auto gate = state_->gate.exclusive();
+  if (!needs_build_) return;
+  build();
+  state_->refresh();
+}
+
+size_t Executable::bytes() const {
+  std::lock_guard lock(program_mutex_);
+  return program_->arena_bytes() + program_->constant_bytes();
+}
+
+std::vector<std::string> Executable::kernel_names() const {
+  std::lock_guard lock(program_mutex_);
+  return program_->kernel_names();
+}
+
+std::string Executable::plan() const {
+  std::lock_guard lock(program_mutex_);
+  return program_->plan();
+}
+
+// --- running ---------------------------------------------------------------------------------------------------------
+
+// One run, from its encoding until it is done.
+struct Executable::Run {
+  Run(std::shared_ptr<Executable> executable, std::vector<NDArray> inputs, std::vector<NDArray> results)
+      : executable(std::move(executable)), inputs(std::move(inputs)), results(std::move(results)) {
+    ++this->executable->in_flight_;
+  }
+  ~Run() { --executable->in_flight_; }
+  Run(const Run&) = delete;
+
+  std::shared_ptr<Executable> executable;
+  std::vector<NDArray> inputs, results;
+};
+
+namespace {
+
+void check_type(std::string_view what, const Tensor& tensor, const NDArray& array, const TensorType& type) {
+  if (array.dtype() != type.dtype)
+    throw DTypeError(cat("[run] ", what, " ", tensor.name(), " is ", name(array.dtype()), ", and the executable needs ",
+                         name(type.dtype), tensor.operation->where()));
+  if (array.dims() != type.shape.dims())
+    throw ShapeError(cat("[run] ", what, " ", tensor.name(), " has shape ", to_string(array.dims()),
+                         ", and the executable was compiled for ", type.shape, "; compile for the other shape",
+                         tensor.operation->where()));
+  if (!array.contiguous())
+    throw ShapeError(cat("[run] ", what, " ", tensor.name(), " of shape ", to_string(array.dims()), " has strides ",
+                         to_string(array.strides()), " and is not contiguous; make a contiguous copy"));
+}
+
+}  // namespace
+
+std::shared_ptr<Executable::Run> Executable::prepare(std::vector<NDArray> inputs, std::vector<NDArray> results) {
+  state_->device.check_usable();
+  if (inputs.size() != feeds_.size())
+    throw GraphError(cat("[run] ", inputs.size(), " inputs for an executable with ", feeds_.size(), " feeds"));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].valid()) throw GraphError(cat("[run] feed ", feeds_[i].first->name(), " has no array"));
+    check_type("feed", *feeds_[i].first, inputs[i], feeds_[i].second);
+  }
+  const bool given = !results.empty();
+  if (given && results.size() != targets_.size())
+    throw GraphError(cat("[run] ", results.size(), " results for an executable with ", targets_.size(), " targets"));
+  results.resize(targets_.size());
+  for (size_t i = 0; given && i < results.size(); ++i) {
+    if (!results[i].valid()) continue;
+    const std::string target = targets_[i]->name();
+    check_type("result", *targets_[i], results[i], target_types_[i]);
+    if (!results[i].writable()) throw DeviceError(cat("[run] result ", target, " is read-only; give a writable array"));
+    for (size_t j = 0; j < inputs.size(); ++j)
+      if (overlap(results[i], inputs[j]))
+        throw DeviceError(cat("[run] result ", target, " shares memory with feed ", feeds_[j].first->name(),
+                              "; give arrays that do not overlap"));
+    for (size_t j = 0; j < i; ++j)
+      if (results[j].valid() && overlap(results[i], results[j]))
+        throw DeviceError(cat("[run] results ", targets_[j]->name(), " and ", target, " share memory"));
+  }
+  for (size_t i = 0; i < results.size(); ++i)
+    if (!results[i].valid()) results[i] = NDArray::allocate(target_types_[i].dtype, target_types_[i].shape.dims());
+  auto run = std::make_shared<Run>(shared_from_this(), std::move(inputs), std::move(results));
+  require_built();
+  return run;
+}
+
+void Executable::execute(Run& run) {
+  bool stale;
+  const auto run_now = [&] { program_->run(run.inputs, run.results); };
+  const auto run_unless_stale = [&] {
+    stale = program_->stale();
+    if (!stale) run_now();
+  };
+  if (assigns_) {
+    auto gate = state_->gate.exclusive();
+    run_unless_stale();
+  } else {
+    auto gate = state_->gate.shared();
+    run_unless_stale();
+  }
+  if (stale) {
+    auto gate = state_->gate.exclusive();
+    build();
+    run_now();
+  }
+}
+
+std::shared_ptr<Execution> Executable::run_async(std::vector<NDArray> inputs, std::vector<NDArray> results,
+                                                 const ExecutionDescriptor& descriptor,
+                                                 const std::shared_ptr<CommandQueue>& queue) {
+  auto buffer = (queue ? queue : state_->device.default_queue())->command_buffer();
+  ExecutionDescriptor here = descriptor;
+  here.wait_until_completed = false;  // below, once the handle exists
+  auto execution = std::make_shared<Execution>(buffer, encode(*buffer, std::move(inputs), std::move(results), here));
+  buffer->commit();
+  if (descriptor.wait_until_completed) execution->wait();
+  return execution;
+}
+
+std::vector<NDArray> Executable::run(std::vector<NDArray> inputs, std::vector<NDArray> results,
+                                     const std::shared_ptr<CommandQueue>& queue) {
+  return run_async(std::move(inputs), std::move(results), {}, queue)->results();
+}
+
+std::vector<NDArray> Executable::encode(CommandBuffer& buffer, std::vector<NDArray> inputs,
+                                        std::vector<NDArray> results, const ExecutionDescriptor& descriptor) {
+  ProfileScope scope(label_, "encode");
+  using Stage = ExecutionDescriptor::Stage;
+  if (&buffer.queue().device() != &state_->device)
+    throw DeviceError(cat("[encode] the command buffer belongs to device ", buffer.queue().device().name(),
+                          ", and the executable was compiled for ", state_->device.name()));
+  auto run = prepare(std::move(inputs), std::move(results));
+  auto outputs = run->results;
+  const auto handler = [&](const ExecutionDescriptor::Handler& function) -> CommandBuffer::Handler {
+    return [function, outputs](CommandBuffer& done) { function(outputs, done.error()); };
+  };
+  for (auto& wait : descriptor.waits) buffer.encode_wait_for_event(wait.event, wait.value, wait.timeout);
+  for (auto& signal : descriptor.signals)
+    if (signal.stage == Stage::scheduled) buffer.encode_signal_event(signal.event, signal.value);
+  buffer.encode([run = std::move(run)] { run->executable->execute(*run); }, label_);
+  for (auto& signal : descriptor.signals)
+    if (signal.stage == Stage::completed) buffer.encode_signal_event(signal.event, signal.value);
+  if (descriptor.scheduled_handler) buffer.add_scheduled_handler(handler(descriptor.scheduled_handler));
+  if (descriptor.completed_handler) buffer.add_completed_handler(handler(descriptor.completed_handler));
+  if (descriptor.wait_until_completed) {
+    buffer.commit();
+    buffer.wait_until_completed();
+  }
+  return outputs;
+}
+
+}  // namespace mpsgraph::runtime

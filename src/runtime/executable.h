@@ -1,0 +1,69 @@
+// Executable: targets and target operations of a graph, compiled for one device and one type of each feed.
+//
+// Inputs are given in the order of feeds(), results come in the order of targets(). It may be run from many threads.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/execution.h"
+#include "runtime/graph_state.h"
+
+namespace mpsgraph::runtime {
+
+using Feed = std::pair<Tensor*, TensorType>;
+
+class Executable : public std::enable_shared_from_this<Executable> {
+ public:
+  // Compiles. Checks that everything belongs to the graph and that nothing is fed twice.
+  static std::shared_ptr<Executable> create(std::shared_ptr<GraphState> state, std::vector<Feed> feeds,
+                                            std::vector<Tensor*> targets, std::vector<Operation*> target_operations,
+                                            compiler::Options options);
+
+  const std::vector<Feed>& feeds() const { return feeds_; }
+  const std::vector<Tensor*>& targets() const { return targets_; }
+  const std::vector<TensorType>& target_types() const { return target_types_; }
+  const std::vector<Operation*>& target_operations() const { return target_operations_; }
+  Device& device() const { return state_->device; }
+  const std::shared_ptr<Graph>& graph() const { return state_->graph; }
+  size_t bytes() const;                              // arena and constants
+  std::vector<std::string> kernel_names() const;
+  std::string plan() const;
+
+  // `results`: none, or one for each target, where an invalid array means that it is allocated here. Given ones are
+  // written in place: they must be contiguous, writable, of the target's type, and share no memory with the inputs.
+  // `queue`: null for the device's default queue.
+  std::vector<NDArray> run(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
+                           const std::shared_ptr<CommandQueue>& queue = nullptr);
+  std::shared_ptr<Execution> run_async(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
+                                       const ExecutionDescriptor& descriptor = {},
+                                       const std::shared_ptr<CommandQueue>& queue = nullptr);
+  // Commits the command buffer, and waits, only when the descriptor says wait_until_completed.
+  std::vector<NDArray> encode(CommandBuffer& buffer, std::vector<NDArray> inputs, std::vector<NDArray> results = {},
+                              const ExecutionDescriptor& descriptor = {});
+
+ private:
+  friend class GraphState;
+  struct Run;
+  explicit Executable(std::shared_ptr<GraphState> state) : state_(std::move(state)) {}
+  void build();                                      // with the gate held exclusively
+  void require_built();
+  std::shared_ptr<Run> prepare(std::vector<NDArray> inputs, std::vector<NDArray> results);
+  void execute(Run& run);
+
+  const std::shared_ptr<GraphState> state_;
+  std::vector<Feed> feeds_;
+  std::vector<Tensor*> targets_;
+  std::vector<Operation*> target_operations_;
+  compiler::Options options_;
+  std::vector<TensorType> target_types_;
+  bool assigns_ = false;                             // changes variables
+  std::string label_;                                // in profiles
+  std::shared_ptr<CompiledProgram> program_;         // replaced with the gate held exclusively
+  mutable std::mutex program_mutex_;                 // guards the pointer for readers without the gate
+  std::atomic<bool> needs_build_{false};
+  std::atomic<int> in_flight_{0};
+};
+
+}  // namespace mpsgraph::runtime

@@ -1,0 +1,57 @@
+// ExecutableCache: the executables of one graph, found by what was asked for, bounded by count and bytes.
+//
+// The least recently used goes first; the newest always stays. Holders of an evicted executable may go on using it.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/executable.h"
+
+namespace mpsgraph::runtime {
+
+struct CacheStatistics {
+  size_t count = 0, bytes = 0;               // in the cache now
+  size_t count_limit = 0, byte_limit = 0;
+  uint64_t hits = 0, misses = 0, evictions = 0;
+  uint64_t compiles = 0;                     // misses, and programs compiled again because a variable moved
+  double seconds = 0;                        // spent compiling
+};
+
+// Identity and types spelled out as numbers: equal exactly when the same executable serves.
+using CacheKey = std::vector<uint64_t>;
+
+class ExecutableCache {
+ public:
+  std::shared_ptr<Executable> find(const CacheKey& key, bool count = true);  // as a hit or a miss
+  void insert(CacheKey key, std::shared_ptr<Executable> executable);
+  void set_limits(size_t count, size_t bytes);
+  void clear();                                           // not counted as evictions
+  CacheStatistics statistics() const;                     // without compiles and seconds
+
+ private:
+  struct Hash {
+    size_t operator()(const CacheKey& key) const {
+      uint64_t hash = key.size();
+      for (uint64_t word : key) hash = (hash ^ word ^ (hash >> 29)) * 0x9e3779b97f4a7c15;
+      return hash ^ (hash >> 32);
+    }
+  };
+  struct Entry {
+    CacheKey key;
+    std::shared_ptr<Executable> executable;
+  };
+  size_t bytes() const;
+  std::vector<std::shared_ptr<Executable>> evict();       // returned so that they end without the lock
+
+  mutable std::mutex mutex_;
+  std::list<Entry> entries_;                              // most recently used first
+  std::unordered_map<CacheKey, std::list<Entry>::iterator, Hash> by_key_;
+  size_t count_limit_ = 64, byte_limit_ = size_t{1} << 30;
+  uint64_t hits_ = 0, misses_ = 0, evictions_ = 0;
+};
+
+}  // namespace mpsgraph::runtime

@@ -1,0 +1,59 @@
+// ExecutionDescriptor: what shall happen around a run. Execution: the handle of a run that has been started.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "runtime/command_buffer.h"
+#include "runtime/ndarray.h"
+
+namespace mpsgraph::runtime {
+
+struct ExecutionDescriptor {
+  // Handlers get the results (in the targets' order; complete only in the completed handler) and the work's error.
+  using Handler = std::function<void(const std::vector<NDArray>& results, std::exception_ptr error)>;
+  enum class Stage { scheduled, completed };
+  struct Wait {
+    std::shared_ptr<SharedEvent> event;
+    uint64_t value;
+    Timeout timeout;
+  };
+  struct Signal {
+    std::shared_ptr<SharedEvent> event;
+    uint64_t value;
+    Stage stage;
+  };
+
+  bool wait_until_completed = false;
+  Handler scheduled_handler, completed_handler;
+  std::vector<Wait> waits;
+  std::vector<Signal> signals;
+
+  void wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value);  // the event's default time-out
+  void wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value, Timeout timeout);
+  void signal_event(std::shared_ptr<SharedEvent> event, uint64_t value, Stage stage = Stage::completed);
+};
+
+class Execution {
+ public:
+  Execution(std::shared_ptr<CommandBuffer> buffer, std::vector<NDArray> results)
+      : buffer_(std::move(buffer)), results_(std::move(results)) {}
+
+  void wait(Timeout timeout = {}) { buffer_->wait_until_completed(timeout); }
+  bool wait_for(Timeout timeout) { return buffer_->wait_for(timeout); }
+  bool done() const { return buffer_->done(); }
+  std::exception_ptr error() const { return buffer_->error(); }
+  const std::vector<NDArray>& results() {       // waits, and throws what the run threw
+    wait();
+    return results_;
+  }
+  const std::vector<NDArray>& pending_results() const { return results_; }  // not written yet, perhaps
+
+ private:
+  std::shared_ptr<CommandBuffer> buffer_;
+  std::vector<NDArray> results_;
+};
+
+}  // namespace mpsgraph::runtime

@@ -1,0 +1,44 @@
+// The variables of a graph on a device, and the executables to look after when one of them moves.
+#include "runtime/graph_state.h"
+
+#include "runtime/executable.h"
+
+namespace mpsgraph::runtime {
+
+std::shared_ptr<VariableStorage> GraphState::storage(Tensor* variable) {
+  if (!variable || !variable->operation->is("variable") || &variable->graph() != graph.get())
+    throw GraphError(cat("[variable] ", variable ? variable->name() : "null", " is not a variable of this graph"));
+  std::lock_guard lock(mutex_);
+  auto& storage = storages_[variable];
+  if (!storage) storage = device.backend().make_variable(variable->operation->attributes.data("value"));
+  return storage;
+}
+
+void GraphState::add(const std::shared_ptr<Executable>& executable) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(executables_, [](auto& other) { return other.expired(); });
+  executables_.push_back(executable);
+}
+
+void GraphState::refresh() {
+  std::vector<std::shared_ptr<Executable>> live;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& weak : executables_)
+      if (auto executable = weak.lock()) live.push_back(std::move(executable));
+  }
+  // Building one may move a variable away under another. Backends settle after a round or two; if not, runs notice.
+  for (int round = 0; round < 3; ++round) {
+    bool built = false;
+    for (auto& executable : live) {
+      if (!executable->program_->stale()) continue;
+      executable->needs_build_ = true;  // before looking at in_flight_; prepare() does it the other way round
+      if (executable->in_flight_ == 0) continue;
+      executable->build();
+      built = true;
+    }
+    if (!built) return;
+  }
+}
+
+}  // namespace mpsgraph::runtime

@@ -1,0 +1,60 @@
+// What all executables of one graph on one device share: the variables' values, and who may use them when.
+//
+// Runs that assign variables exclude all other runs of the graph, so nobody sees half an update; runs that only read
+// go side by side. Compiling excludes runs too, because a backend may then move a variable to another layout.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace mpsgraph::runtime {
+
+class Executable;
+
+// A shared mutex at which nobody starves: whoever comes later waits behind a waiting writer.
+class Gate {
+ public:
+  std::shared_lock<std::shared_mutex> shared() {
+    std::lock_guard turn(turnstile_);
+    return std::shared_lock(mutex_);
+  }
+  std::unique_lock<std::shared_mutex> exclusive() {
+    std::lock_guard turn(turnstile_);
+    return std::unique_lock(mutex_);
+  }
+
+ private:
+  std::mutex turnstile_;
+  std::shared_mutex mutex_;
+};
+
+class GraphState {
+ public:
+  GraphState(std::shared_ptr<Graph> graph, Device& device) : graph(std::move(graph)), device(device) {}
+
+  const std::shared_ptr<Graph> graph;
+  Device& device;
+  Gate gate;
+  std::atomic<uint64_t> compiles{0};
+  std::atomic<uint64_t> compile_nanoseconds{0};
+
+  // The storage of one of the graph's variables; made from its initial value at first use.
+  std::shared_ptr<VariableStorage> storage(Tensor* variable);
+  void add(const std::shared_ptr<Executable>& executable);
+  // Call with the gate held exclusively after anything that may have moved a variable: programs that no longer fit
+  // are compiled anew before their next run, those with runs in flight at once.
+  void refresh();
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<Tensor*, std::shared_ptr<VariableStorage>> storages_;
+  std::vector<std::weak_ptr<Executable>> executables_;
+};
+
+}  // namespace mpsgraph::runtime

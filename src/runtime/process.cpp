@@ -1,0 +1,120 @@
+// Fork detection by a child handler that counts, and the list of threads that shutdown() ends.
+#include "runtime/process.h"
+
+#include <pthread.h>
+
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "core/errors.h"
+#include "runtime/handler_thread.h"
+
+namespace mpsgraph::runtime {
+
+namespace {
+
+std::atomic<uint64_t> fork_count{0};
+
+uint64_t fork_generation() {
+  static const bool registered = pthread_atfork(nullptr, nullptr, [] { fork_count.fetch_add(1); }) == 0;
+  (void)registered;
+  return fork_count.load(std::memory_order_relaxed);
+}
+
+// Never destroyed: threads may outlive static destruction when an application leaves without shutdown().
+struct Threads {
+  ForkGuard guard;
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Worker>> workers;
+  std::atomic<bool> shutting_down{false};
+  std::mutex shutdown_mutex;
+};
+
+Threads& threads() {
+  static Threads& instance = *new Threads;
+  return instance;
+}
+
+// Nothing runs, and nothing can run before something outside signals. A thread that was signalled but has not woken
+// yet still looks blocked, so the picture has to hold for a while.
+void wait_until_quiet(const std::vector<std::shared_ptr<Worker>>& workers) {
+  constexpr int steady = 10;
+  for (int seen = 0; seen < steady;) {
+    bool quiet = true, blocked = false;
+    for (auto& worker : workers) {
+      quiet = quiet && worker->quiet();
+      blocked = blocked || worker->blocked();
+    }
+    seen = quiet ? seen + 1 : 0;
+    if (quiet && !blocked && seen >= 2) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace
+
+ForkGuard::ForkGuard() : generation_(fork_generation()) {}
+
+bool ForkGuard::forked() const { return generation_ != fork_count.load(std::memory_order_relaxed); }
+
+void ForkGuard::check(std::string_view what) const {
+  if (forked())
+    throw DeviceError(cat(what,
+                          " was created before fork and its threads do not exist in this process; start worker "
+                          "processes with spawn, or use the device only after the fork"));
+}
+
+WorkerThreadState*& this_worker() {
+  static thread_local WorkerThreadState* state = nullptr;
+  return state;
+}
+
+BlockedScope::BlockedScope() {
+  if (auto* worker = this_worker()) worker->blocked.fetch_add(1);
+}
+BlockedScope::~BlockedScope() {
+  if (auto* worker = this_worker()) worker->blocked.fetch_sub(1);
+}
+
+void register_worker(std::shared_ptr<Worker> worker) {
+  Threads& all = threads();
+  all.guard.check("the runtime");
+  // Before the destructors of whatever the kernels link, since those were constructed earlier.
+  static const bool at_exit = std::atexit(shutdown) == 0;
+  (void)at_exit;
+  std::vector<std::shared_ptr<Worker>> done;
+  {
+    std::lock_guard lock(all.mutex);
+    if (all.shutting_down) throw DeviceError("the runtime has been shut down and takes no more work");
+    std::erase_if(all.workers, [&](auto& other) {
+      if (other->finished()) done.push_back(other);
+      return other->finished();
+    });
+    all.workers.push_back(std::move(worker));
+  }
+  for (auto& other : done) other->finish();
+}
+
+bool shutting_down() { return threads().shutting_down; }
+
+void shutdown() {
+  Threads& all = threads();
+  if (all.guard.forked()) return;
+  std::lock_guard once(all.shutdown_mutex);
+  std::vector<std::shared_ptr<Worker>> workers;
+  {
+    std::lock_guard lock(all.mutex);
+    all.shutting_down = true;
+    workers = all.workers;
+  }
+  if (workers.empty()) return;
+  wait_until_quiet(workers);
+  for (auto& worker : workers) worker->cancel_waits();
+  // The handler thread registers first and is needed by all others until they are done.
+  for (size_t i = workers.size(); i-- > 0;) workers[i]->finish();
+  std::lock_guard lock(all.mutex);
+  all.workers.clear();
+}
+
+}  // namespace mpsgraph::runtime
