@@ -1,0 +1,338 @@
+// Derivatives through graphs: what is walked, summed, refused, and that the derivative of `if` is right, also twice.
+//
+// Values come from a tiny interpreter of rank-0 float64 graphs, so that this needs no backend; the derivatives of single
+// operations are checked on arrays elsewhere.
+#include <cmath>
+#include <limits>
+#include <map>
+#include <unordered_map>
+
+#include "check.h"
+#include "core/builder.h"
+#include "core/definition.h"
+#include "core/gradients.h"
+
+using namespace mpsgraph;
+
+namespace {
+
+const TensorType number{DType::float64, Shape(Dims{})};
+
+Tensor* input(Graph& g, std::string_view name) { return g.add("placeholder", {}, {{"type", number}}, name); }
+
+class Interpreter {
+ public:
+  explicit Interpreter(const std::unordered_map<const Tensor*, double>& feeds) : values_(feeds) {}
+
+  double operator()(const Graph& g, const Tensor* wanted) {
+    run(g.root());
+    return values_.at(wanted);
+  }
+  int runs(const std::string& kind) const { return runs_.contains(kind) ? runs_.at(kind) : 0; }
+
+ private:
+  void run(const Block& block) {
+    for (const auto& operation : block.operations) run(*operation);
+  }
+
+  void run(const Operation& o) {
+    ++runs_[std::string(o.kind())];
+    if (o.is("placeholder") || o.is("assign")) return;
+    const auto in = [&](size_t i) { return values_.at(o.input(i)); };
+    if (o.is("if")) {
+      const Block& taken = *o.blocks[in(0) != 0 ? 0 : 1];
+      run(taken);
+      for (size_t i = 0; i < o.outputs.size(); ++i) values_[o.output(i)] = values_.at(taken.results[i]);
+      return;
+    }
+    const std::map<std::string_view, std::function<double()>> rules = {
+        {"constant", [&] { return o.attributes.data("value")->scalar(); }},
+        {"variable", [&] { return o.attributes.data("value")->scalar(); }},
+        {"undefined", [] { return std::numeric_limits<double>::quiet_NaN(); }},
+        {"read", [&] { return in(0); }},
+        {"identity", [&] { return in(0); }},
+        {"negative", [&] { return -in(0); }},
+        {"exponent", [&] { return std::exp(in(0)); }},
+        {"logarithm", [&] { return std::log(in(0)); }},
+        {"sin", [&] { return std::sin(in(0)); }},
+        {"cos", [&] { return std::cos(in(0)); }},
+        {"square", [&] { return in(0) * in(0); }},
+        {"reciprocal", [&] { return 1 / in(0); }},
+        {"sign", [&] { return double((in(0) > 0) - (in(0) < 0)); }},
+        {"addition", [&] { return in(0) + in(1); }},
+        {"subtraction", [&] { return in(0) - in(1); }},
+        {"multiplication", [&] { return in(0) * in(1); }},
+        {"division", [&] { return in(0) / in(1); }},
+        {"greater_than", [&] { return double(in(0) > in(1)); }},
+    };
+    const auto rule = rules.find(o.kind());
+    if (rule == rules.end()) throw GraphError(cat("the interpreter has no ", o.kind()));
+    values_[o.output()] = rule->second();
+  }
+
+  std::unordered_map<const Tensor*, double> values_;
+  std::map<std::string, int> runs_;
+};
+
+void close(double a, double b, const char* file, int line) {
+  if (!(std::fabs(a - b) <= 1e-9 * (1 + std::fabs(b)))) check::fail(file, line, cat(a, " is not close to ", b));
+}
+#define CHECK_CLOSE(a, b) close(a, b, __FILE__, __LINE__)
+
+template <class Then, class Else>
+Operation* choose(Graph& g, Tensor* predicate, Then then, Else otherwise) {
+  std::vector<std::unique_ptr<Block>> blocks;
+  Block* first = g.begin_block();
+  blocks.push_back(g.finish_block(first, then()));
+  Block* second = g.begin_block();
+  blocks.push_back(g.finish_block(second, otherwise()));
+  return g.create("if", {predicate}, {}, {}, std::move(blocks));
+}
+
+using Tensors = std::vector<Tensor*>;
+
+}  // namespace
+
+TEST(chains_and_sums) {
+  Graph g;
+  Builder b(g);
+  Tensor *x = input(g, "x"), *y = input(g, "y");
+  Tensor* z = b.mul(b.unary("exponent", b.mul(x, y)), b.add(x, b.unary("sin", y)));
+  const Tensors d = gradients(z, {x, y});
+  Interpreter at({{x, 0.3}, {y, 0.7}});
+  const double e = std::exp(0.21), s = 0.3 + std::sin(0.7);
+  CHECK_CLOSE(at(g, d[0]), 0.7 * e * s + e);
+  CHECK_CLOSE(at(g, d[1]), 0.3 * e * s + e * std::cos(0.7));
+}
+
+TEST(only_the_operations_between_are_differentiated) {
+  Graph g;
+  Builder b(g);
+  Tensor *x = input(g, "x"), *y = input(g, "y");
+  Tensor* side = y;
+  for (int i = 0; i < 100; ++i) side = b.unary("exponent", side);
+  Tensor* z = b.mul(b.unary("sin", x), side);
+  const int64_t before = g.operation_count();
+  gradients(z, {x});
+  CHECK(g.operation_count() - before < 10);
+}
+
+TEST(intermediate_tensors_can_be_asked_for) {
+  Graph g;
+  Builder b(g);
+  Tensor* x = input(g, "x");
+  Tensor* middle = b.unary("sin", x);
+  Tensor* z = b.mul(middle, middle);
+  const Tensors d = gradients(z, {middle, x, z});
+  Interpreter at({{x, 0.4}});
+  CHECK_CLOSE(at(g, d[0]), 2 * std::sin(0.4));
+  CHECK_CLOSE(at(g, d[1]), 2 * std::sin(0.4) * std::cos(0.4));
+  CHECK_CLOSE(at(g, d[2]), 1);
+}
+
+TEST(variables_sum_over_their_reads_and_through_control_dependencies) {
+  Graph g;
+  Builder b(g);
+  Tensor* v = g.add("variable", {}, {{"value", ConstantData::splat(DType::float64, {}, 3.0)}}, "v");
+  Tensor* once = b.mul(v, 2.0);
+  Operation* assign = g.create("assign", {v, once});
+  g.begin_control_dependencies({assign});
+  Tensor* twice = g.add("identity", {b.unary("square", v)});
+  g.end_control_dependencies();
+  const Tensors d = gradients(b.add(once, twice), {v});
+  CHECK_CLOSE(Interpreter({})(g, d[0]), 2 + 2 * 3.0);
+}
+
+TEST(start_scales_the_gradient) {
+  Graph g;
+  Builder b(g);
+  Tensor *x = input(g, "x"), *s = input(g, "s");
+  const Tensors d = gradients(b.unary("exponent", x), {x}, s);
+  CHECK_CLOSE(Interpreter({{x, 0.5}, {s, 3}})(g, d[0]), 3 * std::exp(0.5));
+  Tensor* single = g.add("placeholder", {}, {{"type", TensorType{DType::float32, Shape(Dims{})}}}, "single");
+  Tensor* row = g.add("placeholder", {}, {{"type", TensorType{DType::float64, Shape({2})}}}, "row");
+  CHECK_THROWS(DTypeError, gradients(b.unary("exponent", x), {x}, single), "float32", "cast");
+  CHECK_THROWS(ShapeError, gradients(b.unary("exponent", x), {x}, row), "float64[2]");
+}
+
+TEST(unconnected_tensors_get_zeros_or_an_error) {
+  Graph g;
+  Builder b(g);
+  Tensor* x = input(g, "x");
+  Tensor* wide = g.add("placeholder", {}, {{"type", TensorType{DType::float64, Shape({2, 3})}}}, "wide");
+  Tensor* counts = g.add("placeholder", {}, {{"type", TensorType{DType::int32, Shape({2})}}}, "counts");
+  Tensor* z = b.add(b.mul(b.unary("sign", x), 2.0), b.cast(b.cast(x, DType::int32), DType::float64));
+  const Tensors d = gradients(z, {wide, counts, x});
+  CHECK_EQUAL(d[0]->type, wide->type);
+  CHECK_EQUAL(d[1]->type, counts->type);
+  CHECK(d[2]->operation->is("constant"));  // sign and the integers between stop the walk
+  CHECK_THROWS(GraphError, gradients(z, {wide}, nullptr, Unconnected::error), "'wide'");
+  Tensor* unknown = g.add("placeholder", {}, {{"type", TensorType{DType::float64, Shape({-1, 3})}}}, "unknown");
+  CHECK_EQUAL(gradients(z, {unknown})[0]->type, unknown->type);
+}
+
+TEST(bad_requests_are_refused) {
+  Graph g, other;
+  Builder b(g);
+  Tensor* x = input(g, "x");
+  Tensor* z = b.unary("exponent", x);
+  Tensor* foreign = input(other, "foreign");
+  Tensor* counts = b.cast(x, DType::int32);
+  CHECK_THROWS(GraphError, gradients(z, {foreign}), "'foreign'", "another graph");
+  CHECK_THROWS(GraphError, gradients(z, {nullptr}), "missing");
+  CHECK_THROWS(GraphError, gradients(nullptr, {x}), "missing");
+  CHECK_THROWS(DTypeError, gradients(counts, {x}), "int32", "cast");
+  Block* block = g.begin_block();
+  Tensor* inner = b.unary("exponent", x);
+  CHECK_EQUAL(gradients(inner, {x})[0]->type, number);  // inside its own block it may be asked for
+  auto finished = g.finish_block(block, {inner});
+  CHECK_THROWS(GraphError, gradients(inner, {x}), "exists only there");
+}
+
+TEST(an_operation_without_a_derivative_is_named) {
+  Graph g;
+  Builder b(g);
+  Tensor* x = input(g, "x");
+  std::vector<std::unique_ptr<Block>> blocks;
+  Block* body = g.begin_block({{DType::int32, Shape(Dims{})}, number});
+  blocks.push_back(g.finish_block(body, {b.mul(body->arguments[1], x)}));
+  Tensor *zero = b.scalar(DType::int32, 0), *one = b.scalar(DType::int32, 1);
+  g.set_location("model.py:7");
+  Tensor* y = g.create("for", {zero, one, one, b.scalar(DType::float64, 1)}, {}, "loop", std::move(blocks))->output();
+  CHECK_THROWS(GraphError, gradients(y, {x}), "[for]", "'loop'", "no gradient", "model.py:7");
+  Tensor* other = input(g, "other");
+  CHECK_EQUAL(gradients(b.mul(y, other), {other}).size(), 1u);  // no path goes through the loop
+}
+
+TEST(composites_without_a_rule_are_differentiated_decomposed) {
+  Graph g;
+  Builder b(g);
+  Tensor* rows = g.add("placeholder", {}, {{"type", TensorType{DType::float64, Shape({4, 3})}}}, "rows");
+  Tensor* v = g.add("variance", {rows}, {{"axes", Ints{0}}});
+  const Tensors d = gradients(v, {rows});
+  CHECK_EQUAL(d[0]->type, rows->type);
+  CHECK(!d[0]->operation->is("constant"));
+}
+
+TEST(if_passes_gradients_through_the_branch_that_is_taken) {
+  Graph g;
+  Builder b(g);
+  Tensor *x = input(g, "x"), *y = input(g, "y");
+  Tensor* c = b.binary("greater_than", x, b.scalar_like(x, 0));
+  Operation* choice = choose(
+      g, c, [&] { return Tensors{b.mul(b.unary("exponent", b.mul(x, y)), 2.0), x}; },
+      [&] { return Tensors{b.unary("sin", b.unary("square", x)), b.scalar_like(x, 5)}; });
+  const size_t user_results = choice->outputs.size();
+  Tensor* z = b.mul(choice->output(0), choice->output(1));
+  const Tensors d = gradients(z, {x, y});
+  CHECK(choice->outputs.size() > user_results);  // what the backward blocks need is saved, not computed again
+  CHECK_EQUAL(choice->outputs.size(), choice->blocks[0]->results.size());
+  CHECK_EQUAL(choice->outputs.size(), choice->blocks[1]->results.size());
+
+  Interpreter then({{x, 0.3}, {y, 0.7}});
+  const double e = 2 * std::exp(0.21);
+  CHECK_CLOSE(then(g, d[0]), 0.7 * e * 0.3 + e);
+  CHECK_CLOSE(Interpreter({{x, 0.3}, {y, 0.7}})(g, d[1]), 0.3 * e * 0.3);
+  CHECK_EQUAL(then.runs("exponent"), 1);
+  Interpreter otherwise({{x, -0.3}, {y, 0.7}});
+  CHECK_CLOSE(otherwise(g, d[0]), std::cos(0.09) * 2 * -0.3 * 5);
+  CHECK_CLOSE(Interpreter({{x, -0.3}, {y, 0.7}})(g, d[1]), 0);
+}
+
+TEST(if_has_second_derivatives) {
+  Graph g;
+  Builder b(g);
+  Tensor* x = input(g, "x");
+  Tensor* c = b.binary("greater_than", x, b.scalar_like(x, 0));
+  Operation* choice = choose(
+      g, c, [&] { return Tensors{b.unary("exponent", b.unary("square", x))}; },
+      [&] { return Tensors{b.unary("sin", b.mul(x, b.unary("square", x)))}; });
+  Tensor* d = gradients(b.unary("square", choice->output()), {x})[0];
+  Tensor* dd = gradients(d, {x})[0];
+  const auto positive = [](double t) { return std::exp(2 * t * t); };          // (exp(t^2))^2
+  CHECK_CLOSE(Interpreter({{x, 0.4}})(g, d), 4 * 0.4 * positive(0.4));
+  CHECK_CLOSE(Interpreter({{x, 0.4}})(g, dd), (4 + 16 * 0.4 * 0.4) * positive(0.4));
+  const double t = -0.9, u = t * t * t;                                        // sin(t^3)^2
+  CHECK_CLOSE(Interpreter({{x, t}})(g, d), std::sin(2 * u) * 3 * t * t);
+  CHECK_CLOSE(Interpreter({{x, t}})(g, dd), std::cos(2 * u) * 18 * t * t * t * t + std::sin(2 * u) * 6 * t);
+}
+
+TEST(nested_ifs_save_through_both_levels) {
+  Graph g;
+  Builder b(g);
+  Tensor *x = input(g, "x"), *p = input(g, "p"), *q = input(g, "q");
+  const auto positive = [&](Tensor* t) { return b.binary("greater_than", t, b.scalar_like(t, 0)); };
+  Tensor* outer = positive(p);
+  Operation* choice = choose(
+      g, outer,
+      [&] {
+        Tensor* middle = b.unary("exponent", x);
+        Tensor* inner = positive(b.mul(q, middle));  // the predicate too is made in the branch
+        return Tensors{choose(
+                           g, inner, [&] { return Tensors{b.mul(b.unary("sin", middle), middle)}; },
+                           [&] { return Tensors{b.unary("square", middle)}; })
+                           ->output()};
+      },
+      [&] { return Tensors{x}; });
+  Tensor* d = gradients(choice->output(), {x})[0];
+  Tensor* dd = gradients(d, {x})[0];
+  const double t = 0.2, m = std::exp(t);
+  const auto at = [&](Tensor* wanted, double pv, double qv) { return Interpreter({{x, t}, {p, pv}, {q, qv}})(g, wanted); };
+  const double d1 = m * std::cos(m) + std::sin(m);
+  CHECK_CLOSE(at(d, 1, 1), d1 * m);
+  CHECK_CLOSE(at(dd, 1, 1), (2 * std::cos(m) - m * std::sin(m)) * m * m + d1 * m);
+  CHECK_CLOSE(at(d, 1, -1), 2 * m * m);
+  CHECK_CLOSE(at(dd, 1, -1), 4 * m * m);
+  CHECK_CLOSE(at(d, -1, 1), 1);
+  CHECK_CLOSE(at(dd, -1, 1), 0);
+}
+
+TEST(variables_read_in_a_branch_get_their_gradient) {
+  Graph g;
+  Builder b(g);
+  Tensor* v = g.add("variable", {}, {{"value", ConstantData::splat(DType::float64, {}, 3.0)}}, "v");
+  Tensor* x = input(g, "x");
+  Operation* choice = choose(
+      g, b.binary("greater_than", x, b.scalar_like(x, 0)), [&] { return Tensors{b.mul(v, x)}; }, [&] { return Tensors{v}; });
+  Tensor* d = gradients(b.add(choice->output(), b.unary("square", v)), {v})[0];
+  CHECK_CLOSE(Interpreter({{x, 2}})(g, d), 2 + 6);
+  CHECK_CLOSE(Interpreter({{x, -2}})(g, d), 1 + 6);
+}
+
+TEST(shapes_inside_branches_stay_visible_to_inference) {
+  Graph g;
+  Builder b(g);
+  Tensor* x = g.add("placeholder", {}, {{"type", TensorType{DType::float32, Shape({-1, 6})}}}, "x");
+  Tensor* c = g.add("placeholder", {}, {{"type", TensorType{DType::boolean, Shape(Dims{})}}}, "c");
+  Operation* choice = choose(
+      g, c,
+      [&] {
+        Tensor* hidden = b.unary("exponent", x);
+        return Tensors{b.sum(b.reshape(b.mul(hidden, hidden), b.ints({-1, 3, 2})))};
+      },
+      [&] { return Tensors{b.sum(b.reshape(x, b.ints({-1, 3, 2})))}; });
+  CHECK_EQUAL(gradients(choice->output(), {x})[0]->type, x->type);
+}
+
+TEST(undefined_takes_the_type_of_the_other_branch) {
+  Graph g;
+  Builder b(g);
+  Tensor* x = input(g, "x");
+  Tensor* c = b.binary("greater_than", x, b.scalar_like(x, 0));
+  Operation* choice = choose(
+      g, c, [&] { return Tensors{b.unary("exponent", x)}; },
+      [&] { return Tensors{g.add("undefined", {}, {{"type", TensorType{DType::float64, Shape({-1})}}})}; });
+  CHECK_EQUAL(choice->output()->type, number);
+  CHECK_THROWS(GraphError, choose(g, c, [&] { return Tensors{x}; }, [&] { return Tensors{}; }), "1 results", "0");
+}
+
+TEST(long_chains_need_no_stack) {
+  Graph g;
+  Builder b(g);
+  Tensor* x = input(g, "x");
+  Tensor* y = x;
+  for (int i = 0; i < 20000; ++i) y = b.unary("negative", y);
+  CHECK_CLOSE(Interpreter({{x, 1}})(g, gradients(y, {x})[0]), 1);
+}
+
+int main() { return check::run_all(); }
