@@ -1,0 +1,97 @@
+// Compiles programs for the CPU: passes, lowering, executable; and evaluates constants for the fold pass.
+#include "backends/cpu/backend.h"
+
+#include <mutex>
+#include <unordered_map>
+
+#include "backends/cpu/executable.h"
+#include "backends/cpu/onednn.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/tile_functions.h"
+#include "compiler/passes.h"
+#include "core/definition.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+std::unordered_map<std::string_view, Lower>& kernels() {
+  static std::unordered_map<std::string_view, Lower> table;
+  return table;
+}
+
+void register_kernels() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    register_shape_kernels();
+    register_gather_kernels();
+    register_reduction_kernels();
+    register_matrix_kernels();
+    register_convolution_kernels();
+    register_pooling_kernels();
+    register_activation_kernels();
+    register_loss_kernels();
+    register_random_kernels();
+    register_memory_kernels();
+    register_stitch_kernels();
+    register_onednn_kernels();
+  });
+}
+
+// The value of an operation on constants, by its own kernel: what the fold pass asks for.
+std::vector<ConstantPtr> evaluate(const Operation& operation) {
+  if (!find_kernel(operation.kind()) || !operation.blocks.empty()) return {};
+  compiler::Program program;
+  program.graph = std::make_unique<Graph>();
+  Block& root = program.graph->root();
+  std::vector<Tensor*> inputs;
+  for (const Tensor* in : operation.inputs) {
+    Attributes value{{"value", in->operation->attributes.data("value")}};
+    inputs.push_back(program.graph->create_unchecked(root, definition_of("constant"), {}, value, {}, {in->type})->output());
+  }
+  std::vector<TensorType> types;
+  for (const auto& output : operation.outputs) types.push_back(output->type);
+  Operation* copy = program.graph->create_unchecked(root, *operation.definition, inputs, operation.attributes, {}, types);
+  for (const auto& output : copy->outputs) program.targets.push_back(output.get());
+  CpuProgram compiled(lower(std::move(program), true), {});
+  std::vector<runtime::NDArray> results(types.size());
+  compiled.run({}, results);
+  std::vector<ConstantPtr> values;
+  for (const runtime::NDArray& result : results) values.push_back(ConstantData::copy(result.dtype(), result.dims(), result.data()));
+  return values;
+}
+
+class CpuBackend final : public runtime::Backend {
+ public:
+  std::string_view name() const override { return "cpu"; }
+  std::string description() const override { return cat("CPU: ", describe()); }
+  std::unique_ptr<runtime::CompiledProgram> compile(compiler::Program program, std::vector<std::shared_ptr<runtime::VariableStorage>> storages,
+                                                    const compiler::Options& options) override {
+    compiler::run_passes(program, options);
+    // A pass may have dropped variables that are no longer read.
+    std::vector<std::shared_ptr<CpuVariable>> variables;
+    for (auto& storage : storages) variables.push_back(std::static_pointer_cast<CpuVariable>(storage));
+    return std::make_unique<CpuProgram>(lower(std::move(program), options.reference_kernels), std::move(variables));
+  }
+  std::shared_ptr<runtime::VariableStorage> make_variable(const ConstantPtr& value) override { return std::make_shared<CpuVariable>(value); }
+};
+
+}  // namespace
+
+void define_kernel(std::string_view kind, Lower lower) { kernels()[kind] = lower; }
+Lower find_kernel(std::string_view kind) {
+  const auto found = kernels().find(kind);
+  return found == kernels().end() ? nullptr : found->second;
+}
+
+void register_backend() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    register_kernels();
+    compiler::register_evaluator(evaluate);
+    runtime::register_backend("cpu", []() -> std::unique_ptr<runtime::Backend> { return std::make_unique<CpuBackend>(); });
+  });
+}
+
+std::string describe() { return cat(instruction_set(), ", ", onednn_version(), ", ", thread_count(), " threads"); }
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,100 @@
+// Frames, the run loop, and the printed plan.
+#include "backends/cpu/executable.h"
+
+#include <sstream>
+
+namespace mpsgraph::cpu {
+namespace {
+
+size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVariable>> variables)
+    : lowered_(std::move(lowered)), variables_(std::move(variables)) {
+  for (const ConstantPtr& constant : lowered_.constants)
+    constant_bytes_ += aligned(static_cast<size_t>(constant->elements()) * size_of(constant->dtype()));
+  constants_ = runtime::Buffer::allocate(constant_bytes_);
+  std::byte* next = constants_->data();
+  for (const ConstantPtr& constant : lowered_.constants) {
+    constant_pointers_.push_back(next);
+    constant->expand_into(next);
+    next += aligned(static_cast<size_t>(constant->elements()) * size_of(constant->dtype()));
+  }
+  for (Slot slot = 0; slot < static_cast<Slot>(lowered_.slots.size()); slot++) {
+    const SlotInfo& info = lowered_.slots[slot];
+    if (info.home == Home::feed || info.home == Home::result || info.home == Home::variable) external_.push_back({slot, info});
+  }
+  give_back(take_frame());  // the first run finds its memory ready
+}
+
+std::unique_ptr<CpuProgram::OwnedFrame> CpuProgram::take_frame() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!free_frames_.empty()) {
+      auto frame = std::move(free_frames_.back());
+      free_frames_.pop_back();
+      return frame;
+    }
+  }
+  auto owned = std::make_unique<OwnedFrame>();
+  owned->arena = runtime::Buffer::allocate(lowered_.arena_bytes);
+  Frame& frame = owned->frame;
+  frame.pointers.resize(lowered_.slots.size());
+  for (size_t i = 0; i < lowered_.slots.size(); i++) {
+    const SlotInfo& info = lowered_.slots[i];
+    if (info.home == Home::arena) frame.pointers[i] = owned->arena->data() + lowered_.slots[info.memory].offset;
+    if (info.home == Home::constant) frame.pointers[i] = constant_pointers_[info.index];
+  }
+  for (const Kernel* kernel : lowered_.all_kernels) frame.states.push_back(kernel ? kernel->make_state() : nullptr);
+  return owned;
+}
+
+void CpuProgram::give_back(std::unique_ptr<OwnedFrame> frame) {
+  std::lock_guard lock(mutex_);
+  free_frames_.push_back(std::move(frame));
+}
+
+void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime::NDArray> results) {
+  for (size_t i = 0; i < results.size(); i++)
+    if (!results[i].valid()) {
+      const TensorType& type = lowered_.program.targets[i]->type;
+      results[i] = runtime::NDArray::allocate(type.dtype, type.shape.dims());
+    }
+  auto owned = take_frame();
+  Frame& frame = owned->frame;
+  for (const auto& [slot, info] : external_) {
+    switch (info.home) {
+      case Home::feed: frame.pointers[slot] = feeds[info.index].data(); break;
+      case Home::result: frame.pointers[slot] = results[info.index].data(); break;
+      case Home::variable: frame.pointers[slot] = variables_[info.index]->data(); break;
+      default: break;
+    }
+  }
+  for (const auto& kernel : lowered_.kernels) kernel->run(frame);
+  give_back(std::move(owned));
+}
+
+std::vector<std::string> CpuProgram::kernel_names() const {
+  std::vector<std::string> names;
+  for (const auto& kernel : lowered_.kernels) names.push_back(kernel->name);
+  return names;
+}
+
+std::string CpuProgram::plan() const {
+  std::ostringstream out;
+  out << lowered_.kernels.size() << " kernels, arena " << lowered_.arena_bytes << " bytes, constants " << constant_bytes_ << " bytes\n";
+  for (const auto& kernel : lowered_.kernels) out << "  " << kernel->name << ": " << kernel->description() << "\n";
+  constexpr std::string_view homes[] = {"arena", "feed", "result", "variable", "constant"};
+  for (size_t i = 0; i < lowered_.slots.size(); i++) {
+    const SlotInfo& info = lowered_.slots[i];
+    out << "  slot " << i << ": " << info.bytes << " bytes, " << homes[static_cast<int>(info.home)];
+    if (info.home != Home::arena) out << " " << info.index;
+    else if (info.memory != static_cast<Slot>(i)) out << ", in place of slot " << info.memory;
+    else out << " at " << info.offset << ", alive " << info.first << " to " << info.last;
+    out << "\n";
+  }
+  return out.str();
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,41 @@
+// A compiled program on the CPU: a flat list of kernels over frames.
+#pragma once
+
+#include <mutex>
+
+#include "backends/cpu/lowering.h"
+#include "backends/cpu/variable.h"
+#include "runtime/backend.h"
+
+namespace mpsgraph::cpu {
+
+class CpuProgram final : public runtime::CompiledProgram {
+ public:
+  CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVariable>> variables);
+
+  void run(std::span<const runtime::NDArray> feeds, std::span<runtime::NDArray> results) override;
+  size_t arena_bytes() const override { return lowered_.arena_bytes; }
+  size_t constant_bytes() const override { return constant_bytes_; }
+  std::vector<std::string> kernel_names() const override;
+  std::string plan() const override;
+
+ private:
+  // A frame is memory for one run at a time; runs on several queues get one each.
+  struct OwnedFrame {
+    Frame frame;
+    std::shared_ptr<runtime::Buffer> arena;
+  };
+  std::unique_ptr<OwnedFrame> take_frame();
+  void give_back(std::unique_ptr<OwnedFrame> frame);
+
+  LoweredProgram lowered_;
+  std::vector<std::shared_ptr<CpuVariable>> variables_;
+  std::shared_ptr<runtime::Buffer> constants_;
+  std::vector<std::byte*> constant_pointers_;
+  size_t constant_bytes_ = 0;
+  std::vector<std::pair<Slot, SlotInfo>> external_;  // feeds, results and variables: entered before each run
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<OwnedFrame>> free_frames_;
+};
+
+}  // namespace mpsgraph::cpu

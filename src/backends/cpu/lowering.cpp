@@ -1,0 +1,295 @@
+// The walk over a program and the decisions about memory that follow it.
+#include "backends/cpu/lowering.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include "core/definition.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+// Same bytes, another shape: no kernel.
+bool is_alias(const Operation& operation) {
+  for (std::string_view kind : {"identity", "conjugate", "reshape", "expand_dims", "squeeze", "flatten2d"})
+    if (operation.is(kind)) return true;
+  return false;
+}
+
+size_t bytes_of(const TensorType& type) { return static_cast<size_t>(type.shape.elements()) * size_of(type.dtype); }
+
+}  // namespace
+
+// ---- one operation
+
+class ProgramLowering::OperationLowering final : public Lowering {
+ public:
+  OperationLowering(ProgramLowering& parent, const Operation& operation) : parent_(parent), operation_(operation) {}
+
+  const Operation& operation() const override { return operation_; }
+  Operand input(size_t i) const override {
+    Tensor* tensor = operation_.inputs[i];
+    return {parent_.slot_of(tensor), tensor->type.dtype, tensor->type.shape.dims()};
+  }
+  Operand output(size_t i) const override {
+    Tensor* tensor = operation_.output(i);
+    return {parent_.slot_of(tensor), tensor->type.dtype, tensor->type.shape.dims()};
+  }
+  Slot scratch(size_t bytes) override {
+    const Slot slot = parent_.new_slot(bytes);
+    parent_.touch(slot);
+    return slot;
+  }
+  void may_share(size_t o, size_t i) override {
+    const Slot in = parent_.slot_of(operation_.inputs[i]);
+    // An operand that stands in several places must be harmless in each; one place offers for itself only.
+    const auto places = std::count_if(operation_.inputs.begin(), operation_.inputs.end(), [&](Tensor* t) { return parent_.slot_of(t) == in; });
+    parent_.shares_.push_back({parent_.slot_of(operation_.output(o)), in, parent_.position_, places == 1});
+  }
+  bool reference_only() const override { return parent_.reference_only_; }
+
+ private:
+  ProgramLowering& parent_;
+  const Operation& operation_;
+};
+
+Slot ProgramLowering::new_slot(size_t bytes) {
+  const Slot slot = static_cast<Slot>(out_.slots.size());
+  SlotInfo info;
+  info.bytes = bytes;
+  info.first = info.last = position_;
+  info.memory = slot;
+  out_.slots.push_back(info);
+  slot_depth_.push_back(depth_);
+  return slot;
+}
+
+Slot ProgramLowering::slot_of(Tensor* tensor) {
+  const auto found = slots_.find(tensor);
+  if (found != slots_.end()) return found->second;
+  if (!tensor->operation->is("constant"))
+    throw GraphError(cat("[", tensor->operation->kind(), "] '", tensor->name(), "' is used before it is computed"));
+  const Slot slot = new_slot(bytes_of(tensor->type));
+  out_.slots[slot].home = Home::constant;
+  out_.slots[slot].index = static_cast<int>(out_.constants.size());
+  out_.constants.push_back(tensor->operation->attributes.data("value"));
+  slots_[tensor] = slot;
+  return slot;
+}
+
+void ProgramLowering::touch(Slot slot) {
+  SlotInfo& info = out_.slots[slot];
+  info.last = std::max(info.last, position_);
+  if (info.home == Home::variable) variable_uses_[slot].push_back(position_);
+  for (auto& touched : loop_touches_) touched.push_back(slot);
+}
+
+void ProgramLowering::begin_loop() { loop_touches_.emplace_back(); }
+void ProgramLowering::end_loop() {
+  const std::vector<Slot> touched = std::move(loop_touches_.back());
+  loop_touches_.pop_back();
+  for (Slot slot : touched)
+    if (slot_depth_[slot] <= depth_) touch(slot);
+}
+
+std::unique_ptr<Kernel> ProgramLowering::registered(std::unique_ptr<Kernel> kernel, std::string name) {
+  kernel->name = std::move(name);
+  kernel->index = static_cast<int>(out_.all_kernels.size());
+  out_.all_kernels.push_back(kernel.get());
+  return kernel;
+}
+
+std::unique_ptr<Kernel> ProgramLowering::copy_kernel(Slot from, Slot to, size_t bytes, std::string name) {
+  touch(from);
+  touch(to);
+  return registered(kernel([=](Frame& f) { std::memcpy(f.pointers[to], f.pointers[from], bytes); }, "copy"), std::move(name));
+}
+
+void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
+  if (operation.is("constant") || operation.is("argument") || operation.is("placeholder") || operation.is("variable")) return;
+  next_position();
+  if (operation.is("undefined")) {
+    bind(operation.output(), new_slot(bytes_of(operation.output()->type)));
+    return;
+  }
+  if (operation.is("read") || is_alias(operation)) {
+    const Slot source = slot_of(operation.input(0));
+    if (!copied_reads_.count(&operation)) {
+      bind(operation.output(), source);
+      touch(source);
+      return;
+    }
+    const size_t bytes = bytes_of(operation.output()->type);
+    const Slot copy = new_slot(bytes);
+    bind(operation.output(), copy);
+    list.push_back(copy_kernel(source, copy, bytes, operation.name));
+    return;
+  }
+  if (operation.is("assign")) {
+    const Slot variable = slot_of(operation.input(0)), value = slot_of(operation.input(1));
+    const size_t bytes = bytes_of(operation.input(1)->type);
+    touch(value);
+    auto copy = registered(kernel([=](Frame& f) { std::memmove(f.pointers[variable], f.pointers[value], bytes); }, "copy into variable"), operation.name);
+    assigns_.push_back({position_, value, variable, copy.get(), depth_ > 0});
+    list.push_back(std::move(copy));
+    return;
+  }
+  for (Tensor* in : operation.inputs) touch(slot_of(in));
+  for (const auto& output : operation.outputs)
+    if (!slots_.count(output.get())) bind(output.get(), new_slot(bytes_of(output->type)));
+  if (!operation.blocks.empty() && !operation.is("stitched")) {
+    list.push_back(registered(lower_control_flow(operation), operation.name));
+    return;
+  }
+  const Lower factory = find_kernel(operation.kind());
+  if (!factory) throw UnsupportedError(cat("[", operation.kind(), "] the CPU has no kernel for '", operation.name, "'", operation.where()));
+  OperationLowering lowering(*this, operation);
+  list.push_back(registered(factory(lowering), operation.name));
+}
+
+KernelList ProgramLowering::lower_block(Block& block) {
+  KernelList list;
+  depth_++;
+  for (auto& operation : block.operations) lower_operation(*operation, list);
+  depth_--;
+  return list;
+}
+
+// ---- state
+
+// A read is the variable's own memory, unless it is still in use after an assign to that variable.
+void ProgramLowering::find_overwritten_reads(Block& block) {
+  std::unordered_map<const Tensor*, std::vector<int>> assigned_at;  // variable -> positions in this block
+  std::unordered_map<const Tensor*, int> last_use;                   // value -> position, through aliases
+  std::vector<const Operation*> reads;
+  std::unordered_map<const Operation*, int> index;
+  int i = 0;
+  // Everything nested counts at its owner's position.
+  const std::function<void(Operation&, int)> visit = [&](Operation& operation, int at) {
+    for (Tensor* in : operation.inputs) last_use[in] = at;
+    if (operation.is("assign")) assigned_at[operation.input(0)].push_back(at);
+    for (auto& inner : operation.blocks) {
+      for (auto& nested : inner->operations) visit(*nested, at);
+      for (Tensor* result : inner->results) last_use[result] = at;
+    }
+  };
+  for (auto& operation : block.operations) {
+    index[operation.get()] = i;
+    visit(*operation, i++);
+    if (operation->is("read")) reads.push_back(operation.get());
+  }
+  for (Tensor* result : block.results) last_use[result] = i;
+  if (!block.owner)
+    for (Tensor* target : out_.program.targets) last_use[target] = i;
+  for (size_t k = block.operations.size(); k-- > 0;) {  // uses of an alias are uses of what it aliases
+    const Operation& operation = *block.operations[k];
+    if (is_alias(operation) && last_use.count(operation.output())) {
+      int& use = last_use[operation.input(0)];
+      use = std::max(use, last_use[operation.output()]);
+    }
+  }
+  for (const Operation* read : reads)
+    for (int at : assigned_at[read->input(0)])
+      if (at > index[read] && last_use.count(read->output()) && last_use[read->output()] > at) copied_reads_[read] = true;
+  for (auto& operation : block.operations)
+    for (auto& inner : operation->blocks) find_overwritten_reads(*inner);
+}
+
+// The kernel that computes a variable's next value writes it into the variable, if nobody needs the old one any more.
+void ProgramLowering::write_assigns_in_place() {
+  std::unordered_map<Slot, int> count;
+  for (const Assign& assign : assigns_) count[assign.variable]++;
+  for (const Assign& assign : assigns_) {
+    SlotInfo& value = out_.slots[assign.value];
+    const SlotInfo& variable = out_.slots[assign.variable];
+    if (assign.nested || count[assign.variable] > 1 || value.home != Home::arena || slot_depth_[assign.value] > 0 || value.bytes != variable.bytes) continue;
+    const int made = value.first;
+    bool needed = false;
+    for (int use : variable_uses_[assign.variable]) {
+      if (use < made) continue;
+      const bool harmless = use == made && std::any_of(shares_.begin(), shares_.end(), [&](const Share& s) {
+        return s.output == assign.value && s.input == assign.variable && s.position == made && s.only_offer;
+      });
+      needed |= !harmless;
+    }
+    if (needed) continue;
+    value.home = Home::variable;
+    value.index = variable.index;
+    idle_[assign.kernel] = true;
+  }
+}
+
+// Targets are computed in the caller's memory where that is possible, else copied there at the end.
+void ProgramLowering::place_results(KernelList& list) {
+  next_position();
+  for (size_t i = 0; i < out_.program.targets.size(); i++) {
+    Tensor* target = out_.program.targets[i];
+    const Slot slot = slot_of(target);
+    SlotInfo& info = out_.slots[slot];
+    if (info.home == Home::arena && slot_depth_[slot] == 0 && info.bytes == bytes_of(target->type)) {
+      info.home = Home::result;
+      info.index = static_cast<int>(i);
+      continue;
+    }
+    const Slot result = new_slot(bytes_of(target->type));
+    out_.slots[result].home = Home::result;
+    out_.slots[result].index = static_cast<int>(i);
+    list.push_back(copy_kernel(slot, result, bytes_of(target->type), target->name()));
+  }
+}
+
+void ProgramLowering::share_memory() {
+  for (const Share& share : shares_) {
+    SlotInfo& output = out_.slots[share.output];
+    if (!share.only_offer || output.home != Home::arena || output.memory != share.output || output.first != share.position) continue;
+    const Slot root = out_.slots[share.input].memory;
+    SlotInfo& memory = out_.slots[root];
+    if (memory.home != Home::arena || out_.slots[share.input].home != Home::arena) continue;
+    if (memory.last != share.position || output.bytes > memory.bytes || root == share.output) continue;
+    output.memory = root;
+    memory.last = std::max(memory.last, output.last);
+  }
+}
+
+void ProgramLowering::remove_idle(KernelList& list) {
+  std::erase_if(list, [&](const std::unique_ptr<Kernel>& kernel) {
+    if (!idle_.count(kernel.get())) return false;
+    out_.all_kernels[kernel->index] = nullptr;
+    return true;
+  });
+}
+
+void ProgramLowering::run() {
+  compiler::Program& program = out_.program;
+  for (size_t i = 0; i < program.feeds.size(); i++) {
+    const Slot slot = new_slot(bytes_of(program.feeds[i]->type));
+    out_.slots[slot].home = Home::feed;
+    out_.slots[slot].index = static_cast<int>(i);
+    bind(program.feeds[i], slot);
+  }
+  for (size_t i = 0; i < program.variables.size(); i++) {
+    const Slot slot = new_slot(bytes_of(program.variables[i]->type));
+    out_.slots[slot].home = Home::variable;
+    out_.slots[slot].index = static_cast<int>(i);
+    bind(program.variables[i], slot);
+  }
+  find_overwritten_reads(program.graph->root());
+  depth_ = -1;
+  out_.kernels = lower_block(program.graph->root());
+  depth_ = 0;
+  write_assigns_in_place();
+  place_results(out_.kernels);
+  share_memory();
+  remove_idle(out_.kernels);
+  out_.arena_bytes = plan_arena(out_.slots);
+}
+
+LoweredProgram lower(compiler::Program program, bool reference_only) {
+  LoweredProgram result;
+  result.program = std::move(program);
+  ProgramLowering(result, reference_only).run();
+  return result;
+}
+
+}  // namespace mpsgraph::cpu

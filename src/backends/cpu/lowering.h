@@ -1,0 +1,77 @@
+// From a Program to kernels over slots: aliases, liveness, in-place updates, control flow.
+//
+// One walk in execution order gives each kernel a position and each slot its first and last use;
+// then assigns are let write into their variables, targets into the caller's results, and outputs over inputs
+// that die; at last the arena is planned.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/cpu/kernel.h"
+#include "backends/cpu/memory_plan.h"
+#include "compiler/program.h"
+
+namespace mpsgraph::cpu {
+
+using KernelList = std::vector<std::unique_ptr<Kernel>>;
+
+struct LoweredProgram {
+  compiler::Program program;      // types, constants and names that kernels refer to
+  KernelList kernels;
+  std::vector<SlotInfo> slots;
+  std::vector<ConstantPtr> constants;
+  std::vector<const Kernel*> all_kernels;  // nested ones too, by Kernel::index
+  size_t arena_bytes = 0;
+};
+
+LoweredProgram lower(compiler::Program program, bool reference_only);
+
+// What lowering control flow needs of the walk over the program (control_flow.cpp).
+class ProgramLowering {
+ public:
+  explicit ProgramLowering(LoweredProgram& result, bool reference_only) : out_(result), reference_only_(reference_only) {}
+  void run();
+
+  Slot slot_of(Tensor* tensor);                       // materialises constants
+  Slot new_slot(size_t bytes);                        // arena, alive from here
+  void bind(Tensor* tensor, Slot slot) { slots_[tensor] = slot; }
+  void touch(Slot slot);                              // read or written here
+  int position() const { return position_; }
+  int next_position() { return ++position_; }
+  KernelList lower_block(Block& block);
+  // Within a loop: what was made before it and is used in it stays alive to its end.
+  void begin_loop();
+  void end_loop();
+  std::unique_ptr<Kernel> copy_kernel(Slot from, Slot to, size_t bytes, std::string name);
+  std::unique_ptr<Kernel> registered(std::unique_ptr<Kernel> kernel, std::string name);
+
+ private:
+  class OperationLowering;
+  struct Share { Slot output, input; int position; bool only_offer; };
+  struct Assign { int position; Slot value, variable; Kernel* kernel; bool nested; };
+
+  void lower_operation(Operation& operation, KernelList& list);
+  std::unique_ptr<Kernel> lower_control_flow(Operation& operation);
+  void find_overwritten_reads(Block& block);
+  void write_assigns_in_place();
+  void place_results(KernelList& list);
+  void share_memory();
+  void remove_idle(KernelList& list);
+
+  LoweredProgram& out_;
+  bool reference_only_;
+  int position_ = 0;
+  int depth_ = 0;
+  std::unordered_map<const Tensor*, Slot> slots_;
+  std::unordered_map<const Operation*, bool> copied_reads_;  // reads whose variable changes while they are in use
+  std::vector<Share> shares_;
+  std::vector<Assign> assigns_;
+  std::unordered_map<Slot, std::vector<int>> variable_uses_;
+  std::vector<int> slot_depth_;
+  std::vector<std::vector<Slot>> loop_touches_;
+  std::unordered_map<const Kernel*, bool> idle_;
+};
+
+}  // namespace mpsgraph::cpu

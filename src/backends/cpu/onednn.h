@@ -1,0 +1,20 @@
+// oneDNN beneath our kernels: primitives made once when a program is compiled, run over frames.
+//
+// Only the onednn_*.cpp files include this with MPSGRAPH_ONEDNN; where the library is absent the plain
+// kernels stay.
+#pragma once
+
+#include <string>
+
+namespace mpsgraph::cpu {
+
+#ifdef MPSGRAPH_ONEDNN
+// Puts oneDNN's convolution and matrix multiplication in front of the plain kernels.
+void register_onednn_kernels();
+std::string onednn_version();
+#else
+inline void register_onednn_kernels() {}
+inline std::string onednn_version() { return "no oneDNN"; }
+#endif
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,146 @@
+// Convolution and its gradients on oneDNN, in the layout that the data has.
+//
+// Data stays as the user laid it out (oneDNN reads NHWC and NCHW alike through strides); weights are
+// brought into the layout that the primitive asks for.
+#include "backends/cpu/onednn_kernel.h"
+#include "core/ops/convolution.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+using dnnl::memory;
+
+// The plain kernels, for what oneDNN cannot do.
+Lower plain_forward, plain_data_gradient, plain_weights_gradient;
+
+struct Geometry {
+  ops::Convolution2d c;
+  memory::data_type type;
+  memory::desc source, weights, any_weights, result;
+  memory::dims strides, dilations, begin, end;
+
+  Geometry(const Attributes& attributes, memory::data_type t, const Dims& s, const Dims& w, const Dims& r) : c(attributes), type(t) {
+    source = data(s);
+    result = data(r);
+    const Dims ws = contiguous_strides(w);
+    const int64_t outputs = w[c.weights_out], inputs = w[c.weights_in], g = c.groups;
+    const int64_t h = c.weights_spatial[0], x = c.weights_spatial[1];
+    memory::dims dims{outputs / g, inputs, w[h], w[x]}, steps{ws[c.weights_out], ws[c.weights_in], ws[h], ws[x]};
+    if (g > 1) {
+      dims.insert(dims.begin(), g);
+      steps.insert(steps.begin(), ws[c.weights_out] * (outputs / g));
+    }
+    weights = memory::desc(dims, type, steps);
+    any_weights = memory::desc(dims, type, memory::format_tag::any);
+    for (int i : {0, 1}) {
+      const auto window = *c.window(i, s[c.spatial[i]], w[c.weights_spatial[i]]);
+      strides.push_back(window.stride);
+      dilations.push_back(window.dilation - 1);
+      begin.push_back(window.begin);
+      end.push_back(window.end);
+    }
+  }
+  memory::desc data(const Dims& d) const {
+    const Dims s = contiguous_strides(d);
+    return memory::desc({d[c.batch], d[c.channel], d[c.spatial[0]], d[c.spatial[1]]}, type,
+                        {s[c.batch], s[c.channel], s[c.spatial[0]], s[c.spatial[1]]});
+  }
+};
+
+bool usable(const Lowering& lowering, const std::vector<Operand>& operands) {
+  if (lowering.reference_only() || !onednn_type(operands[0].dtype)) return false;
+  for (const Operand& operand : operands)
+    if (operand.elements() == 0) return false;
+  return true;
+}
+
+// Weights in the primitive's layout: their own memory, or a copy made before it runs.
+Slot weights_for(OnednnKernel& kernel, Lowering& lowering, const memory::desc& have, Slot slot, const memory::desc& want) {
+  if (have == want) return slot;
+  const Slot copy = lowering.scratch(want.get_size());
+  kernel.add_reorder(lowering, have, slot, want, copy);
+  return copy;
+}
+
+std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
+  const bool fused = lowering.operation().is("fused_convolution2d");
+  const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
+  if (!fused && !usable(lowering, {source, weights, result})) return plain_forward(lowering);
+  const Geometry g(lowering.attributes(), *onednn_type(source.dtype), source.dims, weights.dims, result.dims);
+  const Epilogue epilogue(lowering.operation());
+  const dnnl::primitive_attr attributes = epilogue.attributes(g.result);
+  const memory::desc bias({weights.dims[g.c.weights_out]}, g.type, memory::format_tag::x);
+  using Description = dnnl::convolution_forward::primitive_desc;
+  const auto kind = dnnl::prop_kind::forward_training;
+  const auto algorithm = dnnl::algorithm::convolution_direct;
+  const auto description =
+      epilogue.has_bias ? try_primitive<Description>(fused, kind, algorithm, g.source, g.any_weights, bias, g.result, g.strides, g.dilations, g.begin, g.end, attributes)
+                        : try_primitive<Description>(fused, kind, algorithm, g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin, g.end, attributes);
+  if (!description && fused) refuse(lowering);
+  if (!description) return plain_forward(lowering);
+  auto kernel = std::make_unique<OnednnKernel>();
+  const Slot prepared = weights_for(*kernel, lowering, g.weights, weights.slot, description->weights_desc());
+  std::vector<OnednnKernel::Argument> arguments{{DNNL_ARG_SRC, g.source, source.slot},
+                                                {DNNL_ARG_WEIGHTS, description->weights_desc(), prepared},
+                                                {DNNL_ARG_DST, g.result, result.slot}};
+  if (epilogue.has_bias) arguments.push_back({DNNL_ARG_BIAS, bias, epilogue.bias(lowering).slot});
+  if (epilogue.has_residual) {
+    arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, g.result, epilogue.residual(lowering).slot});
+  }
+  kernel->add(lowering, dnnl::convolution_forward(*description), std::move(arguments));
+  return kernel;
+}
+
+// The forward primitive that the backward ones want to know.
+std::optional<dnnl::convolution_forward::primitive_desc> forward_hint(const Geometry& g) {
+  return try_primitive<dnnl::convolution_forward::primitive_desc>(false, dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, g.source, g.any_weights,
+                                                                  g.result, g.strides, g.dilations, g.begin, g.end, scratchpad_attributes());
+}
+
+std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
+  const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
+  if (!usable(lowering, {incoming, weights, result})) return plain_data_gradient(lowering);
+  const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), result.dims, weights.dims, incoming.dims);
+  const auto hint = forward_hint(g);
+  if (!hint) return plain_data_gradient(lowering);
+  const auto description = try_primitive<dnnl::convolution_backward_data::primitive_desc>(
+      false, dnnl::algorithm::convolution_direct, g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin, g.end, *hint, scratchpad_attributes());
+  if (!description) return plain_data_gradient(lowering);
+  auto kernel = std::make_unique<OnednnKernel>();
+  const Slot prepared = weights_for(*kernel, lowering, g.weights, weights.slot, description->weights_desc());
+  kernel->add(lowering, dnnl::convolution_backward_data(*description),
+              {{DNNL_ARG_DIFF_DST, g.result, incoming.slot}, {DNNL_ARG_WEIGHTS, description->weights_desc(), prepared}, {DNNL_ARG_DIFF_SRC, g.source, result.slot}});
+  return kernel;
+}
+
+std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
+  const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
+  if (!usable(lowering, {incoming, source, result})) return plain_weights_gradient(lowering);
+  const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), source.dims, result.dims, incoming.dims);
+  const auto hint = forward_hint(g);
+  if (!hint) return plain_weights_gradient(lowering);
+  const auto description = try_primitive<dnnl::convolution_backward_weights::primitive_desc>(
+      false, dnnl::algorithm::convolution_direct, g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin, g.end, *hint, scratchpad_attributes());
+  if (!description) return plain_weights_gradient(lowering);
+  auto kernel = std::make_unique<OnednnKernel>();
+  const memory::desc made = description->diff_weights_desc();
+  const Slot target = made == g.weights ? result.slot : lowering.scratch(made.get_size());
+  kernel->add(lowering, dnnl::convolution_backward_weights(*description),
+              {{DNNL_ARG_SRC, g.source, source.slot}, {DNNL_ARG_DIFF_DST, g.result, incoming.slot}, {DNNL_ARG_DIFF_WEIGHTS, made, target}});
+  if (made != g.weights) kernel->add_reorder(lowering, made, target, g.weights, result.slot);
+  return kernel;
+}
+
+}  // namespace
+
+void register_onednn_convolution() {
+  plain_forward = find_kernel("convolution2d");
+  plain_data_gradient = find_kernel("convolution2d_data_gradient");
+  plain_weights_gradient = find_kernel("convolution2d_weights_gradient");
+  define_kernel("convolution2d", lower_forward);
+  define_kernel("fused_convolution2d", lower_forward);
+  define_kernel("convolution2d_data_gradient", lower_data_gradient);
+  define_kernel("convolution2d_weights_gradient", lower_weights_gradient);
+}
+
+}  // namespace mpsgraph::cpu

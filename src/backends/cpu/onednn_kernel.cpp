@@ -1,0 +1,119 @@
+// Engine, streams, and the run of primitives over frames.
+#include "backends/cpu/onednn_kernel.h"
+
+namespace mpsgraph::cpu {
+
+const dnnl::engine& onednn_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::stream& onednn_stream() {
+  static thread_local dnnl::stream stream(onednn_engine());
+  return stream;
+}
+
+std::string onednn_version() {
+  const dnnl::version_t* version = dnnl::version();
+  return cat("oneDNN ", version->major, ".", version->minor);
+}
+
+std::optional<dnnl::memory::data_type> onednn_type(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return dnnl::memory::data_type::f32;
+    case DType::bfloat16: return dnnl::memory::data_type::bf16;
+    default: return std::nullopt;  // float64 is not there, float16 needs hardware that is rare
+  }
+}
+
+dnnl::primitive_attr scratchpad_attributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+Epilogue::Epilogue(const Operation& operation) {
+  if (!operation.attributes.has("has_bias")) return;
+  has_bias = operation.attributes.boolean("has_bias");
+  has_residual = operation.attributes.boolean("has_residual");
+  relu = operation.attributes.string("activation") == "relu";
+}
+
+dnnl::primitive_attr Epilogue::attributes(const dnnl::memory::desc& residual) const {
+  dnnl::primitive_attr attributes = scratchpad_attributes();
+  dnnl::post_ops ops;
+  if (has_residual) ops.append_binary(dnnl::algorithm::binary_add, residual);
+  if (relu) ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.f, 0.f);
+  attributes.set_post_ops(ops);
+  return attributes;
+}
+
+struct OnednnKernel::State final : KernelState {
+  struct Memory {
+    dnnl::memory memory;
+    Slot slot;
+    std::byte* current = nullptr;
+  };
+  struct Call {
+    std::vector<Memory> memories;
+    std::vector<dnnl_exec_arg_t> arguments;
+  };
+  std::vector<Call> calls;
+};
+
+void OnednnKernel::add(Lowering& lowering, const dnnl::primitive& primitive, std::vector<Argument> arguments) {
+  const_dnnl_primitive_desc_t description = primitive.get_primitive_desc();
+  const dnnl::memory::desc scratchpad = [&] {
+    const_dnnl_memory_desc_t desc = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
+    dnnl_memory_desc_t copy = nullptr;
+    dnnl_memory_desc_clone(&copy, desc);
+    return dnnl::memory::desc(copy);
+  }();
+  if (scratchpad.get_size() > 0) arguments.push_back({DNNL_ARG_SCRATCHPAD, scratchpad, lowering.scratch(scratchpad.get_size())});
+  const char* implementation = nullptr;
+  dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, static_cast<void*>(&implementation));
+  if (!text_.empty()) text_ += ", ";
+  text_ += cat("oneDNN ", implementation);
+  steps_.push_back({primitive, std::move(arguments)});
+}
+
+void OnednnKernel::add_reorder(Lowering& lowering, const dnnl::memory::desc& from, Slot from_slot, const dnnl::memory::desc& to, Slot to_slot) {
+  const dnnl::reorder::primitive_desc description(onednn_engine(), from, onednn_engine(), to, scratchpad_attributes());
+  add(lowering, dnnl::reorder(description), {{DNNL_ARG_FROM, from, from_slot}, {DNNL_ARG_TO, to, to_slot}});
+}
+
+std::unique_ptr<KernelState> OnednnKernel::make_state() const {
+  auto state = std::make_unique<State>();
+  for (const Step& step : steps_) {
+    State::Call& call = state->calls.emplace_back();
+    for (const Argument& argument : step.arguments) {
+      call.memories.push_back({dnnl::memory(argument.desc, onednn_engine(), DNNL_MEMORY_NONE), argument.slot});
+      call.arguments.push_back({argument.id, call.memories.back().memory.get()});
+    }
+  }
+  return state;
+}
+
+void OnednnKernel::run(Frame& frame) const {
+  State& state = static_cast<State&>(*frame.states[index]);
+  dnnl_stream_t stream = onednn_stream().get();
+  for (size_t i = 0; i < steps_.size(); i++) {
+    State::Call& call = state.calls[i];
+    for (State::Memory& memory : call.memories) {
+      std::byte* const pointer = frame.pointers[memory.slot];
+      if (pointer == memory.current) continue;
+      dnnl_memory_set_data_handle(memory.memory.get(), pointer);
+      memory.current = pointer;
+    }
+    const dnnl_status_t status =
+        dnnl_primitive_execute(steps_[i].primitive.get(), stream, static_cast<int>(call.arguments.size()), call.arguments.data());
+    if (status != dnnl_success) throw DeviceError(cat("oneDNN failed with status ", status, " in '", name, "'"));
+  }
+}
+
+void register_onednn_kernels() {
+  register_onednn_convolution();
+  register_onednn_matrix();
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,76 @@
+// A kernel that runs a few oneDNN primitives in order, with its memory objects kept in the frame.
+#pragma once
+
+#include <dnnl.hpp>
+#include <optional>
+#include <unordered_map>
+
+#include "backends/cpu/kernel.h"
+#include "backends/cpu/onednn.h"
+
+namespace mpsgraph::cpu {
+
+const dnnl::engine& onednn_engine();
+dnnl::stream& onednn_stream();  // of this thread
+std::optional<dnnl::memory::data_type> onednn_type(DType dtype);  // what oneDNN computes convolutions and products in
+
+class OnednnKernel final : public Kernel {
+ public:
+  struct Argument {
+    int id;  // DNNL_ARG_...
+    dnnl::memory::desc desc;
+    Slot slot;
+  };
+  // Adds a primitive; its scratchpad must have been asked for as the user's (see scratchpad_attributes).
+  void add(Lowering& lowering, const dnnl::primitive& primitive, std::vector<Argument> arguments);
+  // Copies between layouts, through oneDNN's reorder.
+  void add_reorder(Lowering& lowering, const dnnl::memory::desc& from, Slot from_slot, const dnnl::memory::desc& to, Slot to_slot);
+
+  void run(Frame& frame) const override;
+  std::unique_ptr<KernelState> make_state() const override;
+  std::string description() const override { return text_; }
+
+ private:
+  struct Step {
+    dnnl::primitive primitive;
+    std::vector<Argument> arguments;
+  };
+  struct State;
+  std::vector<Step> steps_;
+  std::string text_;
+};
+
+// Attributes that every primitive of ours is made with.
+dnnl::primitive_attr scratchpad_attributes();
+// Nothing when oneDNN has no implementation, or only its slow reference one and ours is there instead.
+template <class Description, class... Args>
+std::optional<Description> try_primitive(bool take_reference, const Args&... args) {
+  try {
+    Description description(onednn_engine(), args...);
+    if (!take_reference && std::string_view(description.impl_info_str()).find("ref") != std::string_view::npos) return std::nullopt;
+    return description;
+  } catch (const dnnl::error&) {  // unimplemented for this combination
+    return std::nullopt;
+  }
+}
+
+// For fused operations, which only oneDNN runs.
+[[noreturn]] inline void refuse(const Lowering& lowering) {
+  const Operation& operation = lowering.operation();
+  throw UnsupportedError(cat("[", operation.kind(), "] oneDNN has no implementation for '", operation.name, "': ", operation.output()->type,
+                             "; disable the pass 'fuse'", operation.where()));
+}
+
+// What followed a convolution or product and is now part of it: relu, and an added residual.
+struct Epilogue {
+  bool has_bias = false, has_residual = false, relu = false;
+  explicit Epilogue(const Operation& operation);
+  Operand bias(const Lowering& lowering) const { return lowering.input(2); }
+  Operand residual(const Lowering& lowering) const { return lowering.input(has_bias ? 3 : 2); }
+  dnnl::primitive_attr attributes(const dnnl::memory::desc& residual) const;
+};
+
+void register_onednn_convolution();
+void register_onednn_matrix();
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,62 @@
+// Matrix multiplication on oneDNN, with transposes as strides and bias, residual and activation as post-operations.
+#include "backends/cpu/onednn_kernel.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+using dnnl::memory;
+
+Lower plain_product;  // for what oneDNN cannot do
+
+// A matrix operand with `rank` dimensions, the last two swapped in place when it is used transposed.
+memory::desc matrix(const Operand& operand, memory::data_type type, size_t rank, bool transposed) {
+  memory::dims dims(rank - operand.dims.size(), 1);
+  dims.insert(dims.end(), operand.dims.begin(), operand.dims.end());
+  memory::dims strides = contiguous_strides(dims);
+  if (transposed) {
+    std::swap(dims[rank - 1], dims[rank - 2]);
+    std::swap(strides[rank - 1], strides[rank - 2]);
+  }
+  return memory::desc(dims, type, strides);
+}
+
+bool flag(const Lowering& lowering, std::string_view name) {
+  return lowering.attributes().has(name) && lowering.attributes().boolean(name);
+}
+
+std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
+  const bool fused = lowering.operation().is("fused_matrix_multiplication");
+  const Operand a = lowering.input(0), b = lowering.input(1), result = lowering.output();
+  const size_t rank = result.dims.size();
+  const bool usable = !lowering.reference_only() && onednn_type(a.dtype) && result.elements() > 0 && a.elements() > 0 && rank <= 12;
+  if (!fused && !usable) return plain_product(lowering);
+  const memory::data_type type = *onednn_type(a.dtype);
+  const memory::desc left = matrix(a, type, rank, flag(lowering, "transpose_a")), right = matrix(b, type, rank, flag(lowering, "transpose_b"));
+  const memory::desc product = matrix(result, type, rank, false);
+  const Epilogue epilogue(lowering.operation());
+  const dnnl::primitive_attr attributes = epilogue.attributes(product);
+  memory::dims bias_dims(rank, 1);
+  bias_dims.back() = result.dims.back();
+  const memory::desc bias(bias_dims, type, contiguous_strides(bias_dims));
+  using Description = dnnl::matmul::primitive_desc;
+  const auto description = epilogue.has_bias ? try_primitive<Description>(fused, left, right, bias, product, attributes)
+                                             : try_primitive<Description>(fused, left, right, product, attributes);
+  if (!description && fused) refuse(lowering);
+  if (!description) return plain_product(lowering);
+  auto kernel = std::make_unique<OnednnKernel>();
+  std::vector<OnednnKernel::Argument> arguments{{DNNL_ARG_SRC, left, a.slot}, {DNNL_ARG_WEIGHTS, right, b.slot}, {DNNL_ARG_DST, product, result.slot}};
+  if (epilogue.has_bias) arguments.push_back({DNNL_ARG_BIAS, bias, epilogue.bias(lowering).slot});
+  if (epilogue.has_residual) arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, product, epilogue.residual(lowering).slot});
+  kernel->add(lowering, dnnl::matmul(*description), std::move(arguments));
+  return kernel;
+}
+
+}  // namespace
+
+void register_onednn_matrix() {
+  plain_product = find_kernel("matrix_multiplication");
+  define_kernel("matrix_multiplication", lower_product);
+  define_kernel("fused_matrix_multiplication", lower_product);
+}
+
+}  // namespace mpsgraph::cpu
