@@ -90,6 +90,9 @@ void Rewriter::copy_operations(const Block& source) {
                              i < replacement->size() ? cat((*replacement)[i]->type) : std::string("nothing")));
       }
     }
+    if (operation->outputs.empty() && !operations_[operation->id]) {
+      throw GraphError(cat("[", operation->kind(), "] '", operation->name, "' was rewritten without an operation to stand for it"));
+    }
     tensors_[operation->id] = std::move(*replacement);
   }
 }
@@ -115,9 +118,21 @@ bool has_effect(const Operation& operation) {
 
 namespace {
 
+// Which operations of a block have an effect, by number; does any?
+bool find_effects(const Block& block, std::vector<bool>& effects) {
+  bool any = false;
+  for (const auto& operation : block.operations) {
+    bool effect = operation->definition->has_effect;
+    for (const auto& inner : operation->blocks) effect |= find_effects(*inner, effects);
+    effects[operation->id] = effect;
+    any |= effect;
+  }
+  return any;
+}
+
 // Marks what is reached from the operations on the stack. With `effects`, what has an effect in a reached block counts
 // as reached, and control dependencies only where they lead to effects: order alone keeps the rest.
-void reach(std::vector<const Operation*> stack, std::vector<bool>& reached, bool effects) {
+void reach(std::vector<const Operation*> stack, std::vector<bool>& reached, const std::vector<bool>* effects) {
   auto push = [&](const Operation* operation) {
     if (reached[operation->id]) return;
     reached[operation->id] = true;
@@ -129,14 +144,14 @@ void reach(std::vector<const Operation*> stack, std::vector<bool>& reached, bool
     stack.pop_back();
     for (const Tensor* input : operation.inputs) push(input->operation);
     for (const Operation* before : operation.control_dependencies) {
-      if (!effects || has_effect(*before)) push(before);
+      if (!effects || (*effects)[before->id]) push(before);
     }
     for (const auto& block : operation.blocks) {
       for (const Tensor* argument : block->arguments) push(argument->operation);
       for (const Tensor* result : block->results) push(result->operation);
       if (!effects) continue;
       for (const auto& inner : block->operations) {
-        if (has_effect(*inner)) push(inner.get());
+        if ((*effects)[inner->id]) push(inner.get());
       }
     }
   }
@@ -155,7 +170,7 @@ void sweep(Graph& graph, Block& block, const std::vector<bool>& live) {
 
 std::vector<bool> needed_by(const Graph& graph, const std::vector<const Operation*>& roots) {
   std::vector<bool> needed(static_cast<size_t>(graph.operation_count()), false);
-  reach(roots, needed, false);
+  reach(roots, needed, nullptr);
   return needed;
 }
 
@@ -164,11 +179,12 @@ std::vector<bool> live_operations(const Program& program) {
   for (const auto* tensors : {&program.feeds, &program.targets, &program.variables}) {
     for (const Tensor* tensor : *tensors) roots.push_back(tensor->operation);
   }
+  std::vector<bool> live(static_cast<size_t>(program.graph->operation_count()), false), effects(live);
+  find_effects(program.graph->root(), effects);
   for (const auto& operation : program.graph->root().operations) {
-    if (has_effect(*operation)) roots.push_back(operation.get());
+    if (effects[operation->id]) roots.push_back(operation.get());
   }
-  std::vector<bool> live(static_cast<size_t>(program.graph->operation_count()), false);
-  reach(roots, live, true);
+  reach(roots, live, &effects);
   return live;
 }
 

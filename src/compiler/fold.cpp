@@ -1,0 +1,105 @@
+// fold: operations whose operands are constants become constants.
+//
+//   %c = constant() {value=float32[] 0x40000000} : float32[]
+//   %d = square_root(%c) : float32[]      ->      %d = constant() {value=float32[] 0x3fb504f3} : float32[]
+// Values come from the backend's own kernels, through the registered evaluator, so that folding changes
+// no bit. Large results stay operations, unless they are smaller than what they are made from.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "compiler/passes.h"
+#include "core/definition.h"
+#include "core/known_values.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+constexpr int64_t max_result_elements = 4096;
+constexpr int64_t max_operand_elements = 1 << 16;
+
+std::atomic<Evaluator> evaluator = nullptr;
+
+template <class T>
+ConstantPtr integers_as(const TensorType& type, const Ints& values) {
+  std::vector<T> narrow(values.begin(), values.end());
+  return ConstantData::copy(type.dtype, type.shape.dims(), narrow.data());
+}
+
+const ConstantPtr& value_of(const Tensor* tensor) { return tensor->operation->attributes.data("value"); }
+
+// The operation on these constants, alone in a graph.
+std::vector<ConstantPtr> evaluate(const Operation& source, const std::vector<ConstantPtr>& values, std::vector<TensorType> types) {
+  Evaluator evaluate_one = evaluator.load();
+  if (!evaluate_one) return {};
+  Graph scratch;
+  std::vector<Tensor*> inputs;
+  for (const ConstantPtr& value : values) inputs.push_back(scratch.add("constant", {}, {{"value", value}}));
+  return evaluate_one(*scratch.create_unchecked(scratch.root(), *source.definition, inputs, source.attributes, {}, std::move(types)));
+}
+
+// Constants that one element stands for need one evaluation, whatever their size.
+ConstantPtr folded_splat(const Operation& source, const std::vector<ConstantPtr>& values) {
+  const TensorType& type = source.output()->type;
+  std::vector<ConstantPtr> elements;
+  for (const ConstantPtr& value : values) elements.push_back(ConstantData::splat(value->dtype(), {}, value->bytes()));
+  auto result = evaluate(source, elements, {{type.dtype, Shape(Dims{})}});
+  return result.empty() ? nullptr : ConstantData::splat(type.dtype, type.shape.dims(), result[0]->bytes());
+}
+
+// Other dimensions for the same elements.
+ConstantPtr reshaped(const ConstantPtr& value, const Dims& dims) {
+  if (value->is_splat()) return ConstantData::splat(value->dtype(), dims, value->bytes());
+  return ConstantData::borrow(value->dtype(), dims, value->bytes(), std::make_shared<ConstantPtr>(value));
+}
+
+}  // namespace
+
+void register_evaluator(Evaluator function) { evaluator = function; }
+
+ConstantPtr integer_constant(const TensorType& type, const Ints& values) {
+  switch (type.dtype) {
+    case DType::int8:
+    case DType::uint8:
+    case DType::boolean: return integers_as<int8_t>(type, values);
+    case DType::int16:
+    case DType::uint16: return integers_as<int16_t>(type, values);
+    case DType::int32:
+    case DType::uint32: return integers_as<int32_t>(type, values);
+    case DType::int64:
+    case DType::uint64: return integers_as<int64_t>(type, values);
+    default: throw DTypeError(cat("integers cannot be stored as ", type.dtype));
+  }
+}
+
+Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
+  if (source.inputs.empty() || !source.blocks.empty() || source.definition->has_effect || source.outputs.empty()) return {};
+  std::vector<ConstantPtr> values;
+  int64_t operand_elements = 0, result_elements = 0;
+  for (const Tensor* input : rewriter.now(source.inputs)) {
+    if (!input->operation->is("constant")) return {};
+    values.push_back(value_of(input));
+    operand_elements += values.back()->elements();
+  }
+  for (const auto& output : source.outputs) result_elements += output->shape().elements();
+
+  const Dims& dims = source.output()->shape().dims();
+  auto constant = [&](ConstantPtr value) { return std::vector<Tensor*>{rewriter.constant(source, std::move(value))}; };
+  if (source.is("reshape")) return constant(reshaped(values[0], dims));
+  if (source.is("broadcast_to") && values[0]->elements() == 1) return constant(reshaped(ConstantData::splat(values[0]->dtype(), {}, values[0]->bytes()), dims));
+  auto single = [](const ConstantPtr& value) { return value->is_splat() || value->elements() == 1; };
+  if (source.definition->elementwise && result_elements > 0 && std::all_of(values.begin(), values.end(), single)) {
+    if (ConstantPtr value = folded_splat(source, values)) return constant(std::move(value));
+  }
+  if (result_elements > std::max(max_result_elements, operand_elements) || operand_elements > max_operand_elements) return {};
+  std::vector<TensorType> types;
+  for (const auto& output : source.outputs) types.push_back(output->type);
+  std::vector<Tensor*> results;
+  for (ConstantPtr& value : evaluate(source, values, types)) results.push_back(rewriter.constant(source, std::move(value)));
+  if (results.size() != source.outputs.size()) return {};
+  return results;
+}
+
+void fold(Program& program) { rewrite(program, folded); }
+
+}  // namespace mpsgraph::compiler

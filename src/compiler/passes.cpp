@@ -1,0 +1,55 @@
+// The pipeline: which passes there are, in which order they run, and who may watch.
+#include "compiler/passes.h"
+
+#include <algorithm>
+
+#include "core/text.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+constexpr int64_t max_shown_elements = 1024;  // of a constant in the text that observers get
+
+}  // namespace
+
+const std::vector<Pass>& all_passes() {
+  static const std::vector<Pass> passes = {
+      {"prune", "drops what neither results nor effects need", prune, false},
+      {"expand", "composites become the operations that backends have kernels for", expand, true},
+      {"fold", "operations on constants become constants", fold, false},
+      {"simplify", "algebra, merged duplicates, forwarded variable reads, decided branches", simplify, false},
+      {"fuse", "convolutions and matrix products take bias, residual and activation along", fuse, false},
+      {"stitch", "element-wise regions become one operation each", stitch, false},
+  };
+  return passes;
+}
+
+const Pass& pass_named(std::string_view name) {
+  std::string names;
+  for (const Pass& pass : all_passes()) {
+    if (pass.name == name) return pass;
+    names += cat(names.empty() ? "" : ", ", pass.name);
+  }
+  throw GraphError(cat("there is no pass \"", name, "\"; the passes are ", names));
+}
+
+void run_passes(Program& program, const Options& options) {
+  for (const std::string& name : options.disabled_passes) {
+    if (pass_named(name).required) throw GraphError(cat("pass \"", name, "\" cannot be disabled: backends count on it"));
+  }
+  auto observe = [&](std::string_view pass) {
+    if (!options.observe) return;
+    PrintOptions print_options;
+    print_options.max_constant_elements = max_shown_elements;
+    options.observe(pass, print(*program.graph, print_options));
+  };
+  observe("specialize");
+  for (const Pass& pass : all_passes()) {
+    const auto& disabled = options.disabled_passes;
+    if (std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end()) continue;
+    pass.run(program);
+    observe(pass.name);
+  }
+}
+
+}  // namespace mpsgraph::compiler

@@ -1,0 +1,342 @@
+// The rewrite rules of simplify, by kind of operation.
+//
+// A rule holds bit for bit, or is one of the standard ones that differ in the sign of a zero (x + 0 -> x)
+// or in the last place (x³ -> x·x²). None assumes that a number is finite: x·0 and x - x stay.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_map>
+
+#include "compiler/rules.h"
+#include "core/builder.h"
+#include "core/definition.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+// One operation that a rule looks at: its operands in the new graph, and ways to make what replaces it.
+struct Site {
+  Rewriter& rewriter;
+  const Operation& source;
+  std::vector<Tensor*> in;
+  Builder b;
+
+  Site(Rewriter& rewriter, const Operation& source)
+      : rewriter(rewriter), source(source), in(rewriter.now(source.inputs)), b(rewriter.graph()) {}
+
+  const TensorType& type() const { return source.output()->type; }
+  const Dims& dims() const { return type().shape.dims(); }
+  const Attributes& attributes() const { return source.attributes; }
+  bool real() const { return is_float(type().dtype); }
+
+  Tensor* make(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {}) const {
+    return rewriter.create(source, kind, std::move(inputs), std::move(attributes))->output();
+  }
+  // x with the operation's shape.
+  Tensor* fit(Tensor* x) { return x->type == type() ? x : make("broadcast_to", {x, b.ints(dims())}); }
+  Tensor* filled(double value) const { return rewriter.constant(source, ConstantData::splat(type().dtype, dims(), value)); }
+};
+
+using Rule = Tensor* (*)(Site&);  // null when it does not apply
+
+// The operand of `x` when x is made by an operation of that kind.
+Tensor* operand_of(const Tensor* x, std::string_view kind) { return x->operation->is(kind) ? x->operation->input(0) : nullptr; }
+
+// The number that all elements of a constant are.
+std::optional<double> number(const Tensor* x) {
+  if (!x->operation->is("constant")) return {};
+  const ConstantPtr& value = x->operation->attributes.data("value");
+  if (value->elements() == 0 || (!value->is_splat() && value->elements() != 1)) return {};
+  return value->scalar();
+}
+bool is_number(const Tensor* x, double wanted) { return number(x) == wanted; }
+
+bool all_equal(const Ints& values, int64_t wanted) {
+  return std::all_of(values.begin(), values.end(), [=](int64_t v) { return v == wanted; });
+}
+
+// ---- arithmetic ----
+
+Tensor* first_operand(Site& s) { return s.in[0]; }
+Tensor* equal_operands(Site& s) { return s.in[0] == s.in[1] ? s.in[0] : nullptr; }
+
+Tensor* twice_is_once(Site& s) { return s.in[0]->operation->is(s.source.kind()) ? s.in[0] : nullptr; }
+Tensor* twice_is_nothing(Site& s) { return operand_of(s.in[0], s.source.kind()); }
+
+Tensor* add_zero(Site& s) {
+  for (int i : {0, 1}) {
+    if (is_number(s.in[i], 0)) return s.fit(s.in[1 - i]);
+  }
+  return nullptr;
+}
+Tensor* add_negative(Site& s) {
+  for (int i : {1, 0}) {
+    if (Tensor* x = operand_of(s.in[i], "negative")) return s.make("subtraction", {s.in[1 - i], x});
+  }
+  return nullptr;
+}
+Tensor* subtract_zero(Site& s) { return is_number(s.in[1], 0) ? s.fit(s.in[0]) : nullptr; }
+Tensor* subtract_from_zero(Site& s) {
+  return is_number(s.in[0], 0) && s.in[1]->type == s.type() ? s.make("negative", {s.in[1]}) : nullptr;
+}
+Tensor* subtract_negative(Site& s) {
+  Tensor* x = operand_of(s.in[1], "negative");
+  return x ? s.make("addition", {s.in[0], x}) : nullptr;
+}
+
+Tensor* multiply_by_one(Site& s) {
+  for (int i : {0, 1}) {
+    Tensor* x = s.in[1 - i];
+    if (is_number(s.in[i], 1)) return s.fit(x);
+    if (is_number(s.in[i], -1) && x->type == s.type() && is_signed(s.type().dtype)) return s.make("negative", {x});
+  }
+  return nullptr;
+}
+Tensor* multiply_by_itself(Site& s) { return s.in[0] == s.in[1] ? s.make("square", {s.in[0]}) : nullptr; }
+
+Tensor* divide_by_one(Site& s) { return is_number(s.in[1], 1) ? s.fit(s.in[0]) : nullptr; }
+
+// x / 2ⁿ = x · 2⁻ⁿ exactly, while 2⁻ⁿ is a normal number of the type.
+Tensor* divide_by_power_of_two(Site& s) {
+  auto divisor = number(s.in[1]);
+  if (!divisor || !s.real()) return nullptr;
+  int exponent = 0;
+  const bool power = std::abs(std::frexp(*divisor, &exponent)) == 0.5;
+  const int limit = s.type().dtype == DType::float16 ? 14 : s.type().dtype == DType::float64 ? 1000 : 120;
+  return power && std::abs(exponent) < limit ? s.make("multiplication", {s.in[0], s.b.scalar_like(s.in[1], 1 / *divisor)}) : nullptr;
+}
+Tensor* divide_one(Site& s) {
+  return s.real() && is_number(s.in[0], 1) && s.in[1]->type == s.type() ? s.make("reciprocal", {s.in[1]}) : nullptr;
+}
+
+Tensor* power_of_number(Site& s) {
+  auto exponent = number(s.in[1]);
+  Tensor* x = s.in[0];
+  if (!exponent || x->type != s.type()) return nullptr;
+  if (*exponent == 1) return x;
+  if (*exponent == 2) return s.make("square", {x});
+  if (!s.real()) return nullptr;
+  if (*exponent == 0) return s.filled(1);  // also of NaN
+  if (*exponent == 3) return s.make("multiplication", {x, s.b.unary("square", x)});
+  if (*exponent == -1) return s.make("reciprocal", {x});
+  return nullptr;
+}
+
+// |−x|, |(|x|)|, |x|², (−x)²: the sign does not matter. (−x of an unsigned number is another number.)
+Tensor* sign_does_not_matter(Site& s) {
+  if (!is_signed(s.type().dtype)) return nullptr;
+  for (std::string_view kind : {"negative", "absolute"}) {
+    if (Tensor* x = operand_of(s.in[0], kind)) return s.make(s.source.kind(), {x});
+  }
+  return nullptr;
+}
+
+Tensor* not_of_comparison(Site& s) {
+  const Operation& comparison = *s.in[0]->operation;
+  if (comparison.is("equal")) return s.make("not_equal", comparison.inputs);
+  if (comparison.is("not_equal")) return s.make("equal", comparison.inputs);
+  return nullptr;
+}
+
+// and: true is neutral, false decides; or: the other way round.
+Tensor* logic_with_constant(Site& s) {
+  const double neutral = s.source.is("logical_and") ? 1 : 0;
+  for (int i : {0, 1}) {
+    auto value = number(s.in[i]);
+    if (value) return *value == neutral ? s.fit(s.in[1 - i]) : s.filled(1 - neutral);
+  }
+  return nullptr;
+}
+
+Tensor* select_decided(Site& s) {
+  if (auto predicate = number(s.in[0])) return s.fit(s.in[*predicate != 0 ? 1 : 2]);
+  return s.in[1] == s.in[2] ? s.fit(s.in[1]) : nullptr;
+}
+
+Tensor* cast_to_same(Site& s) { return s.in[0]->type == s.type() ? s.in[0] : nullptr; }
+
+// Operands that are broadcasts, or constants of one number, are taken as they were before: the operation broadcasts
+// itself, and computes each element once when all operands are alike.
+Tensor* narrow_operands(Site& s) {
+  std::vector<Tensor*> narrow = s.in;
+  bool changed = false;
+  for (Tensor*& x : narrow) {
+    if (x->shape().rank() == 0) continue;
+    if (Tensor* before = operand_of(x, "broadcast_to")) {
+      x = before;
+    } else if (auto value = number(x)) {
+      const ConstantPtr& data = x->operation->attributes.data("value");
+      x = s.b.graph().add("constant", {}, {{"value", ConstantData::splat(data->dtype(), {}, data->bytes())}});
+    } else {
+      continue;
+    }
+    changed = true;
+  }
+  if (!changed) return nullptr;
+  return s.fit(s.make(s.source.kind(), std::move(narrow), s.attributes()));
+}
+
+// ---- shape ----
+
+Tensor* same_type(Site& s) { return s.in[0]->type == s.type() ? s.in[0] : nullptr; }
+
+bool states(const Tensor* shape, const Dims& dims) {
+  const Operation& op = *shape->operation;
+  return op.is("constant") && shape->dtype() == DType::int64 && op.attributes.data("value")->integers() == dims;
+}
+
+// reshape of reshape, broadcast of broadcast: only the last shape counts; stated as int64 without -1.
+Tensor* last_shape_counts(Site& s) {
+  Tensor* before = operand_of(s.in[0], s.source.kind());
+  if (!before && states(s.in[1], s.dims())) return nullptr;
+  return s.make(s.source.kind(), {before ? before : s.in[0], s.b.ints(s.dims())});
+}
+
+Ints permutation_of(const Operation& transpose) {
+  Ints permutation = transpose.attributes.integers("permutation");
+  const int rank = static_cast<int>(permutation.size());
+  for (int64_t& axis : permutation) axis = ops::wrap_axis(axis, rank);
+  return permutation;
+}
+
+Tensor* transpose_in_place(Site& s) {
+  const Ints permutation = permutation_of(s.source);
+  // Axes of one element may go anywhere; is the order of the others kept?
+  int64_t last = -1;
+  bool ordered = true;
+  for (int64_t axis : permutation) {
+    if (s.in[0]->shape()[static_cast<int>(axis)] == 1) continue;
+    ordered &= axis > last;
+    last = axis;
+  }
+  if (!ordered) return nullptr;
+  return s.in[0]->type == s.type() ? s.in[0] : s.make("reshape", {s.in[0], s.b.ints(s.dims())});
+}
+Tensor* transpose_of_transpose(Site& s) {
+  Tensor* x = operand_of(s.in[0], "transpose");
+  if (!x) return nullptr;
+  const Ints first = permutation_of(*s.in[0]->operation);
+  Ints both = permutation_of(s.source);
+  for (int64_t& axis : both) axis = first[axis];
+  return s.make("transpose", {x}, {{"permutation", both}});
+}
+
+Tensor* concat_of_fewer(Site& s) {
+  if (s.in.size() == 1) return s.in[0];
+  if (s.attributes().boolean("interleave")) return nullptr;
+  std::vector<Tensor*> parts;
+  for (Tensor* x : s.in) {
+    if (x->shape().elements() > 0) parts.push_back(x);
+  }
+  if (parts.size() == s.in.size()) return nullptr;
+  if (parts.empty()) return s.filled(0);
+  return parts.size() == 1 ? parts[0] : s.make("concat", parts, s.attributes());
+}
+
+Tensor* split_in_one(Site& s) { return s.source.outputs.size() == 1 ? s.in[0] : nullptr; }
+
+// Everything, in order: then the result has the operand's type, and so has the gradient.
+Tensor* whole_slice(Site& s) {
+  if (s.in[0]->type != s.type() || s.attributes().integer("squeeze_mask") != 0) return nullptr;
+  for (int axis = 0; axis < s.type().shape.rank(); ++axis) {
+    auto range = ops::slice_range(s.attributes(), axis, s.dims()[axis]);
+    if (!range || range->count != s.dims()[axis] || (range->count > 1 && range->stride != 1)) return nullptr;
+  }
+  return s.in[0];
+}
+Tensor* nothing_padded(Site& s) {
+  return all_equal(s.attributes().integers("left"), 0) && all_equal(s.attributes().integers("right"), 0) ? same_type(s) : nullptr;
+}
+Tensor* tiled_once(Site& s) { return all_equal(s.attributes().integers("multiplier"), 1) ? same_type(s) : nullptr; }
+
+// ---- reductions and products ----
+
+// Axes that have one element already need no reduction; the others are stated in order, from the front.
+Tensor* needed_axes(Site& s) {
+  if (s.in[0]->type == s.type()) return s.in[0];
+  const Ints& stated = s.attributes().integers("axes");
+  const int rank = s.type().shape.rank();
+  Ints axes;
+  for (int axis = 0; axis < rank; ++axis) {
+    const bool reduced = stated.empty() || std::any_of(stated.begin(), stated.end(), [&](int64_t a) { return ops::wrap_axis(a, rank) == axis; });
+    if (reduced && s.in[0]->shape()[axis] != 1) axes.push_back(axis);
+  }
+  return axes == stated ? nullptr : s.make(s.source.kind(), {s.in[0]}, {{"axes", axes}});
+}
+
+// A batch of rows times one matrix is one product of all rows.
+Tensor* flatten_rows(Site& s) {
+  const Shape &a = s.in[0]->shape(), &b = s.in[1]->shape();
+  if (a.rank() <= 2 || b.rank() != 2) return nullptr;
+  const int64_t k = a[a.rank() - 1];
+  const Dims& leading = a.dims();
+  const int64_t rows = std::accumulate(leading.begin(), leading.end() - 1, int64_t{1}, std::multiplies<>());
+  Tensor* product = s.b.matmul(s.b.reshape(s.in[0], {rows, k}), s.in[1]);
+  return s.make("reshape", {product, s.b.ints(s.dims())});
+}
+
+const std::unordered_map<std::string_view, std::vector<Rule>> rules = {
+    {"identity", {first_operand}},
+    {"addition", {add_zero, add_negative}},
+    {"subtraction", {subtract_zero, subtract_from_zero, subtract_negative}},
+    {"multiplication", {multiply_by_one, multiply_by_itself}},
+    {"division", {divide_by_one, divide_by_power_of_two, divide_one}},
+    {"division_no_nan", {divide_by_one}},
+    {"power", {power_of_number}},
+    {"negative", {twice_is_nothing}},
+    {"absolute", {sign_does_not_matter}},
+    {"square", {sign_does_not_matter}},
+    {"relu", {twice_is_once}},
+    {"ceil", {twice_is_once}},
+    {"floor", {twice_is_once}},
+    {"truncate", {twice_is_once}},
+    {"not", {twice_is_nothing, not_of_comparison}},
+    {"bitwise_not", {twice_is_nothing}},
+    {"logical_and", {equal_operands, logic_with_constant}},
+    {"logical_or", {equal_operands, logic_with_constant}},
+    {"minimum", {equal_operands}},
+    {"maximum", {equal_operands}},
+    {"minimum_with_nan_propagation", {equal_operands}},
+    {"maximum_with_nan_propagation", {equal_operands}},
+    {"select", {select_decided}},
+    {"cast", {cast_to_same}},
+    {"reshape", {same_type, last_shape_counts}},
+    {"broadcast_to", {same_type, last_shape_counts}},
+    {"transpose", {transpose_in_place, transpose_of_transpose}},
+    {"concat", {concat_of_fewer}},
+    {"split", {split_in_one}},
+    {"slice", {whole_slice}},
+    {"slice_gradient", {whole_slice}},
+    {"pad", {nothing_padded}},
+    {"pad_gradient", {nothing_padded}},
+    {"tile", {tiled_once}},
+    {"tile_gradient", {tiled_once}},
+    {"reduction_sum", {needed_axes}},
+    {"reduction_product", {needed_axes}},
+    {"reduction_maximum", {needed_axes}},
+    {"reduction_minimum", {needed_axes}},
+    {"reduction_maximum_propagate_nan", {needed_axes}},
+    {"reduction_minimum_propagate_nan", {needed_axes}},
+    {"reduction_and", {needed_axes}},
+    {"reduction_or", {needed_axes}},
+    {"matrix_multiplication", {flatten_rows}},
+};
+
+}  // namespace
+
+Rewriter::Replacement simplified(Rewriter& rewriter, const Operation& source) {
+  const auto found = rules.find(source.kind());
+  if (found == rules.end() && !source.definition->elementwise) return {};
+  Site site(rewriter, source);
+  if (found != rules.end()) {
+    for (Rule rule : found->second) {
+      if (Tensor* result = rule(site)) return std::vector<Tensor*>{result};
+    }
+  }
+  if (!source.definition->elementwise) return {};
+  Tensor* result = narrow_operands(site);
+  return result ? Rewriter::Replacement(std::vector<Tensor*>{result}) : std::nullopt;
+}
+
+}  // namespace mpsgraph::compiler

@@ -1,0 +1,156 @@
+// simplify: algebra, merged duplicates, forwarded variable reads and decided branches, until nothing changes.
+//
+//   %a = addition(%x, %zero)                     %a: %x
+//   %b = exponent(%x); %c = exponent(%x)   ->    %c: %b
+//   assign(%v, %y); %r = read(%v)                %r: %y
+// Each round rebuilds the program once. Rounds are bounded; what the last one leaves is valid, only less simple.
+#include <functional>
+#include <unordered_map>
+
+#include "compiler/passes.h"
+#include "compiler/rules.h"
+#include "core/definition.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+constexpr int max_rounds = 16;
+
+size_t mix(size_t hash, size_t value) { return hash * 0x9e3779b97f4a7c15u + value; }
+
+bool commutes(std::string_view kind) {
+  return kind == "addition" || kind == "multiplication" || kind == "equal" || kind == "not_equal";
+}
+
+size_t hash_of(const Operation& op) {
+  size_t hash = std::hash<const void*>()(op.definition);
+  size_t inputs = 0;
+  for (const Tensor* input : op.inputs) {
+    size_t value = std::hash<const void*>()(input);
+    inputs = commutes(op.kind()) ? inputs + value : mix(inputs, value);
+  }
+  hash = mix(hash, inputs);
+  for (const auto& [key, value] : op.attributes.items()) {
+    if (const auto* ints = std::get_if<Ints>(&value)) {
+      for (int64_t i : *ints) hash = mix(hash, static_cast<size_t>(i));
+    } else if (const auto* data = std::get_if<ConstantPtr>(&value)) {
+      hash = mix(hash, static_cast<size_t>((*data)->elements()));
+      if ((*data)->elements() > 0) hash = mix(hash, std::hash<double>()((*data)->scalar()));
+    }
+  }
+  return hash;
+}
+
+bool same_operation(const Operation& a, const Operation& b) {
+  if (a.definition != b.definition || a.outputs.size() != b.outputs.size()) return false;
+  const bool swapped = commutes(a.kind()) && a.inputs[0] == b.inputs[1] && a.inputs[1] == b.inputs[0];
+  return (a.inputs == b.inputs || swapped) && a.attributes == b.attributes;
+}
+
+// Everything but what stands for itself, changes a variable or sees its changes.
+bool is_pure(const Operation& op) {
+  static constexpr std::string_view others[] = {"placeholder", "variable", "argument", "undefined", "read"};
+  for (std::string_view kind : others) {
+    if (op.is(kind)) return false;
+  }
+  return !op.definition->has_effect && op.blocks.empty();
+}
+
+std::vector<Tensor*> results_of(const Operation& op) {
+  std::vector<Tensor*> results;
+  for (const auto& output : op.outputs) results.push_back(output.get());
+  return results;
+}
+
+class Round {
+ public:
+  Rewriter::Replacement operator()(Rewriter& r, const Operation& source) {
+    if (source.is("read")) return read(r, source);
+    if (source.is("assign")) return assign(r, source);
+    if (!source.blocks.empty()) return control_flow(r, source);
+    if (!is_pure(source)) return {};
+    if (auto constants = folded(r, source)) return changed(std::move(constants));
+    if (auto simpler = simplified(r, source)) return changed(std::move(simpler));
+    return merged(r, source);
+  }
+
+  bool any_change() const { return changed_; }
+
+ private:
+  struct Value {
+    Tensor* tensor;
+    const Block* block;  // where this is known: there and in blocks within
+  };
+
+  Rewriter::Replacement changed(Rewriter::Replacement replacement) {
+    changed_ = true;
+    return replacement;
+  }
+
+  static bool visible(const Block* block, Rewriter& r) { return block->encloses(&r.graph().current_block()); }
+
+  Rewriter::Replacement merged(Rewriter& r, const Operation& source) {
+    Operation* copy = r.clone(source);
+    auto [first, last] = made_.equal_range(hash_of(*copy));
+    for (auto it = first; it != last; ++it) {
+      if (visible(it->second->parent, r) && same_operation(*it->second, *copy)) return changed(results_of(*it->second));
+    }
+    made_.emplace(hash_of(*copy), copy);
+    return results_of(*copy);
+  }
+
+  Rewriter::Replacement read(Rewriter& r, const Operation& source) {
+    Tensor* variable = r.now(source.input(0));
+    const auto found = values_.find(variable);
+    if (found != values_.end() && visible(found->second.block, r)) return changed(std::vector<Tensor*>{found->second.tensor});
+    Tensor* value = r.clone(source)->output();
+    values_[variable] = {value, &r.graph().current_block()};
+    return std::vector<Tensor*>{value};
+  }
+
+  Rewriter::Replacement assign(Rewriter& r, const Operation& source) {
+    Operation* copy = r.clone(source);
+    values_[copy->input(0)] = {copy->input(1), copy->parent};
+    return std::vector<Tensor*>{};
+  }
+
+  // An `if` whose predicate is known is replaced by the block that is taken. Around other blocks, what they assign is
+  // not known: they may run never, once or many times.
+  Rewriter::Replacement control_flow(Rewriter& r, const Operation& source) {
+    if (source.is("if") && !source.outputs.empty()) {
+      const Operation& predicate = *r.now(source.input(0))->operation;
+      if (predicate.is("constant")) {
+        const Block& taken = *source.blocks[predicate.attributes.data("value")->scalar() != 0 ? 0 : 1];
+        r.copy_operations(taken);
+        return changed(r.now(taken.results));
+      }
+    }
+    forget_assigned(r, source);
+    Operation* copy = r.clone(source);
+    forget_assigned(r, source);
+    return results_of(*copy);
+  }
+
+  void forget_assigned(Rewriter& r, const Operation& source) {
+    if (source.is("assign")) values_.erase(r.now(source.input(0)));
+    for (const auto& block : source.blocks) {
+      for (const auto& inner : block->operations) forget_assigned(r, *inner);
+    }
+  }
+
+  bool changed_ = false;
+  std::unordered_multimap<size_t, Operation*> made_;
+  std::unordered_map<const Tensor*, Value> values_;  // of variables, where known
+};
+
+}  // namespace
+
+void simplify(Program& program) {
+  for (int i = 0; i < max_rounds; ++i) {
+    Round round;
+    rewrite(program, std::ref(round));
+    if (!round.any_change()) return;
+  }
+}
+
+}  // namespace mpsgraph::compiler
