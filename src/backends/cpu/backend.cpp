@@ -66,8 +66,10 @@ class CpuBackend final : public runtime::Backend {
   std::string description() const override { return cat("CPU: ", describe()); }
   std::unique_ptr<runtime::CompiledProgram> compile(compiler::Program program, std::vector<std::shared_ptr<runtime::VariableStorage>> storages,
                                                     const compiler::Options& options) override {
-    compiler::run_passes(program, options);
-    // A pass may have dropped variables that are no longer read.
+    compiler::Options effective = options;
+    // Only oneDNN's kernels take in what follows them.
+    if (!has_onednn || options.reference_kernels) effective.disabled_passes.push_back("fuse");
+    compiler::run_passes(program, effective);
     std::vector<std::shared_ptr<CpuVariable>> variables;
     for (auto& storage : storages) variables.push_back(std::static_pointer_cast<CpuVariable>(storage));
     return std::make_unique<CpuProgram>(lower(std::move(program), options.reference_kernels), std::move(variables));

@@ -28,25 +28,6 @@ std::optional<Reduction> reduction_kind(const Operation& operation) {
   return std::nullopt;
 }
 
-std::vector<bool> reduced_axes(const Operation& reduction) {
-  const int rank = reduction.input(0)->type.shape.rank();
-  std::vector<bool> reduced(rank, false);
-  const Ints& axes = reduction.attributes.integers("axes");
-  if (axes.empty()) reduced.assign(rank, true);
-  for (int64_t axis : axes) reduced[axis < 0 ? axis + rank : axis] = true;
-  return reduced;
-}
-
-// none: no reduction; all: everything; rows: [kept, reduced]; columns: [reduced, kept]; nothing else ends a region.
-std::optional<ReductionShape> classify(const Dims& dims, const std::vector<bool>& reduced) {
-  std::vector<bool> runs;
-  for (size_t i = 0; i < dims.size(); i++)
-    if (dims[i] != 1 && (runs.empty() || runs.back() != reduced[i])) runs.push_back(reduced[i]);
-  if (runs.empty() || (runs.size() == 1 && runs[0])) return ReductionShape::all;
-  if (runs.size() == 2) return runs[0] ? ReductionShape::columns : ReductionShape::rows;
-  return std::nullopt;
-}
-
 struct RegionBuilder {
   Lowering& lowering;
   TileProgram program;
@@ -115,8 +96,8 @@ struct RegionBuilder {
     std::vector<bool> reduced(rank, false);
     for (const Operation* op : operations)
       if (reduction_kind(*op)) {
-        reduced = reduced_axes(*op);
-        program.reduction_shape = *classify(space, reduced);
+        reduced = compiler::reduced_axes(*op);
+        program.reduction_shape = *compiler::reduction_shape(space, reduced);
       }
     const size_t count = lowering.input_count();
     std::vector<Dims> strides(count);
@@ -399,15 +380,5 @@ struct RegionBuilder {
 }  // namespace
 
 TileProgram build_tile_program(Lowering& lowering) { return RegionBuilder(lowering).build(); }
-
-bool can_end_region(const Operation& reduction) {
-  if (!reduction_kind(reduction) || reduction.output()->type.dtype != DType::float32) return false;
-  const Dims& dims = reduction.input(0)->type.shape.dims();
-  const auto shape = classify(dims, reduced_axes(reduction));
-  if (!shape || element_count(dims) == 0) return false;
-  const int64_t results = element_count(reduction.output()->type.shape.dims());
-  if (*shape == ReductionShape::columns) return results <= 16384 && results <= element_count(dims) / 8;
-  return *shape == ReductionShape::all || results >= 4;
-}
 
 }  // namespace mpsgraph::cpu

@@ -10,6 +10,7 @@
 
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/tile_functions.h"
+#include "compiler/reduction_shape.h"
 
 namespace mpsgraph::cpu {
 
@@ -52,7 +53,7 @@ struct TileReduction {
   Slot partials = -1;  // chunk_count x result elements
 };
 
-enum class ReductionShape : uint8_t { none, all, rows, columns };
+using compiler::ReductionShape;
 
 struct TileProgram {
   Dims dims;                     // collapsed; the last is the inner one
@@ -74,7 +75,5 @@ struct TileProgram {
 
 // Throws UnsupportedError for an operation that has no tile function.
 TileProgram build_tile_program(Lowering& lowering);
-// Can this reduction, over a region of these dimensions, end a stitched region?
-bool can_end_region(const Operation& reduction);
 
 }  // namespace mpsgraph::cpu

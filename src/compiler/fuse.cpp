@@ -1,0 +1,159 @@
+// Pass fuse: convolution and matrix multiplication take in what follows them.
+//
+//   %c = convolution2d(%x, %w)
+//   %b = addition(%c, %bias)        ->   %r = fused_convolution2d(%x, %w, %bias) {has_bias, activation="relu"}
+//   %r = relu(%b)
+//
+// A bias runs along the channels or columns, a residual has the result's shape; each value between
+// must have no other use. A product takes in transposes of its operands. The gradient of relu is first
+// made to look at relu's result instead of its source, which has the same sign, so that the source need
+// not exist. float32 and bfloat16 only: what the fused kernels compute in.
+#include <unordered_map>
+
+#include "compiler/passes.h"
+#include "core/definition.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+using Users = std::unordered_map<const Tensor*, std::vector<const Operation*>>;
+
+void collect_users(const Block& block, Users& users) {
+  for (const auto& operation : block.operations) {
+    for (const Tensor* in : operation->inputs) users[in].push_back(operation.get());
+    for (const auto& inner : operation->blocks) collect_users(*inner, users);
+  }
+  for (const Tensor* result : block.results) users[result].push_back(nullptr);
+}
+
+// A root of the pattern and the last operation that it takes in.
+struct Fusion {
+  const Operation* root = nullptr;
+  const Tensor* bias = nullptr;
+  const Tensor* residual = nullptr;
+  bool relu = false;
+  const Operation* tail = nullptr;
+};
+
+bool is_transpose_of_matrices(const Operation& operation) {
+  if (!operation.is("transpose")) return false;
+  const Ints& p = operation.attributes.integers("permutation");
+  const int64_t rank = static_cast<int64_t>(p.size());
+  if (rank < 2 || p[rank - 1] != rank - 2 || p[rank - 2] != rank - 1) return false;
+  for (int64_t i = 0; i < rank - 2; i++)
+    if (p[i] != i) return false;
+  return true;
+}
+
+// Does `bias` hold one value for each index of `axis`, counted from the end, of a result with that many channels?
+bool is_bias(const Tensor& bias, const Shape& result, int from_end) {
+  const Shape& shape = bias.type.shape;
+  const int64_t channels = result[result.rank() - from_end];
+  if (shape.elements() != channels || shape.rank() < from_end || shape.rank() > result.rank()) return false;
+  return shape[shape.rank() - from_end] == channels;
+}
+
+class Fuser {
+ public:
+  explicit Fuser(const Program& program) {
+    collect_users(program.graph->root(), users_);
+    for (const Tensor* target : program.targets) users_[target].push_back(nullptr);
+    find(program.graph->root());
+  }
+
+  Rewriter::Replacement visit(Rewriter& rewriter, const Operation& operation) const {
+    const auto found = by_tail_.find(&operation);
+    if (found == by_tail_.end()) return std::nullopt;
+    const Fusion& fusion = found->second;
+    const Operation& root = *fusion.root;
+    Attributes attributes = root.attributes;
+    attributes.set("has_bias", fusion.bias != nullptr);
+    attributes.set("has_residual", fusion.residual != nullptr);
+    attributes.set("activation", std::string(fusion.relu ? "relu" : "none"));
+    std::vector<Tensor*> inputs;
+    const bool product = root.is("matrix_multiplication");
+    for (int i : {0, 1}) {
+      const bool transposed = product && is_transpose_of_matrices(*root.input(i)->operation);
+      if (product) attributes.set(i == 0 ? "transpose_a" : "transpose_b", transposed);
+      inputs.push_back(rewriter.now(transposed ? root.input(i)->operation->input(0) : root.input(i)));
+    }
+    if (fusion.bias) inputs.push_back(flat(rewriter, fusion.bias));
+    if (fusion.residual) inputs.push_back(rewriter.now(fusion.residual));
+    Operation* fused = rewriter.create(operation, product ? "fused_matrix_multiplication" : "fused_convolution2d", inputs, attributes);
+    return std::vector<Tensor*>{fused->output()};
+  }
+
+ private:
+  // The bias as a vector.
+  static Tensor* flat(Rewriter& rewriter, const Tensor* bias) {
+    Tensor* value = rewriter.now(bias);
+    if (value->type.shape.rank() == 1) return value;
+    Tensor* shape = rewriter.graph().add("constant", {}, {{"value", ConstantData::of_ints({value->type.shape.elements()})}});
+    return rewriter.graph().add("reshape", {value, shape});
+  }
+
+  const Operation* only_user(const Tensor* value) const {
+    const auto found = users_.find(value);
+    if (found == users_.end() || found->second.size() != 1) return nullptr;
+    return found->second[0];
+  }
+
+  void find(const Block& block) {
+    for (const auto& operation : block.operations) {
+      for (const auto& inner : operation->blocks) find(*inner);
+      if (operation->is("convolution2d") || operation->is("matrix_multiplication")) match(*operation);
+    }
+  }
+
+  void match(const Operation& root) {
+    const TensorType& type = root.output()->type;
+    if ((type.dtype != DType::float32 && type.dtype != DType::bfloat16) || type.shape.elements() == 0 || root.input(0)->type.shape.elements() == 0) return;
+    Fusion fusion{&root};
+    fusion.tail = &root;
+    const bool product = root.is("matrix_multiplication");
+    const int channels_from_end = product || root.attributes.string("data_layout") == "NHWC" ? 1 : 3;
+    while (const Operation* user = only_user(fusion.tail->output())) {
+      if (user->parent != root.parent) break;  // another block may run another number of times
+      if (user->is("relu")) {
+        fusion.relu = true;
+        fusion.tail = user;
+        break;
+      }
+      if (!user->is("addition") || user->output()->type != type) break;
+      const Tensor* other = user->input(0) == fusion.tail->output() ? user->input(1) : user->input(0);
+      if (other == fusion.tail->output()) break;
+      if (!fusion.bias && !fusion.residual && is_bias(*other, type.shape, channels_from_end)) fusion.bias = other;
+      else if (!fusion.residual && other->type == type) fusion.residual = other;
+      else break;
+      fusion.tail = user;
+    }
+    const bool transposed = product && (is_transpose_of_matrices(*root.input(0)->operation) || is_transpose_of_matrices(*root.input(1)->operation));
+    if (fusion.tail != &root || transposed) by_tail_[fusion.tail] = fusion;
+  }
+
+  Users users_;
+  std::unordered_map<const Operation*, Fusion> by_tail_;
+};
+
+// relu_gradient(g, s) becomes relu_gradient(g, relu(s)) where that exists before it.
+void look_at_results(Program& program) {
+  std::unordered_map<const Tensor*, const Operation*> relu_of;
+  rewrite(program, [&](Rewriter& rewriter, const Operation& operation) -> Rewriter::Replacement {
+    if (operation.is("relu")) relu_of.try_emplace(operation.input(0), &operation);
+    if (!operation.is("relu_gradient")) return std::nullopt;
+    const auto found = relu_of.find(operation.input(1));
+    if (found == relu_of.end() || !found->second->parent->encloses(operation.parent)) return std::nullopt;
+    Operation* gradient = rewriter.create(operation, "relu_gradient", {rewriter.now(operation.input(0)), rewriter.now(found->second->output())});
+    return std::vector<Tensor*>{gradient->output()};
+  });
+}
+
+}  // namespace
+
+void fuse(Program& program) {
+  look_at_results(program);
+  const Fuser fuser(program);
+  rewrite(program, [&](Rewriter& rewriter, const Operation& operation) { return fuser.visit(rewriter, operation); });
+}
+
+}  // namespace mpsgraph::compiler

@@ -1,0 +1,54 @@
+// Which reductions can end a stitched region, and how they lie in memory.
+//
+// A region is walked in row-major order; a reduction of its values is cheap when it takes everything,
+// whole rows, or whole columns.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/graph.h"
+
+namespace mpsgraph::compiler {
+
+enum class ReductionShape : uint8_t { none, all, rows, columns };
+
+inline bool is_reduction(const Operation& operation) {
+  for (std::string_view kind : {"reduction_sum", "reduction_product", "reduction_maximum", "reduction_minimum",
+                                "reduction_maximum_propagate_nan", "reduction_minimum_propagate_nan"})
+    if (operation.is(kind)) return true;
+  return false;
+}
+
+inline std::vector<bool> reduced_axes(const Operation& reduction) {
+  const int rank = reduction.input(0)->type.shape.rank();
+  const Ints& axes = reduction.attributes.integers("axes");
+  std::vector<bool> reduced(rank, axes.empty());
+  for (int64_t axis : axes) reduced[axis < 0 ? axis + rank : axis] = true;
+  return reduced;
+}
+
+// all: everything goes; rows: [kept, reduced]; columns: [reduced, kept]; nothing for what interleaves.
+inline std::optional<ReductionShape> reduction_shape(const Dims& dims, const std::vector<bool>& reduced) {
+  std::vector<bool> runs;
+  for (size_t i = 0; i < dims.size(); i++)
+    if (dims[i] != 1 && (runs.empty() || runs.back() != reduced[i])) runs.push_back(reduced[i]);
+  if (runs.empty() || (runs.size() == 1 && runs[0])) return ReductionShape::all;
+  if (runs.size() == 2) return runs[0] ? ReductionShape::columns : ReductionShape::rows;
+  return std::nullopt;
+}
+
+// float32 only: partial results are kept in it. Few enough columns that partial sums stay in the cache, and enough rows
+// that threads have work.
+inline bool can_end_region(const Operation& reduction) {
+  if (!is_reduction(reduction) || reduction.output()->type.dtype != DType::float32) return false;
+  const Dims& dims = reduction.input(0)->type.shape.dims();
+  if (element_count(dims) == 0) return false;
+  const auto shape = reduction_shape(dims, reduced_axes(reduction));
+  if (!shape) return false;
+  const int64_t results = element_count(reduction.output()->type.shape.dims());
+  if (*shape == ReductionShape::columns) return results <= 16384 && results <= element_count(dims) / 8;
+  return *shape == ReductionShape::all || results >= 4;
+}
+
+}  // namespace mpsgraph::compiler

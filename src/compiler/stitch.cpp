@@ -1,0 +1,332 @@
+// Pass stitch: maximal regions of element-wise operations of one shape become one operation each.
+//
+//   %a = multiplication(%x, %c)          %r = stitched(%x, %c) {
+//   %b = erf(%a)                   ->      ... the same operations over arguments ...
+//   %s = reduction_sum(%b)                 yield %s
+//
+// A region may end in reductions of its values. Regions must not form cycles with what lies between
+// them, so each operation gets a level: it rises along every edge that leaves an element-wise operation
+// without joining its consumer to it. Operations of one level that are connected can be merged, because a path that
+// leaves the region never comes back to that level.
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <unordered_map>
+
+#include "compiler/passes.h"
+#include "compiler/reduction_shape.h"
+#include "core/builder.h"
+#include "core/definition.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+constexpr int max_operations = 96;  // bounds registers and the size of one kernel
+constexpr int max_inputs = 48;
+
+// The tensors that an operation needs: its operands and what its blocks capture.
+void for_each_operand(const Operation& operation, const std::function<void(Tensor*)>& visit) {
+  for (Tensor* in : operation.inputs) visit(in);
+  for (const auto& block : operation.blocks) {
+    for (const auto& inner : block->operations) for_each_operand(*inner, visit);
+    for (Tensor* result : block->results) visit(result);
+  }
+}
+
+bool is_alias(const Operation& operation) {
+  for (std::string_view kind : {"identity", "reshape", "expand_dims", "squeeze", "flatten2d"})
+    if (operation.is(kind)) return true;
+  return false;
+}
+
+// One block's operations, their levels and regions, by position in the block.
+class BlockPlan {
+ public:
+  explicit BlockPlan(Block& block) : block_(block) {
+    const int n = static_cast<int>(block.operations.size());
+    for (int i = 0; i < n; i++) index_[block.operations[i].get()] = i;
+    dependencies_.resize(n);
+    level_.assign(n, 0);
+    region_.resize(n);
+    find_dependencies();
+    for (int i = 0; i < n; i++) place(i);
+  }
+
+  // Region of an operation: the position of its representative, or -1.
+  int region_of(const Operation* operation) const {
+    const int i = index_.at(operation);
+    return joins_[i] ? find(i) : -1;
+  }
+
+  // A valid order in which regions are contiguous.
+  std::vector<int> schedule() const {
+    const int n = static_cast<int>(block_.operations.size());
+    std::vector<int> node(n), last(n, -1), waiting(n, 0);
+    for (int i = 0; i < n; i++) node[i] = joins_[i] ? find(i) : i;
+    std::vector<std::vector<int>> members(n), users(n);
+    for (int i = 0; i < n; i++) {
+      members[node[i]].push_back(i);
+      last[node[i]] = i;
+      for (int d : dependencies_[i])
+        if (node[d] != node[i]) users[node[d]].push_back(node[i]), waiting[node[i]]++;
+    }
+    using Entry = std::pair<int, int>;  // original position of the last member first: order stays close to the user's
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    for (int i = 0; i < n; i++)
+      if (node[i] == i && waiting[i] == 0) ready.push({last[i], i});
+    std::vector<int> order;
+    while (!ready.empty()) {
+      const int next = ready.top().second;
+      ready.pop();
+      order.insert(order.end(), members[next].begin(), members[next].end());
+      for (int user : users[next])
+        if (--waiting[user] == 0) ready.push({last[user], user});
+    }
+    if (static_cast<int>(order.size()) != n) throw GraphError("stitch made a cycle; please report this with the program");
+    return order;
+  }
+
+ private:
+  struct Region {
+    int operations = 0;
+    int inputs = 0;  // an upper bound
+    std::vector<bool> reduced;  // of its reductions; empty when it has none
+  };
+
+  bool elementwise(int i) const { return block_.operations[i]->definition->elementwise && !is_alias(*block_.operations[i]); }
+  const Dims& space(int i) const {
+    const Operation& operation = *block_.operations[i];
+    return elementwise(i) ? operation.output()->type.shape.dims() : operation.input(0)->type.shape.dims();
+  }
+
+  void find_dependencies() {
+    std::unordered_map<const Tensor*, int> last_assign;                // variable -> position
+    std::unordered_map<const Tensor*, std::vector<int>> using_value;   // variable -> who reads its present value
+    std::unordered_map<const Tensor*, const Tensor*> variable_of;      // value that is a variable's memory -> the variable
+    for (int i = 0; i < static_cast<int>(block_.operations.size()); i++) {
+      const Operation& operation = *block_.operations[i];
+      std::vector<int>& mine = dependencies_[i];
+      for_each_operand(operation, [&](Tensor* in) {
+        if (const auto found = index_.find(in->operation); found != index_.end() && found->second != i) mine.push_back(found->second);
+        if (const auto alias = variable_of.find(in); alias != variable_of.end()) using_value[alias->second].push_back(i);
+      });
+      for (const Operation* before : operation.control_dependencies)
+        if (const auto found = index_.find(before); found != index_.end()) mine.push_back(found->second);
+      add_state(operation, operation, i, last_assign, using_value);
+      if (operation.is("read")) variable_of[operation.output()] = operation.input(0);
+      else if (is_alias(operation) && variable_of.count(operation.input(0))) variable_of[operation.output()] = variable_of[operation.input(0)];
+      std::sort(mine.begin(), mine.end());
+      mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
+    }
+  }
+
+  // A read comes after the assign before it; an assign after whatever uses the value that it replaces.
+  void add_state(const Operation& outer, const Operation& operation, int i, std::unordered_map<const Tensor*, int>& last_assign,
+                 std::unordered_map<const Tensor*, std::vector<int>>& using_value) {
+    for (const auto& inner_block : operation.blocks)
+      for (const auto& inner : inner_block->operations) add_state(outer, *inner, i, last_assign, using_value);
+    const auto after = [&](int d) {
+      if (d != i) dependencies_[i].push_back(d);
+    };
+    if (operation.is("read") || operation.is("assign")) {
+      const Tensor* variable = operation.input(0);
+      if (const auto found = last_assign.find(variable); found != last_assign.end()) after(found->second);
+      if (operation.is("read")) {
+        using_value[variable].push_back(i);
+      } else {
+        for (int user : using_value[variable]) after(user);
+        using_value[variable].clear();
+        last_assign[variable] = i;
+      }
+    }
+  }
+
+  void place(int i) {
+    const Operation& operation = *block_.operations[i];
+    const bool reduction = can_end_region(operation);
+    const bool fusable = elementwise(i) || reduction;
+    joins_.push_back(fusable);
+    region_[i] = {1, static_cast<int>(operation.inputs.size()), reduction ? reduced_axes(operation) : std::vector<bool>{}};
+    parent_.push_back(i);
+    std::vector<int> producers;  // element-wise operations of the same shape whose value it takes
+    if (fusable)
+      for (const Tensor* in : operation.inputs) {
+        const auto found = index_.find(in->operation);
+        if (found != index_.end() && elementwise(found->second) && space(found->second) == space(i)) producers.push_back(found->second);
+      }
+    int level = 0;
+    for (int d : dependencies_[i]) {
+      const bool may_join = std::find(producers.begin(), producers.end(), d) != producers.end();
+      level = std::max(level, level_[d] + (joins_[d] && !may_join ? 1 : 0));
+    }
+    level_[i] = level;
+    for (int d : producers) {
+      if (level_[d] != level) continue;
+      if (!merge(i, d)) {
+        level_[i] = level + 1;  // full: a region of its own, after the others
+        separate(i, operation);
+        return;
+      }
+    }
+  }
+
+  // Undoes the joins of an operation that was just placed: it was the newest member everywhere.
+  void separate(int i, const Operation& operation) {
+    const int root = find(i);
+    if (root == i && region_[i].operations == 1) return;
+    region_[root].operations--;
+    parent_[i] = i;
+    region_[i] = {1, static_cast<int>(operation.inputs.size()), {}};
+    if (can_end_region(operation)) region_[i].reduced = reduced_axes(operation);
+  }
+
+  bool merge(int a, int b) {
+    a = find(a), b = find(b);
+    if (a == b) return true;
+    Region &x = region_[a], &y = region_[b];
+    if (x.operations + y.operations > max_operations || x.inputs + y.inputs > max_inputs) return false;
+    if (!x.reduced.empty() && !y.reduced.empty() && x.reduced != y.reduced) return false;
+    // The older one stays the representative, so that the newest can be taken out again.
+    const int keep = std::min(a, b), gone = std::max(a, b);
+    region_[keep].operations += region_[gone].operations;
+    region_[keep].inputs += region_[gone].inputs;
+    if (region_[keep].reduced.empty()) region_[keep].reduced = region_[gone].reduced;
+    parent_[gone] = keep;
+    return true;
+  }
+  int find(int i) const {
+    while (parent_[i] != i) i = parent_[i];
+    return i;
+  }
+
+  Block& block_;
+  std::unordered_map<const Operation*, int> index_;
+  std::vector<std::vector<int>> dependencies_;
+  std::vector<int> level_, parent_;
+  std::vector<bool> joins_;
+  std::vector<Region> region_;
+};
+
+using RegionOperations = std::vector<const Operation*>;
+
+// Regions of a block and of the blocks within it, after sorting their operations so that regions are contiguous.
+void plan_block(Block& block, std::unordered_map<const Operation*, std::shared_ptr<RegionOperations>>& regions) {
+  for (auto& operation : block.operations)
+    for (auto& inner : operation->blocks) plan_block(*inner, regions);
+  const BlockPlan plan(block);
+  std::unordered_map<int, std::shared_ptr<RegionOperations>> by_id;
+  const std::vector<int> order = plan.schedule();
+  std::vector<int> region(block.operations.size());
+  for (size_t i = 0; i < block.operations.size(); i++) region[i] = plan.region_of(block.operations[i].get());
+  std::vector<std::unique_ptr<Operation>> sorted;
+  for (int i : order) {
+    if (region[i] >= 0) {
+      auto& operations = by_id[region[i]];
+      if (!operations) operations = std::make_shared<RegionOperations>();
+      operations->push_back(block.operations[i].get());
+    }
+    sorted.push_back(std::move(block.operations[i]));
+  }
+  block.operations = std::move(sorted);
+  for (auto& [id, operations] : by_id) {
+    const bool alone = operations->size() == 1;
+    if (alone) continue;
+    for (const Operation* operation : *operations) regions[operation] = operations;
+  }
+}
+
+// A constant whose elements are all alike reaches a region as one element.
+Tensor* as_scalar(Rewriter& rewriter, Tensor* value, const Operation& user) {
+  if (!value->operation->is("constant") || value->type.shape.rank() == 0) return value;
+  const ConstantPtr& data = value->operation->attributes.data("value");
+  if (!data->is_splat() && data->elements() != 1) return value;
+  const bool shape_from_elsewhere = std::any_of(user.inputs.begin(), user.inputs.end(), [&](const Tensor* in) {
+    return !in->operation->is("constant") && in->type.shape == user.output()->type.shape;
+  });
+  if (!shape_from_elsewhere) return value;
+  return rewriter.graph().add("constant", {}, {{"value", ConstantData::splat(data->dtype(), {}, data->bytes())}});
+}
+
+struct Stitcher {
+  std::unordered_map<const Operation*, std::shared_ptr<RegionOperations>> regions;
+  std::unordered_map<const Tensor*, int> uses;
+  std::unordered_map<const Operation*, std::vector<Tensor*>> made;  // stand-ins for operations of a region
+
+  void emit(Rewriter& rewriter, const RegionOperations& operations) {
+    Graph& graph = rewriter.graph();
+    std::unordered_map<const Tensor*, int> inside;  // uses within the region
+    std::unordered_map<const Operation*, bool> member;
+    for (const Operation* operation : operations) {
+      member[operation] = true;
+      for (const Tensor* in : operation->inputs) inside[in]++;
+    }
+    // Operands first, because a block under construction takes all new operations.
+    std::vector<Tensor*> operands;
+    std::unordered_map<const Tensor*, size_t> operand_of;
+    std::unordered_map<const Operation*, std::vector<int>> operand_places;  // -1: a value of the region
+    for (const Operation* operation : operations)
+      for (const Tensor* in : operation->inputs) {
+        int place = -1;
+        if (!member.count(in->operation)) {
+          Tensor* value = rewriter.now(in);
+          // Memoised by the source tensor; the same splat may serve users of several shapes.
+          const auto [found, fresh] = operand_of.try_emplace(in, operands.size());
+          if (fresh) operands.push_back(as_scalar(rewriter, value, *operation));
+          place = static_cast<int>(found->second);
+        }
+        operand_places[operation].push_back(place);
+      }
+    std::vector<TensorType> types;
+    for (const Tensor* operand : operands) types.push_back(operand->type);
+    Block* body = graph.begin_block(types);
+    std::unordered_map<const Tensor*, Tensor*> values;
+    std::vector<Tensor*> results;
+    std::vector<const Tensor*> result_of;
+    for (const Operation* operation : operations) {
+      std::vector<Tensor*> inputs;
+      for (size_t i = 0; i < operation->inputs.size(); i++) {
+        const int place = operand_places[operation][i];
+        inputs.push_back(place < 0 ? values.at(operation->inputs[i]) : body->arguments[place]);
+      }
+      Operation* copy = graph.create_unchecked(*body, *operation->definition, std::move(inputs), operation->attributes, {}, {operation->output()->type});
+      copy->location = operation->location;
+      values[operation->output()] = copy->output();
+      if (uses[operation->output()] > inside[operation->output()]) {
+        results.push_back(copy->output());
+        result_of.push_back(operation->output());
+      }
+      made[operation] = {copy->output()};
+    }
+    Operation* stitched = graph.create("stitched", operands, {}, operations.back()->name, [&] {
+      std::vector<std::unique_ptr<Block>> blocks;
+      blocks.push_back(graph.finish_block(body, results));
+      return blocks;
+    }());
+    for (size_t i = 0; i < results.size(); i++) made[result_of[i]->operation] = {stitched->output(i)};
+  }
+};
+
+void count_uses(const Block& block, std::unordered_map<const Tensor*, int>& uses) {
+  for (const auto& operation : block.operations) {
+    for (const Tensor* in : operation->inputs) uses[in]++;
+    for (const auto& inner : operation->blocks) count_uses(*inner, uses);
+  }
+  for (const Tensor* result : block.results) uses[result]++;
+}
+
+}  // namespace
+
+void stitch(Program& program) {
+  Stitcher stitcher;
+  count_uses(program.graph->root(), stitcher.uses);
+  for (const Tensor* target : program.targets) stitcher.uses[target]++;
+  plan_block(program.graph->root(), stitcher.regions);
+  rewrite(program, [&](Rewriter& rewriter, const Operation& operation) -> Rewriter::Replacement {
+    const auto found = stitcher.regions.find(&operation);
+    if (found == stitcher.regions.end()) return std::nullopt;
+    if (!stitcher.made.count(&operation)) stitcher.emit(rewriter, *found->second);
+    return stitcher.made.at(&operation);
+  });
+}
+
+}  // namespace mpsgraph::compiler
