@@ -2,18 +2,31 @@
 //
 //   graph {
 //     %x = placeholder() {type=float32[-1,4]} : float32[-1,4]
+//     %training = placeholder() {type=bool[]} : bool[]
 //     %w = variable() {value=float32[4,2] splat 0x3f800000} : float32[4,2]
 //     %r = read(%w) : float32[4,2]
 //     %y = matrix_multiplication(%x, %r) : float32[-1,2]
-//     %a, %b = split(%y) {axis=1, sizes=[1,1]} : float32[-1,1], float32[-1,1]
-//     %z = relu(%a) after [%y] : float32[-1,1]
-//     %p = if(%c) : float32[2] {
+//     %s = split(%y) {axis=1, sizes=[1,1]} : float32[-1,1], float32[-1,1]
+//     %z = relu(%s:1) after [%y] : float32[-1,1]
+//     %u = assign(%w, %r) : ()
+//     %p = if(%training) : float32[-1,1] {
 //       yield %z
 //     } {
-//       yield %a
+//       yield %s:0
+//     }
+//     %q = while(%p) : float32[-1,1] (%before: float32[-1,1]) {
+//       yield %training, %before
+//     } (%after: float32[-1,1]) {
+//       %next = square(%after) : float32[-1,1]
+//       yield %next
 //     }
 //   }
-// Constants are bits in hexadecimal, so the round trip is exact. parse(print(g)) equals g, and
+//
+// An operation is `%name = kind(operands) {attributes} after [control dependencies] at "place" : types blocks`. What it
+// has none of is left out, but for the types, which are then `()`. One of several results is named with its index.
+// Attributes that have their default are left out. Names of other characters than letters, digits and _ . / - are
+// quoted. Constants are bits in hexadecimal, `[0x3f800000,0x40000000]` or a splat, and real numbers have as few digits
+// as tell them apart, so the round trip is exact: parse(print(g)) equals g, but for operation numbers, and
 // print(parse(t)) equals t for every t that print made.
 #pragma once
 
@@ -26,15 +39,21 @@
 namespace mpsgraph {
 
 struct PrintOptions {
-  bool locations = false;        // append "at model.py:41"; not parsed back as structure, but accepted
+  bool locations = false;  // with the place where each operation was built
   int64_t max_constant_elements = -1;  // longer constants are cut with "..." (then it cannot be parsed); -1: never
 };
 std::string print(const Graph& graph, const PrintOptions& options = {});
 std::string print(const Block& block, const PrintOptions& options = {});
-std::unique_ptr<Graph> parse(std::string_view text);  // GraphError with line and column
 
-// The grammar of the graph: scopes, order, arity, attributes, types as inference gives them, names,
-// block signatures. Throws GraphError that names the first operation that is wrong.
+// GraphError with line and column for text that is not of this form. Every name must stand above its uses. The graph is
+// then verified, unless the caller wants to look at a wrong one.
+enum class Verification { on, off };
+std::unique_ptr<Graph> parse(std::string_view text, Verification verification = Verification::on);
+
+// The grammar of the graph: scopes, order, arity, attributes, types as inference gives them, names, block signatures.
+// Throws GraphError that names the first operation that is wrong. A stated type may know more or less than inference
+// does (-1 or unranked on one side), because passes learn and forget constants; it must not contradict it. What has no
+// operands and no blocks has exactly the type that its attributes say.
 void verify(const Graph& graph);
 
 }  // namespace mpsgraph

@@ -40,8 +40,8 @@ PadSource pad_source(PadMode mode, int64_t position, int64_t size);
 Shape shape_operand(const InferContext& context, size_t input, bool wildcard = false);
 // The same for an operand that states the result's shape, merged with what the other operands imply.
 Shape stated_shape(const InferContext& context, size_t input, const Shape& implied);
-// An attribute that has one entry for each axis: ShapeError when the operand's rank is another. The operand's dimensions,
-// or all unknown when it is unranked.
+// For an attribute that has one entry for each axis: the operand's dimensions, or all unknown when it is unranked.
+// ShapeError when the operand's rank is another.
 Dims dims_for(const InferContext& context, size_t input, std::string_view attribute);
 // The axes of an attribute, made non-negative; ShapeError when one lies outside or stands twice.
 std::vector<int> distinct_axes(const InferContext& context, const Ints& axes, int rank);

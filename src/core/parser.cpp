@@ -1,0 +1,414 @@
+// Text to graphs: the reverse of printer.cpp, for text that may come from anywhere.
+//
+// A recursive descent over the characters. Memory grows with the text that was read, never with a number that stands in
+// it, and blocks nest to a limit, so that hostile text ends in a GraphError. What the text says is not believed before
+// verify() has looked at it.
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <limits>
+
+#include "core/definition.h"
+#include "core/text.h"
+
+namespace mpsgraph {
+
+namespace {
+
+constexpr int max_block_depth = 200;
+
+class Parser {
+ public:
+  Parser(std::string_view text, Graph& graph) : text_(text), graph_(graph) {}
+
+  void graph() {
+    expect_word("graph");
+    expect("{");
+    block_body(graph_.root(), 0);
+    skip_space();
+    if (at_ != text_.size()) fail("expected the end of the text");
+  }
+
+ private:
+  // --- characters --------------------------------------------------------------------------------------------
+
+  [[noreturn]] void fail(const std::string& message, size_t position) const {
+    const std::string_view before = text_.substr(0, position);
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const size_t line_start = before.rfind('\n') == before.npos ? 0 : before.rfind('\n') + 1;
+    throw GraphError(cat("text:", line, ":", position - line_start + 1, ": ", message));
+  }
+  [[noreturn]] void fail(const std::string& message) const { fail(cat(message, ", came ", next_text()), at_); }
+
+  std::string next_text() const {
+    if (at_ == text_.size()) return "the end of the text";
+    return cat("'", text_.substr(at_, std::min<size_t>(text_.find_first_of(" \t\r\n", at_ + 1) - at_, 20)), "'");
+  }
+
+  // Runs what throws errors that know no place in the text.
+  template <class Function>
+  decltype(auto) placed(size_t position, Function function) const {
+    try {
+      return function();
+    } catch (const Error& error) {
+      fail(error.what(), position);
+    }
+  }
+
+  void skip_space() {
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
+  }
+
+  bool follows(std::string_view token) {
+    skip_space();
+    return text_.substr(at_, token.size()) == token;
+  }
+
+  bool accept(std::string_view token) {
+    if (!follows(token)) return false;
+    at_ += token.size();
+    return true;
+  }
+
+  void expect(std::string_view token) {
+    if (!accept(token)) fail(cat("expected '", token, "'"));
+  }
+
+  static bool in_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  }
+  static bool in_name(char c) { return in_word(c) || c == '.' || c == '/' || c == '-'; }
+
+  std::string_view take_while(bool (*belongs)(char)) {
+    const size_t start = at_;
+    while (at_ < text_.size() && belongs(text_[at_])) ++at_;
+    return text_.substr(start, at_ - start);
+  }
+
+  std::string_view word(std::string_view what) {
+    skip_space();
+    if (at_ == text_.size() || !in_word(text_[at_])) fail(cat("expected ", what));
+    return take_while(in_word);
+  }
+
+  // A word only when it is this one, whole.
+  bool accept_word(std::string_view wanted) {
+    skip_space();
+    const size_t start = at_;
+    if (take_while(in_word) == wanted) return true;
+    at_ = start;
+    return false;
+  }
+
+  void expect_word(std::string_view wanted) {
+    if (!accept_word(wanted)) fail(cat("expected '", wanted, "'"));
+  }
+
+  std::string quoted() {
+    expect("\"");
+    const size_t start = at_ - 1;
+    std::string result;
+    for (;;) {
+      if (at_ == text_.size()) fail("this string does not end", start);
+      const char c = text_[at_++];
+      if (c == '"') return result;
+      if (c != '\\') {
+        result += c;
+        continue;
+      }
+      const char escaped = at_ < text_.size() ? text_[at_++] : '\0';
+      if (escaped == '"' || escaped == '\\')
+        result += escaped;
+      else if (escaped == 'x')
+        result += static_cast<char>(hex(2));
+      else
+        fail("expected \\\", \\\\ or \\x and two hexadecimal digits", at_ - 1);
+    }
+  }
+
+  // Exactly so many hexadecimal digits.
+  uint64_t hex(size_t digits) {
+    uint64_t value = 0;
+    const char* first = text_.data() + at_;
+    const char* last = first + std::min(digits, text_.size() - at_);
+    const auto [end, error] = std::from_chars(first, last, value, 16);
+    if (error != std::errc() || end != first + digits) fail(cat("expected ", digits, " hexadecimal digits"));
+    at_ += digits;
+    return value;
+  }
+
+  // 0x and exactly so many digits: the bits of a number.
+  uint64_t bits(size_t digits) {
+    expect("0x");
+    const uint64_t value = hex(digits);
+    if (at_ < text_.size() && in_word(text_[at_])) fail(cat("expected no more than ", digits, " hexadecimal digits"));
+    return value;
+  }
+
+  template <class Number>
+  Number number(std::string_view digits, size_t start, std::string_view what) const {
+    Number value{};
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error == std::errc::result_out_of_range) fail(cat(digits.substr(0, 40), " is out of range"), start);
+    if (error != std::errc() || end != digits.data() + digits.size()) fail(cat("expected ", what), start);
+    return value;
+  }
+
+  int64_t integer() {
+    skip_space();
+    const size_t start = at_;
+    return number<int64_t>(take_while(in_name), start, "an integer");
+  }
+
+  // Calls `one` for each item up to `close`.
+  template <class Function>
+  void list(std::string_view close, Function one) {
+    if (accept(close)) return;
+    do one();
+    while (accept(","));
+    expect(close);
+  }
+
+  // --- names -------------------------------------------------------------------------------------------------
+
+  std::string name() {
+    expect("%");
+    if (at_ < text_.size() && text_[at_] == '"') return quoted();
+    const std::string_view plain = take_while(in_name);
+    if (plain.empty()) fail("expected a name");
+    return std::string(plain);
+  }
+
+  std::string new_name() {
+    skip_space();
+    const size_t start = at_;
+    std::string result = name();
+    if (result.empty()) fail("a name must not be empty", start);
+    if (graph_.find(result)) fail(cat("the name '", result, "' is taken"), start);
+    return result;
+  }
+
+  Operation* operation_reference() {
+    skip_space();
+    const size_t start = at_;
+    const std::string wanted = name();
+    if (Operation* operation = graph_.find(wanted)) return operation;
+    fail(cat("there is no operation '", wanted, "' above"), start);
+  }
+
+  Tensor* tensor_reference() {
+    skip_space();
+    const size_t start = at_;
+    const Operation* operation = operation_reference();
+    const int64_t count = static_cast<int64_t>(operation->outputs.size());
+    int64_t index = 0;
+    if (at_ < text_.size() && text_[at_] == ':') {
+      ++at_;
+      index = integer();
+    } else if (count != 1) {
+      fail(cat("'", operation->name, "' has ", count, " results; name one by its index, as in %name:0"), start);
+    }
+    if (index < 0 || index >= count) fail(cat("'", operation->name, "' has no result ", index), start);
+    return operation->output(static_cast<size_t>(index));
+  }
+
+  // --- types and attributes ----------------------------------------------------------------------------------
+
+  TensorType type() {
+    skip_space();
+    const size_t start = at_;
+    const std::string_view dtype_name = word("a type");
+    const std::optional<DType> dtype = dtype_from_name(dtype_name);
+    if (!dtype) fail(cat("'", dtype_name, "' is no element type"), start);
+    return {*dtype, shape(*dtype)};
+  }
+
+  Shape shape(DType dtype) {
+    expect("[");
+    if (accept("*")) {
+      expect("]");
+      return {};
+    }
+    Dims dims;
+    int64_t bytes = static_cast<int64_t>(size_of(dtype));
+    list("]", [&] {
+      skip_space();
+      const size_t start = at_;
+      dims.push_back(integer());
+      if (dims.back() < -1) fail(cat("a dimension is -1 or a size, came ", dims.back()), start);
+      if (dims.size() > static_cast<size_t>(max_rank))
+        fail(cat("a tensor has at most ", max_rank, " dimensions"), start);
+      // As if 0 and -1 were 1: no part of a shape may overflow.
+      if (__builtin_mul_overflow(bytes, std::max<int64_t>(dims.back(), 1), &bytes) || bytes > int64_t{1} << 62)
+        fail("a tensor has at most 2^62 bytes", start);
+    });
+    return Shape(std::move(dims));
+  }
+
+  ConstantPtr data(const TensorType& type, size_t start) {
+    if (!type.shape.known()) fail(cat("a constant needs a known shape, came ", type.shape), start);
+    const size_t size = size_of(type.dtype);
+    std::vector<std::byte> bytes;
+    const auto element = [&] {
+      const uint64_t value = bits(2 * size);
+      if (type.dtype == DType::boolean && value > 1) fail("a bool is 0x00 or 0x01", at_ - 2);
+      for (size_t i = 0; i < size; ++i) bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
+    };
+    if (accept_word("splat")) {
+      element();
+      return ConstantData::splat(type.dtype, type.shape.dims(), static_cast<const void*>(bytes.data()));
+    }
+    expect("[");
+    list("]", [&] {
+      if (follows("...")) fail("this constant was cut when it was printed; print it with all of its elements", at_);
+      element();
+    });
+    const size_t expected = static_cast<size_t>(type.shape.elements()), came = bytes.size() / size;
+    if (came != expected) fail(cat(type, " has ", expected, " elements, came ", came), start);
+    return ConstantData::copy(type.dtype, type.shape.dims(), bytes.data());
+  }
+
+  // A boolean, an element type, a type, or data; what starts with a word.
+  Attribute word_attribute() {
+    const size_t start = at_;
+    const std::string_view first = word("a value");
+    if (first == "true") return true;
+    if (first == "false") return false;
+    if (first == "inf") return std::numeric_limits<double>::infinity();
+    if (first == "nan") {
+      expect(":");
+      return std::bit_cast<double>(bits(16));
+    }
+    const std::optional<DType> dtype = dtype_from_name(first);
+    if (!dtype) fail(cat("'", first, "' is no value; strings stand in quotes"), start);
+    if (!follows("[")) return *dtype;
+    const TensorType type{*dtype, shape(*dtype)};
+    skip_space();
+    const bool has_data = follows("[") || follows("splat");
+    return has_data ? Attribute(data(type, start)) : Attribute(type);
+  }
+
+  Attribute number_attribute() {
+    const size_t start = at_;
+    if (accept("-inf")) return -std::numeric_limits<double>::infinity();
+    const std::string_view digits = take_while([](char c) { return in_word(c) || c == '.' || c == '-' || c == '+'; });
+    const bool whole = digits.find_first_not_of("-0123456789") == digits.npos;
+    if (whole) return number<int64_t>(digits, start, "a number");
+    return number<double>(digits, start, "a number");
+  }
+
+  Attribute attribute() {
+    skip_space();
+    if (follows("\"")) return quoted();
+    if (accept("[")) {
+      Ints values;
+      list("]", [&] { values.push_back(integer()); });
+      return values;
+    }
+    const bool is_number = at_ < text_.size() && (text_[at_] == '-' || (text_[at_] >= '0' && text_[at_] <= '9'));
+    return is_number ? number_attribute() : word_attribute();
+  }
+
+  Attributes attributes() {
+    Attributes result;
+    if (!accept("{")) return result;
+    list("}", [&] {
+      skip_space();
+      const size_t start = at_;
+      const std::string_view key = word("an attribute's name");
+      if (result.has(key)) fail(cat("attribute '", key, "' stands twice"), start);
+      expect("=");
+      result.set(key, attribute());
+    });
+    return result;
+  }
+
+  // --- operations and blocks ---------------------------------------------------------------------------------
+
+  void operation(Block& parent, int depth) {
+    skip_space();
+    const size_t start = at_;
+    const std::string own_name = new_name();
+    expect("=");
+    const std::string_view kind = word("a kind of operation");
+    const OperationDefinition& definition =
+        placed(start, [&]() -> const OperationDefinition& { return definition_of(kind); });
+    std::vector<Tensor*> inputs;
+    expect("(");
+    list(")", [&] { inputs.push_back(tensor_reference()); });
+    Attributes given = placed(start, [&, read = attributes()] { return complete_attributes(definition, read, ""); });
+    std::vector<Operation*> dependencies;
+    if (accept_word("after")) {
+      expect("[");
+      list("]", [&] { dependencies.push_back(operation_reference()); });
+    }
+    std::string location;
+    if (accept_word("at")) {
+      skip_space();
+      location = quoted();
+    }
+    expect(":");
+    std::vector<TensorType> types;
+    if (accept("(")) {
+      expect(")");
+    } else {
+      do types.push_back(type());
+      while (accept(","));
+    }
+    std::vector<std::unique_ptr<Block>> blocks;
+    while (follows("(") || follows("{")) blocks.push_back(block(parent, depth + 1));
+    if (graph_.find(own_name)) fail(cat("the name '", own_name, "' is taken by an operation of its own blocks"), start);
+    Operation* operation = graph_.create_unchecked(parent, definition, std::move(inputs), std::move(given), own_name,
+                                                   std::move(types), std::move(blocks));
+    operation->control_dependencies = std::move(dependencies);
+    operation->location = std::move(location);
+  }
+
+  std::unique_ptr<Block> block(Block& parent, int depth) {
+    if (depth > max_block_depth) fail(cat("blocks nest deeper than ", max_block_depth), at_);
+    std::unique_ptr<Block> block = graph_.detached_block(&parent, {});
+    if (accept("(")) {
+      list(")", [&] {
+        const std::string argument = new_name();
+        expect(":");
+        const TensorType argument_type = type();
+        block->arguments.push_back(graph_
+                                       .create_unchecked(*block, definition_of("argument"), {},
+                                                         {{"type", argument_type}}, argument, {argument_type})
+                                       ->output());
+      });
+    }
+    expect("{");
+    block_body(*block, depth);
+    return block;
+  }
+
+  // After the opening brace, up to and with the closing one.
+  void block_body(Block& block, int depth) {
+    while (!follows("}")) {
+      if (accept_word("yield")) {
+        do block.results.push_back(tensor_reference());
+        while (accept(","));
+        break;
+      }
+      if (!follows("%")) fail("expected an operation, 'yield' or '}'");
+      operation(block, depth);
+    }
+    expect("}");
+  }
+
+  const std::string_view text_;
+  Graph& graph_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> parse(std::string_view text, Verification verification) {
+  auto graph = std::make_unique<Graph>();
+  Parser(text, *graph).graph();
+  if (verification == Verification::on) verify(*graph);
+  return graph;
+}
+
+}  // namespace mpsgraph

@@ -1,0 +1,429 @@
+// The textual form: exact round trips, text that may come from anywhere, and each check of the verifier.
+#include "core/text.h"
+
+#include <limits>
+#include <random>
+
+#include "check.h"
+#include "core/builder.h"
+#include "core/definition.h"
+#include "core/gradients.h"
+
+using namespace mpsgraph;
+
+namespace {
+
+constexpr std::string_view example = R"(graph {
+  %x = placeholder() {type=float32[-1,4]} : float32[-1,4]
+  %training = placeholder() {type=bool[]} : bool[]
+  %w = variable() {value=float32[4,2] splat 0x3f800000} : float32[4,2]
+  %r = read(%w) : float32[4,2]
+  %y = matrix_multiplication(%x, %r) : float32[-1,2]
+  %s = split(%y) {axis=1, sizes=[1,1]} : float32[-1,1], float32[-1,1]
+  %z = relu(%s:1) after [%y] : float32[-1,1]
+  %u = assign(%w, %r) : ()
+  %p = if(%training) : float32[-1,1] {
+    yield %z
+  } {
+    yield %s:0
+  }
+  %q = while(%p) : float32[-1,1] (%before: float32[-1,1]) {
+    yield %training, %before
+  } (%after: float32[-1,1]) {
+    %next = square(%after) : float32[-1,1]
+    yield %next
+  }
+}
+)";
+
+std::string in_graph(const std::string& line) { return "graph {\n  " + line + "\n}\n"; }
+
+// The type of the operation %y in a line of text after these operands.
+constexpr std::string_view operands =
+    "  %x = placeholder() {type=float32[2,3]} : float32[2,3]\n"
+    "  %i = constant() {value=int32[2] [0x00000000,0x00000001]} : int32[2]\n"
+    "  %b = placeholder() {type=bool[]} : bool[]\n"
+    "  %v = variable() {value=float32[2,3] splat 0x00000000} : float32[2,3]\n";
+
+std::string after_operands(const std::string& lines) { return cat("graph {\n", operands, lines, "\n}\n"); }
+
+void round_trip(const Graph& graph) {
+  const std::string text = print(graph, {.locations = true});
+  const std::unique_ptr<Graph> again = parse(text);
+  CHECK_EQUAL(print(*again, {.locations = true}), text);
+  const auto &before = graph.root().operations, &after = again->root().operations;
+  CHECK_EQUAL(after.size(), before.size());
+  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
+    CHECK_EQUAL(after[i]->name, before[i]->name);
+    CHECK(after[i]->attributes == before[i]->attributes);
+    CHECK_EQUAL(after[i]->inputs.size(), before[i]->inputs.size());
+  }
+}
+
+}  // namespace
+
+TEST(the_example_of_the_header_round_trips) { CHECK_EQUAL(print(*parse(example)), example); }
+
+TEST(an_empty_graph_round_trips) { CHECK_EQUAL(print(*parse(" graph\n{ } ")), "graph {\n}\n"); }
+
+TEST(white_space_and_defaults_do_not_matter) {
+  const auto graph = parse("graph{%x=placeholder(){type=float32[2,1]}:float32[2,1]%y=squeeze(%x){axes=[]}:float32[2]}");
+  CHECK(graph->find("y")->attributes.has("axes"));
+  CHECK_EQUAL(print(*graph),
+              "graph {\n  %x = placeholder() {type=float32[2,1]} : float32[2,1]\n"
+              "  %y = squeeze(%x) : float32[2]\n}\n");
+}
+
+TEST(names_with_odd_characters_are_quoted) {
+  for (const char* name : {"a b", "a\"b\\c", "tab\tand\nline", "conv/1.w-x_2", "ä", "%", "a:1", "0", "\x7f"}) {
+    Graph graph;
+    Tensor* x = graph.add("placeholder", {}, {{"type", TensorType{DType::float32, {2}}}}, name);
+    graph.set_location("odd \"place\".py:1");
+    graph.add("relu", {x});
+    round_trip(graph);
+    CHECK(parse(print(graph))->find(name) != nullptr);
+  }
+}
+
+TEST(constants_round_trip_bit_for_bit) {
+  std::mt19937_64 random(1);
+  for (int dtype = 0; dtype < dtype_count; ++dtype) {
+    const auto type = static_cast<DType>(dtype);
+    std::vector<uint64_t> words(8);
+    for (auto& word : words) word = type == DType::boolean ? random() & 0x0101010101010101u : random();
+    Graph graph;
+    for (const Dims& dims : std::vector<Dims>{{}, {3}, {2, 2}, {0, 5}, {1, 0}})
+      graph.add("constant", {}, {{"value", ConstantData::copy(type, dims, words.data())}});
+    graph.add("constant", {},
+              {{"value", ConstantData::splat(type, {7, 0, 9}, static_cast<const void*>(words.data()))}});
+    graph.add("constant", {}, {{"value", ConstantData::splat(type, {1000, 1000}, 1.0)}});
+    round_trip(graph);
+  }
+}
+
+TEST(real_attributes_round_trip) {
+  std::mt19937_64 random(2);
+  std::vector<double> values{0.0,
+                             -0.0,
+                             1.0,
+                             -3.0,
+                             0.1,
+                             1e300,
+                             1e-320,
+                             1e22,
+                             123456789.0,
+                             std::numeric_limits<double>::infinity(),
+                             -std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN(),
+                             -std::numeric_limits<double>::quiet_NaN()};
+  for (int i = 0; i < 2000; ++i) values.push_back(std::bit_cast<double>(random()));
+  Graph graph;
+  Tensor* x = graph.add("placeholder", {}, {{"type", TensorType{DType::float32, {2}}}});
+  for (double value : values) graph.add("pad", {x}, {{"left", Ints{1}}, {"right", Ints{1}}, {"value", value}});
+  round_trip(graph);
+}
+
+TEST(derivatives_and_control_flow_round_trip) {
+  Graph graph;
+  Builder b(graph);
+  Tensor* x = graph.add("placeholder", {}, {{"type", TensorType{DType::float32, {-1, 8, 8, 3}}}}, "x");
+  Tensor* training = graph.add("placeholder", {}, {{"type", TensorType{DType::boolean, Shape(Dims{})}}});
+  Tensor* w = graph.add("variable", {}, {{"value", ConstantData::splat(DType::float32, {3, 3, 3, 4}, 0.5)}}, "w");
+  Tensor* h = graph.add("convolution2d", {x, w}, {{"padding_style", std::string("TF_SAME")}});
+  h = graph.add("max_pooling2d", {h}, {{"kernel", Ints{2, 2}}, {"strides", Ints{2, 2}}});
+  std::vector<std::unique_ptr<Block>> blocks;
+  for (bool taken : {true, false}) {
+    Block* block = graph.begin_block();
+    Tensor* result = taken ? b.mul(h, graph.add("square", {h})) : b.neg(h);
+    blocks.push_back(graph.finish_block(block, {result}));
+  }
+  Tensor* y = graph.create("if", {training}, {}, {}, std::move(blocks))->output();
+  Tensor* loss = b.sum(y);
+  const std::vector<Tensor*> d = gradients(loss, {w, x});
+  graph.begin_control_dependencies({loss->operation});
+  graph.create("assign", {w, d[0]});
+  graph.end_control_dependencies();
+  verify(graph);
+  round_trip(graph);
+}
+
+TEST(unranked_and_empty_types_round_trip) {
+  CHECK_EQUAL(parse(in_graph("%x = placeholder() {type=int8[*]} : int8[*]"))->find("x")->output()->type,
+              (TensorType{DType::int8, {}}));
+  CHECK_EQUAL(parse(in_graph("%x = placeholder() {type=int8[0,-1]} : int8[0,-1]"))->find("x")->output()->shape(),
+              (Shape{0, -1}));
+}
+
+TEST(long_constants_can_be_cut_for_people) {
+  Graph graph;
+  graph.add("constant", {}, {{"value", ConstantData::of_ints({1, 2, 3})}}, "c");
+  const std::string text = print(graph, {.max_constant_elements = 1});
+  CHECK(text.find("[0x0000000000000001,...]") != text.npos);
+  CHECK_THROWS(GraphError, parse(text), "text:2:", "was cut");
+}
+
+TEST(a_block_prints_alone) {
+  const auto graph = parse(example);
+  CHECK_EQUAL(print(*graph->find("q")->blocks[1]), "{\n  %next = square(%after) : float32[-1,1]\n  yield %next\n}\n");
+}
+
+TEST(errors_say_line_and_column) {
+  CHECK_THROWS(GraphError, parse(""), "text:1:1: expected 'graph', came the end of the text");
+  CHECK_THROWS(GraphError, parse("graph {\n  %x = nonsense() : ()\n}"), "text:2:3:", "nonsense");
+  CHECK_THROWS(GraphError, parse("graph {\n  %x = relu(%y) : float32[]\n}"),
+               "text:2:13: there is no operation 'y' above");
+  CHECK_THROWS(GraphError, parse("graph {}\n more"), "text:2:2: expected the end of the text, came 'more'");
+  CHECK_THROWS(GraphError, parse(in_graph("%x = placeholder() {tipe=int8[]} : int8[]")), "text:2:3:", "tipe");
+  CHECK_THROWS(GraphError, parse(in_graph("%x = placeholder() : int8[]")), "text:2:3:", "needs attribute 'type'");
+  CHECK_THROWS(GraphError, parse(in_graph("%x = placeholder() {type=3} : int8[]")),
+               "text:2:3:", "must be a tensor type");
+}
+
+TEST(hostile_numbers_and_types_are_refused) {
+  const auto constant = [](const std::string& value) {
+    return in_graph("%c = constant() {value=" + value + "} : float32[]");
+  };
+  const std::pair<const char*, const char*> wrong[] = {
+      {"float32[99999999999999999999] splat 0x00000000", "out of range"},
+      {"float32[4611686018427387904] splat 0x00000000", "at most 2^62 bytes"},
+      {"float32[0,4611686018427387904] []", "at most 2^62 bytes"},
+      {"float32[-2] splat 0x00000000", "a dimension is -1 or a size"},
+      {"float32[-1] splat 0x00000000", "needs a known shape"},
+      {"float32[*] splat 0x00000000", "needs a known shape"},
+      {"float32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] splat 0x00000000", "at most 16 dimensions"},
+      {"float32[1000000000000] [0x00000000]", "has 1000000000000 elements, came 1"},
+      {"float32[1] [0x00000000,0x00000000]", "has 1 elements, came 2"},
+      {"float32[1] [0x0000]", "8 hexadecimal digits"},
+      {"float32[1] [0x000000000]", "no more than 8"},
+      {"float32[1] [0x-1000000]", "8 hexadecimal digits"},
+      {"float32[1] [0xg0000000]", "8 hexadecimal digits"},
+      {"bool[1] [0x02]", "a bool is 0x00 or 0x01"},
+      {"float31[1] [0x00000000]", "'float31' is no value"},
+      {"[1,2,99999999999999999999]", "out of range"},
+      {"1e999", "out of range"},
+      {"1.2.3", "expected a number"},
+      {"--1", "expected a number"},
+      {"nan:0x1", "16 hexadecimal digits"},
+      {"\"\\q\"", "hexadecimal"},
+      {"\"abc", "does not end"},
+      {"", "expected a value"},
+  };
+  for (const auto& [value, message] : wrong) CHECK_THROWS(GraphError, parse(constant(value)), "text:2:", message);
+}
+
+TEST(hostile_structure_is_refused) {
+  CHECK_THROWS(GraphError, parse(after_operands("%x = relu(%v) : float32[2,3]")), "text:6:1: the name 'x' is taken");
+  CHECK_THROWS(GraphError, parse(after_operands("%\"\" = relu(%v) : float32[2,3]")), "must not be empty");
+  CHECK_THROWS(GraphError, parse(after_operands("% = relu(%v) : float32[2,3]")), "expected a name");
+  CHECK_THROWS(GraphError, parse(after_operands("%y = relu(%x:1) : float32[2,3]")), "'x' has no result 1");
+  CHECK_THROWS(GraphError, parse(after_operands("%y = relu(%x:-1) : float32[2,3]")), "'x' has no result -1");
+  CHECK_THROWS(GraphError, parse(after_operands("%y = squeeze(%x) {axes=[], axes=[]} : float32[2,3]")), "stands twice");
+  CHECK_THROWS(GraphError, parse(after_operands("%y = relu(%y) : float32[2,3]")), "no operation 'y' above");
+  CHECK_THROWS(GraphError, parse(after_operands("%y = relu(%x) after [%z] : float32[2,3]")), "no operation 'z' above");
+  CHECK_THROWS(GraphError,
+               parse(after_operands("%s = split(%x) {axis=0, sizes=[1,1]} : float32[1,3], float32[1,3]\n"
+                                    "%y = relu(%s) : float32[1,3]")),
+               "has 2 results");
+  CHECK_THROWS(GraphError, parse(after_operands("%y = if(%b) : () {\n%y = relu(%x) : float32[2,3]\n} {\n}")),
+               "taken by an operation of its own blocks");
+}
+
+TEST(deep_nesting_is_refused) {
+  for (const int depth : {150, 100000}) {
+    std::string text = "graph {\n%b = placeholder() {type=bool[]} : bool[]\n", end = "}\n";
+    for (int i = 0; i < depth; ++i) {
+      text += cat("%p", i, " = if(%b) : () {\n");
+      end = depth < 1000 ? "} {\n}\n" + end : end;
+    }
+    if (depth < 1000)
+      CHECK_EQUAL(parse(text + end)->operation_count(), depth + 1);
+    else
+      CHECK_THROWS(GraphError, parse(text + end), "blocks nest deeper than 200");
+  }
+  CHECK_THROWS(GraphError, parse(std::string(1 << 20, '{')), "text:1:1:");
+  CHECK_THROWS(GraphError, parse("graph {\n%x = placeholder() {type=" + std::string(1 << 20, '[')), "text:2:");
+}
+
+// Whatever is cut, doubled or altered: a typed error or a graph, and what parses also prints and parses again.
+TEST(altered_text_never_crashes) {
+  std::mt19937 random(3);
+  const auto any = [&](size_t below) { return std::uniform_int_distribution<size_t>(0, below - 1)(random); };
+  const std::string alphabet = "%{}[]()=:,.\"-\\0123456789abcxyz \n*";
+  size_t accepted = 0;
+  const auto attempt = [&](const std::string& text) {
+    try {
+      const auto graph = parse(text, Verification::off);
+      const std::string printed = print(*graph);
+      CHECK_EQUAL(print(*parse(printed, Verification::off)), printed);
+      verify(*graph);
+      ++accepted;
+    } catch (const GraphError&) {}
+  };
+  for (size_t length = 0; length <= example.size(); ++length) attempt(std::string(example.substr(0, length)));
+  for (int i = 0; i < 6000; ++i) {
+    std::string text(example);
+    for (size_t edits = 1 + any(3); edits-- > 0;) {
+      const size_t at = any(text.size()), length = std::min(any(12) + 1, text.size() - at);
+      switch (any(4)) {
+        case 0: text.erase(at, length); break;
+        case 1: text.insert(at, text.substr(any(text.size()), any(40))); break;
+        case 2: text[at] = alphabet[any(alphabet.size())]; break;
+        default: text[at] = static_cast<char>(any(256)); break;
+      }
+      if (text.empty()) text = "g";
+    }
+    attempt(text);
+  }
+  CHECK(accepted > 10);
+}
+
+// --- the verifier, each check once ----------------------------------------------------------------------------------------
+
+namespace {
+
+// The text parses, and verify() says these things of it.
+void rejected(const std::string& lines, const std::string& fragment) {
+  const auto graph = parse(after_operands(lines), Verification::off);
+  CHECK_THROWS(GraphError, verify(*graph), fragment);
+}
+
+Operation* unchecked(Graph& graph, std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes,
+                     std::vector<TensorType> types, std::string_view name = "y") {
+  return graph.create_unchecked(graph.root(), definition_of(kind), std::move(inputs), std::move(attributes), name,
+                                std::move(types));
+}
+
+const TensorType matrix{DType::float32, {2, 3}};
+
+}  // namespace
+
+TEST(verify_checks_types) {
+  rejected("%y = relu(%x) : float32[2,4]", "'y' (relu): result 0 is stated as float32[2,4], expected float32[2,3]");
+  rejected("%y = relu(%x) : float16[2,3]", "result 0 is stated as float16[2,3]");
+  rejected("%y = relu(%x) : float32[2,3], float32[2,3]", "expected 1 results, has 2");
+  rejected("%y = relu(%x) : ()", "expected 1 results, has 0");
+  rejected("%y = placeholder() {type=float32[-1]} : float32[4]", "stated as float32[4], expected float32[-1]");
+  rejected("%y = addition(%x, %i) : float32[2,3]", "'y' (addition): [addition]");
+  verify(*parse(
+      after_operands("%y = relu(%x) : float32[-1,3]\n%z = relu(%y) : float32[*]\n%q = relu(%z) : float32[2,3]")));
+}
+
+TEST(verify_checks_arity_and_blocks) {
+  rejected("%y = relu() : float32[2,3]", "expected 1 to 1 operands, has 0");
+  rejected("%y = relu(%x, %x) : float32[2,3]", "expected 1 to 1 operands, has 2");
+  rejected("%y = concat() {axis=0} : float32[2,3]", "expected 1 to any number of operands, has 0");
+  rejected("%y = if(%b) : () {\n}", "expected 2 blocks, has 1");
+  rejected("%y = relu(%x) : float32[2,3] {\n}", "expected 0 blocks, has 1");
+}
+
+TEST(verify_checks_scopes) {
+  rejected("%p = if(%b) : float32[2,3] {\n%t = relu(%x) : float32[2,3]\nyield %t\n} {\nyield %t\n}",
+           "'p' (if): a result of a block is 't', which does not stand before it");
+  rejected("%p = if(%b) : () {\n%t = relu(%x) : float32[2,3]\n} {\n}\n%y = relu(%t) : float32[2,3]",
+           "'y' (relu): operand 0 is 't', which does not stand before it, or only in a block that it is not in");
+  rejected("%p = if(%b) : () {\n%t = relu(%x) : float32[2,3]\n} {\n}\n%y = relu(%x) after [%t] : float32[2,3]",
+           "'y' (relu): a control dependency is 't'");
+  rejected("%p = if(%b) : float32[2,3] {\nyield %v\n} {\nyield %x\n}", "a block gives the variable 'v' itself");
+  rejected("%p = if(%b) : () {\n%t = placeholder() {type=bool[]} : bool[]\n} {\n}",
+           "'t' (placeholder): stands in the root block only");
+  rejected("%t = placeholder() {type=bool[]} after [%x] : bool[]", "runs after nothing");
+  rejected("%t = argument() {type=bool[]} : bool[]", "'t' (argument): is no argument of its block");
+}
+
+TEST(verify_checks_variables) {
+  rejected("%y = relu(%v) : float32[2,3]", "operand 0 is the variable 'v' itself, not a read of it");
+  rejected("%y = assign(%v, %v) : ()", "operand 1 is the variable 'v' itself");
+  rejected("%y = assign(%x, %x) : ()", "'y' (assign): [assign] takes a variable");
+}
+
+TEST(verify_checks_order_and_foreign_tensors) {
+  Graph graph, other;
+  Tensor* x = graph.add("placeholder", {}, {{"type", matrix}}, "x");
+  Tensor* foreign = other.add("placeholder", {}, {{"type", matrix}}, "foreign");
+  Operation* first = unchecked(graph, "relu", {x}, {}, {matrix}, "first");
+  Operation* second = unchecked(graph, "relu", {x}, {}, {matrix}, "second");
+  verify(graph);
+  first->control_dependencies = {second};
+  CHECK_THROWS(GraphError, verify(graph),
+               "'first' (relu): a control dependency is 'second', which does not stand before it");
+  first->control_dependencies = {nullptr};
+  CHECK_THROWS(GraphError, verify(graph), "a control dependency is missing");
+  first->control_dependencies = {first};
+  CHECK_THROWS(GraphError, verify(graph), "'first' (relu): a control dependency is 'first'");
+  first->control_dependencies.clear();
+  first->inputs[0] = second->output();
+  CHECK_THROWS(GraphError, verify(graph), "operand 0 is 'second', which does not stand before it");
+  first->inputs[0] = foreign;
+  CHECK_THROWS(GraphError, verify(graph), "operand 0 is 'foreign' of another graph");
+  first->inputs[0] = nullptr;
+  CHECK_THROWS(GraphError, verify(graph), "operand 0 is missing");
+  Tensor stray{x->operation, 0, matrix};
+  first->inputs[0] = &stray;
+  CHECK_THROWS(GraphError, verify(graph), "operand 0 is no result of 'x'");
+}
+
+TEST(verify_checks_attributes) {
+  Graph graph;
+  Tensor* x = graph.add("placeholder", {}, {{"type", matrix}}, "x");
+  const auto with = [&](Attributes attributes) {
+    Operation* operation = unchecked(graph, "softmax", {x}, std::move(attributes), {matrix});
+    const std::string text = [&] {
+      try {
+        verify(graph);
+        return std::string("nothing was thrown");
+      } catch (const GraphError& error) {
+        return std::string(error.what());
+      }
+    }();
+    graph.remove_operations(graph.root(), [&](const Operation& each) { return &each == operation; });
+    return text;
+  };
+  CHECK_EQUAL(with({{"axis", int64_t{1}}}), "nothing was thrown");
+  CHECK(with({}).find("its attributes are not complete") != std::string::npos);
+  CHECK(with({{"axis", 1.0}}).find("must be an integer") != std::string::npos);
+  CHECK(with({{"axis", int64_t{1}}, {"other", true}}).find("'other'") != std::string::npos);
+}
+
+TEST(verify_checks_names_and_links) {
+  Graph graph;
+  Tensor* x = graph.add("placeholder", {}, {{"type", matrix}}, "x");
+  Operation* y = unchecked(graph, "relu", {x}, {}, {matrix});
+  y->name = "x";
+  CHECK_THROWS(GraphError, verify(graph), "its name is empty or stands for another operation");
+  y->name = "y";
+  y->output()->index = 1;
+  CHECK_THROWS(GraphError, verify(graph), "result 0 is not linked to it");
+  y->output()->index = 0;
+  Block elsewhere;
+  y->parent = &elsewhere;
+  CHECK_THROWS(GraphError, verify(graph), "is not linked to the block that it stands in");
+  y->parent = &graph.root();
+  y->definition = nullptr;
+  CHECK_THROWS(GraphError, verify(graph), "has no definition");
+  y->definition = &definition_of("relu");
+  graph.root().arguments.push_back(x);
+  CHECK_THROWS(GraphError, verify(graph), "the root block: has arguments");
+  graph.root().arguments.clear();
+  graph.root().results.push_back(nullptr);
+  CHECK_THROWS(GraphError, verify(graph), "the root block: a result of a block is missing");
+}
+
+TEST(verify_checks_block_links_and_arguments) {
+  const auto graph = parse(example);
+  Operation* loop = graph->find("q");
+  Block& body = *loop->blocks[1];
+  body.owner = nullptr;
+  CHECK_THROWS(GraphError, verify(*graph), "'q' (while): a block is not linked to where it stands");
+  body.owner = loop;
+  body.graph = nullptr;
+  CHECK_THROWS(GraphError, verify(*graph), "a block belongs to another graph");
+  body.graph = graph.get();
+  body.arguments.push_back(body.arguments[0]);
+  CHECK_THROWS(GraphError, verify(*graph), "a block has an argument twice");
+  body.arguments[1] = graph->find("z")->output();
+  CHECK_THROWS(GraphError, verify(*graph), "an argument of a block is not an argument operation in it");
+  body.arguments.pop_back();
+  verify(*graph);
+}
+
+int main() { return check::run_all(); }
