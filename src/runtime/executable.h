@@ -16,7 +16,7 @@ using Feed = std::pair<Tensor*, TensorType>;
 
 class Executable : public std::enable_shared_from_this<Executable> {
  public:
-  // Compiles. Checks that everything belongs to the graph and that nothing is fed twice.
+  // Compiles, with the errors of compiler::specialize.
   static std::shared_ptr<Executable> create(std::shared_ptr<GraphState> state, std::vector<Feed> feeds,
                                             std::vector<Tensor*> targets, std::vector<Operation*> target_operations,
                                             compiler::Options options);
