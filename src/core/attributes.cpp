@@ -157,8 +157,8 @@ bool ConstantData::operator==(const ConstantData& other) const {
 }
 
 std::string_view name(AttributeKind kind) {
-  constexpr std::string_view names[] = {"a boolean", "an integer", "a real number", "a string", "a list of integers",
-                                        "an element type", "constant data", "a tensor type"};
+  constexpr std::string_view names[] = {"a boolean",          "an integer",      "a real number", "a string",
+                                        "a list of integers", "an element type", "constant data", "a tensor type"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -182,8 +182,8 @@ const Attribute* Attributes::find(std::string_view key) const {
 }
 
 void Attributes::set(std::string_view key, Attribute value) {
-  const auto position =
-      std::lower_bound(items_.begin(), items_.end(), key, [](const auto& item, std::string_view k) { return item.first < k; });
+  const auto position = std::lower_bound(items_.begin(), items_.end(), key,
+                                         [](const auto& item, std::string_view k) { return item.first < k; });
   if (position != items_.end() && position->first == key) {
     position->second = std::move(value);
   } else {
@@ -198,7 +198,8 @@ void Attributes::erase(std::string_view key) {
 void Attributes::refuse(std::string_view key, AttributeKind expected) const {
   const Attribute* value = find(key);
   if (!value) throw GraphError(cat("there is no attribute '", key, "'"));
-  throw GraphError(cat("attribute '", key, "' is ", name(static_cast<AttributeKind>(value->index())), ", not ", name(expected)));
+  throw GraphError(
+      cat("attribute '", key, "' is ", name(static_cast<AttributeKind>(value->index())), ", not ", name(expected)));
 }
 
 bool operator==(const Attributes& a, const Attributes& b) {

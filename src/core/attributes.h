@@ -53,7 +53,16 @@ using ConstantPtr = std::shared_ptr<const ConstantData>;
 
 using Ints = std::vector<int64_t>;
 using Attribute = std::variant<bool, int64_t, double, std::string, Ints, DType, ConstantPtr, TensorType>;
-enum class AttributeKind : uint8_t { boolean, integer, real, string, integers, dtype, data, type };  // index of Attribute
+enum class AttributeKind : uint8_t {
+  boolean,
+  integer,
+  real,
+  string,
+  integers,
+  dtype,
+  data,
+  type
+};  // index of Attribute
 std::string_view name(AttributeKind kind);
 bool same(const Attribute& a, const Attribute& b);        // data by content
 

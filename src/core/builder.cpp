@@ -14,7 +14,9 @@ Tensor* Builder::filled(const TensorType& type, double value) {
   return graph_.add("constant", {}, {{"value", ConstantData::splat(type.dtype, type.shape.dims(), value)}});
 }
 
-Tensor* Builder::ints(const Ints& values) { return graph_.add("constant", {}, {{"value", ConstantData::of_ints(values)}}); }
+Tensor* Builder::ints(const Ints& values) {
+  return graph_.add("constant", {}, {{"value", ConstantData::of_ints(values)}});
+}
 
 Tensor* Builder::filled_like(Tensor* x, double value) {
   return x->shape().known() ? filled(x->type, value) : broadcast_to(scalar_like(x, value), shape_of(x));
@@ -32,7 +34,9 @@ Tensor* Builder::select(Tensor* predicate, Tensor* when_true, Tensor* when_false
   return graph_.add("select", {predicate, when_true, when_false});
 }
 
-Tensor* Builder::cast(Tensor* x, DType dtype) { return x->dtype() == dtype ? x : graph_.add("cast", {x}, {{"dtype", dtype}}); }
+Tensor* Builder::cast(Tensor* x, DType dtype) {
+  return x->dtype() == dtype ? x : graph_.add("cast", {x}, {{"dtype", dtype}});
+}
 
 Tensor* Builder::sum(Tensor* x, const Ints& axes) { return graph_.add("reduction_sum", {x}, {{"axes", axes}}); }
 
@@ -59,8 +63,9 @@ Tensor* Builder::reduced_count(Tensor* x, const Ints& axes) {
   Tensor* sizes = shape_of(x);
   Tensor* product = axes.empty() ? graph_.add("reduction_product", {sizes}, {{"axes", Ints{}}}) : nullptr;
   for (int64_t axis : axes) {  // one element each, so that axes may count from the end of an unknown rank
-    Tensor* size = graph_.add("slice", {sizes}, {{"starts", Ints{axis}}, {"ends", Ints{axis + 1}}, {"strides", Ints{1}},
-                                                 {"end_mask", int64_t{axis == -1}}});
+    Tensor* size = graph_.add(
+        "slice", {sizes},
+        {{"starts", Ints{axis}}, {"ends", Ints{axis + 1}}, {"strides", Ints{1}}, {"end_mask", int64_t{axis == -1}}});
     product = product ? mul(product, size) : size;
   }
   return cast(reshape(product, Ints{}), x->dtype());
@@ -74,7 +79,9 @@ Tensor* Builder::shape_of(Tensor* x) {
   const Dims& dims = shape.dims();
   if (std::any_of(dims.begin(), dims.end(), [](int64_t d) { return d > limit; })) return ints(dims);
   const std::vector<int32_t> narrow(dims.begin(), dims.end());
-  return graph_.add("constant", {}, {{"value", ConstantData::copy(DType::int32, {static_cast<int64_t>(narrow.size())}, narrow.data())}});
+  return graph_.add(
+      "constant", {},
+      {{"value", ConstantData::copy(DType::int32, {static_cast<int64_t>(narrow.size())}, narrow.data())}});
 }
 
 Tensor* Builder::reshape(Tensor* x, Tensor* shape) { return graph_.add("reshape", {x, shape}); }
@@ -103,13 +110,17 @@ Tensor* Builder::matmul(Tensor* a, Tensor* b) { return binary("matrix_multiplica
 
 Tensor* Builder::swap_last_axes(Tensor* x) {
   const int rank = x->shape().ranked() ? x->shape().rank() : 0;
-  if (rank < 2) throw ShapeError(cat("to swap its last two axes, '", x->name(), "' must have a known rank of at least 2: ", x->type));
+  if (rank < 2)
+    throw ShapeError(
+        cat("to swap its last two axes, '", x->name(), "' must have a known rank of at least 2: ", x->type));
   Ints permutation(static_cast<size_t>(rank));
   for (int i = 0; i < rank; ++i) permutation[static_cast<size_t>(i)] = i;
   std::swap(permutation[static_cast<size_t>(rank - 2)], permutation[static_cast<size_t>(rank - 1)]);
   return transpose(x, permutation);
 }
 
-bool Builder::same_known_shape(const Tensor* a, const Tensor* b) { return a->shape().known() && a->shape() == b->shape(); }
+bool Builder::same_known_shape(const Tensor* a, const Tensor* b) {
+  return a->shape().known() && a->shape() == b->shape();
+}
 
 }  // namespace mpsgraph

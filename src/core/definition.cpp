@@ -107,7 +107,8 @@ Attributes complete_attributes(const OperationDefinition& definition, Attributes
     const Attribute* value = given.find(spec.name);
     if (!value) {
       if (!spec.default_value) {
-        throw GraphError(cat(front, "needs attribute '", spec.name, "', ", name(spec.kind), ": ", allowed_attributes(definition), where));
+        throw GraphError(cat(front, "needs attribute '", spec.name, "', ", name(spec.kind), ": ",
+                             allowed_attributes(definition), where));
       }
       given.set(spec.name, *spec.default_value);
       continue;
@@ -116,7 +117,8 @@ Attributes complete_attributes(const OperationDefinition& definition, Attributes
     if (kind == AttributeKind::integer && spec.kind == AttributeKind::real) {
       given.set(spec.name, static_cast<double>(std::get<int64_t>(*value)));
     } else if (kind != spec.kind) {
-      throw GraphError(cat(front, "attribute '", spec.name, "' must be ", name(spec.kind), ", came ", name(kind), where));
+      throw GraphError(
+          cat(front, "attribute '", spec.name, "' must be ", name(spec.kind), ", came ", name(kind), where));
     } else if (kind == AttributeKind::data && !std::get<ConstantPtr>(*value)) {
       throw GraphError(cat(front, "attribute '", spec.name, "' has no data", where));
     }
@@ -126,7 +128,8 @@ Attributes complete_attributes(const OperationDefinition& definition, Attributes
 
 void define(OperationDefinition definition) {
   Registry& all = storage();
-  if (all.by_name.contains(definition.name)) throw GraphError(cat("operation '", definition.name, "' is defined twice"));
+  if (all.by_name.contains(definition.name))
+    throw GraphError(cat("operation '", definition.name, "' is defined twice"));
   const OperationDefinition& kept = all.definitions.emplace_back(std::move(definition));
   all.by_name.emplace(kept.name, &kept);
 }
@@ -174,7 +177,8 @@ void InferContext::require_same_dtype(size_t first) const {
   for (size_t i = first + 1; i < count(); ++i) {
     if (dtype(i) == dtype(first)) continue;
     // The narrower one is to be cast: the advice should not lose digits.
-    const bool widen_first = is_float(dtype(first)) == is_float(dtype(i)) ? size_of(dtype(first)) < size_of(dtype(i)) : is_float(dtype(i));
+    const bool widen_first =
+        is_float(dtype(first)) == is_float(dtype(i)) ? size_of(dtype(first)) < size_of(dtype(i)) : is_float(dtype(i));
     const size_t narrow = widen_first ? first : i, wide = widen_first ? i : first;
     dtype_error(cat("element types differ: ", described(inputs[first]), " and ", described(inputs[i]), "; cast '",
                     inputs[narrow]->name(), "' to ", dtype(wide), " first"));
@@ -183,7 +187,8 @@ void InferContext::require_same_dtype(size_t first) const {
 
 void InferContext::require_float(size_t i) const {
   if (!is_float(dtype(i))) {
-    dtype_error(cat("needs floating-point elements, came ", described(inputs[i]), "; cast '", inputs[i]->name(), "' to float32 first"));
+    dtype_error(cat("needs floating-point elements, came ", described(inputs[i]), "; cast '", inputs[i]->name(),
+                    "' to float32 first"));
   }
 }
 

@@ -18,8 +18,8 @@ namespace mpsgraph {
 // (an operation on constants, or a shape_of whose shape is known), so that shape operands work.
 class InferContext {
  public:
-  InferContext(const OperationDefinition& definition, const std::vector<Tensor*>& inputs,
-               const Attributes& attributes, const std::vector<std::unique_ptr<Block>>& blocks, std::string where)
+  InferContext(const OperationDefinition& definition, const std::vector<Tensor*>& inputs, const Attributes& attributes,
+               const std::vector<std::unique_ptr<Block>>& blocks, std::string where)
       : definition(definition), inputs(inputs), attributes(attributes), blocks(blocks), where(std::move(where)) {}
 
   const OperationDefinition& definition;
@@ -52,8 +52,12 @@ class GradientContext {
  public:
   GradientContext(Operation& operation, std::vector<Tensor*> incoming, std::vector<bool> needed,
                   std::vector<Tensor*> captures = {})
-      : operation(operation), captures(std::move(captures)), incoming_(std::move(incoming)), needed_(std::move(needed)),
-        result(operation.inputs.size()), capture_result(this->captures.size()) {}
+      : operation(operation),
+        captures(std::move(captures)),
+        incoming_(std::move(incoming)),
+        needed_(std::move(needed)),
+        result(operation.inputs.size()),
+        capture_result(this->captures.size()) {}
 
   Operation& operation;
   const std::vector<Tensor*> captures;  // tensors from outside that its blocks use and whose gradients matter
@@ -62,6 +66,7 @@ class GradientContext {
   Tensor* output(size_t i = 0) const { return operation.output(i); }
   const Attributes& attributes() const { return operation.attributes; }
   Tensor* incoming(size_t i = 0) const { return incoming_[i]; }   // null when no gradient reaches that result
+  size_t incoming_count() const { return incoming_.size(); }      // the results that there were when the walk came
   bool needs(size_t i) const { return needed_[i]; }               // does the gradient for input i matter?
   void set(size_t i, Tensor* gradient) { result[i] = gradient; }  // leave null for zero
 
@@ -86,7 +91,8 @@ using Infer = std::function<std::vector<TensorType>(const InferContext&)>;
 using Gradient = std::function<void(GradientContext&)>;
 // The same result from simpler operations: the specification of a composite, which the compiler
 // expands where the backend has no kernel for it, and which is differentiated when there is no rule.
-using Decompose = std::function<std::vector<Tensor*>(class Builder&, const std::vector<Tensor*>& inputs, const Attributes&)>;
+using Decompose =
+    std::function<std::vector<Tensor*>(class Builder&, const std::vector<Tensor*>& inputs, const Attributes&)>;
 
 struct OperationDefinition {
   std::string_view name;
@@ -100,10 +106,10 @@ struct OperationDefinition {
   bool gradient_is_zero = false;            // e.g. sign, floor, comparisons: differentiable with gradient zero
   int block_count = 0;                      // control flow and stitched
   bool has_effect = false;                  // assign: never pruned when named a target, never merged
-  bool takes_variables = false;             // read, assign: the first operand is a variable; all others are read implicitly
-  bool root_only = false;                   // placeholder, variable: stand in the root block, without control dependencies
-  bool elementwise = false;                 // result[i] depends on input[i] only, with numpy broadcasting
-  bool internal = false;                    // made by passes or derivatives; not in the Python face
+  bool takes_variables = false;  // read, assign: the first operand is a variable; all others are read implicitly
+  bool root_only = false;  // placeholder, variable: stand in the root block, without control dependencies
+  bool elementwise = false;  // result[i] depends on input[i] only, with numpy broadcasting
+  bool internal = false;  // made by passes or derivatives; not in the Python face
 };
 
 // The attributes as an operation holds them: defaults filled in, integers given for reals converted.
@@ -112,7 +118,7 @@ Attributes complete_attributes(const OperationDefinition& definition, Attributes
 
 // Registration happens once, by the families' register functions; lookups are then read-only.
 void define(OperationDefinition definition);
-const OperationDefinition& definition_of(std::string_view name);   // GraphError with the nearest names when unknown
+const OperationDefinition& definition_of(std::string_view name);  // GraphError with the nearest names when unknown
 const OperationDefinition* find_definition(std::string_view name);
 std::vector<const OperationDefinition*> all_definitions();  // in registration order
 

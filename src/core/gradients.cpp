@@ -59,15 +59,17 @@ class ReverseWalk {
     std::vector<Tensor*> active;
     const auto found = captures_.find(&operation);
     if (found == captures_.end()) return active;
-    std::copy_if(found->second.begin(), found->second.end(), std::back_inserter(active), [&](Tensor* t) { return is_active(t); });
+    std::copy_if(found->second.begin(), found->second.end(), std::back_inserter(active),
+                 [&](Tensor* t) { return is_active(t); });
     return active;
   }
 
   // Active tensors depend on a requested one by a chain of floating-point values.
   void mark(Operation& operation) {
     if (operation.definition->gradient_is_zero) return;
-    const bool reached = std::any_of(operation.inputs.begin(), operation.inputs.end(), [&](Tensor* t) { return is_active(t); }) ||
-                         !active_captures(operation).empty();
+    const bool reached =
+        std::any_of(operation.inputs.begin(), operation.inputs.end(), [&](Tensor* t) { return is_active(t); }) ||
+        !active_captures(operation).empty();
     if (!reached) return;
     carrying_.insert(&operation);
     for (const auto& output : operation.outputs) {
@@ -86,7 +88,8 @@ class ReverseWalk {
       GradientContext context(operation, std::move(incoming), std::move(needed), active_captures(operation));
       definition.gradient(context);
       for (size_t i = 0; i < operation.inputs.size(); ++i) {
-        if (context.needs(i) && context.result[i]) accumulate_checked(operation, operation.inputs[i], context.result[i]);
+        if (context.needs(i) && context.result[i])
+          accumulate_checked(operation, operation.inputs[i], context.result[i]);
       }
       for (size_t i = 0; i < context.captures.size(); ++i) {
         if (context.capture_result[i]) accumulate_checked(operation, context.captures[i], context.capture_result[i]);
@@ -94,8 +97,9 @@ class ReverseWalk {
     } else if (definition.decompose) {
       differentiate_decomposed(operation, incoming);
     } else {
-      throw GraphError(cat("[", definition.name, "] '", operation.name, "' has no gradient, and a requested tensor reaches the ",
-                           "differentiated one through it", operation.where()));
+      throw GraphError(cat("[", definition.name, "] '", operation.name,
+                           "' has no gradient, and a requested tensor reaches the ", "differentiated one through it",
+                           operation.where()));
     }
   }
 
@@ -139,8 +143,9 @@ class ReverseWalk {
 
   void accumulate_checked(const Operation& operation, Tensor* tensor, Tensor* gradient) {
     if (gradient->dtype() != tensor->dtype() || !compatible(gradient->shape(), tensor->shape())) {
-      throw GraphError(cat("[", operation.kind(), "] the derivative of '", operation.name, "' with respect to '", tensor->name(),
-                           "' came out as ", gradient->type, " instead of ", tensor->type, operation.where()));
+      throw GraphError(cat("[", operation.kind(), "] the derivative of '", operation.name, "' with respect to '",
+                           tensor->name(), "' came out as ", gradient->type, " instead of ", tensor->type,
+                           operation.where()));
     }
     accumulate(tensor, gradient);
   }
@@ -156,34 +161,41 @@ class ReverseWalk {
 
 void check_reachable(const Graph& graph, const Block& current, const Tensor* tensor, std::string_view role) {
   if (!tensor) throw GraphError(cat("[gradients] ", role, " is missing"));
-  if (&tensor->graph() != &graph) throw GraphError(cat("[gradients] ", role, " '", tensor->name(), "' belongs to another graph"));
+  if (&tensor->graph() != &graph)
+    throw GraphError(cat("[gradients] ", role, " '", tensor->name(), "' belongs to another graph"));
   if (!tensor->operation->parent->encloses(&current)) {
-    throw GraphError(cat("[gradients] ", role, " '", tensor->name(), "' is made in a block of control flow and exists only there"));
+    throw GraphError(
+        cat("[gradients] ", role, " '", tensor->name(), "' is made in a block of control flow and exists only there"));
   }
 }
 
 }  // namespace
 
-std::vector<Tensor*> block_gradients(const Block& block, const Seeds& seeds, const std::vector<Tensor*>& with_respect_to) {
+std::vector<Tensor*> block_gradients(const Block& block, const Seeds& seeds,
+                                     const std::vector<Tensor*>& with_respect_to) {
   return ReverseWalk(seeds, with_respect_to, [&](const Operation& o) { return o.parent == &block; }).run();
 }
 
-std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_respect_to, Tensor* start, Unconnected unconnected) {
+std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_respect_to, Tensor* start,
+                               Unconnected unconnected) {
   if (!of) throw GraphError("[gradients] the tensor to differentiate is missing");
   Graph& graph = of->graph();
   check_reachable(graph, graph.current_block(), of, "the tensor to differentiate");
-  for (const Tensor* tensor : with_respect_to) check_reachable(graph, graph.current_block(), tensor, "a requested tensor");
+  for (const Tensor* tensor : with_respect_to)
+    check_reachable(graph, graph.current_block(), tensor, "a requested tensor");
   if (!is_float(of->dtype())) {
-    throw DTypeError(cat("[gradients] '", of->name(), "' is ", of->dtype(), ", which has no derivative; cast it to float32 first"));
+    throw DTypeError(
+        cat("[gradients] '", of->name(), "' is ", of->dtype(), ", which has no derivative; cast it to float32 first"));
   }
   if (start) {
     check_reachable(graph, graph.current_block(), start, "the starting gradient");
     if (start->dtype() != of->dtype()) {
-      throw DTypeError(cat("[gradients] the starting gradient is ", start->dtype(), ", '", of->name(), "' is ", of->dtype(),
-                           "; cast it to ", of->dtype(), " first"));
+      throw DTypeError(cat("[gradients] the starting gradient is ", start->dtype(), ", '", of->name(), "' is ",
+                           of->dtype(), "; cast it to ", of->dtype(), " first"));
     }
     if (!compatible(start->shape(), of->shape())) {
-      throw ShapeError(cat("[gradients] the starting gradient is ", start->type, ", '", of->name(), "' is ", of->type, "; they must be equal"));
+      throw ShapeError(cat("[gradients] the starting gradient is ", start->type, ", '", of->name(), "' is ", of->type,
+                           "; they must be equal"));
     }
   }
   Builder builder(graph);

@@ -14,12 +14,13 @@ enum class Unconnected { zeros, error };
 // (same shape) or ones, so that a non-scalar `of` gives the gradient of its sum. A variable counts
 // through all of its reads. Throws GraphError for foreign tensors, for a non-differentiable
 // operation on the path (naming it), and, when asked, for a tensor without a path.
-std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_respect_to,
-                               Tensor* start = nullptr, Unconnected unconnected = Unconnected::zeros);
+std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_respect_to, Tensor* start = nullptr,
+                               Unconnected unconnected = Unconnected::zeros);
 
 // The same walk over the operations of one block, from several tensors with their gradients: for the
 // derivatives of control flow. Null where no gradient arrives. New operations go to the current block.
 using Seeds = std::vector<std::pair<Tensor*, Tensor*>>;
-std::vector<Tensor*> block_gradients(const Block& block, const Seeds& seeds, const std::vector<Tensor*>& with_respect_to);
+std::vector<Tensor*> block_gradients(const Block& block, const Seeds& seeds,
+                                     const std::vector<Tensor*>& with_respect_to);
 
 }  // namespace mpsgraph

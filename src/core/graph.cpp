@@ -18,10 +18,12 @@ void check_type(const TensorType& type, std::string_view kind, const std::string
   if (!type.shape.ranked()) return;
   const Dims& dims = type.shape.dims();
   if (dims.size() > static_cast<size_t>(max_rank)) {
-    throw ShapeError(cat("[", kind, "] a tensor has at most ", max_rank, " dimensions: ", type, " has ", dims.size(), where));
+    throw ShapeError(
+        cat("[", kind, "] a tensor has at most ", max_rank, " dimensions: ", type, " has ", dims.size(), where));
   }
   for (int64_t d : dims) {
-    if (d < -1) throw ShapeError(cat("[", kind, "] ", d, " is no size in ", type, "; use -1 for one that is not known", where));
+    if (d < -1)
+      throw ShapeError(cat("[", kind, "] ", d, " is no size in ", type, "; use -1 for one that is not known", where));
   }
   if (!type.shape.known()) return;
   int64_t bytes = static_cast<int64_t>(size_of(type.dtype));
@@ -34,14 +36,16 @@ void check_type(const TensorType& type, std::string_view kind, const std::string
 }
 
 void check_arity(const OperationDefinition& definition, size_t inputs, size_t blocks, const std::string& where) {
-  const auto [low, high] = std::pair(static_cast<size_t>(definition.min_inputs), static_cast<size_t>(definition.max_inputs));
+  const auto [low, high] =
+      std::pair(static_cast<size_t>(definition.min_inputs), static_cast<size_t>(definition.max_inputs));
   const bool unlimited = definition.max_inputs < 0;
   if (inputs < low || (!unlimited && inputs > high)) {
     const std::string expected = unlimited ? cat("at least ", low) : low == high ? cat(low) : cat(low, " to ", high);
     throw GraphError(cat("[", definition.name, "] takes ", expected, " operands, ", inputs, " came", where));
   }
   if (blocks != static_cast<size_t>(definition.block_count)) {
-    throw GraphError(cat("[", definition.name, "] takes ", definition.block_count, " blocks, ", blocks, " came", where));
+    throw GraphError(
+        cat("[", definition.name, "] takes ", definition.block_count, " blocks, ", blocks, " came", where));
   }
 }
 
@@ -111,15 +115,16 @@ Graph::Graph() : root_(std::make_unique<Block>()), current_(root_.get()) { root_
 
 Graph::~Graph() = default;
 
-Operation* Graph::create(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes, std::string_view name,
-                         std::vector<std::unique_ptr<Block>> blocks) {
+Operation* Graph::create(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes,
+                         std::string_view name, std::vector<std::unique_ptr<Block>> blocks) {
   const BlockGuard guard(*this, blocks);
   const OperationDefinition& definition = definition_of(kind);
   const std::string where = built_at(location_);
   check_arity(definition, inputs.size(), blocks.size(), where);
   for (const auto& block : blocks) {
     if (!block || block->graph != this || block->parent != current_) {
-      throw GraphError(cat("[", kind, "] its blocks must be built where it stands, with begin_block and finish_block", where));
+      throw GraphError(
+          cat("[", kind, "] its blocks must be built where it stands, with begin_block and finish_block", where));
     }
   }
   for (Tensor*& input : inputs) {
@@ -154,7 +159,8 @@ void Graph::check_operand(const Tensor* tensor, std::string_view user) const {
   if (home->encloses(current_)) return;
   for (const Block* b = home; b; b = b->parent) {
     if (b->abandoned) {
-      throw GraphError(cat("[", user, "] '", tensor->name(), "' was made in a block that failed to build and is gone", where));
+      throw GraphError(
+          cat("[", user, "] '", tensor->name(), "' was made in a block that failed to build and is gone", where));
     }
   }
   throw GraphError(cat("[", user, "] '", tensor->name(), "' is made in a block of control flow and exists only there; ",
@@ -170,15 +176,17 @@ Operation* Graph::append_here(const OperationDefinition& definition, std::vector
                               std::string_view name, std::vector<TensorType> output_types,
                               std::vector<std::unique_ptr<Block>> blocks) {
   Block& home = definition.root_only ? *root_ : *current_;
-  Operation* operation = append(home, definition, std::move(inputs), std::move(attributes), unique_name(name, definition.name),
-                                std::move(output_types), std::move(blocks));
+  Operation* operation = append(home, definition, std::move(inputs), std::move(attributes),
+                                unique_name(name, definition.name), std::move(output_types), std::move(blocks));
   operation->location = location_;
-  if (!control_scopes_.empty() && !definition.root_only) operation->control_dependencies = control_scopes_.back().operations;
+  if (!control_scopes_.empty() && !definition.root_only)
+    operation->control_dependencies = control_scopes_.back().operations;
   return operation;
 }
 
-Operation* Graph::append(Block& block, const OperationDefinition& definition, std::vector<Tensor*> inputs, Attributes attributes,
-                         std::string name, std::vector<TensorType> output_types, std::vector<std::unique_ptr<Block>> blocks) {
+Operation* Graph::append(Block& block, const OperationDefinition& definition, std::vector<Tensor*> inputs,
+                         Attributes attributes, std::string name, std::vector<TensorType> output_types,
+                         std::vector<std::unique_ptr<Block>> blocks) {
   auto operation = std::make_unique<Operation>();
   operation->definition = &definition;
   operation->name = std::move(name);
@@ -208,7 +216,7 @@ std::string Graph::unique_name(std::string_view wanted, std::string_view kind) c
   int64_t& counter = name_counters_[base];
   std::string candidate;
   do {
-    candidate = cat(base, "_", ++counter);
+    candidate = base + '_' + std::to_string(++counter);
   } while (by_name_.contains(candidate));
   return candidate;
 }
@@ -238,7 +246,8 @@ Block* Graph::begin_block(const std::vector<TensorType>& argument_types) {
 }
 
 std::unique_ptr<Block> Graph::finish_block(Block* block, std::vector<Tensor*> results) {
-  if (block != current_ || building_.empty()) throw GraphError("finish_block: only the innermost block that is being built can be finished");
+  if (block != current_ || building_.empty())
+    throw GraphError("finish_block: only the innermost block that is being built can be finished");
   if (!control_scopes_.empty() && control_scopes_.back().block == block) {
     throw GraphError("finish_block: a control scope that was opened in the block is still open");
   }
@@ -282,11 +291,14 @@ void Graph::begin_control_dependencies(const std::vector<Operation*>& operations
   ControlScope scope{current_, control_scopes_.empty() ? std::vector<Operation*>() : control_scopes_.back().operations};
   std::unordered_set<const Operation*> seen(scope.operations.begin(), scope.operations.end());
   for (Operation* operation : operations) {
-    const char* problem = !operation                                  ? "an operation is missing"
-                          : &operation->graph() != this               ? "belongs to another graph"
-                          : !operation->parent->encloses(current_)    ? "is inside a block of control flow and cannot run before what is outside"
-                                                                      : nullptr;
-    if (problem) throw GraphError(cat("[control_dependency] ", operation ? cat("'", operation->name, "' ") : "", problem, built_at(location_)));
+    const char* problem = !operation                    ? "an operation is missing"
+                          : &operation->graph() != this ? "belongs to another graph"
+                          : !operation->parent->encloses(current_)
+                              ? "is inside a block of control flow and cannot run before what is outside"
+                              : nullptr;
+    if (problem)
+      throw GraphError(
+          cat("[control_dependency] ", operation ? cat("'", operation->name, "' ") : "", problem, built_at(location_)));
     if (seen.insert(operation).second) scope.operations.push_back(operation);
   }
   control_scopes_.push_back(std::move(scope));
@@ -315,7 +327,8 @@ std::vector<Tensor*> Graph::variables() const {
 Operation* Graph::create_unchecked(Block& block, const OperationDefinition& definition, std::vector<Tensor*> inputs,
                                    Attributes attributes, std::string_view name, std::vector<TensorType> output_types,
                                    std::vector<std::unique_ptr<Block>> blocks) {
-  if (!name.empty() && by_name_.contains(std::string(name))) throw GraphError(cat("[", definition.name, "] the name '", name, "' is taken"));
+  if (!name.empty() && by_name_.contains(std::string(name)))
+    throw GraphError(cat("[", definition.name, "] the name '", name, "' is taken"));
   return append(block, definition, std::move(inputs), std::move(attributes), unique_name(name, definition.name),
                 std::move(output_types), std::move(blocks));
 }
@@ -329,7 +342,9 @@ void Graph::remove_operations(Block& block, const std::function<bool(const Opera
   });
 }
 
-void Graph::begin_substitution(const Block& hidden, StandIn stand_in) { substitutions_.emplace_back(&hidden, std::move(stand_in)); }
+void Graph::begin_substitution(const Block& hidden, StandIn stand_in) {
+  substitutions_.emplace_back(&hidden, std::move(stand_in));
+}
 
 void Graph::end_substitution() noexcept { substitutions_.pop_back(); }
 

@@ -88,7 +88,8 @@ class Graph {
   Operation* create(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {},
                     std::string_view name = {}, std::vector<std::unique_ptr<Block>> blocks = {});
   // The single result of create().
-  Tensor* add(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {}, std::string_view name = {});
+  Tensor* add(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {},
+              std::string_view name = {});
 
   // Blocks under construction nest. finish_block checks that the results are visible in the block (and
   // reads variables among them) and hands it over for create(); abandon_block drops it after an error,
@@ -141,10 +142,12 @@ class Graph {
 
   std::string unique_name(std::string_view wanted, std::string_view kind) const;
   void forget_names(const Block& block) noexcept;
-  Operation* append(Block& block, const OperationDefinition& definition, std::vector<Tensor*> inputs, Attributes attributes,
-                    std::string name, std::vector<TensorType> output_types, std::vector<std::unique_ptr<Block>> blocks);
+  Operation* append(Block& block, const OperationDefinition& definition, std::vector<Tensor*> inputs,
+                    Attributes attributes, std::string name, std::vector<TensorType> output_types,
+                    std::vector<std::unique_ptr<Block>> blocks);
   Operation* append_here(const OperationDefinition& definition, std::vector<Tensor*> inputs, Attributes attributes,
-                         std::string_view name, std::vector<TensorType> output_types, std::vector<std::unique_ptr<Block>> blocks);
+                         std::string_view name, std::vector<TensorType> output_types,
+                         std::vector<std::unique_ptr<Block>> blocks);
   void check_operand(const Tensor* tensor, std::string_view user) const;
   Tensor* value_of(Tensor* tensor);              // a read of it when it is a variable
 

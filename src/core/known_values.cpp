@@ -133,7 +133,8 @@ KnownValues sliced(const Operation& operation, int, const Operands& x) {
   const std::optional<ops::SliceRange> range = ops::slice_range(a, 0, static_cast<int64_t>(x[0]->size()));
   if (!range) return unknown;
   KnownValues result;
-  for (int64_t i = 0; i < range->count; ++i) result.push_back((*x[0])[static_cast<size_t>(range->start + i * range->stride)]);
+  for (int64_t i = 0; i < range->count; ++i)
+    result.push_back((*x[0])[static_cast<size_t>(range->start + i * range->stride)]);
   return result;
 }
 
@@ -173,18 +174,31 @@ KnownValues stacked(const Operation& operation, int, const Operands& x) {
 
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> table = {
-      {"identity", as_it_is}, {"cast", as_it_is}, {"reshape", as_it_is}, {"squeeze", as_it_is},
-      {"expand_dims", as_it_is}, {"flatten2d", as_it_is},
-      {"concat", concatenated}, {"stack", stacked}, {"split", split_part}, {"slice", sliced}, {"gather", gathered},
-      {"broadcast_to", broadcast}, {"select", selected}, {"clamp", clamped},
+      {"identity", as_it_is},
+      {"cast", as_it_is},
+      {"reshape", as_it_is},
+      {"squeeze", as_it_is},
+      {"expand_dims", as_it_is},
+      {"flatten2d", as_it_is},
+      {"concat", concatenated},
+      {"stack", stacked},
+      {"split", split_part},
+      {"slice", sliced},
+      {"gather", gathered},
+      {"broadcast_to", broadcast},
+      {"select", selected},
+      {"clamp", clamped},
       {"negative", unary([](int64_t x) { return wrapping(0 - static_cast<uint64_t>(x)); })},
       {"absolute", unary([](int64_t x) { return x < 0 ? wrapping(0 - static_cast<uint64_t>(x)) : x; })},
       {"square", unary([](int64_t x) { return wrapping(static_cast<uint64_t>(x) * static_cast<uint64_t>(x)); })},
       {"sign", unary([](int64_t x) { return int64_t{x > 0} - int64_t{x < 0}; })},
       {"not", unary([](int64_t x) { return int64_t{x == 0}; })},
-      {"addition", binary([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); })},
-      {"subtraction", binary([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); })},
-      {"multiplication", binary([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); })},
+      {"addition",
+       binary([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); })},
+      {"subtraction",
+       binary([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); })},
+      {"multiplication",
+       binary([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); })},
       {"minimum", binary([](int64_t a, int64_t b) { return std::min(a, b); })},
       {"maximum", binary([](int64_t a, int64_t b) { return std::max(a, b); })},
       {"division", division([](int64_t a, int64_t b) { return a / b; })},
@@ -198,8 +212,12 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"greater_than_or_equal_to", binary([](int64_t a, int64_t b) { return int64_t{a >= b}; })},
       {"logical_and", binary([](int64_t a, int64_t b) { return int64_t{a && b}; })},
       {"logical_or", binary([](int64_t a, int64_t b) { return int64_t{a || b}; })},
-      {"reduction_sum", reduction([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }, 0)},
-      {"reduction_product", reduction([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }, 1)},
+      {"reduction_sum",
+       reduction([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); },
+                 0)},
+      {"reduction_product",
+       reduction([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); },
+                 1)},
       {"reduction_minimum", reduction([](int64_t a, int64_t b) { return std::min(a, b); }, std::nullopt)},
       {"reduction_maximum", reduction([](int64_t a, int64_t b) { return std::max(a, b); }, std::nullopt)},
       {"reduction_and", reduction([](int64_t a, int64_t b) { return int64_t{a && b}; }, 1)},
@@ -216,7 +234,8 @@ std::optional<size_t> countable(const Tensor* tensor) {
 }
 
 bool can_follow(const Operation& operation) {
-  return rules().contains(operation.kind()) && static_cast<int>(operation.inputs.size()) >= operation.definition->min_inputs;
+  return rules().contains(operation.kind()) &&
+         static_cast<int>(operation.inputs.size()) >= operation.definition->min_inputs;
 }
 
 // Constants, shapes, and everything that is not followed.
@@ -243,7 +262,9 @@ bool is_shape_arithmetic(std::string_view kind) {
 }
 
 std::optional<KnownValues> known_values(const Tensor* tensor) {
-  if (!countable(tensor)) return std::nullopt;
+  const std::optional<size_t> length = countable(tensor);
+  if (!length) return std::nullopt;
+  if (!can_follow(*tensor->operation)) return leaf(tensor, *length);
   std::unordered_map<const Tensor*, KnownValues> known;
   std::vector<const Tensor*> stack = {tensor};
   size_t looked_at = 0;
@@ -265,7 +286,7 @@ std::optional<KnownValues> known_values(const Tensor* tensor) {
       if (!known.contains(input)) stack.push_back(input);
     }
     if (stack.size() > height) {
-      if (++looked_at > max_operations) return KnownValues(*countable(tensor));
+      if (++looked_at > max_operations) return KnownValues(*length);
       continue;
     }
     stack.pop_back();

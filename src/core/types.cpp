@@ -16,9 +16,18 @@ struct DTypeFacts {
   size_t size;
 };
 constexpr std::array<DTypeFacts, dtype_count> facts = {{
-    {"float32", 4}, {"float16", 2}, {"bfloat16", 2}, {"float64", 8},
-    {"int8", 1}, {"int16", 2}, {"int32", 4}, {"int64", 8},
-    {"uint8", 1}, {"uint16", 2}, {"uint32", 4}, {"uint64", 8},
+    {"float32", 4},
+    {"float16", 2},
+    {"bfloat16", 2},
+    {"float64", 8},
+    {"int8", 1},
+    {"int16", 2},
+    {"int32", 4},
+    {"int64", 8},
+    {"uint8", 1},
+    {"uint16", 2},
+    {"uint32", 4},
+    {"uint64", 8},
     {"bool", 1},
 }};
 
@@ -58,7 +67,8 @@ int64_t element_count(const Dims& dims) {
   constexpr int64_t limit = int64_t{1} << 62;
   bool empty = false;
   for (int64_t d : dims) {
-    if (d < 0) throw ShapeError(cat("the number of elements of ", to_string(dims), " is not known: ", d, " is no size"));
+    if (d < 0)
+      throw ShapeError(cat("the number of elements of ", to_string(dims), " is not known: ", d, " is no size"));
     empty |= d == 0;
   }
   if (empty) return 0;
@@ -145,7 +155,7 @@ uint16_t float_to_half(float value) {
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));  // quiet NaN
   if (magnitude >= 0x47800000u) return sign | 0x7c00u;  // 65536 and above
-  if (magnitude >= 0x38800000u) {                       // normal in half; rounding may carry into infinity, rightly
+  if (magnitude >= 0x38800000u) {  // normal in half; rounding may carry into infinity, rightly
     const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
     return static_cast<uint16_t>(sign | (rounded - 0x38000000u) >> 13);
   }

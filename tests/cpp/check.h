@@ -88,8 +88,8 @@ inline int run_all() {
 
 }  // namespace check
 
-#define TEST(name)                                         \
-  static void name();                                      \
+#define TEST(name)                                           \
+  static void name();                                        \
   static const check::Registration name##_test(#name, name); \
   static void name()
 #define CHECK(condition) \

@@ -27,7 +27,8 @@ Tensor* variable(Graph& g, Dims dims, std::string_view name = {}) {
 Tensor* boolean(Graph& g) { return placeholder(g, {DType::boolean, Shape(Dims{})}, "condition"); }
 
 struct State {  // everything of a graph that a failing create could have touched
-  explicit State(const Graph& g) : operations(g.root().operations.size()), count(g.operation_count()), read(g.find("read")) {}
+  explicit State(const Graph& g)
+      : operations(g.root().operations.size()), count(g.operation_count()), read(g.find("read")) {}
   size_t operations;
   int64_t count;
   Operation* read;
@@ -36,7 +37,7 @@ struct State {  // everything of a graph that a failing create could have touche
 
 }  // namespace
 
-// --- types ---------------------------------------------------------------------------------------------------------------
+// --- types -----------------------------------------------------------------------------------------------------------
 
 TEST(dtypes_have_names_and_sizes) {
   for (int i = 0; i < dtype_count; ++i) {
@@ -66,12 +67,13 @@ TEST(half_rounds_to_nearest_even) {
   CHECK_EQUAL(float_to_half(65520.0f), 0x7c00);
   CHECK_EQUAL(float_to_half(1e30f), 0x7c00);
   CHECK_EQUAL(float_to_half(-std::numeric_limits<float>::infinity()), 0xfc00);
-  CHECK_EQUAL(float_to_half(1.0f + 0x1p-11f), 0x3c00);              // tie, down to even
-  CHECK_EQUAL(float_to_half(1.0f + 3 * 0x1p-11f), 0x3c02);          // tie, up to even
-  CHECK_EQUAL(float_to_half(0x1p-25f), 0x0000);                     // half of the smallest denormal
+  CHECK_EQUAL(float_to_half(1.0f + 0x1p-11f), 0x3c00);  // tie, down to even
+  CHECK_EQUAL(float_to_half(1.0f + 3 * 0x1p-11f), 0x3c02);  // tie, up to even
+  CHECK_EQUAL(float_to_half(0x1p-25f), 0x0000);  // half of the smallest denormal
   CHECK_EQUAL(float_to_half(std::nextafter(0x1p-25f, 1.0f)), 0x0001);
-  CHECK_EQUAL(float_to_half(3 * 0x1p-25f), 0x0002);                 // tie between two denormals
-  CHECK_EQUAL(float_to_half(std::nextafter(0x1p-14f, 0.0f)), 0x0400);  // the largest denormal rounds to the smallest normal
+  CHECK_EQUAL(float_to_half(3 * 0x1p-25f), 0x0002);  // tie between two denormals
+  CHECK_EQUAL(float_to_half(std::nextafter(0x1p-14f, 0.0f)),
+              0x0400);  // the largest denormal rounds to the smallest normal
   CHECK_EQUAL(float_to_half(-0.0f), 0x8000);
   CHECK_EQUAL(float_to_half(-std::numeric_limits<float>::denorm_min()), 0x8000);
 }
@@ -124,7 +126,7 @@ TEST(shapes_broadcast_merge_and_compare) {
   CHECK_EQUAL(merge(Shape(), {2, -1}), Shape({2, -1}));
 }
 
-// --- attributes ----------------------------------------------------------------------------------------------------------
+// --- attributes ------------------------------------------------------------------------------------------------------
 
 TEST(constants_compare_by_content) {
   const float ones[] = {1, 1, 1};
@@ -174,7 +176,9 @@ TEST(create_completes_and_checks_attributes) {
   Tensor* x = placeholder(g, f32({1, 4, 4, 1}), "x");
   Operation* pool = g.create("max_pooling2d", {x}, {{"kernel", Ints{2, 2}}, {"strides", Ints{2, 2}}});
   CHECK_EQUAL(pool->attributes.integers("dilations"), (Ints{1, 1}));
-  CHECK_EQUAL(g.create("pad", {x}, {{"left", Ints{0, 0, 0, 0}}, {"right", Ints{0, 0, 0, 0}}, {"value", 1}})->attributes.real("value"), 1.0);
+  CHECK_EQUAL(g.create("pad", {x}, {{"left", Ints{0, 0, 0, 0}}, {"right", Ints{0, 0, 0, 0}}, {"value", 1}})
+                  ->attributes.real("value"),
+              1.0);
   const State before(g);
   CHECK_THROWS(GraphError, g.add("softmax", {x}, {{"axes", Ints{1}}}), "[softmax]", "'axes'", "axis (an integer");
   CHECK_THROWS(GraphError, g.add("softmax", {x}, {{"axis", 1.5}}), "must be an integer", "a real number");
@@ -184,7 +188,7 @@ TEST(create_completes_and_checks_attributes) {
   CHECK(before == State(g));
 }
 
-// --- operations and graphs -----------------------------------------------------------------------------------------------
+// --- operations and graphs -------------------------------------------------------------------------------------------
 
 TEST(every_definition_can_be_looked_up) {
   CHECK(all_definitions().size() > 100);
@@ -266,7 +270,7 @@ TEST(removed_operations_free_their_names) {
   CHECK_EQUAL(g.add("relu", {x})->name(), "relu");
 }
 
-// --- blocks --------------------------------------------------------------------------------------------------------------
+// --- blocks ----------------------------------------------------------------------------------------------------------
 
 TEST(tensors_of_inner_blocks_exist_only_there) {
   Graph g;
@@ -300,7 +304,8 @@ TEST(a_failing_if_leaves_handles_and_frees_names) {
   Block* otherwise = g.begin_block();
   blocks.push_back(g.finish_block(otherwise, {g.add("cast", {x}, {{"dtype", DType::float16}})}));
   const State before(g);
-  CHECK_THROWS(DTypeError, g.create("if", {c}, {}, {}, std::move(blocks)), "[if]", "float32[2]", "float16[2]", "then", "else");
+  CHECK_THROWS(DTypeError, g.create("if", {c}, {}, {}, std::move(blocks)), "[if]", "float32[2]", "float16[2]", "then",
+               "else");
   CHECK(before == State(g));
   CHECK_EQUAL(inner->operation->name, "inner");  // the handle is alive
   CHECK(!g.find("inner"));
@@ -352,7 +357,8 @@ TEST(loops_check_what_goes_around) {
   Operation* good = loop(one, [&](Block* block) { return std::vector<Tensor*>{b.mul(block->arguments[1], 2)}; });
   CHECK_EQUAL(good->output()->type, f32({2}));
   CHECK_THROWS(GraphError, loop(one, [&](Block*) { return std::vector<Tensor*>{}; }), "1 values", "take 2");
-  CHECK_THROWS(ShapeError, loop(one, [&](Block* block) { return std::vector<Tensor*>{b.sum(block->arguments[1])}; }), "float32[1]");
+  CHECK_THROWS(ShapeError, loop(one, [&](Block* block) { return std::vector<Tensor*>{b.sum(block->arguments[1])}; }),
+               "float32[1]");
   CHECK_THROWS(ShapeError, loop(zero, [&](Block* block) { return std::vector<Tensor*>{block->arguments[1]}; }), "step");
 
   const auto repeat = [&](bool condition_is_bool) {
@@ -369,7 +375,7 @@ TEST(loops_check_what_goes_around) {
   CHECK_THROWS(DTypeError, repeat(false), "condition", "bool");
 }
 
-// --- control dependencies ------------------------------------------------------------------------------------------------
+// --- control dependencies --------------------------------------------------------------------------------------------
 
 TEST(control_scopes_nest_without_duplicates) {
   Graph g;
@@ -415,7 +421,7 @@ TEST(control_dependencies_cannot_reach_into_blocks_or_other_graphs) {
   g.abandon_block(g.finish_block(open, {}));
 }
 
-// --- shapes that are computed --------------------------------------------------------------------------------------------
+// --- shapes that are computed ----------------------------------------------------------------------------------------
 
 TEST(shape_arithmetic_resolves_as_far_as_shapes_are_known) {
   Graph g;
@@ -446,9 +452,12 @@ TEST(known_values_follow_integer_operations) {
   CHECK_EQUAL(known(b.max(shape)), (Ints{7}));
   CHECK_EQUAL(known(b.cast(b.mul(shape, b.scalar(DType::int32, 100)), DType::int8)), (Ints{-68, -56, -12}));
   CHECK_EQUAL(known(g.add("gather", {shape, b.ints({2, 0})}, {{"axis", 0}})), (Ints{5, 7}));
-  CHECK_EQUAL(known(g.add("slice", {shape}, {{"starts", Ints{-1}}, {"ends", Ints{0}}, {"strides", Ints{-1}}, {"end_mask", 1}})), (Ints{5, 2, 7}));
+  CHECK_EQUAL(
+      known(g.add("slice", {shape}, {{"starts", Ints{-1}}, {"ends", Ints{0}}, {"strides", Ints{-1}}, {"end_mask", 1}})),
+      (Ints{5, 2, 7}));
   CHECK_EQUAL(known(g.create("split", {shape}, {{"sizes", Ints{1, 2}}, {"axis", 0}})->output(1)), (Ints{2, 5}));
-  Tensor* scalar = g.add("slice", {shape}, {{"starts", Ints{1}}, {"ends", Ints{2}}, {"strides", Ints{1}}, {"squeeze_mask", 1}});
+  Tensor* scalar =
+      g.add("slice", {shape}, {{"starts", Ints{1}}, {"ends", Ints{2}}, {"strides", Ints{1}}, {"squeeze_mask", 1}});
   CHECK_EQUAL(scalar->shape(), Shape(Dims{}));
   CHECK_EQUAL(known(g.add("stack", {scalar, two}, {{"axis", 0}})), (Ints{2, 2}));
   CHECK_EQUAL(known(g.add("expand_dims", {scalar}, {{"axes", Ints{0}}})), (Ints{2}));
@@ -468,7 +477,7 @@ TEST(builder_counts_what_reductions_take_together) {
   CHECK_EQUAL(b.reduced_count(x, {})->type, f32({}));
 }
 
-// --- size ----------------------------------------------------------------------------------------------------------------
+// --- size ------------------------------------------------------------------------------------------------------------
 
 TEST(building_is_near_linear) {
   const auto seconds = [](int operations) {

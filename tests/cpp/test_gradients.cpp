@@ -1,7 +1,7 @@
 // Derivatives through graphs: what is walked, summed, refused, and that the derivative of `if` is right, also twice.
 //
-// Values come from a tiny interpreter of rank-0 float64 graphs, so that this needs no backend; the derivatives of single
-// operations are checked on arrays elsewhere.
+// Values come from a tiny interpreter of rank-0 float64 graphs, so that this needs no backend; the derivatives of
+// single operations are checked on arrays elsewhere.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -249,10 +249,10 @@ TEST(if_has_second_derivatives) {
       [&] { return Tensors{b.unary("sin", b.mul(x, b.unary("square", x)))}; });
   Tensor* d = gradients(b.unary("square", choice->output()), {x})[0];
   Tensor* dd = gradients(d, {x})[0];
-  const auto positive = [](double t) { return std::exp(2 * t * t); };          // (exp(t^2))^2
+  const auto positive = [](double t) { return std::exp(2 * t * t); };  // (exp(t^2))^2
   CHECK_CLOSE(Interpreter({{x, 0.4}})(g, d), 4 * 0.4 * positive(0.4));
   CHECK_CLOSE(Interpreter({{x, 0.4}})(g, dd), (4 + 16 * 0.4 * 0.4) * positive(0.4));
-  const double t = -0.9, u = t * t * t;                                        // sin(t^3)^2
+  const double t = -0.9, u = t * t * t;  // sin(t^3)^2
   CHECK_CLOSE(Interpreter({{x, t}})(g, d), std::sin(2 * u) * 3 * t * t);
   CHECK_CLOSE(Interpreter({{x, t}})(g, dd), std::cos(2 * u) * 18 * t * t * t * t + std::sin(2 * u) * 6 * t);
 }
@@ -277,7 +277,9 @@ TEST(nested_ifs_save_through_both_levels) {
   Tensor* d = gradients(choice->output(), {x})[0];
   Tensor* dd = gradients(d, {x})[0];
   const double t = 0.2, m = std::exp(t);
-  const auto at = [&](Tensor* wanted, double pv, double qv) { return Interpreter({{x, t}, {p, pv}, {q, qv}})(g, wanted); };
+  const auto at = [&](Tensor* wanted, double pv, double qv) {
+    return Interpreter({{x, t}, {p, pv}, {q, qv}})(g, wanted);
+  };
   const double d1 = m * std::cos(m) + std::sin(m);
   CHECK_CLOSE(at(d, 1, 1), d1 * m);
   CHECK_CLOSE(at(dd, 1, 1), (2 * std::cos(m) - m * std::sin(m)) * m * m + d1 * m);
@@ -293,7 +295,8 @@ TEST(variables_read_in_a_branch_get_their_gradient) {
   Tensor* v = g.add("variable", {}, {{"value", ConstantData::splat(DType::float64, {}, 3.0)}}, "v");
   Tensor* x = input(g, "x");
   Operation* choice = choose(
-      g, b.binary("greater_than", x, b.scalar_like(x, 0)), [&] { return Tensors{b.mul(v, x)}; }, [&] { return Tensors{v}; });
+      g, b.binary("greater_than", x, b.scalar_like(x, 0)), [&] { return Tensors{b.mul(v, x)}; },
+      [&] { return Tensors{v}; });
   Tensor* d = gradients(b.add(choice->output(), b.unary("square", v)), {v})[0];
   CHECK_CLOSE(Interpreter({{x, 2}})(g, d), 2 + 6);
   CHECK_CLOSE(Interpreter({{x, -2}})(g, d), 1 + 6);

@@ -1,7 +1,8 @@
 // Control flow: if, while and for over blocks, and the derivative of if.
 //
 //   if(predicate) {then} {else}                 the results of the block that is taken
-//   while(inits...) {before} {after}            before(values...) -> condition, results...; after(results...) -> values...
+//   while(inits...) {before} {after}            before(values...) -> condition, results...;
+//                                               after(results...) -> values...
 //   for(lower, upper, step, inits...) {body}    body(index, values...) -> values...
 // Blocks may use any tensor from around them. Loops have no derivative.
 #include <unordered_map>
@@ -15,7 +16,8 @@ namespace mpsgraph::ops {
 namespace {
 
 void require_one_bool(const InferContext& c, const TensorType& type, std::string_view what) {
-  if (type.dtype != DType::boolean) c.dtype_error(cat(what, " must be bool, came ", type, "; compare or cast it first"));
+  if (type.dtype != DType::boolean)
+    c.dtype_error(cat(what, " must be bool, came ", type, "; compare or cast it first"));
   if (type.shape.known() && type.shape.elements() != 1) c.shape_error(cat(what, " must be one bool, came ", type));
 }
 
@@ -44,7 +46,8 @@ std::vector<TensorType> infer_if(const InferContext& c) {
   const auto& otherwise = c.blocks[1]->results;
   if (!c.blocks[0]->arguments.empty() || !c.blocks[1]->arguments.empty()) c.graph_error("its blocks take no arguments");
   if (then.size() != otherwise.size()) {
-    c.graph_error(cat("the then block gives ", then.size(), " results, the else block ", otherwise.size(), "; they must be as many"));
+    c.graph_error(cat("the then block gives ", then.size(), " results, the else block ", otherwise.size(),
+                      "; they must be as many"));
   }
   std::vector<TensorType> types;
   for (size_t i = 0; i < then.size(); ++i) {
@@ -66,9 +69,12 @@ std::vector<TensorType> infer_while(const InferContext& c) {
   if (before.results.empty()) c.graph_error("the before block must give the condition first, then the results");
   require_one_bool(c, before.results[0]->type, "the condition");
   const std::vector<TensorType> results = types_of(before.results, 1);
-  require_same_types(c, types_of(c.inputs), before.arguments, "the initial values", "the arguments of the before block");
-  require_same_types(c, results, after.arguments, "the results of the before block", "the arguments of the after block");
-  require_same_types(c, types_of(after.results), before.arguments, "the results of the after block", "the arguments of the before block");
+  require_same_types(c, types_of(c.inputs), before.arguments, "the initial values",
+                     "the arguments of the before block");
+  require_same_types(c, results, after.arguments, "the results of the before block",
+                     "the arguments of the after block");
+  require_same_types(c, types_of(after.results), before.arguments, "the results of the after block",
+                     "the arguments of the before block");
   return results;
 }
 
@@ -76,7 +82,8 @@ std::vector<TensorType> infer_for(const InferContext& c) {
   constexpr std::string_view bounds[] = {"lower", "upper", "step"};
   const TensorType index{DType::int32, Shape(Dims{})};
   for (size_t i = 0; i < 3; ++i) {
-    if (c.dtype(i) != DType::int32) c.dtype_error(cat(bounds[i], " must be int32, came ", c.type(i), "; cast it to int32 first"));
+    if (c.dtype(i) != DType::int32)
+      c.dtype_error(cat(bounds[i], " must be int32, came ", c.type(i), "; cast it to int32 first"));
     if (!compatible(c.shape(i), index.shape)) c.shape_error(cat(bounds[i], " must have rank 0, came ", c.type(i)));
   }
   if (const auto step = c.constant(2); step && *step == Ints{0}) c.shape_error("step must not be 0");
@@ -129,7 +136,8 @@ class SavedTensors {
   Tensor* save(Tensor* inner) {
     Graph& graph = operation_.graph();
     Block& other = *operation_.blocks[1 - branch_];
-    Operation* nothing = graph.create_unchecked(other, definition_of("undefined"), {}, {{"type", inner->type}}, {}, {inner->type});
+    Operation* nothing =
+        graph.create_unchecked(other, definition_of("undefined"), {}, {{"type", inner->type}}, {}, {inner->type});
     block().results.push_back(inner);
     other.results.push_back(nothing->output());
     return saved_[inner] = graph.append_output(&operation_, inner->type);
@@ -147,7 +155,7 @@ std::unique_ptr<Block> d_branch(GradientContext& g, size_t branch) {
   Graph& graph = g.graph();
   const std::vector<Tensor*>& results = g.operation.blocks[branch]->results;
   Seeds seeds;
-  for (size_t i = 0; i < g.operation.outputs.size(); ++i) {
+  for (size_t i = 0; i < g.incoming_count(); ++i) {  // the first branch may have added results that it saves
     if (g.incoming(i)) seeds.emplace_back(results[i], g.incoming(i));
   }
   Block* backward = graph.begin_block();
@@ -167,7 +175,13 @@ std::unique_ptr<Block> d_branch(GradientContext& g, size_t branch) {
 // The same choice again; each block gives the gradients of everything that either branch used from outside.
 void d_if(GradientContext& g) {
   std::vector<std::unique_ptr<Block>> blocks;
-  for (size_t branch = 0; branch < 2; ++branch) blocks.push_back(d_branch(g, branch));
+  blocks.push_back(d_branch(g, 0));
+  try {
+    blocks.push_back(d_branch(g, 1));
+  } catch (...) {
+    g.graph().abandon_block(std::move(blocks[0]));
+    throw;
+  }
   const Operation* backward = g.graph().create("if", {g.input(0)}, {}, {}, std::move(blocks));
   for (size_t i = 0; i < g.captures.size(); ++i) g.capture_result[i] = backward->output(i);
 }
@@ -175,10 +189,25 @@ void d_if(GradientContext& g) {
 }  // namespace
 
 void register_control_flow() {
-  define({.name = "if", .family = "control_flow", .min_inputs = 1, .max_inputs = 1, .infer = infer_if, .gradient = d_if,
+  define({.name = "if",
+          .family = "control_flow",
+          .min_inputs = 1,
+          .max_inputs = 1,
+          .infer = infer_if,
+          .gradient = d_if,
           .block_count = 2});
-  define({.name = "while", .family = "control_flow", .min_inputs = 0, .max_inputs = -1, .infer = infer_while, .block_count = 2});
-  define({.name = "for", .family = "control_flow", .min_inputs = 3, .max_inputs = -1, .infer = infer_for, .block_count = 1});
+  define({.name = "while",
+          .family = "control_flow",
+          .min_inputs = 0,
+          .max_inputs = -1,
+          .infer = infer_while,
+          .block_count = 2});
+  define({.name = "for",
+          .family = "control_flow",
+          .min_inputs = 3,
+          .max_inputs = -1,
+          .infer = infer_for,
+          .block_count = 1});
 }
 
 }  // namespace mpsgraph::ops

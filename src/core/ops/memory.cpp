@@ -32,12 +32,12 @@ std::vector<TensorType> infer_assign(const InferContext& c) {
   require_variable(c);
   const std::string_view variable = c.inputs[0]->operation->name;
   if (c.dtype(1) != c.dtype(0)) {
-    c.dtype_error(cat("variable '", variable, "' is ", c.dtype(0), ", the value '", c.inputs[1]->name(), "' is ", c.dtype(1),
-                      "; cast the value to ", c.dtype(0), " first"));
+    c.dtype_error(cat("variable '", variable, "' is ", c.dtype(0), ", the value '", c.inputs[1]->name(), "' is ",
+                      c.dtype(1), "; cast the value to ", c.dtype(0), " first"));
   }
   if (!compatible(c.shape(1), c.shape(0))) {
-    c.shape_error(cat("variable '", variable, "' has shape ", c.shape(0), ", the value '", c.inputs[1]->name(), "' has ", c.shape(1),
-                      "; a variable keeps its shape"));
+    c.shape_error(cat("variable '", variable, "' has shape ", c.shape(0), ", the value '", c.inputs[1]->name(),
+                      "' has ", c.shape(1), "; a variable keeps its shape"));
   }
   return {};
 }
@@ -45,19 +45,45 @@ std::vector<TensorType> infer_assign(const InferContext& c) {
 }  // namespace
 
 void register_memory() {
-  define({.name = "placeholder", .family = "memory", .attributes = {required("type", AttributeKind::type)},
-          .infer = stated_type, .root_only = true});
-  define({.name = "constant", .family = "memory", .attributes = {required("value", AttributeKind::data)}, .infer = value_type});
-  define({.name = "variable", .family = "memory", .attributes = {required("value", AttributeKind::data)},
-          .infer = value_type, .root_only = true});
-  define({.name = "read", .family = "memory", .min_inputs = 1, .max_inputs = 1, .infer = infer_read, .gradient = d_read,
+  define({.name = "placeholder",
+          .family = "memory",
+          .attributes = {required("type", AttributeKind::type)},
+          .infer = stated_type,
+          .root_only = true});
+  define({.name = "constant",
+          .family = "memory",
+          .attributes = {required("value", AttributeKind::data)},
+          .infer = value_type});
+  define({.name = "variable",
+          .family = "memory",
+          .attributes = {required("value", AttributeKind::data)},
+          .infer = value_type,
+          .root_only = true});
+  define({.name = "read",
+          .family = "memory",
+          .min_inputs = 1,
+          .max_inputs = 1,
+          .infer = infer_read,
+          .gradient = d_read,
           .takes_variables = true});
-  define({.name = "assign", .family = "memory", .min_inputs = 2, .max_inputs = 2, .infer = infer_assign,
-          .has_effect = true, .takes_variables = true});
-  define({.name = "argument", .family = "memory", .attributes = {required("type", AttributeKind::type)},
-          .infer = stated_type, .internal = true});
-  define({.name = "undefined", .family = "memory", .attributes = {required("type", AttributeKind::type)},
-          .infer = stated_type, .gradient_is_zero = true, .internal = true});
+  define({.name = "assign",
+          .family = "memory",
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .infer = infer_assign,
+          .has_effect = true,
+          .takes_variables = true});
+  define({.name = "argument",
+          .family = "memory",
+          .attributes = {required("type", AttributeKind::type)},
+          .infer = stated_type,
+          .internal = true});
+  define({.name = "undefined",
+          .family = "memory",
+          .attributes = {required("type", AttributeKind::type)},
+          .infer = stated_type,
+          .gradient_is_zero = true,
+          .internal = true});
 }
 
 }  // namespace mpsgraph::ops
