@@ -1,7 +1,7 @@
-// matrix_multiplication: batched, with broadcast batches, for all element types.
+// matrix_multiplication: batched, with broadcast batches, for all float types.
 //
-// float and double run through Eigen, the halves in float on converted operands, integers (which wrap)
-// and the reference in plain loops. The threads share batches and blocks of rows or columns.
+// float and double run through Eigen, the halves in float on converted operands, the reference in plain
+// loops. The threads share batches and blocks of rows or columns. Eigen allocates its packing buffers.
 
 #define EIGEN_DONT_PARALLELIZE
 
@@ -124,8 +124,7 @@ void multiply(const Products& p, const T* a, const T* b, T* c) {
   });
 }
 
-// Sum is what a row of results is kept in.
-template <class T, class Sum>
+template <class T>
 void multiply_plainly(const Products& p, const T* a, const T* b, T* c) {
   constexpr int64_t tile = 256;
   parallel_for(p.count() * p.m, grain_for(p.n * p.k), [&](int64_t begin, int64_t end) {
@@ -134,12 +133,12 @@ void multiply_plainly(const Products& p, const T* a, const T* b, T* c) {
       const T *x = a + p.a[which] + row % p.m * p.k, *y = b + p.b[which];
       for (int64_t j0 = 0; j0 < p.n; j0 += tile) {
         const int64_t width = std::min(tile, p.n - j0);
-        Sum sums[tile] = {};
+        double sums[tile] = {};
         for (int64_t i = 0; i < p.k; ++i) {
-          const auto factor = static_cast<Sum>(x[i]);
-          for (int64_t j = 0; j < width; ++j) sums[j] += factor * static_cast<Sum>(y[i * p.n + j0 + j]);
+          const double factor = Value<T>(x[i]);
+          for (int64_t j = 0; j < width; ++j) sums[j] += factor * Value<T>(y[i * p.n + j0 + j]);
         }
-        for (int64_t j = 0; j < width; ++j) c[row * p.n + j0 + j] = static_cast<T>(sums[j]);
+        for (int64_t j = 0; j < width; ++j) c[row * p.n + j0 + j] = T(static_cast<Value<T>>(sums[j]));
       }
     }
   });
@@ -155,12 +154,10 @@ void convert(const From* from, To* to, int64_t n) {
 std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
   const Operand a = lowering.input(0), b = lowering.input(1), c = lowering.output();
   const Products products(a.dims, b.dims, c.dims);
-  return dispatch_number(lowering, c.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+  return dispatch_float(lowering, c.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
-    if constexpr (is_float_type<T>) {
-      if (lowering.reference_only())
-        return kernel([=](Frame& f) { multiply_plainly<T, Value<T>>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
-    }
+    if (lowering.reference_only())
+      return kernel([=](Frame& f) { multiply_plainly<T>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
     if constexpr (is_half_type<T>) {
       const int64_t na = a.elements(), nb = b.elements(), nc = c.elements();
       const Slot scratch = lowering.scratch(static_cast<size_t>(na + nb + nc) * sizeof(float));
@@ -171,12 +168,8 @@ std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
         multiply(products, fa, fb, fc);
         convert(fc, f.at<T>(c.slot), nc);
       });
-    } else if constexpr (std::is_floating_point_v<T>) {
-      return kernel([=](Frame& f) { multiply<T>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
     } else {
-      return kernel([=](Frame& f) {
-        multiply_plainly<T, Accumulate<T>>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot));
-      });
+      return kernel([=](Frame& f) { multiply<T>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
     }
   });
 }

@@ -1,0 +1,118 @@
+// Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011).
+//
+// Counter-based: block i of four 32-bit words is a function of key and counter + i, so any part of a
+// stream can be made by any thread. Words, blocks and the mappings to numbers are TensorFlow's.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace mpsgraph::cpu {
+
+class Philox {
+ public:
+  using Block = std::array<uint32_t, 4>;
+
+  Philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) : key_(key), low_(counter_low), high_(counter_high) {}
+  // int32[7]: 1, four counter words, two key words; low words first.
+  explicit Philox(const int32_t* state)
+      : Philox(joined(state[5], state[6]), joined(state[1], state[2]), joined(state[3], state[4])) {}
+  void write_state(int32_t* state) const {
+    const uint64_t words[] = {low_, high_, key_};
+    state[0] = 1;
+    for (int i = 0; i < 6; ++i) state[1 + i] = static_cast<int32_t>(static_cast<uint32_t>(words[i / 2] >> (i % 2 * 32)));
+  }
+
+  void skip(uint64_t blocks) {
+    low_ += blocks;
+    high_ += low_ < blocks;
+  }
+  Philox skipped(uint64_t blocks) const {
+    Philox result = *this;
+    result.skip(blocks);
+    return result;
+  }
+
+  // The first n blocks from here, 4 n words; n blocks side by side in the lanes of vectors.
+  void generate(uint32_t* words, int64_t n) const {
+    constexpr int64_t lanes = 8;
+    Philox at = *this;
+    for (; n >= lanes; n -= lanes, words += 4 * lanes, at.skip(lanes)) at.generate_lanes<lanes>(words);
+    for (; n > 0; --n, words += 4, at.skip(1)) at.generate_lanes<1>(words);
+  }
+  Block block() const {
+    Block words;
+    generate_lanes<1>(words.data());
+    return words;
+  }
+
+ private:
+  static uint64_t joined(int32_t low, int32_t high) {
+    return static_cast<uint32_t>(low) | static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32;
+  }
+
+  template <int64_t lanes>
+  void generate_lanes(uint32_t* words) const {
+    uint32_t c0[lanes], c1[lanes], c2[lanes], c3[lanes];
+    for (int64_t i = 0; i < lanes; ++i) {
+      const uint64_t low = low_ + static_cast<uint64_t>(i), high = high_ + (low < low_);
+      c0[i] = static_cast<uint32_t>(low), c1[i] = static_cast<uint32_t>(low >> 32);
+      c2[i] = static_cast<uint32_t>(high), c3[i] = static_cast<uint32_t>(high >> 32);
+    }
+    auto k0 = static_cast<uint32_t>(key_), k1 = static_cast<uint32_t>(key_ >> 32);
+    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+      for (int64_t i = 0; i < lanes; ++i) {
+        const uint64_t p0 = uint64_t{0xD2511F53u} * c0[i], p1 = uint64_t{0xCD9E8D57u} * c2[i];
+        c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
+        c1[i] = static_cast<uint32_t>(p1);
+        c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
+        c3[i] = static_cast<uint32_t>(p0);
+      }
+    for (int64_t i = 0; i < lanes; ++i) words[4 * i] = c0[i], words[4 * i + 1] = c1[i], words[4 * i + 2] = c2[i], words[4 * i + 3] = c3[i];
+  }
+
+  uint64_t key_, low_, high_;
+};
+
+// Bits to numbers in [0, 1): the low bits become a mantissa.
+inline float uniform_float(uint32_t x) { return std::bit_cast<float>((x & 0x7fffffu) | 0x3f800000u) - 1.0f; }
+inline float uniform_half(uint32_t x) { return static_cast<float>(x & 0x3ffu) * 0x1p-10f; }
+inline float uniform_bfloat16(uint32_t x) { return static_cast<float>(x & 0x7fu) * 0x1p-7f; }
+inline double uniform_double(uint32_t x0, uint32_t x1) {
+  return std::bit_cast<double>(uint64_t{x0 & 0xfffffu} << 32 | x1 | uint64_t{1023} << 52) - 1.0;
+}
+
+// Box-Muller: two standard normals, sine first. Exact only up to the C library's log, sin and cos; TensorFlow's
+// numbers come from glibc's.
+inline void box_muller(uint32_t x0, uint32_t x1, float* out) {
+  const float u = std::max(uniform_float(x0), 1e-7f);
+  const auto angle = static_cast<float>(2.0f * 3.14159265358979323846 * static_cast<double>(uniform_float(x1)));
+  const float radius = std::sqrt(-2.0f * std::log(u));
+  out[0] = std::sin(angle) * radius;
+  out[1] = std::cos(angle) * radius;
+}
+inline void box_muller(const uint32_t* x, double* out) {
+  const double u = std::max(uniform_double(x[0], x[1]), 1e-7), angle = 2 * 3.14159265358979323846 * uniform_double(x[2], x[3]);
+  const double radius = std::sqrt(-2.0 * std::log(u));
+  out[0] = std::sin(angle) * radius;
+  out[1] = std::cos(angle) * radius;
+}
+
+// The standard normal's inverse distribution function for p in (0, 1): Winitzki's approximation of the inverse error
+// function, made exact to double by two Halley steps on the smaller tail.
+inline double inverse_normal(double p) {
+  constexpr double a = 0.147, pi = 3.14159265358979323846;
+  const double tail = std::min(p, 1 - p), logarithm = std::log(4 * tail * (1 - tail)), b = 2 / (pi * a) + logarithm / 2;
+  double z = std::sqrt(2 * (std::sqrt(std::max(b * b - logarithm / a, 0.0)) - b));
+  if (!(z > 0)) return 0;
+  for (int step = 0; step < 2; ++step) {
+    const double error = (tail - 0.5 * std::erfc(z * 0.70710678118654752440)) * std::sqrt(2 * pi) * std::exp(z * z / 2);
+    z -= error / (1 + z * error / 2);
+  }
+  return p < 0.5 ? -z : z;
+}
+
+}  // namespace mpsgraph::cpu
