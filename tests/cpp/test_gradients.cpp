@@ -11,6 +11,7 @@
 #include "core/builder.h"
 #include "core/definition.h"
 #include "core/gradients.h"
+#include "core/text.h"
 
 using namespace mpsgraph;
 
@@ -91,6 +92,13 @@ Operation* choose(Graph& g, Tensor* predicate, Then then, Else otherwise) {
 
 using Tensors = std::vector<Tensor*>;
 
+// What derivatives add obeys the grammar of graphs, and survives the round trip through text.
+void check_well_formed(const Graph& g) {
+  verify(g);
+  const std::string text = print(g);
+  CHECK_EQUAL(print(*parse(text)), text);
+}
+
 }  // namespace
 
 TEST(chains_and_sums) {
@@ -103,6 +111,7 @@ TEST(chains_and_sums) {
   const double e = std::exp(0.21), s = 0.3 + std::sin(0.7);
   CHECK_CLOSE(at(g, d[0]), 0.7 * e * s + e);
   CHECK_CLOSE(at(g, d[1]), 0.3 * e * s + e * std::cos(0.7));
+  check_well_formed(g);
 }
 
 TEST(only_the_operations_between_are_differentiated) {
@@ -237,6 +246,7 @@ TEST(if_passes_gradients_through_the_branch_that_is_taken) {
   Interpreter otherwise({{x, -0.3}, {y, 0.7}});
   CHECK_CLOSE(otherwise(g, d[0]), std::cos(0.09) * 2 * -0.3 * 5);
   CHECK_CLOSE(Interpreter({{x, -0.3}, {y, 0.7}})(g, d[1]), 0);
+  check_well_formed(g);
 }
 
 TEST(if_has_second_derivatives) {
@@ -255,6 +265,7 @@ TEST(if_has_second_derivatives) {
   const double t = -0.9, u = t * t * t;  // sin(t^3)^2
   CHECK_CLOSE(Interpreter({{x, t}})(g, d), std::sin(2 * u) * 3 * t * t);
   CHECK_CLOSE(Interpreter({{x, t}})(g, dd), std::cos(2 * u) * 18 * t * t * t * t + std::sin(2 * u) * 6 * t);
+  check_well_formed(g);
 }
 
 TEST(nested_ifs_save_through_both_levels) {
@@ -287,6 +298,7 @@ TEST(nested_ifs_save_through_both_levels) {
   CHECK_CLOSE(at(dd, 1, -1), 4 * m * m);
   CHECK_CLOSE(at(d, -1, 1), 1);
   CHECK_CLOSE(at(dd, -1, 1), 0);
+  check_well_formed(g);
 }
 
 TEST(variables_read_in_a_branch_get_their_gradient) {
@@ -300,6 +312,7 @@ TEST(variables_read_in_a_branch_get_their_gradient) {
   Tensor* d = gradients(b.add(choice->output(), b.unary("square", v)), {v})[0];
   CHECK_CLOSE(Interpreter({{x, 2}})(g, d), 2 + 6);
   CHECK_CLOSE(Interpreter({{x, -2}})(g, d), 1 + 6);
+  check_well_formed(g);
 }
 
 TEST(shapes_inside_branches_stay_visible_to_inference) {
