@@ -174,7 +174,10 @@ Tensor* narrow_operands(Site& s) {
     changed = true;
   }
   if (!changed) return nullptr;
-  return s.fit(s.make(s.source.kind(), std::move(narrow), s.attributes()));
+  Shape shape = narrow[0]->shape();
+  for (const Tensor* x : narrow) shape = *broadcast(shape, x->shape());
+  if (shape == s.type().shape) return s.make(s.source.kind(), std::move(narrow), s.attributes());
+  return s.fit(s.b.graph().add(s.source.kind(), std::move(narrow), s.attributes()));
 }
 
 // ---- shape ----

@@ -89,9 +89,9 @@ class Specializer {
       blocks.push_back(rewriter_.copy_block(*op.blocks[i], argument_types(op, i, inputs, blocks)));
     }
     if (op.is("if")) settle_undefined(*blocks[0], *blocks[1]);
+    if (op.is("while") || op.is("for")) require_steady(op, inputs, blocks);
     std::vector<TensorType> types =
         op.definition->infer(InferContext(*op.definition, inputs, op.attributes, blocks, op.where()));
-    if (op.is("while") || op.is("for")) require_steady(op, inputs, blocks);
     Operation* copy = rewriter_.append(op, std::move(inputs), std::move(types), std::move(blocks));
     if (op.is("variable")) {
       program_.variables.push_back(copy->output());

@@ -1,0 +1,478 @@
+// The compiler's passes on textual graphs, before and after, and what specialisation accepts and refuses.
+//
+// Targets are the operations named "out", "out_1", ...; all placeholders are fed with the types they state.
+#include <cmath>
+#include <ctime>
+
+#include "check.h"
+#include "compiler/passes.h"
+#include "core/builder.h"
+#include "core/definition.h"
+#include "core/gradients.h"
+#include "core/text.h"
+
+using namespace mpsgraph;
+using namespace mpsgraph::compiler;
+
+namespace {
+
+using Feeds = std::vector<std::pair<Tensor*, TensorType>>;
+
+TensorType f32(Dims dims) { return {DType::float32, Shape(std::move(dims))}; }
+
+// The text within "graph {" and "}", without indentation: short golden texts in tests.
+std::string body(const std::string& text) {
+  std::istringstream in(text);
+  std::string line, result;
+  while (std::getline(in, line)) {
+    line.erase(0, line.find_first_not_of(' '));
+    if (!line.empty() && line != "graph {") result += line + "\n";
+  }
+  return result.substr(0, result.rfind("}\n"));
+}
+
+Program program_of(const Graph& graph) {
+  Feeds feeds;
+  for (Tensor* p : graph.placeholders()) feeds.emplace_back(p, p->type);
+  std::vector<Tensor*> targets;
+  std::vector<Operation*> target_operations;
+  for (const auto& op : graph.root().operations) {
+    if (op->name.rfind("out", 0) == 0) targets.push_back(op->output());
+    if (op->is("assign")) target_operations.push_back(op.get());
+  }
+  return specialize(graph, feeds, targets, target_operations);
+}
+
+using Run = void (*)(Program&);
+
+std::string after(Run pass, const std::string& text) {
+  std::unique_ptr<Graph> graph = parse("graph {\n" + text + "}\n");
+  verify(*graph);
+  Program program = program_of(*graph);
+  pass(program);
+  verify(*program.graph);
+  const std::string printed = print(*program.graph);
+  CHECK_EQUAL(print(*parse(printed)), printed);
+  return body(printed);
+}
+
+void nothing(Program&) {}
+
+// Enough kernels for folding: float32 of equal or single shapes.
+std::vector<ConstantPtr> evaluate(const Operation& op) {
+  if (op.output()->dtype() != DType::float32) return {};
+  std::vector<float> values(static_cast<size_t>(op.output()->shape().elements()));
+  auto at = [&](size_t i, size_t e) {
+    const ConstantPtr& data = op.input(i)->operation->attributes.data("value");
+    return static_cast<float>(data->scalar(data->elements() == 1 ? 0 : static_cast<int64_t>(e)));
+  };
+  for (size_t e = 0; e < values.size(); ++e) {
+    if (op.is("addition")) values[e] = at(0, e) + at(1, e);
+    else if (op.is("multiplication")) values[e] = at(0, e) * at(1, e);
+    else if (op.is("square_root")) values[e] = std::sqrt(at(0, e));
+    else return {};
+  }
+  return {ConstantData::copy(DType::float32, op.output()->shape().dims(), values.data())};
+}
+
+// ---- specialisation ----
+
+TEST(specialisation_takes_what_targets_need_with_the_fed_types) {
+  Graph g;
+  Builder b(g);
+  Tensor* x = g.add("placeholder", {}, {{"type", f32({-1, 4})}}, "x");
+  Tensor* w = g.add("variable", {}, {{"value", ConstantData::splat(DType::float32, {4, 2}, 1.0)}}, "w");
+  g.add("placeholder", {}, {{"type", f32({3})}}, "unused");
+  Tensor* y = b.matmul(x, w);
+  b.unary("exponent", y);
+  Tensor* rows = g.add("slice", {b.shape_of(y)}, {{"starts", Ints{0}}, {"ends", Ints{1}}, {"strides", Ints{1}}});
+  Tensor* both = g.add("concat", {rows, g.add("constant", {}, {{"value", ConstantData::splat(DType::int32, {1}, 1.0)}}), rows},
+                       {{"axis", int64_t{0}}});
+  Tensor* z = g.add("broadcast_to", {b.reshape(b.sum(y, {1}), {-1, 1, 1}), both}, {}, "z");
+  CHECK_EQUAL(z->type, f32({-1, 1, -1}));
+  Program program = specialize(g, {{x, f32({8, 4})}}, {z, y}, {});
+  verify(*program.graph);
+  CHECK_EQUAL(program.targets[0]->type, f32({8, 1, 8}));
+  CHECK_EQUAL(program.targets[1]->type, f32({8, 2}));
+  CHECK_EQUAL(program.feeds.size(), 1u);
+  CHECK_EQUAL(program.feeds[0]->type, f32({8, 4}));
+  CHECK_EQUAL(program.variables.size(), 1u);
+  CHECK(program.source_variables[0] == w);
+  for (const auto& op : program.graph->root().operations) {
+    for (std::string_view gone : {"exponent", "shape_of", "slice", "concat"}) CHECK(!op->is(gone));
+  }
+  CHECK(program.graph->find("unused") == nullptr);
+  CHECK(program.graph->find("z") != nullptr);
+}
+
+TEST(specialisation_says_what_is_wrong_with_feeds) {
+  Graph g, other;
+  Builder b(g);
+  Tensor* x = g.add("placeholder", {}, {{"type", f32({-1, 4})}}, "x");
+  Tensor* foreign = other.add("placeholder", {}, {{"type", f32({2})}}, "foreign");
+  Tensor* y = b.neg(x);
+  CHECK_THROWS(GraphError, specialize(g, {}, {y}, {}), "'x'", "not fed");
+  CHECK_THROWS(ShapeError, specialize(g, {{x, f32({8, 5})}}, {y}, {}), "declared float32[-1,4]", "fed float32[8,5]");
+  CHECK_THROWS(ShapeError, specialize(g, {{x, f32({-1, 4})}}, {y}, {}), "'x'");
+  CHECK_THROWS(DTypeError, specialize(g, {{x, {DType::int32, Shape{8, 4}}}}, {y}, {}), "declared float32", "fed int32");
+  CHECK_THROWS(GraphError, specialize(g, {{x, f32({8, 4})}, {x, f32({8, 4})}}, {y}, {}), "fed twice");
+  CHECK_THROWS(GraphError, specialize(g, {{y, f32({8, 4})}}, {y}, {}), "only placeholders");
+  CHECK_THROWS(GraphError, specialize(g, {{foreign, f32({2})}}, {y}, {}), "another graph");
+  CHECK_THROWS(GraphError, specialize(g, {{x, f32({8, 4})}}, {foreign}, {}), "another graph");
+}
+
+TEST(specialisation_finds_shapes_that_do_not_fit_or_are_known_too_late) {
+  Graph g;
+  Builder b(g);
+  Tensor* x = g.add("placeholder", {}, {{"type", f32({-1})}}, "x");
+  Tensor* y = g.add("placeholder", {}, {{"type", f32({-1})}}, "y");
+  Tensor* s = g.add("placeholder", {}, {{"type", TensorType{DType::int32, Shape{2}}}}, "s");
+  Tensor* sum = b.add(x, y);
+  CHECK_THROWS(ShapeError, specialize(g, {{x, f32({2})}, {y, f32({3})}}, {sum}, {}), "[addition]", "(2)", "(3)");
+  Tensor* reshaped = g.add("reshape", {x, s}, {}, "late");
+  CHECK_THROWS(UnsupportedError, specialize(g, {{x, f32({6})}, {s, s->type}}, {reshaped}, {}), "[reshape]", "'late'");
+}
+
+TEST(effects_run_when_something_needs_them) {
+  const std::string text = R"(
+    %v = variable() {value=float32[2] splat 0x00000000} : float32[2]
+    %x = placeholder() {type=float32[2]} : float32[2]
+    %a = assign(%v, %x) : ()
+    %out = identity(%x) after [%a] : float32[2]
+)";
+  auto graph = parse("graph {" + text + "}\n");
+  Tensor *x = graph->find("x")->output(), *out = graph->find("out")->output();
+  Program with = specialize(*graph, {{x, x->type}}, {out}, {});
+  simplify(with);
+  CHECK(with.graph->find("a") != nullptr);
+  CHECK(with.targets[0] == with.feeds[0]);
+  Program without = specialize(*graph, {{x, x->type}}, {x}, {});
+  CHECK_EQUAL(without.graph->root().operations.size(), 1u);
+}
+
+TEST(a_variable_that_is_a_target_is_read_at_the_end) {
+  auto graph = parse(R"(graph {
+    %v = variable() {value=float32[2] splat 0x00000000} : float32[2]
+    %x = placeholder() {type=float32[2]} : float32[2]
+    %a = assign(%v, %x) : ()
+  })");
+  Tensor *x = graph->find("x")->output(), *v = graph->find("v")->output();
+  Program program = specialize(*graph, {{x, x->type}}, {v}, {graph->find("a")});
+  CHECK(program.targets[0]->operation->is("read"));
+  simplify(program);
+  CHECK(program.targets[0] == program.feeds[0]);
+  CHECK_EQUAL(program.target_operations[0]->name, "a");
+}
+
+TEST(loops_get_the_types_of_what_they_start_with) {
+  Graph g;
+  Builder b(g);
+  Tensor* x = g.add("placeholder", {}, {{"type", f32({-1})}}, "x");
+  Tensor *zero = b.scalar(DType::int32, 0), *three = b.scalar(DType::int32, 3), *one = b.scalar(DType::int32, 1);
+  Block* body = g.begin_block({{DType::int32, Shape(Dims{})}, f32({-1})});
+  Tensor* doubled = b.add(body->arguments[1], body->arguments[1]);
+  std::vector<std::unique_ptr<Block>> blocks;
+  blocks.push_back(g.finish_block(body, {doubled}));
+  Operation* loop = g.create("for", {zero, three, one, x}, {}, "loop", std::move(blocks));
+  Program program = specialize(g, {{x, f32({5})}}, {loop->output()}, {});
+  verify(*program.graph);
+  CHECK_EQUAL(program.targets[0]->type, f32({5}));
+
+  body = g.begin_block({{DType::int32, Shape(Dims{})}, f32({-1})});
+  Tensor* longer = g.add("concat", {body->arguments[1], body->arguments[1]}, {{"axis", int64_t{0}}});
+  std::vector<std::unique_ptr<Block>> growing;
+  growing.push_back(g.finish_block(body, {longer}));
+  loop = g.create("for", {zero, three, one, x}, {}, "growing", std::move(growing));
+  CHECK_THROWS(UnsupportedError, specialize(g, {{x, f32({5})}}, {loop->output()}, {}), "'growing'", "float32[5]", "float32[10]");
+}
+
+TEST(a_branch_through_which_gradients_flow_is_specialised) {
+  Graph g;
+  Builder b(g);
+  Tensor* x = g.add("placeholder", {}, {{"type", f32({-1})}}, "x");
+  Tensor* p = g.add("placeholder", {}, {{"type", TensorType{DType::boolean, Shape(Dims{})}}}, "p");
+  std::vector<std::unique_ptr<Block>> blocks;
+  Block* then = g.begin_block();
+  Tensor* curved = b.unary("exponent", b.unary("sin", x));
+  blocks.push_back(g.finish_block(then, {curved}));
+  Block* otherwise = g.begin_block();
+  Tensor* straight = b.mul(x, 3.0);
+  blocks.push_back(g.finish_block(otherwise, {straight}));
+  Tensor* y = g.create("if", {p}, {}, {}, std::move(blocks))->output();
+  Tensor* dx = gradients(b.sum(y), {x})[0];
+  Program program = specialize(g, {{x, f32({5})}, {p, p->type}}, {dx}, {});
+  for (Run pass : {prune, expand, fold, simplify}) {
+    pass(program);
+    verify(*program.graph);
+  }
+  CHECK_EQUAL(program.targets[0]->type, f32({5}));
+}
+
+// ---- passes ----
+
+const std::string x_line = "%x = placeholder() {type=float32[2,3]} : float32[2,3]\n";
+
+TEST(prune_drops_what_nothing_needs) {
+  auto graph = parse("graph {\n" + x_line + "%a = exponent(%x) : float32[2,3]\n%out = negative(%x) : float32[2,3]\n}\n");
+  Program program = program_of(*graph);
+  Builder(*program.graph).unary("exponent", program.feeds[0]);
+  prune(program);
+  CHECK_EQUAL(body(print(*program.graph)), x_line + "%out = negative(%x) : float32[2,3]\n");
+}
+
+TEST(expand_takes_composites_apart_but_keeps_native_ones) {
+  const std::string text = x_line + "%m = mean(%x) {axes=[1]} : float32[2,1]\n%out = softmax(%m) {axis=0} : float32[2,1]\n";
+  CHECK_EQUAL(after(expand, text), x_line +
+                                       "%constant = constant() {value=float32[] splat 0x40400000} : float32[]\n"
+                                       "%reduction_sum = reduction_sum(%x) {axes=[1]} : float32[2,1]\n"
+                                       "%division = division(%reduction_sum, %constant) : float32[2,1]\n"
+                                       "%out = softmax(%division) {axis=0} : float32[2,1]\n");
+}
+
+TEST(expand_turns_conveniences_into_reshapes) {
+  const std::string text = x_line + "%s = stack(%x, %x) {axis=1} : float32[2,2,3]\n%out = flatten2d(%s) {axis=1} : float32[2,6]\n";
+  const std::string after_both = after(
+      [](Program& program) {
+        expand(program);
+        simplify(program);
+      },
+      text);
+  CHECK_EQUAL(after_both, x_line +
+                              "%constant = constant() {value=int64[3] [0x0000000000000002,0x0000000000000001,0x0000000000000003]} : int64[3]\n"
+                              "%reshape = reshape(%x, %constant) : float32[2,1,3]\n"
+                              "%s = concat(%reshape, %reshape) {axis=1} : float32[2,2,3]\n"
+                              "%constant_2 = constant() {value=int64[2] [0x0000000000000002,0x0000000000000006]} : int64[2]\n"
+                              "%out = reshape(%s, %constant_2) : float32[2,6]\n");
+}
+
+TEST(every_decomposition_has_the_types_that_inference_gives) {
+  Graph g;
+  Builder b(g);
+  auto input = [&](Dims dims) { return g.add("placeholder", {}, {{"type", f32(std::move(dims))}}); };
+  Tensor *x = input({4, 5, 6}), *g1 = input({4, 5, 6}), *row = input({1, 1, 6}), *s = input({});
+  struct Case {
+    std::string_view kind;
+    std::vector<Tensor*> inputs;
+    Attributes attributes;
+  };
+  const Ints axes = {0, 1};
+  const std::vector<Case> cases = {
+      {"mean", {x}, {{"axes", axes}}},
+      {"variance", {x}, {{"axes", axes}}},
+      {"variance", {x, row}, {{"axes", axes}}},
+      {"normalization", {x, row, row}, {}},
+      {"normalization", {x, row, row, row, row}, {{"has_gamma", true}, {"has_beta", true}}},
+      {"normalization", {x, row, row, row}, {{"has_beta", true}}},
+      {"normalization_gradient", {g1, x, row, row}, {{"axes", axes}}},
+      {"normalization_gradient", {g1, x, row, row, row}, {{"axes", axes}, {"has_gamma", true}}},
+      {"normalization_gradient", {g1, x, row, row, row, row, row}, {{"axes", axes}, {"has_gamma", true}}},
+      {"normalization_gamma_gradient", {g1, x, row, row}, {{"axes", axes}}},
+      {"normalization_beta_gradient", {g1, x}, {{"axes", axes}}},
+      {"softmax", {x}, {{"axis", int64_t{1}}}},
+      {"softmax_gradient", {g1, x}, {}},
+      {"log_softmax", {x}, {}},
+      {"log_softmax_gradient", {g1, x}, {}},
+      {"softmax_cross_entropy", {x, g1}, {{"axis", int64_t{1}}}},
+      {"softmax_cross_entropy", {x, g1}, {{"reduction", std::string("mean")}}},
+      {"softmax_cross_entropy_gradient", {s, x, g1}, {{"reduction", std::string("mean")}}},
+      {"stochastic_gradient_descent", {s, x, g1}, {}},
+      {"adam", {s, s, s, s, s, s, x, x, x, g1}, {}},
+      {"adam", {s, s, s, s, s, s, x, x, x, x, g1}, {{"amsgrad", true}}},
+      {"adam_with_current_learning_rate", {s, s, s, s, x, x, x, g1}, {}},
+  };
+  for (const Case& c : cases) {
+    Operation* op = g.create(c.kind, c.inputs, c.attributes);
+    const std::vector<Tensor*> parts = op->definition->decompose(b, op->inputs, op->attributes);
+    CHECK_EQUAL(parts.size(), op->outputs.size());
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i]->type != op->output(i)->type) check::fail(__FILE__, __LINE__, cat(c.kind, ": ", parts[i]->type, " for ", op->output(i)->type));
+    }
+  }
+}
+
+TEST(fold_computes_constants_through_the_evaluator) {
+  const std::string two = "%a = constant() {value=float32[] splat 0x40000000} : float32[]\n";
+  const std::string text = two + x_line + "%b = square_root(%a) : float32[]\n%c = multiplication(%b, %b) : float32[]\n"
+                           "%out = addition(%x, %c) : float32[2,3]\n";
+  register_evaluator(nullptr);
+  CHECK_EQUAL(after(fold, text), after(nothing, text));
+  register_evaluator(evaluate);
+  CHECK_EQUAL(after(fold, text), x_line + "%c = constant() {value=float32[] splat 0x3fffffff} : float32[]\n"
+                                          "%out = addition(%x, %c) : float32[2,3]\n");
+}
+
+TEST(fold_keeps_large_results_but_not_large_splats) {
+  const std::string text =
+      "%s = constant() {value=int64[1] [0x0000000000100000]} : int64[1]\n"
+      "%a = constant() {value=float32[] splat 0x40800000} : float32[]\n"
+      "%b = broadcast_to(%a, %s) : float32[1048576]\n"
+      "%out = square_root(%b) : float32[1048576]\n";
+  register_evaluator(evaluate);
+  CHECK_EQUAL(after(fold, text), "%out = constant() {value=float32[1048576] splat 0x40000000} : float32[1048576]\n");
+}
+
+std::string simplified_to(const std::string& lines) { return after(simplify, x_line + lines); }
+
+const std::string zero_line = "%zero = constant() {value=float32[] splat 0x00000000} : float32[]\n";
+const std::string one_line = "%one = constant() {value=float32[] splat 0x3f800000} : float32[]\n";
+const std::string two_line = "%two = constant() {value=float32[] splat 0x40000000} : float32[]\n";
+const std::string three_line = "%three = constant() {value=float32[] splat 0x40400000} : float32[]\n";
+
+TEST(simplify_knows_the_neutral_numbers) {
+  CHECK_EQUAL(simplified_to(zero_line + one_line +
+                            "%a = addition(%x, %zero) : float32[2,3]\n%b = subtraction(%a, %zero) : float32[2,3]\n"
+                            "%c = multiplication(%one, %b) : float32[2,3]\n%d = division(%c, %one) : float32[2,3]\n"
+                            "%e = power(%d, %one) : float32[2,3]\n%out = exponent(%e) : float32[2,3]\n"),
+              x_line + "%out = exponent(%x) : float32[2,3]\n");
+}
+
+TEST(simplify_keeps_what_nan_and_infinity_would_change) {
+  for (std::string line : {"%out = multiplication(%x, %zero) : float32[2,3]\n", "%out = division(%zero, %x) : float32[2,3]\n"}) {
+    CHECK_EQUAL(simplified_to(zero_line + line), x_line + zero_line + line);
+  }
+  for (std::string line : {"%out = subtraction(%x, %x) : float32[2,3]\n", "%out = division(%x, %x) : float32[2,3]\n"}) {
+    CHECK_EQUAL(simplified_to(line), x_line + line);
+  }
+}
+
+TEST(simplify_finds_cheaper_arithmetic) {
+  CHECK_EQUAL(simplified_to(two_line + "%out = power(%x, %two) : float32[2,3]\n"), x_line + "%out = square(%x) : float32[2,3]\n");
+  CHECK_EQUAL(simplified_to(three_line + "%out = power(%x, %three) : float32[2,3]\n"),
+              x_line + "%square = square(%x) : float32[2,3]\n%out = multiplication(%x, %square) : float32[2,3]\n");
+  CHECK_EQUAL(simplified_to(two_line + "%out = division(%x, %two) : float32[2,3]\n"),
+              x_line + "%constant = constant() {value=float32[] splat 0x3f000000} : float32[]\n%out = multiplication(%x, %constant) : float32[2,3]\n");
+  CHECK_EQUAL(simplified_to(three_line + "%out = division(%x, %three) : float32[2,3]\n"),
+              x_line + three_line + "%out = division(%x, %three) : float32[2,3]\n");
+  CHECK_EQUAL(simplified_to(one_line + "%out = division(%one, %x) : float32[2,3]\n"), x_line + "%out = reciprocal(%x) : float32[2,3]\n");
+  CHECK_EQUAL(simplified_to("%out = multiplication(%x, %x) : float32[2,3]\n"), x_line + "%out = square(%x) : float32[2,3]\n");
+  CHECK_EQUAL(simplified_to("%a = negative(%x) : float32[2,3]\n%b = negative(%a) : float32[2,3]\n%out = addition(%b, %a) : float32[2,3]\n"),
+              x_line + "%out = subtraction(%x, %x) : float32[2,3]\n");
+}
+
+TEST(simplify_merges_equal_operations) {
+  CHECK_EQUAL(simplified_to("%a = exponent(%x) : float32[2,3]\n%b = exponent(%x) : float32[2,3]\n%c = addition(%x, %a) : float32[2,3]\n"
+                            "%d = addition(%b, %x) : float32[2,3]\n%out = division(%c, %d) : float32[2,3]\n"),
+              x_line + "%a = exponent(%x) : float32[2,3]\n%c = addition(%x, %a) : float32[2,3]\n%out = division(%c, %c) : float32[2,3]\n");
+}
+
+TEST(simplify_undoes_shapes) {
+  const std::string shapes =
+      "%s = constant() {value=int64[2] [0x0000000000000003,0x0000000000000002]} : int64[2]\n"
+      "%t = constant() {value=int64[2] [0x0000000000000002,0xffffffffffffffff]} : int64[2]\n";
+  CHECK_EQUAL(simplified_to(shapes + "%a = reshape(%x, %s) : float32[3,2]\n%b = reshape(%a, %t) : float32[2,3]\n%out = exponent(%b) : float32[2,3]\n"),
+              x_line + "%out = exponent(%x) : float32[2,3]\n");
+  CHECK_EQUAL(simplified_to("%a = transpose(%x) {permutation=[1,0]} : float32[3,2]\n%b = transpose(%a) {permutation=[-1,0]} : float32[2,3]\n"
+                            "%out = exponent(%b) : float32[2,3]\n"),
+              x_line + "%out = exponent(%x) : float32[2,3]\n");
+  CHECK_EQUAL(simplified_to("%a = concat(%x) {axis=0} : float32[2,3]\n%b = tile(%a) {multiplier=[1,1]} : float32[2,3]\n"
+                            "%c = slice(%b) {end_mask=3, ends=[0,0], start_mask=3, starts=[0,0], strides=[1,1]} : float32[2,3]\n"
+                            "%d = cast(%c) {dtype=float32} : float32[2,3]\n%out = exponent(%d) : float32[2,3]\n"),
+              x_line + "%out = exponent(%x) : float32[2,3]\n");
+}
+
+TEST(simplify_lets_operations_broadcast_themselves) {
+  const std::string shape = "%s = constant() {value=int64[2] [0x0000000000000002,0x0000000000000003]} : int64[2]\n";
+  const std::string y = "%y = placeholder() {type=float32[3]} : float32[3]\n";
+  CHECK_EQUAL(simplified_to(shape + y + "%b = broadcast_to(%y, %s) : float32[2,3]\n%out = addition(%x, %b) : float32[2,3]\n"),
+              x_line + y + "%out = addition(%x, %y) : float32[2,3]\n");
+  CHECK_EQUAL(simplified_to(shape + y + "%b = broadcast_to(%y, %s) : float32[2,3]\n%out = exponent(%b) : float32[2,3]\n"),
+              x_line + y + "%exponent = exponent(%y) : float32[3]\n"
+                           "%constant = constant() {value=int64[2] [0x0000000000000002,0x0000000000000003]} : int64[2]\n"
+                           "%out = broadcast_to(%exponent, %constant) : float32[2,3]\n");
+}
+
+TEST(simplify_reads_a_variable_once_between_assigns) {
+  const std::string v = "%v = variable() {value=float32[2,3] splat 0x00000000} : float32[2,3]\n";
+  CHECK_EQUAL(simplified_to(v + "%a = read(%v) : float32[2,3]\n%b = read(%v) : float32[2,3]\n%c = subtraction(%a, %b) : float32[2,3]\n"
+                                "%w = assign(%v, %x) : ()\n%d = read(%v) : float32[2,3]\n%out = division(%c, %d) : float32[2,3]\n"),
+              x_line + v + "%a = read(%v) : float32[2,3]\n%c = subtraction(%a, %a) : float32[2,3]\n%w = assign(%v, %x) : ()\n"
+                           "%out = division(%c, %x) : float32[2,3]\n");
+}
+
+TEST(simplify_does_not_carry_reads_out_of_branches_that_assign) {
+  auto graph = parse("graph {\n" + x_line +
+                     "%v = variable() {value=float32[2,3] splat 0x00000000} : float32[2,3]\n"
+                     "%p = placeholder() {type=bool[]} : bool[]\n"
+                     "%a = read(%v) : float32[2,3]\n"
+                     "%i = if(%p) : float32[2,3] {\n  %w = assign(%v, %x) : ()\n  %n = identity(%a) after [%w] : float32[2,3]\n  yield %n\n} {\n"
+                     "  %r = read(%v) : float32[2,3]\n  yield %r\n}\n"
+                     "%b = read(%v) : float32[2,3]\n%out = addition(%i, %b) : float32[2,3]\n}\n");
+  verify(*graph);
+  Program program = program_of(*graph);
+  simplify(program);
+  verify(*program.graph);
+  CHECK(program.graph->find("b") != nullptr);
+  CHECK(program.graph->find("w") != nullptr);
+  CHECK(program.targets[0]->operation->input(1) == program.graph->find("b")->output());
+}
+
+TEST(simplify_takes_the_branch_that_is_decided) {
+  const std::string text = "%p = constant() {value=bool[] splat 0x01} : bool[]\n"
+                           "%i = if(%p) : float32[2,3] {\n  %a = exponent(%x) : float32[2,3]\n  yield %a\n} {\n  yield %x\n}\n"
+                           "%out = negative(%i) : float32[2,3]\n";
+  CHECK_EQUAL(simplified_to(text), x_line + "%a = exponent(%x) : float32[2,3]\n%out = negative(%a) : float32[2,3]\n");
+}
+
+// ---- the pipeline ----
+
+Tensor* network(Graph& g, int layers) {
+  Builder b(g);
+  Tensor* x = g.add("placeholder", {}, {{"type", f32({-1, 8})}}, "x");
+  Tensor* h = x;
+  for (int i = 0; i < layers; ++i) {
+    Tensor* w = g.add("variable", {}, {{"value", ConstantData::splat(DType::float32, {8, 8}, 0.1)}});
+    h = b.unary("relu", b.add(b.matmul(h, w), 0.5));
+  }
+  return b.mean(h, {});
+}
+
+TEST(the_pipeline_reports_each_pass_and_obeys) {
+  Graph g;
+  Tensor* y = network(g, 2);
+  Tensor* x = g.placeholders()[0];
+  std::vector<std::string> seen;
+  Options options;
+  options.disabled_passes = {"fuse", "stitch"};
+  options.observe = [&](std::string_view pass, const std::string& text) {
+    seen.emplace_back(pass);
+    CHECK_EQUAL(print(*parse(text)), text);
+  };
+  Program program = specialize(g, {{x, f32({4, 8})}}, {y}, {});
+  run_passes(program, options);
+  CHECK((seen == std::vector<std::string>{"specialize", "prune", "expand", "fold", "simplify"}));
+  CHECK_EQUAL(pass_named("fold").name, "fold");
+  CHECK_THROWS(GraphError, pass_named("frobnicate"), "frobnicate", "simplify");
+  options.disabled_passes = {"expand"};
+  CHECK_THROWS(GraphError, run_passes(program, options), "cannot be disabled");
+}
+
+TEST(gradients_survive_the_passes) {
+  Graph g;
+  Tensor* y = network(g, 3);
+  std::vector<Tensor*> targets = gradients(y, g.variables());
+  targets.push_back(y);
+  Program program = specialize(g, {{g.placeholders()[0], f32({4, 8})}}, targets, {});
+  for (Run pass : {prune, expand, fold, simplify}) {
+    pass(program);
+    verify(*program.graph);
+  }
+  for (size_t i = 0; i < 3; ++i) CHECK_EQUAL(program.targets[i]->type, f32({8, 8}));
+  CHECK_EQUAL(program.variables.size(), 3u);
+}
+
+TEST(compile_time_is_near_linear) {
+  const auto seconds = [](int layers) {
+    Graph g;
+    Tensor* y = network(g, layers);
+    const std::clock_t begin = std::clock();  // of this process: other load does not count
+    Program program = specialize(g, {{g.placeholders()[0], f32({4, 8})}}, {y}, {});
+    for (Run pass : {prune, expand, fold, simplify}) pass(program);
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  const double small = seconds(750), large = seconds(3000);  // both beyond the caches
+  CHECK(large < 10 * small);                                 // quadratic would be sixteen times
+}
+
+}  // namespace
+
+int main() { return check::run_all(); }
