@@ -277,7 +277,7 @@ TEST(altered_text_never_crashes) {
   CHECK(accepted > 10);
 }
 
-// --- the verifier, each check once ----------------------------------------------------------------------------------------
+// --- the verifier, each check once
 
 namespace {
 

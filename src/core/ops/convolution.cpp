@@ -57,7 +57,8 @@ Shape convolve(const InferContext& context, const Convolution2d& c, const Operan
   const auto size = [&](int i) {
     return output_size(context, c, i, source[c.spatial[i]], weights[c.weights_spatial[i]]);
   };
-  return image_shape(c, source[c.batch], outputs, size(0), size(1));
+  const int64_t height = size(0), width = size(1);
+  return image_shape(c, source[c.batch], outputs, height, width);
 }
 
 // The incoming gradient must look like the result of the forward convolution.

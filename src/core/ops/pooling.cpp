@@ -30,7 +30,8 @@ Shape pooled(const InferContext& context, const Pooling2d& pooling, const Shape&
   const auto size = [&](int i) {
     return output_size(context, pooling, i, source[pooling.spatial[i]], pooling.kernel[i]);
   };
-  return image_shape(pooling, source[pooling.batch], source[pooling.channel], size(0), size(1));
+  const int64_t height = size(0), width = size(1);
+  return image_shape(pooling, source[pooling.batch], source[pooling.channel], height, width);
 }
 
 std::vector<TensorType> infer_pooling(const InferContext& context) {
