@@ -165,10 +165,17 @@ bool CommandBuffer::wait_for(Timeout timeout) {
 }
 
 void CommandBuffer::wait_until_completed(Timeout timeout) {
-  if (!wait_for(timeout))
-    throw TimeoutError(
-        cat("[wait_until_completed] the command buffer was not done within ", *timeout, " s; it is ", name(status())));
+  if (!wait_for(timeout)) throw_timeout(*timeout);
+  rethrow();
+}
+
+void CommandBuffer::rethrow() const {
   if (auto failure = error()) std::rethrow_exception(failure);
+}
+
+void CommandBuffer::throw_timeout(double timeout) const {
+  throw TimeoutError(cat("[wait_until_completed] the command buffer was not done within ", timeout, " s; it is ",
+                         name(status())));
 }
 
 bool CommandBuffer::done() const {

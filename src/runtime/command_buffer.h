@@ -40,6 +40,9 @@ class CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
   // takes longer, DeviceError before commit.
   void wait_until_completed(Timeout timeout = {});
   bool wait_for(Timeout timeout);  // the same without throwing: false when not done in time
+  // What wait_until_completed() does after the wait.
+  void rethrow() const;
+  [[noreturn]] void throw_timeout(double timeout) const;
   bool done() const;
   CommandBufferStatus status() const;
   std::exception_ptr error() const;  // null when there is none (yet)

@@ -62,22 +62,10 @@ NDArray import(Managed* managed, bool writable) {
   Dims dims(tensor.shape, tensor.shape + tensor.ndim);
   element_count(dims);  // throws when they overflow
   Dims strides = tensor.strides ? Dims(tensor.strides, tensor.strides + tensor.ndim) : contiguous_strides(dims);
-  // The buffer is the extent of the view, which may begin before its first element.
-  int64_t lowest = 0, highest = 0;
-  for (size_t axis = 0; axis < dims.size(); ++axis) {
-    if (dims[axis] == 0) {
-      lowest = 0, highest = -1;
-      break;
-    }
-    (strides[axis] < 0 ? lowest : highest) += (dims[axis] - 1) * strides[axis];
-  }
-  const auto item = static_cast<int64_t>(size_of(dtype));
   auto* first = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
-  if (highest >= lowest && reinterpret_cast<uintptr_t>(first) % static_cast<uintptr_t>(item) != 0)
-    throw DeviceError(cat("[from_dlpack] the data is not aligned to its ", item, "-byte elements; copy it first"));
-  auto buffer =
-      Buffer::borrow(first + lowest * item, static_cast<size_t>((highest - lowest + 1) * item), [owner] {}, writable);
-  return NDArray(std::move(buffer), dtype, std::move(dims), std::move(strides), static_cast<size_t>(-lowest * item));
+  if (reinterpret_cast<uintptr_t>(first) % size_of(dtype) != 0)
+    throw DeviceError(cat("[from_dlpack] the data is not aligned to its ", size_of(dtype), "-byte elements; copy it first"));
+  return NDArray::borrow(first, dtype, std::move(dims), std::move(strides), [owner] {}, writable);
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ class Execution {
 
   void wait(Timeout timeout = {}) { buffer_->wait_until_completed(timeout); }
   bool wait_for(Timeout timeout) { return buffer_->wait_for(timeout); }
+  const std::shared_ptr<CommandBuffer>& command_buffer() const { return buffer_; }
   bool done() const { return buffer_->done(); }
   std::exception_ptr error() const { return buffer_->error(); }
   const std::vector<NDArray>& results() {       // waits, and throws what the run threw

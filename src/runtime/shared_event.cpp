@@ -70,10 +70,12 @@ bool SharedEvent::wait_for(uint64_t value, Timeout timeout, std::string_view wai
 }
 
 void SharedEvent::wait(uint64_t value, Timeout timeout, std::string_view waiter) {
-  if (!wait_for(value, timeout, waiter))
-    throw TimeoutError(cat("[", waiter, "] event did not reach value ", value, " within ", *timeout,
-                           " s; it has value ", signaled_value(),
-                           "; is the signal encoded, and its command buffer committed?"));
+  if (!wait_for(value, timeout, waiter)) throw_timeout(value, *timeout, waiter);
+}
+
+void SharedEvent::throw_timeout(uint64_t value, double timeout, std::string_view waiter) const {
+  throw TimeoutError(cat("[", waiter, "] event did not reach value ", value, " within ", timeout, " s; it has value ",
+                         signaled_value(), "; is the signal encoded, and its command buffer committed?"));
 }
 
 Semaphore::Semaphore(int64_t value) : value_(value) {
@@ -100,7 +102,11 @@ bool Semaphore::wait_for(Timeout timeout) {
 }
 
 void Semaphore::wait(Timeout timeout) {
-  if (!wait_for(timeout)) throw TimeoutError(cat("[semaphore] was not signalled within ", *timeout, " s"));
+  if (!wait_for(timeout)) throw_timeout(*timeout);
+}
+
+void Semaphore::throw_timeout(double timeout) {
+  throw TimeoutError(cat("[semaphore] was not signalled within ", timeout, " s"));
 }
 
 int64_t Semaphore::value() const {

@@ -30,6 +30,7 @@ class SharedEvent {
   void wait(uint64_t value) { wait(value, default_timeout_); }
   // false instead of TimeoutError.
   bool wait_for(uint64_t value, Timeout timeout, std::string_view waiter = "shared event");
+  [[noreturn]] void throw_timeout(uint64_t value, double timeout, std::string_view waiter = "shared event") const;
 
  private:
   const ForkGuard guard_;
@@ -48,6 +49,7 @@ class Semaphore {
   void signal();
   void wait(Timeout timeout = {});    // TimeoutError
   bool wait_for(Timeout timeout);
+  [[noreturn]] static void throw_timeout(double timeout);
   int64_t value() const;
 
  private:

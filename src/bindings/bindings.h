@@ -1,0 +1,142 @@
+// What the files of the Python module share: conversions, references to Python objects that C++ threads may hold, and
+// waits that let other Python threads and Ctrl-C through. No logic of its own stands here.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <pybind11/typing.h>
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/graph.h"
+#include "runtime/device_graph.h"
+
+namespace mpsgraph::bindings {
+
+namespace py = pybind11;
+
+// --- references from C++ (python_reference.cpp) ----------------------------------------------------------------------
+
+// Drops a reference on any thread, with or without the GIL. Without it the drop is left to the main thread, so that
+// no queue ever waits for the interpreter.
+void release_object(PyObject* object) noexcept;
+void release_pending_objects();  // with the GIL
+// Shared by C++ objects; the last one drops it as above.
+std::shared_ptr<PyObject> keep(py::handle object);
+
+// A Python exception on its way through C++ threads. Unlike pybind11's it can be thrown at several waiters.
+struct PythonError : Error {
+  PythonError(std::string message, std::shared_ptr<PyObject> exception)
+      : Error(std::move(message)), exception(std::move(exception)) {}
+  std::shared_ptr<PyObject> exception;
+};
+
+// Calls `function` with the GIL; what it raises becomes a PythonError.
+void call_python(const std::function<void()>& function);
+
+// Waits without the GIL, in slices, until wait(seconds) says true; false when the time is over. Raises KeyboardInterrupt.
+bool wait_released(runtime::Timeout timeout, const std::function<bool(double)>& wait);
+runtime::Timeout to_timeout(std::optional<double> seconds);  // DeviceError for NaN
+
+// --- errors (errors.cpp) ---------------------------------------------------------------------------------------------
+
+void define_errors(py::module_& module);
+py::object to_python_exception(const std::exception_ptr& error);  // None for null
+
+// --- types, shapes, attributes (convert.cpp) -------------------------------------------------------------------------
+
+// A Python object of a bound class, annotated with that class in signatures.
+template <class T>
+class Object : public py::object {
+ public:
+  PYBIND11_OBJECT_DEFAULT(Object, py::object, check)
+  T& operator*() const { return py::cast<T&>(*this); }
+  T* operator->() const { return py::cast<T*>(*this); }
+
+ private:
+  static bool check(PyObject* object) { return py::isinstance<T>(object); }
+};
+
+// An argument that should be a sequence of T; what else comes is refused with an error of ours.
+template <class T>
+class Sequence : public py::object {
+ public:
+  PYBIND11_OBJECT_DEFAULT(Sequence, py::object, PyObject_Type)
+};
+
+// DType as Python sees it.
+struct ElementType {
+  DType dtype;
+};
+using DTypeObject = Object<ElementType>;
+
+void define_types(py::module_& module);
+DTypeObject to_object(DType dtype);                               // the one object that stands for it
+DType to_dtype(py::handle object);                                // DType, name, or what numpy takes for a dtype
+std::optional<DType> from_numpy_dtype(const py::dtype& dtype);
+py::dtype to_numpy_dtype(DType dtype);                            // bfloat16: ml_dtypes' when it is there, else uint16
+
+int64_t to_size(py::handle object, std::string_view what);        // ShapeError when it is no integer, or too large
+Dims to_dims(py::handle object, std::string_view what);
+Shape to_shape(py::handle object, std::string_view what);         // None: unranked
+py::object to_object(const Shape& shape);                         // tuple with -1, or None
+TensorType to_tensor_type(py::handle object);                     // (dtype, shape)
+py::tuple to_object(const TensorType& type);
+Attributes to_attributes(std::string_view kind, const py::dict& values);
+py::object to_object(const Attribute& attribute);
+
+// --- graphs (graph.cpp) ----------------------------------------------------------------------------------------------
+
+using GraphObject = Object<Graph>;
+using TensorObject = Object<Tensor>;
+using OperationObject = Object<Operation>;
+
+void define_graph(py::module_& module);
+// The same Python object for the same tensor as long as one is alive; it keeps the graph's Python object alive.
+TensorObject to_object(py::handle graph, Tensor* tensor);
+OperationObject to_object(py::handle graph, Operation* operation);
+py::object graph_object(const std::shared_ptr<Graph>& graph);
+std::vector<Tensor*> to_tensors(py::handle sequence, std::string_view what);
+std::vector<Operation*> to_operations(py::handle sequence, std::string_view what);
+template <class T>
+py::typing::List<T> to_list(py::handle graph, const std::vector<T*>& items) {
+  py::typing::List<T> result;
+  for (T* item : items) result.append(to_object(graph, item));
+  return result;
+}
+
+// --- arrays (ndarray.cpp) --------------------------------------------------------------------------------------------
+
+// None: copy when it cannot be shared; False: then refuse; True: always copy.
+using CopyRule = std::optional<bool>;
+
+void define_ndarray(py::module_& module);
+// `dtype` none: the array's own. Numbers and lists are converted to it when nothing is lost in kind.
+runtime::NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype, bool contiguous,
+                            const std::string& what);
+ConstantPtr to_constant(py::handle object);                       // ConstantData, arrays, (array, dtype)
+py::array to_numpy(const runtime::NDArray& array, py::handle owner);
+
+// --- runtime (runtime.cpp, executables.cpp) --------------------------------------------------------------------------
+
+void define_runtime(py::module_& module);
+void define_executables(py::module_& module);
+runtime::Device& to_device(py::handle object);                    // Device, name, or None for the default
+
+}  // namespace mpsgraph::bindings
+
+template <class T>
+struct pybind11::detail::handle_type_name<mpsgraph::bindings::Object<T>> {
+  static constexpr auto name = make_caster<T>::name;
+};
+template <class T>
+struct pybind11::detail::handle_type_name<mpsgraph::bindings::Sequence<T>> {
+  static constexpr auto name = const_name("collections.abc.Sequence[") + make_caster<T>::name + const_name("]");
+};

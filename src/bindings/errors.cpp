@@ -1,0 +1,81 @@
+// The typed errors as Python exceptions, each also of the built-in class that users would expect.
+#include "bindings/bindings.h"
+
+namespace mpsgraph::bindings {
+
+namespace {
+
+struct Exceptions {
+  PyObject *error, *shape, *dtype, *graph, *unsupported, *device, *timeout, *checkpoint;
+};
+Exceptions exceptions;  // the module's; never released
+
+PyObject* define(py::module_& module, const char* name, const char* doc, std::vector<PyObject*> bases) {
+  py::tuple tuple(bases.size());
+  for (size_t i = 0; i < bases.size(); ++i) tuple[i] = py::reinterpret_borrow<py::object>(bases[i]);
+  const std::string qualified = std::string("mpsgraph.") + name;
+  PyObject* type = PyErr_NewExceptionWithDoc(qualified.c_str(), doc, tuple.ptr(), nullptr);
+  if (!type) throw py::error_already_set();
+  module.add_object(name, py::reinterpret_borrow<py::object>(type));
+  return type;
+}
+
+// The Python class for a C++ error; null for what is not ours.
+PyObject* class_of(const std::exception& error) {
+  const auto is = [&]<class T>() { return dynamic_cast<const T*>(&error) != nullptr; };
+  if (is.operator()<ShapeError>()) return exceptions.shape;
+  if (is.operator()<DTypeError>()) return exceptions.dtype;
+  if (is.operator()<GraphError>()) return exceptions.graph;
+  if (is.operator()<UnsupportedError>()) return exceptions.unsupported;
+  if (is.operator()<TimeoutError>()) return exceptions.timeout;
+  if (is.operator()<DeviceError>()) return exceptions.device;
+  if (is.operator()<Error>()) return exceptions.error;
+  return nullptr;
+}
+
+void set_error(const Error& error) {
+  if (auto* from_python = dynamic_cast<const PythonError*>(&error)) {
+    PyObject* exception = from_python->exception.get();
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception);
+  } else {
+    PyErr_SetString(class_of(error), error.what());
+  }
+}
+
+}  // namespace
+
+py::object to_python_exception(const std::exception_ptr& error) {
+  if (!error) return py::none();
+  try {
+    std::rethrow_exception(error);
+  } catch (const PythonError& e) {
+    return py::reinterpret_borrow<py::object>(e.exception.get());
+  } catch (const std::exception& e) {
+    PyObject* type = class_of(e);
+    return py::reinterpret_borrow<py::object>(type ? type : PyExc_RuntimeError)(e.what());
+  } catch (...) {
+    return py::reinterpret_borrow<py::object>(PyExc_RuntimeError)("unknown error");
+  }
+}
+
+void define_errors(py::module_& module) {
+  auto& e = exceptions;
+  e.error = define(module, "Error", "Every error that mpsgraph raises.", {PyExc_Exception});
+  e.shape = define(module, "ShapeError", "Ranks, dimensions, sizes, axes.", {e.error, PyExc_ValueError});
+  e.dtype = define(module, "DTypeError", "Element types that do not match.", {e.error, PyExc_TypeError});
+  e.graph = define(module, "GraphError", "Structure: foreign tensors, feeds, names, attributes, text.", {e.error, PyExc_ValueError});
+  e.unsupported = define(module, "UnsupportedError", "Valid, but not possible here.", {e.error, PyExc_NotImplementedError});
+  e.device = define(module, "DeviceError", "The run itself: memory, queues, command buffers, fork.", {e.error, PyExc_RuntimeError});
+  e.timeout = define(module, "TimeoutError", "What did not come in time.", {e.device, PyExc_TimeoutError});
+  e.checkpoint = define(module, "CheckpointError", "A damaged or foreign checkpoint.", {e.error, PyExc_ValueError});
+  py::register_exception_translator([](std::exception_ptr pointer) {
+    if (!pointer) return;
+    try {
+      std::rethrow_exception(pointer);
+    } catch (const Error& error) {
+      set_error(error);
+    }
+  });
+}
+
+}  // namespace mpsgraph::bindings

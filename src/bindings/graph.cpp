@@ -1,0 +1,285 @@
+// Graph, Block, Operation, Tensor, and the functions over them: gradients, print, parse, verify, definitions.
+//
+// A tensor's Python object holds its graph's Python object, so a graph lives as long as anything of it is held, and
+// `tensor.graph` is the very object that made it. The reference is shown to the garbage collector, because graphs hold
+// tensors too.
+#include "bindings/bindings.h"
+#include "core/definition.h"
+#include "core/gradients.h"
+#include "core/text.h"
+
+namespace mpsgraph::bindings {
+
+namespace {
+
+// Deletes nothing: the graph owns its tensors and operations. The reference to the graph ends with the Python object.
+struct GraphReference {
+  PyObject* graph;
+  void operator()(const void*) const { release_object(graph); }
+};
+
+template <class T>
+PyObject* graph_of(PyObject* self) {
+  auto* instance = reinterpret_cast<py::detail::instance*>(self);
+  auto value = instance->get_value_and_holder();
+  if (!value.holder_constructed()) return nullptr;
+  auto* reference = std::get_deleter<GraphReference>(value.holder<std::shared_ptr<T>>());
+  return reference ? reference->graph : nullptr;
+}
+
+template <class T>
+py::handle graph_of(const Object<T>& self) {
+  return graph_of<T>(self.ptr());
+}
+
+template <class T>
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(graph_of<T>(self));
+  return 0;
+}
+
+template <class T>
+py::custom_type_setup collected() {
+  return py::custom_type_setup([](PyHeapTypeObject* heap_type) {
+    heap_type->ht_type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+    heap_type->ht_type.tp_traverse = traverse<T>;
+  });
+}
+
+template <class T>
+Object<T> wrap(py::handle graph, T* item) {
+  static const auto* const type = py::detail::get_type_info(typeid(T), true);
+  if (py::handle existing = py::detail::find_registered_python_instance(item, type))
+    return py::reinterpret_steal<Object<T>>(existing);
+  std::shared_ptr<T> holder(item, GraphReference{graph.inc_ref().ptr()});
+  return py::reinterpret_steal<Object<T>>(py::cast(std::move(holder)).release());
+}
+
+// A block on its way from begin_block to the operation that owns it, or a block of an operation.
+struct BlockHandle {
+  py::object graph;
+  Block* block;
+  std::unique_ptr<Block> finished{};
+  bool owned_elsewhere = false;  // by an operation, or by the graph after it was abandoned
+
+  void abandon() {
+    if (owned_elsewhere) return;
+    owned_elsewhere = true;
+    auto& owner = py::cast<Graph&>(graph);
+    if (finished)
+      owner.abandon_block(std::move(finished));
+    else
+      owner.abandon_block(block);
+  }
+  ~BlockHandle() { abandon(); }
+};
+
+using BlockObject = Object<BlockHandle>;
+
+BlockObject make_block(const GraphObject& graph, Block* block, bool owned_elsewhere) {
+  auto handle = std::make_unique<BlockHandle>();
+  handle->graph = graph;
+  handle->block = block;
+  handle->owned_elsewhere = owned_elsewhere;
+  return py::reinterpret_steal<BlockObject>(py::cast(std::move(handle)).release());
+}
+
+BlockObject finish_block(const GraphObject& self, const BlockObject& block, const Sequence<Tensor>& results) {
+  if (block->finished || block->owned_elsewhere || block->graph.ptr() != self.ptr())
+    throw GraphError("finish_block: the block is not being built in this graph");
+  block->finished = self->finish_block(block->block, to_tensors(results, "a result of a block"));
+  return block;
+}
+
+OperationObject create(const GraphObject& self, const std::string& kind, const Sequence<Tensor>& inputs,
+                       const py::dict& attributes, const std::optional<std::string>& name,
+                       const Sequence<BlockHandle>& blocks) {
+  auto operands = to_tensors(inputs, kind);
+  auto converted = to_attributes(kind, attributes);
+  std::vector<BlockHandle*> handles;
+  for (py::handle item : blocks) {
+    if (!py::isinstance<BlockHandle>(item) || !py::cast<BlockHandle*>(item)->finished)
+      throw GraphError(cat("[", kind, "] takes blocks from finish_block, each once"));
+    handles.push_back(py::cast<BlockHandle*>(item));
+  }
+  std::vector<std::unique_ptr<Block>> owned;
+  for (auto* handle : handles) {
+    if (!handle->finished) throw GraphError(cat("[", kind, "] the same block was given twice"));
+    owned.push_back(std::move(handle->finished));
+    handle->owned_elsewhere = true;  // the graph keeps it, also when create fails
+  }
+  return to_object(self, self->create(kind, std::move(operands), std::move(converted), name.value_or(""), std::move(owned)));
+}
+
+std::vector<Operation*> operations_of(const Block& block) {
+  std::vector<Operation*> result;
+  for (auto& operation : block.operations) result.push_back(operation.get());
+  return result;
+}
+
+std::vector<Tensor*> outputs_of(const Operation& operation) {
+  std::vector<Tensor*> result;
+  for (auto& output : operation.outputs) result.push_back(output.get());
+  return result;
+}
+
+py::typing::List<Tensor> gradients_of(const TensorObject& of, const Sequence<Tensor>& with_respect_to,
+                                      const std::optional<TensorObject>& start, const std::string& unconnected) {
+  if (unconnected != "zeros" && unconnected != "error")
+    throw GraphError(cat("[gradients] unconnected must be \"zeros\" or \"error\", got \"", unconnected, "\""));
+  return to_list(graph_of(of), gradients(&*of, to_tensors(with_respect_to, "gradients"), start ? &**start : nullptr,
+                                         unconnected == "zeros" ? Unconnected::zeros : Unconnected::error));
+}
+
+// What every kind of operation takes, for tests and documentation.
+py::typing::List<py::dict> definitions() {
+  py::typing::List<py::dict> result;
+  for (auto* definition : all_definitions()) {
+    py::dict attributes;
+    for (auto& spec : definition->attributes)
+      attributes[py::str(std::string(spec.name))] =
+          py::make_tuple(std::string(name(spec.kind)), spec.default_value ? to_object(*spec.default_value) : py::none());
+    py::dict item;
+    item["name"] = std::string(definition->name);
+    item["family"] = std::string(definition->family);
+    item["min_inputs"] = definition->min_inputs;
+    item["max_inputs"] = definition->max_inputs;
+    item["attributes"] = attributes;
+    item["blocks"] = definition->block_count;
+    item["elementwise"] = definition->elementwise;
+    item["has_effect"] = definition->has_effect;
+    item["internal"] = definition->internal;
+    item["has_gradient"] = static_cast<bool>(definition->gradient);
+    item["gradient_is_zero"] = definition->gradient_is_zero;
+    item["is_composite"] = static_cast<bool>(definition->decompose);
+    result.append(item);
+  }
+  return result;
+}
+
+std::string described(const Tensor& tensor) { return cat("<Tensor ", tensor.name(), ": ", tensor.type, ">"); }
+
+std::string described(const Operation& operation) {
+  std::string types;
+  for (auto& output : operation.outputs) types += (types.empty() ? ": " : ", ") + to_string(output->type);
+  return cat("<Operation ", operation.name, " = ", operation.kind(), types, ">");
+}
+
+}  // namespace
+
+TensorObject to_object(py::handle graph, Tensor* tensor) { return wrap(graph, tensor); }
+
+OperationObject to_object(py::handle graph, Operation* operation) { return wrap(graph, operation); }
+
+py::object graph_object(const std::shared_ptr<Graph>& graph) { return py::cast(graph); }
+
+template <class T>
+static std::vector<T*> to_items(py::handle sequence, std::string_view what, std::string_view expected) {
+  std::vector<T*> result;
+  const auto add = [&](py::handle item) {
+    if (!py::isinstance<T>(item))
+      throw GraphError(cat("[", what, "] expects ", expected, ", got ", py::cast<std::string>(py::repr(item))));
+    result.push_back(py::cast<T*>(item));
+  };
+  if (py::isinstance<T>(sequence)) {
+    add(sequence);
+    return result;
+  }
+  if (!py::isinstance<py::iterable>(sequence))
+    throw GraphError(cat("[", what, "] expects a sequence of ", expected, ", got ", py::cast<std::string>(py::repr(sequence))));
+  for (py::handle item : sequence) add(item);
+  return result;
+}
+
+std::vector<Tensor*> to_tensors(py::handle sequence, std::string_view what) { return to_items<Tensor>(sequence, what, "tensors"); }
+
+std::vector<Operation*> to_operations(py::handle sequence, std::string_view what) {
+  return to_items<Operation>(sequence, what, "operations");
+}
+
+void define_graph(py::module_& module) {
+  py::class_<Graph, std::shared_ptr<Graph>> graph(module, "Graph", "A symbolic graph: operations in the order they were made.");
+  py::class_<BlockHandle> block(module, "Block", "A list of operations with arguments and results, for control flow.");
+  py::class_<Operation, std::shared_ptr<Operation>> operation(module, "Operation", "One step of a graph.", collected<Operation>());
+  py::class_<Tensor, std::shared_ptr<Tensor>> tensor(module, "Tensor", "One result of an operation: a symbol without a value.",
+                                                     collected<Tensor>());
+
+  tensor.def_property_readonly("shape", [](const Tensor& self) -> py::typing::Optional<py::typing::Tuple<int, py::ellipsis>> {
+          return to_object(self.shape());
+        }, "Sizes, -1 where not known yet; None when not even the rank is known.")
+      .def_property_readonly("dtype", [](const Tensor& self) -> DTypeObject { return to_object(self.dtype()); })
+      .def_property_readonly("type", [](const Tensor& self) { return to_object(self.type); }, "(dtype, shape)")
+      .def_property_readonly("name", &Tensor::name)
+      .def_property_readonly("index", [](const Tensor& self) { return self.index; }, "Which result of its operation.")
+      .def_property_readonly("operation", [](const TensorObject& self) { return to_object(graph_of(self), self->operation); })
+      .def_property_readonly("graph", [](const TensorObject& self) { return py::reinterpret_borrow<GraphObject>(graph_of(self)); })
+      .def("__repr__", [](const Tensor& self) { return described(self); });
+
+  operation.def_property_readonly("name", [](const Operation& self) { return self.name; })
+      .def_property_readonly("kind", [](const Operation& self) { return std::string(self.kind()); })
+      .def_property_readonly("family", [](const Operation& self) { return std::string(self.definition->family); })
+      .def_property_readonly("id", [](const Operation& self) { return self.id; }, "Creation number in its graph.")
+      .def_property_readonly("inputs", [](const OperationObject& self) { return to_list(graph_of(self), self->inputs); })
+      .def_property_readonly("outputs", [](const OperationObject& self) { return to_list(graph_of(self), outputs_of(*self)); })
+      .def_property_readonly("attributes", [](const Operation& self) {
+            py::dict result;
+            for (auto& [key, value] : self.attributes.items()) result[py::str(key)] = to_object(value);
+            return result;
+          })
+      .def_property_readonly("control_dependencies", [](const OperationObject& self) {
+            return to_list(graph_of(self), self->control_dependencies);
+          }, "Operations that run before this one.")
+      .def_property_readonly("blocks", [](const OperationObject& self) {
+            py::typing::List<BlockHandle> result;
+            for (auto& inner : self->blocks)
+              result.append(make_block(py::reinterpret_borrow<GraphObject>(graph_of(self)), inner.get(), true));
+            return result;
+          })
+      .def_property_readonly("location", [](const Operation& self) { return self.location; }, "Where it was built: \"model.py:41\".")
+      .def_property_readonly("graph", [](const OperationObject& self) { return py::reinterpret_borrow<GraphObject>(graph_of(self)); })
+      .def("__repr__", [](const Operation& self) { return described(self); });
+
+  block.def_property_readonly("arguments", [](const BlockHandle& self) { return to_list(self.graph, self.block->arguments); })
+      .def_property_readonly("results", [](const BlockHandle& self) { return to_list(self.graph, self.block->results); })
+      .def_property_readonly("operations", [](const BlockHandle& self) { return to_list(self.graph, operations_of(*self.block)); });
+
+  graph.def(py::init<>())
+      .def(py::init([](const std::string& text) { return std::shared_ptr<Graph>(parse(text)); }), py::arg("text"),
+           "From its printed form. GraphError with line and column.")
+      .def("create", &create, py::arg("kind"), py::arg("inputs"), py::arg("attributes") = py::dict(), py::arg("name") = py::none(),
+           py::arg("blocks") = py::tuple(), "Appends an operation; nothing changes when it raises.")
+      .def("begin_block", [](const GraphObject& self, const Sequence<py::tuple>& argument_types) {
+            std::vector<TensorType> types;
+            for (py::handle type : argument_types) types.push_back(to_tensor_type(type));
+            return make_block(self, self->begin_block(types), false);
+          }, py::arg("argument_types") = py::tuple(), "Operations go to a new block from now on. Types are (dtype, shape).")
+      .def("finish_block", &finish_block, py::arg("block"), py::arg("results"), "The block, ready for create().")
+      .def("abandon_block", [](const GraphObject&, BlockHandle& block) { block.abandon(); }, py::arg("block"),
+           "Drops a block after an error.")
+      .def("begin_control_dependencies", [](Graph& self, const Sequence<Operation>& operations) {
+            self.begin_control_dependencies(to_operations(operations, "control_dependency"));
+          }, py::arg("operations"), "What is created from now on runs after these.")
+      .def("end_control_dependencies", &Graph::end_control_dependencies)
+      .def("set_location", &Graph::set_location, py::arg("location"), "Noted in the operations created from now on.")
+      .def_property_readonly("operations", [](const GraphObject& self) { return to_list(self, operations_of(self->root())); })
+      .def_property_readonly("operation_count", &Graph::operation_count, "How many were ever created, in blocks too.")
+      .def_property_readonly("placeholders", [](const GraphObject& self) { return to_list(self, self->placeholders()); })
+      .def_property_readonly("variables", [](const GraphObject& self) { return to_list(self, self->variables()); })
+      .def("find", [](const GraphObject& self, const std::string& name) -> std::optional<OperationObject> {
+            Operation* found = self->find(name);
+            if (!found) return {};
+            return to_object(self, found);
+          }, py::arg("name"), "The operation of that name, or None.");
+
+  module.def("gradients", &gradients_of, py::arg("of"), py::arg("with_respect_to"), py::arg("start") = py::none(),
+             py::arg("unconnected") = "zeros", "d(of)/d(each), added to the graph.");
+  module.def("print_graph", [](const Graph& graph, bool locations, int64_t max_constant_elements) {
+        return print(graph, {.locations = locations, .max_constant_elements = max_constant_elements});
+      }, py::arg("graph"), py::arg("locations") = false, py::arg("max_constant_elements") = -1, "The graph's textual form.");
+  module.def("parse", [](const std::string& text) { return std::shared_ptr<Graph>(parse(text)); }, py::arg("text"));
+  module.def("verify", [](const Graph& graph) { verify(graph); }, py::arg("graph"), "GraphError when the graph is not well formed.");
+  module.def("definitions", &definitions, "What every kind of operation takes.");
+}
+
+}  // namespace mpsgraph::bindings

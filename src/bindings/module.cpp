@@ -1,0 +1,33 @@
+// The module mpsgraph._core: calls the definitions, makes the CPU known, and sees to an orderly exit.
+#include "backends/cpu/backend.h"
+#include "backends/cpu/philox.h"
+#include "bindings/bindings.h"
+
+#ifndef MPSGRAPH_VERSION
+#define MPSGRAPH_VERSION "0.0.0"
+#endif
+
+namespace py = pybind11;
+
+PYBIND11_MODULE(_core, module) {
+  using namespace mpsgraph;
+  module.doc() = "The C++ core of mpsgraph. Use the package mpsgraph.";
+  bindings::define_errors(module);
+  bindings::define_types(module);
+  bindings::define_ndarray(module);
+  bindings::define_graph(module);
+  bindings::define_runtime(module);
+  bindings::define_executables(module);
+
+  module.def("library_version", [] { return std::string(MPSGRAPH_VERSION); });
+  module.def("philox", [](uint64_t key, uint64_t counter_low, uint64_t counter_high, py::ssize_t blocks) {
+        py::array_t<uint32_t> words(std::vector<py::ssize_t>{blocks, 4});
+        cpu::Philox(key, counter_low, counter_high).generate(words.mutable_data(), blocks);
+        return words;
+      }, py::arg("key"), py::arg("counter_low") = 0, py::arg("counter_high") = 0, py::arg("blocks") = 1,
+      "Blocks of Philox 4x32-10, four words each: the source of all random numbers.");
+
+  cpu::register_backend();
+  // Before the interpreter goes: what is in flight may still call Python handlers.
+  py::module_::import("atexit").attr("register")(module.attr("shutdown"));
+}

@@ -1,0 +1,82 @@
+// References to Python objects that end on C++ threads, and calls and waits across the GIL.
+#include <cmath>
+#include <mutex>
+
+#include "bindings/bindings.h"
+
+namespace mpsgraph::bindings {
+
+namespace {
+
+// Dropped by the interpreter at its next opportunity. Never destroyed: buffers may outlive the interpreter.
+struct Pending {
+  std::mutex mutex;
+  std::vector<PyObject*> objects;
+};
+
+Pending& pending() {
+  static Pending& instance = *new Pending;
+  return instance;
+}
+
+int drop_pending(void*) {
+  release_pending_objects();
+  return 0;
+}
+
+}  // namespace
+
+void release_object(PyObject* object) noexcept {
+  if (!object || !Py_IsInitialized()) return;
+  if (PyGILState_Check()) return Py_DECREF(object);
+  std::lock_guard lock(pending().mutex);
+  pending().objects.push_back(object);
+  // When its list is full, a later release or release_pending_objects() will do it.
+  Py_AddPendingCall(drop_pending, nullptr);
+}
+
+void release_pending_objects() {
+  std::vector<PyObject*> objects;
+  {
+    std::lock_guard lock(pending().mutex);
+    objects.swap(pending().objects);
+  }
+  for (PyObject* object : objects) Py_DECREF(object);
+}
+
+std::shared_ptr<PyObject> keep(py::handle object) {
+  return std::shared_ptr<PyObject>(object.inc_ref().ptr(), release_object);
+}
+
+void call_python(const std::function<void()>& function) {
+  py::gil_scoped_acquire gil;
+  try {
+    function();
+  } catch (py::error_already_set& error) {
+    throw PythonError(error.what(), keep(error.value()));
+  }
+}
+
+bool wait_released(runtime::Timeout timeout, const std::function<bool(double)>& wait) {
+  constexpr double slice = 0.1;
+  double left = timeout.value_or(HUGE_VAL);
+  for (;;) {
+    bool ready;
+    {
+      py::gil_scoped_release release;
+      ready = wait(std::clamp(left, 0.0, slice));
+    }
+    release_pending_objects();
+    if (ready) return true;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    left -= slice;
+    if (left <= 0) return false;
+  }
+}
+
+runtime::Timeout to_timeout(std::optional<double> seconds) {
+  if (seconds && std::isnan(*seconds)) throw DeviceError("a time-out is not a number; give seconds, or None for no limit");
+  return seconds && std::isinf(*seconds) ? std::nullopt : seconds;
+}
+
+}  // namespace mpsgraph::bindings
