@@ -1,0 +1,76 @@
+// A C++ application on the installed package: it builds a graph, derives its gradients, compiles the training step for
+// the CPU and runs it until a line is fitted through points.
+//
+// It checks its own numbers and exits with 1 when they are wrong; tests/test_packaging.py builds and runs it.
+#include <mpsgraph/mpsgraph.h>
+
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+namespace mg = mpsgraph;
+using mg::runtime::NDArray;
+
+namespace {
+
+constexpr int64_t points = 64;
+constexpr float slope = 3.0f, offset = -1.0f;
+
+NDArray column(float (*value)(int64_t)) {
+  NDArray array = NDArray::allocate(mg::DType::float32, {points, 1});
+  for (int64_t i = 0; i < points; ++i) reinterpret_cast<float*>(array.data())[i] = value(i);
+  return array;
+}
+
+float abscissa(int64_t i) { return 2.0f * static_cast<float>(i) / (points - 1) - 1.0f; }
+float ordinate(int64_t i) { return slope * abscissa(i) + offset; }
+float scalar(const NDArray& array) { return *reinterpret_cast<const float*>(array.data()); }
+
+}  // namespace
+
+int main() {
+  const auto graph = std::make_shared<mg::Graph>();
+  mg::Builder build(*graph);
+
+  // loss = mean((x w + b - y)^2)
+  const mg::TensorType type{mg::DType::float32, {-1, 1}};
+  mg::Tensor* x = graph->add("placeholder", {}, {{"type", type}}, "x");
+  mg::Tensor* y = graph->add("placeholder", {}, {{"type", type}}, "y");
+  const auto zero = mg::ConstantData::splat(mg::DType::float32, {1, 1}, 0.0);
+  mg::Tensor* w = graph->add("variable", {}, {{"value", zero}}, "w");
+  mg::Tensor* b = graph->add("variable", {}, {{"value", zero}}, "b");
+  mg::Tensor* error = build.sub(build.add(build.matmul(x, w), b), y);
+  mg::Tensor* loss = build.mean(build.mul(error, error));
+
+  const std::vector<mg::Tensor*> variables{w, b};
+  const std::vector<mg::Tensor*> gradients = mg::gradients(loss, variables);
+  std::vector<mg::Operation*> updates;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    mg::Tensor* stepped = graph->add("stochastic_gradient_descent",
+                                     {build.scalar(mg::DType::float32, 0.5), variables[i], gradients[i]});
+    updates.push_back(graph->create("assign", {variables[i], stepped}));
+  }
+
+  mg::runtime::DeviceGraph device_graph(graph, mg::runtime::Device::get("cpu"));
+  const mg::TensorType fed{mg::DType::float32, {points, 1}};
+  const auto step = device_graph.compile({{x, fed}, {y, fed}}, {loss}, updates);
+  const std::vector<NDArray> feeds{column(abscissa), column(ordinate)};
+  for (int i = 0; i <= 60; ++i) {
+    const float value = scalar(step->run(feeds)[0]);
+    if (i % 20 == 0) std::printf("step %d: loss %g\n", i, value);
+  }
+
+  const float fitted_slope = scalar(device_graph.variable_value(w));
+  const float fitted_offset = scalar(device_graph.variable_value(b));
+  std::printf("y = %g x + %g on %s\n", fitted_slope, fitted_offset, device_graph.device().description().c_str());
+  if (std::abs(fitted_slope - slope) > 1e-3f || std::abs(fitted_offset - offset) > 1e-3f) return 1;
+
+  try {  // errors cross the library's border with their types
+    build.matmul(x, build.scalar(mg::DType::float32, 1));
+  } catch (const mg::ShapeError& wrong) {
+    std::printf("ShapeError: %s\n", wrong.what());
+    return 0;
+  }
+  return 1;
+}
