@@ -86,13 +86,17 @@ Lower find_kernel(std::string_view kind) {
 }
 
 void register_backend() {
-  static std::once_flag once;
-  std::call_once(once, [] {
+  runtime::register_backend("cpu", []() -> std::unique_ptr<runtime::Backend> {
     register_kernels();
     compiler::register_evaluator(evaluate);
-    runtime::register_backend("cpu", []() -> std::unique_ptr<runtime::Backend> { return std::make_unique<CpuBackend>(); });
+    return std::make_unique<CpuBackend>();
   });
 }
+
+namespace {
+// When the library is loaded, so that whoever links it has the device; kernels wait until it is asked for.
+[[maybe_unused]] const bool registered = (register_backend(), true);
+}  // namespace
 
 std::string describe() { return cat(instruction_set(), ", ", onednn_version(), ", ", thread_count(), " threads"); }
 

@@ -5,7 +5,7 @@
 
 namespace mpsgraph::cpu {
 
-// Makes Device("cpu") known. Idempotent.
+// Makes Device("cpu") known; loading the library does. Idempotent.
 void register_backend();
 // "AVX-512, oneDNN 3.2, 2 threads"
 std::string describe();
