@@ -36,42 +36,22 @@ class Philox {
     return result;
   }
 
-  // The first n blocks from here, 4 n words; n blocks side by side in the lanes of vectors.
-  void generate(uint32_t* words, int64_t n) const {
-    constexpr int64_t lanes = 8;
-    Philox at = *this;
-    for (; n >= lanes; n -= lanes, words += 4 * lanes, at.skip(lanes)) at.generate_lanes<lanes>(words);
-    for (; n > 0; --n, words += 4, at.skip(1)) at.generate_lanes<1>(words);
-  }
+  // The first n blocks from here: 4 n words.
+  void generate(uint32_t* words, int64_t n) const;
   Block block() const {
-    Block words;
-    generate_lanes<1>(words.data());
-    return words;
+    Block c{static_cast<uint32_t>(low_), static_cast<uint32_t>(low_ >> 32), static_cast<uint32_t>(high_), static_cast<uint32_t>(high_ >> 32)};
+    auto k0 = static_cast<uint32_t>(key_), k1 = static_cast<uint32_t>(key_ >> 32);
+    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+      const uint64_t p0 = uint64_t{0xD2511F53u} * c[0], p1 = uint64_t{0xCD9E8D57u} * c[2];
+      c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1), static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1,
+           static_cast<uint32_t>(p0)};
+    }
+    return c;
   }
 
  private:
   static uint64_t joined(int32_t low, int32_t high) {
     return static_cast<uint32_t>(low) | static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32;
-  }
-
-  template <int64_t lanes>
-  void generate_lanes(uint32_t* words) const {
-    uint32_t c0[lanes], c1[lanes], c2[lanes], c3[lanes];
-    for (int64_t i = 0; i < lanes; ++i) {
-      const uint64_t low = low_ + static_cast<uint64_t>(i), high = high_ + (low < low_);
-      c0[i] = static_cast<uint32_t>(low), c1[i] = static_cast<uint32_t>(low >> 32);
-      c2[i] = static_cast<uint32_t>(high), c3[i] = static_cast<uint32_t>(high >> 32);
-    }
-    auto k0 = static_cast<uint32_t>(key_), k1 = static_cast<uint32_t>(key_ >> 32);
-    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
-      for (int64_t i = 0; i < lanes; ++i) {
-        const uint64_t p0 = uint64_t{0xD2511F53u} * c0[i], p1 = uint64_t{0xCD9E8D57u} * c2[i];
-        c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
-        c1[i] = static_cast<uint32_t>(p1);
-        c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
-        c3[i] = static_cast<uint32_t>(p0);
-      }
-    for (int64_t i = 0; i < lanes; ++i) words[4 * i] = c0[i], words[4 * i + 1] = c1[i], words[4 * i + 2] = c2[i], words[4 * i + 3] = c3[i];
   }
 
   uint64_t key_, low_, high_;

@@ -95,37 +95,19 @@ void maxima(const T* x, const Taps& t, int64_t lanes, T* __restrict out) {
 template <class T>
 using Position = std::conditional_t<sizeof(Value<T>) == 8, int64_t, int32_t>;
 
-// k[c] = the first tap (counted row by row over those inside) with the maximum.
+// k[c] = the first tap (counted row by row over those inside) that is the maximum, or the first NaN.
 template <int size, class T>
 void positions(const T* x, const Taps& t, int64_t lanes, Position<T>* __restrict k) {
   using V = Value<T>;
-  if constexpr (size > 0) {
+  T rounded[tile];
+  maxima<size>(x, t, lanes, rounded);
+  std::fill(k, k + lanes, 0);
+  for (auto tap = static_cast<Position<T>>(t.ny * t.nx); tap-- > 0;) {  // backwards, so that the first one stays
+    const T* from = x + tap / t.nx * t.step_y + tap % t.nx * t.step_x;
     for (int64_t c = 0; c < lanes; ++c) {
-      V m = x[c];
-      Position<T> at = 0;
-#pragma GCC unroll 9
-      for (int tap = 1; tap < size * size; ++tap) {
-        const V value = x[tap / size * t.step_y + tap % size * t.step_x + c];
-        const bool better = (value > m) | (value != value);
-        m = better ? value : m;
-        at = better ? Position<T>(tap) : at;
-      }
-      k[c] = at;
+      const V value = from[c], m = rounded[c];
+      k[c] = (value == m) | (value != value) ? tap : k[c];
     }
-  } else {
-    V m[tile];
-    for (int64_t c = 0; c < lanes; ++c) m[c] = x[c], k[c] = 0;
-    Position<T> tap = 0;
-    for (int64_t ky = 0; ky < t.ny; ++ky)
-      for (int64_t kx = 0; kx < t.nx; ++kx, ++tap) {
-        const T* from = x + ky * t.step_y + kx * t.step_x;
-        for (int64_t c = 0; c < lanes; ++c) {
-          const V value = from[c];
-          const bool better = (value > m[c]) | (value != value);
-          m[c] = better ? value : m[c];
-          k[c] = better ? tap : k[c];
-        }
-      }
   }
 }
 
@@ -212,6 +194,15 @@ void gradient(const Plan& p, const Blocks& b, T* g, [[maybe_unused]] Value<T>* s
   });
 }
 
+// to[c] gets in[c] where k[c] is the tap.
+template <bool add, class T, class V>
+void route(const Position<T>* __restrict k, Position<T> tap, const T* __restrict in, V* __restrict to, int64_t lanes) {
+  for (int64_t c = 0; c < lanes; ++c) {
+    const V value = in[c], given = k[c] == tap ? value : V(0);
+    to[c] = add ? to[c] + given : given;
+  }
+}
+
 template <class T>
 void max_pool_gradient(const Plan& p, const Blocks& b, const T* incoming, const T* x, T* g, Value<T>* scratch) {
   using V = Value<T>;
@@ -229,9 +220,8 @@ void max_pool_gradient(const Plan& p, const Blocks& b, const T* incoming, const 
     Position<T> tap = 0;
     for (int64_t ky = 0; ky < t.ny; ++ky)
       for (int64_t kx = 0; kx < t.nx; ++kx, ++tap) {
-        V* __restrict at = to + ky * t.step_y + kx * t.step_x;
-        if (p.disjoint) for (int64_t c = 0; c < lanes; ++c) at[c] = k[c] == tap ? V(in[c]) : V(0);
-        else for (int64_t c = 0; c < lanes; ++c) at[c] += k[c] == tap ? V(in[c]) : V(0);
+        V* at = to + ky * t.step_y + kx * t.step_x;
+        p.disjoint ? route<false, T>(k, tap, in, at, lanes) : route<true, T>(k, tap, in, at, lanes);
       }
   });
 }

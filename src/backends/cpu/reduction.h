@@ -49,7 +49,7 @@ struct ReducePlan {
   // Of doubles (the widest total), when the reduction is cut into chunks.
   size_t scratch_bytes() const { return chunks > 1 ? static_cast<size_t>(chunks * outputs) * 8 : 0; }
 
-  static constexpr int64_t tile = 256;  // columns that are accumulated together
+  static constexpr int64_t tile = 512;  // columns that are accumulated together
   int64_t outputs = 1, reduced_count = 1;
   Dims kept, kept_strides, reduced, reduced_strides;
   int64_t columns = 1, run = 1, column_tiles = 1, chunks = 1;
@@ -117,6 +117,7 @@ class Reducer {
       Block block[ReducePlan::tile];
       std::fill(block, block + width, Op::identity());
       for (int64_t r = 0; r < n; ++r, rows += stride)
+#pragma omp simd
         for (int64_t i = 0; i < width; ++i) Op::add(block[i], rows[i]);
       for (int64_t i = 0; i < width; ++i) Op::merge(total[i], block[i]);
       first += n;
@@ -131,6 +132,7 @@ class Reducer {
       std::fill(lane, lane + lanes, Op::identity());
       int64_t i = 0;
       for (; i + lanes <= m; i += lanes)
+#pragma omp simd
         for (int64_t l = 0; l < lanes; ++l) Op::add(lane[l], in[i + l]);
       for (; i < m; ++i) Op::add(lane[0], in[i]);
       for (const Block& value : lane) Op::merge(total, value);

@@ -75,6 +75,7 @@ void reduce_groups(const SoftmaxUnit& u, V start, V* result, const Combine& comb
       V lane[lanes];
       std::fill(lane, lane + lanes, start);
       for (; i + lanes <= u.n; i += lanes)
+#pragma omp simd
         for (int64_t l = 0; l < lanes; ++l) lane[l] = combine(lane[l], value(g, first + i + l));
       for (const V& part : lane) all = combine(all, part);
     }
