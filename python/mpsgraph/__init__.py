@@ -1,0 +1,154 @@
+"""mpsgraph: Apple's MPSGraph model of training, on any machine.
+
+A symbolic graph with placeholders, variables and control dependencies; gradients derived by the graph; executables
+compiled once per input type; command buffers, semaphores and shared events. Everything public is a name of this module.
+Importing it loads numpy and the compiled core; nn, optim, data, Trainer and what they need come at their first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import _loader
+
+_loader.load()
+
+from . import random  # noqa: E402
+from ._core import (  # noqa: E402
+    CacheStatistics,
+    CommandBuffer,
+    CommandQueue,
+    CompilationDescriptor,
+    Device,
+    DeviceGraph,
+    DType,
+    Executable,
+    ExecutionDescriptor,
+    NDArray,
+    Operation,
+    Semaphore,
+    SharedEvent,
+    Tensor,
+    asarray,
+    bfloat16,
+    bool_,
+    copy_count,
+    float16,
+    float32,
+    float64,
+    from_dlpack,
+    int8,
+    int16,
+    int32,
+    int64,
+    library_version,
+    profiler_start,
+    profiler_stop,
+    profiler_trace,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from .errors import (  # noqa: E402
+    CheckpointError,
+    DeviceError,
+    DTypeError,
+    Error,
+    GraphError,
+    ShapeError,
+    TimeoutError,
+    UnsupportedError,
+)
+from .graph import Execution, Graph, parse  # noqa: E402
+from .tensor import install as _install_operators  # noqa: E402
+
+_install_operators()
+__version__ = library_version()
+
+if TYPE_CHECKING:
+    from . import checkpoint, data, nn, optim
+    from .history import History
+    from .trainer import StepResult, Trainer
+
+_LAZY = {
+    "checkpoint": "checkpoint",
+    "data": "data",
+    "nn": "nn",
+    "optim": "optim",
+    "History": "history",
+    "StepResult": "trainer",
+    "Trainer": "trainer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Modules and classes that are imported when they are first used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'mpsgraph' has no attribute '{name}'")
+    module = import_module(f"mpsgraph.{_LAZY[name]}")
+    value = module if name == _LAZY[name] else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+__all__ = [
+    "CacheStatistics",
+    "CheckpointError",
+    "CommandBuffer",
+    "CommandQueue",
+    "CompilationDescriptor",
+    "DType",
+    "DTypeError",
+    "Device",
+    "DeviceError",
+    "DeviceGraph",
+    "Error",
+    "Executable",
+    "Execution",
+    "ExecutionDescriptor",
+    "Graph",
+    "GraphError",
+    "History",
+    "NDArray",
+    "Operation",
+    "Semaphore",
+    "ShapeError",
+    "SharedEvent",
+    "StepResult",
+    "Tensor",
+    "TimeoutError",
+    "Trainer",
+    "UnsupportedError",
+    "asarray",
+    "bfloat16",
+    "bool_",
+    "checkpoint",
+    "copy_count",
+    "data",
+    "float16",
+    "float32",
+    "float64",
+    "from_dlpack",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "library_version",
+    "nn",
+    "optim",
+    "parse",
+    "profiler_start",
+    "profiler_stop",
+    "profiler_trace",
+    "random",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]

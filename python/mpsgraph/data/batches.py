@@ -1,0 +1,77 @@
+"""Batches of a dataset in an order that depends only on the seed and the epoch, and that can be taken up anywhere.
+
+Each batch is a fresh pair of arrays, which `Trainer.train_step` may hold on to. The state is two numbers, so that a
+checkpoint in the middle of an epoch continues with the very next batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from .._core import ShapeError
+
+Dataset = Sequence[np.ndarray]
+
+
+class Batches:
+    """An iterable over the batches of one epoch; the next `iter` goes on with the next epoch, or where it was left."""
+
+    def __init__(self, dataset: Dataset, batch_size: int, shuffle: bool, seed: int, drop_last: bool) -> None:
+        self.arrays = tuple(np.asarray(array) for array in dataset)
+        lengths = {len(array) if array.ndim else -1 for array in self.arrays}
+        if len(lengths) != 1 or -1 in lengths:
+            shapes = ", ".join(str(array.shape) for array in self.arrays)
+            raise ShapeError(f"a dataset is arrays of one length, such as (images, labels); got shapes {shapes}")
+        if batch_size < 1:
+            raise ShapeError(f"batch_size must be at least 1, got {batch_size}")
+        self.batch_size, self.shuffle, self.seed, self.drop_last = batch_size, shuffle, seed, drop_last
+        self.epoch = 0
+        self.position = 0  # batches of this epoch that have been given out
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        samples = len(self.arrays[0])
+        return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
+        order = self._order()
+        while self.position < len(self):
+            first = self.position * self.batch_size
+            picked = order[first : first + self.batch_size]
+            self.position += 1
+            yield tuple(array[picked] for array in self.arrays)
+        self.epoch, self.position = self.epoch + 1, 0
+
+    def _order(self) -> np.ndarray:
+        samples = len(self.arrays[0])
+        if not self.shuffle:
+            return np.arange(samples)
+        return np.random.default_rng([self.seed, self.epoch]).permutation(samples)
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the order stands: epoch, batches given out in it, and the seed that it belongs to."""
+        return {"epoch": self.epoch, "position": self.position, "seed": self.seed, "samples": len(self.arrays[0])}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continues where `state` was taken. ShapeError when it belongs to another seed or dataset length."""
+        for key, own in (("seed", self.seed), ("samples", len(self.arrays[0]))):
+            if state[key] != own:
+                raise ShapeError(f"the data order was saved with {key} {state[key]}, these batches have {own}")
+        self.epoch, self.position = state["epoch"], state["position"]
+
+
+def batches(
+    dataset: Dataset, batch_size: int = 64, shuffle: bool = True, seed: int = 0, drop_last: bool = False
+) -> Batches:
+    """Batches of a dataset.
+
+    Args: dataset, arrays of one length, such as (images, labels); batch_size in samples; shuffle, another order each
+    epoch, from seed and epoch; drop_last, leave out the last batch when it is smaller. Errors: ShapeError.
+
+    >>> data = mg.data.batches((np.arange(5), np.arange(5) * 10), batch_size=2, shuffle=False)
+    >>> [x.tolist() for x, y in data]
+    [[0, 1], [2, 3], [4]]
+    """
+    return Batches(dataset, batch_size, shuffle, seed, drop_last)

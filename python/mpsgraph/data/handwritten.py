@@ -1,0 +1,46 @@
+"""Scikit-learn's handwritten digits, brought to the size of MNIST: the data of the demo, without a download.
+
+1,797 real scans of 8x8 pixels and 17 grey levels (Alpaydin and Kaynak, "Optical recognition of handwritten digits", UCI
+1998) become 28x28 by bilinear interpolation. Every fifth one is the test set, always the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._optional import require
+
+SIZE = 28
+
+
+def digits() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """The digits as ((images, labels), (images, labels)) for training (1,438) and test (359).
+
+    Result: images float32 (n, 28, 28, 1) in 0..1, labels int32 (n,). Errors: ImportError without scikit-learn.
+
+    >>> (x, y), (test_x, test_y) = mg.data.digits()
+    >>> x.shape, y.dtype, test_x.shape
+    ((1438, 28, 28, 1), dtype('int32'), (359, 28, 28, 1))
+    """
+    loaded = require("sklearn.datasets", "demo", "the digits dataset").load_digits()
+    images = resize_bilinear(loaded.images.astype(np.float32) / np.float32(16), SIZE, SIZE)[..., None]
+    labels = loaded.target.astype(np.int32)
+    test = np.arange(len(labels)) % 5 == 4
+    return (images[~test], labels[~test]), (images[test], labels[test])
+
+
+def resize_bilinear(images: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Images (n, h, w) brought to (n, height, width) by bilinear interpolation between pixel centres.
+
+    Output pixel i lies at (i + 1/2) * h / height - 1/2 in the input, held inside the image.
+
+    >>> mg.data.handwritten.resize_bilinear(np.array([[[0.0, 1.0]]]), 1, 4).tolist()
+    [[[0.0, 0.25, 0.75, 1.0]]]
+    """
+
+    def weights(size: int, target: int) -> np.ndarray:
+        position = np.clip((np.arange(target) + 0.5) * size / target - 0.5, 0, size - 1)
+        return np.maximum(0, 1 - np.abs(position[:, None] - np.arange(size))).astype(images.dtype)
+
+    rows, columns = weights(images.shape[1], height), weights(images.shape[2], width)
+    return np.ascontiguousarray(np.einsum("yh,nhw,xw->nyx", rows, images, columns, optimize=True))

@@ -1,0 +1,116 @@
+"""Apple's digit classifier: trained, tested, saved and drawn.
+
+The network of Apple's MPSGraph sample: convolution 5x5 to 32 channels, pooling, convolution 5x5 to 64, pooling, dense
+1024, dropout, dense 10; 300 iterations of batch 40 with stochastic gradient descent. Apple starts from uniform weights
+within 0.2 and biases of 0.1, which makes the first steps depend on luck; He's and Glorot's initialisers with a rate of
+0.1 and no other change reach 95% surely. Data: scikit-learn's 1,797 scanned digits, or MNIST's files.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+import mpsgraph as mg
+from mpsgraph import nn
+from mpsgraph._optional import require
+
+BATCH = 40
+LEARNING_RATE = 0.1
+ROWS, COLUMNS = 6, 8
+WRONG = "#c62828"
+
+
+def classifier() -> nn.Sequential:
+    """The network, for images (n, 28, 28, 1); its outputs are the logits of ten digits."""
+    he = nn.initialisers.HeUniform()
+    return nn.Sequential(
+        nn.Conv2d(32, 5, padding="TF_SAME", weight_initialiser=he),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(64, 5, padding="TF_SAME", weight_initialiser=he),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(1024, weight_initialiser=he),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(10),
+    )
+
+
+def train(train_set: mg.data.Dataset, iterations: int, seed: int, progress: bool = True) -> mg.Trainer:
+    """The classifier after `iterations` steps of batch 40."""
+    trainer = mg.Trainer(classifier(), loss="cross_entropy", optimizer=mg.optim.SGD(LEARNING_RATE), seed=seed)
+    batches = mg.data.batches(train_set, BATCH, shuffle=True, seed=seed, drop_last=True)
+    trainer.fit(batches, iterations=iterations, progress=progress)
+    return trainer
+
+
+def main(data: Path | None, iterations: int, seed: int, output: Path) -> float:
+    """Runs the demo and prints what it does. Result: accuracy on the test set, 0 to 1."""
+    if data is None:
+        name, (train_set, test_set) = "scikit-learn's scanned digits", mg.data.digits()
+    else:
+        name, (train_set, test_set) = f"MNIST in {data}", mg.data.read_mnist(data)
+    print(f"Data    {name}: {len(train_set[0]):,} for training, {len(test_set[0]):,} for the test")
+    print(f"Device  {mg.Device.default().description}")
+
+    started = time.perf_counter()
+    trainer = train(train_set, iterations, seed)
+    seconds = time.perf_counter() - started
+    result = trainer.evaluate(test_set)
+    trainer.history.append_validation(trainer.step, result)
+    print(f"Trained {iterations} iterations of batch {BATCH} in {seconds:.1f} s, compiling included")
+    print(f"Test    accuracy {result['accuracy']:.2%}, loss {result['loss']:.4f}")
+
+    output.mkdir(parents=True, exist_ok=True)
+    model, picture = output / "digits.safetensors", output / "digits.png"
+    trainer.save(model)
+    draw(trainer, test_set, picture, name)
+    print(f"Model   {model}\nPicture {picture}")
+    return result["accuracy"]
+
+
+def draw(trainer: mg.Trainer, test_set: mg.data.Dataset, path: Path, name: str) -> None:
+    """A picture of the training curve, and of test digits with what the model takes them for."""
+    figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(14, 7.2), layout="constrained")
+    images, labels = test_set
+    predicted = trainer.predict(images).argmax(axis=1)
+    wrong = int((predicted != labels).sum())
+    figure.suptitle(
+        f"Digits after {trainer.step} iterations: {1 - wrong / len(labels):.1%} of {len(labels):,} test digits right",
+        fontsize=16,
+        fontweight="bold",
+    )
+    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.15), wspace=0.04)
+    curve = trainer.history.plot(left.subplots())
+    curve.set_title("Training", loc="left", fontsize=12, color="#444444")
+    right.suptitle(f"{name}: predictions, {wrong} wrong ones marked", fontsize=12, color="#444444")
+    _draw_grid(right.subplots(ROWS, COLUMNS), images[..., 0], labels, predicted)
+    figure.savefig(path, dpi=150)
+
+
+def _draw_grid(cells: np.ndarray, images: np.ndarray, labels: np.ndarray, predicted: np.ndarray) -> None:
+    """As many wrong digits as fill a third, the rest spread over the test set, all in its order."""
+    count = cells.size
+    wrong = np.flatnonzero(predicted != labels)[: count // 3]
+    right = np.flatnonzero(predicted == labels)
+    spread = right[np.linspace(0, len(right) - 1, min(len(right), count - len(wrong))).astype(int)]
+    shown = np.sort(np.concatenate([wrong, spread]))
+    for cell in cells.flat:
+        cell.set(xticks=[], yticks=[])
+        for spine in cell.spines.values():
+            spine.set(color="#dddddd", linewidth=0.8)
+    for cell, index in zip(cells.flat, shown, strict=False):
+        cell.imshow(images[index], cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
+        if predicted[index] == labels[index]:
+            cell.set_xlabel(str(predicted[index]), fontsize=11, color="#2e7d32", labelpad=2)
+            continue
+        cell.set_xlabel(
+            f"{predicted[index]}, is {labels[index]}", fontsize=11, color=WRONG, fontweight="bold", labelpad=2
+        )
+        for spine in cell.spines.values():
+            spine.set(color=WRONG, linewidth=2.5)

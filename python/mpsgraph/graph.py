@@ -1,0 +1,406 @@
+"""Graph: operations by name, derivatives, text, and running: from feeds to targets on a device.
+
+The operations are the families of mpsgraph.ops; the rest is here. A graph is built by one thread; once built it may run
+from many. What a run needs is compiled at its first use for these types of feeds and kept in a bounded cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from . import _core
+from ._core import (
+    CacheStatistics,
+    CommandBuffer,
+    CommandQueue,
+    CompilationDescriptor,
+    Device,
+    DeviceGraph,
+    Executable,
+    ExecutionDescriptor,
+    GraphError,
+    NDArray,
+    Operation,
+    Tensor,
+)
+from ._dtypes import as_dtype
+from .ops._family import user_location
+from .ops.activation import Activation
+from .ops.arithmetic import UnaryArithmetic
+from .ops.arithmetic_binary import BinaryArithmetic
+from .ops.control_flow import ControlFlow
+from .ops.convolution import Convolution
+from .ops.gather import Gather
+from .ops.loss import Loss
+from .ops.matrix import Matrix
+from .ops.memory import Memory
+from .ops.normalization import Normalization
+from .ops.optimizer import Optimizer
+from .ops.pooling import Pooling
+from .ops.random import Random
+from .ops.reduction import Reduction
+from .ops.shape import Shape
+
+Feeds = Mapping[Tensor, Any]
+Targets = Tensor | Sequence[Tensor]
+Results = dict[Tensor, NDArray]
+
+
+class Execution:
+    """A run that has been started; `results` waits for it."""
+
+    __slots__ = ("_run", "_targets")
+
+    def __init__(self, run: _core.Execution, targets: Targets) -> None:
+        self._run, self._targets = run, targets
+
+    @property
+    def done(self) -> bool:
+        """Has it finished, well or not? Never waits."""
+        return self._run.done
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the run raised, if anything yet."""
+        return self._run.error  # type: ignore[no-any-return]
+
+    @property
+    def command_buffer(self) -> CommandBuffer:
+        """The committed command buffer behind it."""
+        return self._run.command_buffer
+
+    def wait(self, timeout: float | None = None) -> Execution:
+        """Waits, at most `timeout` seconds. Errors: mg.TimeoutError, and whatever the run raised."""
+        self._run.wait(timeout)
+        return self
+
+    @property
+    def results(self) -> Any:
+        """As Graph.run returns them; waits. Errors: whatever the run raised."""
+        return _keyed(self._targets, self._run.results)
+
+
+class Graph(
+    Memory,
+    UnaryArithmetic,
+    BinaryArithmetic,
+    Activation,
+    Reduction,
+    Matrix,
+    Convolution,
+    Pooling,
+    Normalization,
+    Loss,
+    Shape,
+    Gather,
+    ControlFlow,
+    Random,
+    Optimizer,
+):
+    """A graph of operations that is built once and run often.
+
+    Args: seed, of random tensors without a state of their own and of `generator`; text, a printed graph to begin with.
+
+    >>> g = mg.Graph()
+    >>> x = g.placeholder((-1, 2), name="x")
+    >>> y = g.reduction_sum(x * x, axes=1)
+    >>> g.run({x: np.array([[3, 4]], np.float32)}, y).tolist()
+    [[25.0]]
+    """
+
+    def __init__(self, seed: int = 0, *, text: str | None = None) -> None:
+        if text is None:
+            super().__init__()
+        else:
+            super().__init__(text)
+        self.seed = seed
+        self._trainable: list[Tensor] = [] if text is None else [v for v in self.variables if v.dtype.is_float]
+        self._random_count = 0 if text is None else len(self.variables)
+        self._generator: np.random.Generator | None = None
+        self._on_devices: dict[str | None, DeviceGraph] = {}
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """The numpy generator of first values, seeded by the graph's seed."""
+        if self._generator is None:
+            self._generator = np.random.default_rng(self.seed)
+        return self._generator
+
+    # --- derivatives and text --------------------------------------------------------------------------------------
+
+    def gradients(
+        self,
+        of: Tensor,
+        with_respect_to: Tensor | Sequence[Tensor],
+        start: Tensor | None = None,
+        unconnected: str = "zeros",
+    ) -> dict[Tensor, Tensor]:
+        """The derivatives of one tensor with respect to others, as new operations of the graph.
+
+        Args: of, a scalar, or of any shape, then of its sum; with_respect_to, tensors of this graph, such as
+        `trainable_variables`; start, the gradient that arrives at `of`, ones by default; unconnected, "zeros" or
+        "error" for a tensor that `of` does not depend on. Result: a dict by tensor; gradients can be differentiated
+        again. Errors: GraphError. Source: MPSGraph gradientForPrimaryTensor:withTensors:name:.
+
+        >>> g = mg.Graph()
+        >>> x = g.constant([3.0])
+        >>> g.run({}, g.gradients(x * x, [x])[x]).tolist()
+        [6.0]
+        """
+        tensors = [with_respect_to] if isinstance(with_respect_to, Tensor) else list(with_respect_to)
+        self.set_location(user_location())
+        return dict(zip(tensors, _core.gradients(of, tensors, start, unconnected), strict=True))
+
+    def verify(self) -> None:
+        """Checks the graph against its grammar. GraphError that names the first operation that is wrong."""
+        _core.verify(self)
+
+    def __str__(self) -> str:
+        """The readable textual form, from which `mg.parse` makes an equal graph.
+
+        >>> g = mg.Graph()
+        >>> _ = g.placeholder((2,), name="x") + 1
+        >>> str(mg.parse(str(g))) == str(g)
+        True
+        """
+        return _core.print_graph(self)
+
+    def print(self, *, locations: bool = True, max_constant_elements: int = 8) -> None:
+        """Prints the graph for people: with the places in the source, long constants cut."""
+        print(_core.print_graph(self, locations, max_constant_elements))
+
+    def __repr__(self) -> str:
+        return f"<Graph of {self.operation_count} operations>"
+
+    # --- running ---------------------------------------------------------------------------------------------------
+
+    def on(self, device: Device | str | None = None) -> DeviceGraph:
+        """The graph on a device: its variables' values there and its executables. None: the default device."""
+        key = device.name if isinstance(device, Device) else device
+        if key not in self._on_devices:
+            made = DeviceGraph(self, device)
+            self._on_devices[key] = self._on_devices.setdefault(made.device.name, made)
+        return self._on_devices[key]
+
+    @overload
+    def run(
+        self,
+        feeds: Feeds | None,
+        targets: Tensor,
+        target_operations: Sequence[Operation] = (),
+        *,
+        device: Device | str | None = None,
+        results: Any = None,
+        queue: CommandQueue | None = None,
+        copy: bool | None = None,
+    ) -> NDArray: ...
+
+    @overload
+    def run(
+        self,
+        feeds: Feeds | None,
+        targets: Sequence[Tensor] = (),
+        target_operations: Sequence[Operation] = (),
+        *,
+        device: Device | str | None = None,
+        results: Any = None,
+        queue: CommandQueue | None = None,
+        copy: bool | None = None,
+    ) -> Results: ...
+
+    def run(
+        self,
+        feeds: Feeds | None = None,
+        targets: Targets = (),
+        target_operations: Sequence[Operation] = (),
+        *,
+        device: Device | str | None = None,
+        results: Any = None,
+        queue: CommandQueue | None = None,
+        copy: bool | None = None,
+    ) -> NDArray | Results:
+        """Runs what the targets and target operations need, and waits.
+
+        Args:
+            feeds: arrays by placeholder. C-contiguous ones of the right dtype are shared, not copied.
+            targets: a tensor, or several. target_operations: such as assigns, that shall run too.
+            device: None for the default one. queue: None for the device's own.
+            results: arrays to write into, by target (or one for a single target): contiguous and writable.
+            copy: what happens to feeds that cannot be shared: None, they are copied and counted; False, ShapeError.
+        Result: the NDArray of a single target, else a dict by target. Errors: GraphError for missing, unknown or
+        foreign feeds; ShapeError, DTypeError; DeviceError. Source: MPSGraph runWithMTLCommandQueue:feeds:targetTensors:
+        targetOperations: and runWithMTLCommandQueue:feeds:targetOperations:resultsDictionary:.
+
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((2,))
+        >>> g.run({x: np.float32([1, 2])}, [x * 2])
+        {<Tensor multiplication: float32[2]>: NDArray([2., 4.], float32(2))}
+        """
+        wanted, written = _listed(targets, results)
+        arrays = self.on(device).run(feeds or {}, wanted, target_operations, written, queue, copy)
+        return _keyed(targets, arrays)
+
+    def run_async(
+        self,
+        feeds: Feeds | None = None,
+        targets: Targets = (),
+        target_operations: Sequence[Operation] = (),
+        *,
+        device: Device | str | None = None,
+        results: Any = None,
+        descriptor: ExecutionDescriptor | None = None,
+        queue: CommandQueue | None = None,
+        copy: bool | None = None,
+    ) -> Execution:
+        """Starts a run and returns at once; the arrays that are fed must stay unchanged until it is done.
+
+        Args: as run; descriptor, handlers and events around the run. Result: an Execution. Errors: as run; those of the
+        run itself come with the Execution. Source: MPSGraph
+        runAsyncWithMTLCommandQueue:feeds:targetTensors:targetOperations:executionDescriptor:.
+
+        >>> g = mg.Graph()
+        >>> g.run_async({}, g.constant(2.0) * 3).results.item()
+        6.0
+        """
+        wanted, written = _listed(targets, results)
+        run = self.on(device).run_async(feeds or {}, wanted, target_operations, written, descriptor, queue, copy)
+        return Execution(run, targets)
+
+    def encode(
+        self,
+        command_buffer: CommandBuffer,
+        feeds: Feeds | None = None,
+        targets: Targets = (),
+        target_operations: Sequence[Operation] = (),
+        *,
+        results: Any = None,
+        descriptor: ExecutionDescriptor | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Adds a run to a command buffer, which the caller commits.
+
+        Args: command_buffer, of a queue on the device that shall run it; the rest as run_async. Result: as run, written
+        once the command buffer has completed. Errors: as run; DeviceError for a committed command buffer.
+        Source: MPSGraph encodeToCommandBuffer:feeds:targetTensors:targetOperations:executionDescriptor:.
+
+        >>> g = mg.Graph()
+        >>> buffer = mg.CommandQueue().command_buffer()
+        >>> y = g.encode(buffer, {}, g.constant(2.0) * 3)
+        >>> buffer.commit(); buffer.wait_until_completed()
+        >>> y.item()
+        6.0
+        """
+        wanted, written = _listed(targets, results)
+        on = self.on(command_buffer.queue.device)
+        return _keyed(
+            targets, on.encode(command_buffer, feeds or {}, wanted, target_operations, written, descriptor, copy)
+        )
+
+    def compile(
+        self,
+        feeds: Mapping[Tensor, Any],
+        targets: Targets = (),
+        target_operations: Sequence[Operation] = (),
+        *,
+        device: Device | str | None = None,
+        options: CompilationDescriptor | None = None,
+    ) -> Executable:
+        """Compiles for given types of feeds, without running.
+
+        Args: feeds, for each placeholder a shape, a pair (shape, dtype), or anything with a shape and a dtype; the rest
+        as run; options, passes to leave out and the like. Result: an Executable, run with inputs in the order of its
+        `feeds`. Errors: as run, and UnsupportedError for a shape that depends on values.
+        Source: MPSGraph compileWithDevice:feeds:targetTensors:targetOperations:compilationDescriptor:.
+
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1,))
+        >>> executable = g.compile({x: (3,)}, [x * 2])
+        >>> [array.tolist() for array in executable.run([np.float32([1, 2, 3])])]
+        [[2.0, 4.0, 6.0]]
+        """
+        types = {tensor: _type_of(tensor, value) for tensor, value in feeds.items()}
+        return self.on(device).compile(types, _listed(targets, None)[0], target_operations, options)
+
+    def variable_value(self, variable: Tensor, *, device: Device | str | None = None) -> np.ndarray:
+        """A copy of a variable's value, after all runs that were started before. Errors: GraphError.
+
+        >>> g = mg.Graph()
+        >>> g.variable_value(g.variable([1.0, 2.0])).tolist()
+        [1.0, 2.0]
+        """
+        return self.on(device).variable_value(variable).numpy()
+
+    def set_variable(self, variable: Tensor, value: Any, *, device: Device | str | None = None) -> None:
+        """Gives a variable a value of its own shape and dtype. Errors: ShapeError, DTypeError, GraphError.
+
+        >>> g = mg.Graph()
+        >>> v = g.variable([1.0])
+        >>> g.set_variable(v, np.float32([5]))
+        >>> g.variable_value(v).tolist()
+        [5.0]
+        """
+        self.on(device).set_variable(variable, value)
+
+    @property
+    def cache(self) -> CacheStatistics:
+        """Counters of the executables on the default device: hits, misses, compiles, evictions, seconds, bytes.
+
+        >>> g = mg.Graph()
+        >>> y = g.constant(1.0) + 1
+        >>> _ = g.run({}, y), g.run({}, y)
+        >>> g.cache.compiles, g.cache.hits
+        (1, 1)
+        """
+        return self.on().cache
+
+    def set_cache_limits(self, count: int, bytes: int) -> None:
+        """How many executables, of how many bytes together, are kept; the least recently used go first."""
+        self.on().set_cache_limits(count, bytes)
+
+    def clear_cache(self) -> None:
+        """Forgets all executables; variables keep their values."""
+        self.on().clear_cache()
+
+
+def parse(text: str, seed: int = 0) -> Graph:
+    """The graph of a printed form. All its floating-point variables are trainable. GraphError with line and column.
+
+    >>> g = mg.parse("graph {\\n  %x = placeholder() {type=float32[2]} : float32[2]\\n}")
+    >>> g.placeholders
+    [<Tensor x: float32[2]>]
+    """
+    return Graph(seed, text=text)
+
+
+def _listed(targets: Targets, results: Any) -> tuple[list[Tensor], list[Any] | None]:
+    """Targets and the arrays to write into, as lists of one order."""
+    if isinstance(targets, Tensor):
+        return [targets], None if results is None else [
+            results.get(targets) if isinstance(results, Mapping) else results
+        ]
+    wanted = list(targets)
+    if results is None:
+        return wanted, None
+    if not isinstance(results, Mapping):
+        raise GraphError(f"results are arrays by target, got {type(results).__name__}")
+    unknown = [tensor for tensor in results if tensor not in wanted]
+    if unknown:
+        raise GraphError(f"results are given for {unknown}, which are no targets")
+    return wanted, [results.get(tensor) for tensor in wanted]
+
+
+def _keyed(targets: Targets, arrays: list[NDArray]) -> Any:
+    """What run returns: the array of a single target, else a dict by target."""
+    return arrays[0] if isinstance(targets, Tensor) else dict(zip(targets, arrays, strict=True))
+
+
+def _type_of(tensor: Tensor, value: Any) -> tuple[Any, tuple[int, ...]]:
+    """(dtype, shape) of a feed that is described by a shape, (shape, dtype), or something that has both."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return as_dtype(value.dtype), tuple(value.shape)
+    if isinstance(value, (tuple, list)) and len(value) == 2 and isinstance(value[0], (tuple, list)):
+        return as_dtype(value[1]), tuple(value[0])
+    return tensor.dtype, tuple(value)

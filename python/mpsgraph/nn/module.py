@@ -1,0 +1,225 @@
+"""Module: a part of a model that owns variables of a graph. Sequential: modules one after another.
+
+Calling a module with a tensor adds its operations to the tensor's graph. The first call builds it, that is, makes its
+variables there; later calls, in training or in inference mode, use the same ones. So one graph holds both the training
+and the inference form of a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from .._core import GraphError, ShapeError, Tensor
+from .initialisers import Initialiser
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+Self = TypeVar("Self", bound="Module")
+
+
+class Module:
+    """The base of layers and models: write `forward`, and `build` when there are variables.
+
+    >>> class Scale(mg.nn.Module):
+    ...     def build(self, x):
+    ...         self.factor = self.add_parameter("factor", x, x.shape[-1:], mg.nn.initialisers.ones)
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> g = mg.Graph()
+    >>> scale = Scale()
+    >>> g.run({}, scale(g.constant([1.0, 2.0]))).tolist()
+    [1.0, 2.0]
+    >>> list(scale.state_dict())
+    ['factor']
+    """
+
+    training: bool | Tensor = True
+    """The mode: True or False, or a bool tensor of one element by which the graph chooses when it runs."""
+    _graph: Graph | None = None
+    _path = ""
+
+    def build(self, x: Tensor) -> None:
+        """Makes the variables, knowing the first input; called once. The default makes none."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The module's result for an input."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward(self, x)")
+
+    def __call__(self, x: Tensor) -> Tensor:
+        graph: Graph = x.graph  # type: ignore[assignment]
+        if self._graph is None:
+            self._name_children()
+            self.build(x)
+            self._graph = graph
+        elif self._graph is not graph:
+            raise GraphError(
+                f"{type(self).__name__} has its variables in another graph: make a new model and use load_state_dict"
+            )
+        return self.forward(x)
+
+    # --- variables -------------------------------------------------------------------------------------------------
+
+    def add_parameter(
+        self,
+        name: str,
+        x: Tensor,
+        shape: Sequence[int],
+        initialiser: Initialiser,
+        fans: tuple[float, float] | None = None,
+    ) -> Tensor:
+        """A trainable variable in x's graph, of x's dtype, for `build` to keep as an attribute."""
+        return self._add("_parameters", name, x, shape, initialiser, fans)
+
+    def add_buffer(self, name: str, x: Tensor, shape: Sequence[int], initialiser: Initialiser) -> Tensor:
+        """A variable that is saved but not trained, such as a moving average."""
+        return self._add("_buffers", name, x, shape, initialiser, None)
+
+    def _add(
+        self,
+        where: str,
+        name: str,
+        x: Tensor,
+        shape: Sequence[int],
+        initialiser: Initialiser,
+        fans: tuple[float, float] | None,
+    ) -> Tensor:
+        graph: Graph = x.graph  # type: ignore[assignment]
+        if any(size < 1 for size in shape):
+            raise ShapeError(f"{self._path or type(self).__name__}: the size of '{name}' {tuple(shape)} must be known")
+        value = initialiser(tuple(shape), graph.generator, fans)
+        path = f"{self._path}.{name}" if self._path else name
+        variable = graph.variable(value, x.dtype, path, trainable=where == "_parameters")
+        vars(self).setdefault(where, {})[name] = variable
+        return variable
+
+    def children(self) -> Iterator[tuple[str, Module]]:
+        """The modules among the attributes, also in lists, with their names."""
+        for name, value in vars(self).items():
+            if isinstance(value, Module):
+                yield name, value
+            elif isinstance(value, (list, tuple)):
+                yield from ((f"{name}.{i}", item) for i, item in enumerate(value) if isinstance(item, Module))
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """This module and all beneath it, with dotted paths."""
+        yield prefix, self
+        for name, child in self.children():
+            yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Trainable variables with dotted paths; they exist after the first call."""
+        return self._named("_parameters")
+
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """Variables that are not trained, with dotted paths."""
+        return self._named("_buffers")
+
+    def parameters(self) -> list[Tensor]:
+        """Trainable variables."""
+        return [variable for _, variable in self.named_parameters()]
+
+    def buffers(self) -> list[Tensor]:
+        """Variables that are not trained."""
+        return [variable for _, variable in self.named_buffers()]
+
+    def _named(self, where: str) -> Iterator[tuple[str, Tensor]]:
+        self._require_built()
+        for path, module in self.named_modules():
+            for name, variable in vars(module).get(where, {}).items():
+                yield (f"{path}.{name}" if path else name), variable
+
+    def _require_built(self) -> Graph:
+        if self._graph is None:
+            raise GraphError(f"{type(self).__name__} has no variables yet: call it with a tensor first")
+        return self._graph
+
+    def _name_children(self) -> None:
+        """Paths become the variables' names; the outermost module that is called gives them."""
+        for path, module in self.named_modules(self._path):
+            module._path = path
+
+    # --- values ----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Copies of the values of all parameters and buffers, by path."""
+        graph = self._require_built()
+        return {path: graph.variable_value(variable) for path, variable in self._variables()}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Gives parameters and buffers values. ShapeError or GraphError, and nothing changed, when they do not fit."""
+        graph, variables = self._require_built(), dict(self._variables())
+        missing, unknown = variables.keys() - state.keys(), state.keys() - variables.keys()
+        if missing or unknown:
+            raise GraphError(f"the state does not fit: missing {sorted(missing)}, unknown {sorted(unknown)}")
+        for path, variable in variables.items():
+            if tuple(state[path].shape) != tuple(variable.shape or ()):
+                raise ShapeError(f"'{path}' has shape {variable.shape}, the state has {state[path].shape}")
+        for path, variable in variables.items():
+            graph.set_variable(variable, state[path])
+
+    def _variables(self) -> Iterator[tuple[str, Tensor]]:
+        yield from self.named_parameters()
+        yield from self.named_buffers()
+
+    # --- mode ------------------------------------------------------------------------------------------------------
+
+    def train(self: Self, mode: bool | Tensor = True) -> Self:
+        """Sets the mode of this module and all beneath it, for the calls that follow.
+
+        A bool tensor makes the graph choose when it runs, as Apple's samples do with a placeholder `isTraining`.
+        """
+        for _, module in self.named_modules():
+            module.training = mode
+        return self
+
+    def eval(self: Self) -> Self:
+        """Inference mode: dropout passes its input on, batch normalization uses its moving averages."""
+        return self.train(False)
+
+    def when_training(self, x: Tensor, then: Callable[[], Tensor], otherwise: Callable[[], Tensor]) -> Tensor:
+        """One of two results by the mode, decided now or, with a tensor as the mode, in the graph."""
+        if isinstance(self.training, Tensor):
+            graph: Graph = x.graph  # type: ignore[assignment]
+            return graph.if_(self.training, then, otherwise)[0]
+        return then() if self.training else otherwise()
+
+    def __repr__(self) -> str:
+        children = "".join(f"\n  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in self.children())
+        return f"{type(self).__name__}({self.describe()}{children}{chr(10) if children else ''})"
+
+    def describe(self) -> str:
+        """The arguments to show in the representation."""
+        return ""
+
+
+class Sequential(Module):
+    """Modules one after another; plain functions of a tensor may stand among them.
+
+    >>> model = mg.nn.Sequential(mg.nn.Linear(4), mg.nn.ReLU(), mg.nn.Linear(2))
+    >>> g = mg.Graph()
+    >>> model(g.placeholder((-1, 3))).shape
+    (-1, 2)
+    >>> [name for name, _ in model.named_parameters()]
+    ['0.weight', '0.bias', '2.weight', '2.bias']
+    """
+
+    def __init__(self, *layers: Module | Callable[[Tensor], Tensor]) -> None:
+        self.layers = list(layers)
+
+    def children(self) -> Iterator[tuple[str, Module]]:
+        return ((str(i), layer) for i, layer in enumerate(self.layers) if isinstance(layer, Module))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.layers[index]

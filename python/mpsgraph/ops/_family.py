@@ -1,0 +1,154 @@
+"""What the families of operations share: how a method becomes an operation of the graph.
+
+Every public method of the families is a line or two over `_tensor` or `_tensors`: operands are checked and
+Python numbers become constants, the place in the user's code is noted, and the core infers the result.
+Nothing here knows a single operation.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from os.path import basename, dirname, sep
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import _core
+from .._core import Block, DType, DTypeError, GraphError, Operation, ShapeError, Tensor
+from .._dtypes import DTypeLike, as_dtype, constant_data
+
+if TYPE_CHECKING:
+    TensorLike = Tensor | bool | int | float | np.generic
+    ShapeLike = Tensor | Sequence[int]
+    Axes = int | Sequence[int] | None
+
+Number = (bool, int, float, np.generic)
+_PACKAGE = dirname(dirname(__file__)) + sep
+_DEMO = _PACKAGE + "demo" + sep
+
+
+def user_location() -> str:
+    """The first frame outside this package as "model.py:41"; the demos count as outside."""
+    frame = sys._getframe(1)
+    while True:
+        path = frame.f_code.co_filename
+        if not path.startswith(_PACKAGE) or path.startswith(_DEMO):
+            return f"{basename(path)}:{frame.f_lineno}"
+        if frame.f_back is None:
+            return ""
+        frame = frame.f_back
+
+
+def ints(values: int | Sequence[int], what: str, count: int | None = None) -> list[int]:
+    """`values` as a list of ints; one int stands for `count` equal ones. ShapeError when the count is wrong."""
+    if isinstance(values, (int, np.integer)):
+        return [int(values)] * (count or 1)
+    try:
+        result = [_index(v) for v in values]
+    except TypeError:
+        raise ShapeError(f"{what} must be an int or a sequence of ints, got {values!r}") from None
+    if count is not None and len(result) != count:
+        raise ShapeError(f"{what} must have {count} elements, got {len(result)}: {tuple(result)}")
+    return result
+
+
+def _index(value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError("bool is not a size")
+    return int(value.__index__())
+
+
+def axes_attribute(axes: Axes, kind: str) -> list[int]:
+    """The `axes` attribute: [] in the core means all axes, so None becomes [], and an empty sequence is an error."""
+    if axes is None:
+        return []
+    result = ints(axes, f"[{kind}] axes")
+    if not result:
+        raise ShapeError(f"[{kind}] axes is empty, which would reduce nothing: pass None for all axes")
+    return result
+
+
+class Family(_core.Graph):
+    """The common base of the families; `mpsgraph.Graph` inherits from all of them."""
+
+    def _operation(
+        self,
+        kind: str,
+        inputs: Sequence[Tensor],
+        attributes: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        blocks: Sequence[Block] = (),
+    ) -> Operation:
+        self.set_location(user_location())
+        return self.create(kind, list(inputs), dict(attributes or {}), name, list(blocks))
+
+    def _tensor(self, kind: str, inputs: Sequence[TensorLike], name: str | None = None, **attributes: Any) -> Tensor:
+        return self._operation(kind, self._operands(kind, inputs), attributes, name).outputs[0]
+
+    def _tensors(
+        self, kind: str, inputs: Sequence[TensorLike], name: str | None = None, **attributes: Any
+    ) -> list[Tensor]:
+        return list(self._operation(kind, self._operands(kind, inputs), attributes, name).outputs)
+
+    def _operands(self, kind: str, values: Sequence[TensorLike]) -> list[Tensor]:
+        """Numbers among tensors become rank-0 constants of the last tensor's dtype; alone, float32, int32 or bool."""
+        if all(type(value) is Tensor for value in values):
+            return values  # type: ignore[return-value]
+        like = next((value.dtype for value in reversed(values) if isinstance(value, Tensor)), None)
+        return [value if isinstance(value, Tensor) else self._number(kind, value, like) for value in values]
+
+    def _number(self, kind: str, value: Any, dtype: DType | None) -> Tensor:
+        if not isinstance(value, Number):
+            raise DTypeError(
+                f"[{kind}] an operand is a {type(value).__name__}: {kind} takes tensors and numbers; "
+                "make a tensor of an array with g.constant(array)"
+            )
+        number: bool | int | float = value.item() if isinstance(value, np.generic) else value
+        if dtype is None:
+            dtype = (
+                _core.bool_ if isinstance(number, bool) else _core.int32 if isinstance(number, int) else _core.float32
+            )
+        elif not fits(number, dtype):
+            wanted = "bool" if isinstance(number, bool) else "float32"
+            raise DTypeError(
+                f"[{kind}] the number {number!r} cannot stand beside a {dtype} tensor: "
+                f"cast the tensor with g.cast(x, mg.{wanted}) first, or write the number as {dtype}"
+            )
+        return self._operation("constant", [], {"value": constant_data(number, (), dtype)}).outputs[0]
+
+    def _shape_operand(self, shape: ShapeLike, kind: str) -> Tensor:
+        """A shape as ints or as an int32/int64 tensor of rank 1."""
+        if isinstance(shape, Tensor):
+            return shape
+        sizes = np.array(ints(shape, f"[{kind}] shape"), np.int64)
+        return self._operation("constant", [], {"value": sizes}).outputs[0]
+
+
+def fits(number: bool | int | float, dtype: DType) -> bool:
+    """May a Python number stand for a scalar of this dtype? Bools for bool, integers in range, floats for floats."""
+    if isinstance(number, bool):
+        return dtype == _core.bool_
+    if isinstance(number, int) and dtype.is_integer:
+        bits = 8 * dtype.itemsize - dtype.is_signed
+        return -(2**bits) * dtype.is_signed <= number < 2**bits
+    return dtype.is_float
+
+
+__all__ = [
+    "Axes",
+    "Block",
+    "DTypeLike",
+    "Family",
+    "GraphError",
+    "Operation",
+    "ShapeError",
+    "ShapeLike",
+    "Tensor",
+    "TensorLike",
+    "as_dtype",
+    "axes_attribute",
+    "constant_data",
+    "ints",
+    "user_location",
+]

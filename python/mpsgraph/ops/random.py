@@ -1,0 +1,296 @@
+"""Random tensors on Philox 4x32-10, and dropout.
+
+With a state tensor the caller carries the state: (values, new_state). Without one the graph owns a hidden variable that
+advances with every run, derived from the graph's seed and the operation's number; checkpoints carry it like any other
+variable. Integers and uniform numbers are the same bits on every machine, and those of TensorFlow for the same key and
+counter. States are made by mpsgraph.random and `random_philox_state`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+from ..random import philox_state
+from ._family import DTypeLike, Family, GraphError, ShapeLike, Tensor, TensorLike, as_dtype, constant_data
+
+
+class Random(Family):
+    """random and its short forms, random_philox_state, dropout."""
+
+    seed: int
+    _random_count: int
+
+    def random_philox_state(
+        self,
+        seed: int | None = None,
+        *,
+        counter_low: int = 0,
+        counter_high: int = 0,
+        key: int = 0,
+        name: str | None = None,
+    ) -> Tensor:
+        """A state for `random`: constant int32[7] = [1, four counter words, two key words], low words first.
+
+        Args: seed, the key, with counter 0; or counter_low, counter_high and key, of 64 bits each.
+        Errors: ShapeError for a number that is not of 64 bits. Gradient: none.
+        Source: MPSGraph randomPhiloxStateTensorWithSeed:name:, randomPhiloxStateTensorWithCounterLow:counterHigh:key:.
+
+        >>> g = mg.Graph()
+        >>> g.run({}, g.random_philox_state(counter_low=2, counter_high=3, key=1)).tolist()
+        [1, 2, 0, 3, 0, 1, 0]
+        """
+        state = philox_state(key if seed is None else seed, counter_low, counter_high)
+        return self._tensor("constant", [], name, value=constant_data(state, None, None))
+
+    @overload
+    def random(self, shape: ShapeLike, state: Tensor, **descriptor: Any) -> tuple[Tensor, Tensor]: ...
+
+    @overload
+    def random(self, shape: ShapeLike, state: None = None, **descriptor: Any) -> Tensor: ...
+
+    def random(
+        self,
+        shape: ShapeLike,
+        state: Tensor | None = None,
+        *,
+        distribution: str = "uniform",
+        dtype: DTypeLike = "float32",
+        min: float | None = None,
+        max: float | None = None,
+        min_integer: int = 0,
+        max_integer: int = 2**31 - 1,
+        mean: float = 0.0,
+        standard_deviation: float = 1.0,
+        sampling_method: str = "box_muller",
+        advance: str = "tensorflow",
+        name: str | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Random numbers by a full description.
+
+        Args:
+            shape: ints, or an int tensor of rank 1. state: int32[7]; None: the graph keeps one.
+            distribution: "uniform" in [min, max), for integers [min_integer, max_integer); "normal" with mean and
+                standard_deviation; "truncated_normal", normal drawn again beyond min and max (by default two standard
+                deviations to each side).
+            dtype: the result's. sampling_method: "box_muller", TensorFlow's, or "inverse_cdf", MPSGraph's default.
+            advance: how far a draw of n moves the counter, "tensorflow" (256 n blocks) or "blocks" (those used).
+        Result: values, with a state (values, new_state). Errors: ShapeError, DTypeError, GraphError.
+        Gradient: none. Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name: and its family; Salmon et
+        al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+
+        >>> g = mg.Graph(seed=1)
+        >>> dice = g.random((1000,), dtype=mg.int32, min_integer=1, max_integer=7)
+        >>> set(g.run({}, dice).tolist()) == {1, 2, 3, 4, 5, 6}
+        True
+        """
+        attributes = {
+            "distribution": distribution,
+            "dtype": as_dtype(dtype),
+            "min_integer": min_integer,
+            "max_integer": max_integer,
+            "mean": float(mean),
+            "standard_deviation": float(standard_deviation),
+            "sampling_method": sampling_method,
+            "advance": advance,
+        }
+        attributes |= {key: float(bound) for key, bound in (("min", min), ("max", max)) if bound is not None}
+        operand = self._shape_operand(shape, "random")
+        if state is not None:
+            values, new_state = self._tensors("random", [operand, state], name, **attributes)
+            return values, new_state
+        return self._random_of_own_state(operand, attributes, name)
+
+    def _random_of_own_state(self, shape: Tensor, attributes: dict[str, Any], name: str | None) -> Tensor:
+        """The values only exist together with the step of their state: an identity after the assign."""
+        first = philox_state(self.seed, 0, self._random_count)
+        self._random_count += 1
+        state = self._tensor("variable", [], "random_state", value=constant_data(first, None, None))
+        values, new_state = self._tensors("random", [shape, state], None, **attributes)
+        update = self._operation("assign", [state, new_state])
+        self.begin_control_dependencies([update])
+        try:
+            return self._tensor("identity", [values], name or "random")
+        finally:
+            self.end_control_dependencies()
+
+    @overload
+    def random_uniform(
+        self,
+        shape: ShapeLike,
+        minimum: float = 0.0,
+        maximum: float = 1.0,
+        dtype: DTypeLike = "float32",
+        *,
+        state: Tensor,
+        name: str | None = None,
+    ) -> tuple[Tensor, Tensor]: ...
+
+    @overload
+    def random_uniform(
+        self,
+        shape: ShapeLike,
+        minimum: float = 0.0,
+        maximum: float = 1.0,
+        dtype: DTypeLike = "float32",
+        *,
+        state: None = None,
+        name: str | None = None,
+    ) -> Tensor: ...
+
+    def random_uniform(
+        self,
+        shape: ShapeLike,
+        minimum: float = 0.0,
+        maximum: float = 1.0,
+        dtype: DTypeLike = "float32",
+        *,
+        state: Tensor | None = None,
+        name: str | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Uniform numbers in [minimum, maximum).
+
+        Args: shape, ints or an int tensor of rank 1; dtype, floating point, or an integer dtype with integer bounds;
+        state as in random. Result: values, with a state (values, new_state). Errors: ShapeError, DTypeError.
+        Gradient: none. Source: MPSGraph randomUniformTensorWithShape:stateTensor:name: and its family.
+
+        >>> g = mg.Graph()
+        >>> values, state = g.random_uniform((2,), state=g.random_philox_state(0))
+        >>> [round(v, 4) for v in g.run({}, values).tolist()]
+        [0.3118, 0.8263]
+        """
+        kind = as_dtype(dtype)
+        bounds: dict[str, Any] = {"min": minimum, "max": maximum}
+        if kind.is_integer:
+            bounds = {"min_integer": int(minimum), "max_integer": int(maximum)}
+        return self.random(shape, state, distribution="uniform", dtype=kind, name=name, **bounds)
+
+    @overload
+    def random_normal(
+        self,
+        shape: ShapeLike,
+        mean: float = 0.0,
+        standard_deviation: float = 1.0,
+        dtype: DTypeLike = "float32",
+        *,
+        state: Tensor,
+        name: str | None = None,
+    ) -> tuple[Tensor, Tensor]: ...
+
+    @overload
+    def random_normal(
+        self,
+        shape: ShapeLike,
+        mean: float = 0.0,
+        standard_deviation: float = 1.0,
+        dtype: DTypeLike = "float32",
+        *,
+        state: None = None,
+        name: str | None = None,
+    ) -> Tensor: ...
+
+    def random_normal(
+        self,
+        shape: ShapeLike,
+        mean: float = 0.0,
+        standard_deviation: float = 1.0,
+        dtype: DTypeLike = "float32",
+        *,
+        state: Tensor | None = None,
+        name: str | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Normally distributed numbers, by Box and Muller's method.
+
+        Args: shape, ints or an int tensor of rank 1; mean, standard_deviation, in the result's units; dtype, floating
+        point; state as in random. Result: values, with a state (values, new_state). Errors: ShapeError, DTypeError.
+        Gradient: none. Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name:, distribution normal.
+
+        >>> g = mg.Graph()
+        >>> abs(g.run({}, g.random_normal((10000,))).numpy().std() - 1) < 0.05
+        True
+        """
+        arguments: dict[str, Any] = {"mean": mean, "standard_deviation": standard_deviation, "dtype": dtype}
+        return self.random(shape, state, distribution="normal", name=name, **arguments)
+
+    @overload
+    def random_truncated_normal(
+        self,
+        shape: ShapeLike,
+        mean: float = 0.0,
+        standard_deviation: float = 1.0,
+        dtype: DTypeLike = "float32",
+        *,
+        state: Tensor,
+        name: str | None = None,
+    ) -> tuple[Tensor, Tensor]: ...
+
+    @overload
+    def random_truncated_normal(
+        self,
+        shape: ShapeLike,
+        mean: float = 0.0,
+        standard_deviation: float = 1.0,
+        dtype: DTypeLike = "float32",
+        *,
+        state: None = None,
+        name: str | None = None,
+    ) -> Tensor: ...
+
+    def random_truncated_normal(
+        self,
+        shape: ShapeLike,
+        mean: float = 0.0,
+        standard_deviation: float = 1.0,
+        dtype: DTypeLike = "float32",
+        *,
+        state: Tensor | None = None,
+        name: str | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Normally distributed numbers, drawn again where they lie beyond two standard deviations.
+
+        Args, result and errors: as random_normal. Gradient: none.
+        Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name:, distribution truncatedNormal.
+
+        >>> g = mg.Graph()
+        >>> abs(g.run({}, g.random_truncated_normal((10000,))).numpy()).max() < 2
+        True
+        """
+        arguments: dict[str, Any] = {"mean": mean, "standard_deviation": standard_deviation, "dtype": dtype}
+        return self.random(shape, state, distribution="truncated_normal", name=name, **arguments)
+
+    @overload
+    def dropout(
+        self, x: Tensor, rate: TensorLike, *, state: Tensor, name: str | None = None
+    ) -> tuple[Tensor, Tensor]: ...
+
+    @overload
+    def dropout(self, x: Tensor, rate: TensorLike, *, state: None = None, name: str | None = None) -> Tensor: ...
+
+    def dropout(
+        self, x: Tensor, rate: TensorLike, *, state: Tensor | None = None, name: str | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """x with elements dropped at random, the others raised so that the expectation stays.
+
+        result = u >= rate ? x / (1 - rate) : 0, u uniform in [0, 1).
+        Args: x, a floating-point dtype; rate, the share that is dropped, a number or tensor of rank 0 in [0, 1); state
+        as in random. Result: x's shape and dtype, with a state (values, new_state). Errors: DTypeError.
+        Gradient: incoming through the same mask. Source: MPSGraph dropoutTensor:rate:name:, dropoutTensor:rateTensor:.
+
+        >>> g = mg.Graph()
+        >>> sorted(set(g.run({}, g.dropout(g.constant(1.0, (100,)), 0.5)).tolist()))
+        [0.0, 2.0]
+        """
+        if not isinstance(rate, Tensor) and not 0 <= rate < 1:
+            raise GraphError(
+                f"[dropout] rate is the share that is dropped, from 0 up to but not including 1, got {rate}"
+            )
+        drawn = self.random(self._dropout_shape(x), state, dtype=x.dtype)
+        uniform, new_state = (drawn, None) if isinstance(drawn, Tensor) else drawn
+        share = self._operands("dropout", [rate, x])[0]
+        keep = self._tensor("cast", [self._tensor("greater_than_or_equal_to", [uniform, share])], dtype=x.dtype)
+        scale = self._tensor("division", [keep, self._tensor("subtraction", [1, share])])
+        values = self._tensor("multiplication", [x, scale], name)
+        return values if new_state is None else (values, new_state)
+
+    def _dropout_shape(self, x: Tensor) -> Any:
+        known = x.shape is not None and all(size >= 0 for size in x.shape)
+        return tuple(x.shape) if known else self._tensor("shape_of", [x])

@@ -1,0 +1,205 @@
+"""SGD, Adam and AdamW, built from the graph's optimizer operations.
+
+An optimizer belongs to one graph: `updates` makes its state variables there and returns the assigns of one step. The
+learning rate comes in as a tensor; `learning_rate(step)` is the schedule that says what to feed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._core import GraphError, Operation, Tensor
+from .schedules import Schedule, as_schedule
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+
+class Optimizer:
+    """The base: write `update`, which returns the assigns for one variable."""
+
+    def __init__(self, learning_rate: float | Schedule) -> None:
+        self.learning_rate = as_schedule(learning_rate)
+        self._graph: Graph | None = None
+
+    def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
+        """The operations of one step: give them to `run` as target operations.
+
+        Args: gradients by variable; learning_rate, a tensor of rank 0, cast to each variable's dtype.
+        Errors: GraphError without gradients, or when the optimizer has its state in a graph already.
+        """
+        if self._graph is not None:
+            raise GraphError(f"this {type(self).__name__} has its state in a graph already: make a new one")
+        if not gradients:
+            raise GraphError("there is nothing to train: no gradients were given")
+        self._graph = next(iter(gradients)).graph  # type: ignore[assignment]
+        rates = {learning_rate.dtype: learning_rate}
+        operations = []
+        for variable, gradient in gradients.items():
+            if variable.dtype not in rates:
+                rates[variable.dtype] = self.graph.cast(learning_rate, variable.dtype)
+            operations += self.update(variable, gradient, rates[variable.dtype])
+        return operations + self.finish()
+
+    def update(self, variable: Tensor, gradient: Tensor, learning_rate: Tensor) -> list[Operation]:
+        """The assigns for one variable."""
+        raise NotImplementedError(f"{type(self).__name__} must define update(variable, gradient, learning_rate)")
+
+    def finish(self) -> list[Operation]:
+        """The assigns that a step needs once, after those of all variables."""
+        return []
+
+    @property
+    def graph(self) -> Graph:
+        if self._graph is None:
+            raise GraphError(f"this {type(self).__name__} is in no graph yet: call updates() first")
+        return self._graph
+
+    def state(self, variable: Tensor, name: str) -> Tensor:
+        """A state variable like `variable`, at first zeros, that checkpoints carry as "<variable>/<name>"."""
+        zeros = np.zeros(variable.shape or (), np.float32)
+        return self.graph.variable(zeros, variable.dtype, f"{variable.name}/{name}", trainable=False)
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent, with momentum, Nesterov's momentum and weight decay where asked for.
+
+    d = gradient + weight_decay * values; v = momentum * v + d; values -= rate * v, or rate * (d + momentum * v) for
+    Nesterov. Without momentum it is MPSGraph's stochasticGradientDescent. Conventions are PyTorch's.
+
+    >>> g = mg.Graph()
+    >>> v = g.variable([1.0])
+    >>> steps = mg.optim.SGD(0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
+    >>> _ = g.run({}, [], steps)
+    >>> g.variable_value(v).tolist()
+    [-1.0]
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 0.01,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(learning_rate)
+        if nesterov and momentum <= 0:
+            raise GraphError("SGD: nesterov needs a momentum above 0")
+        self.momentum, self.nesterov, self.weight_decay = momentum, nesterov, weight_decay
+
+    def update(self, variable: Tensor, gradient: Tensor, learning_rate: Tensor) -> list[Operation]:
+        g = self.graph
+        if self.weight_decay:
+            gradient = gradient + variable * self.weight_decay
+        if not self.momentum:
+            return [g.assign(variable, g.stochastic_gradient_descent(learning_rate, variable, gradient))]
+        momentum = self.state(variable, "momentum")
+        velocity = momentum * self.momentum + gradient
+        step = gradient + velocity * self.momentum if self.nesterov else velocity
+        moved = g.stochastic_gradient_descent(learning_rate, variable, step)
+        return [g.assign(momentum, velocity), g.assign(variable, moved)]
+
+
+class Adam(Optimizer):
+    """Adam, and AMSGrad where asked for; weight decay is added to the gradient. Kingma and Ba, arXiv:1412.6980.
+
+    The bias corrections are folded into the rate, as MPSGraph does: rate * sqrt(1 - beta2^t) / (1 - beta1^t) * m /
+    (sqrt(v) + epsilon). PyTorch adds epsilon after correcting v, which differs by epsilon's size only.
+
+    >>> g = mg.Graph()
+    >>> v = g.variable([1.0])
+    >>> steps = mg.optim.Adam(0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
+    >>> _ = g.run({}, [], steps)
+    >>> g.variable_value(v).round(4).tolist()
+    [0.5]
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 1e-3,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        amsgrad: bool = False,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(learning_rate)
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+        self.amsgrad, self.weight_decay = amsgrad, weight_decay
+        self._powers: dict[object, tuple[Tensor, Tensor]] = {}
+
+    def update(self, variable: Tensor, gradient: Tensor, learning_rate: Tensor) -> list[Operation]:
+        g = self.graph
+        values, gradient = self.decayed(variable, gradient, learning_rate)
+        momentum, velocity = self.state(variable, "momentum"), self.state(variable, "velocity")
+        maximum = self.state(variable, "maximum_velocity") if self.amsgrad else None
+        power1, power2 = self._beta_powers(variable)
+        new = g.adam(
+            learning_rate,
+            self.beta1,
+            self.beta2,
+            self.epsilon,
+            power1,
+            power2,
+            values,
+            momentum,
+            velocity,
+            gradient,
+            maximum,
+        )
+        targets = [variable, momentum, velocity] + ([maximum] if maximum is not None else [])
+        return [g.assign(target, value) for target, value in zip(targets, new, strict=True)]
+
+    def decayed(self, variable: Tensor, gradient: Tensor, learning_rate: Tensor) -> tuple[Tensor, Tensor]:
+        """Values and gradient after weight decay."""
+        values = self.graph.read(variable)
+        return values, gradient + values * self.weight_decay if self.weight_decay else gradient
+
+    def _beta_powers(self, variable: Tensor) -> tuple[Tensor, Tensor]:
+        """beta1^t and beta2^t for the step t that is being made, one pair for each dtype."""
+        if variable.dtype not in self._powers:
+            g = self.graph
+            self._powers[variable.dtype] = (
+                g.variable(self.beta1, variable.dtype, "adam/beta1_power", trainable=False),
+                g.variable(self.beta2, variable.dtype, "adam/beta2_power", trainable=False),
+            )
+        return self._powers[variable.dtype]
+
+    def finish(self) -> list[Operation]:
+        g = self.graph
+        return [
+            g.assign(power, power * beta)
+            for pair in self._powers.values()
+            for power, beta in zip(pair, (self.beta1, self.beta2), strict=True)
+        ]
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay: values shrink by rate * weight_decay before Adam's step.
+
+    Loshchilov and Hutter, arXiv:1711.05101. Conventions and default are PyTorch's.
+
+    >>> g = mg.Graph()
+    >>> v = g.variable([1.0])
+    >>> steps = mg.optim.AdamW(0.5, weight_decay=0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
+    >>> _ = g.run({}, [], steps)
+    >>> g.variable_value(v).round(4).tolist()
+    [0.25]
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 1e-3,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        amsgrad: bool = False,
+        weight_decay: float = 0.01,
+    ) -> None:
+        super().__init__(learning_rate, beta1, beta2, epsilon, amsgrad, weight_decay)
+
+    def decayed(self, variable: Tensor, gradient: Tensor, learning_rate: Tensor) -> tuple[Tensor, Tensor]:
+        return self.graph.read(variable) * (1.0 - learning_rate * self.weight_decay), gradient

@@ -1,0 +1,96 @@
+"""Learning-rate schedules: functions of the step, counted from 0, that give the rate of that step.
+
+The rate is fed to each step as a scalar, so any function of an int will do, and a resumed run continues its schedule
+because the step number is part of the checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from .._core import GraphError
+
+Schedule = Callable[[int], float]
+
+
+class ConstantRate:
+    """The same rate in every step."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    def __call__(self, step: int) -> float:
+        return self.rate
+
+
+class StepRate:
+    """rate * factor^floor(step / every): lowered at once after every so many steps.
+
+    >>> [mg.optim.StepRate(1.0, every=10, factor=0.5)(step) for step in (0, 9, 10, 20)]
+    [1.0, 1.0, 0.5, 0.25]
+    """
+
+    def __init__(self, rate: float, every: int, factor: float = 0.1) -> None:
+        if every < 1:
+            raise GraphError(f"StepRate: every must be at least 1 step, got {every}")
+        self.rate, self.every, self.factor = rate, every, factor
+
+    def __call__(self, step: int) -> float:
+        return self.rate * self.factor ** (step // self.every)
+
+
+class ExponentialRate:
+    """rate * factor^(step / every): lowered smoothly.
+
+    >>> mg.optim.ExponentialRate(1.0, every=10, factor=0.25)(5)
+    0.5
+    """
+
+    def __init__(self, rate: float, every: int, factor: float) -> None:
+        if every < 1:
+            raise GraphError(f"ExponentialRate: every must be at least 1 step, got {every}")
+        self.rate, self.every, self.factor = rate, every, factor
+
+    def __call__(self, step: int) -> float:
+        return float(self.rate * self.factor ** (step / self.every))
+
+
+class CosineRate:
+    """From rate to final along half a cosine over `steps`, then final. Loshchilov and Hutter, arXiv:1608.03983.
+
+    >>> [round(mg.optim.CosineRate(1.0, steps=10)(step), 3) for step in (0, 5, 10, 99)]
+    [1.0, 0.5, 0.0, 0.0]
+    """
+
+    def __init__(self, rate: float, steps: int, final: float = 0.0) -> None:
+        if steps < 1:
+            raise GraphError(f"CosineRate: steps must be at least 1, got {steps}")
+        self.rate, self.steps, self.final = rate, steps, final
+
+    def __call__(self, step: int) -> float:
+        share = min(step / self.steps, 1.0)
+        return self.final + (self.rate - self.final) * (1 + math.cos(math.pi * share)) / 2
+
+
+class WarmUp:
+    """Rises in a straight line over `steps` to the rate at which another schedule begins, then follows it.
+
+    >>> [mg.optim.WarmUp(mg.optim.ConstantRate(1.0), steps=4)(step) for step in (0, 1, 3, 4, 9)]
+    [0.25, 0.5, 1.0, 1.0, 1.0]
+    """
+
+    def __init__(self, schedule: Schedule | float, steps: int) -> None:
+        if steps < 1:
+            raise GraphError(f"WarmUp: steps must be at least 1, got {steps}")
+        self.schedule, self.steps = as_schedule(schedule), steps
+
+    def __call__(self, step: int) -> float:
+        if step < self.steps:
+            return self.schedule(0) * (step + 1) / self.steps
+        return self.schedule(step - self.steps)
+
+
+def as_schedule(rate: float | Schedule) -> Schedule:
+    """A number as a constant schedule."""
+    return rate if callable(rate) else ConstantRate(float(rate))

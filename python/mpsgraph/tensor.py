@@ -1,0 +1,195 @@
+"""Python's operators on tensors: `x * 2 + y`, `a @ b`, `x[1:, None]`, `x < y`.
+
+Each is one operation of the tensor's graph with numpy's broadcasting; importing this module puts them on
+`_core.Tensor`. A tensor is a symbol without a value, so truth, iteration and conversion to an array are errors that say
+what to do instead; `==` is identity, because tensors are keys of feeds and gradients.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ._core import DTypeError, ShapeError, Tensor, bool_
+from .ops._family import Number
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+
+def _graph(x: Tensor) -> Graph:
+    return x.graph  # type: ignore[return-value]
+
+
+def _binary(method: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The operator and its reflection for one method of Graph."""
+
+    def forward(self: Tensor, other: Any) -> Any:
+        return getattr(self.graph, method)(self, other) if _is_operand(other) else NotImplemented
+
+    def reflected(self: Tensor, other: Any) -> Any:
+        return getattr(self.graph, method)(other, self) if _is_operand(other) else NotImplemented
+
+    return forward, reflected
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, (Tensor, *Number))
+
+
+def _logical_or_bitwise(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`&`, `|`, `^`: logical on bool tensors, on bits of integer tensors."""
+
+    def forward(self: Tensor, other: Any) -> Any:
+        prefix = "logical" if self.dtype == bool_ else "bitwise"
+        return getattr(self.graph, f"{prefix}_{name}")(self, other) if _is_operand(other) else NotImplemented
+
+    def reflected(self: Tensor, other: Any) -> Any:
+        return forward(self, other)
+
+    return forward, reflected
+
+
+def _true_division(self: Tensor, other: Any) -> Any:
+    _refuse_integers(self)
+    return _graph(self).division(self, other) if _is_operand(other) else NotImplemented
+
+
+def _reflected_true_division(self: Tensor, other: Any) -> Any:
+    _refuse_integers(self)
+    return _graph(self).division(other, self) if _is_operand(other) else NotImplemented
+
+
+def _refuse_integers(x: Tensor) -> None:
+    if x.dtype.is_integer:
+        raise DTypeError(
+            f"/ of {x.dtype} tensors is not a whole number in general: use //, g.division (toward zero), "
+            "or cast to float32 first"
+        )
+
+
+def _floor_division(self: Tensor, other: Any) -> Any:
+    return _floored(_graph(self), self, other, self.dtype) if _is_operand(other) else NotImplemented
+
+
+def _reflected_floor_division(self: Tensor, other: Any) -> Any:
+    return _floored(_graph(self), other, self, self.dtype) if _is_operand(other) else NotImplemented
+
+
+def _floored(g: Graph, dividend: Any, divisor: Any, dtype: Any) -> Tensor:
+    if dtype.is_integer:  # the division is exact once the remainder is gone
+        return g.division(g.subtraction(dividend, g.floor_modulo(dividend, divisor)), divisor)
+    return g.floor(g.division(dividend, divisor))
+
+
+def _invert(self: Tensor) -> Tensor:
+    return _graph(self).not_(self) if self.dtype == bool_ else _graph(self).bitwise_not(self)
+
+
+def _get_item(self: Tensor, key: Any) -> Tensor:
+    """numpy's basic indexing: ints, slices, `...` and None. For index arrays there is `g.gather`."""
+    shape = self.shape
+    if shape is None:
+        raise ShapeError(f"indexing needs a known rank, {self.name} has none")
+    keys = list(key) if isinstance(key, tuple) else [key]
+    if sum(k is Ellipsis for k in keys) > 1:
+        raise ShapeError("an index holds at most one ...")
+    if not any(k is Ellipsis for k in keys):
+        keys.append(Ellipsis)
+    position = next(i for i, k in enumerate(keys) if k is Ellipsis)
+    missing = len(shape) - sum(k is not None and k is not Ellipsis for k in keys)
+    if missing < 0:
+        raise ShapeError(f"{len(shape) - missing} indices for a tensor of rank {len(shape)}: {self.name} {shape}")
+    keys[position : position + 1] = [slice(None)] * missing
+
+    starts, ends, strides, new_axes = [], [], [], []
+    start_mask = end_mask = squeeze_mask = result_axes = 0
+    for k in keys:
+        if k is None:
+            new_axes.append(result_axes)
+            result_axes += 1
+            continue
+        axis = len(starts)
+        if isinstance(k, slice):
+            start, end, stride = (None if v is None else _integer(v) for v in (k.start, k.stop, k.step))
+            start_mask |= (start is None) << axis
+            end_mask |= (end is None) << axis
+            result_axes += 1
+        else:
+            start, stride = _integer(k), 1
+            end = start + 1
+            if shape[axis] >= 0 and not -shape[axis] <= start < shape[axis]:
+                raise ShapeError(f"index {start} is outside axis {axis} of {self.name} {shape}")
+            end_mask |= (start == -1) << axis
+            squeeze_mask |= 1 << axis
+        starts.append(start or 0)
+        ends.append(end or 0)
+        strides.append(1 if stride is None else stride)
+
+    g, whole, result = _graph(self), (1 << len(shape)) - 1, self
+    if squeeze_mask or start_mask & end_mask != whole or any(stride != 1 for stride in strides):
+        result = g.slice(self, starts, ends, strides, start_mask, end_mask, squeeze_mask)
+    return g.expand_dims(result, new_axes) if new_axes else result
+
+
+def _integer(value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        kind = type(value).__name__
+        raise DTypeError(f"a tensor is indexed by ints, slices, ... and None, not by {kind}: use g.gather") from None
+
+
+def _no_truth(self: Tensor) -> NoReturn:
+    raise TypeError(
+        f"{self.name} is a symbol without a value until the graph runs: use g.if_ or g.select to choose by it, "
+        "`is` to compare tensors, g.run to fetch its value"
+    )
+
+
+def _no_iteration(self: Tensor) -> NoReturn:
+    raise TypeError(f"{self.name} cannot be iterated: use g.split, or index it with x[i]")
+
+
+def _no_array(self: Tensor, *_: Any, **__: Any) -> NoReturn:
+    raise TypeError(f"{self.name} has no value until the graph runs: fetch it with g.run(feeds, {self.name})")
+
+
+def install() -> None:
+    """Puts the operators on _core.Tensor; the package does so once, when it is imported."""
+    arithmetic = {
+        "add": "addition",
+        "sub": "subtraction",
+        "mul": "multiplication",
+        "mod": "floor_modulo",
+        "pow": "power",
+        "matmul": "matrix_multiplication",
+        "lshift": "bitwise_left_shift",
+        "rshift": "bitwise_right_shift",
+    }
+    pairs = {name: _binary(method) for name, method in arithmetic.items()}
+    pairs |= {name: _logical_or_bitwise(name) for name in ("and", "or", "xor")}
+    pairs["truediv"] = _true_division, _reflected_true_division
+    pairs["floordiv"] = _floor_division, _reflected_floor_division
+    operators: dict[str, Any] = {}
+    for name, (forward, reflected) in pairs.items():
+        operators[f"__{name}__"], operators[f"__r{name}__"] = forward, reflected
+    comparisons = {"lt": "less_than", "le": "less_than_or_equal_to"}
+    comparisons |= {"gt": "greater_than", "ge": "greater_than_or_equal_to"}
+    operators |= {f"__{name}__": _binary(method)[0] for name, method in comparisons.items()}
+    operators |= {
+        "__neg__": lambda self: self.graph.negative(self),
+        "__pos__": lambda self: self,
+        "__abs__": lambda self: self.graph.absolute(self),
+        "__invert__": _invert,
+        "__getitem__": _get_item,
+        "__bool__": _no_truth,
+        "__iter__": _no_iteration,
+        "__float__": _no_array,
+        "__int__": _no_array,
+        "__array__": _no_array,
+        "__array_ufunc__": None,  # numpy scalars on the left leave the operator to us
+    }
+    for name, function in operators.items():
+        setattr(Tensor, name, function)

@@ -1,0 +1,371 @@
+"""Trainer: the training loop over one graph that holds a model's training step, evaluation and prediction.
+
+The first batch fixes the input's type and builds everything; each further batch size is one more executable. Steps run
+behind the caller: at most two are in flight, and a third waits for the first, so the next batch is prepared while the
+last one is computed. Arrays that were fed must stay unchanged until their step is done (`result.wait()`, or two steps
+later); the trainer holds references to them so long.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import checkpoint
+from ._core import CheckpointError, Device, DTypeError, GraphError, Operation, Tensor
+from ._dtypes import DTypeLike, as_dtype, dtype_of
+from ._optional import require
+from .data.batches import Batches, batches
+from .graph import Execution, Graph
+from .history import History
+from .nn.losses import Loss, loss_named
+from .nn.metrics import Metric, metric_named
+from .nn.module import Module
+from .optim import SGD, Optimizer
+
+IN_FLIGHT = 2
+Batch = tuple[np.ndarray, np.ndarray]
+Data = Iterable[Batch] | Sequence[np.ndarray]
+
+
+class StepResult:
+    """The outcome of a training step that may still be running: `float(result)` waits for the loss."""
+
+    def __init__(self, execution: Execution, names: list[str]) -> None:
+        self._execution, self._names = execution, names
+
+    @property
+    def done(self) -> bool:
+        """Has the step finished? Never waits."""
+        return self._execution.done
+
+    def wait(self, timeout: float | None = None) -> StepResult:
+        """Waits, at most `timeout` seconds. Errors: mg.TimeoutError, and whatever the step raised."""
+        self._execution.wait(timeout)
+        return self
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Loss and metrics by name; waits."""
+        return {name: float(array) for name, array in zip(self._names, self._execution.results, strict=True)}
+
+    @property
+    def loss(self) -> float:
+        """The mean loss over the batch; waits."""
+        return float(self)
+
+    def __float__(self) -> float:
+        return float(self._execution.results[0])
+
+    def __format__(self, specification: str) -> str:
+        return format(float(self), specification)
+
+    def __repr__(self) -> str:
+        return f"StepResult({self.values})" if self.done else "StepResult(running)"
+
+
+class Trainer:
+    """Trains a model.
+
+    Args:
+        model: a module, called as model(inputs).
+        loss: a name of mpsgraph.nn.losses, or a function (outputs, labels) that gives a tensor of rank 0.
+        optimizer: of mpsgraph.optim; None: SGD with learning rate 0.01.
+        metrics: names of mpsgraph.nn.metrics, or functions as for loss.
+        device: None for the default one. seed: of first values and of dropout. dtype: of the inputs.
+
+    >>> model = mg.nn.Sequential(mg.nn.Linear(2))
+    >>> trainer = mg.Trainer(model, optimizer=mg.optim.SGD(0.5), metrics=())
+    >>> x, y = np.eye(2, dtype=np.float32), np.array([0, 1], np.int32)
+    >>> first = float(trainer.train_step(x, y))
+    >>> float(trainer.train_step(x, y)) < first
+    True
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        loss: str | Loss = "cross_entropy",
+        optimizer: Optimizer | None = None,
+        metrics: Sequence[str | Metric] = ("accuracy",),
+        *,
+        device: Device | str | None = None,
+        seed: int = 0,
+        dtype: DTypeLike = "float32",
+    ) -> None:
+        self.model, self.loss, self.optimizer = model, loss_named(loss), optimizer or SGD()
+        self.metrics = dict(metric_named(metric) for metric in metrics)
+        self.device, self.seed, self.dtype = device, seed, as_dtype(dtype)
+        self.graph = Graph(seed=seed)
+        self.step = 0
+        self.history = History()
+        self._names = ["loss", *self.metrics]
+        self._inputs: Tensor | None = None
+        self._labels: Tensor | None = None
+        self._rate = self.graph.placeholder((), "float32", "learning_rate")
+        self._training: tuple[list[Tensor], list[Operation]] | None = None
+        self._evaluation: list[Tensor] = []
+        self._prediction: Tensor | None = None
+        self._in_flight: deque[tuple[StepResult, tuple[np.ndarray, ...]]] = deque()
+        self._data: Batches | None = None
+        self._data_state: dict[str, int] | None = None
+
+    # --- the graph -------------------------------------------------------------------------------------------------
+
+    def _build_inputs(self, x: np.ndarray) -> Tensor:
+        if self._inputs is None:
+            if dtype_of(x) != self.dtype:
+                raise DTypeError(
+                    f"inputs are {dtype_of(x)}, this trainer works in {self.dtype}: "
+                    f"convert them with x.astype('{self.dtype}'), or make the trainer with dtype='{dtype_of(x)}'"
+                )
+            self._inputs = self.graph.placeholder((-1, *x.shape[1:]), self.dtype, "inputs")
+        return self._inputs
+
+    def _build_training(self, x: np.ndarray, y: np.ndarray) -> tuple[list[Tensor], list[Operation]]:
+        """The training step first, then evaluation: one graph, the same variables."""
+        inputs, g = self._build_inputs(x), self.graph
+        labels = g.placeholder((-1, *y.shape[1:]), dtype_of(y), "labels")
+
+        def results(outputs: Tensor) -> list[Tensor]:
+            tensors = [self.loss(outputs, labels), *(metric(outputs, labels) for metric in self.metrics.values())]
+            for name, tensor in zip(self._names, tensors, strict=True):
+                if tensor.shape not in ((), None):
+                    raise GraphError(f"{name} must be a tensor of rank 0, it has shape {tensor.shape}")
+            return tensors
+
+        targets = results(self.model.train()(inputs))
+        if self._prediction is None:
+            self._prediction = self.model.eval()(inputs)
+        self._evaluation = results(self._prediction)
+        gradients = g.gradients(targets[0], self.model.parameters(), unconnected="error")
+        updates = self.optimizer.updates(gradients, self._rate)
+        self._labels, self._training = labels, (targets, updates)
+        return self._training
+
+    # --- training --------------------------------------------------------------------------------------------------
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate of the next step, by the optimizer's schedule."""
+        return float(self.optimizer.learning_rate(self.step))
+
+    def train_step(self, x: np.ndarray, y: np.ndarray) -> StepResult:
+        """One step of training on a batch. Returns at once; `float(result)` waits for the loss.
+
+        Args: x, inputs (batch, ...); y, labels (batch, ...); both must stay unchanged until the step is done.
+        Errors: ShapeError, DTypeError, GraphError; errors of the run come with the result.
+        """
+        targets, updates = self._training or self._build_training(x, y)
+        rate = np.array(self.learning_rate, np.float32)  # a new one: earlier steps may still read theirs
+        while len(self._in_flight) >= IN_FLIGHT:
+            self._in_flight.popleft()[0].wait()
+        feeds = {self._inputs: x, self._labels: y, self._rate: rate}
+        result = StepResult(self.graph.run_async(feeds, targets, updates, device=self.device), self._names)
+        self._in_flight.append((result, (x, y)))
+        self.step += 1
+        return result
+
+    def wait(self) -> None:
+        """Waits until no step is in flight. Errors: whatever a step raised."""
+        while self._in_flight:
+            self._in_flight.popleft()[0].wait()
+
+    def fit(
+        self,
+        data: Data,
+        epochs: int | None = None,
+        iterations: int | None = None,
+        *,
+        validation: Data | None = None,
+        batch_size: int = 64,
+        progress: bool = True,
+    ) -> History:
+        """Trains for some epochs (1 by default) or a number of iterations.
+
+        Args: data, mg.data.batches(...), any iterable of (inputs, labels) batches, or arrays (inputs, labels) that are
+        shuffled into batches of batch_size; validation, likewise, evaluated after each epoch and at the end; progress,
+        a tqdm bar. Result: the history, which also holds what came before. Errors: as train_step; ImportError when
+        tqdm is asked for and missing.
+        """
+        source = self._resumed(data, batch_size)
+        if iterations is None:
+            length = len(source) if hasattr(source, "__len__") else None
+            total = None if length is None else length * (epochs or 1)
+        else:
+            total = iterations
+        bar = (
+            require("tqdm.auto", "train", "the progress bar (progress=False does without)").tqdm(
+                total=total, unit="step", disable=not progress
+            )
+            if progress
+            else None
+        )
+        pending: deque[StepResult] = deque()
+
+        def record(keep: int) -> None:
+            while len(pending) > keep:
+                values = pending.popleft().values
+                self.history.append(values)
+                if bar is not None:
+                    bar.update()
+                    bar.set_postfix({name: f"{value:.4f}" for name, value in values.items()}, refresh=False)
+
+        try:
+            for end_of_epoch, batch in self._schedule(source, epochs, iterations):
+                if batch is not None:
+                    pending.append(self.train_step(*batch))
+                    record(keep=IN_FLIGHT - 1)
+                if end_of_epoch and validation is not None:
+                    record(keep=0)
+                    self.history.append_validation(self.step, self.evaluate(validation, batch_size))
+            record(keep=0)
+        finally:
+            if bar is not None:
+                bar.close()
+        return self.history
+
+    def _schedule(
+        self, source: Iterable[Batch], epochs: int | None, iterations: int | None
+    ) -> Iterator[tuple[bool, Batch | None]]:
+        """(False, batch) for each step to make, (True, None) where an epoch or the whole ends."""
+        made = 0
+        for _ in range(epochs or 1) if iterations is None else itertools.count():
+            before = made
+            for batch in source:
+                yield False, batch
+                made += 1
+                if made == iterations:
+                    break
+            if made == before:
+                raise GraphError(
+                    "the data has no batch left: give something that can be iterated again, as mg.data.batches"
+                )
+            yield True, None
+            if made == iterations:
+                return
+
+    def _resumed(self, data: Data, batch_size: int) -> Iterable[Batch]:
+        """The batches of `data`; after load(), they continue where the checkpoint was saved."""
+        source = as_batches(data, batch_size, shuffle=True, seed=self.seed)
+        if isinstance(source, Batches):
+            if source is not data and self._data is not None and len(self._data) == len(source):
+                source.load_state_dict(self._data.state_dict())  # the same arrays again: go on, do not repeat
+            if self._data_state is not None:
+                source.load_state_dict(self._data_state)
+                self._data_state = None
+            self._data = source
+        return source
+
+    # --- evaluation ------------------------------------------------------------------------------------------------
+
+    def evaluate(self, data: Data, batch_size: int = 256) -> dict[str, float]:
+        """Mean loss and metrics over data, in inference mode.
+
+        Args: data, (inputs, labels) arrays or an iterable of such batches. Errors: as train_step; GraphError without
+        data.
+
+        >>> model = mg.nn.Sequential(mg.nn.Linear(2))
+        >>> trainer = mg.Trainer(model)
+        >>> sorted(trainer.evaluate((np.eye(2, dtype=np.float32), np.array([0, 1], np.int32))))
+        ['accuracy', 'loss']
+        """
+        total, sums = 0, np.zeros(len(self._names))
+        for x, y in as_batches(data, batch_size, shuffle=False, seed=0):
+            if self._training is None:
+                self._build_training(x, y)
+            feeds = {self._inputs: x, self._labels: y}
+            values = self.graph.run(feeds, self._evaluation, device=self.device)
+            sums += len(x) * np.array([float(values[target]) for target in self._evaluation])
+            total += len(x)
+        if not total:
+            raise GraphError("there is no data to evaluate on")
+        return dict(zip(self._names, (sums / total).tolist(), strict=True))
+
+    def predict(self, x: np.ndarray, batch_size: int = 256) -> np.ndarray:
+        """The model's outputs for inputs, in inference mode: an array (len(x), ...).
+
+        >>> trainer = mg.Trainer(mg.nn.Linear(3))
+        >>> trainer.predict(np.zeros((5, 2), np.float32)).shape
+        (5, 3)
+        """
+        inputs = self._build_inputs(x)
+        if self._prediction is None:
+            self._prediction = self.model.eval()(inputs)
+        parts = [
+            self.graph.run({inputs: batch}, self._prediction, device=self.device).numpy()
+            for (batch,) in batches((x,), batch_size, shuffle=False)
+        ]
+        return np.concatenate(parts)
+
+    # --- checkpoints -----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Writes weights, moving averages, optimizer state, random states, step and data order.
+
+        Errors: CheckpointError; GraphError before the first step or evaluation, when there is nothing to save.
+        """
+        if self._inputs is None or self._labels is None:
+            raise GraphError("there is nothing to save yet: train or evaluate first")
+        self.wait()
+        variables = self._variables()
+        metadata = {
+            "kind": "trainer",
+            "structure": self._structure(),
+            "step": str(self.step),
+            "signature": json.dumps([[str(t.dtype), list(t.shape or ())[1:]] for t in (self._inputs, self._labels)]),
+            "data": json.dumps(self._data.state_dict() if self._data is not None else self._data_state),
+        }
+        values = {name: self.graph.variable_value(v, device=self.device) for name, v in variables.items()}
+        checkpoint.save(path, values, metadata, {name: str(v.dtype) for name, v in variables.items()})
+
+    def load(self, path: str | Path) -> None:
+        """Continues from a checkpoint, bit for bit: the same model, loss and optimizer must have been made.
+
+        Errors: CheckpointError for a file that is damaged or of another model; then nothing has changed.
+        """
+        values, metadata = checkpoint.load(path)
+        if metadata.get("kind") != "trainer":
+            raise CheckpointError(f"{path} is not a trainer's checkpoint: read it with mg.checkpoint.load")
+        if self._training is None:
+            self._build_training(*(_example(*signature) for signature in json.loads(metadata["signature"])))
+        variables = self._variables()
+        if metadata["structure"] != self._structure() or values.keys() != variables.keys():
+            missing, unknown = sorted(variables.keys() - values.keys()), sorted(values.keys() - variables.keys())
+            raise CheckpointError(
+                f"{path} belongs to another model or optimizer: missing {missing}, unknown {unknown}"
+                if missing or unknown
+                else f"{path} belongs to another model: shapes or element types differ"
+            )
+        self.wait()
+        for name, variable in variables.items():
+            self.graph.set_variable(variable, values[name], device=self.device)
+        self.step = int(metadata["step"])
+        self._data_state = json.loads(metadata["data"])
+
+    def _variables(self) -> dict[str, Tensor]:
+        return {variable.name: variable for variable in self.graph.variables}
+
+    def _structure(self) -> str:
+        """A hash of what must agree between a checkpoint and a trainer: names, types and shapes of all variables."""
+        described = [[name, str(v.dtype), list(v.shape or ())] for name, v in sorted(self._variables().items())]
+        return hashlib.sha256(json.dumps([type(self.optimizer).__name__, described]).encode()).hexdigest()
+
+
+def as_batches(data: Data, batch_size: int, shuffle: bool, seed: int) -> Iterable[Any]:
+    """Arrays become batches; anything else is taken as batches."""
+    if isinstance(data, (tuple, list)) and all(isinstance(array, np.ndarray) for array in data):
+        return batches(data, batch_size, shuffle, seed)
+    return data
+
+
+def _example(dtype: str, shape: list[int]) -> np.ndarray:
+    """An empty batch, from which the graph learns its input types."""
+    return np.empty((0, *shape), "uint16" if dtype == "bfloat16" else dtype)
