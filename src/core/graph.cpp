@@ -25,11 +25,10 @@ void check_type(const TensorType& type, std::string_view kind, const std::string
     if (d < -1)
       throw ShapeError(cat("[", kind, "] ", d, " is no size in ", type, "; use -1 for one that is not known", where));
   }
-  if (!type.shape.known()) return;
+  // As if 0 and -1 were 1, so that sizes of a part of the shape can be computed without overflow too.
   int64_t bytes = static_cast<int64_t>(size_of(type.dtype));
   for (int64_t d : dims) {
-    if (d == 0) return;
-    if (__builtin_mul_overflow(bytes, d, &bytes) || bytes > int64_t{1} << 62) {
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(d, 1), &bytes) || bytes > int64_t{1} << 62) {
       throw ShapeError(cat("[", kind, "] ", type, " would need more than 2^62 bytes", where));
     }
   }
