@@ -52,26 +52,26 @@ const std::unordered_map<std::string_view, std::string_view> synonyms = {
     {"reverse_square_root", "reciprocal_square_root"},
 };
 
+bool expands(const Operation& op, const Program& program) {
+  if (expansions.contains(op.kind()) || synonyms.contains(op.kind())) return true;
+  const auto& native = program.native_composites;
+  return op.definition->decompose && std::find(native.begin(), native.end(), op.kind()) == native.end();
+}
+
+Operands expanded(Rewriter& r, const Operation& op) {
+  const Operands inputs = r.now(op.inputs);
+  if (const auto found = expansions.find(op.kind()); found != expansions.end()) return found->second(r, op, inputs);
+  if (const auto found = synonyms.find(op.kind()); found != synonyms.end()) return {r.create(op, found->second, inputs)->output()};
+  Builder b(r.graph());
+  return op.definition->decompose(b, inputs, op.attributes);
+}
+
 }  // namespace
 
 void expand(Program& program) {
-  auto native = [&](std::string_view kind) {
-    const auto& kinds = program.native_composites;
-    return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-  };
-  bool again = true;  // decompositions may use composites
-  while (again) {
-    again = false;
-    rewrite(program, [&](Rewriter& r, const Operation& op) -> Rewriter::Replacement {
-      const auto found = expansions.find(op.kind());
-      if (found != expansions.end()) return found->second(r, op, r.now(op.inputs));
-      const auto synonym = synonyms.find(op.kind());
-      if (synonym != synonyms.end()) return Operands{r.create(op, synonym->second, r.now(op.inputs))->output()};
-      if (!op.definition->decompose || native(op.kind())) return {};
-      again = true;
-      Builder b(r.graph());
-      return op.definition->decompose(b, r.now(op.inputs), op.attributes);
-    });
+  const auto wanted = [&](const Operation& op) { return expands(op, program); };
+  while (any_operation(program, wanted)) {  // decompositions may use composites
+    rewrite(program, [&](Rewriter& r, const Operation& op) { return wanted(op) ? Rewriter::Replacement(expanded(r, op)) : std::nullopt; });
   }
 }
 

@@ -2,15 +2,13 @@
 //
 //   %c = constant() {value=float32[] 0x40000000} : float32[]
 //   %d = square_root(%c) : float32[]      ->      %d = constant() {value=float32[] 0x3fb504f3} : float32[]
-// Values come from the backend's own kernels, through the registered evaluator, so that folding changes
-// no bit. Large results stay operations, unless they are smaller than what they are made from.
+// Values come from the backend's kernels, through the registered evaluator: the compiler computes
+// nothing itself. Large results stay operations, unless they are smaller than what they are made from.
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 
 #include "compiler/passes.h"
 #include "core/definition.h"
-#include "core/known_values.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -100,6 +98,12 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   return results;
 }
 
-void fold(Program& program) { rewrite(program, folded); }
+void fold(Program& program) {
+  const auto candidate = [](const Operation& op) {
+    const auto constant = [](const Tensor* input) { return input->operation->is("constant"); };
+    return !op.inputs.empty() && std::all_of(op.inputs.begin(), op.inputs.end(), constant);
+  };
+  if (any_operation(program, candidate)) rewrite(program, folded);
+}
 
 }  // namespace mpsgraph::compiler

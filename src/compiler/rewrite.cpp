@@ -3,6 +3,8 @@
 // Every step costs the size of the operation at hand: rewriting is linear in the graph.
 #include "compiler/rewrite.h"
 
+#include <algorithm>
+
 #include "core/definition.h"
 
 namespace mpsgraph::compiler {
@@ -106,17 +108,17 @@ std::unique_ptr<Block> Rewriter::copy_block(const Block& source, const std::vect
   return graph_->finish_block(block, now(source.results));
 }
 
-bool has_effect(const Operation& operation) {
-  if (operation.definition->has_effect) return true;
-  for (const auto& block : operation.blocks) {
-    for (const auto& inner : block->operations) {
-      if (has_effect(*inner)) return true;
+namespace {
+
+bool any_within(const Block& block, const std::function<bool(const Operation&)>& wanted) {
+  for (const auto& operation : block.operations) {
+    if (wanted(*operation)) return true;
+    for (const auto& inner : operation->blocks) {
+      if (any_within(*inner, wanted)) return true;
     }
   }
   return false;
 }
-
-namespace {
 
 // Which operations of a block have an effect, by number; does any?
 bool find_effects(const Block& block, std::vector<bool>& effects) {
@@ -186,6 +188,10 @@ std::vector<bool> live_operations(const Program& program) {
   }
   reach(roots, live, &effects);
   return live;
+}
+
+bool any_operation(const Program& program, const std::function<bool(const Operation&)>& wanted) {
+  return any_within(program.graph->root(), wanted);
 }
 
 void sweep(Program& program) { sweep(*program.graph, program.graph->root(), live_operations(program)); }

@@ -63,8 +63,8 @@ void rewrite(Program& program, const Rewriter::Visit& visit);
 // Removes, in place, what neither results nor effects need.
 void sweep(Program& program);
 
-// Does running the operation change a variable, itself or within its blocks?
-bool has_effect(const Operation& operation);
+// Is there such an operation, in any block? Asking costs a fraction of rewriting.
+bool any_operation(const Program& program, const std::function<bool(const Operation&)>& wanted);
 
 // By operation number: needed by the roots through inputs, blocks and control dependencies.
 std::vector<bool> needed_by(const Graph& graph, const std::vector<const Operation*>& roots);
