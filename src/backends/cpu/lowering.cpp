@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <set>
 
+#include "backends/cpu/stitch.h"
 #include "core/definition.h"
 
 namespace mpsgraph::cpu {
@@ -97,6 +99,7 @@ std::unique_ptr<Kernel> ProgramLowering::registered(std::unique_ptr<Kernel> kern
   kernel->name = std::move(name);
   kernel->index = static_cast<int>(out_.all_kernels.size());
   out_.all_kernels.push_back(kernel.get());
+  position_of_[kernel.get()] = position_;
   return kernel;
 }
 
@@ -252,6 +255,52 @@ void ProgramLowering::share_memory() {
   }
 }
 
+// Neighbouring stitched kernels that do not depend on each other become one, so that the updates of all variables
+// cost one fork. What they touch is alive during all of it, because they run at the same time.
+void ProgramLowering::merge_stitched(KernelList& list) {
+  // Memory is known by its slot in the arena, and by home and index outside.
+  const auto memory = [&](Slot slot) {
+    const SlotInfo& info = out_.slots[slot];
+    return info.home == Home::arena ? std::pair(-1, slot) : std::pair(static_cast<int>(info.home), info.index);
+  };
+  KernelList merged;
+  std::set<std::pair<int, int>> read, written;
+  std::vector<std::pair<int, int>> runs;  // positions, first and last
+  for (auto& kernel : list) {
+    auto* next = dynamic_cast<StitchKernel*>(kernel.get());
+    auto* last = merged.empty() ? nullptr : dynamic_cast<StitchKernel*>(merged.back().get());
+    bool join = next && last && next->can_merge() && last->can_merge();
+    if (join) {
+      for (Slot slot : next->writes()) join = join && !read.count(memory(slot)) && !written.count(memory(slot));
+      for (Slot slot : next->reads()) join = join && !written.count(memory(slot));
+    }
+    if (!join) read.clear(), written.clear();
+    if (next) {
+      for (Slot slot : next->reads()) read.insert(memory(slot));
+      for (Slot slot : next->writes()) written.insert(memory(slot));
+    }
+    const int position = position_of_.at(kernel.get());
+    if (join) {
+      last->merge(*next);
+      runs.back().second = position;
+      out_.all_kernels[kernel->index] = nullptr;
+    } else {
+      runs.push_back({position, position});
+      merged.push_back(std::move(kernel));
+    }
+  }
+  list = std::move(merged);
+  for (SlotInfo& info : out_.slots) {
+    const auto run_of = [&](int position) {
+      auto run = std::upper_bound(runs.begin(), runs.end(), position, [](int p, const auto& r) { return p < r.first; });
+      return run == runs.begin() ? std::pair(position, position) : *std::prev(run);
+    };
+    if (info.home != Home::arena || info.first < 0) continue;
+    if (const auto [begin, end] = run_of(info.first); info.first <= end) info.first = begin;
+    if (const auto [begin, end] = run_of(info.last); info.last <= end) info.last = end;
+  }
+}
+
 void ProgramLowering::remove_idle(KernelList& list) {
   std::erase_if(list, [&](const std::unique_ptr<Kernel>& kernel) {
     if (!idle_.count(kernel.get())) return false;
@@ -280,8 +329,9 @@ void ProgramLowering::run() {
   depth_ = 0;
   write_assigns_in_place();
   place_results(out_.kernels);
-  share_memory();
   remove_idle(out_.kernels);
+  merge_stitched(out_.kernels);
+  share_memory();
   out_.arena_bytes = plan_arena(out_.slots);
 }
 

@@ -59,6 +59,7 @@ class ProgramLowering {
   void place_results(KernelList& list);
   void share_memory();
   void remove_idle(KernelList& list);
+  void merge_stitched(KernelList& list);
 
   LoweredProgram& out_;
   bool reference_only_;
@@ -72,6 +73,7 @@ class ProgramLowering {
   std::vector<int> slot_depth_;
   std::vector<std::vector<Slot>> loop_touches_;
   std::unordered_map<const Kernel*, bool> idle_;
+  std::unordered_map<const Kernel*, int> position_of_;
 };
 
 }  // namespace mpsgraph::cpu

@@ -63,39 +63,16 @@ void gather(std::byte* to, const std::byte* from, size_t size, const Dims& dims,
   }
 }
 
-class StitchKernel final : public Kernel {
- public:
-  explicit StitchKernel(TileProgram program) : p_(std::move(program)) {
-    if (p_.registers > max_registers)
-      throw UnsupportedError(cat("a stitched region needs ", p_.registers, " registers, at most ", max_registers, " are there"));
-    tiles_per_row_ = p_.rows_mode && p_.inner ? (p_.inner + p_.tile - 1) / p_.tile : 1;
-    units_ = p_.total == 0 ? 0 : p_.rows_mode ? p_.total / p_.inner : (p_.total + p_.tile - 1) / p_.tile;
-    work_ = p_.total * static_cast<int64_t>(p_.instructions.size() + 1);
-  }
+constexpr int64_t serial_work = 1 << 15;  // below, a fork costs more than it gives
 
-  void run(Frame& frame) const override {
-    if (units_ == 0) return;
-    if (p_.chunks > 0) {
-      const auto chunk = [&](int64_t c) { walk(frame, units_ * c / p_.chunks, units_ * (c + 1) / p_.chunks, c); };
-      if (work_ < serial_work) for (int64_t c = 0; c < p_.chunks; c++) chunk(c);
-      else parallel_parts(p_.chunks, chunk);
-      combine_chunks(frame);
-    } else {
-      const int64_t grain = work_ < serial_work ? units_ : std::max<int64_t>(1, units_ * serial_work / (2 * work_));
-      parallel_for(units_, grain, [&](int64_t begin, int64_t end) { walk(frame, begin, end, 0); });
-    }
-  }
-
-  std::string description() const override {
-    return cat("stitched ", p_.instructions.size(), " instructions, ", p_.inputs.size(), " inputs, ", p_.outputs.size(), " outputs, ",
-               p_.reductions.size(), " reductions, ", p_.rows_mode ? "rows" : "flat", " tiles of ", p_.tile);
-  }
-
- private:
-  static constexpr int64_t serial_work = 1 << 15;  // below, a fork costs more than it gives
+// The walk over one region.
+struct Walk {
+  const TileProgram& p_;
+  const int64_t tiles_per_row_;
+  Frame& frame;
 
   // Units (rows, or flat tiles) [begin, end), with the accumulators of one chunk.
-  void walk(Frame& frame, int64_t begin, int64_t end, int64_t chunk) const {
+  void walk(int64_t begin, int64_t end, int64_t chunk) const {
     std::byte* registers[max_registers];
     std::byte* scratch = frame.at<std::byte>(p_.scratch) + p_.temporary_bytes * p_.temporaries.size() * thread_number();
     for (size_t i = 0; i < p_.temporaries.size(); i++) registers[p_.temporaries[i]] = scratch + i * p_.temporary_bytes;
@@ -106,21 +83,21 @@ class StitchKernel final : public Kernel {
     }
     const bool whole = p_.reduction_shape == ReductionShape::all || p_.reduction_shape == ReductionShape::columns;
     if (whole)
-      for (const TileReduction& r : p_.reductions) std::fill_n(accumulators(frame, r, chunk), result_count(), identity_of(r.kind));
+      for (const TileReduction& r : p_.reductions) std::fill_n(accumulators(r, chunk), result_count(), identity_of(r.kind));
     for (int64_t unit = begin; unit < end; unit++) {
       if (p_.rows_mode) {
         for (int64_t t = 0; t < tiles_per_row_; t++) {
           const int64_t column = t * p_.tile;
-          tile(frame, registers, unit, unit * p_.inner + column, std::min(p_.tile, p_.inner - column), column, chunk);
+          tile(registers, unit, unit * p_.inner + column, std::min(p_.tile, p_.inner - column), column, chunk);
         }
       } else {
         const int64_t flat = unit * p_.tile;
-        tile(frame, registers, 0, flat, std::min(p_.tile, p_.total - flat), 0, chunk);
+        tile(registers, 0, flat, std::min(p_.tile, p_.total - flat), 0, chunk);
       }
     }
   }
 
-  void tile(Frame& frame, std::byte** registers, int64_t row, int64_t flat, int64_t n, int64_t column, int64_t chunk) const {
+  void tile(std::byte** registers, int64_t row, int64_t flat, int64_t n, int64_t column, int64_t chunk) const {
     for (const TileInput& in : p_.inputs) {
       if (in.reg < 0) continue;
       std::byte* base = frame.at<std::byte>(in.slot);
@@ -139,13 +116,13 @@ class StitchKernel final : public Kernel {
       const void* in[3] = {registers[i.in[0]], registers[i.in[1]], registers[i.in[2]]};
       i.function(registers[i.out], in, i.once ? 1 : n);
     }
-    for (const TileReduction& r : p_.reductions) reduce(frame, r, reinterpret_cast<const float*>(registers[r.reg]), row, flat, n, column, chunk);
+    for (const TileReduction& r : p_.reductions) reduce(r, reinterpret_cast<const float*>(registers[r.reg]), row, flat, n, column, chunk);
   }
 
-  void reduce(Frame& frame, const TileReduction& r, const float* values, int64_t row, int64_t flat, int64_t n, int64_t column, int64_t chunk) const {
+  void reduce(const TileReduction& r, const float* values, int64_t row, int64_t flat, int64_t n, int64_t column, int64_t chunk) const {
     const ReduceFunction function = float_functions().reduce(r.kind);
     switch (p_.reduction_shape) {
-      case ReductionShape::all: return function(accumulators(frame, r, chunk), values, n);
+      case ReductionShape::all: return function(accumulators(r, chunk), values, n);
       case ReductionShape::rows: {
         float* result = frame.at<float>(r.slot);
         if (p_.rows_mode) {
@@ -161,7 +138,7 @@ class StitchKernel final : public Kernel {
       }
       case ReductionShape::columns: {
         const CombineFunction combine = float_functions().combine(r.kind);
-        float* accumulator = accumulators(frame, r, chunk);
+        float* accumulator = accumulators(r, chunk);
         if (p_.rows_mode) return combine(accumulator + column, values, n);
         for (int64_t i = 0; i < n; i += p_.inner) combine(accumulator, values + i, p_.inner);
         return;
@@ -170,7 +147,7 @@ class StitchKernel final : public Kernel {
     }
   }
 
-  void combine_chunks(Frame& frame) const {
+  void combine_chunks() const {
     for (const TileReduction& r : p_.reductions) {
       float* result = frame.at<float>(r.slot);
       const float* partials = frame.at<float>(r.partials);
@@ -181,7 +158,7 @@ class StitchKernel final : public Kernel {
   }
 
   int64_t result_count() const { return p_.reduction_shape == ReductionShape::columns ? p_.inner : 1; }
-  float* accumulators(Frame& frame, const TileReduction& r, int64_t chunk) const {
+  float* accumulators(const TileReduction& r, int64_t chunk) const {
     return frame.at<float>(r.partials) + chunk * result_count();
   }
   int64_t row_offset(const TileInput& in, int64_t row) const {
@@ -193,8 +170,6 @@ class StitchKernel final : public Kernel {
     return offset;
   }
 
-  TileProgram p_;
-  int64_t tiles_per_row_ = 1, units_ = 0, work_ = 0;
 };
 
 std::unique_ptr<Kernel> lower_stitched(Lowering& lowering) {
@@ -202,6 +177,83 @@ std::unique_ptr<Kernel> lower_stitched(Lowering& lowering) {
 }
 
 }  // namespace
+
+StitchKernel::StitchKernel(TileProgram program) {
+  if (program.registers > max_registers)
+    throw UnsupportedError(cat("a stitched region needs ", program.registers, " registers, at most ", max_registers, " are there"));
+  Part part{std::move(program)};
+  const TileProgram& p = part.program;
+  part.tiles_per_row = p.rows_mode && p.inner ? (p.inner + p.tile - 1) / p.tile : 1;
+  part.units = p.total == 0 ? 0 : p.rows_mode ? p.total / p.inner : (p.total + p.tile - 1) / p.tile;
+  part.work = work_ = p.total * static_cast<int64_t>(p.instructions.size() + 1);
+  parts_.push_back(std::move(part));
+}
+
+bool StitchKernel::can_merge() const {
+  return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.program.chunks == 0; });
+}
+
+void StitchKernel::merge(StitchKernel& other) {
+  for (Part& part : other.parts_) {
+    work_ += part.work;
+    parts_.push_back(std::move(part));
+  }
+}
+
+std::vector<Slot> StitchKernel::reads() const {
+  std::vector<Slot> slots;
+  for (const Part& part : parts_)
+    for (const TileInput& in : part.program.inputs) slots.push_back(in.slot);
+  return slots;
+}
+
+std::vector<Slot> StitchKernel::writes() const {
+  std::vector<Slot> slots;
+  for (const Part& part : parts_) {
+    for (const TileOutput& out : part.program.outputs) slots.push_back(out.slot);
+    for (const TileReduction& reduction : part.program.reductions) slots.push_back(reduction.slot);
+  }
+  return slots;
+}
+
+void StitchKernel::run(Frame& frame) const {
+  const int64_t threads = work_ < serial_work ? 1 : thread_count();
+  if (!can_merge()) {
+    const Part& part = parts_.front();
+    const TileProgram& p = part.program;
+    const Walk walk{p, part.tiles_per_row, frame};
+    const auto chunk = [&](int64_t c) { walk.walk(part.units * c / p.chunks, part.units * (c + 1) / p.chunks, c); };
+    if (threads == 1) for (int64_t c = 0; c < p.chunks; c++) chunk(c);
+    else parallel_parts(p.chunks, chunk);
+    walk.combine_chunks();
+    return;
+  }
+  // Each thread takes an equal share of the work, in order, cut at units.
+  const auto share = [&](int64_t thread) {
+    int64_t before = 0;
+    for (const Part& part : parts_) {
+      const auto unit_at = [&](int64_t t) {
+        const int64_t cut = static_cast<int64_t>(static_cast<double>(work_) * t / threads) - before;
+        return part.work == 0 ? 0 : std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(part.units) * cut / part.work), 0, part.units);
+      };
+      const int64_t begin = unit_at(thread), end = thread + 1 == threads ? part.units : unit_at(thread + 1);
+      if (begin < end) Walk{part.program, part.tiles_per_row, frame}.walk(begin, end, 0);
+      before += part.work;
+    }
+  };
+  if (threads == 1) share(0);
+  else parallel_parts(threads, share);
+}
+
+std::string StitchKernel::description() const {
+  std::string text;
+  for (const Part& part : parts_) {
+    const TileProgram& p = part.program;
+    text += cat(text.empty() ? "stitched " : " | ", p.instructions.size(), " instructions, ", p.inputs.size(), " inputs, ", p.outputs.size(),
+                " outputs, ", p.reductions.size(), " reductions, ", p.rows_mode ? "rows" : "flat", " tiles of ", p.tile);
+  }
+  return text;
+}
 
 void register_stitch_kernels() {
   define_kernel("stitched", lower_stitched);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <vector>
 
 #include "backends/cpu/kernel.h"
@@ -75,5 +76,29 @@ struct TileProgram {
 
 // Throws UnsupportedError for an operation that has no tile function.
 TileProgram build_tile_program(Lowering& lowering);
+
+// One or several regions, walked by all threads together: the updates of all variables are one kernel.
+class StitchKernel final : public Kernel {
+ public:
+  explicit StitchKernel(TileProgram program);
+  void run(Frame& frame) const override;
+  std::string description() const override;
+
+  // Takes in the regions of another kernel, which must not depend on these; see can_merge.
+  void merge(StitchKernel& other);
+  bool can_merge() const;  // partial results of reductions need a kernel of their own
+  std::vector<Slot> reads() const;
+  std::vector<Slot> writes() const;
+
+ private:
+  struct Part {
+    TileProgram program;
+    int64_t tiles_per_row = 1;
+    int64_t units = 0;  // rows, or flat tiles
+    int64_t work = 0;   // elements x instructions
+  };
+  std::vector<Part> parts_;
+  int64_t work_ = 0;
+};
 
 }  // namespace mpsgraph::cpu
