@@ -38,11 +38,8 @@ Operands as_concat(Rewriter& r, const Operation& source, const Operands& inputs)
 }
 
 const std::unordered_map<std::string_view, Expansion> expansions = {
-    {"expand_dims", as_reshape},
-    {"squeeze", as_reshape},
-    {"flatten2d", as_reshape},
-    {"shape_of", as_constant_shape},
-    {"stack", as_concat},
+    {"expand_dims", as_reshape},     {"squeeze", as_reshape}, {"flatten2d", as_reshape},
+    {"shape_of", as_constant_shape}, {"stack", as_concat},
 };
 
 // Several names for one computation on real numbers.
@@ -61,7 +58,8 @@ bool expands(const Operation& op, const Program& program) {
 Operands expanded(Rewriter& r, const Operation& op) {
   const Operands inputs = r.now(op.inputs);
   if (const auto found = expansions.find(op.kind()); found != expansions.end()) return found->second(r, op, inputs);
-  if (const auto found = synonyms.find(op.kind()); found != synonyms.end()) return {r.create(op, found->second, inputs)->output()};
+  if (const auto found = synonyms.find(op.kind()); found != synonyms.end())
+    return {r.create(op, found->second, inputs)->output()};
   Builder b(r.graph());
   return op.definition->decompose(b, inputs, op.attributes);
 }
@@ -71,7 +69,9 @@ Operands expanded(Rewriter& r, const Operation& op) {
 void expand(Program& program) {
   const auto wanted = [&](const Operation& op) { return expands(op, program); };
   while (any_operation(program, wanted)) {  // decompositions may use composites
-    rewrite(program, [&](Rewriter& r, const Operation& op) { return wanted(op) ? Rewriter::Replacement(expanded(r, op)) : std::nullopt; });
+    rewrite(program, [&](Rewriter& r, const Operation& op) {
+      return wanted(op) ? Rewriter::Replacement(expanded(r, op)) : std::nullopt;
+    });
   }
 }
 

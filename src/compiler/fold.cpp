@@ -27,13 +27,15 @@ ConstantPtr integers_as(const TensorType& type, const Ints& values) {
 const ConstantPtr& value_of(const Tensor* tensor) { return tensor->operation->attributes.data("value"); }
 
 // The operation on these constants, alone in a graph.
-std::vector<ConstantPtr> evaluate(const Operation& source, const std::vector<ConstantPtr>& values, std::vector<TensorType> types) {
+std::vector<ConstantPtr> evaluate(const Operation& source, const std::vector<ConstantPtr>& values,
+                                  std::vector<TensorType> types) {
   Evaluator evaluate_one = evaluator.load();
   if (!evaluate_one) return {};
   Graph scratch;
   std::vector<Tensor*> inputs;
   for (const ConstantPtr& value : values) inputs.push_back(scratch.add("constant", {}, {{"value", value}}));
-  return evaluate_one(*scratch.create_unchecked(scratch.root(), *source.definition, inputs, source.attributes, {}, std::move(types)));
+  return evaluate_one(
+      *scratch.create_unchecked(scratch.root(), *source.definition, inputs, source.attributes, {}, std::move(types)));
 }
 
 // Constants that one element stands for need one evaluation, whatever their size.
@@ -71,7 +73,8 @@ ConstantPtr integer_constant(const TensorType& type, const Ints& values) {
 }
 
 Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
-  if (source.inputs.empty() || !source.blocks.empty() || source.definition->has_effect || source.outputs.empty()) return {};
+  if (source.inputs.empty() || !source.blocks.empty() || source.definition->has_effect || source.outputs.empty())
+    return {};
   std::vector<ConstantPtr> values;
   int64_t operand_elements = 0, result_elements = 0;
   for (const Tensor* input : rewriter.now(source.inputs)) {
@@ -84,16 +87,19 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   const Dims& dims = source.output()->shape().dims();
   auto constant = [&](ConstantPtr value) { return std::vector<Tensor*>{rewriter.constant(source, std::move(value))}; };
   if (source.is("reshape")) return constant(reshaped(values[0], dims));
-  if (source.is("broadcast_to") && values[0]->elements() == 1) return constant(reshaped(ConstantData::splat(values[0]->dtype(), {}, values[0]->bytes()), dims));
+  if (source.is("broadcast_to") && values[0]->elements() == 1)
+    return constant(reshaped(ConstantData::splat(values[0]->dtype(), {}, values[0]->bytes()), dims));
   auto single = [](const ConstantPtr& value) { return value->is_splat() || value->elements() == 1; };
   if (source.definition->elementwise && result_elements > 0 && std::all_of(values.begin(), values.end(), single)) {
     if (ConstantPtr value = folded_splat(source, values)) return constant(std::move(value));
   }
-  if (result_elements > std::max(max_result_elements, operand_elements) || operand_elements > max_operand_elements) return {};
+  if (result_elements > std::max(max_result_elements, operand_elements) || operand_elements > max_operand_elements)
+    return {};
   std::vector<TensorType> types;
   for (const auto& output : source.outputs) types.push_back(output->type);
   std::vector<Tensor*> results;
-  for (ConstantPtr& value : evaluate(source, values, types)) results.push_back(rewriter.constant(source, std::move(value)));
+  for (ConstantPtr& value : evaluate(source, values, types))
+    results.push_back(rewriter.constant(source, std::move(value)));
   if (results.size() != source.outputs.size()) return {};
   return results;
 }

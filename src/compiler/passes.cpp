@@ -35,7 +35,8 @@ const Pass& pass_named(std::string_view name) {
 
 void run_passes(Program& program, const Options& options) {
   for (const std::string& name : options.disabled_passes) {
-    if (pass_named(name).required) throw GraphError(cat("pass \"", name, "\" cannot be disabled: backends count on it"));
+    if (pass_named(name).required)
+      throw GraphError(cat("pass \"", name, "\" cannot be disabled: backends count on it"));
   }
   auto observe = [&](std::string_view pass) {
     if (!options.observe) return;

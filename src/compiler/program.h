@@ -26,8 +26,12 @@ struct Program {
   std::vector<Tensor*> variables;              // variable tensors of `graph`
   std::vector<Tensor*> source_variables;       // the user's variable for each of them
   // Composites that the backend has a kernel for; all others are expanded.
-  std::vector<std::string_view> native_composites = {
-      "softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient", "softmax_cross_entropy", "softmax_cross_entropy_gradient"};
+  std::vector<std::string_view> native_composites = {"softmax",
+                                                     "softmax_gradient",
+                                                     "log_softmax",
+                                                     "log_softmax_gradient",
+                                                     "softmax_cross_entropy",
+                                                     "softmax_cross_entropy_gradient"};
 };
 
 // `feeds` pairs each placeholder with the type that is fed. Throws ShapeError when a fed type does

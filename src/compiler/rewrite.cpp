@@ -17,7 +17,8 @@ Rewriter::Rewriter(const Graph& source, std::vector<bool> live, Visit visit)
 
 Tensor* Rewriter::now(const Tensor* source) const {
   const auto& results = tensors_[source->operation->id];
-  if (results.empty()) throw GraphError(cat("[", source->operation->kind(), "] '", source->name(), "' is used before it is made"));
+  if (results.empty())
+    throw GraphError(cat("[", source->operation->kind(), "] '", source->name(), "' is used before it is made"));
   return results[source->index];
 }
 
@@ -40,12 +41,15 @@ void Rewriter::stand_for(const Operation& source, Operation* operation) {
   for (const auto& output : operation->outputs) results.push_back(output.get());
 }
 
-std::string Rewriter::free_name(const std::string& wanted) const { return graph_->find(wanted) ? std::string() : wanted; }
+std::string Rewriter::free_name(const std::string& wanted) const {
+  return graph_->find(wanted) ? std::string() : wanted;
+}
 
 Operation* Rewriter::append(const Operation& source, std::vector<Tensor*> inputs, std::vector<TensorType> types,
                             std::vector<std::unique_ptr<Block>> blocks) {
-  Operation* copy = graph_->create_unchecked(graph_->current_block(), *source.definition, std::move(inputs), source.attributes,
-                                             free_name(source.name), std::move(types), std::move(blocks));
+  Operation* copy =
+      graph_->create_unchecked(graph_->current_block(), *source.definition, std::move(inputs), source.attributes,
+                               free_name(source.name), std::move(types), std::move(blocks));
   copy->location = source.location;
   for (const Operation* before : source.control_dependencies) {
     // What was replaced by older tensors needs no edge any more: effects keep their order anyway.
@@ -68,7 +72,8 @@ Operation* Rewriter::clone(const Operation& source) {
   return append(source, now(source.inputs), std::move(types), std::move(blocks));
 }
 
-Operation* Rewriter::create(const Operation& source, std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes) {
+Operation* Rewriter::create(const Operation& source, std::string_view kind, std::vector<Tensor*> inputs,
+                            Attributes attributes) {
   return graph_->create(kind, std::move(inputs), std::move(attributes), free_name(source.name));
 }
 
@@ -88,12 +93,14 @@ void Rewriter::copy_operations(const Block& source) {
     for (size_t i = 0; i < operation->outputs.size(); ++i) {
       const Tensor* before = operation->output(i);
       if (i >= replacement->size() || (before->type.shape.known() && (*replacement)[i]->type != before->type)) {
-        throw GraphError(cat("[", operation->kind(), "] '", before->name(), "' of type ", before->type, " was rewritten to ",
+        throw GraphError(cat("[", operation->kind(), "] '", before->name(), "' of type ", before->type,
+                             " was rewritten to ",
                              i < replacement->size() ? cat((*replacement)[i]->type) : std::string("nothing")));
       }
     }
     if (operation->outputs.empty() && !operations_[operation->id]) {
-      throw GraphError(cat("[", operation->kind(), "] '", operation->name, "' was rewritten without an operation to stand for it"));
+      throw GraphError(
+          cat("[", operation->kind(), "] '", operation->name, "' was rewritten without an operation to stand for it"));
     }
     tensors_[operation->id] = std::move(*replacement);
   }

@@ -41,7 +41,8 @@ class Rewriter {
   Operation* append(const Operation& source, std::vector<Tensor*> inputs, std::vector<TensorType> types,
                     std::vector<std::unique_ptr<Block>> blocks = {});
   // A new operation with inference, under the source's name if that is free.
-  Operation* create(const Operation& source, std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {});
+  Operation* create(const Operation& source, std::string_view kind, std::vector<Tensor*> inputs,
+                    Attributes attributes = {});
   Tensor* constant(const Operation& source, ConstantPtr value);
 
   // Copies the operations of a block into the current block; of the arguments, copy_block makes new ones.

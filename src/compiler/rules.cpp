@@ -35,13 +35,17 @@ struct Site {
   }
   // x with the operation's shape.
   Tensor* fit(Tensor* x) { return x->type == type() ? x : make("broadcast_to", {x, b.ints(dims())}); }
-  Tensor* filled(double value) const { return rewriter.constant(source, ConstantData::splat(type().dtype, dims(), value)); }
+  Tensor* filled(double value) const {
+    return rewriter.constant(source, ConstantData::splat(type().dtype, dims(), value));
+  }
 };
 
 using Rule = Tensor* (*)(Site&);  // null when it does not apply
 
 // The operand of `x` when x is made by an operation of that kind.
-Tensor* operand_of(const Tensor* x, std::string_view kind) { return x->operation->is(kind) ? x->operation->input(0) : nullptr; }
+Tensor* operand_of(const Tensor* x, std::string_view kind) {
+  return x->operation->is(kind) ? x->operation->input(0) : nullptr;
+}
 
 // The number that all elements of a constant are.
 std::optional<double> number(const Tensor* x) {
@@ -104,7 +108,9 @@ Tensor* divide_by_power_of_two(Site& s) {
   int exponent = 0;
   const bool power = std::abs(std::frexp(*divisor, &exponent)) == 0.5;
   const int limit = s.type().dtype == DType::float16 ? 14 : s.type().dtype == DType::float64 ? 1000 : 120;
-  return power && std::abs(exponent) < limit ? s.make("multiplication", {s.in[0], s.b.scalar_like(s.in[1], 1 / *divisor)}) : nullptr;
+  return power && std::abs(exponent) < limit
+             ? s.make("multiplication", {s.in[0], s.b.scalar_like(s.in[1], 1 / *divisor)})
+             : nullptr;
 }
 Tensor* divide_one(Site& s) {
   return s.real() && is_number(s.in[0], 1) && s.in[1]->type == s.type() ? s.make("reciprocal", {s.in[1]}) : nullptr;
@@ -249,7 +255,8 @@ Tensor* whole_slice(Site& s) {
   return s.in[0];
 }
 Tensor* nothing_padded(Site& s) {
-  return all_equal(s.attributes().integers("left"), 0) && all_equal(s.attributes().integers("right"), 0) ? same_type(s) : nullptr;
+  return all_equal(s.attributes().integers("left"), 0) && all_equal(s.attributes().integers("right"), 0) ? same_type(s)
+                                                                                                         : nullptr;
 }
 Tensor* tiled_once(Site& s) { return all_equal(s.attributes().integers("multiplier"), 1) ? same_type(s) : nullptr; }
 
@@ -262,7 +269,8 @@ Tensor* needed_axes(Site& s) {
   const int rank = s.type().shape.rank();
   Ints axes;
   for (int axis = 0; axis < rank; ++axis) {
-    const bool reduced = stated.empty() || std::any_of(stated.begin(), stated.end(), [&](int64_t a) { return ops::wrap_axis(a, rank) == axis; });
+    const bool reduced = stated.empty() || std::any_of(stated.begin(), stated.end(),
+                                                       [&](int64_t a) { return ops::wrap_axis(a, rank) == axis; });
     if (reduced && s.in[0]->shape()[axis] != 1) axes.push_back(axis);
   }
   return axes == stated ? nullptr : s.make(s.source.kind(), {s.in[0]}, {{"axes", axes}});

@@ -102,7 +102,8 @@ class Round {
   Rewriter::Replacement read(Rewriter& r, const Operation& source) {
     Tensor* variable = r.now(source.input(0));
     const auto found = values_.find(variable);
-    if (found != values_.end() && visible(found->second.block, r)) return changed(std::vector<Tensor*>{found->second.tensor});
+    if (found != values_.end() && visible(found->second.block, r))
+      return changed(std::vector<Tensor*>{found->second.tensor});
     Tensor* value = r.clone(source)->output();
     values_[variable] = {value, &r.graph().current_block()};
     return std::vector<Tensor*>{value};

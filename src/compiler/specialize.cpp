@@ -20,7 +20,9 @@ class Specializer {
  public:
   Specializer(const Graph& source, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
               const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations)
-      : source_(source), targets_(targets), target_operations_(target_operations),
+      : source_(source),
+        targets_(targets),
+        target_operations_(target_operations),
         rewriter_(source, needed_by(source, roots()), [this](Rewriter&, const Operation& op) { return visit(op); }) {
     for (const auto& [placeholder, type] : feeds) feed(placeholder, type);
   }
@@ -32,7 +34,8 @@ class Specializer {
       if (value->operation->is("variable")) value = rewriter_.graph().add("read", {value});
       program_.targets.push_back(value);
     }
-    for (const Operation* operation : target_operations_) program_.target_operations.push_back(rewriter_.now(operation));
+    for (const Operation* operation : target_operations_)
+      program_.target_operations.push_back(rewriter_.now(operation));
     program_.graph = rewriter_.take_graph();
     sweep(program_);
     require_known(program_.graph->root());
@@ -43,7 +46,8 @@ class Specializer {
   std::vector<const Operation*> roots() const {
     std::vector<const Operation*> result;
     auto add = [&](const Operation* operation, std::string_view role) {
-      if (&operation->graph() != &source_) throw GraphError(cat(role, " '", operation->name, "' belongs to another graph"));
+      if (&operation->graph() != &source_)
+        throw GraphError(cat(role, " '", operation->name, "' belongs to another graph"));
       if (operation->parent != &source_.root()) {
         throw GraphError(cat(role, " '", operation->name, "' lies within a block", operation->where(),
                              ": return its value from the block and use the control-flow operation's result"));
@@ -57,9 +61,11 @@ class Specializer {
 
   void feed(Tensor* placeholder, const TensorType& type) {
     const Operation& operation = *placeholder->operation;
-    if (&placeholder->graph() != &source_) throw GraphError(cat("feed '", placeholder->name(), "' belongs to another graph"));
+    if (&placeholder->graph() != &source_)
+      throw GraphError(cat("feed '", placeholder->name(), "' belongs to another graph"));
     if (!operation.is("placeholder")) {
-      throw GraphError(cat("feed '", placeholder->name(), "' is the result of ", operation.kind(), ": only placeholders can be fed"));
+      throw GraphError(cat("feed '", placeholder->name(), "' is the result of ", operation.kind(),
+                           ": only placeholders can be fed"));
     }
     if (rewriter_.has(operation)) throw GraphError(cat("placeholder '", operation.name, "' is fed twice"));
     const TensorType& declared = placeholder->type;
@@ -68,10 +74,12 @@ class Specializer {
                            ": convert the array to ", declared.dtype, " first", operation.where()));
     }
     if (!type.shape.known() || !compatible(type.shape, declared.shape)) {
-      throw ShapeError(cat("[placeholder] '", operation.name, "' is declared ", declared, " and fed ", type, operation.where()));
+      throw ShapeError(
+          cat("[placeholder] '", operation.name, "' is declared ", declared, " and fed ", type, operation.where()));
     }
     Graph& graph = rewriter_.graph();
-    Operation* copy = graph.create_unchecked(graph.root(), *operation.definition, {}, {{"type", type}}, operation.name, {type});
+    Operation* copy =
+        graph.create_unchecked(graph.root(), *operation.definition, {}, {{"type", type}}, operation.name, {type});
     copy->location = operation.location;
     rewriter_.stand_for(operation, copy);
     program_.feeds.push_back(copy->output());
@@ -143,13 +151,15 @@ class Specializer {
     }
   }
 
-  static void require_steady(const Operation& op, const std::vector<Tensor*>& inputs, const std::vector<std::unique_ptr<Block>>& blocks) {
+  static void require_steady(const Operation& op, const std::vector<Tensor*>& inputs,
+                             const std::vector<std::unique_ptr<Block>>& blocks) {
     size_t skip = op.is("for") ? 3 : 0;
     const std::vector<Tensor*>& next = blocks.back()->results;
     for (size_t i = 0; i < next.size() && i + skip < inputs.size(); ++i) {
       if (next[i]->type == inputs[i + skip]->type) continue;
-      throw UnsupportedError(cat("[", op.kind(), "] value ", i, " of '", op.name, "' is ", inputs[i + skip]->type, " at first and ",
-                                 next[i]->type, " after an iteration: shapes must not change in a loop", op.where()));
+      throw UnsupportedError(cat("[", op.kind(), "] value ", i, " of '", op.name, "' is ", inputs[i + skip]->type,
+                                 " at first and ", next[i]->type,
+                                 " after an iteration: shapes must not change in a loop", op.where()));
     }
   }
 
@@ -158,10 +168,11 @@ class Specializer {
       for (const auto& inner : operation->blocks) require_known(*inner);
       for (const auto& output : operation->outputs) {
         if (output->type.shape.known()) continue;
-        throw UnsupportedError(cat("[", operation->kind(), "] the shape of '", output->name(), "', ", output->type,
-                                   ", depends on values that are known only when it runs; make its shape operand a constant or "
-                                   "compute it from shapes",
-                                   operation->where()));
+        throw UnsupportedError(
+            cat("[", operation->kind(), "] the shape of '", output->name(), "', ", output->type,
+                ", depends on values that are known only when it runs; make its shape operand a constant or "
+                "compute it from shapes",
+                operation->where()));
       }
     }
   }

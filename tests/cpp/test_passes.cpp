@@ -67,10 +67,14 @@ std::vector<ConstantPtr> evaluate(const Operation& op) {
     return static_cast<float>(data->scalar(data->elements() == 1 ? 0 : static_cast<int64_t>(e)));
   };
   for (size_t e = 0; e < values.size(); ++e) {
-    if (op.is("addition")) values[e] = at(0, e) + at(1, e);
-    else if (op.is("multiplication")) values[e] = at(0, e) * at(1, e);
-    else if (op.is("square_root")) values[e] = std::sqrt(at(0, e));
-    else return {};
+    if (op.is("addition"))
+      values[e] = at(0, e) + at(1, e);
+    else if (op.is("multiplication"))
+      values[e] = at(0, e) * at(1, e);
+    else if (op.is("square_root"))
+      values[e] = std::sqrt(at(0, e));
+    else
+      return {};
   }
   return {ConstantData::copy(DType::float32, op.output()->shape().dims(), values.data())};
 }
@@ -86,8 +90,9 @@ TEST(specialisation_takes_what_targets_need_with_the_fed_types) {
   Tensor* y = b.matmul(x, w);
   b.unary("exponent", y);
   Tensor* rows = g.add("slice", {b.shape_of(y)}, {{"starts", Ints{0}}, {"ends", Ints{1}}, {"strides", Ints{1}}});
-  Tensor* both = g.add("concat", {rows, g.add("constant", {}, {{"value", ConstantData::splat(DType::int32, {1}, 1.0)}}), rows},
-                       {{"axis", int64_t{0}}});
+  Tensor* both =
+      g.add("concat", {rows, g.add("constant", {}, {{"value", ConstantData::splat(DType::int32, {1}, 1.0)}}), rows},
+            {{"axis", int64_t{0}}});
   Tensor* z = g.add("broadcast_to", {b.reshape(b.sum(y, {1}), {-1, 1, 1}), both}, {}, "z");
   CHECK_EQUAL(z->type, f32({-1, 1, -1}));
   Program program = specialize(g, {{x, f32({8, 4})}}, {z, y}, {});
@@ -183,7 +188,8 @@ TEST(loops_get_the_types_of_what_they_start_with) {
   std::vector<std::unique_ptr<Block>> growing;
   growing.push_back(g.finish_block(body, {longer}));
   loop = g.create("for", {zero, three, one, x}, {}, "growing", std::move(growing));
-  CHECK_THROWS(UnsupportedError, specialize(g, {{x, f32({5})}}, {loop->output()}, {}), "'growing'", "float32[5]", "float32[10]");
+  CHECK_THROWS(UnsupportedError, specialize(g, {{x, f32({5})}}, {loop->output()}, {}), "'growing'", "float32[5]",
+               "float32[10]");
 }
 
 TEST(a_branch_through_which_gradients_flow_is_specialised) {
@@ -213,7 +219,8 @@ TEST(a_branch_through_which_gradients_flow_is_specialised) {
 const std::string x_line = "%x = placeholder() {type=float32[2,3]} : float32[2,3]\n";
 
 TEST(prune_drops_what_nothing_needs) {
-  auto graph = parse("graph {\n" + x_line + "%a = exponent(%x) : float32[2,3]\n%out = negative(%x) : float32[2,3]\n}\n");
+  auto graph =
+      parse("graph {\n" + x_line + "%a = exponent(%x) : float32[2,3]\n%out = negative(%x) : float32[2,3]\n}\n");
   Program program = program_of(*graph);
   Builder(*program.graph).unary("exponent", program.feeds[0]);
   prune(program);
@@ -221,7 +228,8 @@ TEST(prune_drops_what_nothing_needs) {
 }
 
 TEST(expand_takes_composites_apart_but_keeps_native_ones) {
-  const std::string text = x_line + "%m = mean(%x) {axes=[1]} : float32[2,1]\n%out = softmax(%m) {axis=0} : float32[2,1]\n";
+  const std::string text =
+      x_line + "%m = mean(%x) {axes=[1]} : float32[2,1]\n%out = softmax(%m) {axis=0} : float32[2,1]\n";
   CHECK_EQUAL(after(expand, text), x_line +
                                        "%constant = constant() {value=float32[] splat 0x40400000} : float32[]\n"
                                        "%reduction_sum = reduction_sum(%x) {axes=[1]} : float32[2,1]\n"
@@ -230,19 +238,22 @@ TEST(expand_takes_composites_apart_but_keeps_native_ones) {
 }
 
 TEST(expand_turns_conveniences_into_reshapes) {
-  const std::string text = x_line + "%s = stack(%x, %x) {axis=1} : float32[2,2,3]\n%out = flatten2d(%s) {axis=1} : float32[2,6]\n";
+  const std::string text =
+      x_line + "%s = stack(%x, %x) {axis=1} : float32[2,2,3]\n%out = flatten2d(%s) {axis=1} : float32[2,6]\n";
   const std::string after_both = after(
       [](Program& program) {
         expand(program);
         simplify(program);
       },
       text);
-  CHECK_EQUAL(after_both, x_line +
-                              "%constant = constant() {value=int64[3] [0x0000000000000002,0x0000000000000001,0x0000000000000003]} : int64[3]\n"
-                              "%reshape = reshape(%x, %constant) : float32[2,1,3]\n"
-                              "%s = concat(%reshape, %reshape) {axis=1} : float32[2,2,3]\n"
-                              "%constant_2 = constant() {value=int64[2] [0x0000000000000002,0x0000000000000006]} : int64[2]\n"
-                              "%out = reshape(%s, %constant_2) : float32[2,6]\n");
+  CHECK_EQUAL(after_both,
+              x_line +
+                  "%constant = constant() {value=int64[3] [0x0000000000000002,0x0000000000000001,0x0000000000000003]} "
+                  ": int64[3]\n"
+                  "%reshape = reshape(%x, %constant) : float32[2,1,3]\n"
+                  "%s = concat(%reshape, %reshape) {axis=1} : float32[2,2,3]\n"
+                  "%constant_2 = constant() {value=int64[2] [0x0000000000000002,0x0000000000000006]} : int64[2]\n"
+                  "%out = reshape(%s, %constant_2) : float32[2,6]\n");
 }
 
 TEST(every_decomposition_has_the_types_that_inference_gives) {
@@ -285,20 +296,23 @@ TEST(every_decomposition_has_the_types_that_inference_gives) {
     const std::vector<Tensor*> parts = op->definition->decompose(b, op->inputs, op->attributes);
     CHECK_EQUAL(parts.size(), op->outputs.size());
     for (size_t i = 0; i < parts.size(); ++i) {
-      if (parts[i]->type != op->output(i)->type) check::fail(__FILE__, __LINE__, cat(c.kind, ": ", parts[i]->type, " for ", op->output(i)->type));
+      if (parts[i]->type != op->output(i)->type)
+        check::fail(__FILE__, __LINE__, cat(c.kind, ": ", parts[i]->type, " for ", op->output(i)->type));
     }
   }
 }
 
 TEST(fold_computes_constants_through_the_evaluator) {
   const std::string two = "%a = constant() {value=float32[] splat 0x40000000} : float32[]\n";
-  const std::string text = two + x_line + "%b = square_root(%a) : float32[]\n%c = multiplication(%b, %b) : float32[]\n"
+  const std::string text = two + x_line +
+                           "%b = square_root(%a) : float32[]\n%c = multiplication(%b, %b) : float32[]\n"
                            "%out = addition(%x, %c) : float32[2,3]\n";
   register_evaluator(nullptr);
   CHECK_EQUAL(after(fold, text), after(nothing, text));
   register_evaluator(evaluate);
-  CHECK_EQUAL(after(fold, text), x_line + "%c = constant() {value=float32[] splat 0x3fffffff} : float32[]\n"
-                                          "%out = addition(%x, %c) : float32[2,3]\n");
+  CHECK_EQUAL(after(fold, text), x_line +
+                                     "%c = constant() {value=float32[] splat 0x3fffffff} : float32[]\n"
+                                     "%out = addition(%x, %c) : float32[2,3]\n");
 }
 
 TEST(fold_keeps_large_results_but_not_large_splats) {
@@ -327,7 +341,8 @@ TEST(simplify_knows_the_neutral_numbers) {
 }
 
 TEST(simplify_keeps_what_nan_and_infinity_would_change) {
-  for (std::string line : {"%out = multiplication(%x, %zero) : float32[2,3]\n", "%out = division(%zero, %x) : float32[2,3]\n"}) {
+  for (std::string line :
+       {"%out = multiplication(%x, %zero) : float32[2,3]\n", "%out = division(%zero, %x) : float32[2,3]\n"}) {
     CHECK_EQUAL(simplified_to(zero_line + line), x_line + zero_line + line);
   }
   for (std::string line : {"%out = subtraction(%x, %x) : float32[2,3]\n", "%out = division(%x, %x) : float32[2,3]\n"}) {
@@ -336,57 +351,76 @@ TEST(simplify_keeps_what_nan_and_infinity_would_change) {
 }
 
 TEST(simplify_finds_cheaper_arithmetic) {
-  CHECK_EQUAL(simplified_to(two_line + "%out = power(%x, %two) : float32[2,3]\n"), x_line + "%out = square(%x) : float32[2,3]\n");
+  CHECK_EQUAL(simplified_to(two_line + "%out = power(%x, %two) : float32[2,3]\n"),
+              x_line + "%out = square(%x) : float32[2,3]\n");
   CHECK_EQUAL(simplified_to(three_line + "%out = power(%x, %three) : float32[2,3]\n"),
               x_line + "%square = square(%x) : float32[2,3]\n%out = multiplication(%x, %square) : float32[2,3]\n");
   CHECK_EQUAL(simplified_to(two_line + "%out = division(%x, %two) : float32[2,3]\n"),
-              x_line + "%constant = constant() {value=float32[] splat 0x3f000000} : float32[]\n%out = multiplication(%x, %constant) : float32[2,3]\n");
+              x_line +
+                  "%constant = constant() {value=float32[] splat 0x3f000000} : float32[]\n%out = multiplication(%x, "
+                  "%constant) : float32[2,3]\n");
   CHECK_EQUAL(simplified_to(three_line + "%out = division(%x, %three) : float32[2,3]\n"),
               x_line + three_line + "%out = division(%x, %three) : float32[2,3]\n");
-  CHECK_EQUAL(simplified_to(one_line + "%out = division(%one, %x) : float32[2,3]\n"), x_line + "%out = reciprocal(%x) : float32[2,3]\n");
-  CHECK_EQUAL(simplified_to("%out = multiplication(%x, %x) : float32[2,3]\n"), x_line + "%out = square(%x) : float32[2,3]\n");
-  CHECK_EQUAL(simplified_to("%a = negative(%x) : float32[2,3]\n%b = negative(%a) : float32[2,3]\n%out = addition(%b, %a) : float32[2,3]\n"),
+  CHECK_EQUAL(simplified_to(one_line + "%out = division(%one, %x) : float32[2,3]\n"),
+              x_line + "%out = reciprocal(%x) : float32[2,3]\n");
+  CHECK_EQUAL(simplified_to("%out = multiplication(%x, %x) : float32[2,3]\n"),
+              x_line + "%out = square(%x) : float32[2,3]\n");
+  CHECK_EQUAL(simplified_to("%a = negative(%x) : float32[2,3]\n%b = negative(%a) : float32[2,3]\n%out = addition(%b, "
+                            "%a) : float32[2,3]\n"),
               x_line + "%out = subtraction(%x, %x) : float32[2,3]\n");
 }
 
 TEST(simplify_merges_equal_operations) {
-  CHECK_EQUAL(simplified_to("%a = exponent(%x) : float32[2,3]\n%b = exponent(%x) : float32[2,3]\n%c = addition(%x, %a) : float32[2,3]\n"
-                            "%d = addition(%b, %x) : float32[2,3]\n%out = division(%c, %d) : float32[2,3]\n"),
-              x_line + "%a = exponent(%x) : float32[2,3]\n%c = addition(%x, %a) : float32[2,3]\n%out = division(%c, %c) : float32[2,3]\n");
+  CHECK_EQUAL(
+      simplified_to(
+          "%a = exponent(%x) : float32[2,3]\n%b = exponent(%x) : float32[2,3]\n%c = addition(%x, %a) : float32[2,3]\n"
+          "%d = addition(%b, %x) : float32[2,3]\n%out = division(%c, %d) : float32[2,3]\n"),
+      x_line +
+          "%a = exponent(%x) : float32[2,3]\n%c = addition(%x, %a) : float32[2,3]\n%out = division(%c, %c) : "
+          "float32[2,3]\n");
 }
 
 TEST(simplify_undoes_shapes) {
   const std::string shapes =
       "%s = constant() {value=int64[2] [0x0000000000000003,0x0000000000000002]} : int64[2]\n"
       "%t = constant() {value=int64[2] [0x0000000000000002,0xffffffffffffffff]} : int64[2]\n";
-  CHECK_EQUAL(simplified_to(shapes + "%a = reshape(%x, %s) : float32[3,2]\n%b = reshape(%a, %t) : float32[2,3]\n%out = exponent(%b) : float32[2,3]\n"),
+  CHECK_EQUAL(simplified_to(shapes + "%a = reshape(%x, %s) : float32[3,2]\n%b = reshape(%a, %t) : float32[2,3]\n%out = "
+                                     "exponent(%b) : float32[2,3]\n"),
               x_line + "%out = exponent(%x) : float32[2,3]\n");
-  CHECK_EQUAL(simplified_to("%a = transpose(%x) {permutation=[1,0]} : float32[3,2]\n%b = transpose(%a) {permutation=[-1,0]} : float32[2,3]\n"
+  CHECK_EQUAL(simplified_to("%a = transpose(%x) {permutation=[1,0]} : float32[3,2]\n%b = transpose(%a) "
+                            "{permutation=[-1,0]} : float32[2,3]\n"
                             "%out = exponent(%b) : float32[2,3]\n"),
               x_line + "%out = exponent(%x) : float32[2,3]\n");
-  CHECK_EQUAL(simplified_to("%a = concat(%x) {axis=0} : float32[2,3]\n%b = tile(%a) {multiplier=[1,1]} : float32[2,3]\n"
-                            "%c = slice(%b) {end_mask=3, ends=[0,0], start_mask=3, starts=[0,0], strides=[1,1]} : float32[2,3]\n"
-                            "%d = cast(%c) {dtype=float32} : float32[2,3]\n%out = exponent(%d) : float32[2,3]\n"),
+  CHECK_EQUAL(simplified_to(
+                  "%a = concat(%x) {axis=0} : float32[2,3]\n%b = tile(%a) {multiplier=[1,1]} : float32[2,3]\n"
+                  "%c = slice(%b) {end_mask=3, ends=[0,0], start_mask=3, starts=[0,0], strides=[1,1]} : float32[2,3]\n"
+                  "%d = cast(%c) {dtype=float32} : float32[2,3]\n%out = exponent(%d) : float32[2,3]\n"),
               x_line + "%out = exponent(%x) : float32[2,3]\n");
 }
 
 TEST(simplify_lets_operations_broadcast_themselves) {
   const std::string shape = "%s = constant() {value=int64[2] [0x0000000000000002,0x0000000000000003]} : int64[2]\n";
   const std::string y = "%y = placeholder() {type=float32[3]} : float32[3]\n";
-  CHECK_EQUAL(simplified_to(shape + y + "%b = broadcast_to(%y, %s) : float32[2,3]\n%out = addition(%x, %b) : float32[2,3]\n"),
-              x_line + y + "%out = addition(%x, %y) : float32[2,3]\n");
-  CHECK_EQUAL(simplified_to(shape + y + "%b = broadcast_to(%y, %s) : float32[2,3]\n%out = exponent(%b) : float32[2,3]\n"),
-              x_line + y + "%exponent = exponent(%y) : float32[3]\n"
-                           "%constant = constant() {value=int64[2] [0x0000000000000002,0x0000000000000003]} : int64[2]\n"
-                           "%out = broadcast_to(%exponent, %constant) : float32[2,3]\n");
+  CHECK_EQUAL(
+      simplified_to(shape + y + "%b = broadcast_to(%y, %s) : float32[2,3]\n%out = addition(%x, %b) : float32[2,3]\n"),
+      x_line + y + "%out = addition(%x, %y) : float32[2,3]\n");
+  CHECK_EQUAL(
+      simplified_to(shape + y + "%b = broadcast_to(%y, %s) : float32[2,3]\n%out = exponent(%b) : float32[2,3]\n"),
+      x_line + y +
+          "%exponent = exponent(%y) : float32[3]\n"
+          "%constant = constant() {value=int64[2] [0x0000000000000002,0x0000000000000003]} : int64[2]\n"
+          "%out = broadcast_to(%exponent, %constant) : float32[2,3]\n");
 }
 
 TEST(simplify_reads_a_variable_once_between_assigns) {
   const std::string v = "%v = variable() {value=float32[2,3] splat 0x00000000} : float32[2,3]\n";
-  CHECK_EQUAL(simplified_to(v + "%a = read(%v) : float32[2,3]\n%b = read(%v) : float32[2,3]\n%c = subtraction(%a, %b) : float32[2,3]\n"
-                                "%w = assign(%v, %x) : ()\n%d = read(%v) : float32[2,3]\n%out = division(%c, %d) : float32[2,3]\n"),
-              x_line + v + "%a = read(%v) : float32[2,3]\n%c = subtraction(%a, %a) : float32[2,3]\n%w = assign(%v, %x) : ()\n"
-                           "%out = division(%c, %x) : float32[2,3]\n");
+  CHECK_EQUAL(
+      simplified_to(
+          v + "%a = read(%v) : float32[2,3]\n%b = read(%v) : float32[2,3]\n%c = subtraction(%a, %b) : float32[2,3]\n"
+              "%w = assign(%v, %x) : ()\n%d = read(%v) : float32[2,3]\n%out = division(%c, %d) : float32[2,3]\n"),
+      x_line + v +
+          "%a = read(%v) : float32[2,3]\n%c = subtraction(%a, %a) : float32[2,3]\n%w = assign(%v, %x) : ()\n"
+          "%out = division(%c, %x) : float32[2,3]\n");
 }
 
 TEST(simplify_does_not_carry_reads_out_of_branches_that_assign) {
@@ -394,7 +428,8 @@ TEST(simplify_does_not_carry_reads_out_of_branches_that_assign) {
                      "%v = variable() {value=float32[2,3] splat 0x00000000} : float32[2,3]\n"
                      "%p = placeholder() {type=bool[]} : bool[]\n"
                      "%a = read(%v) : float32[2,3]\n"
-                     "%i = if(%p) : float32[2,3] {\n  %w = assign(%v, %x) : ()\n  %n = identity(%a) after [%w] : float32[2,3]\n  yield %n\n} {\n"
+                     "%i = if(%p) : float32[2,3] {\n  %w = assign(%v, %x) : ()\n  %n = identity(%a) after [%w] : "
+                     "float32[2,3]\n  yield %n\n} {\n"
                      "  %r = read(%v) : float32[2,3]\n  yield %r\n}\n"
                      "%b = read(%v) : float32[2,3]\n%out = addition(%i, %b) : float32[2,3]\n}\n");
   verify(*graph);
@@ -407,9 +442,10 @@ TEST(simplify_does_not_carry_reads_out_of_branches_that_assign) {
 }
 
 TEST(simplify_takes_the_branch_that_is_decided) {
-  const std::string text = "%p = constant() {value=bool[] splat 0x01} : bool[]\n"
-                           "%i = if(%p) : float32[2,3] {\n  %a = exponent(%x) : float32[2,3]\n  yield %a\n} {\n  yield %x\n}\n"
-                           "%out = negative(%i) : float32[2,3]\n";
+  const std::string text =
+      "%p = constant() {value=bool[] splat 0x01} : bool[]\n"
+      "%i = if(%p) : float32[2,3] {\n  %a = exponent(%x) : float32[2,3]\n  yield %a\n} {\n  yield %x\n}\n"
+      "%out = negative(%i) : float32[2,3]\n";
   CHECK_EQUAL(simplified_to(text), x_line + "%a = exponent(%x) : float32[2,3]\n%out = negative(%a) : float32[2,3]\n");
 }
 

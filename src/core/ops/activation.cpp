@@ -110,7 +110,8 @@ void d_softmax(GradientContext& c) {
   c.set(0, softmax_gradient_of(b, c.incoming(), c.input(0), c.attributes()));
 }
 void d_log_softmax(GradientContext& c) {
-  c.set(0, c.graph().add("log_softmax_gradient", {c.incoming(), c.input(0)}, {{"axis", c.attributes().integer("axis")}}));
+  c.set(0,
+        c.graph().add("log_softmax_gradient", {c.incoming(), c.input(0)}, {{"axis", c.attributes().integer("axis")}}));
 }
 
 // r = s (u - c) with c = Σ u s. Linear and symmetric in u; with v coming in, dL/ds = v (u - c) - u Σ v s.

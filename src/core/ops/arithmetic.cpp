@@ -5,7 +5,6 @@
 // Conventions at the edges: ties of minimum and maximum share equally, a NaN operand that was not
 // chosen gets zero; clamp passes the gradient at its bounds; what is constant almost everywhere
 // (sign, floor, comparisons, ...) has gradient zero.
-#include <cmath>
 #include <numbers>
 
 #include "core/builder.h"
@@ -28,7 +27,8 @@ void require(const InferContext& c, size_t i, Operands wanted) {
       if (!is_integer(d)) c.dtype_error(cat("takes integers, operand is ", d, ": cast it to int32 first"));
       return;
     case Operands::booleans:
-      if (d != DType::boolean) c.dtype_error(cat("takes bool, operand is ", d, ": compare it, e.g. not_equal(x, 0), or cast it to bool"));
+      if (d != DType::boolean)
+        c.dtype_error(cat("takes bool, operand is ", d, ": compare it, e.g. not_equal(x, 0), or cast it to bool"));
       return;
   }
 }
@@ -61,41 +61,64 @@ constexpr double two_over_sqrt_pi = 2 * std::numbers::inv_sqrtpi;
 
 // ---- one operand ----
 
+// A tensor in a formula.
+struct Term {
+  Builder* builder;
+  Tensor* tensor;
+  Term constant(double value) const { return {builder, builder->scalar_like(tensor, value)}; }
+};
+Term of(std::string_view kind, Term x) { return {x.builder, x.builder->unary(kind, x.tensor)}; }
+Term square(Term x) { return of("square", x); }
+Term operator-(Term x) { return of("negative", x); }
+Term operator+(Term a, Term b) { return {a.builder, a.builder->add(a.tensor, b.tensor)}; }
+Term operator-(Term a, Term b) { return {a.builder, a.builder->sub(a.tensor, b.tensor)}; }
+Term operator*(Term a, Term b) { return {a.builder, a.builder->mul(a.tensor, b.tensor)}; }
+Term operator/(Term a, Term b) { return {a.builder, a.builder->div(a.tensor, b.tensor)}; }
+Term operator+(Term a, double b) { return a + a.constant(b); }
+Term operator*(Term a, double b) { return a * a.constant(b); }
+Term operator-(double a, Term b) { return b.constant(a) - b; }
+
 // x: operand, y: result, g: gradient of the result -> gradient of x.
-using UnaryRule = Tensor* (*)(Builder&, Tensor* x, Tensor* y, Tensor* g);
+using UnaryRule = Term (*)(Term x, Term y, Term g);
 struct Unary {
   std::string_view name;
   Operands operands;
   UnaryRule rule;  // null: zero
   bool predicate = false;
 };
-#define RULE [](Builder & b, [[maybe_unused]] Tensor * x, [[maybe_unused]] Tensor * y, Tensor * g) -> Tensor*
 
-Tensor* pass(Builder&, Tensor*, Tensor*, Tensor* g) { return g; }
-Tensor* d_square(Builder& b, Tensor* x, Tensor*, Tensor* g) { return b.mul(g, b.mul(x, 2.0)); }
-Tensor* d_reciprocal_square_root(Builder& b, Tensor*, Tensor* y, Tensor* g) {
-  return b.mul(b.mul(g, -0.5), b.mul(y, b.unary("square", y)));  // -1/2 x^(-3/2)
-}
-// (1 - x)(1 + x): exact near |x| = 1, where 1 - x² would cancel.
-Tensor* one_minus_square(Builder& b, Tensor* x) { return b.mul(b.sub(1.0, x), b.add(x, 1.0)); }
+Term pass(Term, Term, Term g) { return g; }
+Term d_square(Term x, Term, Term g) { return g * (x * 2.0); }
+Term d_reciprocal_square_root(Term, Term y, Term g) { return g * -0.5 * (y * square(y)); }  // -1/2 x^(-3/2)
+Term d_sin(Term x, Term, Term g) { return g * of("cos", x); }
+Term d_cos(Term x, Term, Term g) { return -(g * of("sin", x)); }
+Term d_tan(Term, Term y, Term g) { return g * (square(y) + 1.0); }
+Term d_tanh(Term, Term y, Term g) { return g * (1.0 - square(y)); }
+Term d_erf(Term x, Term, Term g) { return g * (of("exponent", -square(x)) * two_over_sqrt_pi); }
+// (1 - x)(1 + x) is exact near |x| = 1, where 1 - x² would cancel.
+Term one_minus_square(Term x) { return (1.0 - x) * (x + 1.0); }
+Term d_asin(Term x, Term, Term g) { return g * of("reciprocal_square_root", one_minus_square(x)); }
+Term d_acos(Term x, Term y, Term g) { return -d_asin(x, y, g); }
+Term d_asinh(Term x, Term, Term g) { return g * of("reciprocal_square_root", square(x) + 1.0); }
+Term d_acosh(Term x, Term, Term g) { return g * of("reciprocal_square_root", (x + -1.0) * (x + 1.0)); }
 
 const Unary unary_operations[] = {
     {"identity", Operands::any, pass},
     {"conjugate", Operands::any, pass},
-    {"exponent", Operands::floats, RULE { return b.mul(g, y); }},
-    {"exponent_base2", Operands::floats, RULE { return b.mul(g, b.mul(y, ln2)); }},
-    {"exponent_base10", Operands::floats, RULE { return b.mul(g, b.mul(y, ln10)); }},
-    {"logarithm", Operands::floats, RULE { return b.div(g, x); }},
-    {"logarithm_base2", Operands::floats, RULE { return b.div(g, b.mul(x, ln2)); }},
-    {"logarithm_base10", Operands::floats, RULE { return b.div(g, b.mul(x, ln10)); }},
+    {"exponent", Operands::floats, [](Term, Term y, Term g) { return g * y; }},
+    {"exponent_base2", Operands::floats, [](Term, Term y, Term g) { return g * (y * ln2); }},
+    {"exponent_base10", Operands::floats, [](Term, Term y, Term g) { return g * (y * ln10); }},
+    {"logarithm", Operands::floats, [](Term x, Term, Term g) { return g / x; }},
+    {"logarithm_base2", Operands::floats, [](Term x, Term, Term g) { return g / (x * ln2); }},
+    {"logarithm_base10", Operands::floats, [](Term x, Term, Term g) { return g / (x * ln10); }},
     {"square", Operands::numbers, d_square},
     {"absolute_square", Operands::numbers, d_square},
-    {"square_root", Operands::floats, RULE { return b.div(b.mul(g, 0.5), y); }},
+    {"square_root", Operands::floats, [](Term, Term y, Term g) { return g * 0.5 / y; }},
     {"reciprocal_square_root", Operands::floats, d_reciprocal_square_root},
     {"reverse_square_root", Operands::floats, d_reciprocal_square_root},
-    {"reciprocal", Operands::floats, RULE { return b.neg(b.mul(g, b.unary("square", y))); }},
-    {"absolute", Operands::numbers, RULE { return b.mul(g, b.unary("sign", x)); }},
-    {"negative", Operands::numbers, RULE { return b.neg(g); }},
+    {"reciprocal", Operands::floats, [](Term, Term y, Term g) { return -(g * square(y)); }},
+    {"absolute", Operands::numbers, [](Term x, Term, Term g) { return g * of("sign", x); }},
+    {"negative", Operands::numbers, [](Term, Term, Term g) { return -g; }},
     {"sign", Operands::numbers, nullptr},
     {"signbit", Operands::numbers, nullptr, true},
     {"ceil", Operands::floats, nullptr},
@@ -103,23 +126,19 @@ const Unary unary_operations[] = {
     {"round", Operands::floats, nullptr},
     {"rint", Operands::floats, nullptr},
     {"truncate", Operands::floats, nullptr},
-    {"sin", Operands::floats, RULE { return b.mul(g, b.unary("cos", x)); }},
-    {"cos", Operands::floats, RULE { return b.neg(b.mul(g, b.unary("sin", x))); }},
-    {"tan", Operands::floats, RULE { return b.mul(g, b.add(b.unary("square", y), 1.0)); }},
-    {"sinh", Operands::floats, RULE { return b.mul(g, b.unary("cosh", x)); }},
-    {"cosh", Operands::floats, RULE { return b.mul(g, b.unary("sinh", x)); }},
-    {"tanh", Operands::floats, RULE { return b.mul(g, b.sub(1.0, b.unary("square", y))); }},
-    {"asin", Operands::floats, RULE { return b.mul(g, b.unary("reciprocal_square_root", one_minus_square(b, x))); }},
-    {"acos", Operands::floats,
-     RULE { return b.neg(b.mul(g, b.unary("reciprocal_square_root", one_minus_square(b, x)))); }},
-    {"atan", Operands::floats, RULE { return b.div(g, b.add(b.unary("square", x), 1.0)); }},
-    {"asinh", Operands::floats,
-     RULE { return b.mul(g, b.unary("reciprocal_square_root", b.add(b.unary("square", x), 1.0))); }},
-    {"acosh", Operands::floats,
-     RULE { return b.mul(g, b.unary("reciprocal_square_root", b.mul(b.sub(x, 1.0), b.add(x, 1.0)))); }},
-    {"atanh", Operands::floats, RULE { return b.div(g, one_minus_square(b, x)); }},
-    {"erf", Operands::floats,
-     RULE { return b.mul(g, b.mul(b.unary("exponent", b.neg(b.unary("square", x))), two_over_sqrt_pi)); }},
+    {"sin", Operands::floats, d_sin},
+    {"cos", Operands::floats, d_cos},
+    {"tan", Operands::floats, d_tan},
+    {"sinh", Operands::floats, [](Term x, Term, Term g) { return g * of("cosh", x); }},
+    {"cosh", Operands::floats, [](Term x, Term, Term g) { return g * of("sinh", x); }},
+    {"tanh", Operands::floats, d_tanh},
+    {"asin", Operands::floats, d_asin},
+    {"acos", Operands::floats, d_acos},
+    {"atan", Operands::floats, [](Term x, Term, Term g) { return g / (square(x) + 1.0); }},
+    {"asinh", Operands::floats, d_asinh},
+    {"acosh", Operands::floats, d_acosh},
+    {"atanh", Operands::floats, [](Term x, Term, Term g) { return g / one_minus_square(x); }},
+    {"erf", Operands::floats, d_erf},
     {"not", Operands::booleans, nullptr},
     {"is_infinite", Operands::floats, nullptr, true},
     {"is_finite", Operands::floats, nullptr, true},
@@ -127,7 +146,6 @@ const Unary unary_operations[] = {
     {"bitwise_not", Operands::integers, nullptr},
     {"bitwise_population_count", Operands::integers, nullptr},
 };
-#undef RULE
 
 // ---- two operands ----
 
@@ -179,7 +197,8 @@ Pair d_power(const Incoming& i) {
     result.a = b.mul(i.g, b.mul(i.z, b.binary("power", i.x, exponent)));
   }
   if (i.need_z) {
-    Tensor* flat = b.binary("logical_and", b.binary("equal", i.x, zero), b.binary("greater_than_or_equal_to", i.z, zero));
+    Tensor* flat =
+        b.binary("logical_and", b.binary("equal", i.x, zero), b.binary("greater_than_or_equal_to", i.z, zero));
     result.b = b.mul(i.g, b.mul(i.y, b.unary("logarithm", b.select(flat, one, i.x))));
   }
   return result;
@@ -255,7 +274,8 @@ void d_clamp(GradientContext& c) {
   Tensor* zero = b.scalar_like(c.incoming(), 0);
   auto set = [&](size_t i, Tensor* mask) { c.set(i, b.sum_to_like(b.select(mask, c.incoming(), zero), c.input(i))); };
   if (c.needs(0)) {
-    set(0, b.binary("logical_and", b.binary("greater_than_or_equal_to", x, low), b.binary("less_than_or_equal_to", x, high)));
+    set(0, b.binary("logical_and", b.binary("greater_than_or_equal_to", x, low),
+                    b.binary("less_than_or_equal_to", x, high)));
   }
   if (c.needs(1)) set(1, b.binary("logical_and", b.binary("less_than", x, low), b.binary("less_than", low, high)));
   if (c.needs(2)) set(2, b.binary("logical_or", b.binary("greater_than", x, high), b.binary("less_than", high, low)));
@@ -281,7 +301,7 @@ void register_arithmetic() {
     if (row.rule) {
       gradient = [rule = row.rule](GradientContext& c) {
         Builder b(c.graph());
-        c.set(0, rule(b, c.input(0), c.output(), c.incoming()));
+        c.set(0, rule({&b, c.input(0)}, {&b, c.output()}, {&b, c.incoming()}).tensor);
       };
     }
     define(elementwise(row.name, 1, pointwise(row.operands, row.predicate), std::move(gradient)));

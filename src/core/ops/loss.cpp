@@ -52,7 +52,8 @@ struct Loss {
   // Values for each element of the source, divided by the number of losses when the loss is their mean.
   Tensor* scaled(Tensor* x) const {
     if (!is("mean")) return x;
-    if (!source->shape().ranked()) return b.div(x, b.div(b.reduced_count(source, {}), b.reduced_count(source, {axis()})));
+    if (!source->shape().ranked())
+      return b.div(x, b.div(b.reduced_count(source, {}), b.reduced_count(source, {axis()})));
     int rank = source->shape().rank();
     Ints others;
     for (int i = 0; i < rank; ++i) {
@@ -117,7 +118,8 @@ void loss(std::string_view name, int operands, Infer infer, Gradient gradient, D
 
 void register_loss() {
   loss("softmax_cross_entropy", 2, infer_cross_entropy, d_cross_entropy, cross_entropy_parts);
-  loss("softmax_cross_entropy_gradient", 3, infer_cross_entropy_gradient, d_cross_entropy_gradient, cross_entropy_gradient_parts);
+  loss("softmax_cross_entropy_gradient", 3, infer_cross_entropy_gradient, d_cross_entropy_gradient,
+       cross_entropy_gradient_parts);
 }
 
 }  // namespace mpsgraph::ops

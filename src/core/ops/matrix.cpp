@@ -17,9 +17,11 @@ std::vector<TensorType> infer_matrix_multiplication(const InferContext& c) {
   if (!a.ranked() || !b.ranked()) return {{c.dtype(0), Shape()}};
   int64_t ka = a[a.rank() - 1], kb = b[b.rank() - 2];
   if (ka != kb && ka >= 0 && kb >= 0) {
-    c.shape_error(cat("the last axis of ", a, " and the second last of ", b, " must be equal, they are ", ka, " and ", kb));
+    c.shape_error(
+        cat("the last axis of ", a, " and the second last of ", b, " must be equal, they are ", ka, " and ", kb));
   }
-  auto batch = broadcast(Shape(Dims(a.dims().begin(), a.dims().end() - 2)), Shape(Dims(b.dims().begin(), b.dims().end() - 2)));
+  auto batch =
+      broadcast(Shape(Dims(a.dims().begin(), a.dims().end() - 2)), Shape(Dims(b.dims().begin(), b.dims().end() - 2)));
   if (!batch) c.shape_error(cat("the leading axes of ", a, " and ", b, " cannot be broadcast"));
   Dims dims = batch->dims();
   dims.push_back(a[a.rank() - 2]);

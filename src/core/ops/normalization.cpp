@@ -55,7 +55,8 @@ Tensor* inverse_deviation(Builder& b, Tensor* variance, const Attributes& a) {
 
 void require_operands(const InferContext& c, size_t expected) {
   if (c.count() != expected) {
-    c.graph_error(cat("has ", c.count(), " operands, its attributes say ", expected, ": set has_gamma and has_beta accordingly"));
+    c.graph_error(
+        cat("has ", c.count(), " operands, its attributes say ", expected, ": set has_gamma and has_beta accordingly"));
   }
 }
 
@@ -139,10 +140,12 @@ Inputs gamma_gradient_parts(Builder& b, const Inputs& in, const Attributes& a) {
   return {b.sum(b.mul(in[0], n), a.integers("axes"))};
 }
 
-Inputs beta_gradient_parts(Builder& b, const Inputs& in, const Attributes& a) { return {b.sum(in[0], a.integers("axes"))}; }
+Inputs beta_gradient_parts(Builder& b, const Inputs& in, const Attributes& a) {
+  return {b.sum(in[0], a.integers("axes"))};
+}
 
-void composite(std::string_view name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes, Infer infer,
-               Decompose decompose) {
+void composite(std::string_view name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes,
+               Infer infer, Decompose decompose) {
   OperationDefinition d;
   d.name = name;
   d.family = "normalization";
@@ -162,7 +165,8 @@ void register_normalization() {
   composite("mean", 1, 1, {axes}, infer_moment, mean_parts);
   composite("variance", 1, 2, {axes}, infer_moment, variance_parts);
   composite("normalization", 3, 5, {epsilon, gamma, beta}, infer_normalization, normalization_parts);
-  composite("normalization_gradient", 4, 7, {axes, epsilon, gamma}, infer_normalization_gradient, normalization_gradient_parts);
+  composite("normalization_gradient", 4, 7, {axes, epsilon, gamma}, infer_normalization_gradient,
+            normalization_gradient_parts);
   composite("normalization_gamma_gradient", 4, 4, {axes, epsilon}, infer_parameter_gradient, gamma_gradient_parts);
   composite("normalization_beta_gradient", 2, 2, {axes}, infer_parameter_gradient, beta_gradient_parts);
 }

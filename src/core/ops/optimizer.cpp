@@ -45,12 +45,13 @@ Infer infer_adam(bool powers) {
   return [=](const InferContext& c) -> std::vector<TensorType> {
     Adam adam = adam_of(powers, c.attributes);
     if (c.count() != adam.count()) {
-      c.graph_error(cat("takes ", adam.count(), " operands ", adam.amsgrad ? "with" : "without", " maximum_velocity, got ",
-                        c.count(), ": set amsgrad accordingly"));
+      c.graph_error(cat("takes ", adam.count(), " operands ", adam.amsgrad ? "with" : "without",
+                        " maximum_velocity, got ", c.count(), ": set amsgrad accordingly"));
     }
     c.require_float(0);
     c.require_same_dtype();
-    static constexpr std::string_view scalars[] = {"learning_rate", "beta1", "beta2", "epsilon", "beta1_power", "beta2_power"};
+    static constexpr std::string_view scalars[] = {"learning_rate", "beta1",       "beta2",
+                                                   "epsilon",       "beta1_power", "beta2_power"};
     static constexpr std::string_view states[] = {"momentum", "velocity", "maximum_velocity"};
     const Shape& values = c.shape(adam.first);
     for (size_t i = 0; i < adam.first; ++i) require_fits(c, i, values, scalars[i]);
@@ -72,7 +73,8 @@ Decompose adam_parts(bool powers) {
   return [=](Builder& b, const Inputs& in, const Attributes& a) -> Inputs {
     Adam adam = adam_of(powers, a);
     Tensor *rate = in[0], *beta1 = in[1], *beta2 = in[2], *epsilon = in[3];
-    Tensor *values = in[adam.first], *momentum = in[adam.first + 1], *velocity = in[adam.first + 2], *g = in[adam.gradient()];
+    Tensor *values = in[adam.first], *momentum = in[adam.first + 1], *velocity = in[adam.first + 2],
+           *g = in[adam.gradient()];
     if (powers) {
       Tensor* correction = b.div(b.unary("square_root", b.sub(1.0, in[5])), b.sub(1.0, in[4]));
       rate = b.mul(rate, correction);
@@ -91,8 +93,8 @@ Decompose adam_parts(bool powers) {
   };
 }
 
-void optimizer(std::string_view name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes, Infer infer,
-               Decompose decompose) {
+void optimizer(std::string_view name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes,
+               Infer infer, Decompose decompose) {
   OperationDefinition d;
   d.name = name;
   d.family = "optimizer";
@@ -108,7 +110,8 @@ void optimizer(std::string_view name, int min_inputs, int max_inputs, std::vecto
 
 void register_optimizer() {
   AttributeSpec amsgrad = optional("amsgrad", false);
-  optimizer("stochastic_gradient_descent", 3, 3, {}, infer_stochastic_gradient_descent, stochastic_gradient_descent_parts);
+  optimizer("stochastic_gradient_descent", 3, 3, {}, infer_stochastic_gradient_descent,
+            stochastic_gradient_descent_parts);
   optimizer("adam", 10, 11, {amsgrad}, infer_adam(true), adam_parts(true));
   optimizer("adam_with_current_learning_rate", 8, 9, {amsgrad}, infer_adam(false), adam_parts(false));
 }

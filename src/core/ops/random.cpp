@@ -10,7 +10,8 @@
 namespace mpsgraph::ops {
 namespace {
 
-void require_one_of(const InferContext& c, std::string_view attribute, std::initializer_list<std::string_view> allowed) {
+void require_one_of(const InferContext& c, std::string_view attribute,
+                    std::initializer_list<std::string_view> allowed) {
   const std::string& value = c.attributes.string(attribute);
   std::string list;
   for (std::string_view a : allowed) {
@@ -29,14 +30,17 @@ void require_distribution(const InferContext& c) {
   bool uniform = a.string("distribution") == "uniform";
   if (uniform && (dtype == DType::int32 || dtype == DType::int64)) {
     int64_t low = a.integer("min_integer"), high = a.integer("max_integer");
-    if (low >= high) c.graph_error(cat("max_integer ", high, " must be above min_integer ", low, ": values lie in [min, max)"));
-    if (dtype == DType::int32 && (low < std::numeric_limits<int32_t>::min() || high - 1 > std::numeric_limits<int32_t>::max())) {
+    if (low >= high)
+      c.graph_error(cat("max_integer ", high, " must be above min_integer ", low, ": values lie in [min, max)"));
+    if (dtype == DType::int32 &&
+        (low < std::numeric_limits<int32_t>::min() || high - 1 > std::numeric_limits<int32_t>::max())) {
       c.graph_error(cat("[", low, ", ", high, ") is outside int32: use dtype int64"));
     }
     return;
   }
   if (!is_float(dtype)) {
-    c.dtype_error(cat(a.string("distribution"), " values can be floating point", uniform ? ", int32 or int64" : "", ", not ", dtype));
+    c.dtype_error(cat(a.string("distribution"), " values can be floating point", uniform ? ", int32 or int64" : "",
+                      ", not ", dtype));
   }
   for (std::string_view key : {"min", "max", "mean", "standard_deviation"}) {
     if (!std::isfinite(a.real(key))) c.graph_error(cat(key, " must be finite, it is ", a.real(key)));

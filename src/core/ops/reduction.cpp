@@ -12,8 +12,9 @@ enum class Operands { numbers, booleans };
 
 std::vector<TensorType> infer_axes(const InferContext& c, Operands operands) {
   if ((c.dtype(0) == DType::boolean) != (operands == Operands::booleans)) {
-    c.dtype_error(operands == Operands::booleans ? cat("takes bool, source is ", c.dtype(0), ": compare or cast it first")
-                                                 : std::string("takes numbers, source is bool: cast it to int32 or float32 first"));
+    c.dtype_error(operands == Operands::booleans
+                      ? cat("takes bool, source is ", c.dtype(0), ": compare or cast it first")
+                      : std::string("takes numbers, source is bool: cast it to int32 or float32 first"));
   }
   if (!c.shape(0).ranked()) return {{c.dtype(0), Shape()}};
   Dims dims = c.shape(0).dims();
