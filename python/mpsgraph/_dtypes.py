@@ -6,13 +6,14 @@ bfloat16 has no type in numpy itself: its arrays are ml_dtypes' where that is in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ._core import ConstantData, DType, DTypeError, ShapeError, bfloat16, bool_, float32, int32
+from ._core import ConstantData, DType, bfloat16, bool_, float32, int32
+from .errors import DTypeError, ShapeError
 
-DTypeLike = DType | str | type | np.dtype
+DTypeLike: TypeAlias = DType | str | type | np.dtype[Any]
 
 
 def as_dtype(dtype: DTypeLike) -> DType:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ._core import CheckpointError
+from .errors import CheckpointError
 
 FORMAT_VERSION = "1"
 _NAMES = {

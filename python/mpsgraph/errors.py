@@ -1,21 +1,50 @@
 """The errors that mpsgraph raises. Each also belongs to the built-in class that Python users would expect.
 
-Error: all of them. ShapeError (ValueError): ranks, sizes, axes. DTypeError (TypeError): element types that do not
-match. GraphError (ValueError): structure, feeds, names. UnsupportedError (NotImplementedError): valid, but not on this
-device. DeviceError (RuntimeError): the run itself. TimeoutError (DeviceError): what did not come in time.
-CheckpointError (ValueError): a damaged or foreign checkpoint.
+They are made by the compiled core, which raises most of them; type checkers see the classes that stand here.
 """
 
-from ._core import (
-    CheckpointError,
-    DeviceError,
-    DTypeError,
-    Error,
-    GraphError,
-    ShapeError,
-    TimeoutError,
-    UnsupportedError,
-)
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+
+    class Error(Exception):
+        """Every error that mpsgraph raises on purpose."""
+
+    class ShapeError(Error, ValueError):
+        """Ranks, dimensions, sizes, axes that do not fit."""
+
+    class DTypeError(Error, TypeError):
+        """Element types that do not match or are not supported there."""
+
+    class GraphError(Error, ValueError):
+        """Structure: foreign tensors, feeds, names, attributes, text that does not parse."""
+
+    class UnsupportedError(Error, NotImplementedError):
+        """Valid, but this device cannot do it."""
+
+    class DeviceError(Error, RuntimeError):
+        """The run itself: memory, queues, command buffers, fork."""
+
+    class TimeoutError(DeviceError, builtins.TimeoutError):
+        """An event or a command buffer that did not come in time."""
+
+    class CheckpointError(Error, ValueError):
+        """A damaged or foreign checkpoint."""
+
+else:
+    from ._core import (
+        CheckpointError,
+        DeviceError,
+        DTypeError,
+        Error,
+        GraphError,
+        ShapeError,
+        TimeoutError,
+        UnsupportedError,
+    )
 
 __all__ = [
     "CheckpointError",

@@ -7,7 +7,7 @@ from many. What a run needs is compiled at its first use for these types of feed
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 
@@ -21,12 +21,12 @@ from ._core import (
     DeviceGraph,
     Executable,
     ExecutionDescriptor,
-    GraphError,
     NDArray,
     Operation,
     Tensor,
 )
 from ._dtypes import as_dtype
+from .errors import GraphError
 from .ops._family import user_location
 from .ops.activation import Activation
 from .ops.arithmetic import UnaryArithmetic
@@ -44,9 +44,9 @@ from .ops.random import Random
 from .ops.reduction import Reduction
 from .ops.shape import Shape
 
-Feeds = Mapping[Tensor, Any]
-Targets = Tensor | Sequence[Tensor]
-Results = dict[Tensor, NDArray]
+Feeds: TypeAlias = Mapping[Tensor, Any]
+Targets: TypeAlias = Tensor | Sequence[Tensor]
+Results: TypeAlias = dict[Tensor, NDArray]
 
 
 class Execution:
@@ -240,8 +240,8 @@ class Graph(
         {<Tensor multiplication: float32[2]>: NDArray([2., 4.], float32(2))}
         """
         wanted, written = _listed(targets, results)
-        arrays = self.on(device).run(feeds or {}, wanted, target_operations, written, queue, copy)
-        return _keyed(targets, arrays)
+        arrays = self.on(device).run(dict(feeds or {}), wanted, target_operations, written, queue, copy)
+        return arrays[0] if isinstance(targets, Tensor) else dict(zip(wanted, arrays, strict=True))
 
     def run_async(
         self,
@@ -266,7 +266,7 @@ class Graph(
         6.0
         """
         wanted, written = _listed(targets, results)
-        run = self.on(device).run_async(feeds or {}, wanted, target_operations, written, descriptor, queue, copy)
+        run = self.on(device).run_async(dict(feeds or {}), wanted, target_operations, written, descriptor, queue, copy)
         return Execution(run, targets)
 
     def encode(
@@ -296,7 +296,7 @@ class Graph(
         wanted, written = _listed(targets, results)
         on = self.on(command_buffer.queue.device)
         return _keyed(
-            targets, on.encode(command_buffer, feeds or {}, wanted, target_operations, written, descriptor, copy)
+            targets, on.encode(command_buffer, dict(feeds or {}), wanted, target_operations, written, descriptor, copy)
         )
 
     def compile(

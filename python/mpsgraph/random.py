@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._core import ShapeError
+from .errors import ShapeError
 
 _WORD = 0xFFFFFFFF
 

@@ -5,82 +5,81 @@ Each is one operation of the tensor's graph with numpy's broadcasting; importing
 what to do instead; `==` is identity, because tensors are keys of feeds and gradients.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ._core import DTypeError, ShapeError, Tensor, bool_
-from .ops._family import Number
+from ._core import Tensor, bool_
+from .errors import DTypeError, ShapeError
+from .ops._family import Number, TensorLike
 
 if TYPE_CHECKING:
     from .graph import Graph
 
+# Annotations are objects here, not strings, because the stub of _core is generated from them.
+Operator = Callable[[Tensor, TensorLike], Tensor]
 
-def _graph(x: Tensor) -> Graph:
+
+def _graph(x: Tensor) -> "Graph":
     return x.graph  # type: ignore[return-value]
-
-
-def _binary(method: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The operator and its reflection for one method of Graph."""
-
-    def forward(self: Tensor, other: Any) -> Any:
-        return getattr(self.graph, method)(self, other) if _is_operand(other) else NotImplemented
-
-    def reflected(self: Tensor, other: Any) -> Any:
-        return getattr(self.graph, method)(other, self) if _is_operand(other) else NotImplemented
-
-    return forward, reflected
 
 
 def _is_operand(value: Any) -> bool:
     return isinstance(value, (Tensor, *Number))
 
 
-def _logical_or_bitwise(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """`&`, `|`, `^`: logical on bool tensors, on bits of integer tensors."""
+def _pair(apply: "Callable[[Graph, Any, Any, Tensor], Tensor]") -> tuple[Operator, Operator]:
+    """An operator and its reflection from apply(graph, left, right, the tensor that was asked)."""
 
-    def forward(self: Tensor, other: Any) -> Any:
-        prefix = "logical" if self.dtype == bool_ else "bitwise"
-        return getattr(self.graph, f"{prefix}_{name}")(self, other) if _is_operand(other) else NotImplemented
+    def forward(self: Tensor, other: TensorLike) -> Tensor:
+        return apply(_graph(self), self, other, self) if _is_operand(other) else NotImplemented
 
-    def reflected(self: Tensor, other: Any) -> Any:
-        return forward(self, other)
+    def reflected(self: Tensor, other: TensorLike) -> Tensor:
+        return apply(_graph(self), other, self, self) if _is_operand(other) else NotImplemented
 
     return forward, reflected
 
 
-def _true_division(self: Tensor, other: Any) -> Any:
-    _refuse_integers(self)
-    return _graph(self).division(self, other) if _is_operand(other) else NotImplemented
+def _method(name: str) -> tuple[Operator, Operator]:
+    """The operator that is one method of Graph."""
+    return _pair(lambda g, left, right, _: getattr(g, name)(left, right))
 
 
-def _reflected_true_division(self: Tensor, other: Any) -> Any:
-    _refuse_integers(self)
-    return _graph(self).division(other, self) if _is_operand(other) else NotImplemented
+def _logical_or_bitwise(name: str) -> tuple[Operator, Operator]:
+    """`&`, `|`, `^`: logical on bool tensors, on bits of integer tensors."""
+
+    def apply(g: "Graph", left: Any, right: Any, asked: Tensor) -> Tensor:
+        prefix = "logical" if asked.dtype == bool_ else "bitwise"
+        return getattr(g, f"{prefix}_{name}")(left, right)  # type: ignore[no-any-return]
+
+    return _pair(apply)
 
 
-def _refuse_integers(x: Tensor) -> None:
-    if x.dtype.is_integer:
+def _true_division(g: "Graph", left: Any, right: Any, asked: Tensor) -> Tensor:
+    if asked.dtype.is_integer:
         raise DTypeError(
-            f"/ of {x.dtype} tensors is not a whole number in general: use //, g.division (toward zero), "
+            f"/ of {asked.dtype} tensors is not a whole number in general: use //, g.division (toward zero), "
             "or cast to float32 first"
         )
+    return g.division(left, right)
 
 
-def _floor_division(self: Tensor, other: Any) -> Any:
-    return _floored(_graph(self), self, other, self.dtype) if _is_operand(other) else NotImplemented
+def _floor_division(g: "Graph", left: Any, right: Any, asked: Tensor) -> Tensor:
+    if asked.dtype.is_integer:  # the division is exact once the remainder is gone
+        return g.division(g.subtraction(left, g.floor_modulo(left, right)), right)
+    return g.floor(g.division(left, right))
 
 
-def _reflected_floor_division(self: Tensor, other: Any) -> Any:
-    return _floored(_graph(self), other, self, self.dtype) if _is_operand(other) else NotImplemented
+def _negative(self: Tensor) -> Tensor:
+    return _graph(self).negative(self)
 
 
-def _floored(g: Graph, dividend: Any, divisor: Any, dtype: Any) -> Tensor:
-    if dtype.is_integer:  # the division is exact once the remainder is gone
-        return g.division(g.subtraction(dividend, g.floor_modulo(dividend, divisor)), divisor)
-    return g.floor(g.division(dividend, divisor))
+def _positive(self: Tensor) -> Tensor:
+    return self
+
+
+def _absolute(self: Tensor) -> Tensor:
+    return _graph(self).absolute(self)
 
 
 def _invert(self: Tensor) -> Tensor:
@@ -103,7 +102,10 @@ def _get_item(self: Tensor, key: Any) -> Tensor:
         raise ShapeError(f"{len(shape) - missing} indices for a tensor of rank {len(shape)}: {self.name} {shape}")
     keys[position : position + 1] = [slice(None)] * missing
 
-    starts, ends, strides, new_axes = [], [], [], []
+    starts: list[int] = []
+    ends: list[int] = []
+    strides: list[int] = []
+    new_axes: list[int] = []
     start_mask = end_mask = squeeze_mask = result_axes = 0
     for k in keys:
         if k is None:
@@ -152,7 +154,11 @@ def _no_iteration(self: Tensor) -> NoReturn:
     raise TypeError(f"{self.name} cannot be iterated: use g.split, or index it with x[i]")
 
 
-def _no_array(self: Tensor, *_: Any, **__: Any) -> NoReturn:
+def _no_number(self: Tensor) -> NoReturn:
+    _no_array(self)
+
+
+def _no_array(self: Tensor, dtype: Any = None, copy: Any = None) -> NoReturn:
     raise TypeError(f"{self.name} has no value until the graph runs: fetch it with g.run(feeds, {self.name})")
 
 
@@ -168,26 +174,25 @@ def install() -> None:
         "lshift": "bitwise_left_shift",
         "rshift": "bitwise_right_shift",
     }
-    pairs = {name: _binary(method) for name, method in arithmetic.items()}
+    pairs = {name: _method(method) for name, method in arithmetic.items()}
     pairs |= {name: _logical_or_bitwise(name) for name in ("and", "or", "xor")}
-    pairs["truediv"] = _true_division, _reflected_true_division
-    pairs["floordiv"] = _floor_division, _reflected_floor_division
+    pairs |= {"truediv": _pair(_true_division), "floordiv": _pair(_floor_division)}
     operators: dict[str, Any] = {}
     for name, (forward, reflected) in pairs.items():
         operators[f"__{name}__"], operators[f"__r{name}__"] = forward, reflected
     comparisons = {"lt": "less_than", "le": "less_than_or_equal_to"}
     comparisons |= {"gt": "greater_than", "ge": "greater_than_or_equal_to"}
-    operators |= {f"__{name}__": _binary(method)[0] for name, method in comparisons.items()}
+    operators |= {f"__{name}__": _method(method)[0] for name, method in comparisons.items()}
     operators |= {
-        "__neg__": lambda self: self.graph.negative(self),
-        "__pos__": lambda self: self,
-        "__abs__": lambda self: self.graph.absolute(self),
+        "__neg__": _negative,
+        "__pos__": _positive,
+        "__abs__": _absolute,
         "__invert__": _invert,
         "__getitem__": _get_item,
         "__bool__": _no_truth,
         "__iter__": _no_iteration,
-        "__float__": _no_array,
-        "__int__": _no_array,
+        "__float__": _no_number,
+        "__int__": _no_number,
         "__array__": _no_array,
         "__array_ufunc__": None,  # numpy scalars on the left leave the operator to us
     }

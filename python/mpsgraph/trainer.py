@@ -12,18 +12,20 @@ import hashlib
 import itertools
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from . import checkpoint
-from ._core import CheckpointError, Device, DTypeError, GraphError, Operation, Tensor
+from ._core import Device, Execution, Operation, Tensor
 from ._dtypes import DTypeLike, as_dtype, dtype_of
 from ._optional import require
 from .data.batches import Batches, batches
-from .graph import Execution, Graph
+from .errors import CheckpointError, DTypeError, Error, GraphError
+from .graph import Graph
 from .history import History
 from .nn.losses import Loss, loss_named
 from .nn.metrics import Metric, metric_named
@@ -31,8 +33,8 @@ from .nn.module import Module
 from .optim import SGD, Optimizer
 
 IN_FLIGHT = 2
-Batch = tuple[np.ndarray, np.ndarray]
-Data = Iterable[Batch] | Sequence[np.ndarray]
+Data: TypeAlias = Iterable[Any]
+"""Arrays (inputs, labels) of one length, or an iterable of such batches."""
 
 
 class StepResult:
@@ -69,6 +71,17 @@ class StepResult:
 
     def __repr__(self) -> str:
         return f"StepResult({self.values})" if self.done else "StepResult(running)"
+
+
+@dataclass(frozen=True)
+class _Built:
+    """What the first batch has settled: placeholders, the training step, and its inference form."""
+
+    inputs: Tensor
+    labels: Tensor
+    targets: list[Tensor]
+    updates: list[Operation]
+    evaluation: list[Tensor]
 
 
 class Trainer:
@@ -108,11 +121,9 @@ class Trainer:
         self.history = History()
         self._names = ["loss", *self.metrics]
         self._inputs: Tensor | None = None
-        self._labels: Tensor | None = None
-        self._rate = self.graph.placeholder((), "float32", "learning_rate")
-        self._training: tuple[list[Tensor], list[Operation]] | None = None
-        self._evaluation: list[Tensor] = []
         self._prediction: Tensor | None = None
+        self._built: _Built | None = None
+        self._rate = self.graph.placeholder((), "float32", "learning_rate")
         self._in_flight: deque[tuple[StepResult, tuple[np.ndarray, ...]]] = deque()
         self._data: Batches | None = None
         self._data_state: dict[str, int] | None = None
@@ -129,8 +140,8 @@ class Trainer:
             self._inputs = self.graph.placeholder((-1, *x.shape[1:]), self.dtype, "inputs")
         return self._inputs
 
-    def _build_training(self, x: np.ndarray, y: np.ndarray) -> tuple[list[Tensor], list[Operation]]:
-        """The training step first, then evaluation: one graph, the same variables."""
+    def _build(self, x: np.ndarray, y: np.ndarray) -> _Built:
+        """The training step and its inference form: one graph, the same variables."""
         inputs, g = self._build_inputs(x), self.graph
         labels = g.placeholder((-1, *y.shape[1:]), dtype_of(y), "labels")
 
@@ -142,13 +153,16 @@ class Trainer:
             return tensors
 
         targets = results(self.model.train()(inputs))
-        if self._prediction is None:
-            self._prediction = self.model.eval()(inputs)
-        self._evaluation = results(self._prediction)
+        evaluation = results(self._inference(inputs))
         gradients = g.gradients(targets[0], self.model.parameters(), unconnected="error")
         updates = self.optimizer.updates(gradients, self._rate)
-        self._labels, self._training = labels, (targets, updates)
-        return self._training
+        self._built = _Built(inputs, labels, targets, updates, evaluation)
+        return self._built
+
+    def _inference(self, inputs: Tensor) -> Tensor:
+        if self._prediction is None:
+            self._prediction = self.model.eval()(inputs)
+        return self._prediction
 
     # --- training --------------------------------------------------------------------------------------------------
 
@@ -163,12 +177,13 @@ class Trainer:
         Args: x, inputs (batch, ...); y, labels (batch, ...); both must stay unchanged until the step is done.
         Errors: ShapeError, DTypeError, GraphError; errors of the run come with the result.
         """
-        targets, updates = self._training or self._build_training(x, y)
+        built = self._built or self._build(x, y)
         rate = np.array(self.learning_rate, np.float32)  # a new one: earlier steps may still read theirs
         while len(self._in_flight) >= IN_FLIGHT:
             self._in_flight.popleft()[0].wait()
-        feeds = {self._inputs: x, self._labels: y, self._rate: rate}
-        result = StepResult(self.graph.run_async(feeds, targets, updates, device=self.device), self._names)
+        feeds = {built.inputs: x, built.labels: y, self._rate: rate}
+        run = self.graph.on(self.device).run_async(feeds, built.targets, built.updates)
+        result = StepResult(run, self._names)
         self._in_flight.append((result, (x, y)))
         self.step += 1
         return result
@@ -197,8 +212,7 @@ class Trainer:
         """
         source = self._resumed(data, batch_size)
         if iterations is None:
-            length = len(source) if hasattr(source, "__len__") else None
-            total = None if length is None else length * (epochs or 1)
+            total = len(source) * (epochs or 1) if isinstance(source, Sized) else None
         else:
             total = iterations
         bar = (
@@ -233,8 +247,8 @@ class Trainer:
         return self.history
 
     def _schedule(
-        self, source: Iterable[Batch], epochs: int | None, iterations: int | None
-    ) -> Iterator[tuple[bool, Batch | None]]:
+        self, source: Iterable[Any], epochs: int | None, iterations: int | None
+    ) -> Iterator[tuple[bool, Any]]:
         """(False, batch) for each step to make, (True, None) where an epoch or the whole ends."""
         made = 0
         for _ in range(epochs or 1) if iterations is None else itertools.count():
@@ -252,11 +266,11 @@ class Trainer:
             if made == iterations:
                 return
 
-    def _resumed(self, data: Data, batch_size: int) -> Iterable[Batch]:
+    def _resumed(self, data: Data, batch_size: int) -> Iterable[Any]:
         """The batches of `data`; after load(), they continue where the checkpoint was saved."""
         source = as_batches(data, batch_size, shuffle=True, seed=self.seed)
         if isinstance(source, Batches):
-            if source is not data and self._data is not None and len(self._data) == len(source):
+            if source is not data and self._data is not None and self._data.fits(source):
                 source.load_state_dict(self._data.state_dict())  # the same arrays again: go on, do not repeat
             if self._data_state is not None:
                 source.load_state_dict(self._data_state)
@@ -279,11 +293,10 @@ class Trainer:
         """
         total, sums = 0, np.zeros(len(self._names))
         for x, y in as_batches(data, batch_size, shuffle=False, seed=0):
-            if self._training is None:
-                self._build_training(x, y)
-            feeds = {self._inputs: x, self._labels: y}
-            values = self.graph.run(feeds, self._evaluation, device=self.device)
-            sums += len(x) * np.array([float(values[target]) for target in self._evaluation])
+            built = self._built or self._build(x, y)
+            feeds = {built.inputs: x, built.labels: y}
+            values = self.graph.on(self.device).run(feeds, built.evaluation)
+            sums += len(x) * np.array([float(value) for value in values])
             total += len(x)
         if not total:
             raise GraphError("there is no data to evaluate on")
@@ -297,10 +310,9 @@ class Trainer:
         (5, 3)
         """
         inputs = self._build_inputs(x)
-        if self._prediction is None:
-            self._prediction = self.model.eval()(inputs)
+        outputs = self._inference(inputs)
         parts = [
-            self.graph.run({inputs: batch}, self._prediction, device=self.device).numpy()
+            self.graph.run({inputs: batch}, outputs, device=self.device).numpy()
             for (batch,) in batches((x,), batch_size, shuffle=False)
         ]
         return np.concatenate(parts)
@@ -312,7 +324,7 @@ class Trainer:
 
         Errors: CheckpointError; GraphError before the first step or evaluation, when there is nothing to save.
         """
-        if self._inputs is None or self._labels is None:
+        if self._built is None:
             raise GraphError("there is nothing to save yet: train or evaluate first")
         self.wait()
         variables = self._variables()
@@ -320,7 +332,7 @@ class Trainer:
             "kind": "trainer",
             "structure": self._structure(),
             "step": str(self.step),
-            "signature": json.dumps([[str(t.dtype), list(t.shape or ())[1:]] for t in (self._inputs, self._labels)]),
+            "signature": json.dumps([_signature(self._built.inputs), _signature(self._built.labels)]),
             "data": json.dumps(self._data.state_dict() if self._data is not None else self._data_state),
         }
         values = {name: self.graph.variable_value(v, device=self.device) for name, v in variables.items()}
@@ -334,8 +346,11 @@ class Trainer:
         values, metadata = checkpoint.load(path)
         if metadata.get("kind") != "trainer":
             raise CheckpointError(f"{path} is not a trainer's checkpoint: read it with mg.checkpoint.load")
-        if self._training is None:
-            self._build_training(*(_example(*signature) for signature in json.loads(metadata["signature"])))
+        if self._built is None:
+            try:
+                self._build(*(_example(*signature) for signature in json.loads(metadata["signature"])))
+            except Error as error:
+                raise CheckpointError(f"{path} belongs to another model: {error}") from error
         variables = self._variables()
         if metadata["structure"] != self._structure() or values.keys() != variables.keys():
             missing, unknown = sorted(variables.keys() - values.keys()), sorted(values.keys() - variables.keys())
@@ -364,6 +379,10 @@ def as_batches(data: Data, batch_size: int, shuffle: bool, seed: int) -> Iterabl
     if isinstance(data, (tuple, list)) and all(isinstance(array, np.ndarray) for array in data):
         return batches(data, batch_size, shuffle, seed)
     return data
+
+
+def _signature(placeholder: Tensor) -> list[Any]:
+    return [str(placeholder.dtype), list(placeholder.shape or ())[1:]]
 
 
 def _example(dtype: str, shape: list[int]) -> np.ndarray:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .._core import ShapeError
+from ..errors import ShapeError
 
 Dataset = Sequence[np.ndarray]
 
@@ -49,6 +49,11 @@ class Batches:
         if not self.shuffle:
             return np.arange(samples)
         return np.random.default_rng([self.seed, self.epoch]).permutation(samples)
+
+    def fits(self, other: Batches) -> bool:
+        """Do both stand for the same order of as many samples, so that one's state means the same for the other?"""
+        mine, its = self.state_dict(), other.state_dict()
+        return self.batch_size == other.batch_size and all(mine[key] == its[key] for key in ("seed", "samples"))
 
     def state_dict(self) -> dict[str, int]:
         """Where the order stands: epoch, batches given out in it, and the seed that it belongs to."""

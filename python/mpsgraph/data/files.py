@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._core import Error
+from ..errors import Error
 
 _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _CIFAR_RECORD = 1 + 3 * 32 * 32

@@ -40,7 +40,9 @@ def resize_bilinear(images: np.ndarray, height: int, width: int) -> np.ndarray:
 
     def weights(size: int, target: int) -> np.ndarray:
         position = np.clip((np.arange(target) + 0.5) * size / target - 0.5, 0, size - 1)
-        return np.maximum(0, 1 - np.abs(position[:, None] - np.arange(size))).astype(images.dtype)
+        distance: np.ndarray = np.abs(position[:, None] - np.arange(size))
+        return np.maximum(0, 1 - distance).astype(images.dtype, copy=False)
 
     rows, columns = weights(images.shape[1], height), weights(images.shape[2], width)
-    return np.ascontiguousarray(np.einsum("yh,nhw,xw->nyx", rows, images, columns, optimize=True))
+    resized: np.ndarray = np.einsum("yh,nhw,xw->nyx", rows, images, columns, optimize=True)
+    return np.ascontiguousarray(resized)

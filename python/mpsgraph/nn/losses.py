@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .._core import DTypeError, GraphError, ShapeError, Tensor
+from .._core import Tensor
+from ..errors import DTypeError, GraphError, ShapeError
 from .activations import softplus
 
 if TYPE_CHECKING:

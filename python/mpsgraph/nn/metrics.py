@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .._core import GraphError, Tensor
+from .._core import Tensor
+from ..errors import GraphError
 from .losses import mean_absolute_error, mean_of_all, mean_squared_error
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .._core import GraphError, ShapeError, Tensor
+from .._core import Tensor
+from ..errors import GraphError, ShapeError
 from .initialisers import Initialiser
 
 if TYPE_CHECKING:

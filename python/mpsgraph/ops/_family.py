@@ -10,19 +10,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from os.path import basename, dirname, sep
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .. import _core
-from .._core import Block, DType, DTypeError, GraphError, Operation, ShapeError, Tensor
+from .._core import Block, DType, Operation, Tensor
 from .._dtypes import DTypeLike, as_dtype, constant_data
+from ..errors import DTypeError, GraphError, ShapeError
 
-if TYPE_CHECKING:
-    TensorLike = Tensor | bool | int | float | np.generic
-    ShapeLike = Tensor | Sequence[int]
-    Axes = int | Sequence[int] | None
-
+TensorLike: TypeAlias = Tensor | bool | int | float | np.generic
+ShapeLike: TypeAlias = Tensor | Sequence[int]
+Axes: TypeAlias = int | Sequence[int] | None
 Number = (bool, int, float, np.generic)
 _PACKAGE = dirname(dirname(__file__)) + sep
 _DEMO = _PACKAGE + "demo" + sep
@@ -130,8 +129,9 @@ def fits(number: bool | int | float, dtype: DType) -> bool:
     if isinstance(number, bool):
         return dtype == _core.bool_
     if isinstance(number, int) and dtype.is_integer:
-        bits = 8 * dtype.itemsize - dtype.is_signed
-        return -(2**bits) * dtype.is_signed <= number < 2**bits
+        count: int = 2 ** (8 * dtype.itemsize)
+        lowest = -(count // 2) if dtype.is_signed else 0
+        return lowest <= number < lowest + count
     return dtype.is_float
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ._family import ShapeError, ints
 
-Padding = str | Sequence[Sequence[int]]
+Padding: TypeAlias = str | Sequence[Sequence[int]]
 
 
 def padding_attributes(padding: Padding, kind: str) -> dict[str, Any]:

@@ -7,11 +7,11 @@ their block and is seen only there; they may use every tensor from outside. All 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar, overload
+from typing import TypeAlias, TypeVar, overload
 
 from ._family import Block, Family, GraphError, Operation, Tensor, TensorLike
 
-Results = Tensor | Sequence[Tensor]
+Results: TypeAlias = Tensor | Sequence[Tensor]
 OneOrMany = TypeVar("OneOrMany", bound=Results)
 
 

@@ -48,7 +48,7 @@ class Random(Family):
     @overload
     def random(self, shape: ShapeLike, state: None = None, **descriptor: Any) -> Tensor: ...
 
-    def random(
+    def random(  # type: ignore[misc]  # the overloads leave the description's names to this signature
         self,
         shape: ShapeLike,
         state: Tensor | None = None,
@@ -205,7 +205,7 @@ class Random(Family):
         Gradient: none. Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name:, distribution normal.
 
         >>> g = mg.Graph()
-        >>> abs(g.run({}, g.random_normal((10000,))).numpy().std() - 1) < 0.05
+        >>> bool(abs(g.run({}, g.random_normal((10000,))).numpy().std() - 1) < 0.05)
         True
         """
         arguments: dict[str, Any] = {"mean": mean, "standard_deviation": standard_deviation, "dtype": dtype}
@@ -251,7 +251,7 @@ class Random(Family):
         Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name:, distribution truncatedNormal.
 
         >>> g = mg.Graph()
-        >>> abs(g.run({}, g.random_truncated_normal((10000,))).numpy()).max() < 2
+        >>> bool(abs(g.run({}, g.random_truncated_normal((10000,))).numpy()).max() < 2)
         True
         """
         arguments: dict[str, Any] = {"mean": mean, "standard_deviation": standard_deviation, "dtype": dtype}
@@ -279,7 +279,7 @@ class Random(Family):
         >>> sorted(set(g.run({}, g.dropout(g.constant(1.0, (100,)), 0.5)).tolist()))
         [0.0, 2.0]
         """
-        if not isinstance(rate, Tensor) and not 0 <= rate < 1:
+        if not isinstance(rate, Tensor) and not 0 <= float(rate) < 1:
             raise GraphError(
                 f"[dropout] rate is the share that is dropped, from 0 up to but not including 1, got {rate}"
             )
@@ -292,5 +292,5 @@ class Random(Family):
         return values if new_state is None else (values, new_state)
 
     def _dropout_shape(self, x: Tensor) -> Any:
-        known = x.shape is not None and all(size >= 0 for size in x.shape)
-        return tuple(x.shape) if known else self._tensor("shape_of", [x])
+        shape = x.shape
+        return self._tensor("shape_of", [x]) if shape is None or min(shape, default=0) < 0 else shape

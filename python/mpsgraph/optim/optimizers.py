@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core import GraphError, Operation, Tensor
+from .._core import Operation, Tensor
+from ..errors import GraphError
 from .schedules import Schedule, as_schedule
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from .._core import GraphError
+from ..errors import GraphError
 
 Schedule = Callable[[int], float]
 
