@@ -12,6 +12,7 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int64_t row_threshold = 512;       // shorter rows are walked flat, several to a tile
+constexpr size_t streamed_bytes = 24 << 20;  // larger results leave the caches before anybody reads them
 constexpr size_t temporaries_budget = 16384; // bytes of scratch registers of one thread: a third of a small L1
 
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
@@ -180,7 +181,8 @@ struct RegionBuilder {
         program.reductions.push_back(reduction);
         reduction_of[producer] = program.reductions.size() - 1;
       } else {
-        const TileOutput output{i, operand.slot, new_register(), size_of(operand.dtype)};
+        const bool streamed = operand.bytes() >= streamed_bytes;
+        const TileOutput output{i, operand.slot, streamed ? pinned_temporary() : new_register(), size_of(operand.dtype), streamed};
         program.outputs.push_back(output);
         stores[results[i]].push_back(output.reg);
       }

@@ -95,6 +95,9 @@ struct Walk {
         tile(registers, 0, flat, std::min(p_.tile, p_.total - flat), 0, chunk);
       }
     }
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();  // what was streamed is there before other threads look
+#endif
   }
 
   void tile(std::byte** registers, int64_t row, int64_t flat, int64_t n, int64_t column, int64_t chunk) const {
@@ -111,11 +114,15 @@ struct Walk {
         case Access::periodic: break;
       }
     }
-    for (const TileOutput& out : p_.outputs) registers[out.reg] = frame.at<std::byte>(out.slot) + flat * static_cast<int64_t>(out.element_size);
+    const auto destination = [&](const TileOutput& out) { return frame.at<std::byte>(out.slot) + flat * static_cast<int64_t>(out.element_size); };
+    for (const TileOutput& out : p_.outputs)
+      if (!out.streamed) registers[out.reg] = destination(out);
     for (const TileInstruction& i : p_.instructions) {
       const void* in[3] = {registers[i.in[0]], registers[i.in[1]], registers[i.in[2]]};
       i.function(registers[i.out], in, i.once ? 1 : n);
     }
+    for (const TileOutput& out : p_.outputs)
+      if (out.streamed) float_functions().stream(destination(out), registers[out.reg], n * out.element_size);
     for (const TileReduction& r : p_.reductions) reduce(r, reinterpret_cast<const float*>(registers[r.reg]), row, flat, n, column, chunk);
   }
 

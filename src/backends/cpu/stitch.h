@@ -43,8 +43,9 @@ struct TileInstruction {
 struct TileOutput {  // a result of the region's shape
   size_t result = 0; // which one
   Slot slot = -1;
-  int reg = -1;      // the register that is this memory
+  int reg = -1;      // the register that is this memory, or that is copied there past the caches
   size_t element_size = 4;
+  bool streamed = false;
 };
 
 struct TileReduction {

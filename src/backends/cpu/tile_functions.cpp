@@ -67,6 +67,13 @@ TileFunction select_of(ScalarMask m) {
   return all[m & 7];
 }
 
+// The upper bound wins where the bounds cross; NaN stays.
+template <class T>
+T clamp(T x, T low, T high) {
+  const T raised = x < low ? low : x;
+  return raised > high ? high : raised;
+}
+
 template <class T>
 TileFunction comparison(std::string_view k, ScalarMask m) {
   if (k == "equal") return binary<uint8_t, T>([](T a, T b) { return a == b; }, m);
@@ -107,7 +114,7 @@ TileFunction float64_tile(std::string_view k, ScalarMask m) {
   BINARY("power", std::pow(a, b)) BINARY("modulo", std::fmod(a, b)) BINARY("floor_modulo", floor_modulo(a, b))
   BINARY("atan2", std::atan2(a, b)) BINARY("relu_gradient", b > 0 ? a : 0) BINARY("leaky_relu", a >= 0 ? a : a * b)
   BINARY("sigmoid_gradient", a * sigmoid(b) * (1 - sigmoid(b)))
-  TERNARY("leaky_relu_gradient", b >= 0 ? a : a * c) TERNARY("clamp", a < b ? b : a > c ? c : a)
+  TERNARY("leaky_relu_gradient", b >= 0 ? a : a * c) TERNARY("clamp", clamp(a, b, c))
 #undef UNARY
 #undef TEST
 #undef BINARY
@@ -165,7 +172,7 @@ TileFunction integer_tile(std::string_view k, ScalarMask m) {
   BINARY("bitwise_right_shift", b < 0 || b >= static_cast<T>(bits) ? (a < 0 ? -1 : 0) : a >> b)
 #undef UNARY
 #undef BINARY
-  if (k == "clamp") return ternary<T, T>([](T a, T b, T c) -> T { return a < b ? b : a > c ? c : a; }, m);
+  if (k == "clamp") return ternary<T, T>([](T a, T b, T c) -> T { return clamp(a, b, c); }, m);
   if (k == "signbit") return unary<uint8_t, T>([](T x) { return x < 0; });
   if (k == "is_nan" || k == "is_infinite") return unary<uint8_t, T>([](T) { return false; });
   if (k == "is_finite") return unary<uint8_t, T>([](T) { return true; });
@@ -184,6 +191,10 @@ TileFunction boolean_tile(std::string_view k, ScalarMask m) {
   if (k == "logical_xnor") return binary<T, T>([](T a, T b) { return !a == !b; }, m);
   if (k == "equal") return binary<T, T>([](T a, T b) { return !a == !b; }, m);
   if (k == "not_equal") return binary<T, T>([](T a, T b) { return !a != !b; }, m);
+  if (k == "less_than") return binary<T, T>([](T a, T b) { return !a && b; }, m);
+  if (k == "less_than_or_equal_to") return binary<T, T>([](T a, T b) { return !a || b; }, m);
+  if (k == "greater_than") return binary<T, T>([](T a, T b) { return a && !b; }, m);
+  if (k == "greater_than_or_equal_to") return binary<T, T>([](T a, T b) { return a || !b; }, m);
   return nullptr;
 }
 

@@ -36,6 +36,8 @@ struct FloatFunctions {  // what one instruction set brings
   ReduceFunction (*reduce)(Reduction);
   CombineFunction (*combine)(Reduction);
   TileFunction (*cast)(DType from, DType to);  // the fast ones: float32 <-> half types, bool, int32
+  // Copies past the caches, for results too large to be found there again: saves reading what is overwritten.
+  void (*stream)(void* to, const void* from, size_t bytes);
 };
 const FloatFunctions& float_functions();         // of the best instruction set here
 std::string_view instruction_set();              // "AVX-512", "AVX2", "baseline"
