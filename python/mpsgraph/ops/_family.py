@@ -7,6 +7,7 @@ Nothing here knows a single operation.
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Mapping, Sequence
 from os.path import basename, dirname, sep
@@ -55,7 +56,7 @@ def ints(values: int | Sequence[int], what: str, count: int | None = None) -> li
 def _index(value: Any) -> int:
     if isinstance(value, (bool, np.bool_)):
         raise TypeError("bool is not a size")
-    return int(value.__index__())
+    return operator.index(value)
 
 
 def axes_attribute(axes: Axes, kind: str) -> list[int]:
