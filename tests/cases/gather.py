@@ -1,0 +1,80 @@
+"""Cases of the family gather: picking along any axis, in batches, with indices that repeat or lie outside; one-hot."""
+
+import numpy as np
+from harness.case import ANY, FLOATS, Case, apart
+
+TABLE = apart(4, 3, seed=110)
+CUBE = apart(2, 4, 3, seed=111)
+REPEATED = np.array([[3, 0, 3], [1, 1, 2]], np.int32)
+OUTSIDE = np.array([-1, 0, 4, 2, 1 << 30], np.int32)
+PER_BATCH = np.array([[3, 0], [1, 1]], np.int32)
+
+
+def gather(updates, indices, axis=0, batch_dimensions=0):
+    """result[b, o, i, r] = updates[b, o, indices[b, i], r], element by element; zero where the index lies outside."""
+    axis = axis % updates.ndim
+    batch, outer = updates.shape[:batch_dimensions], updates.shape[batch_dimensions:axis]
+    result = np.zeros((*batch, *outer, *indices.shape[batch_dimensions:], *updates.shape[axis + 1 :]), updates.dtype)
+    for b in np.ndindex(*batch):
+        for o in np.ndindex(*outer):
+            for i in np.ndindex(*indices.shape[batch_dimensions:]):
+                index = int(indices[b + i])
+                if 0 <= index < updates.shape[axis]:
+                    result[b + o + i] = updates[(*b, *o, index)]
+    return result
+
+
+def gather_gradient(g, indices, shape, axis=0, batch_dimensions=0):
+    axis = axis % len(shape)
+    result = np.zeros(shape, g.dtype)
+    for b in np.ndindex(*shape[:batch_dimensions]):
+        for o in np.ndindex(*shape[batch_dimensions:axis]):
+            for i in np.ndindex(*indices.shape[batch_dimensions:]):
+                index = int(indices[b + i])
+                if 0 <= index < shape[axis]:
+                    result[(*b, *o, index)] += g[b + o + i]
+    return result
+
+
+def both(label, updates, indices, batch=(), **how):
+    g = apart(*gather(updates, indices, **how).shape, seed=112)
+
+    def build(graph, incoming, picked, **attributes):
+        return graph.gather_gradient(incoming, picked, updates.shape, **attributes)
+
+    oracle = lambda g, i, **how: gather_gradient(g, i, updates.shape, **how)  # noqa: E731
+    return [
+        Case("gather", [updates, indices], gather, how, label=label, dtypes=ANY, batch=batch, exact=True),
+        Case("gather_gradient", [g, indices], oracle, how, build=build, label=label, dtypes=FLOATS, batch=()),
+    ]
+
+
+def one_hot(indices, depth, axis=-1, dtype="float32", on_value=1.0, off_value=0.0):
+    rows = np.where(np.arange(depth) == indices[..., None], on_value, off_value)
+    return np.moveaxis(rows, -1, axis).astype(dtype)
+
+
+CLASSES = np.array([[0, 3, 1], [2, 9, -1]], np.int32)
+
+CASES = [
+    *both("rows", TABLE, np.array([2, 0, 2, 3], np.int32), batch=(1,)),
+    *both("matrix_of_rows", TABLE, REPEATED),
+    *both("columns", TABLE, np.array([2, 0], np.int32), axis=1, batch=(0,)),
+    *both("middle", CUBE, REPEATED, axis=-2, batch=(0,)),
+    *both("outside", TABLE, OUTSIDE),
+    *both("batched", CUBE, PER_BATCH, axis=1, batch_dimensions=1, batch=(0, 1)),
+    *both("batched_last", CUBE, PER_BATCH, axis=2, batch_dimensions=1),
+    *both("one", TABLE, np.array(1, np.int32)),
+    *both("no_indices", TABLE, np.zeros((0,), np.int32)),
+    *both("int16_indices", TABLE, np.array([1, 3], np.int32).astype(np.int16)),
+    *(
+        Case("one_hot", [CLASSES], one_hot, {"depth": 4, "axis": a}, label=f"axis_{a}", dtypes=(), batch=(0,))
+        for a in (-1, 0, 1)
+    ),
+    Case(
+        "one_hot", [CLASSES], one_hot, {"depth": 3, "dtype": "int32", "on_value": 5, "off_value": -1}, label="int32",
+        dtypes=(), batch=(0,),
+    ),
+    Case("one_hot", [np.array(1, np.int32)], one_hot, {"depth": 2, "dtype": "float64"}, label="one", dtypes=(), batch=()),
+    Case("one_hot", [CLASSES], one_hot, {"depth": 0}, label="no_classes", dtypes=(), batch=(0,)),
+]  # fmt: skip

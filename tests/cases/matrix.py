@@ -1,0 +1,25 @@
+"""Cases of the family matrix: products of matrices, batched, broadcast, thin, empty, and larger than a block."""
+
+import numpy as np
+from harness.case import Case, values
+
+
+def product(label, left, right, **options):
+    operands = [values(*left, seed=40), values(*right, seed=41)]
+    return Case("matrix_multiplication", operands, np.matmul, label=label, tolerance=4, **options)
+
+
+CASES = [
+    product("plain", (3, 4), (4, 2), batch=(0,)),
+    product("batched", (2, 3, 4), (2, 4, 2), batch=(0, 1)),
+    product("one_right", (2, 3, 4), (4, 2), batch=(0,)),
+    product("one_left", (3, 4), (2, 4, 2), batch=(1,)),
+    product("broadcast", (2, 1, 2, 3), (3, 3, 1), batch=(0,)),
+    product("broadcast_ones", (2, 1, 2, 3), (1, 2, 3, 2), batch=(0,)),
+    product("row_times_column", (1, 5), (5, 1), batch=()),
+    product("column_times_row", (4, 1), (1, 3), batch=(0,)),
+    product("no_rows", (0, 3), (3, 2), batch=()),
+    product("nothing_to_sum", (2, 0), (0, 3), batch=()),
+    product("odd_sizes", (65, 131), (131, 37), batch=(0,), gradient=False, dtypes=("float32", "float64")),
+    product("many", (9, 17, 33), (9, 33, 5), batch=(0, 1), gradient=False, dtypes=("float32", "float64")),
+]

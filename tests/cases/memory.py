@@ -1,0 +1,36 @@
+"""Cases of the family memory: what goes in comes out. Order and lifetime of variables are in test_control_flow."""
+
+import mpsgraph as mg
+import numpy as np
+from harness.case import ANY, Case, apart
+
+X = apart(2, 3, seed=120)
+
+
+def fed(graph, x):
+    return graph.identity(x)
+
+
+def beside_constant(graph, x):
+    return graph.select(graph.constant(True), x, x)
+
+
+def through_variable(graph, x):
+    """Assigned, then read again."""
+    variable = graph.variable(np.zeros(X.shape, bool if x.dtype == mg.bool_ else np.int8), dtype=x.dtype)
+    return graph.control_dependency([graph.assign(variable, x)], lambda: graph.read(variable))
+
+
+def moved(operation, build, oracle, label):
+    return Case(
+        operation, [X], oracle, build=build, label=label, dtypes=ANY, exact=True, gradient=False, unranked=False
+    )
+
+
+CASES = [
+    moved("placeholder", fed, lambda x: x, "fed"),
+    moved("constant", beside_constant, lambda x: x, "predicate"),
+    moved("variable", through_variable, lambda x: x, "assigned"),
+    moved("assign", through_variable, lambda x: x, "then_read"),
+    moved("read", through_variable, lambda x: x, "after_assign"),
+]

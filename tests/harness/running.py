@@ -1,0 +1,74 @@
+"""Running a case: its graph from placeholders, its feeds in an element type, on either set of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mpsgraph as mg
+import numpy as np
+
+from . import dtypes
+from .case import Case, typed
+
+REFERENCE = mg.CompilationDescriptor(reference_kernels=True)
+OPTIMISED = mg.CompilationDescriptor()
+
+
+@dataclass
+class Built:
+    """A case as a graph: one placeholder for each input, and the results."""
+
+    graph: mg.Graph
+    placeholders: list[mg.Tensor]
+    results: list[mg.Tensor]
+
+    def run(self, arrays: Sequence[np.ndarray], options: mg.CompilationDescriptor | None = None) -> list[mg.NDArray]:
+        return run(self.graph, self.placeholders, arrays, self.results, options)
+
+
+def run(
+    graph: mg.Graph,
+    placeholders: Sequence[mg.Tensor],
+    arrays: Sequence[np.ndarray],
+    targets: Sequence[mg.Tensor],
+    options: mg.CompilationDescriptor | None = None,
+) -> list[mg.NDArray]:
+    """The targets' values: through the cache, or with options through an executable compiled for them."""
+    feeds = dict(zip(placeholders, arrays, strict=True))
+    if options is None:
+        results = graph.run(feeds, list(targets))
+        return [results[t] for t in targets]
+    executable = graph.compile({p: a.shape for p, a in feeds.items()}, list(targets), options=options)
+    return executable.run([feeds[p] for p in executable.feeds])
+
+
+def feed_dtype(array: np.ndarray, dtype: str) -> Any:
+    return dtype if typed(array) else str(array.dtype)
+
+
+def build(case: Case, dtype: str, shapes: Sequence[Any] | None = None) -> Built:
+    """The case with placeholders of its inputs' shapes, or of the given ones (-1, None)."""
+    graph = mg.Graph()
+    shapes = [x.shape for x in case.inputs] if shapes is None else shapes
+    placeholders = [
+        graph.placeholder(shape, feed_dtype(x, dtype)) for x, shape in zip(case.inputs, shapes, strict=True)
+    ]
+    return Built(graph, placeholders, case.tensors(graph, *placeholders))
+
+
+def feeds(inputs: Sequence[np.ndarray], dtype: str) -> list[np.ndarray]:
+    return [dtypes.array(x, dtype) if typed(x) else x for x in inputs]
+
+
+def expected(case: Case, arrays: Sequence[np.ndarray], dtype: str) -> list[np.ndarray]:
+    """What the oracle makes of the very numbers that are fed."""
+    return case.expected(*(dtypes.plain(a, feed_dtype(x, dtype)) for x, a in zip(case.inputs, arrays, strict=True)))
+
+
+def strided(array: np.ndarray) -> np.ndarray:
+    """The same numbers in a view that is not contiguous; only of arrays with more than one element."""
+    wide = np.zeros((*array.shape, 2), array.dtype)
+    wide[..., 0] = array
+    return wide[..., 0]

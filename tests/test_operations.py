@@ -1,0 +1,160 @@
+"""Values of every operation against numpy: every element type, both sets of kernels, and feeds of every kind.
+
+Driven by tests/cases. What the operations refuse is in test_types and test_bad_input; derivatives in test_gradients.
+"""
+
+from __future__ import annotations
+
+import cases
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness import dtypes
+from harness.case import Case, typed
+from harness.running import OPTIMISED, REFERENCE, Built, build, expected, feeds, strided
+
+ENGINES = {"optimised": OPTIMISED, "reference": REFERENCE}
+
+
+def check(case: Case, results: list[mg.NDArray], wanted: list[np.ndarray], what: str) -> None:
+    assert len(results) == len(wanted), what
+    for result, numbers in zip(results, wanted, strict=True):
+        dtypes.assert_matches(result, numbers, factor=case.tolerance, exact=case.exact, what=f"{case.id} {what}")
+
+
+def dtypes_of(case: Case) -> tuple[str, ...]:
+    return case.dtypes if any(typed(x) for x in case.inputs) else ("float32",)
+
+
+BY_TYPE = [(case, dtype) for case in cases.ALL for dtype in dtypes_of(case)]
+
+
+@pytest.mark.parametrize(("case", "dtype"), BY_TYPE, ids=[f"{c.id}-{d}" for c, d in BY_TYPE])
+def test_values(case: Case, dtype: str):
+    built, arrays = build(case, dtype), feeds(case.inputs, dtype)
+    wanted = expected(case, arrays, dtype)
+    for result, numbers in zip(built.results, wanted, strict=True):
+        assert result.shape == numbers.shape, "the shape is known when the graph is built"
+    for name, options in ENGINES.items():
+        check(case, built.run(arrays, options), wanted, name)
+
+
+@pytest.mark.parametrize("case", cases.ALL, ids=lambda case: case.id)
+def test_strided_feeds_are_copied_and_give_the_same_bits(case: Case):
+    dtype = dtypes_of(case)[0]
+    built, arrays = build(case, dtype), feeds(case.inputs, dtype)
+    plain = built.run(arrays)
+    before = mg.copy_count()
+    from_views = built.run([strided(a) for a in arrays])
+    assert mg.copy_count() - before == sum(not strided(a).flags.c_contiguous for a in arrays)
+    for a, b in zip(plain, from_views, strict=True):
+        assert a.numpy().tobytes() == b.numpy().tobytes()
+
+
+# --- sizes that are known only when it runs ---------------------------------------------------------------------------
+BATCHED = [case for case in cases.ALL if case.batched() and case.inputs[0].size]
+
+
+def other_batch(case: Case, arrays: list[np.ndarray], length: int) -> list[np.ndarray]:
+    def resized(x: np.ndarray) -> np.ndarray:
+        return np.take(x, np.arange(length) % len(x), axis=0)
+
+    return [resized(x) if i in case.batched() else x for i, x in enumerate(arrays)]
+
+
+@pytest.mark.parametrize("case", BATCHED, ids=lambda case: case.id)
+def test_other_batch_sizes(case: Case):
+    dtype = dtypes_of(case)[0]
+    shapes = [(-1, *x.shape[1:]) if i in case.batched() else x.shape for i, x in enumerate(case.inputs)]
+    built = build(case, dtype, shapes)
+    first = case.inputs[case.batched()[0]].shape[0]
+    for length in (first, first + 3, 1, first):
+        arrays = other_batch(case, feeds(case.inputs, dtype), length)
+        check(case, built.run(arrays), expected(case, arrays, dtype), f"batch {length}")
+    assert built.graph.cache.count == len({first, first + 3, 1})
+
+
+UNRANKED = [case for case in cases.ALL if case.unranked]
+
+
+@pytest.mark.parametrize("unknown", ["sizes", "rank"])
+@pytest.mark.parametrize("case", UNRANKED, ids=lambda case: case.id)
+def test_unknown_shapes(case: Case, unknown: str):
+    """Built without any size, or even without ranks, and completed when it runs."""
+    dtype = dtypes_of(case)[0]
+    shapes = [(-1,) * x.ndim if unknown == "sizes" else None for x in case.inputs]
+    built, arrays = build(case, dtype, shapes), feeds(case.inputs, dtype)
+    wanted = expected(case, arrays, dtype)
+    for result, numbers in zip(built.results, wanted, strict=True):
+        assert result.shape is None or len(result.shape) == numbers.ndim
+    check(case, built.run(arrays), wanted, f"unknown {unknown}")
+
+
+# --- element-wise operations: any shape, any number of elements -------------------------------------------------------
+ELEMENTWISE = [case for case in cases.ALL if case.elementwise]
+SEVERAL = [case for case in ELEMENTWISE if len(case.inputs) > 1]
+
+
+def with_shapes(case: Case, shapes: list[tuple[int, ...]]) -> Case:
+    """The case with its values laid out in other shapes."""
+    inputs = [np.resize(x.ravel(), shape) if np.prod(shape) else np.zeros(shape, x.dtype)
+              for x, shape in zip(case.inputs, shapes, strict=True)]  # fmt: skip
+    return Case(**{**vars(case), "inputs": inputs})
+
+
+def run_both(case: Case, dtype: str, what: str) -> Built:
+    built, arrays = build(case, dtype), feeds(case.inputs, dtype)
+    wanted = expected(case, arrays, dtype)
+    for name, options in ENGINES.items():
+        check(case, built.run(arrays, options), wanted, f"{what} {name}")
+    return built
+
+
+@pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.id)
+def test_elementwise_sizes(case: Case):
+    """Rank 0, nothing, one, odd counts beside the vectors' width, enough for several tiles and threads."""
+    for shape in [(), (0,), (2, 0, 3), (1,), (17,), (3, 5, 7), (2, 2, 1, 3, 1, 2), (33, 257)]:
+        run_both(with_shapes(case, [shape] * len(case.inputs)), dtypes_of(case)[0], f"shape {shape}")
+
+
+BROADCASTS = [
+    [(3, 4), (4,), (3, 1)],
+    [(1,), (2, 3, 4), ()],
+    [(), (), (5,)],
+    [(2, 1, 3), (4, 1), (1, 1, 1)],
+    [(3, 0), (1,), (1, 1)],
+    [(7, 130), (7, 1), (130,)],
+    [(4, 1, 6), (1, 5, 1), (6,)],
+]
+
+
+@pytest.mark.parametrize("case", SEVERAL, ids=lambda case: case.id)
+def test_broadcasting(case: Case):
+    for shapes in BROADCASTS:
+        for rotation in range(len(case.inputs)):
+            turned = [shapes[(i + rotation) % len(case.inputs)] for i in range(len(case.inputs))]
+            built = run_both(with_shapes(case, turned), dtypes_of(case)[0], f"shapes {turned}")
+            assert built.results[0].shape == np.broadcast_shapes(*turned)
+
+
+# --- numbers that are none --------------------------------------------------------------------------------------------
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 3.0e38, -1.0e-40, 1e-45, 0.5, 88.0, -104.0, 710.0])
+REAL_LINE = [
+    case for case in ELEMENTWISE if len(case.inputs) == 1 and typed(case.inputs[0]) and "float64" in case.dtypes
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", REAL_LINE, ids=lambda case: case.id)
+def test_special_values(case: Case, dtype: str):
+    """Zeros of both signs, infinities, NaN, the largest, the smallest: as numpy in the same element type."""
+    numbers = np.array(np.resize(SPECIAL, 40).astype(dtype))
+    special = Case(**{**vars(case), "inputs": [numbers.astype(np.float64)]})
+    built = build(special, dtype)
+    wanted = case.expected(numbers)[0]
+    for name, options in ENGINES.items():
+        (result,) = built.run([numbers], options)
+        got = result.numpy()
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted), err_msg=f"{name}: NaN of {numbers}")
+        np.testing.assert_array_equal(np.isinf(got), np.isinf(wanted), err_msg=f"{name}: infinity of {numbers}")
+        np.testing.assert_allclose(got, wanted, rtol=5e-6, atol=1e-38, equal_nan=True, err_msg=name)
