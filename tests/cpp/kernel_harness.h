@@ -51,7 +51,9 @@ inline Array array(DType dtype, Dims dims, const std::vector<double>& values) {
   for (size_t i = 0; i < values.size(); ++i) a.set(static_cast<int64_t>(i), values[i]);
   return a;
 }
-inline Array ints(const std::vector<double>& values) { return array(DType::int64, {static_cast<int64_t>(values.size())}, values); }
+inline Array ints(const std::vector<double>& values) {
+  return array(DType::int64, {static_cast<int64_t>(values.size())}, values);
+}
 
 // Numbers that every dtype holds exactly: small multiples of 1/4 for floats, small integers else.
 inline Array numbers(DType dtype, Dims dims, uint32_t seed = 1) {
@@ -59,7 +61,10 @@ inline Array numbers(DType dtype, Dims dims, uint32_t seed = 1) {
   for (int64_t i = 0; i < a.size(); ++i) {
     seed = seed * 1664525u + 1013904223u;
     const int value = static_cast<int>(seed >> 16) % 17 - 8;
-    a.set(i, dtype == DType::boolean ? value > 0 : is_float(dtype) ? value / 4.0 : is_signed(dtype) ? value : value + 8);
+    a.set(i, dtype == DType::boolean ? value > 0
+             : is_float(dtype)       ? value / 4.0
+             : is_signed(dtype)      ? value
+                                     : value + 8);
   }
   return a;
 }
@@ -68,7 +73,9 @@ class HarnessLowering final : public Lowering {
  public:
   explicit HarnessLowering(const Operation& operation, bool reference) : operation_(operation), reference_(reference) {}
   const Operation& operation() const override { return operation_; }
-  Operand input(size_t i) const override { return {static_cast<Slot>(i), operation_.input(i)->dtype(), operation_.input(i)->shape().dims()}; }
+  Operand input(size_t i) const override {
+    return {static_cast<Slot>(i), operation_.input(i)->dtype(), operation_.input(i)->shape().dims()};
+  }
   Operand output(size_t i) const override {
     const TensorType& type = operation_.output(i)->type;
     return {static_cast<Slot>(operation_.inputs.size() + i), type.dtype, type.shape.dims()};
@@ -91,7 +98,9 @@ struct Fenced {  // 64 aligned bytes, garbage, 64 bytes of fence
   std::byte* data() { return memory.data() + 64 + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64; }
   bool intact() {
     for (size_t i = 0; i < 64; ++i)
-      if (data()[size + i] != std::byte{0xCB} || (data() - 1 - i >= memory.data() && *(data() - 1 - i) != std::byte{0xCB})) return false;
+      if (data()[size + i] != std::byte{0xCB} ||
+          (data() - 1 - i >= memory.data() && *(data() - 1 - i) != std::byte{0xCB}))
+        return false;
     return true;
   }
   std::vector<std::byte> memory;
@@ -104,12 +113,14 @@ inline void register_all() {
   register_random_kernels(), register_memory_kernels();
 }
 
-inline std::vector<Array> run_all(std::string_view kind, const std::vector<Array>& inputs, Attributes attributes = {}, bool reference = false) {
+inline std::vector<Array> run_all(std::string_view kind, const std::vector<Array>& inputs, Attributes attributes = {},
+                                  bool reference = false) {
   static const bool registered = (register_all(), true);
   (void)registered;
   Graph graph;
   std::vector<Tensor*> tensors;
-  for (const Array& a : inputs) tensors.push_back(graph.add("constant", {}, {{"value", ConstantData::copy(a.dtype, a.dims, a.bytes.data())}}));
+  for (const Array& a : inputs)
+    tensors.push_back(graph.add("constant", {}, {{"value", ConstantData::copy(a.dtype, a.dims, a.bytes.data())}}));
   const Operation* operation = graph.create(kind, tensors, std::move(attributes));
   HarnessLowering lowering(*operation, reference);
   const auto kernel = find_kernel(kind)(lowering);
@@ -134,7 +145,8 @@ inline std::vector<Array> run_all(std::string_view kind, const std::vector<Array
   return results;
 }
 
-inline Array run(std::string_view kind, const std::vector<Array>& inputs, Attributes attributes = {}, bool reference = false) {
+inline Array run(std::string_view kind, const std::vector<Array>& inputs, Attributes attributes = {},
+                 bool reference = false) {
   return run_all(kind, inputs, std::move(attributes), reference)[0];
 }
 
@@ -167,7 +179,8 @@ inline bool close(const Array& a, const Array& b, double tolerance = 0) {
   }
   for (int64_t i = 0; i < a.size(); ++i) {
     const double x = a[i], y = b[i];
-    if (x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= tolerance * std::max(1.0, std::abs(y))) continue;
+    if (x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= tolerance * std::max(1.0, std::abs(y)))
+      continue;
     std::cerr << "element " << i << " of " << to_string(a.dims) << ": " << x << " is not " << y << "\n";
     return false;
   }

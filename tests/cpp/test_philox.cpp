@@ -46,12 +46,16 @@ void check_bits(const Array& values, const json& expected, int64_t ulps, const s
 #endif
   CHECK_EQUAL(values.size(), static_cast<int64_t>(expected.size()));
   for (int64_t i = 0; i < values.size(); ++i) {
-    const auto came = static_cast<int64_t>(bits_at(values, i)), wanted = static_cast<int64_t>(bits(expected[static_cast<size_t>(i)]));
-    if (std::abs(came - wanted) > ulps) check::fail(__FILE__, __LINE__, cat(what, "[", i, "]: ", values[i], " has other bits"));
+    const auto came = static_cast<int64_t>(bits_at(values, i)),
+               wanted = static_cast<int64_t>(bits(expected[static_cast<size_t>(i)]));
+    if (std::abs(came - wanted) > ulps)
+      check::fail(__FILE__, __LINE__, cat(what, "[", i, "]: ", values[i], " has other bits"));
   }
 }
 
-Attributes distribution(const char* name, DType dtype) { return {{"distribution", std::string(name)}, {"dtype", dtype}}; }
+Attributes distribution(const char* name, DType dtype) {
+  return {{"distribution", std::string(name)}, {"dtype", dtype}};
+}
 
 }  // namespace
 
@@ -77,11 +81,13 @@ TEST(tensorflow_numbers_by_key_and_counter) {
     check_bits(draw(state, n, distribution("uniform", DType::bfloat16))[0], v["uniform_bf16"], 0, "uniform bfloat16");
     check_bits(draw(state, n, distribution("uniform", DType::float64))[0], v["uniform_f64"], 0, "uniform float64");
     check_bits(draw(state, n, distribution("normal", DType::float32))[0], v["normal_f32"], 4, "normal");
-    check_bits(draw(state, n, distribution("truncated_normal", DType::float32))[0], v["truncated_normal_f32"], 4, "truncated normal");
+    check_bits(draw(state, n, distribution("truncated_normal", DType::float32))[0], v["truncated_normal_f32"], 4,
+               "truncated normal");
     Attributes digits = distribution("uniform", DType::int32);
     digits.set("max_integer", int64_t{10});
     const Array integers = draw(state, n, digits)[0];
-    for (int64_t i = 0; i < integers.size(); ++i) CHECK_EQUAL(integers[i], v["uniform_i32_0_10"][static_cast<size_t>(i)].get<double>());
+    for (int64_t i = 0; i < integers.size(); ++i)
+      CHECK_EQUAL(integers[i], v["uniform_i32_0_10"][static_cast<size_t>(i)].get<double>());
   }
 }
 
@@ -90,7 +96,8 @@ TEST(tensorflow_generator_sequences) {
   for (const json& v : vectors()["generator_sequences"]) {
     Array state = state_of(0, v["seed"].get<uint64_t>(), 0);
     for (const json& step : v["draws"]) {
-      const std::vector<Array> drawn = draw(state, 6, distribution(step["distribution"].get<std::string>().c_str(), DType::float32));
+      const std::vector<Array> drawn =
+          draw(state, 6, distribution(step["distribution"].get<std::string>().c_str(), DType::float32));
       check_bits(drawn[0], step["values"], 4, step["distribution"].get<std::string>());
       state = drawn[1];
       Array expected = state_of(0, step["next_counter"].get<uint64_t>(), 0);
@@ -106,7 +113,8 @@ TEST(counters_carry_and_states_round_trip) {
   uint32_t words[4 * 19];
   philox.generate(words, 19);  // the carry lies within a vector
   for (int64_t i = 0; i < 19; ++i)
-    for (size_t w = 0; w < 4; ++w) CHECK_EQUAL(words[4 * i + static_cast<int64_t>(w)], philox.skipped(static_cast<uint64_t>(i)).block()[w]);
+    for (size_t w = 0; w < 4; ++w)
+      CHECK_EQUAL(words[4 * i + static_cast<int64_t>(w)], philox.skipped(static_cast<uint64_t>(i)).block()[w]);
   int32_t state[7];
   philox.write_state(state);
   CHECK_EQUAL(state[0], 1);

@@ -64,33 +64,49 @@ TEST(convolutions_and_their_gradients) {
       for (const std::string weights_layout : {"HWIO", "OIHW"})
         for (DType dtype : float_dtypes())
           for (bool reference : {false, true}) {
-            const Attributes attributes{{"strides", c.strides}, {"dilations", c.dilations}, {"padding", c.padding}, {"padding_style", std::string(c.style)},
-                                        {"groups", c.groups}, {"data_layout", layout}, {"weights_layout", weights_layout}};
-            const Array x = numbers(dtype, laid_out(c.source, layout)), w = numbers(dtype, laid_out(c.weights, weights_layout), 5);
+            const Attributes attributes{{"strides", c.strides},
+                                        {"dilations", c.dilations},
+                                        {"padding", c.padding},
+                                        {"padding_style", std::string(c.style)},
+                                        {"groups", c.groups},
+                                        {"data_layout", layout},
+                                        {"weights_layout", weights_layout}};
+            const Array x = numbers(dtype, laid_out(c.source, layout)),
+                        w = numbers(dtype, laid_out(c.weights, weights_layout), 5);
             const Array y = run("convolution2d", {x, w}, attributes, reference);
             const auto style = *ops::padding_style_from_name(c.style);
             const auto window = [&](size_t i) {
-              return *ops::make_window(c.source[i + 1], c.weights[i], c.strides[i], c.dilations[i], style, c.padding[2 * i], c.padding[2 * i + 1], false);
+              return *ops::make_window(c.source[i + 1], c.weights[i], c.strides[i], c.dilations[i], style,
+                                       c.padding[2 * i], c.padding[2 * i + 1], false);
             };
             const ops::Window wy = window(0), wx = window(1);
             const Dims result{c.source[0], wy.output, wx.output, c.weights[3]};
             const Array g = numbers(dtype, y.dims, 7);
-            std::vector<double> ey(static_cast<size_t>(y.size())), ex(static_cast<size_t>(x.size())), ew(static_cast<size_t>(w.size()));
-            for_each_product(c, wy, wx, [&](int64_t n, int64_t oy, int64_t ox, int64_t o, int64_t iy, int64_t ix, int64_t ci, int64_t ky, int64_t kx, int64_t i) {
-              const int64_t iy_ = at(result, layout, n, oy, ox, o), ix_ = at(c.source, layout, n, iy, ix, ci), iw = at(c.weights, weights_layout, ky, kx, i, o);
-              ey[static_cast<size_t>(iy_)] += x[ix_] * w[iw];
-              ex[static_cast<size_t>(ix_)] += g[iy_] * w[iw];
-              ew[static_cast<size_t>(iw)] += g[iy_] * x[ix_];
-            });
+            std::vector<double> ey(static_cast<size_t>(y.size())), ex(static_cast<size_t>(x.size())),
+                ew(static_cast<size_t>(w.size()));
+            for_each_product(c, wy, wx,
+                             [&](int64_t n, int64_t oy, int64_t ox, int64_t o, int64_t iy, int64_t ix, int64_t ci,
+                                 int64_t ky, int64_t kx, int64_t i) {
+                               const int64_t iy_ = at(result, layout, n, oy, ox, o),
+                                             ix_ = at(c.source, layout, n, iy, ix, ci),
+                                             iw = at(c.weights, weights_layout, ky, kx, i, o);
+                               ey[static_cast<size_t>(iy_)] += x[ix_] * w[iw];
+                               ex[static_cast<size_t>(ix_)] += g[iy_] * w[iw];
+                               ew[static_cast<size_t>(iw)] += g[iy_] * x[ix_];
+                             });
             const double tolerance = 4 * epsilon(dtype);
             CHECK(close(y, array(dtype, y.dims, ey), tolerance));
-            CHECK(close(run("convolution2d_data_gradient", {g, w, ints(shape_list(x.dims))}, attributes, reference), array(dtype, x.dims, ex), tolerance));
-            CHECK(close(run("convolution2d_weights_gradient", {g, x, ints(shape_list(w.dims))}, attributes, reference), array(dtype, w.dims, ew), tolerance));
+            CHECK(close(run("convolution2d_data_gradient", {g, w, ints(shape_list(x.dims))}, attributes, reference),
+                        array(dtype, x.dims, ex), tolerance));
+            CHECK(close(run("convolution2d_weights_gradient", {g, x, ints(shape_list(w.dims))}, attributes, reference),
+                        array(dtype, w.dims, ew), tolerance));
           }
 }
 
 TEST(convolutions_refuse_integers_and_say_so) {
-  CHECK_THROWS(DTypeError, run("convolution2d", {numbers(DType::int32, {1, 3, 3, 1}), numbers(DType::int32, {1, 1, 1, 1})}), "convolution2d");
+  CHECK_THROWS(DTypeError,
+               run("convolution2d", {numbers(DType::int32, {1, 3, 3, 1}), numbers(DType::int32, {1, 1, 1, 1})}),
+               "convolution2d");
 }
 
 namespace {
@@ -122,14 +138,20 @@ TEST(poolings_and_their_gradients) {
   for (const PoolCase& c : pool_cases)
     for (const std::string layout : {"NHWC", "NCHW"})
       for (DType dtype : float_dtypes()) {
-        Attributes attributes{{"kernel", c.kernel}, {"strides", c.strides}, {"dilations", c.dilations}, {"padding", c.padding},
-                              {"padding_style", std::string(c.style)}, {"data_layout", layout}, {"ceil_mode", c.ceil_mode}};
+        Attributes attributes{{"kernel", c.kernel},
+                              {"strides", c.strides},
+                              {"dilations", c.dilations},
+                              {"padding", c.padding},
+                              {"padding_style", std::string(c.style)},
+                              {"data_layout", layout},
+                              {"ceil_mode", c.ceil_mode}};
         const Array x = numbers(dtype, laid_out(c.source, layout)), values = numbers(dtype, x.dims, 9);
         const Array largest = run("max_pooling2d", {x}, attributes);
         const Array g = numbers(dtype, largest.dims, 7);
         const auto window = [&](size_t i) {
-          return *ops::make_window(c.source[i + 1], c.kernel[i], c.strides[i], c.dilations[i], *ops::padding_style_from_name(c.style), c.padding[2 * i],
-                                   c.padding[2 * i + 1], c.ceil_mode);
+          return *ops::make_window(c.source[i + 1], c.kernel[i], c.strides[i], c.dilations[i],
+                                   *ops::padding_style_from_name(c.style), c.padding[2 * i], c.padding[2 * i + 1],
+                                   c.ceil_mode);
         };
         const ops::Window wy = window(0), wx = window(1);
         const Dims result{c.source[0], wy.output, wx.output, c.source[3]};
@@ -142,7 +164,8 @@ TEST(poolings_and_their_gradients) {
             for (int64_t kx = 0; kx < c.kernel[1]; ++kx) {
               const int64_t iy = wy.at(i[1], ky), ix = wx.at(i[2], kx);
               if (iy < c.source[1] + wy.end && ix < c.source[2] + wx.end) ++divisor;
-              if (iy >= 0 && iy < c.source[1] && ix >= 0 && ix < c.source[2]) taps.push_back(at(c.source, layout, i[0], iy, ix, i[3]));
+              if (iy >= 0 && iy < c.source[1] && ix >= 0 && ix < c.source[2])
+                taps.push_back(at(c.source, layout, i[0], iy, ix, i[3]));
             }
           if (!c.count_padding) divisor = static_cast<int64_t>(taps.size());
           const auto to = static_cast<size_t>(at(result, layout, i[0], i[1], i[2], i[3]));
@@ -161,7 +184,8 @@ TEST(poolings_and_their_gradients) {
         CHECK(close(run("max_pooling2d_at_maxima", {values, x}, attributes), array(dtype, g.dims, picked)));
         attributes.set("include_zero_pad_to_average", c.count_padding);
         CHECK(close(run("avg_pooling2d", {x}, attributes), array(dtype, g.dims, means), tolerance));
-        CHECK(close(run("avg_pooling2d_gradient", {g, ints(shape_list(x.dims))}, attributes), array(dtype, x.dims, mean_gradient), tolerance));
+        CHECK(close(run("avg_pooling2d_gradient", {g, ints(shape_list(x.dims))}, attributes),
+                    array(dtype, x.dims, mean_gradient), tolerance));
       }
 }
 
@@ -171,7 +195,9 @@ TEST(maxima_propagate_nan) {
   const Attributes attributes{{"kernel", Ints{2, 2}}, {"strides", Ints{2, 2}}};
   const Array y = run("max_pooling2d", {x}, attributes);
   for (int64_t i = 0; i < y.size(); ++i) CHECK_EQUAL(std::isnan(y[i]), i == 3);
-  const Array g = run("max_pooling2d_gradient", {array(DType::float32, y.dims, std::vector<double>(static_cast<size_t>(y.size()), 1)), x}, attributes);
+  const Array g =
+      run("max_pooling2d_gradient",
+          {array(DType::float32, y.dims, std::vector<double>(static_cast<size_t>(y.size()), 1)), x}, attributes);
   CHECK_EQUAL(g[linear(x.dims, {0, 1, 1, 3})], 1.0);
 }
 

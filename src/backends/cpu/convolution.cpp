@@ -119,7 +119,8 @@ void pack_weights(const Plan& p, const T* weights, Compute<T>* packed) {
 // The output pixels of a tile for one group as a matrix [pixels, outputs], in place when it can be.
 template <class T>
 Matrix<T> pixels_of(const Plan& p, T* y, int64_t image, int64_t row, int64_t end, int64_t group) {
-  return {y + image * p.y.sn + row * p.y.sh + group * p.outputs * p.y.sc, (end - row) * p.y.w, p.outputs, p.y.sw, p.y.sc};
+  return {y + image * p.y.sn + row * p.y.sh + group * p.outputs * p.y.sc, (end - row) * p.y.w, p.outputs, p.y.sw,
+          p.y.sc};
 }
 
 // For the halves: the tile as floats, in `buffer`.
@@ -129,7 +130,8 @@ Matrix<const Compute<T>> read_pixels(const Matrix<const T>& m, [[maybe_unused]] 
     return m;
   } else {
     for (int64_t i = 0; i < m.rows; ++i)
-      for (int64_t j = 0; j < m.columns; ++j) buffer[i * m.columns + j] = m.data[i * m.row_stride + j * m.column_stride];
+      for (int64_t j = 0; j < m.columns; ++j)
+        buffer[i * m.columns + j] = m.data[i * m.row_stride + j * m.column_stride];
     return {buffer, m.rows, m.columns, m.columns, 1};
   }
 }
@@ -149,32 +151,35 @@ template <class T>
 std::unique_ptr<Kernel> convolve(Lowering& lowering, const Plan& p, Slot x, Slot w, Slot y) {
   using C = Compute<T>;
   const Parts work(p.x.n * p.tiles, p.pixels() * p.patch * p.outputs);
-  const int64_t packed = p.patch * p.outputs * p.groups, own = p.pixels() * (p.patch + (is_half_type<T> ? p.outputs : 0));
+  const int64_t packed = p.patch * p.outputs * p.groups,
+                own = p.pixels() * (p.patch + (is_half_type<T> ? p.outputs : 0));
   const Slot scratch = lowering.scratch(static_cast<size_t>(packed + work.parts * own) * sizeof(C));
-  return kernel([=](Frame& f) {
-    C* weights = f.at<C>(scratch);
-    pack_weights(p, f.at<const T>(w), weights);
-    work.run([&](int64_t part, int64_t begin, int64_t end) {
-      C *patches = weights + packed + part * own, *results = patches + p.pixels() * p.patch;
-      for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t image = unit / p.tiles, row = unit % p.tiles * p.rows, last = std::min(p.y.h, row + p.rows);
-        for (int64_t g = 0; g < p.groups; ++g) {
-          unfold(p, f.at<const T>(x) + image * p.x.sn + g * p.inputs * p.x.sc, row, last, patches);
-          const Matrix<T> out = pixels_of(p, f.at<T>(y), image, row, last, g);
-          const Matrix<const C> left{patches, out.rows, p.patch, p.patch, 1};
-          const Matrix<const C> right{weights + g * p.patch * p.outputs, p.patch, p.outputs, p.outputs, 1};
-          if constexpr (std::is_same_v<T, C>) {
-            gemm<C>(left, right, out);
-          } else {
-            gemm<C>(left, right, {results, out.rows, p.outputs, p.outputs, 1});
-            for (int64_t i = 0; i < out.rows; ++i)
-              for (int64_t o = 0; o < p.outputs; ++o)
-                out.data[i * out.row_stride + o * out.column_stride] = T(results[i * p.outputs + o]);
+  return kernel(
+      [=](Frame& f) {
+        C* weights = f.at<C>(scratch);
+        pack_weights(p, f.at<const T>(w), weights);
+        work.run([&](int64_t part, int64_t begin, int64_t end) {
+          C *patches = weights + packed + part * own, *results = patches + p.pixels() * p.patch;
+          for (int64_t unit = begin; unit < end; ++unit) {
+            const int64_t image = unit / p.tiles, row = unit % p.tiles * p.rows, last = std::min(p.y.h, row + p.rows);
+            for (int64_t g = 0; g < p.groups; ++g) {
+              unfold(p, f.at<const T>(x) + image * p.x.sn + g * p.inputs * p.x.sc, row, last, patches);
+              const Matrix<T> out = pixels_of(p, f.at<T>(y), image, row, last, g);
+              const Matrix<const C> left{patches, out.rows, p.patch, p.patch, 1};
+              const Matrix<const C> right{weights + g * p.patch * p.outputs, p.patch, p.outputs, p.outputs, 1};
+              if constexpr (std::is_same_v<T, C>) {
+                gemm<C>(left, right, out);
+              } else {
+                gemm<C>(left, right, {results, out.rows, p.outputs, p.outputs, 1});
+                for (int64_t i = 0; i < out.rows; ++i)
+                  for (int64_t o = 0; o < p.outputs; ++o)
+                    out.data[i * out.row_stride + o * out.column_stride] = T(results[i * p.outputs + o]);
+              }
+            }
           }
-        }
-      }
-    });
-  }, "patches");
+        });
+      },
+      "patches");
 }
 
 // Images are independent; tiles of an image are not, for their patches overlap.
@@ -186,34 +191,40 @@ std::unique_ptr<Kernel> convolve_back(Lowering& lowering, const Plan& p, Slot in
   const int64_t own = p.pixels() * (p.patch + (is_half_type<T> ? p.outputs : 0));
   const int64_t folded = is_half_type<T> ? p.x.n * image_size : 0;
   const Slot scratch = lowering.scratch(static_cast<size_t>(packed + work.parts * own + folded) * sizeof(C));
-  return kernel([=](Frame& f) {
-    C* weights = f.at<C>(scratch);
-    pack_weights(p, f.at<const T>(w), weights);
-    C* gradient;
-    if constexpr (is_half_type<T>) gradient = weights + packed + work.parts * own;
-    else gradient = f.at<T>(x);
-    const int64_t elements = p.x.n * image_size;
-    parallel_for(elements, 65536, [&](int64_t begin, int64_t end) { std::fill(gradient + begin, gradient + end, C(0)); });
-    work.run([&](int64_t part, int64_t begin, int64_t end) {
-      C *patches = weights + packed + part * own, *buffer = patches + p.pixels() * p.patch;
-      for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t image = unit / p.groups, g = unit % p.groups;
-        for (int64_t row = 0; row < p.y.h; row += p.rows) {
-          const int64_t last = std::min(p.y.h, row + p.rows);
-          const Matrix<const C> from = read_pixels<T>(pixels_of(p, f.at<const T>(incoming), image, row, last, g), buffer);
-          const Matrix<const C> right{weights + g * p.patch * p.outputs, p.patch, p.outputs, p.outputs, 1};
-          gemm<C>(from, right.transposed(), {patches, from.rows, p.patch, p.patch, 1});
-          fold(p, patches, row, last, gradient + image * p.x.sn + g * p.inputs * p.x.sc);
+  return kernel(
+      [=](Frame& f) {
+        C* weights = f.at<C>(scratch);
+        pack_weights(p, f.at<const T>(w), weights);
+        C* gradient;
+        if constexpr (is_half_type<T>)
+          gradient = weights + packed + work.parts * own;
+        else
+          gradient = f.at<T>(x);
+        const int64_t elements = p.x.n * image_size;
+        parallel_for(elements, 65536,
+                     [&](int64_t begin, int64_t end) { std::fill(gradient + begin, gradient + end, C(0)); });
+        work.run([&](int64_t part, int64_t begin, int64_t end) {
+          C *patches = weights + packed + part * own, *buffer = patches + p.pixels() * p.patch;
+          for (int64_t unit = begin; unit < end; ++unit) {
+            const int64_t image = unit / p.groups, g = unit % p.groups;
+            for (int64_t row = 0; row < p.y.h; row += p.rows) {
+              const int64_t last = std::min(p.y.h, row + p.rows);
+              const Matrix<const C> from =
+                  read_pixels<T>(pixels_of(p, f.at<const T>(incoming), image, row, last, g), buffer);
+              const Matrix<const C> right{weights + g * p.patch * p.outputs, p.patch, p.outputs, p.outputs, 1};
+              gemm<C>(from, right.transposed(), {patches, from.rows, p.patch, p.patch, 1});
+              fold(p, patches, row, last, gradient + image * p.x.sn + g * p.inputs * p.x.sc);
+            }
+          }
+        });
+        if constexpr (is_half_type<T>) {
+          T* to = f.at<T>(x);
+          parallel_for(elements, 32768, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) to[i] = T(gradient[i]);
+          });
         }
-      }
-    });
-    if constexpr (is_half_type<T>) {
-      T* to = f.at<T>(x);
-      parallel_for(elements, 32768, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) to[i] = T(gradient[i]);
-      });
-    }
-  }, "patches");
+      },
+      "patches");
 }
 
 // Each part sums its tiles; the parts are added in order.
@@ -221,33 +232,37 @@ template <class T>
 std::unique_ptr<Kernel> convolve_weights(Lowering& lowering, const Plan& p, Slot incoming, Slot x, Slot w) {
   using C = Compute<T>;
   const Parts work(p.x.n * p.tiles, p.pixels() * p.patch * p.outputs);
-  const int64_t sums = p.groups * p.patch * p.outputs, own = sums + p.pixels() * (p.patch + (is_half_type<T> ? p.outputs : 0));
+  const int64_t sums = p.groups * p.patch * p.outputs,
+                own = sums + p.pixels() * (p.patch + (is_half_type<T> ? p.outputs : 0));
   const Slot scratch = lowering.scratch(static_cast<size_t>(work.parts * own) * sizeof(C));
-  return kernel([=](Frame& f) {
-    work.run([&](int64_t part, int64_t begin, int64_t end) {
-      C *sum = f.at<C>(scratch) + part * own, *patches = sum + sums, *buffer = patches + p.pixels() * p.patch;
-      std::fill(sum, sum + sums, C(0));
-      for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t image = unit / p.tiles, row = unit % p.tiles * p.rows, last = std::min(p.y.h, row + p.rows);
-        for (int64_t g = 0; g < p.groups; ++g) {
-          unfold(p, f.at<const T>(x) + image * p.x.sn + g * p.inputs * p.x.sc, row, last, patches);
-          const Matrix<const C> from = read_pixels<T>(pixels_of(p, f.at<const T>(incoming), image, row, last, g), buffer);
-          const Matrix<const C> left{patches, from.rows, p.patch, p.patch, 1};
-          gemm<C>(left.transposed(), from, {sum + g * p.patch * p.outputs, p.patch, p.outputs, p.outputs, 1}, true);
-        }
-      }
-    });
-    T* weights = f.at<T>(w);
-    const C* all = f.at<C>(scratch);
-    for (int64_t g = 0, at = 0; g < p.groups; ++g)
-      for (int64_t tap = 0; tap < p.kh * p.kw; ++tap)
-        for (int64_t i = 0; i < p.inputs; ++i)
-          for (int64_t o = 0; o < p.outputs; ++o, ++at) {
-            C total = all[at];
-            for (int64_t part = 1; part < work.parts; ++part) total += all[part * own + at];
-            weights[tap / p.kw * p.sy + tap % p.kw * p.sx + i * p.si + (g * p.outputs + o) * p.so] = T(total);
+  return kernel(
+      [=](Frame& f) {
+        work.run([&](int64_t part, int64_t begin, int64_t end) {
+          C *sum = f.at<C>(scratch) + part * own, *patches = sum + sums, *buffer = patches + p.pixels() * p.patch;
+          std::fill(sum, sum + sums, C(0));
+          for (int64_t unit = begin; unit < end; ++unit) {
+            const int64_t image = unit / p.tiles, row = unit % p.tiles * p.rows, last = std::min(p.y.h, row + p.rows);
+            for (int64_t g = 0; g < p.groups; ++g) {
+              unfold(p, f.at<const T>(x) + image * p.x.sn + g * p.inputs * p.x.sc, row, last, patches);
+              const Matrix<const C> from =
+                  read_pixels<T>(pixels_of(p, f.at<const T>(incoming), image, row, last, g), buffer);
+              const Matrix<const C> left{patches, from.rows, p.patch, p.patch, 1};
+              gemm<C>(left.transposed(), from, {sum + g * p.patch * p.outputs, p.patch, p.outputs, p.outputs, 1}, true);
+            }
           }
-  }, "patches");
+        });
+        T* weights = f.at<T>(w);
+        const C* all = f.at<C>(scratch);
+        for (int64_t g = 0, at = 0; g < p.groups; ++g)
+          for (int64_t tap = 0; tap < p.kh * p.kw; ++tap)
+            for (int64_t i = 0; i < p.inputs; ++i)
+              for (int64_t o = 0; o < p.outputs; ++o, ++at) {
+                C total = all[at];
+                for (int64_t part = 1; part < work.parts; ++part) total += all[part * own + at];
+                weights[tap / p.kw * p.sy + tap % p.kw * p.sx + i * p.si + (g * p.outputs + o) * p.so] = T(total);
+              }
+      },
+      "patches");
 }
 
 // The reference: direct loops. Element [tap, input, output] of the weights belongs to group `g`.
@@ -334,26 +349,39 @@ std::unique_ptr<Kernel> lower(Lowering& lowering, const Plan& p, const Direct& d
     using T = typename decltype(type)::type;
     if (p.empty()) return zeros(out);
     if (!lowering.reference_only()) return patches(type, a.slot, b.slot, out.slot);
-    return kernel([=](Frame& f) { direct(p, f.at<const T>(a.slot), f.at<const T>(b.slot), f.at<T>(out.slot)); }, "direct");
+    return kernel([=](Frame& f) { direct(p, f.at<const T>(a.slot), f.at<const T>(b.slot), f.at<T>(out.slot)); },
+                  "direct");
   });
 }
 
 std::unique_ptr<Kernel> lower_convolution(Lowering& lowering) {
-  const Plan p(ops::Convolution2d(lowering.attributes()), lowering.input(0).dims, lowering.input(1).dims, lowering.output().dims);
-  return lower(lowering, p, [](auto&&... arguments) { reference(arguments...); },
-               [&](auto type, Slot a, Slot b, Slot out) { return convolve<typename decltype(type)::type>(lowering, p, a, b, out); });
+  const Plan p(ops::Convolution2d(lowering.attributes()), lowering.input(0).dims, lowering.input(1).dims,
+               lowering.output().dims);
+  return lower(
+      lowering, p, [](auto&&... arguments) { reference(arguments...); },
+      [&](auto type, Slot a, Slot b, Slot out) {
+        return convolve<typename decltype(type)::type>(lowering, p, a, b, out);
+      });
 }
 
 std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
-  const Plan p(ops::Convolution2d(lowering.attributes()), lowering.output().dims, lowering.input(1).dims, lowering.input(0).dims);
-  return lower(lowering, p, [](auto&&... arguments) { reference_back(arguments...); },
-               [&](auto type, Slot a, Slot b, Slot out) { return convolve_back<typename decltype(type)::type>(lowering, p, a, b, out); });
+  const Plan p(ops::Convolution2d(lowering.attributes()), lowering.output().dims, lowering.input(1).dims,
+               lowering.input(0).dims);
+  return lower(
+      lowering, p, [](auto&&... arguments) { reference_back(arguments...); },
+      [&](auto type, Slot a, Slot b, Slot out) {
+        return convolve_back<typename decltype(type)::type>(lowering, p, a, b, out);
+      });
 }
 
 std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
-  const Plan p(ops::Convolution2d(lowering.attributes()), lowering.input(1).dims, lowering.output().dims, lowering.input(0).dims);
-  return lower(lowering, p, [](auto&&... arguments) { reference_weights(arguments...); },
-               [&](auto type, Slot a, Slot b, Slot out) { return convolve_weights<typename decltype(type)::type>(lowering, p, a, b, out); });
+  const Plan p(ops::Convolution2d(lowering.attributes()), lowering.input(1).dims, lowering.output().dims,
+               lowering.input(0).dims);
+  return lower(
+      lowering, p, [](auto&&... arguments) { reference_weights(arguments...); },
+      [&](auto type, Slot a, Slot b, Slot out) {
+        return convolve_weights<typename decltype(type)::type>(lowering, p, a, b, out);
+      });
 }
 
 }  // namespace

@@ -50,9 +50,9 @@ template <class T>
 inline constexpr bool is_float_type = std::is_floating_point_v<T> || is_half_type<T>;
 
 template <class T>
-using Accumulate = std::conditional_t<is_half_type<T>, float,
-                   std::conditional_t<std::is_floating_point_v<T>, T,
-                   std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>>;
+using Accumulate = std::conditional_t<
+    is_half_type<T>, float,
+    std::conditional_t<std::is_floating_point_v<T>, T, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>>;
 // What T is compared and looked at as.
 template <class T>
 using Value = std::conditional_t<is_half_type<T>, float, T>;

@@ -34,14 +34,17 @@ std::unique_ptr<Kernel> lower_gather(Lowering& lowering) {
       const T* from = f.at<T>(x.slot);
       const std::byte* index = f.at<std::byte>(indices.slot);
       T* to = f.at<T>(y.slot);
-      parallel_for(p.batch * p.outer * p.picks, grain_for(p.inner * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
-        for (int64_t unit = begin; unit < end; ++unit) {
-          const int64_t row = unit / p.picks, pick = unit % p.picks;
-          const int64_t i = integer_at(index, indices.dtype, row / p.outer * p.picks + pick);
-          if (i < 0 || i >= p.n) std::fill_n(to + unit * p.inner, p.inner, T(0));
-          else std::copy_n(from + (row * p.n + i) * p.inner, p.inner, to + unit * p.inner);
-        }
-      });
+      parallel_for(p.batch * p.outer * p.picks, grain_for(p.inner * int64_t{sizeof(T)}),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t unit = begin; unit < end; ++unit) {
+                       const int64_t row = unit / p.picks, pick = unit % p.picks;
+                       const int64_t i = integer_at(index, indices.dtype, row / p.outer * p.picks + pick);
+                       if (i < 0 || i >= p.n)
+                         std::fill_n(to + unit * p.inner, p.inner, T(0));
+                       else
+                         std::copy_n(from + (row * p.n + i) * p.inner, p.inner, to + unit * p.inner);
+                     }
+                   });
     });
   });
 }
@@ -50,21 +53,23 @@ std::unique_ptr<Kernel> lower_gather(Lowering& lowering) {
 template <class T, class V>
 void scatter(const Picks& p, const T* incoming, const std::byte* index, DType index_type, V* y) {
   const int64_t rows = p.batch * p.outer, ranges = rows >= thread_count() ? 1 : std::min<int64_t>(p.n, thread_count());
-  parallel_for(rows * ranges, grain_for((p.picks + p.n) * p.inner * 4 / std::max<int64_t>(ranges, 1)), [&](int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t row = unit / ranges, range = unit % ranges;
-      const int64_t first = p.n * range / ranges, last = p.n * (range + 1) / ranges;
-      V* to = y + row * p.n * p.inner;
-      std::fill(to + first * p.inner, to + last * p.inner, V(0));
-      for (int64_t pick = 0; pick < p.picks; ++pick) {
-        const int64_t i = integer_at(index, index_type, row / p.outer * p.picks + pick);
-        if (i < first || i >= last) continue;
-        const T* from = incoming + (row * p.picks + pick) * p.inner;
-        for (int64_t j = 0; j < p.inner; ++j)
-          to[i * p.inner + j] = static_cast<V>(static_cast<Accumulate<V>>(to[i * p.inner + j]) + static_cast<Accumulate<V>>(from[j]));
-      }
-    }
-  });
+  parallel_for(rows * ranges, grain_for((p.picks + p.n) * p.inner * 4 / std::max<int64_t>(ranges, 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t unit = begin; unit < end; ++unit) {
+                   const int64_t row = unit / ranges, range = unit % ranges;
+                   const int64_t first = p.n * range / ranges, last = p.n * (range + 1) / ranges;
+                   V* to = y + row * p.n * p.inner;
+                   std::fill(to + first * p.inner, to + last * p.inner, V(0));
+                   for (int64_t pick = 0; pick < p.picks; ++pick) {
+                     const int64_t i = integer_at(index, index_type, row / p.outer * p.picks + pick);
+                     if (i < first || i >= last) continue;
+                     const T* from = incoming + (row * p.picks + pick) * p.inner;
+                     for (int64_t j = 0; j < p.inner; ++j)
+                       to[i * p.inner + j] = static_cast<V>(static_cast<Accumulate<V>>(to[i * p.inner + j]) +
+                                                            static_cast<Accumulate<V>>(from[j]));
+                   }
+                 }
+               });
 }
 
 std::unique_ptr<Kernel> lower_gather_gradient(Lowering& lowering) {

@@ -42,7 +42,8 @@ void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x
     sum_groups(piece, part, [&](int64_t, int64_t i) { return z[i]; });
     for (int64_t g = 0; g < groups; ++g) sum[g0 + g] += part[g];
   };
-  if (u.groups * u.n <= room) add_piece(u.groups, 0, u.n, 0);
+  if (u.groups * u.n <= room)
+    add_piece(u.groups, 0, u.n, 0);
   else
     for (int64_t g = 0; g < u.groups; ++g)
       for (int64_t i = 0; i < u.n; i += room) add_piece(1, g, std::min(room, u.n - i), i);

@@ -15,14 +15,19 @@ namespace mpsgraph::cpu {
 namespace {
 
 template <class T, int order>
-using Map = Eigen::Map<std::conditional_t<std::is_const_v<T>, const Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, order>,
-                                          Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, order>>, 0, Eigen::OuterStride<>>;
+using Map =
+    Eigen::Map<std::conditional_t<std::is_const_v<T>,
+                                  const Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, order>,
+                                  Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, order>>,
+               0, Eigen::OuterStride<>>;
 
 // Calls f with the matrix as a map of the storage order that it has.
 template <class T, class F>
 void with_map(const Matrix<T>& m, const F& f) {
-  if (m.column_stride == 1) f(Map<T, Eigen::RowMajor>(m.data, m.rows, m.columns, Eigen::OuterStride<>(m.row_stride)));
-  else f(Map<T, Eigen::ColMajor>(m.data, m.rows, m.columns, Eigen::OuterStride<>(m.column_stride)));
+  if (m.column_stride == 1)
+    f(Map<T, Eigen::RowMajor>(m.data, m.rows, m.columns, Eigen::OuterStride<>(m.row_stride)));
+  else
+    f(Map<T, Eigen::ColMajor>(m.data, m.rows, m.columns, Eigen::OuterStride<>(m.column_stride)));
 }
 
 }  // namespace
@@ -38,8 +43,10 @@ void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c
   }
   with_map(a, [&](const auto& left) {
     with_map(b, [&](const auto& right) {
-      if (accumulate) result.noalias() += left * right;
-      else result.noalias() = left * right;
+      if (accumulate)
+        result.noalias() += left * right;
+      else
+        result.noalias() = left * right;
     });
   });
 }
@@ -48,9 +55,11 @@ namespace {
 
 // How many blocks of the larger side of c occupy the threads that `products` leave idle.
 int64_t blocks_of(int64_t products, int64_t m, int64_t n, int64_t k) {
-  const double work = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(products);
+  const double work =
+      2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(products);
   const auto useful = static_cast<int64_t>(std::clamp(work / 100'000, 1.0, static_cast<double>(thread_count())));
-  return std::clamp<int64_t>((useful + products - 1) / std::max<int64_t>(products, 1), 1, std::max<int64_t>(std::max(m, n) / 8, 1));
+  return std::clamp<int64_t>((useful + products - 1) / std::max<int64_t>(products, 1), 1,
+                             std::max<int64_t>(std::max(m, n) / 8, 1));
 }
 
 // Block `which` of `blocks` of c = a·b.
@@ -85,8 +94,7 @@ namespace {
 struct Products {
   int64_t m, n, k;
   std::vector<int64_t> a, b;
-  Products(const Dims& x, const Dims& y, const Dims& result)
-      : m(x[x.size() - 2]), n(y.back()), k(x.back()) {
+  Products(const Dims& x, const Dims& y, const Dims& result) : m(x[x.size() - 2]), n(y.back()), k(x.back()) {
     const size_t batch_rank = result.size() - 2;
     int64_t count = 1;
     for (size_t i = 0; i < batch_rank; ++i) count *= result[i];
@@ -118,8 +126,9 @@ void multiply(const Products& p, const T* a, const T* b, T* c) {
   parallel_for(p.count() * blocks, grain_for(2 * p.m * p.n * p.k / blocks / 4), [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t which = unit / blocks;
-      gemm_block<T>({a + p.a[static_cast<size_t>(which)], p.m, p.k, p.k}, {b + p.b[static_cast<size_t>(which)], p.k, p.n, p.n},
-                    {c + which * p.m * p.n, p.m, p.n, p.n}, unit % blocks, blocks);
+      gemm_block<T>({a + p.a[static_cast<size_t>(which)], p.m, p.k, p.k},
+                    {b + p.b[static_cast<size_t>(which)], p.k, p.n, p.n}, {c + which * p.m * p.n, p.m, p.n, p.n},
+                    unit % blocks, blocks);
     }
   });
 }
@@ -157,7 +166,8 @@ std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
   return dispatch_float(lowering, c.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
     if (lowering.reference_only())
-      return kernel([=](Frame& f) { multiply_plainly<T>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
+      return kernel(
+          [=](Frame& f) { multiply_plainly<T>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
     if constexpr (is_half_type<T>) {
       const int64_t na = a.elements(), nb = b.elements(), nc = c.elements();
       const Slot scratch = lowering.scratch(static_cast<size_t>(na + nb + nc) * sizeof(float));

@@ -2,8 +2,8 @@
 //
 // assign writes its value into the variable's memory: input 0 is where, input 1 is what.
 
-#include "backends/cpu/strided_copy.h"
 #include "backends/cpu/kernel.h"
+#include "backends/cpu/strided_copy.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -20,8 +20,10 @@ std::unique_ptr<Kernel> lower_copy(Lowering& lowering) { return copy_kernel(lowe
 
 std::unique_ptr<Kernel> lower_constant(Lowering& lowering) {
   return kernel([y = lowering.output(), data = lowering.attributes().data("value")](Frame& f) {
-    if (data->is_splat()) fill(f.at<std::byte>(y.slot), data->bytes(), size_of(y.dtype), y.elements());
-    else copy_bytes(f.at<std::byte>(y.slot), data->bytes(), data->stored_bytes());
+    if (data->is_splat())
+      fill(f.at<std::byte>(y.slot), data->bytes(), size_of(y.dtype), y.elements());
+    else
+      copy_bytes(f.at<std::byte>(y.slot), data->bytes(), data->stored_bytes());
   });
 }
 

@@ -16,14 +16,16 @@ class Philox {
  public:
   using Block = std::array<uint32_t, 4>;
 
-  Philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) : key_(key), low_(counter_low), high_(counter_high) {}
+  Philox(uint64_t key, uint64_t counter_low, uint64_t counter_high)
+      : key_(key), low_(counter_low), high_(counter_high) {}
   // int32[7]: 1, four counter words, two key words; low words first.
   explicit Philox(const int32_t* state)
       : Philox(joined(state[5], state[6]), joined(state[1], state[2]), joined(state[3], state[4])) {}
   void write_state(int32_t* state) const {
     const uint64_t words[] = {low_, high_, key_};
     state[0] = 1;
-    for (int i = 0; i < 6; ++i) state[1 + i] = static_cast<int32_t>(static_cast<uint32_t>(words[i / 2] >> (i % 2 * 32)));
+    for (int i = 0; i < 6; ++i)
+      state[1 + i] = static_cast<int32_t>(static_cast<uint32_t>(words[i / 2] >> (i % 2 * 32)));
   }
 
   void skip(uint64_t blocks) {
@@ -39,12 +41,13 @@ class Philox {
   // The first n blocks from here: 4 n words.
   void generate(uint32_t* words, int64_t n) const;
   Block block() const {
-    Block c{static_cast<uint32_t>(low_), static_cast<uint32_t>(low_ >> 32), static_cast<uint32_t>(high_), static_cast<uint32_t>(high_ >> 32)};
+    Block c{static_cast<uint32_t>(low_), static_cast<uint32_t>(low_ >> 32), static_cast<uint32_t>(high_),
+            static_cast<uint32_t>(high_ >> 32)};
     auto k0 = static_cast<uint32_t>(key_), k1 = static_cast<uint32_t>(key_ >> 32);
     for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
       const uint64_t p0 = uint64_t{0xD2511F53u} * c[0], p1 = uint64_t{0xCD9E8D57u} * c[2];
-      c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1), static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1,
-           static_cast<uint32_t>(p0)};
+      c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1),
+           static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(p0)};
     }
     return c;
   }
@@ -75,7 +78,8 @@ inline void box_muller(uint32_t x0, uint32_t x1, float* out) {
   out[1] = std::cos(angle) * radius;
 }
 inline void box_muller(const uint32_t* x, double* out) {
-  const double u = std::max(uniform_double(x[0], x[1]), 1e-7), angle = 2 * 3.14159265358979323846 * uniform_double(x[2], x[3]);
+  const double u = std::max(uniform_double(x[0], x[1]), 1e-7),
+               angle = 2 * 3.14159265358979323846 * uniform_double(x[2], x[3]);
   const double radius = std::sqrt(-2.0 * std::log(u));
   out[0] = std::sin(angle) * radius;
   out[1] = std::cos(angle) * radius;

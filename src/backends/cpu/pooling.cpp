@@ -37,7 +37,8 @@ struct Plan {
     for (int64_t i = 0; i < wx.output; ++i) xs.push_back(ops::pooling_taps(wx, i, p.include_zero_pad_to_average));
     disjoint = wy.stride >= wy.reach() && wx.stride >= wx.reach();
     const auto covers = [](const ops::Window& w) {
-      return w.kernel == w.stride && (w.dilation == 1 || w.kernel == 1) && w.begin == 0 && w.output * w.stride >= w.input;
+      return w.kernel == w.stride && (w.dilation == 1 || w.kernel == 1) && w.begin == 0 &&
+             w.output * w.stride >= w.input;
     };
     covering = covers(wy) && covers(wx);
   }
@@ -143,9 +144,12 @@ void take_larger(const T* x, int64_t stride, int64_t n, V* m, int32_t* k, int32_
       k[i] = better ? tap : k[i];
     }
   };
-  if (stride == 1) loop(std::integral_constant<int64_t, 1>{});
-  else if (stride == 2) loop(std::integral_constant<int64_t, 2>{});
-  else loop(stride);
+  if (stride == 1)
+    loop(std::integral_constant<int64_t, 1>{});
+  else if (stride == 2)
+    loop(std::integral_constant<int64_t, 2>{});
+  else
+    loop(stride);
 }
 
 // m and k of up to a tile of outputs; k is -1 where a window sees no source.
@@ -237,7 +241,8 @@ struct Blocks {
 };
 
 template <class T, class Window, class Row>
-void gradient(const Plan& p, const Blocks& b, T* g, [[maybe_unused]] Value<T>* scratch, const Window& window, const Row& row) {
+void gradient(const Plan& p, const Blocks& b, T* g, [[maybe_unused]] Value<T>* scratch, const Window& window,
+              const Row& row) {
   using V = Value<T>;
   const int64_t units = p.planes * b.blocks;
   parallel_parts(b.parts, [&](int64_t part) {
@@ -245,11 +250,15 @@ void gradient(const Plan& p, const Blocks& b, T* g, [[maybe_unused]] Value<T>* s
       const int64_t plane = unit / b.blocks, block = unit % b.blocks;
       const int64_t begin = p.lanes * block / b.blocks, end = p.lanes * (block + 1) / b.blocks;
       V* to;
-      if constexpr (is_half_type<T>) to = scratch + part * p.source;
-      else to = g + plane * p.source;
+      if constexpr (is_half_type<T>)
+        to = scratch + part * p.source;
+      else
+        to = g + plane * p.source;
       if (p.lanes == 1 || !(p.disjoint && p.covering)) {
-        if (b.blocks == 1) std::fill(to, to + p.source, V(0));
-        else for (int64_t i = 0; i < p.source; i += p.lanes) std::fill(to + i + begin, to + i + end, V(0));
+        if (b.blocks == 1)
+          std::fill(to, to + p.source, V(0));
+        else
+          for (int64_t i = 0; i < p.source; i += p.lanes) std::fill(to + i + begin, to + i + end, V(0));
       }
       for (int64_t oy = 0; oy < p.wy.output; ++oy) {
         if (p.lanes == 1) {
@@ -284,23 +293,27 @@ void route(const Position<T>* __restrict k, Position<T> tap, const T* __restrict
 template <class T>
 void max_pool_gradient(const Plan& p, const Blocks& b, const T* incoming, const T* x, T* g, Value<T>* scratch) {
   using V = Value<T>;
-  gradient(p, b, g, scratch, [&](const Taps& t, V* to, int64_t source, int64_t result, int64_t lanes) {
-    const T* in = incoming + result;
-    if constexpr (std::is_same_v<T, float>) {
-      const Offsets o(t);
-      if (o.taps > 0) return float_max_pooling().gradient(x + source, in, o.offsets, o.taps, lanes, !p.disjoint, to);
-    }
-    Position<T> k[tile];
-    positions(x + source, t, lanes, k);
-    for (Position<T> tap = 0; tap < t.ny * t.nx; ++tap) {
-      V* at = to + tap / t.nx * t.step_y + tap % t.nx * t.step_x;
-      p.disjoint ? route<false, T>(k, tap, in, at, lanes) : route<true, T>(k, tap, in, at, lanes);
-    }
-  }, [&](int64_t plane, int64_t oy, V* to) {
-    for_row_maxima(p, x + plane * p.source, oy, [&](int64_t ox, int64_t element, V) {
-      if (element >= 0) to[element] += V(incoming[plane * p.result + oy * p.th + ox]);
-    });
-  });
+  gradient(
+      p, b, g, scratch,
+      [&](const Taps& t, V* to, int64_t source, int64_t result, int64_t lanes) {
+        const T* in = incoming + result;
+        if constexpr (std::is_same_v<T, float>) {
+          const Offsets o(t);
+          if (o.taps > 0)
+            return float_max_pooling().gradient(x + source, in, o.offsets, o.taps, lanes, !p.disjoint, to);
+        }
+        Position<T> k[tile];
+        positions(x + source, t, lanes, k);
+        for (Position<T> tap = 0; tap < t.ny * t.nx; ++tap) {
+          V* at = to + tap / t.nx * t.step_y + tap % t.nx * t.step_x;
+          p.disjoint ? route<false, T>(k, tap, in, at, lanes) : route<true, T>(k, tap, in, at, lanes);
+        }
+      },
+      [&](int64_t plane, int64_t oy, V* to) {
+        for_row_maxima(p, x + plane * p.source, oy, [&](int64_t ox, int64_t element, V) {
+          if (element >= 0) to[element] += V(incoming[plane * p.result + oy * p.th + ox]);
+        });
+      });
 }
 
 template <class T>
@@ -339,8 +352,10 @@ void avg_pool_gradient(const Plan& p, const Blocks& b, const T* incoming, T* g, 
     for (int64_t ky = 0; ky < t.ny; ++ky)
       for (int64_t kx = 0; kx < t.nx; ++kx) {
         V* __restrict at = to + ky * t.step_y + kx * t.step_x;
-        if (p.disjoint) for (int64_t c = 0; c < lanes; ++c) at[c] = share[c];
-        else for (int64_t c = 0; c < lanes; ++c) at[c] += share[c];
+        if (p.disjoint)
+          for (int64_t c = 0; c < lanes; ++c) at[c] = share[c];
+        else
+          for (int64_t c = 0; c < lanes; ++c) at[c] += share[c];
       }
   };
   gradient(p, b, g, scratch, window, [&](int64_t plane, int64_t oy, V* to) {
@@ -381,7 +396,8 @@ std::unique_ptr<Kernel> lower_avg(Lowering& lowering) {
 // The halves gather an image's gradient in floats, one image a part.
 template <class T>
 Slot gradient_scratch(Lowering& lowering, const Plan& p, const Blocks& b) {
-  return is_half_type<T> ? lowering.scratch(static_cast<size_t>(b.parts * p.source) * sizeof(float)) : lowering.output().slot;
+  return is_half_type<T> ? lowering.scratch(static_cast<size_t>(b.parts * p.source) * sizeof(float))
+                         : lowering.output().slot;
 }
 
 std::unique_ptr<Kernel> lower_max_gradient(Lowering& lowering) {
@@ -391,7 +407,8 @@ std::unique_ptr<Kernel> lower_max_gradient(Lowering& lowering) {
     const Plan p(ops::Pooling2d(lowering.attributes()), x.dims, incoming.dims);
     const Blocks b(p);
     return kernel([=, scratch = gradient_scratch<T>(lowering, p, b)](Frame& f) {
-      max_pool_gradient(p, b, f.at<const T>(incoming.slot), f.at<const T>(x.slot), f.at<T>(g.slot), f.at<Value<T>>(scratch));
+      max_pool_gradient(p, b, f.at<const T>(incoming.slot), f.at<const T>(x.slot), f.at<T>(g.slot),
+                        f.at<Value<T>>(scratch));
     });
   });
 }

@@ -41,10 +41,14 @@ void fill_blocks(const Philox& philox, T* out, int64_t n, int64_t cost, const Co
 
 template <class T>
 Value<T> uniform(const uint32_t* words, int64_t i) {
-  if constexpr (std::is_same_v<T, double>) return uniform_double(words[2 * i], words[2 * i + 1]);
-  else if constexpr (std::is_same_v<T, Half>) return uniform_half(words[i]);
-  else if constexpr (std::is_same_v<T, BFloat16>) return uniform_bfloat16(words[i]);
-  else return uniform_float(words[i]);
+  if constexpr (std::is_same_v<T, double>)
+    return uniform_double(words[2 * i], words[2 * i + 1]);
+  else if constexpr (std::is_same_v<T, Half>)
+    return uniform_half(words[i]);
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return uniform_bfloat16(words[i]);
+  else
+    return uniform_float(words[i]);
 }
 
 template <class T>
@@ -61,8 +65,10 @@ void fill_integers(const Philox& philox, T* out, int64_t n, T low, std::make_uns
   fill_blocks(philox, out, n, 16, [&](const uint32_t* words, T* values, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       U bits;
-      if constexpr (sizeof(T) == 8) bits = words[2 * i] | uint64_t{words[2 * i + 1]} << 32;
-      else bits = words[i];
+      if constexpr (sizeof(T) == 8)
+        bits = words[2 * i] | uint64_t{words[2 * i + 1]} << 32;
+      else
+        bits = words[i];
       values[i] = static_cast<T>(static_cast<U>(low) + (range ? bits % range : bits));
     }
   });
@@ -73,8 +79,10 @@ void fill_normal(const Philox& philox, T* out, int64_t n, const Scale<T>& scale)
   fill_blocks(philox, out, n, 128, [&](const uint32_t* words, T* values, int64_t count) {
     for (int64_t i = 0; i < count; i += 2) {  // the words of a pair are there even when its second value is not wanted
       Value<T> pair[2];
-      if constexpr (std::is_same_v<T, double>) box_muller(words + 2 * i, pair);
-      else box_muller(words[i], words[i + 1], pair);
+      if constexpr (std::is_same_v<T, double>)
+        box_muller(words + 2 * i, pair);
+      else
+        box_muller(words[i], words[i + 1], pair);
       values[i] = scale(pair[0]);
       if (i + 1 < count) values[i + 1] = scale(pair[1]);
     }
@@ -87,8 +95,10 @@ void fill_truncated_group(Philox philox, T* out, int64_t count, const Scale<T>& 
   for (int64_t made = 0; made < count; philox.skip(1)) {
     const Philox::Block words = philox.block();
     Value<T> z[4];
-    if constexpr (std::is_same_v<T, double>) box_muller(words.data(), z);
-    else box_muller(words[0], words[1], z), box_muller(words[2], words[3], z + 2);
+    if constexpr (std::is_same_v<T, double>)
+      box_muller(words.data(), z);
+    else
+      box_muller(words[0], words[1], z), box_muller(words[2], words[3], z + 2);
     for (int64_t i = 0; i < per_block<T> && made < count; ++i)
       if (std::abs(z[i]) < Value<T>(2)) out[made++] = scale(z[i]);
   }
@@ -99,7 +109,8 @@ void fill_truncated(const Philox& philox, T* out, int64_t n, const Scale<T>& sca
   constexpr int64_t group = per_block<T>, blocks = group * 64;  // 256 reserved words an output
   parallel_for((n + group - 1) / group, grain_for(group * 256), [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g)
-      fill_truncated_group(philox.skipped(static_cast<uint64_t>(g * blocks)), out + g * group, std::min(group, n - g * group), scale);
+      fill_truncated_group(philox.skipped(static_cast<uint64_t>(g * blocks)), out + g * group,
+                           std::min(group, n - g * group), scale);
   });
 }
 
@@ -109,8 +120,10 @@ void fill_inverse(const Philox& philox, T* out, int64_t n, const Scale<T>& scale
   fill_blocks(philox, out, n, 512, [&](const uint32_t* words, T* values, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       double u;
-      if constexpr (std::is_same_v<T, double>) u = uniform_double(words[2 * i], words[2 * i + 1]) + 0x1p-53;
-      else u = static_cast<double>(uniform_float(words[i])) + 0x1p-24;
+      if constexpr (std::is_same_v<T, double>)
+        u = uniform_double(words[2 * i], words[2 * i + 1]) + 0x1p-53;
+      else
+        u = static_cast<double>(uniform_float(words[i])) + 0x1p-24;
       values[i] = scale(static_cast<Value<T>>(inverse_normal(low + u * (1 - 2 * low))));
     }
   });
@@ -137,7 +150,8 @@ std::unique_ptr<Kernel> random_kernel(Lowering& lowering, const Fill& fill) {
 template <class T>
 std::unique_ptr<Kernel> lower_floats(Lowering& lowering) {
   const Attributes& a = lowering.attributes();
-  const bool uniform_ = a.string("distribution") == "uniform", truncated = a.string("distribution") == "truncated_normal";
+  const bool uniform_ = a.string("distribution") == "uniform",
+             truncated = a.string("distribution") == "truncated_normal";
   using V = Value<T>;
   const auto rounded = [&](std::string_view key) { return T(static_cast<V>(a.real(key))); };
   if (uniform_) {
@@ -149,7 +163,8 @@ std::unique_ptr<Kernel> lower_floats(Lowering& lowering) {
     const double low = truncated ? 0.5 * std::erfc(std::sqrt(2.0)) : 0.0;  // below two standard deviations
     return random_kernel<T>(lowering, [=](const Philox& p, T* out, int64_t n) { fill_inverse(p, out, n, scale, low); });
   }
-  if (truncated) return random_kernel<T>(lowering, [=](const Philox& p, T* out, int64_t n) { fill_truncated(p, out, n, scale); });
+  if (truncated)
+    return random_kernel<T>(lowering, [=](const Philox& p, T* out, int64_t n) { fill_truncated(p, out, n, scale); });
   return random_kernel<T>(lowering, [=](const Philox& p, T* out, int64_t n) { fill_normal(p, out, n, scale); });
 }
 
@@ -165,7 +180,8 @@ std::unique_ptr<Kernel> lower_random(Lowering& lowering) {
   const DType dtype = lowering.output().dtype;
   if (dtype == DType::int32) return lower_integers<int32_t>(lowering);
   if (dtype == DType::int64) return lower_integers<int64_t>(lowering);
-  return dispatch_float(lowering, dtype, [&](auto type) { return lower_floats<typename decltype(type)::type>(lowering); });
+  return dispatch_float(lowering, dtype,
+                        [&](auto type) { return lower_floats<typename decltype(type)::type>(lowering); });
 }
 
 }  // namespace

@@ -23,8 +23,10 @@ struct Sum {
   static T result(Total total) { return round<T>(total); }
   template <class U>
   static U round(Total total) {
-    if constexpr (is_half_type<U>) return U(static_cast<float>(total));
-    else return static_cast<U>(total);
+    if constexpr (is_half_type<U>)
+      return U(static_cast<float>(total));
+    else
+      return static_cast<U>(total);
   }
 };
 
@@ -43,8 +45,10 @@ struct Product {
 template <class T>
 Value<T> infinite(bool negative) {
   using V = Value<T>;
-  if constexpr (is_float_type<T>) return negative ? -std::numeric_limits<V>::infinity() : std::numeric_limits<V>::infinity();
-  else return negative ? std::numeric_limits<V>::lowest() : std::numeric_limits<V>::max();
+  if constexpr (is_float_type<T>)
+    return negative ? -std::numeric_limits<V>::infinity() : std::numeric_limits<V>::infinity();
+  else
+    return negative ? std::numeric_limits<V>::lowest() : std::numeric_limits<V>::max();
 }
 
 template <class T, bool maximum, bool propagate>
@@ -53,22 +57,30 @@ struct Extremum {
   using Block = Value<T>;
   using Total = Block;
   static Block identity() {
-    if constexpr (is_float_type<T> && !propagate) return std::numeric_limits<Block>::quiet_NaN();  // so that all-NaN stays NaN
-    else return infinite<T>(maximum);
+    if constexpr (is_float_type<T> && !propagate)
+      return std::numeric_limits<Block>::quiet_NaN();  // so that all-NaN stays NaN
+    else
+      return infinite<T>(maximum);
   }
   static T empty() { return T(infinite<T>(maximum)); }
   static void add(Block& block, Block x) {
     const bool better = maximum ? x > block : x < block;
-    if constexpr (is_float_type<T>) block = (better | (propagate ? x != x : block != block)) ? x : block;
-    else block = better ? x : block;
+    if constexpr (is_float_type<T>)
+      block = (better | (propagate ? x != x : block != block)) ? x : block;
+    else
+      block = better ? x : block;
   }
   static void merge(Total& total, Block x) { add(total, x); }
   static T result(Total total) { return T(total); }
 };
-template <class T> using Maximum = Extremum<T, true, false>;
-template <class T> using Minimum = Extremum<T, false, false>;
-template <class T> using MaximumPropagateNan = Extremum<T, true, true>;
-template <class T> using MinimumPropagateNan = Extremum<T, false, true>;
+template <class T>
+using Maximum = Extremum<T, true, false>;
+template <class T>
+using Minimum = Extremum<T, false, false>;
+template <class T>
+using MaximumPropagateNan = Extremum<T, true, true>;
+template <class T>
+using MinimumPropagateNan = Extremum<T, false, true>;
 
 // On bool; on integers bit by bit.
 template <class T, bool all>
@@ -82,22 +94,26 @@ struct Logical {
   static void merge(T& total, T x) { add(total, x); }
   static T result(T total) { return total; }
 };
-template <class T> using And = Logical<T, true>;
-template <class T> using Or = Logical<T, false>;
+template <class T>
+using And = Logical<T, true>;
+template <class T>
+using Or = Logical<T, false>;
 
 template <class Op>
 std::unique_ptr<Kernel> reducer(Lowering& lowering, const Operand& in, const Operand& out, const ReducePlan& plan) {
   const Slot scratch = plan.scratch_bytes() ? lowering.scratch(plan.scratch_bytes()) : -1;
   return kernel([plan, x = in.slot, y = out.slot, scratch](Frame& f) {
     using Total = typename Op::Total;
-    Reducer<Op>::run(plan, f.at<typename Op::Item>(x), f.at<typename Op::Item>(y), scratch < 0 ? nullptr : f.at<Total>(scratch));
+    Reducer<Op>::run(plan, f.at<typename Op::Item>(x), f.at<typename Op::Item>(y),
+                     scratch < 0 ? nullptr : f.at<Total>(scratch));
   });
 }
 
 ReducePlan plan_of(const Lowering& lowering, const Dims& dims) {
   const Ints& axes = lowering.attributes().integers("axes");
   std::vector<bool> reduced(dims.size(), axes.empty());
-  for (int64_t axis : axes) reduced[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(dims.size()) : axis)] = true;
+  for (int64_t axis : axes)
+    reduced[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(dims.size()) : axis)] = true;
   return ReducePlan(dims, reduced);
 }
 
@@ -114,8 +130,10 @@ std::unique_ptr<Kernel> lower_logical(Lowering& lowering) {
   const Operand in = lowering.input(0), out = lowering.output();
   return dispatch(in.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
-    if constexpr (is_float_type<T>) unsupported(lowering, in.dtype);
-    else return reducer<Op<T>>(lowering, in, out, plan_of(lowering, in.dims));
+    if constexpr (is_float_type<T>)
+      unsupported(lowering, in.dtype);
+    else
+      return reducer<Op<T>>(lowering, in, out, plan_of(lowering, in.dims));
   });
 }
 
@@ -149,8 +167,8 @@ std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
   const Operand in = lowering.input(0), out = lowering.output();
   const AxisSplit split(in.dims, lowering.attributes().integer("axis"));
   if (split.n == 0 && out.elements() > 0)
-    throw ShapeError(cat("[", lowering.operation().kind(), "] needs at least one element along the axis; source ", to_string(in.dims),
-                         lowering.operation().where()));
+    throw ShapeError(cat("[", lowering.operation().kind(), "] needs at least one element along the axis; source ",
+                         to_string(in.dims), lowering.operation().where()));
   return dispatch_number(lowering, in.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     return kernel([=](Frame& f) { arg_extremum<T, maximum>(f.at<T>(in.slot), f.at<int32_t>(out.slot), split); });

@@ -23,8 +23,10 @@ struct ReducePlan {
     for (size_t i = 0; i < dims.size(); ++i) {
       (is_reduced[i] ? reduced_count : outputs) *= dims[i];
       if (dims[i] == 1) continue;
-      if (!axes.empty() && axes.back().reduced == is_reduced[i]) axes.back().n *= dims[i];
-      else axes.push_back({dims[i], is_reduced[i]});
+      if (!axes.empty() && axes.back().reduced == is_reduced[i])
+        axes.back().n *= dims[i];
+      else
+        axes.push_back({dims[i], is_reduced[i]});
     }
     int64_t stride = 1;
     if (!axes.empty()) {
@@ -74,13 +76,16 @@ class Reducer {
         const int64_t chunk = unit % plan.chunks, tile = unit / plan.chunks % plan.column_tiles;
         const int64_t row = unit / plan.chunks / plan.column_tiles, column = tile * plan.tile;
         const int64_t width = std::min(plan.tile, plan.columns - column);
-        const int64_t first = plan.reduced_count * chunk / plan.chunks, last = plan.reduced_count * (chunk + 1) / plan.chunks;
+        const int64_t first = plan.reduced_count * chunk / plan.chunks,
+                      last = plan.reduced_count * (chunk + 1) / plan.chunks;
         const int64_t at = row * plan.columns + column;
         Total total[ReducePlan::tile];
         std::fill(total, total + width, Total(Op::identity()));
         reduce_unit(plan, in + offset(plan.kept, plan.kept_strides, row) + column, width, first, last, total);
-        if (plan.chunks > 1) std::copy(total, total + width, scratch + chunk * plan.outputs + at);
-        else for (int64_t i = 0; i < width; ++i) out[at + i] = Op::result(total[i]);
+        if (plan.chunks > 1)
+          std::copy(total, total + width, scratch + chunk * plan.outputs + at);
+        else
+          for (int64_t i = 0; i < width; ++i) out[at + i] = Op::result(total[i]);
       }
     });
     if (plan.chunks == 1) return;
@@ -99,7 +104,8 @@ class Reducer {
   }
 
   // Reduced positions [first, last) of one tile into total[width].
-  static void reduce_unit(const ReducePlan& plan, const Item* in, int64_t width, int64_t first, int64_t last, Total* total) {
+  static void reduce_unit(const ReducePlan& plan, const Item* in, int64_t width, int64_t first, int64_t last,
+                          Total* total) {
     if (plan.run > 1) {
       while (first < last) {
         const int64_t skip = first % plan.run, n = std::min(plan.run - skip, last - first);

@@ -62,8 +62,8 @@ std::unique_ptr<Kernel> lower_slice(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
   const SliceView view(lowering.attributes(), x.dims);
   const auto item = static_cast<int64_t>(size_of(x.dtype));
-  return move_kernel({{StridedCopy(size_of(x.dtype), view.dims, contiguous_strides(view.dims), view.strides), y.slot, x.slot, 0,
-                       view.first * item}});
+  return move_kernel({{StridedCopy(size_of(x.dtype), view.dims, contiguous_strides(view.dims), view.strides), y.slot,
+                       x.slot, 0, view.first * item}});
 }
 
 // Zeros, then one copy into them.
@@ -81,13 +81,15 @@ std::unique_ptr<Kernel> lower_slice_gradient(Lowering& lowering) {
   const SliceView view(lowering.attributes(), y.dims);
   const auto item = static_cast<int64_t>(size_of(y.dtype));
   const uint64_t zero = 0;
-  return scatter_kernel(y, &zero, {StridedCopy(size_of(y.dtype), view.dims, view.strides, contiguous_strides(view.dims)), y.slot,
-                                   incoming.slot, view.first * item, 0});
+  return scatter_kernel(y, &zero,
+                        {StridedCopy(size_of(y.dtype), view.dims, view.strides, contiguous_strides(view.dims)), y.slot,
+                         incoming.slot, view.first * item, 0});
 }
 
 std::unique_ptr<Kernel> lower_concat(Lowering& lowering) {
   const Operand y = lowering.output();
-  const auto axis = static_cast<size_t>(ops::wrap_axis(lowering.attributes().integer("axis"), static_cast<int>(y.dims.size())));
+  const auto axis =
+      static_cast<size_t>(ops::wrap_axis(lowering.attributes().integer("axis"), static_cast<int>(y.dims.size())));
   const bool interleave = lowering.attributes().boolean("interleave");
   const Dims strides = contiguous_strides(y.dims);
   const auto item = static_cast<int64_t>(size_of(y.dtype)), count = static_cast<int64_t>(lowering.input_count());
@@ -106,7 +108,8 @@ std::unique_ptr<Kernel> lower_concat(Lowering& lowering) {
 
 std::unique_ptr<Kernel> lower_split(Lowering& lowering) {
   const Operand x = lowering.input(0);
-  const auto axis = static_cast<size_t>(ops::wrap_axis(lowering.attributes().integer("axis"), static_cast<int>(x.dims.size())));
+  const auto axis =
+      static_cast<size_t>(ops::wrap_axis(lowering.attributes().integer("axis"), static_cast<int>(x.dims.size())));
   const Dims strides = contiguous_strides(x.dims);
   std::vector<Move> moves;
   int64_t position = 0;
@@ -121,12 +124,13 @@ std::unique_ptr<Kernel> lower_split(Lowering& lowering) {
 
 std::unique_ptr<Kernel> lower_stack(Lowering& lowering) {
   const Operand y = lowering.output();
-  const auto axis = static_cast<size_t>(ops::wrap_axis(lowering.attributes().integer("axis"), static_cast<int>(y.dims.size())));
+  const auto axis =
+      static_cast<size_t>(ops::wrap_axis(lowering.attributes().integer("axis"), static_cast<int>(y.dims.size())));
   const Dims strides = contiguous_strides(y.dims), dims = slice_of(y.dims, axis, 1);
   std::vector<Move> moves;
   for (size_t i = 0; i < lowering.input_count(); ++i)
-    moves.push_back({StridedCopy(size_of(y.dtype), dims, strides, contiguous_strides(dims)), y.slot, lowering.input(i).slot,
-                     static_cast<int64_t>(i * size_of(y.dtype)) * strides[axis], 0});
+    moves.push_back({StridedCopy(size_of(y.dtype), dims, strides, contiguous_strides(dims)), y.slot,
+                     lowering.input(i).slot, static_cast<int64_t>(i * size_of(y.dtype)) * strides[axis], 0});
   return move_kernel(std::move(moves));
 }
 
@@ -157,7 +161,8 @@ Dims repetitions(const Dims& multiplier, const Dims& dims) {
 
 std::unique_ptr<Kernel> lower_tile(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
-  const Dims dims = repetitions(lowering.attributes().integers("multiplier"), x.dims), strides = contiguous_strides(x.dims);
+  const Dims dims = repetitions(lowering.attributes().integers("multiplier"), x.dims),
+             strides = contiguous_strides(x.dims);
   Dims source;
   for (int64_t stride : strides) source.insert(source.end(), {0, stride});
   return move_kernel({{StridedCopy(size_of(x.dtype), dims, contiguous_strides(dims), source), y.slot, x.slot}});
@@ -193,7 +198,8 @@ struct PadAxis {
     for (size_t i = 1; i < shown_begin.size(); ++i) shown_begin[i] += shown_begin[i - 1];
     shown.resize(static_cast<size_t>(padded));
     std::vector<int64_t> next(shown_begin.begin(), shown_begin.end());
-    for (int64_t i = 0; i < padded; ++i) shown[static_cast<size_t>(next[static_cast<size_t>(source[static_cast<size_t>(i)])]++)] = i;
+    for (int64_t i = 0; i < padded; ++i)
+      shown[static_cast<size_t>(next[static_cast<size_t>(source[static_cast<size_t>(i)])]++)] = i;
   }
 };
 
@@ -201,7 +207,9 @@ struct PadPlan {
   std::vector<PadAxis> axes;
   Dims padded, unpadded, padded_strides, unpadded_strides;
   PadPlan(const Attributes& attributes, ops::PadMode mode, const Dims& unpadded, const Dims& padded)
-      : padded(padded), unpadded(unpadded), padded_strides(contiguous_strides(padded)),
+      : padded(padded),
+        unpadded(unpadded),
+        padded_strides(contiguous_strides(padded)),
         unpadded_strides(contiguous_strides(unpadded)) {
     for (size_t i = 0; i < padded.size(); ++i)
       axes.emplace_back(mode, attributes.integers("left")[i], unpadded[i], padded[i]);
@@ -246,7 +254,9 @@ void pad_gradient_by_index(const PadPlan& plan, const T* incoming, T* y) {
     int64_t index[max_rank], at[max_rank];
     for (int64_t element = begin; element < end; ++element) {
       unravel(plan.unpadded, element, index);
-      const auto list = [&](size_t i, int64_t which) { return plan.axes[i].shown_begin[static_cast<size_t>(index[i] + which)]; };
+      const auto list = [&](size_t i, int64_t which) {
+        return plan.axes[i].shown_begin[static_cast<size_t>(index[i] + which)];
+      };
       Accumulate<T> total = 0;
       bool some = true;
       for (size_t i = 0; i < rank; ++i) at[i] = list(i, 0), some &= list(i, 0) < list(i, 1);
@@ -288,8 +298,9 @@ std::unique_ptr<Kernel> lower_pad(Lowering& lowering) {
   const ConstantPtr value = ConstantData::splat(y.dtype, {}, zero ? 0.0 : lowering.attributes().real("value"));
   const Dims strides = contiguous_strides(y.dims);
   const int64_t first = first_unpadded(lowering.attributes().integers("left"), strides);
-  return scatter_kernel(y, value->bytes(), {StridedCopy(size_of(y.dtype), x.dims, strides, contiguous_strides(x.dims)), y.slot, x.slot,
-                                            first * static_cast<int64_t>(size_of(y.dtype)), 0});
+  return scatter_kernel(y, value->bytes(),
+                        {StridedCopy(size_of(y.dtype), x.dims, strides, contiguous_strides(x.dims)), y.slot, x.slot,
+                         first * static_cast<int64_t>(size_of(y.dtype)), 0});
 }
 
 std::unique_ptr<Kernel> lower_pad_gradient(Lowering& lowering) {
@@ -304,8 +315,8 @@ std::unique_ptr<Kernel> lower_pad_gradient(Lowering& lowering) {
   }
   const Dims strides = contiguous_strides(incoming.dims);
   const int64_t first = first_unpadded(lowering.attributes().integers("left"), strides);
-  return move_kernel({{StridedCopy(size_of(y.dtype), y.dims, contiguous_strides(y.dims), strides), y.slot, incoming.slot, 0,
-                       first * static_cast<int64_t>(size_of(y.dtype))}});
+  return move_kernel({{StridedCopy(size_of(y.dtype), y.dims, contiguous_strides(y.dims), strides), y.slot,
+                       incoming.slot, 0, first * static_cast<int64_t>(size_of(y.dtype))}});
 }
 
 std::unique_ptr<Kernel> lower_shape_of(Lowering& lowering) {

@@ -29,7 +29,8 @@ template <class F>
 void for_softmax_units(const AxisSplit& s, const F& f) {
   constexpr int64_t most = SoftmaxUnit::max_groups;
   if (s.inner == 1) {
-    const int64_t block = std::clamp<int64_t>(2048 / std::max<int64_t>(s.n, 1), 1, most), units = (s.outer + block - 1) / block;
+    const int64_t block = std::clamp<int64_t>(2048 / std::max<int64_t>(s.n, 1), 1, most),
+                  units = (s.outer + block - 1) / block;
     return parallel_for(units, grain_for(block * s.n * 8), [&](int64_t begin, int64_t end) {
       for (int64_t unit = begin; unit < end; ++unit)
         f(SoftmaxUnit{unit * block * s.n, std::min(block, s.outer - unit * block), s.n, s.n, 1, unit * block});
@@ -39,7 +40,8 @@ void for_softmax_units(const AxisSplit& s, const F& f) {
   parallel_for(s.outer * tiles, grain_for(block * s.n * 8), [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t outer = unit / tiles, column = unit % tiles * most;
-      f(SoftmaxUnit{outer * s.n * s.inner + column, std::min(most, s.inner - column), s.n, 1, s.inner, outer * s.inner + column});
+      f(SoftmaxUnit{outer * s.n * s.inner + column, std::min(most, s.inner - column), s.n, 1, s.inner,
+                    outer * s.inner + column});
     }
   });
 }
@@ -91,8 +93,9 @@ void sum_groups(const SoftmaxUnit& u, V* result, const Get& value) {
 
 template <class V>
 void max_groups(const SoftmaxUnit& u, const V* x, V* result) {
-  reduce_groups(u, -std::numeric_limits<V>::infinity(), result, [](V a, V b) { return b > a ? b : a; },
-                [&](int64_t, int64_t i) { return x[i]; });
+  reduce_groups(
+      u, -std::numeric_limits<V>::infinity(), result, [](V a, V b) { return b > a ? b : a; },
+      [&](int64_t, int64_t i) { return x[i]; });
 }
 
 template <class V>

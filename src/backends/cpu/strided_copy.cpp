@@ -159,7 +159,8 @@ void StridedCopy::run_transpose(std::byte* destination, const std::byte* source)
           for (; i + 4 <= i1; i += 4) {
             int64_t j = j0;
             for (; j + 4 <= j1; j += 4)
-              transpose_4x4(to + i * row_destination_ + j * 4, row_destination_, from + i * 4 + j * inner_source_, inner_source_);
+              transpose_4x4(to + i * row_destination_ + j * 4, row_destination_, from + i * 4 + j * inner_source_,
+                            inner_source_);
             for (; j < j1; ++j)
               for (int64_t r = i; r < i + 4; ++r)
                 std::memcpy(to + r * row_destination_ + j * 4, from + r * 4 + j * inner_source_, 4);
