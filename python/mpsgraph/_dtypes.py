@@ -34,13 +34,14 @@ def constant_data(value: Any, shape: Sequence[int] | None, dtype: DTypeLike | No
     """
     wanted = None if dtype is None else as_dtype(dtype)
     if shape is not None:
-        return ConstantData.splat(value, list(shape), wanted or _dtype_of_number(value))
+        return ConstantData.splat(value, list(shape), wanted or dtype_of_number(value))
     if isinstance(value, (np.ndarray, np.generic)) and wanted is not None:
         value = _converted(np.asarray(value), wanted)
     return ConstantData(value, wanted)
 
 
-def _dtype_of_number(value: Any) -> DType:
+def dtype_of_number(value: Any) -> DType:
+    """What a number is when nothing else says it: float32, int32 or bool; a numpy scalar keeps its type."""
     if isinstance(value, (np.ndarray, np.generic)):
         return dtype_of(value)
     if isinstance(value, bool):

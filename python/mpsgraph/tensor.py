@@ -9,6 +9,8 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from ._core import Tensor, bool_
 from .errors import DTypeError, ShapeError
 from .ops._family import Number, TensorLike
@@ -25,7 +27,8 @@ def _graph(x: Tensor) -> "Graph":
 
 
 def _is_operand(value: Any) -> bool:
-    return isinstance(value, (Tensor, *Number))
+    """Whether the operator is ours to apply or to refuse; arrays are refused where numbers become constants."""
+    return isinstance(value, (Tensor, *Number, np.ndarray))
 
 
 def _pair(apply: "Callable[[Graph, Any, Any, Tensor], Tensor]") -> tuple[Operator, Operator]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import _core
 from .._core import Block, DType, Operation, Tensor
-from .._dtypes import DTypeLike, as_dtype, constant_data
+from .._dtypes import DTypeLike, as_dtype, constant_data, dtype_of_number
 from ..errors import DTypeError, GraphError, ShapeError
 
 TensorLike: TypeAlias = Tensor | bool | int | float | np.generic
@@ -54,6 +54,7 @@ def ints(values: int | Sequence[int], what: str, count: int | None = None) -> li
 
 
 def _index(value: Any) -> int:
+    """An integer that is no bool; TypeError for anything else."""
     if isinstance(value, (bool, np.bool_)):
         raise TypeError("bool is not a size")
     return operator.index(value)
@@ -106,16 +107,15 @@ class Family(_core.Graph):
             )
         number: bool | int | float = value.item() if isinstance(value, np.generic) else value
         if dtype is None:
-            dtype = (
-                _core.bool_ if isinstance(number, bool) else _core.int32 if isinstance(number, int) else _core.float32
-            )
+            dtype = dtype_of_number(number)
         elif not fits(number, dtype):
             wanted = "bool" if isinstance(number, bool) else "float32"
             raise DTypeError(
                 f"[{kind}] the number {number!r} cannot stand beside a {dtype} tensor: "
                 f"cast the tensor with g.cast(x, mg.{wanted}) first, or write the number as {dtype}"
             )
-        return self._operation("constant", [], {"value": constant_data(number, (), dtype)}).outputs[0]
+        value = constant_data(number, (), dtype) if dtype == _core.bfloat16 else np.array(number, dtype.numpy)
+        return self._operation("constant", [], {"value": value}).outputs[0]
 
     def _shape_operand(self, shape: ShapeLike, kind: str) -> Tensor:
         """A shape as ints or as an int32/int64 tensor of rank 1."""

@@ -16,7 +16,7 @@ class UnaryArithmetic(Family):
         """x itself, as an operation of its own.
 
         result = x.
-        Args: x, any shape, any dtype; name, the operation's name. Result: x's shape and dtype.
+        Args: x, any shape, any dtype; name, the operation's name. Result: x's shape and dtype. Errors: none.
         Gradient: incoming. Source: MPSGraph identityWithTensor:name:.
 
         >>> g = mg.Graph()

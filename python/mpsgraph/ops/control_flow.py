@@ -38,13 +38,11 @@ class ControlFlow(Family):
         self.begin_control_dependencies([o.operation if isinstance(o, Tensor) else o for o in operations])
         try:
             results = block()
-            made = [t if t.operation.id >= first else self.identity_of(t, name) for t in as_list(results, "block")]
+            tensors = as_list(results, "block")
+            made = [t if t.operation.id >= first else self._tensor("identity", [t], name) for t in tensors]
         finally:
             self.end_control_dependencies()
         return made[0] if isinstance(results, Tensor) else made  # type: ignore[return-value]
-
-    def identity_of(self, x: Tensor, name: str | None = None) -> Tensor:
-        return self._tensor("identity", [x], name)
 
     def if_(
         self,
@@ -92,8 +90,10 @@ class ControlFlow(Family):
         """
 
         def condition_and_results(*arguments: Tensor) -> list[Tensor]:
-            condition, results = before(*arguments)
-            return [condition, *as_list(results, "before")]
+            pair = before(*arguments)
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise GraphError(f"[while] before must return (condition, results), got {pair!r}")
+            return [pair[0], *as_list(pair[1], "block before")]
 
         checked = self._block(condition_and_results, initial)
         carried = checked.results[1:]

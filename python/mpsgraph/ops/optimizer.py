@@ -104,8 +104,9 @@ class Optimizer(Family):
         """One step of Adam with the bias correction already in the learning rate.
 
         As adam, with rate = current_learning_rate.
-        Args, result, errors and gradient: as adam. Source: MPSGraph adamWithCurrentLearningRateTensor:beta1Tensor:
-        beta2Tensor:epsilonTensor:valuesTensor:momentumTensor:velocityTensor:maximumVelocityTensor:gradientTensor:name:.
+        Args and result: as adam. Errors: as there. Gradient: by composition. Source: MPSGraph
+        adamWithCurrentLearningRateTensor:beta1Tensor:beta2Tensor:epsilonTensor:valuesTensor:momentumTensor:
+        velocityTensor:maximumVelocityTensor:gradientTensor:name:.
 
         >>> g = mg.Graph()
         >>> zero, one = g.constant([0.0]), g.constant([1.0])

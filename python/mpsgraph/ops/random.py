@@ -247,7 +247,7 @@ class Random(Family):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Normally distributed numbers, drawn again where they lie beyond two standard deviations.
 
-        Args, result and errors: as random_normal. Gradient: none.
+        Args and result: as random_normal. Errors: as there. Gradient: none.
         Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name:, distribution truncatedNormal.
 
         >>> g = mg.Graph()

@@ -310,7 +310,8 @@ class Shape(Family):
     def shape_of(self, x: Tensor, name: str | None = None) -> Tensor:
         """The shape as a tensor, also where it is known only when the graph runs.
 
-        Args: x, any dtype. Result: int32 of shape (rank,). Gradient: none. Source: MPSGraph shapeOfTensor:name:.
+        Args: x, any dtype. Result: int32 of shape (rank,). Errors: none. Gradient: none.
+        Source: MPSGraph shapeOfTensor:name:.
 
         >>> g = mg.Graph()
         >>> g.run({}, g.shape_of(g.constant(0.0, (2, 3)))).tolist()

@@ -1,0 +1,175 @@
+"""Python's operators and indexing on tensors against numpy's, and what a tensor refuses to be."""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+FLOATS = np.array([[-2.5, -1.0, 0.5], [1.0, 2.0, 3.5]], np.float32)
+OTHERS = np.array([[2.0, -3.0, 1.5], [-1.0, 0.5, 2.0]], np.float32)
+INTEGERS = np.array([[-7, 5, 3], [2, -1, 8]], np.int32)
+DIVISORS = np.array([[2, -3, 4], [-5, 3, 7]], np.int32)
+TRUTHS = np.array([[True, False, True], [False, True, True]])
+
+
+def value(build, *arrays):
+    """build(tensors) run on arrays, which are fed."""
+    g = mg.Graph()
+    placeholders = [g.placeholder(a.shape, a.dtype) for a in arrays]
+    return g.run(dict(zip(placeholders, arrays, strict=True)), build(*placeholders)).numpy()
+
+
+ARITHMETIC = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+@pytest.mark.parametrize("symbol", ARITHMETIC)
+def test_binary_operators_on_floats(symbol):
+    function = ARITHMETIC[symbol]
+    np.testing.assert_allclose(value(function, FLOATS, OTHERS), function(FLOATS, OTHERS), rtol=1e-6)
+    np.testing.assert_allclose(value(lambda a: function(a, 1.5), FLOATS), function(FLOATS, np.float32(1.5)), rtol=1e-6)
+    np.testing.assert_allclose(value(lambda a: function(2, a), FLOATS), function(np.float32(2), FLOATS), rtol=1e-6)
+
+
+@pytest.mark.parametrize("symbol", sorted(ARITHMETIC.keys() - {"/"}))
+def test_binary_operators_on_integers(symbol):
+    """Floor division and remainder as Python's, whatever the signs."""
+    function = ARITHMETIC[symbol]
+    np.testing.assert_array_equal(value(function, INTEGERS, DIVISORS), function(INTEGERS, DIVISORS))
+    np.testing.assert_array_equal(value(lambda a: function(a, 3), INTEGERS), function(INTEGERS, 3))
+
+
+BITS = {"&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b}
+
+
+@pytest.mark.parametrize("symbol", BITS)
+def test_logical_and_bitwise(symbol):
+    function = BITS[symbol]
+    np.testing.assert_array_equal(value(function, TRUTHS, ~TRUTHS), function(TRUTHS, ~TRUTHS))
+    np.testing.assert_array_equal(value(function, INTEGERS, DIVISORS), function(INTEGERS, DIVISORS))
+    np.testing.assert_array_equal(value(lambda a: function(True, a), TRUTHS), function(True, TRUTHS))
+
+
+def test_other_operators():
+    np.testing.assert_array_equal(value(lambda a: -a, FLOATS), -FLOATS)
+    np.testing.assert_array_equal(value(lambda a: abs(+a), FLOATS), abs(FLOATS))
+    np.testing.assert_array_equal(value(lambda a: ~a, TRUTHS), ~TRUTHS)
+    np.testing.assert_array_equal(value(lambda a: ~a, INTEGERS), ~INTEGERS)
+    np.testing.assert_array_equal(value(lambda a: (a << 2) >> 1, INTEGERS), (INTEGERS << 2) >> 1)
+    np.testing.assert_allclose(value(lambda a: a**2 + 2**a, FLOATS), FLOATS**2 + 2**FLOATS, rtol=1e-6)
+    np.testing.assert_allclose(value(lambda a, b: a @ b, FLOATS, OTHERS.T.copy()), FLOATS @ OTHERS.T, rtol=1e-6)
+    np.testing.assert_array_equal(value(lambda a: np.float32(2) * a, FLOATS), 2 * FLOATS)
+
+
+CUBE = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+INDICES = {
+    "int": np.s_[1],
+    "negative int": np.s_[-1],
+    "last of last": np.s_[..., -1],
+    "slice": np.s_[1:3],
+    "all": np.s_[:],
+    "steps": np.s_[::2, 1::2],
+    "backwards": np.s_[::-1, :, ::-2],
+    "negative ends": np.s_[-2:, :-1],
+    "empty": np.s_[2:1],
+    "beyond": np.s_[1:100],
+    "new axes": np.s_[None, :, None, 1],
+    "ellipsis between": np.s_[0, ..., 2:4],
+    "ellipsis and new axis": np.s_[..., None],
+    "three ints": np.s_[1, 2, 3],
+    "numpy int": np.s_[np.int64(2)],
+}
+
+
+@pytest.mark.parametrize("index", INDICES.values(), ids=INDICES.keys())
+def test_indexing(index):
+    np.testing.assert_array_equal(value(lambda x: x[index], CUBE), CUBE[index])
+
+
+def test_indexing_differentiates():
+    g = mg.Graph()
+    x = g.constant(CUBE)
+    gradient = g.gradients(x[1, ::2, -1] * 2.0, x)[x]
+    expected = np.zeros_like(CUBE)
+    expected[1, ::2, -1] = 2
+    np.testing.assert_array_equal(g.run({}, gradient).numpy(), expected)
+
+
+def test_indexing_a_batch_of_unknown_size():
+    g = mg.Graph()
+    x = g.placeholder((-1, 4, 5))
+    np.testing.assert_array_equal(g.run({x: CUBE}, x[-1, :, 0]).numpy(), CUBE[-1, :, 0])
+
+
+@pytest.mark.parametrize(
+    ("index", "error"),
+    [
+        (np.s_[3], mg.ShapeError),
+        (np.s_[0, 0, 0, 0], mg.ShapeError),
+        (np.s_[..., ...], mg.ShapeError),
+        (np.array([0, 1]), mg.DTypeError),
+        (1.0, mg.DTypeError),
+        ("x", mg.DTypeError),
+    ],
+)
+def test_bad_indices(index, error):
+    x = mg.Graph().constant(CUBE)
+    with pytest.raises(error):
+        x[index]
+    with pytest.raises(mg.ShapeError, match="rank"):
+        x.graph.placeholder(None)[0]
+
+
+def test_a_tensor_is_a_symbol():
+    g = mg.Graph()
+    x, y = g.constant([1.0, 2.0]), g.constant([1.0, 2.0])
+    assert x == x and x != y and len({x, y, x}) == 2, "equality is identity"
+    assert x.operation.outputs[0] is x and x.graph is g
+    for refused in (bool, list, float, int, np.asarray):
+        with pytest.raises(TypeError, match=r"g\.run|g\.split"):
+            refused(x)
+
+
+def test_mixed_types_name_the_cast():
+    g = mg.Graph()
+    integers, floats = g.constant([1, 2]), g.constant([1.0, 2.0])
+    with pytest.raises(mg.DTypeError, match="cast .* to float32"):
+        integers + floats
+    with pytest.raises(mg.DTypeError, match=r"g\.cast\(x, mg\.float32\)"):
+        integers + 0.5
+    with pytest.raises(mg.DTypeError, match="//"):
+        integers / 2
+    with pytest.raises(mg.DTypeError, match=r"g\.constant"):
+        floats * np.ones(2, np.float32)
+    with pytest.raises(mg.DTypeError, match=r"g\.constant"):
+        np.ones(2, np.float32) * floats
+    with pytest.raises(mg.DTypeError):
+        g.constant([1, 2], dtype=mg.int8) + 300
+    with pytest.raises(TypeError):
+        floats + "1"
+
+
+def test_numbers_take_the_dtype_beside_them():
+    g = mg.Graph()
+    for dtype in (mg.float16, mg.bfloat16, mg.float64, mg.int8, mg.uint64):
+        assert (g.constant(1, (2,), dtype) + 2).dtype == dtype
+    assert g.addition(1, 2).dtype == mg.int32 and g.addition(1.0, 2.0).dtype == mg.float32
+
+
+def test_operations_know_where_they_were_built():
+    g = mg.Graph()
+    x = g.constant([1.0])
+    assert x.operation.location.startswith("test_tensor_operators.py:")
+    line = int((x + 1).operation.location.split(":")[1])
+    assert int((x * 2).operation.location.split(":")[1]) == line + 1
+    with pytest.raises(mg.ShapeError, match=r"built at test_tensor_operators\.py:\d+"):
+        g.reshape(x, (7,))
