@@ -35,8 +35,8 @@ def constant_data(value: Any, shape: Sequence[int] | None, dtype: DTypeLike | No
     wanted = None if dtype is None else as_dtype(dtype)
     if shape is not None:
         return ConstantData.splat(value, list(shape), wanted or dtype_of_number(value))
-    if isinstance(value, (np.ndarray, np.generic)) and wanted is not None:
-        value = _converted(np.asarray(value), wanted)
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = np.asarray(value) if wanted is None else _converted(np.asarray(value), wanted)
     return ConstantData(value, wanted)
 
 

@@ -58,6 +58,8 @@ void d_gather(GradientContext& g) {
 }
 
 std::vector<TensorType> infer_gather_gradient(const InferContext& context) {
+  if (context.dtype(0) == DType::boolean)
+    context.dtype_error("takes numbers, the incoming gradient is bool: cast it to float32 first");
   require_indices(context, 1);
   const Shape updates = shape_operand(context, 2);
   const Shape forward = gathered(context, updates);

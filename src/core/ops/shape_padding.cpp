@@ -102,7 +102,14 @@ Shape forward_input(const InferContext& context, const Shape& source, const Shap
   return source;
 }
 
+// Gradients of several copies are summed, and bools have no sum.
+void require_sums(const InferContext& context) {
+  if (context.dtype(0) == DType::boolean)
+    context.dtype_error("takes numbers, the incoming gradient is bool: cast it to float32 first");
+}
+
 std::vector<TensorType> infer_pad_gradient(const InferContext& context) {
+  require_sums(context);
   const Dims dims = pad_dims(context, shape_operand(context, 1));
   return {{context.dtype(0), forward_input(context, Shape(dims), padded(context, dims))}};
 }
@@ -134,6 +141,7 @@ void d_tile(GradientContext& g) {
 }
 
 std::vector<TensorType> infer_tile_gradient(const InferContext& context) {
+  require_sums(context);
   dims_for(context, 0, "multiplier");  // checks that the rank fits
   const size_t rank = context.attributes.integers("multiplier").size();
   const Shape source = stated_shape(context, 1, Dims(rank, -1));
