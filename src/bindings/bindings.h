@@ -78,16 +78,16 @@ struct ElementType {
 using DTypeObject = Object<ElementType>;
 
 void define_types(py::module_& module);
-DTypeObject to_object(DType dtype);                               // the one object that stands for it
-DType to_dtype(py::handle object);                                // DType, name, or what numpy takes for a dtype
+DTypeObject to_object(DType dtype);  // the one object that stands for it
+DType to_dtype(py::handle object);  // DType, name, or what numpy takes for a dtype
 std::optional<DType> from_numpy_dtype(const py::dtype& dtype);
-py::dtype to_numpy_dtype(DType dtype);                            // bfloat16: ml_dtypes' when it is there, else uint16
+py::dtype to_numpy_dtype(DType dtype);  // bfloat16: ml_dtypes' when it is there, else uint16
 
-int64_t to_size(py::handle object, std::string_view what);        // ShapeError when it is no integer, or too large
+int64_t to_size(py::handle object, std::string_view what);  // ShapeError when it is no integer, or too large
 Dims to_dims(py::handle object, std::string_view what);
-Shape to_shape(py::handle object, std::string_view what);         // None: unranked
-py::object to_object(const Shape& shape);                         // tuple with -1, or None
-TensorType to_tensor_type(py::handle object);                     // (dtype, shape)
+Shape to_shape(py::handle object, std::string_view what);  // None: unranked
+py::object to_object(const Shape& shape);  // tuple with -1, or None
+TensorType to_tensor_type(py::handle object);  // (dtype, shape)
 py::tuple to_object(const TensorType& type);
 Attributes to_attributes(std::string_view kind, const py::dict& values);
 py::object to_object(const Attribute& attribute);
@@ -121,14 +121,14 @@ void define_ndarray(py::module_& module);
 // `dtype` none: the array's own. Numbers and lists are converted to it when nothing is lost in kind.
 runtime::NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype, bool contiguous,
                             const std::string& what);
-ConstantPtr to_constant(py::handle object);                       // ConstantData, arrays, (array, dtype)
+ConstantPtr to_constant(py::handle object);  // ConstantData, arrays, (array, dtype)
 py::array to_numpy(const runtime::NDArray& array, py::handle owner);
 
 // --- runtime (runtime.cpp, executables.cpp) --------------------------------------------------------------------------
 
 void define_runtime(py::module_& module);
 void define_executables(py::module_& module);
-runtime::Device& to_device(py::handle object);                    // Device, name, or None for the default
+runtime::Device& to_device(py::handle object);  // Device, name, or None for the default
 
 }  // namespace mpsgraph::bindings
 

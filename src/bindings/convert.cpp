@@ -31,7 +31,8 @@ PyObject* ml_bfloat16() {
   return dtype;
 }
 
-[[noreturn]] void attribute_error(std::string_view kind, const std::string& attribute, std::string_view expected, py::handle value) {
+[[noreturn]] void attribute_error(std::string_view kind, const std::string& attribute, std::string_view expected,
+                                  py::handle value) {
   throw GraphError(cat("[", kind, "] attribute ", attribute, " must be ", expected, ", got ", shown(value)));
 }
 
@@ -41,8 +42,7 @@ Attribute to_attribute(std::string_view kind, const std::string& attribute, Attr
     case AttributeKind::boolean:
       if (!PyBool_Check(value.ptr())) attribute_error(kind, attribute, "True or False", value);
       return value.ptr() == Py_True;
-    case AttributeKind::integer:
-      return to_size(value, what());
+    case AttributeKind::integer: return to_size(value, what());
     case AttributeKind::real:
       if (!PyFloat_Check(value.ptr()) && !PyIndex_Check(value.ptr())) {
         if (PyNumber_Check(value.ptr()) == 0) attribute_error(kind, attribute, "a number", value);
@@ -72,17 +72,20 @@ void define_types(py::module_& module) {
       .def(py::init([](py::handle value) { return ElementType{to_dtype(value)}; }), py::arg("dtype"),
            "From a name, a numpy dtype, or another DType. DTypeError for anything else.")
       .def_property_readonly("name", [](ElementType self) { return std::string(name(self.dtype)); })
-      .def_property_readonly("itemsize", [](ElementType self) { return size_of(self.dtype); }, "Bytes of one element.")
-      .def_property_readonly("numpy", [](ElementType self) { return to_numpy_dtype(self.dtype); },
-                             "numpy's dtype; for bfloat16 that of ml_dtypes, or uint16 where it is not installed.")
+      .def_property_readonly(
+          "itemsize", [](ElementType self) { return size_of(self.dtype); }, "Bytes of one element.")
+      .def_property_readonly(
+          "numpy", [](ElementType self) { return to_numpy_dtype(self.dtype); },
+          "numpy's dtype; for bfloat16 that of ml_dtypes, or uint16 where it is not installed.")
       .def_property_readonly("is_float", [](ElementType self) { return is_float(self.dtype); })
       .def_property_readonly("is_integer", [](ElementType self) { return is_integer(self.dtype); })
       .def_property_readonly("is_signed", [](ElementType self) { return is_signed(self.dtype); })
       .def("__repr__", [](ElementType self) { return std::string(name(self.dtype)); })
       .def("__hash__", [](ElementType self) { return static_cast<int>(self.dtype); })
-      .def("__eq__", [](ElementType self, const py::object& other) {
-        return py::isinstance<ElementType>(other) && py::cast<ElementType>(other).dtype == self.dtype;
-      })
+      .def("__eq__",
+           [](ElementType self, const py::object& other) {
+             return py::isinstance<ElementType>(other) && py::cast<ElementType>(other).dtype == self.dtype;
+           })
       .def("__reduce__", [](ElementType self) {
         return py::make_tuple(py::type::of<ElementType>(), py::make_tuple(std::string(name(self.dtype))));
       });
@@ -135,9 +138,9 @@ DType to_dtype(py::handle object) {
     if (auto known = dtype_from_name(py::cast<std::string>(object))) return *known;
   if (!object.is_none()) {
     try {
-      if (auto known = from_numpy_dtype(py::dtype::from_args(py::reinterpret_borrow<py::object>(object)))) return *known;
-    } catch (py::error_already_set&) {
-    }
+      if (auto known = from_numpy_dtype(py::dtype::from_args(py::reinterpret_borrow<py::object>(object))))
+        return *known;
+    } catch (py::error_already_set&) {}
   }
   throw DTypeError(cat(shown(object), " is no element type; there are ", known_dtypes()));
 }
@@ -164,7 +167,9 @@ Dims to_dims(py::handle object, std::string_view what) {
   return dims;
 }
 
-Shape to_shape(py::handle object, std::string_view what) { return object.is_none() ? Shape() : Shape(to_dims(object, what)); }
+Shape to_shape(py::handle object, std::string_view what) {
+  return object.is_none() ? Shape() : Shape(to_dims(object, what));
+}
 
 py::object to_object(const Shape& shape) {
   if (!shape.ranked()) return py::none();

@@ -63,9 +63,12 @@ void define_errors(py::module_& module) {
   e.error = define(module, "Error", "Every error that mpsgraph raises.", {PyExc_Exception});
   e.shape = define(module, "ShapeError", "Ranks, dimensions, sizes, axes.", {e.error, PyExc_ValueError});
   e.dtype = define(module, "DTypeError", "Element types that do not match.", {e.error, PyExc_TypeError});
-  e.graph = define(module, "GraphError", "Structure: foreign tensors, feeds, names, attributes, text.", {e.error, PyExc_ValueError});
-  e.unsupported = define(module, "UnsupportedError", "Valid, but not possible here.", {e.error, PyExc_NotImplementedError});
-  e.device = define(module, "DeviceError", "The run itself: memory, queues, command buffers, fork.", {e.error, PyExc_RuntimeError});
+  e.graph = define(module, "GraphError", "Structure: foreign tensors, feeds, names, attributes, text.",
+                   {e.error, PyExc_ValueError});
+  e.unsupported =
+      define(module, "UnsupportedError", "Valid, but not possible here.", {e.error, PyExc_NotImplementedError});
+  e.device = define(module, "DeviceError", "The run itself: memory, queues, command buffers, fork.",
+                    {e.error, PyExc_RuntimeError});
   e.timeout = define(module, "TimeoutError", "What did not come in time.", {e.device, PyExc_TimeoutError});
   e.checkpoint = define(module, "CheckpointError", "A damaged or foreign checkpoint.", {e.error, PyExc_ValueError});
   py::register_exception_translator([](std::exception_ptr pointer) {

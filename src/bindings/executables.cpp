@@ -55,7 +55,9 @@ struct CompilationDescriptor {
 using OptionsPointer = const CompilationDescriptor*;
 
 compiler::Options native(OptionsPointer options) { return options ? options->native() : compiler::Options(); }
-ExecutionDescriptor native(DescriptorPointer descriptor) { return descriptor ? descriptor->native() : ExecutionDescriptor(); }
+ExecutionDescriptor native(DescriptorPointer descriptor) {
+  return descriptor ? descriptor->native() : ExecutionDescriptor();
+}
 
 // --- arrays in and out -----------------------------------------------------------------------------------------------
 
@@ -64,7 +66,8 @@ void to_feeds(const Feeds& feeds, CopyRule copy, std::vector<Tensor*>& tensors, 
   arrays.reserve(feeds.size());
   for (auto [key, value] : feeds) {
     if (!py::isinstance<Tensor>(key))
-      throw GraphError(cat("[run] feeds are placeholders with arrays; ", py::cast<std::string>(py::repr(key)), " is no tensor"));
+      throw GraphError(
+          cat("[run] feeds are placeholders with arrays; ", py::cast<std::string>(py::repr(key)), " is no tensor"));
     tensors.push_back(py::cast<Tensor*>(key));
     arrays.push_back(to_ndarray(value, copy, tensors.back()->dtype(), true, "feed " + tensors.back()->name()));
   }
@@ -72,7 +75,8 @@ void to_feeds(const Feeds& feeds, CopyRule copy, std::vector<Tensor*>& tensors, 
 
 std::vector<NDArray> to_inputs(const Executable& executable, const Sequence<py::object>& inputs, CopyRule copy) {
   std::vector<NDArray> result;
-  auto sequence = py::reinterpret_steal<py::object>(PySequence_Fast(inputs.ptr(), "inputs must be a sequence of arrays"));
+  auto sequence =
+      py::reinterpret_steal<py::object>(PySequence_Fast(inputs.ptr(), "inputs must be a sequence of arrays"));
   if (!sequence) throw py::error_already_set();
   const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence.ptr()));
   if (count != executable.feeds().size())
@@ -80,19 +84,23 @@ std::vector<NDArray> to_inputs(const Executable& executable, const Sequence<py::
   result.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     const Tensor& feed = *executable.feeds()[i].first;
-    result.push_back(to_ndarray(PySequence_Fast_GET_ITEM(sequence.ptr(), i), copy, feed.dtype(), true, "feed " + feed.name()));
+    result.push_back(
+        to_ndarray(PySequence_Fast_GET_ITEM(sequence.ptr(), i), copy, feed.dtype(), true, "feed " + feed.name()));
   }
   return result;
 }
 
 // Results are written in place, so nothing is ever copied here.
-std::vector<NDArray> to_results(const std::vector<Tensor*>& targets, const std::optional<Sequence<py::object>>& results) {
+std::vector<NDArray> to_results(const std::vector<Tensor*>& targets,
+                                const std::optional<Sequence<py::object>>& results) {
   std::vector<NDArray> arrays;
   if (!results || results->is_none()) return arrays;
   for (py::handle item : *results) {
-    if (arrays.size() == targets.size()) throw GraphError(cat("[run] more results than the ", targets.size(), " targets"));
+    if (arrays.size() == targets.size())
+      throw GraphError(cat("[run] more results than the ", targets.size(), " targets"));
     const Tensor& target = *targets[arrays.size()];
-    arrays.push_back(item.is_none() ? NDArray() : to_ndarray(item, false, target.dtype(), false, "result " + target.name()));
+    arrays.push_back(item.is_none() ? NDArray()
+                                    : to_ndarray(item, false, target.dtype(), false, "result " + target.name()));
   }
   if (arrays.size() != targets.size())
     throw GraphError(cat("[run] ", arrays.size(), " results for ", targets.size(), " targets"));
@@ -107,8 +115,9 @@ Arrays to_list(const std::vector<NDArray>& arrays) {
 
 // --- the ways to run -------------------------------------------------------------------------------------------------
 
-std::shared_ptr<Execution> start(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs, std::vector<NDArray> results,
-                                 const ExecutionDescriptor& descriptor, const QueuePointer& queue) {
+std::shared_ptr<Execution> start(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs,
+                                 std::vector<NDArray> results, const ExecutionDescriptor& descriptor,
+                                 const QueuePointer& queue) {
   ExecutionDescriptor here = descriptor;
   here.wait_until_completed = false;
   std::shared_ptr<Execution> execution;
@@ -120,14 +129,15 @@ std::shared_ptr<Execution> start(const std::shared_ptr<Executable>& executable, 
   return execution;
 }
 
-Arrays run(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs, std::vector<NDArray> results, const QueuePointer& queue) {
+Arrays run(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs, std::vector<NDArray> results,
+           const QueuePointer& queue) {
   auto execution = start(executable, std::move(inputs), std::move(results), {}, queue);
   wait_until_completed(execution->command_buffer(), {});
   return to_list(execution->pending_results());
 }
 
-Arrays encode(const std::shared_ptr<Executable>& executable, const std::shared_ptr<CommandBuffer>& buffer, std::vector<NDArray> inputs,
-              std::vector<NDArray> results, ExecutionDescriptor descriptor) {
+Arrays encode(const std::shared_ptr<Executable>& executable, const std::shared_ptr<CommandBuffer>& buffer,
+              std::vector<NDArray> inputs, std::vector<NDArray> results, ExecutionDescriptor descriptor) {
   const bool wait = std::exchange(descriptor.wait_until_completed, false);
   std::vector<NDArray> outputs;
   {
@@ -145,8 +155,9 @@ struct Request {
   std::vector<NDArray> inputs, results;
   std::shared_ptr<Executable> executable;
 
-  Request(DeviceGraph& graph, const Feeds& feed_values, const Sequence<Tensor>& target_list, const Sequence<Operation>& operation_list,
-          const std::optional<Sequence<py::object>>& result_arrays, CopyRule copy, OptionsPointer options_pointer) {
+  Request(DeviceGraph& graph, const Feeds& feed_values, const Sequence<Tensor>& target_list,
+          const Sequence<Operation>& operation_list, const std::optional<Sequence<py::object>>& result_arrays,
+          CopyRule copy, OptionsPointer options_pointer) {
     to_feeds(feed_values, copy, feeds, inputs);
     targets = to_tensors(target_list, "targets");
     results = to_results(targets, result_arrays);
@@ -157,12 +168,14 @@ struct Request {
   }
 };
 
-std::shared_ptr<Executable> compile(DeviceGraph& self, const py::typing::Dict<Tensor, py::tuple>& feeds, const Sequence<Tensor>& targets,
-                                    const Sequence<Operation>& target_operations, OptionsPointer options_pointer) {
+std::shared_ptr<Executable> compile(DeviceGraph& self, const py::typing::Dict<Tensor, py::tuple>& feeds,
+                                    const Sequence<Tensor>& targets, const Sequence<Operation>& target_operations,
+                                    OptionsPointer options_pointer) {
   std::vector<Feed> typed;
   for (auto [key, value] : feeds) {
     if (!py::isinstance<Tensor>(key))
-      throw GraphError(cat("[compile] feeds are placeholders with types; ", py::cast<std::string>(py::repr(key)), " is no tensor"));
+      throw GraphError(
+          cat("[compile] feeds are placeholders with types; ", py::cast<std::string>(py::repr(key)), " is no tensor"));
     typed.emplace_back(py::cast<Tensor*>(key), to_tensor_type(value));
   }
   const auto tensors = to_tensors(targets, "targets");
@@ -186,25 +199,36 @@ void define_descriptors(py::module_& module) {
              result.scheduled_handler = std::move(scheduled);
              result.completed_handler = std::move(completed);
              return result;
-           }), py::arg("wait_until_completed") = false, py::arg("scheduled_handler") = py::none(), py::arg("completed_handler") = py::none(),
+           }),
+           py::arg("wait_until_completed") = false, py::arg("scheduled_handler") = py::none(),
+           py::arg("completed_handler") = py::none(),
            "Handlers are called with (results, error); error is None after success.")
-      .def_property("wait_until_completed", [](const Descriptor& self) { return self.fields.wait_until_completed; },
-                    [](Descriptor& self, bool value) { self.fields.wait_until_completed = value; })
+      .def_property(
+          "wait_until_completed", [](const Descriptor& self) { return self.fields.wait_until_completed; },
+          [](Descriptor& self, bool value) { self.fields.wait_until_completed = value; })
       .def_readwrite("scheduled_handler", &Descriptor::scheduled_handler)
       .def_readwrite("completed_handler", &Descriptor::completed_handler)
-      .def("wait_for_event", [](Descriptor& self, std::shared_ptr<SharedEvent> event, uint64_t value, std::optional<double> timeout) {
+      .def(
+          "wait_for_event",
+          [](Descriptor& self, std::shared_ptr<SharedEvent> event, uint64_t value, std::optional<double> timeout) {
             const Timeout seconds = timeout ? to_timeout(timeout) : event->default_timeout();
             self.fields.wait_for_event(std::move(event), value, seconds);
-          }, py::arg("event"), py::arg("value"), py::arg("timeout") = py::none(), "The run starts when the event has this value.")
-      .def("signal_event", [](Descriptor& self, std::shared_ptr<SharedEvent> event, uint64_t value, const std::string& at) {
+          },
+          py::arg("event"), py::arg("value"), py::arg("timeout") = py::none(),
+          "The run starts when the event has this value.")
+      .def(
+          "signal_event",
+          [](Descriptor& self, std::shared_ptr<SharedEvent> event, uint64_t value, const std::string& at) {
             self.fields.signal_event(std::move(event), value, to_stage(at));
-          }, py::arg("event"), py::arg("value"), py::arg("at") = "completed");
+          },
+          py::arg("event"), py::arg("value"), py::arg("at") = "completed");
 
   py::class_<CompilationDescriptor>(module, "CompilationDescriptor", "How to compile.")
       .def(py::init([](std::vector<std::string> disabled_passes, bool reference_kernels, py::object observe) {
              return CompilationDescriptor{std::move(disabled_passes), reference_kernels, std::move(observe)};
-           }), py::arg("disabled_passes") = py::tuple(), py::arg("reference_kernels") = false, py::arg("observe") = py::none(),
-           "`observe(pass_name, text)` is called with the program after each pass.")
+           }),
+           py::arg("disabled_passes") = py::tuple(), py::arg("reference_kernels") = false,
+           py::arg("observe") = py::none(), "`observe(pass_name, text)` is called with the program after each pass.")
       .def_readwrite("disabled_passes", &CompilationDescriptor::disabled_passes)
       .def_readwrite("reference_kernels", &CompilationDescriptor::reference_kernels)
       .def_readwrite("observe", &CompilationDescriptor::observe);
@@ -212,55 +236,83 @@ void define_descriptors(py::module_& module) {
 
 void define_execution(py::module_& module) {
   py::class_<Execution, std::shared_ptr<Execution>>(module, "Execution", "A run that has been started.")
-      .def("wait", [](Execution& self, std::optional<double> timeout) { wait_until_completed(self.command_buffer(), timeout); },
-           py::arg("timeout") = py::none(), "Until it is done. Raises what it raised; TimeoutError.")
+      .def(
+          "wait",
+          [](Execution& self, std::optional<double> timeout) { wait_until_completed(self.command_buffer(), timeout); },
+          py::arg("timeout") = py::none(), "Until it is done. Raises what it raised; TimeoutError.")
       .def_property_readonly("done", &Execution::done)
-      .def_property_readonly("results", [](Execution& self) {
+      .def_property_readonly(
+          "results",
+          [](Execution& self) {
             wait_until_completed(self.command_buffer(), {});
             return to_list(self.pending_results());
-          }, "Waits; in the order of the targets.")
-      .def_property_readonly("pending_results", [](Execution& self) { return to_list(self.pending_results()); },
-                             "Does not wait: the arrays may not be written yet.")
+          },
+          "Waits; in the order of the targets.")
+      .def_property_readonly(
+          "pending_results", [](Execution& self) { return to_list(self.pending_results()); },
+          "Does not wait: the arrays may not be written yet.")
       .def_property_readonly("command_buffer", &Execution::command_buffer)
-      .def_property_readonly("error", [](Execution& self) { return to_python_exception(self.error()); }, "An exception, or None.");
+      .def_property_readonly(
+          "error", [](Execution& self) { return to_python_exception(self.error()); }, "An exception, or None.");
 }
 
 void define_executable(py::module_& module) {
   using Self = std::shared_ptr<Executable>;
   const auto graph = [](const Self& self) { return graph_object(self->graph()); };
-  py::class_<Executable, Self>(module, "Executable", "Targets and target operations, compiled for one device and one type of each feed.")
-      .def("run", [](const Self& self, const Sequence<py::object>& inputs, const std::optional<Sequence<py::object>>& results,
-                     const QueuePointer& queue, CopyRule copy) {
+  py::class_<Executable, Self>(module, "Executable",
+                               "Targets and target operations, compiled for one device and one type of each feed.")
+      .def(
+          "run",
+          [](const Self& self, const Sequence<py::object>& inputs, const std::optional<Sequence<py::object>>& results,
+             const QueuePointer& queue, CopyRule copy) {
             return run(self, to_inputs(*self, inputs, copy), to_results(self->targets(), results), queue);
-          }, py::arg("inputs"), py::arg("results") = py::none(), py::arg("queue") = py::none(), py::arg("copy") = py::none(),
-          "Inputs in the order of `feeds`, results in the order of `targets`.")
-      .def("run_async", [](const Self& self, const Sequence<py::object>& inputs, const std::optional<Sequence<py::object>>& results,
-                           DescriptorPointer descriptor, const QueuePointer& queue, CopyRule copy) {
-            return start(self, to_inputs(*self, inputs, copy), to_results(self->targets(), results), native(descriptor), queue);
-          }, py::arg("inputs"), py::arg("results") = py::none(), py::arg("descriptor") = py::none(), py::arg("queue") = py::none(),
-          py::arg("copy") = py::none())
-      .def("encode", [](const Self& self, const std::shared_ptr<CommandBuffer>& buffer, const Sequence<py::object>& inputs,
-                        const std::optional<Sequence<py::object>>& results, DescriptorPointer descriptor, CopyRule copy) {
-            return encode(self, buffer, to_inputs(*self, inputs, copy), to_results(self->targets(), results), native(descriptor));
-          }, py::arg("command_buffer"), py::arg("inputs"), py::arg("results") = py::none(), py::arg("descriptor") = py::none(),
-          py::arg("copy") = py::none(), "The results, written when the command buffer has run.")
-      .def_property_readonly("feeds", [graph](const Self& self) {
-            py::typing::List<Tensor> result;
-            for (auto& [tensor, type] : self->feeds()) result.append(to_object(graph(self), tensor));
-            return result;
-          })
-      .def_property_readonly("feed_types", [](const Self& self) {
+          },
+          py::arg("inputs"), py::arg("results") = py::none(), py::arg("queue") = py::none(),
+          py::arg("copy") = py::none(), "Inputs in the order of `feeds`, results in the order of `targets`.")
+      .def(
+          "run_async",
+          [](const Self& self, const Sequence<py::object>& inputs, const std::optional<Sequence<py::object>>& results,
+             DescriptorPointer descriptor, const QueuePointer& queue, CopyRule copy) {
+            return start(self, to_inputs(*self, inputs, copy), to_results(self->targets(), results), native(descriptor),
+                         queue);
+          },
+          py::arg("inputs"), py::arg("results") = py::none(), py::arg("descriptor") = py::none(),
+          py::arg("queue") = py::none(), py::arg("copy") = py::none())
+      .def(
+          "encode",
+          [](const Self& self, const std::shared_ptr<CommandBuffer>& buffer, const Sequence<py::object>& inputs,
+             const std::optional<Sequence<py::object>>& results, DescriptorPointer descriptor, CopyRule copy) {
+            return encode(self, buffer, to_inputs(*self, inputs, copy), to_results(self->targets(), results),
+                          native(descriptor));
+          },
+          py::arg("command_buffer"), py::arg("inputs"), py::arg("results") = py::none(),
+          py::arg("descriptor") = py::none(), py::arg("copy") = py::none(),
+          "The results, written when the command buffer has run.")
+      .def_property_readonly("feeds",
+                             [graph](const Self& self) {
+                               py::typing::List<Tensor> result;
+                               for (auto& [tensor, type] : self->feeds()) result.append(to_object(graph(self), tensor));
+                               return result;
+                             })
+      .def_property_readonly(
+          "feed_types",
+          [](const Self& self) {
             py::typing::List<py::tuple> result;
             for (auto& [tensor, type] : self->feeds()) result.append(to_object(type));
             return result;
-          }, "(dtype, shape) of each feed.")
-      .def_property_readonly("targets", [graph](const Self& self) { return bindings::to_list(graph(self), self->targets()); })
-      .def_property_readonly("target_types", [](const Self& self) {
-            py::typing::List<py::tuple> result;
-            for (auto& type : self->target_types()) result.append(to_object(type));
-            return result;
-          })
-      .def_property_readonly("target_operations", [graph](const Self& self) { return bindings::to_list(graph(self), self->target_operations()); })
+          },
+          "(dtype, shape) of each feed.")
+      .def_property_readonly("targets",
+                             [graph](const Self& self) { return bindings::to_list(graph(self), self->targets()); })
+      .def_property_readonly("target_types",
+                             [](const Self& self) {
+                               py::typing::List<py::tuple> result;
+                               for (auto& type : self->target_types()) result.append(to_object(type));
+                               return result;
+                             })
+      .def_property_readonly(
+          "target_operations",
+          [graph](const Self& self) { return bindings::to_list(graph(self), self->target_operations()); })
       .def_property_readonly("device", &Executable::device, py::return_value_policy::reference)
       .def_property_readonly("bytes", &Executable::bytes, "Planned intermediates and constants.")
       .def("kernel_names", &Executable::kernel_names, "In execution order.")
@@ -283,44 +335,68 @@ void define_device_graph(py::module_& module) {
                    ", compiles=", s.compiles, ", evictions=", s.evictions, ", seconds=", s.seconds, ")");
       });
 
-  py::class_<DeviceGraph, std::shared_ptr<DeviceGraph>>(module, "DeviceGraph", "A graph on one device: its variables' values and its executables.")
+  py::class_<DeviceGraph, std::shared_ptr<DeviceGraph>>(
+      module, "DeviceGraph", "A graph on one device: its variables' values and its executables.")
       .def(py::init([](const std::shared_ptr<Graph>& graph, const py::object& device) {
              return std::make_shared<DeviceGraph>(graph, to_device(device));
-           }), py::arg("graph"), py::arg("device") = py::none())
-      .def("compile", &compile, py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(), py::arg("options") = py::none(),
+           }),
+           py::arg("graph"), py::arg("device") = py::none())
+      .def("compile", &compile, py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
+           py::arg("options") = py::none(),
            "From the cache when the same was asked for before. Feeds are placeholders with (dtype, shape).")
-      .def("run", [](DeviceGraph& self, const Feeds& feeds, const Sequence<Tensor>& targets, const Sequence<Operation>& operations,
-                     const std::optional<Sequence<py::object>>& results, const QueuePointer& queue, CopyRule copy, OptionsPointer options) {
+      .def(
+          "run",
+          [](DeviceGraph& self, const Feeds& feeds, const Sequence<Tensor>& targets,
+             const Sequence<Operation>& operations, const std::optional<Sequence<py::object>>& results,
+             const QueuePointer& queue, CopyRule copy, OptionsPointer options) {
             Request request(self, feeds, targets, operations, results, copy, options);
             return run(request.executable, std::move(request.inputs), std::move(request.results), queue);
-          }, py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(), py::arg("results") = py::none(),
-          py::arg("queue") = py::none(), py::arg("copy") = py::none(), py::arg("options") = py::none(),
+          },
+          py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
+          py::arg("results") = py::none(), py::arg("queue") = py::none(), py::arg("copy") = py::none(),
+          py::arg("options") = py::none(),
           "Results in the order of the targets. copy: None copies feeds that cannot be shared, False refuses them.")
-      .def("run_async", [](DeviceGraph& self, const Feeds& feeds, const Sequence<Tensor>& targets, const Sequence<Operation>& operations,
-                           const std::optional<Sequence<py::object>>& results, DescriptorPointer descriptor, const QueuePointer& queue,
-                           CopyRule copy, OptionsPointer options) {
+      .def(
+          "run_async",
+          [](DeviceGraph& self, const Feeds& feeds, const Sequence<Tensor>& targets,
+             const Sequence<Operation>& operations, const std::optional<Sequence<py::object>>& results,
+             DescriptorPointer descriptor, const QueuePointer& queue, CopyRule copy, OptionsPointer options) {
             Request request(self, feeds, targets, operations, results, copy, options);
-            return start(request.executable, std::move(request.inputs), std::move(request.results), native(descriptor), queue);
-          }, py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(), py::arg("results") = py::none(),
-          py::arg("descriptor") = py::none(), py::arg("queue") = py::none(), py::arg("copy") = py::none(), py::arg("options") = py::none())
-      .def("encode", [](DeviceGraph& self, const std::shared_ptr<CommandBuffer>& buffer, const Feeds& feeds, const Sequence<Tensor>& targets,
-                        const Sequence<Operation>& operations, const std::optional<Sequence<py::object>>& results,
-                        DescriptorPointer descriptor, CopyRule copy, OptionsPointer options) {
+            return start(request.executable, std::move(request.inputs), std::move(request.results), native(descriptor),
+                         queue);
+          },
+          py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
+          py::arg("results") = py::none(), py::arg("descriptor") = py::none(), py::arg("queue") = py::none(),
+          py::arg("copy") = py::none(), py::arg("options") = py::none())
+      .def(
+          "encode",
+          [](DeviceGraph& self, const std::shared_ptr<CommandBuffer>& buffer, const Feeds& feeds,
+             const Sequence<Tensor>& targets, const Sequence<Operation>& operations,
+             const std::optional<Sequence<py::object>>& results, DescriptorPointer descriptor, CopyRule copy,
+             OptionsPointer options) {
             Request request(self, feeds, targets, operations, results, copy, options);
-            return encode(request.executable, buffer, std::move(request.inputs), std::move(request.results), native(descriptor));
-          }, py::arg("command_buffer"), py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
-          py::arg("results") = py::none(), py::arg("descriptor") = py::none(), py::arg("copy") = py::none(), py::arg("options") = py::none())
-      .def("variable_value", &DeviceGraph::variable_value, py::arg("variable"), py::call_guard<py::gil_scoped_release>(),
-           "A copy, after what was committed to the device's default queue.")
-      .def("set_variable", [](DeviceGraph& self, Tensor& variable, const py::object& value) {
+            return encode(request.executable, buffer, std::move(request.inputs), std::move(request.results),
+                          native(descriptor));
+          },
+          py::arg("command_buffer"), py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
+          py::arg("results") = py::none(), py::arg("descriptor") = py::none(), py::arg("copy") = py::none(),
+          py::arg("options") = py::none())
+      .def("variable_value", &DeviceGraph::variable_value, py::arg("variable"),
+           py::call_guard<py::gil_scoped_release>(), "A copy, after what was committed to the device's default queue.")
+      .def(
+          "set_variable",
+          [](DeviceGraph& self, Tensor& variable, const py::object& value) {
             const NDArray array = to_ndarray(value, {}, variable.dtype(), false, "the value of " + variable.name());
             py::gil_scoped_release release;
             self.set_variable(&variable, array);
-          }, py::arg("variable"), py::arg("value"))
+          },
+          py::arg("variable"), py::arg("value"))
       .def("set_cache_limits", &DeviceGraph::set_cache_limits, py::arg("count"), py::arg("bytes"))
       .def("clear_cache", &DeviceGraph::clear_cache)
       .def_property_readonly("cache", &DeviceGraph::cache_statistics, "The counters as they are now.")
-      .def_property_readonly("graph", [](const DeviceGraph& self) { return py::reinterpret_borrow<GraphObject>(graph_object(self.graph())); })
+      .def_property_readonly(
+          "graph",
+          [](const DeviceGraph& self) { return py::reinterpret_borrow<GraphObject>(graph_object(self.graph())); })
       .def_property_readonly("device", &DeviceGraph::device, py::return_value_policy::reference);
 }
 

@@ -109,7 +109,8 @@ OperationObject create(const GraphObject& self, const std::string& kind, const S
     owned.push_back(std::move(handle->finished));
     handle->owned_elsewhere = true;  // the graph keeps it, also when create fails
   }
-  return to_object(self, self->create(kind, std::move(operands), std::move(converted), name.value_or(""), std::move(owned)));
+  return to_object(self,
+                   self->create(kind, std::move(operands), std::move(converted), name.value_or(""), std::move(owned)));
 }
 
 std::vector<Operation*> operations_of(const Block& block) {
@@ -138,8 +139,8 @@ py::typing::List<py::dict> definitions() {
   for (auto* definition : all_definitions()) {
     py::dict attributes;
     for (auto& spec : definition->attributes)
-      attributes[py::str(std::string(spec.name))] =
-          py::make_tuple(std::string(name(spec.kind)), spec.default_value ? to_object(*spec.default_value) : py::none());
+      attributes[py::str(std::string(spec.name))] = py::make_tuple(
+          std::string(name(spec.kind)), spec.default_value ? to_object(*spec.default_value) : py::none());
     py::dict item;
     item["name"] = std::string(definition->name);
     item["family"] = std::string(definition->family);
@@ -187,98 +188,145 @@ static std::vector<T*> to_items(py::handle sequence, std::string_view what, std:
     return result;
   }
   if (!py::isinstance<py::iterable>(sequence))
-    throw GraphError(cat("[", what, "] expects a sequence of ", expected, ", got ", py::cast<std::string>(py::repr(sequence))));
+    throw GraphError(
+        cat("[", what, "] expects a sequence of ", expected, ", got ", py::cast<std::string>(py::repr(sequence))));
   for (py::handle item : sequence) add(item);
   return result;
 }
 
-std::vector<Tensor*> to_tensors(py::handle sequence, std::string_view what) { return to_items<Tensor>(sequence, what, "tensors"); }
+std::vector<Tensor*> to_tensors(py::handle sequence, std::string_view what) {
+  return to_items<Tensor>(sequence, what, "tensors");
+}
 
 std::vector<Operation*> to_operations(py::handle sequence, std::string_view what) {
   return to_items<Operation>(sequence, what, "operations");
 }
 
 void define_graph(py::module_& module) {
-  py::class_<Graph, std::shared_ptr<Graph>> graph(module, "Graph", "A symbolic graph: operations in the order they were made.");
+  py::class_<Graph, std::shared_ptr<Graph>> graph(module, "Graph",
+                                                  "A symbolic graph: operations in the order they were made.");
   py::class_<BlockHandle> block(module, "Block", "A list of operations with arguments and results, for control flow.");
-  py::class_<Operation, std::shared_ptr<Operation>> operation(module, "Operation", "One step of a graph.", collected<Operation>());
-  py::class_<Tensor, std::shared_ptr<Tensor>> tensor(module, "Tensor", "One result of an operation: a symbol without a value.",
-                                                     collected<Tensor>());
+  py::class_<Operation, std::shared_ptr<Operation>> operation(module, "Operation", "One step of a graph.",
+                                                              collected<Operation>());
+  py::class_<Tensor, std::shared_ptr<Tensor>> tensor(
+      module, "Tensor", "One result of an operation: a symbol without a value.", collected<Tensor>());
 
-  tensor.def_property_readonly("shape", [](const Tensor& self) -> py::typing::Optional<py::typing::Tuple<int, py::ellipsis>> {
-          return to_object(self.shape());
-        }, "Sizes, -1 where not known yet; None when not even the rank is known.")
+  tensor
+      .def_property_readonly(
+          "shape",
+          [](const Tensor& self) -> py::typing::Optional<py::typing::Tuple<int, py::ellipsis>> {
+            return to_object(self.shape());
+          },
+          "Sizes, -1 where not known yet; None when not even the rank is known.")
       .def_property_readonly("dtype", [](const Tensor& self) -> DTypeObject { return to_object(self.dtype()); })
-      .def_property_readonly("type", [](const Tensor& self) { return to_object(self.type); }, "(dtype, shape)")
+      .def_property_readonly(
+          "type", [](const Tensor& self) { return to_object(self.type); }, "(dtype, shape)")
       .def_property_readonly("name", &Tensor::name)
-      .def_property_readonly("index", [](const Tensor& self) { return self.index; }, "Which result of its operation.")
-      .def_property_readonly("operation", [](const TensorObject& self) { return to_object(graph_of(self), self->operation); })
-      .def_property_readonly("graph", [](const TensorObject& self) { return py::reinterpret_borrow<GraphObject>(graph_of(self)); })
+      .def_property_readonly(
+          "index", [](const Tensor& self) { return self.index; }, "Which result of its operation.")
+      .def_property_readonly("operation",
+                             [](const TensorObject& self) { return to_object(graph_of(self), self->operation); })
+      .def_property_readonly(
+          "graph", [](const TensorObject& self) { return py::reinterpret_borrow<GraphObject>(graph_of(self)); })
       .def("__repr__", [](const Tensor& self) { return described(self); });
 
   operation.def_property_readonly("name", [](const Operation& self) { return self.name; })
       .def_property_readonly("kind", [](const Operation& self) { return std::string(self.kind()); })
       .def_property_readonly("family", [](const Operation& self) { return std::string(self.definition->family); })
-      .def_property_readonly("id", [](const Operation& self) { return self.id; }, "Creation number in its graph.")
-      .def_property_readonly("inputs", [](const OperationObject& self) { return to_list(graph_of(self), self->inputs); })
-      .def_property_readonly("outputs", [](const OperationObject& self) { return to_list(graph_of(self), outputs_of(*self)); })
-      .def_property_readonly("attributes", [](const Operation& self) {
-            py::dict result;
-            for (auto& [key, value] : self.attributes.items()) result[py::str(key)] = to_object(value);
-            return result;
-          })
-      .def_property_readonly("control_dependencies", [](const OperationObject& self) {
-            return to_list(graph_of(self), self->control_dependencies);
-          }, "Operations that run before this one.")
-      .def_property_readonly("blocks", [](const OperationObject& self) {
+      .def_property_readonly(
+          "id", [](const Operation& self) { return self.id; }, "Creation number in its graph.")
+      .def_property_readonly("inputs",
+                             [](const OperationObject& self) { return to_list(graph_of(self), self->inputs); })
+      .def_property_readonly("outputs",
+                             [](const OperationObject& self) { return to_list(graph_of(self), outputs_of(*self)); })
+      .def_property_readonly("attributes",
+                             [](const Operation& self) {
+                               py::dict result;
+                               for (auto& [key, value] : self.attributes.items())
+                                 result[py::str(key)] = to_object(value);
+                               return result;
+                             })
+      .def_property_readonly(
+          "control_dependencies",
+          [](const OperationObject& self) { return to_list(graph_of(self), self->control_dependencies); },
+          "Operations that run before this one.")
+      .def_property_readonly(
+          "blocks",
+          [](const OperationObject& self) {
             py::typing::List<BlockHandle> result;
             for (auto& inner : self->blocks)
               result.append(make_block(py::reinterpret_borrow<GraphObject>(graph_of(self)), inner.get(), true));
             return result;
           })
-      .def_property_readonly("location", [](const Operation& self) { return self.location; }, "Where it was built: \"model.py:41\".")
-      .def_property_readonly("graph", [](const OperationObject& self) { return py::reinterpret_borrow<GraphObject>(graph_of(self)); })
+      .def_property_readonly(
+          "location", [](const Operation& self) { return self.location; }, "Where it was built: \"model.py:41\".")
+      .def_property_readonly(
+          "graph", [](const OperationObject& self) { return py::reinterpret_borrow<GraphObject>(graph_of(self)); })
       .def("__repr__", [](const Operation& self) { return described(self); });
 
-  block.def_property_readonly("arguments", [](const BlockHandle& self) { return to_list(self.graph, self.block->arguments); })
-      .def_property_readonly("results", [](const BlockHandle& self) { return to_list(self.graph, self.block->results); })
-      .def_property_readonly("operations", [](const BlockHandle& self) { return to_list(self.graph, operations_of(*self.block)); });
+  block
+      .def_property_readonly("arguments",
+                             [](const BlockHandle& self) { return to_list(self.graph, self.block->arguments); })
+      .def_property_readonly("results",
+                             [](const BlockHandle& self) { return to_list(self.graph, self.block->results); })
+      .def_property_readonly("operations",
+                             [](const BlockHandle& self) { return to_list(self.graph, operations_of(*self.block)); });
 
   graph.def(py::init<>())
       .def(py::init([](const std::string& text) { return std::shared_ptr<Graph>(parse(text)); }), py::arg("text"),
            "From its printed form. GraphError with line and column.")
-      .def("create", &create, py::arg("kind"), py::arg("inputs"), py::arg("attributes") = py::dict(), py::arg("name") = py::none(),
-           py::arg("blocks") = py::tuple(), "Appends an operation; nothing changes when it raises.")
-      .def("begin_block", [](const GraphObject& self, const Sequence<py::tuple>& argument_types) {
+      .def("create", &create, py::arg("kind"), py::arg("inputs"), py::arg("attributes") = py::dict(),
+           py::arg("name") = py::none(), py::arg("blocks") = py::tuple(),
+           "Appends an operation; nothing changes when it raises.")
+      .def(
+          "begin_block",
+          [](const GraphObject& self, const Sequence<py::tuple>& argument_types) {
             std::vector<TensorType> types;
             for (py::handle type : argument_types) types.push_back(to_tensor_type(type));
             return make_block(self, self->begin_block(types), false);
-          }, py::arg("argument_types") = py::tuple(), "Operations go to a new block from now on. Types are (dtype, shape).")
+          },
+          py::arg("argument_types") = py::tuple(),
+          "Operations go to a new block from now on. Types are (dtype, shape).")
       .def("finish_block", &finish_block, py::arg("block"), py::arg("results"), "The block, ready for create().")
-      .def("abandon_block", [](const GraphObject&, BlockHandle& block) { block.abandon(); }, py::arg("block"),
-           "Drops a block after an error.")
-      .def("begin_control_dependencies", [](Graph& self, const Sequence<Operation>& operations) {
+      .def(
+          "abandon_block", [](const GraphObject&, BlockHandle& block) { block.abandon(); }, py::arg("block"),
+          "Drops a block after an error.")
+      .def(
+          "begin_control_dependencies",
+          [](Graph& self, const Sequence<Operation>& operations) {
             self.begin_control_dependencies(to_operations(operations, "control_dependency"));
-          }, py::arg("operations"), "What is created from now on runs after these.")
+          },
+          py::arg("operations"), "What is created from now on runs after these.")
       .def("end_control_dependencies", &Graph::end_control_dependencies)
       .def("set_location", &Graph::set_location, py::arg("location"), "Noted in the operations created from now on.")
-      .def_property_readonly("operations", [](const GraphObject& self) { return to_list(self, operations_of(self->root())); })
+      .def_property_readonly("operations",
+                             [](const GraphObject& self) { return to_list(self, operations_of(self->root())); })
       .def_property_readonly("operation_count", &Graph::operation_count, "How many were ever created, in blocks too.")
-      .def_property_readonly("placeholders", [](const GraphObject& self) { return to_list(self, self->placeholders()); })
+      .def_property_readonly("placeholders",
+                             [](const GraphObject& self) { return to_list(self, self->placeholders()); })
       .def_property_readonly("variables", [](const GraphObject& self) { return to_list(self, self->variables()); })
-      .def("find", [](const GraphObject& self, const std::string& name) -> std::optional<OperationObject> {
+      .def(
+          "find",
+          [](const GraphObject& self, const std::string& name) -> std::optional<OperationObject> {
             Operation* found = self->find(name);
             if (!found) return {};
             return to_object(self, found);
-          }, py::arg("name"), "The operation of that name, or None.");
+          },
+          py::arg("name"), "The operation of that name, or None.");
 
   module.def("gradients", &gradients_of, py::arg("of"), py::arg("with_respect_to"), py::arg("start") = py::none(),
              py::arg("unconnected") = "zeros", "d(of)/d(each), added to the graph.");
-  module.def("print_graph", [](const Graph& graph, bool locations, int64_t max_constant_elements) {
+  module.def(
+      "print_graph",
+      [](const Graph& graph, bool locations, int64_t max_constant_elements) {
         return print(graph, {.locations = locations, .max_constant_elements = max_constant_elements});
-      }, py::arg("graph"), py::arg("locations") = false, py::arg("max_constant_elements") = -1, "The graph's textual form.");
+      },
+      py::arg("graph"), py::arg("locations") = false, py::arg("max_constant_elements") = -1,
+      "The graph's textual form.");
   module.def("parse", [](const std::string& text) { return std::shared_ptr<Graph>(parse(text)); }, py::arg("text"));
-  module.def("verify", [](const Graph& graph) { verify(graph); }, py::arg("graph"), "GraphError when the graph is not well formed.");
+  module.def(
+      "verify", [](const Graph& graph) { verify(graph); }, py::arg("graph"),
+      "GraphError when the graph is not well formed.");
   module.def("definitions", &definitions, "What every kind of operation takes.");
 }
 

@@ -20,11 +20,14 @@ PYBIND11_MODULE(_core, module) {
   bindings::define_executables(module);
 
   module.def("library_version", [] { return std::string(MPSGRAPH_VERSION); });
-  module.def("philox", [](uint64_t key, uint64_t counter_low, uint64_t counter_high, py::ssize_t blocks) {
+  module.def(
+      "philox",
+      [](uint64_t key, uint64_t counter_low, uint64_t counter_high, py::ssize_t blocks) {
         py::array_t<uint32_t> words(std::vector<py::ssize_t>{blocks, 4});
         cpu::Philox(key, counter_low, counter_high).generate(words.mutable_data(), blocks);
         return words;
-      }, py::arg("key"), py::arg("counter_low") = 0, py::arg("counter_high") = 0, py::arg("blocks") = 1,
+      },
+      py::arg("key"), py::arg("counter_low") = 0, py::arg("counter_high") = 0, py::arg("blocks") = 1,
       "Blocks of Philox 4x32-10, four words each: the source of all random numbers.");
 
   cpu::register_backend();

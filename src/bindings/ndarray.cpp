@@ -42,7 +42,8 @@ py::array array_of_values(py::handle object, std::optional<DType> dtype, const s
     if (!dtype) return plain;
   }
   if (!keeps_kind(plain.dtype().kind(), *dtype))
-    throw DTypeError(cat(what, " is ", py::cast<std::string>(py::repr(object)), " and must be ", name(*dtype), "; convert it first"));
+    throw DTypeError(cat(what, " is ", py::cast<std::string>(py::repr(object)), " and must be ", name(*dtype),
+                         "; convert it first"));
   if (*dtype == DType::bfloat16) {
     auto bits = py::array(py::dtype("uint16"), std::vector<py::ssize_t>(plain.shape(), plain.shape() + plain.ndim()));
     auto floats = py::array_t<float, py::array::c_style | py::array::forcecast>(plain);
@@ -61,13 +62,16 @@ DType dtype_of(const py::array& array, std::optional<DType> wanted, const std::s
   const auto found = from_numpy_dtype(array.dtype());
   if (wanted == DType::bfloat16 && found == DType::uint16) return DType::bfloat16;  // its bits
   if (!found)
-    throw DTypeError(cat(what, " has element type ", py::cast<std::string>(py::str(array.dtype())), ", which is not supported; convert it with astype"));
+    throw DTypeError(cat(what, " has element type ", py::cast<std::string>(py::str(array.dtype())),
+                         ", which is not supported; convert it with astype"));
   if (wanted && *found != *wanted)
-    throw DTypeError(cat(what, " is ", name(*found), " and must be ", name(*wanted), "; convert it with astype(\"", name(*wanted), "\")"));
+    throw DTypeError(cat(what, " is ", name(*found), " and must be ", name(*wanted), "; convert it with astype(\"",
+                         name(*wanted), "\")"));
   return *found;
 }
 
-NDArray from_numpy(py::array array, CopyRule copy, std::optional<DType> wanted, bool contiguous, const std::string& what) {
+NDArray from_numpy(py::array array, CopyRule copy, std::optional<DType> wanted, bool contiguous,
+                   const std::string& what) {
   const DType dtype = dtype_of(array, wanted, what);
   const auto item = static_cast<py::ssize_t>(size_of(dtype));
   const auto* proxy = py::detail::array_proxy(array.ptr());
@@ -80,15 +84,18 @@ NDArray from_numpy(py::array array, CopyRule copy, std::optional<DType> wanted, 
                          " and copy=False forbids a copy; pass numpy.ascontiguousarray(x), or allow copies"));
   if (!shareable || copy == true) {
     runtime::count_copy();
-    auto order = array.dtype().byteorder() == '>' ? py::object(array.dtype().attr("newbyteorder")("=")) : py::object(array.dtype());
-    array = py::array(py::module_::import("numpy").attr("array")(array, order, py::arg("order") = "C", py::arg("copy") = true));
+    auto order = array.dtype().byteorder() == '>' ? py::object(array.dtype().attr("newbyteorder")("="))
+                                                  : py::object(array.dtype());
+    array = py::array(
+        py::module_::import("numpy").attr("array")(array, order, py::arg("order") = "C", py::arg("copy") = true));
   }
   Dims dims(array.shape(), array.shape() + array.ndim()), strides(array.ndim());
   for (py::ssize_t axis = 0; axis < array.ndim(); ++axis) strides[axis] = array.strides(axis) / item;
   void* data = const_cast<void*>(array.data());
   const bool writable = array.writeable();
   PyObject* owner = array.release().ptr();
-  return NDArray::borrow(data, dtype, std::move(dims), std::move(strides), [owner] { release_object(owner); }, writable);
+  return NDArray::borrow(
+      data, dtype, std::move(dims), std::move(strides), [owner] { release_object(owner); }, writable);
 }
 
 // --- DLPack ----------------------------------------------------------------------------------------------------------
@@ -104,21 +111,23 @@ py::capsule to_capsule(Managed* managed, const char* name) {
   return py::reinterpret_steal<py::capsule>(PyCapsule_New(managed, name, destructor));
 }
 
-py::capsule dlpack(const NDArray& self, const py::object& stream, const py::object& max_version, const py::object& device,
-                   std::optional<bool> copy) {
+py::capsule dlpack(const NDArray& self, const py::object& stream, const py::object& max_version,
+                   const py::object& device, std::optional<bool> copy) {
   if (!stream.is_none()) throw py::value_error("the CPU has no streams: stream must be None");
   if (!device.is_none() && py::cast<std::pair<int, int>>(device).first != runtime::dlpack_cpu)
     throw py::buffer_error("an array on the CPU cannot be exported to another device");
   const NDArray array = copy == true ? runtime::counted_copy(self) : self;
   if (!max_version.is_none() && py::cast<std::pair<int, int>>(max_version).first >= 1)
     return to_capsule(runtime::to_dlpack_versioned(array, copy == true), "dltensor_versioned");
-  if (!array.writable()) throw py::buffer_error("a read-only array cannot be exported before DLPack 1.0: pass max_version=(1, 0)");
+  if (!array.writable())
+    throw py::buffer_error("a read-only array cannot be exported before DLPack 1.0: pass max_version=(1, 0)");
   return to_capsule(runtime::to_dlpack(array), "dltensor");
 }
 
 NDArray from_dlpack(const py::object& producer) {
   if (!py::hasattr(producer, "__dlpack__"))
-    throw DTypeError(cat("[from_dlpack] ", py::cast<std::string>(py::repr(py::type::of(producer))), " has no __dlpack__"));
+    throw DTypeError(
+        cat("[from_dlpack] ", py::cast<std::string>(py::repr(py::type::of(producer))), " has no __dlpack__"));
   py::object capsule;
   try {
     capsule = producer.attr("__dlpack__")(py::arg("max_version") = py::make_tuple(1, 0));
@@ -131,7 +140,8 @@ NDArray from_dlpack(const py::object& producer) {
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
     return runtime::from_dlpack(managed);
   }
-  if (!PyCapsule_IsValid(capsule.ptr(), "dltensor")) throw GraphError("[from_dlpack] __dlpack__ did not return a DLPack capsule");
+  if (!PyCapsule_IsValid(capsule.ptr(), "dltensor"))
+    throw GraphError("[from_dlpack] __dlpack__ did not return a DLPack capsule");
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   return runtime::from_dlpack(managed);
@@ -164,7 +174,8 @@ NDArray zeros(const py::object& shape, const py::object& dtype) {
 ConstantPtr splat(const py::object& value, const py::object& shape, const py::object& dtype) {
   const DType type = to_dtype(dtype);
   const NDArray element = to_ndarray(value, {}, type, true, "a filled constant's value");
-  if (element.elements() != 1) throw ShapeError(cat("a filled constant's value has shape ", to_string(element.dims()), " and must be one number"));
+  if (element.elements() != 1)
+    throw ShapeError(cat("a filled constant's value has shape ", to_string(element.dims()), " and must be one number"));
   return ConstantData::splat(type, to_dims(shape, "shape"), static_cast<const void*>(element.data()));
 }
 
@@ -185,14 +196,16 @@ py::array to_numpy(const NDArray& array, py::handle owner) {
   return result;
 }
 
-NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype, bool contiguous, const std::string& what) {
+NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype, bool contiguous,
+                   const std::string& what) {
   const bool bound = py::isinstance<NDArray>(object);
   if (!bound && py::isinstance<py::array>(object))
     return from_numpy(py::reinterpret_borrow<py::array>(object), copy, dtype, contiguous, what);
   if (!bound && !py::hasattr(object, "__dlpack__")) {
     if (py::hasattr(object, "__array__") && !PyNumber_Check(object.ptr()))
       return from_numpy(py::array(py::module_::import("numpy").attr("asarray")(object)), copy, dtype, contiguous, what);
-    if (copy == false) throw ShapeError(cat(what, " is no array whose memory can be shared, and copy=False forbids a copy"));
+    if (copy == false)
+      throw ShapeError(cat(what, " is no array whose memory can be shared, and copy=False forbids a copy"));
     runtime::count_copy();
     return from_numpy(array_of_values(object, dtype, what), {}, dtype, contiguous, what);
   }
@@ -202,7 +215,8 @@ NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype,
   if (copy == true) return runtime::counted_copy(array);
   if (!contiguous || array.contiguous()) return array;
   if (copy == false)
-    throw ShapeError(cat(what, " is not contiguous and copy=False forbids a copy; make a contiguous copy, or allow copies"));
+    throw ShapeError(
+        cat(what, " is not contiguous and copy=False forbids a copy; make a contiguous copy, or allow copies"));
   return runtime::counted_copy(array);
 }
 
@@ -221,7 +235,8 @@ ConstantPtr to_constant(py::handle object) {
 
 void define_ndarray(py::module_& module) {
   using Self = Object<NDArray>;
-  py::class_<NDArray>(module, "NDArray", "Memory with an element type, a shape and strides, shared with numpy and DLPack.")
+  py::class_<NDArray>(module, "NDArray",
+                      "Memory with an element type, a shape and strides, shared with numpy and DLPack.")
       .def(py::init(&zeros), py::arg("shape"), py::arg("dtype") = "float32", "Filled with zeros.")
       .def("numpy", &view, "A view of the same memory; never a copy.")
       .def("__array__", &as_array, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
@@ -230,56 +245,80 @@ void define_ndarray(py::module_& module) {
       .def("__dlpack_device__", [](const NDArray&) { return py::make_tuple(runtime::dlpack_cpu, 0); })
       .def_property_readonly("shape", [](const NDArray& self) { return py::tuple(to_object(Shape(self.dims()))); })
       .def_property_readonly("dtype", [](const NDArray& self) { return to_object(self.dtype()); })
-      .def_property_readonly("strides", [](const NDArray& self) {
+      .def_property_readonly(
+          "strides",
+          [](const NDArray& self) {
             py::tuple result(self.strides().size());
-            for (size_t i = 0; i < self.strides().size(); ++i) result[i] = self.strides()[i] * static_cast<int64_t>(size_of(self.dtype()));
+            for (size_t i = 0; i < self.strides().size(); ++i)
+              result[i] = self.strides()[i] * static_cast<int64_t>(size_of(self.dtype()));
             return result;
-          }, "In bytes, as numpy's.")
+          },
+          "In bytes, as numpy's.")
       .def_property_readonly("ndim", [](const NDArray& self) { return self.dims().size(); })
       .def_property_readonly("size", &NDArray::elements, "How many elements.")
       .def_property_readonly("nbytes", &NDArray::bytes)
       .def_property_readonly("contiguous", &NDArray::contiguous, "Row-major without gaps.")
       .def_property_readonly("writable", &NDArray::writable)
-      .def("copy", [](const NDArray& self) { return runtime::counted_copy(self); }, "Contiguous memory of its own.")
-      .def("copy_from", [](NDArray& self, const py::object& source) {
+      .def(
+          "copy", [](const NDArray& self) { return runtime::counted_copy(self); }, "Contiguous memory of its own.")
+      .def(
+          "copy_from",
+          [](NDArray& self, const py::object& source) {
             self.copy_from(to_ndarray(source, {}, self.dtype(), false, "source"));
-          }, py::arg("source"), "Overwrites the elements with those of an array of the same shape and dtype.")
-      .def("item", [](const Self& self) { return view(self).attr("item")(); }, "The only element as a Python number.")
+          },
+          py::arg("source"), "Overwrites the elements with those of an array of the same shape and dtype.")
+      .def(
+          "item", [](const Self& self) { return view(self).attr("item")(); }, "The only element as a Python number.")
       .def("tolist", [](const Self& self) { return view(self).attr("tolist")(); })
       .def("__float__", [](const Self& self) { return py::float_(view(self).attr("item")()); })
       .def("__int__", [](const Self& self) { return py::int_(view(self).attr("item")()); })
       .def("__bool__", [](const Self& self) { return py::cast<bool>(py::bool_(view(self).attr("item")())); })
-      .def("__len__", [](const NDArray& self) {
-            if (self.dims().empty()) throw py::type_error("an NDArray of rank 0 has no length");
-            return self.dims()[0];
-          })
-      .def("__getitem__", [](const Self& self, const py::object& key) { return view(self).attr("__getitem__")(key); }, py::arg("key"),
-           "As numpy(): a view, or a number.")
-      .def("__setitem__", [](const Self& self, const py::object& key, const py::object& value) {
+      .def("__len__",
+           [](const NDArray& self) {
+             if (self.dims().empty()) throw py::type_error("an NDArray of rank 0 has no length");
+             return self.dims()[0];
+           })
+      .def(
+          "__getitem__", [](const Self& self, const py::object& key) { return view(self).attr("__getitem__")(key); },
+          py::arg("key"), "As numpy(): a view, or a number.")
+      .def(
+          "__setitem__",
+          [](const Self& self, const py::object& key, const py::object& value) {
             view(self).attr("__setitem__")(key, value);
-          }, py::arg("key"), py::arg("value"))
+          },
+          py::arg("key"), py::arg("value"))
       .def("__repr__", &described);
 
   py::class_<ConstantData, std::shared_ptr<ConstantData>>(module, "ConstantData", "The value of a constant: immutable.")
       .def(py::init([](const py::object& value, const py::object& dtype) {
-             auto constant = to_constant(dtype.is_none() ? value : py::object(py::make_tuple(value, to_object(to_dtype(dtype)))));
+             auto constant =
+                 to_constant(dtype.is_none() ? value : py::object(py::make_tuple(value, to_object(to_dtype(dtype)))));
              return std::const_pointer_cast<ConstantData>(constant);
-           }), py::arg("value"), py::arg("dtype") = py::none(), "A copy of an array, or of uint16 bits for bfloat16.")
-      .def_static("splat", [](const py::object& value, const py::object& shape, const py::object& dtype) {
+           }),
+           py::arg("value"), py::arg("dtype") = py::none(), "A copy of an array, or of uint16 bits for bfloat16.")
+      .def_static(
+          "splat",
+          [](const py::object& value, const py::object& shape, const py::object& dtype) {
             return std::const_pointer_cast<ConstantData>(splat(value, shape, dtype));
-          }, py::arg("value"), py::arg("shape"), py::arg("dtype"), "One number that stands for all elements.")
+          },
+          py::arg("value"), py::arg("shape"), py::arg("dtype"), "One number that stands for all elements.")
       .def_property_readonly("dtype", [](const ConstantData& self) { return to_object(self.dtype()); })
       .def_property_readonly("shape", [](const ConstantData& self) { return py::tuple(to_object(Shape(self.dims()))); })
       .def_property_readonly("is_splat", &ConstantData::is_splat)
       .def("numpy", &constant_numpy, "A copy.")
-      .def("__eq__", [](const ConstantData& self, const py::object& other) {
-        return py::isinstance<ConstantData>(other) && self == py::cast<const ConstantData&>(other);
-      })
-      .def("__hash__", [](const ConstantData& self) { return self.elements() * dtype_count + static_cast<int>(self.dtype()); });
+      .def("__eq__",
+           [](const ConstantData& self, const py::object& other) {
+             return py::isinstance<ConstantData>(other) && self == py::cast<const ConstantData&>(other);
+           })
+      .def("__hash__",
+           [](const ConstantData& self) { return self.elements() * dtype_count + static_cast<int>(self.dtype()); });
 
-  module.def("asarray", [](const py::object& array, const py::object& dtype, CopyRule copy) {
+  module.def(
+      "asarray",
+      [](const py::object& array, const py::object& dtype, CopyRule copy) {
         return to_ndarray(array, copy, dtype.is_none() ? std::nullopt : std::optional(to_dtype(dtype)), false, "array");
-      }, py::arg("array"), py::arg("dtype") = py::none(), py::arg("copy") = py::none(),
+      },
+      py::arg("array"), py::arg("dtype") = py::none(), py::arg("copy") = py::none(),
       "An NDArray of the same memory where that is possible. copy=False: or an error; copy=True: always a copy.");
   module.def("from_dlpack", &from_dlpack, py::arg("array"), "An NDArray of the same memory.");
   module.def("copy_count", &runtime::copy_count, "How many arrays were copied because they could not be shared.");

@@ -75,7 +75,8 @@ bool wait_released(runtime::Timeout timeout, const std::function<bool(double)>& 
 }
 
 runtime::Timeout to_timeout(std::optional<double> seconds) {
-  if (seconds && std::isnan(*seconds)) throw DeviceError("a time-out is not a number; give seconds, or None for no limit");
+  if (seconds && std::isnan(*seconds))
+    throw DeviceError("a time-out is not a number; give seconds, or None for no limit");
   return seconds && std::isinf(*seconds) ? std::nullopt : seconds;
 }
 

@@ -18,12 +18,14 @@ CommandBuffer::Handler handler(const py::function& function) {
 
 void wait_for_event(const std::shared_ptr<SharedEvent>& event, uint64_t value, std::optional<double> seconds) {
   const Timeout timeout = seconds ? to_timeout(seconds) : event->default_timeout();
-  if (!wait_released(timeout, [&](double slice) { return event->wait_for(value, slice); })) event->throw_timeout(value, *timeout);
+  if (!wait_released(timeout, [&](double slice) { return event->wait_for(value, slice); }))
+    event->throw_timeout(value, *timeout);
 }
 
 void wait_for_semaphore(const std::shared_ptr<Semaphore>& semaphore, std::optional<double> seconds) {
   const Timeout timeout = to_timeout(seconds);
-  if (!wait_released(timeout, [&](double slice) { return semaphore->wait_for(slice); })) Semaphore::throw_timeout(*timeout);
+  if (!wait_released(timeout, [&](double slice) { return semaphore->wait_for(slice); }))
+    Semaphore::throw_timeout(*timeout);
 }
 
 }  // namespace
@@ -45,30 +47,39 @@ void wait_until_completed(const std::shared_ptr<CommandBuffer>& buffer, std::opt
 }
 
 void define_runtime(py::module_& module) {
-  py::class_<Device, std::unique_ptr<Device, py::nodelete>> device(module, "Device", "A backend of this process, e.g. Device(\"cpu\").");
+  py::class_<Device, std::unique_ptr<Device, py::nodelete>> device(module, "Device",
+                                                                   "A backend of this process, e.g. Device(\"cpu\").");
   py::class_<SharedEvent, std::shared_ptr<SharedEvent>> event(
       module, "SharedEvent", "A number that only grows, by which queues and the host order their work.");
-  py::class_<Semaphore, std::shared_ptr<Semaphore>> semaphore(module, "Semaphore", "A counter that limits how many steps are in flight.");
-  py::class_<CommandQueue, std::shared_ptr<CommandQueue>> queue(module, "CommandQueue", "Runs command buffers in order, beside other queues.");
-  py::class_<CommandBuffer, std::shared_ptr<CommandBuffer>> buffer(module, "CommandBuffer", "Work, waits and signals, committed once.");
+  py::class_<Semaphore, std::shared_ptr<Semaphore>> semaphore(module, "Semaphore",
+                                                              "A counter that limits how many steps are in flight.");
+  py::class_<CommandQueue, std::shared_ptr<CommandQueue>> queue(module, "CommandQueue",
+                                                                "Runs command buffers in order, beside other queues.");
+  py::class_<CommandBuffer, std::shared_ptr<CommandBuffer>> buffer(module, "CommandBuffer",
+                                                                   "Work, waits and signals, committed once.");
 
-  device.def(py::init([](const std::string& name) { return &Device::get(name); }), py::arg("name"), "DeviceError when there is none.")
+  device
+      .def(py::init([](const std::string& name) { return &Device::get(name); }), py::arg("name"),
+           "DeviceError when there is none.")
       .def_static("default", &Device::default_device, py::return_value_policy::reference)
       .def_static("names", &Device::names, "The devices of this build.")
       .def_property_readonly("name", &Device::name)
       .def_property_readonly("description", &Device::description, "For people: processor, libraries, threads.")
       .def_property_readonly("default_queue", [](Device& self) { return self.default_queue(); })
-      .def("__eq__", [](const Device& self, const py::object& other) {
-        return py::isinstance<Device>(other) && &py::cast<const Device&>(other) == &self;
-      })
+      .def("__eq__",
+           [](const Device& self, const py::object& other) {
+             return py::isinstance<Device>(other) && &py::cast<const Device&>(other) == &self;
+           })
       .def("__hash__", [](const Device& self) { return std::hash<const void*>()(&self); })
       .def("__repr__", [](const Device& self) { return cat("Device(\"", self.name(), "\")"); });
 
-  event.def(py::init([](std::optional<double> timeout) { return std::make_shared<SharedEvent>(to_timeout(timeout)); }),
-            py::arg("timeout") = 60.0, "`timeout`: seconds that waits take at most by default; None for no limit.")
+  event
+      .def(py::init([](std::optional<double> timeout) { return std::make_shared<SharedEvent>(to_timeout(timeout)); }),
+           py::arg("timeout") = 60.0, "`timeout`: seconds that waits take at most by default; None for no limit.")
       .def_property_readonly("signaled_value", &SharedEvent::signaled_value)
       .def_property_readonly("timeout", &SharedEvent::default_timeout)
-      .def("signal", &SharedEvent::signal, py::arg("value"), "Raises the value; one that was passed already changes nothing.")
+      .def("signal", &SharedEvent::signal, py::arg("value"),
+           "Raises the value; one that was passed already changes nothing.")
       .def("wait", &wait_for_event, py::arg("value"), py::arg("timeout") = py::none(),
            "Until the value is reached. TimeoutError; DeviceError when what was to signal it failed.");
 
@@ -77,36 +88,53 @@ void define_runtime(py::module_& module) {
       .def("signal", &Semaphore::signal)
       .def("wait", &wait_for_semaphore, py::arg("timeout") = py::none(), "Takes one, when there is one. TimeoutError.");
 
-  queue.def(py::init([](const py::object& device) { return CommandQueue::create(to_device(device)); }), py::arg("device") = py::none())
+  queue
+      .def(py::init([](const py::object& device) { return CommandQueue::create(to_device(device)); }),
+           py::arg("device") = py::none())
       .def("command_buffer", &CommandQueue::command_buffer)
       .def("close", &CommandQueue::close, py::call_guard<py::gil_scoped_release>(),
            "Takes no more work, cancels event waits, finishes what was committed.")
       .def_property_readonly("device", &CommandQueue::device, py::return_value_policy::reference);
 
-  buffer.def("add_scheduled_handler", [](CommandBuffer& self, const py::function& function) { self.add_scheduled_handler(handler(function)); },
-             py::arg("handler"), "handler(command_buffer), when the queue reaches it.")
-      .def("add_completed_handler", [](CommandBuffer& self, const py::function& function) { self.add_completed_handler(handler(function)); },
-           py::arg("handler"), "handler(command_buffer), when its work is done or has failed.")
-      .def("encode_wait_for_event", [](CommandBuffer& self, std::shared_ptr<SharedEvent> event, uint64_t value, std::optional<double> timeout) {
+  buffer
+      .def(
+          "add_scheduled_handler",
+          [](CommandBuffer& self, const py::function& function) { self.add_scheduled_handler(handler(function)); },
+          py::arg("handler"), "handler(command_buffer), when the queue reaches it.")
+      .def(
+          "add_completed_handler",
+          [](CommandBuffer& self, const py::function& function) { self.add_completed_handler(handler(function)); },
+          py::arg("handler"), "handler(command_buffer), when its work is done or has failed.")
+      .def(
+          "encode_wait_for_event",
+          [](CommandBuffer& self, std::shared_ptr<SharedEvent> event, uint64_t value, std::optional<double> timeout) {
             const Timeout seconds = timeout ? to_timeout(timeout) : event->default_timeout();
             self.encode_wait_for_event(std::move(event), value, seconds);
-          }, py::arg("event"), py::arg("value"), py::arg("timeout") = py::none())
+          },
+          py::arg("event"), py::arg("value"), py::arg("timeout") = py::none())
       .def("encode_signal_event", &CommandBuffer::encode_signal_event, py::arg("event"), py::arg("value"))
       .def("commit", &CommandBuffer::commit, py::call_guard<py::gil_scoped_release>(), "DeviceError the second time.")
       .def("wait_until_completed", &wait_until_completed, py::arg("timeout") = py::none(),
            "Until work and handlers are done. Raises what they raised; TimeoutError.")
-      .def_property_readonly("status", [](const CommandBuffer& self) { return std::string(name(self.status())); },
-                             "\"not_enqueued\", \"committed\", \"scheduled\", \"completed\" or \"error\".")
+      .def_property_readonly(
+          "status", [](const CommandBuffer& self) { return std::string(name(self.status())); },
+          "\"not_enqueued\", \"committed\", \"scheduled\", \"completed\" or \"error\".")
       .def_property_readonly("done", &CommandBuffer::done)
-      .def_property_readonly("error", [](const CommandBuffer& self) { return to_python_exception(self.error()); }, "An exception, or None.")
+      .def_property_readonly(
+          "error", [](const CommandBuffer& self) { return to_python_exception(self.error()); },
+          "An exception, or None.")
       .def_property_readonly("queue", [](const CommandBuffer& self) { return self.queue().shared_from_this(); });
 
-  module.def("profiler_start", [](size_t capacity) { Profiler::get().start(capacity); }, py::arg("capacity") = 65536,
-             "Records compiling, encoding, runs and copies from now on; keeps the newest.");
+  module.def(
+      "profiler_start", [](size_t capacity) { Profiler::get().start(capacity); }, py::arg("capacity") = 65536,
+      "Records compiling, encoding, runs and copies from now on; keeps the newest.");
   module.def("profiler_stop", [] { Profiler::get().stop(); });
-  module.def("profiler_trace", [] { return Profiler::get().chrome_trace(); }, py::call_guard<py::gil_scoped_release>(),
-             "What was recorded, as JSON for chrome://tracing.");
-  module.def("buffer_statistics", [] {
+  module.def(
+      "profiler_trace", [] { return Profiler::get().chrome_trace(); }, py::call_guard<py::gil_scoped_release>(),
+      "What was recorded, as JSON for chrome://tracing.");
+  module.def(
+      "buffer_statistics",
+      [] {
         const auto s = Buffer::statistics();
         py::dict result;
         result["live_bytes"] = s.live_bytes;
@@ -116,15 +144,20 @@ void define_runtime(py::module_& module) {
         result["allocations"] = s.allocations;
         result["reused"] = s.reused;
         return result;
-      }, "Memory in use and in the cache of freed blocks.");
-  module.def("set_buffer_cache_limit", &Buffer::set_cache_limit, py::arg("bytes"), "0: freed memory goes back at once.");
-  module.def("shutdown", [] {
+      },
+      "Memory in use and in the cache of freed blocks.");
+  module.def("set_buffer_cache_limit", &Buffer::set_cache_limit, py::arg("bytes"),
+             "0: freed memory goes back at once.");
+  module.def(
+      "shutdown",
+      [] {
         {
           py::gil_scoped_release release;
           runtime::shutdown();
         }
         release_pending_objects();
-      }, "Finishes all work and ends the runtime's threads; called at exit. Idempotent.");
+      },
+      "Finishes all work and ends the runtime's threads; called at exit. Idempotent.");
 }
 
 }  // namespace mpsgraph::bindings

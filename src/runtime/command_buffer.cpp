@@ -174,8 +174,8 @@ void CommandBuffer::rethrow() const {
 }
 
 void CommandBuffer::throw_timeout(double timeout) const {
-  throw TimeoutError(cat("[wait_until_completed] the command buffer was not done within ", timeout, " s; it is ",
-                         name(status())));
+  throw TimeoutError(
+      cat("[wait_until_completed] the command buffer was not done within ", timeout, " s; it is ", name(status())));
 }
 
 bool CommandBuffer::done() const {

@@ -64,7 +64,8 @@ NDArray import(Managed* managed, bool writable) {
   Dims strides = tensor.strides ? Dims(tensor.strides, tensor.strides + tensor.ndim) : contiguous_strides(dims);
   auto* first = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
   if (reinterpret_cast<uintptr_t>(first) % size_of(dtype) != 0)
-    throw DeviceError(cat("[from_dlpack] the data is not aligned to its ", size_of(dtype), "-byte elements; copy it first"));
+    throw DeviceError(
+        cat("[from_dlpack] the data is not aligned to its ", size_of(dtype), "-byte elements; copy it first"));
   return NDArray::borrow(first, dtype, std::move(dims), std::move(strides), [owner] {}, writable);
 }
 

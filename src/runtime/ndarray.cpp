@@ -93,13 +93,14 @@ NDArray::NDArray(std::shared_ptr<Buffer> buffer, DType dtype, Dims dims, Dims st
                          " does not lie within a buffer of ", buffer_->bytes(), " bytes"));
 }
 
-NDArray NDArray::borrow(void* first, DType dtype, Dims dims, Dims strides, std::function<void()> release, bool writable) {
+NDArray NDArray::borrow(void* first, DType dtype, Dims dims, Dims strides, std::function<void()> release,
+                        bool writable) {
   // The buffer is the extent of the view, which may begin before its first element.
   int64_t offset = 0, bytes = 0;
   try {
     if (dims.size() > max_rank || dims.size() != strides.size())
-      throw ShapeError(cat("an array has at most ", max_rank, " dimensions and a stride for each; this one has ", dims.size(),
-                           " dimensions and ", strides.size(), " strides"));
+      throw ShapeError(cat("an array has at most ", max_rank, " dimensions and a stride for each; this one has ",
+                           dims.size(), " dimensions and ", strides.size(), " strides"));
     if (element_count(dims) > 0) {
       const auto [lowest, highest] = extent(dims, strides);
       const auto item = static_cast<int64_t>(size_of(dtype));
@@ -110,7 +111,8 @@ NDArray NDArray::borrow(void* first, DType dtype, Dims dims, Dims strides, std::
     if (release) release();
     throw;
   }
-  auto buffer = Buffer::borrow(static_cast<std::byte*>(first) - offset, static_cast<size_t>(bytes), std::move(release), writable);
+  auto buffer =
+      Buffer::borrow(static_cast<std::byte*>(first) - offset, static_cast<size_t>(bytes), std::move(release), writable);
   return NDArray(std::move(buffer), dtype, std::move(dims), std::move(strides), static_cast<size_t>(offset));
 }
 

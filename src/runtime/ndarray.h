@@ -51,7 +51,8 @@ class NDArray {
   NDArray(std::shared_ptr<Buffer> buffer, DType dtype, Dims dims, Dims strides, size_t byte_offset = 0);
 
   // Over memory of others, with its first element at `first`. `release` is called once, also when this throws.
-  static NDArray borrow(void* first, DType dtype, Dims dims, Dims strides, std::function<void()> release, bool writable = true);
+  static NDArray borrow(void* first, DType dtype, Dims dims, Dims strides, std::function<void()> release,
+                        bool writable = true);
 
   bool valid() const { return buffer_ != nullptr; }
   DType dtype() const { return dtype_; }
