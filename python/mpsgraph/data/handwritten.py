@@ -40,8 +40,8 @@ def resize_bilinear(images: np.ndarray, height: int, width: int) -> np.ndarray:
 
     def weights(size: int, target: int) -> np.ndarray:
         position = np.clip((np.arange(target) + 0.5) * size / target - 0.5, 0, size - 1)
-        distance: np.ndarray = np.abs(position[:, None] - np.arange(size))
-        return np.maximum(0, 1 - distance).astype(images.dtype, copy=False)
+        distance = np.abs(position[:, None] - np.arange(size))
+        return np.asarray(np.maximum(0, 1 - distance), images.dtype)
 
     rows, columns = weights(images.shape[1], height), weights(images.shape[2], width)
     resized: np.ndarray = np.einsum("yh,nhw,xw->nyx", rows, images, columns, optimize=True)

@@ -128,10 +128,14 @@ class Module:
         return [variable for _, variable in self.named_buffers()]
 
     def _named(self, where: str) -> Iterator[tuple[str, Tensor]]:
+        """Each variable once, by the first path that leads to it."""
         self._require_built()
+        seen: set[Tensor] = set()
         for path, module in self.named_modules():
             for name, variable in vars(module).get(where, {}).items():
-                yield (f"{path}.{name}" if path else name), variable
+                if variable not in seen:
+                    seen.add(variable)
+                    yield (f"{path}.{name}" if path else name), variable
 
     def _require_built(self) -> Graph:
         if self._graph is None:

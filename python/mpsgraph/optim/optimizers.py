@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core import Operation, Tensor
+from .._core import DType, Operation, Tensor, float32, float64
 from ..errors import GraphError
 from .schedules import Schedule, as_schedule
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class Optimizer:
-    """The base: write `update`, which returns the assigns for one variable."""
+    """The base: write `step`, which moves one variable.
+
+    float16 and bfloat16 variables are moved in float32, where small rates and momenta do not vanish, and rounded.
+    """
 
     def __init__(self, learning_rate: float | Schedule) -> None:
         self.learning_rate = as_schedule(learning_rate)
@@ -29,25 +32,30 @@ class Optimizer:
     def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
         """The operations of one step: give them to `run` as target operations.
 
-        Args: gradients by variable; learning_rate, a tensor of rank 0, cast to each variable's dtype.
-        Errors: GraphError without gradients, or when the optimizer has its state in a graph already.
+        Args: gradients by variable; learning_rate, a tensor of rank 0. Errors: GraphError without gradients, or when
+        the optimizer has its state in a graph already.
         """
         if self._graph is not None:
             raise GraphError(f"this {type(self).__name__} has its state in a graph already: make a new one")
         if not gradients:
             raise GraphError("there is nothing to train: no gradients were given")
         self._graph = next(iter(gradients)).graph  # type: ignore[assignment]
-        rates = {learning_rate.dtype: learning_rate}
         operations = []
         for variable, gradient in gradients.items():
-            if variable.dtype not in rates:
-                rates[variable.dtype] = self.graph.cast(learning_rate, variable.dtype)
-            operations += self.update(variable, gradient, rates[variable.dtype])
+            dtype = float64 if variable.dtype == float64 else float32
+            values, slope, rate = (self._in(dtype, x) for x in (self.graph.read(variable), gradient, learning_rate))
+            moved, assigns = self.step(variable, values, slope, rate)
+            operations += [*assigns, self.graph.assign(variable, self._in(variable.dtype, moved))]
         return operations + self.finish()
 
-    def update(self, variable: Tensor, gradient: Tensor, learning_rate: Tensor) -> list[Operation]:
-        """The assigns for one variable."""
-        raise NotImplementedError(f"{type(self).__name__} must define update(variable, gradient, learning_rate)")
+    def step(
+        self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
+    ) -> tuple[Tensor, list[Operation]]:
+        """The new values of a variable, and the assigns of its state.
+
+        Args: variable, to name states by; values, gradient and learning_rate in the dtype to work in.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define step(variable, values, gradient, learning_rate)")
 
     def finish(self) -> list[Operation]:
         """The assigns that a step needs once, after those of all variables."""
@@ -55,14 +63,18 @@ class Optimizer:
 
     @property
     def graph(self) -> Graph:
+        """The graph that holds the state. GraphError before `updates`."""
         if self._graph is None:
             raise GraphError(f"this {type(self).__name__} is in no graph yet: call updates() first")
         return self._graph
 
-    def state(self, variable: Tensor, name: str) -> Tensor:
-        """A state variable like `variable`, at first zeros, that checkpoints carry as "<variable>/<name>"."""
-        zeros = np.zeros(variable.shape or (), np.float32)
-        return self.graph.variable(zeros, variable.dtype, f"{variable.name}/{name}", trainable=False)
+    def state(self, variable: Tensor, values: Tensor, name: str) -> Tensor:
+        """A state variable like `values`, at first zeros, that checkpoints carry as "<variable>/<name>"."""
+        zeros = np.zeros(variable.shape or (), values.dtype.numpy)
+        return self.graph.variable(zeros, None, f"{variable.name}/{name}", trainable=False)
+
+    def _in(self, dtype: DType, x: Tensor) -> Tensor:
+        return x if x.dtype == dtype else self.graph.cast(x, dtype)
 
 
 class SGD(Optimizer):
@@ -91,17 +103,18 @@ class SGD(Optimizer):
             raise GraphError("SGD: nesterov needs a momentum above 0")
         self.momentum, self.nesterov, self.weight_decay = momentum, nesterov, weight_decay
 
-    def update(self, variable: Tensor, gradient: Tensor, learning_rate: Tensor) -> list[Operation]:
+    def step(
+        self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
+    ) -> tuple[Tensor, list[Operation]]:
         g = self.graph
         if self.weight_decay:
-            gradient = gradient + variable * self.weight_decay
+            gradient = gradient + values * self.weight_decay
         if not self.momentum:
-            return [g.assign(variable, g.stochastic_gradient_descent(learning_rate, variable, gradient))]
-        momentum = self.state(variable, "momentum")
+            return g.stochastic_gradient_descent(learning_rate, values, gradient), []
+        momentum = self.state(variable, values, "momentum")
         velocity = momentum * self.momentum + gradient
-        step = gradient + velocity * self.momentum if self.nesterov else velocity
-        moved = g.stochastic_gradient_descent(learning_rate, variable, step)
-        return [g.assign(momentum, velocity), g.assign(variable, moved)]
+        slope = gradient + velocity * self.momentum if self.nesterov else velocity
+        return g.stochastic_gradient_descent(learning_rate, values, slope), [g.assign(momentum, velocity)]
 
 
 class Adam(Optimizer):
@@ -130,44 +143,31 @@ class Adam(Optimizer):
         super().__init__(learning_rate)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
         self.amsgrad, self.weight_decay = amsgrad, weight_decay
-        self._powers: dict[object, tuple[Tensor, Tensor]] = {}
+        self._powers: dict[DType, tuple[Tensor, Tensor]] = {}
 
-    def update(self, variable: Tensor, gradient: Tensor, learning_rate: Tensor) -> list[Operation]:
-        g = self.graph
-        values, gradient = self.decayed(variable, gradient, learning_rate)
-        momentum, velocity = self.state(variable, "momentum"), self.state(variable, "velocity")
-        maximum = self.state(variable, "maximum_velocity") if self.amsgrad else None
-        power1, power2 = self._beta_powers(variable)
-        new = g.adam(
-            learning_rate,
-            self.beta1,
-            self.beta2,
-            self.epsilon,
-            power1,
-            power2,
-            values,
-            momentum,
-            velocity,
-            gradient,
-            maximum,
-        )
-        targets = [variable, momentum, velocity] + ([maximum] if maximum is not None else [])
-        return [g.assign(target, value) for target, value in zip(targets, new, strict=True)]
+    def step(
+        self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
+    ) -> tuple[Tensor, list[Operation]]:
+        values, gradient = self.decayed(values, gradient, learning_rate)
+        names = ["momentum", "velocity"] + (["maximum_velocity"] if self.amsgrad else [])
+        states = [self.state(variable, values, name) for name in names]
+        scalars = (learning_rate, self.beta1, self.beta2, self.epsilon, *self._beta_powers(values.dtype))
+        maximum = states[2] if self.amsgrad else None
+        moved, *new = self.graph.adam(*scalars, values, states[0], states[1], gradient, maximum)
+        return moved, [self.graph.assign(state, value) for state, value in zip(states, new, strict=True)]
 
-    def decayed(self, variable: Tensor, gradient: Tensor, learning_rate: Tensor) -> tuple[Tensor, Tensor]:
+    def decayed(self, values: Tensor, gradient: Tensor, learning_rate: Tensor) -> tuple[Tensor, Tensor]:
         """Values and gradient after weight decay."""
-        values = self.graph.read(variable)
         return values, gradient + values * self.weight_decay if self.weight_decay else gradient
 
-    def _beta_powers(self, variable: Tensor) -> tuple[Tensor, Tensor]:
+    def _beta_powers(self, dtype: DType) -> tuple[Tensor, Tensor]:
         """beta1^t and beta2^t for the step t that is being made, one pair for each dtype."""
-        if variable.dtype not in self._powers:
-            g = self.graph
-            self._powers[variable.dtype] = (
-                g.variable(self.beta1, variable.dtype, "adam/beta1_power", trainable=False),
-                g.variable(self.beta2, variable.dtype, "adam/beta2_power", trainable=False),
+        if dtype not in self._powers:
+            self._powers[dtype] = (
+                self.graph.variable(self.beta1, dtype, "adam/beta1_power", trainable=False),
+                self.graph.variable(self.beta2, dtype, "adam/beta2_power", trainable=False),
             )
-        return self._powers[variable.dtype]
+        return self._powers[dtype]
 
     def finish(self) -> list[Operation]:
         g = self.graph
@@ -202,5 +202,5 @@ class AdamW(Adam):
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, epsilon, amsgrad, weight_decay)
 
-    def decayed(self, variable: Tensor, gradient: Tensor, learning_rate: Tensor) -> tuple[Tensor, Tensor]:
-        return self.graph.read(variable) * (1.0 - learning_rate * self.weight_decay), gradient
+    def decayed(self, values: Tensor, gradient: Tensor, learning_rate: Tensor) -> tuple[Tensor, Tensor]:
+        return values * (1.0 - learning_rate * self.weight_decay), gradient
