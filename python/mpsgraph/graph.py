@@ -240,7 +240,7 @@ class Graph(
         {<Tensor multiplication: float32[2]>: NDArray([2., 4.], float32(2))}
         """
         wanted, written = _listed(targets, results)
-        arrays = self.on(device).run(dict(feeds or {}), wanted, target_operations, written, queue, copy)
+        arrays = self.on(device).run(dict({} if feeds is None else feeds), wanted, target_operations, written, queue, copy)
         return arrays[0] if isinstance(targets, Tensor) else dict(zip(wanted, arrays, strict=True))
 
     def run_async(
@@ -266,7 +266,7 @@ class Graph(
         6.0
         """
         wanted, written = _listed(targets, results)
-        run = self.on(device).run_async(dict(feeds or {}), wanted, target_operations, written, descriptor, queue, copy)
+        run = self.on(device).run_async(dict({} if feeds is None else feeds), wanted, target_operations, written, descriptor, queue, copy)
         return Execution(run, targets)
 
     def encode(
@@ -296,7 +296,7 @@ class Graph(
         wanted, written = _listed(targets, results)
         on = self.on(command_buffer.queue.device)
         return _keyed(
-            targets, on.encode(command_buffer, dict(feeds or {}), wanted, target_operations, written, descriptor, copy)
+            targets, on.encode(command_buffer, dict({} if feeds is None else feeds), wanted, target_operations, written, descriptor, copy)
         )
 
     def compile(

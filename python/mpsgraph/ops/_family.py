@@ -43,11 +43,14 @@ def user_location() -> str:
 def ints(values: int | Sequence[int], what: str, count: int | None = None) -> list[int]:
     """`values` as a list of ints; one int stands for `count` equal ones. ShapeError when the count is wrong."""
     if isinstance(values, (int, np.integer)):
-        return [int(values)] * (count or 1)
-    try:
-        result = [_index(v) for v in values]
-    except TypeError:
-        raise ShapeError(f"{what} must be an int or a sequence of ints, got {values!r}") from None
+        result = [int(values)] * (count or 1)
+    else:
+        try:
+            result = [_index(v) for v in values]
+        except TypeError:
+            raise ShapeError(f"{what} must be an int or a sequence of ints, got {values!r}") from None
+    if any(not -(2**63) <= v < 2**63 for v in result):
+        raise ShapeError(f"{what} must be of 64 bits, got {tuple(result)}")
     if count is not None and len(result) != count:
         raise ShapeError(f"{what} must have {count} elements, got {len(result)}: {tuple(result)}")
     return result

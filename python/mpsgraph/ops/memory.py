@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._family import DTypeLike, Family, Operation, Tensor, as_dtype, constant_data, ints
+from ._family import DTypeLike, Family, Operation, ShapeError, Tensor, as_dtype, constant_data, ints
 
 
 class Memory(Family):
@@ -48,6 +48,8 @@ class Memory(Family):
         (float32, (2,))
         """
         known = None if shape is None else ints(shape, "[constant] shape")
+        if known is not None and min(known, default=0) < 0:
+            raise ShapeError(f"[constant] a constant has a known shape, got {tuple(known)}")
         return self._tensor("constant", [], name, value=constant_data(value, known, dtype))
 
     def variable(

@@ -24,7 +24,11 @@ Shape shape_operand(const InferContext& context, size_t input, bool wildcard) {
     if (wildcards > (wildcard ? 1 : 0) || std::any_of(value->begin(), value->end(), [](int64_t d) { return d < -1; }))
       context.shape_error(cat("shape ", to_string(*value), " has a negative dimension",
                               wildcard ? "; one may be -1, to be computed" : ""));
-    if (wildcards == 0) element_count(*value);  // throws on overflow
+    try {
+      if (wildcards == 0) element_count(*value);
+    } catch (const ShapeError& overflow) {
+      context.shape_error(overflow.what());
+    }
   }
   return context.shape_operand(input);
 }
