@@ -240,7 +240,7 @@ class Graph(
         {<Tensor multiplication: float32[2]>: NDArray([2., 4.], float32(2))}
         """
         wanted, written = _listed(targets, results)
-        arrays = self.on(device).run(dict({} if feeds is None else feeds), wanted, target_operations, written, queue, copy)
+        arrays = self.on(device).run(_by_placeholder(feeds), wanted, target_operations, written, queue, copy)
         return arrays[0] if isinstance(targets, Tensor) else dict(zip(wanted, arrays, strict=True))
 
     def run_async(
@@ -266,7 +266,7 @@ class Graph(
         6.0
         """
         wanted, written = _listed(targets, results)
-        run = self.on(device).run_async(dict({} if feeds is None else feeds), wanted, target_operations, written, descriptor, queue, copy)
+        run = self.on(device).run_async(_by_placeholder(feeds), wanted, target_operations, written, descriptor, queue, copy)
         return Execution(run, targets)
 
     def encode(
@@ -296,7 +296,7 @@ class Graph(
         wanted, written = _listed(targets, results)
         on = self.on(command_buffer.queue.device)
         return _keyed(
-            targets, on.encode(command_buffer, dict({} if feeds is None else feeds), wanted, target_operations, written, descriptor, copy)
+            targets, on.encode(command_buffer, _by_placeholder(feeds), wanted, target_operations, written, descriptor, copy)
         )
 
     def compile(
@@ -373,6 +373,12 @@ def parse(text: str, seed: int = 0) -> Graph:
     [<Tensor x: float32[2]>]
     """
     return Graph(seed, text=text)
+
+
+def _by_placeholder(feeds: Feeds | None) -> dict[Tensor, Any]:
+    if feeds is not None and not isinstance(feeds, Mapping):
+        raise GraphError(f"[run] feeds are arrays by placeholder, got {type(feeds).__name__}")
+    return dict(feeds or {})
 
 
 def _listed(targets: Targets, results: Any) -> tuple[list[Tensor], list[Any] | None]:
