@@ -48,7 +48,7 @@ bench: build
 	$(BIN)/python bench/run.py
 
 stubs: build
-	$(BIN)/pybind11-stubgen mpsgraph._core --output-dir $(BUILD)/stubs
+	$(BIN)/python tools/stubs.py $(BUILD)/stubs
 	cp $(BUILD)/stubs/mpsgraph/_core.pyi python/mpsgraph/_core.pyi
 
 format: $(VENV)/requirements.txt

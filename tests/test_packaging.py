@@ -184,8 +184,12 @@ def test_types(installed):
         run(sys.executable, *arguments, "wrong.py", cwd=installed.directory)
 
 
+def test_package_type_checks():
+    run(sys.executable, "-m", "mypy", cwd=ROOT)
+
+
 def test_stub_is_up_to_date(tmp_path):
-    run(sys.executable, "-m", "pybind11_stubgen", "mpsgraph._core", "--output-dir", tmp_path, cwd=tmp_path)
+    run(sys.executable, ROOT / "tools" / "stubs.py", tmp_path, cwd=tmp_path)
     generated = (tmp_path / "mpsgraph" / "_core.pyi").read_text()
     assert generated == (ROOT / "python" / "mpsgraph" / "_core.pyi").read_text(), "run `make stubs`"
 

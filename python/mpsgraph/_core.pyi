@@ -1,0 +1,798 @@
+"""
+The C++ core of mpsgraph. Use the package mpsgraph.
+"""
+from __future__ import annotations
+import builtins
+import collections.abc
+import numpy
+import numpy.typing
+import typing
+import typing_extensions
+__all__: list[str] = ['Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'Semaphore', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'copy_count', 'definitions', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'library_version', 'parse', 'philox', 'print_graph', 'profiler_start', 'profiler_stop', 'profiler_trace', 'set_buffer_cache_limit', 'shutdown', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+class Error(Exception):
+    """
+    Every error that mpsgraph raises.
+    """
+class CheckpointError(Error, ValueError):
+    """
+    A damaged or foreign checkpoint.
+    """
+class DTypeError(Error, TypeError):
+    """
+    Element types that do not match.
+    """
+class DeviceError(Error, RuntimeError):
+    """
+    The run itself: memory, queues, command buffers, fork.
+    """
+class GraphError(Error, ValueError):
+    """
+    Structure: foreign tensors, feeds, names, attributes, text.
+    """
+class ShapeError(Error, ValueError):
+    """
+    Ranks, dimensions, sizes, axes.
+    """
+class UnsupportedError(Error, NotImplementedError):
+    """
+    Valid, but not possible here.
+    """
+class TimeoutError(DeviceError, builtins.TimeoutError):
+    """
+    What did not come in time.
+    """
+class DType:
+    """
+    The type of a tensor's elements, e.g. mpsgraph.float32.
+    """
+    def __eq__(self, arg0: typing.Any) -> bool:
+        ...
+    def __hash__(self) -> int:
+        ...
+    def __init__(self, dtype: typing.Any) -> None:
+        """
+        From a name, a numpy dtype, or another DType. DTypeError for anything else.
+        """
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        ...
+    def __repr__(self) -> str:
+        ...
+    @property
+    def is_float(self) -> bool:
+        ...
+    @property
+    def is_integer(self) -> bool:
+        ...
+    @property
+    def is_signed(self) -> bool:
+        ...
+    @property
+    def itemsize(self) -> int:
+        """
+        Bytes of one element.
+        """
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def numpy(self) -> numpy.dtype[typing.Any]:
+        """
+        numpy's dtype; for bfloat16 that of ml_dtypes, or uint16 where it is not installed.
+        """
+class NDArray:
+    """
+    Memory with an element type, a shape and strides, shared with numpy and DLPack.
+    """
+    def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any:
+        ...
+    def __bool__(self) -> bool:
+        ...
+    def __dlpack__(self, *, stream: typing.Any = None, max_version: typing.Any = None, dl_device: typing.Any = None, copy: bool | None = None) -> typing_extensions.CapsuleType:
+        ...
+    def __dlpack_device__(self) -> tuple[int, int]:
+        ...
+    def __float__(self) -> float:
+        ...
+    def __getitem__(self, key: typing.Any) -> typing.Any:
+        """
+        As numpy(): a view, or a number.
+        """
+    def __init__(self, shape: typing.Any, dtype: typing.Any = 'float32') -> None:
+        """
+        Filled with zeros.
+        """
+    def __int__(self) -> int:
+        ...
+    def __len__(self) -> int:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def __setitem__(self, key: typing.Any, value: typing.Any) -> None:
+        ...
+    def copy(self) -> NDArray:
+        """
+        Contiguous memory of its own.
+        """
+    def copy_from(self, source: typing.Any) -> None:
+        """
+        Overwrites the elements with those of an array of the same shape and dtype.
+        """
+    def item(self) -> typing.Any:
+        """
+        The only element as a Python number.
+        """
+    def numpy(self) -> numpy.ndarray:
+        """
+        A view of the same memory; never a copy.
+        """
+    def tolist(self) -> typing.Any:
+        ...
+    @property
+    def contiguous(self) -> bool:
+        """
+        Row-major without gaps.
+        """
+    @property
+    def dtype(self) -> DType:
+        ...
+    @property
+    def nbytes(self) -> int:
+        ...
+    @property
+    def ndim(self) -> int:
+        ...
+    @property
+    def shape(self) -> tuple[typing.Any, ...]:
+        ...
+    @property
+    def size(self) -> int:
+        """
+        How many elements.
+        """
+    @property
+    def strides(self) -> tuple[typing.Any, ...]:
+        """
+        In bytes, as numpy's.
+        """
+    @property
+    def writable(self) -> bool:
+        ...
+class ConstantData:
+    """
+    The value of a constant: immutable.
+    """
+    @staticmethod
+    def splat(value: typing.Any, shape: typing.Any, dtype: typing.Any) -> ConstantData:
+        """
+        One number that stands for all elements.
+        """
+    def __eq__(self, arg0: typing.Any) -> bool:
+        ...
+    def __hash__(self) -> int:
+        ...
+    def __init__(self, value: typing.Any, dtype: typing.Any = None) -> None:
+        """
+        A copy of an array, or of uint16 bits for bfloat16.
+        """
+    def numpy(self) -> numpy.ndarray:
+        """
+        A copy.
+        """
+    @property
+    def dtype(self) -> DType:
+        ...
+    @property
+    def is_splat(self) -> bool:
+        ...
+    @property
+    def shape(self) -> tuple[typing.Any, ...]:
+        ...
+class Graph:
+    """
+    A symbolic graph: operations in the order they were made.
+    """
+    @typing.overload
+    def __init__(self) -> None:
+        ...
+    @typing.overload
+    def __init__(self, text: str) -> None:
+        """
+        From its printed form. GraphError with line and column.
+        """
+    def abandon_block(self, block: Block) -> None:
+        """
+        Drops a block after an error.
+        """
+    def begin_block(self, argument_types: collections.abc.Sequence[tuple[typing.Any, ...]] = ()) -> Block:
+        """
+        Operations go to a new block from now on. Types are (dtype, shape).
+        """
+    def begin_control_dependencies(self, operations: collections.abc.Sequence[Operation]) -> None:
+        """
+        What is created from now on runs after these.
+        """
+    def create(self, kind: str, inputs: collections.abc.Sequence[Tensor], attributes: dict[str, typing.Any] = {}, name: str | None = None, blocks: collections.abc.Sequence[Block] = ()) -> Operation:
+        """
+        Appends an operation; nothing changes when it raises.
+        """
+    def end_control_dependencies(self) -> None:
+        ...
+    def find(self, name: str) -> Operation | None:
+        """
+        The operation of that name, or None.
+        """
+    def finish_block(self, block: Block, results: collections.abc.Sequence[Tensor]) -> Block:
+        """
+        The block, ready for create().
+        """
+    def set_location(self, location: str) -> None:
+        """
+        Noted in the operations created from now on.
+        """
+    @property
+    def operation_count(self) -> int:
+        """
+        How many were ever created, in blocks too.
+        """
+    @property
+    def operations(self) -> list[Operation]:
+        ...
+    @property
+    def placeholders(self) -> list[Tensor]:
+        ...
+    @property
+    def variables(self) -> list[Tensor]:
+        ...
+class Block:
+    """
+    A list of operations with arguments and results, for control flow.
+    """
+    @property
+    def arguments(self) -> list[Tensor]:
+        ...
+    @property
+    def operations(self) -> list[Operation]:
+        ...
+    @property
+    def results(self) -> list[Tensor]:
+        ...
+class Operation:
+    """
+    One step of a graph.
+    """
+    def __repr__(self) -> str:
+        ...
+    @property
+    def attributes(self) -> dict[str, typing.Any]:
+        ...
+    @property
+    def blocks(self) -> list[Block]:
+        ...
+    @property
+    def control_dependencies(self) -> list[Operation]:
+        """
+        Operations that run before this one.
+        """
+    @property
+    def family(self) -> str:
+        ...
+    @property
+    def graph(self) -> Graph:
+        ...
+    @property
+    def id(self) -> int:
+        """
+        Creation number in its graph.
+        """
+    @property
+    def inputs(self) -> list[Tensor]:
+        ...
+    @property
+    def kind(self) -> str:
+        ...
+    @property
+    def location(self) -> str:
+        """
+        Where it was built: "model.py:41".
+        """
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def outputs(self) -> list[Tensor]:
+        ...
+class Tensor:
+    """
+    One result of an operation: a symbol without a value.
+    """
+    __array_ufunc__ = None
+    def __abs__(self) -> Tensor:
+        ...
+    def __add__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __and__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __array__(self, dtype: typing.Any = None, copy: typing.Any = None) -> typing.NoReturn:
+        ...
+    def __bool__(self) -> typing.NoReturn:
+        ...
+    def __float__(self) -> typing.NoReturn:
+        ...
+    def __floordiv__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __ge__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __getitem__(self, key: typing.Any) -> Tensor:
+        """
+        numpy's basic indexing: ints, slices, `...` and None. For index arrays there is `g.gather`.
+        """
+    def __gt__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __int__(self) -> typing.NoReturn:
+        ...
+    def __invert__(self) -> Tensor:
+        ...
+    def __iter__(self) -> typing.NoReturn:
+        ...
+    def __le__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __lshift__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __lt__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __matmul__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __mod__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __mul__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __neg__(self) -> Tensor:
+        ...
+    def __or__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __pos__(self) -> Tensor:
+        ...
+    def __pow__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __radd__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __rand__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def __rfloordiv__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __rlshift__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __rmatmul__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __rmod__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __rmul__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __ror__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __rpow__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __rrshift__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __rshift__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __rsub__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __rtruediv__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __rxor__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __sub__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __truediv__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    def __xor__(self, other: Tensor | bool | int | float | numpy.generic) -> Tensor:
+        ...
+    @property
+    def dtype(self) -> DType:
+        ...
+    @property
+    def graph(self) -> Graph:
+        ...
+    @property
+    def index(self) -> int:
+        """
+        Which result of its operation.
+        """
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def operation(self) -> Operation:
+        ...
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """
+        Sizes, -1 where not known yet; None when not even the rank is known.
+        """
+    @property
+    def type(self) -> tuple[typing.Any, ...]:
+        """
+        (dtype, shape)
+        """
+class Device:
+    """
+    A backend of this process, e.g. Device("cpu").
+    """
+    @staticmethod
+    def default() -> Device:
+        ...
+    @staticmethod
+    def names() -> list[str]:
+        """
+        The devices of this build.
+        """
+    def __eq__(self, arg0: typing.Any) -> bool:
+        ...
+    def __hash__(self) -> int:
+        ...
+    def __init__(self, name: str) -> None:
+        """
+        DeviceError when there is none.
+        """
+    def __repr__(self) -> str:
+        ...
+    @property
+    def default_queue(self) -> CommandQueue:
+        ...
+    @property
+    def description(self) -> str:
+        """
+        For people: processor, libraries, threads.
+        """
+    @property
+    def name(self) -> str:
+        ...
+class SharedEvent:
+    """
+    A number that only grows, by which queues and the host order their work.
+    """
+    def __init__(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = 60.0) -> None:
+        """
+        `timeout`: seconds that waits take at most by default; None for no limit.
+        """
+    def signal(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        Raises the value; one that was passed already changes nothing.
+        """
+    def wait(self, value: typing.SupportsInt | typing.SupportsIndex, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> None:
+        """
+        Until the value is reached. TimeoutError; DeviceError when what was to signal it failed.
+        """
+    @property
+    def signaled_value(self) -> int:
+        ...
+    @property
+    def timeout(self) -> float | None:
+        ...
+class Semaphore:
+    """
+    A counter that limits how many steps are in flight.
+    """
+    def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def signal(self) -> None:
+        ...
+    def wait(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> None:
+        """
+        Takes one, when there is one. TimeoutError.
+        """
+    @property
+    def value(self) -> int:
+        ...
+class CommandQueue:
+    """
+    Runs command buffers in order, beside other queues.
+    """
+    def __init__(self, device: typing.Any = None) -> None:
+        ...
+    def close(self) -> None:
+        """
+        Takes no more work, cancels event waits, finishes what was committed.
+        """
+    def command_buffer(self) -> CommandBuffer:
+        ...
+    @property
+    def device(self) -> Device:
+        ...
+class CommandBuffer:
+    """
+    Work, waits and signals, committed once.
+    """
+    def add_completed_handler(self, handler: collections.abc.Callable[..., typing.Any]) -> None:
+        """
+        handler(command_buffer), when its work is done or has failed.
+        """
+    def add_scheduled_handler(self, handler: collections.abc.Callable[..., typing.Any]) -> None:
+        """
+        handler(command_buffer), when the queue reaches it.
+        """
+    def commit(self) -> None:
+        """
+        DeviceError the second time.
+        """
+    def encode_signal_event(self, event: SharedEvent, value: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def encode_wait_for_event(self, event: SharedEvent, value: typing.SupportsInt | typing.SupportsIndex, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> None:
+        ...
+    def wait_until_completed(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> None:
+        """
+        Until work and handlers are done. Raises what they raised; TimeoutError.
+        """
+    @property
+    def done(self) -> bool:
+        ...
+    @property
+    def error(self) -> typing.Any:
+        """
+        An exception, or None.
+        """
+    @property
+    def queue(self) -> CommandQueue:
+        ...
+    @property
+    def status(self) -> str:
+        """
+        "not_enqueued", "committed", "scheduled", "completed" or "error".
+        """
+class ExecutionDescriptor:
+    """
+    What shall happen around a run.
+    """
+    completed_handler: typing.Any
+    scheduled_handler: typing.Any
+    wait_until_completed: bool
+    def __init__(self, wait_until_completed: bool = False, scheduled_handler: typing.Any = None, completed_handler: typing.Any = None) -> None:
+        """
+        Handlers are called with (results, error); error is None after success.
+        """
+    def signal_event(self, event: SharedEvent, value: typing.SupportsInt | typing.SupportsIndex, at: str = 'completed') -> None:
+        ...
+    def wait_for_event(self, event: SharedEvent, value: typing.SupportsInt | typing.SupportsIndex, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> None:
+        """
+        The run starts when the event has this value.
+        """
+class CompilationDescriptor:
+    """
+    How to compile.
+    """
+    observe: typing.Any
+    reference_kernels: bool
+    def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None) -> None:
+        """
+        `observe(pass_name, text)` is called with the program after each pass.
+        """
+    @property
+    def disabled_passes(self) -> list[str]:
+        ...
+    @disabled_passes.setter
+    def disabled_passes(self, arg0: collections.abc.Sequence[str]) -> None:
+        ...
+class Execution:
+    """
+    A run that has been started.
+    """
+    def wait(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> None:
+        """
+        Until it is done. Raises what it raised; TimeoutError.
+        """
+    @property
+    def command_buffer(self) -> CommandBuffer:
+        ...
+    @property
+    def done(self) -> bool:
+        ...
+    @property
+    def error(self) -> typing.Any:
+        """
+        An exception, or None.
+        """
+    @property
+    def pending_results(self) -> list[NDArray]:
+        """
+        Does not wait: the arrays may not be written yet.
+        """
+    @property
+    def results(self) -> list[NDArray]:
+        """
+        Waits; in the order of the targets.
+        """
+class Executable:
+    """
+    Targets and target operations, compiled for one device and one type of each feed.
+    """
+    def encode(self, command_buffer: CommandBuffer, inputs: collections.abc.Sequence[typing.Any], results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, copy: bool | None = None) -> list[NDArray]:
+        """
+        The results, written when the command buffer has run.
+        """
+    def kernel_names(self) -> list[str]:
+        """
+        In execution order.
+        """
+    def plan(self) -> str:
+        """
+        For people: kernels, buffers, offsets.
+        """
+    def run(self, inputs: collections.abc.Sequence[typing.Any], results: collections.abc.Sequence[typing.Any] | None = None, queue: CommandQueue | None = None, copy: bool | None = None) -> list[NDArray]:
+        """
+        Inputs in the order of `feeds`, results in the order of `targets`.
+        """
+    def run_async(self, inputs: collections.abc.Sequence[typing.Any], results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, queue: CommandQueue | None = None, copy: bool | None = None) -> Execution:
+        ...
+    @property
+    def bytes(self) -> int:
+        """
+        Planned intermediates and constants.
+        """
+    @property
+    def device(self) -> Device:
+        ...
+    @property
+    def feed_types(self) -> list[tuple[typing.Any, ...]]:
+        """
+        (dtype, shape) of each feed.
+        """
+    @property
+    def feeds(self) -> list[Tensor]:
+        ...
+    @property
+    def target_operations(self) -> list[Operation]:
+        ...
+    @property
+    def target_types(self) -> list[tuple[typing.Any, ...]]:
+        ...
+    @property
+    def targets(self) -> list[Tensor]:
+        ...
+class CacheStatistics:
+    """
+    What an executable cache holds and has done.
+    """
+    def __repr__(self) -> str:
+        ...
+    @property
+    def byte_limit(self) -> int:
+        ...
+    @property
+    def bytes(self) -> int:
+        ...
+    @property
+    def compiles(self) -> int:
+        ...
+    @property
+    def count(self) -> int:
+        ...
+    @property
+    def count_limit(self) -> int:
+        ...
+    @property
+    def evictions(self) -> int:
+        ...
+    @property
+    def hits(self) -> int:
+        ...
+    @property
+    def misses(self) -> int:
+        ...
+    @property
+    def seconds(self) -> float:
+        """
+        Spent compiling.
+        """
+class DeviceGraph:
+    """
+    A graph on one device: its variables' values and its executables.
+    """
+    def __init__(self, graph: Graph, device: typing.Any = None) -> None:
+        ...
+    def clear_cache(self) -> None:
+        ...
+    def compile(self, feeds: dict[Tensor, tuple[typing.Any, ...]], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), options: CompilationDescriptor | None = None) -> Executable:
+        """
+        From the cache when the same was asked for before. Feeds are placeholders with (dtype, shape).
+        """
+    def encode(self, command_buffer: CommandBuffer, feeds: dict[Tensor, typing.Any], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, copy: bool | None = None, options: CompilationDescriptor | None = None) -> list[NDArray]:
+        ...
+    def run(self, feeds: dict[Tensor, typing.Any], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), results: collections.abc.Sequence[typing.Any] | None = None, queue: CommandQueue | None = None, copy: bool | None = None, options: CompilationDescriptor | None = None) -> list[NDArray]:
+        """
+        Results in the order of the targets. copy: None copies feeds that cannot be shared, False refuses them.
+        """
+    def run_async(self, feeds: dict[Tensor, typing.Any], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, queue: CommandQueue | None = None, copy: bool | None = None, options: CompilationDescriptor | None = None) -> Execution:
+        ...
+    def set_cache_limits(self, count: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def set_variable(self, variable: Tensor, value: typing.Any) -> None:
+        ...
+    def variable_value(self, variable: Tensor) -> NDArray:
+        """
+        A copy, after what was committed to the device's default queue.
+        """
+    @property
+    def cache(self) -> CacheStatistics:
+        """
+        The counters as they are now.
+        """
+    @property
+    def device(self) -> Device:
+        ...
+    @property
+    def graph(self) -> Graph:
+        ...
+def asarray(array: typing.Any, dtype: typing.Any = None, copy: bool | None = None) -> NDArray:
+    """
+    An NDArray of the same memory where that is possible. copy=False: or an error; copy=True: always a copy.
+    """
+def buffer_statistics() -> dict[str, typing.Any]:
+    """
+    Memory in use and in the cache of freed blocks.
+    """
+def copy_count() -> int:
+    """
+    How many arrays were copied because they could not be shared.
+    """
+def definitions() -> list[dict[str, typing.Any]]:
+    """
+    What every kind of operation takes.
+    """
+def from_dlpack(array: typing.Any) -> NDArray:
+    """
+    An NDArray of the same memory.
+    """
+def gradients(of: Tensor, with_respect_to: collections.abc.Sequence[Tensor], start: Tensor | None = None, unconnected: str = 'zeros') -> list[Tensor]:
+    """
+    d(of)/d(each), added to the graph.
+    """
+def library_version() -> str:
+    ...
+def parse(text: str) -> Graph:
+    ...
+def philox(key: typing.SupportsInt | typing.SupportsIndex, counter_low: typing.SupportsInt | typing.SupportsIndex = 0, counter_high: typing.SupportsInt | typing.SupportsIndex = 0, blocks: typing.SupportsInt | typing.SupportsIndex = 1) -> numpy.typing.NDArray[numpy.uint32]:
+    """
+    Blocks of Philox 4x32-10, four words each: the source of all random numbers.
+    """
+def print_graph(graph: Graph, locations: bool = False, max_constant_elements: typing.SupportsInt | typing.SupportsIndex = -1) -> str:
+    """
+    The graph's textual form.
+    """
+def profiler_start(capacity: typing.SupportsInt | typing.SupportsIndex = 65536) -> None:
+    """
+    Records compiling, encoding, runs and copies from now on; keeps the newest.
+    """
+def profiler_stop() -> None:
+    ...
+def profiler_trace() -> str:
+    """
+    What was recorded, as JSON for chrome://tracing.
+    """
+def set_buffer_cache_limit(bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
+    """
+    0: freed memory goes back at once.
+    """
+def shutdown() -> None:
+    """
+    Finishes all work and ends the runtime's threads; called at exit. Idempotent.
+    """
+def verify(graph: Graph) -> None:
+    """
+    GraphError when the graph is not well formed.
+    """
+bfloat16: DType
+bool_: DType
+float16: DType
+float32: DType
+float64: DType
+int16: DType
+int32: DType
+int64: DType
+int8: DType
+uint16: DType
+uint32: DType
+uint64: DType
+uint8: DType

@@ -1,0 +1,53 @@
+"""Writes the stub of mpsgraph._core into the directory that is given: pybind11-stubgen's, with what it cannot know.
+
+It takes exceptions for imports, although this module defines them; it gives parameters that may be None the bare type;
+and it leaves the elements of tuples, dicts and callables out. `make stubs` runs this.
+"""
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from mpsgraph import _core
+
+
+def exceptions() -> str:
+    """The exception classes, bases first."""
+    classes = [c for c in vars(_core).values() if inspect.isclass(c) and issubclass(c, Exception)]
+    classes.sort(key=lambda c: (len(c.__mro__), c.__name__))
+    own = {c.__name__ for c in classes}
+    result = ""
+    for cls in classes:
+        bases = [
+            b.__name__ if b in classes or b.__name__ not in own else f"builtins.{b.__name__}" for b in cls.__bases__
+        ]
+        result += f'class {cls.__name__}({", ".join(bases)}):\n    """\n    {cls.__doc__}\n    """\n'
+    return result
+
+
+def complete(stub: str) -> str:
+    stub = re.sub(r"^from mpsgraph import \w+\n", "", stub, flags=re.MULTILINE)
+    stub = stub.replace("import collections.abc\n", "import builtins\nimport collections.abc\n", 1)
+    stub = re.sub(r"^class ", lambda match: exceptions() + match[0], stub, count=1, flags=re.MULTILINE)
+    stub = re.sub(
+        r"(: )([\w.]+)( = None\b)", lambda m: m[0] if m[2] == "typing.Any" else f"{m[1]}{m[2]} | None{m[3]}", stub
+    )
+    for bare, full in [
+        ("tuple", "tuple[typing.Any, ...]"),
+        ("dict", "dict[str, typing.Any]"),
+        ("collections.abc.Callable", "collections.abc.Callable[..., typing.Any]"),
+    ]:
+        stub = re.sub(rf"(?<=[\s\[]){re.escape(bare)}(?=[\],:)]| =)", full, stub)
+    return stub
+
+
+def main(directory: str) -> None:
+    subprocess.run([sys.executable, "-m", "pybind11_stubgen", "mpsgraph._core", "--output-dir", directory], check=True)
+    path = Path(directory) / "mpsgraph" / "_core.pyi"
+    path.write_text(complete(path.read_text()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
