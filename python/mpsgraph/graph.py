@@ -266,7 +266,9 @@ class Graph(
         6.0
         """
         wanted, written = _listed(targets, results)
-        run = self.on(device).run_async(_by_placeholder(feeds), wanted, target_operations, written, descriptor, queue, copy)
+        run = self.on(device).run_async(
+            _by_placeholder(feeds), wanted, target_operations, written, descriptor, queue, copy
+        )
         return Execution(run, targets)
 
     def encode(
@@ -296,7 +298,8 @@ class Graph(
         wanted, written = _listed(targets, results)
         on = self.on(command_buffer.queue.device)
         return _keyed(
-            targets, on.encode(command_buffer, _by_placeholder(feeds), wanted, target_operations, written, descriptor, copy)
+            targets,
+            on.encode(command_buffer, _by_placeholder(feeds), wanted, target_operations, written, descriptor, copy),
         )
 
     def compile(
