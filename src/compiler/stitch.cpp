@@ -46,9 +46,18 @@ class BlockPlan {
     const int n = static_cast<int>(block.operations.size());
     for (int i = 0; i < n; i++) index_[block.operations[i].get()] = i;
     dependencies_.resize(n);
+    users_.resize(n);
     level_.assign(n, 0);
     region_.resize(n);
     find_dependencies();
+    for (int i = 0; i < n; i++) {
+      joins_.push_back(elementwise(i) || can_end_region(*block_.operations[i]));
+      level_[i] = least_level(i);
+    }
+    for (int i = 0; i < n; i++)
+      for (int d : dependencies_[i]) users_[d].push_back(i);
+    wanted_ = level_;
+    for (int i = n; i-- > 0;) sink(i);
     for (int i = 0; i < n; i++) place(i);
   }
 
@@ -141,26 +150,52 @@ class BlockPlan {
     }
   }
 
-  void place(int i) {
-    const Operation& operation = *block_.operations[i];
-    const bool reduction = can_end_region(operation);
-    const bool fusable = elementwise(i) || reduction;
-    joins_.push_back(fusable);
-    region_[i] = {1, static_cast<int>(operation.inputs.size()), reduction ? reduced_axes(operation) : std::vector<bool>{}};
-    parent_.push_back(i);
-    std::vector<int> producers;  // element-wise operations of the same shape whose value it takes
-    if (fusable)
-      for (const Tensor* in : operation.inputs) {
-        const auto found = index_.find(in->operation);
-        if (found != index_.end() && elementwise(found->second) && space(found->second) == space(i)) producers.push_back(found->second);
-      }
+  // Element-wise operations of the same shape whose value operation i takes: it may join them.
+  std::vector<int> producers(int i) const {
+    std::vector<int> found;
+    if (!joins_[i]) return found;
+    for (const Tensor* in : block_.operations[i]->inputs) {
+      const auto producer = index_.find(in->operation);
+      if (producer != index_.end() && elementwise(producer->second) && space(producer->second) == space(i)) found.push_back(producer->second);
+    }
+    return found;
+  }
+
+  int least_level(int i) const {
+    const std::vector<int> joinable = producers(i);
     int level = 0;
     for (int d : dependencies_[i]) {
-      const bool may_join = std::find(producers.begin(), producers.end(), d) != producers.end();
+      const bool may_join = std::find(joinable.begin(), joinable.end(), d) != joinable.end();
       level = std::max(level, level_[d] + (joins_[d] && !may_join ? 1 : 0));
     }
-    level_[i] = level;
-    for (int d : producers) {
+    return level;
+  }
+
+  // An operation that starts a region goes to the level of its users, to be merged with them: `momentum * beta` is
+  // ready at once, but belongs to the update that needs the gradient.
+  void sink(int i) {
+    if (block_.operations[i]->is("assign") && users_[i].empty()) {  // it only ends the life of a value
+      wanted_[i] = *std::max_element(level_.begin(), level_.end());
+      return;
+    }
+    if (!joins_[i] || users_[i].empty()) return;
+    for (int d : producers(i))
+      if (users_[d].size() > 1) return;  // it stays with the region that it has
+    int level = wanted_[users_[i].front()];
+    for (int user : users_[i]) {
+      const std::vector<int> joinable = producers(user);
+      const bool may_join = elementwise(i) && std::find(joinable.begin(), joinable.end(), i) != joinable.end();
+      level = std::min(level, wanted_[user] - (may_join ? 0 : 1));
+    }
+    wanted_[i] = std::max(wanted_[i], level);
+  }
+
+  void place(int i) {
+    const Operation& operation = *block_.operations[i];
+    region_[i] = {1, static_cast<int>(operation.inputs.size()), can_end_region(operation) ? reduced_axes(operation) : std::vector<bool>{}};
+    parent_.push_back(i);
+    const int level = level_[i] = std::max(wanted_[i], least_level(i));
+    for (int d : producers(i)) {
       if (level_[d] != level) continue;
       if (!merge(i, d)) {
         level_[i] = level + 1;  // full: a region of its own, after the others
@@ -202,7 +237,8 @@ class BlockPlan {
   Block& block_;
   std::unordered_map<const Operation*, int> index_;
   std::vector<std::vector<int>> dependencies_;
-  std::vector<int> level_, parent_;
+  std::vector<std::vector<int>> users_;
+  std::vector<int> level_, wanted_, parent_;
   std::vector<bool> joins_;
   std::vector<Region> region_;
 };
