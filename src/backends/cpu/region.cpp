@@ -334,7 +334,7 @@ struct RegionBuilder {
     int64_t tile = static_cast<int64_t>(temporaries_budget / (count * widest)) / 64 * 64;
     tile = std::clamp<int64_t>(tile, 128, 2048);
     const bool periodic = std::any_of(program.inputs.begin(), program.inputs.end(), [](const TileInput& in) { return in.access == Access::periodic; });
-    const bool whole_rows = !program.rows_mode && (periodic || program.reduction_shape == ReductionShape::rows || program.reduction_shape == ReductionShape::columns);
+    const bool whole_rows = program.total > 0 && !program.rows_mode && (periodic || program.reduction_shape == ReductionShape::rows || program.reduction_shape == ReductionShape::columns);
     if (whole_rows) tile = std::max<int64_t>(1, tile / program.inner) * program.inner;
     program.tile = tile;
     program.temporary_bytes = (static_cast<size_t>(tile) * widest + 63) / 64 * 64;
