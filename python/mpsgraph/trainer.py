@@ -239,7 +239,7 @@ class Trainer:
                     record(keep=IN_FLIGHT - 1)
                 if end_of_epoch and validation is not None:
                     record(keep=0)
-                    self.history.append_validation(self.step, self.evaluate(validation, batch_size))
+                    self.history.append_validation(self.step, self.evaluate(validation))
             record(keep=0)
         finally:
             if bar is not None:

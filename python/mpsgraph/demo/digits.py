@@ -1,9 +1,10 @@
 """Apple's digit classifier: trained, tested, saved and drawn.
 
 The network of Apple's MPSGraph sample: convolution 5x5 to 32 channels, pooling, convolution 5x5 to 64, pooling, dense
-1024, dropout, dense 10; 300 iterations of batch 40 with stochastic gradient descent. Apple starts from uniform weights
-within 0.2 and biases of 0.1, which makes the first steps depend on luck; He's and Glorot's initialisers with a rate of
-0.1 and no other change reach 95% surely. Data: scikit-learn's 1,797 scanned digits, or MNIST's files.
+1024, dropout, dense 10; 300 iterations of batch 40 with stochastic gradient descent. Two things differ from the sample,
+so that every seed passes 95% with room to spare: weights start by He's rule instead of uniformly within 0.2, and the
+learning rate of 0.1 is reached in 20 steps, because from the first step on it throws some runs off.
+Data: scikit-learn's 1,797 scanned digits, or MNIST's files.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mpsgraph import nn
 from mpsgraph._optional import require
 
 BATCH = 40
-LEARNING_RATE = 0.1
+LEARNING_RATE = mg.optim.WarmUp(0.1, steps=20)
 ROWS, COLUMNS = 6, 8
 WRONG = "#c62828"
 

@@ -1,0 +1,293 @@
+"""Trainer: it learns, steps run behind the caller, evaluation changes nothing, and a resumed run is the same run.
+
+The demo's network is trained here too: five seeds must each reach 95% on scikit-learn's digits.
+"""
+
+import gc
+import time
+import weakref
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from mpsgraph import nn
+
+
+def network():
+    """A bit of everything that has state: batch normalization, dropout, biases."""
+    return nn.Sequential(
+        nn.Conv2d(6, 3, padding="TF_SAME", bias=False),
+        nn.BatchNorm(),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.2),
+        nn.Linear(3),
+    )
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    """Three classes of 8x8 images: which third is bright."""
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, 3, 150).astype(np.int32)
+    images = rng.normal(0, 0.5, size=(150, 8, 8, 1)).astype(np.float32)
+    for image, label in zip(images, labels, strict=True):
+        image[:, 3 * label : 3 * label + 2] += 1
+    return images, labels
+
+
+def make(optimizer=None, **options):
+    return mg.Trainer(network(), optimizer=optimizer or mg.optim.Adam(0.01), seed=7, **options)
+
+
+def values_of(trainer):
+    return {v.name: trainer.graph.variable_value(v) for v in trainer.graph.variables}
+
+
+def assert_same(a, b):
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+def test_it_learns(dataset):
+    trainer = make()
+    before = trainer.evaluate(dataset)
+    history = trainer.fit(dataset, epochs=8, batch_size=32, validation=dataset, progress=False)
+    after = trainer.evaluate(dataset)
+    assert after["loss"] < 0.5 * before["loss"] and after["accuracy"] > 0.9
+    assert len(history.loss) == len(history.steps["accuracy"]) == trainer.step == 8 * 5
+    assert [step for step, _ in history.validation] == list(range(5, 41, 5))
+    assert history.validation[-1][1] == after
+
+
+def test_the_same_seed_gives_the_same_run_and_another_another(dataset):
+    runs = [make().fit(dataset, iterations=8, progress=False).loss for _ in range(2)]
+    assert runs[0] == runs[1]
+    other = mg.Trainer(network(), optimizer=mg.optim.Adam(0.01), seed=8).fit(dataset, iterations=8, progress=False)
+    assert other.loss != runs[0]
+
+
+def test_a_step_returns_at_once(dataset):
+    wide = nn.Sequential(nn.Flatten(), nn.Linear(1500), nn.ReLU(), nn.Linear(1500), nn.ReLU(), nn.Linear(3))
+    trainer = mg.Trainer(wide, optimizer=mg.optim.SGD(0.01))
+    x, y = np.repeat(dataset[0], 8, axis=0), np.repeat(dataset[1], 8)
+    float(trainer.train_step(x, y))
+    started = time.perf_counter()
+    result = trainer.train_step(x, y)
+    returned = time.perf_counter() - started
+    value = float(result)
+    finished = time.perf_counter() - started
+    assert returned < 0.5 * finished
+    assert result.done and result.loss == value == result.values["loss"] and f"{result:.3f}" == f"{value:.3f}"
+
+
+def test_at_most_two_steps_are_in_flight_and_their_arrays_are_held(dataset):
+    trainer = make()
+    results, arrays = [], []
+    for _ in range(6):
+        x, y = dataset[0][:32].copy(), dataset[1][:32].copy()
+        arrays.append(weakref.ref(x))
+        results.append(trainer.train_step(x, y))
+        assert sum(not r.done for r in results) <= 2
+    del x, y
+    assert arrays[-1]() is not None and arrays[-2]() is not None
+    trainer.wait()
+    assert all(r.done for r in results)
+    gc.collect()
+    assert not [a for a in arrays if a() is not None], "and released afterwards"
+
+
+def test_evaluation_and_prediction_leave_the_state_alone(dataset):
+    trainer = make()
+    trainer.fit(dataset, iterations=3, progress=False)
+    before = values_of(trainer)
+    assert trainer.evaluate(dataset) == trainer.evaluate(dataset)
+    outputs = trainer.predict(dataset[0], batch_size=64)
+    assert outputs.shape == (150, 3) and outputs.dtype == np.float32
+    assert_same(before, values_of(trainer))
+    np.testing.assert_allclose(outputs, trainer.predict(dataset[0], batch_size=150), rtol=1e-4, atol=1e-5)
+    accuracy = (outputs.argmax(1) == dataset[1]).mean()
+    assert trainer.evaluate(dataset, batch_size=64)["accuracy"] == pytest.approx(accuracy)
+
+
+def test_prediction_needs_no_labels_and_no_training(dataset):
+    trainer = make()
+    assert trainer.predict(dataset[0][:5]).shape == (5, 3)
+    trainer.fit(dataset, iterations=2, progress=False)
+    assert trainer.step == 2
+
+
+def test_one_hot_labels_regression_and_functions(dataset):
+    images, labels = dataset
+    one_hot = np.eye(3, dtype=np.float32)[labels]
+    integers, vectors = make(), make()
+    a = integers.fit((images, labels), iterations=4, progress=False).steps
+    b = vectors.fit((images, one_hot), iterations=4, progress=False).steps
+    np.testing.assert_allclose(a["loss"], b["loss"], rtol=1e-5)
+    np.testing.assert_allclose(a["accuracy"], b["accuracy"])
+
+    def worst(outputs, targets):
+        g = outputs.graph
+        return g.reshape(g.reduction_maximum(abs(outputs - targets)), ())
+
+    x = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
+    line = mg.Trainer(nn.Linear(1), "mse", mg.optim.SGD(0.3), metrics=("mean_absolute_error", worst))
+    line.fit((x, 3 * x - 1), epochs=60, batch_size=16, progress=False)
+    results = line.evaluate((x, 3 * x - 1))
+    assert results.keys() == {"loss", "mean_absolute_error", "worst"}
+    assert results["loss"] < 1e-4 and results["worst"] < 0.05
+
+
+def test_the_learning_rate_follows_its_schedule(dataset):
+    trainer = mg.Trainer(
+        nn.Sequential(nn.Flatten(), nn.Linear(3)), optimizer=mg.optim.SGD(mg.optim.StepRate(0.1, 2, 0.0))
+    )
+    before = []
+    for _ in range(4):
+        trainer.train_step(dataset[0], dataset[1])
+        before.append(trainer.model.state_dict()["1.weight"])
+    assert (before[0] != before[1]).any()
+    np.testing.assert_array_equal(before[1], before[3], err_msg="the rate is 0 from step 2 on")
+
+
+def test_new_batch_sizes_are_new_executables_within_bounds(dataset):
+    trainer = make()
+    for size in (8, 9, 10, 8, 9, 10):
+        trainer.train_step(dataset[0][:size], dataset[1][:size])
+    trainer.wait()
+    assert trainer.graph.cache.misses == 3 and trainer.graph.cache.hits >= 3
+    trainer.graph.set_cache_limits(2, 1 << 30)
+    for size in range(11, 20):
+        trainer.train_step(dataset[0][:size], dataset[1][:size])
+    trainer.wait()
+    assert trainer.graph.cache.count <= 2
+
+
+# --- what it refuses --------------------------------------------------------------------------------------------------
+def test_errors_leave_the_trainer_usable(dataset):
+    images, labels = dataset
+    trainer = make()
+    with pytest.raises(mg.DTypeError, match=r"astype\('float32'\)"):
+        trainer.train_step(images.astype(float), labels)
+    with pytest.raises(mg.GraphError, match="nothing to save"):
+        trainer.save("never.safetensors")
+    float(trainer.train_step(images[:10], labels[:10]))
+    before = values_of(trainer)
+    with pytest.raises(mg.ShapeError):
+        trainer.train_step(images[:10, :4], labels[:10])
+    with pytest.raises(mg.Error):
+        trainer.train_step(images[:10], labels[:9])
+    with pytest.raises(mg.DTypeError):
+        trainer.train_step(images[:10], labels[:10].astype(np.int64))
+    assert_same(before, values_of(trainer))
+    assert trainer.step == 1
+    assert np.isfinite(float(trainer.train_step(images[:10], labels[:10])))
+    with pytest.raises(mg.GraphError, match="no data"):
+        trainer.evaluate(iter(()))
+    with pytest.raises(mg.GraphError, match="no batch left"):
+        trainer.fit(iter([(images, labels)]), epochs=2, progress=False)
+    with pytest.raises(mg.GraphError, match="there is no loss 'huber'"):
+        mg.Trainer(network(), loss="huber")
+    with pytest.raises(mg.GraphError, match="rank 0"):
+        mg.Trainer(network(), loss=lambda outputs, labels: outputs).train_step(images, labels)
+
+
+# --- checkpoints ------------------------------------------------------------------------------------------------------
+OPTIMIZERS = {
+    "sgd": lambda: mg.optim.SGD(0.05),
+    "nesterov": lambda: mg.optim.SGD(0.05, momentum=0.9, nesterov=True, weight_decay=1e-3),
+    "adam with a schedule": lambda: mg.optim.Adam(mg.optim.WarmUp(mg.optim.CosineRate(0.01, 30), 4)),
+    "amsgrad": lambda: mg.optim.Adam(0.01, amsgrad=True),
+    "adamw": lambda: mg.optim.AdamW(0.01),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_resumed_run_continues_bit_for_bit(name, dataset, tmp_path):
+    """Stopped in the middle of an epoch: weights, momenta, moving averages, dropout, rate and order all go on."""
+    path = tmp_path / "half.safetensors"
+    data = lambda: mg.data.batches(dataset, 32, seed=3)  # noqa: E731
+    whole = make(OPTIMIZERS[name]())
+    losses = whole.fit(data(), iterations=13, progress=False).loss
+    half = make(OPTIMIZERS[name]())
+    half.fit(data(), iterations=7, progress=False)
+    half.save(path)
+    other_seed = mg.Trainer(network(), optimizer=OPTIMIZERS[name](), seed=99)
+    other_seed.load(path)
+    assert other_seed.step == 7
+    assert other_seed.fit(data(), iterations=6, progress=False).loss == losses[7:]
+    assert_same(values_of(whole), values_of(other_seed))
+    half.load(path)
+    assert half.fit(data(), iterations=6, progress=False).loss[7:] == losses[7:]
+
+
+def test_a_checkpoint_of_another_model_changes_nothing(dataset, tmp_path):
+    path = tmp_path / "model.safetensors"
+    trainer = make()
+    trainer.fit(dataset, iterations=2, progress=False)
+    trainer.save(path)
+    others = {
+        "unknown": mg.Trainer(nn.Sequential(nn.Flatten(), nn.Linear(3)), optimizer=mg.optim.Adam(0.01)),
+        "optimizer": mg.Trainer(network(), optimizer=mg.optim.SGD(0.01)),
+        "shapes": mg.Trainer(nn.Sequential(*network().layers[:-1], nn.Linear(4)), optimizer=mg.optim.Adam(0.01)),
+        "belongs": mg.Trainer(nn.Linear(3), optimizer=mg.optim.Adam(0.01)),
+    }
+    for message, other in others.items():
+        with pytest.raises(mg.CheckpointError, match=message):
+            other.load(path)
+        assert other.step == 0
+    trainer.fit(dataset, iterations=2, progress=False)
+    before, step = values_of(trainer), trainer.step
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(mg.CheckpointError):
+        trainer.load(path)
+    mg.checkpoint.save(path, trainer.model.state_dict())
+    with pytest.raises(mg.CheckpointError, match="not a trainer's"):
+        trainer.load(path)
+    assert_same(before, values_of(trainer))
+    assert trainer.step == step
+
+
+# --- progress, history, demo ------------------------------------------------------------------------------------------
+def test_progress_and_plot(dataset, capsys):
+    trainer = make()
+    history = trainer.fit(dataset, iterations=5, validation=dataset)
+    assert "5/5" in capsys.readouterr().err
+    figure_module = pytest.importorskip("matplotlib.figure")
+    axes = history.plot(figure_module.Figure().subplots())
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["training loss", "validation loss", "training accuracy", "validation accuracy"]
+    assert axes.get_xlabel() == "step" and len(axes.lines[0].get_xdata()) == 5
+
+
+def test_missing_extras_say_what_to_install(monkeypatch):
+    from mpsgraph._optional import require
+
+    with pytest.raises(ImportError, match=r"pip install mpsgraph\[demo\]"):
+        require("mpsgraph_no_such_module", "demo", "the digits")
+
+
+def test_the_demo(tmp_path, capsys):
+    from mpsgraph.cli import main
+
+    assert main(["demo", "digits", "--iterations", "12", "--seed", "3", "--output", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "1,438 for training, 359 for the test" in printed and "accuracy" in printed
+    picture = (tmp_path / "digits.png").read_bytes()
+    assert picture.startswith(b"\x89PNG") and len(picture) > 50_000
+    tensors, metadata = mg.checkpoint.load(tmp_path / "digits.safetensors")
+    assert metadata["step"] == "12" and tensors["7.weight"].shape == (3136, 1024)
+    assert main(["demo", "digits", "--data", str(tmp_path), "--output", str(tmp_path)]) == 1
+    assert "has no train-images" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_digit_classifier_reaches_95_percent(seed):
+    from mpsgraph.demo import digits
+
+    training, test = mg.data.digits()
+    trainer = digits.train(training, iterations=300, seed=seed, progress=False)
+    assert trainer.evaluate(test)["accuracy"] >= 0.95
