@@ -10,6 +10,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BUILD  ?= build/release
 DEMO   ?=
+BENCH  ?=
+PEERS  := .venv-bench
 
 BIN := $(VENV)/bin
 # Directories too: a file that was removed changes its directory.
@@ -44,8 +46,15 @@ test: build
 test-slow: build
 	PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(BIN)/python -m pytest -m slow
 
-bench: build
-	$(BIN)/python bench/run.py
+# Peers live in environments of their own. tcmalloc is PyTorch's best allocator; without it, it is measured without it.
+bench: build $(PEERS)/torch/installed
+	-ldconfig -p | grep -q libtcmalloc_minimal || [ "$$(id -u)" != 0 ] || apt-get install --yes --quiet libtcmalloc-minimal4
+	$(BIN)/python bench/run.py $(BENCH)
+
+$(PEERS)/torch/installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check torch==2.13.0 numpy
+	touch $@
 
 stubs: build
 	$(BIN)/python tools/stubs.py $(BUILD)/stubs
@@ -64,5 +73,5 @@ sanitize: $(VENV)/requirements.txt
 	done
 
 clean:
-	rm -rf build $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

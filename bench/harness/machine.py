@@ -1,0 +1,66 @@
+"""The machine beneath the numbers: how much of it others use, and how fast it copies memory.
+
+A measurement that others disturbed by more than a few per cent is worthless; memory bandwidth tells apart the states
+that virtual machines are in for minutes at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+class OthersLoad:
+    """The share of all processors that went to other processes, or was stolen, since it was made.
+
+    Args: ids of running processes that are no others. Nor is this one, nor are children of it that have ended.
+    Resolution: a hundredth of a second.
+    """
+
+    def __init__(self, *processes: int) -> None:
+        self._own = {os.getpid(), *processes}
+        self._start = self._read()
+
+    def share(self) -> float:
+        wall, busy, own = (now - then for now, then in zip(self._read(), self._start, strict=True))
+        return max(0.0, busy - own) / (wall * (os.cpu_count() or 1))
+
+    def _read(self) -> tuple[float, float, float]:
+        user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+        busy = (user + nice + system + irq + softirq + steal) / _TICK
+        return time.perf_counter(), busy, sum(map(_processor_seconds, self._own))
+
+
+def _processor_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / _TICK  # user and system; the same of children that were waited for
+
+
+def copy_bandwidth(threads: int, megabytes: int = 128, attempts: int = 5) -> float:
+    """GB/s, read and written together, of copies that do not fit a cache; the best of some attempts."""
+    pairs = [(np.ones(megabytes << 17), np.ones(megabytes << 17)) for _ in range(threads)]
+
+    def attempt() -> float:
+        workers = [threading.Thread(target=np.copyto, args=pair) for pair in pairs]
+        begin = time.perf_counter()
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        return 2 * threads * pairs[0][0].nbytes / (time.perf_counter() - begin) / 1e9
+
+    return max(attempt() for _ in range(attempts))
+
+
+def processor() -> str:
+    """The processor's name, and how many of it."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return f"{os.cpu_count()} x {line.split(':')[1].strip()}"
+    return f"{os.cpu_count()} processors"

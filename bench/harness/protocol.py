@@ -1,0 +1,63 @@
+"""The measured end of a benchmark: a process that builds one workload and steps it when it is told to.
+
+It reads lines and answers each with one line of JSON; the first answer comes unasked, when everything is imported.
+    (start)  -> {"resident": MB after importing}
+    setup    -> {"seconds": of building the model}
+    step N   -> {"seconds": [of each step], "value": what the last step returned, the loss}
+    memory   -> {"peak": MB, the most that was ever resident}
+End of input ends the process. Standard library only: peers run in environments of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Step = Callable[[], float | None]
+"""One step, finished when it returns; the loss where there is one."""
+
+
+def serve(build: Callable[[], Step]) -> None:
+    """Obeys standard input until it ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever libraries print goes to standard error
+
+    def answer(values: dict[str, Any]) -> None:
+        print(json.dumps(values), file=answers, flush=True)
+
+    answer({"resident": _memory("VmRSS")})
+    step: Step | None = None
+    for line in sys.stdin:
+        command, *arguments = line.split()
+        if command == "setup":
+            begin = time.perf_counter()
+            step = build()
+            answer({"seconds": time.perf_counter() - begin})
+        elif command == "step" and step is not None:
+            answer(_timed(step, int(arguments[0])))
+        elif command == "memory":
+            answer({"peak": _memory("VmHWM")})
+        else:
+            raise ValueError(f"there is no command {line!r} here")
+
+
+def _timed(step: Step, count: int) -> dict[str, Any]:
+    seconds, value = [], None
+    for _ in range(count):
+        begin = time.perf_counter()
+        value = step()
+        seconds.append(time.perf_counter() - begin)
+    return {"seconds": seconds, "value": value}
+
+
+def _memory(field: str) -> float:
+    """A figure of this process in MB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) / 1024
+    raise ValueError(f"/proc/self/status has no {field}")

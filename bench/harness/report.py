@@ -1,0 +1,120 @@
+"""Rows of results: how they are printed, written as CSV and read again.
+
+A row is one side's figure in one workload, with its spread. Where a ratio stands, it is ours to that side; in the row
+of ours it is the ratio to the best peer, which the target is about.
+"""
+
+from __future__ import annotations
+
+import csv
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+
+OURS = "mpsgraph"
+DISTURBED = 0.05  # of the machine: what others may use before it is said
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, minimum and quartiles of some samples."""
+
+    median: float
+    minimum: float
+    q1: float
+    q3: float
+    samples: int
+
+    @classmethod
+    def of(cls, samples: Sequence[float]) -> Spread:
+        ordered = sorted(samples)
+        if len(ordered) == 1:
+            return cls(ordered[0], ordered[0], ordered[0], ordered[0], 1)
+        q1, median, q3 = statistics.quantiles(ordered, n=4, method="inclusive")
+        return cls(median, ordered[0], q1, q3, len(ordered))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One side's figure in one workload."""
+
+    workload: str
+    title: str
+    unit: str
+    side: str
+    mode: str
+    value: Spread
+    ratio: Spread | None = None
+    target: float | None = None  # for the ratio
+    limit: float | None = None  # for the value
+    disturbed: float | None = None  # the share of the machine that others used in the worst turn
+
+    @property
+    def verdict(self) -> str:
+        """What the row says about its target, where it has one."""
+        if self.target is not None and self.ratio is not None:
+            reached = "reached" if self.ratio.median <= self.target else "missed"
+            return f"{self.ratio.median:.2f} of the best peer, target {self.target:.2f}: {reached}"
+        if self.limit is not None:
+            reached = "reached" if self.value.median <= self.limit else "missed"
+            return f"{figure(self.value.median)} {self.unit}, target {figure(self.limit)}: {reached}"
+        return ""
+
+
+def figure(value: float) -> str:
+    """Three or four significant digits, never an exponent."""
+    digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
+    return f"{value:,.{digits}f}"
+
+
+def print_rows(rows: Iterable[Row]) -> None:
+    """A table for each workload."""
+    for (workload, title), group in groupby(rows, key=lambda row: (row.workload, row.title)):
+        table = list(group)
+        width = max(len(f"{row.side} {row.mode}") for row in table)
+        spread = any(row.value.samples > 1 for row in table)
+        compared = any(row.ratio is not None and row.target is None for row in table)
+        heading = f"  {'':{width}} {'median':>8}" + f" {'min':>12} {'quartiles':>21}" * spread
+        print(f"\n{workload}  {title}\n{heading}" + f"   {OURS} / it" * compared)
+        for row in table:
+            value = row.value
+            line = f"  {f'{row.side} {row.mode}':{width}} {figure(value.median):>8} {row.unit:2}"
+            if spread:
+                quartiles = f"{figure(value.q1)} .. {figure(value.q3)}"
+                line += f" {figure(value.minimum):>9} {quartiles:>21}" if value.samples > 1 else " " * 32
+            if row.ratio is not None and row.target is None:
+                line += f"   {row.ratio.median:.2f} ({row.ratio.q1:.2f} .. {row.ratio.q3:.2f})"
+            if row.disturbed is not None and row.disturbed > DISTURBED:
+                line += f"   others used {row.disturbed:.0%}"
+            print(line)
+        for row in table:
+            if row.verdict:
+                print(f"  {row.verdict}")
+
+
+def write_csv(rows: Sequence[Row], path: Path) -> None:
+    """All rows, a column for each field; spreads become columns of their own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flat = [_flattened(row) for row in rows]
+    columns = list(dict.fromkeys(name for record in flat for name in record))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(flat)
+
+
+def _flattened(row: Row) -> dict[str, str | int]:
+    record: dict[str, str | int] = {}
+    for name, value in asdict(row).items():
+        if name == "value" or (name == "ratio" and value is not None):
+            prefix = "" if name == "value" else "ratio_"
+            record |= {prefix + key: _text(part) for key, part in value.items()}
+        elif name != "ratio":
+            record[name] = _text(value)
+    return record
+
+
+def _text(value: object) -> str | int:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value

@@ -1,0 +1,107 @@
+"""Nanoseconds of our own: what a step costs beside its arithmetic, and what each kernel adds. Ours alone.
+
+Per step: an executable with one kernel on one number, started in every way that Python offers. Per kernel: the slope
+of a step's time over chains of tiny kernels that cannot be merged; their own arithmetic is in it.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import mpsgraph as mg
+import numpy as np
+from harness.machine import OthersLoad
+from harness.options import Options, main, progress
+from harness.report import OURS, Row, Spread
+
+QUIET = 0.03
+CHAIN = (10, 50, 100, 200)
+
+
+def per_call(function: Callable[[], object], options: Options) -> tuple[list[float], float]:
+    """Nanoseconds a call, a value a round, and the share of the machine that others used in the worst one."""
+    for _ in range(50):
+        function()
+    begin = time.perf_counter()
+    function()
+    calls = max(20, int(options.turn_seconds / (time.perf_counter() - begin)))
+    values, shares = [], []
+    for _ in range(options.rounds):
+        for _ in range(options.attempts):
+            load = OthersLoad()
+            begin = time.perf_counter_ns()
+            for _ in range(calls):
+                function()
+            nanoseconds = (time.perf_counter_ns() - begin) / calls
+            share = load.share()
+            if share <= QUIET:
+                break
+        values.append(nanoseconds)
+        shares.append(share)
+    return values, max(shares)
+
+
+def steps() -> dict[str, Callable[[], object]]:
+    """The ways to run one tiny kernel, and a step of the smallest model."""
+    g = mg.Graph()
+    x = g.placeholder((1,), name="x")
+    y = x + 1
+    value, result = np.zeros(1, np.float32), np.zeros(1, np.float32)
+    feeds, executable = {x: value}, g.compile({x: (1,)}, [y])
+    inputs, results = [value], [result]
+
+    model = mg.nn.Sequential(mg.nn.Linear(1))
+    trainer = mg.Trainer(model, loss="mean_squared_error", metrics=())
+    batch = np.ones((1, 1), np.float32)
+    return {
+        "Executable.run": lambda: executable.run(inputs),
+        "Executable.run into results": lambda: executable.run(inputs, results),
+        "Graph.run with feeds": lambda: g.run(feeds, y),
+        "Trainer.train_step, loss read": lambda: float(trainer.train_step(batch, batch)),
+    }
+
+
+def chain(kind: str, length: int) -> Callable[[], object]:
+    """A step of `length` kernels of a kind, each on the last one's result."""
+    g = mg.Graph()
+    x = g.placeholder((8, 8), name="x")
+    square = g.variable(np.eye(8, dtype=np.float32))
+    apply = {
+        "softmax 8 x 8": lambda t: g.softmax(t),
+        "matrix product 8 x 8 x 8": lambda t: t @ square,
+    }[kind]
+    y = x
+    for _ in range(length):
+        y = apply(y)
+    executable = g.compile({x: (8, 8)}, [y])
+    kernels = len(executable.kernel_names())
+    if kernels != length:
+        raise RuntimeError(f"{length} times {kind} became {kernels} kernels: choose an operation that is not merged")
+    inputs, results = [np.ones((8, 8), np.float32)], [np.empty((8, 8), np.float32)]
+    return lambda: executable.run(inputs, results)
+
+
+def measure(options: Options) -> list[Row]:
+    rows = []
+
+    def add(title: str, mode: str, values: list[float], disturbed: float) -> None:
+        rows.append(Row("overhead", title, "us", OURS, mode, Spread.of([v / 1e3 for v in values]), disturbed=disturbed))
+
+    with progress("overhead") as say:
+        for mode, function in steps().items():
+            say(mode)
+            add("a step of one tiny kernel", mode, *per_call(function, options))
+        for kind in ("softmax 8 x 8", "matrix product 8 x 8 x 8"):
+            times, shares = [], []
+            for length in CHAIN:
+                say(f"{length} times {kind}")
+                values, share = per_call(chain(kind, length), options)
+                times.append(values)
+                shares.append(share)
+            slopes = [statistics.linear_regression(CHAIN, values).slope for values in zip(*times, strict=True)]
+            add("what a kernel adds to a step", kind, slopes, max(shares))
+    return rows
+
+
+if __name__ == "__main__":
+    main(measure)

@@ -1,0 +1,89 @@
+"""W1: one training step of the digit network at batch 64, ours and PyTorch.
+
+Two convolutions 5x5 with ReLU and pooling, dense 1024 with dropout, dense 10, cross-entropy, gradient descent. The
+batch lies in memory and the loss is read after each step. Ours comes twice: as a model under Trainer, and as a graph
+that is compiled once and run.
+"""
+
+import mpsgraph as mg
+import numpy as np
+import workloads as sizes
+from harness.compare import Workload, compare
+from harness.options import Options, main
+from harness.protocol import Step
+from harness.report import Row
+from harness.sides import ours, torch
+
+WORKLOAD = Workload("W1", "digit network, a training step at batch 64", target=0.8)
+TORCH_MODES = ("eager", "eager channels_last", "compile", "compile channels_last", "compile step")
+
+
+def batch() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    images = rng.standard_normal((sizes.W1_BATCH, sizes.W1_IMAGE, sizes.W1_IMAGE, 1), np.float32)
+    return images, rng.integers(sizes.CLASSES, size=sizes.W1_BATCH, dtype=np.int32)
+
+
+def trainer() -> Step:
+    nn = mg.nn
+    first, second = sizes.W1_CHANNELS
+    model = nn.Sequential(
+        nn.Conv2d(first, 5, padding="TF_SAME"),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(second, 5, padding="TF_SAME"),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(sizes.W1_HIDDEN),
+        nn.ReLU(),
+        nn.Dropout(sizes.W1_DROPOUT),
+        nn.Linear(sizes.CLASSES),
+    )
+    training = mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.SGD(sizes.W1_RATE), metrics=())
+    images, labels = batch()
+    return lambda: float(training.train_step(images, labels))
+
+
+def graph() -> Step:
+    g = mg.Graph()
+    first, second = sizes.W1_CHANNELS
+    glorot = mg.nn.initialisers.GlorotUniform()
+
+    def weights(*shape: int) -> mg.Tensor:
+        window = int(np.prod(shape[:-2]))
+        return g.variable(glorot(shape, g.generator, (window * shape[-2], window * shape[-1])))
+
+    def convolution(x: mg.Tensor, channels: int) -> mg.Tensor:
+        y = g.convolution2d(x, weights(5, 5, x.shape[-1], channels), padding="TF_SAME")
+        return g.max_pooling2d(g.relu(y + g.variable(np.zeros(channels, np.float32))), 2)
+
+    def dense(x: mg.Tensor, outputs: int) -> mg.Tensor:
+        return x @ weights(x.shape[-1], outputs) + g.variable(np.zeros(outputs, np.float32))
+
+    images, labels = batch()
+    x = g.placeholder((-1, *images.shape[1:]), name="images")
+    y = g.placeholder((-1,), mg.int32, name="labels")
+    h = convolution(convolution(x, first), second)
+    h = g.relu(dense(g.flatten2d(h, 1), sizes.W1_HIDDEN))
+    logits = dense(g.dropout(h, sizes.W1_DROPOUT), sizes.CLASSES)
+    loss = g.softmax_cross_entropy(logits, g.one_hot(y, sizes.CLASSES), reduction="mean")
+    gradients = g.gradients(loss, g.trainable_variables)
+    updates = [g.apply_stochastic_gradient_descent(sizes.W1_RATE, v, d) for v, d in gradients.items()]
+
+    feeds = {x: images, y: labels}
+    executable = g.compile(feeds, [loss], updates)
+    inputs = [feeds[placeholder] for placeholder in executable.feeds]
+    return lambda: float(executable.run(inputs)[0])
+
+
+BUILDERS = {"Trainer": trainer, "graph": graph}
+
+
+def measure(options: Options) -> list[Row]:
+    peers = torch("W1", TORCH_MODES) if options.peers else []
+    return compare(WORKLOAD, [*(ours(__file__, name) for name in BUILDERS), *peers], options)
+
+
+if __name__ == "__main__":
+    main(measure, BUILDERS)

@@ -1,0 +1,59 @@
+"""W5: GeLU written with basic operations on 4096 x 4096 elements, forward, and forward with backward; ours and PyTorch.
+
+y = x / 2 * (1 + erf(x / sqrt(2))); backward, the sum of y is differentiated. Bound by memory: a fused kernel reads x
+once and writes one array of 64 MB.
+"""
+
+import math
+
+import mpsgraph as mg
+import numpy as np
+import workloads as sizes
+from harness.compare import Workload, compare
+from harness.options import Options, main
+from harness.protocol import Step
+from harness.report import Row
+from harness.sides import ours, torch
+
+FORWARD = Workload("W5 forward", "GeLU of basic operations, 4096 x 4096", target=1.0, trains=False)
+BACKWARD = Workload("W5 forward+backward", "its sum and that sum's gradient", target=1.0, trains=False)
+TORCH_MODES = ("eager", "compile")
+
+
+def gelu() -> tuple[mg.Graph, mg.Tensor, mg.Tensor, np.ndarray]:
+    """The graph, its placeholder, its result, and what is fed."""
+    g = mg.Graph()
+    x = g.placeholder((-1, -1), name="x")
+    y = 0.5 * x * (1 + g.erf(x * (1 / math.sqrt(2))))
+    return g, x, y, np.random.default_rng(0).standard_normal(sizes.W5_SHAPE, np.float32)
+
+
+def forward() -> Step:
+    g, x, y, values = gelu()
+
+    def step() -> None:
+        g.run({x: values}, y)
+
+    return step
+
+
+def backward() -> Step:
+    g, x, y, values = gelu()
+    total = g.reshape(g.reduction_sum(y), ())
+    targets = [total, g.gradients(total, x)[x]]
+    return lambda: float(g.run({x: values}, targets)[total])
+
+
+BUILDERS = {"forward": forward, "backward": backward}
+
+
+def measure(options: Options) -> list[Row]:
+    rows = []
+    for workload, build in ((FORWARD, "forward"), (BACKWARD, "backward")):
+        peers = torch(workload.name, TORCH_MODES) if options.peers else []
+        rows += compare(workload, [ours(__file__, build, "graph"), *peers], options)
+    return rows
+
+
+if __name__ == "__main__":
+    main(measure, BUILDERS)

@@ -1,0 +1,68 @@
+"""W6: one training step of a multilayer perceptron 784-512-512-10 with Adam at batch 32, ours and PyTorch.
+
+So small that what a framework does beside computing decides. The batch lies in memory and the loss is read after each
+step. Ours comes twice: as a model under Trainer, and as a graph that is compiled once and run.
+"""
+
+import mpsgraph as mg
+import numpy as np
+import workloads as sizes
+from harness.compare import Workload, compare
+from harness.options import Options, main
+from harness.protocol import Step
+from harness.report import Row
+from harness.sides import ours, torch
+
+WORKLOAD = Workload("W6", "perceptron 784-512-512-10 with Adam, a training step at batch 32", target=0.5)
+TORCH_MODES = ("eager", "compile", "compile step")
+
+
+def batch() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((sizes.W6_BATCH, sizes.W6_SIZES[0]), np.float32)
+    return inputs, rng.integers(sizes.CLASSES, size=sizes.W6_BATCH, dtype=np.int32)
+
+
+def trainer() -> Step:
+    nn = mg.nn
+    _, *hidden, classes = sizes.W6_SIZES
+    layers = [layer for size in hidden for layer in (nn.Linear(size), nn.ReLU())]
+    model = nn.Sequential(*layers, nn.Linear(classes))
+    training = mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.Adam(sizes.W6_RATE), metrics=())
+    inputs, labels = batch()
+    return lambda: float(training.train_step(inputs, labels))
+
+
+def graph() -> Step:
+    g = mg.Graph()
+    inputs, labels = batch()
+    x = g.placeholder((-1, sizes.W6_SIZES[0]), name="inputs")
+    y = g.placeholder((-1,), mg.int32, name="labels")
+    glorot = mg.nn.initialisers.GlorotUniform()
+
+    h = x
+    for size in sizes.W6_SIZES[1:]:
+        if h is not x:
+            h = g.relu(h)
+        shape = (h.shape[-1], size)
+        h = h @ g.variable(glorot(shape, g.generator, shape)) + g.variable(np.zeros(size, np.float32))
+    loss = g.softmax_cross_entropy(h, g.one_hot(y, sizes.CLASSES), reduction="mean")
+    gradients = g.gradients(loss, g.trainable_variables)
+    updates = mg.optim.Adam(sizes.W6_RATE).updates(gradients, g.constant(sizes.W6_RATE))
+
+    feeds = {x: inputs, y: labels}
+    executable = g.compile(feeds, [loss], updates)
+    arrays = [feeds[placeholder] for placeholder in executable.feeds]
+    return lambda: float(executable.run(arrays)[0])
+
+
+BUILDERS = {"Trainer": trainer, "graph": graph}
+
+
+def measure(options: Options) -> list[Row]:
+    peers = torch("W6", TORCH_MODES) if options.peers else []
+    return compare(WORKLOAD, [*(ours(__file__, name) for name in BUILDERS), *peers], options)
+
+
+if __name__ == "__main__":
+    main(measure, BUILDERS)
