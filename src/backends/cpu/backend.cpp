@@ -52,7 +52,7 @@ std::vector<ConstantPtr> evaluate(const Operation& operation) {
   for (const auto& output : operation.outputs) types.push_back(output->type);
   Operation* copy = program.graph->create_unchecked(root, *operation.definition, inputs, operation.attributes, {}, types);
   for (const auto& output : copy->outputs) program.targets.push_back(output.get());
-  CpuProgram compiled(lower(std::move(program), true), {});
+  CpuProgram compiled(lower(std::move(program), {}, true), {});
   std::vector<runtime::NDArray> results(types.size());
   compiled.run({}, results);
   std::vector<ConstantPtr> values;
@@ -71,8 +71,15 @@ class CpuBackend final : public runtime::Backend {
     if (!has_onednn || options.reference_kernels) effective.disabled_passes.push_back("fuse");
     compiler::run_passes(program, effective);
     std::vector<std::shared_ptr<CpuVariable>> variables;
-    for (auto& storage : storages) variables.push_back(std::static_pointer_cast<CpuVariable>(storage));
-    return std::make_unique<CpuProgram>(lower(std::move(program), options.reference_kernels), std::move(variables));
+    std::vector<LayoutPtr> present;
+    for (auto& storage : storages) {
+      variables.push_back(std::static_pointer_cast<CpuVariable>(storage));
+      present.push_back(variables.back()->layout());
+    }
+    LoweredProgram lowered = lower(std::move(program), std::move(present), options.reference_kernels);
+    // Nothing runs while a program is compiled, so values may move; programs that knew them elsewhere are stale.
+    for (size_t i = 0; i < variables.size(); i++) variables[i]->move_to(lowered.variable_layouts[i]);
+    return std::make_unique<CpuProgram>(std::move(lowered), std::move(variables));
   }
   std::shared_ptr<runtime::VariableStorage> make_variable(const ConstantPtr& value) override { return std::make_shared<CpuVariable>(value); }
 };

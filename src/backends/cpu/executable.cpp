@@ -75,6 +75,12 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
   give_back(std::move(owned));
 }
 
+bool CpuProgram::stale() const {
+  for (size_t i = 0; i < variables_.size(); i++)
+    if (!same_layout(variables_[i]->layout(), lowered_.variable_layouts[i])) return true;
+  return false;
+}
+
 std::vector<std::string> CpuProgram::kernel_names() const {
   std::vector<std::string> names;
   for (const auto& kernel : lowered_.kernels) names.push_back(kernel->name);

@@ -28,11 +28,14 @@ struct Frame {
   T* at(Slot slot) const { return reinterpret_cast<T*>(pointers[slot]); }
 };
 
-// A dense row-major tensor that a kernel reads or writes.
+class Layout;  // home_layouts.h
+
+// A dense tensor that a kernel reads or writes: row-major, unless it is weights in their home layout.
 struct Operand {
   Slot slot = -1;
   DType dtype = DType::float32;
   Dims dims;
+  const Layout* layout = nullptr;  // null: row-major; else only for kernels of convolutions and stitched regions
   int64_t elements() const { return element_count(dims); }
   size_t bytes() const { return static_cast<size_t>(elements()) * size_of(dtype); }
 };

@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 
+#include "backends/cpu/onednn.h"
 #include "backends/cpu/stitch.h"
 #include "core/definition.h"
 
@@ -32,11 +33,11 @@ class ProgramLowering::OperationLowering final : public Lowering {
   const Operation& operation() const override { return operation_; }
   Operand input(size_t i) const override {
     Tensor* tensor = operation_.inputs[i];
-    return {parent_.slot_of(tensor), tensor->type.dtype, tensor->type.shape.dims()};
+    return {parent_.slot_of(tensor), tensor->type.dtype, tensor->type.shape.dims(), parent_.layout_of(tensor).get()};
   }
   Operand output(size_t i) const override {
     Tensor* tensor = operation_.output(i);
-    return {parent_.slot_of(tensor), tensor->type.dtype, tensor->type.shape.dims()};
+    return {parent_.slot_of(tensor), tensor->type.dtype, tensor->type.shape.dims(), parent_.layout_of(tensor).get()};
   }
   Slot scratch(size_t bytes) override {
     const Slot slot = parent_.new_slot(bytes);
@@ -116,26 +117,12 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
     bind(operation.output(), new_slot(bytes_of(operation.output()->type)));
     return;
   }
-  if (operation.is("read") || is_alias(operation)) {
+  if (operation.is("read")) return lower_read(operation, list);
+  if (operation.is("assign")) return lower_assign(operation, list);
+  if (is_alias(operation)) {
     const Slot source = slot_of(operation.input(0));
-    if (!copied_reads_.count(&operation)) {
-      bind(operation.output(), source);
-      touch(source);
-      return;
-    }
-    const size_t bytes = bytes_of(operation.output()->type);
-    const Slot copy = new_slot(bytes);
-    bind(operation.output(), copy);
-    list.push_back(copy_kernel(source, copy, bytes, operation.name));
-    return;
-  }
-  if (operation.is("assign")) {
-    const Slot variable = slot_of(operation.input(0)), value = slot_of(operation.input(1));
-    const size_t bytes = bytes_of(operation.input(1)->type);
-    touch(value);
-    auto copy = registered(kernel([=](Frame& f) { std::memmove(f.pointers[variable], f.pointers[value], bytes); }, "copy into variable"), operation.name);
-    assigns_.push_back({position_, value, variable, copy.get(), depth_ > 0});
-    list.push_back(std::move(copy));
+    bind(operation.output(), source);
+    touch(source);
     return;
   }
   for (Tensor* in : operation.inputs) touch(slot_of(in));
@@ -149,6 +136,44 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
   if (!factory) throw UnsupportedError(cat("[", operation.kind(), "] the CPU has no kernel for '", operation.name, "'", operation.where()));
   OperationLowering lowering(*this, operation);
   list.push_back(registered(factory(lowering), operation.name));
+}
+
+LayoutPtr ProgramLowering::layout_of(const Tensor* tensor) const {
+  const auto found = layouts_.find(tensor);
+  return found == layouts_.end() ? nullptr : found->second;
+}
+
+void ProgramLowering::lower_read(Operation& operation, KernelList& list) {
+  const Slot variable = slot_of(operation.input(0));
+  const LayoutPtr home = homes_[operation.input(0)];
+  const bool leaves_home = home && !layout_of(operation.output());
+  if (!leaves_home && !copied_reads_.count(&operation)) {
+    bind(operation.output(), variable);
+    touch(variable);
+    return;
+  }
+  const size_t bytes = bytes_of(operation.output()->type);
+  const Slot copy = new_slot(bytes);
+  bind(operation.output(), copy);
+  if (!leaves_home) {
+    list.push_back(copy_kernel(variable, copy, bytes, operation.name));
+    return;
+  }
+  touch(variable);
+  list.push_back(registered(kernel([=](Frame& f) { home->to_row_major(f.pointers[variable], f.pointers[copy]); }, "read out of its home layout"), operation.name));
+}
+
+void ProgramLowering::lower_assign(Operation& operation, KernelList& list) {
+  const Slot variable = slot_of(operation.input(0)), value = slot_of(operation.input(1));
+  const size_t bytes = bytes_of(operation.input(1)->type);
+  const LayoutPtr home = homes_[operation.input(0)];
+  const bool comes_home = home && !layout_of(operation.input(1));
+  touch(value);
+  auto copy = comes_home ? kernel([=](Frame& f) { home->from_row_major(f.pointers[value], f.pointers[variable]); }, "write into its home layout")
+                         : std::unique_ptr<Kernel>(kernel([=](Frame& f) { std::memmove(f.pointers[variable], f.pointers[value], bytes); }, "copy into variable"));
+  copy = registered(std::move(copy), operation.name);
+  assigns_.push_back({value, variable, copy.get(), depth_ > 0 || comes_home});
+  list.push_back(std::move(copy));
 }
 
 KernelList ProgramLowering::lower_block(Block& block) {
@@ -206,7 +231,7 @@ void ProgramLowering::write_assigns_in_place() {
   for (const Assign& assign : assigns_) {
     SlotInfo& value = out_.slots[assign.value];
     const SlotInfo& variable = out_.slots[assign.variable];
-    if (assign.nested || count[assign.variable] > 1 || value.home != Home::arena || slot_depth_[assign.value] > 0 || value.bytes != variable.bytes) continue;
+    if (assign.fixed || count[assign.variable] > 1 || value.home != Home::arena || slot_depth_[assign.value] > 0 || value.bytes != variable.bytes) continue;
     const int made = value.first;
     bool needed = false;
     for (int use : variable_uses_[assign.variable]) {
@@ -323,6 +348,12 @@ void ProgramLowering::run() {
     out_.slots[slot].index = static_cast<int>(i);
     bind(program.variables[i], slot);
   }
+  layouts_ = choose_home_layouts(program, out_.variable_layouts, has_onednn && !reference_only_);
+  for (size_t i = 0; i < program.variables.size(); i++) {
+    LayoutPtr& home = out_.variable_layouts[i];
+    if (!home) home = layout_of(program.variables[i]);
+    homes_[program.variables[i]] = home;
+  }
   find_overwritten_reads(program.graph->root());
   depth_ = -1;
   out_.kernels = lower_block(program.graph->root());
@@ -335,9 +366,10 @@ void ProgramLowering::run() {
   out_.arena_bytes = plan_arena(out_.slots);
 }
 
-LoweredProgram lower(compiler::Program program, bool reference_only) {
+LoweredProgram lower(compiler::Program program, std::vector<LayoutPtr> present, bool reference_only) {
   LoweredProgram result;
   result.program = std::move(program);
+  result.variable_layouts = std::move(present);
   ProgramLowering(result, reference_only).run();
   return result;
 }

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backends/cpu/home_layouts.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/memory_plan.h"
 #include "compiler/program.h"
@@ -23,10 +24,12 @@ struct LoweredProgram {
   std::vector<SlotInfo> slots;
   std::vector<ConstantPtr> constants;
   std::vector<const Kernel*> all_kernels;  // nested ones too, by Kernel::index
+  std::vector<LayoutPtr> variable_layouts; // what the kernels expect, by variable
   size_t arena_bytes = 0;
 };
 
-LoweredProgram lower(compiler::Program program, bool reference_only);
+// `present`: the layouts that the variables have now.
+LoweredProgram lower(compiler::Program program, std::vector<LayoutPtr> present, bool reference_only);
 
 // What lowering control flow needs of the walk over the program (control_flow.cpp).
 class ProgramLowering {
@@ -44,16 +47,20 @@ class ProgramLowering {
   // Within a loop: what was made before it and is used in it stays alive to its end.
   void begin_loop();
   void end_loop();
+  // Copies between memory of the same size; into or out of a variable's home layout when its layouts say so.
   std::unique_ptr<Kernel> copy_kernel(Slot from, Slot to, size_t bytes, std::string name);
   std::unique_ptr<Kernel> registered(std::unique_ptr<Kernel> kernel, std::string name);
 
  private:
   class OperationLowering;
   struct Share { Slot output, input; int position; bool only_offer; };
-  struct Assign { int position; Slot value, variable; Kernel* kernel; bool nested; };
+  struct Assign { Slot value, variable; Kernel* kernel; bool fixed; };  // fixed: the copy cannot be saved
 
   void lower_operation(Operation& operation, KernelList& list);
   std::unique_ptr<Kernel> lower_control_flow(Operation& operation);
+  LayoutPtr layout_of(const Tensor* tensor) const;
+  void lower_read(Operation& operation, KernelList& list);
+  void lower_assign(Operation& operation, KernelList& list);
   void find_overwritten_reads(Block& block);
   void write_assigns_in_place();
   void place_results(KernelList& list);
@@ -63,6 +70,8 @@ class ProgramLowering {
 
   LoweredProgram& out_;
   bool reference_only_;
+  Layouts layouts_;                             // of values
+  std::unordered_map<const Tensor*, LayoutPtr> homes_;  // of variables
   int position_ = 0;
   int depth_ = 0;
   std::unordered_map<const Tensor*, Slot> slots_;

@@ -1,7 +1,9 @@
 // Convolution and its gradients on oneDNN, in the layout that the data has.
 //
 // Data stays as the user laid it out (oneDNN reads NHWC and NCHW alike through strides); weights are
-// brought into the layout that the primitive asks for.
+// brought into the layout that the primitive asks for: once, when they are a variable that has its home in
+// that layout, else before each run.
+#include "backends/cpu/home_layouts.h"
 #include "backends/cpu/onednn_kernel.h"
 #include "core/ops/convolution.h"
 
@@ -47,6 +49,27 @@ struct Geometry {
   }
 };
 
+class WeightsLayout final : public Layout {
+ public:
+  WeightsLayout(memory::desc row_major, memory::desc home) : row_major_(std::move(row_major)), home_(std::move(home)) {}
+  bool equals(const Layout& other) const override { return home_ == static_cast<const WeightsLayout&>(other).home_; }
+  void from_row_major(const void* from, void* to) const override { reorder(row_major_, from, home_, to); }
+  void to_row_major(const void* from, void* to) const override { reorder(home_, from, row_major_, to); }
+  const memory::desc& home() const { return home_; }
+
+ private:
+  static void reorder(const memory::desc& from, const void* source, const memory::desc& to, void* target) {
+    memory a(from, onednn_engine(), const_cast<void*>(source)), b(to, onednn_engine(), target);
+    dnnl::reorder(a, b).execute(onednn_stream(), a, b);
+  }
+  memory::desc row_major_, home_;
+};
+
+// How an operand's weights lie.
+memory::desc described(const Operand& weights, const memory::desc& row_major) {
+  return weights.layout ? static_cast<const WeightsLayout*>(weights.layout)->home() : row_major;
+}
+
 bool usable(const Lowering& lowering, const std::vector<Operand>& operands) {
   if (lowering.reference_only() || !onednn_type(operands[0].dtype)) return false;
   for (const Operand& operand : operands)
@@ -79,7 +102,7 @@ std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
   if (!description && fused) refuse(lowering);
   if (!description) return plain_forward(lowering);
   auto kernel = std::make_unique<OnednnKernel>();
-  const Slot prepared = weights_for(*kernel, lowering, g.weights, weights.slot, description->weights_desc());
+  const Slot prepared = weights_for(*kernel, lowering, described(weights, g.weights), weights.slot, description->weights_desc());
   std::vector<OnednnKernel::Argument> arguments{{DNNL_ARG_SRC, g.source, source.slot},
                                                 {DNNL_ARG_WEIGHTS, description->weights_desc(), prepared},
                                                 {DNNL_ARG_DST, g.result, result.slot}};
@@ -107,7 +130,7 @@ std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
       false, dnnl::algorithm::convolution_direct, g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin, g.end, *hint, scratchpad_attributes());
   if (!description) return plain_data_gradient(lowering);
   auto kernel = std::make_unique<OnednnKernel>();
-  const Slot prepared = weights_for(*kernel, lowering, g.weights, weights.slot, description->weights_desc());
+  const Slot prepared = weights_for(*kernel, lowering, described(weights, g.weights), weights.slot, description->weights_desc());
   kernel->add(lowering, dnnl::convolution_backward_data(*description),
               {{DNNL_ARG_DIFF_DST, g.result, incoming.slot}, {DNNL_ARG_WEIGHTS, description->weights_desc(), prepared}, {DNNL_ARG_DIFF_SRC, g.source, result.slot}});
   return kernel;
@@ -123,15 +146,28 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
       false, dnnl::algorithm::convolution_direct, g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin, g.end, *hint, scratchpad_attributes());
   if (!description) return plain_weights_gradient(lowering);
   auto kernel = std::make_unique<OnednnKernel>();
-  const memory::desc made = description->diff_weights_desc();
-  const Slot target = made == g.weights ? result.slot : lowering.scratch(made.get_size());
+  const memory::desc made = description->diff_weights_desc(), wanted = described(result, g.weights);
+  const Slot target = made == wanted ? result.slot : lowering.scratch(made.get_size());
   kernel->add(lowering, dnnl::convolution_backward_weights(*description),
               {{DNNL_ARG_SRC, g.source, source.slot}, {DNNL_ARG_DIFF_DST, g.result, incoming.slot}, {DNNL_ARG_DIFF_WEIGHTS, made, target}});
-  if (made != g.weights) kernel->add_reorder(lowering, made, target, g.weights, result.slot);
+  if (made != wanted) kernel->add_reorder(lowering, made, target, wanted, result.slot);
   return kernel;
 }
 
 }  // namespace
+
+LayoutPtr wanted_weights_layout(const Operation& convolution) {
+  const bool forward = !convolution.is("convolution2d_data_gradient");
+  const Dims& image = convolution.input(0)->type.shape.dims();
+  const Dims& weights = convolution.input(1)->type.shape.dims();
+  const Dims& result = convolution.output()->type.shape.dims();
+  const Geometry g(convolution.attributes, memory::data_type::f32, forward ? image : result, weights, forward ? result : image);
+  const auto description = forward_hint(g);
+  if (!description) return nullptr;
+  const memory::desc home = description->weights_desc();
+  const bool padded = home.get_size() != g.weights.get_size();  // element-wise kernels would fill the padding
+  return home == g.weights || padded ? nullptr : std::make_shared<WeightsLayout>(g.weights, home);
+}
 
 void register_onednn_convolution() {
   plain_forward = find_kernel("convolution2d");
