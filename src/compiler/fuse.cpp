@@ -79,7 +79,8 @@ class Fuser {
     }
     if (fusion.bias) inputs.push_back(flat(rewriter, fusion.bias));
     if (fusion.residual) inputs.push_back(rewriter.now(fusion.residual));
-    Operation* fused = rewriter.create(operation, product ? "fused_matrix_multiplication" : "fused_convolution2d", inputs, attributes);
+    Operation* fused =
+        rewriter.create(operation, product ? "fused_matrix_multiplication" : "fused_convolution2d", inputs, attributes);
     return std::vector<Tensor*>{fused->output()};
   }
 
@@ -88,7 +89,8 @@ class Fuser {
   static Tensor* flat(Rewriter& rewriter, const Tensor* bias) {
     Tensor* value = rewriter.now(bias);
     if (value->type.shape.rank() == 1) return value;
-    Tensor* shape = rewriter.graph().add("constant", {}, {{"value", ConstantData::of_ints({value->type.shape.elements()})}});
+    Tensor* shape =
+        rewriter.graph().add("constant", {}, {{"value", ConstantData::of_ints({value->type.shape.elements()})}});
     return rewriter.graph().add("reshape", {value, shape});
   }
 
@@ -107,7 +109,9 @@ class Fuser {
 
   void match(const Operation& root) {
     const TensorType& type = root.output()->type;
-    if ((type.dtype != DType::float32 && type.dtype != DType::bfloat16) || type.shape.elements() == 0 || root.input(0)->type.shape.elements() == 0) return;
+    if ((type.dtype != DType::float32 && type.dtype != DType::bfloat16) || type.shape.elements() == 0 ||
+        root.input(0)->type.shape.elements() == 0)
+      return;
     Fusion fusion{&root};
     fusion.tail = &root;
     const bool product = root.is("matrix_multiplication");
@@ -122,12 +126,16 @@ class Fuser {
       if (!user->is("addition") || user->output()->type != type) break;
       const Tensor* other = user->input(0) == fusion.tail->output() ? user->input(1) : user->input(0);
       if (other == fusion.tail->output()) break;
-      if (!fusion.bias && !fusion.residual && is_bias(*other, type.shape, channels_from_end)) fusion.bias = other;
-      else if (!fusion.residual && other->type == type) fusion.residual = other;
-      else break;
+      if (!fusion.bias && !fusion.residual && is_bias(*other, type.shape, channels_from_end))
+        fusion.bias = other;
+      else if (!fusion.residual && other->type == type)
+        fusion.residual = other;
+      else
+        break;
       fusion.tail = user;
     }
-    const bool transposed = product && (is_transpose_of_matrices(*root.input(0)->operation) || is_transpose_of_matrices(*root.input(1)->operation));
+    const bool transposed = product && (is_transpose_of_matrices(*root.input(0)->operation) ||
+                                        is_transpose_of_matrices(*root.input(1)->operation));
     if (fusion.tail != &root || transposed) by_tail_[fusion.tail] = fusion;
   }
 
@@ -143,7 +151,8 @@ void look_at_results(Program& program) {
     if (!operation.is("relu_gradient")) return std::nullopt;
     const auto found = relu_of.find(operation.input(1));
     if (found == relu_of.end() || !found->second->parent->encloses(operation.parent)) return std::nullopt;
-    Operation* gradient = rewriter.create(operation, "relu_gradient", {rewriter.now(operation.input(0)), rewriter.now(found->second->output())});
+    Operation* gradient = rewriter.create(operation, "relu_gradient",
+                                          {rewriter.now(operation.input(0)), rewriter.now(found->second->output())});
     return std::vector<Tensor*>{gradient->output()};
   });
 }

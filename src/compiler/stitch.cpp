@@ -91,7 +91,8 @@ class BlockPlan {
       for (int user : users[next])
         if (--waiting[user] == 0) ready.push({last[user], user});
     }
-    if (static_cast<int>(order.size()) != n) throw GraphError("stitch made a cycle; please report this with the program");
+    if (static_cast<int>(order.size()) != n)
+      throw GraphError("stitch made a cycle; please report this with the program");
     return order;
   }
 
@@ -102,35 +103,42 @@ class BlockPlan {
     std::vector<bool> reduced;  // of its reductions; empty when it has none
   };
 
-  bool elementwise(int i) const { return block_.operations[i]->definition->elementwise && !is_alias(*block_.operations[i]); }
+  bool elementwise(int i) const {
+    return block_.operations[i]->definition->elementwise && !is_alias(*block_.operations[i]);
+  }
   const Dims& space(int i) const {
     const Operation& operation = *block_.operations[i];
     return elementwise(i) ? operation.output()->type.shape.dims() : operation.input(0)->type.shape.dims();
   }
 
   void find_dependencies() {
-    std::unordered_map<const Tensor*, int> last_assign;                // variable -> position
-    std::unordered_map<const Tensor*, std::vector<int>> using_value;   // variable -> who reads its present value
-    std::unordered_map<const Tensor*, const Tensor*> variable_of;      // value that is a variable's memory -> the variable
+    std::unordered_map<const Tensor*, int> last_assign;  // variable -> position
+    std::unordered_map<const Tensor*, std::vector<int>> using_value;  // variable -> who reads its present value
+    std::unordered_map<const Tensor*, const Tensor*> variable_of;  // value that is a variable's memory -> the variable
     for (int i = 0; i < static_cast<int>(block_.operations.size()); i++) {
       const Operation& operation = *block_.operations[i];
       std::vector<int>& mine = dependencies_[i];
       for_each_operand(operation, [&](Tensor* in) {
-        if (const auto found = index_.find(in->operation); found != index_.end() && found->second != i) mine.push_back(found->second);
-        if (const auto alias = variable_of.find(in); alias != variable_of.end()) using_value[alias->second].push_back(i);
+        if (const auto found = index_.find(in->operation); found != index_.end() && found->second != i)
+          mine.push_back(found->second);
+        if (const auto alias = variable_of.find(in); alias != variable_of.end())
+          using_value[alias->second].push_back(i);
       });
       for (const Operation* before : operation.control_dependencies)
         if (const auto found = index_.find(before); found != index_.end()) mine.push_back(found->second);
       add_state(operation, operation, i, last_assign, using_value);
-      if (operation.is("read")) variable_of[operation.output()] = operation.input(0);
-      else if (is_alias(operation) && variable_of.count(operation.input(0))) variable_of[operation.output()] = variable_of[operation.input(0)];
+      if (operation.is("read"))
+        variable_of[operation.output()] = operation.input(0);
+      else if (is_alias(operation) && variable_of.count(operation.input(0)))
+        variable_of[operation.output()] = variable_of[operation.input(0)];
       std::sort(mine.begin(), mine.end());
       mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
     }
   }
 
   // A read comes after the assign before it; an assign after whatever uses the value that it replaces.
-  void add_state(const Operation& outer, const Operation& operation, int i, std::unordered_map<const Tensor*, int>& last_assign,
+  void add_state(const Operation& outer, const Operation& operation, int i,
+                 std::unordered_map<const Tensor*, int>& last_assign,
                  std::unordered_map<const Tensor*, std::vector<int>>& using_value) {
     for (const auto& inner_block : operation.blocks)
       for (const auto& inner : inner_block->operations) add_state(outer, *inner, i, last_assign, using_value);
@@ -156,7 +164,8 @@ class BlockPlan {
     if (!joins_[i]) return found;
     for (const Tensor* in : block_.operations[i]->inputs) {
       const auto producer = index_.find(in->operation);
-      if (producer != index_.end() && elementwise(producer->second) && space(producer->second) == space(i)) found.push_back(producer->second);
+      if (producer != index_.end() && elementwise(producer->second) && space(producer->second) == space(i))
+        found.push_back(producer->second);
     }
     return found;
   }
@@ -192,7 +201,8 @@ class BlockPlan {
 
   void place(int i) {
     const Operation& operation = *block_.operations[i];
-    region_[i] = {1, static_cast<int>(operation.inputs.size()), can_end_region(operation) ? reduced_axes(operation) : std::vector<bool>{}};
+    region_[i] = {1, static_cast<int>(operation.inputs.size()),
+                  can_end_region(operation) ? reduced_axes(operation) : std::vector<bool>{}};
     parent_.push_back(i);
     const int level = level_[i] = std::max(wanted_[i], least_level(i));
     for (int d : producers(i)) {
@@ -324,7 +334,8 @@ struct Stitcher {
         const int place = operand_places[operation][i];
         inputs.push_back(place < 0 ? values.at(operation->inputs[i]) : body->arguments[place]);
       }
-      Operation* copy = graph.create_unchecked(*body, *operation->definition, std::move(inputs), operation->attributes, {}, {operation->output()->type});
+      Operation* copy = graph.create_unchecked(*body, *operation->definition, std::move(inputs), operation->attributes,
+                                               {}, {operation->output()->type});
       copy->location = operation->location;
       values[operation->output()] = copy->output();
       if (uses[operation->output()] > inside[operation->output()]) {

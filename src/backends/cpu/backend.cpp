@@ -46,17 +46,20 @@ std::vector<ConstantPtr> evaluate(const Operation& operation) {
   std::vector<Tensor*> inputs;
   for (const Tensor* in : operation.inputs) {
     Attributes value{{"value", in->operation->attributes.data("value")}};
-    inputs.push_back(program.graph->create_unchecked(root, definition_of("constant"), {}, value, {}, {in->type})->output());
+    inputs.push_back(
+        program.graph->create_unchecked(root, definition_of("constant"), {}, value, {}, {in->type})->output());
   }
   std::vector<TensorType> types;
   for (const auto& output : operation.outputs) types.push_back(output->type);
-  Operation* copy = program.graph->create_unchecked(root, *operation.definition, inputs, operation.attributes, {}, types);
+  Operation* copy =
+      program.graph->create_unchecked(root, *operation.definition, inputs, operation.attributes, {}, types);
   for (const auto& output : copy->outputs) program.targets.push_back(output.get());
   CpuProgram compiled(lower(std::move(program), {}, true), {});
   std::vector<runtime::NDArray> results(types.size());
   compiled.run({}, results);
   std::vector<ConstantPtr> values;
-  for (const runtime::NDArray& result : results) values.push_back(ConstantData::copy(result.dtype(), result.dims(), result.data()));
+  for (const runtime::NDArray& result : results)
+    values.push_back(ConstantData::copy(result.dtype(), result.dims(), result.data()));
   return values;
 }
 
@@ -64,7 +67,8 @@ class CpuBackend final : public runtime::Backend {
  public:
   std::string_view name() const override { return "cpu"; }
   std::string description() const override { return cat("CPU: ", describe()); }
-  std::unique_ptr<runtime::CompiledProgram> compile(compiler::Program program, std::vector<std::shared_ptr<runtime::VariableStorage>> storages,
+  std::unique_ptr<runtime::CompiledProgram> compile(compiler::Program program,
+                                                    std::vector<std::shared_ptr<runtime::VariableStorage>> storages,
                                                     const compiler::Options& options) override {
     compiler::Options effective = options;
     // Only oneDNN's kernels take in what follows them.
@@ -81,7 +85,9 @@ class CpuBackend final : public runtime::Backend {
     for (size_t i = 0; i < variables.size(); i++) variables[i]->move_to(lowered.variable_layouts[i]);
     return std::make_unique<CpuProgram>(std::move(lowered), std::move(variables));
   }
-  std::shared_ptr<runtime::VariableStorage> make_variable(const ConstantPtr& value) override { return std::make_shared<CpuVariable>(value); }
+  std::shared_ptr<runtime::VariableStorage> make_variable(const ConstantPtr& value) override {
+    return std::make_shared<CpuVariable>(value);
+  }
 };
 
 }  // namespace

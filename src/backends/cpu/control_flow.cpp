@@ -53,7 +53,9 @@ struct WhileKernel final : Kernel {
       after.run(frame);
     }
   }
-  std::string description() const override { return cat("while: ", before.kernels.size() + after.kernels.size(), " kernels"); }
+  std::string description() const override {
+    return cat("while: ", before.kernels.size() + after.kernels.size(), " kernels");
+  }
 };
 
 struct ForKernel final : Kernel {
@@ -73,7 +75,9 @@ struct ForKernel final : Kernel {
   std::string description() const override { return cat("for: ", body.kernels.size(), " kernels"); }
 };
 
-size_t bytes_of(const Tensor* tensor) { return static_cast<size_t>(tensor->type.shape.elements()) * size_of(tensor->type.dtype); }
+size_t bytes_of(const Tensor* tensor) {
+  return static_cast<size_t>(tensor->type.shape.elements()) * size_of(tensor->type.dtype);
+}
 
 }  // namespace
 

@@ -23,7 +23,8 @@ CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVa
   }
   for (Slot slot = 0; slot < static_cast<Slot>(lowered_.slots.size()); slot++) {
     const SlotInfo& info = lowered_.slots[slot];
-    if (info.home == Home::feed || info.home == Home::result || info.home == Home::variable) external_.push_back({slot, info});
+    if (info.home == Home::feed || info.home == Home::result || info.home == Home::variable)
+      external_.push_back({slot, info});
   }
   give_back(take_frame());  // the first run finds its memory ready
 }
@@ -89,15 +90,19 @@ std::vector<std::string> CpuProgram::kernel_names() const {
 
 std::string CpuProgram::plan() const {
   std::ostringstream out;
-  out << lowered_.kernels.size() << " kernels, arena " << lowered_.arena_bytes << " bytes, constants " << constant_bytes_ << " bytes\n";
+  out << lowered_.kernels.size() << " kernels, arena " << lowered_.arena_bytes << " bytes, constants "
+      << constant_bytes_ << " bytes\n";
   for (const auto& kernel : lowered_.kernels) out << "  " << kernel->name << ": " << kernel->description() << "\n";
   constexpr std::string_view homes[] = {"arena", "feed", "result", "variable", "constant"};
   for (size_t i = 0; i < lowered_.slots.size(); i++) {
     const SlotInfo& info = lowered_.slots[i];
     out << "  slot " << i << ": " << info.bytes << " bytes, " << homes[static_cast<int>(info.home)];
-    if (info.home != Home::arena) out << " " << info.index;
-    else if (info.memory != static_cast<Slot>(i)) out << ", in place of slot " << info.memory;
-    else out << " at " << info.offset << ", alive " << info.first << " to " << info.last;
+    if (info.home != Home::arena)
+      out << " " << info.index;
+    else if (info.memory != static_cast<Slot>(i))
+      out << ", in place of slot " << info.memory;
+    else
+      out << " at " << info.offset << ", alive " << info.first << " to " << info.last;
     out << "\n";
   }
   return out.str();

@@ -6,7 +6,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-using Users = std::unordered_map<const Tensor*, std::vector<std::pair<const Operation*, size_t>>>;  // operation, operand
+using Users =
+    std::unordered_map<const Tensor*, std::vector<std::pair<const Operation*, size_t>>>;  // operation, operand
 
 void collect_users(const Block& block, Users& users) {
   for (const auto& operation : block.operations) {
@@ -18,13 +19,15 @@ void collect_users(const Block& block, Users& users) {
 }
 
 bool reads_weights(const Operation& operation, size_t operand) {
-  return operand == 1 && (operation.is("convolution2d") || operation.is("fused_convolution2d") || operation.is("convolution2d_data_gradient"));
+  return operand == 1 && (operation.is("convolution2d") || operation.is("fused_convolution2d") ||
+                          operation.is("convolution2d_data_gradient"));
 }
 
 // The values connected with a variable, as long as every neighbour is one that does not care about layout.
 class Neighbourhood {
  public:
-  Neighbourhood(const compiler::Program& program, const Users& users, const Tensor* start) : program_(program), users_(users) {
+  Neighbourhood(const compiler::Program& program, const Users& users, const Tensor* start)
+      : program_(program), users_(users) {
     add(start);
     while (valid && !todo_.empty()) {
       const Tensor* tensor = todo_.back();
@@ -61,23 +64,34 @@ class Neighbourhood {
 
   void look_at_maker(const Tensor& tensor) {
     const Operation& operation = *tensor.operation;
-    if (operation.parent->owner) valid = false;
-    else if (operation.is("stitched")) add_region(operation);
-    else if (operation.is("read")) add(operation.input(0));
-    else if (operation.is("constant")) valid = valid && operation.attributes.data("value")->is_splat();
-    else if (!operation.is("variable") && !operation.is("convolution2d_weights_gradient")) valid = false;
+    if (operation.parent->owner)
+      valid = false;
+    else if (operation.is("stitched"))
+      add_region(operation);
+    else if (operation.is("read"))
+      add(operation.input(0));
+    else if (operation.is("constant"))
+      valid = valid && operation.attributes.data("value")->is_splat();
+    else if (!operation.is("variable") && !operation.is("convolution2d_weights_gradient"))
+      valid = false;
   }
 
   void look_at_users(const Tensor& tensor) {
     const auto found = users_.find(&tensor);
     if (found == users_.end()) return;
     for (const auto& [user, operand] : found->second) {
-      if (!user || user->parent->owner) valid = false;
-      else if (user->is("stitched")) add_region(*user);
-      else if (user->is("read")) add(user->output());
-      else if (user->is("assign")) add(user->input(0)), add(user->input(1));
-      else if (reads_weights(*user, operand)) convolution = convolution && !convolution->is("convolution2d_data_gradient") ? convolution : user;
-      else valid = false;
+      if (!user || user->parent->owner)
+        valid = false;
+      else if (user->is("stitched"))
+        add_region(*user);
+      else if (user->is("read"))
+        add(user->output());
+      else if (user->is("assign"))
+        add(user->input(0)), add(user->input(1));
+      else if (reads_weights(*user, operand))
+        convolution = convolution && !convolution->is("convolution2d_data_gradient") ? convolution : user;
+      else
+        valid = false;
       if (!valid) return;
     }
   }
@@ -107,9 +121,12 @@ Layouts choose_home_layouts(const compiler::Program& program, const std::vector<
       const auto found = variable_index.find(value);
       if (found == variable_index.end()) continue;
       const LayoutPtr& has = present[found->second];
-      if (!has) fresh = true;
-      else if (!home) home = has;
-      else agree = agree && same_layout(home, has);
+      if (!has)
+        fresh = true;
+      else if (!home)
+        home = has;
+      else
+        agree = agree && same_layout(home, has);
     }
     if (!home && allow_new && around.convolution) home = wanted_weights_layout(*around.convolution);
     if (!home || !agree || (fresh && !allow_new)) continue;

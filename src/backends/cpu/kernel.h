@@ -25,7 +25,9 @@ struct Frame {
   std::vector<std::unique_ptr<KernelState>> states;  // by kernel index; null for most
 
   template <class T>
-  T* at(Slot slot) const { return reinterpret_cast<T*>(pointers[slot]); }
+  T* at(Slot slot) const {
+    return reinterpret_cast<T*>(pointers[slot]);
+  }
 };
 
 class Layout;  // home_layouts.h

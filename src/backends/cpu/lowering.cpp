@@ -47,7 +47,8 @@ class ProgramLowering::OperationLowering final : public Lowering {
   void may_share(size_t o, size_t i) override {
     const Slot in = parent_.slot_of(operation_.inputs[i]);
     // An operand that stands in several places must be harmless in each; one place offers for itself only.
-    const auto places = std::count_if(operation_.inputs.begin(), operation_.inputs.end(), [&](Tensor* t) { return parent_.slot_of(t) == in; });
+    const auto places = std::count_if(operation_.inputs.begin(), operation_.inputs.end(),
+                                      [&](Tensor* t) { return parent_.slot_of(t) == in; });
     parent_.shares_.push_back({parent_.slot_of(operation_.output(o)), in, parent_.position_, places == 1});
   }
   bool reference_only() const override { return parent_.reference_only_; }
@@ -107,11 +108,13 @@ std::unique_ptr<Kernel> ProgramLowering::registered(std::unique_ptr<Kernel> kern
 std::unique_ptr<Kernel> ProgramLowering::copy_kernel(Slot from, Slot to, size_t bytes, std::string name) {
   touch(from);
   touch(to);
-  return registered(kernel([=](Frame& f) { std::memcpy(f.pointers[to], f.pointers[from], bytes); }, "copy"), std::move(name));
+  return registered(kernel([=](Frame& f) { std::memcpy(f.pointers[to], f.pointers[from], bytes); }, "copy"),
+                    std::move(name));
 }
 
 void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
-  if (operation.is("constant") || operation.is("argument") || operation.is("placeholder") || operation.is("variable")) return;
+  if (operation.is("constant") || operation.is("argument") || operation.is("placeholder") || operation.is("variable"))
+    return;
   next_position();
   if (operation.is("undefined")) {
     bind(operation.output(), new_slot(bytes_of(operation.output()->type)));
@@ -133,7 +136,9 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
     return;
   }
   const Lower factory = find_kernel(operation.kind());
-  if (!factory) throw UnsupportedError(cat("[", operation.kind(), "] the CPU has no kernel for '", operation.name, "'", operation.where()));
+  if (!factory)
+    throw UnsupportedError(
+        cat("[", operation.kind(), "] the CPU has no kernel for '", operation.name, "'", operation.where()));
   OperationLowering lowering(*this, operation);
   list.push_back(registered(factory(lowering), operation.name));
 }
@@ -160,7 +165,9 @@ void ProgramLowering::lower_read(Operation& operation, KernelList& list) {
     return;
   }
   touch(variable);
-  list.push_back(registered(kernel([=](Frame& f) { home->to_row_major(f.pointers[variable], f.pointers[copy]); }, "read out of its home layout"), operation.name));
+  list.push_back(registered(kernel([=](Frame& f) { home->to_row_major(f.pointers[variable], f.pointers[copy]); },
+                                   "read out of its home layout"),
+                            operation.name));
 }
 
 void ProgramLowering::lower_assign(Operation& operation, KernelList& list) {
@@ -169,8 +176,12 @@ void ProgramLowering::lower_assign(Operation& operation, KernelList& list) {
   const LayoutPtr home = homes_[operation.input(0)];
   const bool comes_home = home && !layout_of(operation.input(1));
   touch(value);
-  auto copy = comes_home ? kernel([=](Frame& f) { home->from_row_major(f.pointers[value], f.pointers[variable]); }, "write into its home layout")
-                         : std::unique_ptr<Kernel>(kernel([=](Frame& f) { std::memmove(f.pointers[variable], f.pointers[value], bytes); }, "copy into variable"));
+  auto copy =
+      comes_home
+          ? kernel([=](Frame& f) { home->from_row_major(f.pointers[value], f.pointers[variable]); },
+                   "write into its home layout")
+          : std::unique_ptr<Kernel>(kernel(
+                [=](Frame& f) { std::memmove(f.pointers[variable], f.pointers[value], bytes); }, "copy into variable"));
   copy = registered(std::move(copy), operation.name);
   assigns_.push_back({value, variable, copy.get(), depth_ > 0 || comes_home});
   list.push_back(std::move(copy));
@@ -219,7 +230,8 @@ void ProgramLowering::find_overwritten_reads(Block& block) {
   }
   for (const Operation* read : reads)
     for (int at : assigned_at[read->input(0)])
-      if (at > index[read] && last_use.count(read->output()) && last_use[read->output()] > at) copied_reads_[read] = true;
+      if (at > index[read] && last_use.count(read->output()) && last_use[read->output()] > at)
+        copied_reads_[read] = true;
   for (auto& operation : block.operations)
     for (auto& inner : operation->blocks) find_overwritten_reads(*inner);
 }
@@ -231,14 +243,17 @@ void ProgramLowering::write_assigns_in_place() {
   for (const Assign& assign : assigns_) {
     SlotInfo& value = out_.slots[assign.value];
     const SlotInfo& variable = out_.slots[assign.variable];
-    if (assign.fixed || count[assign.variable] > 1 || value.home != Home::arena || slot_depth_[assign.value] > 0 || value.bytes != variable.bytes) continue;
+    if (assign.fixed || count[assign.variable] > 1 || value.home != Home::arena || slot_depth_[assign.value] > 0 ||
+        value.bytes != variable.bytes)
+      continue;
     const int made = value.first;
     bool needed = false;
     for (int use : variable_uses_[assign.variable]) {
       if (use < made) continue;
-      const bool harmless = use == made && std::any_of(shares_.begin(), shares_.end(), [&](const Share& s) {
-        return s.output == assign.value && s.input == assign.variable && s.position == made && s.only_offer;
-      });
+      const bool harmless =
+          use == made && std::any_of(shares_.begin(), shares_.end(), [&](const Share& s) {
+            return s.output == assign.value && s.input == assign.variable && s.position == made && s.only_offer;
+          });
       needed |= !harmless;
     }
     if (needed) continue;
@@ -270,7 +285,9 @@ void ProgramLowering::place_results(KernelList& list) {
 void ProgramLowering::share_memory() {
   for (const Share& share : shares_) {
     SlotInfo& output = out_.slots[share.output];
-    if (!share.only_offer || output.home != Home::arena || output.memory != share.output || output.first != share.position) continue;
+    if (!share.only_offer || output.home != Home::arena || output.memory != share.output ||
+        output.first != share.position)
+      continue;
     const Slot root = out_.slots[share.input].memory;
     SlotInfo& memory = out_.slots[root];
     if (memory.home != Home::arena || out_.slots[share.input].home != Home::arena) continue;

@@ -34,7 +34,8 @@ LoweredProgram lower(compiler::Program program, std::vector<LayoutPtr> present, 
 // What lowering control flow needs of the walk over the program (control_flow.cpp).
 class ProgramLowering {
  public:
-  explicit ProgramLowering(LoweredProgram& result, bool reference_only) : out_(result), reference_only_(reference_only) {}
+  explicit ProgramLowering(LoweredProgram& result, bool reference_only)
+      : out_(result), reference_only_(reference_only) {}
   void run();
 
   Slot slot_of(Tensor* tensor);                       // materialises constants
@@ -53,8 +54,16 @@ class ProgramLowering {
 
  private:
   class OperationLowering;
-  struct Share { Slot output, input; int position; bool only_offer; };
-  struct Assign { Slot value, variable; Kernel* kernel; bool fixed; };  // fixed: the copy cannot be saved
+  struct Share {
+    Slot output, input;
+    int position;
+    bool only_offer;
+  };
+  struct Assign {
+    Slot value, variable;
+    Kernel* kernel;
+    bool fixed;
+  };  // fixed: the copy cannot be saved
 
   void lower_operation(Operation& operation, KernelList& list);
   std::unique_ptr<Kernel> lower_control_flow(Operation& operation);

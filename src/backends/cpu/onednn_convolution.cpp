@@ -21,7 +21,8 @@ struct Geometry {
   memory::desc source, weights, any_weights, result;
   memory::dims strides, dilations, begin, end;
 
-  Geometry(const Attributes& attributes, memory::data_type t, const Dims& s, const Dims& w, const Dims& r) : c(attributes), type(t) {
+  Geometry(const Attributes& attributes, memory::data_type t, const Dims& s, const Dims& w, const Dims& r)
+      : c(attributes), type(t) {
     source = data(s);
     result = data(r);
     const Dims ws = contiguous_strides(w);
@@ -78,7 +79,8 @@ bool usable(const Lowering& lowering, const std::vector<Operand>& operands) {
 }
 
 // Weights in the primitive's layout: their own memory, or a copy made before it runs.
-Slot weights_for(OnednnKernel& kernel, Lowering& lowering, const memory::desc& have, Slot slot, const memory::desc& want) {
+Slot weights_for(OnednnKernel& kernel, Lowering& lowering, const memory::desc& have, Slot slot,
+                 const memory::desc& want) {
   if (have == want) return slot;
   const Slot copy = lowering.scratch(want.get_size());
   kernel.add_reorder(lowering, have, slot, want, copy);
@@ -97,18 +99,22 @@ std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
   const auto kind = dnnl::prop_kind::forward_training;
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const auto description =
-      epilogue.has_bias ? try_primitive<Description>(fused, kind, algorithm, g.source, g.any_weights, bias, g.result, g.strides, g.dilations, g.begin, g.end, attributes)
-                        : try_primitive<Description>(fused, kind, algorithm, g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin, g.end, attributes);
+      epilogue.has_bias ? try_primitive<Description>(fused, kind, algorithm, g.source, g.any_weights, bias, g.result,
+                                                     g.strides, g.dilations, g.begin, g.end, attributes)
+                        : try_primitive<Description>(fused, kind, algorithm, g.source, g.any_weights, g.result,
+                                                     g.strides, g.dilations, g.begin, g.end, attributes);
   if (!description && fused) refuse(lowering);
   if (!description) return plain_forward(lowering);
   auto kernel = std::make_unique<OnednnKernel>();
-  const Slot prepared = weights_for(*kernel, lowering, described(weights, g.weights), weights.slot, description->weights_desc());
+  const Slot prepared =
+      weights_for(*kernel, lowering, described(weights, g.weights), weights.slot, description->weights_desc());
   std::vector<OnednnKernel::Argument> arguments{{DNNL_ARG_SRC, g.source, source.slot},
                                                 {DNNL_ARG_WEIGHTS, description->weights_desc(), prepared},
                                                 {DNNL_ARG_DST, g.result, result.slot}};
   if (epilogue.has_bias) arguments.push_back({DNNL_ARG_BIAS, bias, epilogue.bias(lowering).slot});
   if (epilogue.has_residual) {
-    arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, g.result, epilogue.residual(lowering).slot});
+    arguments.push_back(
+        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, g.result, epilogue.residual(lowering).slot});
   }
   kernel->add(lowering, dnnl::convolution_forward(*description), std::move(arguments));
   return kernel;
@@ -116,8 +122,9 @@ std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
 
 // The forward primitive that the backward ones want to know.
 std::optional<dnnl::convolution_forward::primitive_desc> forward_hint(const Geometry& g) {
-  return try_primitive<dnnl::convolution_forward::primitive_desc>(false, dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, g.source, g.any_weights,
-                                                                  g.result, g.strides, g.dilations, g.begin, g.end, scratchpad_attributes());
+  return try_primitive<dnnl::convolution_forward::primitive_desc>(
+      false, dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, g.source, g.any_weights, g.result,
+      g.strides, g.dilations, g.begin, g.end, scratchpad_attributes());
 }
 
 std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
@@ -127,12 +134,16 @@ std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
   const auto hint = forward_hint(g);
   if (!hint) return plain_data_gradient(lowering);
   const auto description = try_primitive<dnnl::convolution_backward_data::primitive_desc>(
-      false, dnnl::algorithm::convolution_direct, g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin, g.end, *hint, scratchpad_attributes());
+      false, dnnl::algorithm::convolution_direct, g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin,
+      g.end, *hint, scratchpad_attributes());
   if (!description) return plain_data_gradient(lowering);
   auto kernel = std::make_unique<OnednnKernel>();
-  const Slot prepared = weights_for(*kernel, lowering, described(weights, g.weights), weights.slot, description->weights_desc());
+  const Slot prepared =
+      weights_for(*kernel, lowering, described(weights, g.weights), weights.slot, description->weights_desc());
   kernel->add(lowering, dnnl::convolution_backward_data(*description),
-              {{DNNL_ARG_DIFF_DST, g.result, incoming.slot}, {DNNL_ARG_WEIGHTS, description->weights_desc(), prepared}, {DNNL_ARG_DIFF_SRC, g.source, result.slot}});
+              {{DNNL_ARG_DIFF_DST, g.result, incoming.slot},
+               {DNNL_ARG_WEIGHTS, description->weights_desc(), prepared},
+               {DNNL_ARG_DIFF_SRC, g.source, result.slot}});
   return kernel;
 }
 
@@ -143,13 +154,16 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
   const auto hint = forward_hint(g);
   if (!hint) return plain_weights_gradient(lowering);
   const auto description = try_primitive<dnnl::convolution_backward_weights::primitive_desc>(
-      false, dnnl::algorithm::convolution_direct, g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin, g.end, *hint, scratchpad_attributes());
+      false, dnnl::algorithm::convolution_direct, g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin,
+      g.end, *hint, scratchpad_attributes());
   if (!description) return plain_weights_gradient(lowering);
   auto kernel = std::make_unique<OnednnKernel>();
   const memory::desc made = description->diff_weights_desc(), wanted = described(result, g.weights);
   const Slot target = made == wanted ? result.slot : lowering.scratch(made.get_size());
   kernel->add(lowering, dnnl::convolution_backward_weights(*description),
-              {{DNNL_ARG_SRC, g.source, source.slot}, {DNNL_ARG_DIFF_DST, g.result, incoming.slot}, {DNNL_ARG_DIFF_WEIGHTS, made, target}});
+              {{DNNL_ARG_SRC, g.source, source.slot},
+               {DNNL_ARG_DIFF_DST, g.result, incoming.slot},
+               {DNNL_ARG_DIFF_WEIGHTS, made, target}});
   if (made != wanted) kernel->add_reorder(lowering, made, target, wanted, result.slot);
   return kernel;
 }
@@ -161,7 +175,8 @@ LayoutPtr wanted_weights_layout(const Operation& convolution) {
   const Dims& image = convolution.input(0)->type.shape.dims();
   const Dims& weights = convolution.input(1)->type.shape.dims();
   const Dims& result = convolution.output()->type.shape.dims();
-  const Geometry g(convolution.attributes, memory::data_type::f32, forward ? image : result, weights, forward ? result : image);
+  const Geometry g(convolution.attributes, memory::data_type::f32, forward ? image : result, weights,
+                   forward ? result : image);
   const auto description = forward_hint(g);
   if (!description) return nullptr;
   const memory::desc home = description->weights_desc();

@@ -69,7 +69,8 @@ void OnednnKernel::add(Lowering& lowering, const dnnl::primitive& primitive, std
     dnnl_memory_desc_clone(&copy, desc);
     return dnnl::memory::desc(copy);
   }();
-  if (scratchpad.get_size() > 0) arguments.push_back({DNNL_ARG_SCRATCHPAD, scratchpad, lowering.scratch(scratchpad.get_size())});
+  if (scratchpad.get_size() > 0)
+    arguments.push_back({DNNL_ARG_SCRATCHPAD, scratchpad, lowering.scratch(scratchpad.get_size())});
   const char* implementation = nullptr;
   dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, static_cast<void*>(&implementation));
   if (!text_.empty()) text_ += ", ";
@@ -77,7 +78,8 @@ void OnednnKernel::add(Lowering& lowering, const dnnl::primitive& primitive, std
   steps_.push_back({primitive, std::move(arguments)});
 }
 
-void OnednnKernel::add_reorder(Lowering& lowering, const dnnl::memory::desc& from, Slot from_slot, const dnnl::memory::desc& to, Slot to_slot) {
+void OnednnKernel::add_reorder(Lowering& lowering, const dnnl::memory::desc& from, Slot from_slot,
+                               const dnnl::memory::desc& to, Slot to_slot) {
   const dnnl::reorder::primitive_desc description(onednn_engine(), from, onednn_engine(), to, scratchpad_attributes());
   add(lowering, dnnl::reorder(description), {{DNNL_ARG_FROM, from, from_slot}, {DNNL_ARG_TO, to, to_slot}});
 }
@@ -105,8 +107,8 @@ void OnednnKernel::run(Frame& frame) const {
       dnnl_memory_set_data_handle(memory.memory.get(), pointer);
       memory.current = pointer;
     }
-    const dnnl_status_t status =
-        dnnl_primitive_execute(steps_[i].primitive.get(), stream, static_cast<int>(call.arguments.size()), call.arguments.data());
+    const dnnl_status_t status = dnnl_primitive_execute(steps_[i].primitive.get(), stream,
+                                                        static_cast<int>(call.arguments.size()), call.arguments.data());
     if (status != dnnl_success) throw DeviceError(cat("oneDNN failed with status ", status, " in '", name, "'"));
   }
 }

@@ -24,7 +24,8 @@ class OnednnKernel final : public Kernel {
   // Adds a primitive; its scratchpad must have been asked for as the user's (see scratchpad_attributes).
   void add(Lowering& lowering, const dnnl::primitive& primitive, std::vector<Argument> arguments);
   // Copies between layouts, through oneDNN's reorder.
-  void add_reorder(Lowering& lowering, const dnnl::memory::desc& from, Slot from_slot, const dnnl::memory::desc& to, Slot to_slot);
+  void add_reorder(Lowering& lowering, const dnnl::memory::desc& from, Slot from_slot, const dnnl::memory::desc& to,
+                   Slot to_slot);
 
   void run(Frame& frame) const override;
   std::unique_ptr<KernelState> make_state() const override;
@@ -47,7 +48,8 @@ template <class Description, class... Args>
 std::optional<Description> try_primitive(bool take_reference, const Args&... args) {
   try {
     Description description(onednn_engine(), args...);
-    if (!take_reference && std::string_view(description.impl_info_str()).find("ref") != std::string_view::npos) return std::nullopt;
+    if (!take_reference && std::string_view(description.impl_info_str()).find("ref") != std::string_view::npos)
+      return std::nullopt;
     return description;
   } catch (const dnnl::error&) {  // unimplemented for this combination
     return std::nullopt;
@@ -57,8 +59,8 @@ std::optional<Description> try_primitive(bool take_reference, const Args&... arg
 // For fused operations, which only oneDNN runs.
 [[noreturn]] inline void refuse(const Lowering& lowering) {
   const Operation& operation = lowering.operation();
-  throw UnsupportedError(cat("[", operation.kind(), "] oneDNN has no implementation for '", operation.name, "': ", operation.output()->type,
-                             "; disable the pass 'fuse'", operation.where()));
+  throw UnsupportedError(cat("[", operation.kind(), "] oneDNN has no implementation for '", operation.name,
+                             "': ", operation.output()->type, "; disable the pass 'fuse'", operation.where()));
 }
 
 // What followed a convolution or product and is now part of it: relu, and an added residual.

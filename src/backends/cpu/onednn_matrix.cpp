@@ -28,10 +28,12 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   const bool fused = lowering.operation().is("fused_matrix_multiplication");
   const Operand a = lowering.input(0), b = lowering.input(1), result = lowering.output();
   const size_t rank = result.dims.size();
-  const bool usable = !lowering.reference_only() && onednn_type(a.dtype) && result.elements() > 0 && a.elements() > 0 && rank <= 12;
+  const bool usable =
+      !lowering.reference_only() && onednn_type(a.dtype) && result.elements() > 0 && a.elements() > 0 && rank <= 12;
   if (!fused && !usable) return plain_product(lowering);
   const memory::data_type type = *onednn_type(a.dtype);
-  const memory::desc left = matrix(a, type, rank, flag(lowering, "transpose_a")), right = matrix(b, type, rank, flag(lowering, "transpose_b"));
+  const memory::desc left = matrix(a, type, rank, flag(lowering, "transpose_a")),
+                     right = matrix(b, type, rank, flag(lowering, "transpose_b"));
   const memory::desc product = matrix(result, type, rank, false);
   const Epilogue epilogue(lowering.operation());
   const dnnl::primitive_attr attributes = epilogue.attributes(product);
@@ -44,9 +46,12 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   if (!description && fused) refuse(lowering);
   if (!description) return plain_product(lowering);
   auto kernel = std::make_unique<OnednnKernel>();
-  std::vector<OnednnKernel::Argument> arguments{{DNNL_ARG_SRC, left, a.slot}, {DNNL_ARG_WEIGHTS, right, b.slot}, {DNNL_ARG_DST, product, result.slot}};
+  std::vector<OnednnKernel::Argument> arguments{
+      {DNNL_ARG_SRC, left, a.slot}, {DNNL_ARG_WEIGHTS, right, b.slot}, {DNNL_ARG_DST, product, result.slot}};
   if (epilogue.has_bias) arguments.push_back({DNNL_ARG_BIAS, bias, epilogue.bias(lowering).slot});
-  if (epilogue.has_residual) arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, product, epilogue.residual(lowering).slot});
+  if (epilogue.has_residual)
+    arguments.push_back(
+        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, product, epilogue.residual(lowering).slot});
   kernel->add(lowering, dnnl::matmul(*description), std::move(arguments));
   return kernel;
 }

@@ -56,7 +56,9 @@ struct RegionBuilder {
     program.temporaries.push_back(reg);
     return reg;
   }
-  bool is_temporary(int reg) const { return std::find(program.temporaries.begin(), program.temporaries.end(), reg) != program.temporaries.end(); }
+  bool is_temporary(int reg) const {
+    return std::find(program.temporaries.begin(), program.temporaries.end(), reg) != program.temporaries.end();
+  }
 
   TileProgram build() {
     const Operation& operation = lowering.operation();
@@ -117,11 +119,15 @@ struct RegionBuilder {
       if (space[axis] == 1) continue;
       bool merge = !dims.empty() && flags.back() == reduced[axis];
       for (size_t i = 0; i < count && merge; i++) merge = collapsed[i].back() == strides[i][axis] * space[axis];
-      if (merge) dims.back() *= space[axis];
-      else dims.push_back(space[axis]), flags.push_back(reduced[axis]);
+      if (merge)
+        dims.back() *= space[axis];
+      else
+        dims.push_back(space[axis]), flags.push_back(reduced[axis]);
       for (size_t i = 0; i < count; i++) {
-        if (merge) collapsed[i].back() = strides[i][axis];
-        else collapsed[i].push_back(strides[i][axis]);
+        if (merge)
+          collapsed[i].back() = strides[i][axis];
+        else
+          collapsed[i].push_back(strides[i][axis]);
       }
     }
     if (dims.empty()) {
@@ -164,8 +170,10 @@ struct RegionBuilder {
     if (program.total == 1) return Access::flat;
     if (std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0; })) return Access::scalar;
     if (strides == contiguous_strides(program.dims)) return Access::flat;
-    if (program.rows_mode) return strides.back() == 1 ? Access::row : strides.back() == 0 ? Access::row_scalar : Access::strided;
-    const bool repeats = strides.back() == 1 && std::all_of(strides.begin(), strides.end() - 1, [](int64_t s) { return s == 0; });
+    if (program.rows_mode)
+      return strides.back() == 1 ? Access::row : strides.back() == 0 ? Access::row_scalar : Access::strided;
+    const bool repeats =
+        strides.back() == 1 && std::all_of(strides.begin(), strides.end() - 1, [](int64_t s) { return s == 0; });
     return repeats ? Access::periodic : Access::strided;
   }
 
@@ -182,7 +190,8 @@ struct RegionBuilder {
         reduction_of[producer] = program.reductions.size() - 1;
       } else {
         const bool streamed = operand.bytes() >= streamed_bytes;
-        const TileOutput output{i, operand.slot, streamed ? pinned_temporary() : new_register(), size_of(operand.dtype), streamed};
+        const TileOutput output{i, operand.slot, streamed ? pinned_temporary() : new_register(), size_of(operand.dtype),
+                                streamed};
         program.outputs.push_back(output);
         stores[results[i]].push_back(output.reg);
       }
@@ -202,7 +211,8 @@ struct RegionBuilder {
     const auto [converted, first_use] = register_of.try_emplace(value, -1);
     if (first_use) {  // to float32 once a tile, for all its uses
       converted->second = pinned_temporary();
-      program.instructions.push_back({cast_function(value->type.dtype, DType::float32), converted->second, repeat(in.reg), scalar});
+      program.instructions.push_back(
+          {cast_function(value->type.dtype, DType::float32), converted->second, repeat(in.reg), scalar});
     }
     return {converted->second, scalar};
   }
@@ -220,11 +230,13 @@ struct RegionBuilder {
     const auto found = register_of.find(value);
     if (found == register_of.end()) return;
     const int reg = found->second;
-    if (is_temporary(reg) && std::find(pinned.begin(), pinned.end(), reg) == pinned.end()) free_temporaries.push_back(reg);
+    if (is_temporary(reg) && std::find(pinned.begin(), pinned.end(), reg) == pinned.end())
+      free_temporaries.push_back(reg);
   }
 
   [[noreturn]] void unsupported(const Operation& op, DType dtype) const {
-    throw UnsupportedError(cat("[", op.kind(), "] is not defined for ", dtype, "; cast the operands first", op.where()));
+    throw UnsupportedError(
+        cat("[", op.kind(), "] is not defined for ", dtype, "; cast the operands first", op.where()));
   }
 
   // a * b + c and c - a * b in one instruction, when the product has no other use.
@@ -242,7 +254,8 @@ struct RegionBuilder {
       const auto [b, sb] = operand(multiply.input(1));
       const auto [c, sc] = operand(op.input(1 - side));
       if (sa && sb && sc) return false;
-      const TileFunction function = tile_function(add ? "multiply_add" : "subtract_product", DType::float32, sa | sb << 1 | sc << 2);
+      const TileFunction function =
+          tile_function(add ? "multiply_add" : "subtract_product", DType::float32, sa | sb << 1 | sc << 2);
       finish_value(op, function, {a, b, c});
       release(multiply.input(0));
       release(multiply.input(1));
@@ -255,7 +268,8 @@ struct RegionBuilder {
   // Is this product used once, by an addition or subtraction of this region that can absorb it?
   bool can_defer(size_t i) const {
     const Operation& op = *operations[i];
-    if (!op.is("multiplication") || op.output()->type.dtype != DType::float32 || stores.count(op.output())) return false;
+    if (!op.is("multiplication") || op.output()->type.dtype != DType::float32 || stores.count(op.output()))
+      return false;
     if (uses.at(op.output()) != 1) return false;
     for (size_t j = i + 1; j < operations.size(); j++)
       for (size_t k = 0; k < operations[j]->inputs.size(); k++)
@@ -290,8 +304,9 @@ struct RegionBuilder {
     TileFunction function = nullptr;
     const DType from = op.inputs.back()->type.dtype, to = op.output()->type.dtype;
     if (op.is("cast")) {
-      function = computed_in(from) == computed_in(to) ? (is_half(to) ? round_function(to) : tile_function("identity", computed_in(from), mask))
-                                                      : cast_function(computed_in(from), computed_in(to));
+      function = computed_in(from) == computed_in(to)
+                     ? (is_half(to) ? round_function(to) : tile_function("identity", computed_in(from), mask))
+                     : cast_function(computed_in(from), computed_in(to));
       if (is_half(to) && computed_in(from) != DType::float32) {  // first to float32, then rounded in place
         const int reg = take_temporary();
         program.instructions.push_back({function, reg, in});
@@ -313,14 +328,18 @@ struct RegionBuilder {
     const auto stored = stores.find(value);
     const bool half = is_half(value->type.dtype);
     int target;
-    if (stored != stores.end() && !half) target = stored->second.front();
-    else target = take_temporary();
+    if (stored != stores.end() && !half)
+      target = stored->second.front();
+    else
+      target = take_temporary();
     register_of[value] = target;
     program.instructions.push_back({function, target, in});
     if (stored == stores.end()) return;
     for (const int reg : stored->second) {
-      if (half) program.instructions.push_back({cast_function(DType::float32, value->type.dtype), reg, repeat(target)});
-      else if (reg != target) program.instructions.push_back({tile_function("identity", value->type.dtype, 0), reg, repeat(target)});
+      if (half)
+        program.instructions.push_back({cast_function(DType::float32, value->type.dtype), reg, repeat(target)});
+      else if (reg != target)
+        program.instructions.push_back({tile_function("identity", value->type.dtype, 0), reg, repeat(target)});
     }
   }
 
@@ -333,20 +352,27 @@ struct RegionBuilder {
     const size_t count = std::max<size_t>(program.temporaries.size(), 1);
     int64_t tile = static_cast<int64_t>(temporaries_budget / (count * widest)) / 64 * 64;
     tile = std::clamp<int64_t>(tile, 128, 2048);
-    const bool periodic = std::any_of(program.inputs.begin(), program.inputs.end(), [](const TileInput& in) { return in.access == Access::periodic; });
-    const bool whole_rows = program.total > 0 && !program.rows_mode && (periodic || program.reduction_shape == ReductionShape::rows || program.reduction_shape == ReductionShape::columns);
+    const bool periodic = std::any_of(program.inputs.begin(), program.inputs.end(),
+                                      [](const TileInput& in) { return in.access == Access::periodic; });
+    const bool whole_rows = program.total > 0 && !program.rows_mode &&
+                            (periodic || program.reduction_shape == ReductionShape::rows ||
+                             program.reduction_shape == ReductionShape::columns);
     if (whole_rows) tile = std::max<int64_t>(1, tile / program.inner) * program.inner;
     program.tile = tile;
     program.temporary_bytes = (static_cast<size_t>(tile) * widest + 63) / 64 * 64;
     program.scratch = lowering.scratch(program.temporary_bytes * program.temporaries.size() * thread_count());
 
     const int64_t tiles = tile_count();
-    if (program.reduction_shape == ReductionShape::all) program.chunks = std::clamp<int64_t>(tiles / 4, 1, 64);
-    else if (program.reduction_shape == ReductionShape::columns) program.chunks = std::clamp<int64_t>(program.total / program.inner / 64, 1, 32);
-    else program.chunks = 0;  // any number: chosen per run
+    if (program.reduction_shape == ReductionShape::all)
+      program.chunks = std::clamp<int64_t>(tiles / 4, 1, 64);
+    else if (program.reduction_shape == ReductionShape::columns)
+      program.chunks = std::clamp<int64_t>(program.total / program.inner / 64, 1, 32);
+    else
+      program.chunks = 0;  // any number: chosen per run
     for (TileReduction& reduction : program.reductions) {
       const int64_t results = program.reduction_shape == ReductionShape::columns ? program.inner : 1;
-      if (program.chunks) reduction.partials = lowering.scratch(static_cast<size_t>(program.chunks * results) * sizeof(float));
+      if (program.chunks)
+        reduction.partials = lowering.scratch(static_cast<size_t>(program.chunks * results) * sizeof(float));
     }
     offer_sharing();
   }

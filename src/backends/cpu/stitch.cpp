@@ -46,20 +46,28 @@ void gather(T* to, const T* from, const Dims& dims, const Dims& strides, int64_t
     }
     const int64_t run = std::min(n, dims[last] - column), step = strides[last];
     const T* p = from + offset + column * step;
-    if (step == 1) std::memcpy(to, p, run * sizeof(T));
-    else if (step == 0) std::fill_n(to, run, *p);
-    else for (int64_t i = 0; i < run; i++) to[i] = p[i * step];
+    if (step == 1)
+      std::memcpy(to, p, run * sizeof(T));
+    else if (step == 0)
+      std::fill_n(to, run, *p);
+    else
+      for (int64_t i = 0; i < run; i++) to[i] = p[i * step];
     to += run;
     flat += run;
     n -= run;
   }
 }
-void gather(std::byte* to, const std::byte* from, size_t size, const Dims& dims, const Dims& strides, int64_t flat, int64_t n) {
+void gather(std::byte* to, const std::byte* from, size_t size, const Dims& dims, const Dims& strides, int64_t flat,
+            int64_t n) {
   switch (size) {
-    case 1: return gather(reinterpret_cast<uint8_t*>(to), reinterpret_cast<const uint8_t*>(from), dims, strides, flat, n);
-    case 2: return gather(reinterpret_cast<uint16_t*>(to), reinterpret_cast<const uint16_t*>(from), dims, strides, flat, n);
-    case 4: return gather(reinterpret_cast<uint32_t*>(to), reinterpret_cast<const uint32_t*>(from), dims, strides, flat, n);
-    default: return gather(reinterpret_cast<uint64_t*>(to), reinterpret_cast<const uint64_t*>(from), dims, strides, flat, n);
+    case 1:
+      return gather(reinterpret_cast<uint8_t*>(to), reinterpret_cast<const uint8_t*>(from), dims, strides, flat, n);
+    case 2:
+      return gather(reinterpret_cast<uint16_t*>(to), reinterpret_cast<const uint16_t*>(from), dims, strides, flat, n);
+    case 4:
+      return gather(reinterpret_cast<uint32_t*>(to), reinterpret_cast<const uint32_t*>(from), dims, strides, flat, n);
+    default:
+      return gather(reinterpret_cast<uint64_t*>(to), reinterpret_cast<const uint64_t*>(from), dims, strides, flat, n);
   }
 }
 
@@ -79,11 +87,14 @@ struct Walk {
     for (const TileInput& in : p_.inputs) {
       if (in.reg < 0) continue;
       if (in.access == Access::scalar) registers[in.reg] = frame.at<std::byte>(in.slot);
-      if (in.access == Access::periodic) gather(registers[in.reg], frame.at<std::byte>(in.slot), in.element_size, p_.dims, in.strides, 0, std::min(p_.tile, p_.total));
+      if (in.access == Access::periodic)
+        gather(registers[in.reg], frame.at<std::byte>(in.slot), in.element_size, p_.dims, in.strides, 0,
+               std::min(p_.tile, p_.total));
     }
     const bool whole = p_.reduction_shape == ReductionShape::all || p_.reduction_shape == ReductionShape::columns;
     if (whole)
-      for (const TileReduction& r : p_.reductions) std::fill_n(accumulators(r, chunk), result_count(), identity_of(r.kind));
+      for (const TileReduction& r : p_.reductions)
+        std::fill_n(accumulators(r, chunk), result_count(), identity_of(r.kind));
     for (int64_t unit = begin; unit < end; unit++) {
       if (p_.rows_mode) {
         for (int64_t t = 0; t < tiles_per_row_; t++) {
@@ -114,7 +125,9 @@ struct Walk {
         case Access::periodic: break;
       }
     }
-    const auto destination = [&](const TileOutput& out) { return frame.at<std::byte>(out.slot) + flat * static_cast<int64_t>(out.element_size); };
+    const auto destination = [&](const TileOutput& out) {
+      return frame.at<std::byte>(out.slot) + flat * static_cast<int64_t>(out.element_size);
+    };
     for (const TileOutput& out : p_.outputs)
       if (!out.streamed) registers[out.reg] = destination(out);
     for (const TileInstruction& i : p_.instructions) {
@@ -123,10 +136,12 @@ struct Walk {
     }
     for (const TileOutput& out : p_.outputs)
       if (out.streamed) float_functions().stream(destination(out), registers[out.reg], n * out.element_size);
-    for (const TileReduction& r : p_.reductions) reduce(r, reinterpret_cast<const float*>(registers[r.reg]), row, flat, n, column, chunk);
+    for (const TileReduction& r : p_.reductions)
+      reduce(r, reinterpret_cast<const float*>(registers[r.reg]), row, flat, n, column, chunk);
   }
 
-  void reduce(const TileReduction& r, const float* values, int64_t row, int64_t flat, int64_t n, int64_t column, int64_t chunk) const {
+  void reduce(const TileReduction& r, const float* values, int64_t row, int64_t flat, int64_t n, int64_t column,
+              int64_t chunk) const {
     const ReduceFunction function = float_functions().reduce(r.kind);
     switch (p_.reduction_shape) {
       case ReductionShape::all: return function(accumulators(r, chunk), values, n);
@@ -159,8 +174,11 @@ struct Walk {
       float* result = frame.at<float>(r.slot);
       const float* partials = frame.at<float>(r.partials);
       std::fill_n(result, result_count(), identity_of(r.kind));
-      if (p_.reduction_shape == ReductionShape::all) float_functions().reduce(r.kind)(result, partials, p_.chunks);
-      else for (int64_t c = 0; c < p_.chunks; c++) float_functions().combine(r.kind)(result, partials + c * result_count(), result_count());
+      if (p_.reduction_shape == ReductionShape::all)
+        float_functions().reduce(r.kind)(result, partials, p_.chunks);
+      else
+        for (int64_t c = 0; c < p_.chunks; c++)
+          float_functions().combine(r.kind)(result, partials + c * result_count(), result_count());
     }
   }
 
@@ -176,7 +194,6 @@ struct Walk {
     }
     return offset;
   }
-
 };
 
 std::unique_ptr<Kernel> lower_stitched(Lowering& lowering) {
@@ -187,7 +204,8 @@ std::unique_ptr<Kernel> lower_stitched(Lowering& lowering) {
 
 StitchKernel::StitchKernel(TileProgram program) {
   if (program.registers > max_registers)
-    throw UnsupportedError(cat("a stitched region needs ", program.registers, " registers, at most ", max_registers, " are there"));
+    throw UnsupportedError(
+        cat("a stitched region needs ", program.registers, " registers, at most ", max_registers, " are there"));
   Part part{std::move(program)};
   const TileProgram& p = part.program;
   part.tiles_per_row = p.rows_mode && p.inner ? (p.inner + p.tile - 1) / p.tile : 1;
@@ -230,8 +248,10 @@ void StitchKernel::run(Frame& frame) const {
     const TileProgram& p = part.program;
     const Walk walk{p, part.tiles_per_row, frame};
     const auto chunk = [&](int64_t c) { walk.walk(part.units * c / p.chunks, part.units * (c + 1) / p.chunks, c); };
-    if (threads == 1) for (int64_t c = 0; c < p.chunks; c++) chunk(c);
-    else parallel_parts(p.chunks, chunk);
+    if (threads == 1)
+      for (int64_t c = 0; c < p.chunks; c++) chunk(c);
+    else
+      parallel_parts(p.chunks, chunk);
     walk.combine_chunks();
     return;
   }
@@ -241,23 +261,29 @@ void StitchKernel::run(Frame& frame) const {
     for (const Part& part : parts_) {
       const auto unit_at = [&](int64_t t) {
         const int64_t cut = static_cast<int64_t>(static_cast<double>(work_) * t / threads) - before;
-        return part.work == 0 ? 0 : std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(part.units) * cut / part.work), 0, part.units);
+        return part.work == 0
+                   ? 0
+                   : std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(part.units) * cut / part.work), 0,
+                                         part.units);
       };
       const int64_t begin = unit_at(thread), end = thread + 1 == threads ? part.units : unit_at(thread + 1);
       if (begin < end) Walk{part.program, part.tiles_per_row, frame}.walk(begin, end, 0);
       before += part.work;
     }
   };
-  if (threads == 1) share(0);
-  else parallel_parts(threads, share);
+  if (threads == 1)
+    share(0);
+  else
+    parallel_parts(threads, share);
 }
 
 std::string StitchKernel::description() const {
   std::string text;
   for (const Part& part : parts_) {
     const TileProgram& p = part.program;
-    text += cat(text.empty() ? "stitched " : " | ", p.instructions.size(), " instructions, ", p.inputs.size(), " inputs, ", p.outputs.size(),
-                " outputs, ", p.reductions.size(), " reductions, ", p.rows_mode ? "rows" : "flat", " tiles of ", p.tile);
+    text += cat(text.empty() ? "stitched " : " | ", p.instructions.size(), " instructions, ", p.inputs.size(),
+                " inputs, ", p.outputs.size(), " outputs, ", p.reductions.size(), " reductions, ",
+                p.rows_mode ? "rows" : "flat", " tiles of ", p.tile);
   }
   return text;
 }

@@ -30,11 +30,15 @@ struct Loop {
     for (int64_t i = 0; i < n; i++) y[i] = static_cast<R>(F{}(a[i * sa], b[i * sb], c[i * sc]));
   }
   template <unsigned M>
-  static void ternary_masked(void* out, const void* const* in, int64_t n) { ternary(out, in, n, M); }
+  static void ternary_masked(void* out, const void* const* in, int64_t n) {
+    ternary(out, in, n, M);
+  }
 };
 
 template <class R, class T, class F>
-TileFunction unary(F) { return Loop<R, T, F>::unary; }
+TileFunction unary(F) {
+  return Loop<R, T, F>::unary;
+}
 template <class R, class T, class F>
 TileFunction binary(F, ScalarMask m) {
   constexpr TileFunction all[4] = {Loop<R, T, F>::template binary<0, 0>, Loop<R, T, F>::template binary<1, 0>,
@@ -44,8 +48,9 @@ TileFunction binary(F, ScalarMask m) {
 template <class R, class T, class F>
 TileFunction ternary(F, ScalarMask m) {
   using L = Loop<R, T, F>;
-  constexpr TileFunction all[8] = {L::template ternary_masked<0>, L::template ternary_masked<1>, L::template ternary_masked<2>,
-                                   L::template ternary_masked<3>, L::template ternary_masked<4>, L::template ternary_masked<5>,
+  constexpr TileFunction all[8] = {L::template ternary_masked<0>, L::template ternary_masked<1>,
+                                   L::template ternary_masked<2>, L::template ternary_masked<3>,
+                                   L::template ternary_masked<4>, L::template ternary_masked<5>,
                                    L::template ternary_masked<6>, L::template ternary_masked<7>};
   return all[m & 7];
 }
@@ -59,7 +64,9 @@ void select_tile(void* out, const void* const* in, int64_t n, ScalarMask m) {
   for (int64_t i = 0; i < n; i++) y[i] = p[i * sp] ? a[i * sa] : b[i * sb];
 }
 template <class T, unsigned M>
-void select_masked(void* out, const void* const* in, int64_t n) { select_tile<T>(out, in, n, M); }
+void select_masked(void* out, const void* const* in, int64_t n) {
+  select_tile<T>(out, in, n, M);
+}
 template <class T>
 TileFunction select_of(ScalarMask m) {
   constexpr TileFunction all[8] = {select_masked<T, 0>, select_masked<T, 1>, select_masked<T, 2>, select_masked<T, 3>,
@@ -93,33 +100,53 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 TileFunction float64_tile(std::string_view k, ScalarMask m) {
   using T = double;
-#define UNARY(KIND, EXPR) if (k == KIND) return unary<T, T>([](T x) -> T { return EXPR; });
-#define TEST(KIND, EXPR) if (k == KIND) return unary<uint8_t, T>([](T x) -> bool { return EXPR; });
-#define BINARY(KIND, EXPR) if (k == KIND) return binary<T, T>([](T a, T b) -> T { return EXPR; }, m);
-#define TERNARY(KIND, EXPR) if (k == KIND) return ternary<T, T>([](T a, T b, T c) -> T { return EXPR; }, m);
-  UNARY("identity", x) UNARY("conjugate", x) UNARY("exponent", std::exp(x)) UNARY("exponent_base2", std::exp2(x))
-  UNARY("exponent_base10", std::pow(10., x)) UNARY("logarithm", std::log(x)) UNARY("logarithm_base2", std::log2(x))
-  UNARY("logarithm_base10", std::log10(x)) UNARY("square", x * x) UNARY("absolute_square", x * x) UNARY("square_root", std::sqrt(x))
-  UNARY("reciprocal_square_root", 1 / std::sqrt(x)) UNARY("reverse_square_root", 1 / std::sqrt(x)) UNARY("reciprocal", 1 / x)
-  UNARY("absolute", std::fabs(x)) UNARY("negative", -x) UNARY("sign", x > 0 ? 1 : x < 0 ? -1 : x) UNARY("ceil", std::ceil(x))
-  UNARY("floor", std::floor(x)) UNARY("round", std::round(x)) UNARY("rint", std::nearbyint(x)) UNARY("truncate", std::trunc(x))
-  UNARY("sin", std::sin(x)) UNARY("cos", std::cos(x)) UNARY("tan", std::tan(x)) UNARY("sinh", std::sinh(x)) UNARY("cosh", std::cosh(x))
-  UNARY("tanh", std::tanh(x)) UNARY("asin", std::asin(x)) UNARY("acos", std::acos(x)) UNARY("atan", std::atan(x))
-  UNARY("asinh", std::asinh(x)) UNARY("acosh", std::acosh(x)) UNARY("atanh", std::atanh(x)) UNARY("erf", std::erf(x))
-  UNARY("relu", x > 0 || x != x ? x : 0) UNARY("sigmoid", sigmoid(x))
-  TEST("is_nan", std::isnan(x)) TEST("is_infinite", std::isinf(x)) TEST("is_finite", std::isfinite(x)) TEST("signbit", std::signbit(x))
-  BINARY("addition", a + b) BINARY("subtraction", a - b) BINARY("multiplication", a * b) BINARY("division", a / b)
-  BINARY("division_no_nan", b == 0 ? 0 : a / b) BINARY("minimum", std::fmin(a, b)) BINARY("maximum", std::fmax(a, b))
-  BINARY("minimum_with_nan_propagation", a < b || a != a ? a : b) BINARY("maximum_with_nan_propagation", a > b || a != a ? a : b)
-  BINARY("power", std::pow(a, b)) BINARY("modulo", std::fmod(a, b)) BINARY("floor_modulo", floor_modulo(a, b))
-  BINARY("atan2", std::atan2(a, b)) BINARY("relu_gradient", b > 0 ? a : 0) BINARY("leaky_relu", a >= 0 ? a : a * b)
-  BINARY("sigmoid_gradient", a * sigmoid(b) * (1 - sigmoid(b)))
-  TERNARY("leaky_relu_gradient", b >= 0 ? a : a * c) TERNARY("clamp", clamp(a, b, c))
+#define UNARY(KIND, EXPR) \
+  if (k == KIND) return unary<T, T>([](T x) -> T { return EXPR; });
+#define TEST(KIND, EXPR) \
+  if (k == KIND) return unary<uint8_t, T>([](T x) -> bool { return EXPR; });
+#define BINARY(KIND, EXPR) \
+  if (k == KIND) return binary<T, T>([](T a, T b) -> T { return EXPR; }, m);
+#define TERNARY(KIND, EXPR) \
+  if (k == KIND) return ternary<T, T>([](T a, T b, T c) -> T { return EXPR; }, m);
+  UNARY("identity", x)
+  UNARY("conjugate", x) UNARY("exponent", std::exp(x)) UNARY("exponent_base2", std::exp2(x)) UNARY(
+      "exponent_base10", std::pow(10., x)) UNARY("logarithm", std::log(x)) UNARY("logarithm_base2", std::log2(x))
+      UNARY("logarithm_base10", std::log10(x)) UNARY("square", x * x) UNARY("absolute_square", x * x)
+          UNARY("square_root", std::sqrt(x)) UNARY("reciprocal_square_root", 1 / std::sqrt(x)) UNARY(
+              "reverse_square_root", 1 / std::sqrt(x)) UNARY("reciprocal", 1 / x) UNARY("absolute", std::fabs(x))
+              UNARY("negative", -x) UNARY("sign", x > 0   ? 1
+                                                  : x < 0 ? -1
+                                                          : x) UNARY("ceil", std::ceil(x)) UNARY("floor", std::floor(x))
+                  UNARY("round", std::round(x)) UNARY("rint", std::nearbyint(x)) UNARY("truncate", std::trunc(x))
+                      UNARY("sin", std::sin(x)) UNARY("cos", std::cos(x)) UNARY("tan", std::tan(x))
+                          UNARY("sinh", std::sinh(x)) UNARY("cosh", std::cosh(x)) UNARY("tanh", std::tanh(x))
+                              UNARY("asin", std::asin(x)) UNARY("acos", std::acos(x)) UNARY("atan", std::atan(x)) UNARY(
+                                  "asinh", std::asinh(x)) UNARY("acosh", std::acosh(x)) UNARY("atanh", std::atanh(x))
+                                  UNARY("erf", std::erf(x)) UNARY("relu", x > 0 || x != x ? x : 0) UNARY(
+                                      "sigmoid", sigmoid(x)) TEST("is_nan", std::isnan(x))
+                                      TEST("is_infinite", std::isinf(x)) TEST("is_finite", std::isfinite(x)) TEST(
+                                          "signbit", std::signbit(x)) BINARY("addition", a + b)
+                                          BINARY("subtraction", a - b) BINARY("multiplication", a * b) BINARY(
+                                              "division", a / b) BINARY("division_no_nan", b == 0 ? 0 : a / b)
+                                              BINARY("minimum", std::fmin(a, b)) BINARY("maximum", std::fmax(a, b))
+                                                  BINARY("minimum_with_nan_propagation", a < b || a != a ? a : b)
+                                                      BINARY("maximum_with_nan_propagation", a > b || a != a ? a : b)
+                                                          BINARY("power", std::pow(a, b))
+                                                              BINARY("modulo", std::fmod(a, b))
+                                                                  BINARY("floor_modulo", floor_modulo(a, b))
+                                                                      BINARY("atan2", std::atan2(a, b))
+                                                                          BINARY("relu_gradient", b > 0 ? a : 0) BINARY(
+                                                                              "leaky_relu", a >= 0 ? a : a * b)
+                                                                              BINARY("sigmoid_gradient",
+                                                                                     a * sigmoid(b) * (1 - sigmoid(b)))
+                                                                                  TERNARY("leaky_relu_gradient",
+                                                                                          b >= 0 ? a : a * c)
+                                                                                      TERNARY("clamp", clamp(a, b, c))
 #undef UNARY
 #undef TEST
 #undef BINARY
 #undef TERNARY
-  return comparison<T>(k, m);
+                                                                                          return comparison<T>(k, m);
 }
 
 // Division and remainder never trap: by zero gives 0, and the least integer over -1 wraps.
@@ -156,23 +183,32 @@ template <class T>
 TileFunction integer_tile(std::string_view k, ScalarMask m) {
   using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;  // arithmetic wraps
   constexpr int bits = sizeof(T) * 8;
-#define UNARY(KIND, EXPR) if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
-#define BINARY(KIND, EXPR) if (k == KIND) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
-  UNARY("identity", x) UNARY("conjugate", x) UNARY("square", U(x) * U(x)) UNARY("absolute_square", U(x) * U(x))
-  UNARY("absolute", x < 0 ? U(0) - U(x) : U(x)) UNARY("negative", U(0) - U(x)) UNARY("sign", (x > 0) - (x < 0)) UNARY("ceil", x)
-  UNARY("floor", x) UNARY("round", x) UNARY("rint", x) UNARY("truncate", x) UNARY("bitwise_not", ~x) UNARY("relu", x > 0 ? x : 0)
-  UNARY("bitwise_population_count", std::popcount(static_cast<std::make_unsigned_t<T>>(x)))
-  BINARY("addition", U(a) + U(b)) BINARY("subtraction", U(a) - U(b)) BINARY("multiplication", U(a) * U(b))
-  BINARY("division", quotient(a, b)) BINARY("division_no_nan", quotient(a, b)) BINARY("modulo", remainder(a, b))
-  BINARY("floor_modulo", floor_remainder(a, b)) BINARY("power", integer_power(a, b)) BINARY("minimum", a < b ? a : b)
-  BINARY("maximum", a > b ? a : b) BINARY("minimum_with_nan_propagation", a < b ? a : b)
-  BINARY("maximum_with_nan_propagation", a > b ? a : b) BINARY("bitwise_and", a & b) BINARY("bitwise_or", a | b)
-  BINARY("bitwise_xor", a ^ b) BINARY("relu_gradient", b > 0 ? a : 0)
-  BINARY("bitwise_left_shift", b < 0 || b >= static_cast<T>(bits) ? 0 : U(a) << b)
-  BINARY("bitwise_right_shift", b < 0 || b >= static_cast<T>(bits) ? (a < 0 ? -1 : 0) : a >> b)
+#define UNARY(KIND, EXPR) \
+  if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
+#define BINARY(KIND, EXPR) \
+  if (k == KIND) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
+  UNARY("identity", x)
+  UNARY("conjugate", x) UNARY("square", U(x) * U(x)) UNARY("absolute_square", U(x) * U(x))
+      UNARY("absolute", x < 0 ? U(0) - U(x) : U(x)) UNARY("negative", U(0) - U(x)) UNARY("sign", (x > 0) - (x < 0))
+          UNARY("ceil", x) UNARY("floor", x) UNARY("round", x) UNARY("rint", x) UNARY("truncate", x)
+              UNARY("bitwise_not", ~x) UNARY("relu", x > 0 ? x : 0)
+                  UNARY("bitwise_population_count", std::popcount(static_cast<std::make_unsigned_t<T>>(x))) BINARY(
+                      "addition", U(a) + U(b)) BINARY("subtraction", U(a) - U(b)) BINARY("multiplication", U(a) * U(b))
+                      BINARY("division", quotient(a, b)) BINARY("division_no_nan", quotient(a, b))
+                          BINARY("modulo", remainder(a, b)) BINARY("floor_modulo", floor_remainder(a, b))
+                              BINARY("power", integer_power(a, b)) BINARY("minimum", a < b ? a : b)
+                                  BINARY("maximum", a > b ? a : b) BINARY("minimum_with_nan_propagation", a < b ? a : b)
+                                      BINARY("maximum_with_nan_propagation", a > b ? a : b) BINARY("bitwise_and", a & b)
+                                          BINARY("bitwise_or", a | b) BINARY("bitwise_xor", a ^ b)
+                                              BINARY("relu_gradient", b > 0 ? a : 0) BINARY(
+                                                  "bitwise_left_shift",
+                                                  b < 0 || b >= static_cast<T>(bits) ? 0 : U(a) << b)
+                                                  BINARY("bitwise_right_shift",
+                                                         b < 0 || b >= static_cast<T>(bits) ? (a < 0 ? -1 : 0) : a >> b)
 #undef UNARY
 #undef BINARY
-  if (k == "clamp") return ternary<T, T>([](T a, T b, T c) -> T { return clamp(a, b, c); }, m);
+                                                      if (k == "clamp") return ternary<T, T>(
+                                                          [](T a, T b, T c) -> T { return clamp(a, b, c); }, m);
   if (k == "signbit") return unary<uint8_t, T>([](T x) { return x < 0; });
   if (k == "is_nan" || k == "is_infinite") return unary<uint8_t, T>([](T) { return false; });
   if (k == "is_finite") return unary<uint8_t, T>([](T) { return true; });
@@ -200,11 +236,20 @@ TileFunction boolean_tile(std::string_view k, ScalarMask m) {
 
 // ---- casts
 
-struct Half { uint16_t bits; };
-struct Brain { uint16_t bits; };
-struct Bool { uint8_t value; };
+struct Half {
+  uint16_t bits;
+};
+struct Brain {
+  uint16_t bits;
+};
+struct Bool {
+  uint8_t value;
+};
 
-template <class T> auto widen(T x) { return x; }
+template <class T>
+auto widen(T x) {
+  return x;
+}
 inline float widen(Half x) { return half_to_float(x.bits); }
 inline float widen(Brain x) { return bfloat16_to_float(x.bits); }
 inline int widen(Bool x) { return x.value ? 1 : 0; }
@@ -212,16 +257,20 @@ inline int widen(Bool x) { return x.value ? 1 : 0; }
 template <class R, class T>
 R convert(T x) {
   const auto wide = widen(x);
-  if constexpr (std::is_same_v<R, Half>) return Half{float_to_half(static_cast<float>(wide))};
-  else if constexpr (std::is_same_v<R, Brain>) return Brain{float_to_bfloat16(static_cast<float>(wide))};
-  else if constexpr (std::is_same_v<R, Bool>) return Bool{wide != 0};
+  if constexpr (std::is_same_v<R, Half>)
+    return Half{float_to_half(static_cast<float>(wide))};
+  else if constexpr (std::is_same_v<R, Brain>)
+    return Brain{float_to_bfloat16(static_cast<float>(wide))};
+  else if constexpr (std::is_same_v<R, Bool>)
+    return Bool{wide != 0};
   else if constexpr (std::is_integral_v<R> && std::is_floating_point_v<decltype(wide)>) {
     // Saturates, and NaN gives 0: the plain conversion would be undefined there.
     if (!(wide == wide)) return 0;
     if (wide >= static_cast<decltype(wide)>(std::numeric_limits<R>::max())) return std::numeric_limits<R>::max();
     if (wide <= static_cast<decltype(wide)>(std::numeric_limits<R>::min())) return std::numeric_limits<R>::min();
     return static_cast<R>(wide);
-  } else return static_cast<R>(wide);
+  } else
+    return static_cast<R>(wide);
 }
 template <class R, class T>
 void cast_loop(void* out, const void* const* in, int64_t n) {

@@ -42,8 +42,14 @@ struct FloatFunctions {  // what one instruction set brings
 const FloatFunctions& float_functions();         // of the best instruction set here
 std::string_view instruction_set();              // "AVX-512", "AVX2", "baseline"
 
-namespace baseline { const FloatFunctions& functions(); }
-namespace avx2 { const FloatFunctions& functions(); }
-namespace avx512 { const FloatFunctions& functions(); }
+namespace baseline {
+const FloatFunctions& functions();
+}
+namespace avx2 {
+const FloatFunctions& functions();
+}
+namespace avx512 {
+const FloatFunctions& functions();
+}
 
 }  // namespace mpsgraph::cpu

@@ -26,7 +26,8 @@ size_t fused_operands(const InferContext& c) {
   return expected;
 }
 
-Shape without_batch_broadcast(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b, const InferContext& c) {
+Shape without_batch_broadcast(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b,
+                              const InferContext& c) {
   if (a.rank() < 2 || b.rank() < 2) c.shape_error(cat("expected matrices, got ", a, " and ", b));
   Dims batch_a(a.dims().begin(), a.dims().end() - 2), batch_b(b.dims().begin(), b.dims().end() - 2);
   const auto batch = broadcast(Shape(batch_a), Shape(batch_b));
@@ -60,7 +61,8 @@ void register_fused() {
   convolution.family = "fused";
   convolution.min_inputs = 2;
   convolution.max_inputs = 4;
-  convolution.attributes = window_attributes({optional("weights_layout", std::string("HWIO")), optional("groups", int64_t{1})});
+  convolution.attributes =
+      window_attributes({optional("weights_layout", std::string("HWIO")), optional("groups", int64_t{1})});
   convolution.attributes.insert(convolution.attributes.end(), fused.begin(), fused.end());
   convolution.infer = [](const InferContext& c) {
     fused_operands(c);
@@ -79,8 +81,9 @@ void register_fused() {
   matrix.attributes.push_back(optional("transpose_b", false));
   matrix.infer = [](const InferContext& c) {
     fused_operands(c);
-    return std::vector<TensorType>{{c.dtype(0), without_batch_broadcast(c.shape(0), c.shape(1), c.attributes.boolean("transpose_a"),
-                                                                        c.attributes.boolean("transpose_b"), c)}};
+    return std::vector<TensorType>{
+        {c.dtype(0), without_batch_broadcast(c.shape(0), c.shape(1), c.attributes.boolean("transpose_a"),
+                                             c.attributes.boolean("transpose_b"), c)}};
   };
   matrix.internal = true;
   define(matrix);

@@ -1,0 +1,76 @@
+"""Variables in the layout that their convolutions want: what users see is row-major all the same.
+
+The optimised engine is compared with the plain kernels, which leave variables as they are.
+"""
+
+import numpy as np
+
+import mpsgraph as mg
+
+
+def training_graph(seed=0):
+    rng = np.random.default_rng(seed)
+    g = mg.Graph()
+    x = g.placeholder((-1, 8, 8, 16), name="x")
+    w = g.variable(rng.normal(size=(3, 3, 16, 32)).astype(np.float32), name="w")
+    momentum = g.variable(np.zeros((3, 3, 16, 32), np.float32), name="momentum")
+    loss = g.mean(g.square(g.convolution2d(x, w, padding="TF_SAME")))
+    gradient = g.gradients(loss, [w])[w]
+    moved = momentum * 0.9 + gradient
+    step = [g.assign(momentum, moved), g.assign(w, w - moved * 0.1)]
+    return g, x, w, momentum, loss, step, rng.normal(size=(4, 8, 8, 16)).astype(np.float32)
+
+
+def trained(options, between=lambda g, w: None):
+    g, x, w, momentum, loss, step, images = training_graph()
+    executable = g.compile({x: images.shape}, [loss], step, options=options)
+    losses = []
+    for _ in range(4):
+        losses.append(float(executable.run([images])[0]))
+        between(g, w)
+    return losses, g.variable_value(w), g.variable_value(momentum)
+
+
+def test_values_are_those_of_the_plain_kernels():
+    plain = trained(mg.CompilationDescriptor(reference_kernels=True))
+    fast = trained(mg.CompilationDescriptor())
+    np.testing.assert_allclose(fast[0], plain[0], rtol=1e-5)
+    np.testing.assert_allclose(fast[1], plain[1], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(fast[2], plain[2], rtol=1e-4, atol=1e-5)
+
+
+def test_no_step_reorders_the_weights():
+    g, x, _, _, loss, step, images = training_graph()
+    plan = g.compile({x: images.shape}, [loss], step).plan()
+    forward = [line for line in plan.splitlines() if line.strip().startswith("convolution2d:")]
+    assert forward and all(line.count("oneDNN") <= 1 for line in forward), plan
+
+
+def test_other_programs_read_and_write_the_moved_variable():
+    g, x, w, _, loss, step, images = training_graph()
+    before = g.run({}, [w * 1.0])  # compiled while the variable is row-major
+    first = g.variable_value(w)
+    executable = g.compile({x: images.shape}, [loss], step)
+    executable.run([images])
+    after = g.variable_value(w)
+    assert not np.array_equal(first, after)
+    doubled = w * 2.0
+    np.testing.assert_array_equal(np.asarray(g.run({}, [doubled])[doubled]), after * 2)
+    column_sums = g.reduction_sum(w, axes=[0, 1, 2])
+    np.testing.assert_allclose(np.asarray(g.run({}, [column_sums])[column_sums]), after.sum((0, 1, 2), keepdims=True), rtol=1e-4)
+    # the first program was compiled for the old layout
+    target = next(iter(before))
+    np.testing.assert_array_equal(np.asarray(g.run({}, [target])[target]), after)
+    # written from outside, and by a program that does not know the layout
+    g.set_variable(w, first)
+    np.testing.assert_array_equal(g.variable_value(w), first)
+    flipped = g.assign(w, g.reshape(g.reshape(w, (-1,)), (3, 3, 16, 32)) + 1.0)
+    g.run({}, [], [flipped])
+    np.testing.assert_array_equal(g.variable_value(w), first + 1)
+
+
+def test_restoring_between_steps_changes_nothing():
+    plain = trained(mg.CompilationDescriptor())
+    restored = trained(mg.CompilationDescriptor(), between=lambda g, w: g.set_variable(w, g.variable_value(w)))
+    assert restored[0] == plain[0]
+    np.testing.assert_array_equal(restored[1], plain[1])
