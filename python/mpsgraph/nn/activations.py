@@ -69,7 +69,7 @@ class ReLU(Module):
 
 
 class LeakyReLU(Module):
-    """x where x >= 0, else alpha * x."""
+    """x where x > 0, else alpha * x."""
 
     def __init__(self, alpha: float = 0.01) -> None:
         self.alpha = alpha

@@ -69,10 +69,10 @@ class Activation(Family):
     def leaky_relu(self, x: Tensor, alpha: TensorLike = 0.01, name: str | None = None) -> Tensor:
         """Rectified linear unit with a slope below 0.
 
-        result = x >= 0 ? x : alpha * x.
+        result = x > 0 ? x : alpha * x.
         Args: x, any shape, a floating-point dtype; alpha, a number or a tensor that broadcasts to x. Result: x's shape
         and dtype. Errors: ShapeError, DTypeError.
-        Gradient: incoming * (x >= 0 ? 1 : alpha) to x, the sum of incoming * min(x, 0) to alpha.
+        Gradient: incoming * (x > 0 ? 1 : alpha) to x, the sum of incoming * min(x, 0) to alpha.
         Source: MPSGraph leakyReLUWithTensor:alphaTensor:name: and leakyReLUWithTensor:alpha:name:.
 
         >>> g = mg.Graph()
@@ -86,7 +86,7 @@ class Activation(Family):
     ) -> Tensor:
         """Gradient of leaky_relu with respect to its source.
 
-        result = incoming * (source >= 0 ? 1 : alpha).
+        result = incoming * (source > 0 ? 1 : alpha).
         Args: incoming, source, one shape, one floating-point dtype; alpha, a number or a tensor that broadcasts.
         Result: source's shape and dtype. Errors: ShapeError, DTypeError.
         Gradient: to incoming as here, to source zero.

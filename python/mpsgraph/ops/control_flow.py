@@ -1,7 +1,8 @@
 """Order and choice: control dependencies, if, while and for.
 
 The parts are given as functions that build them: `g.if_(p, lambda: ..., lambda: ...)`. What they create belongs to
-their block and is seen only there; they may use every tensor from outside. All of it is differentiable.
+their block and is seen only there; they may use every tensor from outside. Gradients pass control dependencies and if;
+a loop on their way is an error.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class ControlFlow(Family):
         values = after(*results).
         Args: initial, tensors; before, returns a bool tensor of one element and the results; after, returns the next
         values, of the types of `initial`. Result: a list, the results at the end. Errors: GraphError, ShapeError,
-        DTypeError. Gradient: UnsupportedError where a gradient must pass a loop whose length is not known.
+        DTypeError. Gradient: none; a gradient that would pass the loop is a GraphError.
         Source: MPSGraph whileWithInitialInputs:before:after:name:.
 
         >>> g = mg.Graph()
@@ -134,8 +135,9 @@ class ControlFlow(Family):
         values = initial; for index in range(lower, upper, step): values = body(index, *values).
         Args: lower, upper, step, ints or int32 tensors of rank 0; initial, tensors; body, returns as many values of the
         same types. Result: a list, the values at the end. Errors: GraphError, ShapeError, DTypeError.
-        Gradient: through every round. Source: MPSGraph forLoopWithLowerBound:upperBound:step:initialBodyArguments:
-        body:name: and forLoopWithNumberOfIterations:initialBodyArguments:body:name:.
+        Gradient: none; a gradient that would pass the loop is a GraphError.
+        Source: MPSGraph forLoopWithLowerBound:upperBound:step:initialBodyArguments:body:name: and
+        forLoopWithNumberOfIterations:initialBodyArguments:body:name:.
 
         >>> g = mg.Graph()
         >>> total = g.for_(4, initial=[g.constant(0)], body=lambda i, s: s + i)

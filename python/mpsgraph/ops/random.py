@@ -55,8 +55,8 @@ class Random(Family):
         *,
         distribution: str = "uniform",
         dtype: DTypeLike = "float32",
-        min: float | None = None,
-        max: float | None = None,
+        min: float = 0.0,
+        max: float = 1.0,
         min_integer: int = 0,
         max_integer: int = 2**31 - 1,
         mean: float = 0.0,
@@ -69,9 +69,8 @@ class Random(Family):
 
         Args:
             shape: ints, or an int tensor of rank 1. state: int32[7]; None: the graph keeps one.
-            distribution: "uniform" in [min, max), for integers [min_integer, max_integer); "normal" with mean and
-                standard_deviation; "truncated_normal", normal drawn again beyond min and max (by default two standard
-                deviations to each side).
+            distribution: "uniform" in [min, max), for integers in [min_integer, max_integer); "normal" with mean and
+                standard_deviation; "truncated_normal", drawn again beyond two standard deviations to each side.
             dtype: the result's. sampling_method: "box_muller", TensorFlow's, or "inverse_cdf", MPSGraph's default.
             advance: how far a draw of n moves the counter, "tensorflow" (256 n blocks) or "blocks" (those used).
         Result: values, with a state (values, new_state). Errors: ShapeError, DTypeError, GraphError.
@@ -86,6 +85,8 @@ class Random(Family):
         attributes = {
             "distribution": distribution,
             "dtype": as_dtype(dtype),
+            "min": float(min),
+            "max": float(max),
             "min_integer": min_integer,
             "max_integer": max_integer,
             "mean": float(mean),
@@ -93,7 +94,6 @@ class Random(Family):
             "sampling_method": sampling_method,
             "advance": advance,
         }
-        attributes |= {key: float(bound) for key, bound in (("min", min), ("max", max)) if bound is not None}
         operand = self._shape_operand(shape, "random")
         if state is not None:
             values, new_state = self._tensors("random", [operand, state], name, **attributes)
