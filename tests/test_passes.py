@@ -1,0 +1,292 @@
+"""The compiler's passes, seen through `observe`: the program before and after each, as text; golden.
+
+Their C++ tests look at every rule; here are one or two programs a pass, that the pass can be left out, and that leaving
+any out never changes a result.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+PASSES = ["prune", "expand", "fold", "simplify", "fuse", "stitch"]
+OPTIONAL = [name for name in PASSES if name != "expand"]
+Program = Callable[[mg.Graph], tuple[dict, list, list]]
+
+
+def observed(program: Program, disabled: tuple[str, ...] = ()) -> dict[str, str]:
+    """The text after each pass, in order."""
+    g = mg.Graph()
+    feeds, targets, operations = program(g)
+    seen: dict[str, str] = {}
+    options = mg.CompilationDescriptor(disabled_passes=disabled, observe=seen.__setitem__)
+    g.compile(feeds, targets, operations, options=options)
+    return seen
+
+
+def check(text: str, golden: str) -> None:
+    assert text.strip() == textwrap.dedent(golden).strip()
+    assert str(mg.parse(text)).strip() == text.strip(), "a program is a graph: it parses"
+
+
+def alone(program: Program, name: str) -> str:
+    """What one pass makes of a program when no other optional pass runs."""
+    seen = observed(program, tuple(p for p in OPTIONAL if p != name))
+    assert list(seen) == (["specialize", "expand"] if name == "expand" else
+                          sorted({"specialize", "expand", name}, key=["specialize", *PASSES].index))  # fmt: skip
+    return seen[name]
+
+
+def test_the_pipeline_in_order():
+    seen = observed(lambda g: ({}, [g.constant(1.0, name="one")], []))
+    assert list(seen) == ["specialize", *PASSES]
+
+
+# --- golden -----------------------------------------------------------------------------------------------------------
+def sizes(g: mg.Graph):
+    x = g.placeholder((-1, 2), name="x")
+    rows = g.reshape(x, g.shape_of(x), name="rows")
+    return {x: (3, 2)}, [rows], []
+
+
+def test_specialise_puts_the_types_of_the_feeds_in():
+    check(
+        observed(sizes)["specialize"],
+        """
+        graph {
+          %x = placeholder() {type=float32[3,2]} : float32[3,2]
+          %constant = constant() {value=int32[2] [0x00000003,0x00000002]} : int32[2]
+          %rows = reshape(%x, %constant) : float32[3,2]
+        }
+        """,
+    )
+
+
+def unneeded(g: mg.Graph):
+    x = g.placeholder((2,), name="x")
+    p, v = g.placeholder((), mg.bool_, name="p"), g.variable([0.0, 0.0], name="v")
+
+    def branch():
+        g.sin(x, name="never_used")
+        return g.control_dependency([g.assign(v, x, name="kept")], lambda: g.cos(x, name="used"))
+
+    g.exponent(x, name="outside")
+    return {x: (2,), p: ()}, g.if_(p, branch, lambda: g.tan(x, name="else"), name="choice"), []
+
+
+def test_prune():
+    text = alone(unneeded, "prune")
+    assert "never_used" not in text and "outside" not in text
+    assert re.search(r"%kept = assign\(%v, %x\)", text) and "%used = cos(%x)" in text
+
+
+def moments(g: mg.Graph):
+    x = g.placeholder((2, 8), name="x")
+    return {x: (2, 8)}, [g.mean(x, axes=1, name="m")], []
+
+
+def test_expand():
+    check(
+        alone(moments, "expand"),
+        """
+        graph {
+          %x = placeholder() {type=float32[2,8]} : float32[2,8]
+          %constant = constant() {value=float32[] splat 0x41000000} : float32[]
+          %reduction_sum = reduction_sum(%x) {axes=[1]} : float32[2,1]
+          %division = division(%reduction_sum, %constant) : float32[2,1]
+        }
+        """,
+    )
+
+
+def constants(g: mg.Graph):
+    x = g.placeholder((2,), name="x")
+    doubled = g.multiplication(g.constant([1.0, 2.0]), 2.0, name="doubled")
+    return {x: (2,)}, [g.addition(doubled, x, name="y")], []
+
+
+def test_fold():
+    check(
+        alone(constants, "fold"),
+        """
+        graph {
+          %x = placeholder() {type=float32[2]} : float32[2]
+          %doubled = constant() {value=float32[2] [0x40000000,0x40800000]} : float32[2]
+          %y = addition(%doubled, %x) : float32[2]
+        }
+        """,
+    )
+
+
+def redundant(g: mg.Graph):
+    x, v = g.placeholder((2,), name="x"), g.variable([1.0, 1.0], name="v")
+    s, t = g.sin(x, name="s"), g.sin(x, name="t")
+    y = g.addition(s * 1.0, t + 0.0, name="y")
+    update = g.assign(v, y, name="update")
+    return {x: (2,)}, [g.multiplication(g.read(v, name="r"), x, name="z")], [update]
+
+
+def test_simplify_merges_drops_and_forwards():
+    check(
+        alone(redundant, "simplify"),
+        """
+        graph {
+          %x = placeholder() {type=float32[2]} : float32[2]
+          %v = variable() {value=float32[2] [0x3f800000,0x3f800000]} : float32[2]
+          %s = sin(%x) : float32[2]
+          %y = addition(%s, %s) : float32[2]
+          %update = assign(%v, %y) : ()
+          %z = multiplication(%y, %x) : float32[2]
+        }
+        """,
+    )
+
+
+def decided(g: mg.Graph):
+    x = g.placeholder((3,), name="x")
+    true = g.constant(True)
+    return {x: (3,)}, g.if_(true, lambda: g.sin(x, name="s"), lambda: g.cos(x, name="c"), name="choice"), []
+
+
+def test_simplify_decides():
+    check(
+        alone(decided, "simplify"),
+        """
+        graph {
+          %x = placeholder() {type=float32[3]} : float32[3]
+          %s = sin(%x) : float32[3]
+        }
+        """,
+    )
+
+
+def dense(g: mg.Graph):
+    x, r = g.placeholder((4, 3), name="x"), g.placeholder((4, 2), name="r")
+    w, b = g.placeholder((3, 2), name="w"), g.placeholder((2,), name="b")
+    product = g.matrix_multiplication(x, w, name="product")
+    return {x: (4, 3), r: (4, 2), w: (3, 2), b: (2,)}, [g.relu(product + b + r, name="y")], []
+
+
+def test_fuse_a_matrix_product():
+    check(
+        alone(dense, "fuse"),
+        """
+        graph {
+          %x = placeholder() {type=float32[4,3]} : float32[4,3]
+          %r = placeholder() {type=float32[4,2]} : float32[4,2]
+          %w = placeholder() {type=float32[3,2]} : float32[3,2]
+          %b = placeholder() {type=float32[2]} : float32[2]
+          %y = fused_matrix_multiplication(%x, %w, %b, %r) {activation="relu", has_bias=true, has_residual=true} : float32[4,2]
+        }
+        """,
+    )
+
+
+def convolution(g: mg.Graph):
+    x, w = g.placeholder((1, 4, 4, 2), name="x"), g.placeholder((3, 3, 2, 5), name="w")
+    y = g.convolution2d(x, w, padding="TF_SAME", strides=2, name="c")
+    return {x: (1, 4, 4, 2), w: (3, 3, 2, 5)}, [g.relu(y, name="y")], []
+
+
+def test_fuse_a_convolution():
+    check(
+        alone(convolution, "fuse"),
+        """
+        graph {
+          %x = placeholder() {type=float32[1,4,4,2]} : float32[1,4,4,2]
+          %w = placeholder() {type=float32[3,3,2,5]} : float32[3,3,2,5]
+          %y = fused_convolution2d(%x, %w) {activation="relu", padding_style="TF_SAME", strides=[2,2]} : float32[1,2,2,5]
+        }
+        """,
+    )
+
+
+def test_what_is_needed_elsewhere_is_not_fused_away():
+    def program(g: mg.Graph):
+        feeds, (y,), _ = convolution(g)
+        return feeds, [y, g.find("c").outputs[0]], []
+
+    text = alone(program, "fuse")
+    assert "%c = convolution2d" in text and "%y = relu(%c)" in text
+
+
+def wave(g: mg.Graph):
+    x = g.placeholder((64, 32), name="x")
+    return {x: (64, 32)}, [g.reduction_sum(g.square(g.sin(x, name="s"), name="q"), axes=1, name="y")], []
+
+
+def test_stitch_a_region_that_ends_in_a_reduction():
+    check(
+        alone(wave, "stitch"),
+        """
+        graph {
+          %x = placeholder() {type=float32[64,32]} : float32[64,32]
+          %y = stitched(%x) : float32[64,1] (%argument: float32[64,32]) {
+            %sin = sin(%argument) : float32[64,32]
+            %square = square(%sin) : float32[64,32]
+            %reduction_sum = reduction_sum(%square) {axes=[1]} : float32[64,1]
+            yield %reduction_sum
+          }
+        }
+        """,
+    )
+
+
+# --- no pass changes a result -----------------------------------------------------------------------------------------
+def training_step(g: mg.Graph):
+    """A small network's step: everything the passes look for, in one program."""
+    rng = np.random.default_rng(5)
+    x, labels = g.placeholder((3, 8, 8, 2), name="x"), g.placeholder((3, 4), name="labels")
+    kernel = g.variable(rng.standard_normal((3, 3, 2, 6)).astype(np.float32) * 0.3, name="kernel")
+    bias = g.variable(rng.standard_normal(6).astype(np.float32), name="bias")
+    weights = g.variable(rng.standard_normal((96, 4)).astype(np.float32) * 0.2, name="weights")
+    h = g.relu(g.convolution2d(x, kernel, padding="TF_SAME") + bias)
+    h = g.flatten2d(g.max_pooling2d(h * 1.0, 2))
+    loss = g.softmax_cross_entropy(h @ weights, labels, reduction="mean")
+    variables = g.trainable_variables
+    gradients = g.gradients(loss, variables)
+    updates = [g.assign(v, g.stochastic_gradient_descent(0.1, v, d)) for v, d in gradients.items()]
+    return {x: (3, 8, 8, 2), labels: (3, 4)}, [loss, *gradients.values()], updates
+
+
+def results_without(program: Program, disabled: tuple[str, ...], reference: bool = False) -> list[np.ndarray]:
+    """Targets and variables after two runs."""
+    g = mg.Graph()
+    types, targets, operations = program(g)
+    rng = np.random.default_rng(6)
+    feeds = {t: rng.random(shape).astype(np.float32) if t.dtype.is_float else np.array(True)
+             for t, shape in types.items()}  # fmt: skip
+    options = mg.CompilationDescriptor(disabled_passes=disabled, reference_kernels=reference)
+    executable = g.compile(types, targets, operations, options=options)
+    for _ in range(2):
+        results = executable.run([feeds[t] for t in executable.feeds])
+    return [r.numpy() for r in results] + [g.variable_value(v) for v in g.variables]
+
+
+ALL = [unneeded, moments, constants, redundant, decided, dense, convolution, wave, training_step]
+
+
+@pytest.mark.parametrize("program", ALL, ids=lambda program: program.__name__)
+def test_leaving_passes_out_changes_no_result(program: Program):
+    wanted = results_without(program, (), reference=True)
+    for disabled in ((), *((name,) for name in OPTIONAL), tuple(OPTIONAL)):
+        found = results_without(program, disabled)
+        for a, b in zip(wanted, found, strict=True):
+            np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-5, err_msg=f"without {disabled}")
+
+
+def test_the_optimised_step_is_short():
+    """No composite, no lone element-wise chain, no reorder for each step: what the engine is for."""
+    g = mg.Graph()
+    types, targets, operations = training_step(g)
+    executable = g.compile(types, targets[:1], operations)
+    plain = mg.CompilationDescriptor(disabled_passes=OPTIONAL)
+    assert len(executable.kernel_names()) <= 0.6 * len(
+        g.compile(types, targets[:1], operations, options=plain).kernel_names()
+    )
+    assert executable.plan()

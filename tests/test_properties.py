@@ -1,0 +1,308 @@
+"""Random graphs against numpy: Hypothesis composes element-wise, reducing, reshaping and multiplying operations.
+
+Each graph is evaluated as it is built, by numpy in float64; the engine's float32 results must agree, with the whole
+pipeline, with each pass left out, and on the reference kernels; its text must make the same graph again, and its
+gradient must agree with that of a plain evaluation in float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mpsgraph as mg
+import numpy as np
+from harness.running import run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+OPTIONAL_PASSES = ("prune", "fold", "simplify", "fuse", "stitch")
+LIMIT = 20.0  # values are squashed beyond, so that rounding errors stay small beside the tolerance
+
+
+@dataclass
+class Value:
+    """A tensor of the graph and what numpy says of it."""
+
+    tensor: mg.Tensor
+    number: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.number.shape
+
+
+UNARY = {
+    "negative": np.negative,
+    "absolute": np.abs,
+    "square": np.square,
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "relu": lambda x: np.maximum(x, 0),
+    "sin": np.sin,
+    "exponent": lambda x: np.exp(x),
+    "atan": np.arctan,
+    "identity": lambda x: x,
+}
+BINARY = {
+    "addition": np.add,
+    "subtraction": np.subtract,
+    "multiplication": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+REDUCTIONS = {"reduction_sum": np.sum, "reduction_maximum": np.max, "reduction_minimum": np.min, "mean": np.mean}
+
+
+class Builder:
+    """Draws operations and applies each to the graph and to numpy."""
+
+    def __init__(self, draw, dtype: str = "float32", unknown_batch: bool = False) -> None:
+        self.draw, self.graph, self.dtype = draw, mg.Graph(), dtype
+        self.unknown_batch = unknown_batch
+        self.feeds: dict[mg.Tensor, np.ndarray] = {}
+        self.values: list[Value] = []
+
+    def numbers(self, shape: tuple[int, ...]) -> np.ndarray:
+        seed = self.draw(st.integers(0, 2**16))
+        return np.random.default_rng(seed).uniform(-2, 2, shape).astype(np.float32).astype(np.float64)
+
+    def leaf(self) -> None:
+        shape = tuple(self.draw(st.lists(st.integers(0, 5), max_size=3)))
+        if self.draw(st.booleans()) or not self.feeds:
+            number = self.numbers(shape)
+            known = tuple(-1 for _ in shape) if self.unknown_batch else shape
+            tensor = self.graph.placeholder(known, self.dtype)
+            self.feeds[tensor] = number.astype(self.dtype)
+        elif self.draw(st.booleans()):
+            number = self.numbers(shape)
+            tensor = self.graph.read(self.graph.variable(number, self.dtype))
+        else:
+            value = self.draw(st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0]))
+            number, tensor = np.full(shape, value), self.graph.constant(value, shape, self.dtype)
+        self.values.append(Value(tensor, number))
+
+    def keep(self, tensor: mg.Tensor, number: np.ndarray) -> None:
+        if number.size and np.abs(number).max() > LIMIT:
+            tensor, number = self.graph.tanh(tensor), np.tanh(number)
+        self.values.append(Value(tensor, number))
+
+    def pick(self, fits=lambda value: True) -> Value | None:
+        candidates = [v for v in self.values if fits(v)]
+        return self.draw(st.sampled_from(candidates)) if candidates else None
+
+    def step(self) -> None:
+        steps = [
+            self.unary,
+            self.binary,
+            self.binary,
+            self.scalar,
+            self.reduction,
+            self.shape,
+            self.matmul,
+            self.select,
+        ]
+        self.draw(st.sampled_from(steps))()
+
+    def unary(self) -> None:
+        x, name = self.pick(), self.draw(st.sampled_from(sorted(UNARY)))
+        if name == "exponent" and x.number.size and x.number.max() > 3:
+            name = "tanh"
+        self.keep(getattr(self.graph, name)(x.tensor), UNARY[name](x.number))
+
+    def binary(self) -> None:
+        x = self.pick()
+        y = self.pick(lambda v: broadcasts(v.shape, x.shape))
+        name = self.draw(st.sampled_from(sorted(BINARY)))
+        self.keep(getattr(self.graph, name)(x.tensor, y.tensor), BINARY[name](x.number, y.number))
+
+    def scalar(self) -> None:
+        """A Python number on either side: what algebraic rewrites look for."""
+        x, value = self.pick(), self.draw(st.sampled_from([0.0, 1.0, -1.0, 2.0, 0.25]))
+        name = self.draw(st.sampled_from(["addition", "subtraction", "multiplication"]))
+        if self.draw(st.booleans()):
+            self.keep(getattr(self.graph, name)(value, x.tensor), BINARY[name](value, x.number))
+        else:
+            self.keep(getattr(self.graph, name)(x.tensor, value), BINARY[name](x.number, value))
+
+    def reduction(self) -> None:
+        name = self.draw(st.sampled_from(sorted(REDUCTIONS)))
+        sums = name == "reduction_sum"
+        x = self.pick(lambda v: len(v.shape) > 0 and (sums or v.number.size > 0))
+        if x is None:
+            return
+        axes = self.draw(st.sets(st.integers(0, len(x.shape) - 1), min_size=1))
+        number = REDUCTIONS[name](x.number, axis=tuple(axes), keepdims=True)
+        self.keep(getattr(self.graph, name)(x.tensor, axes=tuple(axes)), number)
+
+    def shape(self) -> None:
+        x = self.pick()
+        g, rank = self.graph, len(x.shape)
+        kinds = ["transpose", "reshape", "slice", "concat", "broadcast", "expand", "pad", "gather"]
+        kind = self.draw(st.sampled_from(kinds))
+        if kind == "transpose" and rank:
+            order = self.draw(st.permutations(range(rank)))
+            self.keep(g.transpose(x.tensor, order), x.number.transpose(order))
+        elif kind == "reshape" and x.number.size:
+            self.keep(g.reshape(x.tensor, (-1,)), x.number.reshape(-1))
+        elif kind == "slice" and rank:
+            keys = tuple(self.draw(slices(n)) for n in x.shape)
+            self.keep(x.tensor[keys], x.number[keys])
+        elif kind == "concat" and rank:
+            axis = self.draw(st.integers(0, rank - 1))
+            y = self.pick(lambda v: len(v.shape) == rank and drop(v.shape, axis) == drop(x.shape, axis))
+            self.keep(g.concat([x.tensor, y.tensor], axis), np.concatenate([x.number, y.number], axis))
+        elif kind == "broadcast":
+            extra = self.draw(st.integers(1, 3))
+            shape = (extra, *x.shape)
+            self.keep(g.broadcast_to(x.tensor, shape), np.broadcast_to(x.number, shape).copy())
+        elif kind == "expand" and rank < 4:
+            axis = self.draw(st.integers(0, rank))
+            self.keep(g.expand_dims(x.tensor, axis), np.expand_dims(x.number, axis))
+        elif kind == "pad" and rank:
+            widths = [(self.draw(st.integers(0, 2)), self.draw(st.integers(0, 2))) for _ in x.shape]
+            left, right = zip(*widths, strict=True)
+            self.keep(g.pad(x.tensor, left, right, value=0.5), np.pad(x.number, widths, constant_values=0.5))
+        elif kind == "gather" and rank and x.shape[0]:
+            indices = self.draw(st.lists(st.integers(0, x.shape[0] - 1), max_size=4))
+            picked = g.constant(np.array(indices, np.int32))
+            self.keep(g.gather(x.tensor, picked), x.number[np.array(indices, int)])
+
+    def matmul(self) -> None:
+        x = self.pick(lambda v: len(v.shape) >= 2)
+        if x is None:
+            return
+        y = self.pick(
+            lambda v: len(v.shape) >= 2 and v.shape[-2] == x.shape[-1] and broadcasts(v.shape[:-2], x.shape[:-2])
+        )
+        if y is None:
+            order = [*range(len(x.shape) - 2), len(x.shape) - 1, len(x.shape) - 2]
+            y = Value(self.graph.transpose(x.tensor, order), x.number.transpose(order))
+        self.keep(x.tensor @ y.tensor, x.number @ y.number)
+
+    def select(self) -> None:
+        x = self.pick()
+        y = self.pick(lambda v: broadcasts(v.shape, x.shape))
+        condition = self.graph.greater_than(x.tensor, y.tensor)
+        chosen = np.where(x.number > y.number, x.number, y.number * 0.5)
+        self.keep(self.graph.select(condition, x.tensor, y.tensor * 0.5), chosen)
+
+
+def slices(size: int) -> st.SearchStrategy[slice]:
+    """Hypothesis likes strides of 64 bits and more; those are refused, which test_graph_errors looks at."""
+    return st.slices(size).filter(lambda s: s.step is None or abs(s.step) < 2**40)
+
+
+def broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    return all(m == n or 1 in (m, n) for m, n in zip(reversed(a), reversed(b), strict=False))
+
+
+def drop(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+@st.composite
+def graphs(draw, **how) -> Builder:
+    builder = Builder(draw, **how)
+    for _ in range(draw(st.integers(1, 3))):
+        builder.leaf()
+    for _ in range(draw(st.integers(1, 12))):
+        builder.step()
+    return builder
+
+
+def targets_of(built: Builder) -> list[Value]:
+    """The last values: everything else is what they need."""
+    return list({id(v.tensor): v for v in built.values[-3:]}.values())
+
+
+def evaluate(built: Builder, **options) -> list[np.ndarray]:
+    descriptor = mg.CompilationDescriptor(**options)
+    results = run(
+        built.graph, list(built.feeds), list(built.feeds.values()), [v.tensor for v in targets_of(built)], descriptor
+    )
+    return [r.numpy() for r in results]
+
+
+def assert_agrees(built: Builder, found: list[np.ndarray], tolerance: float = 2e-3, what: object = "") -> None:
+    for value, array in zip(targets_of(built), found, strict=True):
+        assert array.shape == value.shape
+        np.testing.assert_allclose(
+            array, value.number, rtol=tolerance, atol=tolerance * LIMIT / 10, err_msg=f"{what}\n{built.graph}"
+        )
+
+
+@settings(max_examples=500)
+@given(graphs())
+def test_graphs_agree_with_numpy(built: Builder):
+    for value in targets_of(built):
+        assert value.tensor.shape == value.shape, "the shape is known when the graph is built"
+    assert_agrees(built, evaluate(built))
+    assert_agrees(built, evaluate(built, reference_kernels=True), what="reference kernels")
+
+
+@settings(max_examples=300)
+@given(graphs(), st.sampled_from([*((name,) for name in OPTIONAL_PASSES), OPTIONAL_PASSES]))
+def test_graphs_agree_without_a_pass(built: Builder, disabled: tuple[str, ...]):
+    assert_agrees(built, evaluate(built, disabled_passes=disabled), what=f"without {disabled}")
+
+
+@settings(max_examples=300)
+@given(graphs(dtype="float64"))
+def test_graphs_agree_in_float64(built: Builder):
+    assert_agrees(built, evaluate(built), tolerance=1e-9)
+
+
+@settings(max_examples=250)
+@given(graphs(unknown_batch=True))
+def test_graphs_agree_when_sizes_are_known_late(built: Builder):
+    for value in targets_of(built):
+        shape = value.tensor.shape
+        assert shape is None or all(m in (-1, n) for m, n in zip(shape, value.shape, strict=True))
+    assert_agrees(built, evaluate(built))
+
+
+@settings(max_examples=300)
+@given(graphs())
+def test_texts_make_the_same_graph(built: Builder):
+    text = str(built.graph)
+    again = mg.parse(text)
+    assert str(again) == text
+    again.verify()
+    feeds = {again.find(t.name).outputs[0]: array for t, array in built.feeds.items()}
+    same = [again.find(v.tensor.operation.name).outputs[v.tensor.index] for v in targets_of(built)]
+    for a, b in zip(run(again, list(feeds), list(feeds.values()), same), evaluate(built), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b)
+
+
+@settings(max_examples=250)
+@given(graphs(dtype="float64"))
+def test_gradients_do_not_depend_on_passes_or_kernels(built: Builder):
+    """Rewrites of the gradient graph keep its value; the derivatives themselves are checked case by case."""
+    g, of = built.graph, targets_of(built)[-1].tensor
+    loss = g.reduction_sum(of)
+    gradients = list(g.gradients(loss, list(built.feeds)).values())
+    feeds = list(built.feeds), list(built.feeds.values())
+    plain = mg.CompilationDescriptor(disabled_passes=OPTIONAL_PASSES, reference_kernels=True)
+    for a, b in zip(run(g, *feeds, gradients, plain), run(g, *feeds, gradients), strict=True):
+        scale = 1 + np.abs(a.numpy()).max(initial=0)
+        np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-7, atol=1e-9 * scale)
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_indexing_is_numpys(data: st.DataObject):
+    shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
+    array = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    keys = [data.draw(st.one_of(slices(n), st.integers(-n, n - 1))) for n in shape]
+    keys = keys[: data.draw(st.integers(0, len(keys)))]
+    if data.draw(st.booleans()):
+        place = data.draw(st.integers(0, len(keys)))
+        keys[place:] = [Ellipsis, *keys[place:]] if len(keys) == len(shape) or place == len(keys) else keys[place:]
+    for _ in range(data.draw(st.integers(0, 2))):
+        keys.insert(data.draw(st.integers(0, len(keys))), None)
+    key = tuple(keys)
+    g = mg.Graph()
+    x = g.placeholder(shape, mg.int32)
+    result = x[key]
+    assert result.shape == array[key].shape
+    np.testing.assert_array_equal(g.run({x: array}, result).numpy(), array[key])
