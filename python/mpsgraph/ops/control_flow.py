@@ -8,8 +8,9 @@ a loop on their way is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
+from .._core import DType, int32
 from ._family import Block, Family, GraphError, Operation, Tensor, TensorLike
 
 Results: TypeAlias = Tensor | Sequence[Tensor]
@@ -96,9 +97,13 @@ class ControlFlow(Family):
                 raise GraphError(f"[while] before must return (condition, results), got {pair!r}")
             return [pair[0], *as_list(pair[1], "block before")]
 
-        checked = self._block(condition_and_results, initial)
+        checked = self._block(condition_and_results, [t.type for t in initial])
         carried = checked.results[1:]
-        return list(self._operation("while", initial, None, name, [checked, self._block(after, carried)]).outputs)
+        return list(
+            self._operation(
+                "while", initial, None, name, [checked, self._block(after, [t.type for t in carried])]
+            ).outputs
+        )
 
     @overload
     def for_(
@@ -149,12 +154,12 @@ class ControlFlow(Family):
         if upper is None:
             lower, upper = 0, lower
         bounds = [self._operands("for", [bound])[0] for bound in (lower, upper, step)]
-        block = self._block(body, [bounds[0], *initial])
+        block = self._block(body, [(int32, ()), *(t.type for t in initial)])
         return list(self._operation("for", [*bounds, *initial], None, name, [block]).outputs)
 
-    def _block(self, build: Callable[..., Results], like: Sequence[Tensor] = ()) -> Block:
-        """The block that `build` makes of arguments with the types of `like`; nothing stays after an exception."""
-        block = self.begin_block([t.type for t in like])
+    def _block(self, build: Callable[..., Results], argument_types: Sequence[tuple[DType, Any]] = ()) -> Block:
+        """The block that `build` makes of arguments of these types; nothing stays after an exception."""
+        block = self.begin_block(argument_types)
         try:
             return self.finish_block(block, as_list(build(*block.arguments), "block"))
         except BaseException:
