@@ -316,7 +316,7 @@ def run_program(program: str, **environment: str) -> subprocess.CompletedProcess
 
 
 def test_use_after_fork_is_refused():
-    """The child of a fork has no runtime threads: what it inherits says so instead of hanging, and may be left at once."""
+    """The child of a fork has no runtime threads: what it inherits says so instead of hanging."""
     done = run_program(
         """
         import os, sys, warnings

@@ -183,7 +183,7 @@ def test_fuse_a_matrix_product():
           %b = placeholder() {type=float32[2]} : float32[2]
           %y = fused_matrix_multiplication(%x, %w, %b, %r) {activation="relu", has_bias=true, has_residual=true} : float32[4,2]
         }
-        """,
+        """,  # noqa: E501
     )
 
 
@@ -202,7 +202,7 @@ def test_fuse_a_convolution():
           %w = placeholder() {type=float32[3,3,2,5]} : float32[3,3,2,5]
           %y = fused_convolution2d(%x, %w) {activation="relu", padding_style="TF_SAME", strides=[2,2]} : float32[1,2,2,5]
         }
-        """,
+        """,  # noqa: E501
     )
 
 

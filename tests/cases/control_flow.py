@@ -17,6 +17,10 @@ def chosen(predicate, x, y):
     return [x * y, x + 1] if predicate else [x * x, y]
 
 
+def from_outside(graph, predicate, x):
+    return graph.if_(predicate, lambda: x, lambda: x)
+
+
 def nested(graph, outer, inner, x):
     deep = lambda: graph.if_(inner, lambda: graph.sin(x), lambda: graph.exponent(x))[0] * x  # noqa: E731
     return graph.if_(outer, deep, lambda: x * x * x)
@@ -70,8 +74,7 @@ RANGES = {"up": (2, 7, 2), "exact": (0, 6, 3), "down": (5, -1, -2), "none": (3, 
 CASES = [
     Case("if", [YES, X, POSITIVE], chosen, build=choose, label="then", batch=(1, 2)),
     Case("if", [NO, X, POSITIVE], chosen, build=choose, label="else", batch=(1, 2)),
-    Case("if", [YES, X], lambda p, x: x, build=lambda g, p, x: g.if_(p, lambda: x, lambda: x), label="outer", dtypes=ANY,
-         batch=(1,), exact=True),
+    Case("if", [YES, X], lambda p, x: x, build=from_outside, label="outer", dtypes=ANY, batch=(1,), exact=True),
     *(
         Case("if", [o, i, X], nested_oracle, build=nested, label=f"nested_{bool(o)}_{bool(i)}", batch=(2,), tolerance=4)
         for o, i in ((YES, YES), (YES, NO), (NO, YES))

@@ -75,6 +75,6 @@ CASES = [
         "one_hot", [CLASSES], one_hot, {"depth": 3, "dtype": "int32", "on_value": 5, "off_value": -1}, label="int32",
         dtypes=(), batch=(0,),
     ),
-    Case("one_hot", [np.array(1, np.int32)], one_hot, {"depth": 2, "dtype": "float64"}, label="one", dtypes=(), batch=()),
+    Case("one_hot", [np.array(1, np.int32)], one_hot, {"depth": 2, "dtype": "float64"}, label="one", dtypes=()),
     Case("one_hot", [CLASSES], one_hot, {"depth": 0}, label="no_classes", dtypes=(), batch=(0,)),
 ]  # fmt: skip

@@ -1,8 +1,9 @@
 """Cases of the family loss: soft-max cross-entropy with each reduction, along any axis, and its gradient."""
 
 import numpy as np
-from cases.activation import log_softmax, softmax
 from harness.case import Case, values
+
+from cases.activation import log_softmax, softmax
 
 LOGITS = values(3, 4, seed=80)
 LABELS = values(3, 4, seed=81, low=0.0, high=1.0)  # they need not sum to 1
@@ -15,7 +16,7 @@ def losses(x, labels, axis):
 
 def cross_entropy(x, labels, axis=-1, reduction="sum"):
     result = losses(x, labels, axis)
-    return {"none": result, "sum": result.sum(), "mean": result.mean()}[reduction]
+    return {"none": result, "sum": result.sum(), "mean": result.sum() / max(result.size, 1)}[reduction]
 
 
 def cross_entropy_gradient(g, x, labels, axis=-1, reduction="sum"):

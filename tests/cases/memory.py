@@ -1,6 +1,5 @@
 """Cases of the family memory: what goes in comes out. Order and lifetime of variables are in test_control_flow."""
 
-import mpsgraph as mg
 import numpy as np
 from harness.case import ANY, Case, apart
 
@@ -17,7 +16,7 @@ def beside_constant(graph, x):
 
 def through_variable(graph, x):
     """Assigned, then read again."""
-    variable = graph.variable(np.zeros(X.shape, bool if x.dtype == mg.bool_ else np.int8), dtype=x.dtype)
+    variable = graph.variable(np.zeros(X.shape, x.dtype.numpy), dtype=x.dtype)
     return graph.control_dependency([graph.assign(variable, x)], lambda: graph.read(variable))
 
 

@@ -51,7 +51,9 @@ def beta_only(graph, x, m, v, beta, **attributes):
 STATISTICS = [X, MEAN, VARIANCE]
 CASES = [
     Case("normalization", STATISTICS, normalization, batch=(0,), tolerance=4),
-    Case("normalization", [*STATISTICS, GAMMA], normalization, {"epsilon": 0.1}, label="gamma", batch=(0,), tolerance=4),
+    Case(
+        "normalization", [*STATISTICS, GAMMA], normalization, {"epsilon": 0.1}, label="gamma", batch=(0,), tolerance=4,
+    ),
     Case(
         "normalization", [*STATISTICS, BETA], lambda x, m, v, b: normalization(x, m, v, beta=b), build=beta_only,
         label="beta", batch=(0,), tolerance=4,

@@ -4,8 +4,9 @@ The oracle visits each window of each channel. Maxima are distinct where derivat
 """
 
 import numpy as np
-from cases.convolution import from_nhwc, nhwc, padding_of, pair
 from harness.case import Case, apart, values
+
+from cases.convolution import from_nhwc, nhwc, padding_of, pair
 
 
 def windows_of(size, kernel, strides, dilations, padding, ceil_mode):

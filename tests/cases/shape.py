@@ -1,7 +1,7 @@
 """Cases of the family shape: other shapes, orders and parts of the same elements; borders and tiles; casts."""
 
 import numpy as np
-from harness.case import ANY, NUMBERS, SIGNED, FLOATS, Case, apart, values
+from harness.case import ANY, FLOATS, NUMBERS, SIGNED, Case, apart, values
 
 CUBE = apart(2, 3, 4, seed=90)
 ROW = apart(5, seed=91)
@@ -166,7 +166,7 @@ def pads():
 
             yield moved(
                 "pad_gradient", [g], lambda g, **how: pad_gradient(g, IMAGE.shape, **how), mode + suffix, how,
-                build=build, dtypes=FLOATS, exact=False, tolerance=4,
+                build=build, dtypes=signed if mode == "anti_periodic" else NUMBERS, exact=False, tolerance=4,
             )  # fmt: skip
     with_value = {"left": [0, 1], "right": [1, 1], "value": 2.0}
     yield moved("pad", [IMAGE], padded, "value", with_value, dtypes=ANY)
@@ -260,7 +260,8 @@ CASES = [
     broadcast("scalar", np.array(1.5), (2, 2)),
     broadcast("unmoved", ROW, (5,)),
     broadcast("to_nothing", apart(1, 3, seed=106), (0, 3)),
-    *(moved("flatten2d", [CUBE], flattened, f"axis_{a}", {"axis": a}, batch=(0,) if a == 1 else ()) for a in (0, 1, -1, 3)),
+    moved("flatten2d", [CUBE], flattened, "batch", {"axis": 1}, batch=(0,)),
+    *(moved("flatten2d", [CUBE], flattened, f"axis_{a}", {"axis": a}) for a in (0, -1, 3)),
     moved("shape_of", [CUBE], lambda x: np.array(x.shape, np.int32), "cube", batch=(0,)),
     moved("shape_of", [np.array(1.0)], lambda x: np.array([], np.int32), "scalar"),
     *(cast_to(dtype) for dtype in ANY),
