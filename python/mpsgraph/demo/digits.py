@@ -3,7 +3,7 @@
 The network of Apple's MPSGraph sample: convolution 5x5 to 32 channels, pooling, convolution 5x5 to 64, pooling, dense
 1024, dropout, dense 10; 300 iterations of batch 40 with stochastic gradient descent. Two things differ from the sample,
 so that every seed passes 95% with room to spare: weights start by He's rule instead of uniformly within 0.2, and the
-learning rate of 0.1 is reached in 20 steps, because from the first step on it throws some runs off.
+learning rate rises to 0.15 in 20 steps, then falls along a cosine; a constant one makes the last steps noisy.
 Data: scikit-learn's 1,797 scanned digits, or MNIST's files.
 """
 
@@ -19,7 +19,7 @@ from mpsgraph import nn
 from mpsgraph._optional import require
 
 BATCH = 40
-LEARNING_RATE = mg.optim.WarmUp(0.1, steps=20)
+LEARNING_RATE, WARM_UP = 0.15, 20
 ROWS, COLUMNS = 6, 8
 WRONG = "#c62828"
 
@@ -44,7 +44,9 @@ def classifier() -> nn.Sequential:
 
 def train(train_set: mg.data.Dataset, iterations: int, seed: int, progress: bool = True) -> mg.Trainer:
     """The classifier after `iterations` steps of batch 40."""
-    trainer = mg.Trainer(classifier(), loss="cross_entropy", optimizer=mg.optim.SGD(LEARNING_RATE), seed=seed)
+    rate = mg.optim.CosineRate(LEARNING_RATE, steps=max(1, iterations - WARM_UP))
+    optimizer = mg.optim.SGD(mg.optim.WarmUp(rate, WARM_UP))
+    trainer = mg.Trainer(classifier(), loss="cross_entropy", optimizer=optimizer, seed=seed)
     batches = mg.data.batches(train_set, BATCH, shuffle=True, seed=seed, drop_last=True)
     trainer.fit(batches, iterations=iterations, progress=progress)
     return trainer
