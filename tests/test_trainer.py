@@ -185,6 +185,9 @@ def test_errors_leave_the_trainer_usable(dataset):
     assert_same(before, values_of(trainer))
     assert trainer.step == 1
     assert np.isfinite(float(trainer.train_step(images[:10], labels[:10])))
+    for counts in ({"epochs": 0}, {"iterations": 0}):
+        with pytest.raises(mg.GraphError, match="at least 1"):
+            trainer.fit(dataset, **counts, progress=False)
     with pytest.raises(mg.GraphError, match="no data"):
         trainer.evaluate(iter(()))
     with pytest.raises(mg.GraphError, match="no batch left"):

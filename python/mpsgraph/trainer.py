@@ -210,18 +210,12 @@ class Trainer:
         a tqdm bar. Result: the history, which also holds what came before. Errors: as train_step; ImportError when
         tqdm is asked for and missing.
         """
+        epochs = 1 if epochs is None else epochs
+        if epochs < 1 or (iterations is not None and iterations < 1):
+            raise GraphError(f"fit trains for at least 1 epoch or iteration, got {epochs} and {iterations}")
         source = self._resumed(data, batch_size)
-        if iterations is None:
-            total = len(source) * (epochs or 1) if isinstance(source, Sized) else None
-        else:
-            total = iterations
-        bar = (
-            require("tqdm.auto", "train", "the progress bar (progress=False does without)").tqdm(
-                total=total, unit="step", disable=not progress
-            )
-            if progress
-            else None
-        )
+        total = iterations or (len(source) * epochs if isinstance(source, Sized) else None)
+        bar = _progress_bar(total) if progress else None
         pending: deque[StepResult] = deque()
 
         def record(keep: int) -> None:
@@ -246,12 +240,10 @@ class Trainer:
                 bar.close()
         return self.history
 
-    def _schedule(
-        self, source: Iterable[Any], epochs: int | None, iterations: int | None
-    ) -> Iterator[tuple[bool, Any]]:
+    def _schedule(self, source: Iterable[Any], epochs: int, iterations: int | None) -> Iterator[tuple[bool, Any]]:
         """(False, batch) for each step to make, (True, None) where an epoch or the whole ends."""
         made = 0
-        for _ in range(epochs or 1) if iterations is None else itertools.count():
+        for _ in range(epochs) if iterations is None else itertools.count():
             before = made
             for batch in source:
                 yield False, batch
@@ -372,6 +364,11 @@ class Trainer:
         """A hash of what must agree between a checkpoint and a trainer: names, types and shapes of all variables."""
         described = [[name, str(v.dtype), list(v.shape or ())] for name, v in sorted(self._variables().items())]
         return hashlib.sha256(json.dumps([type(self.optimizer).__name__, described]).encode()).hexdigest()
+
+
+def _progress_bar(total: int | None) -> Any:
+    tqdm = require("tqdm.auto", "train", "the progress bar (progress=False does without)")
+    return tqdm.tqdm(total=total, unit="step")
 
 
 def as_batches(data: Data, batch_size: int, shuffle: bool, seed: int) -> Iterable[Any]:
