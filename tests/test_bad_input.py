@@ -6,14 +6,10 @@ checkpoints, events and command buffers in test_runtime.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
-
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.runtime import run_program
 
 
 class Model:
@@ -129,7 +125,7 @@ def test_targets_that_are_none(model: Model):
     model.assert_usable()
 
 
-def test_duplicate_feeds_of_compiled_programs(model: Model):
+def test_inputs_of_compiled_programs(model: Model):
     types = {model.x: (4, 3), model.scale: ()}
     executable = model.g.compile(types, [model.y])
     with pytest.raises(mg.GraphError, match="1 inputs for an executable with 2"):
@@ -303,16 +299,6 @@ def test_an_exception_in_observe_reaches_the_caller(model: Model):
         options = mg.CompilationDescriptor(observe=observe)
         model.g.compile({model.x: (4, 3), model.scale: ()}, [model.y], options=options)
     model.assert_usable()
-
-
-def run_program(program: str, **environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, **environment},
-    )
 
 
 def test_use_after_fork_is_refused():

@@ -1,0 +1,49 @@
+"""What the tests of the runtime share: the smallest graph with an effect, runs that wait, programs in a process.
+
+No test stands here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import mpsgraph as mg
+import numpy as np
+
+SECONDS = 30.0  # far longer than anything takes; a time-out then is a failure and not a hang
+
+
+class Doubling:
+    """x -> 2 x, and a counter of its runs."""
+
+    def __init__(self) -> None:
+        g = self.g = mg.Graph()
+        self.x = g.placeholder((-1,), name="x")
+        self.count = g.variable(np.zeros((), np.float32), name="count")
+        self.y = self.x * 2
+        self.step = g.assign(self.count, self.count + 1.0)
+
+    def feeds(self, *numbers: float) -> dict:
+        return {self.x: np.array(numbers, np.float32)}
+
+    def counted(self) -> float:
+        return float(self.g.variable_value(self.count))
+
+
+def waiting_for(event: mg.SharedEvent, value: int = 1) -> mg.ExecutionDescriptor:
+    descriptor = mg.ExecutionDescriptor()
+    descriptor.wait_for_event(event, value, SECONDS)
+    return descriptor
+
+
+def run_program(program: str, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, **environment},
+    )
