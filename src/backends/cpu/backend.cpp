@@ -70,6 +70,7 @@ class CpuBackend final : public runtime::Backend {
   std::unique_ptr<runtime::CompiledProgram> compile(compiler::Program program,
                                                     std::vector<std::shared_ptr<runtime::VariableStorage>> storages,
                                                     const compiler::Options& options) override {
+    const ThreadScope threads;
     compiler::Options effective = options;
     // Only oneDNN's kernels take in what follows them.
     if (!has_onednn || options.reference_kernels) effective.disabled_passes.push_back("fuse");
@@ -101,6 +102,7 @@ Lower find_kernel(std::string_view kind) {
 void register_backend() {
   runtime::register_backend("cpu", []() -> std::unique_ptr<runtime::Backend> {
     register_kernels();
+    thread_count();  // before anybody changes what OpenMP offers
     compiler::register_evaluator(evaluate);
     return std::make_unique<CpuBackend>();
   });

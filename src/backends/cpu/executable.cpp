@@ -3,6 +3,8 @@
 
 #include <sstream>
 
+#include "backends/cpu/parallel.h"
+
 namespace mpsgraph::cpu {
 namespace {
 
@@ -62,6 +64,7 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
       const TensorType& type = lowered_.program.targets[i]->type;
       results[i] = runtime::NDArray::allocate(type.dtype, type.shape.dims());
     }
+  const ThreadScope threads;
   auto owned = take_frame();
   Frame& frame = owned->frame;
   for (const auto& [slot, info] : external_) {

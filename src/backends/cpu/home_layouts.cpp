@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/definition.h"
+
 namespace mpsgraph::cpu {
 namespace {
 
@@ -54,19 +56,23 @@ class Neighbourhood {
   }
 
   // All operands and results of the region's shape belong together; single elements may come from anywhere.
-  void add_region(const Operation& stitched) {
-    for (const auto& inner : stitched.blocks[0]->operations)
-      if (!inner->is("argument") && inner->output()->type.shape != values.front()->type.shape) valid = false;
-    for (const Tensor* in : stitched.inputs)
+  void add_region(const Operation& operation) {
+    for (const auto& block : operation.blocks)
+      for (const auto& inner : block->operations)
+        if (!inner->is("argument") && inner->output()->type.shape != values.front()->type.shape) valid = false;
+    for (const Tensor* in : operation.inputs)
       if (in->type.shape.elements() != 1) add(in);
-    for (const auto& output : stitched.outputs) add(output.get());
+    for (const auto& output : operation.outputs) add(output.get());
+  }
+  static bool is_region(const Operation& operation) {
+    return operation.is("stitched") || operation.definition->elementwise;
   }
 
   void look_at_maker(const Tensor& tensor) {
     const Operation& operation = *tensor.operation;
     if (operation.parent->owner)
       valid = false;
-    else if (operation.is("stitched"))
+    else if (is_region(operation))
       add_region(operation);
     else if (operation.is("read"))
       add(operation.input(0));
@@ -82,7 +88,7 @@ class Neighbourhood {
     for (const auto& [user, operand] : found->second) {
       if (!user || user->parent->owner)
         valid = false;
-      else if (user->is("stitched"))
+      else if (is_region(*user))
         add_region(*user);
       else if (user->is("read"))
         add(user->output());

@@ -13,20 +13,28 @@
 
 namespace mpsgraph::cpu {
 
-inline int thread_count() {
-#ifdef _OPENMP
-  return omp_get_max_threads();
-#else
-  return 1;
-#endif
-}
+// How many threads a kernel may use: what OpenMP offered when it was first asked, the same for the whole process. Kernels
+// size their scratch memory by it, so a later omp_set_num_threads, on whatever thread, changes nothing here.
+int thread_count();
+
+// While it lives, OpenMP on this thread (and so oneDNN) uses thread_count() threads, whatever was set there.
+class ThreadScope {
+ public:
+  ThreadScope();
+  ~ThreadScope();
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+
+ private:
+  int before_;
+};
 
 // f(part) for each part in [0, parts), one thread each as far as there are threads.
 template <class F>
 void parallel_parts(int64_t parts, const F& f) {
 #ifdef _OPENMP
   if (parts > 1 && !omp_in_parallel()) {
-    const int threads = static_cast<int>(std::min<int64_t>(parts, omp_get_max_threads()));
+    const int threads = static_cast<int>(std::min<int64_t>(parts, thread_count()));
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t part = 0; part < parts; ++part) f(part);
     return;

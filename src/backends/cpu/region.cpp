@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t row_threshold = 512;       // shorter rows are walked flat, several to a tile
 constexpr size_t streamed_bytes = 24 << 20;  // larger results leave the caches before anybody reads them
+constexpr size_t prefetched_bytes = 1 << 18; // smaller operands are in the second-level cache anyway
 constexpr size_t temporaries_budget = 16384; // bytes of scratch registers of one thread: a third of a small L1
 
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
@@ -39,9 +40,9 @@ struct RegionBuilder {
   std::unordered_map<const Tensor*, int> uses;
   std::unordered_map<const Operation*, size_t> reduction_of;          // -> program.reductions
   std::unordered_map<const Tensor*, std::vector<int>> stores;         // value -> output registers
-  std::unordered_map<const Tensor*, bool> deferred;                   // products that wait for their addition
+  std::unordered_map<const Tensor*, bool> deferred;  // values that wait for the operation they are paired with
   std::vector<int> free_temporaries;
-  std::vector<int> pinned;                                            // temporaries that are never reused
+  std::vector<int> pinned;  // temporaries that are never reused
 
   explicit RegionBuilder(Lowering& l) : lowering(l) {}
 
@@ -239,44 +240,54 @@ struct RegionBuilder {
         cat("[", op.kind(), "] is not defined for ", dtype, "; cast the operands first", op.where()));
   }
 
-  // a * b + c and c - a * b in one instruction, when the product has no other use.
-  bool emit_multiply_add(size_t i) {
+  // What one instruction does with an operation and the one that made its operand `side`, when that value has no other
+  // use; null when they do not pair. a * b + c is better rounded than two instructions; (a + b) * c is the same.
+  static const char* paired(const Operation& user, size_t side, const Operation& maker) {
+    if (user.is("addition") && maker.is("multiplication")) return "multiply_add";
+    if (user.is("subtraction") && maker.is("multiplication") && side == 1) return "subtract_product";
+    if (user.is("multiplication") && maker.is("addition")) return "multiply_sum";
+    if (user.is("exponent") && maker.is("multiplication")) return "exponent_of_product";
+    if (user.is("erf") && maker.is("multiplication")) return "erf_of_product";
+    if (user.is("tanh") && maker.is("multiplication")) return "tanh_of_product";
+    return nullptr;
+  }
+
+  bool emit_pair(size_t i) {
     const Operation& op = *operations[i];
-    if (computed_in(op.output()->type.dtype) != DType::float32) return false;
-    const bool add = op.is("addition"), subtract = op.is("subtraction");
-    if (!add && !subtract) return false;
-    for (int side : {0, 1}) {
-      if (subtract && side == 0) continue;  // a * b - c stays two instructions
-      const Tensor* product = op.input(side);
-      if (!deferred.count(product)) continue;
-      const Operation& multiply = *product->operation;
-      const auto [a, sa] = operand(multiply.input(0));
-      const auto [b, sb] = operand(multiply.input(1));
-      const auto [c, sc] = operand(op.input(1 - side));
-      if (sa && sb && sc) return false;
-      const TileFunction function =
-          tile_function(add ? "multiply_add" : "subtract_product", DType::float32, sa | sb << 1 | sc << 2);
-      finish_value(op, function, {a, b, c});
-      release(multiply.input(0));
-      release(multiply.input(1));
-      release(op.input(1 - side));
+    for (size_t side = 0; side < op.inputs.size() && side < 2; side++) {
+      const Tensor* inner = op.input(side);
+      if (!deferred.count(inner)) continue;
+      const Operation& maker = *inner->operation;
+      std::array<int, 3> in{};
+      ScalarMask mask = 0;
+      const Tensor* const operands[] = {maker.input(0), maker.input(1),
+                                        op.inputs.size() == 2 ? op.input(1 - side) : nullptr};
+      for (int k = 0; k < 3; k++) {
+        const auto [reg, scalar] = operands[k] ? operand(operands[k]) : std::pair(in[0], false);
+        in[k] = reg;
+        if (scalar) mask |= 1u << k;
+      }
+      finish_value(op, tile_function(paired(op, side, maker), DType::float32, mask), in);
+      for (const Tensor* value : operands)
+        if (value) release(value);
       return true;
     }
     return false;
   }
 
-  // Is this product used once, by an addition or subtraction of this region that can absorb it?
+  // Is this value used once, by an operation of this region that can do both at once?
   bool can_defer(size_t i) const {
     const Operation& op = *operations[i];
-    if (!op.is("multiplication") || op.output()->type.dtype != DType::float32 || stores.count(op.output()))
+    const Tensor* value = op.output();
+    if (value->type.dtype != DType::float32 || op.inputs.size() != 2 || stores.count(value) || uses.at(value) != 1)
       return false;
-    if (uses.at(op.output()) != 1) return false;
+    for (const Tensor* in : op.inputs)
+      if (deferred.count(in)) return false;  // it is one half of a pair itself
     for (size_t j = i + 1; j < operations.size(); j++)
       for (size_t k = 0; k < operations[j]->inputs.size(); k++)
-        if (operations[j]->inputs[k] == op.output()) {
+        if (operations[j]->inputs[k] == value) {
           const Operation& user = *operations[j];
-          if (user.is("subtraction")) return k == 1 && !deferred.count(user.input(0));
-          return user.is("addition") && !deferred.count(user.input(1 - k));
+          return paired(user, k, op) && (user.inputs.size() == 1 || !deferred.count(user.input(1 - k)));
         }
     return false;
   }
@@ -292,7 +303,7 @@ struct RegionBuilder {
       deferred[op.output()] = true;
       return;
     }
-    if (emit_multiply_add(i)) return;
+    if (emit_pair(i)) return;
     std::array<int, 3> in{};
     ScalarMask mask = 0;
     for (size_t k = 0; k < op.inputs.size(); k++) {
@@ -374,6 +385,9 @@ struct RegionBuilder {
       if (program.chunks)
         reduction.partials = lowering.scratch(static_cast<size_t>(program.chunks * results) * sizeof(float));
     }
+    size_t bytes = 0;
+    for (TileInput& in : program.inputs) bytes += in.access == Access::flat ? program.total * in.element_size : 0;
+    program.prefetch = bytes >= prefetched_bytes;
     offer_sharing();
   }
 

@@ -130,6 +130,7 @@ struct Walk {
     };
     for (const TileOutput& out : p_.outputs)
       if (!out.streamed) registers[out.reg] = destination(out);
+    if (p_.prefetch) prefetch(flat + n);
     for (const TileInstruction& i : p_.instructions) {
       const void* in[3] = {registers[i.in[0]], registers[i.in[1]], registers[i.in[2]]};
       i.function(registers[i.out], in, i.once ? 1 : n);
@@ -179,6 +180,17 @@ struct Walk {
       else
         for (int64_t c = 0; c < p_.chunks; c++)
           float_functions().combine(r.kind)(result, partials + c * result_count(), result_count());
+    }
+  }
+
+  // Loads and arithmetic of a tile are separate instructions, so only this lets memory work during the arithmetic.
+  void prefetch(int64_t flat) const {
+    const int64_t n = std::min(p_.tile, p_.total - flat);
+    for (const TileInput& in : p_.inputs) {
+      if (in.access != Access::flat || in.reg < 0) continue;
+      const std::byte* begin = frame.at<std::byte>(in.slot) + flat * static_cast<int64_t>(in.element_size);
+      const int64_t bytes = n * static_cast<int64_t>(in.element_size);
+      for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(begin + i, 0, 2);
     }
   }
 

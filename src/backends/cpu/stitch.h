@@ -69,6 +69,7 @@ struct TileProgram {
   std::vector<TileInstruction> instructions;
   std::vector<TileOutput> outputs;
   std::vector<TileReduction> reductions;
+  bool prefetch = false;         // ask for the next tile's operands while this one is computed
   int registers = 0;
   std::vector<int> temporaries;  // registers that live in scratch
   size_t temporary_bytes = 0;    // of one register

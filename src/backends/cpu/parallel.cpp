@@ -1,0 +1,23 @@
+// The number of threads, asked for once.
+#include "backends/cpu/parallel.h"
+
+namespace mpsgraph::cpu {
+
+#ifdef _OPENMP
+int thread_count() {
+  static const int count = omp_get_max_threads();
+  return count;
+}
+ThreadScope::ThreadScope() : before_(omp_get_max_threads()) {
+  if (before_ != thread_count()) omp_set_num_threads(thread_count());
+}
+ThreadScope::~ThreadScope() {
+  if (before_ != thread_count()) omp_set_num_threads(before_);
+}
+#else
+int thread_count() { return 1; }
+ThreadScope::ThreadScope() : before_(1) {}
+ThreadScope::~ThreadScope() = default;
+#endif
+
+}  // namespace mpsgraph::cpu
