@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 import re
 
 DISTRIBUTION = "onednn-cpu-gomp"
@@ -15,6 +16,10 @@ DISTRIBUTION = "onednn-cpu-gomp"
 
 def load() -> None:
     """Makes mpsgraph._core importable. ImportError that says what is missing."""
+    # Threads of GNU OpenMP wait actively, by default for milliseconds. Where two of them share a processor with Python or
+    # with other work, the one that waits keeps the other from what it waits for. Some microseconds are enough here.
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     try:
         importlib.import_module("mpsgraph._core")
     except ImportError as error:
