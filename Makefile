@@ -40,7 +40,10 @@ $(VENV)/installed: $(VENV)/requirements.txt $(SOURCES)
 demo: build
 	$(BIN)/mpsgraph demo digits $(DEMO)
 
+# The C++ tests are built where the package was.
 test: build
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(BUILD) -DMPSGRAPH_BUILD_TESTS=ON > $(BUILD)/configure-tests.log
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(BUILD)
 	PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(BIN)/python -m pytest -m "not slow"
 
 test-slow: build
