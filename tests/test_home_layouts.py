@@ -3,9 +3,8 @@
 The optimised engine is compared with the plain kernels, which leave variables as they are.
 """
 
-import numpy as np
-
 import mpsgraph as mg
+import numpy as np
 
 
 def training_graph(seed=0):
@@ -57,7 +56,9 @@ def test_other_programs_read_and_write_the_moved_variable():
     doubled = w * 2.0
     np.testing.assert_array_equal(np.asarray(g.run({}, [doubled])[doubled]), after * 2)
     column_sums = g.reduction_sum(w, axes=[0, 1, 2])
-    np.testing.assert_allclose(np.asarray(g.run({}, [column_sums])[column_sums]), after.sum((0, 1, 2), keepdims=True), rtol=1e-4)
+    np.testing.assert_allclose(
+        np.asarray(g.run({}, [column_sums])[column_sums]), after.sum((0, 1, 2), keepdims=True), rtol=1e-4
+    )
     # the first program was compiled for the old layout
     target = next(iter(before))
     np.testing.assert_array_equal(np.asarray(g.run({}, [target])[target]), after)

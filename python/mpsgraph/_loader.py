@@ -16,8 +16,8 @@ DISTRIBUTION = "onednn-cpu-gomp"
 
 def load() -> None:
     """Makes mpsgraph._core importable. ImportError that says what is missing."""
-    # Threads of GNU OpenMP wait actively, by default for milliseconds. Where two of them share a processor with Python or
-    # with other work, the one that waits keeps the other from what it waits for. Some microseconds are enough here.
+    # Threads of GNU OpenMP wait actively, by default for milliseconds. Where two of them share a processor with Python
+    # or with other work, the one that waits keeps the other from what it waits for. Some microseconds are enough here.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     try:

@@ -20,13 +20,13 @@ struct ShapeError : Error {        // ranks, dimensions, sizes, axes
 struct DTypeError : Error {        // element types that do not match or are not supported there
   using Error::Error;
 };
-struct GraphError : Error {        // structure: foreign tensors, missing feeds, names, attributes, text that does not parse
+struct GraphError : Error {  // structure: foreign tensors, missing feeds, names, attributes, text that does not parse
   using Error::Error;
 };
 struct UnsupportedError : Error {  // valid, but this device or this slice cannot do it
   using Error::Error;
 };
-struct DeviceError : Error {       // the run itself: memory, queues, command buffers, fork
+struct DeviceError : Error {  // the run itself: memory, queues, command buffers, fork
   using Error::Error;
 };
 struct TimeoutError : DeviceError {  // an event or command buffer that did not come in time

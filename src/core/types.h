@@ -16,9 +16,18 @@
 namespace mpsgraph {
 
 enum class DType : uint8_t {
-  float32, float16, bfloat16, float64,
-  int8, int16, int32, int64,
-  uint8, uint16, uint32, uint64,
+  float32,
+  float16,
+  bfloat16,
+  float64,
+  int8,
+  int16,
+  int32,
+  int64,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
   boolean,
 };
 inline constexpr int dtype_count = 13;
@@ -34,28 +43,28 @@ std::ostream& operator<<(std::ostream&, DType);
 
 using Dims = std::vector<int64_t>;
 std::string to_string(const Dims& dims);                  // "(8,32,-1)"
-int64_t element_count(const Dims& dims);                  // throws ShapeError on overflow of 2^62 or unknown dimensions
-Dims contiguous_strides(const Dims& dims);                // in elements, row-major
+int64_t element_count(const Dims& dims);  // throws ShapeError on overflow of 2^62 or unknown dimensions
+Dims contiguous_strides(const Dims& dims);  // in elements, row-major
 
 class Shape {
  public:
-  Shape() = default;                                      // unranked
+  Shape() = default;  // unranked
   Shape(Dims dims) : ranked_(true), dims_(std::move(dims)) {}
   Shape(std::initializer_list<int64_t> dims) : ranked_(true), dims_(dims) {}
 
   bool ranked() const { return ranked_; }
-  bool known() const;                                     // ranked, and no dimension is -1
+  bool known() const;  // ranked, and no dimension is -1
   int rank() const { return static_cast<int>(dims_.size()); }  // only when ranked
-  const Dims& dims() const { return dims_; }              // only when ranked
+  const Dims& dims() const { return dims_; }  // only when ranked
   int64_t operator[](int axis) const { return dims_[axis]; }
-  int64_t elements() const { return element_count(dims_); }    // only when known
+  int64_t elements() const { return element_count(dims_); }  // only when known
   bool operator==(const Shape&) const = default;
 
  private:
   bool ranked_ = false;
   Dims dims_;
 };
-std::string to_string(const Shape& shape);                // "(8,-1)" or "(*)"
+std::string to_string(const Shape& shape);  // "(8,-1)" or "(*)"
 std::ostream& operator<<(std::ostream&, const Shape&);
 
 // Could a value of one of these shapes also have the other? (-1 and unranked match anything.)
@@ -70,7 +79,7 @@ struct TensorType {
   Shape shape;
   bool operator==(const TensorType&) const = default;
 };
-std::string to_string(const TensorType& type);            // "float32[-1,10]"
+std::string to_string(const TensorType& type);  // "float32[-1,10]"
 std::ostream& operator<<(std::ostream&, const TensorType&);
 
 // IEEE half and bfloat16, round to nearest even, NaN kept.

@@ -42,7 +42,8 @@ class Backend {
   virtual std::string_view name() const = 0;          // "cpu"
   virtual std::string description() const = 0;        // "CPU, AVX-512, oneDNN 3.2, 2 threads"
   // May rewrite the program. `storages` stand for program.variables, in order.
-  virtual std::unique_ptr<CompiledProgram> compile(compiler::Program program, std::vector<std::shared_ptr<VariableStorage>> storages,
+  virtual std::unique_ptr<CompiledProgram> compile(compiler::Program program,
+                                                   std::vector<std::shared_ptr<VariableStorage>> storages,
                                                    const compiler::Options& options) = 0;
   virtual std::shared_ptr<VariableStorage> make_variable(const ConstantPtr& value) = 0;
 };

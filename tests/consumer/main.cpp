@@ -47,8 +47,8 @@ int main() {
   const std::vector<mg::Tensor*> gradients = mg::gradients(loss, variables);
   std::vector<mg::Operation*> updates;
   for (size_t i = 0; i < variables.size(); ++i) {
-    mg::Tensor* stepped = graph->add("stochastic_gradient_descent",
-                                     {build.scalar(mg::DType::float32, 0.5), variables[i], gradients[i]});
+    mg::Tensor* stepped =
+        graph->add("stochastic_gradient_descent", {build.scalar(mg::DType::float32, 0.5), variables[i], gradients[i]});
     updates.push_back(graph->create("assign", {variables[i], stepped}));
   }
 

@@ -101,7 +101,8 @@ void check_well_formed(const Graph& g) {
 
 }  // namespace
 
-TEST(chains_and_sums) {
+TEST(chains_and_sums)
+{
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *y = input(g, "y");
@@ -114,7 +115,8 @@ TEST(chains_and_sums) {
   check_well_formed(g);
 }
 
-TEST(only_the_operations_between_are_differentiated) {
+TEST(only_the_operations_between_are_differentiated)
+{
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *y = input(g, "y");
@@ -126,7 +128,8 @@ TEST(only_the_operations_between_are_differentiated) {
   CHECK(g.operation_count() - before < 10);
 }
 
-TEST(intermediate_tensors_can_be_asked_for) {
+TEST(intermediate_tensors_can_be_asked_for)
+{
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -139,7 +142,8 @@ TEST(intermediate_tensors_can_be_asked_for) {
   CHECK_CLOSE(at(g, d[2]), 1);
 }
 
-TEST(variables_sum_over_their_reads_and_through_control_dependencies) {
+TEST(variables_sum_over_their_reads_and_through_control_dependencies)
+{
   Graph g;
   Builder b(g);
   Tensor* v = g.add("variable", {}, {{"value", ConstantData::splat(DType::float64, {}, 3.0)}}, "v");
@@ -152,7 +156,8 @@ TEST(variables_sum_over_their_reads_and_through_control_dependencies) {
   CHECK_CLOSE(Interpreter({})(g, d[0]), 2 + 2 * 3.0);
 }
 
-TEST(start_scales_the_gradient) {
+TEST(start_scales_the_gradient)
+{
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *s = input(g, "s");
@@ -164,7 +169,8 @@ TEST(start_scales_the_gradient) {
   CHECK_THROWS(ShapeError, gradients(b.unary("exponent", x), {x}, row), "float64[2]");
 }
 
-TEST(unconnected_tensors_get_zeros_or_an_error) {
+TEST(unconnected_tensors_get_zeros_or_an_error)
+{
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -180,7 +186,8 @@ TEST(unconnected_tensors_get_zeros_or_an_error) {
   CHECK_EQUAL(gradients(z, {unknown})[0]->type, unknown->type);
 }
 
-TEST(bad_requests_are_refused) {
+TEST(bad_requests_are_refused)
+{
   Graph g, other;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -198,7 +205,8 @@ TEST(bad_requests_are_refused) {
   CHECK_THROWS(GraphError, gradients(inner, {x}), "exists only there");
 }
 
-TEST(an_operation_without_a_derivative_is_named) {
+TEST(an_operation_without_a_derivative_is_named)
+{
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -213,7 +221,8 @@ TEST(an_operation_without_a_derivative_is_named) {
   CHECK_EQUAL(gradients(b.mul(y, other), {other}).size(), 1u);  // no path goes through the loop
 }
 
-TEST(composites_without_a_rule_are_differentiated_decomposed) {
+TEST(composites_without_a_rule_are_differentiated_decomposed)
+{
   Graph g;
   Builder b(g);
   Tensor* rows = g.add("placeholder", {}, {{"type", TensorType{DType::float64, Shape({4, 3})}}}, "rows");
@@ -223,7 +232,8 @@ TEST(composites_without_a_rule_are_differentiated_decomposed) {
   CHECK(!d[0]->operation->is("constant"));
 }
 
-TEST(if_passes_gradients_through_the_branch_that_is_taken) {
+TEST(if_passes_gradients_through_the_branch_that_is_taken)
+{
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *y = input(g, "y");
@@ -249,7 +259,8 @@ TEST(if_passes_gradients_through_the_branch_that_is_taken) {
   check_well_formed(g);
 }
 
-TEST(if_has_second_derivatives) {
+TEST(if_has_second_derivatives)
+{
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -268,7 +279,8 @@ TEST(if_has_second_derivatives) {
   check_well_formed(g);
 }
 
-TEST(nested_ifs_save_through_both_levels) {
+TEST(nested_ifs_save_through_both_levels)
+{
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *p = input(g, "p"), *q = input(g, "q");
@@ -301,7 +313,8 @@ TEST(nested_ifs_save_through_both_levels) {
   check_well_formed(g);
 }
 
-TEST(variables_read_in_a_branch_get_their_gradient) {
+TEST(variables_read_in_a_branch_get_their_gradient)
+{
   Graph g;
   Builder b(g);
   Tensor* v = g.add("variable", {}, {{"value", ConstantData::splat(DType::float64, {}, 3.0)}}, "v");
@@ -315,7 +328,8 @@ TEST(variables_read_in_a_branch_get_their_gradient) {
   check_well_formed(g);
 }
 
-TEST(shapes_inside_branches_stay_visible_to_inference) {
+TEST(shapes_inside_branches_stay_visible_to_inference)
+{
   Graph g;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", TensorType{DType::float32, Shape({-1, 6})}}}, "x");
@@ -330,7 +344,8 @@ TEST(shapes_inside_branches_stay_visible_to_inference) {
   CHECK_EQUAL(gradients(choice->output(), {x})[0]->type, x->type);
 }
 
-TEST(undefined_takes_the_type_of_the_other_branch) {
+TEST(undefined_takes_the_type_of_the_other_branch)
+{
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -342,7 +357,8 @@ TEST(undefined_takes_the_type_of_the_other_branch) {
   CHECK_THROWS(GraphError, choose(g, c, [&] { return Tensors{x}; }, [&] { return Tensors{}; }), "1 results", "0");
 }
 
-TEST(long_chains_need_no_stack) {
+TEST(long_chains_need_no_stack)
+{
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");

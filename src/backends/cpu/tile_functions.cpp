@@ -109,44 +109,69 @@ TileFunction float64_tile(std::string_view k, ScalarMask m) {
 #define TERNARY(KIND, EXPR) \
   if (k == KIND) return ternary<T, T>([](T a, T b, T c) -> T { return EXPR; }, m);
   UNARY("identity", x)
-  UNARY("conjugate", x) UNARY("exponent", std::exp(x)) UNARY("exponent_base2", std::exp2(x)) UNARY(
-      "exponent_base10", std::pow(10., x)) UNARY("logarithm", std::log(x)) UNARY("logarithm_base2", std::log2(x))
-      UNARY("logarithm_base10", std::log10(x)) UNARY("square", x * x) UNARY("absolute_square", x * x)
-          UNARY("square_root", std::sqrt(x)) UNARY("reciprocal_square_root", 1 / std::sqrt(x)) UNARY(
-              "reverse_square_root", 1 / std::sqrt(x)) UNARY("reciprocal", 1 / x) UNARY("absolute", std::fabs(x))
-              UNARY("negative", -x) UNARY("sign", x > 0   ? 1
-                                                  : x < 0 ? -1
-                                                          : x) UNARY("ceil", std::ceil(x)) UNARY("floor", std::floor(x))
-                  UNARY("round", std::round(x)) UNARY("rint", std::nearbyint(x)) UNARY("truncate", std::trunc(x))
-                      UNARY("sin", std::sin(x)) UNARY("cos", std::cos(x)) UNARY("tan", std::tan(x))
-                          UNARY("sinh", std::sinh(x)) UNARY("cosh", std::cosh(x)) UNARY("tanh", std::tanh(x))
-                              UNARY("asin", std::asin(x)) UNARY("acos", std::acos(x)) UNARY("atan", std::atan(x)) UNARY(
-                                  "asinh", std::asinh(x)) UNARY("acosh", std::acosh(x)) UNARY("atanh", std::atanh(x))
-                                  UNARY("erf", std::erf(x)) UNARY("relu", x > 0 || x != x ? x : 0) UNARY(
-                                      "sigmoid", sigmoid(x)) TEST("is_nan", std::isnan(x))
-                                      TEST("is_infinite", std::isinf(x)) TEST("is_finite", std::isfinite(x)) TEST(
-                                          "signbit", std::signbit(x)) BINARY("addition", a + b)
-                                          BINARY("subtraction", a - b) BINARY("multiplication", a * b) BINARY(
-                                              "division", a / b) BINARY("division_no_nan", b == 0 ? 0 : a / b)
-                                              BINARY("minimum", std::fmin(a, b)) BINARY("maximum", std::fmax(a, b))
-                                                  BINARY("minimum_with_nan_propagation", a < b || a != a ? a : b)
-                                                      BINARY("maximum_with_nan_propagation", a > b || a != a ? a : b)
-                                                          BINARY("power", std::pow(a, b))
-                                                              BINARY("modulo", std::fmod(a, b))
-                                                                  BINARY("floor_modulo", floor_modulo(a, b))
-                                                                      BINARY("atan2", std::atan2(a, b))
-                                                                          BINARY("relu_gradient", b > 0 ? a : 0) BINARY(
-                                                                              "leaky_relu", a >= 0 ? a : a * b)
-                                                                              BINARY("sigmoid_gradient",
-                                                                                     a * sigmoid(b) * (1 - sigmoid(b)))
-                                                                                  TERNARY("leaky_relu_gradient",
-                                                                                          b >= 0 ? a : a * c)
-                                                                                      TERNARY("clamp", clamp(a, b, c))
+  UNARY("conjugate", x)
+  UNARY("exponent", std::exp(x))
+  UNARY("exponent_base2", std::exp2(x))
+  UNARY("exponent_base10", std::pow(10., x))
+  UNARY("logarithm", std::log(x))
+  UNARY("logarithm_base2", std::log2(x))
+  UNARY("logarithm_base10", std::log10(x))
+  UNARY("square", x * x)
+  UNARY("absolute_square", x * x)
+  UNARY("square_root", std::sqrt(x))
+  UNARY("reciprocal_square_root", 1 / std::sqrt(x))
+  UNARY("reverse_square_root", 1 / std::sqrt(x))
+  UNARY("reciprocal", 1 / x)
+  UNARY("absolute", std::fabs(x))
+  UNARY("negative", -x)
+  UNARY("sign", x > 0 ? 1 : x < 0 ? -1 : x)
+  UNARY("ceil", std::ceil(x))
+  UNARY("floor", std::floor(x))
+  UNARY("round", std::round(x))
+  UNARY("rint", std::nearbyint(x))
+  UNARY("truncate", std::trunc(x))
+  UNARY("sin", std::sin(x))
+  UNARY("cos", std::cos(x))
+  UNARY("tan", std::tan(x))
+  UNARY("sinh", std::sinh(x))
+  UNARY("cosh", std::cosh(x))
+  UNARY("tanh", std::tanh(x))
+  UNARY("asin", std::asin(x))
+  UNARY("acos", std::acos(x))
+  UNARY("atan", std::atan(x))
+  UNARY("asinh", std::asinh(x))
+  UNARY("acosh", std::acosh(x))
+  UNARY("atanh", std::atanh(x))
+  UNARY("erf", std::erf(x))
+  UNARY("relu", x > 0 || x != x ? x : 0)
+  UNARY("sigmoid", sigmoid(x))
+  TEST("is_nan", std::isnan(x))
+  TEST("is_infinite", std::isinf(x))
+  TEST("is_finite", std::isfinite(x))
+  TEST("signbit", std::signbit(x))
+  BINARY("addition", a + b)
+  BINARY("subtraction", a - b)
+  BINARY("multiplication", a * b)
+  BINARY("division", a / b)
+  BINARY("division_no_nan", b == 0 ? 0 : a / b)
+  BINARY("minimum", std::fmin(a, b))
+  BINARY("maximum", std::fmax(a, b))
+  BINARY("minimum_with_nan_propagation", a < b || a != a ? a : b)
+  BINARY("maximum_with_nan_propagation", a > b || a != a ? a : b)
+  BINARY("power", std::pow(a, b))
+  BINARY("modulo", std::fmod(a, b))
+  BINARY("floor_modulo", floor_modulo(a, b))
+  BINARY("atan2", std::atan2(a, b))
+  BINARY("relu_gradient", b > 0 ? a : 0)
+  BINARY("leaky_relu", a >= 0 ? a : a * b)
+  BINARY("sigmoid_gradient", a * sigmoid(b) * (1 - sigmoid(b)))
+  TERNARY("leaky_relu_gradient", b >= 0 ? a : a * c)
+  TERNARY("clamp", clamp(a, b, c))
 #undef UNARY
 #undef TEST
 #undef BINARY
 #undef TERNARY
-                                                                                          return comparison<T>(k, m);
+  return comparison<T>(k, m);
 }
 
 // Division and remainder never trap: by zero gives 0, and the least integer over -1 wraps.
@@ -188,27 +213,41 @@ TileFunction integer_tile(std::string_view k, ScalarMask m) {
 #define BINARY(KIND, EXPR) \
   if (k == KIND) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
   UNARY("identity", x)
-  UNARY("conjugate", x) UNARY("square", U(x) * U(x)) UNARY("absolute_square", U(x) * U(x))
-      UNARY("absolute", x < 0 ? U(0) - U(x) : U(x)) UNARY("negative", U(0) - U(x)) UNARY("sign", (x > 0) - (x < 0))
-          UNARY("ceil", x) UNARY("floor", x) UNARY("round", x) UNARY("rint", x) UNARY("truncate", x)
-              UNARY("bitwise_not", ~x) UNARY("relu", x > 0 ? x : 0)
-                  UNARY("bitwise_population_count", std::popcount(static_cast<std::make_unsigned_t<T>>(x))) BINARY(
-                      "addition", U(a) + U(b)) BINARY("subtraction", U(a) - U(b)) BINARY("multiplication", U(a) * U(b))
-                      BINARY("division", quotient(a, b)) BINARY("division_no_nan", quotient(a, b))
-                          BINARY("modulo", remainder(a, b)) BINARY("floor_modulo", floor_remainder(a, b))
-                              BINARY("power", integer_power(a, b)) BINARY("minimum", a < b ? a : b)
-                                  BINARY("maximum", a > b ? a : b) BINARY("minimum_with_nan_propagation", a < b ? a : b)
-                                      BINARY("maximum_with_nan_propagation", a > b ? a : b) BINARY("bitwise_and", a & b)
-                                          BINARY("bitwise_or", a | b) BINARY("bitwise_xor", a ^ b)
-                                              BINARY("relu_gradient", b > 0 ? a : 0) BINARY(
-                                                  "bitwise_left_shift",
-                                                  b < 0 || b >= static_cast<T>(bits) ? 0 : U(a) << b)
-                                                  BINARY("bitwise_right_shift",
-                                                         b < 0 || b >= static_cast<T>(bits) ? (a < 0 ? -1 : 0) : a >> b)
+  UNARY("conjugate", x)
+  UNARY("square", U(x) * U(x))
+  UNARY("absolute_square", U(x) * U(x))
+  UNARY("absolute", x < 0 ? U(0) - U(x) : U(x))
+  UNARY("negative", U(0) - U(x))
+  UNARY("sign", (x > 0) - (x < 0))
+  UNARY("ceil", x)
+  UNARY("floor", x)
+  UNARY("round", x)
+  UNARY("rint", x)
+  UNARY("truncate", x)
+  UNARY("bitwise_not", ~x)
+  UNARY("relu", x > 0 ? x : 0)
+  UNARY("bitwise_population_count", std::popcount(static_cast<std::make_unsigned_t<T>>(x)))
+  BINARY("addition", U(a) + U(b))
+  BINARY("subtraction", U(a) - U(b))
+  BINARY("multiplication", U(a) * U(b))
+  BINARY("division", quotient(a, b))
+  BINARY("division_no_nan", quotient(a, b))
+  BINARY("modulo", remainder(a, b))
+  BINARY("floor_modulo", floor_remainder(a, b))
+  BINARY("power", integer_power(a, b))
+  BINARY("minimum", a < b ? a : b)
+  BINARY("maximum", a > b ? a : b)
+  BINARY("minimum_with_nan_propagation", a < b ? a : b)
+  BINARY("maximum_with_nan_propagation", a > b ? a : b)
+  BINARY("bitwise_and", a & b)
+  BINARY("bitwise_or", a | b)
+  BINARY("bitwise_xor", a ^ b)
+  BINARY("relu_gradient", b > 0 ? a : 0)
+  BINARY("bitwise_left_shift", b < 0 || b >= static_cast<T>(bits) ? 0 : U(a) << b)
+  BINARY("bitwise_right_shift", b < 0 || b >= static_cast<T>(bits) ? (a < 0 ? -1 : 0) : a >> b)
 #undef UNARY
 #undef BINARY
-                                                      if (k == "clamp") return ternary<T, T>(
-                                                          [](T a, T b, T c) -> T { return clamp(a, b, c); }, m);
+  if (k == "clamp") return ternary<T, T>([](T a, T b, T c) -> T { return clamp(a, b, c); }, m);
   if (k == "signbit") return unary<uint8_t, T>([](T x) { return x < 0; });
   if (k == "is_nan" || k == "is_infinite") return unary<uint8_t, T>([](T) { return false; });
   if (k == "is_finite") return unary<uint8_t, T>([](T) { return true; });

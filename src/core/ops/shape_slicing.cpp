@@ -224,7 +224,8 @@ std::vector<TensorType> infer_split(const InferContext& context) {
   if (sizes.empty()) context.shape_error("sizes must name at least one part");
   int64_t total = 0;
   for (int64_t size : sizes) {
-    if (size < 0 || size >= slice_limit) context.shape_error(cat("sizes ", to_string(sizes), " must be from 0 to 2^62"));
+    if (size < 0 || size >= slice_limit)
+      context.shape_error(cat("sizes ", to_string(sizes), " must be from 0 to 2^62"));
     total = std::min(total + size, slice_limit);
   }
   std::vector<TensorType> types(sizes.size(), {context.dtype(0), source});
