@@ -39,8 +39,7 @@ struct State {  // everything of a graph that a failing create could have touche
 
 // --- types -----------------------------------------------------------------------------------------------------------
 
-TEST(dtypes_have_names_and_sizes)
-{
+TEST(dtypes_have_names_and_sizes) {
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);
     CHECK(dtype_from_name(name(dtype)) == dtype);
@@ -51,8 +50,7 @@ TEST(dtypes_have_names_and_sizes)
   CHECK(!dtype_from_name("float"));
 }
 
-TEST(half_round_trips_every_value)
-{
+TEST(half_round_trips_every_value) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float value = half_to_float(static_cast<uint16_t>(bits));
     const uint16_t back = float_to_half(value);
@@ -64,8 +62,7 @@ TEST(half_round_trips_every_value)
   }
 }
 
-TEST(half_rounds_to_nearest_even)
-{
+TEST(half_rounds_to_nearest_even) {
   CHECK_EQUAL(float_to_half(65519.996f), 0x7bff);
   CHECK_EQUAL(float_to_half(65520.0f), 0x7c00);
   CHECK_EQUAL(float_to_half(1e30f), 0x7c00);
@@ -81,8 +78,7 @@ TEST(half_rounds_to_nearest_even)
   CHECK_EQUAL(float_to_half(-std::numeric_limits<float>::denorm_min()), 0x8000);
 }
 
-TEST(half_agrees_with_the_nearest_of_its_neighbours)
-{
+TEST(half_agrees_with_the_nearest_of_its_neighbours) {
   for (uint32_t bits = 0; bits < 0x47800000u; bits += 977) {
     const float value = std::bit_cast<float>(bits);
     const uint16_t half = float_to_half(value);
@@ -94,8 +90,7 @@ TEST(half_agrees_with_the_nearest_of_its_neighbours)
   }
 }
 
-TEST(bfloat16_rounds_and_keeps_nan)
-{
+TEST(bfloat16_rounds_and_keeps_nan) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float value = bfloat16_to_float(static_cast<uint16_t>(bits));
     CHECK_EQUAL(float_to_bfloat16(value), std::isnan(value) ? bits | 0x40u : bits);
@@ -106,8 +101,7 @@ TEST(bfloat16_rounds_and_keeps_nan)
   CHECK(std::isnan(bfloat16_to_float(float_to_bfloat16(std::bit_cast<float>(0x7f800001u)))));
 }
 
-TEST(shapes_print_and_count)
-{
+TEST(shapes_print_and_count) {
   CHECK_EQUAL(to_string(TensorType{DType::float32, Shape({-1, 28})}), "float32[-1,28]");
   CHECK_EQUAL(to_string(TensorType{DType::boolean, Shape()}), "bool[*]");
   CHECK_EQUAL(to_string(f32({})), "float32[]");
@@ -119,8 +113,7 @@ TEST(shapes_print_and_count)
   CHECK_THROWS(ShapeError, element_count({int64_t{1} << 40, int64_t{1} << 40}), "2^62");
 }
 
-TEST(shapes_broadcast_merge_and_compare)
-{
+TEST(shapes_broadcast_merge_and_compare) {
   CHECK_EQUAL(*broadcast({2, 1}, {3}), Shape({2, 3}));
   CHECK_EQUAL(*broadcast({-1, 4}, {5, 1}), Shape({5, 4}));
   CHECK_EQUAL(*broadcast({-1}, {1}), Shape({-1}));
@@ -135,8 +128,7 @@ TEST(shapes_broadcast_merge_and_compare)
 
 // --- attributes ------------------------------------------------------------------------------------------------------
 
-TEST(constants_compare_by_content)
-{
+TEST(constants_compare_by_content) {
   const float ones[] = {1, 1, 1};
   const auto full = ConstantData::copy(DType::float32, {3}, ones);
   const auto splat = ConstantData::splat(DType::float32, {3}, 1.0);
@@ -150,8 +142,7 @@ TEST(constants_compare_by_content)
   CHECK_EQUAL(ConstantData::of_ints({4, -1})->integers(), (Ints{4, -1}));
 }
 
-TEST(constants_of_every_dtype_hold_a_number)
-{
+TEST(constants_of_every_dtype_hold_a_number) {
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);
     CHECK_EQUAL(ConstantData::splat(dtype, {}, 1.0)->scalar(), 1.0);
@@ -165,8 +156,7 @@ TEST(constants_of_every_dtype_hold_a_number)
   CHECK_THROWS(DTypeError, ConstantData::splat(DType::float32, {}, 1.0)->integer(), "float32");
 }
 
-TEST(attributes_are_sorted_and_typed)
-{
+TEST(attributes_are_sorted_and_typed) {
   Attributes a{{"b", 1}, {"a", 2.5}};
   const Attributes same_items{{"a", 2.5}, {"b", 1}};
   CHECK(a == same_items);
@@ -181,8 +171,7 @@ TEST(attributes_are_sorted_and_typed)
   CHECK(same(Attribute(std::nan("")), Attribute(std::nan(""))) && !same(Attribute(0.0), Attribute(-0.0)));
 }
 
-TEST(create_completes_and_checks_attributes)
-{
+TEST(create_completes_and_checks_attributes) {
   Graph g;
   Tensor* x = placeholder(g, f32({1, 4, 4, 1}), "x");
   Operation* pool = g.create("max_pooling2d", {x}, {{"kernel", Ints{2, 2}}, {"strides", Ints{2, 2}}});
@@ -201,8 +190,7 @@ TEST(create_completes_and_checks_attributes)
 
 // --- operations and graphs -------------------------------------------------------------------------------------------
 
-TEST(every_definition_can_be_looked_up)
-{
+TEST(every_definition_can_be_looked_up) {
   CHECK(all_definitions().size() > 100);
   for (const OperationDefinition* definition : all_definitions()) {
     CHECK(&definition_of(definition->name) == definition);
@@ -213,8 +201,7 @@ TEST(every_definition_can_be_looked_up)
   CHECK_THROWS(GraphError, definition_of("aditon"), "'aditon'", "addition");
 }
 
-TEST(names_are_unique_and_predictable)
-{
+TEST(names_are_unique_and_predictable) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}), "x");
   CHECK_EQUAL(g.add("addition", {x, x})->name(), "addition");
@@ -227,8 +214,7 @@ TEST(names_are_unique_and_predictable)
   CHECK(!g.find("y"));
 }
 
-TEST(locations_are_kept_and_named)
-{
+TEST(locations_are_kept_and_named) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}));
   g.set_location("model.py:41");
@@ -236,8 +222,7 @@ TEST(locations_are_kept_and_named)
   CHECK_THROWS(GraphError, g.add("relu", {x, x}), "[relu]", "takes 1 operands", "2 came", "built at model.py:41");
 }
 
-TEST(wrong_operands_are_refused_and_change_nothing)
-{
+TEST(wrong_operands_are_refused_and_change_nothing) {
   Graph g, other;
   Tensor* x = placeholder(g, f32({2, 3}), "x");
   Tensor* v = variable(g, {4}, "v");
@@ -261,8 +246,7 @@ TEST(wrong_operands_are_refused_and_change_nothing)
   CHECK_EQUAL(g.add("relu", {x})->name(), "relu");
 }
 
-TEST(variables_are_read_implicitly)
-{
+TEST(variables_are_read_implicitly) {
   Graph g;
   Tensor* v = variable(g, {4}, "v");
   Operation* square = g.create("multiplication", {v, v});
@@ -275,8 +259,7 @@ TEST(variables_are_read_implicitly)
   CHECK_EQUAL(g.root().operations.size(), 6u);
 }
 
-TEST(removed_operations_free_their_names)
-{
+TEST(removed_operations_free_their_names) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}));
   g.add("relu", {x});
@@ -289,8 +272,7 @@ TEST(removed_operations_free_their_names)
 
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
-TEST(tensors_of_inner_blocks_exist_only_there)
-{
+TEST(tensors_of_inner_blocks_exist_only_there) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}), "x");
   Tensor* c = boolean(g);
@@ -311,8 +293,7 @@ TEST(tensors_of_inner_blocks_exist_only_there)
   CHECK_THROWS(GraphError, g.add("relu", {inner}), "exists only there");
 }
 
-TEST(a_failing_if_leaves_handles_and_frees_names)
-{
+TEST(a_failing_if_leaves_handles_and_frees_names) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}), "x");
   Tensor* c = boolean(g);
@@ -331,8 +312,7 @@ TEST(a_failing_if_leaves_handles_and_frees_names)
   CHECK_THROWS(GraphError, g.add("relu", {inner}), "failed to build");
 }
 
-TEST(abandoning_a_block_drops_the_blocks_begun_in_it)
-{
+TEST(abandoning_a_block_drops_the_blocks_begun_in_it) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}), "x");
   Block* outer = g.begin_block();
@@ -349,8 +329,7 @@ TEST(abandoning_a_block_drops_the_blocks_begun_in_it)
   CHECK(y->operation->control_dependencies.empty());
 }
 
-TEST(sources_made_in_a_block_stand_in_the_root)
-{
+TEST(sources_made_in_a_block_stand_in_the_root) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}), "x");
   Block* block = g.begin_block();
@@ -363,8 +342,7 @@ TEST(sources_made_in_a_block_stand_in_the_root)
   CHECK_EQUAL(g.add("addition", {x, v})->type, f32({2}));
 }
 
-TEST(loops_check_what_goes_around)
-{
+TEST(loops_check_what_goes_around) {
   Graph g;
   Builder b(g);
   Tensor* x = placeholder(g, f32({2}), "x");
@@ -399,8 +377,7 @@ TEST(loops_check_what_goes_around)
 
 // --- control dependencies --------------------------------------------------------------------------------------------
 
-TEST(control_scopes_nest_without_duplicates)
-{
+TEST(control_scopes_nest_without_duplicates) {
   Graph g;
   Tensor* x = placeholder(g, f32({2}), "x");
   Tensor* v = variable(g, {2}, "v");
@@ -426,8 +403,7 @@ TEST(control_scopes_nest_without_duplicates)
   CHECK(four->control_dependencies.empty());
 }
 
-TEST(control_dependencies_cannot_reach_into_blocks_or_other_graphs)
-{
+TEST(control_dependencies_cannot_reach_into_blocks_or_other_graphs) {
   Graph g, other;
   Tensor* x = placeholder(g, f32({2}), "x");
   Operation* foreign = placeholder(other, f32({2}), "foreign")->operation;
@@ -447,8 +423,7 @@ TEST(control_dependencies_cannot_reach_into_blocks_or_other_graphs)
 
 // --- shapes that are computed ----------------------------------------------------------------------------------------
 
-TEST(shape_arithmetic_resolves_as_far_as_shapes_are_known)
-{
+TEST(shape_arithmetic_resolves_as_far_as_shapes_are_known) {
   Graph g;
   Builder b(g);
   const auto flattened = [&](Tensor* x) {  // (n, the rest), as a user would write it
@@ -464,8 +439,7 @@ TEST(shape_arithmetic_resolves_as_far_as_shapes_are_known)
   CHECK_EQUAL(flattened(placeholder(g, f32({8, 4, -1, 3})))->shape(), Shape({8, -1}));
 }
 
-TEST(known_values_follow_integer_operations)
-{
+TEST(known_values_follow_integer_operations) {
   Graph g;
   Builder b(g);
   const auto known = [](Tensor* t) { return constant_value(t).value_or(Ints{-77}); };
@@ -491,8 +465,7 @@ TEST(known_values_follow_integer_operations)
   CHECK_EQUAL(known(b.cast(placeholder(g, f32({3})), DType::int32)), (Ints{-77}));
 }
 
-TEST(builder_counts_what_reductions_take_together)
-{
+TEST(builder_counts_what_reductions_take_together) {
   Graph g;
   Builder b(g);
   Tensor* x = placeholder(g, f32({-1, 4, 5}));
@@ -506,8 +479,7 @@ TEST(builder_counts_what_reductions_take_together)
 
 // --- size ------------------------------------------------------------------------------------------------------------
 
-TEST(building_is_near_linear)
-{
+TEST(building_is_near_linear) {
   const auto seconds = [](int operations) {
     const auto begin = std::chrono::steady_clock::now();
     Graph g;

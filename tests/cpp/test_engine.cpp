@@ -85,8 +85,7 @@ Engine chain(int length, int64_t size) {
   return engine;
 }
 
-TEST(a_step_allocates_nothing_per_kernel)
-{
+TEST(a_step_allocates_nothing_per_kernel) {
   const auto count = [](int length) {
     Engine engine = chain(length, 8);
     const std::vector<NDArray> feeds{floats({8, 8}, [](int64_t i) { return 0.1f * i; })};
@@ -99,16 +98,14 @@ TEST(a_step_allocates_nothing_per_kernel)
   CHECK_EQUAL(count(2), count(200));
 }
 
-TEST(a_long_chain_needs_two_buffers)
-{
+TEST(a_long_chain_needs_two_buffers) {
   Engine engine = chain(50, 64);
   CHECK(engine.program->kernel_names().size() == 100);
   // Two values of 16 KiB, and what the stitched kernels use themselves.
   CHECK(engine.program->arena_bytes() <= 2 * 64 * 64 * 4 + 16 * 1024);
 }
 
-TEST(the_same_run_gives_the_same_bits)
-{
+TEST(the_same_run_gives_the_same_bits) {
   Engine engine(parsed(R"(graph {
     %x = placeholder() {type=float32[300,700]} : float32[300,700]
     %e = exponent(%x) : float32[300,700]
@@ -123,8 +120,7 @@ TEST(the_same_run_gives_the_same_bits)
   for (int i = 0; i < 5; ++i) CHECK_EQUAL(engine.run(feeds)[0], first);
 }
 
-TEST(regions_reduce_rows_and_columns_of_any_length)
-{
+TEST(regions_reduce_rows_and_columns_of_any_length) {
   for (int64_t rows : {1, 3, 17, 600})
     for (int64_t columns : {1, 5, 64, 511, 513, 3000})
       for (int axis : {0, 1}) {
@@ -162,24 +158,21 @@ const char* const counter = R"(graph {
   %both = addition(%scaled, %old) : float32[2]
 })";
 
-TEST(a_read_keeps_its_value_when_the_variable_changes_later)
-{
+TEST(a_read_keeps_its_value_when_the_variable_changes_later) {
   Engine engine(parsed(counter));
   engine.compile({engine.find("both")}, {engine.graph->find("a")});
   CHECK_EQUAL(engine.run()[0], 21.f);  // 10 x 2 + 1
   CHECK_EQUAL(engine.run()[0], 32.f);  // 10 x 3 + 2
 }
 
-TEST(without_the_assign_every_read_is_the_same)
-{
+TEST(without_the_assign_every_read_is_the_same) {
   Engine engine(parsed(counter));
   engine.compile({engine.find("both")});
   CHECK_EQUAL(engine.run()[0], 11.f);
   CHECK_EQUAL(engine.run()[0], 11.f);
 }
 
-TEST(an_update_is_written_into_its_variable)
-{
+TEST(an_update_is_written_into_its_variable) {
   Engine engine(parsed(R"(graph {
     %g = placeholder() {type=float32[1000]} : float32[1000]
     %v = variable() {value=float32[1000] splat 0x00000000} : float32[1000]
@@ -197,8 +190,7 @@ TEST(an_update_is_written_into_its_variable)
   CHECK_EQUAL(reinterpret_cast<const float*>(value.data())[999], 1998.f);
 }
 
-TEST(updates_of_many_variables_are_one_kernel)
-{
+TEST(updates_of_many_variables_are_one_kernel) {
   auto graph = std::make_shared<Graph>();
   Builder b(*graph);
   std::vector<Operation*> updates;
@@ -223,8 +215,7 @@ TEST(updates_of_many_variables_are_one_kernel)
   }
 }
 
-TEST(two_variables_can_be_exchanged)
-{
+TEST(two_variables_can_be_exchanged) {
   Engine engine(parsed(R"(graph {
     %v = variable() {value=float32[1] splat 0x3f800000} : float32[1]
     %w = variable() {value=float32[1] splat 0x40000000} : float32[1]
@@ -243,8 +234,7 @@ TEST(two_variables_can_be_exchanged)
   CHECK_EQUAL(engine.run()[0], 12.f);
 }
 
-TEST(loops_may_exchange_their_values)
-{
+TEST(loops_may_exchange_their_values) {
   auto graph = std::make_shared<Graph>();
   Builder b(*graph);
   Tensor* n = graph->add("placeholder", {}, {{"type", TensorType{DType::int32, Shape(Dims{})}}}, "n");
@@ -270,8 +260,7 @@ TEST(loops_may_exchange_their_values)
   CHECK_EQUAL(fibonacci(20), 6765.f);
 }
 
-TEST(passes_can_be_switched_off_one_by_one)
-{
+TEST(passes_can_be_switched_off_one_by_one) {
   const char* text = R"(graph {
     %x = placeholder() {type=float32[4,6]} : float32[4,6]
     %w = placeholder() {type=float32[6,5]} : float32[6,5]

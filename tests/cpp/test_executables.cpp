@@ -10,8 +10,7 @@ using namespace mpsgraph::runtime::fake;
 
 namespace {
 
-TEST(runs_give_values_and_check_their_arrays)
-{
+TEST(runs_give_values_and_check_their_arrays) {
   Doubler d;
   auto executable = d.on.compile({{d.x, {DType::float32, {3}}}}, {d.y});
   CHECK_EQUAL(values(executable->run({array({1, 2, 3})})[0]), (Floats{2, 4, 6}));
@@ -36,8 +35,7 @@ TEST(runs_give_values_and_check_their_arrays)
   CHECK_EQUAL(values(executable->run({input})[0]), (Floats{2, 4, 6}));
 }
 
-TEST(run_async_and_encode_follow_their_descriptor)
-{
+TEST(run_async_and_encode_follow_their_descriptor) {
   Doubler d;
   auto executable = d.on.compile({{d.x, {DType::float32, {1}}}}, {d.y});
   auto go = std::make_shared<SharedEvent>(), started = std::make_shared<SharedEvent>(),
@@ -77,8 +75,7 @@ TEST(run_async_and_encode_follow_their_descriptor)
   CHECK(executable->run_async({array({4})}, {}, waiting)->done());
 }
 
-TEST(executables_are_cached_within_limits)
-{
+TEST(executables_are_cached_within_limits) {
   Doubler d;
   const int before = programs_alive;
   for (int round = 0; round < 2; ++round)
@@ -105,8 +102,7 @@ TEST(executables_are_cached_within_limits)
   CHECK_EQUAL(programs_alive, before);
 }
 
-TEST(the_cache_tells_requests_apart)
-{
+TEST(the_cache_tells_requests_apart) {
   Doubler d;
   Tensor* z = Builder(*d.graph).add(d.x, d.y);
   const Feed feed{d.x, {DType::float32, {2}}};
@@ -120,8 +116,7 @@ TEST(the_cache_tells_requests_apart)
   CHECK_EQUAL(d.on.cache_statistics().compiles, 5u);
 }
 
-TEST(compiling_reports_what_is_wrong_with_the_feeds)
-{
+TEST(compiling_reports_what_is_wrong_with_the_feeds) {
   Doubler d, other;
   const TensorType type{DType::float32, {2}};
   CHECK_THROWS(GraphError, d.on.compile({}, {d.y}), "x");
@@ -138,8 +133,7 @@ TEST(compiling_reports_what_is_wrong_with_the_feeds)
   CHECK_EQUAL(values(d.on.run({{d.x, array({1})}}, {d.y})[0]), (Floats{2}));
 }
 
-TEST(the_order_of_feeds_makes_no_difference_to_run)
-{
+TEST(the_order_of_feeds_makes_no_difference_to_run) {
   auto graph = std::make_shared<Graph>();
   const Attributes type{{"type", TensorType{DType::float32, {1}}}};
   Tensor *a = graph->add("placeholder", {}, type), *b = graph->add("placeholder", {}, type);
@@ -150,8 +144,7 @@ TEST(the_order_of_feeds_makes_no_difference_to_run)
   CHECK_EQUAL(on.cache_statistics().compiles, 1u);
 }
 
-TEST(variables_keep_their_value_across_runs)
-{
+TEST(variables_keep_their_value_across_runs) {
   Counter c;
   CHECK_EQUAL(values(c.on.variable_value(c.v)), (Floats{1, 1}));
   for (int i = 0; i < 3; ++i) c.on.run({{c.x, array({1, 2})}}, {}, {c.assign});
@@ -165,8 +158,7 @@ TEST(variables_keep_their_value_across_runs)
   CHECK_EQUAL(values(c.on.variable_value(c.v)), (Floats{11, 22}));
 }
 
-TEST(programs_are_compiled_again_when_a_variable_moves)
-{
+TEST(programs_are_compiled_again_when_a_variable_moves) {
   Counter c;
   const Feed feed{c.x, {DType::float32, {2}}};
   auto step = c.on.compile({feed}, {c.sum}, {c.assign});
@@ -193,8 +185,7 @@ TEST(programs_are_compiled_again_when_a_variable_moves)
   CHECK_EQUAL(idle.on.cache_statistics().compiles, 3u);
 }
 
-TEST(many_threads_run_one_executable)
-{
+TEST(many_threads_run_one_executable) {
   Doubler d;
   Counter c;
   auto executable = d.on.compile({{d.x, {DType::float32, {4}}}}, {d.y});
@@ -218,8 +209,7 @@ TEST(many_threads_run_one_executable)
   CHECK_EQUAL(c.on.cache_statistics().compiles, 1u);
 }
 
-TEST(compiling_goes_on_beside_runs)
-{
+TEST(compiling_goes_on_beside_runs) {
   Counter c;
   std::atomic<bool> stop{false};
   const Feed feed{c.x, {DType::float32, {2}}};
@@ -235,14 +225,12 @@ TEST(compiling_goes_on_beside_runs)
   runs.join();
 }
 
-TEST(a_device_is_found_by_name)
-{
+TEST(a_device_is_found_by_name) {
   CHECK_THROWS(DeviceError, Device::get("tpu"), "\"tpu\"", "fake");
   CHECK(&Device::get("fake") == &device());
 }
 
-TEST(the_profiler_keeps_a_bounded_record)
-{
+TEST(the_profiler_keeps_a_bounded_record) {
   Doubler d;
   Profiler::get().start(8);
   for (int i = 0; i < 10; ++i) d.on.run({{d.x, array({1})}}, {d.y});
@@ -257,8 +245,7 @@ TEST(the_profiler_keeps_a_bounded_record)
   CHECK(trace.find("traceEvents") != std::string::npos && trace.find("\"cat\":\"encode\"") != std::string::npos);
 }
 
-TEST(the_copy_counter_counts)
-{
+TEST(the_copy_counter_counts) {
   const auto before = copy_count();
   counted_copy(array({1}));
   CHECK_EQUAL(copy_count(), before + 1);

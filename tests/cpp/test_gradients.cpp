@@ -101,8 +101,7 @@ void check_well_formed(const Graph& g) {
 
 }  // namespace
 
-TEST(chains_and_sums)
-{
+TEST(chains_and_sums) {
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *y = input(g, "y");
@@ -115,8 +114,7 @@ TEST(chains_and_sums)
   check_well_formed(g);
 }
 
-TEST(only_the_operations_between_are_differentiated)
-{
+TEST(only_the_operations_between_are_differentiated) {
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *y = input(g, "y");
@@ -128,8 +126,7 @@ TEST(only_the_operations_between_are_differentiated)
   CHECK(g.operation_count() - before < 10);
 }
 
-TEST(intermediate_tensors_can_be_asked_for)
-{
+TEST(intermediate_tensors_can_be_asked_for) {
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -142,8 +139,7 @@ TEST(intermediate_tensors_can_be_asked_for)
   CHECK_CLOSE(at(g, d[2]), 1);
 }
 
-TEST(variables_sum_over_their_reads_and_through_control_dependencies)
-{
+TEST(variables_sum_over_their_reads_and_through_control_dependencies) {
   Graph g;
   Builder b(g);
   Tensor* v = g.add("variable", {}, {{"value", ConstantData::splat(DType::float64, {}, 3.0)}}, "v");
@@ -156,8 +152,7 @@ TEST(variables_sum_over_their_reads_and_through_control_dependencies)
   CHECK_CLOSE(Interpreter({})(g, d[0]), 2 + 2 * 3.0);
 }
 
-TEST(start_scales_the_gradient)
-{
+TEST(start_scales_the_gradient) {
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *s = input(g, "s");
@@ -169,8 +164,7 @@ TEST(start_scales_the_gradient)
   CHECK_THROWS(ShapeError, gradients(b.unary("exponent", x), {x}, row), "float64[2]");
 }
 
-TEST(unconnected_tensors_get_zeros_or_an_error)
-{
+TEST(unconnected_tensors_get_zeros_or_an_error) {
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -186,8 +180,7 @@ TEST(unconnected_tensors_get_zeros_or_an_error)
   CHECK_EQUAL(gradients(z, {unknown})[0]->type, unknown->type);
 }
 
-TEST(bad_requests_are_refused)
-{
+TEST(bad_requests_are_refused) {
   Graph g, other;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -205,8 +198,7 @@ TEST(bad_requests_are_refused)
   CHECK_THROWS(GraphError, gradients(inner, {x}), "exists only there");
 }
 
-TEST(an_operation_without_a_derivative_is_named)
-{
+TEST(an_operation_without_a_derivative_is_named) {
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -221,8 +213,7 @@ TEST(an_operation_without_a_derivative_is_named)
   CHECK_EQUAL(gradients(b.mul(y, other), {other}).size(), 1u);  // no path goes through the loop
 }
 
-TEST(composites_without_a_rule_are_differentiated_decomposed)
-{
+TEST(composites_without_a_rule_are_differentiated_decomposed) {
   Graph g;
   Builder b(g);
   Tensor* rows = g.add("placeholder", {}, {{"type", TensorType{DType::float64, Shape({4, 3})}}}, "rows");
@@ -232,8 +223,7 @@ TEST(composites_without_a_rule_are_differentiated_decomposed)
   CHECK(!d[0]->operation->is("constant"));
 }
 
-TEST(if_passes_gradients_through_the_branch_that_is_taken)
-{
+TEST(if_passes_gradients_through_the_branch_that_is_taken) {
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *y = input(g, "y");
@@ -259,8 +249,7 @@ TEST(if_passes_gradients_through_the_branch_that_is_taken)
   check_well_formed(g);
 }
 
-TEST(if_has_second_derivatives)
-{
+TEST(if_has_second_derivatives) {
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -279,8 +268,7 @@ TEST(if_has_second_derivatives)
   check_well_formed(g);
 }
 
-TEST(nested_ifs_save_through_both_levels)
-{
+TEST(nested_ifs_save_through_both_levels) {
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *p = input(g, "p"), *q = input(g, "q");
@@ -313,8 +301,7 @@ TEST(nested_ifs_save_through_both_levels)
   check_well_formed(g);
 }
 
-TEST(variables_read_in_a_branch_get_their_gradient)
-{
+TEST(variables_read_in_a_branch_get_their_gradient) {
   Graph g;
   Builder b(g);
   Tensor* v = g.add("variable", {}, {{"value", ConstantData::splat(DType::float64, {}, 3.0)}}, "v");
@@ -328,8 +315,7 @@ TEST(variables_read_in_a_branch_get_their_gradient)
   check_well_formed(g);
 }
 
-TEST(shapes_inside_branches_stay_visible_to_inference)
-{
+TEST(shapes_inside_branches_stay_visible_to_inference) {
   Graph g;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", TensorType{DType::float32, Shape({-1, 6})}}}, "x");
@@ -344,8 +330,7 @@ TEST(shapes_inside_branches_stay_visible_to_inference)
   CHECK_EQUAL(gradients(choice->output(), {x})[0]->type, x->type);
 }
 
-TEST(undefined_takes_the_type_of_the_other_branch)
-{
+TEST(undefined_takes_the_type_of_the_other_branch) {
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");
@@ -357,8 +342,7 @@ TEST(undefined_takes_the_type_of_the_other_branch)
   CHECK_THROWS(GraphError, choose(g, c, [&] { return Tensors{x}; }, [&] { return Tensors{}; }), "1 results", "0");
 }
 
-TEST(long_chains_need_no_stack)
-{
+TEST(long_chains_need_no_stack) {
   Graph g;
   Builder b(g);
   Tensor* x = input(g, "x");

@@ -33,8 +33,7 @@ void check_adjoint(const char* forward, const char* gradient, const Dims& dims, 
 
 // --- shape ---------------------------------------------------------------------------------------------------------------
 
-TEST(transposes)
-{
+TEST(transposes) {
   const std::vector<std::pair<Dims, Ints>> cases{{{3, 5}, {1, 0}},
                                                  {{70, 133}, {1, 0}},
                                                  {{2, 3, 4, 5}, {0, 2, 3, 1}},
@@ -61,8 +60,7 @@ TEST(transposes)
     }
 }
 
-TEST(slices)
-{
+TEST(slices) {
   const Array x = numbers(DType::int32, {6, 7, 5});
   const auto slice = [&](Ints starts, Ints ends, Ints strides, int64_t squeeze = 0, int64_t end_mask = 0) {
     return run(
@@ -80,8 +78,7 @@ TEST(slices)
   CHECK(close(row, tabulate(DType::int32, {3}, [&](const Dims& i) { return x[linear(x.dims, {4, 3 * i[0], 2})]; })));
 }
 
-TEST(slice_gradients)
-{
+TEST(slice_gradients) {
   check_adjoint(
       "slice", "slice_gradient", {6, 7, 5},
       {{"starts", Ints{1, -2, 0}}, {"ends", Ints{5, 0, 5}}, {"strides", Ints{2, -2, 1}}, {"squeeze_mask", int64_t{0}}});
@@ -89,8 +86,7 @@ TEST(slice_gradients)
                 {{"starts", Ints{4, 2}}, {"ends", Ints{9, 2}}, {"strides", Ints{1, 1}}, {"squeeze_mask", int64_t{1}}});
 }
 
-TEST(concatenation_and_splitting)
-{
+TEST(concatenation_and_splitting) {
   for (int64_t axis : {0, 1, -1}) {
     const auto a = static_cast<size_t>(axis < 0 ? 2 : axis);
     Dims d1{2, 3, 4}, d2 = d1, d3 = d1;
@@ -116,8 +112,7 @@ TEST(concatenation_and_splitting)
               tabulate(DType::int16, {2, 2, 3}, [&](const Dims& at) { return (at[1] ? q : p)[at[0] * 3 + at[2]]; })));
 }
 
-TEST(broadcasts_and_tiles)
-{
+TEST(broadcasts_and_tiles) {
   for (DType dtype : all_dtypes()) {
     const Array x = numbers(dtype, {3, 1, 4});
     const Array y = run("broadcast_to", {x, ints({2, 3, 5, 4})});
@@ -139,8 +134,7 @@ TEST(broadcasts_and_tiles)
               array(DType::float32, {3}, {0, 0, 0})));
 }
 
-TEST(padding)
-{
+TEST(padding) {
   const Array x = array(DType::float32, {4}, {1, 2, 3, 4});
   const auto pad = [&](const char* mode, std::vector<double> expected, double value = 0) {
     const Array y =
@@ -159,13 +153,13 @@ TEST(padding)
                   {{"left", Ints{2, 0, 3}}, {"right", Ints{1, 3, 0}}, {"mode", std::string(mode)}});
 }
 
-TEST(shape_of_is_int32)
-{ CHECK(close(run("shape_of", {numbers(DType::bfloat16, {4, 0, 7})}), array(DType::int32, {3}, {4, 0, 7}))); }
+TEST(shape_of_is_int32) {
+  CHECK(close(run("shape_of", {numbers(DType::bfloat16, {4, 0, 7})}), array(DType::int32, {3}, {4, 0, 7})));
+}
 
 // --- gather --------------------------------------------------------------------------------------------------------------
 
-TEST(gathers)
-{
+TEST(gathers) {
   for (DType dtype : all_dtypes()) {
     const Array x = numbers(dtype, {2, 3, 5, 4});
     const Array indices = array(DType::int32, {2, 3}, {4, 0, -1, 2, 5, 2});
@@ -181,8 +175,7 @@ TEST(gathers)
                                [&](const Dims& at) { return numbers(DType::float32, {3, 4})[8 + at[0]]; })));
 }
 
-TEST(gather_gradients)
-{
+TEST(gather_gradients) {
   for (DType dtype : {DType::float32, DType::float64, DType::float16, DType::int32, DType::uint8}) {
     const Array indices = array(DType::uint8, {2, 4}, {4, 4, 1, 9, 0, 4, 0, 0});
     const Array g = numbers(dtype, {2, 3, 4, 2});
@@ -204,8 +197,7 @@ TEST(gather_gradients)
   CHECK(close(one_row, array(DType::float32, {4, 2}, {0, 0, 9, 12, 0, 0, 0, 0})));
 }
 
-TEST(one_hots)
-{
+TEST(one_hots) {
   const Array indices = array(DType::int32, {2, 3}, {0, 2, 5, -1, 1, 3});
   for (int64_t axis : {-1, 0, 1})
     for (DType dtype : {DType::float32, DType::int8, DType::float64}) {
@@ -247,8 +239,7 @@ constexpr double nan_ = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-TEST(reductions_over_any_axes)
-{
+TEST(reductions_over_any_axes) {
   const std::vector<std::pair<Dims, Ints>> cases{{{3, 4, 5}, {}},        {{3, 4, 5}, {0}},      {{3, 4, 5}, {1}},
                                                  {{3, 4, 5}, {2}},       {{3, 4, 5}, {0, 2}},   {{2, 3, 4, 5}, {1, 3}},
                                                  {{2, 3, 4, 5}, {0, 2}}, {{7, 700}, {0}},       {{7, 700}, {1}},
@@ -278,8 +269,7 @@ TEST(reductions_over_any_axes)
               array(DType::uint8, {1}, {300 % 256})));
 }
 
-TEST(reductions_of_nothing_and_of_nan)
-{
+TEST(reductions_of_nothing_and_of_nan) {
   const Array none = array(DType::float32, {2, 0});
   CHECK(close(run("reduction_sum", {none}, with("axes", Ints{1})), array(DType::float32, {2, 1}, {0, 0})));
   CHECK(close(run("reduction_product", {none}, with("axes", Ints{1})), array(DType::float32, {2, 1}, {1, 1})));
@@ -294,8 +284,7 @@ TEST(reductions_of_nothing_and_of_nan)
   }
 }
 
-TEST(sums_of_ten_million_are_accurate)
-{
+TEST(sums_of_ten_million_are_accurate) {
   Array x = array(DType::float32, {10'000'000});
   auto* values = reinterpret_cast<float*>(x.bytes.data());
   double exact = 0;
@@ -309,8 +298,7 @@ TEST(sums_of_ten_million_are_accurate)
   CHECK(std::abs(run("reduction_sum", {ones}, with("axes", Ints{}))[0] / 1e5 - 1) < 4e-3);
 }
 
-TEST(arg_reductions)
-{
+TEST(arg_reductions) {
   const Array x = array(DType::float32, {2, 4}, {1, 5, 5, nan_, 3, 0, 7, 7});
   CHECK(close(run("reduction_arg_maximum", {x}, with("axis", int64_t{1})), array(DType::int32, {2, 1}, {3, 2})));
   CHECK(close(run("reduction_arg_minimum", {x}, with("axis", int64_t{-1})), array(DType::int32, {2, 1}, {3, 1})));
@@ -329,8 +317,7 @@ TEST(arg_reductions)
 
 // --- matrix --------------------------------------------------------------------------------------------------------------
 
-TEST(matrix_products_with_broadcast_batches)
-{
+TEST(matrix_products_with_broadcast_batches) {
   const std::vector<std::pair<Dims, Dims>> cases{
       {{3, 4}, {4, 5}}, {{2, 3, 4}, {4, 5}},    {{2, 1, 3, 4}, {5, 4, 2}}, {{1, 1}, {1, 1}},       {{3, 0}, {0, 2}},
       {{0, 3}, {3, 2}}, {{2, 3, 4}, {2, 4, 1}}, {{65, 70}, {70, 131}},     {{3, 1, 600}, {600, 7}}};
@@ -387,8 +374,7 @@ const std::vector<std::pair<Dims, int64_t>> softmax_cases{{{64, 10}, -1}, {{3, 5
 
 }  // namespace
 
-TEST(softmaxes_and_their_gradients)
-{
+TEST(softmaxes_and_their_gradients) {
   for (DType dtype : float_dtypes())
     for (const auto& [dims, axis] : softmax_cases) {
       const Array x = numbers(dtype, dims), g = numbers(dtype, dims, 11);
@@ -423,8 +409,7 @@ TEST(softmaxes_and_their_gradients)
   CHECK(close(large, array(DType::float32, {1, 3}, {0.5, 0.5, 0}), 1e-6));
 }
 
-TEST(cross_entropies_and_their_gradients)
-{
+TEST(cross_entropies_and_their_gradients) {
   for (DType dtype : float_dtypes())
     for (const auto& [dims, axis] : softmax_cases) {
       const Array x = numbers(dtype, dims), labels = numbers(dtype, dims, 13);

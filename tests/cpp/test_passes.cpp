@@ -81,8 +81,7 @@ std::vector<ConstantPtr> evaluate(const Operation& op) {
 
 // ---- specialisation ----
 
-TEST(specialisation_takes_what_targets_need_with_the_fed_types)
-{
+TEST(specialisation_takes_what_targets_need_with_the_fed_types) {
   Graph g;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", f32({-1, 4})}}, "x");
@@ -111,8 +110,7 @@ TEST(specialisation_takes_what_targets_need_with_the_fed_types)
   CHECK(program.graph->find("z") != nullptr);
 }
 
-TEST(specialisation_says_what_is_wrong_with_feeds)
-{
+TEST(specialisation_says_what_is_wrong_with_feeds) {
   Graph g, other;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", f32({-1, 4})}}, "x");
@@ -128,8 +126,7 @@ TEST(specialisation_says_what_is_wrong_with_feeds)
   CHECK_THROWS(GraphError, specialize(g, {{x, f32({8, 4})}}, {foreign}, {}), "another graph");
 }
 
-TEST(specialisation_finds_shapes_that_do_not_fit_or_are_known_too_late)
-{
+TEST(specialisation_finds_shapes_that_do_not_fit_or_are_known_too_late) {
   Graph g;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", f32({-1})}}, "x");
@@ -141,8 +138,7 @@ TEST(specialisation_finds_shapes_that_do_not_fit_or_are_known_too_late)
   CHECK_THROWS(UnsupportedError, specialize(g, {{x, f32({6})}, {s, s->type}}, {reshaped}, {}), "[reshape]", "'late'");
 }
 
-TEST(effects_run_when_something_needs_them)
-{
+TEST(effects_run_when_something_needs_them) {
   const std::string text = R"(
     %v = variable() {value=float32[2] splat 0x00000000} : float32[2]
     %x = placeholder() {type=float32[2]} : float32[2]
@@ -159,8 +155,7 @@ TEST(effects_run_when_something_needs_them)
   CHECK_EQUAL(without.graph->root().operations.size(), 1u);
 }
 
-TEST(a_variable_that_is_a_target_is_read_at_the_end)
-{
+TEST(a_variable_that_is_a_target_is_read_at_the_end) {
   auto graph = parse(R"(graph {
     %v = variable() {value=float32[2] splat 0x00000000} : float32[2]
     %x = placeholder() {type=float32[2]} : float32[2]
@@ -174,8 +169,7 @@ TEST(a_variable_that_is_a_target_is_read_at_the_end)
   CHECK_EQUAL(program.target_operations[0]->name, "a");
 }
 
-TEST(loops_get_the_types_of_what_they_start_with)
-{
+TEST(loops_get_the_types_of_what_they_start_with) {
   Graph g;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", f32({-1})}}, "x");
@@ -198,8 +192,7 @@ TEST(loops_get_the_types_of_what_they_start_with)
                "float32[10]");
 }
 
-TEST(a_branch_through_which_gradients_flow_is_specialised)
-{
+TEST(a_branch_through_which_gradients_flow_is_specialised) {
   Graph g;
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", f32({-1})}}, "x");
@@ -225,8 +218,7 @@ TEST(a_branch_through_which_gradients_flow_is_specialised)
 
 const std::string x_line = "%x = placeholder() {type=float32[2,3]} : float32[2,3]\n";
 
-TEST(prune_drops_what_nothing_needs)
-{
+TEST(prune_drops_what_nothing_needs) {
   auto graph =
       parse("graph {\n" + x_line + "%a = exponent(%x) : float32[2,3]\n%out = negative(%x) : float32[2,3]\n}\n");
   Program program = program_of(*graph);
@@ -235,8 +227,7 @@ TEST(prune_drops_what_nothing_needs)
   CHECK_EQUAL(body(print(*program.graph)), x_line + "%out = negative(%x) : float32[2,3]\n");
 }
 
-TEST(expand_takes_composites_apart_but_keeps_native_ones)
-{
+TEST(expand_takes_composites_apart_but_keeps_native_ones) {
   const std::string text =
       x_line + "%m = mean(%x) {axes=[1]} : float32[2,1]\n%out = softmax(%m) {axis=0} : float32[2,1]\n";
   CHECK_EQUAL(after(expand, text), x_line +
@@ -246,8 +237,7 @@ TEST(expand_takes_composites_apart_but_keeps_native_ones)
                                        "%out = softmax(%division) {axis=0} : float32[2,1]\n");
 }
 
-TEST(expand_turns_conveniences_into_reshapes)
-{
+TEST(expand_turns_conveniences_into_reshapes) {
   const std::string text =
       x_line + "%s = stack(%x, %x) {axis=1} : float32[2,2,3]\n%out = flatten2d(%s) {axis=1} : float32[2,6]\n";
   const std::string after_both = after(
@@ -266,8 +256,7 @@ TEST(expand_turns_conveniences_into_reshapes)
                   "%out = reshape(%s, %constant_2) : float32[2,6]\n");
 }
 
-TEST(every_decomposition_has_the_types_that_inference_gives)
-{
+TEST(every_decomposition_has_the_types_that_inference_gives) {
   Graph g;
   Builder b(g);
   auto input = [&](Dims dims) { return g.add("placeholder", {}, {{"type", f32(std::move(dims))}}); };
@@ -313,8 +302,7 @@ TEST(every_decomposition_has_the_types_that_inference_gives)
   }
 }
 
-TEST(fold_computes_constants_through_the_evaluator)
-{
+TEST(fold_computes_constants_through_the_evaluator) {
   const std::string two = "%a = constant() {value=float32[] splat 0x40000000} : float32[]\n";
   const std::string text = two + x_line +
                            "%b = square_root(%a) : float32[]\n%c = multiplication(%b, %b) : float32[]\n"
@@ -327,8 +315,7 @@ TEST(fold_computes_constants_through_the_evaluator)
                                      "%out = addition(%x, %c) : float32[2,3]\n");
 }
 
-TEST(fold_keeps_large_results_but_not_large_splats)
-{
+TEST(fold_keeps_large_results_but_not_large_splats) {
   const std::string text =
       "%s = constant() {value=int64[1] [0x0000000000100000]} : int64[1]\n"
       "%a = constant() {value=float32[] splat 0x40800000} : float32[]\n"
@@ -345,8 +332,7 @@ const std::string one_line = "%one = constant() {value=float32[] splat 0x3f80000
 const std::string two_line = "%two = constant() {value=float32[] splat 0x40000000} : float32[]\n";
 const std::string three_line = "%three = constant() {value=float32[] splat 0x40400000} : float32[]\n";
 
-TEST(simplify_knows_the_neutral_numbers)
-{
+TEST(simplify_knows_the_neutral_numbers) {
   CHECK_EQUAL(simplified_to(zero_line + one_line +
                             "%a = addition(%x, %zero) : float32[2,3]\n%b = subtraction(%a, %zero) : float32[2,3]\n"
                             "%c = multiplication(%one, %b) : float32[2,3]\n%d = division(%c, %one) : float32[2,3]\n"
@@ -354,8 +340,7 @@ TEST(simplify_knows_the_neutral_numbers)
               x_line + "%out = exponent(%x) : float32[2,3]\n");
 }
 
-TEST(simplify_keeps_what_nan_and_infinity_would_change)
-{
+TEST(simplify_keeps_what_nan_and_infinity_would_change) {
   for (std::string line :
        {"%out = multiplication(%x, %zero) : float32[2,3]\n", "%out = division(%zero, %x) : float32[2,3]\n"}) {
     CHECK_EQUAL(simplified_to(zero_line + line), x_line + zero_line + line);
@@ -365,8 +350,7 @@ TEST(simplify_keeps_what_nan_and_infinity_would_change)
   }
 }
 
-TEST(simplify_finds_cheaper_arithmetic)
-{
+TEST(simplify_finds_cheaper_arithmetic) {
   CHECK_EQUAL(simplified_to(two_line + "%out = power(%x, %two) : float32[2,3]\n"),
               x_line + "%out = square(%x) : float32[2,3]\n");
   CHECK_EQUAL(simplified_to(three_line + "%out = power(%x, %three) : float32[2,3]\n"),
@@ -386,8 +370,7 @@ TEST(simplify_finds_cheaper_arithmetic)
               x_line + "%out = subtraction(%x, %x) : float32[2,3]\n");
 }
 
-TEST(simplify_merges_equal_operations)
-{
+TEST(simplify_merges_equal_operations) {
   CHECK_EQUAL(
       simplified_to(
           "%a = exponent(%x) : float32[2,3]\n%b = exponent(%x) : float32[2,3]\n%c = addition(%x, %a) : float32[2,3]\n"
@@ -397,8 +380,7 @@ TEST(simplify_merges_equal_operations)
           "float32[2,3]\n");
 }
 
-TEST(simplify_undoes_shapes)
-{
+TEST(simplify_undoes_shapes) {
   const std::string shapes =
       "%s = constant() {value=int64[2] [0x0000000000000003,0x0000000000000002]} : int64[2]\n"
       "%t = constant() {value=int64[2] [0x0000000000000002,0xffffffffffffffff]} : int64[2]\n";
@@ -416,8 +398,7 @@ TEST(simplify_undoes_shapes)
               x_line + "%out = exponent(%x) : float32[2,3]\n");
 }
 
-TEST(simplify_lets_operations_broadcast_themselves)
-{
+TEST(simplify_lets_operations_broadcast_themselves) {
   const std::string shape = "%s = constant() {value=int64[2] [0x0000000000000002,0x0000000000000003]} : int64[2]\n";
   const std::string y = "%y = placeholder() {type=float32[3]} : float32[3]\n";
   CHECK_EQUAL(
@@ -431,8 +412,7 @@ TEST(simplify_lets_operations_broadcast_themselves)
           "%out = broadcast_to(%exponent, %constant) : float32[2,3]\n");
 }
 
-TEST(simplify_reads_a_variable_once_between_assigns)
-{
+TEST(simplify_reads_a_variable_once_between_assigns) {
   const std::string v = "%v = variable() {value=float32[2,3] splat 0x00000000} : float32[2,3]\n";
   CHECK_EQUAL(
       simplified_to(
@@ -443,8 +423,7 @@ TEST(simplify_reads_a_variable_once_between_assigns)
           "%out = division(%c, %x) : float32[2,3]\n");
 }
 
-TEST(simplify_does_not_carry_reads_out_of_branches_that_assign)
-{
+TEST(simplify_does_not_carry_reads_out_of_branches_that_assign) {
   auto graph = parse("graph {\n" + x_line +
                      "%v = variable() {value=float32[2,3] splat 0x00000000} : float32[2,3]\n"
                      "%p = placeholder() {type=bool[]} : bool[]\n"
@@ -462,8 +441,7 @@ TEST(simplify_does_not_carry_reads_out_of_branches_that_assign)
   CHECK(program.targets[0]->operation->input(1) == program.graph->find("b")->output());
 }
 
-TEST(simplify_takes_the_branch_that_is_decided)
-{
+TEST(simplify_takes_the_branch_that_is_decided) {
   const std::string text =
       "%p = constant() {value=bool[] splat 0x01} : bool[]\n"
       "%i = if(%p) : float32[2,3] {\n  %a = exponent(%x) : float32[2,3]\n  yield %a\n} {\n  yield %x\n}\n"
@@ -484,8 +462,7 @@ Tensor* network(Graph& g, int layers) {
   return b.mean(h, {});
 }
 
-TEST(the_pipeline_reports_each_pass_and_obeys)
-{
+TEST(the_pipeline_reports_each_pass_and_obeys) {
   Graph g;
   Tensor* y = network(g, 2);
   Tensor* x = g.placeholders()[0];
@@ -505,8 +482,7 @@ TEST(the_pipeline_reports_each_pass_and_obeys)
   CHECK_THROWS(GraphError, run_passes(program, options), "cannot be disabled");
 }
 
-TEST(gradients_survive_the_passes)
-{
+TEST(gradients_survive_the_passes) {
   Graph g;
   Tensor* y = network(g, 3);
   std::vector<Tensor*> targets = gradients(y, g.variables());
@@ -520,8 +496,7 @@ TEST(gradients_survive_the_passes)
   CHECK_EQUAL(program.variables.size(), 3u);
 }
 
-TEST(compile_time_is_near_linear)
-{
+TEST(compile_time_is_near_linear) {
   const auto seconds = [](int layers) {
     Graph g;
     Tensor* y = network(g, layers);

@@ -59,8 +59,7 @@ Attributes distribution(const char* name, DType dtype) {
 
 }  // namespace
 
-TEST(known_answers_of_random123)
-{
+TEST(known_answers_of_random123) {
   for (const json& v : vectors()["random123"]) {
     const auto word = [&](const char* field, size_t i) { return bits(v[field][i]); };
     const Philox philox(word("key", 0) | word("key", 1) << 32, word("counter", 0) | word("counter", 1) << 32,
@@ -69,8 +68,7 @@ TEST(known_answers_of_random123)
   }
 }
 
-TEST(tensorflow_numbers_by_key_and_counter)
-{
+TEST(tensorflow_numbers_by_key_and_counter) {
   for (const json& v : vectors()["by_key_and_counter"]) {
     const Philox philox(number(v["key"]), number(v["counter_low"]), number(v["counter_high"]));
     const Array state = state_of(number(v["key"]), number(v["counter_low"]), number(v["counter_high"]));
@@ -94,8 +92,7 @@ TEST(tensorflow_numbers_by_key_and_counter)
 }
 
 // What follows uses the new state: TensorFlow's generator draws on and on.
-TEST(tensorflow_generator_sequences)
-{
+TEST(tensorflow_generator_sequences) {
   for (const json& v : vectors()["generator_sequences"]) {
     Array state = state_of(0, v["seed"].get<uint64_t>(), 0);
     for (const json& step : v["draws"]) {
@@ -109,8 +106,7 @@ TEST(tensorflow_generator_sequences)
   }
 }
 
-TEST(counters_carry_and_states_round_trip)
-{
+TEST(counters_carry_and_states_round_trip) {
   Philox philox(0x123456789abcdef0u, ~uint64_t{0} - 1, 7);
   const Philox::Block third = philox.skipped(2).block();
   CHECK(third == Philox(0x123456789abcdef0u, 0, 8).block());
@@ -125,8 +121,7 @@ TEST(counters_carry_and_states_round_trip)
   CHECK(Philox(state).block() == philox.block());
 }
 
-TEST(the_state_advances_as_asked)
-{
+TEST(the_state_advances_as_asked) {
   const Array state = state_of(5, 100, 9);
   const auto next = [&](double n, Attributes attributes, const char* advance) {
     attributes.set("advance", std::string(advance));
@@ -144,8 +139,7 @@ TEST(the_state_advances_as_asked)
 }
 
 // Long draws run in pieces and on all threads; each number is still that of its own block.
-TEST(long_draws_equal_short_ones)
-{
+TEST(long_draws_equal_short_ones) {
   const Array state = state_of(42, 7, 0);
   for (const char* name : {"uniform", "normal"}) {
     const Array all = draw(state, 100001, distribution(name, DType::float32))[0];
@@ -160,8 +154,7 @@ TEST(long_draws_equal_short_ones)
   }
 }
 
-TEST(ranges_and_scales)
-{
+TEST(ranges_and_scales) {
   const Array state = state_of(1, 2, 3);
   for (DType dtype : float_dtypes()) {
     Attributes range = distribution("uniform", dtype);
@@ -183,8 +176,7 @@ TEST(ranges_and_scales)
   for (int count : seen) CHECK(count > 100);
 }
 
-TEST(moments_of_the_normal_distributions)
-{
+TEST(moments_of_the_normal_distributions) {
   const Array state = state_of(99, 0, 0);
   const auto moments = [&](const char* name, DType dtype, const char* method) {
     Attributes attributes = distribution(name, dtype);
@@ -212,8 +204,7 @@ TEST(moments_of_the_normal_distributions)
     }
 }
 
-TEST(inverse_of_the_normal_distribution)
-{
+TEST(inverse_of_the_normal_distribution) {
   for (double z : {-8.0, -3.0, -1.0, -1e-3, 0.0, 0.5, 2.0, 5.0}) {
     const double p = 0.5 * std::erfc(-z / std::sqrt(2.0));
     CHECK(std::abs(inverse_normal(p) - z) < (z > 4 ? 1e-9 : 1e-12));  // above, p itself is rounded

@@ -17,8 +17,7 @@ namespace {
 
 // --- buffers and arrays ----------------------------------------------------------------------------------------------
 
-TEST(buffers_are_aligned_and_reused)
-{
+TEST(buffers_are_aligned_and_reused) {
   for (size_t bytes : {size_t{0}, size_t{1}, size_t{65}, size_t{1000}, size_t{16384}, size_t{70000}, size_t{9} << 20}) {
     const auto before = Buffer::statistics();
     std::byte* first;
@@ -37,8 +36,7 @@ TEST(buffers_are_aligned_and_reused)
   }
 }
 
-TEST(the_buffer_cache_is_bounded_and_drops_the_oldest)
-{
+TEST(the_buffer_cache_is_bounded_and_drops_the_oldest) {
   Buffer::set_cache_limit(0);
   CHECK_EQUAL(Buffer::statistics().cached_bytes, 0u);
   Buffer::set_cache_limit(100 << 10);
@@ -51,8 +49,7 @@ TEST(the_buffer_cache_is_bounded_and_drops_the_oldest)
   Buffer::set_cache_limit(size_t{256} << 20);
 }
 
-TEST(absurd_sizes_are_errors)
-{
+TEST(absurd_sizes_are_errors) {
   CHECK_THROWS(DeviceError, Buffer::allocate(size_t{1} << 60), "cannot allocate");
   CHECK_THROWS(DeviceError, Buffer::allocate(~size_t{0}), "cannot allocate");
   CHECK_THROWS(DeviceError, NDArray::allocate(DType::float32, {int64_t{1} << 50}), "cannot allocate");
@@ -61,8 +58,7 @@ TEST(absurd_sizes_are_errors)
   CHECK_EQUAL(values(array({1, 2})), (Floats{1, 2}));  // and nothing is broken
 }
 
-TEST(views_stay_within_their_buffer_and_keep_it_alive)
-{
+TEST(views_stay_within_their_buffer_and_keep_it_alive) {
   bool released = false;
   float memory[6] = {0, 1, 2, 3, 4, 5};
   NDArray view;
@@ -86,8 +82,7 @@ TEST(views_stay_within_their_buffer_and_keep_it_alive)
   CHECK(released);
 }
 
-TEST(dlpack_goes_both_ways_and_releases)
-{
+TEST(dlpack_goes_both_ways_and_releases) {
   bool released = false;
   float memory[6] = {0, 1, 2, 3, 4, 5};
   {
@@ -116,8 +111,7 @@ TEST(dlpack_goes_both_ways_and_releases)
 
 // --- queues and command buffers --------------------------------------------------------------------------------------
 
-TEST(a_queue_runs_in_order_on_its_own_thread)
-{
+TEST(a_queue_runs_in_order_on_its_own_thread) {
   auto queue = CommandQueue::create(device());
   std::vector<int> order;
   std::thread::id worker;
@@ -134,8 +128,7 @@ TEST(a_queue_runs_in_order_on_its_own_thread)
   CHECK(last->status() == CommandBufferStatus::completed);
 }
 
-TEST(a_command_buffer_is_committed_once)
-{
+TEST(a_command_buffer_is_committed_once) {
   auto buffer = CommandQueue::create(device())->command_buffer();
   CHECK_THROWS(DeviceError, buffer->wait_until_completed(), "has not been committed");
   CHECK(buffer->status() == CommandBufferStatus::not_enqueued);
@@ -146,8 +139,7 @@ TEST(a_command_buffer_is_committed_once)
   buffer->wait_until_completed();
 }
 
-TEST(an_exception_in_work_reaches_the_waiter_and_skips_the_rest)
-{
+TEST(an_exception_in_work_reaches_the_waiter_and_skips_the_rest) {
   auto queue = CommandQueue::create(device());
   auto buffer = queue->command_buffer();
   auto event = std::make_shared<SharedEvent>();
@@ -169,8 +161,7 @@ TEST(an_exception_in_work_reaches_the_waiter_and_skips_the_rest)
   next->wait_until_completed();
 }
 
-TEST(handlers_run_elsewhere_and_their_exceptions_reach_the_waiter)
-{
+TEST(handlers_run_elsewhere_and_their_exceptions_reach_the_waiter) {
   auto queue = CommandQueue::create(device());
   auto buffer = queue->command_buffer();
   std::vector<std::string> order;
@@ -198,8 +189,7 @@ TEST(handlers_run_elsewhere_and_their_exceptions_reach_the_waiter)
   CHECK(buffer->status() == CommandBufferStatus::error);
 }
 
-TEST(events_order_two_queues)
-{
+TEST(events_order_two_queues) {
   auto first = CommandQueue::create(device()), second = CommandQueue::create(device());
   auto ping = std::make_shared<SharedEvent>(), pong = std::make_shared<SharedEvent>();
   int value = 0;  // handed to and fro; the events are its only protection
@@ -224,8 +214,7 @@ TEST(events_order_two_queues)
   CHECK_EQUAL(pong->signaled_value(), 50u);
 }
 
-TEST(two_queues_run_at_the_same_time)
-{
+TEST(two_queues_run_at_the_same_time) {
   auto first = CommandQueue::create(device()), second = CommandQueue::create(device());
   Semaphore here(0), there(0);
   auto a = first->command_buffer(), b = second->command_buffer();
@@ -237,8 +226,7 @@ TEST(two_queues_run_at_the_same_time)
   b->wait_until_completed(30.0);
 }
 
-TEST(what_is_never_signalled_times_out)
-{
+TEST(what_is_never_signalled_times_out) {
   auto event = std::make_shared<SharedEvent>(0.05);
   CHECK_THROWS(TimeoutError, event->wait(1), "did not reach value 1 within 0.05 s");
   CHECK(!event->wait_for(1, 0.0));
@@ -259,8 +247,7 @@ TEST(what_is_never_signalled_times_out)
   CHECK_THROWS(DeviceError, Semaphore(-1), "at least 0");
 }
 
-TEST(a_queue_that_is_blocked_can_be_closed)
-{
+TEST(a_queue_that_is_blocked_can_be_closed) {
   auto queue = CommandQueue::create(device());
   auto event = std::make_shared<SharedEvent>(Timeout{});
   auto buffer = queue->command_buffer();
@@ -271,8 +258,7 @@ TEST(a_queue_that_is_blocked_can_be_closed)
   CHECK_THROWS(DeviceError, queue->command_buffer()->commit(), "closed");
 }
 
-TEST(a_semaphore_of_two_bounds_what_is_in_flight)
-{
+TEST(a_semaphore_of_two_bounds_what_is_in_flight) {
   auto queue = CommandQueue::create(device());
   auto semaphore = std::make_shared<Semaphore>(2);
   std::atomic<int> in_flight{0}, most{0};
@@ -314,8 +300,7 @@ bool child_gets_device_error(Function function) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 42;
 }
 
-TEST(use_after_fork_is_refused)
-{
+TEST(use_after_fork_is_refused) {
   Doubler d;
   auto executable = d.on.compile({{d.x, {DType::float32, {1}}}}, {d.y});
   executable->run({array({1})});
@@ -344,8 +329,7 @@ TEST(use_after_fork_is_refused)
 }
 
 // The last test: nothing runs after it.
-TEST(z_shutdown_finishes_what_is_in_flight)
-{
+TEST(z_shutdown_finishes_what_is_in_flight) {
   Doubler d;
   auto executable = d.on.compile({{d.x, {DType::float32, {1}}}}, {d.y});
   auto queue = CommandQueue::create(device()), other = CommandQueue::create(device());

@@ -53,8 +53,7 @@ Attributes slice_of(Ints starts, Ints ends, Ints strides, int64_t squeeze = 0, i
 
 }  // namespace
 
-TEST(windows_agree_with_counting)
-{
+TEST(windows_agree_with_counting) {
   for (int64_t input = 0; input < 9; ++input)
     for (int64_t kernel = 1; kernel < 5; ++kernel)
       for (int64_t stride = 1; stride < 4; ++stride)
@@ -78,8 +77,7 @@ TEST(windows_agree_with_counting)
             }
 }
 
-TEST(same_padding_is_tensorflows)
-{
+TEST(same_padding_is_tensorflows) {
   const auto same = [](int64_t input, int64_t kernel, int64_t stride, PaddingStyle style) {
     const Window w = *make_window(input, kernel, stride, 1, style, 0, 0, false);
     return Ints{w.output, w.begin, w.end};
@@ -93,8 +91,7 @@ TEST(same_padding_is_tensorflows)
   CHECK_EQUAL(same(0, 3, 2, PaddingStyle::tf_same), (Ints{0, 0, 0}));
 }
 
-TEST(pooling_taps_agree_with_counting)
-{
+TEST(pooling_taps_agree_with_counting) {
   for (int64_t input = 1; input < 8; ++input)
     for (int64_t kernel = 1; kernel < 4; ++kernel)
       for (int64_t dilation = 1; dilation < 4; ++dilation)
@@ -118,8 +115,7 @@ TEST(pooling_taps_agree_with_counting)
         }
 }
 
-TEST(padding_sources_repeat_without_end)
-{
+TEST(padding_sources_repeat_without_end) {
   const auto row = [](PadMode mode, int64_t size) {
     Ints result;
     for (int64_t i = -5; i < size + 5; ++i) {
@@ -137,8 +133,7 @@ TEST(padding_sources_repeat_without_end)
   CHECK_EQUAL(pad_source(PadMode::constant, -1, 3).index, -1);
 }
 
-TEST(slices_are_pythons)
-{
+TEST(slices_are_pythons) {
   const auto counted = [](int64_t start, int64_t end, int64_t stride, int64_t size) {
     const SliceRange r = *slice_range(slice_of({start}, {end}, {stride}), 0, size);
     Ints result;
@@ -156,8 +151,7 @@ TEST(slices_are_pythons)
   CHECK_EQUAL(slice_range(slice_of({-1}, {0}, {1}, 1), 0, 3)->start, 2);
 }
 
-TEST(convolution_types)
-{
+TEST(convolution_types) {
   Fixture f;
   Tensor *x = f.input({-1, 32, 32, 3}), *w = f.input({5, 5, 3, 16});
   CHECK_EQUAL(f.shape("convolution2d", {x, w}), (Shape{-1, 28, 28, 16}));
@@ -185,8 +179,7 @@ TEST(convolution_types)
   CHECK_THROWS(DTypeError, f.shape("convolution2d", {x, f.input({5, 5, 3, 16}, DType::float16)}), "cast");
 }
 
-TEST(convolution_gradient_types)
-{
+TEST(convolution_gradient_types) {
   Fixture f;
   Tensor *r = f.input({8, 28, 28, 16}), *w = f.input({5, 5, 3, 16}), *x = f.input({8, 32, 32, 3});
   CHECK_EQUAL(f.shape("convolution2d_data_gradient", {r, w, f.b.ints({8, 32, 32, 3})}), (Shape{8, 32, 32, 3}));
@@ -200,8 +193,7 @@ TEST(convolution_gradient_types)
                "is (8,28,29,16)");
 }
 
-TEST(convolution_derivatives)
-{
+TEST(convolution_derivatives) {
   for (const Shape& source : {Shape{2, 9, 9, 4}, Shape{-1, -1, 9, 4}, Shape{}}) {
     Fixture f;
     Tensor *x = f.input(source), *w = f.input({3, 3, 2, 6});
@@ -211,8 +203,7 @@ TEST(convolution_derivatives)
   }
 }
 
-TEST(pooling_types_and_derivatives)
-{
+TEST(pooling_types_and_derivatives) {
   for (const Shape& source : {Shape{2, 9, 9, 4}, Shape{-1, -1, 9, 4}, Shape{}}) {
     for (const char* kind : {"max_pooling2d", "avg_pooling2d"}) {
       Fixture f;
@@ -239,8 +230,7 @@ TEST(pooling_types_and_derivatives)
   CHECK_THROWS(ShapeError, f.shape("max_pooling2d_at_maxima", {x, f.input({1, 4, 5, 1})}, same), "one shape");
 }
 
-TEST(reshape_types)
-{
+TEST(reshape_types) {
   Fixture f;
   Tensor* x = f.input({4, 6});
   CHECK_EQUAL(f.shape("reshape", {x, f.b.ints({-1, 8})}), (Shape{3, 8}));
@@ -260,8 +250,7 @@ TEST(reshape_types)
   CHECK_THROWS(DTypeError, f.shape("reshape", {x, f.input({2})}), "must be integers");
 }
 
-TEST(rearranging_types)
-{
+TEST(rearranging_types) {
   Fixture f;
   Tensor *x = f.input({2, 3, -1}), *any = f.input({});
   CHECK_EQUAL(f.shape("transpose", {x}, {{"permutation", Ints{2, 0, -2}}}), (Shape{-1, 2, 3}));
@@ -281,8 +270,7 @@ TEST(rearranging_types)
   CHECK_EQUAL(f.graph.add("cast", {x}, {{"dtype", DType::int8}})->type, (TensorType{DType::int8, {2, 3, -1}}));
 }
 
-TEST(broadcast_types)
-{
+TEST(broadcast_types) {
   Fixture f;
   CHECK_EQUAL(f.shape("broadcast_to", {f.input({3, 1}), f.b.ints({2, 3, 4})}), (Shape{2, 3, 4}));
   CHECK_EQUAL(f.shape("broadcast_to", {f.input({-1}), f.b.ints({0})}), (Shape{0}));
@@ -296,8 +284,7 @@ TEST(broadcast_types)
                "cannot come from broadcasting");
 }
 
-TEST(slice_types)
-{
+TEST(slice_types) {
   Fixture f;
   Tensor* x = f.input({4, 5, -1});
   CHECK_EQUAL(f.shape("slice", {x}, slice_of({0, 4, 0}, {2, 0, 1}, {1, -2, 1})), (Shape{2, 2, -1}));
@@ -311,8 +298,7 @@ TEST(slice_types)
   CHECK_THROWS(ShapeError, f.shape("slice", {x}, slice_of({0, 0, 0}, {0, 0, 0}, {1, 1, INT64_MIN})), "within 2^62");
 }
 
-TEST(joining_types)
-{
+TEST(joining_types) {
   Fixture f;
   Tensor *a = f.input({2, 3}), *b = f.input({-1, 3}), *any = f.input({});
   CHECK_EQUAL(f.shape("concat", {a, a, f.input({1, 3})}, {{"axis", int64_t{0}}}), (Shape{5, 3}));
@@ -333,8 +319,7 @@ TEST(joining_types)
   CHECK_THROWS(ShapeError, f.shape("split", {a}, {{"sizes", Ints{}}, {"axis", int64_t{0}}}), "at least one part");
 }
 
-TEST(padding_and_tiling_types)
-{
+TEST(padding_and_tiling_types) {
   Fixture f;
   Tensor* x = f.input({0, 3});
   CHECK_EQUAL(f.shape("pad", {x}, {{"left", Ints{1, 2}}, {"right", Ints{0, 3}}}), (Shape{1, 8}));
@@ -354,8 +339,7 @@ TEST(padding_and_tiling_types)
   CHECK_THROWS(ShapeError, f.shape("tile", {x}, {{"multiplier", Ints{1, int64_t{1} << 62}}}), "2^60");
 }
 
-TEST(gather_types)
-{
+TEST(gather_types) {
   Fixture f;
   Tensor* u = f.input({4, 5, 6});
   CHECK_EQUAL(f.shape("gather", {u, f.input({2, 3}, DType::int32)}, {{"axis", int64_t{1}}}), (Shape{4, 2, 3, 6}));
@@ -378,8 +362,7 @@ TEST(gather_types)
   CHECK_THROWS(ShapeError, f.shape("one_hot", {f.input({2}, DType::int32)}, {{"depth", int64_t{-1}}}), "depth");
 }
 
-TEST(shape_derivatives)
-{
+TEST(shape_derivatives) {
   for (const Shape& shape : {Shape{4, 6}, Shape{-1, 6}, Shape{-1, -1}, Shape{}}) {
     Fixture f;
     Tensor *x = f.input(shape), *z = f.input(shape), *i = f.input({3}, DType::int32);
@@ -408,8 +391,7 @@ TEST(shape_derivatives)
 }
 
 // Which parts of a concat static slices can reach.
-TEST(concat_gradients_by_slices)
-{
+TEST(concat_gradients_by_slices) {
   const auto kinds = [](const std::vector<Shape>& shapes) {
     Fixture f;
     std::vector<Tensor*> parts;
@@ -430,8 +412,7 @@ TEST(concat_gradients_by_slices)
   CHECK_EQUAL(kinds({{-1}, {-1}}), "concat_gradient ");
 }
 
-TEST(decompositions_have_the_same_types)
-{
+TEST(decompositions_have_the_same_types) {
   Fixture f;
   const auto check = [&](std::string_view kind, const std::vector<Tensor*>& inputs, const Attributes& attributes) {
     const Operation* operation = f.graph.create(kind, inputs, attributes);
@@ -448,8 +429,7 @@ TEST(decompositions_have_the_same_types)
 }
 
 // Extreme numbers everywhere: a typed error or a type, and no overflow on the way (which the sanitizers would see).
-TEST(extreme_attributes_are_refused_or_typed)
-{
+TEST(extreme_attributes_are_refused_or_typed) {
   std::mt19937_64 random(4);
   const Ints extremes{INT64_MIN,
                       INT64_MIN + 1,

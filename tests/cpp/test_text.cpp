@@ -62,14 +62,11 @@ void round_trip(const Graph& graph) {
 
 }  // namespace
 
-TEST(the_example_of_the_header_round_trips)
-{ CHECK_EQUAL(print(*parse(example)), example); }
+TEST(the_example_of_the_header_round_trips) { CHECK_EQUAL(print(*parse(example)), example); }
 
-TEST(an_empty_graph_round_trips)
-{ CHECK_EQUAL(print(*parse(" graph\n{ } ")), "graph {\n}\n"); }
+TEST(an_empty_graph_round_trips) { CHECK_EQUAL(print(*parse(" graph\n{ } ")), "graph {\n}\n"); }
 
-TEST(white_space_and_defaults_do_not_matter)
-{
+TEST(white_space_and_defaults_do_not_matter) {
   const auto graph = parse("graph{%x=placeholder(){type=float32[2,1]}:float32[2,1]%y=squeeze(%x){axes=[]}:float32[2]}");
   CHECK(graph->find("y")->attributes.has("axes"));
   CHECK_EQUAL(print(*graph),
@@ -77,8 +74,7 @@ TEST(white_space_and_defaults_do_not_matter)
               "  %y = squeeze(%x) : float32[2]\n}\n");
 }
 
-TEST(names_with_odd_characters_are_quoted)
-{
+TEST(names_with_odd_characters_are_quoted) {
   for (const char* name : {"a b", "a\"b\\c", "tab\tand\nline", "conv/1.w-x_2", "ä", "%", "a:1", "0", "\x7f"}) {
     Graph graph;
     Tensor* x = graph.add("placeholder", {}, {{"type", TensorType{DType::float32, {2}}}}, name);
@@ -89,8 +85,7 @@ TEST(names_with_odd_characters_are_quoted)
   }
 }
 
-TEST(constants_round_trip_bit_for_bit)
-{
+TEST(constants_round_trip_bit_for_bit) {
   std::mt19937_64 random(1);
   for (int dtype = 0; dtype < dtype_count; ++dtype) {
     const auto type = static_cast<DType>(dtype);
@@ -106,8 +101,7 @@ TEST(constants_round_trip_bit_for_bit)
   }
 }
 
-TEST(real_attributes_round_trip)
-{
+TEST(real_attributes_round_trip) {
   std::mt19937_64 random(2);
   std::vector<double> values{0.0,
                              -0.0,
@@ -129,8 +123,7 @@ TEST(real_attributes_round_trip)
   round_trip(graph);
 }
 
-TEST(derivatives_and_control_flow_round_trip)
-{
+TEST(derivatives_and_control_flow_round_trip) {
   Graph graph;
   Builder b(graph);
   Tensor* x = graph.add("placeholder", {}, {{"type", TensorType{DType::float32, {-1, 8, 8, 3}}}}, "x");
@@ -154,16 +147,14 @@ TEST(derivatives_and_control_flow_round_trip)
   round_trip(graph);
 }
 
-TEST(unranked_and_empty_types_round_trip)
-{
+TEST(unranked_and_empty_types_round_trip) {
   CHECK_EQUAL(parse(in_graph("%x = placeholder() {type=int8[*]} : int8[*]"))->find("x")->output()->type,
               (TensorType{DType::int8, {}}));
   CHECK_EQUAL(parse(in_graph("%x = placeholder() {type=int8[0,-1]} : int8[0,-1]"))->find("x")->output()->shape(),
               (Shape{0, -1}));
 }
 
-TEST(long_constants_can_be_cut_for_people)
-{
+TEST(long_constants_can_be_cut_for_people) {
   Graph graph;
   graph.add("constant", {}, {{"value", ConstantData::of_ints({1, 2, 3})}}, "c");
   const std::string text = print(graph, {.max_constant_elements = 1});
@@ -171,14 +162,12 @@ TEST(long_constants_can_be_cut_for_people)
   CHECK_THROWS(GraphError, parse(text), "text:2:", "was cut");
 }
 
-TEST(a_block_prints_alone)
-{
+TEST(a_block_prints_alone) {
   const auto graph = parse(example);
   CHECK_EQUAL(print(*graph->find("q")->blocks[1]), "{\n  %next = square(%after) : float32[-1,1]\n  yield %next\n}\n");
 }
 
-TEST(errors_say_line_and_column)
-{
+TEST(errors_say_line_and_column) {
   CHECK_THROWS(GraphError, parse(""), "text:1:1: expected 'graph', came the end of the text");
   CHECK_THROWS(GraphError, parse("graph {\n  %x = nonsense() : ()\n}"), "text:2:3:", "nonsense");
   CHECK_THROWS(GraphError, parse("graph {\n  %x = relu(%y) : float32[]\n}"),
@@ -190,8 +179,7 @@ TEST(errors_say_line_and_column)
                "text:2:3:", "must be a tensor type");
 }
 
-TEST(hostile_numbers_and_types_are_refused)
-{
+TEST(hostile_numbers_and_types_are_refused) {
   const auto constant = [](const std::string& value) {
     return in_graph("%c = constant() {value=" + value + "} : float32[]");
   };
@@ -223,8 +211,7 @@ TEST(hostile_numbers_and_types_are_refused)
   for (const auto& [value, message] : wrong) CHECK_THROWS(GraphError, parse(constant(value)), "text:2:", message);
 }
 
-TEST(hostile_structure_is_refused)
-{
+TEST(hostile_structure_is_refused) {
   CHECK_THROWS(GraphError, parse(after_operands("%x = relu(%v) : float32[2,3]")), "text:6:1: the name 'x' is taken");
   CHECK_THROWS(GraphError, parse(after_operands("%\"\" = relu(%v) : float32[2,3]")), "must not be empty");
   CHECK_THROWS(GraphError, parse(after_operands("% = relu(%v) : float32[2,3]")), "expected a name");
@@ -241,8 +228,7 @@ TEST(hostile_structure_is_refused)
                "taken by an operation of its own blocks");
 }
 
-TEST(deep_nesting_is_refused)
-{
+TEST(deep_nesting_is_refused) {
   for (const int depth : {150, 100000}) {
     std::string text = "graph {\n%b = placeholder() {type=bool[]} : bool[]\n", end = "}\n";
     for (int i = 0; i < depth; ++i) {
@@ -259,8 +245,7 @@ TEST(deep_nesting_is_refused)
 }
 
 // Whatever is cut, doubled or altered: a typed error or a graph, and what parses also prints and parses again.
-TEST(altered_text_never_crashes)
-{
+TEST(altered_text_never_crashes) {
   std::mt19937 random(3);
   const auto any = [&](size_t below) { return std::uniform_int_distribution<size_t>(0, below - 1)(random); };
   const std::string alphabet = "%{}[]()=:,.\"-\\0123456789abcxyz \n*";
@@ -312,8 +297,7 @@ const TensorType matrix{DType::float32, {2, 3}};
 
 }  // namespace
 
-TEST(verify_checks_types)
-{
+TEST(verify_checks_types) {
   rejected("%y = relu(%x) : float32[2,4]", "'y' (relu): result 0 is stated as float32[2,4], expected float32[2,3]");
   rejected("%y = relu(%x) : float16[2,3]", "result 0 is stated as float16[2,3]");
   rejected("%y = relu(%x) : float32[2,3], float32[2,3]", "expected 1 results, has 2");
@@ -324,8 +308,7 @@ TEST(verify_checks_types)
       after_operands("%y = relu(%x) : float32[-1,3]\n%z = relu(%y) : float32[*]\n%q = relu(%z) : float32[2,3]")));
 }
 
-TEST(verify_checks_arity_and_blocks)
-{
+TEST(verify_checks_arity_and_blocks) {
   rejected("%y = relu() : float32[2,3]", "expected 1 to 1 operands, has 0");
   rejected("%y = relu(%x, %x) : float32[2,3]", "expected 1 to 1 operands, has 2");
   rejected("%y = concat() {axis=0} : float32[2,3]", "expected 1 to any number of operands, has 0");
@@ -333,8 +316,7 @@ TEST(verify_checks_arity_and_blocks)
   rejected("%y = relu(%x) : float32[2,3] {\n}", "expected 0 blocks, has 1");
 }
 
-TEST(verify_checks_scopes)
-{
+TEST(verify_checks_scopes) {
   rejected("%p = if(%b) : float32[2,3] {\n%t = relu(%x) : float32[2,3]\nyield %t\n} {\nyield %t\n}",
            "'p' (if): a result of a block is 't', which does not stand before it");
   rejected("%p = if(%b) : () {\n%t = relu(%x) : float32[2,3]\n} {\n}\n%y = relu(%t) : float32[2,3]",
@@ -348,15 +330,13 @@ TEST(verify_checks_scopes)
   rejected("%t = argument() {type=bool[]} : bool[]", "'t' (argument): is no argument of its block");
 }
 
-TEST(verify_checks_variables)
-{
+TEST(verify_checks_variables) {
   rejected("%y = relu(%v) : float32[2,3]", "operand 0 is the variable 'v' itself, not a read of it");
   rejected("%y = assign(%v, %v) : ()", "operand 1 is the variable 'v' itself");
   rejected("%y = assign(%x, %x) : ()", "'y' (assign): [assign] takes a variable");
 }
 
-TEST(verify_checks_order_and_foreign_tensors)
-{
+TEST(verify_checks_order_and_foreign_tensors) {
   Graph graph, other;
   Tensor* x = graph.add("placeholder", {}, {{"type", matrix}}, "x");
   Tensor* foreign = other.add("placeholder", {}, {{"type", matrix}}, "foreign");
@@ -382,8 +362,7 @@ TEST(verify_checks_order_and_foreign_tensors)
   CHECK_THROWS(GraphError, verify(graph), "operand 0 is no result of 'x'");
 }
 
-TEST(verify_checks_attributes)
-{
+TEST(verify_checks_attributes) {
   Graph graph;
   Tensor* x = graph.add("placeholder", {}, {{"type", matrix}}, "x");
   const auto with = [&](Attributes attributes) {
@@ -405,8 +384,7 @@ TEST(verify_checks_attributes)
   CHECK(with({{"axis", int64_t{1}}, {"other", true}}).find("'other'") != std::string::npos);
 }
 
-TEST(verify_checks_names_and_links)
-{
+TEST(verify_checks_names_and_links) {
   Graph graph;
   Tensor* x = graph.add("placeholder", {}, {{"type", matrix}}, "x");
   Operation* y = unchecked(graph, "relu", {x}, {}, {matrix});
@@ -430,8 +408,7 @@ TEST(verify_checks_names_and_links)
   CHECK_THROWS(GraphError, verify(graph), "the root block: a result of a block is missing");
 }
 
-TEST(verify_checks_block_links_and_arguments)
-{
+TEST(verify_checks_block_links_and_arguments) {
   const auto graph = parse(example);
   Operation* loop = graph->find("q");
   Block& body = *loop->blocks[1];

@@ -58,8 +58,7 @@ std::vector<double> shape_list(const Dims& dims) { return {dims.begin(), dims.en
 
 }  // namespace
 
-TEST(convolutions_and_their_gradients)
-{
+TEST(convolutions_and_their_gradients) {
   for (const Case& c : cases)
     for (const std::string layout : {"NHWC", "NCHW"})
       for (const std::string weights_layout : {"HWIO", "OIHW"})
@@ -104,8 +103,7 @@ TEST(convolutions_and_their_gradients)
           }
 }
 
-TEST(convolutions_refuse_integers_and_say_so)
-{
+TEST(convolutions_refuse_integers_and_say_so) {
   CHECK_THROWS(DTypeError,
                run("convolution2d", {numbers(DType::int32, {1, 3, 3, 1}), numbers(DType::int32, {1, 1, 1, 1})}),
                "convolution2d");
@@ -136,8 +134,7 @@ const std::vector<PoolCase> pool_cases{
 
 }  // namespace
 
-TEST(poolings_and_their_gradients)
-{
+TEST(poolings_and_their_gradients) {
   for (const PoolCase& c : pool_cases)
     for (const std::string layout : {"NHWC", "NCHW"})
       for (DType dtype : float_dtypes()) {
@@ -192,8 +189,7 @@ TEST(poolings_and_their_gradients)
       }
 }
 
-TEST(maxima_propagate_nan)
-{
+TEST(maxima_propagate_nan) {
   Array x = numbers(DType::float32, {1, 4, 4, 20});
   x.set(linear(x.dims, {0, 1, 1, 3}), std::numeric_limits<double>::quiet_NaN());
   const Attributes attributes{{"kernel", Ints{2, 2}}, {"strides", Ints{2, 2}}};

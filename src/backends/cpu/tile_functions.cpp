@@ -102,7 +102,7 @@ TileFunction float64_tile(std::string_view k, ScalarMask m) {
   using T = double;
 #define UNARY(KIND, EXPR) \
   if (k == KIND) return unary<T, T>([](T x) -> T { return EXPR; });
-#define TEST(KIND, EXPR) \
+#define PREDICATE(KIND, EXPR) \
   if (k == KIND) return unary<uint8_t, T>([](T x) -> bool { return EXPR; });
 #define BINARY(KIND, EXPR) \
   if (k == KIND) return binary<T, T>([](T a, T b) -> T { return EXPR; }, m);
@@ -145,10 +145,10 @@ TileFunction float64_tile(std::string_view k, ScalarMask m) {
   UNARY("erf", std::erf(x))
   UNARY("relu", x > 0 || x != x ? x : 0)
   UNARY("sigmoid", sigmoid(x))
-  TEST("is_nan", std::isnan(x))
-  TEST("is_infinite", std::isinf(x))
-  TEST("is_finite", std::isfinite(x))
-  TEST("signbit", std::signbit(x))
+  PREDICATE("is_nan", std::isnan(x))
+  PREDICATE("is_infinite", std::isinf(x))
+  PREDICATE("is_finite", std::isfinite(x))
+  PREDICATE("signbit", std::signbit(x))
   BINARY("addition", a + b)
   BINARY("subtraction", a - b)
   BINARY("multiplication", a * b)
@@ -168,7 +168,7 @@ TileFunction float64_tile(std::string_view k, ScalarMask m) {
   TERNARY("leaky_relu_gradient", b >= 0 ? a : a * c)
   TERNARY("clamp", clamp(a, b, c))
 #undef UNARY
-#undef TEST
+#undef PREDICATE
 #undef BINARY
 #undef TERNARY
   return comparison<T>(k, m);
