@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.machine import OthersLoad
+from harness.machine import Patience
 from harness.options import Options, main, progress
 from harness.report import OURS, Row, Spread
 from harness.sides import Running, Side, ours, torch
@@ -18,7 +18,6 @@ from w1_digits import BUILDERS
 LIMIT = 200.0  # ms
 TITLE = "W1, build, compile and first step in a fresh process"
 IMPORT_TITLE = "importing the package, in a fresh process"
-QUIET = 0.05
 IMPORT = "import time; begin = time.perf_counter(); import {}; print(time.perf_counter() - begin)"
 PACKAGES = {OURS: "mpsgraph"}
 
@@ -35,38 +34,26 @@ def importing(side: Side) -> float:
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def samples(function: Callable[[Side], float], side: Side, repeats: int, attempts: int) -> Spread:
-    """The function's milliseconds, from attempts that others did not disturb much where there are such."""
-    values = []
-    for _ in range(repeats):
-        tried = []
-        for _ in range(attempts):
-            load = OthersLoad()
-            seconds = function(side)
-            tried.append((load.share(), 1e3 * seconds))
-            if tried[-1][0] <= QUIET:
-                break
-        values.append(min(tried)[1])
-    return Spread.of(values)
-
-
 def measure(options: Options) -> list[Row]:
-    rows = []
+    rows, patience = [], Patience(options.patience)
+
+    def samples(function: Callable[[Side], float], side: Side, repeats: int) -> Spread:
+        return Spread.of([1e3 * patience.undisturbed(lambda: function(side))[0] for _ in range(repeats)])
+
     with progress("first step") as say, tempfile.TemporaryDirectory() as empty:
         eager = torch("W1", ["eager"])[:1] if options.peers else []
         compiled = torch("W1", ["compile"], Path(empty))[:1] if options.peers else []
         headline = None
         for side in [*(ours("w1_digits.py", name) for name in BUILDERS), *eager, *compiled]:
             say(side.label)
-            once = side in compiled
-            value = samples(first_step, side, 1 if once else options.rounds, 1 if once else options.attempts)
+            value = samples(first_step, side, options.rounds if side not in compiled else 1)
             headline = headline or value
             ratio = None if value is headline else Spread.of([headline.median / value.median])
             limit = LIMIT if value is headline else None
             rows.append(Row("first step", TITLE, "ms", side.name, side.mode, value, ratio, limit=limit))
         for side in [ours("w1_digits.py", "graph"), *eager]:
             say(f"importing {side.name}")
-            value = samples(importing, side, options.rounds, options.attempts)
+            value = samples(importing, side, options.rounds)
             rows.append(Row("import", IMPORT_TITLE, "ms", side.name, "import", value))
     return rows
 

@@ -6,39 +6,36 @@ of a step's time over chains of tiny kernels that cannot be merged; their own ar
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import mpsgraph as mg
 import numpy as np
-from harness.machine import OthersLoad
+from harness.machine import Patience
 from harness.options import Options, main, progress
 from harness.report import OURS, Row, Spread
 
-QUIET = 0.03
 CHAIN = (10, 50, 100, 200)
+KINDS: dict[str, Callable[[mg.Graph, mg.Tensor], mg.Tensor]] = {
+    "softmax 8 x 8": lambda g, t: g.softmax(t),
+    "matrix product 8 x 8 x 8": lambda g, t: t @ g.constant(np.eye(8, dtype=np.float32)),
+}
 
 
-def per_call(function: Callable[[], object], options: Options) -> tuple[list[float], float]:
-    """Nanoseconds a call, a value a round, and the share of the machine that others used in the worst one."""
+def per_call(function: Callable[[], object], options: Options, patience: Patience) -> list[tuple[float, float]]:
+    """For each round nanoseconds a call, and the share of the machine that others used."""
     for _ in range(50):
         function()
     begin = time.perf_counter()
     function()
     calls = max(20, int(options.turn_seconds / (time.perf_counter() - begin)))
-    values, shares = [], []
-    for _ in range(options.rounds):
-        for _ in range(options.attempts):
-            load = OthersLoad()
-            begin = time.perf_counter_ns()
-            for _ in range(calls):
-                function()
-            nanoseconds = (time.perf_counter_ns() - begin) / calls
-            share = load.share()
-            if share <= QUIET:
-                break
-        values.append(nanoseconds)
-        shares.append(share)
-    return values, max(shares)
+
+    def turn() -> float:
+        begin = time.perf_counter_ns()
+        for _ in range(calls):
+            function()
+        return (time.perf_counter_ns() - begin) / calls
+
+    return [patience.undisturbed(turn) for _ in range(options.rounds)]
 
 
 def steps() -> dict[str, Callable[[], object]]:
@@ -65,14 +62,9 @@ def chain(kind: str, length: int) -> Callable[[], object]:
     """A step of `length` kernels of a kind, each on the last one's result."""
     g = mg.Graph()
     x = g.placeholder((8, 8), name="x")
-    square = g.variable(np.eye(8, dtype=np.float32))
-    apply = {
-        "softmax 8 x 8": lambda t: g.softmax(t),
-        "matrix product 8 x 8 x 8": lambda t: t @ square,
-    }[kind]
     y = x
     for _ in range(length):
-        y = apply(y)
+        y = KINDS[kind](g, y)
     executable = g.compile({x: (8, 8)}, [y])
     kernels = len(executable.kernel_names())
     if kernels != length:
@@ -82,24 +74,25 @@ def chain(kind: str, length: int) -> Callable[[], object]:
 
 
 def measure(options: Options) -> list[Row]:
-    rows = []
+    rows, patience = [], Patience(options.patience)
 
-    def add(title: str, mode: str, values: list[float], disturbed: float) -> None:
-        rows.append(Row("overhead", title, "us", OURS, mode, Spread.of([v / 1e3 for v in values]), disturbed=disturbed))
+    def add(title: str, mode: str, nanoseconds: Sequence[float], shares: Sequence[float]) -> None:
+        value = Spread.of([n / 1e3 for n in nanoseconds])
+        rows.append(Row("overhead", title, "us", OURS, mode, value, disturbed=statistics.median(shares)))
 
     with progress("overhead") as say:
         for mode, function in steps().items():
             say(mode)
-            add("a step of one tiny kernel", mode, *per_call(function, options))
-        for kind in ("softmax 8 x 8", "matrix product 8 x 8 x 8"):
+            add("a step of one tiny kernel", mode, *zip(*per_call(function, options, patience), strict=True))
+        for kind in KINDS:
             times, shares = [], []
             for length in CHAIN:
                 say(f"{length} times {kind}")
-                values, share = per_call(chain(kind, length), options)
+                values, disturbed = zip(*per_call(chain(kind, length), options, patience), strict=True)
                 times.append(values)
-                shares.append(share)
+                shares += disturbed
             slopes = [statistics.linear_regression(CHAIN, values).slope for values in zip(*times, strict=True)]
-            add("what a kernel adds to a step", kind, slopes, max(shares))
+            add("what a kernel adds to a step", kind, slopes, shares)
     return rows
 
 

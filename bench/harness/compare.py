@@ -1,7 +1,8 @@
 """Ours and the peers in one run: rounds in which ours and each peer take turns, so that both see the same machine.
 
-A turn is about half a second of steps. Turns that other processes disturbed are repeated, a bounded number of times,
-and the least disturbed one counts. Our ratio to a peer is that of turns that stood side by side.
+A turn is about half a second of steps. Turns that other processes disturbed are repeated, as long as patience lasts;
+those that stay disturbed do not count where there are enough others. Our ratio to a peer is that of turns that stood
+side by side.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .machine import OthersLoad
+from .machine import QUIET, Patience
 from .options import Options, progress
 from .report import OURS, Row, Spread
 from .sides import Running, Side, SideFailed
 
-QUIET = 0.03  # of all processors: what others may use during a turn
 WARM_UP = 5
 PAUSE = 0.02  # seconds between turns, in which the last one's worker threads go to sleep
+ENOUGH = 3  # undisturbed turns
 
 
 @dataclass(frozen=True)
@@ -33,17 +34,28 @@ class Workload:
     trains: bool = True
 
 
+@dataclass(frozen=True)
+class Turn:
+    """The seconds of its steps, and the share of the machine that others used."""
+
+    seconds: list[float]
+    disturbed: float
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
 @dataclass
 class Contender:
-    """A side that takes part: its process and what its turns gave."""
+    """A side that takes part: its process, its turns, and for each the turn of ours that stood beside it."""
 
     running: Running
     per_turn: int = 0
     first_value: float | None = None
     last_value: float | None = None
-    seconds: list[float] = field(default_factory=list)
-    disturbance: list[float] = field(default_factory=list)
-    ratios: list[float] = field(default_factory=list)  # ours to this one, a value a round
+    turns: list[Turn] = field(default_factory=list)
+    beside: list[Turn] = field(default_factory=list)
 
     @property
     def side(self) -> Side:
@@ -55,22 +67,28 @@ class Contender:
         seconds, _ = self.running.steps(WARM_UP)
         self.per_turn = min(2000, max(3, math.ceil(turn_seconds / min(seconds))))
 
-    def turn(self, attempts: int) -> float:
-        """Takes a turn. Result: the median of its steps."""
-        best: tuple[float, list[float]] | None = None
-        for attempt in range(attempts):
-            time.sleep(PAUSE + attempt)  # whatever disturbed the last attempt may end
+    def turn(self, patience: Patience) -> Turn:
+        """Takes a turn."""
+
+        def steps() -> list[float]:
+            time.sleep(PAUSE)
             self.running.steps(2)  # caches and threads come back
-            load = OthersLoad(self.running.id)
             seconds, self.last_value = self.running.steps(self.per_turn)
-            share = load.share()
-            if best is None or share < best[0]:
-                best = share, seconds
-            if share <= QUIET:
-                break
-        self.disturbance.append(best[0])
-        self.seconds += best[1]
-        return statistics.median(best[1])
+            return seconds
+
+        self.turns.append(Turn(*patience.undisturbed(steps, self.running.id)))
+        return self.turns[-1]
+
+    def seconds(self) -> list[float]:
+        """Of all steps that count."""
+        quiet = [turn for turn in self.turns if turn.disturbed <= QUIET]
+        return [second for turn in (quiet if len(quiet) >= ENOUGH else self.turns) for second in turn.seconds]
+
+    def ratios(self) -> list[float]:
+        """Ours to this one, in the rounds that count."""
+        pairs = list(zip(self.beside, self.turns, strict=True))
+        quiet = [pair for pair in pairs if max(turn.disturbed for turn in pair) <= QUIET]
+        return [ours.median / its.median for ours, its in (quiet if len(quiet) >= ENOUGH else pairs)]
 
     def check(self, trains: bool) -> None:
         """A side that computes nonsense is not measured."""
@@ -78,17 +96,17 @@ class Contender:
         if not all(map(math.isfinite, values)) or (trains and not self.last_value < self.first_value):
             raise SideFailed(f"{self.side.label} does not train: its loss went {' -> '.join(map(str, values))}")
 
-    def row(self, workload: Workload, **more: float) -> Row:
+    def row(self, workload: Workload, ratios: Sequence[float], target: float | None = None) -> Row:
         return Row(
             workload=workload.name,
             title=workload.title,
             unit="ms",
             side=self.side.name,
             mode=self.side.mode,
-            value=Spread.of([1e3 * s for s in self.seconds]),
-            ratio=Spread.of(self.ratios) if self.ratios else None,
-            disturbed=max(self.disturbance),
-            **more,
+            value=Spread.of([1e3 * second for second in self.seconds()]),
+            ratio=Spread.of(ratios) if ratios else None,
+            target=target,
+            disturbed=statistics.median(turn.disturbed for turn in self.turns),
         )
 
 
@@ -111,20 +129,18 @@ def compare(workload: Workload, sides: Sequence[Side], options: Options) -> list
             else:
                 contenders.append(contender)
         headline, *others = contenders
+        patience = Patience(options.patience)
         for number in range(options.rounds):
-            for contender in others:
+            for contender in others or [headline]:
                 say(f"round {number + 1} of {options.rounds}: {contender.side.label}")
-                ours = headline.turn(options.attempts)
-                contender.ratios.append(ours / contender.turn(options.attempts))
-            if not others:
-                headline.turn(options.attempts)
+                if others:
+                    contender.beside.append(headline.turn(patience))
+                contender.turn(patience)
     for contender in contenders:
         contender.check(workload.trains)
     peers = [contender for contender in others if contender.side.name != OURS]
-    if peers:
-        best = min(peers, key=lambda peer: statistics.median(peer.seconds))
-        headline.ratios = best.ratios
+    best = min(peers, key=lambda peer: statistics.median(peer.seconds()), default=None)
     return [
-        headline.row(workload, target=workload.target),
-        *(contender.row(workload) for contender in others),
+        headline.row(workload, best.ratios() if best else [], workload.target),
+        *(contender.row(workload, contender.ratios()) for contender in others),
     ]

@@ -19,7 +19,7 @@ class Options:
 
     rounds: int = 9
     turn_seconds: float = 0.5
-    attempts: int = 5  # of a turn that others disturb
+    patience: float = 120.0  # seconds that a workload may spend on repeating what others disturbed
     peers: bool = True
 
     @classmethod
@@ -31,7 +31,7 @@ class Options:
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Options:
         if arguments.quick:
-            return cls(rounds=2, turn_seconds=0.05, attempts=1, peers=not arguments.no_peers)
+            return cls(rounds=2, turn_seconds=0.05, patience=0.0, peers=not arguments.no_peers)
         return cls(rounds=arguments.rounds, peers=not arguments.no_peers)
 
 
