@@ -255,6 +255,7 @@ g.run_async({x: np.ones(10, np.float32)}, y, descriptor=stuck, queue=mg.CommandQ
 def test_a_wait_can_be_interrupted():
     out = python("""
 import mpsgraph as mg, os, signal, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try: mg.SharedEvent(timeout=None).wait(1)
 except KeyboardInterrupt: print("interrupted")

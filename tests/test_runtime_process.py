@@ -191,6 +191,7 @@ def test_control_c_reaches_a_wait():
         """
         import os, signal, threading
         import mpsgraph as mg
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:
             mg.SharedEvent(timeout=None).wait(1)
