@@ -1,6 +1,7 @@
 // The compiler's passes on textual graphs, before and after, and what specialisation accepts and refuses.
 //
 // Targets are the operations named "out", "out_1", ...; all placeholders are fed with the types they state.
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 
@@ -505,8 +506,12 @@ TEST(compile_time_is_near_linear) {
     for (Run pass : {prune, expand, fold, simplify}) pass(program);
     return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   };
-  const double small = seconds(750), large = seconds(3000);  // both beyond the caches
-  CHECK(large < 10 * small);                                 // quadratic would be sixteen times
+  double small = seconds(750), large = seconds(3000);  // both beyond the caches
+  for (int again = 0; again < 2; ++again) {            // the least: other load slows memory down
+    small = std::min(small, seconds(750));
+    large = std::min(large, seconds(3000));
+  }
+  CHECK(large < 10 * small);  // quadratic would be sixteen times
 }
 
 }  // namespace
