@@ -1,6 +1,7 @@
 // Philox::generate: many blocks, with the widest vectors there are.
 
 #include "backends/cpu/philox.h"
+#include "backends/cpu/tile_functions.h"
 
 namespace mpsgraph::cpu {
 
@@ -13,7 +14,7 @@ void philox_eight_blocks(uint32_t* words, uint64_t key, uint64_t counter_low, ui
 void Philox::generate(uint32_t* words, int64_t n) const {
   Philox at = *this;
 #ifdef __x86_64__
-  static const bool fast = __builtin_cpu_supports("avx2");
+  static const bool fast = instruction_set() != "baseline";
   for (; fast && n >= 8 && at.low_ < ~uint64_t{7}; n -= 8, words += 32, at.low_ += 8)
     avx2::philox_eight_blocks(words, key_, at.low_, at.high_);
 #endif

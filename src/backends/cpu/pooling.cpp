@@ -10,6 +10,7 @@
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/pooling_float.h"
+#include "backends/cpu/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -99,7 +100,7 @@ void positions(const T* x, const Taps& t, int64_t lanes, Position<T>* __restrict
 
 const FloatMaxPooling& float_max_pooling() {
 #ifdef __x86_64__
-  static const bool fast = __builtin_cpu_supports("avx2");
+  static const bool fast = instruction_set() != "baseline";
   if (fast) return avx2::float_max_pooling;
 #endif
   return baseline::float_max_pooling;

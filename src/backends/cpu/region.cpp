@@ -1,9 +1,10 @@
-// From a block of element-wise operations to a TileProgram: registers, access modes, instructions.
+// From a block of element-wise operations to a TileProgram: registers, access modes, machine code or instructions.
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <unordered_map>
 
+#include "backends/cpu/jit/recorder.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitch.h"
 #include "core/definition.h"
@@ -15,6 +16,7 @@ constexpr int64_t row_threshold = 512;       // shorter rows are walked flat, se
 constexpr size_t streamed_bytes = 24 << 20;  // larger results leave the caches before anybody reads them
 constexpr size_t prefetched_bytes = 1 << 18; // smaller operands are in the second-level cache anyway
 constexpr size_t temporaries_budget = 16384; // bytes of scratch registers of one thread: a third of a small L1
+constexpr int max_accumulators = 8;          // sums that generated code keeps; more are reduced after each tile
 
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 DType computed_in(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
@@ -79,8 +81,11 @@ struct RegionBuilder {
     collapse();
     for (const Operation* op : operations)
       for (const Tensor* in : op->inputs) uses[in]++;
-    add_outputs(results);
-    for (size_t i = 0; i < operations.size(); i++) emit(i);
+    program.cost = static_cast<int64_t>(operations.size()) + 1;
+    if (!generate(results)) {
+      add_outputs(results);
+      for (size_t i = 0; i < operations.size(); i++) emit(i);
+    }
     finish();
     return std::move(program);
   }
@@ -178,6 +183,85 @@ struct RegionBuilder {
     return repeats ? Access::periodic : Access::strided;
   }
 
+  // The processor's set, when code may be made for it. The reference is interpreted.
+  std::optional<jit::VectorSet> vector_set() const {
+    if (lowering.reference_only()) return std::nullopt;
+    if (instruction_set() == "AVX-512") return jit::VectorSet::avx512;
+    if (instruction_set() == "AVX2") return jit::VectorSet::avx2;
+    return std::nullopt;
+  }
+
+  // Machine code for the whole region, each value in a vector register from its first use to its last. False, and
+  // nothing changed but registers of inputs, when some operation or type has none.
+  bool generate(const std::vector<const Tensor*>& results) {
+    const auto set = vector_set();
+    if (!set) return false;
+    jit::Recorder recorder(*set);
+    std::unordered_map<const Tensor*, int> values;
+    const auto value_of = [&](const Tensor* tensor) -> std::optional<int> {
+      if (const auto known = values.find(tensor); known != values.end()) return known->second;
+      TileInput& in = program.inputs[input_of.at(tensor)];
+      const DType dtype = tensor->type.dtype;
+      assign_register(in);
+      const bool scalar = in.access == Access::scalar || in.access == Access::row_scalar;
+      const auto value = scalar ? recorder.scalar(dtype, in.reg) : recorder.load(dtype, in.reg);
+      if (value) values[tensor] = *value;
+      return value;
+    };
+    std::unordered_map<const Tensor*, int> times_used = uses;
+    for (const Tensor* result : results) times_used[result]++;
+    for (const Operation* op : operations) {
+      std::vector<int> operands;
+      for (const Tensor* in : op->inputs) {
+        const auto value = value_of(in);
+        if (!value) return false;
+        operands.push_back(*value);
+      }
+      if (reduction_kind(*op)) continue;
+      const auto value = recorder.apply(*op, operands, times_used[op->output()] > 1);
+      if (!value) return false;
+      values[op->output()] = *value;
+    }
+    // Stores stand last: a result may take the memory of any input that is walked alike.
+    std::vector<TileOutput> outputs;
+    std::vector<TileReduction> reductions;
+    std::vector<int> streamed, reduced_temporaries;
+    for (size_t i = 0; i < results.size(); i++) {
+      const Operand operand = lowering.output(i);
+      const auto kind = reduction_kind(*results[i]->operation);
+      if (!kind) {
+        const bool past_caches = operand.bytes() >= streamed_bytes && operand.dtype == DType::float32;
+        outputs.push_back({i, operand.slot, new_register(), size_of(operand.dtype), past_caches});
+        if (!recorder.store(operand.dtype, values.at(results[i]), outputs.back().reg)) return false;
+        if (past_caches) streamed.push_back(outputs.back().reg);
+        continue;
+      }
+      TileReduction reduction{.slot = operand.slot, .kind = *kind};
+      const int value = values.at(results[i]->operation->input(0));
+      if (*kind == Reduction::sum && program.reduction_shape == ReductionShape::all &&
+          reductions.size() < max_accumulators) {
+        reduction.accumulator = recorder.sum(value);
+      } else {
+        reduction.reg = new_register();
+        reduced_temporaries.push_back(reduction.reg);
+        recorder.store(DType::float32, value, reduction.reg);
+      }
+      reductions.push_back(reduction);
+    }
+    for (const TileInput& in : program.inputs)
+      if (in.reg >= 0 && in.access == Access::flat && in.element_size == 4 && large_inputs()) recorder.prefetch(in.reg);
+    program.code = jit::CodeMemory::make(jit::generate(recorder.code()));
+    if (!streamed.empty()) program.aligned_code = jit::CodeMemory::make(jit::generate(recorder.code(streamed)));
+    if (!program.code || (!streamed.empty() && !program.aligned_code)) {
+      program.code = nullptr;  // this system lets no process make code
+      return false;
+    }
+    program.outputs = std::move(outputs);
+    program.reductions = std::move(reductions);
+    program.temporaries.insert(program.temporaries.end(), reduced_temporaries.begin(), reduced_temporaries.end());
+    return true;
+  }
+
   void add_outputs(const std::vector<const Tensor*>& results) {
     for (size_t i = 0; i < results.size(); i++) {
       const Operand operand = lowering.output(i);
@@ -205,9 +289,7 @@ struct RegionBuilder {
     if (input == input_of.end()) return {register_of.at(value), false};
     TileInput& in = program.inputs[input->second];
     const bool scalar = in.access == Access::scalar || in.access == Access::row_scalar;
-    if (in.reg < 0) {
-      in.reg = in.access == Access::periodic || in.access == Access::strided ? pinned_temporary() : new_register();
-    }
+    assign_register(in);
     if (!is_half(value->type.dtype)) return {in.reg, scalar};
     const auto [converted, first_use] = register_of.try_emplace(value, -1);
     if (first_use) {  // to float32 once a tile, for all its uses
@@ -216,6 +298,10 @@ struct RegionBuilder {
           {cast_function(value->type.dtype, DType::float32), converted->second, repeat(in.reg), scalar});
     }
     return {converted->second, scalar};
+  }
+  void assign_register(TileInput& in) {
+    if (in.reg >= 0) return;
+    in.reg = in.access == Access::periodic || in.access == Access::strided ? pinned_temporary() : new_register();
   }
   static std::array<int, 3> repeat(int reg) { return {reg, reg, reg}; }
 
@@ -363,6 +449,9 @@ struct RegionBuilder {
     const size_t count = std::max<size_t>(program.temporaries.size(), 1);
     int64_t tile = static_cast<int64_t>(temporaries_budget / (count * widest)) / 64 * 64;
     tile = std::clamp<int64_t>(tile, 128, 2048);
+    // Generated code needs no scratch of its own; then a tile is as long as balance and precision of sums allow.
+    if (program.code && program.temporaries.empty())
+      tile = std::clamp<int64_t>(program.total / 16 / 64 * 64, 2048, program.reductions.empty() ? 1 << 16 : 1 << 14);
     const bool periodic = std::any_of(program.inputs.begin(), program.inputs.end(),
                                       [](const TileInput& in) { return in.access == Access::periodic; });
     const bool whole_rows = program.total > 0 && !program.rows_mode &&
@@ -385,10 +474,14 @@ struct RegionBuilder {
       if (program.chunks)
         reduction.partials = lowering.scratch(static_cast<size_t>(program.chunks * results) * sizeof(float));
     }
-    size_t bytes = 0;
-    for (TileInput& in : program.inputs) bytes += in.access == Access::flat ? program.total * in.element_size : 0;
-    program.prefetch = bytes >= prefetched_bytes;
+    program.prefetch = !program.code && large_inputs();
     offer_sharing();
+  }
+
+  bool large_inputs() const {
+    size_t bytes = 0;
+    for (const TileInput& in : program.inputs) bytes += in.access == Access::flat ? program.total * in.element_size : 0;
+    return bytes >= prefetched_bytes;
   }
 
   int64_t tile_count() const {

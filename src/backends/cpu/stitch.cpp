@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/cpu/jit/vector_code.h"
 #include "backends/cpu/parallel.h"
 #include "core/definition.h"
 
@@ -129,16 +130,38 @@ struct Walk {
       return frame.at<std::byte>(out.slot) + flat * static_cast<int64_t>(out.element_size);
     };
     for (const TileOutput& out : p_.outputs)
-      if (!out.streamed) registers[out.reg] = destination(out);
-    if (p_.prefetch) prefetch(flat + n);
-    for (const TileInstruction& i : p_.instructions) {
-      const void* in[3] = {registers[i.in[0]], registers[i.in[1]], registers[i.in[2]]};
-      i.function(registers[i.out], in, i.once ? 1 : n);
+      if (!out.streamed || p_.code) registers[out.reg] = destination(out);
+    if (p_.code) {
+      generated(registers, n, chunk);
+    } else {
+      if (p_.prefetch) prefetch(flat + n);
+      for (const TileInstruction& i : p_.instructions) {
+        const void* in[3] = {registers[i.in[0]], registers[i.in[1]], registers[i.in[2]]};
+        i.function(registers[i.out], in, i.once ? 1 : n);
+      }
+      for (const TileOutput& out : p_.outputs)
+        if (out.streamed) float_functions().stream(destination(out), registers[out.reg], n * out.element_size);
     }
-    for (const TileOutput& out : p_.outputs)
-      if (out.streamed) float_functions().stream(destination(out), registers[out.reg], n * out.element_size);
     for (const TileReduction& r : p_.reductions)
-      reduce(r, reinterpret_cast<const float*>(registers[r.reg]), row, flat, n, column, chunk);
+      if (r.accumulator < 0) reduce(r, reinterpret_cast<const float*>(registers[r.reg]), row, flat, n, column, chunk);
+  }
+
+  // One call of the region's code over a tile.
+  void generated(std::byte** registers, int64_t n, int64_t chunk) const {
+    static const int64_t lanes = instruction_set() == "AVX2" ? 8 : 16;
+    alignas(64) static constexpr int32_t signs[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    alignas(64) float sums[8][16] = {};  // a vector of each accumulator
+    const int64_t rest = n % lanes;
+    const uint64_t tail = rest == 0    ? 0
+                          : lanes == 8 ? reinterpret_cast<uint64_t>(signs + 8 - rest)
+                                       : (uint64_t{1} << rest) - 1;
+    bool aligned = p_.aligned_code != nullptr;
+    for (const TileOutput& out : p_.outputs)
+      if (out.streamed) aligned = aligned && reinterpret_cast<uintptr_t>(registers[out.reg]) % 64 == 0;
+    const auto& code = aligned ? p_.aligned_code : p_.code;
+    code->entry<jit::Function>()(registers, n - rest, tail, sums[0]);
+    for (const TileReduction& r : p_.reductions)
+      if (r.accumulator >= 0) float_functions().reduce(r.kind)(accumulators(r, chunk), sums[r.accumulator], lanes);
   }
 
   void reduce(const TileReduction& r, const float* values, int64_t row, int64_t flat, int64_t n, int64_t column,
@@ -222,7 +245,7 @@ StitchKernel::StitchKernel(TileProgram program) {
   const TileProgram& p = part.program;
   part.tiles_per_row = p.rows_mode && p.inner ? (p.inner + p.tile - 1) / p.tile : 1;
   part.units = p.total == 0 ? 0 : p.rows_mode ? p.total / p.inner : (p.total + p.tile - 1) / p.tile;
-  part.work = work_ = p.total * static_cast<int64_t>(p.instructions.size() + 1);
+  part.work = work_ = p.total * p.cost;
   parts_.push_back(std::move(part));
 }
 
@@ -293,7 +316,8 @@ std::string StitchKernel::description() const {
   std::string text;
   for (const Part& part : parts_) {
     const TileProgram& p = part.program;
-    text += cat(text.empty() ? "stitched " : " | ", p.instructions.size(), " instructions, ", p.inputs.size(),
+    text += cat(text.empty() ? "stitched " : " | ", p.cost - 1, " operations, ",
+                p.code ? "generated code" : cat(p.instructions.size(), " tile functions"), ", ", p.inputs.size(),
                 " inputs, ", p.outputs.size(), " outputs, ", p.reductions.size(), " reductions, ",
                 p.rows_mode ? "rows" : "flat", " tiles of ", p.tile);
   }

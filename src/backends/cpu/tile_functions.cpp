@@ -4,8 +4,11 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <type_traits>
+
+#include "core/errors.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -395,25 +398,34 @@ TileFunction cast_function(DType from, DType to) {
 
 TileFunction round_function(DType half) { return half == DType::float16 ? round_loop<Half> : round_loop<Brain>; }
 
-const FloatFunctions& float_functions() {
-  static const FloatFunctions& best = []() -> const FloatFunctions& {
+std::string_view instruction_set() {
+  static const std::string_view best = [] {
+    // Set before the library is loaded, MPSGRAPH_INSTRUCTION_SET asks for a lesser one, so that its code can be tested.
+    const char* wish = std::getenv("MPSGRAPH_INSTRUCTION_SET");
+    const auto wanted = [&](std::string_view set) { return !wish || *wish == 0 || set == wish; };
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-      return avx512::functions();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::functions();
+    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (has_avx512 && wanted("AVX-512")) return "AVX-512";
+    if (has_avx2 && (wanted("AVX2") || wanted("AVX-512"))) return "AVX2";
 #endif
-    return baseline::functions();
+    if (!wanted("baseline") && !wanted("AVX2") && !wanted("AVX-512"))
+      throw DeviceError(cat("MPSGRAPH_INSTRUCTION_SET is '", wish, "'; it may be AVX-512, AVX2 or baseline"));
+    return "baseline";
   }();
   return best;
 }
 
-std::string_view instruction_set() {
+const FloatFunctions& float_functions() {
+  static const FloatFunctions& best = []() -> const FloatFunctions& {
 #if defined(__x86_64__)
-  if (&float_functions() == &avx512::functions()) return "AVX-512";
-  if (&float_functions() == &avx2::functions()) return "AVX2";
+    if (instruction_set() == "AVX-512") return avx512::functions();
+    if (instruction_set() == "AVX2") return avx2::functions();
 #endif
-  return "baseline";
+    return baseline::functions();
+  }();
+  return best;
 }
 
 }  // namespace mpsgraph::cpu

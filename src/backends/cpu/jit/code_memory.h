@@ -1,0 +1,29 @@
+// Memory that holds generated code: written once, then executable and no longer writable.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace mpsgraph::cpu::jit {
+
+class CodeMemory {
+ public:
+  // Null where the system does not let a process make code.
+  static std::shared_ptr<const CodeMemory> make(const std::vector<uint8_t>& code);
+  ~CodeMemory();
+  CodeMemory(const CodeMemory&) = delete;
+  CodeMemory& operator=(const CodeMemory&) = delete;
+
+  template <class Function>
+  Function entry() const {
+    return reinterpret_cast<Function>(address_);
+  }
+
+ private:
+  CodeMemory(void* address, size_t bytes) : address_(address), bytes_(bytes) {}
+  void* address_;
+  size_t bytes_;
+};
+
+}  // namespace mpsgraph::cpu::jit

@@ -1,0 +1,518 @@
+// From VectorCode to machine code: products into fused multiply-adds, what does not change out of the loop, registers
+// by a scan that evicts the value whose next use is farthest (Belady), and one pass of emission.
+//
+// The generated function, System V convention: rdi streams, rsi whole, rdx tail, rcx accumulators; rax counts elements.
+// The body stands twice: for whole vectors, and once more under a mask for the tail.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "backends/cpu/jit/vector_code.h"
+
+namespace mpsgraph::cpu::jit {
+namespace {
+
+constexpr int count = rax, streams = rdi, whole = rsi, tail_lanes = rdx, sums = rcx, scratch = r11, frame = r15;
+constexpr int stream_registers[] = {r8, r9, r10, rbx, rbp, r12, r13, r14};
+constexpr int saved_registers[] = {rbx, rbp, r12, r13, r14, r15};
+constexpr int prefetch_distance = 4096;  // bytes: far enough for memory, near enough for the first-level cache
+constexpr int choice = 1, tail_mask = 7;  // mask registers of AVX-512
+constexpr int never = std::numeric_limits<int>::max();
+
+constexpr Opcode move_load{1, 0, 0x10}, move_store{1, 0, 0x11}, move_past{1, 0, 0x2b}, move_register{1, 0, 0x28};
+constexpr Opcode broadcast{2, 1, 0x18}, masked_load{2, 1, 0x2c}, masked_store{2, 1, 0x2e};
+constexpr Opcode add_floats{1, 0, 0x58}, and_bits{1, 0, 0x54}, compare_floats{1, 0, 0xc2};
+constexpr Opcode blend_by_mask{2, 1, 0x65}, blend_by_vector{3, 1, 0x4a}, mask_to_vector{2, 2, 0x38},
+    vector_to_mask{2, 2, 0x39};
+constexpr Opcode shift_by_immediate{1, 1, 0x72}, round_floats{3, 1, 0x08};
+
+struct Binary {
+  Opcode opcode;
+  bool commutes;
+};
+Binary binary(Kind kind) {
+  switch (kind) {
+    case Kind::add: return {add_floats, true};
+    case Kind::subtract: return {{1, 0, 0x5c}, false};
+    case Kind::multiply: return {{1, 0, 0x59}, true};
+    case Kind::divide: return {{1, 0, 0x5e}, false};
+    case Kind::least: return {{1, 0, 0x5d}, false};  // not of NaN
+    case Kind::greatest: return {{1, 0, 0x5f}, false};
+    case Kind::bitwise_and: return {and_bits, true};
+    case Kind::and_not: return {{1, 0, 0x55}, false};
+    case Kind::bitwise_or: return {{1, 0, 0x56}, true};
+    case Kind::bitwise_xor: return {{1, 0, 0x57}, true};
+    case Kind::integer_add: return {{1, 1, 0xfe}, true};
+    case Kind::integer_subtract: return {{1, 1, 0xfa}, false};
+    default: return {{2, 1, 0x2c}, false};  // scale
+  }
+}
+
+class Generator {
+ public:
+  explicit Generator(VectorCode code)
+      : code_(std::move(code)), nodes_(code_.nodes), set_(code_.set), wide_(set_ == VectorSet::avx512), as_(set_) {}
+
+  std::vector<uint8_t> run() {
+    contract();
+    analyse();
+    begin();
+    hoist();
+    as_.clear(count);
+    as_.test(whole);
+    const auto no_whole = as_.jump_ahead(Assembler::equal);
+    as_.align(32);
+    const auto loop = as_.here();
+    body(false);
+    as_.add(count, lanes_of(set_));
+    as_.compare(count, whole);
+    as_.jump_back(Assembler::below, loop);
+    as_.land(no_whole);
+    as_.test(tail_lanes);
+    const auto no_tail = as_.jump_ahead(Assembler::equal);
+    if (wide_)
+      as_.mask_from(tail_mask, tail_lanes);
+    else
+      as_.vector(move_load, tail_vector, -1, Operand::at(tail_lanes));
+    body(true);
+    as_.land(no_tail);
+    end();
+    return as_.finish();
+  }
+
+ private:
+  static constexpr int tail_vector = 15;  // AVX2
+  int registers() const { return wide_ ? 32 : 15; }
+
+  // ---- before any code
+
+  void count_uses() {
+    uses_.assign(nodes_.size(), 0);
+    for (size_t i = nodes_.size(); i-- > 0;) {
+      const bool acts = nodes_[i].kind == Kind::store || nodes_[i].kind == Kind::accumulate;
+      if (!acts && uses_[i] == 0) continue;
+      for (int in : {nodes_[i].a, nodes_[i].b, nodes_[i].c})
+        if (in >= 0) uses_[in]++;
+      if (acts) uses_[i] = 1;
+    }
+  }
+
+  void contract() {
+    count_uses();
+    const auto product = [&](int n) { return nodes_[n].kind == Kind::multiply && uses_[n] == 1; };
+    for (Node& node : nodes_) {
+      if (node.kind == Kind::add && (product(node.a) || product(node.b))) {
+        const int p = product(node.a) ? node.a : node.b, other = p == node.a ? node.b : node.a;
+        node = {.kind = Kind::multiply_add, .a = nodes_[p].a, .b = nodes_[p].b, .c = other};
+      } else if (node.kind == Kind::subtract && product(node.b)) {
+        node = {.kind = Kind::negated_multiply_add, .a = nodes_[node.b].a, .b = nodes_[node.b].b, .c = node.a};
+      } else if (node.kind == Kind::subtract && product(node.a)) {
+        node = {.kind = Kind::multiply_subtract, .a = nodes_[node.a].a, .b = nodes_[node.a].b, .c = node.b};
+      }
+    }
+    count_uses();
+  }
+
+  void analyse() {
+    const size_t n = nodes_.size();
+    invariant_.assign(n, false);
+    fused_.assign(n, false);
+    positions_.assign(n, {});
+    register_.assign(n, -1);
+    slot_.assign(n, -1);
+    for (size_t i = 0; i < n; i++) {
+      const Node& node = nodes_[i];
+      const bool acts = node.kind == Kind::store || node.kind == Kind::accumulate || node.kind == Kind::load;
+      invariant_[i] = !acts;
+      for (int in : {node.a, node.b, node.c})
+        if (in >= 0) invariant_[i] = invariant_[i] && invariant_[in];
+      if (wide_ && needed(i) && node.kind == Kind::choose && nodes_[node.a].kind == Kind::compare &&
+          uses_[node.a] == 1 && !invariant_[node.a])
+        fused_[node.a] = true;
+    }
+    for (size_t i = 0; i < n; i++) {
+      if (!needed(i) || fused_[i]) continue;
+      const auto use = [&](int in) {
+        if (in >= 0) positions_[in].push_back(static_cast<int>(i));
+      };
+      const Node& node = nodes_[i];
+      if (node.kind == Kind::choose && fused_[node.a]) {
+        use(nodes_[node.a].a);
+        use(nodes_[node.a].b);
+      } else {
+        use(node.a);
+      }
+      use(node.b);
+      use(node.c);
+    }
+    for (size_t i = 0; i < n; i++) {
+      const Node& node = nodes_[i];
+      if (!needed(i) || (node.kind != Kind::load && node.kind != Kind::store)) continue;
+      if (std::find(in_registers_.begin(), in_registers_.end(), node.stream) == in_registers_.end() &&
+          in_registers_.size() < std::size(stream_registers))
+        in_registers_.push_back(node.stream);
+    }
+    owner_.assign(registers(), -1);
+  }
+  bool needed(size_t i) const { return uses_[i] > 0 && nodes_[i].kind != Kind::constant; }
+
+  // ---- around the loop
+
+  void begin() {
+    for (int reg : saved_registers) as_.push(reg);
+    as_.move(frame, rsp);
+    as_.bitwise_and(rsp, -64);
+    stack_ = as_.add(rsp, 0);  // for spilled vectors; how many is known at the end
+    for (size_t i = 0; i < in_registers_.size(); i++) as_.load(stream_registers[i], streams, in_registers_[i] * 8);
+    for (int i = 0; i < code_.accumulators; i++) {
+      owner_[i] = pinned;
+      as_.vector(move_load, i, -1, Operand::at(sums, i * 64));
+    }
+  }
+
+  void end() {
+    as_.patch(stack_, -64 * most_slots_);
+    for (int i = 0; i < code_.accumulators; i++) as_.vector(move_store, i, -1, Operand::at(sums, i * 64));
+    as_.zero_upper();
+    as_.move(rsp, frame);
+    for (size_t i = std::size(saved_registers); i-- > 0;) as_.pop(saved_registers[i]);
+    as_.ret();
+  }
+
+  // What no iteration changes: computed once, kept in registers as far as the loop can spare them, else in memory.
+  void hoist() {
+    int spare = registers() - (wide_ ? 20 : 10) - code_.accumulators;
+    for (size_t i = 0; i < nodes_.size(); i++) {
+      if (!needed(i) || !invariant_[i]) continue;
+      tail_ = false;
+      emit(static_cast<int>(i));
+      const bool in_loop =
+          std::any_of(positions_[i].begin(), positions_[i].end(), [&](int p) { return !invariant_[p]; });
+      if (!in_loop) continue;
+      if (spare > 0) {
+        owner_[register_[i]] = pinned;
+        spare--;
+      } else {
+        spill(static_cast<int>(i));
+      }
+    }
+    hoisted_slots_ = slots_;
+  }
+
+  void body(bool tail) {
+    tail_ = tail;
+    slots_ = hoisted_slots_;
+    for (int& owner : owner_)
+      if (owner >= 0) register_[owner] = -1, owner = -1;
+    for (size_t i = 0; i < nodes_.size(); i++)
+      if (!invariant_[i]) register_[i] = slot_[i] = -1;
+    if (!tail)
+      for (int stream : code_.prefetched) as_.prefetch(address(stream, 4, prefetch_distance));
+    for (size_t i = 0; i < nodes_.size(); i++)
+      if (needed(i) && !invariant_[i] && !fused_[i]) emit(static_cast<int>(i));
+  }
+
+  // ---- registers
+
+  static constexpr int pinned = -2, busy = -3;
+
+  int next_use(int node, int from) const {
+    const auto& at = positions_[node];
+    const auto next = std::lower_bound(at.begin(), at.end(), from);
+    return next == at.end() ? never : *next;
+  }
+
+  Operand slot_operand(int node) {
+    if (slot_[node] < 0) slot_[node] = slots_++;
+    most_slots_ = std::max(most_slots_, slots_);
+    return Operand::at(rsp, 64 * slot_[node]);
+  }
+
+  void spill(int node) {
+    if (slot_[node] < 0) as_.vector(move_store, register_[node], -1, slot_operand(node));
+    owner_[register_[node]] = -1;
+    register_[node] = -1;
+  }
+
+  int take() {
+    for (size_t r = 0; r < owner_.size(); r++)
+      if (owner_[r] == -1) return static_cast<int>(r);
+    int victim = -1, farthest = -1;
+    for (size_t r = 0; r < owner_.size(); r++) {
+      if (owner_[r] < 0 || locked(owner_[r])) continue;
+      const int use = next_use(owner_[r], now_ + 1);
+      if (use > farthest) farthest = use, victim = static_cast<int>(r);
+    }
+    spill(owner_[victim]);
+    return victim;
+  }
+  bool locked(int node) const { return std::find(locked_.begin(), locked_.end(), node) != locked_.end(); }
+
+  // A register with the value of `node`; constants and spilled values are brought in.
+  int fetch(int node) {
+    locked_.push_back(node);
+    if (register_[node] >= 0) return register_[node];
+    const int reg = take();
+    if (nodes_[node].kind == Kind::constant) {
+      as_.vector(broadcast, reg, -1, Operand::of(nodes_[node].bits));
+      owner_[reg] = busy;
+      borrowed_.push_back(reg);
+      return reg;
+    }
+    as_.vector(move_load, reg, -1, slot_operand(node));
+    owner_[reg] = node;
+    register_[node] = reg;
+    return reg;
+  }
+  // The value where the instruction's last operand may be: in a register, spilled, or a constant in memory.
+  Operand where(int node) {
+    if (nodes_[node].kind == Kind::constant) return Operand::of(nodes_[node].bits);
+    locked_.push_back(node);
+    return register_[node] >= 0 ? Operand::in(register_[node]) : slot_operand(node);
+  }
+  bool in_memory(int node) const { return register_[node] < 0; }
+  bool dies(int node) const {
+    return nodes_[node].kind == Kind::constant || (!stays(node) && next_use(node, now_ + 1) == never);
+  }
+  // Pinned values and, while hoisting, whatever the loop will need.
+  bool stays(int node) const { return register_[node] >= 0 && owner_[register_[node]] == pinned; }
+
+  // Operands whose last use this is give their registers back; so the result may take one of them.
+  void release(std::initializer_list<int> operands) {
+    for (int node : operands)
+      if (node >= 0 && register_[node] >= 0 && owner_[register_[node]] == node && dies(node)) {
+        owner_[register_[node]] = -1;
+        register_[node] = -1;
+      }
+    for (int reg : borrowed_) owner_[reg] = -1;
+    borrowed_.clear();
+  }
+
+  int result(int node) {
+    const int reg = take();
+    own(node, reg);
+    return reg;
+  }
+  void own(int node, int reg) {
+    owner_[reg] = node;
+    register_[node] = reg;
+  }
+
+  // ---- one node
+
+  Operand address(int stream, int scale, int32_t displacement = 0) {
+    const auto found = std::find(in_registers_.begin(), in_registers_.end(), stream);
+    if (found != in_registers_.end())
+      return Operand::at(stream_registers[found - in_registers_.begin()], count, scale, displacement);
+    as_.load(scratch, streams, stream * 8);
+    return Operand::at(scratch, count, scale, displacement);
+  }
+
+  void emit(int i) {
+    now_ = i;
+    locked_.clear();
+    const Node node = nodes_[i];
+    switch (node.kind) {
+      case Kind::constant: return;
+      case Kind::scalar: {
+        as_.load(scratch, streams, node.stream * 8);
+        as_.vector(broadcast, result(i), -1, Operand::at(scratch));
+        return;
+      }
+      case Kind::load: return load(i, node);
+      case Kind::store: return store(node);
+      case Kind::accumulate: return accumulate(node);
+      case Kind::square_root: return unary(i, {1, 0, 0x51});
+      case Kind::to_float: return unary(i, {1, 0, 0x5b});
+      case Kind::to_integer: return unary(i, {1, 2, 0x5b});
+      case Kind::round: return unary(i, round_floats, 8 | node.stream);
+      case Kind::shift_left: return shift(i, 6);
+      case Kind::shift_right: return shift(i, 2);
+      case Kind::shift_right_sign: return shift(i, 4);
+      case Kind::multiply_add: return fused_multiply(i, 0x98);
+      case Kind::multiply_subtract: return fused_multiply(i, 0x9a);
+      case Kind::negated_multiply_add: return fused_multiply(i, 0x9c);
+      case Kind::compare: return compare(i);
+      case Kind::choose: return choose(i);
+      default: break;
+    }
+    const auto [opcode, commutes] = binary(node.kind);
+    int a = node.a, b = node.b;
+    if (commutes && in_memory(a)) std::swap(a, b);
+    const int left = fetch(a);
+    const Operand right = where(b);
+    release({a, b});
+    as_.vector(opcode, result(i), left, right);
+  }
+
+  void load(int i, const Node& node) {
+    const int reg = result(i);
+    const Operand from = address(node.stream, bytes_of(node.format));
+    if (tail_ && !wide_) return as_.vector(masked_load, reg, tail_vector, from);
+    static constexpr Opcode by_format[] = {move_load, {2, 1, 0x13}, {2, 1, 0x33}, {2, 1, 0x31}};
+    as_.vector(by_format[static_cast<int>(node.format)], reg, -1, from, {.mask = tail_ ? tail_mask : 0, .zero = tail_});
+  }
+
+  void store(const Node& node) {
+    const int reg = fetch(node.a);
+    const Operand to = address(node.stream, bytes_of(node.format));
+    if (tail_ && !wide_) {
+      as_.vector(masked_store, reg, tail_vector, to);
+    } else if (node.past_caches && !tail_) {
+      as_.vector(move_past, reg, -1, to);
+    } else {
+      static constexpr Opcode by_format[] = {move_store, {3, 1, 0x1d}, {2, 2, 0x33}, {2, 2, 0x31}};
+      as_.vector(by_format[static_cast<int>(node.format)], reg, -1, to,
+                 {.immediate = node.format == Format::float16 ? 0 : -1, .mask = tail_ ? tail_mask : 0});
+    }
+    release({node.a});
+  }
+
+  void accumulate(const Node& node) {
+    const int sum = node.stream;
+    if (tail_ && !wide_) {
+      const int value = fetch(node.a), masked = take();
+      as_.vector(and_bits, masked, tail_vector, Operand::in(value));
+      as_.vector(add_floats, sum, sum, Operand::in(masked));
+    } else {
+      as_.vector(add_floats, sum, sum, where(node.a), {.mask = tail_ ? tail_mask : 0});
+    }
+    release({node.a});
+  }
+
+  void unary(int i, Opcode opcode, int immediate = -1) {
+    const int a = nodes_[i].a;
+    const Operand from = where(a);
+    release({a});
+    as_.vector(opcode, result(i), -1, from, {.immediate = immediate});
+  }
+
+  void shift(int i, int extension) {  // the result stands where others have their first operand
+    const int a = nodes_[i].a, from = fetch(a);
+    release({a});
+    as_.vector(shift_by_immediate, extension, result(i), Operand::in(from), {.immediate = nodes_[i].stream});
+  }
+
+  // Three forms of one instruction say which operand is overwritten: 132 a = a c + b, 213 a = b a + c, 231 a = b c + a,
+  // where the last named may be in memory. `code` is the opcode of form 132; the others are 16 and 32 higher.
+  void fused_multiply(int i, uint8_t code) {
+    const Node& node = nodes_[i];
+    int a = node.a, b = node.b;
+    const int c = node.c;
+    if (in_memory(a)) std::swap(a, b);
+    const int ra = fetch(a);
+    const auto form = [&](int number) { return Opcode{2, 1, static_cast<uint8_t>(code + 16 * number)}; };
+    const auto overwrite = [&](int operand, int reg) {  // a register that holds the operand and may be changed
+      if (owner_[reg] == operand && dies(operand)) {
+        register_[operand] = -1;
+        return reg;
+      }
+      if (owner_[reg] == busy) {
+        borrowed_.erase(std::find(borrowed_.begin(), borrowed_.end(), reg));
+        return reg;
+      }
+      const int copy = take();
+      as_.vector(move_register, copy, -1, Operand::in(reg));
+      return copy;
+    };
+    int target;
+    if (in_memory(c)) {  // 213
+      if (!in_memory(b) && !dies(a) && dies(b) && a != b) std::swap(a, b);
+      const int rb = fetch(b), left = fetch(a);
+      const Operand addend = where(c);
+      target = overwrite(a, left);
+      as_.vector(form(1), target, a == b ? target : rb, addend);
+    } else {
+      const int rc = fetch(c);
+      const Operand factor = where(b);
+      if (!dies(c) && dies(a) && a != c && !stays(a) && a != b) {  // 132
+        target = overwrite(a, ra);
+        as_.vector(form(0), target, rc, factor);
+      } else {  // 231
+        const bool also_factor = c == a || c == b;
+        target = also_factor ? copy_of(rc) : overwrite(c, rc);
+        as_.vector(form(2), target, ra, factor);
+      }
+    }
+    owner_[target] = busy;
+    release({a, b, c});
+    own(i, target);
+  }
+  int copy_of(int reg) {
+    const int copy = take();
+    as_.vector(move_register, copy, -1, Operand::in(reg));
+    return copy;
+  }
+
+  void compare(int i) {
+    const Node& node = nodes_[i];
+    const int a = fetch(node.a);
+    const Operand b = where(node.b);
+    release({node.a, node.b});
+    if (wide_) {
+      as_.vector(compare_floats, choice, a, b, {.immediate = node.stream});
+      as_.vector(mask_to_vector, result(i), -1, Operand::in(choice));
+    } else {
+      as_.vector(compare_floats, result(i), a, b, {.immediate = node.stream});
+    }
+  }
+
+  void choose(int i) {
+    const Node& node = nodes_[i];
+    const bool or_zero = nodes_[node.c].kind == Kind::constant && nodes_[node.c].bits == 0;
+    if (!wide_) {
+      const int mask = fetch(node.a);
+      if (or_zero) {
+        const Operand b = where(node.b);
+        release({node.a, node.b});
+        return as_.vector(and_bits, result(i), mask, b);
+      }
+      const int c = fetch(node.c);
+      const Operand b = where(node.b);
+      release({node.a, node.b, node.c});
+      return as_.vector(blend_by_vector, result(i), c, b, {.immediate = mask << 4});
+    }
+    int compared_a = -1, compared_b = -1;
+    if (fused_[node.a]) {
+      compared_a = nodes_[node.a].a, compared_b = nodes_[node.a].b;
+      const int a = fetch(compared_a);
+      as_.vector(compare_floats, choice, a, where(compared_b), {.immediate = nodes_[node.a].stream});
+    } else {
+      as_.vector(vector_to_mask, choice, -1, Operand::in(fetch(node.a)));
+    }
+    if (or_zero) {
+      const Operand b = where(node.b);
+      release({node.a, compared_a, compared_b, node.b});
+      const bool constant = b.kind == Operand::constant;
+      return as_.vector(constant ? broadcast : move_load, result(i), -1, b, {.mask = choice, .zero = true});
+    }
+    const int c = fetch(node.c);
+    const Operand b = where(node.b);
+    release({node.a, compared_a, compared_b, node.b, node.c});
+    as_.vector(blend_by_mask, result(i), c, b, {.mask = choice});
+  }
+
+  VectorCode code_;
+  std::vector<Node>& nodes_;
+  const VectorSet set_;
+  const bool wide_;
+  Assembler as_;
+  std::vector<int> uses_;
+  std::vector<bool> invariant_;  // the same in every iteration
+  std::vector<bool> fused_;  // comparisons that are part of the one choice that uses them
+  std::vector<std::vector<int>> positions_;  // of each node's uses
+  std::vector<int> in_registers_;  // streams whose pointer stays in a general register
+  std::vector<int> register_, slot_;  // of each node; -1: none
+  std::vector<int> owner_;  // of each vector register: a node, or free (-1), pinned, busy
+  std::vector<int> locked_, borrowed_;  // during one node: what must stay, registers to give back
+  int slots_ = 0, hoisted_slots_ = 0, most_slots_ = 0;
+  Assembler::Label stack_ = 0;
+  int now_ = 0;
+  bool tail_ = false;
+};
+
+}  // namespace
+
+std::vector<uint8_t> generate(VectorCode code) { return Generator(std::move(code)).run(); }
+
+}  // namespace mpsgraph::cpu::jit

@@ -1,0 +1,268 @@
+// The table of operations: each is an expression over Value, whose operators record nodes.
+#include "backends/cpu/jit/recorder.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+
+#include "backends/cpu/vector_math.h"
+
+namespace mpsgraph::cpu::jit {
+namespace {
+
+thread_local VectorCode* recording = nullptr;
+
+struct Value {
+  int node = -1;
+};
+
+Value constant(float x) { return {recording->constant(x)}; }
+Value bits(int32_t x) { return {recording->constant(x)}; }
+Value unary(Kind kind, Value a, int detail = 0) {
+  return {recording->record({.kind = kind, .stream = detail, .a = a.node})};
+}
+Value binary(Kind kind, Value a, Value b) { return {recording->record({.kind = kind, .a = a.node, .b = b.node})}; }
+Value compare(Comparison how, Value a, Value b) {
+  return {recording->record({.kind = Kind::compare, .stream = how, .a = a.node, .b = b.node})};
+}
+Value choose(Value mask, Value a, Value b) {
+  return a.node == b.node ? a
+                          : Value{recording->record({.kind = Kind::choose, .a = mask.node, .b = a.node, .c = b.node})};
+}
+
+Value operator+(Value a, Value b) { return binary(Kind::add, a, b); }
+Value operator-(Value a, Value b) { return binary(Kind::subtract, a, b); }
+Value operator*(Value a, Value b) { return binary(Kind::multiply, a, b); }
+Value operator/(Value a, Value b) { return binary(Kind::divide, a, b); }
+Value operator+(Value a, float b) { return a + constant(b); }
+Value operator-(Value a, float b) { return a + constant(-b); }  // one rounding either way; sums contract better
+Value operator*(Value a, float b) { return a * constant(b); }
+Value operator-(Value a) { return binary(Kind::bitwise_xor, a, bits(std::numeric_limits<int32_t>::min())); }
+
+// The steps of VectorMath, recorded.
+struct Steps {
+  using V = Value;
+  using I = Value;
+  static V splat(float x) { return constant(x); }
+  static V least(V a, V b) { return binary(Kind::least, a, b); }
+  static V greatest(V a, V b) { return binary(Kind::greatest, a, b); }
+  static V absolute(V x) { return binary(Kind::bitwise_and, x, bits_of(0x7fffffff)); }
+  static V with_sign_of(V magnitude, V sign) {
+    return binary(Kind::bitwise_or, magnitude,
+                  binary(Kind::bitwise_and, sign, bits_of(std::numeric_limits<int32_t>::min())));
+  }
+  static V nearest(V x) { return unary(Kind::round, x, 0); }
+  static V times_power_of_two(V p, V n) {
+    if (recording->set == VectorSet::avx512) return binary(Kind::scale, p, n);
+    const I k = unary(Kind::to_integer, n),
+            half = shift_right(k, 1);  // in two halves, so that denormals come out right
+    const I rest = binary(Kind::integer_subtract, k, half);
+    return p * power_of_two(half) * power_of_two(rest);
+  }
+  static V less(V a, V b) { return compare(jit::less, a, b); }
+  static V less_or_equal(V a, V b) { return compare(jit::less_or_equal, a, b); }
+  static V equal(V a, V b) { return compare(jit::equal, a, b); }
+  static V choose(V mask, V a, V b) { return jit::choose(mask, a, b); }
+  static I bits(V x) { return x; }
+  static V from_bits(I x) { return x; }
+  static I add(I x, int32_t y) { return binary(Kind::integer_add, x, bits_of(y)); }
+  static I bitwise_and(I x, int32_t y) { return binary(Kind::bitwise_and, x, bits_of(y)); }
+  static I shift_right(I x, int count) { return unary(Kind::shift_right_sign, x, count); }
+  static V to_float(I x) { return unary(Kind::to_float, x); }
+
+ private:
+  static I bits_of(int32_t x) { return jit::bits(x); }
+  static V power_of_two(I k) { return unary(Kind::shift_left, add(k, 127), 23); }
+};
+using Math = VectorMath<Steps>;
+
+Value zero() { return constant(0.f); }
+Value one() { return constant(1.f); }
+Value every() { return bits(-1); }
+Value is_nan(Value x) { return compare(unordered, x, x); }
+Value both(Value a, Value b) { return binary(Kind::bitwise_and, a, b); }
+Value either(Value a, Value b) { return binary(Kind::bitwise_or, a, b); }
+Value differ(Value a, Value b) { return binary(Kind::bitwise_xor, a, b); }
+Value inverse(Value a) { return differ(a, every()); }
+Value infinite() { return constant(std::numeric_limits<float>::infinity()); }
+Value rounded(Value x, int how) { return unary(Kind::round, x, how); }
+Value away_from_zero(Value x) {  // halves go away from zero
+  const Value a = Steps::absolute(x), t = rounded(a, 3);
+  const Value up = t + choose(compare(less_or_equal, constant(0.5f), a - t), one(), zero());
+  return Steps::with_sign_of(up, x);
+}
+// MINPS returns its second operand when one is NaN; then these choose the other.
+Value minimum(Value a, Value b) { return choose(is_nan(a), b, choose(is_nan(b), a, Steps::least(a, b))); }
+Value maximum(Value a, Value b) { return choose(is_nan(a), b, choose(is_nan(b), a, Steps::greatest(a, b))); }
+
+using Expression = Value (*)(Value a, Value b, Value c);
+#define UNARY(EXPRESSION) [](Value x, Value, Value) -> Value { return EXPRESSION; }
+#define BINARY(EXPRESSION) [](Value a, Value b, Value) -> Value { return EXPRESSION; }
+#define TERNARY(EXPRESSION) [](Value a, Value b, Value c) -> Value { return EXPRESSION; }
+
+const std::unordered_map<std::string_view, Expression>& float_expressions() {
+  static const std::unordered_map<std::string_view, Expression> table{
+      {"identity", UNARY(x)},
+      {"conjugate", UNARY(x)},
+      {"exponent", UNARY(Math::exp(x))},
+      {"logarithm", UNARY(Math::log(x))},
+      {"erf", UNARY(Math::erf(x))},
+      {"tanh", UNARY(Math::tanh(x))},
+      {"sigmoid", UNARY(Math::sigmoid(x))},
+      {"sigmoid_gradient", BINARY(Math::sigmoid_gradient(a, b))},
+      {"square", UNARY(x * x)},
+      {"absolute_square", UNARY(x * x)},
+      {"square_root", UNARY(unary(Kind::square_root, x))},
+      {"reciprocal_square_root", UNARY(one() / unary(Kind::square_root, x))},
+      {"reverse_square_root", UNARY(one() / unary(Kind::square_root, x))},
+      {"reciprocal", UNARY(one() / x)},
+      {"absolute", UNARY(Steps::absolute(x))},
+      {"negative", UNARY(-x)},
+      {"sign", UNARY(choose(compare(less, zero(), x), one(), choose(compare(less, x, zero()), constant(-1.f), x)))},
+      {"floor", UNARY(rounded(x, 1))},
+      {"ceil", UNARY(rounded(x, 2))},
+      {"truncate", UNARY(rounded(x, 3))},
+      {"rint", UNARY(rounded(x, 0))},
+      {"round", UNARY(away_from_zero(x))},
+      {"relu", UNARY(Steps::greatest(zero(), x))},  // NaN stays: it is the second operand
+      {"relu_gradient", BINARY(choose(compare(less, zero(), b), a, zero()))},
+      {"leaky_relu", BINARY(choose(compare(less_or_equal, zero(), a), a, a * b))},
+      {"leaky_relu_gradient", TERNARY(choose(compare(less_or_equal, zero(), b), a, a * c))},
+      {"addition", BINARY(a + b)},
+      {"subtraction", BINARY(a - b)},
+      {"multiplication", BINARY(a * b)},
+      {"division", BINARY(a / b)},
+      {"division_no_nan", BINARY(choose(compare(not_equal, b, zero()), a / b, zero()))},
+      {"minimum", BINARY(minimum(a, b))},
+      {"maximum", BINARY(maximum(a, b))},
+      {"minimum_with_nan_propagation", BINARY(choose(is_nan(a), a, Steps::least(a, b)))},
+      {"maximum_with_nan_propagation", BINARY(choose(is_nan(a), a, Steps::greatest(a, b)))},
+      {"clamp", TERNARY(Steps::least(c, Steps::greatest(b, a)))},  // NaN stays
+      {"equal", BINARY(compare(equal, a, b))},
+      {"not_equal", BINARY(compare(not_equal, a, b))},
+      {"less_than", BINARY(compare(less, a, b))},
+      {"less_than_or_equal_to", BINARY(compare(less_or_equal, a, b))},
+      {"greater_than", BINARY(compare(less, b, a))},
+      {"greater_than_or_equal_to", BINARY(compare(less_or_equal, b, a))},
+      {"is_nan", UNARY(is_nan(x))},
+      {"is_infinite", UNARY(compare(equal, Steps::absolute(x), infinite()))},
+      {"is_finite", UNARY(compare(less, Steps::absolute(x), infinite()))},
+  };
+  return table;
+}
+
+const std::unordered_map<std::string_view, Expression>& mask_expressions() {
+  static const std::unordered_map<std::string_view, Expression> table{
+      {"identity", UNARY(x)},
+      {"not", UNARY(inverse(x))},
+      {"logical_and", BINARY(both(a, b))},
+      {"logical_or", BINARY(either(a, b))},
+      {"logical_nand", BINARY(inverse(both(a, b)))},
+      {"logical_nor", BINARY(inverse(either(a, b)))},
+      {"logical_xor", BINARY(differ(a, b))},
+      {"logical_xnor", BINARY(inverse(differ(a, b)))},
+      {"equal", BINARY(inverse(differ(a, b)))},
+      {"not_equal", BINARY(differ(a, b))},
+  };
+  return table;
+}
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+
+bool float_lanes(DType dtype) { return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16; }
+
+// The nearest bfloat16, ties to even, in the upper half of each lane; NaN stays NaN.
+Value to_bfloat16(Value x) {
+  const Value odd = Steps::bitwise_and(unary(Kind::shift_right, x, 16), 1);
+  const Value nearest = binary(Kind::integer_add, Steps::add(x, 0x7fff), odd);
+  return choose(is_nan(x), either(x, bits(0x400000)), nearest);
+}
+
+std::optional<Value> cast(DType from, DType to, Value x, bool shared) {
+  if (from == to) return x;
+  if (from == DType::boolean && float_lanes(to)) return both(x, one());
+  if (from == DType::int32 && to == DType::float32) return unary(Kind::to_float, x);
+  if (float_lanes(from) && to == DType::boolean) return compare(not_equal, x, zero());
+  if (float_lanes(from) && to == DType::float32) return x;
+  if (float_lanes(from) && float_lanes(to) && !shared) return x;  // rounded when it is stored
+  if (float_lanes(from) && to == DType::bfloat16)
+    return Steps::bitwise_and(to_bfloat16(x), static_cast<int32_t>(0xffff0000));
+  return std::nullopt;
+}
+
+class Recording {  // where Value's operators write
+ public:
+  explicit Recording(VectorCode& code) { recording = &code; }
+  ~Recording() { recording = nullptr; }
+};
+
+std::optional<int> node_of(std::optional<Value> value) { return value ? std::optional(value->node) : std::nullopt; }
+
+}  // namespace
+
+std::optional<int> Recorder::load(DType dtype, int stream) {
+  const Recording scope(code_);
+  const auto read = [&](Format format) {
+    return Value{code_.record({.kind = Kind::load, .format = format, .stream = stream})};
+  };
+  if (dtype == DType::float32 || dtype == DType::int32) return read(Format::bits32).node;
+  if (code_.set == VectorSet::avx2) return std::nullopt;
+  if (dtype == DType::float16) return read(Format::float16).node;
+  if (dtype == DType::bfloat16) return unary(Kind::shift_left, read(Format::bits16), 16).node;
+  if (dtype == DType::boolean)  // whatever is not 0 is true
+    return unary(Kind::shift_right_sign, binary(Kind::integer_subtract, bits(0), read(Format::bits8)), 31).node;
+  return std::nullopt;
+}
+
+std::optional<int> Recorder::scalar(DType dtype, int stream) {
+  if (dtype != DType::float32) return std::nullopt;
+  return code_.record({.kind = Kind::scalar, .stream = stream});
+}
+
+std::optional<int> Recorder::apply(const Operation& operation, std::span<const int> operands, bool shared) {
+  const Recording scope(code_);
+  const auto operand = [&](size_t i) { return Value{i < operands.size() ? operands[i] : -1}; };
+  const DType dtype = operation.inputs.back()->type.dtype;
+  if (operation.is("cast")) return node_of(cast(dtype, operation.output()->type.dtype, operand(0), shared));
+  if (operation.is("select")) {
+    if (!float_lanes(dtype) && dtype != DType::boolean) return std::nullopt;
+    return choose(operand(0), operand(1), operand(2)).node;
+  }
+  if (!float_lanes(dtype) && dtype != DType::boolean) return std::nullopt;
+  const auto& table = float_lanes(dtype) ? float_expressions() : mask_expressions();
+  const auto found = table.find(operation.kind());
+  if (found == table.end()) return std::nullopt;
+  return found->second(operand(0), operand(1), operand(2)).node;
+}
+
+bool Recorder::store(DType dtype, int value, int stream) {
+  const Recording scope(code_);
+  const auto write = [&](Format format, Value v) {
+    code_.record({.kind = Kind::store, .format = format, .stream = stream, .a = v.node});
+    return true;
+  };
+  if (dtype == DType::float32) return write(Format::bits32, {value});
+  if (code_.set == VectorSet::avx2) return false;
+  if (dtype == DType::float16) return write(Format::float16, {value});
+  if (dtype == DType::bfloat16) return write(Format::bits16, unary(Kind::shift_right, to_bfloat16({value}), 16));
+  if (dtype == DType::boolean) return write(Format::bits8, both({value}, bits(1)));
+  return false;
+}
+
+int Recorder::sum(int value) {
+  code_.record({.kind = Kind::accumulate, .a = value});
+  return code_.accumulators - 1;
+}
+
+VectorCode Recorder::code(std::span<const int> past_caches) const {
+  VectorCode result = code_;
+  for (Node& node : result.nodes)
+    if (node.kind == Kind::store && node.format == Format::bits32 &&
+        std::find(past_caches.begin(), past_caches.end(), node.stream) != past_caches.end())
+      node.past_caches = 1;
+  return result;
+}
+
+}  // namespace mpsgraph::cpu::jit

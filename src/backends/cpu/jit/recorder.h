@@ -1,0 +1,34 @@
+// Records the element-wise operations of a region as VectorCode.
+//
+// Values are node numbers. Floats and halves are float lanes, booleans are masks, int32 are integer lanes. What cannot be
+// recorded says so with nothing (std::nullopt, false); the region is then interpreted by tile functions instead.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "backends/cpu/jit/vector_code.h"
+#include "core/graph.h"
+
+namespace mpsgraph::cpu::jit {
+
+class Recorder {
+ public:
+  explicit Recorder(VectorSet set) : code_(set) {}
+
+  std::optional<int> load(DType dtype, int stream);
+  std::optional<int> scalar(DType dtype, int stream);  // one element for all
+  // `shared`: the result has uses besides being stored once.
+  std::optional<int> apply(const Operation& operation, std::span<const int> operands, bool shared);
+  bool store(DType dtype, int value, int stream);
+  int sum(int value);  // number of the accumulator
+  void prefetch(int stream) { code_.prefetch(stream); }
+
+  // With stores that go past the caches to the given streams, whose memory is then aligned to a vector.
+  VectorCode code(std::span<const int> past_caches = {}) const;
+
+ private:
+  VectorCode code_;
+};
+
+}  // namespace mpsgraph::cpu::jit

@@ -1,0 +1,17 @@
+// Recording: equal nodes once, effects as often as they come.
+#include "backends/cpu/jit/vector_code.h"
+
+namespace mpsgraph::cpu::jit {
+
+int VectorCode::record(Node node) {
+  const bool acts = node.kind == Kind::store || node.kind == Kind::accumulate;
+  if (node.kind == Kind::accumulate) node.stream = accumulators++;
+  if (!acts)
+    if (const auto known = known_.find(node); known != known_.end()) return known->second;
+  const int number = static_cast<int>(nodes.size());
+  nodes.push_back(node);
+  if (!acts) known_.emplace(node, number);
+  return number;
+}
+
+}  // namespace mpsgraph::cpu::jit

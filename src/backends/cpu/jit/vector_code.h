@@ -1,0 +1,95 @@
+// VectorCode: straight-line code over vectors of 32-bit lanes, recorded as a list of nodes and then generated as
+// machine code for a loop over n elements.
+//
+// Nodes refer to earlier nodes by number. Equal nodes are recorded once; products that are only added become fused
+// multiply-adds. Types are the recorder's business: a lane is 32 bits, of a float, an integer or a mask (all or none).
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "backends/cpu/jit/assembler.h"
+
+namespace mpsgraph::cpu::jit {
+
+enum class Kind : uint8_t {
+  constant,    // bits
+  scalar,      // one float at streams[stream], read before the loop
+  load,        // streams[stream], `format` in memory
+  store,       // a -> streams[stream]
+  accumulate,  // sum of a over all elements, lane by lane
+  add,
+  subtract,
+  multiply,
+  divide,
+  least,
+  greatest,
+  square_root,
+  multiply_add,
+  multiply_subtract,
+  negated_multiply_add,  // a b + c, a b - c, c - a b
+  round,       // stream: 0 nearest, 1 down, 2 up, 3 to zero
+  bitwise_and,
+  bitwise_or,
+  bitwise_xor,
+  and_not,          // and_not: not a and b
+  integer_add,
+  integer_subtract,
+  shift_left,
+  shift_right,
+  shift_right_sign,  // shifts: stream is the count
+  to_float,
+  to_integer,  // integers; to_integer rounds to zero
+  scale,       // a 2^b, b an integer as float; only AVX-512
+  compare,     // stream: Comparison
+  choose,      // a is a mask: b where set, else c
+};
+
+enum Comparison : uint8_t { equal = 0, less = 1, less_or_equal = 2, unordered = 3, not_equal = 4, ordered = 7 };
+
+// How elements lie in memory. AVX2 code reads and writes `bits32` only.
+enum class Format : uint8_t { bits32, float16, bits16, bits8 };
+inline int bytes_of(Format format) { return format == Format::bits32 ? 4 : format == Format::bits8 ? 1 : 2; }
+
+struct Node {
+  Kind kind;
+  Format format = Format::bits32;
+  uint8_t past_caches = 0;  // store: streamed
+  int stream = 0;
+  uint32_t bits = 0;
+  int a = -1, b = -1, c = -1;
+  auto operator<=>(const Node&) const = default;
+};
+
+class VectorCode {
+ public:
+  explicit VectorCode(VectorSet set) : set(set) {}
+
+  int record(Node node);
+  int constant(float value) { return record({.kind = Kind::constant, .bits = std::bit_cast<uint32_t>(value)}); }
+  int constant(int32_t value) { return record({.kind = Kind::constant, .bits = std::bit_cast<uint32_t>(value)}); }
+  bool is_constant(int node) const { return node >= 0 && nodes[node].kind == Kind::constant; }
+  // Loads of this stream ask for what comes `prefetch_distance` bytes later.
+  void prefetch(int stream) { prefetched.push_back(stream); }
+
+  VectorSet set;
+  std::vector<Node> nodes;
+  std::vector<int> prefetched;
+  int accumulators = 0;
+
+ private:
+  std::map<Node, int> known_;
+};
+
+// What a generated function is called with. `whole` elements in whole vectors, then the lanes of `tail`: their bits, or
+// for AVX2 the address of a vector whose signs they are; 0: none. Each accumulator is a vector's lanes, added to.
+using Function = void (*)(std::byte* const* streams, int64_t whole, uint64_t tail, float* accumulators);
+
+inline int lanes_of(VectorSet set) { return set == VectorSet::avx512 ? 16 : 8; }
+
+std::vector<uint8_t> generate(VectorCode code);
+
+}  // namespace mpsgraph::cpu::jit
