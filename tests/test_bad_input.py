@@ -162,15 +162,6 @@ def test_shapes_that_only_the_run_can_refuse():
     assert g.run({a: fed[a], b: fed[a]}, both).tolist() == [[2, 2, 2]] * 2
 
 
-def test_a_shape_that_depends_on_values_is_unsupported():
-    g = mg.Graph()
-    x, n = g.placeholder((4,)), g.placeholder((1,), mg.int32)
-    y = g.reshape(x, n)
-    with pytest.raises(mg.UnsupportedError, match="reshape"):
-        g.run({x: np.ones(4, np.float32), n: np.array([4], np.int32)}, y)
-    assert g.run({x: np.ones(4, np.float32)}, x * 2).tolist() == [2] * 4
-
-
 # --- results given by the caller --------------------------------------------------------------------------------------
 def not_contiguous() -> np.ndarray:
     return np.zeros((4, 4), np.float32)[:, ::2]

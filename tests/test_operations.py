@@ -34,7 +34,7 @@ def test_values(case: Case, dtype: str):
     built, arrays = build(case, dtype), feeds(case.inputs, dtype)
     wanted = expected(case, arrays, dtype)
     for result, numbers in zip(built.results, wanted, strict=True):
-        assert result.shape == numbers.shape, "the shape is known when the graph is built"
+        assert case.late or result.shape == numbers.shape, "the shape is known when the graph is built"
     for name, options in ENGINES.items():
         check(case, built.run(arrays, options), wanted, name)
 

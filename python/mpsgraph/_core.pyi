@@ -597,7 +597,7 @@ class Execution:
     @property
     def pending_results(self) -> list[NDArray]:
         """
-        Does not wait: the arrays may not be written yet.
+        Does not wait: the arrays may not be written yet, and are None while not even their shape is known.
         """
     @property
     def results(self) -> list[NDArray]:

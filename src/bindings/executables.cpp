@@ -16,6 +16,12 @@ using Feeds = py::typing::Dict<Tensor, py::object>;
 using Arrays = py::typing::List<NDArray>;
 using QueuePointer = std::shared_ptr<CommandQueue>;
 
+Arrays to_list(const std::vector<NDArray>& arrays) {
+  Arrays list;
+  for (auto& array : arrays) list.append(array.valid() ? py::cast(array) : py::none());  // not made yet
+  return list;
+}
+
 // ExecutionDescriptor with the handlers as Python objects, so that they can be looked at.
 struct Descriptor {
   ExecutionDescriptor fields;
@@ -24,7 +30,7 @@ struct Descriptor {
   static ExecutionDescriptor::Handler handler(const py::object& function) {
     if (function.is_none()) return {};
     return [function = keep(function)](const std::vector<NDArray>& results, std::exception_ptr error) {
-      call_python([&] { py::handle(function.get())(py::cast(results), to_python_exception(error)); });
+      call_python([&] { py::handle(function.get())(to_list(results), to_python_exception(error)); });
     };
   }
   ExecutionDescriptor native() const {
@@ -105,12 +111,6 @@ std::vector<NDArray> to_results(const std::vector<Tensor*>& targets,
   if (arrays.size() != targets.size())
     throw GraphError(cat("[run] ", arrays.size(), " results for ", targets.size(), " targets"));
   return arrays;
-}
-
-Arrays to_list(const std::vector<NDArray>& arrays) {
-  Arrays list;
-  for (auto& array : arrays) list.append(py::cast(array));
-  return list;
 }
 
 // --- the ways to run -------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ void define_execution(py::module_& module) {
           "Waits; in the order of the targets.")
       .def_property_readonly(
           "pending_results", [](Execution& self) { return to_list(self.pending_results()); },
-          "Does not wait: the arrays may not be written yet.")
+          "Does not wait: the arrays may not be written yet, and are None while not even their shape is known.")
       .def_property_readonly("command_buffer", &Execution::command_buffer)
       .def_property_readonly(
           "error", [](Execution& self) { return to_python_exception(self.error()); }, "An exception, or None.");

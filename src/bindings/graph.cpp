@@ -147,6 +147,9 @@ py::typing::List<py::dict> definitions() {
     item["min_inputs"] = definition->min_inputs;
     item["max_inputs"] = definition->max_inputs;
     item["attributes"] = attributes;
+    py::list tensor_attributes;
+    for (std::string_view key : definition->tensor_attributes) tensor_attributes.append(std::string(key));
+    item["tensor_attributes"] = tensor_attributes;
     item["blocks"] = definition->block_count;
     item["elementwise"] = definition->elementwise;
     item["has_effect"] = definition->has_effect;

@@ -3,7 +3,7 @@
 // Specialisation copies the operations that targets and target operations depend on into a graph of
 // its own, with the feeds' types in place of the placeholders', infers all types again and folds
 // what shapes depend on. Passes then rewrite that graph; a backend lowers it. No type in a
-// Program has an unknown dimension. Feeds and variables keep their order and number in every pass;
+// Program has an unknown dimension; where one depends on values, the program ends and has a rest. Feeds and variables keep their order and number in every pass;
 // every operation with an effect that is in a Program runs, in the order in which it stands.
 #pragma once
 
@@ -18,13 +18,35 @@
 
 namespace mpsgraph::compiler {
 
+// What remains of a graph from the first operation on whose shape, or attribute that a tensor gives, depends on values
+// that only a run knows. The program before it computes these values and all else that the rest needs; then the rest
+// is specialised like any graph. Since operations run in creation order, cutting there changes no result.
+struct Rest {
+  struct Source {
+    bool is_feed;  // of the program before, else one of its targets
+    size_t index;
+  };
+  std::unique_ptr<Graph> graph;
+  std::vector<Tensor*> feeds;  // placeholders of `graph`
+  std::vector<Source> sources;  // where each of them comes from
+  std::vector<size_t> deciding;  // the feeds whose values must be known
+  std::vector<size_t> early;  // the caller's numbers of the targets that the program before computes
+  std::vector<Tensor*> targets;  // the others
+  std::vector<size_t> late;  // and their numbers
+  std::vector<Operation*> target_operations;
+  std::vector<Tensor*> variables;  // of `graph`
+  std::vector<Tensor*> source_variables;  // the user's variable for each of them
+};
+
 struct Program {
   std::unique_ptr<Graph> graph;
-  std::vector<Tensor*> feeds;                  // placeholders of `graph`, in the order of the caller's feeds
-  std::vector<Tensor*> targets;                // in the caller's order
+  std::vector<Tensor*> feeds;  // placeholders of `graph`, in the order of the caller's feeds
+  std::vector<Tensor*> targets;  // in the caller's order
   std::vector<Operation*> target_operations;
-  std::vector<Tensor*> variables;              // variable tensors of `graph`
-  std::vector<Tensor*> source_variables;       // the user's variable for each of them
+  std::vector<Tensor*> variables;  // variable tensors of `graph`
+  std::vector<Tensor*> source_variables;  // the user's variable for each of them
+  // When there is one, the targets are the early ones among the caller's, then what the rest needs.
+  std::shared_ptr<const Rest> rest;
   // Composites that the backend has a kernel for; all others are expanded.
   std::vector<std::string_view> native_composites = {"softmax",
                                                      "softmax_gradient",
@@ -34,26 +56,32 @@ struct Program {
                                                      "softmax_cross_entropy_gradient"};
 };
 
+// The types of the caller's targets, in the caller's order; of those that the rest computes only what is known by now.
+std::vector<TensorType> target_types(const Program& program);
+
 // `feeds` pairs each placeholder with the type that is fed. Throws ShapeError when a fed type does
 // not match its placeholder, GraphError for a placeholder that is needed and not fed, and
-// UnsupportedError for a shape that depends on run-time values. A variable that is a target is read
-// after everything else.
+// UnsupportedError for a shape that depends on values made within a block of control flow. A variable
+// that is a target is read after everything else.
 Program specialize(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
                    const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations);
 
+// The rest of a program, once its feeds' types and the values of the deciding ones (in their order) are known.
+Program specialize(const Rest& rest, const std::vector<TensorType>& feeds, const std::vector<ConstantPtr>& deciding);
+
 struct Pass {
   std::string_view name;
-  std::string_view summary;                    // one line, for people
+  std::string_view summary;  // one line, for people
   void (*run)(Program&);
-  bool required = false;                       // cannot be disabled: backends count on it
+  bool required = false;  // cannot be disabled: backends count on it
 };
 // The pipeline in order: prune, expand, fold, simplify, fuse, stitch.
 const std::vector<Pass>& all_passes();
-const Pass& pass_named(std::string_view name); // GraphError that lists the names
+const Pass& pass_named(std::string_view name);  // GraphError that lists the names
 
 struct Options {
   std::vector<std::string> disabled_passes;
-  bool reference_kernels = false;              // plain loops only: for tests
+  bool reference_kernels = false;  // plain loops only: for tests
   // Called with the pass's name and the program's text after each pass ("specialize" first).
   std::function<void(std::string_view pass, const std::string& text)> observe;
 };

@@ -41,6 +41,12 @@ void Rewriter::stand_for(const Operation& source, Operation* operation) {
   for (const auto& output : operation->outputs) results.push_back(output.get());
 }
 
+void Rewriter::stand_for(const Tensor& source, Tensor* tensor) {
+  auto& results = tensors_[source.operation->id];
+  results.resize(source.operation->outputs.size());
+  results[source.index] = tensor;
+}
+
 std::string Rewriter::free_name(const std::string& wanted) const {
   return graph_->find(wanted) ? std::string() : wanted;
 }
@@ -111,7 +117,12 @@ std::unique_ptr<Block> Rewriter::copy_block(const Block& source, const std::vect
   for (size_t i = 0; i < source.arguments.size(); ++i) {
     stand_for(*source.arguments[i]->operation, block->arguments[i]->operation);
   }
-  copy_operations(source);
+  try {
+    copy_operations(source);
+  } catch (...) {
+    graph_->abandon_block(block);
+    throw;
+  }
   return graph_->finish_block(block, now(source.results));
 }
 

@@ -34,6 +34,7 @@ class Rewriter {
   Operation* now(const Operation* source) const;
   bool has(const Operation& source) const { return !tensors_[source.id].empty() || operations_[source.id]; }
   void stand_for(const Operation& source, Operation* operation);
+  void stand_for(const Tensor& source, Tensor* tensor);  // one result of several
 
   // Copies with inputs and blocks mapped; name, location and control dependencies are kept.
   Operation* clone(const Operation& source);

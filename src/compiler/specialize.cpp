@@ -2,9 +2,12 @@
 //
 // One walk in creation order: each needed operation is copied and its types inferred again from what
 // is known now. Shape arithmetic is folded on the way, so that everything that a shape depends on is a
-// constant in the result. Errors name the placeholder or the operation, and where it was built.
+// constant in the result. At an operation that needs values which only a run knows, the graph is cut: what
+// stands before it becomes the program, the rest waits (Rest). Errors name the placeholder or the operation,
+// and where it was built.
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "compiler/passes.h"
 #include "core/builder.h"
@@ -16,6 +19,12 @@ namespace {
 
 constexpr int64_t max_folded_elements = 64;  // shapes and indices into them
 
+// Thrown where an operation needs the values of tensors of the source, to stop there.
+struct Undecided {
+  const Operation* operation;
+  std::vector<const Tensor*> deciding;
+};
+
 class Specializer {
  public:
   Specializer(const Graph& source, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
@@ -23,22 +32,31 @@ class Specializer {
       : source_(source),
         targets_(targets),
         target_operations_(target_operations),
-        rewriter_(source, needed_by(source, roots()), [this](Rewriter&, const Operation& op) { return visit(op); }) {
+        needed_(needed_by(source, roots())),
+        rewriter_(source, needed_, [this](Rewriter&, const Operation& op) { return visit(op); }) {
     for (const auto& [placeholder, type] : feeds) feed(placeholder, type);
   }
 
+  // A feed whose value is known now.
+  void decide(const Tensor& placeholder, ConstantPtr value) {
+    rewriter_.stand_for(placeholder, rewriter_.graph().add("constant", {}, {{"value", std::move(value)}}));
+  }
+
   Program run() {
-    rewriter_.copy_operations(source_.root());
-    for (const Tensor* target : targets_) {
-      Tensor* value = rewriter_.now(target);
-      if (value->operation->is("variable")) value = rewriter_.graph().add("read", {value});
-      program_.targets.push_back(value);
+    try {
+      rewriter_.copy_operations(source_.root());
+      for (const Tensor* target : targets_) {
+        Tensor* value = rewriter_.now(target);
+        if (value->operation->is("variable")) value = rewriter_.graph().add("read", {value});
+        program_.targets.push_back(value);
+      }
+      for (const Operation* operation : target_operations_)
+        program_.target_operations.push_back(rewriter_.now(operation));
+    } catch (const Undecided& undecided) {
+      cut(undecided);
     }
-    for (const Operation* operation : target_operations_)
-      program_.target_operations.push_back(rewriter_.now(operation));
     program_.graph = rewriter_.take_graph();
     sweep(program_);
-    require_known(program_.graph->root());
     return std::move(program_);
   }
 
@@ -92,15 +110,25 @@ class Specializer {
                            ": add it to the feeds"));
     }
     std::vector<Tensor*> inputs = rewriter_.now(op.inputs);
+    Attributes attributes = op.attributes;
+    if (!settle_tensor_attributes(*op.definition, inputs, attributes, op.where()))
+      wait_for_values(op, inputs, static_cast<size_t>(op.definition->min_inputs));
     std::vector<std::unique_ptr<Block>> blocks;
-    for (size_t i = 0; i < op.blocks.size(); ++i) {
-      blocks.push_back(rewriter_.copy_block(*op.blocks[i], argument_types(op, i, inputs, blocks)));
+    try {
+      for (size_t i = 0; i < op.blocks.size(); ++i)
+        blocks.push_back(rewriter_.copy_block(*op.blocks[i], argument_types(op, i, inputs, blocks)));
+    } catch (Undecided& undecided) {
+      undecided.operation = &op;  // all of it waits
+      throw;
     }
     if (op.is("if")) settle_undefined(*blocks[0], *blocks[1]);
     if (op.is("while") || op.is("for")) require_steady(op, inputs, blocks);
     std::vector<TensorType> types =
-        op.definition->infer(InferContext(*op.definition, inputs, op.attributes, blocks, op.where()));
+        op.definition->infer(InferContext(*op.definition, inputs, attributes, blocks, op.where()));
+    const auto known_shape = [](const TensorType& type) { return type.shape.known(); };
+    if (!op.is("undefined") && !std::all_of(types.begin(), types.end(), known_shape)) wait_for_values(op, inputs, 0);
     Operation* copy = rewriter_.append(op, std::move(inputs), std::move(types), std::move(blocks));
+    copy->attributes = std::move(attributes);
     if (op.is("variable")) {
       program_.variables.push_back(copy->output());
       program_.source_variables.push_back(op.output());
@@ -163,32 +191,152 @@ class Specializer {
     }
   }
 
-  static void require_known(const Block& block) {
+  // Stops at an operation that needs the values of its integer operands from `first` on.
+  [[noreturn]] void wait_for_values(const Operation& op, const std::vector<Tensor*>& inputs, size_t first) {
+    Undecided undecided{&op, {}};
+    bool reachable = true;
+    for (size_t i = first; i < inputs.size(); ++i) {
+      const TensorType& type = inputs[i]->type;
+      const bool list =
+          is_integer(type.dtype) && type.shape.rank() <= 1 && type.shape.elements() <= max_folded_elements;
+      if (!list || inputs[i]->operation->is("constant")) continue;
+      undecided.deciding.push_back(op.inputs[i]);
+      reachable &= op.inputs[i]->operation->parent == &source_.root();
+    }
+    if (!undecided.deciding.empty() && reachable) throw undecided;
+    throw UnsupportedError(cat("[", op.kind(), "] the shape of '", op.output()->name(), "', ", op.output()->type,
+                               ", depends on values that are computed within a block of control flow; compute them "
+                               "outside of it, or from shapes",
+                               op.where()));
+  }
+
+  // Ends the program before an operation; it and what follows becomes the rest.
+  void cut(const Undecided& undecided) {
+    auto rest = std::make_shared<Rest>();
+    std::vector<bool> remains(needed_.size());
+    for (const auto& operation : source_.root().operations)
+      remains[operation->id] = needed_[operation->id] && !rewriter_.has(*operation);
+    mark_blocks(source_.root(), remains);
+    const auto late = [&](const Operation* operation) {
+      return operation->is("variable") || !rewriter_.has(*operation);
+    };
+    for (size_t i = 0; i < targets_.size(); ++i) {
+      if (late(targets_[i]->operation)) continue;
+      program_.targets.push_back(rewriter_.now(targets_[i]));
+      rest->early.push_back(i);
+    }
+    Rewriter later(source_, remains, [](Rewriter&, const Operation&) { return std::nullopt; });
+    std::unordered_map<const Tensor*, size_t> feeds;
+    const auto import = [&](const Tensor* tensor) {
+      const Operation& operation = *tensor->operation;
+      if (!rewriter_.has(operation) || !imported_.insert(tensor).second) return;
+      Tensor* value = rewriter_.now(tensor);
+      if (operation.is("variable")) {
+        later.clone(operation);
+        remains[operation.id] = true;
+      } else if (value->operation->is("constant")) {
+        later.stand_for(*tensor, later.graph().add("constant", {}, value->operation->attributes));
+      } else {
+        feeds[tensor] = rest->feeds.size();
+        rest->feeds.push_back(later.graph().add("placeholder", {}, {{"type", value->type}}));
+        rest->sources.push_back(source_of(value));
+        later.stand_for(*tensor, rest->feeds.back());
+      }
+    };
+    for (const auto& operation : source_.root().operations) {
+      if (!remains[operation->id]) continue;
+      for (const Tensor* input : operation->inputs) import(input);
+      for (const Tensor* capture : operation->captures()) import(capture);
+    }
+    for (size_t i = 0; i < targets_.size(); ++i) {
+      if (late(targets_[i]->operation)) import(targets_[i]);
+    }
+    later.copy_operations(source_.root());
+    for (const auto& operation : source_.root().operations) {
+      if (!remains[operation->id] || !operation->is("variable")) continue;
+      rest->variables.push_back(later.now(operation->output()));
+      rest->source_variables.push_back(operation->output());
+    }
+    for (size_t i = 0; i < targets_.size(); ++i) {
+      if (!late(targets_[i]->operation)) continue;
+      rest->targets.push_back(later.now(targets_[i]));
+      rest->late.push_back(i);
+    }
+    for (const Operation* operation : target_operations_) {
+      if (rewriter_.has(*operation))
+        program_.target_operations.push_back(rewriter_.now(operation));
+      else
+        rest->target_operations.push_back(later.now(operation));
+    }
+    for (const Tensor* tensor : undecided.deciding) rest->deciding.push_back(feeds.at(tensor));
+    rest->graph = later.take_graph();
+    program_.rest = std::move(rest);
+  }
+
+  // What lies in the blocks of operations that remain, remains.
+  void mark_blocks(const Block& block, std::vector<bool>& remains) const {
     for (const auto& operation : block.operations) {
-      for (const auto& inner : operation->blocks) require_known(*inner);
-      for (const auto& output : operation->outputs) {
-        if (output->type.shape.known()) continue;
-        throw UnsupportedError(
-            cat("[", operation->kind(), "] the shape of '", output->name(), "', ", output->type,
-                ", depends on values that are known only when it runs; make its shape operand a constant or "
-                "compute it from shapes",
-                operation->where()));
+      if (!remains[operation->id]) continue;
+      for (const auto& inner : operation->blocks) {
+        for (const auto& held : inner->operations) remains[held->id] = needed_[held->id];
+        mark_blocks(*inner, remains);
       }
     }
+  }
+
+  // A value of the program as a feed of its rest.
+  Rest::Source source_of(Tensor* value) {
+    const auto fed = std::find(program_.feeds.begin(), program_.feeds.end(), value);
+    if (fed != program_.feeds.end()) return {true, static_cast<size_t>(fed - program_.feeds.begin())};
+    program_.targets.push_back(value);
+    return {false, program_.targets.size() - 1};
   }
 
   const Graph& source_;
   const std::vector<Tensor*>& targets_;
   const std::vector<Operation*>& target_operations_;
+  const std::vector<bool> needed_;
   Program program_;
   Rewriter rewriter_;
+  std::unordered_set<const Tensor*> imported_;  // into the rest
 };
 
+// The user's variable for each of a rest's.
+void name_sources(const Rest& rest, std::vector<Tensor*>& variables) {
+  for (Tensor*& variable : variables) {
+    const auto own = std::find(rest.variables.begin(), rest.variables.end(), variable);
+    variable = rest.source_variables[static_cast<size_t>(own - rest.variables.begin())];
+  }
+}
+
 }  // namespace
+
+std::vector<TensorType> target_types(const Program& program) {
+  const size_t late = program.rest ? program.rest->late.size() : 0;
+  const size_t early = program.rest ? program.rest->early.size() : program.targets.size();
+  std::vector<TensorType> types(early + late);
+  for (size_t i = 0; i < early; ++i) types[program.rest ? program.rest->early[i] : i] = program.targets[i]->type;
+  for (size_t i = 0; i < late; ++i) types[program.rest->late[i]] = program.rest->targets[i]->type;
+  return types;
+}
 
 Program specialize(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
                    const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations) {
   return Specializer(graph, feeds, targets, target_operations).run();
+}
+
+Program specialize(const Rest& rest, const std::vector<TensorType>& feeds, const std::vector<ConstantPtr>& deciding) {
+  std::vector<std::pair<Tensor*, TensorType>> typed;
+  for (size_t i = 0; i < feeds.size(); ++i) typed.emplace_back(rest.feeds[i], feeds[i]);
+  Specializer specializer(*rest.graph, typed, rest.targets, rest.target_operations);
+  for (size_t i = 0; i < deciding.size(); ++i) specializer.decide(*rest.feeds[rest.deciding[i]], deciding[i]);
+  Program program = specializer.run();
+  name_sources(rest, program.source_variables);
+  if (program.rest) {
+    auto next = std::const_pointer_cast<Rest>(program.rest);
+    name_sources(rest, next->source_variables);
+  }
+  return program;
 }
 
 }  // namespace mpsgraph::compiler

@@ -86,6 +86,22 @@ std::string allowed_attributes(const OperationDefinition& definition) {
 
 std::string described(const Tensor* tensor) { return cat("'", tensor->name(), "' ", tensor->type); }
 
+const AttributeSpec& spec_of(const OperationDefinition& definition, std::string_view attribute) {
+  return *std::find_if(definition.attributes.begin(), definition.attributes.end(),
+                       [&](const AttributeSpec& spec) { return spec.name == attribute; });
+}
+
+// Inference that sees tensor attributes as attributes, or is not asked.
+Infer with_tensor_attributes(Infer infer, Infer unvalued) {
+  return [infer = std::move(infer), unvalued = std::move(unvalued)](const InferContext& context) {
+    std::vector<Tensor*> inputs = context.inputs;
+    Attributes attributes = context.attributes;
+    if (settle_tensor_attributes(context.definition, inputs, attributes, context.where))
+      return infer(InferContext(context.definition, inputs, attributes, context.blocks, context.where));
+    return unvalued ? unvalued(context) : std::vector<TensorType>{{context.dtype(0), {}}};
+  };
+}
+
 }  // namespace
 
 AttributeSpec required(std::string_view name, AttributeKind kind) { return {name, kind, std::nullopt}; }
@@ -126,8 +142,53 @@ Attributes complete_attributes(const OperationDefinition& definition, Attributes
   return given;
 }
 
+bool settle_tensor_attributes(const OperationDefinition& definition, std::vector<Tensor*>& inputs,
+                              Attributes& attributes, const std::string& where) {
+  const size_t count = definition.tensor_attributes.size(), others = static_cast<size_t>(definition.min_inputs);
+  if (count == 0 || inputs.size() == others) return true;
+  if (inputs.size() != others + count)
+    throw GraphError(cat("[", definition.name, "] takes ", others, " operands, or ", others + count, " where ",
+                         definition.tensor_attributes.front(), count > 1 ? " and the following are" : " is",
+                         " given by tensors; ", inputs.size(), " came", where));
+  Attributes settled = attributes;
+  bool known = true;
+  for (size_t i = 0; i < count; ++i) {
+    const Tensor& operand = *inputs[others + i];
+    const std::string_view key = definition.tensor_attributes[i];
+    const bool list = spec_of(definition, key).kind == AttributeKind::integers;
+    if (!is_integer(operand.dtype()))
+      throw DTypeError(cat("[", definition.name, "] ", key, " must be integers, came ", described(&operand),
+                           "; cast it to int32 first", where));
+    const Shape& shape = operand.shape();
+    const bool fits = !shape.ranked() || (list ? shape.rank() == 1 : shape.rank() == 0 || compatible(shape, Shape{1}));
+    if (!fits)
+      throw ShapeError(cat("[", definition.name, "] ", key, " must be ", list ? "a list" : "one integer", ", came ",
+                           described(&operand), where));
+    const std::optional<Ints> value = constant_value(&operand);
+    if (value && list) settled.set(key, *value);
+    if (value && !list) settled.set(key, value->at(0));
+    known &= value.has_value();
+  }
+  if (!known) return false;
+  attributes = std::move(settled);
+  inputs.resize(others);
+  return true;
+}
+
+Tensor* GradientContext::add_alike(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes) const {
+  const OperationDefinition& definition = *operation.definition;
+  for (size_t i = static_cast<size_t>(definition.min_inputs);
+       !definition.tensor_attributes.empty() && i < operation.inputs.size(); ++i)
+    inputs.push_back(operation.inputs[i]);
+  return graph().add(kind, std::move(inputs), std::move(attributes));
+}
+
 void define(OperationDefinition definition) {
   Registry& all = storage();
+  if (!definition.tensor_attributes.empty()) {
+    definition.max_inputs = definition.min_inputs + static_cast<int>(definition.tensor_attributes.size());
+    definition.infer = with_tensor_attributes(std::move(definition.infer), std::move(definition.infer_unvalued));
+  }
   if (all.by_name.contains(definition.name))
     throw GraphError(cat("operation '", definition.name, "' is defined twice"));
   const OperationDefinition& kept = all.definitions.emplace_back(std::move(definition));
@@ -173,8 +234,8 @@ void InferContext::graph_error(const std::string& message) const {
   throw GraphError(cat("[", definition.name, "] ", message, where));
 }
 
-void InferContext::require_same_dtype(size_t first) const {
-  for (size_t i = first + 1; i < count(); ++i) {
+void InferContext::require_same_dtype(size_t first, size_t end) const {
+  for (size_t i = first + 1; i < std::min(count(), end); ++i) {
     if (dtype(i) == dtype(first)) continue;
     // The narrower one is to be cast: the advice should not lose digits.
     const bool widen_first =

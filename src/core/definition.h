@@ -41,7 +41,8 @@ class InferContext {
   [[noreturn]] void dtype_error(const std::string& message) const;
   [[noreturn]] void graph_error(const std::string& message) const;
 
-  void require_same_dtype(size_t first = 0) const;  // names the cast that is missing
+  // Of the operands from `first` on, up to `end`; names the cast that is missing.
+  void require_same_dtype(size_t first = 0, size_t end = SIZE_MAX) const;
   void require_float(size_t i) const;
   void require_rank(size_t i, int rank) const;      // passes when unranked
   int axis(int64_t axis, int rank) const;           // negative counts from the end; ShapeError outside
@@ -77,6 +78,10 @@ class GradientContext {
  public:
   std::vector<Tensor*> result;
   std::vector<Tensor*> capture_result;  // one per capture; null for zero
+
+  // An operation of the graph that takes the same tensor attributes as this one: where they came as operands, these
+  // are passed on behind `inputs`.
+  Tensor* add_alike(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes) const;
 };
 
 struct AttributeSpec {
@@ -100,12 +105,16 @@ struct OperationDefinition {
   int min_inputs = 0;
   int max_inputs = 0;                       // -1: any number
   std::vector<AttributeSpec> attributes = {};
+  // Attributes that integer tensors may give instead, all or none: one operand for each behind the min_inputs others.
+  // They become attributes as soon as their values are known, so inference, passes and kernels only see attributes.
+  std::vector<std::string_view> tensor_attributes = {};
   Infer infer = {};
-  Gradient gradient = {};                   // empty: decomposed if it can be, else not differentiable
-  Decompose decompose = {};                 // empty: a primitive operation
-  bool gradient_is_zero = false;            // e.g. sign, floor, comparisons: differentiable with gradient zero
-  int block_count = 0;                      // control flow and stitched
-  bool has_effect = false;                  // assign: never pruned when named a target, never merged
+  Infer infer_unvalued = {};  // while the tensor attributes have no value yet; default: nothing is known
+  Gradient gradient = {};  // empty: decomposed if it can be, else not differentiable
+  Decompose decompose = {};  // empty: a primitive operation
+  bool gradient_is_zero = false;  // e.g. sign, floor, comparisons: differentiable with gradient zero
+  int block_count = 0;  // control flow and stitched
+  bool has_effect = false;  // assign: never pruned when named a target, never merged
   bool takes_variables = false;  // read, assign: the first operand is a variable; all others are read implicitly
   bool root_only = false;  // placeholder, variable: stand in the root block, without control dependencies
   bool elementwise = false;  // result[i] depends on input[i] only, with numpy broadcasting
@@ -115,6 +124,10 @@ struct OperationDefinition {
 // The attributes as an operation holds them: defaults filled in, integers given for reals converted.
 // GraphError that names what is allowed when one is unknown, of the wrong kind or missing.
 Attributes complete_attributes(const OperationDefinition& definition, Attributes given, std::string_view where = {});
+
+// Turns operands that stand for attributes into these. False when some of them have no known value; then nothing changes.
+bool settle_tensor_attributes(const OperationDefinition& definition, std::vector<Tensor*>& inputs,
+                              Attributes& attributes, const std::string& where);
 
 // Registration happens once, by the families' register functions; lookups are then read-only.
 void define(OperationDefinition definition);

@@ -106,6 +106,11 @@ class ReverseWalk {
   // The operation again from simpler ones, and through these.
   void differentiate_decomposed(Operation& operation, const std::vector<Tensor*>& incoming) {
     Graph& graph = operation.graph();
+    const OperationDefinition& definition = *operation.definition;
+    if (!definition.tensor_attributes.empty() && operation.inputs.size() > static_cast<size_t>(definition.min_inputs)) {
+      throw UnsupportedError(cat("[", definition.name, "] '", operation.name, "' can be differentiated only where ",
+                                 definition.tensor_attributes.front(), " is known", operation.where()));
+    }
     std::vector<Tensor*> inputs;
     for (Tensor* input : operation.inputs) inputs.push_back(graph.resolve(input));
     const int64_t first = graph.operation_count();

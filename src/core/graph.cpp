@@ -131,6 +131,7 @@ Operation* Graph::create(std::string_view kind, std::vector<Tensor*> inputs, Att
     check_operand(input, kind);
   }
   attributes = complete_attributes(definition, std::move(attributes), where);
+  settle_tensor_attributes(definition, inputs, attributes, where);
   // A variable has the type of its value, so inference can run before anything, a read included, is added.
   std::vector<TensorType> types = definition.infer(InferContext(definition, inputs, attributes, blocks, where));
   for (const TensorType& type : types) check_type(type, kind, where);

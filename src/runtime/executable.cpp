@@ -5,6 +5,7 @@
 
 #include "core/definition.h"
 #include "runtime/profiler.h"
+#include "runtime/staged_program.h"
 
 namespace mpsgraph::runtime {
 
@@ -55,16 +56,10 @@ std::shared_ptr<Executable> Executable::create(std::shared_ptr<GraphState> state
 }
 
 void Executable::build() {
-  ProfileScope scope(label_, "compile");
-  const auto begin = Profiler::Clock::now();
   auto program = compiler::specialize(*state_->graph, feeds_, targets_, target_operations_);
-  std::vector<std::shared_ptr<VariableStorage>> storages;
-  for (auto* variable : program.source_variables) storages.push_back(state_->storage(variable));
-  std::vector<TensorType> types;
-  for (auto* target : program.targets) types.push_back(target->type);
-  const bool assigns = has_effect(program.graph->root());
-  std::shared_ptr<CompiledProgram> compiled =
-      state_->device.backend().compile(std::move(program), std::move(storages), options_);
+  auto types = compiler::target_types(program);
+  const bool excludes = program.rest || has_effect(program.graph->root());
+  std::shared_ptr<CompiledProgram> compiled = compile(std::move(program), options_);
   const bool first = !program_;
   {
     std::lock_guard lock(program_mutex_);
@@ -72,11 +67,29 @@ void Executable::build() {
   }
   if (first) {  // the same every time, and read without the gate
     target_types_ = std::move(types);
-    assigns_ = assigns;
+    excludes_ = excludes;
   }
   needs_build_ = false;
+}
+
+// Everything that it refers to outlives the executable's runs: a staged program calls it again.
+std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program,
+                                                     const compiler::Options& options) const {
+  ProfileScope scope(label_, "compile");
+  const auto begin = Profiler::Clock::now();
+  std::vector<std::shared_ptr<VariableStorage>> storages;
+  for (auto* variable : program.source_variables) storages.push_back(state_->storage(variable));
+  const auto rest = std::move(program.rest);
+  const size_t targets = program.targets.size();
+  auto compiled = state_->device.backend().compile(std::move(program), std::move(storages), options);
   ++state_->compiles;
   state_->compile_nanoseconds += std::chrono::nanoseconds(Profiler::Clock::now() - begin).count();
+  if (!rest) return compiled;
+  compiler::Options later = options;
+  later.observe = nullptr;  // for this time only
+  return std::make_unique<StagedProgram>(std::move(compiled), targets, rest, [this, later](compiler::Program next) {
+    return compile(std::move(next), later);
+  });
 }
 
 void Executable::require_built() {
@@ -104,17 +117,20 @@ std::string Executable::plan() const {
 
 // --- running ---------------------------------------------------------------------------------------------------------
 
-// One run, from its encoding until it is done.
+// One run, from its encoding until it is done. Its results outlive it, because some arrays are made by the run.
 struct Executable::Run {
   Run(std::shared_ptr<Executable> executable, std::vector<NDArray> inputs, std::vector<NDArray> results)
-      : executable(std::move(executable)), inputs(std::move(inputs)), results(std::move(results)) {
+      : executable(std::move(executable)),
+        inputs(std::move(inputs)),
+        results(std::make_shared<std::vector<NDArray>>(std::move(results))) {
     ++this->executable->in_flight_;
   }
   ~Run() { --executable->in_flight_; }
   Run(const Run&) = delete;
 
   std::shared_ptr<Executable> executable;
-  std::vector<NDArray> inputs, results;
+  std::vector<NDArray> inputs;
+  std::shared_ptr<std::vector<NDArray>> results;
 };
 
 namespace {
@@ -123,7 +139,7 @@ void check_type(std::string_view what, const Tensor& tensor, const NDArray& arra
   if (array.dtype() != type.dtype)
     throw DTypeError(cat("[run] ", what, " ", tensor.name(), " is ", name(array.dtype()), ", and the executable needs ",
                          name(type.dtype), tensor.operation->where()));
-  if (array.dims() != type.shape.dims())
+  if (!compatible(Shape(array.dims()), type.shape))
     throw ShapeError(cat("[run] ", what, " ", tensor.name(), " has shape ", to_string(array.dims()),
                          ", and the executable was compiled for ", type.shape, "; compile for the other shape",
                          tensor.operation->where()));
@@ -160,7 +176,8 @@ std::shared_ptr<Executable::Run> Executable::prepare(std::vector<NDArray> inputs
         throw DeviceError(cat("[run] results ", targets_[j]->name(), " and ", target, " share memory"));
   }
   for (size_t i = 0; i < results.size(); ++i)
-    if (!results[i].valid()) results[i] = NDArray::allocate(target_types_[i].dtype, target_types_[i].shape.dims());
+    if (!results[i].valid() && target_types_[i].shape.known())
+      results[i] = NDArray::allocate(target_types_[i].dtype, target_types_[i].shape.dims());
   auto run = std::make_shared<Run>(shared_from_this(), std::move(inputs), std::move(results));
   require_built();
   return run;
@@ -168,12 +185,12 @@ std::shared_ptr<Executable::Run> Executable::prepare(std::vector<NDArray> inputs
 
 void Executable::execute(Run& run) {
   bool stale;
-  const auto run_now = [&] { program_->run(run.inputs, run.results); };
+  const auto run_now = [&] { program_->run(run.inputs, *run.results); };
   const auto run_unless_stale = [&] {
     stale = program_->stale();
     if (!stale) run_now();
   };
-  if (assigns_) {
+  if (excludes_) {
     auto gate = state_->gate.exclusive();
     run_unless_stale();
   } else {
@@ -193,7 +210,8 @@ std::shared_ptr<Execution> Executable::run_async(std::vector<NDArray> inputs, st
   auto buffer = (queue ? queue : state_->device.default_queue())->command_buffer();
   ExecutionDescriptor here = descriptor;
   here.wait_until_completed = false;  // below, once the handle exists
-  auto execution = std::make_shared<Execution>(buffer, encode(*buffer, std::move(inputs), std::move(results), here));
+  auto encoded = encode_run(*buffer, std::move(inputs), std::move(results), here);
+  auto execution = std::make_shared<Execution>(buffer, std::move(encoded));
   buffer->commit();
   if (descriptor.wait_until_completed) execution->wait();
   return execution;
@@ -206,6 +224,20 @@ std::vector<NDArray> Executable::run(std::vector<NDArray> inputs, std::vector<ND
 
 std::vector<NDArray> Executable::encode(CommandBuffer& buffer, std::vector<NDArray> inputs,
                                         std::vector<NDArray> results, const ExecutionDescriptor& descriptor) {
+  for (size_t i = 0; i < targets_.size(); ++i) {
+    if (target_types_[i].shape.known() || (i < results.size() && results[i].valid())) continue;
+    throw UnsupportedError(
+        cat("[encode] the shape of target ", targets_[i]->name(), ", ", target_types_[i],
+            ", depends on values and is known only when it has run; use run or run_async, or give an "
+            "array for it",
+            targets_[i]->operation->where()));
+  }
+  return *encode_run(buffer, std::move(inputs), std::move(results), descriptor);
+}
+
+std::shared_ptr<std::vector<NDArray>> Executable::encode_run(CommandBuffer& buffer, std::vector<NDArray> inputs,
+                                                             std::vector<NDArray> results,
+                                                             const ExecutionDescriptor& descriptor) {
   ProfileScope scope(label_, "encode");
   using Stage = ExecutionDescriptor::Stage;
   if (&buffer.queue().device() != &state_->device)
@@ -214,7 +246,7 @@ std::vector<NDArray> Executable::encode(CommandBuffer& buffer, std::vector<NDArr
   auto run = prepare(std::move(inputs), std::move(results));
   auto outputs = run->results;
   const auto handler = [&](const ExecutionDescriptor::Handler& function) -> CommandBuffer::Handler {
-    return [function, outputs](CommandBuffer& done) { function(outputs, done.error()); };
+    return [function, outputs](CommandBuffer& done) { function(*outputs, done.error()); };
   };
   for (auto& wait : descriptor.waits) buffer.encode_wait_for_event(wait.event, wait.value, wait.timeout);
   for (auto& signal : descriptor.signals)

@@ -33,6 +33,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
 
   // `results`: none, or one for each target, where an invalid array means that it is allocated here. Given ones are
   // written in place: they must be contiguous, writable, of the target's type, and share no memory with the inputs.
+  // Where a target's type has unknown dimensions, they depend on values: then the array is made by the run, and encode
+  // needs one that is given.
   // `queue`: null for the device's default queue.
   std::vector<NDArray> run(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                            const std::shared_ptr<CommandQueue>& queue = nullptr);
@@ -51,6 +53,9 @@ class Executable : public std::enable_shared_from_this<Executable> {
   void require_built();
   std::shared_ptr<Run> prepare(std::vector<NDArray> inputs, std::vector<NDArray> results);
   void execute(Run& run);
+  std::unique_ptr<CompiledProgram> compile(compiler::Program program, const compiler::Options& options) const;
+  std::shared_ptr<std::vector<NDArray>> encode_run(CommandBuffer& buffer, std::vector<NDArray> inputs,
+                                                   std::vector<NDArray> results, const ExecutionDescriptor& descriptor);
 
   const std::shared_ptr<GraphState> state_;
   std::vector<Feed> feeds_;
@@ -58,7 +63,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::vector<Operation*> target_operations_;
   compiler::Options options_;
   std::vector<TensorType> target_types_;
-  bool assigns_ = false;                             // changes variables
+  bool excludes_ = false;                            // changes variables, or compiles while it runs
   std::string label_;                                // in profiles
   std::shared_ptr<CompiledProgram> program_;         // replaced with the gate held exclusively
   mutable std::mutex program_mutex_;                 // guards the pointer for readers without the gate

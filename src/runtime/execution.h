@@ -12,7 +12,7 @@
 namespace mpsgraph::runtime {
 
 struct ExecutionDescriptor {
-  // Handlers get the results (in the targets' order; complete only in the completed handler) and the work's error.
+  // Handlers get the results (in the targets' order; complete, and all made, only in the completed handler) and the work's error.
   using Handler = std::function<void(const std::vector<NDArray>& results, std::exception_ptr error)>;
   enum class Stage { scheduled, completed };
   struct Wait {
@@ -38,7 +38,7 @@ struct ExecutionDescriptor {
 
 class Execution {
  public:
-  Execution(std::shared_ptr<CommandBuffer> buffer, std::vector<NDArray> results)
+  Execution(std::shared_ptr<CommandBuffer> buffer, std::shared_ptr<const std::vector<NDArray>> results)
       : buffer_(std::move(buffer)), results_(std::move(results)) {}
 
   void wait(Timeout timeout = {}) { buffer_->wait_until_completed(timeout); }
@@ -48,13 +48,14 @@ class Execution {
   std::exception_ptr error() const { return buffer_->error(); }
   const std::vector<NDArray>& results() {       // waits, and throws what the run threw
     wait();
-    return results_;
+    return *results_;
   }
-  const std::vector<NDArray>& pending_results() const { return results_; }  // not written yet, perhaps
+  // Not written yet, perhaps; not even made where a shape depends on values.
+  const std::vector<NDArray>& pending_results() const { return *results_; }
 
  private:
   std::shared_ptr<CommandBuffer> buffer_;
-  std::vector<NDArray> results_;
+  std::shared_ptr<const std::vector<NDArray>> results_;
 };
 
 }  // namespace mpsgraph::runtime

@@ -132,11 +132,56 @@ TEST(specialisation_finds_shapes_that_do_not_fit_or_are_known_too_late) {
   Builder b(g);
   Tensor* x = g.add("placeholder", {}, {{"type", f32({-1})}}, "x");
   Tensor* y = g.add("placeholder", {}, {{"type", f32({-1})}}, "y");
-  Tensor* s = g.add("placeholder", {}, {{"type", TensorType{DType::int32, Shape{2}}}}, "s");
   Tensor* sum = b.add(x, y);
   CHECK_THROWS(ShapeError, specialize(g, {{x, f32({2})}, {y, f32({3})}}, {sum}, {}), "[addition]", "(2)", "(3)");
-  Tensor* reshaped = g.add("reshape", {x, s}, {}, "late");
-  CHECK_THROWS(UnsupportedError, specialize(g, {{x, f32({6})}, {s, s->type}}, {reshaped}, {}), "[reshape]", "'late'");
+  Block* then = g.begin_block();
+  Tensor* sizes = b.cast(b.reshape(x, Ints{2}), DType::int32);
+  Tensor* in_then = g.add("reshape", {x, sizes}, {}, "late");
+  std::unique_ptr<Block> finished = g.finish_block(then, {b.reshape(b.sum(in_then), Ints{1})});
+  Block* otherwise = g.begin_block();
+  std::vector<std::unique_ptr<Block>> blocks;
+  blocks.push_back(std::move(finished));
+  blocks.push_back(g.finish_block(otherwise, {b.sum(x)}));
+  Tensor* yes = g.add("constant", {}, {{"value", ConstantData::splat(DType::boolean, {}, 1.0)}});
+  Tensor* branch = g.create("if", {yes}, {}, {}, std::move(blocks))->output();
+  CHECK_THROWS(UnsupportedError, specialize(g, {{x, f32({2})}}, {branch}, {}), "[reshape]", "'late'", "within a block");
+}
+
+TEST(specialisation_cuts_where_values_decide) {
+  Graph g;
+  Builder b(g);
+  Tensor* x = g.add("placeholder", {}, {{"type", f32({-1})}}, "x");
+  Tensor* s = g.add("placeholder", {}, {{"type", TensorType{DType::int32, Shape{2}}}}, "s");
+  Tensor* w = g.add("variable", {}, {{"value", ConstantData::splat(DType::float32, {2}, 1.0)}}, "w");
+  Tensor* before = g.add("addition", {x, w}, {}, "before");
+  Operation* assign = g.create("assign", {w, b.filled(f32({2}), 2.0)});
+  Tensor* sizes = b.add(s, b.shape_of(before));
+  Tensor* late = g.add("broadcast_to", {b.neg(before), sizes}, {}, "late");
+  Tensor* product = g.add("multiplication", {late, w}, {}, "product");
+  CHECK_EQUAL(product->type, f32({-1, 2}));
+  Program program = specialize(g, {{x, f32({2})}, {s, s->type}}, {product, before, w}, {assign});
+  verify(*program.graph);
+  CHECK(program.rest != nullptr);
+  const Rest& rest = *program.rest;
+  verify(*rest.graph);
+  CHECK_EQUAL(to_string(Dims(rest.early.begin(), rest.early.end())), "(1)");
+  CHECK_EQUAL(to_string(Dims(rest.late.begin(), rest.late.end())), "(0,2)");
+  CHECK_EQUAL(program.target_operations.size(), 1u);  // the assign has run before
+  CHECK_EQUAL(rest.deciding.size(), 1u);
+  const std::vector<TensorType> types = target_types(program);
+  CHECK_EQUAL(types[0], f32({-1, 2}));
+  CHECK_EQUAL(types[1], f32({2}));
+  CHECK_EQUAL(types[2], f32({2}));
+  std::vector<TensorType> fed;
+  for (const auto& [is_feed, index] : rest.sources)
+    fed.push_back((is_feed ? program.feeds : program.targets)[index]->type);
+  const Ints values{3, 2};
+  Program next = specialize(rest, fed, {integer_constant({fed[rest.deciding[0]].dtype, Shape{2}}, values)});
+  verify(*next.graph);
+  CHECK(next.rest == nullptr);
+  CHECK_EQUAL(next.targets[0]->type, f32({3, 2}));
+  CHECK_EQUAL(next.source_variables.size(), 1u);
+  CHECK(next.source_variables[0] == w);
 }
 
 TEST(effects_run_when_something_needs_them) {
@@ -291,6 +336,11 @@ TEST(every_decomposition_has_the_types_that_inference_gives) {
       {"adam", {s, s, s, s, s, s, x, x, x, g1}, {}},
       {"adam", {s, s, s, s, s, s, x, x, x, x, g1}, {{"amsgrad", true}}},
       {"adam_with_current_learning_rate", {s, s, s, s, x, x, x, g1}, {}},
+      {"space_to_batch",
+       {x},
+       {{"spatial_axes", Ints{0, 2}}, {"batch_axis", int64_t{1}}, {"block_dimensions", Ints{2, 3}}}},
+      {"batch_to_space", {x}, {{"spatial_axes", Ints{0}}, {"batch_axis", int64_t{2}}, {"block_dimensions", Ints{3}}}},
+      {"reverse", {x}, {{"axes", axes}}},
   };
   for (const Case& c : cases) {
     Operation* op = g.create(c.kind, c.inputs, c.attributes);

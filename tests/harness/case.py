@@ -40,6 +40,7 @@ class Case:
         None  # inputs whose axis 0 is one batch; None: all typed inputs of the first's length
     )
     unranked: bool = True  # can be built from placeholders of unknown rank
+    late: bool = False  # shapes of results depend on values: they are known when it has run
     tolerance: float = 1.0  # multiplies that of the element type, for long sums and cancellation
     exact: bool = False  # only moves or compares elements: no rounding at all
 

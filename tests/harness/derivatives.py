@@ -21,12 +21,20 @@ def weighed_sum(graph: mg.Graph, tensors: Sequence[mg.Tensor], seed: int) -> mg.
     """Sum over all float tensors of tensor * fixed random numbers; rank 0."""
     total = None
     for k, tensor in enumerate(t for t in tensors if t.dtype.is_float):
-        weights = values(*tensor.shape, seed=seed + k, low=0.5, high=1.5)
-        weighed = graph.multiplication(tensor, graph.constant(weights, dtype=tensor.dtype))
+        weighed = graph.multiplication(tensor, weights_for(graph, tensor, seed + k))
         part = graph.reshape(graph.reduction_sum(weighed), ())
         total = part if total is None else total + part
     assert total is not None, "the case has no float result"
     return total
+
+
+def weights_for(graph: mg.Graph, tensor: mg.Tensor, seed: int) -> mg.Tensor:
+    """Numbers of the tensor's shape; where that is known only when it runs, made of the positions."""
+    if tensor.shape is not None and -1 not in tensor.shape:
+        return graph.constant(values(*tensor.shape, seed=seed, low=0.5, high=1.5), dtype=tensor.dtype)
+    position = graph.coordinate_along_axis(0, graph.shape_of(graph.reshape(tensor, (-1,))))
+    numbers = graph.sin(graph.cast(position, tensor.dtype) * 1.7 + seed) * 0.5 + 1.0
+    return graph.reshape(numbers, graph.shape_of(tensor))
 
 
 def by_differences(function: Callable[..., float], arrays: Sequence[np.ndarray], i: int) -> np.ndarray:

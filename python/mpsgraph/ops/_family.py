@@ -23,6 +23,7 @@ from ..errors import DTypeError, GraphError, ShapeError
 TensorLike: TypeAlias = Tensor | bool | int | float | np.generic
 ShapeLike: TypeAlias = Tensor | Sequence[int]
 Axes: TypeAlias = int | Sequence[int] | None
+AttributeLike: TypeAlias = Tensor | int | Sequence[int]  # an attribute that may be known only when the graph runs
 Number = (bool, int, float, np.generic)
 _PACKAGE = dirname(dirname(__file__)) + sep
 _DEMO = _PACKAGE + "demo" + sep
@@ -61,6 +62,13 @@ def _index(value: Any) -> int:
     if isinstance(value, (bool, np.bool_)):
         raise TypeError("bool is not a size")
     return operator.index(value)
+
+
+def _one(value: Any, what: str) -> int:
+    try:
+        return _index(value)
+    except TypeError:
+        raise ShapeError(f"{what} must be an int, got {value!r}") from None
 
 
 def axes_attribute(axes: Axes, kind: str) -> list[int]:
@@ -120,12 +128,28 @@ class Family(_core.Graph):
         value = constant_data(number, (), dtype) if dtype == _core.bfloat16 else np.array(number, dtype.numpy)
         return self._operation("constant", [], {"value": value}).outputs[0]
 
+    def _tensor_attributes(self, kind: str, **values: AttributeLike) -> tuple[list[Tensor], dict[str, Any]]:
+        """Attributes that integer tensors may give: operands if any of the values is a tensor, else attributes."""
+        numbers = {
+            key: _one(value, f"[{kind}] {key}") if np.ndim(value) == 0 else ints(value, f"[{kind}] {key}")
+            for key, value in values.items()
+            if not isinstance(value, Tensor)
+        }
+        if len(numbers) == len(values):
+            return [], numbers
+        operands = []
+        for key, value in values.items():
+            operands.append(value if isinstance(value, Tensor) else self._integers(numbers[key]))
+        return operands, {}
+
+    def _integers(self, values: int | list[int]) -> Tensor:
+        return self._operation("constant", [], {"value": np.array(values, np.int64)}).outputs[0]
+
     def _shape_operand(self, shape: ShapeLike, kind: str) -> Tensor:
         """A shape as ints or as an int32/int64 tensor of rank 1."""
         if isinstance(shape, Tensor):
             return shape
-        sizes = np.array(ints(shape, f"[{kind}] shape"), np.int64)
-        return self._operation("constant", [], {"value": sizes}).outputs[0]
+        return self._integers(ints(shape, f"[{kind}] shape"))
 
 
 def fits(number: bool | int | float, dtype: DType) -> bool:
@@ -140,6 +164,7 @@ def fits(number: bool | int | float, dtype: DType) -> bool:
 
 
 __all__ = [
+    "AttributeLike",
     "Axes",
     "Block",
     "DTypeLike",

@@ -1,0 +1,48 @@
+// A program whose rest is compiled while it runs, when the values that decide about shapes are there.
+//
+// Compiled rests are kept by these values, the most recently used first and not many: values that come again cost one
+// look-up. Runs must exclude all others of the graph, because compiling may move variables.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <mutex>
+
+#include "runtime/backend.h"
+
+namespace mpsgraph::runtime {
+
+// From a program, whether or not it has a rest, to something that runs.
+using CompileProgram = std::function<std::unique_ptr<CompiledProgram>(compiler::Program)>;
+
+class StagedProgram final : public CompiledProgram {
+ public:
+  StagedProgram(std::unique_ptr<CompiledProgram> first, size_t first_targets,
+                std::shared_ptr<const compiler::Rest> rest, CompileProgram compile);
+
+  void run(std::span<const NDArray> feeds, std::span<NDArray> results) override;
+  bool stale() const override { return first_->stale(); }  // stale rests are compiled anew when they are needed
+  size_t arena_bytes() const override;
+  size_t constant_bytes() const override;
+  std::vector<std::string> kernel_names() const override;
+  std::string plan() const override;
+
+ private:
+  using Values = std::vector<ConstantPtr>;
+  struct Known {
+    Values values;
+    std::vector<TensorType> types;  // of the rest's targets
+    std::shared_ptr<CompiledProgram> program;
+  };
+  Known rest_for(const std::vector<NDArray>& feeds);
+  std::vector<Known> known() const;
+
+  const std::unique_ptr<CompiledProgram> first_;
+  const size_t first_targets_;
+  const std::shared_ptr<const compiler::Rest> rest_;
+  const CompileProgram compile_;
+  mutable std::mutex mutex_;  // guards the list for those who only look
+  std::list<Known> known_;    // most recently used first
+};
+
+}  // namespace mpsgraph::runtime
