@@ -43,6 +43,8 @@ from .ops.pooling import Pooling
 from .ops.random import Random
 from .ops.reduction import Reduction
 from .ops.shape import Shape
+from .ops.shape_blocks import ShapeBlocks
+from .ops.shape_slicing import ShapeSlicing
 
 Feeds: TypeAlias = Mapping[Tensor, Any]
 Targets: TypeAlias = Tensor | Sequence[Tensor]
@@ -95,6 +97,8 @@ class Graph(
     Normalization,
     Loss,
     Shape,
+    ShapeSlicing,
+    ShapeBlocks,
     Gather,
     ControlFlow,
     Random,

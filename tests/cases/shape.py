@@ -1,4 +1,7 @@
-"""Cases of the family shape: other shapes, orders and parts of the same elements; borders and tiles; casts."""
+"""Cases of the family shape: other shapes, orders and parts of the same elements; borders and tiles; casts.
+
+Arguments that come as tensors stand in shape_slicing, blocks and places in shape_blocks.
+"""
 
 import numpy as np
 from harness.case import ANY, FLOATS, NUMBERS, SIGNED, Case, apart, values

@@ -1,4 +1,4 @@
-"""Shapes: reshape, transpose, slice, concat, split, pad, tile, broadcast, cast.
+"""Shapes: reshape, transpose, squeeze, broadcast, pad, tile, cast. Parts and joins stand in shape_slicing.
 
 A shape operand is given as ints or as an int32/int64 tensor of rank 1, so that shapes known only when the graph runs
 work too. The gradients are what `Graph.gradients` creates; they are public because MPSGraph has them.
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._family import DTypeLike, Family, ShapeError, ShapeLike, Tensor, as_dtype, ints
+import numpy as np
+
+from ._family import AttributeLike, DTypeLike, Family, ShapeError, ShapeLike, Tensor, as_dtype, ints
 
 
 class Shape(Family):
@@ -51,160 +53,40 @@ class Shape(Family):
         >>> g.swap_axes(g.constant(0.0, (2, 3, 4)), 0, -1).shape
         (4, 3, 2)
         """
-        rank = len(self._known_shape(x, "swap_axes"))
+        rank = len(known_shape(x, "swap_axes"))
         if not (-rank <= axis < rank and -rank <= other < rank):
             raise ShapeError(f"[swap_axes] axes {axis} and {other} must lie in -{rank}..{rank - 1}: x is {x.shape}")
         permutation = list(range(rank))
         permutation[axis], permutation[other] = permutation[other], permutation[axis]
         return self.transpose(x, permutation, name)
 
-    def slice(
-        self,
-        x: Tensor,
-        starts: Sequence[int],
-        ends: Sequence[int],
-        strides: Sequence[int] | None = None,
-        start_mask: int = 0,
-        end_mask: int = 0,
-        squeeze_mask: int = 0,
-        name: str | None = None,
-    ) -> Tensor:
-        """Elements from start to end (exclusive) by stride, along every axis; `x[1:3, ::-1]` is the short form.
-
-        Args:
-            x: any dtype. starts, ends: an int per axis, negative counts from the end. strides: 1 when None, not 0.
-            start_mask, end_mask: bit i set: the start (the end) of axis i is ignored and the whole range meant.
-            squeeze_mask: bit i set: axis i, of one element, disappears.
-        Result: x's dtype; a range without elements has size 0. Errors: ShapeError. Gradient: slice_gradient.
-        Source: MPSGraph sliceTensor:starts:ends:strides:startMask:endMask:squeezeMask:name:.
-
-        >>> g = mg.Graph()
-        >>> g.run({}, g.slice(g.constant([1, 2, 3, 4]), [1], [4], [2])).tolist()
-        [2, 4]
-        """
-        attributes = _slice_attributes("slice", starts, ends, strides, start_mask, end_mask, squeeze_mask)
-        return self._tensor("slice", [x], name, **attributes)
-
-    def slice_axis(self, x: Tensor, axis: int, start: int, length: int, name: str | None = None) -> Tensor:
-        """`length` elements along one axis, beginning at `start`.
-
-        Args: x, any dtype, a known rank; axis, start, negative counts from the end; length in elements, at least 0.
-        Errors: ShapeError when it reaches beyond the axis. Gradient: slice_gradient.
-        Source: MPSGraph sliceTensor:dimension:start:length:name:.
-
-        >>> g = mg.Graph()
-        >>> g.run({}, g.slice_axis(g.constant([[1, 2, 3]]), 1, 1, 2)).tolist()
-        [[2, 3]]
-        """
-        shape = self._known_shape(x, "slice_axis")
-        rank, size = len(shape), shape[axis] if -len(shape) <= axis < len(shape) else None
-        if size is None:
-            raise ShapeError(f"[slice_axis] axis {axis} must lie in -{rank}..{rank - 1}: x is {x.shape}")
-        first = start + size if start < 0 <= size else start
-        if length < 0 or (size >= 0 and not 0 <= first <= size - length):
-            raise ShapeError(f"[slice_axis] {length} elements from {start} do not lie in axis {axis}: x is {x.shape}")
-        axis %= rank
-        whole = ((1 << rank) - 1) & ~(1 << axis)
-        starts, ends = [0] * rank, [0] * rank
-        starts[axis], ends[axis] = first, first + length
-        to_the_end = 1 << axis if first < 0 and first + length == 0 else 0
-        return self.slice(x, starts, ends, None, whole, whole | to_the_end, 0, name)
-
-    def slice_gradient(
-        self,
-        incoming: Tensor,
-        input_shape: ShapeLike,
-        starts: Sequence[int],
-        ends: Sequence[int],
-        strides: Sequence[int] | None = None,
-        start_mask: int = 0,
-        end_mask: int = 0,
-        squeeze_mask: int = 0,
-        name: str | None = None,
-    ) -> Tensor:
-        """Gradient of slice: incoming in its place, zeros elsewhere.
-
-        Args: incoming, shaped as the slice; input_shape, the source's shape, ints or an int tensor of rank 1; the rest
-        as given to slice. Result: input_shape, incoming's dtype. Errors: ShapeError. Gradient: slice.
-        Source: MPSGraph sliceGradientTensor:fwdInShapeTensor:starts:ends:strides:startMask:endMask:squeezeMask:name:.
-
-        >>> g = mg.Graph()
-        >>> g.run({}, g.slice_gradient(g.constant([7, 8]), (4,), [1], [4], [2])).tolist()
-        [0, 7, 0, 8]
-        """
-        kind = "slice_gradient"
-        attributes = _slice_attributes(kind, starts, ends, strides, start_mask, end_mask, squeeze_mask)
-        return self._tensor(kind, [incoming, self._shape_operand(input_shape, kind)], name, **attributes)
-
-    def concat(self, tensors: Sequence[Tensor], axis: int, interleave: bool = False, name: str | None = None) -> Tensor:
-        """Tensors one after another along an axis.
-
-        Args: tensors, one dtype, shapes that differ at most at `axis`; axis, negative counts from the end; interleave,
-        element by element in turn (then the shapes are equal). Errors: ShapeError, DTypeError.
-        Gradient: the part of incoming that came from each.
-        Source: MPSGraph concatTensors:dimension:interleave:name:.
-
-        >>> g = mg.Graph()
-        >>> g.run({}, g.concat([g.constant([1, 2]), g.constant([3])], 0)).tolist()
-        [1, 2, 3]
-        """
-        return self._tensor("concat", list(tensors), name, axis=axis, interleave=interleave)
-
-    def split(
-        self, x: Tensor, sizes_or_count: int | Sequence[int], axis: int = 0, name: str | None = None
-    ) -> list[Tensor]:
-        """A tensor cut into pieces along an axis.
-
-        Args: x, any dtype; sizes_or_count, the pieces' sizes, or into how many equal pieces; axis, negative counts
-        from the end. Result: a list of tensors. Errors: ShapeError when the sizes do not add up.
-        Gradient: the incoming gradients, concatenated.
-        Source: MPSGraph splitTensor:splitSizes:axis:name: and splitTensor:numSplits:axis:name:.
-
-        >>> g = mg.Graph()
-        >>> [t.shape for t in g.split(g.constant([1, 2, 3]), [1, 2])]
-        [(1,), (2,)]
-        """
-        if isinstance(sizes_or_count, int):
-            sizes = self._equal_sizes(x, sizes_or_count, axis)
-        else:
-            sizes = ints(sizes_or_count, "[split] sizes")
-        return self._tensors("split", [x], name, sizes=sizes, axis=axis)
-
-    def stack(self, tensors: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor:
-        """Tensors of one shape, side by side along a new axis.
-
-        Args: tensors, one dtype and shape; axis, where the new one goes in the result. Errors: ShapeError, DTypeError.
-        Gradient: the slice of incoming that came from each. Source: MPSGraph stackTensors:axis:name:.
-
-        >>> g = mg.Graph()
-        >>> g.run({}, g.stack([g.constant([1, 2]), g.constant([3, 4])], axis=1)).tolist()
-        [[1, 3], [2, 4]]
-        """
-        return self._tensor("stack", list(tensors), name, axis=axis)
-
-    def expand_dims(self, x: Tensor, axes: int | Sequence[int], name: str | None = None) -> Tensor:
+    def expand_dims(self, x: Tensor, axes: AttributeLike, name: str | None = None) -> Tensor:
         """New axes of size 1.
 
-        Args: x, any dtype; axes, where the new ones are in the result. Errors: ShapeError. Gradient: incoming without
-        them. Source: MPSGraph expandDimsOfTensor:axes:name:.
+        Args: x, any dtype; axes, where the new ones are in the result, an int, ints or an int tensor of rank 1.
+        Errors: ShapeError. Gradient: incoming without them.
+        Source: MPSGraph expandDimsOfTensor:axis:name:, …axes:name: and …axesTensor:name:.
 
         >>> g = mg.Graph()
         >>> g.expand_dims(g.constant(0.0, (2, 3)), (0, -1)).shape
         (1, 2, 3, 1)
         """
-        return self._tensor("expand_dims", [x], name, axes=ints(axes, "[expand_dims] axes"))
+        operands, attributes = self._tensor_attributes("expand_dims", axes=_listed(axes))
+        return self._tensor("expand_dims", [x, *operands], name, **attributes)
 
-    def squeeze(self, x: Tensor, axes: int | Sequence[int] | None = None, name: str | None = None) -> Tensor:
+    def squeeze(self, x: Tensor, axes: AttributeLike | None = None, name: str | None = None) -> Tensor:
         """Axes of size 1 taken away.
 
-        Args: x, any dtype; axes, those to take away, None: all of size 1. Errors: ShapeError when an axis has another
-        size. Gradient: incoming with them. Source: MPSGraph squeezeTensor:axes:name: and squeezeTensor:name:.
+        Args: x, any dtype; axes, those to take away, an int, ints, an int tensor of rank 1, or None: all of size 1.
+        Errors: ShapeError when an axis has another size. Gradient: incoming with them.
+        Source: MPSGraph squeezeTensor:name:, …axis:name:, …axes:name: and …axesTensor:name:.
 
         >>> g = mg.Graph()
         >>> g.squeeze(g.constant(0.0, (1, 2, 1)), 0).shape
         (2, 1)
         """
-        return self._tensor("squeeze", [x], name, axes=[] if axes is None else ints(axes, "[squeeze] axes"))
+        operands, attributes = self._tensor_attributes("squeeze", axes=[] if axes is None else _listed(axes))
+        return self._tensor("squeeze", [x, *operands], name, **attributes)
 
     def broadcast_to(self, x: Tensor, shape: ShapeLike, name: str | None = None) -> Tensor:
         """x, repeated along its axes of size 1 and new leading axes.
@@ -295,17 +177,18 @@ class Shape(Family):
         inputs = [incoming, self._shape_operand(input_shape, kind)]
         return self._tensor(kind, inputs, name, **_pad_attributes(kind, left, right, mode))
 
-    def flatten2d(self, x: Tensor, axis: int = 1, name: str | None = None) -> Tensor:
+    def flatten2d(self, x: Tensor, axis: int | Tensor = 1, name: str | None = None) -> Tensor:
         """A matrix: the axes before `axis` become the rows, the others the columns.
 
-        Args: x, any dtype; axis, negative counts from the end. Errors: ShapeError. Gradient: incoming, reshaped back.
-        Source: MPSGraph flatten2DTensor:axis:name:.
+        Args: x, any dtype; axis, an int, negative counts from the end, or one in an int tensor. Errors: ShapeError.
+        Gradient: incoming, reshaped back. Source: MPSGraph flatten2DTensor:axis:name: and …axisTensor:name:.
 
         >>> g = mg.Graph()
         >>> g.flatten2d(g.constant(0.0, (2, 3, 4))).shape
         (2, 12)
         """
-        return self._tensor("flatten2d", [x], name, axis=axis)
+        operands, attributes = self._tensor_attributes("flatten2d", axis=axis)
+        return self._tensor("flatten2d", [x, *operands], name, **attributes)
 
     def shape_of(self, x: Tensor, name: str | None = None) -> Tensor:
         """The shape as a tensor, also where it is known only when the graph runs.
@@ -332,40 +215,17 @@ class Shape(Family):
         """
         return self._tensor("cast", [x], name, dtype=as_dtype(dtype))
 
-    def _known_shape(self, x: Tensor, kind: str) -> tuple[int, ...]:
-        if x.shape is None:
-            raise ShapeError(f"[{kind}] needs a known rank, {x.name} has none")
-        return tuple(x.shape)
 
-    def _equal_sizes(self, x: Tensor, count: int, axis: int) -> list[int]:
-        shape = self._known_shape(x, "split")
-        if not -len(shape) <= axis < len(shape):
-            raise ShapeError(f"[split] axis {axis} must lie in -{len(shape)}..{len(shape) - 1}: x is {shape}")
-        if count < 1 or shape[axis] < 0 or shape[axis] % count:
-            raise ShapeError(
-                f"[split] axis {axis} of {shape} cannot be cut into {count} equal pieces: give their sizes"
-            )
-        return [shape[axis] // count] * count
+def known_shape(x: Tensor, kind: str) -> tuple[int, ...]:
+    """The shape of a tensor whose rank is known; ShapeError of another."""
+    if x.shape is None:
+        raise ShapeError(f"[{kind}] needs a known rank, {x.name} has none")
+    return tuple(x.shape)
 
 
-def _slice_attributes(
-    kind: str,
-    starts: Sequence[int],
-    ends: Sequence[int],
-    strides: Sequence[int] | None,
-    start_mask: int,
-    end_mask: int,
-    squeeze_mask: int,
-) -> dict[str, Any]:
-    first = ints(starts, f"[{kind}] starts")
-    return {
-        "starts": first,
-        "ends": ints(ends, f"[{kind}] ends", len(first)),
-        "strides": [1] * len(first) if strides is None else ints(strides, f"[{kind}] strides", len(first)),
-        "start_mask": start_mask,
-        "end_mask": end_mask,
-        "squeeze_mask": squeeze_mask,
-    }
+def _listed(axes: AttributeLike) -> AttributeLike:
+    """One axis as a list of one."""
+    return [axes] if isinstance(axes, (int, np.integer)) else axes
 
 
 def _pad_attributes(kind: str, left: Sequence[int], right: Sequence[int], mode: str) -> dict[str, Any]:

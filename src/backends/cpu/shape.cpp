@@ -86,6 +86,19 @@ std::unique_ptr<Kernel> lower_slice_gradient(Lowering& lowering) {
                          incoming.slot, view.first * item, 0});
 }
 
+std::unique_ptr<Kernel> lower_slice_update_data(Lowering& lowering) {
+  const Operand data = lowering.input(0), update = lowering.input(1), y = lowering.output();
+  const SliceView view(lowering.attributes(), y.dims);
+  const Move move{StridedCopy(size_of(y.dtype), view.dims, view.strides, contiguous_strides(view.dims)), y.slot,
+                  update.slot, view.first * static_cast<int64_t>(size_of(y.dtype)), 0};
+  lowering.may_share(0, 0);
+  return kernel([=](Frame& f) {
+    if (f.pointers[y.slot] != f.pointers[data.slot])
+      copy_bytes(f.at<std::byte>(y.slot), f.at<std::byte>(data.slot), data.bytes());
+    move.run(f);
+  });
+}
+
 std::unique_ptr<Kernel> lower_concat(Lowering& lowering) {
   const Operand y = lowering.output();
   const auto axis =
@@ -326,12 +339,33 @@ std::unique_ptr<Kernel> lower_shape_of(Lowering& lowering) {
   });
 }
 
+std::unique_ptr<Kernel> lower_reinterpret_cast(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  lowering.may_share(0, 0);
+  return kernel([=](Frame& f) {
+    if (f.pointers[y.slot] != f.pointers[x.slot])
+      copy_bytes(f.at<std::byte>(y.slot), f.at<std::byte>(x.slot), y.bytes());
+  });
+}
+
+std::unique_ptr<Kernel> lower_coordinate_along_axis(Lowering& lowering) {
+  const Operand y = lowering.output();
+  const AxisSplit s(y.dims, lowering.attributes().integer("axis"));
+  return kernel([=](Frame& f) {
+    parallel_for(s.outer * s.n, grain_for(s.inner * 4), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        std::fill_n(f.at<int32_t>(y.slot) + row * s.inner, s.inner, static_cast<int32_t>(row % s.n));
+    });
+  });
+}
+
 }  // namespace
 
 void register_shape_kernels() {
   define_kernel("transpose", lower_transpose);
   define_kernel("slice", lower_slice);
   define_kernel("slice_gradient", lower_slice_gradient);
+  define_kernel("slice_update_data", lower_slice_update_data);
   define_kernel("concat", lower_concat);
   define_kernel("split", lower_split);
   define_kernel("stack", lower_stack);
@@ -342,6 +376,8 @@ void register_shape_kernels() {
   define_kernel("pad", lower_pad);
   define_kernel("pad_gradient", lower_pad_gradient);
   define_kernel("shape_of", lower_shape_of);
+  define_kernel("reinterpret_cast", lower_reinterpret_cast);
+  define_kernel("coordinate_along_axis", lower_coordinate_along_axis);
 }
 
 }  // namespace mpsgraph::cpu

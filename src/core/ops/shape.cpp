@@ -1,6 +1,6 @@
 // Family shape: other shapes for the same elements, broadcasting, casts, and the shape itself as a tensor.
 //
-// Slicing and joining are in shape_slicing.cpp, padding and tiling in shape_padding.cpp. A shape operand is a list of
+// Slicing and joining are in shape_slicing.cpp, padding and tiling in shape_padding.cpp, blocks in shape_blocks.cpp. A shape operand is a list of
 // integers; where its value is not known, result dimensions are -1 until the executable is specialised.
 #include "core/ops/shape.h"
 
@@ -133,6 +133,18 @@ std::vector<TensorType> infer_expand_dims(const InferContext& context) {
   return {{context.dtype(0), Shape(dims)}};
 }
 
+std::vector<TensorType> infer_expand_dims_unvalued(const InferContext& context) {
+  const Shape &source = context.shape(0), &axes = context.shape(1);
+  if (!source.ranked() || !axes.known()) return {{context.dtype(0), {}}};
+  return {{context.dtype(0), Dims(source.dims().size() + static_cast<size_t>(axes.elements()), -1)}};
+}
+
+std::vector<TensorType> infer_squeeze_unvalued(const InferContext& context) {
+  const Shape &source = context.shape(0), &axes = context.shape(1);
+  if (!source.ranked() || !axes.known() || axes.elements() == 0) return {{context.dtype(0), {}}};
+  return {{context.dtype(0), Dims(static_cast<size_t>(std::max<int64_t>(source.rank() - axes.elements(), 0)), -1)}};
+}
+
 std::vector<TensorType> infer_squeeze(const InferContext& context) {
   const Ints& axes = context.attributes.integers("axes");
   const Shape& source = context.shape(0);
@@ -157,6 +169,10 @@ std::vector<TensorType> infer_flatten2d(const InferContext& context) {
   const int rank = source.rank();
   const int split = axis == rank ? rank : context.axis(axis, rank);
   return {{context.dtype(0), Shape{product(source.dims(), 0, split), product(source.dims(), split, rank)}}};
+}
+
+std::vector<TensorType> infer_flatten2d_unvalued(const InferContext& context) {
+  return {{context.dtype(0), Shape{-1, -1}}};
 }
 
 std::vector<TensorType> infer_broadcast_to(const InferContext& context) {
@@ -222,10 +238,15 @@ void register_shape() {
   define(primitive(family, "reshape", 2, {}, infer_reshape, d_reshape));
   define(primitive(family, "transpose", 1, {required("permutation", AttributeKind::integers)}, infer_transpose,
                    d_transpose));
-  define(
-      primitive(family, "expand_dims", 1, {required("axes", AttributeKind::integers)}, infer_expand_dims, d_reshape));
-  define(primitive(family, "squeeze", 1, {optional("axes", Ints{})}, infer_squeeze, d_reshape));
-  define(primitive(family, "flatten2d", 1, {required("axis", AttributeKind::integer)}, infer_flatten2d, d_reshape));
+  const auto reshaping = [](std::string_view name, AttributeSpec attribute, Infer infer, Infer unvalued) {
+    OperationDefinition d = primitive(family, name, 1, {attribute}, std::move(infer), d_reshape);
+    d.tensor_attributes = {attribute.name};
+    d.infer_unvalued = std::move(unvalued);
+    define(std::move(d));
+  };
+  reshaping("expand_dims", optional("axes", Ints{}), infer_expand_dims, infer_expand_dims_unvalued);
+  reshaping("squeeze", optional("axes", Ints{}), infer_squeeze, infer_squeeze_unvalued);
+  reshaping("flatten2d", optional("axis", int64_t{1}), infer_flatten2d, infer_flatten2d_unvalued);
   define(primitive(family, "broadcast_to", 2, {}, infer_broadcast_to, d_broadcast_to));
 
   OperationDefinition broadcast_gradient =
@@ -245,6 +266,7 @@ void register_shape() {
 
   register_slicing();
   register_padding();
+  register_blocks();
 }
 
 }  // namespace mpsgraph::ops

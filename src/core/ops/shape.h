@@ -47,7 +47,8 @@ Dims dims_for(const InferContext& context, size_t input, std::string_view attrib
 std::vector<int> distinct_axes(const InferContext& context, const Ints& axes, int rank);
 
 // Parts of register_shape, in files of their own.
-void register_slicing();  // slice, concat, split, stack
+void register_slicing();  // slice, slice_update_data, concat, split, stack
 void register_padding();  // pad, tile
+void register_blocks();   // space to batch and depth and back, reverse, reinterpret_cast, coordinate_along_axis
 
 }  // namespace mpsgraph::ops

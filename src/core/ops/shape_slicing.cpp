@@ -1,8 +1,9 @@
-// Family shape, second part: slice, concat, split and stack.
+// Family shape, second part: slice and its update, concat, split and stack.
 //
 // Slices follow TensorFlow's strided slices, and Python's where those agree: negative starts and ends count from the
 // end, what lies outside is clamped, a mask bit means "from the very start" or "to the very end" of its axis.
 #include <algorithm>
+#include <bitset>
 
 #include "core/builder.h"
 #include "core/ops/primitive.h"
@@ -73,9 +74,17 @@ std::vector<TensorType> infer_slice(const InferContext& context) {
   return {{context.dtype(0), sliced(context, dims_for(context, 0, "starts"))}};
 }
 
+// Where the ranges come as tensors, the rank is known at most.
+std::vector<TensorType> infer_slice_unvalued(const InferContext& context) {
+  const Shape& source = context.shape(0);
+  if (!source.ranked()) return {{context.dtype(0), {}}};
+  const auto squeezed = std::bitset<64>(static_cast<uint64_t>(context.attributes.integer("squeeze_mask"))).count();
+  return {{context.dtype(0), Dims(std::max<size_t>(source.dims().size(), squeezed) - squeezed, -1)}};
+}
+
 void d_slice(GradientContext& g) {
   Tensor* shape = Builder(g.graph()).shape_of(g.input(0));
-  g.set(0, g.graph().add("slice_gradient", {g.incoming(), shape}, g.attributes()));
+  g.set(0, g.add_alike("slice_gradient", {g.incoming(), shape}, g.attributes()));
 }
 
 // (incoming, input_shape): zeros of the input's shape with `incoming` where the slice read.
@@ -88,8 +97,34 @@ std::vector<TensorType> infer_slice_gradient(const InferContext& context) {
   return {{context.dtype(0), source}};
 }
 
+std::vector<TensorType> infer_slice_gradient_unvalued(const InferContext& context) {
+  return {{context.dtype(0), shape_operand(context, 1)}};
+}
+
 void d_slice_gradient(GradientContext& g) {
-  if (g.needs(0)) g.set(0, g.graph().add("slice", {g.incoming()}, g.attributes()));
+  if (g.needs(0)) g.set(0, g.add_alike("slice", {g.incoming()}, g.attributes()));
+}
+
+// (data, update): data with `update` in the place of what the slice reads.
+std::vector<TensorType> infer_slice_update_data(const InferContext& context) {
+  context.require_same_dtype();
+  const Shape forward = sliced(context, dims_for(context, 0, "starts"));
+  if (!compatible(forward, context.shape(1)))
+    context.shape_error(cat("update is ", context.shape(1), ", the slice of data ", context.shape(0), " is ", forward));
+  return {context.type(0)};
+}
+
+std::vector<TensorType> infer_slice_update_data_unvalued(const InferContext& context) {
+  context.require_same_dtype(0, 2);
+  return {context.type(0)};
+}
+
+void d_slice_update_data(GradientContext& g) {
+  if (g.needs(0)) {
+    Tensor* zeros = Builder(g.graph()).zeros_like(g.input(1));
+    g.set(0, g.add_alike("slice_update_data", {g.incoming(), zeros}, g.attributes()));
+  }
+  if (g.needs(1)) g.set(1, g.add_alike("slice", {g.incoming()}, g.attributes()));
 }
 
 // [start, end) of one axis, or from start on; everything of the others.
@@ -242,6 +277,18 @@ std::vector<TensorType> infer_split(const InferContext& context) {
   return types;
 }
 
+// Sizes from a tensor: there are as many parts as it has elements.
+std::vector<TensorType> infer_split_unvalued(const InferContext& context) {
+  if (!context.shape(1).known()) context.shape_error("sizes must be a list of a known length");
+  Shape part = context.shape(0);
+  if (part.ranked()) {
+    Dims dims = part.dims();
+    dims[context.axis(context.attributes.integer("axis"), part.rank())] = -1;
+    part = Shape(dims);
+  }
+  return std::vector<TensorType>(static_cast<size_t>(context.shape(1)[0]), {context.dtype(0), part});
+}
+
 void d_split(GradientContext& g) {
   g.set(0, g.graph().add("concat", all_incoming(g), {{"axis", g.attributes().integer("axis")}}));
 }
@@ -267,20 +314,24 @@ void d_stack(GradientContext& g) {
 }
 
 std::vector<AttributeSpec> slice_attributes() {
-  return {required("starts", AttributeKind::integers),
-          required("ends", AttributeKind::integers),
-          required("strides", AttributeKind::integers),
-          optional("start_mask", int64_t{0}),
-          optional("end_mask", int64_t{0}),
-          optional("squeeze_mask", int64_t{0})};
+  return {optional("starts", Ints{}),         optional("ends", Ints{}),         optional("strides", Ints{}),
+          optional("start_mask", int64_t{0}), optional("end_mask", int64_t{0}), optional("squeeze_mask", int64_t{0})};
 }
 
 }  // namespace
 
 void register_slicing() {
   const std::vector<AttributeSpec> join{required("axis", AttributeKind::integer), optional("interleave", false)};
-  define(primitive(family, "slice", 1, slice_attributes(), infer_slice, d_slice));
-  define(primitive(family, "slice_gradient", 2, slice_attributes(), infer_slice_gradient, d_slice_gradient));
+  const auto slicing = [](std::string_view name, int operands, Infer infer, Infer unvalued, Gradient gradient) {
+    OperationDefinition d =
+        primitive(family, name, operands, slice_attributes(), std::move(infer), std::move(gradient));
+    d.tensor_attributes = {"starts", "ends", "strides"};
+    d.infer_unvalued = std::move(unvalued);
+    define(std::move(d));
+  };
+  slicing("slice", 1, infer_slice, infer_slice_unvalued, d_slice);
+  slicing("slice_gradient", 2, infer_slice_gradient, infer_slice_gradient_unvalued, d_slice_gradient);
+  slicing("slice_update_data", 2, infer_slice_update_data, infer_slice_update_data_unvalued, d_slice_update_data);
   define(primitive(family, "concat", {1, any_number}, join, infer_concat, d_concat));
 
   OperationDefinition concat_gradient =
@@ -289,9 +340,11 @@ void register_slicing() {
   concat_gradient.internal = true;
   define(std::move(concat_gradient));
 
-  const AttributeSpec sizes = required("sizes", AttributeKind::integers),
-                      axis = required("axis", AttributeKind::integer);
-  define(primitive(family, "split", 1, {sizes, axis}, infer_split, d_split));
+  const AttributeSpec axis = required("axis", AttributeKind::integer);
+  OperationDefinition split = primitive(family, "split", 1, {optional("sizes", Ints{}), axis}, infer_split, d_split);
+  split.tensor_attributes = {"sizes"};
+  split.infer_unvalued = infer_split_unvalued;
+  define(std::move(split));
   define(primitive(family, "stack", {1, any_number}, {axis}, infer_stack, d_stack));
 }
 
