@@ -56,6 +56,7 @@ class BlockPlan {
     }
     for (int i = 0; i < n; i++)
       for (int d : dependencies_[i]) users_[d].push_back(i);
+    for (int i = 0; i < n; i++) movable_.push_back(moves_freely(i));
     wanted_ = level_;
     for (int i = n; i-- > 0;) sink(i);
     for (int i = 0; i < n; i++) place(i);
@@ -180,16 +181,20 @@ class BlockPlan {
     return level;
   }
 
-  // An operation that starts a region goes to the level of its users, to be merged with them: `momentum * beta` is
-  // ready at once, but belongs to the update that needs the gradient.
+  // Can it and all that it would be merged with go to a later level, because nobody else uses any of that?
+  bool moves_freely(int i) const {
+    const std::vector<int> joined = producers(i);
+    return std::all_of(joined.begin(), joined.end(), [&](int d) { return users_[d].size() == 1 && movable_[d]; });
+  }
+
+  // What starts a region goes to the level of its users, to be merged with them: `momentum * beta` is ready at once,
+  // but belongs to the update that needs the gradient.
   void sink(int i) {
     if (block_.operations[i]->is("assign") && users_[i].empty()) {  // it only ends the life of a value
       wanted_[i] = *std::max_element(level_.begin(), level_.end());
       return;
     }
-    if (!joins_[i] || users_[i].empty()) return;
-    for (int d : producers(i))
-      if (users_[d].size() > 1) return;  // it stays with the region that it has
+    if (!joins_[i] || users_[i].empty() || !movable_[i]) return;
     int level = wanted_[users_[i].front()];
     for (int user : users_[i]) {
       const std::vector<int> joinable = producers(user);
@@ -249,7 +254,7 @@ class BlockPlan {
   std::vector<std::vector<int>> dependencies_;
   std::vector<std::vector<int>> users_;
   std::vector<int> level_, wanted_, parent_;
-  std::vector<bool> joins_;
+  std::vector<bool> joins_, movable_;
   std::vector<Region> region_;
 };
 
