@@ -15,7 +15,7 @@ from harness.options import Options
 from harness.picture import draw
 from harness.report import Row, Spread, print_rows, write_csv
 
-BENCHMARKS = ("w1_digits", "w5_gelu", "w6_mlp", "first_step", "memory", "overhead", "compile_time")
+BENCHMARKS = ("w1_digits", "w5_gelu", "w6_mlp", "first_step", "memory", "overhead", "compile_time", "operations")
 RESULTS = BENCH / "results"
 
 

@@ -11,7 +11,7 @@ import contextlib
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .machine import QUIET, Patience
@@ -51,6 +51,7 @@ class Contender:
     """A side that takes part: its process, its turns, and for each the turn of ours that stood beside it."""
 
     running: Running
+    part: str = ""  # which of several workloads its process is to build
     per_turn: int = 0
     first_value: float | None = None
     last_value: float | None = None
@@ -62,7 +63,7 @@ class Contender:
         return self.running.side
 
     def prepare(self, turn_seconds: float) -> None:
-        self.running.setup()
+        self.running.setup(self.part)
         _, self.first_value = self.running.steps(1)  # compiles
         seconds, _ = self.running.steps(WARM_UP)
         self.per_turn = min(2000, max(3, math.ceil(turn_seconds / min(seconds))))
@@ -128,16 +129,27 @@ def compare(workload: Workload, sides: Sequence[Side], options: Options) -> list
                 say.keep(str(failure))
             else:
                 contenders.append(contender)
-        headline, *others = contenders
-        patience = Patience(options.patience)
-        for number in range(options.rounds):
-            for contender in others or [headline]:
-                say(f"round {number + 1} of {options.rounds}: {contender.side.label}")
-                if others:
-                    contender.beside.append(headline.turn(patience))
-                contender.turn(patience)
+        take_turns(contenders, options, say)
+    return rows_of(workload, contenders)
+
+
+def take_turns(contenders: Sequence[Contender], options: Options, say: Callable[[str], None]) -> None:
+    """The rounds, after everybody has prepared."""
+    headline, *others = contenders
+    patience = Patience(options.patience)
+    for number in range(options.rounds):
+        for contender in others or [headline]:
+            say(f"round {number + 1} of {options.rounds}: {contender.side.label}")
+            if others:
+                contender.beside.append(headline.turn(patience))
+            contender.turn(patience)
+
+
+def rows_of(workload: Workload, contenders: Sequence[Contender]) -> list[Row]:
+    """A row for each. Errors: SideFailed for one that computes nonsense."""
     for contender in contenders:
         contender.check(workload.trains)
+    headline, *others = contenders
     peers = [contender for contender in others if contender.side.name != OURS]
     best = min(peers, key=lambda peer: statistics.median(peer.seconds()), default=None)
     return [

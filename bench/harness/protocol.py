@@ -2,7 +2,7 @@
 
 It reads lines and answers each with one line of JSON; the first answer comes unasked, when everything is imported.
     (start)  -> {"resident": MB after importing}
-    setup    -> {"seconds": of building the model}
+    setup    -> {"seconds": of building the model}; `setup NAME` where the process knows several
     step N   -> {"seconds": [of each step], "value": what the last step returned, the loss}
     memory   -> {"peak": MB, the most that was ever resident}
 End of input ends the process. Standard library only: peers run in environments of their own.
@@ -22,7 +22,7 @@ Step = Callable[[], float | None]
 """One step, finished when it returns; the loss where there is one."""
 
 
-def serve(build: Callable[[], Step]) -> None:
+def serve(build: Callable[..., Step]) -> None:
     """Obeys standard input until it ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever libraries print goes to standard error
@@ -36,7 +36,7 @@ def serve(build: Callable[[], Step]) -> None:
         command, *arguments = line.split()
         if command == "setup":
             begin = time.perf_counter()
-            step = build()
+            step = build(*arguments)
             answer({"seconds": time.perf_counter() - begin})
         elif command == "step" and step is not None:
             answer(_timed(step, int(arguments[0])))

@@ -6,6 +6,7 @@ A peer lives in a virtual environment of its own that `make bench` makes; where 
 from __future__ import annotations
 
 import ctypes.util
+import functools
 import json
 import os
 import selectors
@@ -53,22 +54,39 @@ def torch(workload: str, modes: Iterable[str], compiled: Path = COMPILED_BY_TORC
 
     Args: compiled, the folder of kernels that torch.compile has made, and makes.
     """
-    python = Path(os.environ.get("MPSGRAPH_BENCH_TORCH", TORCH_PYTHON))
-    if not python.exists():
-        print(f"PyTorch is left out: there is no {python}; `make bench` makes it", file=sys.stderr)
-        return []
-    tcmalloc = ctypes.util.find_library("tcmalloc_minimal")
-    allocators = {"": {}} | ({", tcmalloc": {"LD_PRELOAD": tcmalloc}} if tcmalloc else {})
     return [
-        Side(
-            TORCH,
-            mode + suffix,
-            (str(python), "-m", "peers.torch_peer", workload, mode),
-            {"TORCHINDUCTOR_CACHE_DIR": str(compiled), **preload},
+        _torch(
+            mode + suffix, ("peers.torch_peer", workload, mode), {"TORCHINDUCTOR_CACHE_DIR": str(compiled), **preload}
         )
         for mode in modes
-        for suffix, preload in allocators.items()
+        for suffix, preload in _allocators().items()
+        if _torch_python()
     ]
+
+
+def torch_operations() -> list[Side]:
+    """PyTorch's single operations, eager, with its best allocator."""
+    suffix, preload = list(_allocators().items())[-1]
+    return [_torch("eager" + suffix, ("peers.torch_operations",), preload)] if _torch_python() else []
+
+
+def _torch(mode: str, module: tuple[str, ...], environment: dict[str, str]) -> Side:
+    return Side(TORCH, mode, (str(_torch_python()), "-m", *module), environment)
+
+
+@functools.cache
+def _torch_python() -> Path | None:
+    python = Path(os.environ.get("MPSGRAPH_BENCH_TORCH", TORCH_PYTHON))
+    if python.exists():
+        return python
+    print(f"PyTorch is left out: there is no {python}; `make bench` makes it", file=sys.stderr)
+    return None
+
+
+def _allocators() -> dict[str, dict[str, str]]:
+    """What is added to a mode's name, and the environment that it means."""
+    tcmalloc = ctypes.util.find_library("tcmalloc_minimal")
+    return {"": {}} | ({", tcmalloc": {"LD_PRELOAD": tcmalloc}} if tcmalloc else {})
 
 
 class Running:
@@ -102,9 +120,9 @@ class Running:
             pass  # the answer says why
         return self._answer()
 
-    def setup(self) -> float:
-        """Builds the workload. Result: seconds."""
-        return float(self.ask("setup")["seconds"])
+    def setup(self, name: str = "") -> float:
+        """Builds the workload, or the one of this name where the process knows several. Result: seconds."""
+        return float(self.ask(f"setup {name}".strip())["seconds"])
 
     def steps(self, count: int) -> tuple[list[float], float | None]:
         """Seconds of each step, and what the last one returned."""
