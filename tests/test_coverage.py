@@ -13,6 +13,7 @@ import cases
 import mpsgraph as mg
 import pytest
 from harness.case import Case, method_name
+from harness.derivatives import has_slope
 from harness.running import build
 from mpsgraph import _core
 from test_gradients import CHECKED, NOT_EMPTY
@@ -62,20 +63,21 @@ def kinds_of(case: Case) -> set[str]:
     return {o.kind for o in operations_of(case, (*case.dtypes, "float32")[0])}
 
 
-def takes_float64(case: Case) -> bool:
-    return "float64" in case.dtypes or not case.dtypes
+def exact_operations_of(case: Case) -> list[_core.Operation]:
+    """What the case builds in the type in which derivatives are compared; nothing when there is none."""
+    if case.dtypes and not case.exact_dtypes:
+        return []
+    return operations_of(case, (*case.exact_dtypes, "float64")[0])
 
 
 def checked_operands(name: str, checked: list[Case]) -> tuple[set[int], set[int]]:
     """Positions that are floating point in some case, and those whose derivative is compared with differences."""
     seen, compared = set(), set()
     for case in cases_of(name):
-        if not takes_float64(case):
-            continue
-        for operation in operations_of(case, "float64"):
+        for operation in exact_operations_of(case):
             if operation.kind != name:
                 continue
-            floats = {i for i, x in enumerate(operation.inputs) if x.dtype.is_float}
+            floats = {i for i, x in enumerate(operation.inputs) if has_slope(x)}
             seen |= floats
             if case in checked:
                 compared |= {i for i in floats if operation.inputs[i].operation.kind == "placeholder"}
@@ -96,8 +98,8 @@ DIFFERENTIABLE = [
 
 @pytest.mark.parametrize("name", sorted(DIFFERENTIABLE))
 def test_every_differentiable_operand_has_a_gradient_check(name: str):
-    made = [o for c in cases_of(name) if takes_float64(c) for o in operations_of(c, "float64") if o.kind == name]
-    if not any(r.dtype.is_float for o in made for r in o.outputs):
+    made = [o for c in cases_of(name) for o in exact_operations_of(c) if o.kind == name]
+    if not any(has_slope(r) for o in made for r in o.outputs):
         return  # comparisons, logic, bits, arg reductions: no derivative can arrive
     seen, compared = checked_operands(name, CHECKED)
     assert seen == compared, f"operands {sorted(seen - compared)} are never compared with differences"

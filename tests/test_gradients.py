@@ -10,23 +10,29 @@ import cases
 import mpsgraph as mg
 import numpy as np
 import pytest
-from harness.case import Case, values
-from harness.derivatives import assert_gradients, loss_of, weighed_sum
+from harness.case import Case
+from harness.derivatives import assert_gradients, has_slope, incoming, loss_of, weighed_sum
 from harness.running import OPTIMISED, build, feeds, run
 from test_operations import SEVERAL, with_shapes
 
 
-def has_float_result(case: Case) -> bool:
-    return any(r.dtype.is_float for r in build(case, "float64").results)
+def has_result_with_slope(case: Case) -> bool:
+    return any(has_slope(r) for r in build(case, case.exact_dtypes[0]).results)
 
 
-CHECKED = [c for c in cases.ALL if c.gradient and c.float_inputs() and "float64" in c.dtypes and has_float_result(c)]
+CHECKED = [c for c in cases.ALL if c.gradient and c.float_inputs() and c.exact_dtypes and has_result_with_slope(c)]
 NOT_EMPTY = [c for c in CHECKED if all(c.inputs[i].size for i in c.float_inputs())]
 
 
-@pytest.mark.parametrize("case", CHECKED, ids=lambda case: case.id)
-def test_gradients(case: Case):
-    built, loss, wanted, arrays = loss_of(case)
+def in_exact_types(checked: list[Case]) -> pytest.MarkDecorator:
+    """Parametrizes (case, dtype) with each case in float64, in complex128, or in both."""
+    each = [(c, d) for c in checked for d in c.exact_dtypes]
+    return pytest.mark.parametrize(("case", "dtype"), each, ids=[f"{c.id}-{d}" for c, d in each])
+
+
+@in_exact_types(CHECKED)
+def test_gradients(case: Case, dtype: str):
+    built, loss, wanted, arrays = loss_of(case, dtype)
     gradients = built.graph.gradients(loss, wanted)
     for tensor, gradient in gradients.items():
         assert (gradient.shape, gradient.dtype) == (tensor.shape, tensor.dtype)
@@ -51,29 +57,32 @@ def test_gradients_through_unknown_sizes(case: Case):
     """The same bits, whether sizes are known when the derivative is made or only when it runs."""
     built, loss, wanted, arrays = loss_of(case)
     known = run(built.graph, built.placeholders, arrays, list(built.graph.gradients(loss, wanted).values()))
-    late = build(case, "float64", [(-1,) * x.ndim for x in case.inputs])
-    incoming = [values(*r.shape, seed=11 + k, low=0.5, high=1.5)
-                for k, r in enumerate(r for r in built.results if r.dtype.is_float)]  # fmt: skip
-    starts = [late.graph.placeholder(x.shape, mg.float64) for x in incoming]
-    results = [r for r in late.results if r.dtype.is_float]
+    late = build(case, case.exact_dtypes[0], [(-1,) * x.ndim for x in case.inputs])
+    fed = [incoming(r.shape, str(r.dtype), 11 + k) for k, r in enumerate(r for r in built.results if has_slope(r))]
+    starts = [late.graph.placeholder(x.shape, x.dtype) for x in fed]
+    results = [r for r in late.results if has_slope(r)]
     total = {}
     for result, start in zip(results, starts, strict=True):
         by = late.graph.gradients(result, [late.placeholders[i] for i in case.float_inputs()], start=start)
         total = {t: total[t] + d if t in total else d for t, d in by.items()}
-    found = run(late.graph, [*late.placeholders, *starts], [*arrays, *incoming], list(total.values()))
+    found = run(late.graph, [*late.placeholders, *starts], [*arrays, *fed], list(total.values()))
     for a, b in zip(known, found, strict=True):
         np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", [c for c in NOT_EMPTY if "float32" in c.dtypes], ids=lambda case: case.id)
-def test_float32_gradients_on_the_optimised_engine(case: Case):
+SINGLE = {"float64": "float32", "complex128": "complex64"}
+
+
+@in_exact_types([c for c in NOT_EMPTY if all(SINGLE[d] in c.dtypes for d in c.exact_dtypes)])
+def test_single_gradients_on_the_optimised_engine(case: Case, dtype: str):
     """What is fused and stitched there gives what float64 gives."""
-    built, loss, wanted, arrays = loss_of(case)
+    built, loss, wanted, arrays = loss_of(case, dtype)
     exact = run(built.graph, built.placeholders, arrays, list(built.graph.gradients(loss, wanted).values()))
-    single = build(case, "float32")
+    single = build(case, SINGLE[dtype])
     of = weighed_sum(single.graph, single.results, seed=11)
     gradients = single.graph.gradients(of, [single.placeholders[i] for i in case.float_inputs()])
-    found = run(single.graph, single.placeholders, feeds(case.inputs, "float32"), list(gradients.values()), OPTIMISED)
+    arrays = feeds(case.inputs, SINGLE[dtype])
+    found = run(single.graph, single.placeholders, arrays, list(gradients.values()), OPTIMISED)
     for a, b in zip(exact, found, strict=True):
         tolerance = 4e-5 * max(1.0, np.abs(a.numpy()).max())
         np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=4e-5, atol=tolerance)
@@ -265,6 +274,8 @@ def test_what_cannot_be_differentiated_is_refused():
     x, n = g.placeholder((2,), mg.float32), g.placeholder((2,), mg.int32)
     with pytest.raises(mg.DTypeError, match="int32"):
         g.gradients(n, [x])
+    with pytest.raises(mg.DTypeError, match="real_part"):
+        g.gradients(g.placeholder((2,), mg.complex64), [x])
     with pytest.raises(mg.DTypeError, match="starting gradient"):
         g.gradients(x, [x], start=n)
     with pytest.raises(mg.ShapeError, match="starting gradient"):

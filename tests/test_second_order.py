@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import mpsgraph as mg
 import numpy as np
-import pytest
 from harness.case import Case
 from harness.derivatives import assert_gradients, loss_of, weighed_sum
 from harness.running import run
-from test_gradients import NOT_EMPTY
+from test_gradients import NOT_EMPTY, in_exact_types
 
 TWICE = [c for c in NOT_EMPTY if c.second_order]
 
 
-@pytest.mark.parametrize("case", TWICE, ids=lambda case: case.id)
-def test_second_derivatives(case: Case):
-    built, loss, wanted, arrays = loss_of(case)
+@in_exact_types(TWICE)
+def test_second_derivatives(case: Case, dtype: str):
+    built, loss, wanted, arrays = loss_of(case, dtype)
     first = built.graph.gradients(loss, wanted)
     of = weighed_sum(built.graph, [first[w] for w in wanted], seed=23)
     second = built.graph.gradients(of, wanted)

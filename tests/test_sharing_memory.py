@@ -8,7 +8,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 
-DTYPES = "float32 float16 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool".split()
+DTYPES = "float32 float16 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool complex64 complex128".split()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from harness import dtypes
-from harness.case import ANY, FLOATS, INTEGERS, Case, typed
+from harness.case import ALGEBRAIC, ANY, COMPLEX, FLOATS, INTEGERS, Case, typed
 from harness.running import build
 
 TYPED = [c for c in cases.ALL if any(typed(x) for x in c.inputs) and c not in cases.BY_FAMILY["control_flow"]]
@@ -67,15 +67,17 @@ def test_mixed_types_are_refused_and_the_cast_is_named(case: Case):
 
 
 # --- Python's numbers -------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("dtype", [d for d in ANY if d != "bool"])
+@pytest.mark.parametrize("dtype", ALGEBRAIC)
 def test_numbers_take_the_tensors_type(dtype: str):
     g = mg.Graph()
     x = g.placeholder((2,), dtype)
-    results = [x + 2, 2 + x, x * 3, g.maximum(x, 2), g.maximum(2, x)]
+    results = [x + 2, 2 + x, x * 3, g.power(x, 2), g.division(30, x)]
     assert {str(r.dtype) for r in results} == {dtype}
     fed = dtypes.array(np.array([1.0, 5.0]), dtype)
+    if dtype in COMPLEX:
+        fed = fed.real.astype(dtype)
     found = [dtypes.read(r).tolist() for r in g.run({x: fed}, results).values()]
-    assert found == [[3, 7], [3, 7], [3, 15], [2, 5], [2, 5]]
+    assert found == [[3, 7], [3, 7], [3, 15], [1, 25], [30, 6]]
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -86,6 +88,13 @@ def test_a_fraction_beside_integers_names_the_cast(dtype: str):
         x + 0.5
     with pytest.raises(mg.DTypeError, match="cast"):
         0.5 * x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_a_complex_number_beside_real_ones_names_the_cast(dtype: str):
+    g = mg.Graph()
+    with pytest.raises(mg.DTypeError, match=r"\[multiplication\].*1j.*cast.*complex64"):
+        g.placeholder((2,), dtype) * 1j
 
 
 def test_numbers_out_of_range_are_refused():
@@ -122,7 +131,7 @@ def test_division_of_integers_is_asked_for_by_name():
 # --- constants and variables ------------------------------------------------------------------------------------------
 def test_constants_of_python_values():
     g = mg.Graph()
-    kinds = {0.5: mg.float32, 3: mg.int32, True: mg.bool_}
+    kinds = {0.5: mg.float32, 3: mg.int32, True: mg.bool_, 2j: mg.complex64}
     for value, dtype in kinds.items():
         assert g.constant(value).dtype == dtype
         assert g.constant([value, value]).dtype == dtype
@@ -155,7 +164,7 @@ def test_constants_refuse_what_they_cannot_hold():
     with pytest.raises(mg.DTypeError):
         g.constant([0.5], dtype=mg.int32)
     with pytest.raises(mg.DTypeError):
-        g.constant(np.array([1 + 2j]))
+        g.constant(np.array([1 + 2j]), dtype=mg.float32)
     with pytest.raises(mg.DTypeError):
         g.constant(np.array(["text"]))
     with pytest.raises(mg.ShapeError):
@@ -234,5 +243,6 @@ def test_dtypes_are_values():
     assert mg.float32 != mg.float64 and len({mg.float32, mg.DType("float32"), mg.int8}) == 2
     assert str(mg.bool_) == "bool" and mg.bool_.numpy == np.bool_
     assert [d for d in ANY if mg.DType(d).is_float] == list(FLOATS)
+    assert [d for d in ANY if mg.DType(d).is_complex] == list(COMPLEX)
     with pytest.raises(mg.DTypeError):
-        mg.DType("complex64")
+        mg.DType("complex32")

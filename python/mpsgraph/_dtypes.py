@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ._core import ConstantData, DType, bfloat16, bool_, float32, int32
+from ._core import ConstantData, DType, bfloat16, bool_, complex64, float32, int32
 from .errors import DTypeError, ShapeError
 
 DTypeLike: TypeAlias = DType | str | type | np.dtype[Any]
@@ -29,7 +29,8 @@ def dtype_of(array: Any) -> DType:
 def constant_data(value: Any, shape: Sequence[int] | None, dtype: DTypeLike | None) -> ConstantData:
     """The data of a constant or of a variable's first value.
 
-    An array keeps its own dtype unless another is asked for; Python's numbers and lists become float32, int32 or bool.
+    An array keeps its own dtype unless another is asked for; Python's numbers and lists become float32, int32, bool or
+    complex64.
     With a shape, `value` is the one number that fills it.
     """
     wanted = None if dtype is None else as_dtype(dtype)
@@ -41,13 +42,15 @@ def constant_data(value: Any, shape: Sequence[int] | None, dtype: DTypeLike | No
 
 
 def dtype_of_number(value: Any) -> DType:
-    """What a number is when nothing else says it: float32, int32 or bool; a numpy scalar keeps its type."""
+    """What a number is when nothing else says it: float32, int32, bool or complex64; a numpy scalar keeps its type."""
     if isinstance(value, (np.ndarray, np.generic)):
         return dtype_of(value)
     if isinstance(value, bool):
         return bool_
     if isinstance(value, (int, float)):
         return int32 if isinstance(value, int) else float32
+    if isinstance(value, complex):
+        return complex64
     raise ShapeError(f"a shape is filled with one number, not with {value!r}")
 
 

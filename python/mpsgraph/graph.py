@@ -31,6 +31,7 @@ from .ops._family import user_location
 from .ops.activation import Activation
 from .ops.arithmetic import UnaryArithmetic
 from .ops.arithmetic_binary import BinaryArithmetic
+from .ops.arithmetic_complex import ComplexArithmetic
 from .ops.control_flow import ControlFlow
 from .ops.convolution import Convolution
 from .ops.gather import Gather
@@ -89,6 +90,7 @@ class Graph(
     Memory,
     UnaryArithmetic,
     BinaryArithmetic,
+    ComplexArithmetic,
     Activation,
     Reduction,
     Matrix,

@@ -78,6 +78,7 @@ void define_types(py::module_& module) {
           "numpy", [](ElementType self) { return to_numpy_dtype(self.dtype); },
           "numpy's dtype; for bfloat16 that of ml_dtypes, or uint16 where it is not installed.")
       .def_property_readonly("is_float", [](ElementType self) { return is_float(self.dtype); })
+      .def_property_readonly("is_complex", [](ElementType self) { return is_complex(self.dtype); })
       .def_property_readonly("is_integer", [](ElementType self) { return is_integer(self.dtype); })
       .def_property_readonly("is_signed", [](ElementType self) { return is_signed(self.dtype); })
       .def("__repr__", [](ElementType self) { return std::string(name(self.dtype)); })
@@ -112,6 +113,7 @@ std::optional<DType> from_numpy_dtype(const py::dtype& dtype) {
     case 'f': return any({DType::float32, DType::float16, DType::float64});
     case 'i': return any({DType::int32, DType::int64, DType::int8, DType::int16});
     case 'u': return any({DType::uint8, DType::uint16, DType::uint32, DType::uint64});
+    case 'c': return any({DType::complex64, DType::complex128});
     case 'b': return DType::boolean;
     case 'V':
       if (size == 2 && py::cast<std::string>(dtype.attr("name")) == "bfloat16") return DType::bfloat16;

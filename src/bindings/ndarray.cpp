@@ -19,8 +19,9 @@ bool keeps_kind(char from, DType to) {
   switch (from) {
     case 'b': return to == DType::boolean;
     case 'i':
-    case 'u': return is_integer(to) || is_float(to);
-    case 'f': return is_float(to);
+    case 'u': return is_integer(to) || is_inexact(to);
+    case 'f': return is_inexact(to);
+    case 'c': return is_complex(to);
     default: return false;
   }
 }
@@ -39,6 +40,7 @@ py::array array_of_values(py::handle object, std::optional<DType> dtype, const s
     const char kind = plain.dtype().kind();
     if (kind == 'f') dtype = DType::float32;
     if (kind == 'i') dtype = DType::int32;
+    if (kind == 'c') dtype = DType::complex64;
     if (!dtype) return plain;
   }
   if (!keeps_kind(plain.dtype().kind(), *dtype))
@@ -271,6 +273,8 @@ void define_ndarray(py::module_& module) {
           "item", [](const Self& self) { return view(self).attr("item")(); }, "The only element as a Python number.")
       .def("tolist", [](const Self& self) { return view(self).attr("tolist")(); })
       .def("__float__", [](const Self& self) { return py::float_(view(self).attr("item")()); })
+      .def("__complex__",
+           [](const Self& self) { return py::module_::import("builtins").attr("complex")(view(self).attr("item")()); })
       .def("__int__", [](const Self& self) { return py::int_(view(self).attr("item")()); })
       .def("__bool__", [](const Self& self) { return py::cast<bool>(py::bool_(view(self).attr("item")())); })
       .def("__len__",

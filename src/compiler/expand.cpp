@@ -42,15 +42,16 @@ const std::unordered_map<std::string_view, Expansion> expansions = {
     {"shape_of", as_constant_shape}, {"stack", as_concat},
 };
 
-// Several names for one computation on real numbers.
-const std::unordered_map<std::string_view, std::string_view> synonyms = {
-    {"conjugate", "identity"},
-    {"absolute_square", "square"},
-    {"reverse_square_root", "reciprocal_square_root"},
-};
+// Another name for the same computation; null when there is none.
+std::string_view synonym(const Operation& op) {
+  if (op.is("reverse_square_root")) return "reciprocal_square_root";
+  if (op.is("conjugate") && !is_complex(op.input(0)->dtype())) return "identity";
+  if (op.is("absolute_square") && !is_complex(op.input(0)->dtype())) return "square";
+  return {};
+}
 
 bool expands(const Operation& op, const Program& program) {
-  if (expansions.contains(op.kind()) || synonyms.contains(op.kind())) return true;
+  if (expansions.contains(op.kind()) || !synonym(op).empty()) return true;
   const auto& native = program.native_composites;
   return op.definition->decompose && std::find(native.begin(), native.end(), op.kind()) == native.end();
 }
@@ -58,8 +59,7 @@ bool expands(const Operation& op, const Program& program) {
 Operands expanded(Rewriter& r, const Operation& op) {
   const Operands inputs = r.now(op.inputs);
   if (const auto found = expansions.find(op.kind()); found != expansions.end()) return found->second(r, op, inputs);
-  if (const auto found = synonyms.find(op.kind()); found != synonyms.end())
-    return {r.create(op, found->second, inputs)->output()};
+  if (const std::string_view same = synonym(op); !same.empty()) return {r.create(op, same, inputs)->output()};
   Builder b(r.graph());
   return op.definition->decompose(b, inputs, op.attributes);
 }

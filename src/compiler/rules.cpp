@@ -52,7 +52,7 @@ std::optional<double> number(const Tensor* x) {
   if (!x->operation->is("constant")) return {};
   const ConstantPtr& value = x->operation->attributes.data("value");
   if (value->elements() == 0 || (!value->is_splat() && value->elements() != 1)) return {};
-  return value->scalar();
+  return value->imaginary() == 0 ? std::optional(value->scalar()) : std::nullopt;
 }
 bool is_number(const Tensor* x, double wanted) { return number(x) == wanted; }
 
@@ -133,7 +133,8 @@ Tensor* power_of_number(Site& s) {
 Tensor* sign_does_not_matter(Site& s) {
   if (!is_signed(s.type().dtype)) return nullptr;
   for (std::string_view kind : {"negative", "absolute"}) {
-    if (Tensor* x = operand_of(s.in[0], kind)) return s.make(s.source.kind(), {x});
+    Tensor* x = operand_of(s.in[0], kind);
+    if (x && !is_complex(x->dtype())) return s.make(s.source.kind(), {x});
   }
   return nullptr;
 }

@@ -143,7 +143,7 @@ class Specializer {
   Tensor* known(const Operation& op, const Operation& copy) {
     if (copy.outputs.size() != 1 || !is_shape_arithmetic(op.kind()) || op.is("constant")) return nullptr;
     const TensorType& type = copy.output()->type;
-    if (is_float(type.dtype) || !type.shape.known() || type.shape.elements() > max_folded_elements) return nullptr;
+    if (is_inexact(type.dtype) || !type.shape.known() || type.shape.elements() > max_folded_elements) return nullptr;
     auto constant = [](const Tensor* input) { return input->operation->is("constant"); };
     if (!op.is("shape_of") && !std::all_of(copy.inputs.begin(), copy.inputs.end(), constant)) return nullptr;
     auto values = constant_value(copy.output());

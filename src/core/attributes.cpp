@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 
@@ -33,6 +34,8 @@ auto with_storage_type(DType dtype, F f) {
     case DType::uint64: return f(uint64_t{});
     case DType::uint8:
     case DType::boolean: return f(uint8_t{});
+    case DType::complex64: return f(std::complex<float>{});
+    case DType::complex128: return f(std::complex<double>{});
     case DType::float16:
     case DType::bfloat16:
     case DType::uint16: break;
@@ -128,13 +131,26 @@ double ConstantData::scalar(int64_t index) const {
   const int64_t i = splat_ ? 0 : index;
   if (dtype_ == DType::float16) return half_to_float(load<uint16_t>(bytes_, i));
   if (dtype_ == DType::bfloat16) return bfloat16_to_float(load<uint16_t>(bytes_, i));
-  return with_storage_type(dtype_, [&](auto zero) { return static_cast<double>(load<decltype(zero)>(bytes_, i)); });
+  return with_storage_type(dtype_,
+                           [&](auto zero) { return static_cast<double>(std::real(load<decltype(zero)>(bytes_, i))); });
+}
+
+double ConstantData::imaginary(int64_t index) const {
+  return with_storage_type(dtype_, [&](auto zero) {
+    return static_cast<double>(std::imag(load<decltype(zero)>(bytes_, splat_ ? 0 : index)));
+  });
 }
 
 int64_t ConstantData::integer(int64_t index) const {
-  if (is_float(dtype_)) throw DTypeError(cat("an integer constant was expected, this one is ", name(dtype_)));
+  if (is_inexact(dtype_)) throw DTypeError(cat("an integer constant was expected, this one is ", name(dtype_)));
   const int64_t i = splat_ ? 0 : index;
-  return with_storage_type(dtype_, [&](auto zero) { return static_cast<int64_t>(load<decltype(zero)>(bytes_, i)); });
+  return with_storage_type(dtype_, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<int64_t>(load<T>(bytes_, i));
+    else
+      return int64_t{0};  // refused above
+  });
 }
 
 std::vector<int64_t> ConstantData::integers() const {

@@ -35,7 +35,8 @@ class ConstantData {
   const std::byte* bytes() const { return bytes_; }       // one element when splat
   size_t stored_bytes() const { return (splat_ ? 1 : static_cast<size_t>(elements_)) * size_of(dtype_); }
   void expand_into(void* destination) const;              // all elements, row-major
-  double scalar(int64_t index = 0) const;                 // any dtype as double
+  double scalar(int64_t index = 0) const;                 // any dtype as double; of a complex number the real part
+  double imaginary(int64_t index = 0) const;              // 0 for all but complex dtypes
   int64_t integer(int64_t index = 0) const;               // any integer dtype, exact
   std::vector<int64_t> integers() const;
   bool operator==(const ConstantData& other) const;       // same type and same bits

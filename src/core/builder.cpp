@@ -34,6 +34,8 @@ Tensor* Builder::select(Tensor* predicate, Tensor* when_true, Tensor* when_false
   return graph_.add("select", {predicate, when_true, when_false});
 }
 
+Tensor* Builder::conjugate(Tensor* x) { return is_complex(x->dtype()) ? unary("conjugate", x) : x; }
+
 Tensor* Builder::cast(Tensor* x, DType dtype) {
   return x->dtype() == dtype ? x : graph_.add("cast", {x}, {{"dtype", dtype}});
 }

@@ -40,6 +40,7 @@ class Builder {
   Tensor* div(double a, Tensor* b) { return div(scalar_like(b, a), b); }
   Tensor* neg(Tensor* x) { return unary("negative", x); }
   Tensor* select(Tensor* predicate, Tensor* when_true, Tensor* when_false);
+  Tensor* conjugate(Tensor* x);                         // x itself when it is real
   Tensor* cast(Tensor* x, DType dtype);                 // x itself when it has that dtype
 
   // reductions keep their axes as 1; empty axes mean all

@@ -238,8 +238,9 @@ void InferContext::require_same_dtype(size_t first, size_t end) const {
   for (size_t i = first + 1; i < std::min(count(), end); ++i) {
     if (dtype(i) == dtype(first)) continue;
     // The narrower one is to be cast: the advice should not lose digits.
-    const bool widen_first =
-        is_float(dtype(first)) == is_float(dtype(i)) ? size_of(dtype(first)) < size_of(dtype(i)) : is_float(dtype(i));
+    const auto kind = [](DType d) { return is_complex(d) ? 2 : is_float(d) ? 1 : 0; };
+    const int kind_first = kind(dtype(first)), kind_i = kind(dtype(i));
+    const bool widen_first = kind_first == kind_i ? size_of(dtype(first)) < size_of(dtype(i)) : kind_first < kind_i;
     const size_t narrow = widen_first ? first : i, wide = widen_first ? i : first;
     dtype_error(cat("element types differ: ", described(inputs[first]), " and ", described(inputs[i]), "; cast '",
                     inputs[narrow]->name(), "' to ", dtype(wide), " first"));
@@ -250,6 +251,13 @@ void InferContext::require_float(size_t i) const {
   if (!is_float(dtype(i))) {
     dtype_error(cat("needs floating-point elements, came ", described(inputs[i]), "; cast '", inputs[i]->name(),
                     "' to float32 first"));
+  }
+}
+
+void InferContext::require_inexact(size_t i) const {
+  if (!is_inexact(dtype(i))) {
+    dtype_error(cat("needs floating-point or complex elements, came ", described(inputs[i]), "; cast '",
+                    inputs[i]->name(), "' to float32 first"));
   }
 }
 

@@ -44,6 +44,7 @@ class InferContext {
   // Of the operands from `first` on, up to `end`; names the cast that is missing.
   void require_same_dtype(size_t first = 0, size_t end = SIZE_MAX) const;
   void require_float(size_t i) const;
+  void require_inexact(size_t i) const;             // float or complex
   void require_rank(size_t i, int rank) const;      // passes when unranked
   int axis(int64_t axis, int rank) const;           // negative counts from the end; ShapeError outside
 };

@@ -24,7 +24,7 @@ class ReverseWalk {
     for (const auto& seed : seeds) collect_from(seed.first->operation);
     std::sort(order_.begin(), order_.end(), [](const Operation* a, const Operation* b) { return a->id < b->id; });
     for (Tensor* tensor : with_respect_to_) {
-      if (is_float(tensor->dtype())) active_.insert(tensor);
+      if (is_inexact(tensor->dtype())) active_.insert(tensor);
     }
     for (Operation* operation : order_) mark(*operation);
     for (const auto& [tensor, gradient] : seeds) accumulate(tensor, gradient);
@@ -64,7 +64,7 @@ class ReverseWalk {
     return active;
   }
 
-  // Active tensors depend on a requested one by a chain of floating-point values.
+  // Active tensors depend on a requested one by a chain of floating-point or complex values.
   void mark(Operation& operation) {
     if (operation.definition->gradient_is_zero) return;
     const bool reached =
@@ -73,7 +73,7 @@ class ReverseWalk {
     if (!reached) return;
     carrying_.insert(&operation);
     for (const auto& output : operation.outputs) {
-      if (is_float(output->dtype())) active_.insert(output.get());
+      if (is_inexact(output->dtype())) active_.insert(output.get());
     }
   }
 
@@ -188,9 +188,13 @@ std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_resp
   check_reachable(graph, graph.current_block(), of, "the tensor to differentiate");
   for (const Tensor* tensor : with_respect_to)
     check_reachable(graph, graph.current_block(), tensor, "a requested tensor");
-  if (!is_float(of->dtype())) {
+  if (!is_inexact(of->dtype())) {
     throw DTypeError(
         cat("[gradients] '", of->name(), "' is ", of->dtype(), ", which has no derivative; cast it to float32 first"));
+  }
+  if (is_complex(of->dtype()) && !start) {
+    throw DTypeError(cat("[gradients] '", of->name(), "' is ", of->dtype(),
+                         ", and only real numbers have a slope: take real_part or absolute of it, or give `start`"));
   }
   if (start) {
     check_reachable(graph, graph.current_block(), start, "the starting gradient");

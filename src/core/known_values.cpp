@@ -228,7 +228,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
 
 // The number of elements when the tensor is one that the evaluator speaks of.
 std::optional<size_t> countable(const Tensor* tensor) {
-  if (is_float(tensor->dtype()) || !tensor->shape().known()) return std::nullopt;
+  if (is_inexact(tensor->dtype()) || !tensor->shape().known()) return std::nullopt;
   const int64_t count = tensor->shape().elements();
   return count <= max_elements ? std::optional(static_cast<size_t>(count)) : std::nullopt;
 }
@@ -308,7 +308,7 @@ std::optional<KnownValues> known_values(const Tensor* tensor) {
 }
 
 std::optional<Ints> constant_value(const Tensor* tensor) {
-  if (is_float(tensor->dtype())) return std::nullopt;
+  if (is_inexact(tensor->dtype())) return std::nullopt;
   if (tensor->operation->is("constant")) return tensor->operation->attributes.data("value")->integers();
   const std::optional<KnownValues> values = known_values(tensor);
   if (!values) return std::nullopt;

@@ -137,10 +137,14 @@ class Parser {
     return value;
   }
 
+  struct Bits {
+    uint64_t low, high;  // high: beyond 64 bits, of a complex128
+  };
   // 0x and exactly so many digits: the bits of a number.
-  uint64_t bits(size_t digits) {
+  Bits bits(size_t digits) {
     expect("0x");
-    const uint64_t value = hex(digits);
+    const uint64_t high = digits > 16 ? hex(digits - 16) : 0;
+    const Bits value{hex(std::min<size_t>(digits, 16)), high};
     if (at_ < text_.size() && in_word(text_[at_])) fail(cat("expected no more than ", digits, " hexadecimal digits"));
     return value;
   }
@@ -250,9 +254,10 @@ class Parser {
     const size_t size = size_of(type.dtype);
     std::vector<std::byte> bytes;
     const auto element = [&] {
-      const uint64_t value = bits(2 * size);
-      if (type.dtype == DType::boolean && value > 1) fail("a bool is 0x00 or 0x01", at_ - 2);
-      for (size_t i = 0; i < size; ++i) bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
+      const Bits value = bits(2 * size);
+      if (type.dtype == DType::boolean && value.low > 1) fail("a bool is 0x00 or 0x01", at_ - 2);
+      for (size_t i = 0; i < size; ++i)
+        bytes.push_back(static_cast<std::byte>((i < 8 ? value.low : value.high) >> (8 * (i % 8))));
     };
     if (accept_word("splat")) {
       element();
@@ -277,7 +282,7 @@ class Parser {
     if (first == "inf") return std::numeric_limits<double>::infinity();
     if (first == "nan") {
       expect(":");
-      return std::bit_cast<double>(bits(16));
+      return std::bit_cast<double>(bits(16).low);
     }
     const std::optional<DType> dtype = dtype_from_name(first);
     if (!dtype) fail(cat("'", first, "' is no value; strings stand in quotes"), start);

@@ -29,6 +29,8 @@ constexpr std::array<DTypeFacts, dtype_count> facts = {{
     {"uint32", 4},
     {"uint64", 8},
     {"bool", 1},
+    {"complex64", 8},
+    {"complex128", 16},
 }};
 
 std::string join(const Dims& dims, char open, char close) {
@@ -55,9 +57,24 @@ size_t size_of(DType dtype) { return facts[static_cast<size_t>(dtype)].size; }
 
 bool is_float(DType dtype) { return dtype <= DType::float64; }
 
+bool is_complex(DType dtype) { return dtype >= DType::complex64; }
+
+bool is_inexact(DType dtype) { return is_float(dtype) || is_complex(dtype); }
+
 bool is_integer(DType dtype) { return dtype >= DType::int8 && dtype <= DType::uint64; }
 
-bool is_signed(DType dtype) { return dtype <= DType::int64; }
+bool is_signed(DType dtype) { return dtype <= DType::int64 || is_complex(dtype); }
+
+DType real_type(DType dtype) {
+  return dtype == DType::complex64 ? DType::float32 : dtype == DType::complex128 ? DType::float64 : dtype;
+}
+
+std::optional<DType> complex_type(DType dtype) {
+  if (is_complex(dtype)) return dtype;
+  if (dtype == DType::float32) return DType::complex64;
+  if (dtype == DType::float64) return DType::complex128;
+  return std::nullopt;
+}
 
 std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
 

@@ -29,16 +29,22 @@ enum class DType : uint8_t {
   uint32,
   uint64,
   boolean,
+  complex64,   // two float32: real, imaginary
+  complex128,  // two float64: for derivatives by differences
 };
-inline constexpr int dtype_count = 13;
+inline constexpr int dtype_count = 15;
 inline constexpr int max_rank = 16;  // as MPSNDArray
 
 std::string_view name(DType dtype);                       // "float32", ..., "bool"
 std::optional<DType> dtype_from_name(std::string_view);
 size_t size_of(DType dtype);                              // bytes of one element
-bool is_float(DType dtype);
+bool is_float(DType dtype);                               // real numbers only
+bool is_complex(DType dtype);
+bool is_inexact(DType dtype);                             // float or complex: what has derivatives
 bool is_integer(DType dtype);                             // signed or unsigned, not bool
-bool is_signed(DType dtype);                              // floats and signed integers
+bool is_signed(DType dtype);                              // has negative numbers: not bool, not unsigned
+DType real_type(DType dtype);                             // of the parts of a complex number; else itself
+std::optional<DType> complex_type(DType dtype);           // whose parts are of this type, or itself
 std::ostream& operator<<(std::ostream&, DType);
 
 using Dims = std::vector<int64_t>;

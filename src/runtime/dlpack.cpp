@@ -1,18 +1,20 @@
 // Element type codes, ownership and strides between NDArray and DLPack.
 #include "runtime/dlpack.h"
 
+#include <algorithm>
 #include <memory>
 
 namespace mpsgraph::runtime {
 
 namespace {
 
-enum : uint8_t { code_int = 0, code_uint = 1, code_float = 2, code_bfloat = 4, code_bool = 6 };
+enum : uint8_t { code_int = 0, code_uint = 1, code_float = 2, code_bfloat = 4, code_complex = 5, code_bool = 6 };
 
 DLDataType to_code(DType dtype) {
   const auto bits = static_cast<uint8_t>(size_of(dtype) * 8);
   if (dtype == DType::boolean) return {code_bool, bits, 1};
   if (dtype == DType::bfloat16) return {code_bfloat, bits, 1};
+  if (is_complex(dtype)) return {code_complex, bits, 1};
   if (is_float(dtype)) return {code_float, bits, 1};
   return {is_signed(dtype) ? code_int : code_uint, bits, 1};
 }
@@ -63,9 +65,10 @@ NDArray import(Managed* managed, bool writable) {
   element_count(dims);  // throws when they overflow
   Dims strides = tensor.strides ? Dims(tensor.strides, tensor.strides + tensor.ndim) : contiguous_strides(dims);
   auto* first = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
-  if (reinterpret_cast<uintptr_t>(first) % size_of(dtype) != 0)
-    throw DeviceError(
-        cat("[from_dlpack] the data is not aligned to its ", size_of(dtype), "-byte elements; copy it first"));
+  const size_t alignment = std::min<size_t>(size_of(dtype), 8);  // of complex128 that of its parts
+  if (reinterpret_cast<uintptr_t>(first) % alignment != 0)
+    throw DeviceError(cat("[from_dlpack] the data is not aligned to ", alignment, " bytes, as elements of ",
+                          name(dtype), " must be; copy it first"));
   return NDArray::borrow(first, dtype, std::move(dims), std::move(strides), [owner] {}, writable);
 }
 

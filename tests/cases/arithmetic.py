@@ -6,7 +6,20 @@ Inputs are pools of values from an operation's domain, away from jumps and kinks
 import math
 
 import numpy as np
-from harness.case import ANY, FLOATS, INTEGERS, NUMBERS, Case, apart, off_zero, values
+from harness.case import (
+    ALGEBRAIC,
+    ANALYTIC,
+    ANY,
+    COMPLEX,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    ORDERED,
+    Case,
+    apart,
+    off_zero,
+    values,
+)
 
 SHAPE = (3, 4)
 REAL = apart(*SHAPE)  # distinct, nowhere near 0
@@ -39,21 +52,21 @@ def halves(operation, oracle):
 
 UNARY = [
     unary("identity", lambda x: x, dtypes=ANY, exact=True),
-    unary("conjugate", lambda x: x, dtypes=ANY, exact=True),
-    unary("exponent", np.exp, tolerance=4),
-    unary("exponent_base2", np.exp2, tolerance=4),
-    unary("exponent_base10", lambda x: 10.0**x, UNIT, tolerance=4),
-    unary("logarithm", np.log, POSITIVE),
-    unary("logarithm_base2", np.log2, POSITIVE),
-    unary("logarithm_base10", np.log10, POSITIVE),
-    unary("square", lambda x: x * x, dtypes=NUMBERS),
-    unary("absolute_square", lambda x: x * x, dtypes=NUMBERS),
-    unary("square_root", np.sqrt, POSITIVE),
-    unary("reciprocal_square_root", lambda x: 1 / np.sqrt(x), POSITIVE),
-    unary("reverse_square_root", lambda x: 1 / np.sqrt(x), POSITIVE),
-    unary("reciprocal", lambda x: 1 / x, POSITIVE),
-    unary("absolute", np.abs, dtypes=NUMBERS, exact=True),
-    unary("negative", np.negative, dtypes=NUMBERS, exact=True),
+    unary("conjugate", lambda x: x if x.dtype == bool else np.conj(x), dtypes=ANY, exact=True),
+    unary("exponent", np.exp, tolerance=4, dtypes=ANALYTIC),
+    unary("exponent_base2", np.exp2, tolerance=4, dtypes=ANALYTIC),
+    unary("exponent_base10", lambda x: 10.0**x, UNIT, tolerance=4, dtypes=ANALYTIC),
+    unary("logarithm", np.log, POSITIVE, dtypes=ANALYTIC),
+    unary("logarithm_base2", np.log2, POSITIVE, dtypes=ANALYTIC),
+    unary("logarithm_base10", np.log10, POSITIVE, dtypes=ANALYTIC),
+    unary("square", lambda x: x * x, dtypes=ALGEBRAIC),
+    unary("absolute_square", lambda x: (x * np.conj(x)).real, dtypes=ALGEBRAIC),
+    unary("square_root", np.sqrt, POSITIVE, dtypes=ANALYTIC),
+    unary("reciprocal_square_root", lambda x: 1 / np.sqrt(x), POSITIVE, dtypes=ANALYTIC),
+    unary("reverse_square_root", lambda x: 1 / np.sqrt(x), POSITIVE, dtypes=ANALYTIC),
+    unary("reciprocal", lambda x: 1 / x, POSITIVE, dtypes=ANALYTIC),
+    unary("absolute", np.abs, dtypes=ALGEBRAIC),
+    unary("negative", np.negative, dtypes=ALGEBRAIC, exact=True),
     unary("sign", np.sign, dtypes=NUMBERS, exact=True),
     unary("signbit", lambda x: np.signbit(x) if x.dtype.kind == "f" else x < 0, dtypes=NUMBERS),
     unary("ceil", np.ceil, FRACTIONS, exact=True),
@@ -66,26 +79,39 @@ UNARY = [
     halves("round", half_away_from_zero),
     halves("rint", np.rint),
     halves("truncate", np.trunc),
-    unary("sin", np.sin),
-    unary("cos", np.cos),
-    unary("tan", np.tan, ANGLES, tolerance=4),
-    unary("sinh", np.sinh, tolerance=4),
-    unary("cosh", np.cosh, tolerance=4),
-    unary("tanh", np.tanh),
-    unary("asin", np.arcsin, UNIT),
-    unary("acos", np.arccos, UNIT),
-    unary("atan", np.arctan),
-    unary("asinh", np.arcsinh),
-    unary("acosh", np.arccosh, ABOVE_ONE, tolerance=2),
-    unary("atanh", np.arctanh, UNIT),
+    unary("sin", np.sin, dtypes=ANALYTIC),
+    unary("cos", np.cos, dtypes=ANALYTIC),
+    unary("tan", np.tan, ANGLES, tolerance=4, dtypes=ANALYTIC),
+    unary("sinh", np.sinh, tolerance=4, dtypes=ANALYTIC),
+    unary("cosh", np.cosh, tolerance=4, dtypes=ANALYTIC),
+    unary("tanh", np.tanh, dtypes=ANALYTIC),
+    unary("asin", np.arcsin, UNIT, dtypes=ANALYTIC),
+    unary("acos", np.arccos, UNIT, dtypes=ANALYTIC),
+    unary("atan", np.arctan, dtypes=ANALYTIC),
+    unary("asinh", np.arcsinh, dtypes=ANALYTIC),
+    unary("acosh", np.arccosh, ABOVE_ONE, tolerance=2, dtypes=ANALYTIC),
+    unary("atanh", np.arctanh, UNIT, dtypes=ANALYTIC),
     unary("erf", erf),
     unary("not", np.logical_not, BOOLS, ("bool",)),
-    unary("is_infinite", np.isinf, NUMBERS_AND_NOT),
-    unary("is_finite", np.isfinite, NUMBERS_AND_NOT),
-    unary("is_nan", np.isnan, NUMBERS_AND_NOT),
+    unary("is_infinite", np.isinf, NUMBERS_AND_NOT, dtypes=ANALYTIC),
+    unary("is_finite", np.isfinite, NUMBERS_AND_NOT, dtypes=ANALYTIC),
+    unary("is_nan", np.isnan, NUMBERS_AND_NOT, dtypes=ANALYTIC),
     unary("bitwise_not", np.invert, BITS, INTEGERS),
     unary("bitwise_population_count", lambda x: population_count(x), BITS, INTEGERS),
 ]
+
+
+PARTS = [
+    unary("real_part", np.real, dtypes=COMPLEX, exact=True),
+    unary("imaginary_part", np.imag, dtypes=COMPLEX, exact=True),
+    Case("complex_tensor", [REAL, UNIT], lambda x, y: x + 1j * y, dtypes=("float32", "float64"), elementwise=True),
+    Case("planar_tensor", [REAL], lambda x: planar(x), dtypes=ANY, batch=(0,), exact=True),
+    Case("planar_tensor", [values(2, 0)], lambda x: planar(x), label="empty", dtypes=COMPLEX, batch=(0,)),
+]
+
+
+def planar(x):
+    return np.concatenate([x.real, x.imag], -1) if x.dtype.kind == "c" else x
 
 
 def population_count(x):
@@ -107,7 +133,7 @@ def binary(operation, oracle, x=LEFT, y=RIGHT, dtypes=NUMBERS, label="", **optio
 
 
 def divide(x, y):
-    if x.dtype.kind == "f":
+    if x.dtype.kind in "fc":
         return x / y
     quotient = np.abs(x.astype(object)) // np.abs(y.astype(object))  # toward zero
     return (quotient * np.sign(x.astype(object)) * np.sign(y.astype(object))).astype(x.dtype)
@@ -124,11 +150,11 @@ WITH_NAN = np.array([[1.0, np.nan, -2.0, np.nan, np.inf]])
 WITH_NAN2 = np.array([[np.nan, 3.0, 5.0, np.nan, -np.inf]])
 
 BINARY = [
-    binary("addition", np.add),
-    binary("subtraction", np.subtract),
-    binary("multiplication", np.multiply),
-    binary("division", divide),
-    binary("division_no_nan", divide),
+    binary("addition", np.add, dtypes=ALGEBRAIC),
+    binary("subtraction", np.subtract, dtypes=ALGEBRAIC),
+    binary("multiplication", np.multiply, dtypes=ALGEBRAIC),
+    binary("division", divide, dtypes=ALGEBRAIC),
+    binary("division_no_nan", divide, dtypes=ALGEBRAIC),
     binary(
         "division_no_nan",
         lambda x, y: np.where(y == 0, np.zeros_like(x), divide(x, np.where(y == 0, np.ones_like(y), y))),
@@ -139,7 +165,7 @@ BINARY = [
     ),
     binary("modulo", np.fmod, DIVIDEND, exact=True),
     binary("floor_modulo", np.mod, DIVIDEND),
-    binary("power", np.power, POSITIVE, LEFT, FLOATS, tolerance=10),
+    binary("power", np.power, POSITIVE, LEFT, ANALYTIC, tolerance=10),
     binary("power", np.power, np.round(LEFT), COUNTS % 4 * 1.0, label="whole", gradient=False, tolerance=4),
     binary("minimum", np.minimum, exact=True),
     binary("maximum", np.maximum, exact=True),
@@ -156,10 +182,10 @@ BINARY = [
     binary("atan2", np.arctan2, dtypes=FLOATS),
     binary("equal", np.equal, SOME_EQUAL, SOME_EQUAL2, ANY),
     binary("not_equal", np.not_equal, SOME_EQUAL, SOME_EQUAL2, ANY),
-    binary("less_than", np.less, SOME_EQUAL, SOME_EQUAL2, ANY),
-    binary("less_than_or_equal_to", np.less_equal, SOME_EQUAL, SOME_EQUAL2, ANY),
-    binary("greater_than", np.greater, SOME_EQUAL, SOME_EQUAL2, ANY),
-    binary("greater_than_or_equal_to", np.greater_equal, SOME_EQUAL, SOME_EQUAL2, ANY),
+    binary("less_than", np.less, SOME_EQUAL, SOME_EQUAL2, ORDERED),
+    binary("less_than_or_equal_to", np.less_equal, SOME_EQUAL, SOME_EQUAL2, ORDERED),
+    binary("greater_than", np.greater, SOME_EQUAL, SOME_EQUAL2, ORDERED),
+    binary("greater_than_or_equal_to", np.greater_equal, SOME_EQUAL, SOME_EQUAL2, ORDERED),
     binary("equal", np.equal, WITH_NAN, WITH_NAN, FLOATS, label="nan"),
     binary("not_equal", np.not_equal, WITH_NAN, WITH_NAN, FLOATS, label="nan"),
     binary("less_than_or_equal_to", np.less_equal, WITH_NAN, WITH_NAN2, FLOATS, label="nan"),
@@ -202,4 +228,4 @@ TERNARY = [
     ),
 ]
 
-CASES = UNARY + BINARY + TERNARY
+CASES = UNARY + PARTS + BINARY + TERNARY

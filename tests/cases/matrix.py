@@ -1,14 +1,16 @@
 """Cases of the family matrix: products of matrices, batched, broadcast, thin, empty, and larger than a block."""
 
 import numpy as np
-from harness.case import Case, values
+from harness.case import ANALYTIC, Case, values
 
 
 def product(label, left, right, **options):
     operands = [values(*left, seed=40), values(*right, seed=41)]
-    return Case("matrix_multiplication", operands, np.matmul, label=label, tolerance=4, **options)
+    options = {"dtypes": ANALYTIC, "tolerance": 4} | options
+    return Case("matrix_multiplication", operands, np.matmul, label=label, **options)
 
 
+SINGLE_AND_DOUBLE = ("float32", "float64", "complex64", "complex128")
 CASES = [
     product("plain", (3, 4), (4, 2), batch=(0,)),
     product("batched", (2, 3, 4), (2, 4, 2), batch=(0, 1)),
@@ -20,6 +22,6 @@ CASES = [
     product("column_times_row", (4, 1), (1, 3), batch=(0,)),
     product("no_rows", (0, 3), (3, 2), batch=()),
     product("nothing_to_sum", (2, 0), (0, 3), batch=()),
-    product("odd_sizes", (65, 131), (131, 37), batch=(0,), gradient=False, dtypes=("float32", "float64")),
-    product("many", (9, 17, 33), (9, 33, 5), batch=(0, 1), gradient=False, dtypes=("float32", "float64")),
+    product("odd_sizes", (65, 131), (131, 37), batch=(0,), gradient=False, dtypes=SINGLE_AND_DOUBLE),
+    product("many", (9, 17, 33), (9, 33, 5), batch=(0, 1), gradient=False, dtypes=SINGLE_AND_DOUBLE),
 ]

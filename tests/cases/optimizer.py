@@ -1,7 +1,7 @@
 """Cases of the family optimizer: one step of each, with the learning rate as a tensor of rank 0."""
 
 import numpy as np
-from harness.case import Case, apart, values
+from harness.case import ANALYTIC, Case, apart, values
 
 W = values(2, 3, seed=140)
 G = apart(2, 3, seed=141)
@@ -29,7 +29,7 @@ def adam(rate, beta1, beta2, epsilon, power1, power2, *rest):
 
 SCALARS = [RATE, BETA1, BETA2, EPSILON]
 CASES = [
-    Case("stochastic_gradient_descent", [RATE, W, G], sgd, batch=(1, 2)),
+    Case("stochastic_gradient_descent", [RATE, W, G], sgd, batch=(1, 2), dtypes=ANALYTIC),
     Case("adam", [*SCALARS, *POWERS, W, M, V, G], adam, batch=(6, 7, 8, 9), tolerance=4),
     Case("adam", [*SCALARS, *POWERS, W, M, V, G, MAXIMUM], adam, label="amsgrad", batch=(6, 7, 8, 9, 10), tolerance=4),
     Case("adam_with_current_learning_rate", [*SCALARS, W, M, V, G], step, batch=(4, 5, 6, 7), tolerance=4),

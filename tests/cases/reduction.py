@@ -1,7 +1,7 @@
 """Cases of the family reduction: over all, some, the first, the last axes; ties, NaN, nothing, and long sums."""
 
 import numpy as np
-from harness.case import FLOATS, NUMBERS, Case, apart, values
+from harness.case import ALGEBRAIC, FLOATS, NUMBERS, Case, apart, values
 
 CUBE = apart(2, 3, 4, seed=30)
 FACTORS = values(2, 3, 4, seed=31, low=0.6, high=1.4) * np.sign(apart(2, 3, 4, seed=32))
@@ -36,11 +36,12 @@ AXES = {"all": None, "first": 0, "middle": 1, "last": -1, "outer": (0, 2), "inne
 CASES = []
 for name, (oracle, x) in NUMERIC.items():
     extremum = "imum" in name
+    dtypes = NUMBERS if extremum else ALGEBRAIC
     for label, axes in AXES.items():
         batched = (0,) if axes in (1, -1) or label == "inner" else ()
         CASES.append(
             Case(
-                name, [x], oracle, {"axes": axes}, label=label, dtypes=NUMBERS, batch=batched, exact=extremum,
+                name, [x], oracle, {"axes": axes}, label=label, dtypes=dtypes, batch=batched, exact=extremum,
                 tolerance=2,
             )
         )  # fmt: skip
@@ -48,19 +49,19 @@ for name, (oracle, x) in NUMERIC.items():
     for label, axes in {"long_rows": 1, "long_columns": 0, "long": None}.items():
         CASES.append(
             Case(
-                name, [rows], oracle, {"axes": axes}, label=label, dtypes=("float32", "float64"), gradient=False,
-                exact=extremum, tolerance=20,
+                name, [rows], oracle, {"axes": axes}, label=label, gradient=False, exact=extremum, tolerance=20,
+                dtypes=tuple(d for d in dtypes if d in ("float32", "float64", "complex64", "complex128")),
             )
         )  # fmt: skip
-    CASES.append(Case(name, [np.array(2.5)], oracle, {"axes": None}, label="scalar", dtypes=NUMBERS, batch=()))
-    CASES.append(Case(name, [values(0, 3)], oracle, {"axes": 1}, label="no_rows", dtypes=NUMBERS, batch=()))
+    CASES.append(Case(name, [np.array(2.5)], oracle, {"axes": None}, label="scalar", dtypes=dtypes, batch=()))
+    CASES.append(Case(name, [values(0, 3)], oracle, {"axes": 1}, label="no_rows", dtypes=dtypes, batch=()))
     if extremum:
         spread = {"attributes": {"axes": 1}, "dtypes": FLOATS, "gradient": False, "exact": True}
         nan_oracle = oracle if name.endswith("nan") else ignoring_nan(np.fmax if "maximum" in name else np.fmin)
         CASES.append(Case(name, [WITH_NAN], nan_oracle, label="nan", **spread))
         CASES.append(Case(name, [TIES], oracle, label="ties", **spread))
     else:
-        CASES.append(Case(name, [values(3, 0)], oracle, {"axes": 1}, label="nothing", dtypes=NUMBERS, batch=()))
+        CASES.append(Case(name, [values(3, 0)], oracle, {"axes": 1}, label="nothing", dtypes=dtypes, batch=()))
 
 for name, function in {"reduction_and": np.all, "reduction_or": np.any}.items():
     for label, axes in AXES.items():

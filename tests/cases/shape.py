@@ -4,7 +4,7 @@ Arguments that come as tensors stand in shape_slicing, blocks and places in shap
 """
 
 import numpy as np
-from harness.case import ANY, FLOATS, NUMBERS, SIGNED, Case, apart, values
+from harness.case import ALGEBRAIC, ANALYTIC, ANY, SIGNED, Case, apart, values
 
 CUBE = apart(2, 3, 4, seed=90)
 ROW = apart(5, seed=91)
@@ -149,7 +149,7 @@ def padded(x, left, right, mode="constant", value=0.0):
 def pad_gradient(g, shape, **how):
     """The padding is linear (its constant aside): the gradient is its matrix, transposed."""
     basis = np.eye(int(np.prod(shape))).reshape(-1, *shape)
-    numbers = [(padded(e, **how) * g.astype(np.float64)).sum() for e in basis]
+    numbers = [(padded(e, **how) * g).sum() for e in basis]
     return np.array(numbers).astype(g.dtype).reshape(shape)
 
 
@@ -159,7 +159,7 @@ def pads():
         far = {"_far": ([7, 0], [1, 9])} if mode not in ("constant", "zero") else {}
         for suffix, (left, right) in {**amounts, **far}.items():
             how = {"left": left, "right": right, "mode": mode}
-            signed = (*FLOATS, *SIGNED)
+            signed = (*ANALYTIC, *SIGNED)
             dtypes = signed if mode == "anti_periodic" else ANY
             yield moved("pad", [IMAGE], padded, mode + suffix, how, dtypes=dtypes)
             g = apart(*padded(IMAGE, **how).shape, seed=101)
@@ -169,7 +169,7 @@ def pads():
 
             yield moved(
                 "pad_gradient", [g], lambda g, **how: pad_gradient(g, IMAGE.shape, **how), mode + suffix, how,
-                build=build, dtypes=signed if mode == "anti_periodic" else NUMBERS, exact=False, tolerance=4,
+                build=build, dtypes=signed if mode == "anti_periodic" else ALGEBRAIC, exact=False, tolerance=4,
             )  # fmt: skip
     with_value = {"left": [0, 1], "right": [1, 1], "value": 2.0}
     yield moved("pad", [IMAGE], padded, "value", with_value, dtypes=ANY)
@@ -196,7 +196,7 @@ TILES = [
     moved("tile", [np.array(3.0)], tiled, "scalar", {"multiplier": []}),
     moved(
         "tile_gradient", [apart(4, 9, seed=102)], tile_gradient, "plain", {"multiplier": [2, 3]},
-        build=build_tile_gradient, dtypes=NUMBERS, exact=False,
+        build=build_tile_gradient, dtypes=ALGEBRAIC, exact=False,
     ),
 ]  # fmt: skip
 
@@ -223,14 +223,16 @@ def flattened(x, axis):
 
 
 def cast_to(dtype):
-    """From every type; the inputs lie where every type holds them."""
+    """From every type; the inputs lie where every type holds them. Of complex numbers the real part, but for bool."""
     numbers = np.array([0.0, 1.0, 2.75, 100.5, 3.0])
 
     def oracle(x, dtype):
         wanted = "float64" if dtype == "bfloat16" else dtype
-        return x.astype(wanted)
+        keeps_both = dtype == "bool" or dtype.startswith("complex")
+        return (x if keeps_both else x.real).astype(wanted)
 
-    return Case("cast", [numbers], oracle, {"dtype": dtype}, label=dtype, dtypes=ANY, gradient=dtype == "float64")
+    return Case("cast", [numbers], oracle, {"dtype": dtype}, label=dtype, dtypes=ANY,
+                gradient=dtype in ("float64", "complex128"))  # fmt: skip
 
 
 CASES = [

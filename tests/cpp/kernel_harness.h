@@ -29,7 +29,7 @@ struct Array {
       using T = typename decltype(type)::type;
       T value;
       std::memcpy(&value, bytes.data() + static_cast<size_t>(i) * sizeof value, sizeof value);
-      return static_cast<double>(static_cast<Value<T>>(value));
+      return static_cast<double>(std::real(static_cast<Value<T>>(value)));
     });
   }
   void set(int64_t i, double x) {
@@ -208,7 +208,7 @@ inline std::vector<DType> all_dtypes() {
 }
 inline std::vector<DType> number_dtypes() {
   std::vector<DType> all = all_dtypes();
-  all.pop_back();
+  std::erase_if(all, [](DType d) { return d == DType::boolean || is_complex(d); });
   return all;
 }
 

@@ -43,10 +43,13 @@ TEST(dtypes_have_names_and_sizes) {
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);
     CHECK(dtype_from_name(name(dtype)) == dtype);
-    CHECK_EQUAL(int{is_float(dtype)} + int{is_integer(dtype)} + int{dtype == DType::boolean}, 1);
+    CHECK_EQUAL(int{is_float(dtype)} + int{is_integer(dtype)} + int{dtype == DType::boolean} + int{is_complex(dtype)},
+                1);
   }
   CHECK_EQUAL(size_of(DType::bfloat16), 2u);
   CHECK(is_signed(DType::int8) && is_signed(DType::float16) && !is_signed(DType::uint64) && !is_signed(DType::boolean));
+  CHECK(real_type(DType::complex64) == DType::float32 && complex_type(DType::float64) == DType::complex128);
+  CHECK(real_type(DType::int8) == DType::int8 && !complex_type(DType::float16));
   CHECK(!dtype_from_name("float"));
 }
 
@@ -146,7 +149,8 @@ TEST(constants_of_every_dtype_hold_a_number) {
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);
     CHECK_EQUAL(ConstantData::splat(dtype, {}, 1.0)->scalar(), 1.0);
-    if (!is_float(dtype)) CHECK_EQUAL(ConstantData::splat(dtype, {2}, 1.0)->integer(1), 1);
+    CHECK_EQUAL(ConstantData::splat(dtype, {}, 1.0)->imaginary(), 0.0);
+    if (!is_inexact(dtype)) CHECK_EQUAL(ConstantData::splat(dtype, {2}, 1.0)->integer(1), 1);
   }
   CHECK_EQUAL(ConstantData::splat(DType::int64, {}, -0x1p63)->integer(), std::numeric_limits<int64_t>::min());
   CHECK_THROWS(DTypeError, ConstantData::splat(DType::int64, {}, 0x1p63), "int64");

@@ -1,8 +1,8 @@
 """Case: one operation on one set of inputs, with the numpy function that says what must come out.
 
-Inputs of dtype float64 or int64 are "typed": a test converts them to the element type it is about. All others (bool
-predicates, int32 indices) stay as they are. One list of cases a family, in tests/cases, drives every test of values,
-types, shapes and derivatives.
+Inputs of dtype float64 or int64 are "typed": a test converts them to the element type it is about, and gives them an
+imaginary part when that is complex. All others (bool predicates, int32 indices) stay as they are. One list of cases a
+family, in tests/cases, drives every test of values, types, shapes and derivatives.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 INTEGERS = SIGNED + UNSIGNED
 NUMBERS = FLOATS + INTEGERS
-ANY = (*NUMBERS, "bool")
+COMPLEX = ("complex64", "complex128")
+ANALYTIC = FLOATS + COMPLEX
+ALGEBRAIC = NUMBERS + COMPLEX
+ORDERED = (*NUMBERS, "bool")
+ANY = (*ORDERED, *COMPLEX)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +63,13 @@ class Case:
             result = self.oracle(*arrays, **self.attributes)
         return [np.asarray(r) for r in result] if isinstance(result, (list, tuple)) else [np.asarray(result)]
 
+    @property
+    def exact_dtypes(self) -> list[str]:
+        """The element types in which derivatives are compared with differences."""
+        return [d for d in ("float64", "complex128") if d in self.dtypes]
+
     def float_inputs(self) -> list[int]:
+        """Positions of the typed inputs that have derivatives."""
         return [i for i, x in enumerate(self.inputs) if x.dtype == np.float64]
 
     def batched(self) -> tuple[int, ...]:

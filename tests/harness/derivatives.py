@@ -1,7 +1,7 @@
-"""Derivatives of a case in float64, and the same by central differences.
+"""Derivatives of a case in float64 or complex128, and the same by central differences.
 
-The results of a case are weighed with fixed random numbers and summed to one number; its derivatives by all float
-inputs come from Graph.gradients, and from moving each element a little both ways.
+The results of a case are weighed with fixed random numbers and summed to one real number; its derivatives by all inputs
+that have some come from Graph.gradients, and from moving each element a little both ways, complex ones along both axes.
 """
 
 from __future__ import annotations
@@ -11,17 +11,29 @@ from collections.abc import Callable, Sequence
 import mpsgraph as mg
 import numpy as np
 
+from . import dtypes
 from .case import Case, values
 from .running import Built, build, feeds, run
 
 STEP = 1e-5
 
 
+def has_slope(tensor: mg.Tensor) -> bool:
+    return tensor.dtype.is_float or tensor.dtype.is_complex
+
+
+def incoming(shape: Sequence[int], dtype: str, seed: int) -> np.ndarray:
+    """The gradient of a weighed sum with respect to a tensor of this shape."""
+    weights = values(*shape, seed=seed, low=0.5, high=1.5)
+    return dtypes.array(weights, "complex128") if dtype.startswith("complex") else weights
+
+
 def weighed_sum(graph: mg.Graph, tensors: Sequence[mg.Tensor], seed: int) -> mg.Tensor:
-    """Sum over all float tensors of tensor * fixed random numbers; rank 0."""
+    """Sum over all float tensors of tensor * fixed random numbers, of complex ones the real part of that; rank 0."""
     total = None
-    for k, tensor in enumerate(t for t in tensors if t.dtype.is_float):
+    for k, tensor in enumerate(t for t in tensors if has_slope(t)):
         weighed = graph.multiplication(tensor, weights_for(graph, tensor, seed + k))
+        weighed = graph.real_part(weighed) if tensor.dtype.is_complex else weighed
         part = graph.reshape(graph.reduction_sum(weighed), ())
         total = part if total is None else total + part
     assert total is not None, "the case has no float result"
@@ -31,33 +43,36 @@ def weighed_sum(graph: mg.Graph, tensors: Sequence[mg.Tensor], seed: int) -> mg.
 def weights_for(graph: mg.Graph, tensor: mg.Tensor, seed: int) -> mg.Tensor:
     """Numbers of the tensor's shape; where that is known only when it runs, made of the positions."""
     if tensor.shape is not None and -1 not in tensor.shape:
-        return graph.constant(values(*tensor.shape, seed=seed, low=0.5, high=1.5), dtype=tensor.dtype)
+        weights = incoming(tensor.shape, str(tensor.dtype), seed)
+        return graph.constant(np.conj(weights), dtype=tensor.dtype)
     position = graph.coordinate_along_axis(0, graph.shape_of(graph.reshape(tensor, (-1,))))
     numbers = graph.sin(graph.cast(position, tensor.dtype) * 1.7 + seed) * 0.5 + 1.0
     return graph.reshape(numbers, graph.shape_of(tensor))
 
 
 def by_differences(function: Callable[..., float], arrays: Sequence[np.ndarray], i: int) -> np.ndarray:
-    """d function / d arrays[i] by central differences."""
-    result = np.zeros(arrays[i].shape)
+    """d function / d arrays[i] by central differences; d/dx + i d/dy for complex x + iy."""
+    result = np.zeros_like(arrays[i])
     moved = [a.copy() for a in arrays]
     flat, out = moved[i].reshape(-1), result.reshape(-1)
-    for k in range(flat.size):
-        kept = flat[k]
-        flat[k] = kept + STEP
-        above = function(moved)
-        flat[k] = kept - STEP
-        below = function(moved)
-        flat[k] = kept
-        out[k] = (above - below) / (2 * STEP)
+    for direction in (1.0, 1j) if result.dtype.kind == "c" else (1.0,):
+        for k in range(flat.size):
+            kept = flat[k]
+            flat[k] = kept + STEP * direction
+            above = function(moved)
+            flat[k] = kept - STEP * direction
+            below = function(moved)
+            flat[k] = kept
+            out[k] += direction * (above - below) / (2 * STEP)
     return result
 
 
-def loss_of(case: Case) -> tuple[Built, mg.Tensor, list[mg.Tensor], list[np.ndarray]]:
-    """The case in float64, its weighed sum, its float placeholders, its feeds."""
-    built = build(case, "float64")
+def loss_of(case: Case, dtype: str = "") -> tuple[Built, mg.Tensor, list[mg.Tensor], list[np.ndarray]]:
+    """The case in an exact type, by default its first; its weighed sum, its float placeholders, its feeds."""
+    dtype = dtype or case.exact_dtypes[0]
+    built = build(case, dtype)
     loss = weighed_sum(built.graph, built.results, seed=11)
-    return built, loss, [built.placeholders[i] for i in case.float_inputs()], feeds(case.inputs, "float64")
+    return built, loss, [built.placeholders[i] for i in case.float_inputs()], feeds(case.inputs, dtype)
 
 
 def assert_gradients(case: Case, built: Built, of: mg.Tensor, wanted: list[mg.Tensor], gradients, arrays) -> None:

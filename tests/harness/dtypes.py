@@ -9,7 +9,9 @@ import mpsgraph as mg
 import numpy as np
 
 # Relative to 1 + |expected|: a few roundings of each type.
-TOLERANCE = {"float64": 1e-12, "float32": 4e-6, "float16": 4e-3, "bfloat16": 3e-2}
+TOLERANCE = {
+    "float64": 1e-12, "float32": 4e-6, "float16": 4e-3, "bfloat16": 3e-2, "complex64": 4e-6, "complex128": 1e-12
+}  # fmt: skip
 BFLOAT16 = mg.bfloat16.numpy
 
 
@@ -27,7 +29,13 @@ def to_bits(array: np.ndarray) -> np.ndarray:
 
 
 def array(numbers: np.ndarray, dtype: str) -> np.ndarray:
-    """The numbers in an element type: rounded for floats, truncated for integers, absolute for unsigned ones."""
+    """The numbers in an element type: rounded for floats, truncated for integers, absolute for unsigned ones.
+
+    Real numbers become complex ones with half of the numbers in reverse as imaginary parts.
+    """
+    if dtype.startswith("complex") and numbers.dtype.kind != "c":
+        with np.errstate(invalid="ignore"):
+            numbers = numbers + 0.5j * numbers.ravel()[::-1].reshape(numbers.shape)
     if dtype == "bfloat16":
         return to_bits(numbers).view(BFLOAT16)
     if dtype.startswith("uint"):
@@ -38,10 +46,11 @@ def array(numbers: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def plain(numbers: np.ndarray, dtype: str) -> np.ndarray:
-    """What numpy computes with: floats of any element type as float64, everything else as it is."""
+    """What numpy computes with: floats as float64, complex numbers as complex128, everything else as it is."""
     if dtype == "bfloat16":
         return from_bits(np.ascontiguousarray(numbers)).astype(np.float64).reshape(np.shape(numbers))
-    return numbers.astype(np.float64) if numbers.dtype.kind == "f" else numbers
+    widest = {"f": np.float64, "c": np.complex128}.get(numbers.dtype.kind)
+    return numbers if widest is None else numbers.astype(widest)
 
 
 def read(result: mg.NDArray) -> np.ndarray:
@@ -52,10 +61,10 @@ def read(result: mg.NDArray) -> np.ndarray:
 def assert_matches(
     result: mg.NDArray, expected: np.ndarray, *, factor: float = 1.0, exact: bool = False, what: str = ""
 ):
-    """The same shape, the same numbers: exactly for integers and bools, to the type's tolerance for floats."""
+    """The same shape, the same numbers: exactly for integers and bools, to the type's tolerance for all others."""
     assert result.shape == expected.shape, f"{what}: shape {result.shape}, expected {expected.shape}"
     got = read(result)
-    if not result.dtype.is_float:
+    if not (result.dtype.is_float or result.dtype.is_complex):
         np.testing.assert_array_equal(got, expected, err_msg=what)
         return
     with np.errstate(all="ignore"):

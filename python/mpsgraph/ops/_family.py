@@ -20,11 +20,11 @@ from .._core import Block, DType, Operation, Tensor
 from .._dtypes import DTypeLike, as_dtype, constant_data, dtype_of_number
 from ..errors import DTypeError, GraphError, ShapeError
 
-TensorLike: TypeAlias = Tensor | bool | int | float | np.generic
+TensorLike: TypeAlias = Tensor | bool | int | float | complex | np.generic
 ShapeLike: TypeAlias = Tensor | Sequence[int]
 Axes: TypeAlias = int | Sequence[int] | None
 AttributeLike: TypeAlias = Tensor | int | Sequence[int]  # an attribute that may be known only when the graph runs
-Number = (bool, int, float, np.generic)
+Number = (bool, int, float, complex, np.generic)
 _PACKAGE = dirname(dirname(__file__)) + sep
 _DEMO = _PACKAGE + "demo" + sep
 
@@ -104,7 +104,7 @@ class Family(_core.Graph):
         return list(self._operation(kind, self._operands(kind, inputs), attributes, name).outputs)
 
     def _operands(self, kind: str, values: Sequence[TensorLike]) -> list[Tensor]:
-        """Numbers among tensors become rank-0 constants of the last tensor's dtype; alone, float32, int32 or bool."""
+        """Numbers among tensors become rank-0 constants of the last tensor's dtype; alone, as dtype_of_number says."""
         if all(type(value) is Tensor for value in values):
             return values  # type: ignore[return-value]
         like = next((value.dtype for value in reversed(values) if isinstance(value, Tensor)), None)
@@ -116,11 +116,12 @@ class Family(_core.Graph):
                 f"[{kind}] an operand is a {type(value).__name__}: {kind} takes tensors and numbers; "
                 "make a tensor of an array with g.constant(array)"
             )
-        number: bool | int | float = value.item() if isinstance(value, np.generic) else value
+        number: bool | int | float | complex = value.item() if isinstance(value, np.generic) else value
         if dtype is None:
             dtype = dtype_of_number(number)
         elif not fits(number, dtype):
-            wanted = "bool" if isinstance(number, bool) else "float32"
+            kinds = {bool: "bool", complex: "complex64"}
+            wanted = kinds.get(type(number), "float32")
             raise DTypeError(
                 f"[{kind}] the number {number!r} cannot stand beside a {dtype} tensor: "
                 f"cast the tensor with g.cast(x, mg.{wanted}) first, or write the number as {dtype}"
@@ -152,15 +153,18 @@ class Family(_core.Graph):
         return self._integers(ints(shape, f"[{kind}] shape"))
 
 
-def fits(number: bool | int | float, dtype: DType) -> bool:
-    """May a Python number stand for a scalar of this dtype? Bools for bool, integers in range, floats for floats."""
+def fits(number: bool | int | float | complex, dtype: DType) -> bool:
+    """May a Python number stand for a scalar of this dtype?
+
+    Bools may for bool, integers in range for integers, all but complex numbers for floats, all numbers for complex.
+    """
     if isinstance(number, bool):
         return dtype == _core.bool_
     if isinstance(number, int) and dtype.is_integer:
         count: int = 2 ** (8 * dtype.itemsize)
         lowest = -(count // 2) if dtype.is_signed else 0
         return lowest <= number < lowest + count
-    return dtype.is_float
+    return dtype.is_complex or (dtype.is_float and not isinstance(number, complex))
 
 
 __all__ = [

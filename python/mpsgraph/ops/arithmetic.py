@@ -29,8 +29,8 @@ class UnaryArithmetic(Family):
         """Natural exponential.
 
         result = e^x.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming * e^x. Source: MPSGraph exponentWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -43,8 +43,8 @@ class UnaryArithmetic(Family):
         """Power of two.
 
         result = 2^x.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming * 2^x * ln 2. Source: MPSGraph exponentBase2WithTensor:name:.
 
         >>> g = mg.Graph()
@@ -57,8 +57,8 @@ class UnaryArithmetic(Family):
         """Power of ten.
 
         result = 10^x.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming * 10^x * ln 10. Source: MPSGraph exponentBase10WithTensor:name:.
 
         >>> g = mg.Graph()
@@ -71,8 +71,8 @@ class UnaryArithmetic(Family):
         """Natural logarithm.
 
         result = ln x; NaN below 0, -inf at 0.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming / x. Source: MPSGraph logarithmWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -85,8 +85,8 @@ class UnaryArithmetic(Family):
         """Logarithm to base 2.
 
         result = log2 x.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming / (x * ln 2). Source: MPSGraph logarithmBase2WithTensor:name:.
 
         >>> g = mg.Graph()
@@ -99,8 +99,8 @@ class UnaryArithmetic(Family):
         """Logarithm to base 10.
 
         result = log10 x.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming / (x * ln 10). Source: MPSGraph logarithmBase10WithTensor:name:.
 
         >>> g = mg.Graph()
@@ -113,8 +113,8 @@ class UnaryArithmetic(Family):
         """Square.
 
         result = x * x.
-        Args: x, any shape, a float or integer dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a float or integer dtype.
+        Args: x, any shape, a float, integer or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a float, integer or complex dtype.
         Gradient: incoming * 2x. Source: MPSGraph squareWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -127,8 +127,8 @@ class UnaryArithmetic(Family):
         """Square root.
 
         result = sqrt(x); NaN below 0.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming / (2 * sqrt(x)). Source: MPSGraph squareRootWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -141,8 +141,8 @@ class UnaryArithmetic(Family):
         """One over the square root.
 
         result = 1 / sqrt(x).
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: -incoming * x^(-3/2) / 2. Source: MPSGraph reciprocalSquareRootWithTensor:name: (macOS 15).
 
         >>> g = mg.Graph()
@@ -155,8 +155,8 @@ class UnaryArithmetic(Family):
         """One over the square root, under its older name.
 
         result = 1 / sqrt(x).
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: -incoming * x^(-3/2) / 2.
         Source: MPSGraph reverseSquareRootWithTensor:name: (deprecated; prefer reciprocal_square_root).
 
@@ -170,8 +170,8 @@ class UnaryArithmetic(Family):
         """One over x.
 
         result = 1 / x.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: -incoming / x^2. Source: MPSGraph reciprocalWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -180,40 +180,12 @@ class UnaryArithmetic(Family):
         """
         return self._tensor("reciprocal", [x], name)
 
-    def absolute(self, x: TensorLike, name: str | None = None) -> Tensor:
-        """Absolute value.
-
-        result = |x|.
-        Args: x, any shape, a float or integer dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a float or integer dtype.
-        Gradient: incoming * sign(x). Source: MPSGraph absoluteWithTensor:name:.
-
-        >>> g = mg.Graph()
-        >>> g.run({}, g.absolute(g.constant([-2.0, 3.0]))).tolist()
-        [2.0, 3.0]
-        """
-        return self._tensor("absolute", [x], name)
-
-    def absolute_square(self, x: TensorLike, name: str | None = None) -> Tensor:
-        """Squared magnitude, which for real numbers is x * x.
-
-        result = |x|^2.
-        Args: x, any shape, a float or integer dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a float or integer dtype.
-        Gradient: incoming * 2x. Source: MPSGraph absoluteSquareWithTensor:name: (macOS 14).
-
-        >>> g = mg.Graph()
-        >>> g.run({}, g.absolute_square(g.constant([-3.0]))).tolist()
-        [9.0]
-        """
-        return self._tensor("absolute_square", [x], name)
-
     def negative(self, x: TensorLike, name: str | None = None) -> Tensor:
         """Negation.
 
         result = -x.
-        Args: x, any shape, a float or integer dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a float or integer dtype.
+        Args: x, any shape, a float, integer or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a float, integer or complex dtype.
         Gradient: -incoming. Source: MPSGraph negativeWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -324,8 +296,8 @@ class UnaryArithmetic(Family):
         """Sine of an angle in radians.
 
         result = sin x.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming * cos x. Source: MPSGraph sinWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -338,8 +310,8 @@ class UnaryArithmetic(Family):
         """Cosine of an angle in radians.
 
         result = cos x.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: -incoming * sin x. Source: MPSGraph cosWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -352,8 +324,8 @@ class UnaryArithmetic(Family):
         """Tangent of an angle in radians.
 
         result = tan x.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming * (1 + tan^2 x). Source: MPSGraph tanWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -366,8 +338,8 @@ class UnaryArithmetic(Family):
         """Hyperbolic sine.
 
         result = (e^x - e^-x) / 2.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming * cosh x. Source: MPSGraph sinhWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -380,8 +352,8 @@ class UnaryArithmetic(Family):
         """Hyperbolic cosine.
 
         result = (e^x + e^-x) / 2.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming * sinh x. Source: MPSGraph coshWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -394,8 +366,8 @@ class UnaryArithmetic(Family):
         """Hyperbolic tangent.
 
         result = sinh x / cosh x.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming * (1 - tanh^2 x). Source: MPSGraph tanhWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -408,8 +380,8 @@ class UnaryArithmetic(Family):
         """Arc sine in radians.
 
         result = asin x, in [-pi/2, pi/2]; NaN outside [-1, 1].
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming / sqrt(1 - x^2). Source: MPSGraph asinWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -422,8 +394,8 @@ class UnaryArithmetic(Family):
         """Arc cosine in radians.
 
         result = acos x, in [0, pi]; NaN outside [-1, 1].
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: -incoming / sqrt(1 - x^2). Source: MPSGraph acosWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -436,8 +408,8 @@ class UnaryArithmetic(Family):
         """Arc tangent in radians.
 
         result = atan x, in [-pi/2, pi/2].
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming / (1 + x^2). Source: MPSGraph atanWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -450,8 +422,8 @@ class UnaryArithmetic(Family):
         """Inverse hyperbolic sine.
 
         result = ln(x + sqrt(x^2 + 1)).
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming / sqrt(x^2 + 1). Source: MPSGraph asinhWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -464,8 +436,8 @@ class UnaryArithmetic(Family):
         """Inverse hyperbolic cosine.
 
         result = ln(x + sqrt(x^2 - 1)); NaN below 1.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming / sqrt(x^2 - 1). Source: MPSGraph acoshWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -478,8 +450,8 @@ class UnaryArithmetic(Family):
         """Inverse hyperbolic tangent.
 
         result = ln((1 + x) / (1 - x)) / 2; NaN outside [-1, 1].
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name, the operation's name. Result: x's shape and dtype.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: incoming / (1 - x^2). Source: MPSGraph atanhWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -520,8 +492,8 @@ class UnaryArithmetic(Family):
         """Is x plus or minus infinity?
 
         result = |x| == inf, as bool.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: bool tensor of x's shape.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name. Result: bool tensor of x's shape.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: none, the result is bool. Source: MPSGraph isInfiniteWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -534,8 +506,8 @@ class UnaryArithmetic(Family):
         """Is x neither infinite nor NaN?
 
         result = |x| < inf, as bool.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: bool tensor of x's shape.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name. Result: bool tensor of x's shape.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: none, the result is bool. Source: MPSGraph isFiniteWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -548,8 +520,8 @@ class UnaryArithmetic(Family):
         """Is x not a number?
 
         result = x != x, as bool.
-        Args: x, any shape, a floating-point dtype; name, the operation's name. Result: bool tensor of x's shape.
-        Errors: DTypeError unless x has a floating-point dtype.
+        Args: x, any shape, a floating-point or complex dtype; name. Result: bool tensor of x's shape.
+        Errors: DTypeError unless x has a floating-point or complex dtype.
         Gradient: none, the result is bool. Source: MPSGraph isNaNWithTensor:name:.
 
         >>> g = mg.Graph()
@@ -585,17 +557,3 @@ class UnaryArithmetic(Family):
         [0, 3]
         """
         return self._tensor("bitwise_population_count", [x], name)
-
-    def conjugate(self, x: TensorLike, name: str | None = None) -> Tensor:
-        """Complex conjugate, which for real numbers is x itself.
-
-        result = x.
-        Args: x, any shape, a float or integer dtype; name, the operation's name. Result: x's shape and dtype.
-        Errors: DTypeError unless x has a float or integer dtype.
-        Gradient: incoming. Source: MPSGraph conjugateWithTensor:name:.
-
-        >>> g = mg.Graph()
-        >>> g.run({}, g.conjugate(g.constant([1.0]))).tolist()
-        [1.0]
-        """
-        return self._tensor("conjugate", [x], name)

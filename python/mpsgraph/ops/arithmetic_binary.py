@@ -17,7 +17,7 @@ class BinaryArithmetic(Family):
         """Sum.
 
         result = primary + secondary.
-        Args: primary, secondary, shapes that broadcast, one float or integer dtype; name, the operation's name.
+        Args: primary, secondary, shapes that broadcast, one float, integer or complex dtype; name.
         Result: their dtype, the broadcast shape. Errors: ShapeError, DTypeError.
         Gradient: incoming to both (summed over axes that were broadcast).
         Source: MPSGraph additionWithPrimaryTensor:secondaryTensor:name:.
@@ -32,7 +32,7 @@ class BinaryArithmetic(Family):
         """Difference.
 
         result = primary - secondary.
-        Args: primary, secondary, shapes that broadcast, one float or integer dtype; name, the operation's name.
+        Args: primary, secondary, shapes that broadcast, one float, integer or complex dtype; name.
         Result: their dtype, the broadcast shape. Errors: ShapeError, DTypeError.
         Gradient: incoming to primary, -incoming to secondary (summed over axes that were broadcast).
         Source: MPSGraph subtractionWithPrimaryTensor:secondaryTensor:name:.
@@ -47,7 +47,7 @@ class BinaryArithmetic(Family):
         """Product.
 
         result = primary * secondary.
-        Args: primary, secondary, shapes that broadcast, one float or integer dtype; name, the operation's name.
+        Args: primary, secondary, shapes that broadcast, one float, integer or complex dtype; name.
         Result: their dtype, the broadcast shape. Errors: ShapeError, DTypeError.
         Gradient: incoming * secondary to primary, incoming * primary to secondary (summed over axes that were
         broadcast).
@@ -63,7 +63,7 @@ class BinaryArithmetic(Family):
         """Quotient; integers are divided toward zero.
 
         result = primary / secondary.
-        Args: primary, secondary, shapes that broadcast, one float or integer dtype; name, the operation's name.
+        Args: primary, secondary, shapes that broadcast, one float, integer or complex dtype; name.
         Result: their dtype, the broadcast shape. Errors: ShapeError, DTypeError.
         Gradient: incoming / secondary to primary, -incoming * primary / secondary^2 to secondary (summed over
         axes that were broadcast).
@@ -126,7 +126,7 @@ class BinaryArithmetic(Family):
         """Power.
 
         result = primary^secondary.
-        Args: primary, secondary, shapes that broadcast, one float or integer dtype; name, the operation's name.
+        Args: primary, secondary, shapes that broadcast, one float, integer or complex dtype; name.
         Result: their dtype, the broadcast shape. Errors: ShapeError, DTypeError.
         Gradient: incoming * secondary * primary^(secondary - 1) to primary, incoming * result * ln(primary)
         to secondary (summed over axes that were broadcast).
@@ -256,7 +256,7 @@ class BinaryArithmetic(Family):
         """Is primary less than secondary?
 
         result = primary < secondary, as bool.
-        Args: primary, secondary, shapes that broadcast, one float or integer dtype; name, the operation's name.
+        Args: primary, secondary, shapes that broadcast, one dtype that is not complex; name.
         Result: bool, the broadcast shape. Errors: ShapeError, DTypeError.
         Gradient: none, the result is bool.
         Source: MPSGraph lessThanWithPrimaryTensor:secondaryTensor:name:.
@@ -271,7 +271,7 @@ class BinaryArithmetic(Family):
         """Is primary at most secondary?
 
         result = primary <= secondary, as bool.
-        Args: primary, secondary, shapes that broadcast, one float or integer dtype; name, the operation's name.
+        Args: primary, secondary, shapes that broadcast, one dtype that is not complex; name.
         Result: bool, the broadcast shape. Errors: ShapeError, DTypeError.
         Gradient: none, the result is bool.
         Source: MPSGraph lessThanOrEqualToWithPrimaryTensor:secondaryTensor:name:.
@@ -286,7 +286,7 @@ class BinaryArithmetic(Family):
         """Is primary greater than secondary?
 
         result = primary > secondary, as bool.
-        Args: primary, secondary, shapes that broadcast, one float or integer dtype; name, the operation's name.
+        Args: primary, secondary, shapes that broadcast, one dtype that is not complex; name.
         Result: bool, the broadcast shape. Errors: ShapeError, DTypeError.
         Gradient: none, the result is bool.
         Source: MPSGraph greaterThanWithPrimaryTensor:secondaryTensor:name:.
@@ -301,7 +301,7 @@ class BinaryArithmetic(Family):
         """Is primary at least secondary?
 
         result = primary >= secondary, as bool.
-        Args: primary, secondary, shapes that broadcast, one float or integer dtype; name, the operation's name.
+        Args: primary, secondary, shapes that broadcast, one dtype that is not complex; name.
         Result: bool, the broadcast shape. Errors: ShapeError, DTypeError.
         Gradient: none, the result is bool.
         Source: MPSGraph greaterThanOrEqualToWithPrimaryTensor:secondaryTensor:name:.

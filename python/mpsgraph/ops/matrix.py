@@ -16,8 +16,10 @@ class Matrix(Family):
 
         result[..., i, j] = sum over k of primary[..., i, k] * secondary[..., k, j].
         Args: primary (..., m, k), secondary (..., k, n), rank 2 or more, leading axes that broadcast, one
-        floating-point dtype. Result: (..., m, n). Errors: ShapeError when k differs or the rank is below 2, DTypeError.
-        Gradient: incoming @ secondary^T to primary, primary^T @ incoming to secondary, summed over broadcast axes.
+        floating-point or complex dtype. Result: (..., m, n). Errors: ShapeError when k differs or the rank is below 2,
+        DTypeError.
+        Gradient: incoming @ secondary^T to primary, primary^T @ incoming to secondary, complex operands conjugated,
+        summed over broadcast axes.
         Source: MPSGraph matrixMultiplicationWithPrimaryTensor:secondaryTensor:name:.
 
         >>> g = mg.Graph()

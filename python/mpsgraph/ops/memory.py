@@ -38,10 +38,10 @@ class Memory(Family):
         """A value that is fixed when the graph is built.
 
         Args: value, a number, an array or nested lists; shape, filled with the number `value`; dtype, by default the
-        array's own, and float32, int32 or bool for Python numbers and lists; name. Arrays are copied.
+        array's own, and float32, int32, bool or complex64 for Python numbers and lists; name. Arrays are copied.
         Errors: ShapeError for a size that is not a size, DTypeError for a dtype that numpy has and we have not.
         Gradient: none. Source: MPSGraph constantWithData:shape:dataType:, constantWithScalar:shape:dataType:,
-        constantWithScalar:dataType:.
+        constantWithScalar:dataType:, constantWithRealPart:imaginaryPart:shape:dataType: and its shorter forms.
 
         >>> g = mg.Graph()
         >>> g.constant(0.5, (2, 2)).dtype, g.constant([1, 2]).shape
@@ -58,7 +58,7 @@ class Memory(Family):
         """A value that stays from run to run until it is assigned.
 
         Args: value, the first value, an array, nested lists or a number; dtype as in constant; trainable, whether it
-        belongs to `trainable_variables` (only floating-point variables do). Result: the variable itself, not a read.
+        belongs to `trainable_variables` (only floats and complex numbers do). Result: the variable itself, not a read.
         Errors: DTypeError. Gradient: through all of its reads.
         Source: MPSGraph variableWithData:shape:dataType:name:.
 
@@ -69,7 +69,7 @@ class Memory(Family):
         [1.0, 1.0]
         """
         tensor = self._tensor("variable", [], name, value=constant_data(value, None, dtype))
-        if trainable and tensor.dtype.is_float:
+        if trainable and (tensor.dtype.is_float or tensor.dtype.is_complex):
             self._trainable.append(tensor)
         return tensor
 

@@ -16,8 +16,9 @@ class Normalization(Family):
         """Mean over axes.
 
         result = sum of x over `axes` / number of elements summed; the axes stay with size 1.
-        Args: x, a floating-point dtype; axes, an int, ints or None for all. Result: x's dtype. Errors: ShapeError,
-        DTypeError. Gradient: incoming / number of elements, broadcast. Source: MPSGraph meanOfTensor:axes:name:.
+        Args: x, a floating-point or complex dtype; axes, int, ints or None for all. Result: x's dtype.
+        Errors: ShapeError, DTypeError. Gradient: incoming / number of elements, broadcast.
+        Source: MPSGraph meanOfTensor:axes:name:.
 
         >>> g = mg.Graph()
         >>> g.run({}, g.mean(g.constant([[1.0, 3.0], [5.0, 7.0]]), axes=1)).tolist()

@@ -19,7 +19,7 @@ class Optimizer(Family):
 
         result = values - learning_rate * gradient.
         Args: learning_rate, a number or a tensor of rank 0; values (a variable is read) and gradient, one shape and
-        floating-point dtype. Result: the new values, to be assigned. Errors: ShapeError, DTypeError.
+        floating-point or complex dtype. Result: the new values, to be assigned. Errors: ShapeError, DTypeError.
         Gradient: by composition. Source: MPSGraph
         stochasticGradientDescentWithLearningRateTensor:valuesTensor:gradientTensor:name:.
 

@@ -19,7 +19,7 @@ class Reduction(Family):
         """Sum along axes.
 
         result = the sum of x over `axes`, which stay with size 1.
-        Args: x, a float or integer dtype; axes, an int, ints or None for all. Result: x's dtype.
+        Args: x, a float, integer or complex dtype; axes, an int, ints or None for all. Result: x's dtype.
         Errors: ShapeError for axes outside or an empty sequence, DTypeError.
         Gradient: incoming, broadcast to x's shape.
         Source: MPSGraph reductionSumWithTensor:axes:name: (or axis:).
@@ -94,7 +94,7 @@ class Reduction(Family):
         """Product along axes.
 
         result = the product of x over `axes`, which stay with size 1.
-        Args: x, a float or integer dtype; axes, an int, ints or None for all. Result: x's dtype.
+        Args: x, a float, integer or complex dtype; axes, an int, ints or None for all. Result: x's dtype.
         Errors: ShapeError for axes outside or an empty sequence, DTypeError.
         Gradient: incoming * the product of the other elements, correct also where elements are 0.
         Source: MPSGraph reductionProductWithTensor:axes:name: (or axis:).

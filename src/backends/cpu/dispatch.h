@@ -2,10 +2,11 @@
 //
 // Half and BFloat16 are storage types that convert from and to float inline (branch-free enough to
 // vectorise). Accumulate<T> is what sums of T are held in: float for the halves, a wider unsigned
-// integer for integers (sums wrap in two's complement), T itself for float and double.
+// integer for integers (sums wrap in two's complement), T itself for float, double and complex.
 #pragma once
 
 #include <bit>
+#include <complex>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -44,15 +45,26 @@ struct BFloat16 {
   operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
 
+// 16 bytes that are only moved.
+struct Item16 {
+  uint64_t words[2] = {};
+  Item16() = default;
+  explicit Item16(int) {}  // as the integers of other sizes, from 0
+};
+
 template <class T>
 inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 template <class T>
 inline constexpr bool is_float_type = std::is_floating_point_v<T> || is_half_type<T>;
 
 template <class T>
-using Accumulate = std::conditional_t<
-    is_half_type<T>, float,
-    std::conditional_t<std::is_floating_point_v<T>, T, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>>;
+inline constexpr bool is_complex_type =
+    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+
+template <class T>
+using Accumulate = std::conditional_t<is_half_type<T>, float,
+                                      std::conditional_t<std::is_floating_point_v<T> || is_complex_type<T>, T,
+                                                         std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>>;
 // What T is compared and looked at as.
 template <class T>
 using Value = std::conditional_t<is_half_type<T>, float, T>;
@@ -77,6 +89,8 @@ decltype(auto) dispatch(DType dtype, const F& f) {
     case DType::uint32: return f(Type<uint32_t>{});
     case DType::uint64: return f(Type<uint64_t>{});
     case DType::boolean: return f(Type<bool>{});
+    case DType::complex64: return f(Type<std::complex<float>>{});
+    case DType::complex128: return f(Type<std::complex<double>>{});
     case DType::float32: break;
   }
   return f(Type<float>{});
@@ -102,11 +116,21 @@ decltype(auto) dispatch_float(const Lowering& lowering, DType dtype, const F& f)
 
 // All but bool.
 template <class F>
-decltype(auto) dispatch_number(const Lowering& lowering, DType dtype, const F& f) {
+decltype(auto) dispatch_algebraic(const Lowering& lowering, DType dtype, const F& f) {
   if (dtype == DType::boolean) unsupported(lowering, dtype);
   return dispatch(dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     return f(Type<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>{});
+  });
+}
+
+// All but bool and complex: what has an order.
+template <class F>
+decltype(auto) dispatch_number(const Lowering& lowering, DType dtype, const F& f) {
+  if (is_complex(dtype)) unsupported(lowering, dtype);
+  return dispatch_algebraic(lowering, dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    return f(Type<std::conditional_t<is_complex_type<T>, float, T>>{});
   });
 }
 
@@ -117,6 +141,7 @@ decltype(auto) dispatch_size(size_t bytes, const F& f) {
     case 1: return f(Type<uint8_t>{});
     case 2: return f(Type<uint16_t>{});
     case 8: return f(Type<uint64_t>{});
+    case 16: return f(Type<Item16>{});
     default: return f(Type<uint32_t>{});
   }
 }

@@ -75,7 +75,7 @@ void scatter(const Picks& p, const T* incoming, const std::byte* index, DType in
 std::unique_ptr<Kernel> lower_gather_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), indices = lowering.input(1), y = lowering.output();
   const Picks p(lowering.attributes(), y.dims, indices.dims);
-  return dispatch_number(lowering, y.dtype, [&](auto type) {
+  return dispatch_algebraic(lowering, y.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     using V = Value<T>;
     const int64_t n = y.elements();

@@ -15,7 +15,7 @@ namespace {
 
 // Same bytes, another shape: no kernel.
 bool is_alias(const Operation& operation) {
-  for (std::string_view kind : {"identity", "conjugate", "reshape", "expand_dims", "squeeze", "flatten2d"})
+  for (std::string_view kind : {"identity", "reshape", "expand_dims", "squeeze", "flatten2d"})
     if (operation.is(kind)) return true;
   return false;
 }

@@ -1,7 +1,7 @@
-// matrix_multiplication: batched, with broadcast batches, for all float types.
+// matrix_multiplication: batched, with broadcast batches, for all float and complex types.
 //
-// float and double run through Eigen, the halves in float on converted operands, the reference in plain
-// loops. The threads share batches and blocks of rows or columns. Eigen allocates its packing buffers.
+// float and double run through Eigen, the halves in float on converted operands, complex numbers as products of real
+// matrices of twice the size, the reference in plain loops. The threads share batches and blocks of rows or columns. Eigen allocates its packing buffers.
 
 #define EIGEN_DONT_PARALLELIZE
 
@@ -135,6 +135,7 @@ void multiply(const Products& p, const T* a, const T* b, T* c) {
 
 template <class T>
 void multiply_plainly(const Products& p, const T* a, const T* b, T* c) {
+  using Sum = std::conditional_t<is_complex_type<T>, std::complex<double>, double>;
   constexpr int64_t tile = 256;
   parallel_for(p.count() * p.m, grain_for(p.n * p.k), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
@@ -142,10 +143,10 @@ void multiply_plainly(const Products& p, const T* a, const T* b, T* c) {
       const T *x = a + p.a[which] + row % p.m * p.k, *y = b + p.b[which];
       for (int64_t j0 = 0; j0 < p.n; j0 += tile) {
         const int64_t width = std::min(tile, p.n - j0);
-        double sums[tile] = {};
+        Sum sums[tile] = {};
         for (int64_t i = 0; i < p.k; ++i) {
-          const double factor = Value<T>(x[i]);
-          for (int64_t j = 0; j < width; ++j) sums[j] += factor * Value<T>(y[i * p.n + j0 + j]);
+          const Sum factor{Value<T>(x[i])};
+          for (int64_t j = 0; j < width; ++j) sums[j] += factor * Sum(Value<T>(y[i * p.n + j0 + j]));
         }
         for (int64_t j = 0; j < width; ++j) c[row * p.n + j0 + j] = T(static_cast<Value<T>>(sums[j]));
       }
@@ -160,14 +161,98 @@ void convert(const From* from, To* to, int64_t n) {
   });
 }
 
+template <class T>
+std::unique_ptr<Kernel> plain_kernel(const Products& products, const Operand& a, const Operand& b, const Operand& c) {
+  return kernel([=](Frame& f) { multiply_plainly<T>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
+}
+
+// A complex product as one of real matrices: a and c as they lie in memory are [m, 2k] and [m, 2n] with real and
+// imaginary parts alternating, if each row of b stands twice: as it is, and times i. That is the same number of
+// operations, with the best kernel that there is for reals.
+class ComplexProduct final : public Kernel {
+ public:
+  explicit ComplexProduct(Lowering& lowering)
+      : b_(lowering.input(1)),
+        twice_(lowering.scratch(2 * b_.bytes())),
+        rows_(b_.elements() / std::max<int64_t>(n(), 1)) {
+    Reals reals(lowering, twice_);
+    product_ = find_kernel("matrix_multiplication")(reals);
+  }
+
+  void run(Frame& frame) const override {
+    if (b_.dtype == DType::complex64)
+      expand(frame.at<float>(b_.slot), frame.at<float>(twice_));
+    else
+      expand(frame.at<double>(b_.slot), frame.at<double>(twice_));
+    product_->run(frame);
+  }
+  std::unique_ptr<KernelState> make_state() const override {
+    product_->index = index;  // the state of this kernel is the product's
+    return product_->make_state();
+  }
+  std::string description() const override {
+    return cat("complex as real of twice the size; ", product_->description());
+  }
+
+ private:
+  // The operation's operands as real matrices.
+  struct Reals final : Lowering {
+    Reals(Lowering& complex, Slot twice) : complex(complex), twice(twice) {}
+    static Operand real(Operand x) {
+      x.dtype = real_type(x.dtype);
+      x.dims.back() *= 2;
+      return x;
+    }
+    const Operation& operation() const override { return complex.operation(); }
+    Operand input(size_t i) const override {
+      Operand x = real(complex.input(i));
+      if (i == 1) x.slot = twice, x.dims[x.dims.size() - 2] *= 2;
+      return x;
+    }
+    Operand output(size_t i) const override { return real(complex.output(i)); }
+    Slot scratch(size_t bytes) override { return complex.scratch(bytes); }
+    void may_share(size_t, size_t) override {}
+    bool reference_only() const override { return false; }
+    Lowering& complex;
+    const Slot twice;
+  };
+
+  int64_t n() const { return b_.dims.back(); }
+
+  template <class T>
+  void expand(const T* b, T* twice) const {
+    const int64_t width = 2 * n();
+    parallel_for(rows_, grain_for(width * 3 * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const T* from = b + row * width;
+        T *to = twice + 2 * row * width, *rotated = to + width;
+        std::copy_n(from, width, to);
+        for (int64_t j = 0; j < width; j += 2) rotated[j] = -from[j + 1], rotated[j + 1] = from[j];
+      }
+    });
+  }
+
+  Operand b_;
+  Slot twice_;
+  int64_t rows_;
+  std::unique_ptr<Kernel> product_;
+};
+
+std::unique_ptr<Kernel> lower_complex_product(Lowering& lowering) {
+  const Operand a = lowering.input(0), b = lowering.input(1), c = lowering.output();
+  if (!lowering.reference_only()) return std::make_unique<ComplexProduct>(lowering);
+  const Products products(a.dims, b.dims, c.dims);
+  return c.dtype == DType::complex64 ? plain_kernel<std::complex<float>>(products, a, b, c)
+                                     : plain_kernel<std::complex<double>>(products, a, b, c);
+}
+
 std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
   const Operand a = lowering.input(0), b = lowering.input(1), c = lowering.output();
+  if (is_complex(c.dtype)) return lower_complex_product(lowering);
   const Products products(a.dims, b.dims, c.dims);
   return dispatch_float(lowering, c.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
-    if (lowering.reference_only())
-      return kernel(
-          [=](Frame& f) { multiply_plainly<T>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
+    if (lowering.reference_only()) return plain_kernel<T>(products, a, b, c);
     if constexpr (is_half_type<T>) {
       const int64_t na = a.elements(), nb = b.elements(), nc = c.elements();
       const Slot scratch = lowering.scratch(static_cast<size_t>(na + nb + nc) * sizeof(float));

@@ -11,11 +11,16 @@
 namespace mpsgraph::cpu {
 namespace {
 
+// What sums and products of blocks are kept in.
+template <class T>
+using TotalOf = std::conditional_t<is_complex_type<T>, std::complex<double>,
+                                   std::conditional_t<is_float_type<T>, double, uint64_t>>;
+
 template <class T>
 struct Sum {
   using Item = T;
   using Block = Accumulate<T>;
-  using Total = std::conditional_t<is_float_type<T>, double, uint64_t>;
+  using Total = TotalOf<T>;
   static Block identity() { return 0; }
   static T empty() { return T(0); }
   static void add(Block& block, T x) { block += static_cast<Block>(x); }
@@ -34,7 +39,7 @@ template <class T>
 struct Product {
   using Item = T;
   using Block = Accumulate<T>;
-  using Total = std::conditional_t<is_float_type<T>, double, uint64_t>;
+  using Total = TotalOf<T>;
   static Block identity() { return 1; }
   static T empty() { return T(1); }
   static void add(Block& block, T x) { block *= static_cast<Block>(x); }
@@ -101,7 +106,8 @@ using Or = Logical<T, false>;
 
 template <class Op>
 std::unique_ptr<Kernel> reducer(Lowering& lowering, const Operand& in, const Operand& out, const ReducePlan& plan) {
-  const Slot scratch = plan.scratch_bytes() ? lowering.scratch(plan.scratch_bytes()) : -1;
+  const size_t bytes = plan.scratch_bytes(sizeof(typename Op::Total));
+  const Slot scratch = bytes ? lowering.scratch(bytes) : -1;
   return kernel([plan, x = in.slot, y = out.slot, scratch](Frame& f) {
     using Total = typename Op::Total;
     Reducer<Op>::run(plan, f.at<typename Op::Item>(x), f.at<typename Op::Item>(y),
@@ -126,11 +132,19 @@ std::unique_ptr<Kernel> lower_number(Lowering& lowering) {
 }
 
 template <template <class> class Op>
+std::unique_ptr<Kernel> lower_algebraic(Lowering& lowering) {
+  const Operand in = lowering.input(0), out = lowering.output();
+  return dispatch_algebraic(lowering, in.dtype, [&](auto type) {
+    return reducer<Op<typename decltype(type)::type>>(lowering, in, out, plan_of(lowering, in.dims));
+  });
+}
+
+template <template <class> class Op>
 std::unique_ptr<Kernel> lower_logical(Lowering& lowering) {
   const Operand in = lowering.input(0), out = lowering.output();
   return dispatch(in.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
-    if constexpr (is_float_type<T>)
+    if constexpr (is_float_type<T> || is_complex_type<T>)
       unsupported(lowering, in.dtype);
     else
       return reducer<Op<T>>(lowering, in, out, plan_of(lowering, in.dims));
@@ -179,14 +193,14 @@ std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
 
 std::unique_ptr<Kernel> sum_kernel(Lowering& lowering, const Operand& in, const Operand& out, const Dims& dims,
                                    const std::vector<bool>& is_reduced) {
-  return dispatch_number(lowering, in.dtype, [&](auto type) {
+  return dispatch_algebraic(lowering, in.dtype, [&](auto type) {
     return reducer<Sum<typename decltype(type)::type>>(lowering, in, out, ReducePlan(dims, is_reduced));
   });
 }
 
 void register_reduction_kernels() {
-  define_kernel("reduction_sum", lower_number<Sum>);
-  define_kernel("reduction_product", lower_number<Product>);
+  define_kernel("reduction_sum", lower_algebraic<Sum>);
+  define_kernel("reduction_product", lower_algebraic<Product>);
   define_kernel("reduction_maximum", lower_number<Maximum>);
   define_kernel("reduction_minimum", lower_number<Minimum>);
   define_kernel("reduction_maximum_propagate_nan", lower_number<MaximumPropagateNan>);

@@ -48,8 +48,8 @@ struct ReducePlan {
     chunks = std::min(chunks, reduced_count);
   }
   bool empty() const { return outputs == 0 || reduced_count == 0; }
-  // Of doubles (the widest total), when the reduction is cut into chunks.
-  size_t scratch_bytes() const { return chunks > 1 ? static_cast<size_t>(chunks * outputs) * 8 : 0; }
+  // Of totals, when the reduction is cut into chunks.
+  size_t scratch_bytes(size_t total) const { return chunks > 1 ? static_cast<size_t>(chunks * outputs) * total : 0; }
 
   static constexpr int64_t tile = 512;  // columns that are accumulated together
   int64_t outputs = 1, reduced_count = 1;

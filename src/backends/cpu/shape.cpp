@@ -68,7 +68,7 @@ std::unique_ptr<Kernel> lower_slice(Lowering& lowering) {
 
 // Zeros, then one copy into them.
 std::unique_ptr<Kernel> scatter_kernel(const Operand& y, const void* background, Move move) {
-  uint64_t element = 0;
+  Item16 element;
   std::memcpy(&element, background, size_of(y.dtype));
   return kernel([=, item = size_of(y.dtype), n = y.elements()](Frame& f) {
     fill(f.at<std::byte>(y.slot), &element, item, n);
@@ -80,7 +80,7 @@ std::unique_ptr<Kernel> lower_slice_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), y = lowering.output();
   const SliceView view(lowering.attributes(), y.dims);
   const auto item = static_cast<int64_t>(size_of(y.dtype));
-  const uint64_t zero = 0;
+  const Item16 zero;
   return scatter_kernel(y, &zero,
                         {StridedCopy(size_of(y.dtype), view.dims, view.strides, contiguous_strides(view.dims)), y.slot,
                          incoming.slot, view.first * item, 0});
@@ -321,7 +321,7 @@ std::unique_ptr<Kernel> lower_pad_gradient(Lowering& lowering) {
   const ops::PadMode mode = *ops::pad_mode_from_name(lowering.attributes().string("mode"));
   if (pads_by_index(lowering, mode, incoming.dims, y.dims)) {
     const PadPlan plan(lowering.attributes(), mode, y.dims, incoming.dims);
-    return dispatch_number(lowering, y.dtype, [&](auto type) {
+    return dispatch_algebraic(lowering, y.dtype, [&](auto type) {
       using T = typename decltype(type)::type;
       return kernel([=](Frame& f) { pad_gradient_by_index(plan, f.at<T>(incoming.slot), f.at<T>(y.slot)); });
     });

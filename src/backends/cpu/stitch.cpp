@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/cpu/dispatch.h"
 #include "backends/cpu/jit/vector_code.h"
 #include "backends/cpu/parallel.h"
 #include "core/definition.h"
@@ -67,6 +68,8 @@ void gather(std::byte* to, const std::byte* from, size_t size, const Dims& dims,
       return gather(reinterpret_cast<uint16_t*>(to), reinterpret_cast<const uint16_t*>(from), dims, strides, flat, n);
     case 4:
       return gather(reinterpret_cast<uint32_t*>(to), reinterpret_cast<const uint32_t*>(from), dims, strides, flat, n);
+    case 16:
+      return gather(reinterpret_cast<Item16*>(to), reinterpret_cast<const Item16*>(from), dims, strides, flat, n);
     default:
       return gather(reinterpret_cast<uint64_t*>(to), reinterpret_cast<const uint64_t*>(from), dims, strides, flat, n);
   }

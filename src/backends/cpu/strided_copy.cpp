@@ -16,10 +16,6 @@
 namespace mpsgraph::cpu {
 namespace {
 
-struct Item16 {
-  uint64_t words[2];
-};
-
 // Walks the outer loops from any starting index; keeps both byte offsets.
 class Odometer {
  public:
@@ -182,7 +178,6 @@ void StridedCopy::run(std::byte* destination, const std::byte* source) const {
     using Item = typename decltype(type)::type;
     mode_ == Mode::transpose ? run_transpose<Item>(destination, source) : run_items<Item>(destination, source);
   };
-  if (item_ == 16) return with_item(Type<Item16>{});
   dispatch_size(item_, with_item);
 }
 

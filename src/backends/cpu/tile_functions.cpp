@@ -1,81 +1,21 @@
 // Tile functions for float64, integers and bool, casts between all types, and the choice of the
-// float32 set. Plain loops: these types are for gradient checks, indices and masks.
+// float32 set. Plain loops: these types are for gradient checks, indices and masks. Complex numbers
+// are in tile_functions_complex.cpp.
 #include "backends/cpu/tile_functions.h"
 
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <cstdlib>
 #include <limits>
 #include <type_traits>
 
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/tile_loops.h"
 #include "core/errors.h"
 
 namespace mpsgraph::cpu {
 namespace {
-
-template <class R, class T, class F>
-struct Loop {
-  static void unary(void* out, const void* const* in, int64_t n) {
-    const T* a = static_cast<const T*>(in[0]);
-    R* y = static_cast<R*>(out);
-    for (int64_t i = 0; i < n; i++) y[i] = static_cast<R>(F{}(a[i]));
-  }
-  template <bool SA, bool SB>
-  static void binary(void* out, const void* const* in, int64_t n) {
-    const T *a = static_cast<const T*>(in[0]), *b = static_cast<const T*>(in[1]);
-    R* y = static_cast<R*>(out);
-    for (int64_t i = 0; i < n; i++) y[i] = static_cast<R>(F{}(a[SA ? 0 : i], b[SB ? 0 : i]));
-  }
-  static void ternary(void* out, const void* const* in, int64_t n, ScalarMask m) {
-    const T *a = static_cast<const T*>(in[0]), *b = static_cast<const T*>(in[1]), *c = static_cast<const T*>(in[2]);
-    R* y = static_cast<R*>(out);
-    const int64_t sa = m & 1 ? 0 : 1, sb = m & 2 ? 0 : 1, sc = m & 4 ? 0 : 1;
-    for (int64_t i = 0; i < n; i++) y[i] = static_cast<R>(F{}(a[i * sa], b[i * sb], c[i * sc]));
-  }
-  template <unsigned M>
-  static void ternary_masked(void* out, const void* const* in, int64_t n) {
-    ternary(out, in, n, M);
-  }
-};
-
-template <class R, class T, class F>
-TileFunction unary(F) {
-  return Loop<R, T, F>::unary;
-}
-template <class R, class T, class F>
-TileFunction binary(F, ScalarMask m) {
-  constexpr TileFunction all[4] = {Loop<R, T, F>::template binary<0, 0>, Loop<R, T, F>::template binary<1, 0>,
-                                   Loop<R, T, F>::template binary<0, 1>, Loop<R, T, F>::template binary<1, 1>};
-  return all[m & 3];
-}
-template <class R, class T, class F>
-TileFunction ternary(F, ScalarMask m) {
-  using L = Loop<R, T, F>;
-  constexpr TileFunction all[8] = {L::template ternary_masked<0>, L::template ternary_masked<1>,
-                                   L::template ternary_masked<2>, L::template ternary_masked<3>,
-                                   L::template ternary_masked<4>, L::template ternary_masked<5>,
-                                   L::template ternary_masked<6>, L::template ternary_masked<7>};
-  return all[m & 7];
-}
-
-template <class T>
-void select_tile(void* out, const void* const* in, int64_t n, ScalarMask m) {
-  const uint8_t* p = static_cast<const uint8_t*>(in[0]);
-  const T *a = static_cast<const T*>(in[1]), *b = static_cast<const T*>(in[2]);
-  T* y = static_cast<T*>(out);
-  const int64_t sp = m & 1 ? 0 : 1, sa = m & 2 ? 0 : 1, sb = m & 4 ? 0 : 1;
-  for (int64_t i = 0; i < n; i++) y[i] = p[i * sp] ? a[i * sa] : b[i * sb];
-}
-template <class T, unsigned M>
-void select_masked(void* out, const void* const* in, int64_t n) {
-  select_tile<T>(out, in, n, M);
-}
-template <class T>
-TileFunction select_of(ScalarMask m) {
-  constexpr TileFunction all[8] = {select_masked<T, 0>, select_masked<T, 1>, select_masked<T, 2>, select_masked<T, 3>,
-                                   select_masked<T, 4>, select_masked<T, 5>, select_masked<T, 6>, select_masked<T, 7>};
-  return all[m & 7];
-}
 
 // The upper bound wins where the bounds cross; NaN stays.
 template <class T>
@@ -278,7 +218,7 @@ TileFunction boolean_tile(std::string_view k, ScalarMask m) {
 
 // ---- casts
 
-struct Half {
+struct HalfBits {
   uint16_t bits;
 };
 struct Brain {
@@ -292,15 +232,24 @@ template <class T>
 auto widen(T x) {
   return x;
 }
-inline float widen(Half x) { return half_to_float(x.bits); }
+inline float widen(HalfBits x) { return half_to_float(x.bits); }
 inline float widen(Brain x) { return bfloat16_to_float(x.bits); }
 inline int widen(Bool x) { return x.value ? 1 : 0; }
 
 template <class R, class T>
 R convert(T x) {
   const auto wide = widen(x);
-  if constexpr (std::is_same_v<R, Half>)
-    return Half{float_to_half(static_cast<float>(wide))};
+  if constexpr (is_complex_type<T>) {
+    if constexpr (is_complex_type<R>)
+      return R(x);
+    else if constexpr (std::is_same_v<R, Bool>)
+      return Bool{x != T()};
+    else
+      return convert<R>(x.real());
+  } else if constexpr (is_complex_type<R>)
+    return R(static_cast<typename R::value_type>(wide));
+  else if constexpr (std::is_same_v<R, HalfBits>)
+    return HalfBits{float_to_half(static_cast<float>(wide))};
   else if constexpr (std::is_same_v<R, Brain>)
     return Brain{float_to_bfloat16(static_cast<float>(wide))};
   else if constexpr (std::is_same_v<R, Bool>)
@@ -324,7 +273,7 @@ template <class T>
 TileFunction cast_from(DType to) {
   switch (to) {
     case DType::float32: return cast_loop<float, T>;
-    case DType::float16: return cast_loop<Half, T>;
+    case DType::float16: return cast_loop<HalfBits, T>;
     case DType::bfloat16: return cast_loop<Brain, T>;
     case DType::float64: return cast_loop<double, T>;
     case DType::int8: return cast_loop<int8_t, T>;
@@ -336,6 +285,8 @@ TileFunction cast_from(DType to) {
     case DType::uint32: return cast_loop<uint32_t, T>;
     case DType::uint64: return cast_loop<uint64_t, T>;
     case DType::boolean: return cast_loop<Bool, T>;
+    case DType::complex64: return cast_loop<std::complex<float>, T>;
+    case DType::complex128: return cast_loop<std::complex<double>, T>;
   }
   return nullptr;
 }
@@ -350,11 +301,13 @@ void round_loop(void* out, const void* const* in, int64_t n) {
 }  // namespace
 
 TileFunction tile_function(std::string_view kind, DType dtype, ScalarMask scalars) {
+  if (kind == "complex_tensor") return complex_tile(kind, dtype, scalars);
   if (kind == "select") {
     switch (size_of(dtype)) {
       case 1: return select_of<uint8_t>(scalars);
       case 2: return select_of<uint16_t>(scalars);
       case 4: return dtype == DType::float32 ? float_functions().tile(kind, scalars) : select_of<uint32_t>(scalars);
+      case 16: return select_of<Item16>(scalars);
       default: return select_of<uint64_t>(scalars);
     }
   }
@@ -370,6 +323,8 @@ TileFunction tile_function(std::string_view kind, DType dtype, ScalarMask scalar
     case DType::uint32: return integer_tile<uint32_t>(kind, scalars);
     case DType::uint64: return integer_tile<uint64_t>(kind, scalars);
     case DType::boolean: return boolean_tile(kind, scalars);
+    case DType::complex64:
+    case DType::complex128: return complex_tile(kind, dtype, scalars);
     case DType::float16:
     case DType::bfloat16: return nullptr;  // computed in float32
   }
@@ -380,7 +335,7 @@ TileFunction cast_function(DType from, DType to) {
   if (TileFunction fast = float_functions().cast(from, to)) return fast;
   switch (from) {
     case DType::float32: return cast_from<float>(to);
-    case DType::float16: return cast_from<Half>(to);
+    case DType::float16: return cast_from<HalfBits>(to);
     case DType::bfloat16: return cast_from<Brain>(to);
     case DType::float64: return cast_from<double>(to);
     case DType::int8: return cast_from<int8_t>(to);
@@ -392,11 +347,13 @@ TileFunction cast_function(DType from, DType to) {
     case DType::uint32: return cast_from<uint32_t>(to);
     case DType::uint64: return cast_from<uint64_t>(to);
     case DType::boolean: return cast_from<Bool>(to);
+    case DType::complex64: return cast_from<std::complex<float>>(to);
+    case DType::complex128: return cast_from<std::complex<double>>(to);
   }
   return nullptr;
 }
 
-TileFunction round_function(DType half) { return half == DType::float16 ? round_loop<Half> : round_loop<Brain>; }
+TileFunction round_function(DType half) { return half == DType::float16 ? round_loop<HalfBits> : round_loop<Brain>; }
 
 std::string_view instruction_set() {
   static const std::string_view best = [] {

@@ -20,7 +20,10 @@ using ScalarMask = unsigned;
 
 // The function for an operation kind on operands of `dtype`; null when there is none.
 TileFunction tile_function(std::string_view kind, DType dtype, ScalarMask scalars);
-// From any dtype to any other, rounding as C++ does; to bool is x != 0. Half types included.
+// The same for complex operands, and for complex_tensor, whose operands are floats (tile_functions_complex.cpp).
+TileFunction complex_tile(std::string_view kind, DType dtype, ScalarMask scalars);
+// From any dtype to any other, rounding as C++ does; to bool is x != 0, from complex to real the real part. Half types
+// included.
 TileFunction cast_function(DType from, DType to);
 // float32 -> float32 rounded to the given half type.
 TileFunction round_function(DType half);

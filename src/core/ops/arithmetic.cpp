@@ -4,47 +4,15 @@
 // give an operand's gradient at the broadcast shape; sum_to_like then sums the broadcast axes away.
 // Conventions at the edges: ties of minimum and maximum share equally, a NaN operand that was not
 // chosen gets zero; clamp passes the gradient at its bounds; what is constant almost everywhere
-// (sign, floor, comparisons, ...) has gradient zero.
+// (sign, floor, comparisons, ...) has gradient zero. Rules see complex operands and results conjugated,
+// which makes them right for analytic functions (arithmetic_complex.cpp says why).
 #include <numbers>
 
 #include "core/builder.h"
-#include "core/definition.h"
+#include "core/ops/elementwise.h"
 
 namespace mpsgraph::ops {
 namespace {
-
-enum class Operands { any, numbers, floats, integers, booleans };
-
-void require(const InferContext& c, size_t i, Operands wanted) {
-  DType d = c.dtype(i);
-  switch (wanted) {
-    case Operands::any: return;
-    case Operands::floats: return c.require_float(i);
-    case Operands::numbers:
-      if (d == DType::boolean) c.dtype_error("takes numbers, operand is bool: cast it to float32 or int32 first");
-      return;
-    case Operands::integers:
-      if (!is_integer(d)) c.dtype_error(cat("takes integers, operand is ", d, ": cast it to int32 first"));
-      return;
-    case Operands::booleans:
-      if (d != DType::boolean)
-        c.dtype_error(cat("takes bool, operand is ", d, ": compare it, e.g. not_equal(x, 0), or cast it to bool"));
-      return;
-  }
-}
-
-Shape broadcast_shapes(const InferContext& c) {
-  Shape result = c.shape(0);
-  for (size_t i = 1; i < c.count(); ++i) {
-    auto merged = broadcast(result, c.shape(i));
-    if (!merged) {
-      c.shape_error(cat("operands of shapes ", c.shape(0), " and ", c.shape(i),
-                        " cannot be broadcast: dimensions must be equal or 1, counted from the last"));
-    }
-    result = *merged;
-  }
-  return result;
-}
 
 // All operands of one kind and type; the result has that type, or bool for predicates.
 Infer pointwise(Operands wanted, bool predicate) {
@@ -100,25 +68,25 @@ Term one_minus_square(Term x) { return (1.0 - x) * (x + 1.0); }
 Term d_asin(Term x, Term, Term g) { return g * of("reciprocal_square_root", one_minus_square(x)); }
 Term d_acos(Term x, Term y, Term g) { return -d_asin(x, y, g); }
 Term d_asinh(Term x, Term, Term g) { return g * of("reciprocal_square_root", square(x) + 1.0); }
-Term d_acosh(Term x, Term, Term g) { return g * of("reciprocal_square_root", (x + -1.0) * (x + 1.0)); }
+// Two roots: left of the imaginary axis the root of the product would be the other one.
+Term d_acosh(Term x, Term, Term g) {
+  return g * (of("reciprocal_square_root", x + -1.0) * of("reciprocal_square_root", x + 1.0));
+}
 
 const Unary unary_operations[] = {
     {"identity", Operands::any, pass},
-    {"conjugate", Operands::any, pass},
-    {"exponent", Operands::floats, [](Term, Term y, Term g) { return g * y; }},
-    {"exponent_base2", Operands::floats, [](Term, Term y, Term g) { return g * (y * ln2); }},
-    {"exponent_base10", Operands::floats, [](Term, Term y, Term g) { return g * (y * ln10); }},
-    {"logarithm", Operands::floats, [](Term x, Term, Term g) { return g / x; }},
-    {"logarithm_base2", Operands::floats, [](Term x, Term, Term g) { return g / (x * ln2); }},
-    {"logarithm_base10", Operands::floats, [](Term x, Term, Term g) { return g / (x * ln10); }},
-    {"square", Operands::numbers, d_square},
-    {"absolute_square", Operands::numbers, d_square},
-    {"square_root", Operands::floats, [](Term, Term y, Term g) { return g * 0.5 / y; }},
-    {"reciprocal_square_root", Operands::floats, d_reciprocal_square_root},
-    {"reverse_square_root", Operands::floats, d_reciprocal_square_root},
-    {"reciprocal", Operands::floats, [](Term, Term y, Term g) { return -(g * square(y)); }},
-    {"absolute", Operands::numbers, [](Term x, Term, Term g) { return g * of("sign", x); }},
-    {"negative", Operands::numbers, [](Term, Term, Term g) { return -g; }},
+    {"exponent", Operands::analytic, [](Term, Term y, Term g) { return g * y; }},
+    {"exponent_base2", Operands::analytic, [](Term, Term y, Term g) { return g * (y * ln2); }},
+    {"exponent_base10", Operands::analytic, [](Term, Term y, Term g) { return g * (y * ln10); }},
+    {"logarithm", Operands::analytic, [](Term x, Term, Term g) { return g / x; }},
+    {"logarithm_base2", Operands::analytic, [](Term x, Term, Term g) { return g / (x * ln2); }},
+    {"logarithm_base10", Operands::analytic, [](Term x, Term, Term g) { return g / (x * ln10); }},
+    {"square", Operands::algebraic, d_square},
+    {"square_root", Operands::analytic, [](Term, Term y, Term g) { return g * 0.5 / y; }},
+    {"reciprocal_square_root", Operands::analytic, d_reciprocal_square_root},
+    {"reverse_square_root", Operands::analytic, d_reciprocal_square_root},
+    {"reciprocal", Operands::analytic, [](Term, Term y, Term g) { return -(g * square(y)); }},
+    {"negative", Operands::algebraic, [](Term, Term, Term g) { return -g; }},
     {"sign", Operands::numbers, nullptr},
     {"signbit", Operands::numbers, nullptr, true},
     {"ceil", Operands::floats, nullptr},
@@ -126,23 +94,23 @@ const Unary unary_operations[] = {
     {"round", Operands::floats, nullptr},
     {"rint", Operands::floats, nullptr},
     {"truncate", Operands::floats, nullptr},
-    {"sin", Operands::floats, d_sin},
-    {"cos", Operands::floats, d_cos},
-    {"tan", Operands::floats, d_tan},
-    {"sinh", Operands::floats, [](Term x, Term, Term g) { return g * of("cosh", x); }},
-    {"cosh", Operands::floats, [](Term x, Term, Term g) { return g * of("sinh", x); }},
-    {"tanh", Operands::floats, d_tanh},
-    {"asin", Operands::floats, d_asin},
-    {"acos", Operands::floats, d_acos},
-    {"atan", Operands::floats, [](Term x, Term, Term g) { return g / (square(x) + 1.0); }},
-    {"asinh", Operands::floats, d_asinh},
-    {"acosh", Operands::floats, d_acosh},
-    {"atanh", Operands::floats, [](Term x, Term, Term g) { return g / one_minus_square(x); }},
+    {"sin", Operands::analytic, d_sin},
+    {"cos", Operands::analytic, d_cos},
+    {"tan", Operands::analytic, d_tan},
+    {"sinh", Operands::analytic, [](Term x, Term, Term g) { return g * of("cosh", x); }},
+    {"cosh", Operands::analytic, [](Term x, Term, Term g) { return g * of("sinh", x); }},
+    {"tanh", Operands::analytic, d_tanh},
+    {"asin", Operands::analytic, d_asin},
+    {"acos", Operands::analytic, d_acos},
+    {"atan", Operands::analytic, [](Term x, Term, Term g) { return g / (square(x) + 1.0); }},
+    {"asinh", Operands::analytic, d_asinh},
+    {"acosh", Operands::analytic, d_acosh},
+    {"atanh", Operands::analytic, [](Term x, Term, Term g) { return g / one_minus_square(x); }},
     {"erf", Operands::floats, d_erf},
     {"not", Operands::booleans, nullptr},
-    {"is_infinite", Operands::floats, nullptr, true},
-    {"is_finite", Operands::floats, nullptr, true},
-    {"is_nan", Operands::floats, nullptr, true},
+    {"is_infinite", Operands::analytic, nullptr, true},
+    {"is_finite", Operands::analytic, nullptr, true},
+    {"is_nan", Operands::analytic, nullptr, true},
     {"bitwise_not", Operands::integers, nullptr},
     {"bitwise_population_count", Operands::integers, nullptr},
 };
@@ -197,8 +165,9 @@ Pair d_power(const Incoming& i) {
     result.a = b.mul(i.g, b.mul(i.z, b.binary("power", i.x, exponent)));
   }
   if (i.need_z) {
-    Tensor* flat =
-        b.binary("logical_and", b.binary("equal", i.x, zero), b.binary("greater_than_or_equal_to", i.z, zero));
+    Tensor* flat = b.binary("equal", i.x, zero);
+    if (!is_complex(i.z->dtype()))
+      flat = b.binary("logical_and", flat, b.binary("greater_than_or_equal_to", i.z, zero));
     result.b = b.mul(i.g, b.mul(i.y, b.unary("logarithm", b.select(flat, one, i.x))));
   }
   return result;
@@ -220,14 +189,14 @@ Pair d_atan2(const Incoming& i) {
 }
 
 const Binary binary_operations[] = {
-    {"addition", Operands::numbers, d_addition},
-    {"subtraction", Operands::numbers, d_subtraction},
-    {"multiplication", Operands::numbers, d_multiplication},
-    {"division", Operands::numbers, d_division},
-    {"division_no_nan", Operands::numbers, d_division_no_nan},
+    {"addition", Operands::algebraic, d_addition},
+    {"subtraction", Operands::algebraic, d_subtraction},
+    {"multiplication", Operands::algebraic, d_multiplication},
+    {"division", Operands::algebraic, d_division},
+    {"division_no_nan", Operands::algebraic, d_division_no_nan},
     {"modulo", Operands::numbers, d_remainder},
     {"floor_modulo", Operands::numbers, d_remainder},
-    {"power", Operands::numbers, d_power},
+    {"power", Operands::algebraic, d_power},
     {"minimum", Operands::numbers, d_extremum},
     {"maximum", Operands::numbers, d_extremum},
     {"minimum_with_nan_propagation", Operands::numbers, d_extremum},
@@ -235,10 +204,10 @@ const Binary binary_operations[] = {
     {"atan2", Operands::floats, d_atan2},
     {"equal", Operands::any, nullptr, true},
     {"not_equal", Operands::any, nullptr, true},
-    {"less_than", Operands::any, nullptr, true},
-    {"less_than_or_equal_to", Operands::any, nullptr, true},
-    {"greater_than", Operands::any, nullptr, true},
-    {"greater_than_or_equal_to", Operands::any, nullptr, true},
+    {"less_than", Operands::ordered, nullptr, true},
+    {"less_than_or_equal_to", Operands::ordered, nullptr, true},
+    {"greater_than", Operands::ordered, nullptr, true},
+    {"greater_than_or_equal_to", Operands::ordered, nullptr, true},
     {"logical_and", Operands::booleans, nullptr},
     {"logical_or", Operands::booleans, nullptr},
     {"logical_nand", Operands::booleans, nullptr},
@@ -281,18 +250,6 @@ void d_clamp(GradientContext& c) {
   if (c.needs(2)) set(2, b.binary("logical_or", b.binary("greater_than", x, high), b.binary("less_than", high, low)));
 }
 
-OperationDefinition elementwise(std::string_view name, int operands, Infer infer, Gradient gradient) {
-  OperationDefinition d;
-  d.name = name;
-  d.family = "arithmetic";
-  d.min_inputs = d.max_inputs = operands;
-  d.infer = std::move(infer);
-  d.gradient_is_zero = !gradient;
-  d.gradient = std::move(gradient);
-  d.elementwise = true;
-  return d;
-}
-
 }  // namespace
 
 void register_arithmetic() {
@@ -301,7 +258,7 @@ void register_arithmetic() {
     if (row.rule) {
       gradient = [rule = row.rule](GradientContext& c) {
         Builder b(c.graph());
-        c.set(0, rule({&b, c.input(0)}, {&b, c.output()}, {&b, c.incoming()}).tensor);
+        c.set(0, rule({&b, b.conjugate(c.input(0))}, {&b, b.conjugate(c.output())}, {&b, c.incoming()}).tensor);
       };
     }
     define(elementwise(row.name, 1, pointwise(row.operands, row.predicate), std::move(gradient)));
@@ -311,13 +268,15 @@ void register_arithmetic() {
     if (row.rule) {
       gradient = [rule = row.rule](GradientContext& c) {
         Builder b(c.graph());
-        Pair pair = rule({b, c.input(0), c.input(1), c.output(), c.incoming(), c.needs(0), c.needs(1)});
+        Pair pair = rule({b, b.conjugate(c.input(0)), b.conjugate(c.input(1)), b.conjugate(c.output()), c.incoming(),
+                          c.needs(0), c.needs(1)});
         if (c.needs(0)) c.set(0, b.sum_to_like(pair.a, c.input(0)));
         if (c.needs(1)) c.set(1, b.sum_to_like(pair.b, c.input(1)));
       };
     }
     define(elementwise(row.name, 2, pointwise(row.operands, row.predicate), std::move(gradient)));
   }
+  register_complex_arithmetic();
   define(elementwise("select", 3, infer_select, d_select));
   define(elementwise("clamp", 3, pointwise(Operands::numbers, false), d_clamp));
 }

@@ -6,7 +6,7 @@ namespace mpsgraph::ops {
 namespace {
 
 std::vector<TensorType> infer_matrix_multiplication(const InferContext& c) {
-  c.require_float(0);
+  c.require_inexact(0);
   c.require_same_dtype();
   const Shape &a = c.shape(0), &b = c.shape(1);
   for (const Shape* shape : {&a, &b}) {
@@ -29,10 +29,11 @@ std::vector<TensorType> infer_matrix_multiplication(const InferContext& c) {
   return {{c.dtype(0), Shape(dims)}};
 }
 
-// dA = dC Bᵀ, dB = Aᵀ dC, summed over the leading axes along which the operand was broadcast.
+// dA = dC Bᵀ, dB = Aᵀ dC, with complex operands conjugated, summed over the leading axes along which the operand was
+// broadcast.
 void d_matrix_multiplication(GradientContext& c) {
   Builder b(c.graph());
-  Tensor *left = c.input(0), *right = c.input(1), *g = c.incoming();
+  Tensor *left = b.conjugate(c.input(0)), *right = b.conjugate(c.input(1)), *g = c.incoming();
   if (c.needs(0)) c.set(0, b.sum_to_like(b.matmul(g, b.swap_last_axes(right)), left));
   if (!c.needs(1)) return;
   // One weight matrix for a whole batch: a single product over all rows, instead of one for each and a sum.

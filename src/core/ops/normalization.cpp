@@ -30,7 +30,12 @@ void require_fits(const InferContext& c, size_t i, const Shape& source, std::str
 
 // ---- mean and variance ----
 
-std::vector<TensorType> infer_moment(const InferContext& c) {
+std::vector<TensorType> infer_mean(const InferContext& c) {
+  c.require_inexact(0);
+  return {{c.dtype(0), reduced_shape(c, c.shape(0))}};
+}
+
+std::vector<TensorType> infer_variance(const InferContext& c) {
   c.require_float(0);
   c.require_same_dtype();
   if (c.count() == 2) require_fits(c, 1, c.shape(0), "mean");
@@ -162,8 +167,8 @@ void composite(std::string_view name, int min_inputs, int max_inputs, std::vecto
 void register_normalization() {
   AttributeSpec axes = optional("axes", Ints{}), epsilon = optional("epsilon", 1e-5);
   AttributeSpec gamma = optional("has_gamma", false), beta = optional("has_beta", false);
-  composite("mean", 1, 1, {axes}, infer_moment, mean_parts);
-  composite("variance", 1, 2, {axes}, infer_moment, variance_parts);
+  composite("mean", 1, 1, {axes}, infer_mean, mean_parts);
+  composite("variance", 1, 2, {axes}, infer_variance, variance_parts);
   composite("normalization", 3, 5, {epsilon, gamma, beta}, infer_normalization, normalization_parts);
   composite("normalization_gradient", 4, 7, {axes, epsilon, gamma}, infer_normalization_gradient,
             normalization_gradient_parts);

@@ -20,7 +20,7 @@ void require_fits(const InferContext& c, size_t i, const Shape& values, std::str
 }
 
 std::vector<TensorType> infer_stochastic_gradient_descent(const InferContext& c) {
-  c.require_float(0);
+  c.require_inexact(0);
   c.require_same_dtype();
   require_fits(c, 0, c.shape(1), "learning_rate");
   require_fits(c, 2, c.shape(1), "gradient");

@@ -8,7 +8,7 @@
 namespace mpsgraph::ops {
 namespace {
 
-enum class Operands { numbers, booleans };
+enum class Operands { algebraic, numbers, booleans };  // algebraic: complex too
 
 std::vector<TensorType> infer_axes(const InferContext& c, Operands operands) {
   if ((c.dtype(0) == DType::boolean) != (operands == Operands::booleans)) {
@@ -16,6 +16,8 @@ std::vector<TensorType> infer_axes(const InferContext& c, Operands operands) {
                       ? cat("takes bool, source is ", c.dtype(0), ": compare or cast it first")
                       : std::string("takes numbers, source is bool: cast it to int32 or float32 first"));
   }
+  if (is_complex(c.dtype(0)) && operands == Operands::numbers)
+    c.dtype_error(cat("is not defined for complex numbers, source is ", c.dtype(0), ": take absolute of it first"));
   if (!c.shape(0).ranked()) return {{c.dtype(0), Shape()}};
   Dims dims = c.shape(0).dims();
   const Ints& axes = c.attributes.integers("axes");
@@ -39,6 +41,8 @@ std::vector<TensorType> infer_extremum(const InferContext& c) {
 
 std::vector<TensorType> infer_arg(const InferContext& c) {
   if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 first");
+  if (is_complex(c.dtype(0)))
+    c.dtype_error(cat("is not defined for complex numbers, source is ", c.dtype(0), ": take absolute of it first"));
   if (!c.shape(0).ranked()) return {{DType::int32, Shape()}};
   Dims dims = c.shape(0).dims();
   int axis = c.axis(c.attributes.integer("axis"), c.shape(0).rank());
@@ -65,7 +69,7 @@ void d_extremum(GradientContext& c) {
 // elements are zero they miss the terms that mix a zero with another element.)
 void d_product(GradientContext& c) {
   Builder b(c.graph());
-  Tensor* x = c.input(0);
+  Tensor* x = b.conjugate(c.input(0));
   const Ints& axes = c.attributes().integers("axes");
   Tensor *zero = b.scalar_like(x, 0), *one = b.scalar_like(x, 1);
   Tensor* is_zero = b.binary("equal", x, zero);
@@ -93,10 +97,10 @@ void reduction(std::string_view name, Infer infer, Gradient gradient, AttributeS
 
 void register_reduction() {
   AttributeSpec axes = optional("axes", Ints{});
-  Infer numbers = [](const InferContext& c) { return infer_axes(c, Operands::numbers); };
+  Infer algebraic = [](const InferContext& c) { return infer_axes(c, Operands::algebraic); };
   Infer booleans = [](const InferContext& c) { return infer_axes(c, Operands::booleans); };
-  reduction("reduction_sum", numbers, d_sum, axes);
-  reduction("reduction_product", numbers, d_product, axes);
+  reduction("reduction_sum", algebraic, d_sum, axes);
+  reduction("reduction_product", algebraic, d_product, axes);
   reduction("reduction_maximum", infer_extremum, d_extremum, axes);
   reduction("reduction_minimum", infer_extremum, d_extremum, axes);
   reduction("reduction_maximum_propagate_nan", infer_extremum, d_extremum, axes);

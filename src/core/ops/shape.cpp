@@ -226,9 +226,10 @@ std::vector<TensorType> infer_cast(const InferContext& context) {
   return {{context.attributes.dtype("dtype"), context.shape(0)}};
 }
 
-// Integers have no derivative on either side.
+// Integers have no derivative on either side. To complex: the gradient's real part; from complex: a gradient without an
+// imaginary part; casts do both.
 void d_cast(GradientContext& g) {
-  if (is_float(g.input(0)->dtype()) && is_float(g.output()->dtype()))
+  if (is_inexact(g.input(0)->dtype()) && is_inexact(g.output()->dtype()))
     g.set(0, Builder(g.graph()).cast(g.incoming(), g.input(0)->dtype()));
 }
 

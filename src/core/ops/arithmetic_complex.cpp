@@ -1,0 +1,98 @@
+// Between real and complex numbers: absolute values, conjugates, parts, and complex tensors from parts.
+//
+// The gradient of a real L with respect to z = x + iy is dL/dx + i dL/dy, so that z - rate * gradient descends. For an
+// analytic function, as most of arithmetic.cpp, that is the incoming gradient times the conjugate of its derivative;
+// what is stated here is not analytic, and has a rule of its own for complex operands.
+#include "core/builder.h"
+#include "core/ops/elementwise.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+// |z| and |z|²: real, whatever the operand.
+std::vector<TensorType> infer_magnitude(const InferContext& c) {
+  require(c, 0, Operands::algebraic);
+  return {{real_type(c.dtype(0)), c.shape(0)}};
+}
+
+// x / |x|, and 0 where x is 0.
+Tensor* direction(Builder& b, Tensor* x, Tensor* magnitude) {
+  if (!is_complex(x->dtype())) return b.unary("sign", x);
+  return b.binary("division_no_nan", x, b.cast(magnitude, x->dtype()));
+}
+
+void d_absolute(GradientContext& c) {
+  Builder b(c.graph());
+  Tensor* x = c.input(0);
+  c.set(0, b.mul(b.cast(c.incoming(), x->dtype()), direction(b, x, c.output())));
+}
+
+void d_absolute_square(GradientContext& c) {
+  Builder b(c.graph());
+  Tensor* x = c.input(0);
+  c.set(0, b.mul(b.cast(c.incoming(), x->dtype()), b.mul(x, 2.0)));
+}
+
+std::vector<TensorType> infer_conjugate(const InferContext& c) { return {c.type(0)}; }
+void d_conjugate(GradientContext& c) { c.set(0, Builder(c.graph()).conjugate(c.incoming())); }
+
+std::vector<TensorType> infer_part(const InferContext& c) {
+  if (!is_complex(c.dtype(0)))
+    c.dtype_error(cat("takes complex numbers, operand is ", c.dtype(0), ", which has one part only: use it as it is"));
+  return {{real_type(c.dtype(0)), c.shape(0)}};
+}
+
+void d_real_part(GradientContext& c) { c.set(0, Builder(c.graph()).cast(c.incoming(), c.input(0)->dtype())); }
+
+void d_imaginary_part(GradientContext& c) {
+  Builder b(c.graph());
+  c.set(0, b.binary("complex_tensor", b.scalar_like(c.incoming(), 0), c.incoming()));
+}
+
+std::vector<TensorType> infer_complex_tensor(const InferContext& c) {
+  c.require_same_dtype();
+  const std::optional<DType> result = is_float(c.dtype(0)) ? complex_type(c.dtype(0)) : std::nullopt;
+  if (!result)
+    c.dtype_error(cat("makes complex64 of float32 and complex128 of float64, operands are ", c.dtype(0),
+                      ": cast them to float32 first"));
+  return {{*result, broadcast_shapes(c)}};
+}
+
+void d_complex_tensor(GradientContext& c) {
+  Builder b(c.graph());
+  if (c.needs(0)) c.set(0, b.sum_to_like(b.unary("real_part", c.incoming()), c.input(0)));
+  if (c.needs(1)) c.set(1, b.sum_to_like(b.unary("imaginary_part", c.incoming()), c.input(1)));
+}
+
+// All real parts, then all imaginary parts, along the last axis; real tensors as they are.
+std::vector<TensorType> infer_planar_tensor(const InferContext& c) {
+  const Shape& shape = c.shape(0);
+  if (!is_complex(c.dtype(0)) || !shape.ranked()) return {{real_type(c.dtype(0)), shape}};
+  if (shape.rank() == 0) c.shape_error("needs an axis to put the parts side by side, operand has rank 0: reshape it");
+  Dims dims = shape.dims();
+  if (dims.back() > 0) dims.back() *= 2;
+  return {{real_type(c.dtype(0)), Shape(dims)}};
+}
+
+std::vector<Tensor*> decompose_planar_tensor(Builder& b, const std::vector<Tensor*>& inputs, const Attributes&) {
+  Tensor* x = inputs[0];
+  if (!is_complex(x->dtype())) return {b.unary("identity", x)};
+  return {b.graph().add("concat", {b.unary("real_part", x), b.unary("imaginary_part", x)}, {{"axis", int64_t{-1}}})};
+}
+
+}  // namespace
+
+void register_complex_arithmetic() {
+  define(elementwise("absolute", 1, infer_magnitude, d_absolute));
+  define(elementwise("absolute_square", 1, infer_magnitude, d_absolute_square));
+  define(elementwise("conjugate", 1, infer_conjugate, d_conjugate));
+  define(elementwise("real_part", 1, infer_part, d_real_part));
+  define(elementwise("imaginary_part", 1, infer_part, d_imaginary_part));
+  define(elementwise("complex_tensor", 2, infer_complex_tensor, d_complex_tensor));
+  OperationDefinition planar = elementwise("planar_tensor", 1, infer_planar_tensor, {});
+  planar.elementwise = planar.gradient_is_zero = false;
+  planar.decompose = decompose_planar_tensor;
+  define(std::move(planar));
+}
+
+}  // namespace mpsgraph::ops

@@ -1,0 +1,76 @@
+// What element-wise definitions share: the classes of element types that they take, numpy's broadcasting, the form of a
+// definition. The operations are in arithmetic.cpp, arithmetic_complex.cpp and activation.cpp.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "core/definition.h"
+
+namespace mpsgraph::ops {
+
+enum class Operands {
+  any,
+  ordered,  // all but complex
+  algebraic,  // integers, floats, complex
+  numbers,  // integers, floats
+  analytic,  // floats, complex
+  floats,
+  integers,
+  booleans
+};
+
+inline void require(const InferContext& c, size_t i, Operands wanted) {
+  const DType d = c.dtype(i);
+  const bool complex_refused = wanted == Operands::ordered || wanted == Operands::numbers || wanted == Operands::floats;
+  if (complex_refused && is_complex(d)) {
+    c.dtype_error(cat("is not defined for complex numbers, operand is ", d,
+                      ": take real_part, imaginary_part or absolute of it first"));
+  }
+  switch (wanted) {
+    case Operands::any:
+    case Operands::ordered: return;
+    case Operands::floats: return c.require_float(i);
+    case Operands::analytic: return c.require_inexact(i);
+    case Operands::algebraic:
+    case Operands::numbers:
+      if (d == DType::boolean) c.dtype_error("takes numbers, operand is bool: cast it to float32 or int32 first");
+      return;
+    case Operands::integers:
+      if (!is_integer(d)) c.dtype_error(cat("takes integers, operand is ", d, ": cast it to int32 first"));
+      return;
+    case Operands::booleans:
+      if (d != DType::boolean)
+        c.dtype_error(cat("takes bool, operand is ", d, ": compare it, e.g. not_equal(x, 0), or cast it to bool"));
+      return;
+  }
+}
+
+inline Shape broadcast_shapes(const InferContext& c) {
+  Shape result = c.shape(0);
+  for (size_t i = 1; i < c.count(); ++i) {
+    auto merged = broadcast(result, c.shape(i));
+    if (!merged) {
+      c.shape_error(cat("operands of shapes ", c.shape(0), " and ", c.shape(i),
+                        " cannot be broadcast: dimensions must be equal or 1, counted from the last"));
+    }
+    result = *merged;
+  }
+  return result;
+}
+
+inline OperationDefinition elementwise(std::string_view name, int operands, Infer infer, Gradient gradient) {
+  OperationDefinition d;
+  d.name = name;
+  d.family = "arithmetic";
+  d.min_inputs = d.max_inputs = operands;
+  d.infer = std::move(infer);
+  d.gradient_is_zero = !gradient;
+  d.gradient = std::move(gradient);
+  d.elementwise = true;
+  return d;
+}
+
+void register_complex_arithmetic();  // absolute values, conjugates and parts: part of register_arithmetic
+
+}  // namespace mpsgraph::ops
