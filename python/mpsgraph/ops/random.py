@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, overload
 
 from ..random import philox_state
-from ._family import DTypeLike, Family, GraphError, ShapeLike, Tensor, TensorLike, as_dtype, constant_data
+from ._family import DTypeLike, Family, GraphError, ShapeLike, Tensor, as_dtype, constant_data
 
 
 class Random(Family):
@@ -259,14 +259,14 @@ class Random(Family):
 
     @overload
     def dropout(
-        self, x: Tensor, rate: TensorLike, *, state: Tensor, name: str | None = None
+        self, x: Tensor, rate: Tensor | float, *, state: Tensor, name: str | None = None
     ) -> tuple[Tensor, Tensor]: ...
 
     @overload
-    def dropout(self, x: Tensor, rate: TensorLike, *, state: None = None, name: str | None = None) -> Tensor: ...
+    def dropout(self, x: Tensor, rate: Tensor | float, *, state: None = None, name: str | None = None) -> Tensor: ...
 
     def dropout(
-        self, x: Tensor, rate: TensorLike, *, state: Tensor | None = None, name: str | None = None
+        self, x: Tensor, rate: Tensor | float, *, state: Tensor | None = None, name: str | None = None
     ) -> Tensor | tuple[Tensor, Tensor]:
         """x with elements dropped at random, the others raised so that the expectation stays.
 
