@@ -196,18 +196,6 @@ def test_integers_and_bools_stop_the_walk():
     np.testing.assert_allclose(g.run({x: np.array([-1.0, 1.0, 5.0])}, d).numpy(), [4, 2, 2])
 
 
-def test_loops_have_no_derivative_and_say_so():
-    g = mg.Graph()
-    x = g.placeholder((), mg.float64)
-    (y,) = g.for_(3, initial=[x], body=lambda i, v: v * 2)
-    with pytest.raises(mg.GraphError, match=r"\[for\].*no gradient"):
-        g.gradients(y, [x])
-    (z,) = g.while_([x], lambda v: (v < 10.0, v), lambda v: v * 2)
-    with pytest.raises(mg.GraphError, match=r"\[while\].*no gradient"):
-        g.gradients(z, [x])
-    assert g.run({x: np.array(3.0)}, y).item() == 24, "the graph goes on"
-
-
 @pytest.mark.parametrize("taken", [True, False])
 def test_through_if(taken: bool):
     """Captured tensors get the gradient of the branch that runs; the other's gets zeros."""

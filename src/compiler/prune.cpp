@@ -1,11 +1,156 @@
-// prune: operations that neither a result nor an effect needs go.
+// prune: operations that neither a result nor an effect needs go, and of control flow the results that nothing needs.
 //
 //   %a = exponent(%x)            (gone: nothing uses it)
 //   %b = negative(%x)      ->    %b = negative(%x)
+// A derivative makes branches give, and loops carry around, what it needs of them. A program without the derivative
+// has no use for that: a value that goes around a loop only for its own sake goes, and what computes it in the body.
+#include <unordered_set>
+
 #include "compiler/passes.h"
+#include "core/definition.h"
 
 namespace mpsgraph::compiler {
+namespace {
 
-void prune(Program& program) { sweep(program); }
+// Which tensors are needed, result by result, where rewrite.h's liveness counts whole operations. What stands for one
+// value of a loop is needed together: the operand that begins it, arguments and results of blocks, the loop's result.
+class Needs {
+ public:
+  explicit Needs(const Program& program) {
+    const std::vector<bool> live = live_operations(program);
+    for (const Tensor* target : program.targets) need(target);
+    for (const Operation* operation : program.target_operations) run(*operation);
+    find_effects(program.graph->root(), live);
+    while (!pending_.empty()) {
+      const Tensor* tensor = pending_.back();
+      pending_.pop_back();
+      trace(*tensor);
+    }
+  }
+
+  bool operator()(const Tensor* tensor) const { return needed_.contains(tensor); }
+
+ private:
+  void need(const Tensor* tensor) {
+    if (needed_.insert(tensor).second) pending_.push_back(tensor);
+  }
+
+  // The operation runs: for its results, its effect, or what has one in its blocks.
+  void run(const Operation& operation) {
+    if (!running_.insert(&operation).second) return;
+    const size_t count = operation.is("for") ? 3 : operation.is("while") ? 0 : operation.inputs.size();
+    for (size_t i = 0; i < count; ++i) need(operation.inputs[i]);
+    if (operation.is("while")) need(operation.blocks[0]->results[0]);
+    if (operation.parent->owner) run(*operation.parent->owner);
+  }
+
+  void find_effects(const Block& block, const std::vector<bool>& live) {
+    for (const auto& operation : block.operations) {
+      if (!live[operation->id]) continue;
+      if (operation->definition->has_effect) run(*operation);
+      for (const auto& inner : operation->blocks) find_effects(*inner, live);
+    }
+  }
+
+  void trace(const Tensor& tensor) {
+    const Operation& operation = *tensor.operation;
+    run(operation);
+    const auto index = static_cast<size_t>(tensor.index);
+    if (operation.is("argument")) {
+      argument(tensor);
+    } else if (operation.is("if")) {
+      for (const auto& block : operation.blocks) need(block->results[index]);
+    } else if (operation.is("for")) {
+      carried(operation, index, 3, operation.blocks[0]->arguments[index + 1], operation.blocks[0]->results[index]);
+    } else if (operation.is("while")) {
+      need(operation.blocks[0]->results[index + 1]);
+      need(operation.blocks[1]->arguments[index]);
+    }
+  }
+
+  void argument(const Tensor& tensor) {
+    const Block& block = *tensor.operation->parent;
+    const Operation& owner = *block.owner;
+    size_t index = 0;
+    while (block.arguments[index] != &tensor) ++index;
+    if (owner.is("for")) {
+      if (index > 0) need(owner.output(index - 1));
+    } else if (owner.is("while")) {
+      if (&block == owner.blocks[0].get())
+        carried(owner, index, 0, &tensor, owner.blocks[1]->results[index]);
+      else
+        need(owner.output(index));
+    }
+  }
+
+  void carried(const Operation& loop, size_t index, size_t first, const Tensor* argument, const Tensor* next) {
+    need(argument);
+    need(next);
+    if (first + index < loop.inputs.size()) need(loop.inputs[first + index]);
+  }
+
+  std::unordered_set<const Tensor*> needed_;
+  std::unordered_set<const Operation*> running_;
+  std::vector<const Tensor*> pending_;
+};
+
+template <class Items>
+void erase_at(Items& items, size_t index) {
+  items.erase(items.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+void erase_output(Operation& operation, size_t index) {
+  erase_at(operation.outputs, index);
+  for (size_t i = index; i < operation.outputs.size(); ++i) operation.outputs[i]->index = static_cast<int>(i);
+}
+
+void erase_initial(Operation& loop, size_t operand) {
+  if (operand < loop.inputs.size())
+    erase_at(loop.inputs, operand);
+  else
+    loop.attributes.set("from_zero", loop.attributes.integer("from_zero") - 1);
+}
+
+void drop_results(Operation& operation, const Needs& needed) {
+  for (size_t i = operation.outputs.size(); i-- > 0;) {
+    if (needed(operation.output(i))) continue;
+    if (operation.is("if")) {
+      for (auto& block : operation.blocks) erase_at(block->results, i);
+    } else if (operation.is("for")) {
+      erase_initial(operation, 3 + i);
+      erase_at(operation.blocks[0]->arguments, i + 1);
+      erase_at(operation.blocks[0]->results, i);
+    } else {
+      erase_at(operation.blocks[0]->results, i + 1);
+      erase_at(operation.blocks[1]->arguments, i);
+    }
+    erase_output(operation, i);
+  }
+  if (!operation.is("while")) return;
+  Block &before = *operation.blocks[0], &after = *operation.blocks[1];
+  for (size_t i = before.arguments.size(); i-- > 0;) {
+    if (needed(before.arguments[i])) continue;
+    erase_initial(operation, i);
+    erase_at(before.arguments, i);
+    erase_at(after.results, i);
+  }
+}
+
+void drop_results(Block& block, const Needs& needed) {
+  for (auto& operation : block.operations) {
+    if (operation->is("if") || operation->is("for") || operation->is("while")) drop_results(*operation, needed);
+    for (auto& inner : operation->blocks) drop_results(*inner, needed);
+  }
+}
+
+}  // namespace
+
+void prune(Program& program) {
+  sweep(program);
+  const auto gives_results = [](const Operation& op) { return !op.blocks.empty() && !op.outputs.empty(); };
+  if (!any_operation(program, gives_results)) return;
+  drop_results(program.graph->root(), Needs(program));
+  sweep(program);
+}
 
 }  // namespace mpsgraph::compiler

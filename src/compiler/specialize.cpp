@@ -72,7 +72,13 @@ class Specializer {
       }
       result.push_back(operation);
     };
-    for (const Tensor* target : targets_) add(target->operation, "target");
+    for (const Tensor* target : targets_) {
+      add(target->operation, "target");
+      if (target->type.history) {
+        throw GraphError(cat("target '", target->name(), "' is the ", target->type,
+                             " that a loop keeps for its derivative, and no tensor", target->operation->where()));
+      }
+    }
     for (const Operation* operation : target_operations_) add(operation, "target operation");
     return result;
   }
@@ -122,7 +128,10 @@ class Specializer {
       throw;
     }
     if (op.is("if")) settle_undefined(*blocks[0], *blocks[1]);
-    if (op.is("while") || op.is("for")) require_steady(op, inputs, blocks);
+    if (op.is("while") || op.is("for")) {
+      settle_from_zero(op, blocks);
+      require_steady(op, inputs, blocks);
+    }
     std::vector<TensorType> types =
         op.definition->infer(InferContext(*op.definition, inputs, attributes, blocks, op.where()));
     const auto known_shape = [](const TensorType& type) { return type.shape.known(); };
@@ -154,16 +163,28 @@ class Specializer {
   static std::vector<TensorType> argument_types(const Operation& op, size_t block, const std::vector<Tensor*>& inputs,
                                                 const std::vector<std::unique_ptr<Block>>& done) {
     std::vector<TensorType> types;
+    for (const Tensor* argument : op.blocks[block]->arguments) types.push_back(argument->type);
     if (op.is("while")) {
       const std::vector<Tensor*>& from = block == 0 ? inputs : done[0]->results;
-      for (size_t i = block; i < from.size(); ++i) types.push_back(from[i]->type);  // results follow the condition
+      for (size_t i = block; i < from.size(); ++i) types[i - block] = from[i]->type;  // results follow the condition
     } else if (op.is("for")) {
-      types.push_back(op.blocks[0]->arguments[0]->type);
-      for (size_t i = 3; i < inputs.size(); ++i) types.push_back(inputs[i]->type);
-    } else {
-      for (const Tensor* argument : op.blocks[block]->arguments) types.push_back(argument->type);
+      for (size_t i = 3; i < inputs.size(); ++i) types[i - 2] = inputs[i]->type;
     }
     return types;
+  }
+
+  // What values that begin at zero are is known from what becomes of them.
+  static void settle_from_zero(const Operation& op, const std::vector<std::unique_ptr<Block>>& blocks) {
+    const std::vector<Tensor*>& next = blocks.back()->results;
+    const auto count = static_cast<size_t>(op.attributes.integer("from_zero"));
+    for (size_t from_end = 1; from_end <= count; ++from_end) {
+      const TensorType& type = next[next.size() - from_end]->type;
+      for (const auto& block : blocks) {
+        Tensor* argument = block->arguments[block->arguments.size() - from_end];
+        argument->type = type;
+        argument->operation->attributes.set("type", type);
+      }
+    }
   }
 
   // What a branch that is not taken gives has the type of what the other one gives.

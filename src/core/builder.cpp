@@ -22,7 +22,7 @@ Tensor* Builder::filled_like(Tensor* x, double value) {
   return x->shape().known() ? filled(x->type, value) : broadcast_to(scalar_like(x, value), shape_of(x));
 }
 
-Tensor* Builder::zeros_like(Tensor* x) { return filled_like(x, 0); }
+Tensor* Builder::zeros_like(Tensor* x) { return x->type.history ? unary("history_empty", x) : filled_like(x, 0); }
 
 Tensor* Builder::ones_like(Tensor* x) { return filled_like(x, 1); }
 

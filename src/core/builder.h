@@ -28,7 +28,7 @@ class Builder {
   // element-wise
   Tensor* unary(std::string_view kind, Tensor* x);
   Tensor* binary(std::string_view kind, Tensor* a, Tensor* b);
-  Tensor* add(Tensor* a, Tensor* b) { return binary("addition", a, b); }
+  Tensor* add(Tensor* a, Tensor* b) { return binary(a->type.history ? "history_addition" : "addition", a, b); }
   Tensor* sub(Tensor* a, Tensor* b) { return binary("subtraction", a, b); }
   Tensor* mul(Tensor* a, Tensor* b) { return binary("multiplication", a, b); }
   Tensor* div(Tensor* a, Tensor* b) { return binary("division", a, b); }

@@ -147,7 +147,8 @@ class ReverseWalk {
   }
 
   void accumulate_checked(const Operation& operation, Tensor* tensor, Tensor* gradient) {
-    if (gradient->dtype() != tensor->dtype() || !compatible(gradient->shape(), tensor->shape())) {
+    if (gradient->dtype() != tensor->dtype() || !compatible(gradient->shape(), tensor->shape()) ||
+        gradient->type.history != tensor->type.history) {
       throw GraphError(cat("[", operation.kind(), "] the derivative of '", operation.name, "' with respect to '",
                            tensor->name(), "' came out as ", gradient->type, " instead of ", tensor->type,
                            operation.where()));
@@ -179,6 +180,22 @@ void check_reachable(const Graph& graph, const Block& current, const Tensor* ten
 std::vector<Tensor*> block_gradients(const Block& block, const Seeds& seeds,
                                      const std::vector<Tensor*>& with_respect_to) {
   return ReverseWalk(seeds, with_respect_to, [&](const Operation& o) { return o.parent == &block; }).run();
+}
+
+std::unordered_set<const Tensor*> dependents(const Block& block, const std::vector<Tensor*>& sources) {
+  std::unordered_set<const Tensor*> reached(sources.begin(), sources.end());
+  const auto is_reached = [&](const Tensor* tensor) { return reached.contains(tensor); };
+  for (const auto& operation : block.operations) {
+    if (operation->definition->gradient_is_zero) continue;
+    const std::vector<Tensor*> captures = operation->blocks.empty() ? std::vector<Tensor*>() : operation->captures();
+    if (std::none_of(operation->inputs.begin(), operation->inputs.end(), is_reached) &&
+        std::none_of(captures.begin(), captures.end(), is_reached))
+      continue;
+    for (const auto& output : operation->outputs) {
+      if (is_float(output->dtype())) reached.insert(output.get());
+    }
+  }
+  return reached;
 }
 
 std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_respect_to, Tensor* start,

@@ -1,6 +1,7 @@
 // Reverse-mode differentiation: one backward walk over the same graph, by the rules beside the operations.
 #pragma once
 
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -22,5 +23,7 @@ std::vector<Tensor*> gradients(Tensor* of, const std::vector<Tensor*>& with_resp
 using Seeds = std::vector<std::pair<Tensor*, Tensor*>>;
 std::vector<Tensor*> block_gradients(const Block& block, const Seeds& seeds,
                                      const std::vector<Tensor*>& with_respect_to);
+// Of the tensors that are made in the block, those that depend on `sources` by floating-point values; and the sources.
+std::unordered_set<const Tensor*> dependents(const Block& block, const std::vector<Tensor*>& sources);
 
 }  // namespace mpsgraph

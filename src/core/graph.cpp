@@ -129,6 +129,10 @@ Operation* Graph::create(std::string_view kind, std::vector<Tensor*> inputs, Att
   for (Tensor*& input : inputs) {
     if (input) input = resolve(input);
     check_operand(input, kind);
+    if (input->type.history && definition.family != "control_flow") {
+      throw GraphError(cat("[", kind, "] '", input->name(), "' is the ", input->type,
+                           " that a loop keeps for its derivative, and no tensor", where));
+    }
   }
   attributes = complete_attributes(definition, std::move(attributes), where);
   settle_tensor_attributes(definition, inputs, attributes, where);

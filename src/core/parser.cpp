@@ -221,10 +221,24 @@ class Parser {
   TensorType type() {
     skip_space();
     const size_t start = at_;
+    if (accept_word("history")) return history();
     const std::string_view dtype_name = word("a type");
     const std::optional<DType> dtype = dtype_from_name(dtype_name);
     if (!dtype) fail(cat("'", dtype_name, "' is no element type"), start);
     return {*dtype, shape(*dtype)};
+  }
+
+  // Behind the word: the type of one value in parentheses, which may be a history in turn.
+  TensorType history() {
+    int depth = 0;
+    do {
+      expect("(");
+      if (++depth > max_block_depth) fail(cat("histories nest deeper than ", max_block_depth));
+    } while (accept_word("history"));
+    TensorType result = type();
+    for (int i = 0; i < depth; ++i) expect(")");
+    result.history = depth;
+    return result;
   }
 
   Shape shape(DType dtype) {
@@ -284,6 +298,7 @@ class Parser {
       expect(":");
       return std::bit_cast<double>(bits(16).low);
     }
+    if (first == "history") return history();
     const std::optional<DType> dtype = dtype_from_name(first);
     if (!dtype) fail(cat("'", first, "' is no value; strings stand in quotes"), start);
     if (!follows("[")) return *dtype;

@@ -161,6 +161,7 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
 }
 
 std::string to_string(const TensorType& type) {
+  if (type.history) return cat("history(", TensorType{type.dtype, type.shape, type.history - 1}, ")");
   return std::string(name(type.dtype)) + (type.shape.ranked() ? join(type.shape.dims(), '[', ']') : "[*]");
 }
 

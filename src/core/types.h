@@ -83,9 +83,12 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 struct TensorType {
   DType dtype = DType::float32;
   Shape shape;
+  // Above 0: a history, which holds one value for each iteration of a loop, as many as it had when it ran, each of this
+  // type with one less. Only derivatives of loops make them, and only control flow takes them.
+  int history = 0;
   bool operator==(const TensorType&) const = default;
 };
-std::string to_string(const TensorType& type);  // "float32[-1,10]"
+std::string to_string(const TensorType& type);  // "float32[-1,10]", "history(float32[10])"
 std::ostream& operator<<(std::ostream&, const TensorType&);
 
 // IEEE half and bfloat16, round to nearest even, NaN kept.

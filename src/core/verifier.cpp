@@ -99,6 +99,8 @@ class Verifier {
       const bool may_be_variable = definition.takes_variables && i == 0;
       if (operation.inputs[i]->operation->is("variable") && !may_be_variable)
         fail(operation, "operand ", i, " is the variable '", operation.inputs[i]->name(), "' itself, not a read of it");
+      if (operation.inputs[i]->type.history && definition.family != "control_flow")
+        fail(operation, "operand ", i, " is a ", operation.inputs[i]->type, ", which is no tensor");
     }
   }
 

@@ -85,6 +85,7 @@ class HarnessLowering final : public Lowering {
     return static_cast<Slot>(operation_.inputs.size() + operation_.outputs.size() + scratch_sizes.size() - 1);
   }
   void may_share(size_t, size_t) override {}
+  void enters_memory(size_t) override {}
   bool reference_only() const override { return reference_; }
   std::vector<size_t> scratch_sizes;
 

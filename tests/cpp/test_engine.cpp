@@ -10,6 +10,7 @@
 #include "backends/cpu/backend.h"
 #include "check.h"
 #include "core/builder.h"
+#include "core/gradients.h"
 #include "core/text.h"
 #include "runtime/device.h"
 
@@ -263,6 +264,44 @@ TEST(loops_may_exchange_their_values) {
   CHECK_EQUAL(fibonacci(0), 0.f);
   CHECK_EQUAL(fibonacci(1), 1.f);
   CHECK_EQUAL(fibonacci(20), 6765.f);
+}
+
+// The sum of x^(2^(i+1)) over the outer iterations: the inner loop squares i + 1 times.
+TEST(derivatives_of_nested_loops_keep_what_they_need) {
+  auto graph = std::make_shared<Graph>();
+  Builder b(*graph);
+  const TensorType index{DType::int32, Shape(Dims{})}, value{DType::float32, {1}};
+  Tensor* n = graph->add("placeholder", {}, {{"type", index}}, "n");
+  Tensor* x = graph->add("placeholder", {}, {{"type", value}}, "x");
+  Tensor *zero = b.scalar(DType::int32, 0), *one = b.scalar(DType::int32, 1);
+  const auto loop = [&](Tensor* count, Tensor* initial, auto build) {
+    Block* body = graph->begin_block({index, value});
+    Tensor* next = build(body->arguments[0], body->arguments[1]);
+    std::vector<std::unique_ptr<Block>> blocks;
+    blocks.push_back(graph->finish_block(body, {next}));
+    return graph->create("for", {zero, count, one, initial}, {}, {}, std::move(blocks))->output();
+  };
+  Tensor* y = loop(n, b.filled(value, 0), [&](Tensor* i, Tensor* sum) {
+    return b.add(sum, loop(b.add(i, 1), x, [&](Tensor*, Tensor* v) { return b.mul(v, v); }));
+  });
+  for (int order : {0, 1, 2, 3}) {
+    if (order > 0) y = gradients(y, {x})[0];
+    Engine engine(graph);
+    engine.compile({y});
+    for (int32_t count : {3, 0, 1, 6, 2}) {
+      NDArray fed = NDArray::allocate(DType::int32, {});
+      std::memcpy(fed.data(), &count, sizeof count);
+      const std::vector<NDArray> feeds{fed, floats({1}, [](int64_t) { return 0.9f; })};
+      double expected = 0;
+      for (int i = 0; i < count; ++i) {
+        const double power = std::pow(2.0, i + 1);
+        double term = std::pow(0.9, power - order);
+        for (int k = 0; k < order; ++k) term *= power - k;
+        expected += term;
+      }
+      CHECK(std::fabs(engine.run(feeds)[0] - expected) < 1e-4 * (1 + std::fabs(expected)));
+    }
+  }
 }
 
 TEST(passes_can_be_switched_off_one_by_one) {

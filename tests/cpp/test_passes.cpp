@@ -273,6 +273,55 @@ TEST(prune_drops_what_nothing_needs) {
   CHECK_EQUAL(body(print(*program.graph)), x_line + "%out = negative(%x) : float32[2,3]\n");
 }
 
+TEST(prune_drops_the_results_of_control_flow_that_nothing_needs) {
+  // %b goes around for its own sake, and %h is what a derivative would take back.
+  CHECK_EQUAL(after(prune, R"(
+    %n = constant() {value=int32[] splat 0x00000003} : int32[]
+    %p = placeholder() {type=bool[]} : bool[]
+    %x = placeholder() {type=float32[2]} : float32[2]
+    %other = exponent(%x) : float32[2]
+    %loop = for(%n, %n, %n, %x, %other) {from_zero=1} : float32[2], float32[2], history(float32[2])
+        (%i: int32[], %a: float32[2], %b: float32[2], %h: history(float32[2])) {
+      %c = sin(%a) : float32[2]
+      %d = multiplication(%b, %c) : float32[2]
+      %longer = history_push(%h, %a) : history(float32[2])
+      yield %c, %d, %longer
+    }
+    %again = while(%loop:0, %x) : float32[2], float32[2] (%e: float32[2], %f: float32[2]) {
+      yield %p, %f, %e
+    } (%first: float32[2], %second: float32[2]) {
+      %more = cos(%second) : float32[2]
+      yield %more, %first
+    }
+    %out = if(%p) : float32[2], float32[2] {
+      %g = tanh(%again:1) : float32[2]
+      yield %g, %x
+    } {
+      %k = square(%x) : float32[2]
+      yield %x, %k
+    }
+  )"), R"(%p = placeholder() {type=bool[]} : bool[]
+%x = placeholder() {type=float32[2]} : float32[2]
+%n = constant() {value=int32[] splat 0x00000003} : int32[]
+%loop = for(%n, %n, %n, %x) : float32[2] (%argument: int32[], %argument_1: float32[2]) {
+%c = sin(%argument_1) : float32[2]
+yield %c
+}
+%again = while(%loop) : float32[2] (%argument_4: float32[2]) {
+yield %p, %argument_4
+} (%argument_7: float32[2]) {
+%more = cos(%argument_7) : float32[2]
+yield %more
+}
+%out = if(%p) : float32[2] {
+%g = tanh(%again) : float32[2]
+yield %g
+} {
+yield %x
+}
+)");
+}
+
 TEST(expand_takes_composites_apart_but_keeps_native_ones) {
   const std::string text =
       x_line + "%m = mean(%x) {axes=[1]} : float32[2,1]\n%out = softmax(%m) {axis=0} : float32[2,1]\n";

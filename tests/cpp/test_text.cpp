@@ -154,6 +154,31 @@ TEST(unranked_and_empty_types_round_trip) {
               (Shape{0, -1}));
 }
 
+TEST(histories_round_trip) {
+  const std::string text = R"(graph {
+  %n = constant() {value=int32[] splat 0x00000003} : int32[]
+  %x = placeholder() {type=float32[2]} : float32[2]
+  %loop = for(%n, %n, %n, %x) {from_zero=1} : float32[2], history(float32[2]) (%i: int32[], %v: float32[2], %h: history(float32[2])) {
+    %longer = history_push(%h, %v) : history(float32[2])
+    yield %v, %longer
+  }
+  %nothing = undefined() {type=history(history(float32[-1]))} : history(history(float32[-1]))
+  %last = history_pop(%loop:1) : history(float32[2]), float32[2]
+}
+)";
+  CHECK_EQUAL(print(*parse(text)), text);
+  const auto refused = [&](const std::string& type, const std::string& why) {
+    CHECK_THROWS(GraphError, parse("graph { %a = undefined() {type=" + type + "} : " + type + " }"), why);
+  };
+  refused("history[2]", "'('");
+  refused("history(float32[2]", "')'");
+  std::string deep;
+  for (int i = 0; i < 100000; ++i) deep += "history(";
+  refused(deep, "nest deeper");
+  // No tensor, although the type of its values is one's.
+  CHECK_THROWS(GraphError, parse(text.substr(0, text.size() - 2) + "  %y = tanh(%loop:1) : float32[2]\n}\n"), "%y");
+}
+
 TEST(long_constants_can_be_cut_for_people) {
   Graph graph;
   graph.add("constant", {}, {{"value", ConstantData::of_ints({1, 2, 3})}}, "c");

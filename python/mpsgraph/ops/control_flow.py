@@ -1,8 +1,8 @@
 """Order and choice: control dependencies, if, while and for.
 
 The parts are given as functions that build them: `g.if_(p, lambda: ..., lambda: ...)`. What they create belongs to
-their block and is seen only there; they may use every tensor from outside. Gradients pass control dependencies and if;
-a loop on their way is an error.
+their block and is seen only there; they may use every tensor from outside. Gradients pass through all of them, of any
+order. A loop keeps what its gradient needs of each iteration, as long as it runs, and only when the gradient is run.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class ControlFlow(Family):
         values = after(*results).
         Args: initial, tensors; before, returns a bool tensor of one element and the results; after, returns the next
         values, of the types of `initial`. Result: a list, the results at the end. Errors: GraphError, ShapeError,
-        DTypeError. Gradient: none; a gradient that would pass the loop is a GraphError.
-        Source: MPSGraph whileWithInitialInputs:before:after:name:.
+        DTypeError. Gradient: through the iterations that ran, backwards, to `initial` and all that the blocks use from
+        outside. Source: MPSGraph whileWithInitialInputs:before:after:name:.
 
         >>> g = mg.Graph()
         >>> doubled = g.while_([g.constant(3.0)], lambda x: (x < 20, x), lambda x: x * 2)
@@ -140,7 +140,7 @@ class ControlFlow(Family):
         values = initial; for index in range(lower, upper, step): values = body(index, *values).
         Args: lower, upper, step, ints or int32 tensors of rank 0; initial, tensors; body, returns as many values of the
         same types. Result: a list, the values at the end. Errors: GraphError, ShapeError, DTypeError.
-        Gradient: none; a gradient that would pass the loop is a GraphError.
+        Gradient: through the iterations backwards, to `initial` and all that the body uses from outside.
         Source: MPSGraph forLoopWithLowerBound:upperBound:step:initialBodyArguments:body:name: and
         forLoopWithNumberOfIterations:initialBodyArguments:body:name:.
 

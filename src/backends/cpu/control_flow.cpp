@@ -1,7 +1,9 @@
 // if, while and for as kernels that own the kernels of their blocks.
 //
-// Values cross block borders by copies into slots that live as long as the operation: results of a
-// branch into the operation's results, carried values from one iteration into the next.
+// Values cross block borders by copies into slots that live as long as the operation: results of a branch into the
+// operation's results, carried values from one iteration into the next. A value that an iteration computes in place,
+// such as a sum, or hands on as it is, stays where it lies.
+#include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/lowering.h"
@@ -40,129 +42,217 @@ struct IfKernel final : Kernel {
   }
 };
 
+struct LoopKernel : Kernel {
+  Copies start;                                   // initial values to where the loop carries them
+  std::vector<std::pair<Slot, size_t>> from_zero; // with their bytes
+  Copies end;                                     // to the operation's results
+  bool keeps_history = false;                     // something that an iteration pushes is needed later
+
+  void begin(Frame& frame) const {
+    run_all(start, frame);
+    for (const auto& [slot, bytes] : from_zero) std::memset(frame.pointers[slot], 0, bytes);
+  }
+};
+
 // before(arguments) -> condition, results; while the condition holds, after(results) -> arguments.
-struct WhileKernel final : Kernel {
-  Copies start;
+struct WhileKernel final : LoopKernel {
   Body before, after;
   Slot condition;
   void run(Frame& frame) const override {
-    run_all(start, frame);
+    begin(frame);
+    const HistoryMemory::Mark mark = frame.history.mark();
     for (;;) {
       before.run(frame);
-      if (!*frame.at<uint8_t>(condition)) return;
+      if (!*frame.at<uint8_t>(condition)) break;
       after.run(frame);
+      if (!keeps_history) frame.history.release(mark);
     }
+    run_all(end, frame);
   }
   std::string description() const override {
     return cat("while: ", before.kernels.size() + after.kernels.size(), " kernels");
   }
 };
 
-struct ForKernel final : Kernel {
+struct ForKernel final : LoopKernel {
   Slot lower, upper, step, index;
-  Copies start, carry;  // initial values -> results; results -> arguments, before each iteration
-  Body body;            // its results go to the operation's results
+  Body body;
   void run(Frame& frame) const override {
-    run_all(start, frame);
-    const int64_t end = *frame.at<int32_t>(upper), by = *frame.at<int32_t>(step);
+    begin(frame);
+    const int64_t last = *frame.at<int32_t>(upper), by = *frame.at<int32_t>(step);
     if (by == 0) throw GraphError("[for] the step is 0, the loop would never end; give a positive or negative step");
-    for (int64_t i = *frame.at<int32_t>(lower); by > 0 ? i < end : i > end; i += by) {
+    const HistoryMemory::Mark mark = frame.history.mark();
+    for (int64_t i = *frame.at<int32_t>(lower); by > 0 ? i < last : i > last; i += by) {
       *frame.at<int32_t>(index) = static_cast<int32_t>(i);
-      run_all(carry, frame);
       body.run(frame);
+      if (!keeps_history) frame.history.release(mark);
     }
+    run_all(end, frame);
   }
   std::string description() const override { return cat("for: ", body.kernels.size(), " kernels"); }
 };
 
-size_t bytes_of(const Tensor* tensor) {
-  return static_cast<size_t>(tensor->type.shape.elements()) * size_of(tensor->type.dtype);
-}
-
 }  // namespace
 
-std::unique_ptr<Kernel> ProgramLowering::lower_control_flow(Operation& operation) {
-  // Results of a block into given slots; what is undefined is never looked at.
-  const auto copies_to = [&](Block& block, size_t first, const std::vector<Slot>& to) {
-    Copies copies;
-    next_position();
-    for (size_t i = first; i < block.results.size(); i++) {
-      Tensor* result = block.results[i];
-      if (result->operation->is("undefined")) continue;
-      touch(slot_of(result));
-      copies.push_back({slot_of(result), to[i - first], bytes_of(result)});
-    }
-    return copies;
-  };
-  std::vector<Slot> results;
-  for (const auto& output : operation.outputs) results.push_back(slot_of(output.get()));
-  const auto keep_alive = [&](const std::vector<Slot>& slots) {
-    for (Slot slot : slots) touch(slot);
-  };
+// Lowers one operation with blocks; a friend of the walk, so that it can place values.
+class ProgramLowering::ControlFlow {
+ public:
+  ControlFlow(ProgramLowering& walk, Operation& operation) : walk_(walk), operation_(operation) {
+    for (const auto& output : operation.outputs) results_.push_back(walk.slot_of(output.get()));
+  }
 
-  if (operation.is("if")) {
+  std::unique_ptr<Kernel> lower_if() {
     auto kernel = std::make_unique<IfKernel>();
-    kernel->predicate = slot_of(operation.input(0));
+    kernel->predicate = walk_.slot_of(operation_.input(0));
     for (int branch : {0, 1}) {
+      Block& block = *operation_.blocks[branch];
       Body& body = branch == 0 ? kernel->then_body : kernel->else_body;
-      body.kernels = lower_block(*operation.blocks[branch]);
-      body.results = copies_to(*operation.blocks[branch], 0, results);
+      body.kernels = walk_.lower_block(block);
+      walk_.next_position();
+      for (size_t i = 0; i < block.results.size(); i++) {
+        Tensor* result = block.results[i];
+        if (result->operation->is("undefined")) continue;  // it is never looked at
+        body.results.push_back({touched(result), results_[i], bytes_of(result->type)});
+      }
     }
-    keep_alive(results);
+    keep_alive(results_);
     return kernel;
   }
 
-  const size_t first_carried = operation.is("for") ? 3 : 0;
-  std::vector<Slot> arguments, initial;
-  for (size_t i = first_carried; i < operation.inputs.size(); i++) {
-    arguments.push_back(new_slot(bytes_of(operation.input(i))));
-    initial.push_back(slot_of(operation.input(i)));
-  }
-  std::unique_ptr<Kernel> kernel;
-  depth_++;
-  begin_loop();
-  if (operation.is("while")) {
-    auto loop = std::make_unique<WhileKernel>();
-    Block &before = *operation.blocks[0], &after = *operation.blocks[1];
-    for (size_t i = 0; i < arguments.size(); i++) {
-      loop->start.push_back({initial[i], arguments[i], bytes_of(operation.input(i))});
-      bind(before.arguments[i], arguments[i]);
-    }
-    for (size_t i = 0; i < results.size(); i++) bind(after.arguments[i], results[i]);
-    loop->before.kernels = lower_block(before);
-    loop->before.results = copies_to(before, 1, results);
-    loop->condition = slot_of(before.results[0]);
-    touch(loop->condition);
-    loop->after.kernels = lower_block(after);
-    loop->after.results = copies_to(after, 0, arguments);
-    kernel = std::move(loop);
-  } else {
+  std::unique_ptr<Kernel> lower_for() {
     auto loop = std::make_unique<ForKernel>();
-    Block& body = *operation.blocks[0];
-    loop->lower = slot_of(operation.input(0));
-    loop->upper = slot_of(operation.input(1));
-    loop->step = slot_of(operation.input(2));
-    loop->index = new_slot(sizeof(int32_t));
-    bind(body.arguments[0], loop->index);
-    for (size_t i = 0; i < arguments.size(); i++) {
-      const size_t bytes = bytes_of(operation.input(first_carried + i));
-      loop->start.push_back({initial[i], results[i], bytes});
-      loop->carry.push_back({results[i], arguments[i], bytes});
-      bind(body.arguments[i + 1], arguments[i]);
-    }
-    loop->body.kernels = lower_block(body);
-    loop->body.results = copies_to(body, 0, results);
-    touch(loop->index);
-    for (int i : {0, 1, 2}) touch(slot_of(operation.input(i)));
-    kernel = std::move(loop);
+    Block& body = *operation_.blocks[0];
+    begin(*loop, 3, {body.arguments.begin() + 1, body.arguments.end()});
+    loop->lower = walk_.slot_of(operation_.input(0));
+    loop->upper = walk_.slot_of(operation_.input(1));
+    loop->step = walk_.slot_of(operation_.input(2));
+    loop->index = walk_.new_slot(sizeof(int32_t));
+    walk_.bind(body.arguments[0], loop->index);
+    loop->body.kernels = walk_.lower_block(body);
+    compute_in_place(body, 0, carried_);
+    loop->body.results = handed_on(body, 0, carried_);
+    for (size_t i = 0; i < results_.size(); i++)
+      loop->end.push_back({carried_[i], results_[i], bytes_of(operation_.output(i)->type)});
+    keep_alive({loop->lower, loop->upper, loop->step, loop->index});
+    return finish(std::move(loop));
   }
-  depth_--;
-  next_position();
-  end_loop();
-  keep_alive(results);
-  keep_alive(arguments);
-  keep_alive(initial);
-  return kernel;
+
+  std::unique_ptr<Kernel> lower_while() {
+    auto loop = std::make_unique<WhileKernel>();
+    Block &before = *operation_.blocks[0], &after = *operation_.blocks[1];
+    begin(*loop, 0, before.arguments);
+    loop->before.kernels = walk_.lower_block(before);
+    loop->condition = walk_.slot_of(before.results[0]);
+    std::vector<Slot> between;  // the results of before, the arguments of after
+    for (size_t i = 1; i < before.results.size(); i++) between.push_back(place_of(before, i, between));
+    loop->before.results = handed_on(before, 1, between);
+    walk_.touch(loop->condition);
+    for (size_t i = 0; i < between.size(); i++) {
+      walk_.bind(after.arguments[i], between[i]);
+      loop->end.push_back({between[i], results_[i], bytes_of(operation_.output(i)->type)});
+    }
+    loop->after.kernels = walk_.lower_block(after);
+    loop->after.results = handed_on(after, 0, carried_);
+    keep_alive(between);
+    return finish(std::move(loop));
+  }
+
+ private:
+  void begin(LoopKernel& loop, size_t first, const std::vector<Tensor*>& arguments) {
+    walk_.depth_++;
+    walk_.begin_loop();
+    for (size_t i = 0; i < arguments.size(); i++) {
+      const TensorType& type = arguments[i]->type;
+      carried_.push_back(walk_.new_slot(bytes_of(type)));
+      walk_.bind(arguments[i], carried_[i]);
+      if (first + i < operation_.inputs.size())
+        loop.start.push_back({walk_.slot_of(operation_.input(first + i)), carried_[i], bytes_of(type)});
+      else
+        loop.from_zero.push_back({carried_[i], bytes_of(type)});
+      loop.keeps_history |= type.history > 0;
+    }
+  }
+
+  std::unique_ptr<Kernel> finish(std::unique_ptr<LoopKernel> loop) {
+    walk_.depth_--;
+    walk_.next_position();
+    walk_.end_loop();
+    keep_alive(results_);
+    keep_alive(carried_);
+    return loop;
+  }
+
+  Slot touched(Tensor* tensor) {
+    const Slot slot = walk_.slot_of(tensor);
+    walk_.touch(slot);
+    return slot;
+  }
+
+  void keep_alive(const std::vector<Slot>& slots) {
+    for (Slot slot : slots) walk_.touch(slot);
+  }
+
+  // Lets the kernel of a result write over the value that goes around, where it offers that and nobody needs the old
+  // value any more.
+  bool compute_in_place(const Block& block, size_t result, Slot carried) {
+    const Slot value = walk_.slot_of(block.results[result]);
+    SlotInfo &made = walk_.out_.slots[value], &old = walk_.out_.slots[carried];
+    const auto hands_on = [&](Tensor* t) { return walk_.slot_of(t) == carried; };
+    if (made.home != Home::arena || made.memory != value || made.bytes != old.bytes || old.last > made.first ||
+        std::any_of(block.results.begin(), block.results.end(), hands_on))
+      return false;
+    const bool offered = std::any_of(walk_.shares_.begin(), walk_.shares_.end(), [&](const Share& share) {
+      return share.output == value && share.input == carried && share.position == made.first && share.only_offer;
+    });
+    if (offered) made.memory = carried;
+    return offered;
+  }
+
+  void compute_in_place(const Block& block, size_t first, const std::vector<Slot>& carried) {
+    for (size_t i = 0; i < carried.size(); i++) compute_in_place(block, first + i, carried[i]);
+  }
+
+  // Where a result of `before` waits for `after`: where the argument lay that it is, or is computed over.
+  Slot place_of(const Block& before, size_t result, const std::vector<Slot>& taken) {
+    const Slot value = walk_.slot_of(before.results[result]);
+    for (Slot carried : carried_) {
+      if (std::find(taken.begin(), taken.end(), carried) != taken.end()) continue;
+      if (value == carried || compute_in_place(before, result, carried)) return carried;
+    }
+    return walk_.new_slot(bytes_of(before.results[result]->type));
+  }
+
+  // Copies as if all were made at once: what another one overwrites goes by way of a slot of its own.
+  Copies handed_on(Block& block, size_t first, const std::vector<Slot>& to) {
+    walk_.next_position();
+    Copies aside, direct, back;
+    for (size_t i = 0; i < to.size(); i++) {
+      Tensor* result = block.results[first + i];
+      Slot from = touched(result);
+      if (walk_.out_.slots[from].memory == to[i]) from = to[i];
+      if (from == to[i]) continue;
+      const size_t bytes = bytes_of(result->type);
+      if (std::find(to.begin(), to.end(), walk_.out_.slots[from].memory) == to.end()) {
+        direct.push_back({from, to[i], bytes});
+        continue;
+      }
+      const Slot beside = walk_.new_slot(bytes);
+      aside.push_back({from, beside, bytes});
+      back.push_back({beside, to[i], bytes});
+    }
+    aside.insert(aside.end(), direct.begin(), direct.end());
+    aside.insert(aside.end(), back.begin(), back.end());
+    return aside;
+  }
+
+  ProgramLowering& walk_;
+  Operation& operation_;
+  std::vector<Slot> results_, carried_;  // of the operation; of the arguments that begin an iteration
+};
+
+std::unique_ptr<Kernel> ProgramLowering::lower_control_flow(Operation& operation) {
+  ControlFlow lowering(*this, operation);
+  return operation.is("if") ? lowering.lower_if() : operation.is("for") ? lowering.lower_for() : lowering.lower_while();
 }
 
 }  // namespace mpsgraph::cpu

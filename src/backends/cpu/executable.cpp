@@ -75,6 +75,7 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
       default: break;
     }
   }
+  frame.history.clear();
   for (const auto& kernel : lowered_.kernels) kernel->run(frame);
   give_back(std::move(owned));
 }
@@ -96,7 +97,7 @@ std::string CpuProgram::plan() const {
   out << lowered_.kernels.size() << " kernels, arena " << lowered_.arena_bytes << " bytes, constants "
       << constant_bytes_ << " bytes\n";
   for (const auto& kernel : lowered_.kernels) out << "  " << kernel->name << ": " << kernel->description() << "\n";
-  constexpr std::string_view homes[] = {"arena", "feed", "result", "variable", "constant"};
+  constexpr std::string_view homes[] = {"arena", "feed", "result", "variable", "constant", "entered by its kernel"};
   for (size_t i = 0; i < lowered_.slots.size(); i++) {
     const SlotInfo& info = lowered_.slots[i];
     out << "  slot " << i << ": " << info.bytes << " bytes, " << homes[static_cast<int>(info.home)];

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/cpu/history_memory.h"
 #include "core/graph.h"
 
 namespace mpsgraph::cpu {
@@ -23,6 +24,7 @@ struct KernelState {  // what a kernel keeps for each frame, e.g. oneDNN memory 
 struct Frame {
   std::vector<std::byte*> pointers;
   std::vector<std::unique_ptr<KernelState>> states;  // by kernel index; null for most
+  HistoryMemory history;                             // what loops keep for their derivatives, in this run
 
   template <class T>
   T* at(Slot slot) const {
@@ -65,6 +67,8 @@ class Lowering {
   // Offers that output `o` may be written into the memory of input `i`, because the kernel reads each element of
   // that input before it writes the same byte range. Taken when the input dies here. The kernel must not care.
   virtual void may_share(size_t o, size_t i) = 0;
+  // Says that the kernel finds memory for output `o` itself, when it runs, and enters it into the frame.
+  virtual void enters_memory(size_t o) = 0;
   virtual bool reference_only() const = 0;  // plain loops, for tests
 
   const Attributes& attributes() const { return operation().attributes; }
@@ -89,6 +93,7 @@ std::unique_ptr<Kernel> kernel(Function function, std::string description = {}) 
 }
 
 // One per family, called once by the backend.
+void register_control_flow_kernels();   // histories; if, while and for own the kernels of their blocks (lowering.h)
 void register_shape_kernels();          // strided copies: transpose, slice, concat, pad, tile, broadcast, ...
 void register_gather_kernels();
 void register_reduction_kernels();

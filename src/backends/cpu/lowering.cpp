@@ -20,9 +20,11 @@ bool is_alias(const Operation& operation) {
   return false;
 }
 
-size_t bytes_of(const TensorType& type) { return static_cast<size_t>(type.shape.elements()) * size_of(type.dtype); }
-
 }  // namespace
+
+size_t bytes_of(const TensorType& type) {
+  return type.history ? sizeof(HistoryNode*) : static_cast<size_t>(type.shape.elements()) * size_of(type.dtype);
+}
 
 // ---- one operation
 
@@ -50,6 +52,11 @@ class ProgramLowering::OperationLowering final : public Lowering {
     const auto places = std::count_if(operation_.inputs.begin(), operation_.inputs.end(),
                                       [&](Tensor* t) { return parent_.slot_of(t) == in; });
     parent_.shares_.push_back({parent_.slot_of(operation_.output(o)), in, parent_.position_, places == 1});
+  }
+  void enters_memory(size_t o) override {
+    const Slot slot = parent_.slot_of(operation_.output(o));
+    parent_.out_.slots[slot].home = Home::entered;
+    parent_.out_.slots[slot].index = slot;
   }
   bool reference_only() const override { return parent_.reference_only_; }
 

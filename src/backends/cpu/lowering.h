@@ -18,6 +18,9 @@ namespace mpsgraph::cpu {
 
 using KernelList = std::vector<std::unique_ptr<Kernel>>;
 
+// Of a value in a slot. A history is a reference to its last value.
+size_t bytes_of(const TensorType& type);
+
 struct LoweredProgram {
   compiler::Program program;      // types, constants and names that kernels refer to
   KernelList kernels;
@@ -54,6 +57,7 @@ class ProgramLowering {
 
  private:
   class OperationLowering;
+  class ControlFlow;
   struct Share {
     Slot output, input;
     int position;

@@ -11,7 +11,7 @@
 
 namespace mpsgraph::cpu {
 
-enum class Home : uint8_t { arena, feed, result, variable, constant };
+enum class Home : uint8_t { arena, feed, result, variable, constant, entered };  // entered: by its kernel, when it runs
 
 struct SlotInfo {
   Home home = Home::arena;

@@ -1,16 +1,13 @@
-// Control flow: if, while and for over blocks, and the derivative of if.
+// Control flow: if, while and for over blocks.
 //
 //   if(predicate) {then} {else}                 the results of the block that is taken
 //   while(inits...) {before} {after}            before(values...) -> condition, results...;
 //                                               after(results...) -> values...
 //   for(lower, upper, step, inits...) {body}    body(index, values...) -> values...
-// Blocks may use any tensor from around them. Loops have no derivative.
-#include <unordered_map>
+// Blocks may use any tensor from around them.
+#include "core/ops/control_flow.h"
 
-#include "core/builder.h"
 #include "core/definition.h"
-#include "core/gradients.h"
-#include "core/known_values.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -31,12 +28,24 @@ void require_same_types(const InferContext& c, const std::vector<TensorType>& gi
     const std::string pair = cat("value ", i, " of ", from, " is ", given[i], ", ", to, " take ", taken[i]->type);
     if (given[i].dtype != taken[i]->dtype()) c.dtype_error(cat(pair, "; cast it to ", taken[i]->dtype(), " first"));
     if (!compatible(given[i].shape, taken[i]->shape())) c.shape_error(cat(pair, "; the shapes must stay equal"));
+    if (given[i].history != taken[i]->type.history) c.graph_error(pair);
   }
 }
 
 std::vector<TensorType> types_of(const std::vector<Tensor*>& tensors, size_t first = 0) {
   std::vector<TensorType> types;
   for (size_t i = first; i < tensors.size(); ++i) types.push_back(tensors[i]->type);
+  return types;
+}
+
+// The operands that begin a loop, and behind them the types of the values that begin at zero.
+std::vector<TensorType> initial_types(const InferContext& c, size_t first, const std::vector<Tensor*>& arguments) {
+  std::vector<TensorType> types = types_of(c.inputs, first);
+  const int64_t count = c.attributes.integer(from_zero);
+  if (count < 0 || count > static_cast<int64_t>(arguments.size()))
+    c.graph_error(cat(from_zero, " is ", count, ", there are ", arguments.size(), " arguments"));
+  for (size_t i = arguments.size() - static_cast<size_t>(count); i < arguments.size(); ++i)
+    types.push_back(arguments[i]->type);
   return types;
 }
 
@@ -59,7 +68,8 @@ std::vector<TensorType> infer_if(const InferContext& c) {
     const std::string pair = cat("result ", i, " is ", a, " in the then block and ", b, " in the else block");
     if (a.dtype != b.dtype) c.dtype_error(cat(pair, "; cast one of them"));
     if (!compatible(a.shape, b.shape)) c.shape_error(cat(pair, "; the shapes must be equal"));
-    types.push_back({a.dtype, merge(a.shape, b.shape)});
+    if (a.history != b.history) c.graph_error(pair);
+    types.push_back({a.dtype, merge(a.shape, b.shape), a.history});
   }
   return types;
 }
@@ -69,7 +79,7 @@ std::vector<TensorType> infer_while(const InferContext& c) {
   if (before.results.empty()) c.graph_error("the before block must give the condition first, then the results");
   require_one_bool(c, before.results[0]->type, "the condition");
   const std::vector<TensorType> results = types_of(before.results, 1);
-  require_same_types(c, types_of(c.inputs), before.arguments, "the initial values",
+  require_same_types(c, initial_types(c, 0, before.arguments), before.arguments, "the initial values",
                      "the arguments of the before block");
   require_same_types(c, results, after.arguments, "the results of the before block",
                      "the arguments of the after block");
@@ -88,102 +98,13 @@ std::vector<TensorType> infer_for(const InferContext& c) {
   }
   if (const auto step = c.constant(2); step && *step == Ints{0}) c.shape_error("step must not be 0");
   const Block& body = *c.blocks[0];
-  std::vector<TensorType> initial = types_of(c.inputs, 3);
+  std::vector<TensorType> initial = initial_types(c, 3, body.arguments);
   initial.insert(initial.begin(), index);
   require_same_types(c, initial, body.arguments, "the index and the initial values", "the arguments of the body");
   std::vector<TensorType> next = types_of(body.results);
   next.insert(next.begin(), index);
   require_same_types(c, next, body.arguments, "the index and the results of the body", "the arguments of the body");
   return types_of(body.arguments, 1);
-}
-
-// While the derivative of one branch of a forward `if` is built elsewhere, this gives what the rules need of the
-// branch's own tensors. They become further results of the `if`, because running the branch twice would draw
-// its random numbers and make its assignments twice; the other branch gives `undefined`, which is never looked
-// at. Constants and shape computations are repeated instead, so that inference still sees through them.
-class SavedTensors {
- public:
-  SavedTensors(Operation& operation, size_t branch) : operation_(operation), branch_(branch) {
-    const auto& results = block().results;
-    for (size_t i = 0; i < results.size(); ++i) saved_.emplace(results[i], operation.output(i));
-    operation.graph().begin_substitution(block(), [this](Tensor* inner) { return stand_in(inner); });
-  }
-  ~SavedTensors() { operation_.graph().end_substitution(); }
-  SavedTensors(const SavedTensors&) = delete;
-  SavedTensors& operator=(const SavedTensors&) = delete;
-
- private:
-  static constexpr int max_repeated_depth = 64;  // longer chains of shape computations are saved
-
-  Block& block() const { return *operation_.blocks[branch_]; }
-
-  Tensor* stand_in(Tensor* inner) {
-    if (const auto found = saved_.find(inner); found != saved_.end()) return found->second;
-    Graph& graph = operation_.graph();
-    if (const auto found = repeated_.find(inner); found != repeated_.end()) {
-      if (found->second->operation->parent->encloses(&graph.current_block())) return found->second;
-    }
-    const Operation& origin = *inner->operation;
-    const bool computes_shape = is_integer(inner->dtype()) && inner->shape().ranked() && inner->shape().rank() <= 1 &&
-                                is_shape_arithmetic(origin.kind()) && depth_ < max_repeated_depth;
-    if (!origin.is("constant") && !computes_shape) return save(inner);
-    ++depth_;
-    Operation* copy = graph.create(origin.kind(), origin.inputs, origin.attributes);
-    --depth_;
-    return repeated_[inner] = copy->output(static_cast<size_t>(inner->index));
-  }
-
-  Tensor* save(Tensor* inner) {
-    Graph& graph = operation_.graph();
-    Block& other = *operation_.blocks[1 - branch_];
-    Operation* nothing =
-        graph.create_unchecked(other, definition_of("undefined"), {}, {{"type", inner->type}}, {}, {inner->type});
-    block().results.push_back(inner);
-    other.results.push_back(nothing->output());
-    return saved_[inner] = graph.append_output(&operation_, inner->type);
-  }
-
-  Operation& operation_;
-  const size_t branch_;
-  int depth_ = 0;
-  std::unordered_map<const Tensor*, Tensor*> saved_;
-  std::unordered_map<const Tensor*, Tensor*> repeated_;
-};
-
-// One block of the backward `if`: the gradients of all captures when this branch was taken.
-std::unique_ptr<Block> d_branch(GradientContext& g, size_t branch) {
-  Graph& graph = g.graph();
-  const std::vector<Tensor*>& results = g.operation.blocks[branch]->results;
-  Seeds seeds;
-  for (size_t i = 0; i < g.incoming_count(); ++i) {  // the first branch may have added results that it saves
-    if (g.incoming(i)) seeds.emplace_back(results[i], g.incoming(i));
-  }
-  Block* backward = graph.begin_block();
-  try {
-    const SavedTensors saved(g.operation, branch);
-    std::vector<Tensor*> gradients = block_gradients(*g.operation.blocks[branch], seeds, g.captures);
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      if (!gradients[i]) gradients[i] = Builder(graph).zeros_like(g.captures[i]);
-    }
-    return graph.finish_block(backward, gradients);
-  } catch (...) {
-    graph.abandon_block(backward);
-    throw;
-  }
-}
-
-// The same choice again; each block gives the gradients of everything that either branch used from outside.
-void d_if(GradientContext& g) {
-  std::vector<std::unique_ptr<Block>> blocks;
-  blocks.push_back(d_branch(g, 0));
-  try {
-    blocks.push_back(d_branch(g, 1));
-  } catch (...) {
-    g.graph().abandon_block(std::move(blocks[0]));
-    throw;
-  }
-  const Operation* backward = g.graph().create("if", {g.input(0)}, {}, {}, std::move(blocks));
-  for (size_t i = 0; i < g.captures.size(); ++i) g.capture_result[i] = backward->output(i);
 }
 
 }  // namespace
@@ -200,14 +121,19 @@ void register_control_flow() {
           .family = "control_flow",
           .min_inputs = 0,
           .max_inputs = -1,
+          .attributes = {optional(from_zero, int64_t{0})},
           .infer = infer_while,
+          .gradient = d_while,
           .block_count = 2});
   define({.name = "for",
           .family = "control_flow",
           .min_inputs = 3,
           .max_inputs = -1,
+          .attributes = {optional(from_zero, int64_t{0})},
           .infer = infer_for,
+          .gradient = d_for,
           .block_count = 1});
+  define_history_operations();
 }
 
 }  // namespace mpsgraph::ops

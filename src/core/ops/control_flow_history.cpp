@@ -1,0 +1,92 @@
+// Histories: the values that a loop keeps, one for each iteration, for its derivative to take back in reverse order.
+//
+//   history_push(history, value) -> history        one longer
+//   history_pop(history) -> history, value         one shorter, and the last value; of an empty one: empty, and zeros
+//   history_empty(history) -> history              of the same type
+//   history_addition(history, history) -> history  value by value from the last ones on; what is missing counts as zero
+// A history is a value like any other: it goes around a loop, out of a branch, into another history (of a loop around
+// this one), and has a derivative, which is a history too. That an empty one gives zeros makes it the derivative zero.
+// How many values it will hold is known only when it runs, so no dimension of a tensor could say it.
+#include "core/builder.h"
+#include "core/ops/control_flow.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+const TensorType& require_history(const InferContext& c, size_t i) {
+  if (c.type(i).history == 0) c.graph_error(cat("operand ", i, " must be a history, came ", c.type(i)));
+  return c.type(i);
+}
+
+// What two values that stand for the same have in common: sizes may be known of one only.
+TensorType merged(const InferContext& c, const TensorType& a, const TensorType& b) {
+  if (a.dtype != b.dtype || a.history != b.history || !compatible(a.shape, b.shape))
+    c.graph_error(cat(a, " and ", b, " cannot be one history's values"));
+  return {a.dtype, merge(a.shape, b.shape), a.history};
+}
+
+TensorType value_of(TensorType history) {
+  --history.history;
+  return history;
+}
+
+TensorType history_of(TensorType value) {
+  ++value.history;
+  return value;
+}
+
+std::vector<TensorType> infer_push(const InferContext& c) {
+  return {history_of(merged(c, value_of(require_history(c, 0)), c.type(1)))};
+}
+
+std::vector<TensorType> infer_pop(const InferContext& c) {
+  const TensorType& history = require_history(c, 0);
+  return {history, value_of(history)};
+}
+
+std::vector<TensorType> infer_empty(const InferContext& c) { return {require_history(c, 0)}; }
+
+std::vector<TensorType> infer_addition(const InferContext& c) {
+  return {merged(c, require_history(c, 0), require_history(c, 1))};
+}
+
+void d_push(GradientContext& g) {
+  const Operation* pop = g.graph().create("history_pop", {g.incoming()});
+  g.set(0, pop->output(0));
+  g.set(1, pop->output(1));
+}
+
+void d_pop(GradientContext& g) {
+  Builder b(g.graph());
+  Tensor* rest = g.incoming(0) ? g.incoming(0) : b.zeros_like(g.output(0));
+  Tensor* value = g.incoming(1) ? g.incoming(1) : b.zeros_like(g.output(1));
+  g.set(0, g.graph().add("history_push", {rest, value}));
+}
+
+void d_addition(GradientContext& g) {
+  g.set(0, g.incoming());
+  g.set(1, g.incoming());
+}
+
+void history_operation(std::string_view name, int inputs, Infer infer, Gradient gradient) {
+  OperationDefinition d;
+  d.name = name;
+  d.family = "control_flow";
+  d.min_inputs = d.max_inputs = inputs;
+  d.infer = std::move(infer);
+  d.gradient_is_zero = !gradient;
+  d.gradient = std::move(gradient);
+  d.internal = true;
+  define(std::move(d));
+}
+
+}  // namespace
+
+void define_history_operations() {
+  history_operation("history_push", 2, infer_push, d_push);
+  history_operation("history_pop", 1, infer_pop, d_pop);
+  history_operation("history_empty", 1, infer_empty, {});
+  history_operation("history_addition", 2, infer_addition, d_addition);
+}
+
+}  // namespace mpsgraph::ops
