@@ -165,3 +165,22 @@ def test_what_a_loop_keeps_is_no_tensor():
     with pytest.raises(mg.GraphError, match="keeps for its derivative"):
         g.run({x: np.ones(2, np.float32)}, kept)
     assert mg.parse(str(g)).verify() is None
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_shape_that_values_decide_between_a_loop_and_its_derivative(first: bool):
+    """What a loop keeps lives as long as one program; the error says how to order the two."""
+    g = mg.Graph()
+    x = g.placeholder((2,))
+    (y,) = g.for_(3, initial=[x], body=lambda i, h: g.sin(h) + x)
+    before = g.gradients(y, [x])[x]
+    size = g.reshape(g.cast(g.reduction_sum(y), "int32"), (1,))
+    long = g.broadcast_to(g.constant(1.0), size)
+    after = g.gradients(y, [x])[x]
+    feeds = {x: np.array([0.5, 1.5], np.float32)}
+    if first:
+        found = g.run(feeds, [before, long])
+        assert found[long].shape == (int(g.run(feeds, y).numpy().sum()),)
+        return
+    with pytest.raises(mg.UnsupportedError, match=r"\[for\].*ask for the derivative first"):
+        g.run(feeds, [long, after])

@@ -257,6 +257,10 @@ class Specializer {
         remains[operation.id] = true;
       } else if (value->operation->is("constant")) {
         later.stand_for(*tensor, later.graph().add("constant", {}, value->operation->attributes));
+      } else if (value->type.history) {
+        throw UnsupportedError(cat("[", operation.kind(), "] the derivative of '", operation.name, "' stands behind '",
+                                   undecided.operation->name, "', whose shape depends on values, ",
+                                   "and the loop before it: ask for the derivative first", operation.where()));
       } else {
         feeds[tensor] = rest->feeds.size();
         rest->feeds.push_back(later.graph().add("placeholder", {}, {{"type", value->type}}));

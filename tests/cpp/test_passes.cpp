@@ -300,7 +300,8 @@ TEST(prune_drops_the_results_of_control_flow_that_nothing_needs) {
       %k = square(%x) : float32[2]
       yield %x, %k
     }
-  )"), R"(%p = placeholder() {type=bool[]} : bool[]
+  )"),
+              R"(%p = placeholder() {type=bool[]} : bool[]
 %x = placeholder() {type=float32[2]} : float32[2]
 %n = constant() {value=int32[] splat 0x00000003} : int32[]
 %loop = for(%n, %n, %n, %x) : float32[2] (%argument: int32[], %argument_1: float32[2]) {

@@ -176,7 +176,8 @@ TEST(histories_round_trip) {
   for (int i = 0; i < 100000; ++i) deep += "history(";
   refused(deep, "nest deeper");
   // No tensor, although the type of its values is one's.
-  CHECK_THROWS(GraphError, parse(text.substr(0, text.size() - 2) + "  %y = tanh(%loop:1) : float32[2]\n}\n"), "%y");
+  CHECK_THROWS(GraphError, parse(text.substr(0, text.size() - 2) + "  %y = tanh(%loop:1) : float32[2]\n}\n"), "'y'",
+               "no tensor");
 }
 
 TEST(long_constants_can_be_cut_for_people) {

@@ -88,9 +88,8 @@ std::unique_ptr<Kernel> lower_addition(Lowering& lowering) {
   const Value value = value_of(lowering);
   return dispatch_float(lowering, value.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    return kernel([=](Frame& f) {
-      *f.at<History>(result) = sum<T>(f.history, *f.at<History>(a), *f.at<History>(b), value);
-    });
+    return kernel(
+        [=](Frame& f) { *f.at<History>(result) = sum<T>(f.history, *f.at<History>(a), *f.at<History>(b), value); });
   });
 }
 

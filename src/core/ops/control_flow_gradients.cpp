@@ -196,8 +196,9 @@ class IterationHistory final : public StandIns {
     if (operation.is("argument") || operation.is("undefined") || !operation.blocks.empty()) return false;
     if (operation.definition->has_effect || operation.outputs.size() != 1) return false;
     if (operation.is("read")) return keeps_its_value(operation.input(0));
-    return std::all_of(operation.inputs.begin(), operation.inputs.end(),
-                       [&](const Tensor* t) { return t->operation->parent != &hidden() || is_invariant(*t->operation); });
+    return std::all_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* t) {
+      return t->operation->parent != &hidden() || is_invariant(*t->operation);
+    });
   }
 
   // Is the variable not assigned in the outermost operation around the loop, nor after it began?
@@ -336,8 +337,7 @@ void d_for(GradientContext& g) {
   const Block& body = *loop.blocks[0];
   std::vector<bool> active(g.incoming_count(), false);
   for (size_t i = 3; i < loop.inputs.size(); ++i) active[i - 3] = g.needs(i);
-  while (spread(body, g, active, 1, active, 0)) {
-  }
+  while (spread(body, g, active, 1, active, 0)) {}
   const Positions values = positions_where(active);
 
   Tensor* count = iteration_count(b, loop);
@@ -357,8 +357,8 @@ void d_for(GradientContext& g) {
     Tensor* index = b.add(wide(loop.input(0)), b.mul(from_end, wide(loop.input(2))));
     saved.know(body.arguments[0], b.cast(index, DType::int32));
     arguments.erase(arguments.begin());
-    backward.finish(d_block(body, picked(body.results, values), arguments, picked(body.arguments, values, 1), arguments,
-                            g, sums));
+    backward.finish(
+        d_block(body, picked(body.results, values), arguments, picked(body.arguments, values, 1), arguments, g, sums));
   }
   const Operation* result = backward.create("for", std::move(inputs));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -383,12 +383,12 @@ void d_while(GradientContext& g) {
 
   const TensorType counter{DType::int32, Shape(Dims{})};
   Tensor* count = carry_from_zero(loop, counter);
-  Operation* one = g.graph().create_unchecked(
-      after, definition_of("constant"), {}, {{"value", ConstantData::splat(DType::int32, {}, 1.0)}}, {}, {counter});
-  after.results.back() =
-      g.graph()
-          .create_unchecked(after, definition_of("addition"), {after.arguments.back(), one->output()}, {}, {}, {counter})
-          ->output();
+  Operation* one = g.graph().create_unchecked(after, definition_of("constant"), {},
+                                              {{"value", ConstantData::splat(DType::int32, {}, 1.0)}}, {}, {counter});
+  after.results.back() = g.graph()
+                             .create_unchecked(after, definition_of("addition"),
+                                               {after.arguments.back(), one->output()}, {}, {}, {counter})
+                             ->output();
 
   BackwardLoop backward(g.graph());
   CaptureSums sums(g, backward);
@@ -397,8 +397,8 @@ void d_while(GradientContext& g) {
   Tensors d_results = backward.begin(types_of(incoming)), d_values;
   {
     const IterationHistory saved(loop, 0, backward);
-    d_values = d_block(before, picked(before.results, results, 1), d_results, picked(before.arguments, values), {}, g,
-                       sums);
+    d_values =
+        d_block(before, picked(before.results, results, 1), d_results, picked(before.arguments, values), {}, g, sums);
     Tensor* again = b.binary("greater_than", backward.current(remaining), b.scalar(DType::int32, 0));
     Tensors given = d_values;
     given.insert(given.begin(), again);
