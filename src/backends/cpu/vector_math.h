@@ -21,37 +21,52 @@ struct VectorMath {
     const V c = P::greatest(P::splat(-104.f), P::least(P::splat(89.f), x));  // NaN passes
     const V n = P::nearest(c * 1.44269504f);
     const V r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
-    V p = r * 0.00019899391918443143f + 0.0013933733571320772f;
-    p = p * r + 0.0083332983776927f;
-    p = p * r + 0.041666463017463684f;
-    p = p * r + 0.1666666716337204f;
-    p = p * r + 0.5f;
-    p = p * (r * r) + r + 1.f;
-    return P::times_power_of_two(p, n);
+    return P::times_power_of_two(small_exp(r), n);
   }
 
-  // ln x, at most 2 ulp: mantissa in [sqrt(1/2), sqrt(2)).
+  // 2^x, at most 2 ulp.
+  static V exp2(V x) {
+    const V c = P::greatest(P::splat(-151.f), P::least(P::splat(129.f), x));
+    const V n = P::nearest(c), r = c - n;
+    V p = r * 1.5310311937355436e-05f + 0.00015461679140571505f;
+    p = p * r + 0.0013333454262465239f;
+    p = p * r + 0.009618056006729603f;
+    p = p * r + 0.05550410971045494f;
+    p = p * r + 0.24022650718688965f;
+    p = p * r + 0.6931471824645996f;
+    return P::times_power_of_two(p * r + 1.f, n);
+  }
+
+  // 10^x, at most 3 ulp: x = n log10 2 + r.
+  static V exp10(V x) {
+    const V c = P::greatest(P::splat(-46.f), P::least(P::splat(39.f), x));
+    const V n = P::nearest(c * 3.321928094887362f);
+    const V r = (c - n * 0.30102539f) - n * 4.6050390e-6f;
+    return P::times_power_of_two(small_exp(r * 2.302585092994046f), n);
+  }
+
+  // ln x, at most 2 ulp.
   static V log(V x) {
-    const auto tiny = P::less(x, P::splat(1.17549435e-38f));
-    const V y = P::choose(tiny, x * 8388608.f, x);
-    const I bits = P::add(P::bits(y), -0x3f3504f3);
-    const V f = P::from_bits(P::add(P::bitwise_and(bits, 0x7fffff), 0x3f3504f3)) - 1.f;
-    const V n = P::to_float(P::shift_right(bits, 23)) - P::choose(tiny, P::splat(23.f), P::splat(0.f));
-    V p = f * -0.15609805285930634f + 0.1661834716796875f;
-    p = p * f - 0.11980392783880234f;
-    p = p * f + 0.13575738668441772f;
-    p = p * f - 0.16676989197731018f;
-    p = p * f + 0.20030613243579865f;
-    p = p * f - 0.2500002980232239f;
-    p = p * f + 0.33332985639572144f;
-    const V square = f * f;
-    V r = p * square * f + n * -2.12194440e-4f;
-    r = r - square * 0.5f + f + n * 0.693359375f;
-    constexpr float infinity = std::numeric_limits<float>::infinity();
-    r = P::choose(P::equal(x, P::splat(0.f)), P::splat(-infinity), r);
-    r = P::choose(P::equal(x, P::splat(infinity)), x, r);
-    // Negative numbers and NaN give NaN: neither is at least 0.
-    return P::choose(P::less_or_equal(P::splat(0.f), x), r, P::splat(std::numeric_limits<float>::quiet_NaN()));
+    const Reduced y = reduced(x);
+    const V square = y.f * y.f;
+    const V r = y.p * square * y.f + y.n * -2.12194440e-4f;
+    return log_result(x, r - square * 0.5f + y.f + y.n * 0.693359375f);
+  }
+  // log2 x, at most 3 ulp.
+  static V log2(V x) {
+    const Reduced y = reduced(x);
+    return log_result(x, small_log(y) * 1.4426950408889634f + y.n);
+  }
+  // log10 x, at most 3 ulp.
+  static V log10(V x) {
+    const Reduced y = reduced(x);
+    return log_result(x, (small_log(y) * 0.4342944819032518f + y.n * 4.6050390e-6f) + y.n * 0.30102539f);
+  }
+  // ln(1 + x), at most 4 ulp: what 1 + x has lost is put back.
+  static V log1p(V x) {
+    const V w = x + 1.f;
+    const V lost = P::choose(P::less(w, P::splat(infinity)), ((w - 1.f) - x) / w, P::splat(0.f));
+    return log(w) - lost;
   }
 
   // erf x, at most 6 ulp and 3.6e-7: x P(x^2), P a polynomial in the mapped variable, |x| <= 3.95.
@@ -90,10 +105,152 @@ struct VectorMath {
     return P::choose(P::less(a, P::splat(0.6f)), small, large);
   }
 
+  // sinh x, at most 4 ulp; cosh x, at most 4 ulp.
+  static V sinh(V x) {
+    const V a = P::absolute(x), t = x * x;
+    V p = t * 2.8063514037057757e-06f + 0.00019838090520352125f;
+    p = p * t + 0.008333339355885983f;
+    p = p * t + 0.1666666716337204f;
+    const V e = half_exp(a);
+    return P::choose(P::less(a, P::splat(1.f)), p * t * x + x, P::with_sign_of(e - P::splat(0.25f) / e, x));
+  }
+  static V cosh(V x) {
+    const V e = half_exp(P::absolute(x));
+    return e + P::splat(0.25f) / e;
+  }
+
+  // arctan x, at most 3 ulp: the argument goes to |t| <= tan(pi / 8).
+  static V atan(V x) {
+    const V a = P::absolute(x);
+    const auto large = P::less(P::splat(2.41421356f), a), middle = P::less(P::splat(0.41421356f), a);
+    const V upper = P::choose(large, P::splat(-1.f), P::choose(middle, a - 1.f, a));
+    const V lower = P::choose(large, a, P::choose(middle, a + 1.f, P::splat(1.f)));
+    const V base = P::choose(large, P::splat(half_pi), P::choose(middle, P::splat(half_pi / 2), P::splat(0.f)));
+    return P::with_sign_of(base + small_atan(upper / lower), x);
+  }
+  // The angle of the point (x, y), at most 4 ulp.
+  static V atan2(V y, V x) {
+    const V ay = P::absolute(y), ax = P::absolute(x);
+    const auto steep = P::less(ax, ay);
+    const V least = P::choose(steep, ax, ay), most = P::choose(steep, ay, ax);
+    V t = P::choose(P::equal(least, most), P::splat(1.f), least / most);  // also of two infinities
+    t = P::choose(P::equal(most, P::splat(0.f)), P::splat(0.f), t);
+    const auto middle = P::less(P::splat(0.41421356f), t);
+    V r = small_atan(P::choose(middle, (t - 1.f) / (t + 1.f), t)) +
+          P::choose(middle, P::splat(half_pi / 2), P::splat(0.f));
+    r = P::choose(steep, P::splat(half_pi) - r, r);
+    r = P::choose(P::negative(x), P::splat(2 * half_pi) - r, r);
+    return P::choose(P::ordered(x, y), P::with_sign_of(r, y), x + y);
+  }
+
+  // arcsin x and arccos x, at most 3 ulp; beyond 1 the root makes NaN.
+  static V asin(V x) {
+    const auto [large, p] = reduced_asin(P::absolute(x));
+    return P::with_sign_of(P::choose(large, (P::splat(half_pi) - (p + p)) + half_pi_rest, p), x);
+  }
+  static V acos(V x) {
+    const auto [large, p] = reduced_asin(P::absolute(x));
+    const auto negative = P::negative(x);
+    const V far = P::choose(negative, (P::splat(2 * half_pi) - (p + p)) + 2 * half_pi_rest, p + p);
+    const V near = P::splat(half_pi) - P::choose(negative, -p, p) + half_pi_rest;
+    return P::choose(large, far, near);
+  }
+
+  // arsinh x, arcosh x and artanh x, at most 5 ulp.
+  static V asinh(V x) {
+    const V a = P::absolute(x), square = a * a;
+    const V usual = log1p(a + square / (P::sqrt(square + 1.f) + 1.f));
+    return P::with_sign_of(P::choose(P::less(P::splat(1e9f), a), log(a) + 0.69314718f, usual), x);
+  }
+  static V acosh(V x) {
+    const V t = x - 1.f;
+    const V usual = log1p(t + P::sqrt(t * t + t * 2.f));
+    const V r = P::choose(P::less(P::splat(1e9f), x), log(x) + 0.69314718f, usual);
+    return P::choose(P::less(x, P::splat(1.f)), P::splat(std::numeric_limits<float>::quiet_NaN()), r);
+  }
+  static V atanh(V x) {
+    const V a = P::absolute(x);
+    return P::with_sign_of(log1p((a + a) / (P::splat(1.f) - a)) * 0.5f, x);
+  }
+
   static V sigmoid(V x) { return P::splat(1.f) / (exp(-x) + 1.f); }
   static V sigmoid_gradient(V incoming, V x) {
     const V s = sigmoid(x);
     return incoming * s * (P::splat(1.f) - s);
+  }
+
+ private:
+  static constexpr float infinity = std::numeric_limits<float>::infinity();
+  static constexpr float half_pi = 1.5707963705062866f, half_pi_rest = -4.371138828673793e-08f;
+
+  static V small_exp(V r) {  // |r| <= ln 2 / 2
+    V p = r * 0.00019899391918443143f + 0.0013933733571320772f;
+    p = p * r + 0.0083332983776927f;
+    p = p * r + 0.041666463017463684f;
+    p = p * r + 0.1666666716337204f;
+    p = p * r + 0.5f;
+    return p * (r * r) + r + 1.f;
+  }
+  // e^a / 2 in a way that overflows only where the result does.
+  static V half_exp(V a) {
+    const V h = exp(a * 0.5f);
+    return h * 0.5f * h;
+  }
+
+  // x = 2^n (1 + f), mantissa in [sqrt(1/2), sqrt(2)); ln(1 + f) = f - f^2 / 2 + f^3 p.
+  struct Reduced {
+    V n, f, p;
+  };
+  static Reduced reduced(V x) {
+    const auto tiny = P::less(x, P::splat(1.17549435e-38f));
+    const V y = P::choose(tiny, x * 8388608.f, x);
+    const I bits = P::add(P::bits(y), -0x3f3504f3);
+    const V f = P::from_bits(P::add(P::bitwise_and(bits, 0x7fffff), 0x3f3504f3)) - 1.f;
+    const V n = P::to_float(P::shift_right(bits, 23)) - P::choose(tiny, P::splat(23.f), P::splat(0.f));
+    V p = f * -0.15609805285930634f + 0.1661834716796875f;
+    p = p * f - 0.11980392783880234f;
+    p = p * f + 0.13575738668441772f;
+    p = p * f - 0.16676989197731018f;
+    p = p * f + 0.20030613243579865f;
+    p = p * f - 0.2500002980232239f;
+    p = p * f + 0.33332985639572144f;
+    return {n, f, p};
+  }
+  static V small_log(const Reduced& y) {
+    const V square = y.f * y.f;
+    return y.p * square * y.f - square * 0.5f + y.f;
+  }
+  // Where x is no positive number: ln 0 = -inf, ln inf = inf; negative numbers and NaN give NaN.
+  static V log_result(V x, V r) {
+    r = P::choose(P::equal(x, P::splat(0.f)), P::splat(-infinity), r);
+    r = P::choose(P::equal(x, P::splat(infinity)), x, r);
+    return P::choose(P::less_or_equal(P::splat(0.f), x), r, P::splat(std::numeric_limits<float>::quiet_NaN()));
+  }
+
+  static V small_atan(V t) {
+    const V z = t * t;
+    V p = z * -0.0646463930606842f + 0.10748087614774704f;
+    p = p * z - 0.14264418184757233f;
+    p = p * z + 0.19999556243419647f;
+    p = p * z - 0.3333333134651184f;
+    return p * z * t + t;
+  }
+
+  // Of a >= 0: is it above 1/2, and arcsin of a, or there of sqrt((1 - a) / 2).
+  struct ReducedAsin {
+    typename P::M large;
+    V p;
+  };
+  static ReducedAsin reduced_asin(V a) {
+    const auto large = P::less(P::splat(0.5f), a);
+    const V z = P::choose(large, (P::splat(1.f) - a) * 0.5f, a * a);
+    const V s = P::choose(large, P::sqrt(z), a);
+    V p = z * 0.03395004943013191f + 0.01698829047381878f;
+    p = p * z + 0.031135685741901398f;
+    p = p * z + 0.04459628090262413f;
+    p = p * z + 0.07500104606151581f;
+    p = p * z + 0.1666666567325592f;
+    return {large, p * z * s + s};
   }
 };
 

@@ -44,6 +44,7 @@ Value operator-(Value a) { return binary(Kind::bitwise_xor, a, bits(std::numeric
 struct Steps {
   using V = Value;
   using I = Value;
+  using M = Value;
   static V splat(float x) { return constant(x); }
   static V least(V a, V b) { return binary(Kind::least, a, b); }
   static V greatest(V a, V b) { return binary(Kind::greatest, a, b); }
@@ -63,6 +64,9 @@ struct Steps {
   static V less(V a, V b) { return compare(jit::less, a, b); }
   static V less_or_equal(V a, V b) { return compare(jit::less_or_equal, a, b); }
   static V equal(V a, V b) { return compare(jit::equal, a, b); }
+  static M ordered(V a, V b) { return compare(jit::ordered, a, b); }
+  static M negative(V x) { return shift_right(x, 31); }  // -0 too
+  static V sqrt(V x) { return unary(Kind::square_root, x); }
   static V choose(V mask, V a, V b) { return jit::choose(mask, a, b); }
   static I bits(V x) { return x; }
   static V from_bits(I x) { return x; }
@@ -106,7 +110,20 @@ const std::unordered_map<std::string_view, Expression>& float_expressions() {
       {"identity", UNARY(x)},
       {"conjugate", UNARY(x)},
       {"exponent", UNARY(Math::exp(x))},
+      {"exponent_base2", UNARY(Math::exp2(x))},
+      {"exponent_base10", UNARY(Math::exp10(x))},
       {"logarithm", UNARY(Math::log(x))},
+      {"logarithm_base2", UNARY(Math::log2(x))},
+      {"logarithm_base10", UNARY(Math::log10(x))},
+      {"sinh", UNARY(Math::sinh(x))},
+      {"cosh", UNARY(Math::cosh(x))},
+      {"asin", UNARY(Math::asin(x))},
+      {"acos", UNARY(Math::acos(x))},
+      {"atan", UNARY(Math::atan(x))},
+      {"atan2", BINARY(Math::atan2(a, b))},
+      {"asinh", UNARY(Math::asinh(x))},
+      {"acosh", UNARY(Math::acosh(x))},
+      {"atanh", UNARY(Math::atanh(x))},
       {"erf", UNARY(Math::erf(x))},
       {"tanh", UNARY(Math::tanh(x))},
       {"sigmoid", UNARY(Math::sigmoid(x))},

@@ -1,0 +1,90 @@
+"""How many units in the last place element-wise functions of float32 may be off, against float64, over their domains.
+
+The bounds are what the comments in vector_math.h and tile_functions_guarded.inc state. Both ways to compute are held to
+them: generated code, and the tile functions that the reference kernels use.
+"""
+
+import math
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+N = 200_000
+
+
+def uniform(low, high):
+    return lambda rng: rng.uniform(low, high, N)
+
+
+def logarithmic(low, high, negative=True):
+    def draw(rng):
+        x = np.exp(rng.uniform(np.log(low), np.log(high), N))
+        return np.where(rng.random(N) < 0.5, -x, x) if negative else x
+
+    return draw
+
+
+FUNCTIONS = {
+    "exponent": (np.exp, [uniform(-87, 88.5)], 2),
+    "exponent_base2": (np.exp2, [uniform(-126, 127.9)], 2),
+    "exponent_base10": (lambda x: np.power(10.0, x), [uniform(-37.9, 38.5)], 3),
+    "logarithm": (np.log, [logarithmic(1e-37, 3e38, False)], 2),
+    "logarithm_base2": (np.log2, [logarithmic(1e-37, 3e38, False)], 3),
+    "logarithm_base10": (np.log10, [logarithmic(1e-37, 3e38, False)], 3),
+    "erf": (np.vectorize(math.erf, otypes=[float]), [uniform(-4, 4)], 6),
+    "tanh": (np.tanh, [uniform(-12, 12)], 2),
+    "sin": (np.sin, [uniform(-1000, 1000)], 2),
+    "cos": (np.cos, [uniform(-1000, 1000)], 2),
+    "tan": (np.tan, [uniform(-1000, 1000)], 4),
+    "sinh": (np.sinh, [uniform(-89, 89)], 4),
+    "cosh": (np.cosh, [uniform(-89, 89)], 4),
+    "asin": (np.arcsin, [uniform(-1, 1)], 3),
+    "acos": (np.arccos, [uniform(-1, 1)], 3),
+    "atan": (np.arctan, [logarithmic(1e-5, 1e6)], 3),
+    "asinh": (np.arcsinh, [logarithmic(1e-5, 1e30)], 5),
+    "acosh": (np.arccosh, [lambda rng: 1 + logarithmic(1e-5, 1e30, False)(rng)], 5),
+    "atanh": (np.arctanh, [uniform(-0.9999, 0.9999)], 5),
+    "atan2": (np.arctan2, [logarithmic(1e-3, 1e3), logarithmic(1e-3, 1e3)], 4),
+    "power": (np.power, [logarithmic(1e-3, 1e3, False), uniform(-10, 10)], 1),
+    "modulo": (np.fmod, [logarithmic(1e-2, 1e5), logarithmic(1e-1, 1e3)], 0),
+    "floor_modulo": (np.mod, [logarithmic(1e-2, 1e5), logarithmic(1e-1, 1e3)], 1),
+}
+"""The exact function, how its arguments are drawn, and the bound in ulp."""
+
+FAR = {"sin": np.sin, "cos": np.cos, "tan": np.tan}
+
+
+def computed(name, arguments, reference):
+    g = mg.Graph()
+    placeholders = [g.placeholder(x.shape) for x in arguments]
+    result = getattr(g, name)(*placeholders)
+    options = mg.CompilationDescriptor(reference_kernels=reference)
+    executable = g.compile({p: p.shape for p in placeholders}, result, options=options)
+    assert ("generated code" in executable.plan()) <= (not reference)
+    return np.array(executable.run(arguments)[0])
+
+
+def ulps(found, exact):
+    rounded = exact.astype(np.float32)
+    return np.abs(found - exact) / np.spacing(np.abs(rounded)).astype(np.float64)
+
+
+@pytest.mark.parametrize("reference", [False, True], ids=["fast", "reference"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_units_in_the_last_place(name, reference):
+    function, draws, bound = FUNCTIONS[name]
+    rng = np.random.default_rng(len(name))
+    arguments = [draw(rng).astype(np.float32) for draw in draws]
+    exact = function(*(x.astype(np.float64) for x in arguments))
+    errors = ulps(computed(name, arguments, reference), exact)
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= bound + 0.5, ([x[worst] for x in arguments], errors[worst])
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_large_angles(name):
+    """Beyond a million radians the standard library takes over, also in the middle of a vector."""
+    rng = np.random.default_rng(3)
+    x = np.where(rng.random(1000) < 0.1, rng.uniform(1e6, 1e30, 1000), rng.uniform(-3, 3, 1000)).astype(np.float32)
+    assert ulps(computed(name, [x], False), FAR[name](x.astype(np.float64))).max() < 4.5
