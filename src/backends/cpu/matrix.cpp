@@ -212,6 +212,7 @@ class ComplexProduct final : public Kernel {
     Operand output(size_t i) const override { return real(complex.output(i)); }
     Slot scratch(size_t bytes) override { return complex.scratch(bytes); }
     void may_share(size_t, size_t) override {}
+    void enters_memory(size_t o) override { complex.enters_memory(o); }
     bool reference_only() const override { return false; }
     Lowering& complex;
     const Slot twice;

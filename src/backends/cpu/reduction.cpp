@@ -18,6 +18,7 @@ using TotalOf = std::conditional_t<is_complex_type<T>, std::complex<double>,
 
 template <class T>
 struct Sum {
+  static constexpr Reduction vector_kind = Reduction::sum;
   using Item = T;
   using Block = Accumulate<T>;
   using Total = TotalOf<T>;
@@ -37,6 +38,7 @@ struct Sum {
 
 template <class T>
 struct Product {
+  static constexpr Reduction vector_kind = Reduction::product;
   using Item = T;
   using Block = Accumulate<T>;
   using Total = TotalOf<T>;
@@ -58,6 +60,9 @@ Value<T> infinite(bool negative) {
 
 template <class T, bool maximum, bool propagate>
 struct Extremum {
+  static constexpr Reduction vector_kind =
+      maximum ? (propagate ? Reduction::maximum_propagate_nan : Reduction::maximum)
+              : (propagate ? Reduction::minimum_propagate_nan : Reduction::minimum);
   using Item = T;
   using Block = Value<T>;
   using Total = Block;
@@ -176,6 +181,23 @@ void arg_extremum(const T* in, int32_t* out, const AxisSplit& s) {
   });
 }
 
+// Of rows of float32: the extremum in vectors, then where it stands first. NaN is the extremum where there is one.
+template <bool maximum>
+void arg_extremum_of_rows(const float* in, int32_t* out, int64_t rows, int64_t n) {
+  const ReduceFunction extremum = float_functions().reduce(Extremum<float, maximum, true>::vector_kind);
+  parallel_for(rows, grain_for(n), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* x = in + row * n;
+      float best = x[0];
+      extremum(&best, x, n);
+      const bool is_nan = best != best;
+      int64_t i = 0;
+      while (is_nan ? x[i] == x[i] : x[i] != best) ++i;
+      out[row] = static_cast<int32_t>(i);
+    }
+  });
+}
+
 template <bool maximum>
 std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
   const Operand in = lowering.input(0), out = lowering.output();
@@ -183,6 +205,10 @@ std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
   if (split.n == 0 && out.elements() > 0)
     throw ShapeError(cat("[", lowering.operation().kind(), "] needs at least one element along the axis; source ",
                          to_string(in.dims), lowering.operation().where()));
+  if (in.dtype == DType::float32 && split.inner == 1 && !lowering.reference_only())
+    return kernel([=](Frame& f) {
+      arg_extremum_of_rows<maximum>(f.at<float>(in.slot), f.at<int32_t>(out.slot), split.outer, split.n);
+    });
   return dispatch_number(lowering, in.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     return kernel([=](Frame& f) { arg_extremum<T, maximum>(f.at<T>(in.slot), f.at<int32_t>(out.slot), split); });

@@ -10,6 +10,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/tile_functions.h"
 
 namespace mpsgraph::cpu {
 
@@ -58,13 +59,15 @@ struct ReducePlan {
 };
 
 // What an operation brings: Item (in memory), Total (what partial results are kept in), Block (what the
-// inner loops keep), identity(), empty(), add(block, item), merge(total, block or total), result(total).
+// inner loops keep), identity(), empty(), add(block, item), merge(total, block or total), result(total). One that names
+// a vector_kind has its inner loops over float32 done by the tile functions, in the widest vectors that are there.
 template <class Op>
 class Reducer {
  public:
   using Item = typename Op::Item;
   using Block = typename Op::Block;
   using Total = typename Op::Total;
+  static constexpr bool in_vectors = std::is_same_v<Item, float> && requires { Op::vector_kind; };
 
   static void run(const ReducePlan& plan, const Item* in, Item* out, Total* scratch) {
     if (plan.reduced_count == 0) return std::fill(out, out + plan.outputs, Op::empty());
@@ -122,9 +125,14 @@ class Reducer {
       const Item* rows = in + offset(plan.reduced, plan.reduced_strides, first);
       Block block[ReducePlan::tile];
       std::fill(block, block + width, Op::identity());
-      for (int64_t r = 0; r < n; ++r, rows += stride)
+      if constexpr (in_vectors) {
+        const CombineFunction combine = float_functions().combine(Op::vector_kind);
+        for (int64_t r = 0; r < n; ++r, rows += stride) combine(block, rows, width);
+      } else {
+        for (int64_t r = 0; r < n; ++r, rows += stride)
 #pragma omp simd
-        for (int64_t i = 0; i < width; ++i) Op::add(block[i], rows[i]);
+          for (int64_t i = 0; i < width; ++i) Op::add(block[i], rows[i]);
+      }
       for (int64_t i = 0; i < width; ++i) Op::merge(total[i], block[i]);
       first += n;
     }
@@ -134,14 +142,20 @@ class Reducer {
     constexpr int64_t lanes = 16, items_per_block = 1024;
     while (n > 0) {
       const int64_t m = std::min(n, items_per_block);
-      Block lane[lanes];
-      std::fill(lane, lane + lanes, Op::identity());
-      int64_t i = 0;
-      for (; i + lanes <= m; i += lanes)
+      if constexpr (in_vectors) {
+        float block = Op::identity();
+        float_functions().reduce(Op::vector_kind)(&block, in, m);
+        Op::merge(total, block);
+      } else {
+        Block lane[lanes];
+        std::fill(lane, lane + lanes, Op::identity());
+        int64_t i = 0;
+        for (; i + lanes <= m; i += lanes)
 #pragma omp simd
-        for (int64_t l = 0; l < lanes; ++l) Op::add(lane[l], in[i + l]);
-      for (; i < m; ++i) Op::add(lane[0], in[i]);
-      for (const Block& value : lane) Op::merge(total, value);
+          for (int64_t l = 0; l < lanes; ++l) Op::add(lane[l], in[i + l]);
+        for (; i < m; ++i) Op::add(lane[0], in[i]);
+        for (const Block& value : lane) Op::merge(total, value);
+      }
       in += m, n -= m;
     }
   }
