@@ -1,4 +1,4 @@
-"""What is chosen at run time is tested at run time: element-wise operations once more with lesser instruction sets."""
+"""What is chosen at run time is tested at run time: vectorised kernels once more with lesser instruction sets."""
 
 import os
 import subprocess
@@ -12,6 +12,9 @@ TESTS = [
     f"{HERE / 'test_operations.py'}::{test}"
     for test in ("test_elementwise_sizes", "test_broadcasting", "test_special_values")
 ]
+TESTS += [
+    f"{HERE / 'test_fourier.py'}::{test}" for test in ("test_every_length_is_numpys", "test_many_signals_are_numpys")
+]
 
 
 def with_set(name: str, *command: str) -> subprocess.CompletedProcess:
@@ -20,7 +23,7 @@ def with_set(name: str, *command: str) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.parametrize("name", ["AVX2", "baseline"])
-def test_elementwise_operations(name):
+def test_vectorised_kernels(name):
     run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     assert int(run.stdout.split(" passed")[0].split()[-1]) > 200

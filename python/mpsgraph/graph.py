@@ -34,6 +34,7 @@ from .ops.arithmetic_binary import BinaryArithmetic
 from .ops.arithmetic_complex import ComplexArithmetic
 from .ops.control_flow import ControlFlow
 from .ops.convolution import Convolution
+from .ops.fourier_transform import FourierTransform
 from .ops.gather import Gather
 from .ops.loss import Loss
 from .ops.matrix import Matrix
@@ -101,6 +102,7 @@ class Graph(
     Shape,
     ShapeSlicing,
     ShapeBlocks,
+    FourierTransform,
     Gather,
     ControlFlow,
     Random,

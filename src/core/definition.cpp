@@ -36,6 +36,7 @@ const Registry& registry() {
     ops::register_normalization();
     ops::register_loss();
     ops::register_shape();
+    ops::register_fourier_transform();
     ops::register_gather();
     ops::register_control_flow();
     ops::register_random();

@@ -148,6 +148,7 @@ void register_pooling();
 void register_normalization();
 void register_loss();
 void register_shape();
+void register_fourier_transform();
 void register_gather();
 void register_control_flow();
 void register_random();

@@ -26,6 +26,7 @@ void register_kernels() {
     register_gather_kernels();
     register_reduction_kernels();
     register_matrix_kernels();
+    register_fourier_transform_kernels();
     register_convolution_kernels();
     register_pooling_kernels();
     register_activation_kernels();

@@ -98,6 +98,7 @@ void register_shape_kernels();          // strided copies: transpose, slice, con
 void register_gather_kernels();
 void register_reduction_kernels();
 void register_matrix_kernels();
+void register_fourier_transform_kernels();
 void register_convolution_kernels();
 void register_pooling_kernels();
 void register_activation_kernels();     // softmax and its relatives; the element-wise ones are stitched

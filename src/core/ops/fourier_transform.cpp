@@ -1,0 +1,190 @@
+// Family fourier_transform: discrete Fourier transforms over up to four axes, between complex, and between real and
+// Hermitean tensors.
+//
+//   result[k] = scale Σ_j exp(∓ 2πi j k / n) x[j]      - forwards, + for the inverse, along each axis
+//
+// A real signal's transform is Hermitean: real_to_hermitean_fft keeps n/2 + 1 points of the last axis among `axes`, and
+// hermitean_to_real_fft takes so many. Scale and direction are independent of each other. All transforms are linear, so
+// each derivative is a transform in the other direction with the same scale: that of complex tensors is that of the
+// adjoint matrix; between real and Hermitean tensors the points that stand for two count half or twice.
+#include "core/ops/fourier_transform.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/builder.h"
+#include "core/known_values.h"
+#include "core/ops/primitive.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+constexpr std::string_view family = "fourier_transform";
+constexpr size_t most_axes = 4;  // as MPSGraph
+
+// What is asked for, checked; `full` is the shape in points of the full signals where it is known.
+std::vector<int> checked_axes(const InferContext& c, const Shape& shape) {
+  const Ints& axes = c.attributes.integers("axes");
+  const std::string& scaling = c.attributes.string("scaling");
+  if (scaling != "none" && scaling != "size" && scaling != "unitary")
+    c.graph_error(cat("scaling can be none, size or unitary, came '", scaling, "'"));
+  if (axes.empty() || axes.size() > most_axes)
+    c.shape_error(cat("transforms along one to ", most_axes, " axes, came ", to_string(axes)));
+  if (!shape.ranked()) return {};
+  distinct_axes(c, axes, shape.rank());
+  return fourier_axes(c.attributes, shape.rank());
+}
+
+void require_points(const InferContext& c, const Shape& shape, int axis) {
+  if (shape[axis] == 0) c.shape_error(cat("axis ", axis, " of source ", shape, " has no points to transform"));
+}
+
+DType complex_of(const InferContext& c) {
+  const std::optional<DType> result = is_inexact(c.dtype(0)) ? complex_type(c.dtype(0)) : std::nullopt;
+  if (!result)
+    c.dtype_error(cat("takes float32 and complex64 (on the CPU also float64 and complex128), source is ", c.dtype(0),
+                      ": cast it to float32 first"));
+  return *result;
+}
+
+std::vector<TensorType> infer_fast_fourier_transform(const InferContext& c) {
+  checked_axes(c, c.shape(0));
+  return {{complex_of(c), c.shape(0)}};
+}
+
+std::vector<TensorType> infer_real_to_hermitean(const InferContext& c) {
+  if (is_complex(c.dtype(0)))
+    c.dtype_error(cat("takes real tensors, source is ", c.dtype(0), ": use fast_fourier_transform"));
+  const DType dtype = complex_of(c);
+  const std::vector<int> axes = checked_axes(c, c.shape(0));
+  if (axes.empty()) return {{dtype, {}}};
+  Dims dims = c.shape(0).dims();
+  require_points(c, c.shape(0), axes.back());
+  if (dims[axes.back()] > 0) dims[axes.back()] = dims[axes.back()] / 2 + 1;
+  return {{dtype, Shape(dims)}};
+}
+
+std::vector<TensorType> infer_hermitean_to_real(const InferContext& c) {
+  if (!is_complex(c.dtype(0)))
+    c.dtype_error(cat("takes complex tensors, source is ", c.dtype(0), ": make it one with complex_tensor or a cast"));
+  const std::vector<int> axes = checked_axes(c, c.shape(0));
+  if (axes.empty()) return {{real_type(c.dtype(0)), {}}};
+  Dims dims = c.shape(0).dims();
+  require_points(c, c.shape(0), axes.back());
+  const bool odd = c.attributes.boolean("round_to_odd_hermitean");
+  if (dims[axes.back()] == 1 && !odd)
+    c.shape_error(cat("axis ", axes.back(), " of source ", c.shape(0),
+                      " has one point, of which no signal of even length is: set round_to_odd_hermitean"));
+  if (dims[axes.back()] > 0) dims[axes.back()] = 2 * (dims[axes.back()] - 1) + odd;
+  return {{real_type(c.dtype(0)), Shape(dims)}};
+}
+
+// The same axes and scale, the other direction.
+Attributes reversed(Attributes attributes) {
+  attributes.set("inverse", !attributes.boolean("inverse"));
+  return attributes;
+}
+
+void d_fast_fourier_transform(GradientContext& c) {
+  Builder b(c.graph());
+  Tensor* gradient = c.add_alike("fast_fourier_transform", {c.incoming()}, reversed(c.attributes()));
+  c.set(0, b.cast(gradient, c.input(0)->dtype()));  // of a real tensor the real part
+}
+
+// ---- adjoints of the transforms between real and Hermitean tensors ----
+
+void d_real_to_hermitean(GradientContext& c) {
+  Tensor* shape = Builder(c.graph()).shape_of(c.input(0));
+  c.set(0, c.add_alike("real_to_hermitean_fft_gradient", {c.incoming(), shape}, c.attributes()));
+}
+
+void d_hermitean_to_real(GradientContext& c) {
+  c.set(0, c.add_alike("hermitean_to_real_fft_gradient", {c.incoming()}, c.attributes()));
+}
+
+// `others` for the points that stand for their mirror images too, 1 for the first, and for the last of an even signal.
+Tensor* point_weights(Builder& b, const Attributes& attributes, const Dims& full, DType dtype, float others) {
+  const int axis = fourier_axes(attributes, static_cast<int>(full.size())).back();
+  const int64_t n = full[axis], points = n / 2 + 1;
+  std::vector<float> weights(points, others);
+  weights.front() = 1;
+  if (n % 2 == 0) weights.back() = 1;
+  Dims dims(full.size(), 1);
+  dims[axis] = points;
+  const ConstantPtr value = ConstantData::copy(DType::float32, dims, weights.data());
+  return b.cast(b.graph().add("constant", {}, {{"value", value}}), dtype);
+}
+
+std::vector<TensorType> infer_real_to_hermitean_gradient(const InferContext& c) {
+  return {{real_type(c.dtype(0)), shape_operand(c, 1)}};
+}
+std::vector<Tensor*> decompose_real_to_hermitean_gradient(Builder& b, const std::vector<Tensor*>& inputs,
+                                                          const Attributes& attributes) {
+  const std::optional<Ints> full = constant_value(inputs[1]);
+  if (!full) throw UnsupportedError("[real_to_hermitean_fft_gradient] the source's shape must be known here");
+  const int axis = fourier_axes(attributes, static_cast<int>(full->size())).back();
+  Attributes back = reversed(attributes);
+  back.set("round_to_odd_hermitean", full->at(axis) % 2 == 1);
+  Tensor* weights = point_weights(b, attributes, *full, inputs[0]->dtype(), 0.5f);
+  return {b.graph().add("hermitean_to_real_fft", {b.mul(inputs[0], weights)}, back)};
+}
+void d_real_to_hermitean_gradient(GradientContext& c) {
+  if (c.needs(0)) c.set(0, c.add_alike("real_to_hermitean_fft", {c.incoming()}, c.attributes()));
+}
+
+std::vector<Tensor*> decompose_hermitean_to_real_gradient(Builder& b, const std::vector<Tensor*>& inputs,
+                                                          const Attributes& attributes) {
+  Attributes back = reversed(attributes);
+  back.erase("round_to_odd_hermitean");
+  Tensor* transformed = b.graph().add("real_to_hermitean_fft", {inputs[0]}, back);
+  return {b.mul(transformed, point_weights(b, attributes, inputs[0]->shape().dims(), transformed->dtype(), 2))};
+}
+void d_hermitean_to_real_gradient(GradientContext& c) {
+  c.set(0, c.add_alike("hermitean_to_real_fft", {c.incoming()}, c.attributes()));
+}
+
+void transform(std::string_view name, int inputs, bool odd, Infer infer, Infer unvalued, Gradient gradient,
+               Decompose decompose = {}) {
+  std::vector<AttributeSpec> attributes{optional("axes", Ints{}), optional("inverse", false),
+                                        optional("scaling", std::string("none"))};
+  if (odd) attributes.push_back(optional("round_to_odd_hermitean", false));
+  OperationDefinition d = primitive(family, name, inputs, std::move(attributes), std::move(infer), std::move(gradient));
+  d.tensor_attributes = {"axes"};
+  d.infer_unvalued = std::move(unvalued);
+  d.internal = static_cast<bool>(decompose);
+  d.decompose = std::move(decompose);
+  define(std::move(d));
+}
+
+}  // namespace
+
+std::vector<int> fourier_axes(const Attributes& attributes, int rank) {
+  std::vector<int> axes;
+  for (int64_t axis : attributes.integers("axes")) axes.push_back(wrap_axis(axis, rank));
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+double fourier_scale(const Attributes& attributes, const Dims& full) {
+  double size = 1;
+  for (int axis : fourier_axes(attributes, static_cast<int>(full.size()))) size *= static_cast<double>(full[axis]);
+  const std::string& scaling = attributes.string("scaling");
+  return scaling == "size" ? 1 / size : scaling == "unitary" ? 1 / std::sqrt(size) : 1;
+}
+
+void register_fourier_transform() {
+  // While the axes have no value only the element type is sure.
+  const Infer complex = [](const InferContext& c) -> std::vector<TensorType> { return {{complex_of(c), {}}}; };
+  const Infer same = [](const InferContext& c) -> std::vector<TensorType> { return {{complex_of(c), c.shape(0)}}; };
+  const Infer real = [](const InferContext& c) -> std::vector<TensorType> { return {{real_type(c.dtype(0)), {}}}; };
+  transform("fast_fourier_transform", 1, false, infer_fast_fourier_transform, same, d_fast_fourier_transform);
+  transform("real_to_hermitean_fft", 1, false, infer_real_to_hermitean, complex, d_real_to_hermitean);
+  transform("hermitean_to_real_fft", 1, true, infer_hermitean_to_real, real, d_hermitean_to_real);
+  transform("real_to_hermitean_fft_gradient", 2, false, infer_real_to_hermitean_gradient, real,
+            d_real_to_hermitean_gradient, decompose_real_to_hermitean_gradient);
+  transform("hermitean_to_real_fft_gradient", 1, true, infer_real_to_hermitean, complex, d_hermitean_to_real_gradient,
+            decompose_hermitean_to_real_gradient);
+}
+
+}  // namespace mpsgraph::ops
