@@ -60,9 +60,9 @@ Value<T> infinite(bool negative) {
 
 template <class T, bool maximum, bool propagate>
 struct Extremum {
-  static constexpr Reduction vector_kind =
-      maximum ? (propagate ? Reduction::maximum_propagate_nan : Reduction::maximum)
-              : (propagate ? Reduction::minimum_propagate_nan : Reduction::minimum);
+  static constexpr Reduction vector_kind = maximum
+                                               ? (propagate ? Reduction::maximum_propagate_nan : Reduction::maximum)
+                                               : (propagate ? Reduction::minimum_propagate_nan : Reduction::minimum);
   using Item = T;
   using Block = Value<T>;
   using Total = Block;
