@@ -35,6 +35,8 @@ from .ops.arithmetic_complex import ComplexArithmetic
 from .ops.control_flow import ControlFlow
 from .ops.convolution import Convolution
 from .ops.fourier_transform import FourierTransform
+from .ops.convolution_depthwise import DepthwiseConvolution
+from .ops.convolution_transposed import TransposedConvolution
 from .ops.gather import Gather
 from .ops.loss import Loss
 from .ops.matrix import Matrix
@@ -42,11 +44,14 @@ from .ops.memory import Memory
 from .ops.normalization import Normalization
 from .ops.optimizer import Optimizer
 from .ops.pooling import Pooling
+from .ops.pooling_indices import PoolingWithIndices
+from .ops.pooling_tiles import Pooling4D
 from .ops.random import Random
 from .ops.reduction import Reduction
 from .ops.shape import Shape
 from .ops.shape_blocks import ShapeBlocks
 from .ops.shape_slicing import ShapeSlicing
+from .ops.stencil import Stencil
 
 Feeds: TypeAlias = Mapping[Tensor, Any]
 Targets: TypeAlias = Tensor | Sequence[Tensor]
@@ -96,7 +101,12 @@ class Graph(
     Reduction,
     Matrix,
     Convolution,
+    DepthwiseConvolution,
+    TransposedConvolution,
     Pooling,
+    PoolingWithIndices,
+    Pooling4D,
+    Stencil,
     Normalization,
     Loss,
     Shape,

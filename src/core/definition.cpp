@@ -33,6 +33,7 @@ const Registry& registry() {
     ops::register_matrix();
     ops::register_convolution();
     ops::register_pooling();
+    ops::register_stencil();
     ops::register_normalization();
     ops::register_loss();
     ops::register_shape();

@@ -145,6 +145,7 @@ void register_reduction();
 void register_matrix();
 void register_convolution();
 void register_pooling();
+void register_stencil();
 void register_normalization();
 void register_loss();
 void register_shape();

@@ -1,11 +1,15 @@
-"""Cases of the family convolution: strides, dilation, groups, every padding and layout, and both gradients.
+"""Cases of the family convolution: two and three axes, strides, dilation, groups, depthwise, every padding and layout,
+the gradients, the transposed convolution, and columns of images.
 
 The oracle goes tap by tap: the source, padded, is cut once for each kernel position and multiplied with its weights.
-It works in NHWC and HWIO; other layouts are brought there and back.
+It works with channels last (NHWC and HWIO); other layouts are brought there and back. Numbers that torch 2.13 gave
+stand beside it where a convention could be misread.
 """
 
+import itertools
+
 import numpy as np
-from harness.case import FLOATS, Case, values
+from harness.case import FLOATS, NUMBERS, Case, values
 
 
 def padding_of(padding, size, kernel, stride, dilation):
@@ -20,32 +24,34 @@ def padding_of(padding, size, kernel, stride, dilation):
     return (small, large) if padding == "TF_SAME" else (large, small)
 
 
-def pair(value):
-    return (value, value) if isinstance(value, int) else tuple(value)
+def pair(value, count=2):
+    return (value,) * count if isinstance(value, int) else tuple(value)
 
 
-def nhwc(x, layout):
-    return x if layout == "NHWC" else x.transpose(0, 2, 3, 1)
+def channels_last(x, layout):
+    return x if layout.endswith("C") else np.moveaxis(x, 1, -1)
 
 
-def from_nhwc(x, layout):
-    return x if layout == "NHWC" else x.transpose(0, 3, 1, 2)
+def from_channels_last(x, layout):
+    return x if layout.endswith("C") else np.moveaxis(x, -1, 1)
 
 
-def hwio(w, layout):
-    return w if layout == "HWIO" else w.transpose(2, 3, 1, 0)
+def outputs_last(w, layout):
+    """(kernel..., I, O)."""
+    return w if layout.endswith("O") else np.moveaxis(w, (0, 1), (-1, -2))
 
 
-def from_hwio(w, layout):
-    return w if layout == "HWIO" else w.transpose(3, 2, 0, 1)
+def from_outputs_last(w, layout):
+    return w if layout.endswith("O") else np.moveaxis(w, (-1, -2), (0, 1))
 
 
 class Windows:
     """Where each tap of a kernel reads, for all output positions at once."""
 
     def __init__(self, size, kernel, strides, dilations, padding):
-        self.strides, self.dilations = pair(strides), pair(dilations)
-        sides = (padding, padding) if isinstance(padding, str) else padding
+        count = len(size)
+        self.strides, self.dilations = pair(strides, count), pair(dilations, count)
+        sides = (padding,) * count if isinstance(padding, str) else padding
         self.pads = [
             padding_of(p, *rest)
             for p, *rest in zip(sides, size, kernel, self.strides, self.dilations, strict=True)
@@ -60,87 +66,271 @@ class Windows:
         return np.pad(x, [(0, 0), *self.pads, (0, 0)])
 
     def crop(self, x):
-        (top, _), (left, _) = self.pads
-        return x[:, top : top + self.size[0], left : left + self.size[1]]
+        inside = [slice(before, before + n) for (before, _), n in zip(self.pads, self.size, strict=True)]
+        return x[(slice(None), *inside)]
 
     def taps(self):
-        """(i, j, the slices of the padded image that tap (i, j) reads)."""
-        for i in range(self.kernel[0]):
-            for j in range(self.kernel[1]):
-                cut = [
-                    slice(t * d, t * d + (n - 1) * s + 1, s)
-                    for t, d, n, s in zip((i, j), self.dilations, self.out, self.strides, strict=True)
-                ]
-                yield i, j, (slice(None), *cut)
+        """(the tap, the slices of the padded image that it reads)."""
+        for tap in itertools.product(*(range(k) for k in self.kernel)):
+            cut = [
+                slice(t * d, t * d + (n - 1) * s + 1, s)
+                for t, d, n, s in zip(tap, self.dilations, self.out, self.strides, strict=True)
+            ]
+            yield tap, (slice(None), *cut)
 
 
 def convolution(x, w, strides=1, dilations=1, groups=1, padding="TF_VALID", data_layout="NHWC", weights_layout="HWIO"):
-    x, w = nhwc(x, data_layout), hwio(w, weights_layout)
-    windows = Windows(x.shape[1:3], w.shape[:2], strides, dilations, padding)
+    x, w = channels_last(x, data_layout), outputs_last(w, weights_layout)
+    windows = Windows(x.shape[1:-1], w.shape[:-2], strides, dilations, padding)
     padded = windows.pad(x)
-    result = np.zeros((x.shape[0], *windows.out, w.shape[3]))
-    for i, j, cut in windows.taps():
+    result = np.zeros((x.shape[0], *windows.out, w.shape[-1]))
+    for tap, cut in windows.taps():
         for inputs, outputs in channels(w, groups):
-            result[..., outputs] += padded[cut][..., inputs] @ w[i, j][:, outputs]
-    return from_nhwc(result, data_layout)
+            result[..., outputs] += padded[cut][..., inputs] @ w[tap][:, outputs]
+    return from_channels_last(result, data_layout)
 
 
 def data_gradient(
     g, w, shape, strides=1, dilations=1, groups=1, padding="TF_VALID", data_layout="NHWC", weights_layout="HWIO"
 ):
-    g, w = nhwc(g, data_layout), hwio(w, weights_layout)
-    n, h, width, c = nhwc(np.empty(shape), data_layout).shape
-    windows = Windows((h, width), w.shape[:2], strides, dilations, padding)
-    padded = windows.pad(np.zeros((n, h, width, c)))
-    for i, j, cut in windows.taps():
+    g, w = channels_last(g, data_layout), outputs_last(w, weights_layout)
+    n, *size, c = channels_last(np.empty(shape), data_layout).shape
+    windows = Windows(size, w.shape[:-2], strides, dilations, padding)
+    padded = windows.pad(np.zeros((n, *size, c)))
+    for tap, cut in windows.taps():
         for inputs, outputs in channels(w, groups):
-            padded[cut][..., inputs] += g[..., outputs] @ w[i, j][:, outputs].T
-    return from_nhwc(windows.crop(padded), data_layout)
+            padded[cut][..., inputs] += g[..., outputs] @ w[tap][:, outputs].T
+    return from_channels_last(windows.crop(padded), data_layout)
 
 
 def weights_gradient(
     g, x, shape, strides=1, dilations=1, groups=1, padding="TF_VALID", data_layout="NHWC", weights_layout="HWIO"
 ):
-    g, x = nhwc(g, data_layout), nhwc(x, data_layout)
-    result = np.zeros(hwio(np.empty(shape), weights_layout).shape)
-    windows = Windows(x.shape[1:3], result.shape[:2], strides, dilations, padding)
+    g, x = channels_last(g, data_layout), channels_last(x, data_layout)
+    result = np.zeros(outputs_last(np.empty(shape), weights_layout).shape)
+    windows = Windows(x.shape[1:-1], result.shape[:-2], strides, dilations, padding)
     padded = windows.pad(x)
-    for i, j, cut in windows.taps():
+    for tap, cut in windows.taps():
         for inputs, outputs in channels(result, groups):
-            result[i, j][:, outputs] += np.einsum("nyxc,nyxo->co", padded[cut][..., inputs], g[..., outputs])
-    return from_hwio(result, weights_layout)
+            read, given = padded[cut][..., inputs], g[..., outputs]
+            result[tap][:, outputs] += np.tensordot(read, given, (range(read.ndim - 1),) * 2)
+    return from_outputs_last(result, weights_layout)
 
 
 def channels(w, groups):
     """The channels (of the source, of the result) that each group connects."""
-    inputs, outputs = w.shape[2], w.shape[3] // groups
+    inputs, outputs = w.shape[-2], w.shape[-1] // max(groups, 1)
     return [(slice(k * inputs, (k + 1) * inputs), slice(k * outputs, (k + 1) * outputs)) for k in range(groups)]
 
 
-def three(label, source, weights, check=True, batch=(0,), dtypes=FLOATS, **how):
+# --- depthwise: as many groups as channels ----------------------------------------------------------------------------
+def by_groups(w, layout):
+    """(h, w, C, M) as the weights (h, w, 1, C * M) of C groups; and C."""
+    w = outputs_last(w, layout)
+    return w.reshape(*w.shape[:-2], 1, -1), w.shape[-2]
+
+
+def depthwise(x, w, weights_layout="HWIO", **how):
+    grouped, groups = by_groups(w, weights_layout)
+    return convolution(x, grouped, groups=groups, **how)
+
+
+def depthwise_data_gradient(g, w, shape, weights_layout="HWIO", **how):
+    grouped, groups = by_groups(w, weights_layout)
+    return data_gradient(g, grouped, shape, groups=groups, **how)
+
+
+def depthwise_weights_gradient(g, x, shape, weights_layout="HWIO", **how):
+    grouped, groups = by_groups(np.zeros(shape), weights_layout)
+    result = weights_gradient(g, x, grouped.shape, groups=groups, **how)
+    return from_outputs_last(result.reshape(outputs_last(np.zeros(shape), weights_layout).shape), weights_layout)
+
+
+class Volumes:
+    """Depthwise in three axes: everything in front of the last four is batch, channels are at any of those."""
+
+    def __init__(self, axis):
+        self.axis = axis
+
+    def data(self, x):  # (N, D, H, W, C)
+        return np.moveaxis(x.reshape(int(np.prod(x.shape[:-4])), *x.shape[-4:]), self.axis, -1)
+
+    def back(self, y, shape):
+        y = np.moveaxis(y, -1, self.axis)
+        return y.reshape(*shape[:-4], *y.shape[1:])
+
+    def weights(self, w, channels):  # (D, H, W, 1, C * M), as many groups as channels
+        return np.moveaxis(w, self.axis, -1)[..., None, :], channels
+
+
+def depthwise3d(x, w, channel_dimension_index=-4, **how):
+    v = Volumes(channel_dimension_index)
+    grouped, groups = v.weights(w, x.shape[channel_dimension_index])
+    return v.back(convolution(v.data(x), grouped, groups=groups, **how), x.shape)
+
+
+def depthwise3d_data_gradient(g, w, shape, channel_dimension_index=-4, **how):
+    v = Volumes(channel_dimension_index)
+    grouped, groups = v.weights(w, shape[channel_dimension_index])
+    return v.back(data_gradient(v.data(g), grouped, v.data(np.empty(shape)).shape, groups=groups, **how), shape)
+
+
+def depthwise3d_weights_gradient(g, x, shape, channel_dimension_index=-4, **how):
+    v = Volumes(channel_dimension_index)
+    grouped, groups = v.weights(np.zeros(shape), x.shape[channel_dimension_index])
+    result = weights_gradient(v.data(g), v.data(x), grouped.shape, groups=groups, **how)
+    return np.moveaxis(result[..., 0, :], -1, channel_dimension_index)
+
+
+ORACLES = {
+    "convolution2d": (convolution, data_gradient, weights_gradient),
+    "convolution3d": (convolution, data_gradient, weights_gradient),
+    "depthwise_convolution2d": (depthwise, depthwise_data_gradient, depthwise_weights_gradient),
+    "depthwise_convolution3d": (depthwise3d, depthwise3d_data_gradient, depthwise3d_weights_gradient),
+}
+
+
+def three(label, source, weights, check=True, batch=(0,), dtypes=FLOATS, kind="convolution2d", unranked=True, **how):
     """The convolution and its two gradients; shapes are given in the layouts of `how`."""
+    forward, to_data, to_weights = ORACLES[kind]
     x, w = values(*source, seed=50), values(*weights, seed=51)
-    g = values(*convolution(x, w, **how).shape, seed=52)
+    g = values(*forward(x, w, **how).shape, seed=52)
     tolerance = 4 if check else 40  # sums over hundreds of products
-    common = {"label": label, "attributes": how, "gradient": check, "tolerance": tolerance, "dtypes": dtypes}
+    common = {
+        "label": label, "attributes": how, "gradient": check, "tolerance": tolerance, "dtypes": dtypes,
+        "unranked": unranked,
+    }  # fmt: skip
 
     def build_data(graph, incoming, kernel, **attributes):
-        return graph.convolution2d_data_gradient(incoming, kernel, source, **attributes)
+        return getattr(graph, kind + "_data_gradient")(incoming, kernel, source, **attributes)
 
     def build_weights(graph, incoming, image, **attributes):
-        return graph.convolution2d_weights_gradient(incoming, image, weights, **attributes)
+        return getattr(graph, kind + "_weights_gradient")(incoming, image, weights, **attributes)
 
     return [
-        Case("convolution2d", [x, w], convolution, batch=batch, **common),
+        Case(kind, [x, w], forward, batch=batch, **common),
         Case(
-            "convolution2d_data_gradient", [g, w], lambda g, w, **a: data_gradient(g, w, source, **a),
-            build=build_data, batch=(), **common,
+            kind + "_data_gradient", [g, w], lambda g, w, **a: to_data(g, w, source, **a), build=build_data, batch=(),
+            **common,
         ),
         Case(
-            "convolution2d_weights_gradient", [g, x], lambda g, x, **a: weights_gradient(g, x, weights, **a),
-            build=build_weights, batch=(0, 1) if batch else (), **common,
+            kind + "_weights_gradient", [g, x], lambda g, x, **a: to_weights(g, x, weights, **a), build=build_weights,
+            batch=(0, 1) if batch else (), **common,
         ),
     ]  # fmt: skip
+
+
+def transposed(label, image, weights, **how):
+    """The transposed convolution to `image` and its two gradients."""
+    w, g = values(*weights, seed=53), values(*image, seed=54)
+    x = values(*convolution(g, w, **how).shape, seed=55)
+    common = {"label": label, "attributes": how, "tolerance": 4, "batch": ()}
+    stem = "convolution_transpose2d"
+
+    def to(shape, kind):
+        return lambda graph, a, b, **attributes: getattr(graph, kind)(a, b, shape, **attributes)
+
+    return [
+        Case(stem, [x, w], lambda x, w, **a: data_gradient(x, w, image, **a), build=to(image, stem), **common),
+        Case(
+            stem + "_data_gradient", [g, w], convolution, build=to(x.shape, stem + "_data_gradient"), **common,
+        ),
+        Case(
+            stem + "_weights_gradient", [g, x], lambda g, x, **a: weights_gradient(x, g, weights, **a),
+            build=to(weights, stem + "_weights_gradient"), **common,
+        ),
+    ]  # fmt: skip
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+def patch_places(shape, kernel, strides=1, dilations=1, padding=((0, 0), (0, 0)), data_layout="NHWC"):
+    """For each element of the columns, the flat index of the pixel that it shows; -1 in the padding."""
+    index = channels_last(np.arange(np.prod(shape)).reshape(shape), data_layout)
+    windows = Windows(index.shape[1:3], pair(kernel), strides, dilations, padding)
+    padded = np.pad(index, [(0, 0), *windows.pads, (0, 0)], constant_values=-1)
+    cuts = np.stack([padded[cut] for _, cut in windows.taps()], axis=3)  # (n, y, x, tap, c)
+    n, y, x, taps, c = cuts.shape
+    if data_layout == "NHWC":
+        return cuts.reshape(n, y * x, taps * c)
+    return cuts.transpose(0, 4, 3, 1, 2).reshape(n, c * taps, y * x)
+
+
+def im_to_col(x, kernel, **how):
+    places = patch_places(x.shape, kernel, **how)
+    return np.append(x.ravel(), x.dtype.type(0))[places]
+
+
+def col_to_im(columns, shape, kernel, **how):
+    places = patch_places(shape, kernel, **how)
+    result = np.zeros(int(np.prod(shape)) + 1, columns.dtype)
+    np.add.at(result, places, columns)
+    return result[:-1].reshape(shape)
+
+
+def columns(label, shape, batch=(0,), **how):
+    x = values(*shape, seed=56)
+    c = values(*im_to_col(x, **how).shape, seed=57)
+
+    def build(graph, columns, **attributes):
+        return graph.col_to_im(columns, shape, **attributes)
+
+    common = {"label": label, "attributes": how, "dtypes": NUMBERS}
+    return [
+        Case("im_to_col", [x], im_to_col, batch=batch, exact=True, **common),
+        Case("col_to_im", [c], lambda c, **a: col_to_im(c, shape, **a), build=build, batch=(), **common),
+    ]
+
+
+# --- what torch 2.13 gives --------------------------------------------------------------------------------------------
+def counted(*shape, modulo=10**6, less=0):
+    return (np.arange(np.prod(shape)) % modulo - less).astype(np.float64).reshape(shape)
+
+
+def golden(operation, inputs, shape, numbers, *, build=None, **how):
+    wanted = np.array(numbers, np.float64).reshape(shape)
+    return Case(
+        operation, inputs, lambda *_, **__: wanted, attributes=how, build=build, label="torch", batch=(),
+        gradient=False, dtypes=("float32", "float64"),
+    )  # fmt: skip
+
+
+NCHW = {"data_layout": "NCHW", "weights_layout": "OIHW"}
+NCDHW = {"data_layout": "NCDHW", "weights_layout": "OIDHW"}
+TORCH = [
+    golden(  # conv_transpose2d(stride=2, padding=1, output_padding=1)
+        "convolution_transpose2d", [counted(1, 2, 2, 3), counted(2, 2, 3, 2, less=5)], (1, 2, 4, 5),
+        [60, 60, 68, 66, 76, 132, 126, 148, 138, 164, 84, 78, 92, 84, 100, 108, 106, 120, 116, 132, 96, 108, 116, 126,
+         136, 240, 258, 280, 294, 320, 156, 162, 176, 180, 196, 180, 190, 204, 212, 228],
+        build=lambda g, x, w, **a: g.convolution_transpose2d(x, w, (1, 2, 4, 5), **a), strides=2,
+        padding=((1, 1), (1, 1)), **NCHW,
+    ),
+    golden(  # conv3d(stride=(1, 2, 1), padding=(0, 1, 1), groups=2, dilation=(2, 1, 1))
+        "convolution3d", [counted(1, 2, 3, 3, 3, modulo=7), counted(2, 1, 2, 2, 2, modulo=5, less=2)], (1, 2, 1, 2, 4),
+        [0, -3, -3, -6, 3, -15, -18, -11, -12, -14, -3, 8, 1, -10, -2, 12], groups=2, strides=(1, 2, 1),
+        padding=((0, 0), (1, 1), (1, 1)), dilations=(2, 1, 1), **NCDHW,
+    ),
+    golden(  # conv2d(groups=2, padding=1, stride=2) with weights (4, 1, 2, 2)
+        "depthwise_convolution2d", [counted(1, 2, 3, 3), counted(4, 1, 2, 2, less=6)], (1, 4, 2, 2),
+        [0, -10, -33, -101, 0, 2, 3, -5, 45, 95, 111, 217, 81, 179, 219, 457], strides=2, padding=((1, 1), (1, 1)),
+        build=lambda g, x, w, **a: g.depthwise_convolution2d(
+            x, g.transpose(g.reshape(w, (2, 2, 2, 2)), (1, 0, 2, 3)), **a
+        ), **NCHW,
+    ),
+    golden(  # conv3d(groups=2) with weights (4, 1, 1, 2, 2)
+        "depthwise_convolution3d", [counted(1, 2, 2, 2, 3), counted(4, 1, 2, 2, less=6)], (1, 4, 2, 1, 2),
+        [-29, -47, -137, -155, 3, 1, -9, -11, 203, 217, 287, 301, 427, 457, 607, 637],
+    ),
+    golden(  # unfold((2, 2), dilation=(2, 1), padding=(1, 0), stride=(2, 1))
+        "im_to_col", [counted(1, 2, 3, 3)], (1, 8, 4),
+        [0, 0, 3, 4, 0, 0, 4, 5, 3, 4, 0, 0, 4, 5, 0, 0, 0, 0, 12, 13, 0, 0, 13, 14, 12, 13, 0, 0, 13, 14, 0, 0],
+        kernel=2, dilations=(2, 1), padding=((1, 1), (0, 0)), strides=(2, 1), data_layout="NCHW",
+    ),
+    golden(
+        "col_to_im", [counted(1, 8, 4)], (1, 2, 3, 3), [0, 0, 0, 10, 30, 20, 0, 0, 0, 0, 0, 0, 42, 94, 52, 0, 0, 0],
+        build=lambda g, x, **a: g.col_to_im(x, (1, 2, 3, 3), **a), kernel=2, dilations=(2, 1),
+        padding=((1, 1), (0, 0)), strides=(2, 1), data_layout="NCHW",
+    ),
+]  # fmt: skip
 
 
 CASES = [
@@ -174,4 +364,75 @@ CASES = [
         "nchw_16", (2, 16, 9, 9), (32, 16, 3, 3), check=False, data_layout="NCHW", weights_layout="OIHW", strides=2,
         padding="TF_SAME", dtypes=("float32", "float64"),
     ),
+    # three axes
+    *three("plain", (2, 3, 2, 4, 2), (2, 2, 2, 2, 3), kind="convolution3d"),
+    *three(
+        "strides", (1, 4, 5, 3, 1), (2, 3, 1, 1, 2), kind="convolution3d", strides=(2, 1, 2), dilations=(1, 2, 1),
+    ),
+    *three("groups", (1, 2, 2, 3, 4), (2, 1, 2, 2, 2), kind="convolution3d", groups=2, padding="TF_SAME"),
+    *three(
+        "same_lower", (1, 3, 2, 4, 1), (2, 2, 2, 1, 2), kind="convolution3d", padding="ONNX_SAME_LOWER",
+        strides=(2, 1, 1),
+    ),
+    *three(
+        "ncdhw", (2, 2, 2, 3, 3), (3, 2, 2, 2, 2), kind="convolution3d", padding=((1, 0), (0, 1), (2, 0)), **NCDHW,
+    ),
+    *three("no_images", (0, 3, 3, 3, 2), (2, 2, 2, 2, 1), kind="convolution3d", batch=()),
+    *three(
+        "channels_16", (2, 5, 6, 7, 16), (3, 3, 3, 16, 16), kind="convolution3d", check=False, padding="TF_SAME",
+        dtypes=("float32", "float64"),
+    ),
+    # depthwise
+    *three("plain", (2, 3, 4, 3), (2, 2, 3, 1), kind="depthwise_convolution2d"),
+    *three(
+        "multiplier", (1, 4, 3, 2), (2, 3, 2, 3), kind="depthwise_convolution2d", strides=(2, 1), dilations=(1, 2),
+        padding="TF_SAME",
+    ),
+    *three(
+        "nchw_oihw", (1, 3, 4, 4), (2, 3, 2, 3), kind="depthwise_convolution2d", padding=((1, 0), (1, 1)), **NCHW,
+    ),
+    *three("oihw", (1, 4, 4, 2), (2, 2, 2, 2), kind="depthwise_convolution2d", weights_layout="OIHW"),
+    *three("one_channel", (2, 3, 3, 1), (2, 2, 1, 2), kind="depthwise_convolution2d"),
+    *three("no_channels", (1, 3, 3, 0), (2, 2, 0, 2), kind="depthwise_convolution2d", batch=()),
+    *three(
+        "channels_32", (2, 9, 8, 32), (3, 3, 32, 1), kind="depthwise_convolution2d", check=False, padding="TF_SAME",
+        dtypes=("float32", "bfloat16", "float64"),
+    ),
+    *three(
+        "channels_odd", (2, 35, 9, 8), (1, 35, 3, 3), kind="depthwise_convolution2d", check=False, strides=2,
+        padding="TF_SAME", dtypes=("float32", "float16", "float64"), **NCHW,
+    ),
+    *three("plain", (2, 2, 3, 2, 3), (2, 2, 1, 2), kind="depthwise_convolution3d"),
+    *three(
+        "last", (1, 3, 3, 2, 2), (2, 2, 2, 2), kind="depthwise_convolution3d", channel_dimension_index=-1,
+        strides=(2, 1, 1), padding="TF_SAME",
+    ),
+    *three(
+        "between", (1, 2, 3, 2, 3), (2, 3, 2, 2), kind="depthwise_convolution3d", channel_dimension_index=-3,
+        dilations=(1, 1, 2),
+    ),
+    *three("height_before", (3, 2, 2, 2), (1, 2, 2, 2), kind="depthwise_convolution3d", channel_dimension_index=-2,
+           batch=(), padding=((0, 0), (1, 0), (0, 1))),
+    *three("multiplier", (2, 2, 2, 2), (4, 1, 2, 2), kind="depthwise_convolution3d", batch=()),
+    *three("two_batch_axes", (2, 2, 2, 1, 2, 2), (2, 1, 2, 1), kind="depthwise_convolution3d"),
+    *three("no_channels", (1, 0, 3, 3, 2), (0, 2, 2, 2), kind="depthwise_convolution3d", batch=()),
+    *three(
+        "channels_32", (2, 4, 9, 8, 32), (3, 3, 3, 32), kind="depthwise_convolution3d", check=False,
+        channel_dimension_index=-1, padding="TF_SAME", dtypes=("float32", "float64"),
+    ),
+    # transposed
+    *transposed("plain", (2, 4, 5, 2), (3, 2, 2, 3)),
+    *transposed("strides", (1, 6, 7, 2), (2, 3, 2, 2), strides=(3, 2)),
+    *transposed("same", (1, 4, 6, 1), (3, 3, 1, 2), strides=2, padding="TF_SAME"),
+    *transposed("groups", (2, 3, 3, 4), (2, 2, 2, 4), groups=2, dilations=(1, 2)),
+    *transposed("nchw", (1, 2, 5, 4), (3, 2, 3, 2), strides=2, padding=((1, 1), (0, 1)), **NCHW),
+    *transposed("no_images", (0, 4, 4, 2), (3, 3, 2, 2)),
+    # columns
+    *columns("plain", (2, 3, 4, 2), kernel=2),
+    *columns("strides", (1, 5, 6, 2), kernel=(2, 3), strides=(2, 3), dilations=(2, 1), padding=((1, 0), (2, 1))),
+    *columns("nchw", (2, 2, 4, 3), kernel=(3, 2), padding=((1, 1), (0, 1)), data_layout="NCHW"),
+    *columns("nchw_strides", (1, 3, 5, 7), kernel=2, strides=(2, 3), dilations=(1, 2), data_layout="NCHW"),
+    *columns("no_images", (0, 3, 3, 2), kernel=2, batch=()),
+    *columns("no_channels", (2, 0, 3, 3), kernel=2, data_layout="NCHW"),
+    *TORCH,
 ]  # fmt: skip

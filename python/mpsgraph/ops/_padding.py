@@ -10,14 +10,20 @@ from ._family import ShapeError, ints
 Padding: TypeAlias = str | Sequence[Sequence[int]]
 
 
-def padding_attributes(padding: Padding, kind: str) -> dict[str, Any]:
-    """The attributes padding_style and padding = [top, bottom, left, right]."""
+def padding_attributes(padding: Padding, kind: str, axes: int = 2) -> dict[str, Any]:
+    """The attributes padding_style and padding, which lists before and after of each axis."""
     if isinstance(padding, str):
-        return {"padding_style": padding, "padding": [0, 0, 0, 0]}
+        return {"padding_style": padding, "padding": [0] * (2 * axes)}
+    return {"padding_style": "EXPLICIT", "padding": explicit_padding(padding, kind, axes)}
+
+
+def explicit_padding(padding: Sequence[Sequence[int]], kind: str, axes: int = 2) -> list[int]:
+    """(before, after) of each axis, one after the other."""
+    pairs = "(top, bottom), (left, right)" if axes == 2 else ", ".join(["(before, after)"] * axes)
     try:
-        (top, bottom), (left, right) = padding
+        sides = [(before, after) for before, after in padding]
+        if isinstance(padding, str) or len(sides) != axes:
+            raise ValueError
     except (TypeError, ValueError):
-        raise ShapeError(
-            f"[{kind}] padding must be a style such as 'TF_SAME' or ((top, bottom), (left, right)), got {padding!r}"
-        ) from None
-    return {"padding_style": "EXPLICIT", "padding": ints([top, bottom, left, right], f"[{kind}] padding")}
+        raise ShapeError(f"[{kind}] padding must be a style such as 'TF_SAME' or ({pairs}), got {padding!r}") from None
+    return ints([side for pair in sides for side in pair], f"[{kind}] padding")

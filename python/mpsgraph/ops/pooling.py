@@ -1,4 +1,4 @@
-"""Maximum and average pooling in two dimensions, with their gradients.
+"""Maximum and average pooling of images, with their gradients; four axes and indices have files of their own.
 
 Windows, strides and padding are (y, x) in pixels; strides default to the window, as in Keras. Minimum pooling is
 `-max_pooling2d(-x)`.
@@ -13,6 +13,28 @@ from ._family import Family, ShapeLike, Tensor, ints
 from ._padding import Padding, padding_attributes
 
 
+def pooling_attributes(
+    kind: str,
+    axes: int,
+    kernel: int | Sequence[int],
+    strides: int | Sequence[int] | None,
+    dilations: int | Sequence[int],
+    padding: Padding,
+    ceil_mode: bool,
+    **others: Any,
+) -> dict[str, Any]:
+    """What all poolings share, by windowed axis."""
+    window = ints(kernel, f"[{kind}] kernel", axes)
+    return {
+        "kernel": window,
+        "strides": window if strides is None else ints(strides, f"[{kind}] strides", axes),
+        "dilations": ints(dilations, f"[{kind}] dilations", axes),
+        "ceil_mode": ceil_mode,
+        **padding_attributes(padding, kind, axes),
+        **others,
+    }
+
+
 def _attributes(
     kind: str,
     kernel: int | Sequence[int],
@@ -22,15 +44,7 @@ def _attributes(
     data_layout: str,
     ceil_mode: bool,
 ) -> dict[str, Any]:
-    window = ints(kernel, f"[{kind}] kernel", 2)
-    return {
-        "kernel": window,
-        "strides": window if strides is None else ints(strides, f"[{kind}] strides", 2),
-        "dilations": ints(dilations, f"[{kind}] dilations", 2),
-        "data_layout": data_layout,
-        "ceil_mode": ceil_mode,
-        **padding_attributes(padding, kind),
-    }
+    return pooling_attributes(kind, 2, kernel, strides, dilations, padding, ceil_mode, data_layout=data_layout)
 
 
 class Pooling(Family):

@@ -29,6 +29,7 @@ void register_kernels() {
     register_fourier_transform_kernels();
     register_convolution_kernels();
     register_pooling_kernels();
+    register_stencil_kernels();
     register_activation_kernels();
     register_loss_kernels();
     register_random_kernels();

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/definition.h"
+#include "backends/cpu/convolution.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -21,8 +21,16 @@ void collect_users(const Block& block, Users& users) {
 }
 
 bool reads_weights(const Operation& operation, size_t operand) {
-  return operand == 1 && (operation.is("convolution2d") || operation.is("fused_convolution2d") ||
-                          operation.is("convolution2d_data_gradient"));
+  const auto reads = [&](const ConvolutionKinds& k) {
+    return operation.is(k.forward) || operation.is(k.data_gradient);
+  };
+  return operand == 1 && (operation.is("fused_convolution2d") ||
+                          std::any_of(std::begin(convolution_kinds), std::end(convolution_kinds), reads));
+}
+
+bool makes_weights(const Operation& operation) {
+  const auto makes = [&](const ConvolutionKinds& k) { return operation.is(k.weights_gradient); };
+  return std::any_of(std::begin(convolution_kinds), std::end(convolution_kinds), makes);
 }
 
 // The values connected with a variable, as long as every neighbour is one that does not care about layout.
@@ -78,7 +86,7 @@ class Neighbourhood {
       add(operation.input(0));
     else if (operation.is("constant"))
       valid = valid && operation.attributes.data("value")->is_splat();
-    else if (!operation.is("variable") && !operation.is("convolution2d_weights_gradient"))
+    else if (!operation.is("variable") && !makes_weights(operation))
       valid = false;
   }
 
@@ -95,7 +103,7 @@ class Neighbourhood {
       else if (user->is("assign"))
         add(user->input(0)), add(user->input(1));
       else if (reads_weights(*user, operand))
-        convolution = convolution && !convolution->is("convolution2d_data_gradient") ? convolution : user;
+        convolution = convolution && !convolution->kind().ends_with("_data_gradient") ? convolution : user;
       else
         valid = false;
       if (!valid) return;
@@ -117,7 +125,7 @@ Layouts choose_home_layouts(const compiler::Program& program, const std::vector<
   for (size_t i = 0; i < program.variables.size(); i++) variable_index[program.variables[i]] = i;
   for (size_t i = 0; i < program.variables.size(); i++) {
     const Tensor* variable = program.variables[i];
-    if (layouts.count(variable) || variable->type.shape.rank() != 4 || variable->type.dtype != DType::float32) continue;
+    if (layouts.count(variable) || variable->type.shape.rank() < 4 || variable->type.dtype != DType::float32) continue;
     const Neighbourhood around(program, users, variable);
     if (!around.valid) continue;
     // One of the variables may have a home already; two homes cannot be joined.

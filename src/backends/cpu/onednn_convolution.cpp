@@ -3,20 +3,23 @@
 // Data stays as the user laid it out (oneDNN reads NHWC and NCHW alike through strides); weights are
 // brought into the layout that the primitive asks for: once, when they are a variable that has its home in
 // that layout, else before each run.
+#include "backends/cpu/convolution.h"
 #include "backends/cpu/home_layouts.h"
 #include "backends/cpu/onednn_kernel.h"
-#include "core/ops/convolution.h"
 
 namespace mpsgraph::cpu {
 namespace {
 
 using dnnl::memory;
+using Forward = dnnl::convolution_forward::primitive_desc;
+using DataGradient = dnnl::convolution_backward_data::primitive_desc;
+using WeightsGradient = dnnl::convolution_backward_weights::primitive_desc;
 
 // The plain kernels, for what oneDNN cannot do.
 Lower plain_forward, plain_data_gradient, plain_weights_gradient;
 
 struct Geometry {
-  ops::Convolution2d c;
+  ops::Convolution c;
   memory::data_type type;
   memory::desc source, weights, any_weights, result;
   memory::dims strides, dilations, begin, end;
@@ -25,28 +28,36 @@ struct Geometry {
       : c(attributes), type(t) {
     source = data(s);
     result = data(r);
+    const ops::GroupedWeights g(c, ops::size_at(s, c.channel), w);
     const Dims ws = contiguous_strides(w);
-    const int64_t outputs = w[c.weights_out], inputs = w[c.weights_in], g = c.groups;
-    const int64_t h = c.weights_spatial[0], x = c.weights_spatial[1];
-    memory::dims dims{outputs / g, inputs, w[h], w[x]}, steps{ws[c.weights_out], ws[c.weights_in], ws[h], ws[x]};
-    if (g > 1) {
-      dims.insert(dims.begin(), g);
-      steps.insert(steps.begin(), ws[c.weights_out] * (outputs / g));
+    memory::dims dims{g.outputs, g.inputs}, steps{g.output_stride, g.input_stride};
+    if (g.groups > 1) {
+      dims.insert(dims.begin(), g.groups);
+      steps.insert(steps.begin(), g.group_stride);
     }
-    weights = memory::desc(dims, type, steps);
-    any_weights = memory::desc(dims, type, memory::format_tag::any);
-    for (int i : {0, 1}) {
-      const auto window = *c.window(i, s[c.spatial[i]], w[c.weights_spatial[i]]);
+    for (int i = 0; i < c.count; ++i) {
+      const auto axis = static_cast<size_t>(c.weights_spatial[i]);
+      dims.push_back(w[axis]);
+      steps.push_back(ws[axis]);
+      const auto window = *c.window(i, ops::size_at(s, c.spatial[i]), w[axis]);
       strides.push_back(window.stride);
       dilations.push_back(window.dilation - 1);
       begin.push_back(window.begin);
       end.push_back(window.end);
     }
+    weights = memory::desc(dims, type, steps);
+    any_weights = memory::desc(dims, type, memory::format_tag::any);
   }
   memory::desc data(const Dims& d) const {
     const Dims s = contiguous_strides(d);
-    return memory::desc({d[c.batch], d[c.channel], d[c.spatial[0]], d[c.spatial[1]]}, type,
-                        {s[c.batch], s[c.channel], s[c.spatial[0]], s[c.spatial[1]]});
+    memory::dims dims{1, ops::size_at(d, c.channel)}, steps{1, ops::size_at(s, c.channel)};
+    for (int i = 0; i < c.count; ++i) {
+      dims.push_back(ops::size_at(d, c.spatial[i]));
+      steps.push_back(ops::size_at(s, c.spatial[i]));
+    }
+    for (size_t i = 1; i < dims.size(); ++i) steps[0] *= dims[i];  // everything in front of an image is batch
+    dims[0] = element_count(d) / steps[0];
+    return memory::desc(dims, type, steps);
   }
 };
 
@@ -94,15 +105,15 @@ std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
   const Geometry g(lowering.attributes(), *onednn_type(source.dtype), source.dims, weights.dims, result.dims);
   const Epilogue epilogue(lowering.operation());
   const dnnl::primitive_attr attributes = epilogue.attributes(g.result);
-  const memory::desc bias({weights.dims[g.c.weights_out]}, g.type, memory::format_tag::x);
-  using Description = dnnl::convolution_forward::primitive_desc;
+  const memory::desc bias({ops::size_at(result.dims, g.c.channel)}, g.type, memory::format_tag::x);
   const auto kind = dnnl::prop_kind::forward_training;
   const auto algorithm = dnnl::algorithm::convolution_direct;
-  const auto description =
-      epilogue.has_bias ? try_primitive<Description>(fused, kind, algorithm, g.source, g.any_weights, bias, g.result,
-                                                     g.strides, g.dilations, g.begin, g.end, attributes)
-                        : try_primitive<Description>(fused, kind, algorithm, g.source, g.any_weights, g.result,
-                                                     g.strides, g.dilations, g.begin, g.end, attributes);
+  const bool take_reference = fused || weights.layout;
+  const auto description = epilogue.has_bias
+                               ? try_primitive<Forward>(take_reference, kind, algorithm, g.source, g.any_weights, bias,
+                                                        g.result, g.strides, g.dilations, g.begin, g.end, attributes)
+                               : try_primitive<Forward>(take_reference, kind, algorithm, g.source, g.any_weights,
+                                                        g.result, g.strides, g.dilations, g.begin, g.end, attributes);
   if (!description && fused) refuse(lowering);
   if (!description) return plain_forward(lowering);
   auto kernel = std::make_unique<OnednnKernel>();
@@ -121,21 +132,32 @@ std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
 }
 
 // The forward primitive that the backward ones want to know.
-std::optional<dnnl::convolution_forward::primitive_desc> forward_hint(const Geometry& g) {
-  return try_primitive<dnnl::convolution_forward::primitive_desc>(
-      false, dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, g.source, g.any_weights, g.result,
-      g.strides, g.dilations, g.begin, g.end, scratchpad_attributes());
+std::optional<Forward> forward_hint(const Geometry& g, bool take_reference = false) {
+  return try_primitive<Forward>(take_reference, dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
+                                g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin, g.end,
+                                scratchpad_attributes());
+}
+
+// A gradient's primitive; the slow reference one only where the plain kernels cannot read the weights' layout.
+template <class Description>
+std::optional<Description> try_gradient(const Geometry& g, bool take_reference) {
+  const auto hint = forward_hint(g, take_reference);
+  if (!hint) return std::nullopt;
+  return try_primitive<Description>(take_reference, dnnl::algorithm::convolution_direct, g.source, g.any_weights,
+                                    g.result, g.strides, g.dilations, g.begin, g.end, *hint, scratchpad_attributes());
+}
+
+template <class Description>
+std::optional<Description> gradient_description(const Geometry& g, const Operand& weights) {
+  auto description = try_gradient<Description>(g, false);
+  return description || !weights.layout ? description : try_gradient<Description>(g, true);
 }
 
 std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   if (!usable(lowering, {incoming, weights, result})) return plain_data_gradient(lowering);
   const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), result.dims, weights.dims, incoming.dims);
-  const auto hint = forward_hint(g);
-  if (!hint) return plain_data_gradient(lowering);
-  const auto description = try_primitive<dnnl::convolution_backward_data::primitive_desc>(
-      false, dnnl::algorithm::convolution_direct, g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin,
-      g.end, *hint, scratchpad_attributes());
+  const auto description = gradient_description<DataGradient>(g, weights);
   if (!description) return plain_data_gradient(lowering);
   auto kernel = std::make_unique<OnednnKernel>();
   const Slot prepared =
@@ -151,11 +173,7 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
   if (!usable(lowering, {incoming, source, result})) return plain_weights_gradient(lowering);
   const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), source.dims, result.dims, incoming.dims);
-  const auto hint = forward_hint(g);
-  if (!hint) return plain_weights_gradient(lowering);
-  const auto description = try_primitive<dnnl::convolution_backward_weights::primitive_desc>(
-      false, dnnl::algorithm::convolution_direct, g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin,
-      g.end, *hint, scratchpad_attributes());
+  const auto description = gradient_description<WeightsGradient>(g, result);
   if (!description) return plain_weights_gradient(lowering);
   auto kernel = std::make_unique<OnednnKernel>();
   const memory::desc made = description->diff_weights_desc(), wanted = described(result, g.weights);
@@ -171,27 +189,29 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
 }  // namespace
 
 LayoutPtr wanted_weights_layout(const Operation& convolution) {
-  const bool forward = !convolution.is("convolution2d_data_gradient");
+  const bool forward = !convolution.kind().ends_with("_data_gradient");
   const Dims& image = convolution.input(0)->type.shape.dims();
   const Dims& weights = convolution.input(1)->type.shape.dims();
   const Dims& result = convolution.output()->type.shape.dims();
   const Geometry g(convolution.attributes, memory::data_type::f32, forward ? image : result, weights,
                    forward ? result : image);
   const auto description = forward_hint(g);
-  if (!description) return nullptr;
+  if (!description || !try_gradient<DataGradient>(g, false) || !try_gradient<WeightsGradient>(g, false)) return nullptr;
   const memory::desc home = description->weights_desc();
   const bool padded = home.get_size() != g.weights.get_size();  // element-wise kernels would fill the padding
   return home == g.weights || padded ? nullptr : std::make_shared<WeightsLayout>(g.weights, home);
 }
 
 void register_onednn_convolution() {
-  plain_forward = find_kernel("convolution2d");
+  plain_forward = find_kernel("convolution2d");  // those of all kinds
   plain_data_gradient = find_kernel("convolution2d_data_gradient");
   plain_weights_gradient = find_kernel("convolution2d_weights_gradient");
-  define_kernel("convolution2d", lower_forward);
+  for (const ConvolutionKinds& kinds : convolution_kinds) {
+    define_kernel(kinds.forward, lower_forward);
+    define_kernel(kinds.data_gradient, lower_data_gradient);
+    define_kernel(kinds.weights_gradient, lower_weights_gradient);
+  }
   define_kernel("fused_convolution2d", lower_forward);
-  define_kernel("convolution2d_data_gradient", lower_data_gradient);
-  define_kernel("convolution2d_weights_gradient", lower_weights_gradient);
 }
 
 }  // namespace mpsgraph::cpu

@@ -1,102 +1,12 @@
-// max_pooling2d, its gradient and at_maxima, avg_pooling2d and its gradient, in NHWC and NCHW.
+// max_pooling, its gradient and at_maxima, over two and four axes.
 //
-// Nothing is remembered between forward and backward: the gradient finds the maxima again, which is
-// cheaper than writing and reading their positions. Maxima propagate NaN. Gradients run over images, so
-// that overlapping windows add in a fixed order; the halves add in float. Contiguous float32 channels
-// go through pooling_float.h; NCHW, whose channels are not, runs along rows of the result.
+// Nothing is remembered between forward and backward here: the gradient finds the maxima again. Gradients run over
+// planes, or blocks of their lanes, so that overlapping windows add in a fixed order; the halves add in float.
 
-#include "core/ops/pooling.h"
-
-#include "backends/cpu/dispatch.h"
-#include "backends/cpu/parallel.h"
-#include "backends/cpu/pooling_float.h"
+#include "backends/cpu/pooling_maxima.h"
 #include "backends/cpu/tile_functions.h"
 
 namespace mpsgraph::cpu {
-namespace {
-
-// A pooling as loops over "planes": pixels of `lanes` contiguous channels. NHWC has one plane an image;
-// NCHW has one an image and channel, with a single lane.
-struct Plan {
-  int64_t planes, lanes;
-  int64_t sh, sw, th, tw;        // strides of row and column in source and result
-  int64_t source, result;        // elements of a plane
-  ops::Window wy, wx;
-  std::vector<ops::PoolingTaps> ys, xs;
-  bool disjoint, covering;       // no source pixel is in two windows; each is in one
-
-  Plan(const ops::Pooling2d& p, const Dims& source_dims, const Dims& result_dims) {
-    const auto axis = [](const Dims& dims, int a) { return dims[static_cast<size_t>(a)]; };
-    const bool channels_last = p.channel == 3;
-    lanes = channels_last ? axis(source_dims, p.channel) : 1;
-    planes = axis(source_dims, p.batch) * (channels_last ? 1 : axis(source_dims, p.channel));
-    wy = p.window(0, axis(source_dims, p.spatial[0])), wx = p.window(1, axis(source_dims, p.spatial[1]));
-    wy.output = axis(result_dims, p.spatial[0]), wx.output = axis(result_dims, p.spatial[1]);
-    sw = tw = lanes, sh = wx.input * lanes, th = wx.output * lanes;
-    source = wy.input * sh, result = wy.output * th;
-    for (int64_t i = 0; i < wy.output; ++i) ys.push_back(ops::pooling_taps(wy, i, p.include_zero_pad_to_average));
-    for (int64_t i = 0; i < wx.output; ++i) xs.push_back(ops::pooling_taps(wx, i, p.include_zero_pad_to_average));
-    disjoint = wy.stride >= wy.reach() && wx.stride >= wx.reach();
-    const auto covers = [](const ops::Window& w) {
-      return w.kernel == w.stride && (w.dilation == 1 || w.kernel == 1) && w.begin == 0 &&
-             w.output * w.stride >= w.input;
-    };
-    covering = covers(wy) && covers(wx);
-  }
-  int64_t taps() const { return wy.kernel * wx.kernel; }
-};
-
-// The taps of one window that lie inside the source, as offsets into a plane.
-struct Taps {
-  int64_t first, ny, nx, step_y, step_x, divisor;
-  Taps(const Plan& p, int64_t oy, int64_t ox) {
-    const ops::PoolingTaps &y = p.ys[static_cast<size_t>(oy)], &x = p.xs[static_cast<size_t>(ox)];
-    ny = y.count, nx = x.count, divisor = y.divisor * x.divisor;
-    step_y = p.wy.dilation * p.sh, step_x = p.wx.dilation * p.sw;
-    first = p.wy.at(oy, y.first) * p.sh + p.wx.at(ox, x.first) * p.sw;
-  }
-  bool none() const { return ny == 0 || nx == 0; }
-};
-
-constexpr int64_t tile = 128;  // lanes whose maxima are kept on the stack
-
-template <class V>
-V larger(V m, V x) {
-  return (x > m) | (x != x) ? x : m;
-}
-
-// out[c] = maximum of x[tap + c] over the taps, for at most a tile of lanes.
-template <class T>
-void maxima(const T* x, const Taps& t, int64_t lanes, T* __restrict out) {
-  using V = Value<T>;
-  V m[tile];
-  std::fill(m, m + lanes, -std::numeric_limits<V>::infinity());
-  for (int64_t ky = 0; ky < t.ny; ++ky)
-    for (int64_t kx = 0; kx < t.nx; ++kx) {
-      const T* from = x + ky * t.step_y + kx * t.step_x;
-      for (int64_t c = 0; c < lanes; ++c) m[c] = larger(m[c], V(from[c]));
-    }
-  for (int64_t c = 0; c < lanes; ++c) out[c] = T(m[c]);
-}
-
-template <class T>
-using Position = std::conditional_t<sizeof(Value<T>) == 8, int64_t, int32_t>;
-
-// k[c] = the first tap (counted row by row over those inside) that is the maximum, or the first NaN.
-template <class T>
-void positions(const T* x, const Taps& t, int64_t lanes, Position<T>* __restrict k) {
-  using V = Value<T>;
-  T rounded[tile];
-  maxima(x, t, lanes, rounded);
-  std::fill(k, k + lanes, 0);
-  for (auto tap = static_cast<Position<T>>(t.ny * t.nx); tap-- > 0;) {  // backwards, so that the first one stays
-    const T* from = x + tap / t.nx * t.step_y + tap % t.nx * t.step_x;
-    for (int64_t c = 0; c < lanes; ++c) {
-      const V value = from[c], m = rounded[c];
-      k[c] = (value == m) | (value != value) ? tap : k[c];
-    }
-  }
-}
 
 const FloatMaxPooling& float_max_pooling() {
 #ifdef __x86_64__
@@ -106,264 +16,143 @@ const FloatMaxPooling& float_max_pooling() {
   return baseline::float_max_pooling;
 }
 
-// The taps' offsets from the first one, for pooling_float.h; nothing when there are too many or none.
-struct Offsets {
+namespace {
+
+// Where the taps of one window read, from lane 0 of the plane; for pooling_float.h.
+struct FewTaps {
   int64_t offsets[FloatMaxPooling::max_taps];
   int64_t taps = 0;
-  explicit Offsets(const Taps& t) {
-    if (t.ny * t.nx > FloatMaxPooling::max_taps) return;
-    for (int64_t ky = 0; ky < t.ny; ++ky)
-      for (int64_t kx = 0; kx < t.nx; ++kx) offsets[taps++] = ky * t.step_y + kx * t.step_x;
+  FewTaps(const PoolingPlan& p, const RowPosition& row, int64_t position) {
+    for_taps(p, row, position, [&](int64_t, int64_t element) { offsets[taps++] = element; });
   }
 };
 
-// NCHW: visit(tap of the whole kernel, first output, last output, source element of the first) for the taps of outputs
-// [begin, begin + n) of a result row, cut to what lies inside the source; outputs count from `begin`.
-template <class Visit>
-void visit_row_taps(const Plan& p, int64_t oy, int64_t begin, int64_t n, const Visit& visit) {
-  const ops::Window& w = p.wx;
-  for (int64_t ky = 0; ky < p.wy.kernel; ++ky) {
-    const int64_t iy = p.wy.at(oy, ky);
-    if (iy < 0 || iy >= p.wy.input) continue;
-    for (int64_t kx = 0; kx < w.kernel; ++kx) {
-      const int64_t shift = w.begin - kx * w.dilation;  // output ox reads ox * stride - shift
-      const int64_t first = std::max(begin, shift > 0 ? (shift + w.stride - 1) / w.stride : 0);
-      const int64_t room = w.input - 1 + shift;
-      const int64_t last = std::min(begin + n, room < 0 ? 0 : room / w.stride + 1);
-      if (first < last) visit(ky * w.kernel + kx, first - begin, last - begin, iy * p.sh + w.at(first, kx));
+bool few_taps(const PoolingPlan& p) { return p.taps() <= FloatMaxPooling::max_taps; }
+
+// The maximum of n elements that lie side by side.
+template <class T>
+Value<T> run_maximum(const T* x, int64_t n, Value<T> m) {
+  constexpr int64_t width = 16;
+  Value<T> side[width];
+  std::fill(side, side + width, m);
+  int64_t i = 0;
+  for (; i + width <= n; i += width) take_larger(x + i, 1, width, side);
+  take_larger(x + i, 1, n - i, side);
+  for (int64_t k = 0; k < width; ++k) m = (side[k] > m) | (side[k] != side[k]) ? side[k] : m;
+  return m;
+}
+
+template <class T>
+void max_row(const PoolingPlan& p, const T* plane, const RowPosition& row, T* out) {
+  using V = Value<T>;
+  constexpr V lowest = -std::numeric_limits<V>::infinity();
+  const ops::Window& w = p.windows[3];
+  if (w.dilation == 1 && w.kernel >= 4 * w.output) {  // few positions of long windows
+    for (int64_t position = 0; position < w.output; ++position) {
+      const ops::PoolingTaps& in = p.inside[3][static_cast<size_t>(position)];
+      V m = lowest;
+      for_outer_taps(p, row, [&](int64_t, int64_t element) {
+        m = run_maximum(plane + element + w.at(position, in.first), in.count, m);
+      });
+      out[position] = T(m);
     }
+    return;
+  }
+  V m[pooling_tile];
+  for (int64_t begin = 0; begin < w.output; begin += pooling_tile) {
+    const int64_t n = std::min(pooling_tile, w.output - begin);
+    std::fill(m, m + n, lowest);
+    for_row_taps(p, row, begin, begin + n, [&](int64_t, int64_t first, int64_t last, int64_t element) {
+      take_larger(plane + element, w.stride, last - first, m + first - begin);
+    });
+    std::transform(m, m + n, out + begin, [](V value) { return T(value); });
   }
 }
 
-template <class T, class V>
-void take_larger(const T* x, int64_t stride, int64_t n, V* m, int32_t* k, int32_t tap) {
-  const auto loop = [&](auto step) {
-    for (int64_t i = 0; i < n; ++i) {
-      const V v = x[i * step];
-      const bool better = (v > m[i]) | (v != v) | (k[i] < 0);
-      m[i] = better ? v : m[i];
-      k[i] = better ? tap : k[i];
+template <class T>
+void max_lanes(const PoolingPlan& p, const T* plane, const RowPosition& row, int64_t position, T* out) {
+  using V = Value<T>;
+  if constexpr (std::is_same_v<T, float>) {
+    if (few_taps(p)) {
+      const FewTaps t(p, row, position);
+      if (t.taps > 0) return float_max_pooling().maxima(plane, t.offsets, t.taps, p.lanes, out);
     }
-  };
-  if (stride == 1)
-    loop(std::integral_constant<int64_t, 1>{});
-  else if (stride == 2)
-    loop(std::integral_constant<int64_t, 2>{});
-  else
-    loop(stride);
+  }
+  V m[pooling_tile];
+  for (int64_t lane = 0; lane < p.lanes; lane += pooling_tile) {
+    const int64_t n = std::min(pooling_tile, p.lanes - lane);
+    std::fill(m, m + n, -std::numeric_limits<V>::infinity());
+    for_taps(p, row, position, [&](int64_t, int64_t element) { take_larger(plane + element + lane, 1, n, m); });
+    std::transform(m, m + n, out + lane, [](V value) { return T(value); });
+  }
 }
 
-// m and k of up to a tile of outputs; k is -1 where a window sees no source.
 template <class T>
-void row_maxima(const Plan& p, const T* plane, int64_t oy, int64_t begin, int64_t n, Value<T>* m, int32_t* k) {
-  std::fill(m, m + n, -std::numeric_limits<Value<T>>::infinity());
-  std::fill(k, k + n, -1);
-  visit_row_taps(p, oy, begin, n, [&](int64_t tap, int64_t first, int64_t last, int64_t source) {
-    take_larger(plane + source, p.wx.stride, last - first, m + first, k + first, static_cast<int32_t>(tap));
+void max_pool(const PoolingPlan& p, const T* x, T* y) {
+  const int64_t row_size = p.row() * p.lanes;
+  parallel_for(p.planes * p.rows(), grain_for(row_size * p.taps()), [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const T* plane = x + unit / p.rows() * p.source;
+      const RowPosition row = row_position(p, unit % p.rows());
+      T* out = y + unit * row_size;
+      if (p.lanes == 1)
+        max_row(p, plane, row, out);
+      else
+        for (int64_t i = 0; i < p.row(); ++i) max_lanes(p, plane, row, i, out + i * p.lanes);
+    }
   });
 }
 
-// f(output, source element of its maximum or -1, maximum) for the outputs of a result row in NCHW.
-template <class T, class F>
-void for_row_maxima(const Plan& p, const T* plane, int64_t oy, const F& f) {
-  Value<T> m[tile];
-  int32_t k[tile];
-  for (int64_t begin = 0; begin < p.wx.output; begin += tile) {
-    const int64_t n = std::min(tile, p.wx.output - begin);
-    row_maxima(p, plane, oy, begin, n, m, k);
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t ky = k[i] / p.wx.kernel, kx = k[i] % p.wx.kernel;
-      f(begin + i, k[i] < 0 ? -1 : p.wy.at(oy, ky) * p.sh + p.wx.at(begin + i, kx), m[i]);
+template <class T>
+void at_maxima(const PoolingPlan& p, const T* values, const T* x, T* y) {
+  const int64_t row_size = p.row() * p.lanes;
+  parallel_for(p.planes * p.rows(), grain_for(row_size * p.taps()), [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t plane = unit / p.rows();
+      const T* from = values + plane * p.source;
+      T* to = y + plane * p.result;
+      for_maxima<Place::element>(p, x + plane * p.source, unit % p.rows(), 0, p.lanes,
+                                 [&](int64_t first, int64_t n, int64_t lane, const MaximaTile<T>& tile) {
+                                   for (int64_t i = 0; i < n; ++i)
+                                     to[first + i] =
+                                         tile.at[i] < 0 ? T(0) : from[tile.at[i] + (p.lanes > 1 ? lane + i : 0)];
+                                 });
     }
-  }
+  });
 }
 
-template <class T>
-void max_pool(const Plan& p, const T* x, T* y) {
-  parallel_for(p.planes * p.wy.output, grain_for(p.th * p.taps()), [&](int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t plane = unit / p.wy.output, oy = unit % p.wy.output;
-      const T* from = x + plane * p.source;
-      T* row = y + plane * p.result + oy * p.th;
-      if (p.lanes == 1) {
-        for_row_maxima(p, from, oy, [&](int64_t ox, int64_t, Value<T> m) { row[ox] = T(m); });
+// What comes in for one plane, rows of lanes [begin, end), added to where its maxima are.
+template <class T, class V>
+void route(const PoolingPlan& p, const T* incoming, const T* x, int64_t begin, int64_t end, V* to) {
+  for (int64_t row = 0; row < p.rows(); ++row) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (p.lanes > 1 && few_taps(p)) {
+        const RowPosition at = row_position(p, row);
+        for (int64_t i = 0; i < p.row(); ++i) {
+          const FewTaps t(p, at, i);
+          const float* in = incoming + (row * p.row() + i) * p.lanes + begin;
+          if (t.taps > 0)
+            float_max_pooling().gradient(x + begin, in, t.offsets, t.taps, end - begin, !p.disjoint, to + begin);
+        }
         continue;
       }
-      for (int64_t ox = 0; ox < p.wx.output; ++ox) {
-        const Taps t(p, oy, ox);
-        T* out = row + ox * p.tw;
-        if constexpr (std::is_same_v<T, float>) {
-          const Offsets o(t);
-          if (o.taps > 0) {
-            float_max_pooling().maxima(from + t.first, o.offsets, o.taps, p.lanes, out);
-            continue;
-          }
-        }
-        for (int64_t c = 0; c < p.lanes; c += tile) maxima(from + t.first + c, t, std::min(tile, p.lanes - c), out + c);
-      }
     }
-  });
-}
-
-template <class T>
-void at_maxima(const Plan& p, const T* values, const T* x, T* y) {
-  parallel_for(p.planes * p.wy.output, grain_for(p.th * p.taps()), [&](int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t plane = unit / p.wy.output, oy = unit % p.wy.output;
-      for (int64_t ox = 0; ox < p.wx.output; ++ox) {
-        const Taps t(p, oy, ox);
-        const int64_t from = plane * p.source + t.first;
-        T* out = y + plane * p.result + oy * p.th + ox * p.tw;
-        for (int64_t c = 0; c < p.lanes; c += tile) {
-          const int64_t lanes = std::min(tile, p.lanes - c);
-          if (t.none()) {
-            std::fill(out + c, out + c + lanes, T(0));
-            continue;
-          }
-          Position<T> k[tile];
-          positions(x + from + c, t, lanes, k);
-          for (int64_t i = 0; i < lanes; ++i)
-            out[c + i] = values[from + k[i] / t.nx * t.step_y + k[i] % t.nx * t.step_x + c + i];
-        }
-      }
-    }
-  });
-}
-
-// The loops of both gradients: planes, and blocks of lanes when there are fewer planes than threads. `window` adds
-// what one window gives to `to`, which holds V and starts as zeros unless each element is written exactly once; `row`
-// adds what a row of windows gives when there is a single lane.
-struct Blocks {
-  int64_t blocks, parts;
-  explicit Blocks(const Plan& p) {
-    blocks = p.planes >= thread_count() ? 1 : std::clamp<int64_t>(p.lanes / 16, 1, thread_count());
-    parts = std::clamp<int64_t>(p.planes * blocks / grain_for(p.source * 8 / blocks), 1, thread_count());
-  }
-};
-
-template <class T, class Window, class Row>
-void gradient(const Plan& p, const Blocks& b, T* g, [[maybe_unused]] Value<T>* scratch, const Window& window,
-              const Row& row) {
-  using V = Value<T>;
-  const int64_t units = p.planes * b.blocks;
-  parallel_parts(b.parts, [&](int64_t part) {
-    for (int64_t unit = units * part / b.parts; unit < units * (part + 1) / b.parts; ++unit) {
-      const int64_t plane = unit / b.blocks, block = unit % b.blocks;
-      const int64_t begin = p.lanes * block / b.blocks, end = p.lanes * (block + 1) / b.blocks;
-      V* to;
-      if constexpr (is_half_type<T>)
-        to = scratch + part * p.source;
-      else
-        to = g + plane * p.source;
-      if (p.lanes == 1 || !(p.disjoint && p.covering)) {
-        if (b.blocks == 1)
-          std::fill(to, to + p.source, V(0));
-        else
-          for (int64_t i = 0; i < p.source; i += p.lanes) std::fill(to + i + begin, to + i + end, V(0));
-      }
-      for (int64_t oy = 0; oy < p.wy.output; ++oy) {
-        if (p.lanes == 1) {
-          row(plane, oy, to);
-          continue;
-        }
-        for (int64_t ox = 0; ox < p.wx.output; ++ox) {
-          const Taps t(p, oy, ox);
-          if (t.none()) continue;
-          for (int64_t c = begin; c < end; c += tile)
-            window(t, to + t.first + c, plane * p.source + t.first + c, plane * p.result + oy * p.th + ox * p.tw + c,
-                   std::min(tile, end - c));
-        }
-      }
-      if constexpr (is_half_type<T>) {
-        for (int64_t i = 0; i < p.source; i += p.lanes)
-          for (int64_t c = begin; c < end; ++c) g[plane * p.source + i + c] = T(to[i + c]);
-      }
-    }
-  });
-}
-
-// to[c] gets in[c] where k[c] is the tap.
-template <bool add, class T, class V>
-void route(const Position<T>* __restrict k, Position<T> tap, const T* __restrict in, V* __restrict to, int64_t lanes) {
-  for (int64_t c = 0; c < lanes; ++c) {
-    const V value = in[c], given = k[c] == tap ? value : V(0);
-    to[c] = add ? to[c] + given : given;
+    for_maxima<Place::element>(p, x, row, begin, end,
+                               [&](int64_t first, int64_t n, int64_t lane, const MaximaTile<T>& tile) {
+                                 for (int64_t i = 0; i < n; ++i)
+                                   if (tile.at[i] >= 0)
+                                     to[tile.at[i] + (p.lanes > 1 ? lane + i : 0)] += V(incoming[first + i]);
+                               });
   }
 }
 
 template <class T>
-void max_pool_gradient(const Plan& p, const Blocks& b, const T* incoming, const T* x, T* g, Value<T>* scratch) {
-  using V = Value<T>;
-  gradient(
-      p, b, g, scratch,
-      [&](const Taps& t, V* to, int64_t source, int64_t result, int64_t lanes) {
-        const T* in = incoming + result;
-        if constexpr (std::is_same_v<T, float>) {
-          const Offsets o(t);
-          if (o.taps > 0)
-            return float_max_pooling().gradient(x + source, in, o.offsets, o.taps, lanes, !p.disjoint, to);
-        }
-        Position<T> k[tile];
-        positions(x + source, t, lanes, k);
-        for (Position<T> tap = 0; tap < t.ny * t.nx; ++tap) {
-          V* at = to + tap / t.nx * t.step_y + tap % t.nx * t.step_x;
-          p.disjoint ? route<false, T>(k, tap, in, at, lanes) : route<true, T>(k, tap, in, at, lanes);
-        }
-      },
-      [&](int64_t plane, int64_t oy, V* to) {
-        for_row_maxima(p, x + plane * p.source, oy, [&](int64_t ox, int64_t element, V) {
-          if (element >= 0) to[element] += V(incoming[plane * p.result + oy * p.th + ox]);
-        });
-      });
-}
-
-template <class T>
-void avg_pool(const Plan& p, const T* x, T* y) {
-  using V = Value<T>;
-  parallel_for(p.planes * p.wy.output, grain_for(p.th * p.taps()), [&](int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t plane = unit / p.wy.output, oy = unit % p.wy.output;
-      for (int64_t ox = 0; ox < p.wx.output; ++ox) {
-        const Taps t(p, oy, ox);
-        const V factor = t.divisor > 0 ? V(1) / static_cast<V>(t.divisor) : V(0);
-        for (int64_t c0 = 0; c0 < p.lanes; c0 += tile) {
-          const int64_t lanes = std::min(tile, p.lanes - c0);
-          V sum[tile];
-          std::fill(sum, sum + lanes, V(0));
-          for (int64_t ky = 0; ky < t.ny; ++ky)
-            for (int64_t kx = 0; kx < t.nx; ++kx) {
-              const T* from = x + plane * p.source + t.first + ky * t.step_y + kx * t.step_x + c0;
-              for (int64_t c = 0; c < lanes; ++c) sum[c] += V(from[c]);
-            }
-          T* out = y + plane * p.result + oy * p.th + ox * p.tw + c0;
-          for (int64_t c = 0; c < lanes; ++c) out[c] = T(sum[c] * factor);
-        }
-      }
-    }
-  });
-}
-
-template <class T>
-void avg_pool_gradient(const Plan& p, const Blocks& b, const T* incoming, T* g, Value<T>* scratch) {
-  using V = Value<T>;
-  const auto window = [&](const Taps& t, V* to, int64_t, int64_t result, int64_t lanes) {
-    const V factor = V(1) / static_cast<V>(t.divisor);
-    V share[tile];
-    for (int64_t c = 0; c < lanes; ++c) share[c] = V(incoming[result + c]) * factor;
-    for (int64_t ky = 0; ky < t.ny; ++ky)
-      for (int64_t kx = 0; kx < t.nx; ++kx) {
-        V* __restrict at = to + ky * t.step_y + kx * t.step_x;
-        if (p.disjoint)
-          for (int64_t c = 0; c < lanes; ++c) at[c] = share[c];
-        else
-          for (int64_t c = 0; c < lanes; ++c) at[c] += share[c];
-      }
-  };
-  gradient(p, b, g, scratch, window, [&](int64_t plane, int64_t oy, V* to) {
-    for (int64_t ox = 0; ox < p.wx.output; ++ox) {
-      const Taps t(p, oy, ox);
-      if (!t.none()) window(t, to + t.first, 0, plane * p.result + oy * p.th + ox, 1);
-    }
+void max_pool_gradient(const PoolingPlan& p, const PoolingBlocks& b, const T* incoming, const T* x, T* g,
+                       Value<T>* scratch) {
+  // The vector loops store a window's elements instead of adding to them.
+  const bool stores = std::is_same_v<T, float> && p.lanes > 1 && few_taps(p) && p.disjoint && p.covering;
+  for_gradient_blocks(p, b, g, scratch, !stores, [&](int64_t plane, int64_t begin, int64_t end, Value<T>* to) {
+    route(p, incoming + plane * p.result, x + plane * p.source, begin, end, to);
   });
 }
 
@@ -371,7 +160,7 @@ std::unique_ptr<Kernel> lower_max(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
   return dispatch_float(lowering, x.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    const Plan p(ops::Pooling2d(lowering.attributes()), x.dims, y.dims);
+    const PoolingPlan p(lowering, x.dims, y.dims);
     return kernel([=](Frame& f) { max_pool(p, f.at<const T>(x.slot), f.at<T>(y.slot)); });
   });
 }
@@ -380,33 +169,17 @@ std::unique_ptr<Kernel> lower_at_maxima(Lowering& lowering) {
   const Operand values = lowering.input(0), x = lowering.input(1), y = lowering.output();
   return dispatch_float(lowering, x.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    const Plan p(ops::Pooling2d(lowering.attributes()), x.dims, y.dims);
+    const PoolingPlan p(lowering, x.dims, y.dims);
     return kernel([=](Frame& f) { at_maxima(p, f.at<const T>(values.slot), f.at<const T>(x.slot), f.at<T>(y.slot)); });
   });
-}
-
-std::unique_ptr<Kernel> lower_avg(Lowering& lowering) {
-  const Operand x = lowering.input(0), y = lowering.output();
-  return dispatch_float(lowering, x.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    const Plan p(ops::Pooling2d(lowering.attributes()), x.dims, y.dims);
-    return kernel([=](Frame& f) { avg_pool(p, f.at<const T>(x.slot), f.at<T>(y.slot)); });
-  });
-}
-
-// The halves gather an image's gradient in floats, one image a part.
-template <class T>
-Slot gradient_scratch(Lowering& lowering, const Plan& p, const Blocks& b) {
-  return is_half_type<T> ? lowering.scratch(static_cast<size_t>(b.parts * p.source) * sizeof(float))
-                         : lowering.output().slot;
 }
 
 std::unique_ptr<Kernel> lower_max_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), x = lowering.input(1), g = lowering.output();
   return dispatch_float(lowering, x.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    const Plan p(ops::Pooling2d(lowering.attributes()), x.dims, incoming.dims);
-    const Blocks b(p);
+    const PoolingPlan p(lowering, x.dims, incoming.dims);
+    const PoolingBlocks b(p);
     return kernel([=, scratch = gradient_scratch<T>(lowering, p, b)](Frame& f) {
       max_pool_gradient(p, b, f.at<const T>(incoming.slot), f.at<const T>(x.slot), f.at<T>(g.slot),
                         f.at<Value<T>>(scratch));
@@ -414,26 +187,18 @@ std::unique_ptr<Kernel> lower_max_gradient(Lowering& lowering) {
   });
 }
 
-std::unique_ptr<Kernel> lower_avg_gradient(Lowering& lowering) {
-  const Operand incoming = lowering.input(0), g = lowering.output();
-  return dispatch_float(lowering, g.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    const Plan p(ops::Pooling2d(lowering.attributes()), g.dims, incoming.dims);
-    const Blocks b(p);
-    return kernel([=, scratch = gradient_scratch<T>(lowering, p, b)](Frame& f) {
-      avg_pool_gradient(p, b, f.at<const T>(incoming.slot), f.at<T>(g.slot), f.at<Value<T>>(scratch));
-    });
-  });
-}
-
 }  // namespace
 
 void register_pooling_kernels() {
-  define_kernel("max_pooling2d", lower_max);
-  define_kernel("max_pooling2d_gradient", lower_max_gradient);
-  define_kernel("max_pooling2d_at_maxima", lower_at_maxima);
-  define_kernel("avg_pooling2d", lower_avg);
-  define_kernel("avg_pooling2d_gradient", lower_avg_gradient);
+  for (const auto& [max, gradient, at] :
+       {std::array{"max_pooling2d", "max_pooling2d_gradient", "max_pooling2d_at_maxima"},
+        std::array{"max_pooling4d", "max_pooling4d_gradient", "max_pooling4d_at_maxima"}}) {
+    define_kernel(max, lower_max);
+    define_kernel(gradient, lower_max_gradient);
+    define_kernel(at, lower_at_maxima);
+  }
+  register_pooling_average_kernels();
+  register_pooling_indices_kernels();
 }
 
 }  // namespace mpsgraph::cpu

@@ -1,4 +1,4 @@
-// The inner loops of maximum pooling in float32 over contiguous channels, once per instruction set.
+// The inner loops of maximum pooling in float32, once per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,20 @@
 namespace mpsgraph::cpu {
 
 struct FloatMaxPooling {
-  static constexpr int64_t max_taps = 16;
-  // out[c] = maximum of x[offsets[t] + c] over the taps; NaN wins.
+  static constexpr int64_t max_taps = 64;
+  // Lanes: out[c] = maximum of x[offsets[t] + c] over the taps; NaN wins.
   void (*maxima)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, float* out);
+  // And at[c] = the number of the first tap that is the maximum.
+  void (*first_maxima)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, float* out, int32_t* at);
   // to[offsets[t] + c] gets in[c] for the first tap that is the maximum; the other taps get zero. With `add` it is
   // added, else stored.
   void (*gradient)(const float* x, const float* in, const int64_t* offsets, int64_t taps, int64_t lanes, bool add,
                    float* to);
+  // Rows: m[i] becomes x[i * stride] where that is larger, or NaN.
+  void (*take_larger)(const float* x, int64_t stride, int64_t n, float* m);
+  // And there, or where at[i] is negative, at[i] becomes index + i * step.
+  void (*take_first_larger)(const float* x, int64_t stride, int64_t n, int32_t index, int32_t step, float* m,
+                            int32_t* at);
 };
 
 namespace baseline {
@@ -21,5 +28,6 @@ extern const FloatMaxPooling float_max_pooling;
 namespace avx2 {
 extern const FloatMaxPooling float_max_pooling;
 }
+const FloatMaxPooling& float_max_pooling();  // of this processor
 
 }  // namespace mpsgraph::cpu

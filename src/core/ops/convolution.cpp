@@ -1,9 +1,10 @@
-// Family convolution: 2D convolution and its gradients with respect to source and weights.
+// Family convolution: convolutions over two and three axes, grouped and depthwise, and their gradients with respect to
+// source and weights.
 //
 //   result[n,y,x,o] = sum over i, ky, kx of source[n, y*sy + ky*dy - top, x*sx + kx*dx - left, i] * weights[ky,kx,i,o]
 //
-// It is a correlation, as everywhere in deep learning. The three operations are bilinear, and the derivative of each is
-// made of the other two, so that derivatives of any order follow.
+// It is a correlation, as everywhere in deep learning. A convolution and its two gradients are bilinear, and the
+// derivative of each is made of the other two, so that derivatives of any order follow.
 #include "core/ops/convolution.h"
 
 #include "core/builder.h"
@@ -19,50 +20,90 @@ struct Operands {
   Shape source, weights, result;
 };
 
-Convolution2d checked_convolution(const InferContext& context) {
-  const Windows2d windows = checked_windows(context);
-  const std::string& layout = context.attributes.string("weights_layout");
-  if (layout != "HWIO" && layout != "OIHW")
-    context.graph_error(cat("weights_layout '", layout, "' is not one of HWIO, OIHW"));
-  const int64_t groups = context.attributes.integer("groups");
-  if (groups < 1 || groups >= window_limit) context.shape_error(cat("groups must be from 1 to 2^31, came ", groups));
-  return Convolution2d(windows, context.attributes);
+// A convolution and its gradients, and the number of axes that they have windows over.
+struct Kinds {
+  std::string_view forward, data_gradient, weights_gradient;
+  int axes;
+};
+constexpr Kinds plain2d{"convolution2d", "convolution2d_data_gradient", "convolution2d_weights_gradient", 2};
+constexpr Kinds plain3d{"convolution3d", "convolution3d_data_gradient", "convolution3d_weights_gradient", 3};
+constexpr Kinds depthwise2d{"depthwise_convolution2d", "depthwise_convolution2d_data_gradient",
+                            "depthwise_convolution2d_weights_gradient", 2};
+constexpr Kinds depthwise3d{"depthwise_convolution3d", "depthwise_convolution3d_data_gradient",
+                            "depthwise_convolution3d_weights_gradient", 3};
+
+Convolution checked_convolution(const InferContext& context, int axes) {
+  const Windows windows = checked_windows(context, axes);
+  const Attributes& attributes = context.attributes;
+  if (attributes.has("weights_layout")) {
+    const std::string& layout = attributes.string("weights_layout");
+    const std::string_view first = axes == 2 ? "HWIO" : "DHWIO", second = axes == 2 ? "OIHW" : "OIDHW";
+    if (layout != first && layout != second)
+      context.graph_error(cat("weights_layout '", layout, "' is not one of ", first, ", ", second));
+  }
+  if (attributes.has("groups")) {
+    const int64_t groups = attributes.integer("groups");
+    if (groups < 1 || groups >= window_limit) context.shape_error(cat("groups must be from 1 to 2^31, came ", groups));
+  }
+  return Convolution(windows, attributes);
 }
 
 std::string list(const Operands& operands) { return cat("source ", operands.source, ", weights ", operands.weights); }
 
-int64_t source_channels(const InferContext& context, const Convolution2d& c, const Operands& operands) {
-  const int64_t inputs = operands.weights[c.weights_in];
-  int64_t channels = -1;
-  if (inputs >= 0 && __builtin_mul_overflow(inputs, c.groups, &channels))
-    context.shape_error(cat(inputs, " input channels in ", c.groups, " groups overflow: ", list(operands)));
-  return channels;
+Shape weights_shape(const InferContext& context, size_t input, const Convolution& c) {
+  context.require_rank(input, c.weights_rank);
+  return context.shape(input).ranked() ? context.shape(input) : Shape(Dims(c.weights_rank, -1));
 }
 
-// What source and weights (of rank 4, perhaps with unknown sizes) make; ShapeError when they do not fit.
-Shape convolve(const InferContext& context, const Convolution2d& c, const Operands& operands) {
-  const Attributes& attributes = context.attributes;
-  const Shape& source = operands.source;
-  const Shape& weights = operands.weights;
-  const int64_t expected = source_channels(context, c, operands), came = source[c.channel];
-  if (expected >= 0 && came >= 0 && expected != came)
-    context.shape_error(cat("weights have ", weights[c.weights_in], " input channels",
-                            c.groups > 1 ? cat(" in each of ", c.groups, " groups") : std::string(), " (",
-                            attributes.string("weights_layout"), " axis ", c.weights_in, "), source has ", came, " (",
-                            attributes.string("data_layout"), " axis ", c.channel, "): ", list(operands)));
-  const int64_t outputs = weights[c.weights_out];
+int64_t product(const InferContext& context, int64_t a, int64_t b, const Operands& operands) {
+  int64_t result = -1;
+  if (a >= 0 && b >= 0 && __builtin_mul_overflow(a, b, &result))
+    context.shape_error(cat(a, " channels times ", b, " overflow: ", list(operands)));
+  return result;
+}
+
+// What the weights say of the source's channels; -1 when that is nothing.
+int64_t source_channels(const InferContext& context, const Convolution& c, const Operands& operands) {
+  const int64_t inputs = operands.weights[c.weights_in];
+  if (!c.depthwise) return product(context, inputs, c.groups, operands);
+  return c.weights_in == c.weights_out ? -1 : inputs;
+}
+
+int64_t result_channels(const InferContext& context, const Convolution& c, const Operands& operands) {
+  const int64_t outputs = operands.weights[c.weights_out], came = size_at(operands.source, c.channel);
+  if (c.weights_in == c.weights_out) {
+    const bool fits = outputs < 0 || came < 0 || (came == 0 ? outputs == 0 : outputs % came == 0);
+    if (!fits)
+      context.shape_error(cat("weights have ", outputs, " channels, which must be those of the source (", came,
+                              ") or a multiple: ", list(operands)));
+    return outputs;
+  }
+  if (c.depthwise) return product(context, operands.weights[c.weights_in], outputs, operands);
   if (outputs >= 0 && outputs % c.groups != 0)
-    context.shape_error(cat(outputs, " output channels (", attributes.string("weights_layout"), " axis ", c.weights_out,
-                            ") cannot be divided into ", c.groups, " groups: ", list(operands)));
-  const auto size = [&](int i) {
-    return output_size(context, c, i, source[c.spatial[i]], weights[c.weights_spatial[i]]);
-  };
-  const int64_t height = size(0), width = size(1);
-  return image_shape(c, source[c.batch], outputs, height, width);
+    context.shape_error(cat(outputs, " output channels (", context.attributes.string("weights_layout"), " axis ",
+                            c.weights_out, ") cannot be divided into ", c.groups, " groups: ", list(operands)));
+  return outputs;
+}
+
+// What source and weights make; ShapeError when they do not fit.
+Shape convolve(const InferContext& context, const Convolution& c, const Operands& operands) {
+  const int64_t expected = source_channels(context, c, operands), came = size_at(operands.source, c.channel);
+  if (expected >= 0 && came >= 0 && expected != came)
+    context.shape_error(cat("weights have ", operands.weights[c.weights_in], " input channels",
+                            c.groups > 1 ? cat(" in each of ", c.groups, " groups") : std::string(), " (",
+                            context.attributes.string("weights_layout"), " axis ", c.weights_in, "), source has ", came,
+                            " (", context.attributes.string("data_layout"), " axis ", c.fixed_rank + c.channel,
+                            "): ", list(operands)));
+  const int64_t channels = result_channels(context, c, operands);
+  Sizes sizes = unknown_sizes;
+  for (int i = 0; i < c.count; ++i)
+    sizes[i] =
+        output_size(context, c, i, size_at(operands.source, c.spatial[i]), operands.weights[c.weights_spatial[i]]);
+  return image_shape(c, operands.source, channels, sizes);
 }
 
 // The incoming gradient must look like the result of the forward convolution.
-void require_incoming(const InferContext& context, const Convolution2d& c, const Operands& operands) {
+void require_incoming(const InferContext& context, const Convolution& c, const Operands& operands) {
   const Shape forward = convolve(context, c, operands);
   if (!compatible(forward, operands.result))
     context.shape_error(
@@ -76,34 +117,35 @@ void require_operands(const InferContext& context) {
                             "; cast one of them first"));
 }
 
-std::vector<TensorType> infer_convolution(const InferContext& context) {
+std::vector<TensorType> infer_convolution(const InferContext& context, int axes) {
   require_operands(context);
-  const Convolution2d c = checked_convolution(context);
-  return {{context.dtype(0), convolve(context, c, {image_dims(context, 0), image_dims(context, 1), {}})}};
+  const Convolution c = checked_convolution(context, axes);
+  return {{context.dtype(0), convolve(context, c, {image(context, 0, c), weights_shape(context, 1, c), {}})}};
 }
 
-std::vector<TensorType> infer_data_gradient(const InferContext& context) {
+std::vector<TensorType> infer_data_gradient(const InferContext& context, int axes) {
   require_operands(context);
-  const Convolution2d c = checked_convolution(context);
-  Operands operands{{}, image_dims(context, 1), image_dims(context, 0)};
+  const Convolution c = checked_convolution(context, axes);
+  Operands operands{{}, weights_shape(context, 1, c), image(context, 0, c)};
   // A source size cannot be told from a result size: several give the same one.
-  const Shape implied = image_shape(c, operands.result[c.batch], source_channels(context, c, operands), -1, -1);
+  const Shape implied = image_shape(c, operands.result, source_channels(context, c, operands), unknown_sizes);
   operands.source = stated_shape(context, 2, implied);
   require_incoming(context, c, operands);
   return {{context.dtype(0), operands.source}};
 }
 
-std::vector<TensorType> infer_weights_gradient(const InferContext& context) {
+std::vector<TensorType> infer_weights_gradient(const InferContext& context, int axes) {
   require_operands(context);
-  const Convolution2d c = checked_convolution(context);
-  Operands operands{image_dims(context, 1), {}, image_dims(context, 0)};
-  Dims implied(4, -1);
-  implied[c.weights_out] = operands.result[c.channel];
-  const int64_t channels = operands.source[c.channel];
-  if (channels >= 0 && channels % c.groups != 0)
+  const Convolution c = checked_convolution(context, axes);
+  Operands operands{image(context, 1, c), {}, image(context, 0, c)};
+  Dims implied(c.weights_rank, -1);
+  const int64_t channels = size_at(operands.source, c.channel), outputs = size_at(operands.result, c.channel);
+  const int64_t groups = c.depthwise ? 1 : c.groups;
+  if (channels >= 0 && channels % groups != 0)
     context.shape_error(
-        cat(channels, " source channels cannot be divided into ", c.groups, " groups: source ", operands.source));
-  if (channels >= 0) implied[c.weights_in] = channels / c.groups;
+        cat(channels, " source channels cannot be divided into ", groups, " groups: source ", operands.source));
+  if (channels >= 0) implied[c.weights_in] = channels / groups;
+  if (!c.depthwise || c.weights_in == c.weights_out) implied[c.weights_out] = outputs;
   operands.weights = stated_shape(context, 2, Shape(implied));
   require_incoming(context, c, operands);
   return {{context.dtype(0), operands.weights}};
@@ -112,57 +154,65 @@ std::vector<TensorType> infer_weights_gradient(const InferContext& context) {
 // The bilinear family: each adds one of the three operations with the attributes of the operation differentiated.
 struct Bilinear {
   GradientContext& g;
+  const Kinds& kinds;
 
   Tensor* convolution(Tensor* source, Tensor* weights) const {
-    return g.graph().add("convolution2d", {source, weights}, g.attributes());
+    return g.graph().add(kinds.forward, {source, weights}, g.attributes());
   }
   Tensor* d_source(Tensor* incoming, Tensor* weights, Tensor* source) const {
     Tensor* shape = Builder(g.graph()).shape_of(source);
-    return g.graph().add("convolution2d_data_gradient", {incoming, weights, shape}, g.attributes());
+    return g.graph().add(kinds.data_gradient, {incoming, weights, shape}, g.attributes());
   }
   Tensor* d_weights(Tensor* incoming, Tensor* source, Tensor* weights) const {
     Tensor* shape = Builder(g.graph()).shape_of(weights);
-    return g.graph().add("convolution2d_weights_gradient", {incoming, source, shape}, g.attributes());
+    return g.graph().add(kinds.weights_gradient, {incoming, source, shape}, g.attributes());
   }
 };
 
-void d_convolution(GradientContext& g) {
-  const Bilinear make{g};
+void d_convolution(GradientContext& g, const Bilinear& make) {
   Tensor *source = g.input(0), *weights = g.input(1);
   if (g.needs(0)) g.set(0, make.d_source(g.incoming(), weights, source));
   if (g.needs(1)) g.set(1, make.d_weights(g.incoming(), source, weights));
 }
 
 // y = d_source(r, w): <s, y> = <conv(s, w), r>, so what comes in stands where the source stood.
-void d_data_gradient(GradientContext& g) {
-  const Bilinear make{g};
+void d_data_gradient(GradientContext& g, const Bilinear& make) {
   Tensor *result = g.input(0), *weights = g.input(1), *source = g.incoming();
   if (g.needs(0)) g.set(0, make.convolution(source, weights));
   if (g.needs(1)) g.set(1, make.d_weights(result, source, weights));
 }
 
 // y = d_weights(r, s): <w, y> = <conv(s, w), r>, so what comes in stands where the weights stood.
-void d_weights_gradient(GradientContext& g) {
-  const Bilinear make{g};
+void d_weights_gradient(GradientContext& g, const Bilinear& make) {
   Tensor *result = g.input(0), *source = g.input(1), *weights = g.incoming();
   if (g.needs(0)) g.set(0, make.convolution(source, weights));
   if (g.needs(1)) g.set(1, make.d_source(result, weights, source));
 }
 
+void define_three(const Kinds& kinds, const std::vector<AttributeSpec>& attributes) {
+  const auto add = [&](std::string_view name, int inputs, auto infer, auto gradient) {
+    define(primitive(
+        "convolution", name, inputs, attributes,
+        [infer, axes = kinds.axes](const InferContext& c) { return infer(c, axes); },
+        [gradient, &kinds](GradientContext& g) { gradient(g, Bilinear{g, kinds}); }));
+  };
+  add(kinds.forward, 2, infer_convolution, d_convolution);
+  add(kinds.data_gradient, 3, infer_data_gradient, d_data_gradient);           // (incoming, weights, output_shape)
+  add(kinds.weights_gradient, 3, infer_weights_gradient, d_weights_gradient);  // (incoming, source, output_shape)
+}
+
 }  // namespace
 
 void register_convolution() {
-  const auto add = [](std::string_view name, int inputs, Infer infer, Gradient gradient) {
-    define(
-        primitive("convolution", name, inputs,
-                  window_attributes({optional("weights_layout", std::string("HWIO")), optional("groups", int64_t{1})}),
-                  std::move(infer), std::move(gradient)));
-  };
-  add("convolution2d", 2, infer_convolution, d_convolution);
-  // (incoming, weights, output_shape): also the transposed convolution
-  add("convolution2d_data_gradient", 3, infer_data_gradient, d_data_gradient);
-  // (incoming, source, output_shape)
-  add("convolution2d_weights_gradient", 3, infer_weights_gradient, d_weights_gradient);
+  const AttributeSpec groups = optional("groups", int64_t{1});
+  const AttributeSpec hwio = optional("weights_layout", std::string("HWIO"));
+  define_three(plain2d, window_attributes(2, {hwio, groups, layout_attribute(2)}));
+  define_three(plain3d,
+               window_attributes(3, {optional("weights_layout", std::string("DHWIO")), groups, layout_attribute(3)}));
+  define_three(depthwise2d, window_attributes(2, {hwio, layout_attribute(2)}));
+  define_three(depthwise3d, window_attributes(3, {optional("channel_dimension_index", int64_t{-4})}));
+  register_transposed_convolution();
+  register_patches();
 }
 
 }  // namespace mpsgraph::ops

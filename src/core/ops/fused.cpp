@@ -61,8 +61,8 @@ void register_fused() {
   convolution.family = "fused";
   convolution.min_inputs = 2;
   convolution.max_inputs = 4;
-  convolution.attributes =
-      window_attributes({optional("weights_layout", std::string("HWIO")), optional("groups", int64_t{1})});
+  convolution.attributes = window_attributes(
+      2, {optional("weights_layout", std::string("HWIO")), optional("groups", int64_t{1}), layout_attribute(2)});
   convolution.attributes.insert(convolution.attributes.end(), fused.begin(), fused.end());
   convolution.infer = [](const InferContext& c) {
     fused_operands(c);

@@ -1,8 +1,9 @@
-// Family pooling: maximum and average over 2D windows, and their gradients.
+// Family pooling: maximum, average and L2 norm over windows of two or four axes, and their gradients.
 //
-// The gradient of a maximum goes to the first maximum of each window, in row-major order. Both gradients are linear in
-// what comes in; their adjoints are max_pooling2d_at_maxima, which picks values at the positions of those maxima, and
-// the average pooling itself. What is positions-only has derivative zero with respect to the source.
+// The gradient of a maximum goes to the first maximum of each window, in row-major order. The gradients of maximum and
+// average are linear in what comes in; their adjoints are max_pooling_at_maxima, which picks values at the positions of
+// those maxima, and the average itself. What is positions-only has derivative zero with respect to the source. The
+// L2 norm is composed of sums over windows.
 #include "core/ops/pooling.h"
 
 #include "core/builder.h"
@@ -11,12 +12,10 @@
 
 namespace mpsgraph::ops {
 
-namespace {
-
-Pooling2d checked_pooling(const InferContext& context) {
-  require_pair(context, "kernel", 1);
-  const Pooling2d pooling(checked_windows(context), context.attributes);
-  for (int i = 0; i < 2; ++i) {
+Pooling checked_pooling(const InferContext& context, int axes) {
+  require_numbers(context, "kernel", axes, 1);
+  const Pooling pooling(checked_windows(context, axes), context.attributes);
+  for (int i = 0; i < axes; ++i) {
     const int64_t reach = (pooling.kernel[i] - 1) * pooling.dilations[i] + 1;
     if (pooling.begin[i] >= reach || pooling.end[i] >= reach)
       context.shape_error(cat("padding ", to_string(context.attributes.integers("padding")),
@@ -26,101 +25,153 @@ Pooling2d checked_pooling(const InferContext& context) {
   return pooling;
 }
 
-Shape pooled(const InferContext& context, const Pooling2d& pooling, const Shape& source) {
-  const auto size = [&](int i) {
-    return output_size(context, pooling, i, source[pooling.spatial[i]], pooling.kernel[i]);
-  };
-  const int64_t height = size(0), width = size(1);
-  return image_shape(pooling, source[pooling.batch], source[pooling.channel], height, width);
+Shape pooled(const InferContext& context, const Pooling& pooling, const Shape& source) {
+  Sizes sizes = unknown_sizes;
+  for (int i = 0; i < pooling.count; ++i)
+    sizes[i] = output_size(context, pooling, i, size_at(source, pooling.spatial[i]), pooling.kernel[i]);
+  return image_shape(pooling, source, pooling.channel ? size_at(source, pooling.channel) : -1, sizes);
 }
 
-std::vector<TensorType> infer_pooling(const InferContext& context) {
-  context.require_float(0);
-  return {{context.dtype(0), pooled(context, checked_pooling(context), image_dims(context, 0))}};
-}
-
-// (values, source): both have the source's shape.
-std::vector<TensorType> infer_at_maxima(const InferContext& context) {
-  context.require_float(0);
-  context.require_same_dtype();
-  const Pooling2d pooling = checked_pooling(context);
-  const Shape values = image_dims(context, 0), source = image_dims(context, 1);
-  if (!compatible(values, source))
-    context.shape_error(cat("values and source must have one shape, came ", values, " and ", source));
-  return {{context.dtype(0), pooled(context, pooling, merge(values, source))}};
-}
-
-// The source's shape for an incoming gradient; `stated` is what the other operand says of it.
-Shape unpooled(const InferContext& context, const Pooling2d& pooling, const Shape& stated) {
-  const Shape incoming = image_dims(context, 0);
-  const Shape implied = image_shape(pooling, incoming[pooling.batch], incoming[pooling.channel], -1, -1);
+Shape unpooled(const InferContext& context, const Pooling& pooling, const Shape& stated) {
+  const Shape incoming = image(context, 0, pooling);
+  const int64_t channels = pooling.channel ? size_at(incoming, pooling.channel) : -1;
+  const Shape implied = image_shape(pooling, incoming, channels, unknown_sizes);
   const Shape forward = pooled(context, pooling, stated);
   if (!compatible(forward, incoming))
     context.shape_error(cat("incoming gradient is ", incoming, ", the pooling of source ", stated, " is ", forward));
   return merge(stated, implied);
 }
 
-// (incoming, source)
-std::vector<TensorType> infer_max_gradient(const InferContext& context) {
+OperationDefinition pooling_definition(std::string_view name, int axes, int inputs, std::vector<AttributeSpec> others,
+                                       Infer infer, Gradient gradient) {
+  others.push_back(required("kernel", AttributeKind::integers));
+  others.push_back(required("strides", AttributeKind::integers));
+  others.push_back(optional("ceil_mode", false));
+  if (axes == 2) others.push_back(layout_attribute(2));
+  return primitive("pooling", name, inputs, window_attributes(axes, std::move(others)), std::move(infer),
+                   std::move(gradient));
+}
+
+namespace {
+
+std::vector<TensorType> infer_pooling(const InferContext& context, int axes) {
+  context.require_float(0);
+  const Pooling pooling = checked_pooling(context, axes);
+  return {{context.dtype(0), pooled(context, pooling, image(context, 0, pooling))}};
+}
+
+// (values, source): both have the source's shape.
+std::vector<TensorType> infer_at_maxima(const InferContext& context, int axes) {
   context.require_float(0);
   context.require_same_dtype();
-  return {{context.dtype(0), unpooled(context, checked_pooling(context), image_dims(context, 1))}};
+  const Pooling pooling = checked_pooling(context, axes);
+  const Shape values = image(context, 0, pooling), source = image(context, 1, pooling);
+  if (!compatible(values, source))
+    context.shape_error(cat("values and source must have one shape, came ", values, " and ", source));
+  return {{context.dtype(0), pooled(context, pooling, merge(values, source))}};
+}
+
+// (incoming, source)
+std::vector<TensorType> infer_source_gradient(const InferContext& context, int axes) {
+  context.require_float(0);
+  context.require_same_dtype();
+  const Pooling pooling = checked_pooling(context, axes);
+  return {{context.dtype(0), unpooled(context, pooling, image(context, 1, pooling))}};
 }
 
 // (incoming, input_shape)
-std::vector<TensorType> infer_avg_gradient(const InferContext& context) {
+std::vector<TensorType> infer_shape_gradient(const InferContext& context, int axes) {
   context.require_float(0);
-  const Shape stated = stated_shape(context, 1, Dims(4, -1));
-  return {{context.dtype(0), unpooled(context, checked_pooling(context), stated)}};
+  const Pooling pooling = checked_pooling(context, axes);
+  const Shape any = pooling.fixed_rank ? Shape(Dims(pooling.fixed_rank, -1)) : Shape();
+  const Shape stated = stated_shape(context, 1, any);
+  if (stated.ranked() && stated.rank() < 4)
+    context.shape_error(cat("input_shape must have a rank of 4 or more, came ", stated));
+  return {{context.dtype(0), unpooled(context, pooling, stated)}};
 }
 
-Tensor* add_like(GradientContext& g, std::string_view kind, std::vector<Tensor*> inputs) {
-  return g.graph().add(kind, std::move(inputs), g.attributes());
+// An operation of another kind with the attributes of the one that is differentiated.
+Gradient like(std::string_view kind, std::vector<int> inputs) {  // -1 stands for what comes in
+  return [kind, inputs](GradientContext& g) {
+    if (!g.needs(0)) return;
+    std::vector<Tensor*> operands;
+    for (int i : inputs) operands.push_back(i < 0 ? g.incoming() : g.input(i));
+    g.set(0, g.graph().add(kind, operands, g.attributes()));
+  };
 }
 
-void d_max_pooling(GradientContext& g) { g.set(0, add_like(g, "max_pooling2d_gradient", {g.incoming(), g.input(0)})); }
-
-void d_max_pooling_gradient(GradientContext& g) {
-  if (g.needs(0)) g.set(0, add_like(g, "max_pooling2d_at_maxima", {g.incoming(), g.input(1)}));
+Gradient like_with_shape(std::string_view kind) {
+  return [kind](GradientContext& g) {
+    g.set(0, g.graph().add(kind, {g.incoming(), Builder(g.graph()).shape_of(g.input(0))}, g.attributes()));
+  };
 }
 
-void d_max_pooling_at_maxima(GradientContext& g) {
-  if (g.needs(0)) g.set(0, add_like(g, "max_pooling2d_gradient", {g.incoming(), g.input(1)}));
+using Operands = std::vector<Tensor*>;
+
+// Squares of the halves overflow soon.
+Tensor* wide(Builder& b, Tensor* x) { return x->dtype() == DType::float64 ? x : b.cast(x, DType::float32); }
+
+Tensor* norms(Builder& b, Tensor* x, const Attributes& attributes) {
+  return b.unary("square_root", b.graph().add("sum_pooling4d", {b.mul(x, x)}, attributes));
 }
 
-void d_avg_pooling(GradientContext& g) {
-  Tensor* shape = Builder(g.graph()).shape_of(g.input(0));
-  g.set(0, add_like(g, "avg_pooling2d_gradient", {g.incoming(), shape}));
+Operands as_norms(Builder& b, const Operands& inputs, const Attributes& attributes) {
+  return {b.cast(norms(b, wide(b, inputs[0]), attributes), inputs[0]->dtype())};
 }
 
-void d_avg_pooling_gradient(GradientContext& g) {
-  if (g.needs(0)) g.set(0, add_like(g, "avg_pooling2d", {g.incoming()}));
+// source / norm of its window, times what comes in; zero for windows of zeros.
+Operands as_norm_gradient(Builder& b, const Operands& inputs, const Attributes& attributes) {
+  Tensor *incoming = wide(b, inputs[0]), *x = wide(b, inputs[1]);
+  Tensor* share = b.binary("division_no_nan", incoming, norms(b, x, attributes));
+  Tensor* sum = b.graph().add("sum_pooling4d_gradient", {share, b.shape_of(x)}, attributes);
+  return {b.cast(b.mul(x, sum), inputs[1]->dtype())};
 }
 
-enum class Pooling { maximum, average };
+struct Kinds {
+  int axes;
+  std::string_view max, max_gradient, at_maxima, avg, avg_gradient;
+};
+constexpr Kinds images{
+    2, "max_pooling2d", "max_pooling2d_gradient", "max_pooling2d_at_maxima", "avg_pooling2d", "avg_pooling2d_gradient"};
+constexpr Kinds tiles{
+    4, "max_pooling4d", "max_pooling4d_gradient", "max_pooling4d_at_maxima", "avg_pooling4d", "avg_pooling4d_gradient"};
 
-OperationDefinition definition(Pooling pooling, std::string_view name, int inputs, Infer infer, Gradient gradient) {
-  std::vector<AttributeSpec> attributes =
-      window_attributes({required("kernel", AttributeKind::integers), required("strides", AttributeKind::integers),
-                         optional("ceil_mode", false)});
-  if (pooling == Pooling::average) attributes.push_back(optional("include_zero_pad_to_average", false));
-  return primitive("pooling", name, inputs, std::move(attributes), std::move(infer), std::move(gradient));
+OperationDefinition definition(std::string_view name, int axes, int inputs, auto infer, Gradient gradient,
+                               std::vector<AttributeSpec> others = {}) {
+  return pooling_definition(
+      name, axes, inputs, std::move(others), [infer, axes](const InferContext& c) { return infer(c, axes); },
+      std::move(gradient));
+}
+
+OperationDefinition internal(OperationDefinition definition) {
+  definition.internal = true;
+  return definition;
+}
+
+OperationDefinition composite(OperationDefinition definition, Decompose decompose) {
+  definition.decompose = std::move(decompose);
+  return definition;
 }
 
 }  // namespace
 
 void register_pooling() {
-  using enum Pooling;
-  define(definition(maximum, "max_pooling2d", 1, infer_pooling, d_max_pooling));
-  define(definition(maximum, "max_pooling2d_gradient", 2, infer_max_gradient, d_max_pooling_gradient));
+  for (const Kinds& k : {images, tiles}) {
+    define(definition(k.max, k.axes, 1, infer_pooling, like(k.max_gradient, {-1, 0})));
+    define(definition(k.max_gradient, k.axes, 2, infer_source_gradient, like(k.at_maxima, {-1, 1})));
+    define(internal(definition(k.at_maxima, k.axes, 2, infer_at_maxima, like(k.max_gradient, {-1, 1}))));
 
-  OperationDefinition at_maxima =
-      definition(maximum, "max_pooling2d_at_maxima", 2, infer_at_maxima, d_max_pooling_at_maxima);
-  at_maxima.internal = true;
-  define(std::move(at_maxima));
+    const AttributeSpec include = optional("include_zero_pad_to_average", false);
+    define(definition(k.avg, k.axes, 1, infer_pooling, like_with_shape(k.avg_gradient), {include}));
+    define(definition(k.avg_gradient, k.axes, 2, infer_shape_gradient, like(k.avg, {-1}), {include}));
+  }
+  register_pooling_indices();
 
-  define(definition(average, "avg_pooling2d", 1, infer_pooling, d_avg_pooling));
-  define(definition(average, "avg_pooling2d_gradient", 2, infer_avg_gradient, d_avg_pooling_gradient));
+  define(internal(definition("sum_pooling4d", 4, 1, infer_pooling, like_with_shape("sum_pooling4d_gradient"))));
+  define(internal(definition("sum_pooling4d_gradient", 4, 2, infer_shape_gradient, like("sum_pooling4d", {-1}))));
+  define(composite(definition("l2_norm_pooling4d", 4, 1, infer_pooling, like("l2_norm_pooling4d_gradient", {-1, 0})),
+                   as_norms));
+  define(composite(definition("l2_norm_pooling4d_gradient", 4, 2, infer_source_gradient, {}), as_norm_gradient));
 }
 
 }  // namespace mpsgraph::ops

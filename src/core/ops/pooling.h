@@ -1,25 +1,30 @@
-// How a 2D pooling reads its source: layout, kernel and windows, from its attributes.
+// How a pooling reads its source: layout, kernel and windows, from its attributes.
 //
 // Padding takes no part in a maximum. In an average it counts as zeros with include_zero_pad_to_average, and not at all
 // without; what ceil_mode adds beyond the padding never counts. A window that only ever sees padding (possible with
-// dilation) has the lowest value as its maximum, and 0 as its average.
+// dilation) has the lowest value as its maximum, at index -1, and 0 as its average.
 #pragma once
 
 #include "core/ops/window.h"
 
 namespace mpsgraph::ops {
 
-struct Pooling2d : Windows2d {
-  std::array<int64_t, 2> kernel{};
+// Over two axes of images, or over the last four axes of anything.
+struct Pooling : Windows {
+  std::array<int64_t, most> kernel{};
   bool include_zero_pad_to_average = false;
 
-  explicit Pooling2d(const Attributes& attributes) : Pooling2d(Windows2d(attributes), attributes) {}
-  Pooling2d(const Windows2d& windows, const Attributes& attributes) : Windows2d(windows) {
-    kernel = {attributes.integers("kernel")[0], attributes.integers("kernel")[1]};
+  explicit Pooling(const Attributes& attributes) : Pooling(Windows(attributes), attributes) {}
+  Pooling(const Windows& windows, const Attributes& attributes) : Windows(windows) {
+    for (int i = 0; i < count; ++i) kernel[i] = attributes.integers("kernel")[i];
     include_zero_pad_to_average =
         attributes.has("include_zero_pad_to_average") && attributes.boolean("include_zero_pad_to_average");
   }
-  Window window(int i, int64_t input) const { return *Windows2d::window(i, input, kernel[i]); }
+  // Windows of a stencil: over four axes, without padding, of the weights' shape.
+  Pooling(const Windows& windows, const Dims& weights) : Windows(windows) {
+    for (int i = 0; i < count; ++i) kernel[i] = weights[static_cast<size_t>(i)];
+  }
+  Window window(int i, int64_t input) const { return *Windows::window(i, input, kernel[i]); }
 };
 
 // The elements of one axis that a window takes, from tap `first` on, `count` of them inside the input, and how many
@@ -38,5 +43,27 @@ inline PoolingTaps pooling_taps(const Window& w, int64_t position, bool include_
   const int64_t count = std::max<int64_t>(taps_below(w.input) - first, 0);
   return {first, count, include_padding ? taps_below(w.input + w.end) : count};
 }
+
+// What an index of a maximum counts: elements of the source (global) or taps of the window (local), row by row over
+// the last `axes` axes.
+struct IndicesMode {
+  bool global = true;
+  int axes = 4;
+};
+std::optional<IndicesMode> indices_mode_from_name(std::string_view name);  // "global_flatten_2d"
+// Can an index and the position of its window tell the element? Not when the window moves its taps over an axis that
+// the index does not count.
+bool locates(const IndicesMode& mode, const Pooling& pooling);
+
+void register_pooling_indices();  // part of register_pooling, in a file of its own
+
+// What the files of the family share.
+Pooling checked_pooling(const InferContext& context, int axes);
+Shape pooled(const InferContext& context, const Pooling& pooling, const Shape& source);
+// The source's shape for an incoming gradient, operand 0; `stated` is what the other operands say of it.
+Shape unpooled(const InferContext& context, const Pooling& pooling, const Shape& stated);
+// The definition of a pooling over two or four axes with these attributes beside those of every pooling.
+OperationDefinition pooling_definition(std::string_view name, int axes, int inputs, std::vector<AttributeSpec> others,
+                                       Infer infer, Gradient gradient);
 
 }  // namespace mpsgraph::ops

@@ -1,11 +1,20 @@
-// The checks of window attributes, which convolution and pooling share. The arithmetic is in window.h.
+// The checks of window attributes, which convolution, pooling and stencils share. The arithmetic is in window.h.
 #include "core/ops/window.h"
 
 namespace mpsgraph::ops {
 
 namespace {
 
-constexpr std::array<std::string_view, 2> axis_names{"height", "width"};
+// How messages call a windowed axis.
+std::string axis_name(const Windows& windows, int i) {
+  constexpr std::array<std::string_view, 3> names{"depth", "height", "width"};
+  if (windows.channel == 0) return cat("axis ", windows.spatial[i]);
+  return std::string(names[static_cast<size_t>(i + 3 - windows.count)]);
+}
+
+std::vector<std::string_view> data_layouts(int count) {
+  return count == 2 ? std::vector<std::string_view>{"NHWC", "NCHW"} : std::vector<std::string_view>{"NDHWC", "NCDHW"};
+}
 
 }  // namespace
 
@@ -13,17 +22,25 @@ std::optional<PaddingStyle> padding_style_from_name(std::string_view name) {
   if (name == "EXPLICIT") return PaddingStyle::explicit_padding;
   if (name == "TF_VALID") return PaddingStyle::tf_valid;
   if (name == "TF_SAME") return PaddingStyle::tf_same;
+  if (name == "EXPLICIT_OFFSET") return PaddingStyle::explicit_offset;
   if (name == "ONNX_SAME_LOWER") return PaddingStyle::onnx_same_lower;
   return std::nullopt;
 }
 
-Windows2d::Windows2d(const Attributes& attributes) {
-  const bool channels_last = attributes.string("data_layout") == "NHWC";
-  channel = channels_last ? 3 : 1;
-  spatial = channels_last ? std::array{1, 2} : std::array{2, 3};
-  style = *padding_style_from_name(attributes.string("padding_style"));
+Windows::Windows(const Attributes& attributes) {
   const Ints& padding = attributes.integers("padding");
-  for (int i = 0; i < 2; ++i) {
+  count = static_cast<int>(padding.size() / 2);
+  if (const Attribute* layout = attributes.find("data_layout")) {
+    fixed_rank = count + 2;
+    channel = std::get<std::string>(*layout).back() == 'C' ? -1 : -1 - count;
+  } else if (const Attribute* axis = attributes.find("channel_dimension_index")) {
+    channel = static_cast<int>(std::get<int64_t>(*axis));
+  }
+  const int named = count + (channel == 0 ? 0 : 1);
+  for (int axis = -named, i = 0; axis < 0; ++axis)
+    if (axis != channel) spatial[i++] = axis;
+  if (attributes.has("padding_style")) style = *padding_style_from_name(attributes.string("padding_style"));
+  for (int i = 0; i < count; ++i) {
     strides[i] = attributes.integers("strides")[i];
     dilations[i] = attributes.integers("dilations")[i];
     begin[i] = padding[2 * i];
@@ -32,69 +49,92 @@ Windows2d::Windows2d(const Attributes& attributes) {
   ceil_mode = attributes.has("ceil_mode") && attributes.boolean("ceil_mode");
 }
 
-void require_pair(const InferContext& context, std::string_view attribute, int64_t least) {
+void require_numbers(const InferContext& context, std::string_view attribute, int count, int64_t least) {
   const Ints& values = context.attributes.integers(attribute);
   const auto outside = [least](int64_t v) { return v < least || v >= window_limit; };
-  if (values.size() != 2 || std::any_of(values.begin(), values.end(), outside))
-    context.shape_error(
-        cat(attribute, " must be two numbers [y, x] from ", least, " to 2^31, came ", to_string(values)));
+  if (values.size() != static_cast<size_t>(count) || std::any_of(values.begin(), values.end(), outside))
+    context.shape_error(cat(attribute, " must be ", count, " numbers", count == 2 ? " [y, x]" : "", " from ", least,
+                            " to 2^31, came ", to_string(values)));
 }
 
-Windows2d checked_windows(const InferContext& context) {
+Windows checked_windows(const InferContext& context, int count) {
   const Attributes& attributes = context.attributes;
-  require_pair(context, "strides", 1);
-  require_pair(context, "dilations", 1);
+  require_numbers(context, "strides", count, 1);
+  require_numbers(context, "dilations", count, 1);
   const Ints& padding = attributes.integers("padding");
-  if (padding.size() != 4)
-    context.shape_error(cat("padding must be four numbers [top, bottom, left, right], came ", to_string(padding)));
+  if (padding.size() != static_cast<size_t>(2 * count))
+    context.shape_error(cat("padding must be ", 2 * count, " numbers, before and after each axis",
+                            count == 2 ? " [top, bottom, left, right]" : "", ", came ", to_string(padding)));
   for (int64_t p : padding)
     if (p < 0 || p >= window_limit)
       context.shape_error(cat("padding must be from 0 to 2^31, came ", to_string(padding), "; use slice to crop"));
-  const std::string& style = attributes.string("padding_style");
-  if (!padding_style_from_name(style))
-    context.graph_error(cat("padding_style '", style, "' is not one of EXPLICIT, TF_VALID, TF_SAME, ONNX_SAME_LOWER"));
-  if (style != "EXPLICIT" && padding != Ints{0, 0, 0, 0})
-    context.graph_error(cat("padding ", to_string(padding), " counts with padding_style EXPLICIT only, came ", style));
-  const std::string& layout = attributes.string("data_layout");
-  if (layout != "NHWC" && layout != "NCHW")
-    context.graph_error(cat("data_layout '", layout, "' is not one of NHWC, NCHW"));
-  return Windows2d(attributes);
+  if (attributes.has("padding_style")) {
+    const std::string& name = attributes.string("padding_style");
+    const auto style = padding_style_from_name(name);
+    const bool offsets = attributes.has("offsets");
+    if (!style || (style == PaddingStyle::explicit_offset && !offsets))
+      context.graph_error(cat("padding_style '", name, "' is not one of EXPLICIT, TF_VALID, TF_SAME, ONNX_SAME_LOWER",
+                              offsets ? ", EXPLICIT_OFFSET" : ""));
+    const bool counts = style == PaddingStyle::explicit_padding || style == PaddingStyle::explicit_offset;
+    if (!counts && std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p != 0; }))
+      context.graph_error(cat("padding ", to_string(padding), " counts with padding_style EXPLICIT only, came ", name));
+  }
+  if (attributes.has("data_layout")) {
+    const std::string& layout = attributes.string("data_layout");
+    const auto layouts = data_layouts(count);
+    if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end())
+      context.graph_error(cat("data_layout '", layout, "' is not one of ", layouts[0], ", ", layouts[1]));
+  } else if (attributes.has("channel_dimension_index")) {
+    const int64_t axis = attributes.integer("channel_dimension_index");
+    if (axis < -4 || axis > -1)
+      context.graph_error(cat("channel_dimension_index must be from -4 to -1, counted from the end, came ", axis));
+  }
+  return Windows(attributes);
 }
 
-int64_t output_size(const InferContext& context, const Windows2d& windows, int i, int64_t input, int64_t kernel) {
+int64_t output_size(const InferContext& context, const Windows& windows, int i, int64_t input, int64_t kernel) {
   if (input < 0 || kernel < 0) return -1;
+  const std::string name = axis_name(windows, i);
   if (kernel == 0 || kernel >= window_limit)
-    context.shape_error(cat("kernel ", axis_names[i], " must be from 1 to 2^31, came ", kernel));
+    context.shape_error(cat("kernel ", name, " must be from 1 to 2^31, came ", kernel));
   if (const auto window = windows.window(i, input, kernel)) return window->output;
   context.shape_error(cat(
-      "the kernel covers ", (kernel - 1) * windows.dilations[i] + 1, " of the ", axis_names[i], ", source has ", input,
-      " (axis ", windows.spatial[i], ") and padding ",
+      "the kernel covers ", (kernel - 1) * windows.dilations[i] + 1, " of the ", name, ", source has ", input,
+      windows.fixed_rank ? cat(" (axis ", windows.fixed_rank + windows.spatial[i], ")") : std::string(),
+      " and padding ",
       windows.style == PaddingStyle::explicit_padding ? cat(windows.begin[i], " + ", windows.end[i]) : std::string("0"),
       "; pad the source or use a smaller kernel or dilation"));
 }
 
-Shape image_shape(const Windows2d& windows, int64_t batch, int64_t channels, int64_t height, int64_t width) {
-  Dims dims(4);
-  dims[windows.batch] = batch;
-  dims[windows.channel] = channels;
-  dims[windows.spatial[0]] = height;
-  dims[windows.spatial[1]] = width;
+Shape image_shape(const Windows& windows, const Shape& like, int64_t channels, const Sizes& sizes) {
+  if (!like.ranked()) return like;
+  Dims dims = like.dims();
+  const auto at = [&](int axis) -> int64_t& { return dims[dims.size() - static_cast<size_t>(-axis)]; };
+  if (windows.channel != 0) at(windows.channel) = channels;
+  for (int i = 0; i < windows.count; ++i) at(windows.spatial[i]) = sizes[i];
   return Shape(std::move(dims));
 }
 
-Dims image_dims(const InferContext& context, size_t input) {
-  context.require_rank(input, 4);
-  return context.shape(input).ranked() ? context.shape(input).dims() : Dims(4, -1);
+Shape image(const InferContext& context, size_t input, const Windows& windows) {
+  const Shape& shape = context.shape(input);
+  if (windows.fixed_rank) {
+    context.require_rank(input, windows.fixed_rank);
+    return shape.ranked() ? shape : Shape(Dims(windows.fixed_rank, -1));
+  }
+  if (shape.ranked() && shape.rank() < 4)
+    context.shape_error(cat("operand ", input, " must have a rank of 4 or more, came ", shape));
+  return shape;
 }
 
-std::vector<AttributeSpec> window_attributes(std::vector<AttributeSpec> others) {
+AttributeSpec layout_attribute(int count) { return optional("data_layout", std::string(data_layouts(count)[0])); }
+
+std::vector<AttributeSpec> window_attributes(int count, std::vector<AttributeSpec> others) {
   std::vector<AttributeSpec> specs = std::move(others);
-  for (AttributeSpec& shared : std::vector<AttributeSpec>{
-           optional("strides", Ints{1, 1}), optional("dilations", Ints{1, 1}),
-           optional("padding_style", std::string("TF_VALID")), optional("padding", Ints{0, 0, 0, 0}),
-           optional("data_layout", std::string("NHWC"))}) {
-    const auto same_name = [&](const AttributeSpec& spec) { return spec.name == shared.name; };
-    if (std::none_of(specs.begin(), specs.end(), same_name)) specs.push_back(std::move(shared));
+  for (AttributeSpec& spec : std::vector<AttributeSpec>{
+           optional("strides", Ints(count, 1)), optional("dilations", Ints(count, 1)),
+           optional("padding_style", std::string("TF_VALID")), optional("padding", Ints(2 * count, 0))}) {
+    const auto same_name = [&](const AttributeSpec& other) { return other.name == spec.name; };
+    if (std::none_of(specs.begin(), specs.end(), same_name)) specs.push_back(std::move(spec));
   }
   return specs;
 }

@@ -1,0 +1,131 @@
+// How poolings loop: a plan that all kernels of the family share, and the taps of its windows.
+//
+// A pooling is seen as planes of up to four windowed axes over contiguous lanes. NHWC has one plane an image and
+// the channels as lanes; NCHW has one plane an image and channel, and a single lane. With lanes, loops go over them for
+// one position after the other; without, over a row of positions for one tap after the other.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/parallel.h"
+#include "core/ops/pooling.h"
+
+namespace mpsgraph::cpu {
+
+struct PoolingPlan {
+  int64_t planes = 1, lanes = 1;
+  std::array<ops::Window, 4> windows{};  // slowest first; what is not used has one position and tap
+  std::array<int64_t, 4> source_step{}, result_step{};  // of these axes
+  int64_t source = 1, result = 1;  // elements of a plane
+  std::array<std::vector<ops::PoolingTaps>, 4> inside;  // by axis and position
+  bool disjoint = true, covering = true;  // no element is in two windows; each is in one
+
+  // UnsupportedError when elements of a plane cannot be counted in 32 bits.
+  PoolingPlan(const Lowering& lowering, const ops::Pooling& pooling, const Dims& source_dims, const Dims& result_dims);
+  PoolingPlan(const Lowering& lowering, const Dims& source_dims, const Dims& result_dims)
+      : PoolingPlan(lowering, ops::Pooling(lowering.attributes()), source_dims, result_dims) {}
+  int64_t row() const { return windows[3].output; }  // positions of a row
+  int64_t rows() const { return windows[0].output * windows[1].output * windows[2].output; }  // of a plane
+  int64_t taps() const { return windows[0].kernel * windows[1].kernel * windows[2].kernel * windows[3].kernel; }
+};
+
+// The first three coordinates of a row of positions.
+using RowPosition = std::array<int64_t, 3>;
+inline RowPosition row_position(const PoolingPlan& p, int64_t row) {
+  const int64_t n1 = p.windows[1].output, n2 = p.windows[2].output;
+  return {row / (n1 * n2), row / n2 % n1, row % n2};
+}
+
+// Calls f(first of its taps in the window, element of axis 3's origin) for each combination of taps over the first
+// three axes that lies inside the source.
+template <class F>
+void for_outer_taps(const PoolingPlan& p, const RowPosition& at, const F& f) {
+  std::array<const ops::PoolingTaps*, 3> in;
+  std::array<int64_t, 3> start;
+  for (int a : {0, 1, 2}) {
+    in[a] = &p.inside[a][static_cast<size_t>(at[a])];
+    start[a] = p.windows[a].at(at[a], 0);
+  }
+  for (int64_t i = in[0]->first; i < in[0]->first + in[0]->count; ++i)
+    for (int64_t j = in[1]->first; j < in[1]->first + in[1]->count; ++j)
+      for (int64_t k = in[2]->first; k < in[2]->first + in[2]->count; ++k) {
+        const int64_t tap = ((i * p.windows[1].kernel + j) * p.windows[2].kernel + k) * p.windows[3].kernel;
+        f(tap, (start[0] + i * p.windows[0].dilation) * p.source_step[0] +
+                   (start[1] + j * p.windows[1].dilation) * p.source_step[1] +
+                   (start[2] + k * p.windows[2].dilation) * p.source_step[2]);
+      }
+}
+
+// Calls f(tap, element of the plane) for the taps of one window that lie inside the source, in order.
+template <class F>
+void for_taps(const PoolingPlan& p, const RowPosition& at, int64_t position, const F& f) {
+  const ops::PoolingTaps& in = p.inside[3][static_cast<size_t>(position)];
+  const int64_t step = p.windows[3].dilation * p.source_step[3];
+  for_outer_taps(p, at, [&](int64_t tap, int64_t element) {
+    element += p.windows[3].at(position, in.first) * p.source_step[3];
+    for (int64_t i = 0; i < in.count; ++i) f(tap + in.first + i, element + i * step);
+  });
+}
+
+// Calls f(tap, first and last position of [begin, end) whose tap lies inside the source, element that the first reads),
+// tap by tap, for a row of positions of a plan with one lane.
+template <class F>
+void for_row_taps(const PoolingPlan& p, const RowPosition& at, int64_t begin, int64_t end, const F& f) {
+  const ops::Window& w = p.windows[3];
+  for_outer_taps(p, at, [&](int64_t tap, int64_t element) {
+    for (int64_t i = 0; i < w.kernel; ++i) {
+      const auto inside = w.inside(i);
+      const int64_t first = std::max(begin, inside.first), last = std::min(end, inside.last);
+      if (first < last) f(tap + i, first, last, element + w.at(first, i));
+    }
+  });
+}
+
+constexpr int64_t pooling_tile = 128;  // lanes or positions that are kept on the stack
+
+// The loops of gradients: planes, and blocks of lanes when there are fewer planes than threads.
+struct PoolingBlocks {
+  int64_t blocks, parts;
+  explicit PoolingBlocks(const PoolingPlan& p);
+};
+// The halves gather a plane's gradient in floats, one plane a part.
+template <class T>
+Slot gradient_scratch(Lowering& lowering, const PoolingPlan& p, const PoolingBlocks& b) {
+  return is_half_type<T> ? lowering.scratch(static_cast<size_t>(b.parts * p.source) * sizeof(float))
+                         : lowering.output().slot;
+}
+
+// Calls f(plane, first and last lane, what that part of the gradient is added to) for all blocks; `to` holds the values
+// of a whole plane, cleared where f adds to it.
+template <class T, class F>
+void for_gradient_blocks(const PoolingPlan& p, const PoolingBlocks& b, T* gradient, [[maybe_unused]] Value<T>* scratch,
+                         bool clear, const F& f) {
+  const int64_t units = p.planes * b.blocks;
+  parallel_parts(b.parts, [&](int64_t part) {
+    for (int64_t unit = units * part / b.parts; unit < units * (part + 1) / b.parts; ++unit) {
+      const int64_t plane = unit / b.blocks, block = unit % b.blocks;
+      const int64_t begin = p.lanes * block / b.blocks, end = p.lanes * (block + 1) / b.blocks;
+      T* result = gradient + plane * p.source;
+      Value<T>* to;
+      if constexpr (is_half_type<T>)
+        to = scratch + part * p.source;
+      else
+        to = result;
+      if (clear && b.blocks == 1)
+        std::fill(to, to + p.source, Value<T>(0));
+      else if (clear)
+        for (int64_t i = 0; i < p.source; i += p.lanes) std::fill(to + i + begin, to + i + end, Value<T>(0));
+      f(plane, begin, end, to);
+      if constexpr (is_half_type<T>)
+        for (int64_t i = 0; i < p.source; i += p.lanes)
+          for (int64_t c = begin; c < end; ++c) result[i + c] = T(to[i + c]);
+    }
+  });
+}
+
+void register_pooling_average_kernels();
+void register_pooling_indices_kernels();
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,64 @@
+// Family convolution: the transposed convolution and its gradients, which are the convolution's operations under other
+// names.
+//
+// A transposed convolution is the gradient of a convolution with respect to its source, so it takes the descriptor of
+// that convolution, and the shape of its own result, of which several are possible. Its gradient with respect to its
+// source is that convolution, and with respect to the weights that convolution's, with source and incoming exchanged.
+#include "core/builder.h"
+#include "core/ops/convolution.h"
+#include "core/ops/primitive.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::ops {
+
+namespace {
+
+std::vector<TensorType> infer_transposed(const InferContext& context) {
+  return definition_of("convolution2d_data_gradient").infer(context);
+}
+
+// (incoming, weights, output_shape): the source's shape is what the convolution gives.
+std::vector<TensorType> infer_data_gradient(const InferContext& context) {
+  const TensorType made = definition_of("convolution2d").infer(context)[0];
+  return {{made.dtype, stated_shape(context, 2, made.shape)}};
+}
+
+// (incoming, source, output_shape)
+std::vector<TensorType> infer_weights_gradient(const InferContext& context) {
+  const std::vector<Tensor*> exchanged{context.inputs[1], context.inputs[0], context.inputs[2]};
+  const InferContext forward(context.definition, exchanged, context.attributes, context.blocks, context.where);
+  return definition_of("convolution2d_weights_gradient").infer(forward);
+}
+
+using Inputs = std::vector<Tensor*>;
+
+Inputs as_data_gradient(Builder& builder, const Inputs& inputs, const Attributes& attributes) {
+  return {builder.graph().add("convolution2d_data_gradient", inputs, attributes)};
+}
+
+Inputs as_convolution(Builder& builder, const Inputs& inputs, const Attributes& attributes) {
+  return {builder.graph().add("convolution2d", {inputs[0], inputs[1]}, attributes)};
+}
+
+Inputs as_weights_gradient(Builder& builder, const Inputs& inputs, const Attributes& attributes) {
+  return {builder.graph().add("convolution2d_weights_gradient", {inputs[1], inputs[0], inputs[2]}, attributes)};
+}
+
+}  // namespace
+
+void register_transposed_convolution() {
+  const auto add = [](std::string_view name, Infer infer, Decompose decompose) {
+    OperationDefinition definition = primitive(
+        "convolution", name, 3,
+        window_attributes(
+            2, {optional("weights_layout", std::string("HWIO")), optional("groups", int64_t{1}), layout_attribute(2)}),
+        std::move(infer), {});
+    definition.decompose = std::move(decompose);
+    define(std::move(definition));
+  };
+  add("convolution_transpose2d", infer_transposed, as_data_gradient);  // (source, weights, output_shape)
+  add("convolution_transpose2d_data_gradient", infer_data_gradient, as_convolution);
+  add("convolution_transpose2d_weights_gradient", infer_weights_gradient, as_weights_gradient);
+}
+
+}  // namespace mpsgraph::ops

@@ -1,0 +1,143 @@
+// Family pooling: maxima with their indices, and the gradient that goes where indices point.
+//
+// The gradient is linear in what comes in, and its adjoint, max_pooling_at_indices, reads values where the indices
+// point. Indices that point outside of the source give nothing and get nothing.
+#include "core/builder.h"
+#include "core/ops/pooling.h"
+#include "core/ops/primitive.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::ops {
+
+std::optional<IndicesMode> indices_mode_from_name(std::string_view name) {
+  for (bool global : {true, false})
+    for (int axes = 1; axes <= 4; ++axes)
+      if (name == cat(global ? "global" : "local", "_flatten_", axes, "d")) return IndicesMode{global, axes};
+  return std::nullopt;
+}
+
+bool locates(const IndicesMode& mode, const Pooling& pooling) {
+  for (int i = 0; i < pooling.count; ++i)
+    if (pooling.kernel[i] > 1 && pooling.spatial[i] < -mode.axes) return false;
+  return true;
+}
+
+namespace {
+
+IndicesMode checked_mode(const InferContext& context) {
+  const std::string& name = context.attributes.string("return_indices_mode");
+  if (const auto mode = indices_mode_from_name(name)) return *mode;
+  context.graph_error(cat("return_indices_mode '", name,
+                          "' is not one of global_flatten_1d to global_flatten_4d, local_flatten_1d to _4d"));
+}
+
+// Indices are int32.
+void require_countable(const InferContext& context, const IndicesMode& mode, const Pooling& pooling,
+                       const Shape& source) {
+  int64_t counted = 1;
+  for (int axis = -mode.axes; axis < 0 && mode.global && source.ranked(); ++axis) {
+    if (size_at(source, axis) < 0) return;
+    if (__builtin_mul_overflow(counted, size_at(source, axis), &counted)) counted = window_limit;
+  }
+  for (int i = 0; i < pooling.count && !mode.global; ++i)
+    if (__builtin_mul_overflow(counted, pooling.kernel[i], &counted)) counted = window_limit;
+  if (counted >= window_limit)
+    context.shape_error(cat("indices of ", context.attributes.string("return_indices_mode"),
+                            " do not fit into int32: source ", source, "; use a local mode or fewer axes"));
+}
+
+std::vector<TensorType> infer_return_indices(const InferContext& context, int axes) {
+  context.require_float(0);
+  const Pooling pooling = checked_pooling(context, axes);
+  const Shape source = image(context, 0, pooling), result = pooled(context, pooling, source);
+  require_countable(context, checked_mode(context), pooling, source);
+  return {{context.dtype(0), result}, {DType::int32, result}};
+}
+
+Pooling checked_indices(const InferContext& context, int axes) {
+  context.require_float(0);
+  if (!is_integer(context.dtype(1)))
+    context.dtype_error(cat("indices must be integers, came ", context.dtype(1), "; cast them to int32 first"));
+  const Pooling pooling = checked_pooling(context, axes);
+  if (!locates(checked_mode(context), pooling))
+    context.graph_error(cat("indices of ", context.attributes.string("return_indices_mode"),
+                            " do not tell where in the source they point, because windows of kernel ",
+                            to_string(context.attributes.integers("kernel")),
+                            " reach over axes that they do not count; use a mode that flattens more axes"));
+  return pooling;
+}
+
+// (incoming, indices, output_shape)
+std::vector<TensorType> infer_gradient(const InferContext& context, int axes) {
+  const Pooling pooling = checked_indices(context, axes);
+  const Shape incoming = image(context, 0, pooling), indices = image(context, 1, pooling);
+  if (!compatible(incoming, indices))
+    context.shape_error(cat("incoming gradient and indices must have one shape, came ", incoming, " and ", indices));
+  const Shape any = pooling.fixed_rank ? Shape(Dims(pooling.fixed_rank, -1)) : Shape();
+  const Shape stated = stated_shape(context, 2, any);
+  if (stated.ranked() && stated.rank() < 4)
+    context.shape_error(cat("output_shape must have a rank of 4 or more, came ", stated));
+  const Shape source = unpooled(context, pooling, stated);
+  require_countable(context, checked_mode(context), pooling, source);
+  return {{context.dtype(0), source}};
+}
+
+// (values, indices): values of the source's shape
+std::vector<TensorType> infer_at_indices(const InferContext& context, int axes) {
+  const Pooling pooling = checked_indices(context, axes);
+  const Shape made = pooled(context, pooling, image(context, 0, pooling)), indices = image(context, 1, pooling);
+  if (!compatible(made, indices))
+    context.shape_error(cat("indices are ", indices, ", the pooling of values ", context.shape(0), " is ", made));
+  return {{context.dtype(0), merge(made, indices)}};
+}
+
+struct Kinds {
+  int axes;
+  std::string_view return_indices, gradient, at_indices, source_gradient;
+};
+constexpr Kinds images{2, "max_pooling2d_return_indices", "max_pooling2d_gradient_from_indices",
+                       "max_pooling2d_at_indices", "max_pooling2d_gradient"};
+constexpr Kinds tiles{4, "max_pooling4d_return_indices", "max_pooling4d_gradient_from_indices",
+                      "max_pooling4d_at_indices", "max_pooling4d_gradient"};
+
+// Through the indices when they tell enough, else the maxima are found again.
+void d_return_indices(GradientContext& g, const Kinds& k) {
+  Attributes attributes = g.attributes();
+  const IndicesMode mode = *indices_mode_from_name(attributes.string("return_indices_mode"));
+  if (locates(mode, Pooling(attributes))) {
+    Tensor* shape = Builder(g.graph()).shape_of(g.input(0));
+    return g.set(0, g.graph().add(k.gradient, {g.incoming(), g.output(1), shape}, attributes));
+  }
+  attributes.erase("return_indices_mode");
+  g.set(0, g.graph().add(k.source_gradient, {g.incoming(), g.input(0)}, attributes));
+}
+
+}  // namespace
+
+void register_pooling_indices() {
+  static constexpr std::array<Kinds, 2> both{images, tiles};
+  for (const Kinds& k : both) {
+    const AttributeSpec mode = optional("return_indices_mode", std::string("global_flatten_4d"));
+    const auto add = [&](std::string_view name, int inputs, auto infer, Gradient gradient, bool internal = false) {
+      OperationDefinition definition = pooling_definition(
+          name, k.axes, inputs, {mode}, [infer, axes = k.axes](const InferContext& c) { return infer(c, axes); },
+          std::move(gradient));
+      definition.internal = internal;
+      define(std::move(definition));
+    };
+    add(k.return_indices, 1, infer_return_indices, [&k](GradientContext& g) { d_return_indices(g, k); });
+    add(k.gradient, 3, infer_gradient, [&k](GradientContext& g) {
+      if (g.needs(0)) g.set(0, g.graph().add(k.at_indices, {g.incoming(), g.input(1)}, g.attributes()));
+    });
+    add(
+        k.at_indices, 2, infer_at_indices,
+        [&k](GradientContext& g) {
+          if (!g.needs(0)) return;
+          Tensor* shape = Builder(g.graph()).shape_of(g.input(0));
+          g.set(0, g.graph().add(k.gradient, {g.incoming(), g.input(1), shape}, g.attributes()));
+        },
+        true);
+  }
+}
+
+}  // namespace mpsgraph::ops
