@@ -9,7 +9,7 @@ stand beside it where a convention could be misread.
 import itertools
 
 import numpy as np
-from harness.case import FLOATS, NUMBERS, Case, values
+from harness.case import ALGEBRAIC, FLOATS, Case, values
 
 
 def padding_of(padding, size, kernel, stride, dilation):
@@ -274,7 +274,7 @@ def columns(label, shape, batch=(0,), **how):
     def build(graph, columns, **attributes):
         return graph.col_to_im(columns, shape, **attributes)
 
-    common = {"label": label, "attributes": how, "dtypes": NUMBERS}
+    common = {"label": label, "attributes": how, "dtypes": ALGEBRAIC}
     return [
         Case("im_to_col", [x], im_to_col, batch=batch, exact=True, **common),
         Case("col_to_im", [c], lambda c, **a: col_to_im(c, shape, **a), build=build, batch=(), **common),
