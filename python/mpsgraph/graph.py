@@ -34,9 +34,9 @@ from .ops.arithmetic_binary import BinaryArithmetic
 from .ops.arithmetic_complex import ComplexArithmetic
 from .ops.control_flow import ControlFlow
 from .ops.convolution import Convolution
-from .ops.fourier_transform import FourierTransform
 from .ops.convolution_depthwise import DepthwiseConvolution
 from .ops.convolution_transposed import TransposedConvolution
+from .ops.fourier_transform import FourierTransform
 from .ops.gather import Gather
 from .ops.loss import Loss
 from .ops.matrix import Matrix
