@@ -168,22 +168,38 @@ def test_the_interpreter_ends_by_an_exception_with_work_in_flight():
     assert done.returncode == 1 and "mine" in done.stderr
 
 
-def test_the_interpreter_ends_while_a_thread_waits():
+@pytest.mark.parametrize(
+    "wait",
+    ["mg.SharedEvent(timeout=None).wait(1)", "mg.Semaphore(0).wait()", "g.run({}, y, queue=queue)"],
+    ids=["event", "semaphore", "run"],
+)
+def test_the_interpreter_ends_while_a_thread_waits(wait: str):
+    """The thread comes back from its wait while the interpreter, whose end is made to last, is going."""
     done = run_program(
-        """
-        import threading
+        f"""
+        import sys, threading, time
         import mpsgraph as mg
-        event = mg.SharedEvent(timeout=None)
+        g = mg.Graph()
+        y = g.constant(1.0) + 1
+        queue = mg.CommandQueue()
+        buffer = queue.command_buffer()
+        buffer.encode_wait_for_event(mg.SharedEvent(timeout=None), 1)
+        buffer.commit()
+        class Slow:
+            def __del__(self, sleep=time.sleep):
+                sleep(0.5)
+        sys.slow = Slow()
         def wait():
             try:
-                event.wait(1)
-            except BaseException:
+                {wait}
+            except mg.Error:
                 pass
         threading.Thread(target=wait, daemon=True).start()
+        time.sleep(0.05)
         """,
         timeout=30,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and done.stderr == "", done.stderr
 
 
 def test_control_c_reaches_a_wait():

@@ -41,6 +41,19 @@ struct PythonError : Error {
 // Calls `function` with the GIL; what it raises becomes a PythonError.
 void call_python(const std::function<void()>& function);
 
+// Python runs while it lives. A thread that comes back when the interpreter is ending stays here for good: before 3.14
+// CPython ends such a thread by unwinding its stack, which terminates the process at the first destructor.
+class WithoutGil {
+ public:
+  WithoutGil() : thread_(PyEval_SaveThread()) {}
+  ~WithoutGil();
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* thread_;
+};
+
 // Waits without the GIL, in slices, until wait(seconds) says true; false when the time is over. Raises KeyboardInterrupt.
 bool wait_released(runtime::Timeout timeout, const std::function<bool(double)>& wait);
 runtime::Timeout to_timeout(std::optional<double> seconds);  // DeviceError for NaN

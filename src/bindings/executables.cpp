@@ -122,7 +122,7 @@ std::shared_ptr<Execution> start(const std::shared_ptr<Executable>& executable, 
   here.wait_until_completed = false;
   std::shared_ptr<Execution> execution;
   {
-    py::gil_scoped_release release;
+    WithoutGil released;
     execution = executable->run_async(std::move(inputs), std::move(results), here, queue);
   }
   if (descriptor.wait_until_completed) wait_until_completed(execution->command_buffer(), {});
@@ -141,7 +141,7 @@ Arrays encode(const std::shared_ptr<Executable>& executable, const std::shared_p
   const bool wait = std::exchange(descriptor.wait_until_completed, false);
   std::vector<NDArray> outputs;
   {
-    py::gil_scoped_release release;
+    WithoutGil released;
     outputs = executable->encode(*buffer, std::move(inputs), std::move(results), descriptor);
     if (wait) buffer->commit();
   }
@@ -163,7 +163,7 @@ struct Request {
     results = to_results(targets, result_arrays);
     const auto operations = to_operations(operation_list, "target_operations");
     const auto options = native(options_pointer);
-    py::gil_scoped_release release;
+    WithoutGil released;
     executable = graph.executable_for(feeds, inputs, targets, operations, options);
   }
 };
@@ -181,7 +181,7 @@ std::shared_ptr<Executable> compile(DeviceGraph& self, const py::typing::Dict<Te
   const auto tensors = to_tensors(targets, "targets");
   const auto operations = to_operations(target_operations, "target_operations");
   const auto options = native(options_pointer);
-  py::gil_scoped_release release;
+  WithoutGil released;
   return self.compile(typed, tensors, operations, options);
 }
 
@@ -381,13 +381,13 @@ void define_device_graph(py::module_& module) {
           py::arg("command_buffer"), py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
           py::arg("results") = py::none(), py::arg("descriptor") = py::none(), py::arg("copy") = py::none(),
           py::arg("options") = py::none())
-      .def("variable_value", &DeviceGraph::variable_value, py::arg("variable"),
-           py::call_guard<py::gil_scoped_release>(), "A copy, after what was committed to the device's default queue.")
+      .def("variable_value", &DeviceGraph::variable_value, py::arg("variable"), py::call_guard<WithoutGil>(),
+           "A copy, after what was committed to the device's default queue.")
       .def(
           "set_variable",
           [](DeviceGraph& self, Tensor& variable, const py::object& value) {
             const NDArray array = to_ndarray(value, {}, variable.dtype(), false, "the value of " + variable.name());
-            py::gil_scoped_release release;
+            WithoutGil released;
             self.set_variable(&variable, array);
           },
           py::arg("variable"), py::arg("value"))

@@ -1,4 +1,7 @@
 // References to Python objects that end on C++ threads, and calls and waits across the GIL.
+#include <cxxabi.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <mutex>
 
@@ -57,13 +60,25 @@ void call_python(const std::function<void()>& function) {
   }
 }
 
+WithoutGil::~WithoutGil() {
+#ifdef __GLIBCXX__
+  try {
+    PyEval_RestoreThread(thread_);
+  } catch (abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+#else
+  PyEval_RestoreThread(thread_);
+#endif
+}
+
 bool wait_released(runtime::Timeout timeout, const std::function<bool(double)>& wait) {
   constexpr double slice = 0.1;
   double left = timeout.value_or(HUGE_VAL);
   for (;;) {
     bool ready;
     {
-      py::gil_scoped_release release;
+      WithoutGil released;
       ready = wait(std::clamp(left, 0.0, slice));
     }
     release_pending_objects();

@@ -92,7 +92,7 @@ void define_runtime(py::module_& module) {
       .def(py::init([](const py::object& device) { return CommandQueue::create(to_device(device)); }),
            py::arg("device") = py::none())
       .def("command_buffer", &CommandQueue::command_buffer)
-      .def("close", &CommandQueue::close, py::call_guard<py::gil_scoped_release>(),
+      .def("close", &CommandQueue::close, py::call_guard<WithoutGil>(),
            "Takes no more work, cancels event waits, finishes what was committed.")
       .def_property_readonly("device", &CommandQueue::device, py::return_value_policy::reference);
 
@@ -113,7 +113,7 @@ void define_runtime(py::module_& module) {
           },
           py::arg("event"), py::arg("value"), py::arg("timeout") = py::none())
       .def("encode_signal_event", &CommandBuffer::encode_signal_event, py::arg("event"), py::arg("value"))
-      .def("commit", &CommandBuffer::commit, py::call_guard<py::gil_scoped_release>(), "DeviceError the second time.")
+      .def("commit", &CommandBuffer::commit, py::call_guard<WithoutGil>(), "DeviceError the second time.")
       .def("wait_until_completed", &wait_until_completed, py::arg("timeout") = py::none(),
            "Until work and handlers are done. Raises what they raised; TimeoutError.")
       .def_property_readonly(
@@ -130,7 +130,7 @@ void define_runtime(py::module_& module) {
       "Records compiling, encoding, runs and copies from now on; keeps the newest.");
   module.def("profiler_stop", [] { Profiler::get().stop(); });
   module.def(
-      "profiler_trace", [] { return Profiler::get().chrome_trace(); }, py::call_guard<py::gil_scoped_release>(),
+      "profiler_trace", [] { return Profiler::get().chrome_trace(); }, py::call_guard<WithoutGil>(),
       "What was recorded, as JSON for chrome://tracing.");
   module.def(
       "buffer_statistics",
@@ -152,7 +152,7 @@ void define_runtime(py::module_& module) {
       "shutdown",
       [] {
         {
-          py::gil_scoped_release release;
+          WithoutGil released;
           runtime::shutdown();
         }
         release_pending_objects();
