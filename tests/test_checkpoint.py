@@ -109,3 +109,12 @@ def test_writing_is_all_or_nothing(path, monkeypatch):
         mg.checkpoint.save(path.parent / "missing" / "file", {})
     with pytest.raises(mg.CheckpointError, match="complex64"):
         mg.checkpoint.save(path, {"z": np.zeros(1, np.complex64)})
+
+
+def test_what_the_format_cannot_hold_is_refused(path):
+    with pytest.raises(mg.CheckpointError, match="__metadata__"):
+        mg.checkpoint.save(path, {"__metadata__": np.ones(1)})
+    for metadata in ({"step": 3}, {3: "step"}):
+        with pytest.raises(mg.CheckpointError, match="strings"):
+            mg.checkpoint.save(path, {}, metadata)
+    assert not path.exists()

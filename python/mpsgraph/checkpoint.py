@@ -60,6 +60,11 @@ def save(
     >>> tensors["w"].tolist(), metadata["note"]
     ([1.0, 1.0], 'first')
     """
+    if "__metadata__" in tensors:
+        raise CheckpointError("a tensor cannot be called '__metadata__', the format keeps that name for itself")
+    for key, text in (metadata or {}).items():
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise CheckpointError(f"metadata are strings by name, got {key!r}: {text!r}")
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))  # so that every tensor is aligned
     arrays = {name: arrays[name] for name in order}
