@@ -80,6 +80,7 @@ def test_idx_of_several_types_plain_and_zipped(tmp_path):
         (b"", "not an IDX"),
         (b"\x1f\x8b\x08\x00", "cannot be read"),
         (b"PNG\r", "not an IDX"),
+        (b"\0\0\x08\x41" + b"\0\0\0\1" * 65 + b"x", "not an IDX"),
         (b"\0\0\x08\x02\0\0\0\x02", "truncated"),
         (idx(np.zeros((3, 3), "u1"))[:-1], "truncated: shape .3, 3. needs 9 bytes, it has 8"),
         (idx(np.zeros((3, 3), "u1")) + b"\0", "too long"),

@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import Error
 
 _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_IDX_MAX_RANK = 16  # that of the arrays here
 _CIFAR_RECORD = 1 + 3 * 32 * 32
 
 
@@ -32,7 +33,7 @@ def read_idx(path: str | Path) -> np.ndarray:
     Source: Yann LeCun, "The MNIST database of handwritten digits".
     """
     data = _contents(Path(path))
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _IDX_TYPES:
+    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _IDX_TYPES or data[3] > _IDX_MAX_RANK:
         raise DataError(f"{path} is not an IDX file: it begins with {data[:4].hex(' ') or 'nothing'}")
     dtype, rank = np.dtype(_IDX_TYPES[data[2]]), data[3]
     start = 4 + 4 * rank
