@@ -298,6 +298,8 @@ def test_names_states_and_modes_of_nested_modules(x):
         other.load_state_dict({k: v for k, v in state.items() if k != "0.scale"})
     with pytest.raises(mg.ShapeError, match=r"3\.bias"):
         other.load_state_dict({**state, "3.bias": np.zeros(3, np.float32)})
+    with pytest.raises(mg.DTypeError, match=r"3\.bias"):
+        other.load_state_dict({k: np.zeros_like(v, np.float64 if k == "3.bias" else None) for k, v in state.items()})
     np.testing.assert_array_equal(other.state_dict()["3.weight"], state["3.weight"])
     assert "(first): Linear(5)" in repr(model)
 

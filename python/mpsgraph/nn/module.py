@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .._core import Tensor
-from ..errors import GraphError, ShapeError
+from .._core import Tensor, bfloat16
+from ..errors import DTypeError, GraphError, ShapeError
 from .initialisers import Initialiser
 
 if TYPE_CHECKING:
@@ -155,16 +155,24 @@ class Module:
         return {path: graph.variable_value(variable) for path, variable in self._variables()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Gives parameters and buffers values. ShapeError or GraphError, and nothing changed, when they do not fit."""
+        """Gives parameters and buffers values.
+
+        Errors: GraphError, ShapeError or DTypeError, and nothing changed, when they do not fit.
+        """
         graph, variables = self._require_built(), dict(self._variables())
         missing, unknown = variables.keys() - state.keys(), state.keys() - variables.keys()
         if missing or unknown:
             raise GraphError(f"the state does not fit: missing {sorted(missing)}, unknown {sorted(unknown)}")
+        values = {path: np.asarray(state[path]) for path in variables}
         for path, variable in variables.items():
-            if tuple(state[path].shape) != tuple(variable.shape or ()):
-                raise ShapeError(f"'{path}' has shape {variable.shape}, the state has {state[path].shape}")
+            value = values[path]
+            if value.shape != variable.shape:
+                raise ShapeError(f"'{path}' has shape {variable.shape}, the state has {value.shape}")
+            bits = [np.uint16] if variable.dtype == bfloat16 else []  # as checkpoints give them
+            if value.dtype not in [variable.dtype.numpy, *bits]:
+                raise DTypeError(f"'{path}' is {variable.dtype}, the state has {value.dtype}: convert it first")
         for path, variable in variables.items():
-            graph.set_variable(variable, state[path])
+            graph.set_variable(variable, values[path])
 
     def _variables(self) -> Iterator[tuple[str, Tensor]]:
         yield from self.named_parameters()
