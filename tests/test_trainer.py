@@ -4,6 +4,7 @@ The demo's network is trained here too: five seeds must each reach 95% on scikit
 """
 
 import gc
+import struct
 import time
 import weakref
 
@@ -198,6 +199,53 @@ def test_errors_leave_the_trainer_usable(dataset):
         mg.Trainer(network(), loss=lambda outputs, labels: outputs).train_step(images, labels)
 
 
+def test_data_models_optimizers_and_metrics_of_other_kinds_are_refused(dataset):
+    images, labels = dataset
+    for data, got in (((images, labels, labels), "3 values"), (images, "ndarray"), ([(images,)], "1 values")):
+        with pytest.raises(mg.GraphError, match=rf"pair of arrays \(inputs, labels\).*{got}"):
+            make().fit(data, iterations=1, progress=False)
+    with pytest.raises(mg.GraphError, match="pair of arrays"):
+        make().evaluate([(images, labels, labels)])
+    with pytest.raises(mg.GraphError, match="a model is"):
+        mg.Trainer(lambda x: x)
+    with pytest.raises(mg.GraphError, match=r"an optimizer is.*'adam'"):
+        mg.Trainer(network(), optimizer="adam")
+
+    def loss(outputs, labels):
+        return mg.nn.losses.mean_of_all(outputs)
+
+    for metrics in ((loss,), ("accuracy", "accuracy")):
+        with pytest.raises(mg.GraphError, match="a name of its own"):
+            mg.Trainer(network(), metrics=metrics)
+
+
+def test_an_interrupted_fit_records_every_step_that_was_made(dataset):
+    def data():
+        for batch in mg.data.batches(dataset, 20, seed=0):
+            yield batch
+            if trainer.step == 5:
+                raise KeyboardInterrupt
+
+    trainer = make()
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit(data(), progress=False)
+    assert trainer.step == len(trainer.history.loss) == 5
+    trainer.fit(dataset, iterations=2, progress=False)
+    assert trainer.step == len(trainer.history.loss) == 7
+
+
+def test_predictions_for_no_inputs(dataset):
+    trainer = make()
+    assert trainer.predict(dataset[0][:0]).shape == (0, *trainer.predict(dataset[0][:2]).shape[1:])
+
+
+def test_a_negative_seed_is_a_seed(dataset):
+    losses = [
+        mg.Trainer(network(), seed=seed).fit(dataset, iterations=2, progress=False).loss for seed in (-1, -1, -2, 1)
+    ]
+    assert losses[0] == losses[1] and losses[0] != losses[2] and losses[0] != losses[3]
+
+
 # --- checkpoints ------------------------------------------------------------------------------------------------------
 OPTIMIZERS = {
     "sgd": lambda: mg.optim.SGD(0.05),
@@ -250,6 +298,9 @@ def test_a_checkpoint_of_another_model_changes_nothing(dataset, tmp_path):
     mg.checkpoint.save(path, trainer.model.state_dict())
     with pytest.raises(mg.CheckpointError, match="not a trainer's"):
         trainer.load(path)
+    mg.checkpoint.save(path, trainer.model.state_dict(), {"kind": "trainer"})
+    with pytest.raises(mg.CheckpointError, match="not a trainer's"):
+        trainer.load(path)
     assert_same(before, values_of(trainer))
     assert trainer.step == step
 
@@ -285,6 +336,23 @@ def test_the_demo(tmp_path, capsys):
     assert metadata["step"] == "12" and tensors["7.weight"].shape == (3136, 1024)
     assert main(["demo", "digits", "--data", str(tmp_path), "--output", str(tmp_path)]) == 1
     assert "has no train-images" in capsys.readouterr().err
+
+
+def test_the_demo_refuses_what_it_cannot_do_before_it_trains(tmp_path, capsys):
+    from mpsgraph.cli import main
+
+    for part, count in (("train", 50), ("t10k", 10)):
+        images, labels = np.zeros((count, 28, 28), np.uint8), np.full(count, 10, np.uint8)
+        for array, name in ((images, "images-idx3"), (labels, "labels-idx1")):
+            header = struct.pack(f">4B{array.ndim}I", 0, 0, 8, array.ndim, *array.shape)
+            (tmp_path / f"{part}-{name}-ubyte").write_bytes(header + array.tobytes())
+    assert main(["demo", "digits", "--data", str(tmp_path), "--output", str(tmp_path / "out")]) == 1
+    assert "labels above 9" in capsys.readouterr().err
+    taken = tmp_path / "taken"
+    taken.touch()
+    assert main(["demo", "digits", "--output", str(taken)]) == 1
+    printed = capsys.readouterr()
+    assert "taken" in printed.err and "Trained" not in printed.out
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -13,6 +13,7 @@ import itertools
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -113,6 +114,10 @@ class Trainer:
         seed: int = 0,
         dtype: DTypeLike = "float32",
     ) -> None:
+        if not isinstance(model, Module):
+            raise GraphError(f"a model is a module of mpsgraph.nn, such as Sequential, got {model!r}")
+        if not isinstance(optimizer, Optimizer | None):
+            raise GraphError(f"an optimizer is one of mpsgraph.optim, such as Adam(1e-3), got {optimizer!r}")
         self.model, self.loss, self.optimizer = model, loss_named(loss), optimizer or SGD()
         self.metrics = dict(metric_named(metric) for metric in metrics)
         self.device, self.seed, self.dtype = device, seed, as_dtype(dtype)
@@ -120,6 +125,8 @@ class Trainer:
         self.step = 0
         self.history = History()
         self._names = ["loss", *self.metrics]
+        if len(self.metrics) < len(metrics) or "loss" in self.metrics:
+            raise GraphError(f"each metric needs a name of its own besides 'loss', got {list(self.metrics)}")
         self._inputs: Tensor | None = None
         self._prediction: Tensor | None = None
         self._built: _Built | None = None
@@ -236,6 +243,8 @@ class Trainer:
                     self.history.append_validation(self.step, self.evaluate(validation))
             record(keep=0)
         finally:
+            with suppress(Error):  # what ends the training early, Ctrl-C for one, does not undo the steps in flight
+                record(keep=0)
             if bar is not None:
                 bar.close()
         return self.history
@@ -246,7 +255,7 @@ class Trainer:
         for _ in range(epochs) if iterations is None else itertools.count():
             before = made
             for batch in source:
-                yield False, batch
+                yield False, _pair(batch)
                 made += 1
                 if made == iterations:
                     break
@@ -284,7 +293,7 @@ class Trainer:
         ['accuracy', 'loss']
         """
         total, sums = 0, np.zeros(len(self._names))
-        for x, y in as_batches(data, batch_size, shuffle=False, seed=0):
+        for x, y in map(_pair, as_batches(data, batch_size, shuffle=False, seed=0)):
             built = self._built or self._build(x, y)
             feeds = {built.inputs: x, built.labels: y}
             values = self.graph.on(self.device).run(feeds, built.evaluation)
@@ -303,11 +312,12 @@ class Trainer:
         """
         inputs = self._build_inputs(x)
         outputs = self._inference(inputs)
-        parts = [
-            self.graph.run({inputs: batch}, outputs, device=self.device).numpy()
-            for (batch,) in batches((x,), batch_size, shuffle=False)
-        ]
-        return np.concatenate(parts)
+
+        def run(batch: np.ndarray) -> np.ndarray:
+            return self.graph.run({inputs: batch}, outputs, device=self.device).numpy()
+
+        parts = [run(batch) for (batch,) in batches((x,), batch_size, shuffle=False)]
+        return np.concatenate(parts) if parts else run(x)
 
     # --- checkpoints -----------------------------------------------------------------------------------------------
 
@@ -336,7 +346,7 @@ class Trainer:
         Errors: CheckpointError for a file that is damaged or of another model; then nothing has changed.
         """
         values, metadata = checkpoint.load(path)
-        if metadata.get("kind") != "trainer":
+        if metadata.get("kind") != "trainer" or not metadata.keys() >= {"structure", "step", "signature", "data"}:
             raise CheckpointError(f"{path} is not a trainer's checkpoint: read it with mg.checkpoint.load")
         if self._built is None:
             try:
@@ -376,6 +386,14 @@ def as_batches(data: Data, batch_size: int, shuffle: bool, seed: int) -> Iterabl
     if isinstance(data, (tuple, list)) and all(isinstance(array, np.ndarray) for array in data):
         return batches(data, batch_size, shuffle, seed)
     return data
+
+
+def _pair(batch: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A batch as (inputs, labels)."""
+    if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+        what = f"{len(batch)} values" if isinstance(batch, (tuple, list)) else f"a {type(batch).__name__}"
+        raise GraphError(f"a batch is a pair of arrays (inputs, labels), the data gave {what}")
+    return batch[0], batch[1]
 
 
 def _signature(placeholder: Tensor) -> list[Any]:

@@ -48,7 +48,7 @@ class Batches:
         samples = len(self.arrays[0])
         if not self.shuffle:
             return np.arange(samples)
-        return np.random.default_rng([self.seed, self.epoch]).permutation(samples)
+        return np.random.default_rng([self.seed % 2**64, self.epoch]).permutation(samples)
 
     def fits(self, other: Batches) -> bool:
         """Do both stand for the same order of as many samples, so that one's state means the same for the other?"""

@@ -21,6 +21,7 @@ from mpsgraph._optional import require
 BATCH = 40
 LEARNING_RATE, WARM_UP = 0.15, 20
 ROWS, COLUMNS = 6, 8
+MOST_WRONG = ROWS * COLUMNS // 3
 WRONG = "#c62828"
 
 
@@ -58,6 +59,9 @@ def main(data: Path | None, iterations: int, seed: int, output: Path) -> float:
         name, (train_set, test_set) = "scikit-learn's scanned digits", mg.data.digits()
     else:
         name, (train_set, test_set) = f"MNIST in {data}", mg.data.read_mnist(data)
+    if max(labels.max(initial=0) for _, labels in (train_set, test_set)) > 9:
+        raise mg.data.DataError(f"{data} has labels above 9: the demo's network tells ten digits apart")
+    output.mkdir(parents=True, exist_ok=True)
     print(f"Data    {name}: {len(train_set[0]):,} for training, {len(test_set[0]):,} for the test")
     print(f"Device  {mg.Device.default().description}")
 
@@ -69,7 +73,6 @@ def main(data: Path | None, iterations: int, seed: int, output: Path) -> float:
     print(f"Trained {iterations} iterations of batch {BATCH} in {seconds:.1f} s, compiling included")
     print(f"Test    accuracy {result['accuracy']:.2%}, loss {result['loss']:.4f}")
 
-    output.mkdir(parents=True, exist_ok=True)
     model, picture = output / "digits.safetensors", output / "digits.png"
     trainer.save(model)
     draw(trainer, test_set, picture, name)
@@ -91,7 +94,8 @@ def draw(trainer: mg.Trainer, test_set: mg.data.Dataset, path: Path, name: str) 
     left, right = figure.subfigures(1, 2, width_ratios=(1, 1.15), wspace=0.04)
     curve = trainer.history.plot(left.subplots())
     curve.set_title("Training", loc="left", fontsize=12, color="#444444")
-    right.suptitle(f"{name}: predictions, {wrong} wrong ones marked", fontsize=12, color="#444444")
+    marked = f"{wrong}" if wrong <= MOST_WRONG else f"{MOST_WRONG} of {wrong}"
+    right.suptitle(f"{name}: predictions, {marked} wrong ones marked", fontsize=12, color="#444444")
     _draw_grid(right.subplots(ROWS, COLUMNS), images[..., 0], labels, predicted)
     figure.savefig(path, dpi=150)
 
@@ -99,7 +103,7 @@ def draw(trainer: mg.Trainer, test_set: mg.data.Dataset, path: Path, name: str) 
 def _draw_grid(cells: np.ndarray, images: np.ndarray, labels: np.ndarray, predicted: np.ndarray) -> None:
     """As many wrong digits as fill a third, the rest spread over the test set, all in its order."""
     count = cells.size
-    wrong = np.flatnonzero(predicted != labels)[: count // 3]
+    wrong = np.flatnonzero(predicted != labels)[:MOST_WRONG]
     right = np.flatnonzero(predicted == labels)
     spread = right[np.linspace(0, len(right) - 1, min(len(right), count - len(wrong))).astype(int)]
     shown = np.sort(np.concatenate([wrong, spread]))
