@@ -114,8 +114,9 @@ def test_targets_that_are_none(model: Model):
         model.g.run(model.feeds(), [model.y, foreign])
     with pytest.raises(mg.GraphError, match="another graph"):
         model.g.run(model.feeds(), model.y, [mg.Graph().constant(1.0).operation])
-    with pytest.raises((mg.Error, TypeError)):
-        model.g.run(model.feeds(), 5)
+    for target in (5, model.update):
+        with pytest.raises(mg.GraphError, match="targets are tensors.*target_operations"):
+            model.g.run(model.feeds(), target)
     with pytest.raises((mg.Error, TypeError)):
         model.g.run(model.feeds(), ["y"])
     with pytest.raises((mg.Error, TypeError)):
@@ -132,6 +133,8 @@ def test_inputs_of_compiled_programs(model: Model):
         executable.run([FLOATS])
     with pytest.raises(mg.GraphError, match="3 inputs"):
         executable.run([FLOATS, np.float32(1), FLOATS])
+    with pytest.raises(mg.GraphError, match="order of `feeds`, got a dict"):
+        executable.run(model.feeds())
     with pytest.raises(mg.ShapeError, match="x"):
         executable.run([np.ones((5, 3), np.float32), np.float32(1)])
     with pytest.raises(mg.GraphError):

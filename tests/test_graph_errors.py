@@ -303,6 +303,8 @@ def test_wrong_arguments_of_methods_are_typed():
     g = world.g
     with pytest.raises(mg.ShapeError, match="strides"):
         g.max_pooling2d(world.image, 2, (1, 2, 3))
+    with pytest.raises(mg.ShapeError, match="strides"):
+        g.max_pooling2d(world.image, 2, True)
     with pytest.raises(mg.ShapeError, match=r"\[reshape\] shape"):
         g.reshape(world.x, (2.5, 3))
     with pytest.raises(mg.ShapeError, match=r"\[reduction_sum\] axes"):

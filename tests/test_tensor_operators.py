@@ -118,6 +118,8 @@ def test_indexing_a_batch_of_unknown_size():
         (np.s_[..., ...], mg.ShapeError),
         (np.array([0, 1]), mg.DTypeError),
         (1.0, mg.DTypeError),
+        (True, mg.DTypeError),
+        (np.s_[np.True_, 0], mg.DTypeError),
         ("x", mg.DTypeError),
     ],
 )

@@ -5,6 +5,7 @@ That accepted types give the right values is in test_operations.
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 
@@ -110,6 +111,39 @@ def test_numbers_out_of_range_are_refused():
         g.addition(g.placeholder((2,)), np.zeros(2))
 
 
+FIRST_INFINITE = {
+    "float16": 65520.0,
+    "bfloat16": 2.0**128 - 2.0**119,
+    "float32": 2.0**128 - 2.0**103,
+    "complex64": 1e39,
+}
+
+
+@pytest.mark.parametrize("dtype", FIRST_INFINITE)
+def test_numbers_that_would_become_infinite_are_refused(dtype: str):
+    g, number = mg.Graph(), FIRST_INFINITE[dtype]
+    x = g.placeholder((2,), dtype)
+    for large in (number, -number):
+        with pytest.raises(mg.DTypeError, match=f"cannot stand beside a tensor of {dtype}.*cast"):
+            x * large
+        with pytest.raises(mg.DTypeError, match=f"does not fit into {dtype}"):
+            g.constant(large, (2,), dtype)
+    with pytest.raises(mg.DTypeError, match="float64"):
+        x + 2**2000
+    for held in (math.nextafter(number, 0) if dtype != "complex64" else 1e38, math.inf, math.nan):
+        assert (x * held).dtype == g.constant(held, dtype=dtype).dtype == x.dtype
+
+
+def test_the_cast_that_is_named_exists_and_holds_the_number():
+    g = mg.Graph()
+    whole, flags = g.placeholder((2,), mg.int32), g.placeholder((2,), mg.bool_)
+    advised = {(whole, 0.5): "float32", (whole, True): "bool_", (whole, 2**40): "int64", (whole, 1e300): "float64"}
+    for (tensor, number), dtype in (advised | {(flags, 3): "int32"}).items():
+        with pytest.raises(mg.DTypeError, match=rf"mg\.{dtype}\)"):
+            g.addition(tensor, number)
+        assert hasattr(mg, dtype)
+
+
 def test_numpy_scalars_are_numbers():
     g = mg.Graph()
     x = g.placeholder((2,), mg.float32)
@@ -167,8 +201,14 @@ def test_constants_refuse_what_they_cannot_hold():
         g.constant(np.array([1 + 2j]), dtype=mg.float32)
     with pytest.raises(mg.DTypeError):
         g.constant(np.array(["text"]))
+    for array in (np.array([300]), np.array([-129])):
+        with pytest.raises(mg.DTypeError, match="do not fit into int8"):
+            g.constant(array, dtype=mg.int8)
     with pytest.raises(mg.ShapeError):
         g.constant([[1.0], [1.0, 2.0]])
+    with pytest.raises(mg.ShapeError, match="has no value until") as tensor:
+        g.constant(g.placeholder(()))
+    assert "At:" not in str(tensor.value), "no traceback in a message"
     with pytest.raises(mg.DTypeError, match="there are float32"):
         g.placeholder((2,), "float8")
 

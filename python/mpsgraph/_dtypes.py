@@ -5,6 +5,7 @@ bfloat16 has no type in numpy itself: its arrays are ml_dtypes' where that is in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -34,6 +35,11 @@ def constant_data(value: Any, shape: Sequence[int] | None, dtype: DTypeLike | No
     With a shape, `value` is the one number that fills it.
     """
     wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(value, (int, float, complex)) and not isinstance(value, bool):
+        filled = wanted or dtype_of_number(value)
+        number = value.item() if isinstance(value, np.generic) else value
+        if (filled.is_float or filled.is_complex) and not fits(number, filled):
+            raise DTypeError(f"the number {number!r} does not fit into {filled}: ask for mg.{dtype_for(number)}")
     if shape is not None:
         return ConstantData.splat(value, list(shape), wanted or dtype_of_number(value))
     if isinstance(value, (np.ndarray, np.generic)):
@@ -54,10 +60,58 @@ def dtype_of_number(value: Any) -> DType:
     raise ShapeError(f"a shape is filled with one number, not with {value!r}")
 
 
+def fits(number: bool | int | float | complex, dtype: DType) -> bool:
+    """May a Python number stand for a scalar of this dtype?
+
+    Bools may for bool, integers in range for integers, real numbers that do not become infinite for floats and complex
+    dtypes, complex numbers for the latter.
+    """
+    if isinstance(number, bool):
+        return dtype == bool_
+    if isinstance(number, int) and dtype.is_integer:
+        count: int = 2 ** (8 * dtype.itemsize)
+        lowest = -(count // 2) if dtype.is_signed else 0
+        return lowest <= number < lowest + count
+    if isinstance(number, complex):
+        return dtype.is_complex and fits(number.real, dtype) and fits(number.imag, dtype)
+    if not (dtype.is_float or dtype.is_complex):
+        return False
+    infinite = isinstance(number, float) and not math.isfinite(number)
+    return infinite or abs(number) < _FIRST_INFINITE[dtype.name]
+
+
+def dtype_for(number: bool | int | float | complex) -> str:
+    """What people call the narrowest usual dtype that the number fits into, for advice."""
+    if isinstance(number, bool):
+        return "bool_"
+    candidates = {int: ["int32", "int64", "float64"], float: ["float32", "float64"]}
+    names = candidates.get(type(number), ["complex64", "complex128"])
+    return next((name for name in names if fits(number, as_dtype(name))), names[-1])
+
+
+def _first_infinite(digits: int, exponent: int) -> int:
+    """The smallest number that rounds to infinity: half a unit above the largest of `digits` binary digits."""
+    return ((1 << digits + 1) - 1) << exponent - digits - 1
+
+
+_FIRST_INFINITE = {
+    "float16": _first_infinite(11, 16),
+    "bfloat16": _first_infinite(8, 128),
+    "float32": _first_infinite(24, 128),
+    "float64": _first_infinite(53, 1024),
+    "complex64": _first_infinite(24, 128),
+    "complex128": _first_infinite(53, 1024),
+}
+
+
 def _converted(array: np.ndarray, dtype: DType) -> np.ndarray:
     """The array in a dtype that was asked for; what would lose the kind of its numbers is refused."""
     if not (dtype.is_float and array.dtype.kind in "fiu") and not np.can_cast(array.dtype, dtype.numpy, "same_kind"):
         raise DTypeError(f"{array.dtype} values do not become {dtype} silently: convert them with astype first")
+    if dtype.is_integer and array.size and not (fits(int(array.min()), dtype) and fits(int(array.max()), dtype)):
+        raise DTypeError(
+            f"values from {array.min()} to {array.max()} do not fit into {dtype}: convert them with astype"
+        )
     if dtype == bfloat16 and dtype.numpy == np.uint16:
         return array if array.dtype == np.uint16 else _bfloat16_bits(array.astype(np.float32))
     return array.astype(dtype.numpy, copy=False)

@@ -6,7 +6,7 @@ from many. What a run needs is compiled at its first use for these types of feed
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -142,9 +142,9 @@ class Graph(
 
     @property
     def generator(self) -> np.random.Generator:
-        """The numpy generator of first values, seeded by the graph's seed."""
+        """The numpy generator of first values, seeded by the graph's seed (a negative one by its two's complement)."""
         if self._generator is None:
-            self._generator = np.random.default_rng(self.seed)
+            self._generator = np.random.default_rng(self.seed % 2**64)
         return self._generator
 
     # --- derivatives and text --------------------------------------------------------------------------------------
@@ -408,6 +408,8 @@ def _listed(targets: Targets, results: Any) -> tuple[list[Tensor], list[Any] | N
         return [targets], None if results is None else [
             results.get(targets) if isinstance(results, Mapping) else results
         ]
+    if not isinstance(targets, Iterable):
+        raise GraphError(f"[run] targets are tensors, got {targets!r}; operations are given as target_operations")
     wanted = list(targets)
     if results is None:
         return wanted, None

@@ -5,7 +5,6 @@ Each is one operation of the tensor's graph with numpy's broadcasting; importing
 what to do instead; `==` is identity, because tensors are keys of feeds and gradients.
 """
 
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from ._core import Tensor, bool_
 from .errors import DTypeError, ShapeError
-from .ops._family import Number, TensorLike
+from .ops._family import Number, TensorLike, as_index
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -140,7 +139,7 @@ def _get_item(self: Tensor, key: Any) -> Tensor:
 
 def _integer(value: Any) -> int:
     try:
-        return operator.index(value)
+        return as_index(value)
     except TypeError:
         kind = type(value).__name__
         raise DTypeError(f"a tensor is indexed by ints, slices, ... and None, not by {kind}: use g.gather") from None

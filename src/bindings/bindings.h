@@ -62,6 +62,7 @@ runtime::Timeout to_timeout(std::optional<double> seconds);  // DeviceError for 
 
 void define_errors(py::module_& module);
 py::object to_python_exception(const std::exception_ptr& error);  // None for null
+std::string message_of(const py::error_already_set& error);  // "TypeError: ...", without the traceback
 
 // --- types, shapes, attributes (convert.cpp) -------------------------------------------------------------------------
 

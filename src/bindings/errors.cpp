@@ -58,6 +58,10 @@ py::object to_python_exception(const std::exception_ptr& error) {
   }
 }
 
+std::string message_of(const py::error_already_set& error) {
+  return cat(py::cast<std::string>(error.type().attr("__name__")), ": ", py::cast<std::string>(py::str(error.value())));
+}
+
 void define_errors(py::module_& module) {
   auto& e = exceptions;
   e.error = define(module, "Error", "Every error that mpsgraph raises.", {PyExc_Exception});

@@ -81,8 +81,10 @@ void to_feeds(const Feeds& feeds, CopyRule copy, std::vector<Tensor*>& tensors, 
 
 std::vector<NDArray> to_inputs(const Executable& executable, const Sequence<py::object>& inputs, CopyRule copy) {
   std::vector<NDArray> result;
-  auto sequence =
-      py::reinterpret_steal<py::object>(PySequence_Fast(inputs.ptr(), "inputs must be a sequence of arrays"));
+  if (!PySequence_Check(inputs.ptr()))
+    throw GraphError(cat("[run] inputs are a sequence of arrays in the order of `feeds`, got a ",
+                         py::cast<std::string>(py::type::of(inputs).attr("__name__"))));
+  auto sequence = py::reinterpret_steal<py::object>(PySequence_Fast(inputs.ptr(), ""));
   if (!sequence) throw py::error_already_set();
   const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence.ptr()));
   if (count != executable.feeds().size())

@@ -33,7 +33,7 @@ py::array array_of_values(py::handle object, std::optional<DType> dtype, const s
   try {
     plain = numpy.attr("asarray")(object);
   } catch (py::error_already_set& error) {
-    throw ShapeError(cat(what, " is no array: ", error.what()));
+    throw ShapeError(cat(what, " is no array: ", message_of(error)));
   }
   if (!dtype) {
     // Python's int and float are wider than what one means by them here.
@@ -56,7 +56,7 @@ py::array array_of_values(py::handle object, std::optional<DType> dtype, const s
   try {
     return numpy.attr("asarray")(object, to_numpy_dtype(*dtype));
   } catch (py::error_already_set& error) {
-    throw DTypeError(cat(what, " does not fit into ", name(*dtype), ": ", error.what()));
+    throw DTypeError(cat(what, " does not fit into ", name(*dtype), ": ", message_of(error)));
   }
 }
 

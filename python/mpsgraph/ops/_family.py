@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import _core
 from .._core import Block, DType, Operation, Tensor
-from .._dtypes import DTypeLike, as_dtype, constant_data, dtype_of_number
+from .._dtypes import DTypeLike, as_dtype, constant_data, dtype_for, dtype_of_number, fits
 from ..errors import DTypeError, GraphError, ShapeError
 
 TensorLike: TypeAlias = Tensor | bool | int | float | complex | np.generic
@@ -43,13 +43,13 @@ def user_location() -> str:
 
 def ints(values: int | Sequence[int], what: str, count: int | None = None) -> list[int]:
     """`values` as a list of ints; one int stands for `count` equal ones. ShapeError when the count is wrong."""
-    if isinstance(values, (int, np.integer)):
-        result = [int(values)] * (count or 1)
-    else:
-        try:
-            result = [_index(v) for v in values]
-        except TypeError:
-            raise ShapeError(f"{what} must be an int or a sequence of ints, got {values!r}") from None
+    try:
+        if isinstance(values, (int, np.integer)):
+            result = [as_index(values)] * (count or 1)
+        else:
+            result = [as_index(v) for v in values]
+    except TypeError:
+        raise ShapeError(f"{what} must be an int or a sequence of ints, got {values!r}") from None
     if any(not -(2**63) <= v < 2**63 for v in result):
         raise ShapeError(f"{what} must be of 64 bits, got {tuple(result)}")
     if count is not None and len(result) != count:
@@ -57,7 +57,7 @@ def ints(values: int | Sequence[int], what: str, count: int | None = None) -> li
     return result
 
 
-def _index(value: Any) -> int:
+def as_index(value: Any) -> int:
     """An integer that is no bool; TypeError for anything else."""
     if isinstance(value, (bool, np.bool_)):
         raise TypeError("bool is not a size")
@@ -66,7 +66,7 @@ def _index(value: Any) -> int:
 
 def _one(value: Any, what: str) -> int:
     try:
-        return _index(value)
+        return as_index(value)
     except TypeError:
         raise ShapeError(f"{what} must be an int, got {value!r}") from None
 
@@ -120,11 +120,9 @@ class Family(_core.Graph):
         if dtype is None:
             dtype = dtype_of_number(number)
         elif not fits(number, dtype):
-            kinds = {bool: "bool", complex: "complex64"}
-            wanted = kinds.get(type(number), "float32")
             raise DTypeError(
-                f"[{kind}] the number {number!r} cannot stand beside a {dtype} tensor: "
-                f"cast the tensor with g.cast(x, mg.{wanted}) first, or write the number as {dtype}"
+                f"[{kind}] the number {number!r} cannot stand beside a tensor of {dtype}: "
+                f"cast the tensor with g.cast(x, mg.{dtype_for(number)}) first, or write the number as {dtype}"
             )
         value = constant_data(number, (), dtype) if dtype == _core.bfloat16 else np.array(number, dtype.numpy)
         return self._operation("constant", [], {"value": value}).outputs[0]
@@ -153,20 +151,6 @@ class Family(_core.Graph):
         return self._integers(ints(shape, f"[{kind}] shape"))
 
 
-def fits(number: bool | int | float | complex, dtype: DType) -> bool:
-    """May a Python number stand for a scalar of this dtype?
-
-    Bools may for bool, integers in range for integers, all but complex numbers for floats, all numbers for complex.
-    """
-    if isinstance(number, bool):
-        return dtype == _core.bool_
-    if isinstance(number, int) and dtype.is_integer:
-        count: int = 2 ** (8 * dtype.itemsize)
-        lowest = -(count // 2) if dtype.is_signed else 0
-        return lowest <= number < lowest + count
-    return dtype.is_complex or (dtype.is_float and not isinstance(number, complex))
-
-
 __all__ = [
     "AttributeLike",
     "Axes",
@@ -179,6 +163,7 @@ __all__ = [
     "ShapeLike",
     "Tensor",
     "TensorLike",
+    "as_index",
     "as_dtype",
     "axes_attribute",
     "constant_data",

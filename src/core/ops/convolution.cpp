@@ -112,9 +112,7 @@ void require_incoming(const InferContext& context, const Convolution& c, const O
 
 void require_operands(const InferContext& context) {
   context.require_float(0);
-  if (context.dtype(0) != context.dtype(1))
-    context.dtype_error(cat("both operands need one dtype, came ", context.dtype(0), " and ", context.dtype(1),
-                            "; cast one of them first"));
+  context.require_same_dtype(0, 2);
 }
 
 std::vector<TensorType> infer_convolution(const InferContext& context, int axes) {
