@@ -121,6 +121,22 @@ def test_no_trace_of_a_machine():
     assert not found
 
 
+def test_links_between_pages_lead_somewhere():
+    pages = [p for p in text_files() if p.suffix == ".md"]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())]
+    assert links and [(relative(page), link) for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_decisions_have_a_number_each_and_are_listed():
+    folder = ROOT / "docs" / "decisions"
+    pages = sorted(p for p in folder.glob("*.md") if p.name != "README.md")
+    listed = re.findall(r"^- \[(\d{4} .+)\]\((.+)\)$", (folder / "README.md").read_text(), re.MULTILINE)
+    assert [name for _, name in listed] == [p.name for p in pages]
+    for (title, name), number in zip(listed, range(1, len(pages) + 1), strict=True):
+        assert title[:4] == name[:4] == f"{number:04}", f"{name} is listed as {title}"
+        assert (folder / name).read_text().startswith(f"# {title[:4]} ")
+
+
 def test_nothing_is_compiled_for_the_machine_at_hand():
     flag = "-march=" + "native"
     assert not [relative(p) for p in text_files() if p.name in {"CMakeLists.txt", "Makefile"} and flag in p.read_text()]
