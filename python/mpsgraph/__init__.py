@@ -70,16 +70,19 @@ _install_operators()
 __version__ = library_version()
 
 if TYPE_CHECKING:
-    from . import checkpoint, data, nn, optim
+    from . import checkpoint, data, nn, onnx, optim
     from .history import History
+    from .model import Model
     from .trainer import StepResult, Trainer
 
 _LAZY = {
     "checkpoint": "checkpoint",
     "data": "data",
     "nn": "nn",
+    "onnx": "onnx",
     "optim": "optim",
     "History": "history",
+    "Model": "model",
     "StepResult": "trainer",
     "Trainer": "trainer",
 }
@@ -117,6 +120,7 @@ __all__ = [
     "Graph",
     "GraphError",
     "History",
+    "Model",
     "NDArray",
     "Operation",
     "Semaphore",
@@ -145,6 +149,7 @@ __all__ = [
     "int64",
     "library_version",
     "nn",
+    "onnx",
     "optim",
     "parse",
     "profiler_start",

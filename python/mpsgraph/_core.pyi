@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'Semaphore', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'library_version', 'parse', 'philox', 'print_graph', 'profiler_start', 'profiler_stop', 'profiler_trace', 'set_buffer_cache_limit', 'shutdown', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'Semaphore', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'parse', 'philox', 'print_graph', 'profiler_start', 'profiler_stop', 'profiler_trace', 'set_buffer_cache_limit', 'shutdown', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises.
@@ -753,6 +753,10 @@ def from_dlpack(array: typing.Any) -> NDArray:
 def gradients(of: Tensor, with_respect_to: collections.abc.Sequence[Tensor], start: Tensor | None = None, unconnected: str = 'zeros') -> list[Tensor]:
     """
     d(of)/d(each), added to the graph.
+    """
+def known_values(tensor: Tensor) -> list[int | None] | None:
+    """
+    What is known of the elements of a small integer tensor before anything runs: None for those that are not.
     """
 def library_version() -> str:
     ...

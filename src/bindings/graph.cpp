@@ -6,6 +6,7 @@
 #include "bindings/bindings.h"
 #include "core/definition.h"
 #include "core/gradients.h"
+#include "core/known_values.h"
 #include "core/text.h"
 
 namespace mpsgraph::bindings {
@@ -330,6 +331,10 @@ void define_graph(py::module_& module) {
   module.def(
       "verify", [](const Graph& graph) { verify(graph); }, py::arg("graph"),
       "GraphError when the graph is not well formed.");
+  module.def(
+      "known_values",
+      [](const Tensor& tensor) { return known_values(&tensor); }, py::arg("tensor"),
+      "What is known of the elements of a small integer tensor before anything runs: None for those that are not.");
   module.def("definitions", &definitions, "What every kind of operation takes.");
 }
 

@@ -84,6 +84,9 @@ def axes_attribute(axes: Axes, kind: str) -> list[int]:
 class Family(_core.Graph):
     """The common base of the families; `mpsgraph.Graph` inherits from all of them."""
 
+    place: str | None = None
+    """Where operations are said to be built; None: at the first frame outside this package."""
+
     def _operation(
         self,
         kind: str,
@@ -92,7 +95,7 @@ class Family(_core.Graph):
         name: str | None = None,
         blocks: Sequence[Block] = (),
     ) -> Operation:
-        self.set_location(user_location())
+        self.set_location(self.place or user_location())
         return self.create(kind, list(inputs), dict(attributes or {}), name, list(blocks))
 
     def _tensor(self, kind: str, inputs: Sequence[TensorLike], name: str | None = None, **attributes: Any) -> Tensor:

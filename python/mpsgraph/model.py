@@ -1,0 +1,107 @@
+"""Model: a graph whose inputs and outputs have names, as it comes from a file and goes into one.
+
+The graph stays open: operations can be added to it, gradients taken, parameters trained. `mpsgraph.save` and
+`mpsgraph.load` keep models in packages; `mpsgraph.onnx.load` reads them from ONNX files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ._core import NDArray, Operation, Tensor
+from .errors import GraphError
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+
+class Model:
+    """A graph with named inputs, outputs and parameters.
+
+    Args: graph; inputs, placeholders by name; outputs, tensors by name; parameters, variables by name, by default all
+    of the graph by their own names. Errors: GraphError for what does not belong to the graph.
+
+    >>> g = mg.Graph()
+    >>> x = g.placeholder((-1,), name="x")
+    >>> model = mg.Model(g, {"x": x}, {"doubled": x * 2})
+    >>> model.run({"x": np.float32([1, 2])})["doubled"].tolist()
+    [2.0, 4.0]
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Tensor],
+        outputs: Mapping[str, Tensor],
+        parameters: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        self._graph = graph
+        self._inputs, self._outputs = dict(inputs), dict(outputs)
+        self._parameters = {v.name: v for v in graph.variables} if parameters is None else dict(parameters)
+        for what, kind, tensors in (
+            ("input", "placeholder", self._inputs),
+            ("output", None, self._outputs),
+            ("parameter", "variable", self._parameters),
+        ):
+            for name, tensor in tensors.items():
+                if not isinstance(tensor, Tensor) or tensor.graph is not graph:
+                    raise GraphError(f"{what} '{name}' is {tensor!r}, not a tensor of the model's graph")
+                if kind and tensor.operation.kind != kind:
+                    raise GraphError(f"{what} '{name}' must be a {kind}, {tensor.name} is a {tensor.operation.kind}")
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that holds everything; more can be added to it."""
+        return self._graph
+
+    @property
+    def inputs(self) -> dict[str, Tensor]:
+        """Placeholders by name, in the model's order."""
+        return dict(self._inputs)
+
+    @property
+    def outputs(self) -> dict[str, Tensor]:
+        """Tensors by name, in the model's order."""
+        return dict(self._outputs)
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """Variables by name."""
+        return dict(self._parameters)
+
+    def run(
+        self,
+        feeds: Mapping[str, Any],
+        outputs: Sequence[str] | None = None,
+        target_operations: Sequence[Operation] = (),
+    ) -> dict[str, NDArray]:
+        """Runs the model.
+
+        Args: feeds, arrays by input name; outputs, names of those that are wanted, by default all; target_operations,
+        such as assigns, that shall run too. Result: arrays by output name.
+        Errors: GraphError for unknown or missing names, and those of Graph.run.
+        """
+        wanted = {name: self._named(name, self.outputs, "output") for name in (outputs or self.outputs)}
+        fed = {self._named(name, self.inputs, "input"): array for name, array in feeds.items()}
+        results = self.graph.run(fed, list(dict.fromkeys(wanted.values())), target_operations)
+        return {name: results[tensor] for name, tensor in wanted.items()}
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Runs the model on arrays in the order of its inputs, or by name.
+
+        Result: the array of a single output, else a tuple in the order of the outputs.
+        """
+        if len(arrays) > len(self.inputs):
+            raise GraphError(f"the model has {len(self.inputs)} inputs, got {len(arrays)} arrays")
+        results = self.run({**dict(zip(self.inputs, arrays, strict=False)), **named})
+        return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
+
+    @staticmethod
+    def _named(name: str, tensors: Mapping[str, Tensor], what: str) -> Tensor:
+        if name not in tensors:
+            raise GraphError(f"the model has no {what} '{name}'; it has {', '.join(tensors) or 'none'}")
+        return tensors[name]
+
+    def __repr__(self) -> str:
+        return f"<Model ({', '.join(self.inputs)}) -> ({', '.join(self.outputs)})>"

@@ -1,0 +1,69 @@
+"""Models from ONNX files: `mpsgraph.onnx.load(path)`.
+
+Needs the package onnx (`pip install mpsgraph[onnx]`) to read files; what has been converted to a package of ours
+(`mpsgraphtool convert`) does not. Operators stand one file a group in ops/; those without a function of their own are
+expanded where ONNX or the model gives them a body of simpler ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+try:
+    import onnx as _onnx  # noqa: F401
+except ImportError as error:
+    raise ImportError("mpsgraph.onnx reads files with the package onnx: pip install mpsgraph[onnx]") from error
+
+from ..model import Model
+from . import ops  # noqa: F401  enters the operators
+from ._deferred import DeferredModel
+from ._files import ModelLike, Tensors, read_model, sense
+from ._functions import Functions
+from ._registry import Undecided, known_operators
+from .importer import Importer, Trainable, build
+
+
+def load(
+    path: ModelLike,
+    *,
+    trainable: Trainable = True,
+    values: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Model:
+    """A model from an ONNX file.
+
+    Its inputs keep their names and their unknown dimensions. Initialisers of floating point become variables, the
+    model's parameters; all others, and those of rank 0, constants. When values of inputs decide shapes, the model is
+    built at its first run.
+    Args: path of a file, or an onnx.ModelProto; trainable, which initialisers become variables: all, none, names, or a
+    function of the name; values, arrays by name for inputs that shall be constants; shapes, by name for inputs.
+    Errors: GraphError for what is no ONNX model, is damaged or makes no sense; UnsupportedError that names all
+    operators that are missing, with their nodes; ShapeError, DTypeError.
+    """
+    model, directory = read_model(path)
+    with sense("the model"):
+        functions = Functions(model)
+    tensors = Tensors(directory)
+    given_values = {name: np.asarray(value) for name, value in (values or {}).items()}
+    given_shapes = dict(shapes or {})
+
+    def built(more_values: Mapping[str, np.ndarray], more_shapes: Mapping[str, Sequence[int]]) -> Importer:
+        importer = Importer(
+            model, tensors, functions, trainable, {**given_values, **more_values}, {**given_shapes, **more_shapes}
+        )
+        return build(importer)
+
+    initialisers = {tensor.name for tensor in model.graph.initializer}
+    inputs = [info.name for info in model.graph.input if info.name not in initialisers]
+    try:
+        done = built({}, {})
+    except Undecided as undecided:
+        free = [name for name in inputs if name not in given_values]
+        return DeferredModel(built, free, [info.name for info in model.graph.output], undecided)
+    return Model(done.graph, done.inputs, done.outputs, done.parameters)
+
+
+__all__ = ["DeferredModel", "Model", "known_operators", "load"]

@@ -1,0 +1,125 @@
+"""Models that can be built only when they are run: inputs decide shapes by their values, or are of unknown shape.
+
+A reshape to a fed shape, a slice up to a fed end: the graph needs these numbers while it is built. Such a model is
+built at its first run, with the deciding inputs as constants, and kept for as long as they stay the same.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core import NDArray, Operation, Tensor
+from ..errors import GraphError, UnsupportedError
+from ..model import Model
+from ._registry import Undecided
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+    from .importer import Importer
+
+MOST_KEPT = 16  # built models
+Build = "Callable[[Mapping[str, np.ndarray], Mapping[str, Sequence[int]]], Importer]"
+
+
+class DeferredModel(Model):
+    """A model that is built when it is run; `bind` builds it for given inputs at once."""
+
+    def __init__(
+        self,
+        build: Callable[[Mapping[str, np.ndarray], Mapping[str, Sequence[int]]], Importer],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        undecided: Undecided,
+    ) -> None:
+        self._build, self._input_names, self._output_names = build, list(inputs), list(outputs)
+        self._by_value, self._by_shape = set(undecided.values), set(undecided.shapes)
+        self._built: OrderedDict[Any, Model] = OrderedDict()
+
+    def bind(self, feeds: Mapping[str, Any]) -> Model:
+        """The model built for these inputs; those that decide shapes by value are constants in it, and no inputs.
+
+        Args: feeds, arrays by input name; of inputs that decide nothing, none is needed. Errors: GraphError when one
+        that decides something is missing.
+        """
+        arrays = {name: np.asarray(array) for name, array in feeds.items()}
+        while True:
+            missing = sorted((self._by_value | self._by_shape) - set(arrays))
+            if missing:
+                raise GraphError(
+                    f"the model cannot be built without its inputs {', '.join(missing)}: they decide shapes"
+                )
+            values = {name: arrays[name] for name in sorted(self._by_value)}
+            shapes = {name: arrays[name].shape for name in sorted(self._by_shape - self._by_value)}
+            key = (
+                tuple((name, a.dtype.str, a.shape, a.tobytes()) for name, a in values.items()),
+                tuple(shapes.items()),
+            )
+            if key in self._built:
+                self._built.move_to_end(key)
+                return self._built[key]
+            try:
+                built = self._build(values, shapes)
+            except Undecided as more:
+                if more.values <= self._by_value and more.shapes <= self._by_shape:
+                    raise UnsupportedError("[onnx] shapes depend on values that only a run gives") from more
+                self._by_value |= more.values
+                self._by_shape |= more.shapes
+                continue
+            self._built[key] = Model(built.graph, built.inputs, built.outputs, built.parameters)
+            if len(self._built) > MOST_KEPT:
+                self._built.popitem(last=False)
+            return self._built[key]
+
+    @property
+    def graph(self) -> Graph:
+        """There is none before the deciding inputs are known: UnsupportedError that names them."""
+        raise self._not_built()
+
+    @property
+    def inputs(self) -> dict[str, Tensor]:
+        """As graph."""
+        raise self._not_built()
+
+    @property
+    def outputs(self) -> dict[str, Tensor]:
+        """As graph."""
+        raise self._not_built()
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """As graph."""
+        raise self._not_built()
+
+    def _not_built(self) -> UnsupportedError:
+        deciding = ", ".join(sorted(self._by_value | self._by_shape))
+        return UnsupportedError(
+            f"the model's inputs {deciding} decide shapes, so it has no graph before they are known: "
+            "model.bind({name: array}) gives the model for them, or load it with values= or shapes="
+        )
+
+    def run(
+        self,
+        feeds: Mapping[str, Any],
+        outputs: Sequence[str] | None = None,
+        target_operations: Sequence[Operation] = (),
+    ) -> dict[str, NDArray]:
+        """As Model.run; builds the model for these feeds when that has not been done."""
+        for name in feeds:
+            if name not in self._input_names:
+                raise GraphError(f"the model has no input '{name}'; it has {', '.join(self._input_names)}")
+        model = self.bind(feeds)
+        kept = model.inputs
+        return model.run({name: a for name, a in feeds.items() if name in kept}, outputs, target_operations)
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        if len(arrays) > len(self._input_names):
+            raise GraphError(f"the model has {len(self._input_names)} inputs, got {len(arrays)} arrays")
+        results = self.run({**dict(zip(self._input_names, arrays, strict=False)), **named})
+        return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
+
+    def __repr__(self) -> str:
+        return f"<Model ({', '.join(self._input_names)}) -> ({', '.join(self._output_names)}), built when it runs>"

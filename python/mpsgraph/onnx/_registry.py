@@ -1,0 +1,197 @@
+"""The table of operators, and a node as its operator's function sees it.
+
+`@operator("Relu", upto=14)` enters a function that makes a graph's operations of a node, for every version of the
+operator up to the one named: a newer one is not understood and is refused. What a function needs to know while the
+graph is built (a shape, axes, a count) it asks for with `value`; when that depends on what the model will be fed with,
+the question ends the import, and the model is built anew when it is run (see deferred.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+
+import numpy as np
+
+from .._core import DType, Tensor
+from ..errors import GraphError, ShapeError
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+    from .importer import Importer
+
+Results: TypeAlias = "Tensor | Sequence[Tensor | None]"
+Function: TypeAlias = "Callable[[Node], Results]"
+Default = TypeVar("Default")
+
+TRAINING = "ai.onnx.preview.training"
+_FUNCTIONS: dict[tuple[str, str], tuple[int, Function]] = {}
+
+
+def operator(*names: str, upto: int, domain: str = "") -> Callable[[Function], Function]:
+    """Enters the function of one operator or of several."""
+
+    def enter(function: Function) -> Function:
+        for name in names:
+            _FUNCTIONS[domain, name] = upto, function
+        return function
+
+    return enter
+
+
+def function_of(domain: str, name: str, version: int) -> Function | None:
+    """The function of an operator in a version of its own (not of the operator set); None when there is none."""
+    upto, function = _FUNCTIONS.get((domain, name), (0, None))
+    return function if version <= upto else None
+
+
+def known_operators() -> list[tuple[str, str, int]]:
+    """Domain, name and newest version of all that are in the table."""
+    return sorted((domain, name, upto) for (domain, name), (upto, _) in _FUNCTIONS.items())
+
+
+class Undecided(Exception):
+    """Building needs the values or the shapes of inputs that are not known before the model is run."""
+
+    def __init__(self, values: Iterable[str] = (), shapes: Iterable[str] = ()) -> None:
+        self.values, self.shapes = frozenset(values), frozenset(shapes)
+        super().__init__(f"values of {sorted(self.values)}, shapes of {sorted(self.shapes)}")
+
+
+class Node:
+    """One node: its operands, its attributes, and the graph that its operations go to."""
+
+    def __init__(
+        self,
+        importer: Importer,
+        op: str,
+        version: int,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        attributes: dict[str, Any],
+    ) -> None:
+        self.importer, self.op, self.version = importer, op, version
+        self.inputs, self.outputs, self._attributes = list(inputs), list(outputs), attributes
+        self.g: Graph = importer.graph
+
+    # --- operands --------------------------------------------------------------------------------------------------
+
+    def has(self, i: int) -> bool:
+        """Is operand i given?"""
+        return i < len(self.inputs) and self.inputs[i] != ""
+
+    def wants(self, i: int) -> bool:
+        """Does anybody name result i?"""
+        return i < len(self.outputs) and self.outputs[i] != ""
+
+    def tensor(self, i: int) -> Tensor:
+        """Operand i. GraphError when it is not given."""
+        if not self.has(i):
+            raise GraphError(f"operand {i} is missing")
+        return self.importer.tensor(self.inputs[i])
+
+    def optional(self, i: int) -> Tensor | None:
+        """Operand i, or None when it is not given."""
+        return self.tensor(i) if self.has(i) else None
+
+    def tensors(self) -> list[Tensor]:
+        """All operands."""
+        return [self.tensor(i) for i in range(len(self.inputs))]
+
+    def buffer(self, i: int) -> Tensor:
+        """Operand i; an initialiser becomes a variable that is not trained."""
+        return self.importer.tensor(self.inputs[i], trainable=False)
+
+    def value(self, i: int) -> np.ndarray:
+        """What operand i is, known while the graph is built. Undecided when it is not."""
+        if not self.has(i):
+            raise GraphError(f"operand {i} is missing")
+        return self.importer.value(self.inputs[i])
+
+    def ints(self, i: int) -> list[int]:
+        """Operand i as a list of integers; of rank 0, as a list of one."""
+        return [int(v) for v in self.value(i).reshape(-1)]
+
+    def scalar(self, i: int, default: Any) -> Any:
+        """Operand i, of one element, as a Python number; the default when it is not given."""
+        if not self.has(i):
+            return default
+        value = self.value(i)
+        if value.size != 1:
+            raise ShapeError(f"operand {i} must have one element, has the shape {value.shape}")
+        return value.reshape(()).item()
+
+    # --- attributes ------------------------------------------------------------------------------------------------
+
+    @overload
+    def attribute(self, name: str) -> Any: ...
+
+    @overload
+    def attribute(self, name: str, default: Default) -> Default: ...
+
+    def attribute(self, name: str, default: Any = ...) -> Any:
+        """An attribute, or its default. GraphError when it is missing or of another kind than its default."""
+        value = self._attributes.get(name, default)
+        if value is ...:
+            raise GraphError(f"attribute {name} is missing")
+        kinds = (int, float) if isinstance(default, float) else type(default)
+        if default is not ... and default is not None and not isinstance(value, kinds):
+            raise GraphError(f"attribute {name} is {value!r} and must be a {type(default).__name__}")
+        return value
+
+    def has_attribute(self, name: str) -> bool:
+        """Is the attribute given?"""
+        return name in self._attributes
+
+    def ints_attribute_or_operand(self, name: str, i: int) -> list[int] | None:
+        """What older versions keep in an attribute and newer ones in an operand; None when it is in neither."""
+        if self.has(i):
+            return self.ints(i)
+        return self.attribute(name, None)
+
+    def dtype_attribute(self, name: str, default: int | None = None) -> DType:
+        """An attribute that names an element type."""
+        from ._files import dtype_of
+
+        return dtype_of(self.attribute(name, default) if default is not None else self.attribute(name), f"'{name}'")
+
+    # --- shapes ----------------------------------------------------------------------------------------------------
+
+    def dims(self, x: Tensor) -> tuple[int, ...]:
+        """x's sizes, -1 where one is not known. Undecided when not even the rank is."""
+        if x.shape is None:
+            raise self.importer.undecided_shape(x)
+        return x.shape
+
+    def rank(self, x: Tensor) -> int:
+        """How many axes x has. Undecided when that is not known yet."""
+        return len(self.dims(x))
+
+    def shape(self, x: Tensor) -> tuple[int, ...]:
+        """x's shape, all of it known. Undecided when it is not."""
+        if x.shape is None or min(x.shape, default=0) < 0:
+            raise self.importer.undecided_shape(x)
+        return x.shape
+
+    def size(self, x: Tensor, axis: int) -> int:
+        """x's size along an axis, known. Undecided when it is not."""
+        dims = self.dims(x)
+        if not -len(dims) <= axis < len(dims):
+            raise ShapeError(f"axis {axis} must lie in {-len(dims)}..{len(dims) - 1}: the operand is {dims}")
+        if dims[axis] < 0:
+            raise self.importer.undecided_shape(x)
+        return dims[axis]
+
+    def axis(self, x: Tensor, axis: int) -> int:
+        """An axis counted from the front. ShapeError when x has no such axis."""
+        rank = self.rank(x)
+        if not -rank <= axis < max(rank, 1):
+            raise ShapeError(f"axis {axis} must lie in {-rank}..{rank - 1}: the operand is {x.shape}")
+        return axis % rank if rank else 0
+
+    def axes(self, x: Tensor, axes: Iterable[int]) -> list[int]:
+        """Axes counted from the front, each once."""
+        result = [self.axis(x, a) for a in axes]
+        if len(set(result)) != len(result):
+            raise ShapeError(f"an axis stands twice in {tuple(axes)}")
+        return result

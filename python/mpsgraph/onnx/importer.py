@@ -1,0 +1,395 @@
+"""Importer: walks a model's nodes in order and lets each operator's function add operations to one graph.
+
+Names live in scopes: the graph's, a subgraph's within it, a function's beside it. What a name stands for is a tensor,
+or an initialiser that becomes a variable or a constant when somebody uses it as a tensor. Before anything is built, all
+operators are looked up, so that those that are missing are named together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import numpy as np
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+
+from .. import _core
+from .._core import DType, Tensor
+from ..errors import Error, GraphError, UnsupportedError
+from ..graph import Graph
+from ._files import Tensors, dtype_of, sense
+from ._functions import Functions
+from ._registry import Node, Undecided
+
+Trainable: TypeAlias = "bool | Iterable[str] | Callable[[str], bool]"
+MOST_NODES = 1_000_000  # lowered, with those of functions and of repeated subgraphs
+
+
+class Initialiser:
+    """A tensor of the file: its elements, read when they are first asked for, and the tensor that stands for it."""
+
+    def __init__(
+        self, proto: TensorProto, read: Callable[[TensorProto], tuple[np.ndarray, DType]], fixed: bool = False
+    ) -> None:
+        self.proto, self._read, self.fixed = proto, read, fixed  # fixed: it never becomes a variable
+        self._elements: tuple[np.ndarray, DType] | None = None
+        self.variable: Tensor | None = None
+
+    @property
+    def elements(self) -> tuple[np.ndarray, DType]:
+        """The array and its dtype."""
+        if self._elements is None:
+            self._elements = self._read(self.proto)
+        return self._elements
+
+
+Value: TypeAlias = Tensor | Initialiser
+Scope: TypeAlias = dict[str, Value]
+
+
+class Importer:
+    """One import of one model, with some inputs' values or shapes given."""
+
+    def __init__(
+        self,
+        model: ModelProto,
+        tensors: Tensors,
+        functions: Functions,
+        trainable: Trainable = True,
+        values: Mapping[str, np.ndarray] | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        self.graph = Graph()
+        self.inputs: dict[str, Tensor] = {}
+        self.outputs: dict[str, Tensor] = {}
+        self.parameters: dict[str, Tensor] = {}
+        self._model, self._tensors, self._functions = model, tensors, functions
+        self._trains = _chooser(trainable)
+        self._values, self._shapes = dict(values or {}), dict(shapes or {})
+        self._scopes: list[Scope] = []  # innermost last; a function's hides those before it
+        self._first_visible = [0]
+        self._references: list[dict[str, Any]] = [{}]  # the attributes of the functions that are being expanded
+        self._opsets: list[Mapping[str, int]] = [functions.opsets]
+        self._constants: list[dict[Initialiser, Tensor]] = [{}]  # of initialisers, by the block they were made in
+        self._known: dict[Tensor, np.ndarray] = {}
+        self._decided_by: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
+        self._lowered = 0
+
+    def run(self) -> None:
+        """Builds the graph. Errors: Undecided, and those of the nodes."""
+        graph = self._model.graph
+        scope: Scope = {}
+        self._scopes.append(scope)
+        self._enter_initialisers(graph, scope)
+        for info in graph.input:
+            if info.name not in scope:
+                scope[info.name] = self._input(info)
+        self._lower_nodes(graph.node)
+        for info in graph.output:
+            self.outputs[info.name] = self.tensor(info.name)
+
+    def _enter_initialisers(self, graph: GraphProto, scope: Scope) -> None:
+        if graph.sparse_initializer:
+            raise UnsupportedError(f"[onnx] sparse initialisers: {graph.sparse_initializer[0].values.name!r}")
+        for proto in graph.initializer:
+            if proto.name in scope:
+                raise GraphError(f"[onnx] two initialisers are named '{proto.name}'")
+            scope[proto.name] = Initialiser(proto, self._tensors.read)
+
+    def _input(self, info: ValueInfoProto) -> Tensor:
+        dtype, shape = input_type(info)
+        if info.name in self._values:
+            return self.graph.constant(self._values[info.name], dtype=dtype)
+        self.inputs[info.name] = self.graph.placeholder(self._shapes.get(info.name, shape), dtype, info.name)
+        return self.inputs[info.name]
+
+    # --- names -----------------------------------------------------------------------------------------------------
+
+    def lookup(self, name: str) -> Value:
+        """What a name stands for here."""
+        for scope in reversed(self._scopes[self._first_visible[-1] :]):
+            if name in scope:
+                return scope[name]
+        raise GraphError(f"'{name}' is used and is neither an input nor the result of a node before")
+
+    def tensor(self, name: str, trainable: bool = True) -> Tensor:
+        """The tensor of that name; an initialiser becomes a variable or a constant."""
+        value = self.lookup(name)
+        return value if isinstance(value, Tensor) else self._materialise(value, trainable)
+
+    def _materialise(self, initialiser: Initialiser, trainable: bool) -> Tensor:
+        if initialiser.variable is not None:
+            return initialiser.variable
+        for made in self._constants:
+            if initialiser in made:
+                return made[initialiser]
+        array, dtype = initialiser.elements
+        name = initialiser.proto.name
+        if dtype.is_float and array.ndim > 0 and not initialiser.fixed and self._trains(name):
+            initialiser.variable = self.graph.variable(array, dtype, name or None, trainable)
+            self.parameters[name] = initialiser.variable
+            return initialiser.variable
+        tensor = self.graph.constant(array, dtype=dtype, name=name or None)
+        self._constants[-1][initialiser] = tensor
+        self._known[tensor] = array
+        return tensor
+
+    # --- what is known while the graph is built ----------------------------------------------------------------------
+
+    def value(self, name: str) -> np.ndarray:
+        """The elements of that name. Undecided when they depend on inputs."""
+        value = self.lookup(name)
+        return value.elements[0] if isinstance(value, Initialiser) else self.value_of(value)
+
+    def value_of(self, tensor: Tensor) -> np.ndarray:
+        """A tensor's elements: followed back through integer arithmetic, or computed by running what leads to it."""
+        if tensor in self._known:
+            return self._known[tensor]
+        if tensor.operation.kind == "constant":
+            array: np.ndarray = tensor.operation.attributes["value"].numpy()
+        else:
+            integers = _core.known_values(tensor)
+            if integers is not None and None not in integers:
+                array = np.array(integers, np.int64).astype(tensor.dtype.numpy).reshape(tensor.shape or ())
+            else:
+                values, shapes = self.decided_by(tensor)
+                if values or shapes:
+                    raise Undecided(values, shapes)
+                array = np.array(self.graph.run({}, tensor).numpy())
+        self._known[tensor] = array
+        return array
+
+    def decided_by(self, tensor: Tensor) -> tuple[frozenset[str], frozenset[str]]:
+        """The inputs whose values, and those whose shapes, decide a tensor's elements."""
+        nothing: frozenset[str] = frozenset()
+        names = {input.operation.id: name for name, input in self.inputs.items()}
+        stack = [tensor.operation]
+        while stack:
+            operation = stack[-1]
+            if operation.id in self._decided_by:
+                stack.pop()
+                continue
+            if operation.kind == "argument":
+                raise UnsupportedError(
+                    f"'{operation.name}' is a value of a loop and not known while the graph is built"
+                )
+            if operation.kind == "placeholder":
+                self._decided_by[operation.id] = frozenset([names[operation.id]]), nothing
+                continue
+            if operation.kind == "shape_of":
+                source = operation.inputs[0]
+                known = source.shape is not None and min(source.shape, default=0) >= 0
+                self._decided_by[operation.id] = nothing, nothing if known else self._inputs_of_unknown_shape(source)
+                continue
+            before = [x.operation for x in operation.inputs]
+            before += [x.operation for block in operation.blocks for x in block.results]
+            missing = [o for o in before if o.id not in self._decided_by]
+            if missing:
+                stack.extend(missing)
+                continue
+            parts = [self._decided_by[o.id] for o in before]
+            self._decided_by[operation.id] = (
+                nothing.union(*(p[0] for p in parts)),
+                nothing.union(*(p[1] for p in parts)),
+            )
+        return self._decided_by[tensor.operation.id]
+
+    def undecided_shape(self, tensor: Tensor) -> Undecided:
+        """The exception for a tensor whose shape a node's function has to know."""
+        inputs = self._inputs_of_unknown_shape(tensor)
+        if not inputs:
+            raise UnsupportedError(f"the shape of '{tensor.name}' {tensor.shape} is not known while the graph is built")
+        return Undecided(shapes=inputs)
+
+    def _inputs_of_unknown_shape(self, tensor: Tensor) -> frozenset[str]:
+        """Those among the inputs that a tensor depends on."""
+        open_inputs = {
+            input.operation.id: name
+            for name, input in self.inputs.items()
+            if input.shape is None or min(input.shape, default=0) < 0
+        }
+        found, seen, stack = set(), set(), [tensor.operation]
+        while stack:
+            operation = stack.pop()
+            if operation.id in seen:
+                continue
+            seen.add(operation.id)
+            if operation.id in open_inputs:
+                found.add(open_inputs[operation.id])
+            if operation.kind == "argument":
+                found.update(open_inputs.values())  # what a loop carries may depend on any of them
+            stack.extend(x.operation for x in operation.inputs)
+            stack.extend(x.operation for block in operation.blocks for x in block.results)
+        return frozenset(found)
+
+    # --- nodes -----------------------------------------------------------------------------------------------------
+
+    def _lower_nodes(self, nodes: Iterable[NodeProto]) -> None:
+        for proto in nodes:
+            self._lowered += 1
+            if self._lowered > MOST_NODES:
+                raise GraphError(f"[onnx] the model expands to more than {MOST_NODES} nodes")
+            place = described(proto)
+            try:
+                self.graph.place = place
+                with sense(place):
+                    self._name_results(proto, self._lower(proto))
+            except Error as error:
+                text = str(error)
+                raise _InNode(error if place in text else type(error)(f"[onnx] {place}: {text}")) from error
+
+    def _lower(self, proto: NodeProto) -> Sequence[Value | None]:
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        found = self._functions.find(domain, proto.op_type, proto.overload, self._opsets[-1])
+        attributes = self._attributes(proto)
+        if found.lower is None:
+            body = found.body or self._functions.body_for_types(found, proto, self._type_of)
+            return self._expand(body, proto, attributes)
+        results = found.lower(Node(self, proto.op_type, found.version, proto.input, proto.output, attributes))
+        return [results] if isinstance(results, (Tensor, Initialiser)) else results
+
+    def _name_results(self, proto: NodeProto, results: Sequence[Value | None]) -> None:
+        scope = self._scopes[-1]
+        for i, name in enumerate(proto.output):
+            if not name:
+                continue
+            result = results[i] if i < len(results) else None
+            if result is None:
+                raise UnsupportedError(f"result {i}, '{name}', is not computed here")
+            if name in scope:
+                raise GraphError(f"the name '{name}' is given twice")
+            scope[name] = result
+
+    def _attributes(self, proto: NodeProto) -> dict[str, Any]:
+        result = {}
+        for attribute in proto.attribute:
+            if attribute.ref_attr_name:
+                if attribute.ref_attr_name in self._references[-1]:
+                    result[attribute.name] = self._references[-1][attribute.ref_attr_name]
+            else:
+                result[attribute.name] = self._attribute(attribute)
+        return result
+
+    def _attribute(self, attribute: AttributeProto) -> Any:
+        if attribute.type == AttributeProto.TENSOR:
+            return Initialiser(attribute.t, self._tensors.read, fixed=True)
+        if attribute.type == AttributeProto.STRING:
+            return attribute.s.decode("utf-8", "replace")
+        if attribute.type == AttributeProto.STRINGS:
+            return [s.decode("utf-8", "replace") for s in attribute.strings]
+        simple = {
+            AttributeProto.FLOAT: "f",
+            AttributeProto.INT: "i",
+            AttributeProto.GRAPH: "g",
+        }
+        if attribute.type in simple:
+            return getattr(attribute, simple[attribute.type])
+        lists = {AttributeProto.FLOATS: "floats", AttributeProto.INTS: "ints", AttributeProto.GRAPHS: "graphs"}
+        if attribute.type in lists:
+            return list(getattr(attribute, lists[attribute.type]))
+        kind = AttributeProto.AttributeType.Name(attribute.type).lower()
+        raise UnsupportedError(f"attribute {attribute.name} is a {kind}, which mpsgraph does not read")
+
+    # --- functions and subgraphs -------------------------------------------------------------------------------------
+
+    def _expand(self, body: FunctionProto, call: NodeProto, attributes: dict[str, Any]) -> list[Value | None]:
+        """The results of a function: its nodes in a scope of their own."""
+        for attribute in body.attribute_proto:
+            attributes.setdefault(attribute.name, self._attribute(attribute))
+        if len(self._opsets) > 64:
+            raise GraphError("functions call each other more than 64 deep")
+        scope: Scope = {
+            formal: self.lookup(actual) for formal, actual in zip(body.input, call.input, strict=False) if actual
+        }
+        with self._scope(scope, isolated=True):
+            self._references.append(attributes)
+            self._opsets.append(self._functions.opsets_of(body))
+            try:
+                self._lower_nodes(body.node)
+            finally:
+                self._references.pop()
+                self._opsets.pop()
+            return [scope.get(name) for name in body.output]
+
+    def subgraph(self, graph: GraphProto, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The results of a subgraph, its nodes added where the graph is being built now."""
+        if len(inputs) != len(graph.input):
+            raise GraphError(f"a subgraph of {len(graph.input)} inputs is given {len(inputs)}")
+        scope: Scope = {info.name: x for info, x in zip(graph.input, inputs, strict=True)}
+        with self._scope(scope):
+            self._enter_initialisers(graph, scope)
+            self._lower_nodes(graph.node)
+            return [self.tensor(info.name) for info in graph.output]
+
+    @contextmanager
+    def _scope(self, scope: Scope, isolated: bool = False) -> Any:
+        self._first_visible.append(len(self._scopes) if isolated else self._first_visible[-1])
+        self._scopes.append(scope)
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+            self._first_visible.pop()
+
+    @contextmanager
+    def block(self) -> Any:
+        """While the graph builds a block: constants that are made in it are of no use outside."""
+        self._constants.append({})
+        try:
+            yield
+        finally:
+            self._constants.pop()
+
+    def _type_of(self, name: str) -> tuple[DType, tuple[int, ...] | None]:
+        value = self.lookup(name)
+        if isinstance(value, Initialiser):
+            return value.elements[1], value.elements[0].shape
+        return value.dtype, value.shape
+
+
+class _InNode(Exception):
+    """Carries an error that already says in which node it arose."""
+
+    def __init__(self, error: Error) -> None:
+        self.error = error
+
+
+def build(importer: Importer) -> Importer:
+    """Runs an import; errors come out as they are."""
+    try:
+        with sense("the model"):
+            importer.run()
+    except _InNode as inside:
+        raise inside.error from inside.__cause__
+    finally:
+        importer.graph.place = None
+    return importer
+
+
+def described(proto: NodeProto) -> str:
+    """A node for people: its operator, and its name or its first result."""
+    name = proto.name or next((o for o in proto.output if o), "")
+    return f"{proto.op_type} '{name}'"
+
+
+def input_type(info: ValueInfoProto) -> tuple[DType, tuple[int, ...] | None]:
+    """The dtype and shape of a graph's input; dimensions with a name, or with none, are -1."""
+    what = f"input '{info.name}'"
+    kind = info.type.WhichOneof("value")
+    if kind != "tensor_type":
+        raise UnsupportedError(f"[onnx] {what} is a {(kind or 'missing type').removesuffix('_type')}, not a tensor")
+    tensor = info.type.tensor_type
+    dtype = dtype_of(tensor.elem_type, what)
+    if not tensor.HasField("shape"):
+        return dtype, None
+    return dtype, tuple(d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else -1 for d in tensor.shape.dim)
+
+
+def _chooser(trainable: Trainable) -> Callable[[str], bool]:
+    if callable(trainable):
+        return trainable
+    if isinstance(trainable, bool):
+        return lambda name: trainable
+    names = frozenset(trainable)
+    return lambda name: name in names

@@ -1,0 +1,58 @@
+"""Small compositions that several groups of operators use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from ..._core import DType, Tensor, float32, int64
+from .._registry import Node
+
+NARROW = ("float16", "bfloat16")
+
+
+def cast(node: Node, x: Tensor, dtype: DType) -> Tensor:
+    """x in another dtype, or itself."""
+    return x if x.dtype == dtype else node.g.cast(x, dtype)
+
+
+def in_float32(node: Node, x: Tensor) -> Tensor:
+    """Half types as float32; others as they are."""
+    return cast(node, x, float32) if str(x.dtype) in NARROW else x
+
+
+def in_dtype(node: Node, dtype: DType, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """function(x) computed in another dtype, the result in x's own."""
+    return cast(node, function(cast(node, x, dtype)), x.dtype)
+
+
+def folded(tensors: Sequence[Tensor], function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """function over several operands, from the left."""
+    return reduce(function, tensors)
+
+
+def sizes(node: Node, x: Tensor) -> Tensor | list[int]:
+    """x's shape: as ints when it is known, else as an int64 tensor."""
+    if x.shape is not None and min(x.shape, default=0) >= 0:
+        return list(x.shape)
+    return node.g.cast(node.g.shape_of(x), int64)
+
+
+def size_tensor(node: Node, x: Tensor, axis: int, dtype: DType = int64) -> Tensor:
+    """x's size along an axis as a tensor of one element and rank 1."""
+    g = node.g
+    if x.shape is not None and x.shape[axis] >= 0:
+        return g.constant([x.shape[axis]], dtype=dtype)
+    axis = node.axis(x, axis)
+    return g.cast(g.slice(g.shape_of(x), [axis], [axis + 1]), dtype)
+
+
+def with_axis_last(node: Node, x: Tensor, axis: int, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """function over the last axis, applied over another one."""
+    rank = node.rank(x)
+    axis = node.axis(x, axis)
+    if axis == rank - 1:
+        return function(x)
+    order = [*(a for a in range(rank) if a != axis), axis]
+    back = [order.index(a) for a in range(rank)]
+    return node.g.transpose(function(node.g.transpose(x, order)), back)

@@ -1,0 +1,169 @@
+"""Activation functions, as compositions where MPSGraph has no operation for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ..._core import Tensor
+from .._registry import Node, Results, operator
+from .elementwise import pair
+
+
+@operator("Relu", upto=14)
+def relu(node: Node) -> Results:
+    x = node.tensor(0)
+    return node.g.relu(x) if x.dtype.is_float else node.g.maximum(x, 0)
+
+
+@operator("LeakyRelu", upto=16)
+def leaky_relu(node: Node) -> Results:
+    return node.g.leaky_relu(node.tensor(0), node.attribute("alpha", 0.01))
+
+
+@operator("PRelu", upto=16)
+def parametric_relu(node: Node) -> Results:
+    g = node.g
+    if node.version >= 7:
+        x, slope = pair(node)
+    else:  # one slope a channel, which is axis 1
+        x, slope = node.tensor(0), node.tensor(1)
+        if node.rank(x) > 2 and slope.shape != (1,):
+            slope = g.expand_dims(slope, list(range(1, node.rank(x) - 1)))
+    if not x.dtype.is_float:
+        return g.select(g.less_than(x, 0), g.multiplication(x, slope), x)
+    return g.leaky_relu(x, slope)
+
+
+def elu_of(node: Node, x: Tensor, alpha: float) -> Tensor:
+    """x above 0, alpha (e^x - 1) below; the exponent sees no large x, so that no gradient is infinite."""
+    g = node.g
+    below = g.multiplication(g.subtraction(g.exponent(g.minimum(x, 0.0)), 1.0), alpha)
+    return g.select(g.greater_than(x, 0.0), x, below)
+
+
+@operator("Elu", upto=22)
+def elu(node: Node) -> Results:
+    return elu_of(node, node.tensor(0), node.attribute("alpha", 1.0))
+
+
+@operator("Selu", upto=22)
+def selu(node: Node) -> Results:
+    alpha, gamma = (
+        node.attribute("alpha", 1.67326319217681884765625),
+        node.attribute("gamma", 1.05070102214813232421875),
+    )
+    return node.g.multiplication(elu_of(node, node.tensor(0), alpha), gamma)
+
+
+@operator("Celu", upto=12)
+def celu(node: Node) -> Results:
+    g, x, alpha = node.g, node.tensor(0), node.attribute("alpha", 1.0)
+    below = g.multiplication(g.subtraction(g.exponent(g.division(g.minimum(x, 0.0), alpha)), 1.0), alpha)
+    return g.select(g.greater_than(x, 0.0), x, below)
+
+
+@operator("Gelu", upto=20)
+def gelu(node: Node) -> Results:
+    g, x = node.g, node.tensor(0)
+    if node.attribute("approximate", "none") == "tanh":
+        cube = g.multiplication(g.square(x), x)
+        inner = g.multiplication(g.addition(x, g.multiplication(cube, 0.044715)), math.sqrt(2 / math.pi))
+        gate = g.tanh(inner)
+    else:
+        gate = g.erf(g.multiplication(x, math.sqrt(0.5)))
+    return g.multiplication(g.multiplication(x, 0.5), g.addition(gate, 1.0))
+
+
+def hard_sigmoid_of(node: Node, x: Tensor, alpha: float, beta: float) -> Tensor:
+    """alpha x + beta, kept between 0 and 1."""
+    g = node.g
+    return g.clamp(g.addition(g.multiplication(x, alpha), beta), 0.0, 1.0)
+
+
+@operator("HardSigmoid", upto=22)
+def hard_sigmoid(node: Node) -> Results:
+    return hard_sigmoid_of(node, node.tensor(0), node.attribute("alpha", 0.2), node.attribute("beta", 0.5))
+
+
+@operator("HardSwish", upto=22)
+def hard_swish(node: Node) -> Results:
+    x = node.tensor(0)
+    return node.g.multiplication(x, hard_sigmoid_of(node, x, 1 / 6, 0.5))
+
+
+def softplus_of(node: Node, x: Tensor) -> Tensor:
+    """ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|), which does not overflow."""
+    g = node.g
+    return g.addition(g.relu(x), g.logarithm(g.addition(g.exponent(g.negative(g.absolute(x))), 1.0)))
+
+
+@operator("Softplus", upto=22)
+def softplus(node: Node) -> Results:
+    return softplus_of(node, node.tensor(0))
+
+
+@operator("Mish", upto=22)
+def mish(node: Node) -> Results:
+    x = node.tensor(0)
+    return node.g.multiplication(x, node.g.tanh(softplus_of(node, x)))
+
+
+@operator("Softsign", upto=22)
+def softsign(node: Node) -> Results:
+    g, x = node.g, node.tensor(0)
+    return g.division(x, g.addition(g.absolute(x), 1.0))
+
+
+@operator("Swish", upto=24)
+def swish(node: Node) -> Results:
+    g, x, alpha = node.g, node.tensor(0), node.attribute("alpha", 1.0)
+    return g.multiplication(x, g.sigmoid(x if alpha == 1 else g.multiplication(x, alpha)))
+
+
+@operator("ThresholdedRelu", upto=22)
+def thresholded_relu(node: Node) -> Results:
+    g, x = node.g, node.tensor(0)
+    return g.select(g.greater_than(x, node.attribute("alpha", 1.0)), x, 0.0)
+
+
+@operator("Shrink", upto=9)
+def shrink(node: Node) -> Results:
+    g, x = node.g, node.tensor(0)
+    bias, limit = node.attribute("bias", 0.0), node.attribute("lambd", 0.5)
+    if not x.dtype.is_float:
+        bias, limit = int(bias), int(limit)
+    outside = g.select(g.greater_than(x, limit), g.subtraction(x, bias), g.subtraction(x, x))
+    return g.select(g.less_than(x, -limit), g.addition(x, bias), outside)
+
+
+# --- over an axis ---------------------------------------------------------------------------------------------------
+def _over_axis(node: Node, function: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """A function over one axis; before version 13 over all axes from there on, taken as one."""
+    g, x = node.g, node.tensor(0)
+    if node.version >= 13:
+        return function(x, node.axis(x, node.attribute("axis", -1)))
+    axis = node.axis(x, node.attribute("axis", 1))
+    flat = function(g.flatten2d(x, axis), 1)
+    return g.reshape(flat, x.shape if x.shape is not None and min(x.shape, default=0) >= 0 else g.shape_of(x))
+
+
+@operator("Softmax", upto=13)
+def softmax(node: Node) -> Results:
+    return _over_axis(node, node.g.softmax)
+
+
+@operator("LogSoftmax", upto=13)
+def log_softmax(node: Node) -> Results:
+    return _over_axis(node, node.g.log_softmax)
+
+
+@operator("Hardmax", upto=13)
+def hardmax(node: Node) -> Results:
+    g = node.g
+
+    def one_at_the_first_maximum(x: Tensor, axis: int) -> Tensor:
+        index = g.squeeze(g.reduction_arg_maximum(x, axis), [axis])
+        return g.one_hot(index, node.size(x, axis), axis, x.dtype)
+
+    return _over_axis(node, one_at_the_first_maximum)

@@ -1,0 +1,194 @@
+"""If, Loop and Scan.
+
+What is known while the graph is built is decided there: the branch that is taken, the iterations of a loop, one after
+another. Everything else becomes the graph's own `if` and `while`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._core import Tensor, int64
+from ...errors import GraphError, ShapeError, UnsupportedError
+from .._registry import Node, Results, Undecided, operator
+from ._compose import cast
+
+MOST_REPEATED = 100_000  # nodes that the iterations of one loop may become
+MOST_ASKED = 300  # iterations of a loop whose condition has to be computed after each
+
+
+@operator("If", upto=25)
+def if_(node: Node) -> Results:
+    branches = node.attribute("then_branch"), node.attribute("else_branch")
+    condition = node.tensor(0)
+    try:
+        taken = branches[0] if bool(node.value(0).reshape(())) else branches[1]
+        return node.importer.subgraph(taken, [])
+    except Undecided as undecided:
+        if not _is_of_condition(node, undecided):
+            raise
+
+    def branch(graph: Any) -> list[Tensor]:
+        with node.importer.block():
+            return node.importer.subgraph(graph, [])
+
+    g = node.g
+    try:
+        return g.if_(g.reshape(condition, ()), lambda: branch(branches[0]), lambda: branch(branches[1]))
+    except ShapeError:  # the branches give different shapes: then it must be known which one is taken
+        return node.importer.subgraph(branches[0] if bool(node.value(0).reshape(())) else branches[1], [])
+
+
+def _is_of_condition(node: Node, undecided: Undecided) -> bool:
+    try:
+        node.value(0)
+    except Undecided:
+        return True
+    return False
+
+
+@operator("Loop", upto=25)
+def loop(node: Node) -> Results:
+    body = node.attribute("body")
+    carried = [node.tensor(i) for i in range(2, len(node.inputs))]
+    scans = len(body.output) - 1 - len(carried)
+    if len(body.input) != 2 + len(carried) or scans < 0:
+        raise GraphError(f"a body of {len(body.input)} inputs and {len(body.output)} outputs for {len(carried)} values")
+    known = _iterations_are_known(node)
+    return _while(node, carried) if scans == 0 and not known else _unrolled(node, carried, scans, known)
+
+
+def _iterations_are_known(node: Node) -> bool:
+    """The count is known, and the condition is never looked at, or does not change."""
+    body = node.attribute("body")
+    try:
+        if not node.has(0):
+            return False
+        node.value(0)
+        if node.has(1):
+            node.value(1)
+    except Undecided:
+        return False
+    source = body.output[0].name
+    for inner in reversed(body.node):  # through identities, back to the condition that came in
+        if source in inner.output and inner.op_type == "Identity":
+            source = inner.input[0]
+    constants = {o for inner in body.node if inner.op_type == "Constant" for o in inner.output}
+    return source == body.input[1].name or source in constants | {t.name for t in body.initializer}
+
+
+def _unrolled(node: Node, carried: list[Tensor], scans: int, known: bool) -> Results:
+    g, body, importer = node.g, node.attribute("body"), node.importer
+    limit = int(node.value(0).reshape(())) if node.has(0) else None
+    going = not node.has(1) or bool(node.value(1).reshape(()))
+    condition = node.tensor(1) if node.has(1) else g.constant(True)
+    stacked: list[list[Tensor]] = [[] for _ in range(scans)]
+    iteration = 0
+    while going and (limit is None or iteration < limit):
+        if iteration * max(1, len(body.node)) > MOST_REPEATED or (not known and iteration >= MOST_ASKED):
+            raise UnsupportedError(f"a loop of more than {iteration} iterations whose results of each are kept")
+        number = g.constant(np.array(iteration, np.int64))
+        condition, *results = importer.subgraph(body, [number, condition, *carried])
+        carried = results[: len(carried)]
+        for kept, result in zip(stacked, results[len(carried) :], strict=True):
+            kept.append(result)
+        going = known or bool(importer.value_of(condition).reshape(()))
+        iteration += 1
+    return [
+        *carried,
+        *(_stacked(node, kept, info) for kept, info in zip(stacked, body.output[1 + len(carried) :], strict=True)),
+    ]
+
+
+def _stacked(node: Node, kept: Sequence[Tensor], info: Any) -> Tensor:
+    if kept:
+        return node.g.stack(list(kept), 0)
+    from ..importer import input_type  # no iteration: an empty tensor of the stated type
+
+    dtype, shape = input_type(info)
+    if shape is None or min(shape, default=0) < 0:
+        raise UnsupportedError("a loop without iterations, whose result has no stated shape")
+    return node.g.broadcast_to(node.g.cast(node.g.constant(0), dtype), (0, *shape))
+
+
+def _while(node: Node, carried: list[Tensor]) -> Results:
+    g, body, importer = node.g, node.attribute("body"), node.importer
+    start = g.constant(np.array(0, np.int64))
+    limit = g.reshape(cast(node, node.tensor(0), int64), ()) if node.has(0) else None
+    going = g.reshape(node.tensor(1), ()) if node.has(1) else g.constant(True)
+
+    def before(number: Tensor, going: Tensor, *values: Tensor) -> tuple[Tensor, list[Tensor]]:
+        more = going if limit is None else g.logical_and(going, g.less_than(number, limit))
+        return more, [number, going, *values]
+
+    def after(number: Tensor, going: Tensor, *values: Tensor) -> list[Tensor]:
+        with importer.block():
+            condition, *results = importer.subgraph(body, [number, going, *values])
+        return [g.addition(number, 1), g.reshape(condition, ()), *results]
+
+    return g.while_([start, going, *carried], before, after)[2:]
+
+
+@operator("Scan", upto=25)
+def scan(node: Node) -> Results:
+    g, body = node.g, node.attribute("body")
+    if node.version < 9:
+        return _batched_scan(node)
+    count = node.attribute("num_scan_inputs")
+    states = [node.tensor(i) for i in range(len(node.inputs) - count)]
+    sources = [node.tensor(i) for i in range(len(states), len(node.inputs))]
+    outputs = len(body.output) - len(states)
+    axes = [node.axis(x, a) for x, a in zip(sources, node.attribute("scan_input_axes", [0] * count), strict=True)]
+    backwards = node.attribute("scan_input_directions", [0] * count)
+    states, kept = _scanned(node, states, sources, axes, backwards)
+    results = []
+    result_axes = node.attribute("scan_output_axes", [0] * outputs)
+    for steps, axis, turned in zip(
+        kept, result_axes, node.attribute("scan_output_directions", [0] * outputs), strict=True
+    ):
+        rank = node.rank(steps[0]) + 1
+        results.append(g.stack(steps[::-1] if turned else steps, axis % rank))
+    return [*states, *results]
+
+
+def _scanned(
+    node: Node, states: list[Tensor], sources: list[Tensor], axes: Sequence[int], backwards: Sequence[int]
+) -> tuple[list[Tensor], list[list[Tensor]]]:
+    """The body for each slice of the sources: the last states, and what each step gives."""
+    g, body = node.g, node.attribute("body")
+    lengths = {node.size(x, a) for x, a in zip(sources, axes, strict=True)}
+    if len(lengths) != 1 or 0 in lengths:
+        raise ShapeError(f"the scanned axes have the sizes {sorted(lengths)}; they must be equal and not empty")
+    (length,) = lengths
+    if length * max(1, len(body.node)) > MOST_REPEATED:
+        raise UnsupportedError(f"a scan of {length} steps")
+    kept: list[list[Tensor]] = [[] for _ in range(len(body.output) - len(states))]
+    for step in range(length):
+        parts = [
+            g.squeeze(g.slice_axis(x, axis, length - 1 - step if back else step, 1), [axis])
+            for x, axis, back in zip(sources, axes, backwards, strict=True)
+        ]
+        results = node.importer.subgraph(body, [*states, *parts])
+        for steps, result in zip(kept, results[len(states) :], strict=True):
+            steps.append(result)
+        states = results[: len(states)]
+    return states, kept
+
+
+def _batched_scan(node: Node) -> Results:
+    """Version 8: operand 0 holds lengths, all others begin with a batch, whose entries are scanned one by one."""
+    g, count = node.g, node.attribute("num_scan_inputs")
+    if node.has(0):
+        raise UnsupportedError("a scan over sequences of different lengths")
+    tensors = [node.tensor(i) for i in range(1, len(node.inputs))]
+    batch = node.size(tensors[0], 0)
+    backwards = node.attribute("directions", [0] * count)
+    entries = []
+    for b in range(batch):
+        parts = [g.squeeze(g.slice_axis(x, 0, b, 1), [0]) for x in tensors]
+        states, kept = _scanned(node, parts[:-count], parts[-count:], [0] * count, backwards)
+        entries.append([*states, *(g.stack(steps, 0) for steps in kept)])
+    return [g.stack(list(results), 0) for results in zip(*entries, strict=True)]

@@ -1,0 +1,145 @@
+"""Convolutions and transposed convolutions, also of quantised integers."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+from ..._core import Tensor, int32
+from ...errors import ShapeError, UnsupportedError
+from .._registry import Node, Results, operator
+from ._compose import cast, folded
+from ._windows import Window, padding_of, pair, planar, window_of
+
+
+def convolution(node: Node, x: Tensor, w: Tensor) -> Tensor:
+    """x (n, channels, ...) with w (out, channels / groups, ...), as the node's attributes say."""
+    g = node.g
+    window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
+    if tuple(window.kernel) != node.shape(w)[2:]:
+        raise ShapeError(f"kernel_shape {window.kernel} and weights {w.shape}")
+    groups = node.attribute("group", 1)
+    if len(window.kernel) > 2:
+        return _spatial(node, x, w, window, groups)
+    y = g.convolution2d(
+        planar(node, x),
+        planar(node, w),
+        strides=pair(window.strides, 1),
+        dilations=pair(window.dilations, 1),
+        groups=groups,
+        padding=padding_of(window),
+        data_layout="NCHW",
+        weights_layout="OIHW",
+    )
+    return g.squeeze(y, [2]) if len(window.kernel) == 1 else y
+
+
+def _spatial(node: Node, x: Tensor, w: Tensor, window: Window, groups: int) -> Tensor:
+    raise UnsupportedError(f"a convolution over {len(window.kernel)} spatial axes")
+
+
+def with_bias(node: Node, y: Tensor, i: int) -> Tensor:
+    """y plus operand i, one number a channel, when it is given."""
+    g = node.g
+    if not node.has(i):
+        return y
+    return g.addition(y, g.reshape(node.tensor(i), [1, -1, *[1] * (node.rank(y) - 2)]))
+
+
+@operator("Conv", upto=22)
+def conv(node: Node) -> Results:
+    return with_bias(node, convolution(node, node.tensor(0), node.tensor(1)), 2)
+
+
+@operator("ConvTranspose", upto=22)
+def conv_transpose(node: Node) -> Results:
+    """The derivative of a convolution with respect to its source, by that operation."""
+    g, x, w = node.g, node.tensor(0), node.tensor(1)
+    groups, count = node.attribute("group", 1), node.rank(x) - 2
+    window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
+    extra = node.attribute("output_padding", [0] * count)
+    inputs = [node.size(x, 2 + i) for i in range(count)]
+    full = [(n - 1) * s + r + e for n, s, r, e in zip(inputs, window.strides, window.reach, extra, strict=True)]
+    auto = node.attribute("auto_pad", "NOTSET")
+    wanted = node.attribute("output_shape", None)
+    if wanted is None and auto.startswith("SAME"):
+        wanted = [n * s for n, s in zip(inputs, window.strides, strict=True)]
+    if wanted is not None:
+        wanted = wanted[-count:]
+        for i, (f, size) in enumerate(zip(full, wanted, strict=True)):
+            total = max(0, f - size)
+            half, rest = total // 2, total - total // 2
+            window.before[i], window.after[i] = (rest, half) if auto == "SAME_LOWER" else (half, rest)
+    sizes = wanted or [f - b - a for f, b, a in zip(full, window.before, window.after, strict=True)]
+    if min(sizes) < 1:
+        raise ShapeError(f"the result would have the sizes {sizes}")
+    if count > 2:
+        raise UnsupportedError(f"a transposed convolution over {count} spatial axes")
+    # The convolution whose source the result would be; where it is wider than all windows, the rest is cut or zero.
+    spans = [(n - 1) * s + r for n, s, r in zip(inputs, window.strides, window.reach, strict=True)]
+    after = [span - b - size for span, b, size in zip(spans, window.before, sizes, strict=True)]
+    made = [size + min(0, a) for size, a in zip(sizes, after, strict=True)]  # that windows reach
+    window.after = [max(0, a) for a in after]
+    batch, channels = (x.shape or ())[0], node.size(w, 1) * groups
+    if batch < 0:
+        batch = node.size(x, 0)
+    y = g.convolution2d_data_gradient(
+        planar(node, x),
+        planar(node, w),
+        [batch, channels, *pair(made, 1)],
+        strides=pair(window.strides, 1),
+        dilations=pair(window.dilations, 1),
+        groups=groups,
+        padding=padding_of(window),
+        data_layout="NCHW",
+        weights_layout="OIHW",
+    )
+    behind = [size - m for size, m in zip(sizes, made, strict=True)]
+    if any(behind):
+        y = g.pad(y, [0] * 4, [0, 0, *pair(behind, 0)])
+    return with_bias(node, g.squeeze(y, [2]) if count == 1 else y, 2)
+
+
+@operator("ConvInteger", upto=10)
+def conv_integer(node: Node) -> Results:
+    """Sums of products of 8-bit integers, exact in float64."""
+    g = node.g
+    x, w = (g.cast(node.tensor(i), "float64") for i in (0, 1))
+    if node.has(2):
+        x = g.subtraction(x, g.reshape(cast(node, node.tensor(2), x.dtype), ()))
+    if node.has(3):
+        w = g.subtraction(w, per_channel(node, node.tensor(3), w))
+    return g.cast(convolution(node, x, w), int32)
+
+
+def per_channel(node: Node, parameter: Tensor, w: Tensor) -> Tensor:
+    """A number, or one for each of the first axis of w, in w's dtype and ready to be broadcast."""
+    parameter = cast(node, parameter, w.dtype)
+    if node.rank(parameter) == 0 or parameter.shape == (1,):
+        return node.g.reshape(parameter, ())
+    return node.g.reshape(parameter, [-1, *[1] * (node.rank(w) - 1)])
+
+
+@operator("Col2Im", upto=18)
+def columns_to_image(node: Node) -> Results:
+    """The sum of blocks at their places: one strided slice's derivative for each element of a block."""
+    g, x = node.g, node.tensor(0)
+    image, block = node.ints(1), node.ints(2)
+    count = len(image)
+    strides, dilations = node.attribute("strides", [1] * count), node.attribute("dilations", [1] * count)
+    pads = node.attribute("pads", [0] * (2 * count))
+    window = Window(block, list(strides), list(dilations), list(pads[:count]), list(pads[count:]))
+    places = window.sizes(image)
+    batch, columns, _ = node.shape(x)
+    channels = columns // math.prod(block)
+    x = g.reshape(x, [batch, channels, math.prod(block), *places])
+    wide = [batch, channels, *(n + b + a for n, b, a in zip(image, window.before, window.after, strict=True))]
+    parts = []
+    for i, offset in enumerate(product(*(range(k) for k in block))):
+        first = [o * d for o, d in zip(offset, window.dilations, strict=True)]
+        last = [f + (p - 1) * s + 1 for f, p, s in zip(first, places, window.strides, strict=True)]
+        part = g.squeeze(g.slice_axis(x, 2, i, 1), [2])
+        whole = [batch, channels, *last]
+        parts.append(g.slice_gradient(part, wide, [0, 0, *first], whole, [1, 1, *window.strides]))
+    ends = [b + n for b, n in zip(window.before, image, strict=True)]
+    return g.slice(folded(parts, g.addition), [0, 0, *window.before], [batch, channels, *ends])

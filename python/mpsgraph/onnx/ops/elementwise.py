@@ -1,0 +1,244 @@
+"""Element-wise arithmetic, comparison, logic and choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onnx import TensorProto
+
+from ..._core import DType, Tensor, float32, float64
+from ...errors import DTypeError, GraphError
+from ...graph import Graph
+from .._files import dtype_of
+from .._registry import Node, Results, operator
+from ._compose import cast, folded, in_dtype
+
+Unary = Callable[[Graph, Tensor], Tensor]
+Binary = Callable[[Graph, Tensor, Tensor], Tensor]
+
+# --- one operand ----------------------------------------------------------------------------------------------------
+_UNARY: dict[str, tuple[int, Unary]] = {  # the newest version that is understood, and the method
+    "Acos": (22, Graph.acos),
+    "Acosh": (22, Graph.acosh),
+    "Asin": (22, Graph.asin),
+    "Asinh": (22, Graph.asinh),
+    "Atan": (22, Graph.atan),
+    "Atanh": (22, Graph.atanh),
+    "BitwiseNot": (18, Graph.bitwise_not),
+    "Cos": (22, Graph.cos),
+    "Cosh": (22, Graph.cosh),
+    "Exp": (13, Graph.exponent),
+    "IsNaN": (20, Graph.is_nan),
+    "Log": (13, Graph.logarithm),
+    "Neg": (13, Graph.negative),
+    "Not": (1, Graph.not_),
+    "Reciprocal": (13, Graph.reciprocal),
+    "Sigmoid": (13, Graph.sigmoid),
+    "Sin": (22, Graph.sin),
+    "Sinh": (22, Graph.sinh),
+    "Sqrt": (13, Graph.square_root),
+    "Tan": (22, Graph.tan),
+    "Tanh": (13, Graph.tanh),
+}
+
+
+def _enter_unary(name: str, upto: int, method: Unary) -> None:
+    @operator(name, upto=upto)
+    def lower(node: Node) -> Results:
+        return method(node.g, node.tensor(0))
+
+
+for _name, (_upto, _method) in _UNARY.items():
+    _enter_unary(_name, _upto, _method)
+
+
+def _unchanged_unsigned(node: Node, method: Unary) -> Tensor:
+    x = node.tensor(0)
+    return x if x.dtype.is_integer and not x.dtype.is_signed else method(node.g, x)
+
+
+@operator("Abs", upto=13)
+def absolute(node: Node) -> Results:
+    return _unchanged_unsigned(node, Graph.absolute)
+
+
+def _whole(node: Node, method: Unary) -> Tensor:
+    """Rounding, which leaves integers as they are."""
+    x = node.tensor(0)
+    return method(node.g, x) if x.dtype.is_float else x
+
+
+@operator("Ceil", upto=13)
+def ceil(node: Node) -> Results:
+    return _whole(node, Graph.ceil)
+
+
+@operator("Floor", upto=13)
+def floor(node: Node) -> Results:
+    return _whole(node, Graph.floor)
+
+
+@operator("Round", upto=22)
+def round_(node: Node) -> Results:
+    return _whole(node, Graph.rint)
+
+
+@operator("Sign", upto=13)
+def sign(node: Node) -> Results:
+    return node.g.sign(node.tensor(0))
+
+
+@operator("Erf", upto=13)
+def erf(node: Node) -> Results:
+    x = node.tensor(0)
+    return node.g.erf(x) if x.dtype.is_float else in_dtype(node, float32, x, node.g.erf)
+
+
+@operator("IsInf", upto=20)
+def is_infinite(node: Node) -> Results:
+    g, x = node.g, node.tensor(0)
+    result = g.is_infinite(x)
+    if not node.attribute("detect_negative", 1):
+        result = g.logical_and(result, g.greater_than(x, 0.0))
+    if not node.attribute("detect_positive", 1):
+        result = g.logical_and(result, g.less_than(x, 0.0))
+    return result
+
+
+@operator("Identity", upto=25)
+def identity(node: Node) -> Results:
+    return node.g.identity(node.tensor(0))
+
+
+# --- two operands ---------------------------------------------------------------------------------------------------
+def pair(node: Node) -> tuple[Tensor, Tensor]:
+    """Both operands; before version 7, B's axes lie at those of A from `axis` on, and broadcast only when told to."""
+    g, a, b = node.g, node.tensor(0), node.tensor(1)
+    if a.dtype != b.dtype:
+        raise DTypeError(f"operands must have one dtype, have {a.dtype} and {b.dtype}")
+    if not node.has_attribute("axis") or not node.attribute("broadcast", 0):
+        return a, b
+    behind = node.rank(a) - node.axis(a, node.attribute("axis")) - node.rank(b)
+    if behind < 0:
+        raise GraphError(f"axis {node.attribute('axis')} leaves no room for B {b.shape} in A {a.shape}")
+    return a, g.expand_dims(b, [node.rank(b) + i for i in range(behind)]) if behind else b
+
+
+_BINARY: dict[str, tuple[int, Binary]] = {
+    "Add": (14, Graph.addition),
+    "And": (7, Graph.logical_and),
+    "BitwiseAnd": (18, Graph.bitwise_and),
+    "BitwiseOr": (18, Graph.bitwise_or),
+    "BitwiseXor": (18, Graph.bitwise_xor),
+    "Div": (14, Graph.division),
+    "Equal": (19, Graph.equal),
+    "Greater": (13, Graph.greater_than),
+    "GreaterOrEqual": (16, Graph.greater_than_or_equal_to),
+    "Less": (13, Graph.less_than),
+    "LessOrEqual": (16, Graph.less_than_or_equal_to),
+    "Mul": (14, Graph.multiplication),
+    "Or": (7, Graph.logical_or),
+    "Sub": (14, Graph.subtraction),
+    "Xor": (7, Graph.logical_xor),
+}
+
+
+def _enter_binary(name: str, upto: int, method: Binary) -> None:
+    @operator(name, upto=upto)
+    def lower(node: Node) -> Results:
+        return method(node.g, *pair(node))
+
+
+for _name, (_upto, _two) in _BINARY.items():
+    _enter_binary(_name, _upto, _two)
+
+
+@operator("BitShift", upto=11)
+def bit_shift(node: Node) -> Results:
+    g, (x, count) = node.g, pair(node)
+    directions = {"LEFT": g.bitwise_left_shift, "RIGHT": g.bitwise_right_shift}
+    return directions[node.attribute("direction")](x, count)
+
+
+@operator("Mod", upto=13)
+def modulo(node: Node) -> Results:
+    a, b = pair(node)
+    if node.attribute("fmod", 0):
+        return node.g.modulo(a, b)
+    if a.dtype.is_float:
+        raise DTypeError("floating-point operands need the attribute fmod=1")
+    return node.g.floor_modulo(a, b)
+
+
+@operator("Pow", upto=15)
+def power(node: Node) -> Results:
+    g, base, exponent = node.g, node.tensor(0), node.tensor(1)
+    if base.dtype == exponent.dtype:
+        return g.power(*pair(node))
+    if base.dtype.is_float:
+        return g.power(base, cast(node, exponent, base.dtype))
+    if exponent.dtype.is_float:  # the power of an integer, rounded towards zero
+        wide = float64 if float64 in (base.dtype, exponent.dtype) or base.dtype.itemsize > 2 else float32
+        return g.cast(g.power(g.cast(base, wide), g.cast(exponent, wide)), base.dtype)
+    return g.power(base, g.cast(exponent, base.dtype))
+
+
+# --- several operands -----------------------------------------------------------------------------------------------
+def _enter_several(name: str, upto: int, method: Binary) -> None:
+    @operator(name, upto=upto)
+    def lower(node: Node) -> Results:
+        def two(a: Tensor, b: Tensor) -> Tensor:
+            return method(node.g, a, b)
+
+        return folded(node.tensors(), two)
+
+
+_enter_several("Max", 13, Graph.maximum_with_nan_propagation)
+_enter_several("Min", 13, Graph.minimum_with_nan_propagation)
+_enter_several("Sum", 13, Graph.addition)
+
+
+@operator("Mean", upto=13)
+def mean(node: Node) -> Results:
+    tensors = node.tensors()
+    return node.g.division(folded(tensors, node.g.addition), float(len(tensors)))
+
+
+@operator("Where", upto=16)
+def where(node: Node) -> Results:
+    condition, x, y = node.tensors()
+    return node.g.select(condition, x, y)
+
+
+@operator("Clip", upto=13)
+def clip(node: Node) -> Results:
+    g, x = node.g, node.tensor(0)
+    if node.version < 11:
+        low: Tensor | float | None = node.attribute("min", -3.4028234663852886e38)
+        high: Tensor | float | None = node.attribute("max", 3.4028234663852886e38)
+    else:
+        low, high = node.optional(1), node.optional(2)
+    if low is not None and high is not None:
+        return g.clamp(x, low, high)
+    if low is not None:
+        return g.select(g.less_than(x, low), low, x)
+    if high is not None:
+        return g.select(g.greater_than(x, high), high, x)
+    return x
+
+
+@operator("Cast", upto=25)
+def cast_to(node: Node) -> Results:
+    to = node.attribute("to")
+    if isinstance(to, str):  # version 1 names the type
+        return _cast(node, dtype_of(TensorProto.DataType.Value(to), "'to'"))
+    return _cast(node, node.dtype_attribute("to"))
+
+
+@operator("CastLike", upto=25)
+def cast_like(node: Node) -> Results:
+    return _cast(node, node.tensor(1).dtype)
+
+
+def _cast(node: Node, dtype: DType) -> Tensor:
+    return node.g.cast(node.tensor(0), dtype)

@@ -1,0 +1,195 @@
+"""Matrix products and what is made of them."""
+
+from __future__ import annotations
+
+from ..._core import Tensor, float64, int32
+from ...errors import GraphError, ShapeError
+from .._registry import Node, Results, operator
+from ._compose import cast
+
+
+def matmul(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """numpy's matmul: operands of rank 1 are a row before and a column behind, which the result does not keep."""
+    g = node.g
+    if not a.dtype.is_float:  # exact as long as the sums are below 2^53
+        return cast(node, matmul(node, cast(node, a, float64), cast(node, b, float64)), a.dtype)
+    rows, columns = node.rank(a) == 1, node.rank(b) == 1
+    product = g.matrix_multiplication(g.expand_dims(a, 0) if rows else a, g.expand_dims(b, 1) if columns else b)
+    rank = node.rank(product)
+    drop = ([rank - 2] if rows else []) + ([rank - 1] if columns else [])
+    return g.squeeze(product, drop) if drop else product
+
+
+@operator("MatMul", upto=13)
+def matrix_multiplication(node: Node) -> Results:
+    return matmul(node, node.tensor(0), node.tensor(1))
+
+
+@operator("Gemm", upto=13)
+def general_product(node: Node) -> Results:
+    g, a, b = node.g, node.tensor(0), node.tensor(1)
+    alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
+    if node.attribute("transA", 0):
+        a = g.swap_axes(a, 0, 1)
+    if node.attribute("transB", 0):
+        b = g.swap_axes(b, 0, 1)
+    result = matmul(node, a, b)
+    result = _scaled(node, result, alpha)
+    return g.addition(result, _scaled(node, node.tensor(2), beta)) if node.has(2) else result
+
+
+def _scaled(node: Node, x: Tensor, factor: float) -> Tensor:
+    if factor == 1:
+        return x
+    return node.g.multiplication(x, factor if x.dtype.is_float else int(factor))
+
+
+@operator("Einsum", upto=12)
+def einsum(node: Node) -> Results:
+    """Operands brought to one order of axes, multiplied two by two, summed over what the result does not name."""
+    tensors = node.tensors()
+    terms, output = _einsum_terms(node, tensors)
+    g = node.g
+    x, letters = _with_unique_letters(node, tensors[0], terms[0])
+    for i, (tensor, term) in enumerate(zip(tensors[1:], terms[1:], strict=True), 2):
+        y, others = _with_unique_letters(node, tensor, term)
+        needed = set(output).union(*terms[i:])
+        x, letters = _contracted(node, x, letters, y, others, needed)
+    gone = [i for i, letter in enumerate(letters) if letter not in output]
+    if gone:
+        x = g.squeeze(g.reduction_sum(x, gone), gone)
+        letters = [letter for letter in letters if letter in output]
+    return g.transpose(x, [letters.index(letter) for letter in output]) if letters != output else x
+
+
+def _einsum_terms(node: Node, tensors: list[Tensor]) -> tuple[list[list[str]], list[str]]:
+    """Lists of letters, with "..." spelled out as numbers counted from its end."""
+    equation = node.attribute("equation", "").replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    texts = left.split(",")
+    if len(texts) != len(tensors):
+        raise GraphError(f"the equation {equation!r} has {len(texts)} terms for {len(tensors)} operands")
+    dots, terms = 0, []
+    for text, tensor in zip(texts, tensors, strict=True):
+        before, ellipsis, behind = text.partition("...")
+        count = node.rank(tensor) - len(before) - len(behind)
+        if count < 0 or (count > 0 and not ellipsis):
+            raise ShapeError(f"the term {text!r} of {equation!r} does not fit an operand {tensor.shape}")
+        dots = max(dots, count)
+        terms.append([*before, *(str(i) for i in range(count - 1, -1, -1)), *behind])
+    spelled = [str(i) for i in range(dots - 1, -1, -1)]
+    if not arrow:
+        every = [letter for term in terms for letter in term]
+        return terms, spelled + sorted({v for v in every if every.count(v) == 1 and not v.isdigit()})
+    before, ellipsis, behind = right.partition("...")
+    output = [*before, *(spelled if ellipsis else []), *behind]
+    if len(set(output)) < len(output) or not set(output) <= {letter for term in terms for letter in term}:
+        raise GraphError(f"the result of {equation!r} names an axis twice, or one that no operand has")
+    return terms, output
+
+
+def _with_unique_letters(node: Node, x: Tensor, term: list[str]) -> tuple[Tensor, list[str]]:
+    """x with the diagonal taken where a letter stands twice."""
+    g = node.g
+    letters = list(term)
+    for letter in dict.fromkeys(term):
+        while letters.count(letter) > 1:
+            first = letters.index(letter)
+            second = letters.index(letter, first + 1)
+            numbers = g.constant(list(range(node.size(x, first))), dtype=int32)
+            row, column = (
+                g.reshape(numbers, [-1 if i == axis else 1 for i in range(len(letters))]) for axis in (first, second)
+            )
+            on_diagonal = g.select(g.equal(row, column), x, g.constant(0, dtype=x.dtype))
+            x = g.squeeze(g.reduction_sum(on_diagonal, second), [second])
+            del letters[second]
+    return x, letters
+
+
+def _contracted(
+    node: Node, a: Tensor, left: list[str], b: Tensor, right: list[str], needed: set[str]
+) -> tuple[Tensor, list[str]]:
+    """The product of two operands, summed over the letters that nothing else needs: one batched matrix product."""
+    g = node.g
+    a, left = _summed(node, a, left, needed | set(right))
+    b, right = _summed(node, b, right, needed | set(left))
+    common = [v for v in left if v in right]
+    inner = [v for v in common if v not in needed]
+    batch = [v for v in common if v in needed]
+    rows, columns = [v for v in left if v not in common], [v for v in right if v not in common]
+    if any(node.dims(a)[left.index(v)] != node.dims(b)[right.index(v)] for v in common):
+        return _multiplied(node, a, left, b, right, inner)
+    sizes = {v: node.size(a, left.index(v)) for v in left} | {v: node.size(b, right.index(v)) for v in right}
+
+    def matrices(x: Tensor, letters: list[str], first: list[str], second: list[str]) -> Tensor:
+        x = g.transpose(x, [letters.index(v) for v in (*batch, *first, *second)]) if letters else x
+        return g.reshape(x, [*(sizes[v] for v in batch), _product(sizes, first), _product(sizes, second)])
+
+    product = matmul(node, matrices(a, left, rows, inner), matrices(b, right, inner, columns))
+    letters = [*batch, *rows, *columns]
+    return g.reshape(product, [sizes[v] for v in letters]), letters
+
+
+def _summed(node: Node, x: Tensor, letters: list[str], needed: set[str]) -> tuple[Tensor, list[str]]:
+    gone = [i for i, v in enumerate(letters) if v not in needed]
+    if not gone:
+        return x, letters
+    return node.g.squeeze(node.g.reduction_sum(x, gone), gone), [v for v in letters if v in needed]
+
+
+def _multiplied(
+    node: Node, a: Tensor, left: list[str], b: Tensor, right: list[str], inner: list[str]
+) -> tuple[Tensor, list[str]]:
+    """The same where an axis of size 1 meets a longer one: broadcast, multiply, sum."""
+    g = node.g
+    letters = [*left, *(v for v in right if v not in left)]
+    a = g.expand_dims(a, list(range(len(left), len(letters)))) if len(left) < len(letters) else a
+    order = [right.index(v) for v in letters if v in right]
+    b = g.transpose(b, order) if order else b
+    absent = [i for i, v in enumerate(letters) if v not in right]
+    b = g.expand_dims(b, absent) if absent else b
+    return _summed(node, g.multiplication(a, b), letters, set(letters) - set(inner))
+
+
+def _product(sizes: dict[str, int], letters: list[str]) -> int:
+    result = 1
+    for letter in letters:
+        result *= sizes[letter]
+    return result
+
+
+@operator("MatMulInteger", upto=10)
+def matmul_integer(node: Node) -> Results:
+    g = node.g
+    a, b = (cast(node, node.tensor(i), int32) for i in (0, 1))
+    if node.has(2):  # one zero point a row
+        zero = cast(node, node.tensor(2), int32)
+        a = g.subtraction(a, g.expand_dims(zero, 1) if node.rank(zero) == 1 and zero.shape != (1,) else zero)
+    if node.has(3):
+        b = g.subtraction(b, cast(node, node.tensor(3), int32))
+    return matmul(node, a, b)
+
+
+@operator("Det", upto=22)
+def determinant(node: Node) -> Results:
+    """The product of the pivots of an elimination with the largest of each column, each exchange turning the sign."""
+    g, x = node.g, node.tensor(0)
+    n = node.size(x, -1)
+    if node.size(x, -2) != n:
+        raise ShapeError(f"{x.shape} are no square matrices")
+    result: Tensor | None = None
+    for left in range(n, 0, -1):
+        column = g.slice_axis(x, -1, 0, 1)
+        chosen = g.one_hot(g.squeeze(g.reduction_arg_maximum(g.absolute(column), -2), [-2, -1]), left, -1, x.dtype)
+        chosen = g.expand_dims(chosen, node.rank(chosen))
+        pivot_row = g.reduction_sum(g.multiplication(chosen, x), -2)
+        pivot = g.slice_axis(pivot_row, -1, 0, 1)
+        signed = g.multiplication(pivot, g.subtraction(g.multiplication(g.slice_axis(chosen, -2, 0, 1), 2.0), 1.0))
+        result = signed if result is None else g.multiplication(result, signed)
+        if left > 1:  # the first row takes the place of the pivot's, and goes
+            first = g.slice_axis(x, -2, 0, 1)
+            x = g.addition(x, g.multiplication(chosen, g.subtraction(first, pivot_row)))
+            rest = g.slice_axis(x, -2, 1, left - 1)
+            factors = g.division_no_nan(g.slice_axis(rest, -1, 0, 1), pivot)
+            x = g.slice_axis(g.subtraction(rest, g.multiplication(factors, pivot_row)), -1, 1, left - 1)
+    return g.constant(1, shape=node.shape(x)[:-2], dtype=x.dtype) if result is None else g.squeeze(result, [-2, -1])

@@ -1,0 +1,49 @@
+"""Losses over class indices."""
+
+from __future__ import annotations
+
+from ..._core import Tensor, int32
+from ...errors import GraphError
+from .._registry import Node, Results, operator
+from ._compose import cast
+
+
+def _negative_log_likelihood(node: Node, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
+    """-w[label] score[label], as it is, summed, or as the mean in which each label counts with its weight."""
+    g = node.g
+    classes, rank = node.size(scores, 1), node.rank(scores)
+    labels = cast(node, labels, int32)
+    hot = g.one_hot(labels, classes, 1, "bool", True, False)
+    losses = g.negative(g.squeeze(g.reduction_sum(g.select(hot, scores, 0.0), 1), [1]))
+    counted: Tensor | None = None
+    if weights is not None:
+        each = g.reshape(weights, [1, -1, *[1] * (rank - 2)])
+        counted = g.squeeze(g.reduction_sum(g.select(hot, each, 0.0), 1), [1])
+    ignored = node.attribute("ignore_index", None)
+    if ignored is not None:
+        kept = g.cast(g.not_equal(labels, ignored), scores.dtype)
+        counted = kept if counted is None else g.multiplication(counted, kept)
+    if counted is not None:
+        losses = g.multiplication(losses, counted)
+    reduction = node.attribute("reduction", "mean")
+    if reduction == "none":
+        return losses
+    if reduction not in ("sum", "mean"):
+        raise GraphError(f"reduction {reduction!r}")
+    if reduction == "mean" and counted is None:
+        return g.reshape(g.mean(losses), ())
+    total = g.reshape(g.reduction_sum(losses), ())
+    if reduction == "sum" or counted is None:
+        return total
+    return g.division(total, g.reshape(g.reduction_sum(counted), ()))
+
+
+@operator("NegativeLogLikelihoodLoss", upto=22)
+def negative_log_likelihood(node: Node) -> Results:
+    return _negative_log_likelihood(node, node.tensor(0), node.tensor(1), node.optional(2))
+
+
+@operator("SoftmaxCrossEntropyLoss", upto=13)
+def softmax_cross_entropy(node: Node) -> Results:
+    scores = node.g.log_softmax(node.tensor(0), 1)
+    return [_negative_log_likelihood(node, scores, node.tensor(1), node.optional(2)), scores]

@@ -1,0 +1,121 @@
+"""Linear quantisation: real numbers as small integers with a scale and a zero point, and products of such integers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._core import DType, Tensor, float32, int32, uint8
+from .._files import dtype_of
+from .._registry import Node, Results, operator
+from ._compose import cast, in_float32
+from .convolutions import convolution, per_channel
+from .linear import matmul
+
+
+def _along_axis(node: Node, parameter: Tensor, x: Tensor, i: int) -> Tensor:
+    """Operand i, a scale or a zero point, ready to be broadcast over x: one number, one an entry of an axis, or one a
+    block of such entries."""
+    g = node.g
+    rank = node.rank(x)
+    block = node.attribute("block_size", 0)
+    if node.rank(parameter) == 0 or (parameter.shape == (1,) and rank != 1):
+        return g.reshape(parameter, ())
+    axis = node.axis(x, node.attribute("axis", 1)) if rank > 1 else 0
+    if not block:
+        return g.reshape(parameter, [-1 if a == axis else 1 for a in range(rank)])
+    shape = list(node.shape(parameter))
+    repeated = g.tile(g.expand_dims(parameter, axis + 1), [block if a == axis + 1 else 1 for a in range(rank + 1)])
+    shape[axis] *= block
+    return g.slice_axis(g.reshape(repeated, shape), axis, 0, node.size(x, axis))
+
+
+def _limits(dtype: DType) -> tuple[int, int]:
+    info = np.iinfo(str(dtype))
+    return int(info.min), int(info.max)
+
+
+def saturated(node: Node, x: Tensor, dtype: DType) -> Tensor:
+    """Real numbers as integers, those that do not fit at the limit."""
+    low, high = _limits(dtype)
+    return node.g.cast(node.g.clamp(x, float(low), float(high)), dtype)
+
+
+def _quantized(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType) -> Tensor:
+    g = node.g
+    rounded = g.rint(g.division(x, scale))
+    return saturated(node, rounded if zero is None else g.addition(rounded, cast(node, zero, rounded.dtype)), dtype)
+
+
+@operator("QuantizeLinear", upto=25)
+def quantize_linear(node: Node) -> Results:
+    x, scale = node.tensor(0), node.tensor(1)
+    number = node.attribute("output_dtype", 0)
+    dtype = node.tensor(2).dtype if node.has(2) else dtype_of(number, "'output_dtype'") if number else uint8
+    precision = node.attribute("precision", 0)
+    wide = dtype_of(precision, "'precision'") if precision else float32
+    x, scale = cast(node, x, wide), cast(node, scale, wide)
+    zero = _along_axis(node, node.tensor(2), x, 2) if node.has(2) else None
+    return _quantized(node, x, _along_axis(node, scale, x, 1), zero, dtype)
+
+
+@operator("DequantizeLinear", upto=25)
+def dequantize_linear(node: Node) -> Results:
+    g, x, scale = node.g, node.tensor(0), node.tensor(1)
+    number = node.attribute("output_dtype", 0)
+    result = dtype_of(number, "'output_dtype'") if number else scale.dtype
+    wide = in_float32(node, scale)
+    if node.has(2):
+        x = g.subtraction(cast(node, x, int32), _along_axis(node, cast(node, node.tensor(2), int32), x, 2))
+    return cast(node, g.multiplication(g.cast(x, wide.dtype), _along_axis(node, wide, x, 1)), result)
+
+
+@operator("DynamicQuantizeLinear", upto=11)
+def dynamic_quantize_linear(node: Node) -> Results:
+    g, x = node.g, node.tensor(0)
+    low = g.minimum(g.reshape(g.reduction_minimum(x), ()), 0.0)
+    high = g.maximum(g.reshape(g.reduction_maximum(x), ()), 0.0)
+    scale = g.division(g.subtraction(high, low), 255.0)
+    zero = saturated(node, g.rint(g.division(g.negative(low), scale)), uint8)
+    return [_quantized(node, x, scale, zero, uint8), scale, zero]
+
+
+def _requantized(node: Node, sums: Tensor, factor: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+    """Sums of products of integers, in units of `factor`, as integers in units of `scale`."""
+    g = node.g
+    real = g.multiplication(g.cast(sums, float32), g.division(factor, in_float32(node, scale)))
+    return saturated(node, g.addition(g.rint(real), cast(node, zero, float32)), zero.dtype)
+
+
+def _rows(node: Node, parameter: Tensor, x: Tensor) -> Tensor:
+    """One number a row: of x's last but one axis."""
+    return (
+        node.g.expand_dims(parameter, node.rank(parameter))
+        if node.rank(parameter) and parameter.shape != (1,)
+        else parameter
+    )
+
+
+@operator("QLinearMatMul", upto=21)
+def quantized_matmul(node: Node) -> Results:
+    g = node.g
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.tensors()
+    left = g.subtraction(cast(node, a, int32), _rows(node, cast(node, a_zero, int32), a))
+    right = g.subtraction(cast(node, b, int32), cast(node, b_zero, int32))
+    factor = g.multiplication(_rows(node, in_float32(node, a_scale), a), in_float32(node, b_scale))
+    return _requantized(node, matmul(node, left, right), factor, y_scale, y_zero)
+
+
+@operator("QLinearConv", upto=10)
+def quantized_convolution(node: Node) -> Results:
+    g = node.g
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (node.tensor(i) for i in range(8))
+    x, w = g.cast(x, "float64"), g.cast(w, "float64")
+    x = g.subtraction(x, g.reshape(cast(node, x_zero, x.dtype), ()))
+    w = g.subtraction(w, per_channel(node, w_zero, w))
+    sums = convolution(node, x, w)
+    channels = [1, -1, *[1] * (node.rank(sums) - 2)]
+    if node.has(8):
+        sums = g.addition(sums, g.reshape(cast(node, node.tensor(8), sums.dtype), channels))
+    if node.rank(w_scale) and w_scale.shape != (1,):
+        w_scale = g.reshape(w_scale, channels)
+    return _requantized(node, sums, g.multiplication(x_scale, w_scale), y_scale, y_zero)

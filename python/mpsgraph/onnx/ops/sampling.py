@@ -1,0 +1,131 @@
+"""Sampling at the places that a grid names, and the grids of affine maps."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from ..._core import Tensor, int32
+from ...errors import GraphError, ShapeError
+from .._registry import Node, Results, operator
+from ._compose import cast, folded, in_float32
+
+CUBIC = -0.75
+Tap = tuple[Tensor, "Tensor | None"]  # places, whole numbers still as floating point; weights
+
+
+@operator("GridSample", upto=22)
+def grid_sample(node: Node) -> Results:
+    """For each place, the sum of the elements around it with weights that fall with the distance."""
+    g, source, grid = node.g, node.tensor(0), node.tensor(1)
+    batch, channels, *sizes = node.shape(source)
+    places = node.shape(grid)[1:-1]
+    if node.size(grid, -1) != len(sizes) or not sizes:
+        raise ShapeError(f"a grid {grid.shape} for an operand {source.shape}")
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(*[node.attribute("mode", "linear")] * 2)
+    padding, aligned = node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0))
+    if mode not in ("nearest", "linear", "cubic") or padding not in ("zeros", "border", "reflection"):
+        raise GraphError(f"mode {mode!r}, padding_mode {padding!r}")
+    x = g.reshape(in_float32(node, source), [batch, channels, -1])
+    at = g.reshape(in_float32(node, grid), [batch, -1, len(sizes)])
+    taps = []
+    for axis, size in enumerate(sizes):  # the grid's last coordinate is along the first spatial axis
+        unit = g.squeeze(g.slice_axis(at, 2, len(sizes) - 1 - axis, 1), [2])
+        place = _in_elements(node, unit, size, aligned)
+        if mode != "cubic":
+            place = _padded(node, place, size, padding, aligned)
+        taps.append([_placed(node, tap, size, padding, aligned) for tap in _taps(node, place, mode)])
+    terms = []
+    for combination in product(*taps):
+        flat, weight = combination[0]
+        for (index, factor), size in zip(combination[1:], sizes[1:], strict=True):
+            flat = g.addition(g.multiplication(flat, size), index)
+            if factor is not None:
+                weight = factor if weight is None else g.multiplication(weight, factor)
+        term = g.gather(x, flat, 2, 1)
+        if weight is not None:
+            term = g.multiplication(term, g.expand_dims(cast(node, weight, term.dtype), 1))
+        terms.append(term)
+    return cast(node, g.reshape(folded(terms, g.addition), [batch, channels, *places]), source.dtype)
+
+
+def _in_elements(node: Node, unit: Tensor, size: int, aligned: bool) -> Tensor:
+    """-1..1 as places: from the first element to the last, or from border to border."""
+    g = node.g
+    up = g.addition(unit, 1.0)
+    if aligned:
+        return g.multiplication(up, (size - 1) / 2)
+    return g.multiplication(g.subtraction(g.multiplication(up, float(size)), 1.0), 0.5)
+
+
+def _padded(node: Node, place: Tensor, size: int, padding: str, aligned: bool) -> Tensor:
+    """A place that lies outside moved to the border, or reflected at it."""
+    g = node.g
+    if padding == "zeros":
+        return place
+    if padding == "reflection":
+        low, high = (0.0, size - 1.0) if aligned else (-0.5, size - 0.5)
+        span = high - low
+        if span == 0:
+            place = g.multiplication(place, 0.0)
+        else:  # distance within two spans, the second of which runs backwards
+            d = g.floor_modulo(g.subtraction(place, low), 2 * span)
+            place = g.addition(g.minimum(d, g.subtraction(2 * span, d)), low)
+    return g.clamp(place, 0.0, size - 1.0)
+
+
+def _taps(node: Node, place: Tensor, mode: str) -> list[Tap]:
+    """The whole places around a place, and their weights."""
+    g = node.g
+    if mode == "nearest":
+        return [(g.rint(place), None)]
+    below = g.floor(place)
+    part = g.subtraction(place, below)
+    if mode == "linear":
+        return [(below, g.subtraction(1.0, part)), (g.addition(below, 1.0), part)]
+
+    def polynomial(x: Tensor, *factors: float) -> Tensor:
+        value = g.addition(g.multiplication(x, factors[0]), factors[1])
+        for factor in factors[2:]:
+            value = g.addition(g.multiplication(value, x), factor)
+        return value
+
+    def near(d: Tensor) -> Tensor:
+        return polynomial(d, CUBIC + 2, -(CUBIC + 3), 0.0, 1.0)
+
+    def far(d: Tensor) -> Tensor:
+        return polynomial(d, CUBIC, -5 * CUBIC, 8 * CUBIC, -4 * CUBIC)
+
+    rest = g.subtraction(1.0, part)
+    weights = [far(g.addition(part, 1.0)), near(part), near(rest), far(g.addition(rest, 1.0))]
+    return [(g.addition(below, float(i - 1)), weight) for i, weight in enumerate(weights)]
+
+
+def _placed(node: Node, tap: Tap, size: int, padding: str, aligned: bool) -> Tap:
+    """A whole place as an index that exists; with padding by zeros, the weight of one outside is 0."""
+    g, (place, weight) = node.g, tap
+    if padding == "zeros":
+        inside = g.logical_and(g.greater_than_or_equal_to(place, 0.0), g.less_than(place, float(size)))
+        weight = g.cast(inside, place.dtype) if weight is None else g.select(inside, weight, 0.0)
+        place = g.clamp(place, 0.0, size - 1.0)
+    else:
+        place = _padded(node, place, size, padding, aligned)
+    safe = g.select(g.is_finite(place), place, 0.0)
+    return g.cast(safe, int32), weight
+
+
+@operator("AffineGrid", upto=20)
+def affine_grid(node: Node) -> Results:
+    """The places of a regular grid, moved by the affine map of each entry of the batch."""
+    g, theta = node.g, node.tensor(0)
+    batch, _, *sizes = node.ints(1)
+    aligned = bool(node.attribute("align_corners", 0))
+    lines = []
+    for size in sizes:
+        step = np.arange(size, dtype=np.float64)
+        lines.append((2 * step / max(size - 1, 1) - 1) if aligned else (2 * step + 1) / size - 1)
+    grids = np.meshgrid(*lines, indexing="ij")
+    points = np.stack([*grids[::-1], np.ones(sizes)], -1).reshape(1, -1, len(sizes) + 1)
+    moved = g.matrix_multiplication(g.constant(points, dtype=theta.dtype), g.swap_axes(theta, 1, 2))
+    return g.reshape(moved, [batch, *sizes, len(sizes)])

@@ -1,0 +1,121 @@
+"""Signals: windows, Fourier transforms by their definition, spectrograms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..._core import Tensor, float64
+from ...errors import ShapeError
+from .._registry import Node, Results, operator
+from ._compose import cast
+
+_WINDOWS = {  # a sum of cosines: a[0] - a[1] cos(2 pi n / N) + a[2] cos(4 pi n / N)
+    "HannWindow": (0.5, 0.5),
+    "HammingWindow": (25 / 46, 21 / 46),
+    "BlackmanWindow": (0.42, 0.5, 0.08),
+}
+
+
+@operator(*_WINDOWS, upto=17)
+def window(node: Node) -> Results:
+    size = int(node.scalar(0, 0))
+    count = size if node.attribute("periodic", 1) else size - 1
+    phase = 2 * math.pi * np.arange(size) / max(count, 1)
+    values = sum((-1) ** k * a * np.cos(k * phase) for k, a in enumerate(_WINDOWS[node.op]))
+    return node.g.constant(np.asarray(values, np.float64), dtype=node.dtype_attribute("output_datatype", 1))
+
+
+def _transform(node: Node, x: Tensor, axis: int, length: int, inverse: bool, onesided: bool) -> Tensor:
+    """The discrete Fourier transform of x (..., 1 or 2), whose last axis holds real and imaginary parts."""
+    g, dtype = node.g, x.dtype
+    x = cast(node, x, float64)  # sums of many terms that cancel
+    rank, size = node.rank(x), node.size(x, axis)
+    if axis == rank - 1:
+        raise ShapeError("the last axis holds real and imaginary parts")
+    if size > length:
+        x = g.slice_axis(x, axis, 0, length)
+    elif size < length:
+        x = g.pad(x, [0] * rank, [length - size if a == axis else 0 for a in range(rank)])
+    count = length // 2 + 1 if onesided else length
+    angle = 2 * np.pi * (np.outer(np.arange(length), np.arange(count)) % length) / length
+    scale = 1 / length if inverse else 1.0
+    cosine, sine = np.cos(angle) * scale, np.sin(angle) * (scale if inverse else -scale)
+    x = g.swap_axes(x, axis, rank - 1) if axis != rank - 1 else x  # parts, then the axis that is transformed
+    parts = node.size(x, axis)
+
+    def product(i: int, matrix: np.ndarray) -> Tensor:
+        return g.matrix_multiplication(g.slice_axis(x, axis, i, 1), g.constant(matrix, dtype=x.dtype))
+
+    real, imaginary = product(0, cosine), product(0, sine)
+    if parts == 2:
+        real, imaginary = g.subtraction(real, product(1, sine)), g.addition(imaginary, product(1, cosine))
+    return cast(node, g.swap_axes(g.concat([real, imaginary], axis), axis, rank - 1), dtype)
+
+
+@operator("DFT", upto=20)
+def fourier_transform(node: Node) -> Results:
+    x = node.tensor(0)
+    axis = node.attribute("axis", 1) if node.version < 20 else int(node.scalar(2, -2))
+    axis = node.axis(x, axis)
+    inverse, onesided = bool(node.attribute("inverse", 0)), bool(node.attribute("onesided", 0))
+    if inverse and onesided:  # what is missing is the conjugate of what is there
+        return _from_half(node, x, axis, int(node.scalar(1, 2 * (node.size(x, axis) - 1))))
+    return _transform(node, x, axis, int(node.scalar(1, node.size(x, axis))), inverse, onesided)
+
+
+def _from_half(node: Node, x: Tensor, axis: int, length: int) -> Tensor:
+    g, rank = node.g, node.rank(x)
+    half = length // 2 + 1
+    size = node.size(x, axis)
+    if size > half:
+        x = g.slice_axis(x, axis, 0, half)
+    elif size < half:
+        x = g.pad(x, [0] * rank, [half - size if a == axis else 0 for a in range(rank)])
+    index = np.arange(1, length - half + 1)[::-1].astype(np.int32)
+    mirrored = g.multiplication(g.gather(x, g.constant(index), axis), g.constant([1.0, -1.0], dtype=x.dtype))
+    full = _transform(node, g.concat([x, mirrored], axis), axis, length, True, False)
+    return g.slice_axis(full, rank - 1, 0, 1)
+
+
+@operator("STFT", upto=17)
+def short_time_transform(node: Node) -> Results:
+    """Windows of the signal, `frame_step` apart, each transformed."""
+    g, x = node.g, node.tensor(0)
+    step = int(node.scalar(1, 0))
+    if node.rank(x) == 2:
+        x = g.expand_dims(x, 2)
+    length = int(node.scalar(3, node.size(node.tensor(2), 0) if node.has(2) else 0))
+    count = (node.size(x, 1) - length) // step + 1 if step > 0 and length > 0 else 0
+    if count < 1:
+        raise ShapeError(f"a signal of {node.size(x, 1)} has no frame of {length} elements, {step} apart")
+    index = (np.arange(count)[:, None] * step + np.arange(length)).astype(np.int32)
+    frames = g.gather(x, g.constant(index), 1)
+    if node.has(2):
+        frames = g.multiplication(frames, g.reshape(node.tensor(2), [-1, 1]))
+    onesided = bool(node.attribute("onesided", 1)) and node.size(x, 2) == 1
+    return _transform(node, frames, 2, length, False, onesided)
+
+
+@operator("MelWeightMatrix", upto=17)
+def mel_weights(node: Node) -> Results:
+    """Triangles over the frequencies of a transform, whose corners are equally far on the mel scale.
+
+    As ONNX defines it, the last corner lies one step below the upper edge.
+    """
+    bands, length, rate = int(node.scalar(0, 0)), int(node.scalar(1, 0)), int(node.scalar(2, 0))
+    low, high = float(node.scalar(3, 0.0)), float(node.scalar(4, 0.0))
+
+    def mel(hertz: float) -> float:
+        return 2595 * math.log10(1 + hertz / 700)
+
+    steps = np.arange(bands + 2) / (bands + 2)
+    edges = 700 * (10 ** ((mel(low) + (mel(high) - mel(low)) * steps) / 2595) - 1)
+    bins = np.floor((length + 1) * edges / rate).astype(np.int64)
+    places = np.arange(length // 2 + 1)[:, None]
+    left, centre, right = bins[:-2], bins[1:-1], bins[2:]
+    rising = np.where((places >= left) & (places < centre), (places - left) / np.maximum(centre - left, 1), 0)
+    falling = np.where((places > centre) & (places < right), (right - places) / np.maximum(right - centre, 1), 0)
+    weights = rising + (places == centre) + falling
+    return node.g.constant(weights, dtype=node.dtype_attribute("output_datatype", 1))

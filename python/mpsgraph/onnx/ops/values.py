@@ -1,0 +1,100 @@
+"""Where values come from that no input gives: constants, ranges, masks, and the shapes of others."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..._core import Tensor, int64
+from ...errors import GraphError, ShapeError, UnsupportedError
+from .._registry import Node, Results, operator
+from ._compose import cast
+
+MOST_ELEMENTS = 2**31  # of a value that is made from numbers in the file
+
+
+@operator("Constant", upto=25)
+def constant(node: Node) -> Results:
+    g = node.g
+    if node.has_attribute("value"):
+        value: Results = node.attribute("value")  # an initialiser, which the importer takes as it is
+        return value
+    if node.has_attribute("value_float") or node.has_attribute("value_floats"):
+        values: Any = node.attribute("value_float", None)
+        values = node.attribute("value_floats") if values is None else values
+        return g.constant(np.array(values, np.float32))
+    if node.has_attribute("value_int") or node.has_attribute("value_ints"):
+        values = node.attribute("value_int", None)
+        values = node.attribute("value_ints") if values is None else values
+        return g.constant(np.array(values, np.int64))
+    raise UnsupportedError("a constant of strings or a sparse one")
+
+
+@operator("ConstantOfShape", upto=25)
+def constant_of_shape(node: Node) -> Results:
+    g = node.g
+    if node.has_attribute("value"):
+        array, dtype = node.attribute("value").elements
+        if array.size != 1:
+            raise ShapeError(f"attribute value must have one element, has {array.size}")
+        one = g.constant(array.reshape(()), dtype=dtype)
+    else:
+        one = g.constant(0.0)
+    return g.broadcast_to(one, shape_of_operand(node, 0))
+
+
+def shape_of_operand(node: Node, i: int) -> list[int] | Tensor:
+    """Operand i as a shape: ints when they are known; a tensor when it follows from shapes that are not known yet."""
+    from .._registry import Undecided
+
+    try:
+        shape = node.ints(i)
+    except Undecided as undecided:
+        if undecided.values:
+            raise
+        return node.tensor(i)
+    if min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS:
+        raise ShapeError(f"{tuple(shape)} is no shape, or too large")
+    return shape
+
+
+@operator("Shape", upto=25)
+def shape(node: Node) -> Results:
+    g, x = node.g, node.tensor(0)
+    rank = node.rank(x)
+    start, end = (
+        min(max(v + rank if v < 0 else v, 0), rank) for v in (node.attribute("start", 0), node.attribute("end", rank))
+    )
+    sizes = node.dims(x)[start : max(start, end)]
+    if min(sizes, default=0) >= 0:
+        return g.constant(np.array(sizes, np.int64))
+    return g.cast(g.slice(g.shape_of(x), [start], [end]), int64)
+
+
+@operator("Size", upto=25)
+def size(node: Node) -> Results:
+    g, x = node.g, node.tensor(0)
+    if x.shape is not None and min(x.shape, default=0) >= 0:
+        return g.constant(np.array(math.prod(x.shape), np.int64))
+    return g.reshape(g.reduction_product(g.cast(g.shape_of(x), int64)), ())
+
+
+@operator("Range", upto=11)
+def range_(node: Node) -> Results:
+    start, limit, delta = (node.value(i).reshape(()) for i in range(3))
+    if delta == 0:
+        raise GraphError("the step is 0")
+    count = max(0, math.ceil((limit.item() - start.item()) / delta.item()))
+    if count > MOST_ELEMENTS:
+        raise ShapeError(f"a range of {count} elements")
+    return node.g.constant((start + np.arange(count) * delta).astype(start.dtype), dtype=node.tensor(0).dtype)
+
+
+@operator("EyeLike", upto=22)
+def eye_like(node: Node) -> Results:
+    x = node.tensor(0)
+    dtype = node.dtype_attribute("dtype") if node.has_attribute("dtype") else x.dtype
+    rows, columns = node.shape(x)
+    return cast(node, node.g.constant(np.eye(rows, columns, node.attribute("k", 0), dtype=np.float32)), dtype)

@@ -1,0 +1,49 @@
+"""ONNX's own backend cases, 1,793 of them in the wheel onnx 1.20.1, through mpsgraph.onnx.
+
+exclusions.py lists by name and reason what does not pass; a case there that passes, or one that is missing in a way
+other than it says, fails here.
+"""
+
+import mpsgraph as mg
+import pytest
+from conformance.comparing import difference
+from conformance.exclusions import ONNX_DIFFERENT, ONNX_MISSING, reasons
+from conformance.onnx_backend import Case, all_cases
+
+CASES = all_cases()
+NAMES = {case.name for case in CASES}
+DIFFERENT, MISSING = set(reasons(ONNX_DIFFERENT)), set(reasons(ONNX_MISSING))
+
+
+def differences(case: Case) -> list[str]:
+    model = mg.onnx.load(case.model)
+    rtol, atol = case.tolerances()
+    found = []
+    for feeds, expected in case.data_sets():
+        results = model.run(feeds)
+        for name, value in expected.items():
+            wrong = difference(results[name].numpy(), value, rtol, atol)
+            found += [f"{name}: {wrong}"] if wrong else []
+    return found
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.name not in DIFFERENT | MISSING], ids=lambda c: c.name)
+def test_case(case: Case):
+    assert not differences(case)
+
+
+@pytest.mark.parametrize("name", sorted(DIFFERENT))
+def test_exclusion_still_differs(name: str):
+    assert differences(Case(name)), "it passes: take it out of exclusions.py"
+
+
+@pytest.mark.parametrize("name", sorted(MISSING))
+def test_what_is_missing_is_said(name: str):
+    with pytest.raises(mg.UnsupportedError, match=r"\[onnx\]"):
+        mg.onnx.load(Case(name).model)
+
+
+def test_the_suite_is_whole():
+    assert len(CASES) == 1793
+    assert DIFFERENT | MISSING <= NAMES, "exclusions.py names cases that there are not"
+    assert len(NAMES - DIFFERENT - MISSING) >= 1400
