@@ -110,22 +110,42 @@ def reshape() -> onnx.ModelProto:
     return model([node("Reshape", ["x", "shape"], ["y"])], inputs, [value("y", FLOAT, None)])
 
 
-def test_inputs_that_decide_shapes_are_asked_for_when_it_runs():
+def unsqueeze() -> onnx.ModelProto:
+    inputs = [value("x", FLOAT, ("n",)), value("axes", INT64, ("some",))]
+    return model([node("Unsqueeze", ["x", "axes"], ["y"])], inputs, [value("y", FLOAT, None)])
+
+
+def test_shapes_may_be_fed():
     loaded = mg.onnx.load(reshape())
     x = np.arange(6, dtype=np.float32)
     for shape in ((2, 3), (3, 2), (-1, 6)):
         result = loaded.run({"x": x, "shape": np.int64(shape)})["y"].numpy()
         np.testing.assert_array_equal(result, x.reshape(shape))
-    with pytest.raises(mg.UnsupportedError, match="inputs shape decide shapes.*bind"):
-        _ = loaded.graph
-    with pytest.raises(mg.GraphError, match="without its inputs shape"):
+    assert loaded.outputs["y"].shape == (-1, -1)
+
+
+def test_inputs_that_decide_ranks_are_asked_for_when_it_runs():
+    loaded = mg.onnx.load(unsqueeze())
+    x = np.arange(6, dtype=np.float32)
+    for axes in ([0], [1], [0, -1]):
+        result = loaded.run({"x": x, "axes": np.int64(axes)})["y"].numpy()
+        np.testing.assert_array_equal(result, np.expand_dims(x, axes))
+    np.testing.assert_array_equal(loaded(x, np.int64([1])), x[:, None])
+    for what in (lambda: loaded.graph, lambda: loaded.inputs, lambda: loaded.outputs, lambda: loaded.parameters):
+        with pytest.raises(mg.UnsupportedError, match="inputs axes decide shapes.*bind"):
+            what()
+    with pytest.raises(mg.GraphError, match="without its inputs axes"):
         loaded.run({"x": x})
-    assert loaded.bind({"shape": np.int64([2, 3])}) is loaded.bind({"shape": np.int64([2, 3])})
+    with pytest.raises(mg.GraphError, match="no input 'z'; it has x, axes"):
+        loaded.run({"z": x})
+    assert loaded.bind({"axes": np.int64([1])}) is loaded.bind({"axes": np.int64([1])})
+    assert repr(loaded) == "<Model (x, axes) -> (y), built when it runs>"
 
 
 def test_or_given_when_it_is_loaded():
     loaded = mg.onnx.load(reshape(), values={"shape": np.int64([2, -1])})
     assert list(loaded.inputs) == ["x"] and loaded.outputs["y"].shape == (2, -1)
+    assert mg.onnx.load(unsqueeze(), values={"axes": [0]}).outputs["y"].shape == (1, -1)
     assert mg.onnx.load(reshape(), values={"shape": [2, 3]}, shapes={"x": (6,)}).inputs["x"].shape == (6,)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from .._core import DType, Tensor
+from .._core import DType, Tensor, int64
 from ..errors import GraphError, ShapeError
 
 if TYPE_CHECKING:
@@ -112,6 +112,13 @@ class Node:
         """Operand i as a list of integers; of rank 0, as a list of one."""
         return [int(v) for v in self.value(i).reshape(-1)]
 
+    def known_ints(self, i: int) -> list[int] | None:
+        """Operand i as ints, or None when only a run knows them."""
+        try:
+            return self.ints(i)
+        except Undecided:
+            return None
+
     def scalar(self, i: int, default: Any) -> Any:
         """Operand i, of one element, as a Python number; the default when it is not given."""
         if not self.has(i):
@@ -172,6 +179,40 @@ class Node:
         if x.shape is None or min(x.shape, default=0) < 0:
             raise self.importer.undecided_shape(x)
         return x.shape
+
+    def dim(self, x: Tensor, axis: int) -> int | Tensor:
+        """x's size along an axis; as an int64 tensor of one element and rank 1 when only a run knows it."""
+        axis = self.axis(x, axis)
+        known = self.dims(x)[axis]
+        return known if known >= 0 else self.g.cast(self.g.slice(self.g.shape_of(x), [axis], [axis + 1]), int64)
+
+    def joined(self, sizes: Iterable[int | Tensor]) -> list[int] | Tensor:
+        """A shape of ints and of tensors as `dim` gives them, for operations that take either."""
+        parts = list(sizes)
+        known = [part for part in parts if not isinstance(part, Tensor)]
+        if len(known) == len(parts):
+            return known
+        made = [part if isinstance(part, Tensor) else self.g.constant([part], dtype=int64) for part in parts]
+        return self.g.concat(made, 0)
+
+    def reshape(self, x: Tensor, sizes: Iterable[int | Tensor]) -> Tensor:
+        """x in a shape as `joined` takes it, of which one may be -1."""
+        parts = list(sizes)
+        unknown = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
+        if len(unknown) == 1 and -1 not in parts:
+            parts[unknown[0]] = -1  # what is left
+        return self.g.reshape(x, self.joined(parts))
+
+    def product(self, sizes: Iterable[int | Tensor]) -> int | Tensor:
+        """Sizes multiplied."""
+        result: int | Tensor = 1
+        for size in sizes:
+            if isinstance(result, int) and isinstance(size, int):
+                result *= size
+            else:
+                first = result if isinstance(result, Tensor) else self.g.constant([result], dtype=int64)
+                result = self.g.multiplication(first, size)
+        return result
 
     def size(self, x: Tensor, axis: int) -> int:
         """x's size along an axis, known. Undecided when it is not."""

@@ -198,27 +198,32 @@ class Importer:
     def undecided_shape(self, tensor: Tensor) -> Undecided:
         """The exception for a tensor whose shape a node's function has to know."""
         inputs = self._inputs_of_unknown_shape(tensor)
-        if not inputs:
+        if inputs:
+            return Undecided(shapes=inputs)
+        values = self._inputs_before(tensor)  # all shapes are known that are fed, so values decide
+        if not values:
             raise UnsupportedError(f"the shape of '{tensor.name}' {tensor.shape} is not known while the graph is built")
-        return Undecided(shapes=inputs)
+        whole = frozenset(name for name in values if not self.inputs[name].dtype.is_float)
+        return Undecided(values=whole or values)
 
     def _inputs_of_unknown_shape(self, tensor: Tensor) -> frozenset[str]:
         """Those among the inputs that a tensor depends on."""
-        open_inputs = {
-            input.operation.id: name
-            for name, input in self.inputs.items()
-            if input.shape is None or min(input.shape, default=0) < 0
-        }
+        shapes = {name: self.inputs[name].shape for name in self._inputs_before(tensor)}
+        return frozenset(name for name, shape in shapes.items() if shape is None or min(shape, default=0) < 0)
+
+    def _inputs_before(self, tensor: Tensor) -> frozenset[str]:
+        """The inputs that a tensor depends on in any way."""
+        names = {input.operation.id: name for name, input in self.inputs.items()}
         found, seen, stack = set(), set(), [tensor.operation]
         while stack:
             operation = stack.pop()
             if operation.id in seen:
                 continue
             seen.add(operation.id)
-            if operation.id in open_inputs:
-                found.add(open_inputs[operation.id])
+            if operation.id in names:
+                found.add(names[operation.id])
             if operation.kind == "argument":
-                found.update(open_inputs.values())  # what a loop carries may depend on any of them
+                found.update(names.values())  # what a loop carries may depend on any of them
             stack.extend(x.operation for x in operation.inputs)
             stack.extend(x.operation for block in operation.blocks for x in block.results)
         return frozenset(found)

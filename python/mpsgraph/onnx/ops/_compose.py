@@ -38,15 +38,6 @@ def sizes(node: Node, x: Tensor) -> Tensor | list[int]:
     return node.g.cast(node.g.shape_of(x), int64)
 
 
-def size_tensor(node: Node, x: Tensor, axis: int, dtype: DType = int64) -> Tensor:
-    """x's size along an axis as a tensor of one element and rank 1."""
-    g = node.g
-    if x.shape is not None and x.shape[axis] >= 0:
-        return g.constant([x.shape[axis]], dtype=dtype)
-    axis = node.axis(x, axis)
-    return g.cast(g.slice(g.shape_of(x), [axis], [axis + 1]), dtype)
-
-
 def with_axis_last(node: Node, x: Tensor, axis: int, function: Callable[[Tensor], Tensor]) -> Tensor:
     """function over the last axis, applied over another one."""
     rank = node.rank(x)

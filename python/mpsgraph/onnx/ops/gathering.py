@@ -4,39 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._core import Tensor, int32
+from ..._core import Tensor, int32, int64
 from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
 from ._compose import cast
 
 
-def wrapped(node: Node, index: Tensor, size: int) -> Tensor:
+def wrapped(node: Node, index: Tensor, size: int | Tensor) -> Tensor:
     """Indices counted from the front, as int32; those that count from the end are negative."""
     g = node.g
     index = cast(node, index, int32)
+    if isinstance(size, Tensor):
+        size = g.reshape(g.cast(size, int32), ())
     return g.select(g.less_than(index, 0), g.addition(index, size), index)
 
 
 @operator("Gather", upto=13)
 def gather(node: Node) -> Results:
-    g, x, index = node.g, node.tensor(0), node.tensor(1)
+    x = node.tensor(0)
     axis = node.axis(x, node.attribute("axis", 0))
-    if x.shape is not None and x.shape[axis] >= 0:
-        return g.gather(x, wrapped(node, index, x.shape[axis]), axis)
-    size = g.squeeze(g.slice(g.shape_of(x), [axis], [axis + 1]), [0])
-    index = cast(node, index, int32)
-    return g.gather(x, g.select(g.less_than(index, 0), g.addition(index, size), index), axis)
+    return node.g.gather(x, wrapped(node, node.tensor(1), node.dim(x, axis)), axis)
 
 
 @operator("OneHot", upto=11)
 def one_hot(node: Node) -> Results:
     g, index, values = node.g, node.tensor(0), node.tensor(2)
-    depth = int(node.scalar(1, 0))
     rank = node.rank(index) + 1
     axis = node.attribute("axis", -1)
-    if not -rank <= axis < rank or depth < 0:
-        raise ShapeError(f"axis {axis} of a result of rank {rank}, depth {depth}")
-    hot = g.one_hot(wrapped(node, index, depth), depth, axis % rank, "bool", True, False)
+    if not -rank <= axis < rank:
+        raise ShapeError(f"axis {axis} of a result of rank {rank}")
+    known = node.known_ints(1) if node.tensor(1).dtype.is_integer else [int(node.scalar(1, 0))]
+    depth: int | Tensor = known[0] if known else g.reshape(g.cast(node.tensor(1), int64), (1,))
+    classes = g.coordinate_along_axis(0, [depth] if isinstance(depth, int) else depth)
+    classes = g.reshape(classes, [-1 if i == axis % rank else 1 for i in range(rank)])
+    hot = g.equal(g.expand_dims(wrapped(node, index, depth), axis), classes)
     off, on = (g.reshape(g.slice(values, [i], [i + 1]), ()) for i in (0, 1))
     return g.select(hot, on, off)
 

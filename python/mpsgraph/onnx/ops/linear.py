@@ -119,15 +119,16 @@ def _contracted(
     rows, columns = [v for v in left if v not in common], [v for v in right if v not in common]
     if any(node.dims(a)[left.index(v)] != node.dims(b)[right.index(v)] for v in common):
         return _multiplied(node, a, left, b, right, inner)
-    sizes = {v: node.size(a, left.index(v)) for v in left} | {v: node.size(b, right.index(v)) for v in right}
+    sizes = {v: node.dim(a, left.index(v)) for v in left} | {v: node.dim(b, right.index(v)) for v in right}
 
-    def matrices(x: Tensor, letters: list[str], first: list[str], second: list[str]) -> Tensor:
-        x = g.transpose(x, [letters.index(v) for v in (*batch, *first, *second)]) if letters else x
-        return g.reshape(x, [*(sizes[v] for v in batch), _product(sizes, first), _product(sizes, second)])
+    def matrices(x: Tensor, letters: list[str], *parts: list[str]) -> Tensor:
+        x = g.transpose(x, [letters.index(v) for v in (*batch, *parts[0], *parts[1])]) if letters else x
+        flat = [node.product(sizes[v] for v in part) for part in parts]
+        return node.reshape(x, [*(sizes[v] for v in batch), *flat])
 
     product = matmul(node, matrices(a, left, rows, inner), matrices(b, right, inner, columns))
     letters = [*batch, *rows, *columns]
-    return g.reshape(product, [sizes[v] for v in letters]), letters
+    return node.reshape(product, (sizes[v] for v in letters)), letters
 
 
 def _summed(node: Node, x: Tensor, letters: list[str], needed: set[str]) -> tuple[Tensor, list[str]]:
@@ -149,13 +150,6 @@ def _multiplied(
     absent = [i for i, v in enumerate(letters) if v not in right]
     b = g.expand_dims(b, absent) if absent else b
     return _summed(node, g.multiplication(a, b), letters, set(letters) - set(inner))
-
-
-def _product(sizes: dict[str, int], letters: list[str]) -> int:
-    result = 1
-    for letter in letters:
-        result *= sizes[letter]
-    return result
 
 
 @operator("MatMulInteger", upto=10)

@@ -87,19 +87,19 @@ def rms_normalization(node: Node) -> Results:
 def group_normalization(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     groups = node.attribute("num_groups")
-    shape = node.shape(x)
-    if groups < 1 or shape[1] % groups:
-        raise ShapeError(f"{shape[1]} channels cannot be cut into {groups} groups")
+    shape = [node.dim(x, axis) for axis in range(node.rank(x))]
+    if groups < 1 or node.size(x, 1) % groups:
+        raise ShapeError(f"{node.size(x, 1)} channels cannot be cut into {groups} groups")
     stash = node.dtype_attribute("stash_type", 1)
-    grouped = g.reshape(x, [shape[0], groups, -1])
+    grouped = node.reshape(x, [shape[0], groups, -1])
     wide = cast(node, grouped, stash) if x.dtype.itemsize < stash.itemsize else grouped
     y, _, _ = normalized(node, wide, [2], node.attribute("epsilon", 1e-5))
     y = cast(node, y, x.dtype)
     scale, bias = node.tensor(1), node.tensor(2)
     if node.version < 21:  # one number a group
         y = g.addition(g.multiplication(y, g.reshape(scale, [1, -1, 1])), g.reshape(bias, [1, -1, 1]))
-        return g.reshape(y, shape)
-    y = g.reshape(y, shape)
+        return node.reshape(y, shape)
+    y = node.reshape(y, shape)
     return g.addition(g.multiplication(y, _per_channel(node, scale, x)), _per_channel(node, bias, x))
 
 

@@ -89,16 +89,23 @@ def sum_of_windows(node: Node, x: Tensor, window: Window) -> Tensor:
     whole = Window(window.kernel, window.strides, window.dilations, [0] * len(spatial), [0] * len(spatial))
 
     def pool(x: Tensor, window: Window) -> Tensor:
-        y = g.avg_pooling2d(
-            planar(node, x),
-            pair(window.kernel, 1),
-            pair(window.strides, 1),
-            dilations=pair(window.dilations, 1),
-            data_layout="NCHW",
-        )
-        return g.squeeze(y, [2]) if len(window.kernel) == 1 else y
+        return mean_of_windows(node, x, window, True)
 
     return g.multiplication(_over_planes(node, x, whole, pool), float(count))
+
+
+def mean_of_windows(node: Node, x: Tensor, window: Window, include: bool) -> Tensor:
+    """The mean of each window over one axis or two; with `include`, of which padding is zeros."""
+    y = node.g.avg_pooling2d(
+        planar(node, x),
+        pair(window.kernel, 1),
+        pair(window.strides, 1),
+        dilations=pair(window.dilations, 1),
+        padding=padding_of(window),
+        data_layout="NCHW",
+        include_zero_pad_to_average=include,
+    )
+    return node.g.squeeze(y, [2]) if len(window.kernel) == 1 else y
 
 
 @operator("MaxPool", upto=22)
@@ -117,6 +124,8 @@ def average_pool(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     window = window_of(node, x, node.attribute("kernel_shape"))
     include = bool(node.attribute("count_include_pad", 0))
+    if not node.attribute("ceil_mode", 0) and len(window.kernel) <= 2:
+        return mean_of_windows(node, x, window, include)
     inputs = [node.size(x, 2 + i) for i in range(len(window.kernel))]
     real_after = list(window.after)
     window = _with_ceil(node, x, window)

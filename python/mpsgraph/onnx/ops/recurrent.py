@@ -82,7 +82,7 @@ class Recurrence:
         self.batch_first = bool(node.attribute("layout", 0))
         x = node.tensor(0)
         self.x = g.swap_axes(x, 0, 1) if self.batch_first else x
-        self.steps, self.batch = node.size(self.x, 0), node.size(self.x, 1)
+        self.steps, self.batch = node.size(self.x, 0), node.dim(self.x, 1)
         if self.steps > MOST_STEPS:
             raise UnsupportedError(f"a recurrent layer of {self.steps} steps")
         self.direction = node.attribute("direction", "forward")
@@ -103,7 +103,7 @@ class Recurrence:
         biases: Sequence[Tensor | None] = (None, None)
         if node.has(3):
             biases = g.split(part(3), 2, 0)
-        zero = g.constant(0, shape=(self.batch, self.hidden), dtype=self.x.dtype)
+        zero = g.broadcast_to(g.constant(0, dtype=self.x.dtype), node.joined([self.batch, self.hidden]))
         first = []
         for operand in range(5, 5 + states):
             if not node.has(operand):

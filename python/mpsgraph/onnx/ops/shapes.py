@@ -2,59 +2,39 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..._core import Tensor, bool_, int64
 from ...errors import GraphError, ShapeError
-from .._registry import Node, Results, Undecided, operator
-from ._compose import size_tensor
-from .values import shape_of_operand
+from .._registry import Node, Results, operator
 
 
 @operator("Reshape", upto=25)
 def reshape(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
-    if node.version < 5:
-        shape = list(node.attribute("shape"))
-    else:
-        try:
-            shape = node.ints(1)
-        except Undecided as undecided:
-            if undecided.values:
-                raise
-            return g.reshape(x, _without_zeros(node, x))
-    if not node.attribute("allowzero", 0) and 0 in shape:
+    shape = list(node.attribute("shape")) if node.version < 5 else node.known_ints(1)
+    copies = not node.attribute("allowzero", 0)  # a 0 stands for the operand's own size there
+    if shape is None:
+        return g.reshape(x, _with_own_sizes(node, x) if copies else node.tensor(1))
+    if copies and 0 in shape:
         if any(size == 0 and i >= node.rank(x) for i, size in enumerate(shape)):
             raise ShapeError(f"a 0 in {tuple(shape)} stands for an axis that the operand {x.shape} does not have")
-        known = [node.dims(x)[i] if size == 0 else size for i, size in enumerate(shape)]
-        copied = [i for i, size in enumerate(shape) if size == 0 and known[i] < 0]
-        if len(copied) == 1 and -1 not in shape:
-            known[copied[0]] = -1  # what is left
-        elif copied:
-            parts = [
-                size_tensor(node, x, i) if i in copied else g.constant([known[i]], dtype=int64)
-                for i in range(len(known))
-            ]
-            return g.reshape(x, g.concat(parts, 0))
-        shape = known
-    if 0 in shape and -1 in shape:  # the free axis of an empty tensor has what makes the product right: 0 elements
-        shape = [0 if size == -1 and node.attribute("allowzero", 0) == 0 else size for size in shape]
+        wanted = [node.dim(x, i) if size == 0 else size for i, size in enumerate(shape)]
+        if -1 in wanted and 0 in wanted:  # what is left of nothing
+            wanted = [0 if size == -1 else size for size in wanted]
+        return node.reshape(x, wanted)
     return g.reshape(x, shape)
 
 
-def _without_zeros(node: Node, x: Tensor) -> Tensor:
-    """The shape operand; a 0 in it, which only a run shows, is the operand's own size there."""
+def _with_own_sizes(node: Node, x: Tensor) -> Tensor:
+    """The shape operand with x's own sizes where it has zeros."""
     g, shape = node.g, node.tensor(1)
-    if node.attribute("allowzero", 0) or shape.shape is None or x.shape is None or shape.shape[0] < 0:
+    if shape.shape is None or x.shape is None or shape.shape[0] < 0:
         return shape
-    length = shape.shape[0]
-    own = g.cast(g.shape_of(x), int64)
-    rank = node.rank(x)
-    own = (
-        g.slice(own, [0], [length])
-        if rank >= length
-        else g.concat([own, g.constant([0] * (length - rank), dtype=int64)], 0)
-    )
+    length, rank = shape.shape[0], len(x.shape)
+    own = g.cast(g.shape_of(x), shape.dtype)
+    if rank < length:
+        own = g.concat([own, g.constant([0] * (length - rank), dtype=shape.dtype)], 0)
+    elif rank > length:
+        own = g.slice(own, [0], [length])
     return g.select(g.equal(shape, 0), own, shape)
 
 
@@ -111,7 +91,9 @@ def concat(node: Node) -> Results:
 def split(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axis = node.axis(x, node.attribute("axis", 0))
-    sizes = node.ints_attribute_or_operand("split", 1)
+    if node.has(1):
+        return g.split(x, node.known_ints(1) or node.tensor(1), axis)
+    sizes = node.attribute("split", None)
     if sizes is None:
         count = node.attribute("num_outputs", len(node.outputs))
         total = node.size(x, axis)
@@ -125,20 +107,26 @@ def slice_(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     rank = node.rank(x)
     if node.version < 10:
-        starts, ends = list(node.attribute("starts")), list(node.attribute("ends"))
-        axes, steps = list(node.attribute("axes", list(range(len(starts))))), [1] * len(starts)
+        ranges: list[list[int] | None] = [list(node.attribute("starts")), list(node.attribute("ends"))]
+        axes = node.attribute("axes", None)
     else:
-        starts, ends = node.ints(1), node.ints(2)
-        axes = node.ints(3) if node.has(3) else list(range(len(starts)))
-        steps = node.ints(4) if node.has(4) else [1] * len(starts)
-    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
-        raise ShapeError(f"starts {starts}, ends {ends}, axes {axes} and steps {steps} do not fit, or a step is 0")
+        ranges = [node.known_ints(1), node.known_ints(2)]
+        axes = node.ints(3) if node.has(3) else None
+    ranges.append(node.known_ints(4) if node.has(4) else [1] * rank)
+    if axes is None:
+        axes = list(range(len(next((r for r in ranges if r is not None), range(node.size(node.tensor(1), 0))))))
+    axes = node.axes(x, axes)
+    if not axes:
+        return g.identity(x)
+    mask = ((1 << rank) - 1) & ~sum(1 << axis for axis in axes)
+    if any(r is None for r in ranges):  # known when it runs
+        told = [_spread(node, node.optional(i), axes, rank, default) for i, default in ((1, 0), (2, 0), (4, 1))]
+        return g.slice(x, told[0], told[1], told[2], mask, mask)
     first, last, stride = [0] * rank, [0] * rank, [1] * rank
-    whole = mask = (1 << rank) - 1
-    for axis, start, end, step in zip(node.axes(x, axes), starts, ends, steps, strict=True):
+    starts, ends, steps = (r for r in ranges if r is not None)
+    for axis, start, end, step in zip(axes, starts, ends, steps[: len(axes)], strict=True):
         first[axis], last[axis], stride[axis] = _bounded(start), _bounded(end), _bounded(step)
-        mask &= ~(1 << axis)
-    return g.identity(x) if mask == whole else g.slice(x, first, last, stride, mask, mask)
+    return g.slice(x, first, last, stride, mask, mask)
 
 
 def _bounded(value: int) -> int:
@@ -146,35 +134,52 @@ def _bounded(value: int) -> int:
     return max(-(2**60), min(value, 2**60))
 
 
+def _spread(node: Node, values: Tensor | None, axes: list[int], rank: int, default: int) -> Tensor:
+    """One value for each axis of the operand, from values for some of them."""
+    g = node.g
+    parts = [g.constant([default], dtype=int64)] * rank
+    if values is not None:
+        bounded = g.clamp(g.cast(values, int64), -(2**60), 2**60)
+        for i, axis in enumerate(axes):
+            parts[axis] = g.slice(bounded, [i], [i + 1])
+    return g.concat(parts, 0)
+
+
 @operator("Expand", upto=13)
 def expand(node: Node) -> Results:
+    """x broadcast with the shape: where the shape has 1, x keeps its size."""
     g, x = node.g, node.tensor(0)
-    shape = shape_of_operand(node, 1)
-    if isinstance(shape, Tensor):  # axes of size 1 in the shape take the operand's
-        if x.shape is None or min(x.shape, default=0) < 0 or any(s != 1 for s in x.shape):
-            ones = g.broadcast_to(g.constant(1, dtype=x.dtype) if x.dtype != bool_ else g.constant(True), shape)
-            return g.logical_and(x, ones) if x.dtype == bool_ else g.multiplication(x, ones)
-        return g.broadcast_to(x, shape)
-    own = list(x.shape or ())
-    length = max(len(shape), node.rank(x))
+    own, shape = list(node.dims(x)), node.known_ints(1)
+    if shape is None or min(own, default=0) < 0:
+        length = len(shape) if shape is not None else node.size(node.tensor(1), 0)
+        sizes, wanted = g.cast(g.shape_of(x), int64), g.cast(node.tensor(1), int64)
+        if length > len(own):
+            sizes = g.concat([g.constant([1] * (length - len(own)), dtype=int64), sizes], 0)
+        elif length < len(own):
+            wanted = g.concat([g.constant([1] * (len(own) - length), dtype=int64), wanted], 0)
+        return g.broadcast_to(x, g.select(g.equal(wanted, 1), sizes, wanted))
+    length = max(len(shape), len(own))
     own, shape = [1] * (length - len(own)) + own, [1] * (length - len(shape)) + shape
-    if any(a not in (1, b) and b != 1 and a >= 0 for a, b in zip(own, shape, strict=True)):
+    if any(a not in (1, b) and b != 1 for a, b in zip(own, shape, strict=True)):
         raise ShapeError(f"{x.shape} cannot be expanded to {tuple(shape)}")
-    if min(own, default=0) >= 0:
-        return g.broadcast_to(x, [b if a == 1 else a for a, b in zip(own, shape, strict=True)])
-    sizes = g.concat([g.constant([1] * (length - node.rank(x)), dtype=int64), g.cast(g.shape_of(x), int64)], 0)
-    return g.broadcast_to(x, g.maximum(sizes, g.constant(shape, dtype=int64)))
+    return g.broadcast_to(x, [b if a == 1 else a for a, b in zip(own, shape, strict=True)])
 
 
 @operator("Tile", upto=13)
 def tile(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     if node.version < 6:
-        repeats = [1] * node.rank(x)
-        repeats[node.axis(x, node.scalar(2, 0))] = node.scalar(1, 1)
+        repeats: list[int] | None = [1] * node.rank(x)
+        repeats[node.axis(x, node.scalar(2, 0))] = node.scalar(1, 1)  # type: ignore[index]
     else:
-        repeats = node.ints(1)
-    return g.tile(x, repeats)
+        repeats = node.known_ints(1)
+    if repeats is not None:
+        return g.tile(x, repeats)
+    rank, counts = node.rank(x), g.cast(node.tensor(1), int64)  # each axis beside its count, then both as one
+    sizes = g.cast(g.shape_of(x), int64)
+    beside = g.expand_dims(x, list(range(0, 2 * rank, 2)))
+    repeated = g.broadcast_to(beside, g.reshape(g.stack([counts, sizes], 1), (2 * rank,)))
+    return g.reshape(repeated, g.multiplication(counts, sizes))
 
 
 _PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "clamp_to_edge", "wrap": "periodic"}
@@ -188,7 +193,10 @@ def pad(node: Node) -> Results:
         pads = list(node.attribute("pads" if node.version > 1 else "paddings"))
         value: float = node.attribute("value", 0.0)
     else:
-        pads, value = node.ints(1), node.scalar(2, 0)
+        known = node.known_ints(1)
+        if known is None and mode == "constant" and not node.has(3):
+            return _padded_as_told(node, x)
+        pads, value = known if known is not None else node.ints(1), node.scalar(2, 0)
     axes = node.axes(x, node.ints(3)) if node.has(3) else list(range(rank))
     if len(pads) != 2 * len(axes) or mode not in _PAD_MODES:
         raise ShapeError(f"pads {tuple(pads)} for {len(axes)} axes, mode {mode!r}")
@@ -204,6 +212,20 @@ def pad(node: Node) -> Results:
     return padded(node, x, before, after, _PAD_MODES[mode], value)
 
 
+def _padded_as_told(node: Node, x: Tensor) -> Tensor:
+    """Padding by counts that only a run knows: x written into a tensor of the padding's value."""
+    g, rank = node.g, node.rank(x)
+    pads = g.cast(node.tensor(1), int64)
+    before, after = g.slice(pads, [0], [rank]), g.slice(pads, [rank], [2 * rank])
+    sizes = g.cast(g.shape_of(x), int64)
+    none = g.constant([0] * rank, dtype=int64)
+    cut = g.slice(x, g.maximum(g.negative(before), none), g.addition(sizes, g.minimum(after, none)))
+    zero = g.constant(False) if x.dtype == bool_ else g.cast(g.constant(0), x.dtype)
+    value = g.reshape(node.tensor(2), ()) if node.has(2) else zero
+    whole = g.broadcast_to(value, g.addition(g.addition(sizes, before), after))
+    return g.slice_update_data(whole, cut, g.maximum(before, none), sizes=g.shape_of(cut))
+
+
 def padded(
     node: Node, x: Tensor, before: list[int], after: list[int], mode: str = "constant", value: float = 0
 ) -> Tensor:
@@ -212,41 +234,15 @@ def padded(
     return g.pad(x, before, after, mode, float(value)) if any(before) or any(after) else g.identity(x)
 
 
-# --- blocks of space ------------------------------------------------------------------------------------------------
-def split_axes(node: Node, x: Tensor, parts: list[list[int]], order: list[int], groups: list[int]) -> Tensor:
-    """x reshaped so that axis i has the sizes parts[i], its axes then put in `order` and joined in `groups`."""
-    g = node.g
-    flat = [size for part in parts for size in part]
-    moved = g.transpose(g.reshape(x, flat), order)
-    sizes, position, joined = [flat[i] for i in order], 0, []
-    for count in groups:
-        product = 1
-        for size in sizes[position : position + count]:
-            product *= size
-        joined.append(product)
-        position += count
-    return g.reshape(moved, joined)
-
-
 @operator("DepthToSpace", upto=13)
 def depth_to_space(node: Node) -> Results:
-    x, block = node.tensor(0), node.attribute("blocksize")
-    n, c, h, w = node.shape(x)
-    if block < 1 or c % (block * block):
-        raise ShapeError(f"{c} channels are no multiple of {block}²")
-    if node.attribute("mode", "DCR") == "CRD":
-        return split_axes(node, x, [[n], [c // block**2, block, block], [h], [w]], [0, 1, 4, 2, 5, 3], [1, 1, 2, 2])
-    return split_axes(node, x, [[n], [block, block, c // block**2], [h], [w]], [0, 3, 4, 1, 5, 2], [1, 1, 2, 2])
+    within = node.attribute("mode", "DCR") == "CRD"
+    return node.g.depth_to_space2d(node.tensor(0), 3, 2, 1, node.attribute("blocksize"), within)
 
 
 @operator("SpaceToDepth", upto=13)
 def space_to_depth(node: Node) -> Results:
-    x, block = node.tensor(0), node.attribute("blocksize")
-    n, c, h, w = node.shape(x)
-    if block < 1 or h % block or w % block:
-        raise ShapeError(f"{h} x {w} are no multiples of {block}")
-    parts = [[n], [c], [h // block, block], [w // block, block]]
-    return split_axes(node, x, parts, [0, 3, 5, 1, 2, 4], [1, 3, 1, 1])
+    return node.g.space_to_depth2d(node.tensor(0), 3, 2, 1, node.attribute("blocksize"))
 
 
 @operator("CenterCropPad", upto=18)
@@ -269,9 +265,12 @@ def center_crop_pad(node: Node) -> Results:
 @operator("Trilu", upto=14)
 def triangle(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
-    k, upper = node.scalar(1, 0), node.attribute("upper", 1)
-    rows, columns = node.size(x, -2), node.size(x, -1)
-    k = max(-rows - 1, min(k, columns + 1))
-    kept = np.triu(np.ones((rows, columns), bool), k) if upper else np.tril(np.ones((rows, columns), bool), k)
-    zero = g.constant(False) if x.dtype == bool_ else g.constant(0, dtype=x.dtype)
-    return g.select(g.constant(kept), x, zero)
+    shape = node.joined([node.dim(x, -2), node.dim(x, -1)])
+    row, column = (g.cast(g.coordinate_along_axis(axis, shape), int64) for axis in (0, 1))
+    k = g.cast(g.reshape(node.tensor(1), ()), int64) if node.has(1) else 0
+    distance = g.subtraction(column, row)
+    kept = (
+        g.greater_than_or_equal_to(distance, k) if node.attribute("upper", 1) else g.less_than_or_equal_to(distance, k)
+    )
+    zero = g.constant(False) if x.dtype == bool_ else g.cast(g.constant(0), x.dtype)
+    return g.select(kept, x, zero)

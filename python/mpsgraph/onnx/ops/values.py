@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._core import Tensor, int64
+from ..._core import Tensor, float64, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
-from .._registry import Node, Results, operator
-from ._compose import cast
+from .._registry import Node, Results, Undecided, operator
 
 MOST_ELEMENTS = 2**31  # of a value that is made from numbers in the file
 
@@ -42,22 +41,10 @@ def constant_of_shape(node: Node) -> Results:
         one = g.constant(array.reshape(()), dtype=dtype)
     else:
         one = g.constant(0.0)
-    return g.broadcast_to(one, shape_of_operand(node, 0))
-
-
-def shape_of_operand(node: Node, i: int) -> list[int] | Tensor:
-    """Operand i as a shape: ints when they are known; a tensor when it follows from shapes that are not known yet."""
-    from .._registry import Undecided
-
-    try:
-        shape = node.ints(i)
-    except Undecided as undecided:
-        if undecided.values:
-            raise
-        return node.tensor(i)
-    if min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS:
+    shape = node.known_ints(0)
+    if shape is not None and (min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS):
         raise ShapeError(f"{tuple(shape)} is no shape, or too large")
-    return shape
+    return g.broadcast_to(one, node.tensor(0) if shape is None else shape)
 
 
 @operator("Shape", upto=25)
@@ -83,18 +70,34 @@ def size(node: Node) -> Results:
 
 @operator("Range", upto=11)
 def range_(node: Node) -> Results:
-    start, limit, delta = (node.value(i).reshape(()) for i in range(3))
+    g = node.g
+    try:
+        start, limit, delta = (node.value(i).reshape(()) for i in range(3))
+    except Undecided:
+        return _range_as_told(node)
     if delta == 0:
         raise GraphError("the step is 0")
     count = max(0, math.ceil((limit.item() - start.item()) / delta.item()))
     if count > MOST_ELEMENTS:
         raise ShapeError(f"a range of {count} elements")
-    return node.g.constant((start + np.arange(count) * delta).astype(start.dtype), dtype=node.tensor(0).dtype)
+    return g.constant((start + np.arange(count) * delta).astype(start.dtype), dtype=node.tensor(0).dtype)
+
+
+def _range_as_told(node: Node) -> Tensor:
+    """A range whose length only a run knows."""
+    g = node.g
+    start, limit, delta = (g.reshape(node.tensor(i), ()) for i in range(3))
+    wide = [g.cast(x, float64) for x in (start, limit, delta)]
+    steps = g.ceil(g.division(g.subtraction(wide[1], wide[0]), wide[2]))
+    count = g.reshape(g.cast(g.maximum(steps, 0.0), int64), (1,))
+    index = g.cast(g.coordinate_along_axis(0, count), start.dtype)
+    return g.addition(start, g.multiplication(index, delta))
 
 
 @operator("EyeLike", upto=22)
 def eye_like(node: Node) -> Results:
-    x = node.tensor(0)
+    g, x = node.g, node.tensor(0)
     dtype = node.dtype_attribute("dtype") if node.has_attribute("dtype") else x.dtype
-    rows, columns = node.shape(x)
-    return cast(node, node.g.constant(np.eye(rows, columns, node.attribute("k", 0), dtype=np.float32)), dtype)
+    shape = node.joined([node.dim(x, 0), node.dim(x, 1)])
+    distance = g.subtraction(g.coordinate_along_axis(1, shape), g.coordinate_along_axis(0, shape))
+    return g.cast(g.equal(distance, node.attribute("k", 0)), dtype)
