@@ -20,5 +20,6 @@
 #include "runtime/executable.h"
 #include "runtime/execution.h"
 #include "runtime/ndarray.h"
+#include "runtime/package.h"
 #include "runtime/profiler.h"
 #include "runtime/shared_event.h"

@@ -120,13 +120,14 @@ def test_import_is_quick_and_lazy(installed):
     seconds = sorted(float(installed.evaluate(program)) for _ in range(9))
     assert seconds[0] < 0.15  # the quickest: what the others took longer belongs to the machine's other work
     modules = installed.evaluate("import sys, mpsgraph; print(*sorted({m.split('.')[0] for m in sys.modules}))").split()
-    assert not set(modules) & {"tqdm", "matplotlib", "safetensors", "sklearn", "scipy", "asyncio", "unittest"}
+    assert not set(modules) & {"tqdm", "matplotlib", "onnx", "safetensors", "sklearn", "scipy", "asyncio", "unittest"}
 
 
 def test_command_line(installed):
     assert "demo" in run(installed.binaries / "mpsgraph", "--help", cwd=installed.directory)
     assert "demo" in installed.python("-m", "mpsgraph", "--help")
     assert version() in installed.python("-m", "mpsgraph", "--version")
+    assert "convert" in run(installed.binaries / "mpsgraphtool", "--help", cwd=installed.directory)
     cmake_dir = Path(installed.python("-m", "mpsgraph", "--cmake-dir").strip())
     include_dir = Path(installed.python("-m", "mpsgraph", "--include-dir").strip())
     assert (cmake_dir / "mpsgraphConfig.cmake").is_file()
@@ -140,20 +141,39 @@ def test_readme_example(installed):
     assert float(loss) < 0.3 and float(accuracy) > 90
 
 
-def test_consumer_application(installed, tmp_path):
-    """find_package(mpsgraph) from a project of its own; the program checks its own numbers."""
+@pytest.fixture(scope="module")
+def consumer(installed, tmp_path_factory) -> Path:
+    """An application of its own: find_package(mpsgraph), built."""
     cmake_dir = installed.python("-m", "mpsgraph", "--cmake-dir").strip()
-    build = tmp_path / "build"
+    build = tmp_path_factory.mktemp("consumer")
     run(
         *("cmake", "-S", ROOT / "tests" / "consumer", "-B", build, "-G", "Ninja"),
         *(f"-DCMAKE_PREFIX_PATH={cmake_dir}", "-DCMAKE_BUILD_TYPE=Release"),
-        cwd=tmp_path,
+        cwd=build,
     )
-    run("cmake", "--build", build, cwd=tmp_path)
-    output = run(build / "consumer", cwd=tmp_path)
+    run("cmake", "--build", build, cwd=build)
+    return build / "consumer"
+
+
+def test_consumer_application(consumer, tmp_path):
+    """The program checks its own numbers."""
+    output = run(consumer, cwd=tmp_path)
     losses = [float(value) for value in re.findall(r"loss ([\d.e+-]+)", output)]
     assert len(losses) >= 2 and losses[-1] < 0.1 * losses[0]
-    assert "ShapeError" in output
+    assert "ShapeError" in output and "from its package: y = 2" in output
+
+
+def test_consumer_application_runs_a_package(installed, consumer, tmp_path):
+    """What Python has written, without Python."""
+    program = """
+import mpsgraph as mg, numpy as np
+g = mg.Graph()
+x = g.placeholder((-1, 3), name="x")
+y = g.matrix_multiplication(x, g.variable(np.float32([[1], [2], [3]]), name="w"))
+mg.save("line.mpsgraph", g, [x], {"y": y})
+"""
+    installed.python("-c", program)
+    assert run(consumer, installed.directory / "line.mpsgraph", cwd=tmp_path) == "y: 6 6\n"
 
 
 USER_PROGRAM = """

@@ -59,6 +59,7 @@ from .errors import (  # noqa: E402
     DTypeError,
     Error,
     GraphError,
+    PackageError,
     ShapeError,
     TimeoutError,
     UnsupportedError,
@@ -72,7 +73,7 @@ __version__ = library_version()
 if TYPE_CHECKING:
     from . import checkpoint, data, nn, onnx, optim
     from .history import History
-    from .model import Model
+    from .model import Model, load, save
     from .trainer import StepResult, Trainer
 
 _LAZY = {
@@ -83,6 +84,8 @@ _LAZY = {
     "optim": "optim",
     "History": "history",
     "Model": "model",
+    "load": "model",
+    "save": "model",
     "StepResult": "trainer",
     "Trainer": "trainer",
 }
@@ -123,6 +126,7 @@ __all__ = [
     "Model",
     "NDArray",
     "Operation",
+    "PackageError",
     "Semaphore",
     "ShapeError",
     "SharedEvent",
@@ -148,6 +152,7 @@ __all__ = [
     "int32",
     "int64",
     "library_version",
+    "load",
     "nn",
     "onnx",
     "optim",
@@ -156,6 +161,7 @@ __all__ = [
     "profiler_stop",
     "profiler_trace",
     "random",
+    "save",
     "uint8",
     "uint16",
     "uint32",

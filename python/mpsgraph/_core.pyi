@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'Semaphore', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'parse', 'philox', 'print_graph', 'profiler_start', 'profiler_stop', 'profiler_trace', 'set_buffer_cache_limit', 'shutdown', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'PackageContents', 'PackageError', 'Semaphore', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'parse', 'philox', 'print_graph', 'profiler_start', 'profiler_stop', 'profiler_trace', 'save_package', 'set_buffer_cache_limit', 'shutdown', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises.
@@ -28,6 +28,10 @@ class DeviceError(Error, RuntimeError):
 class GraphError(Error, ValueError):
     """
     Structure: foreign tensors, feeds, names, attributes, text.
+    """
+class PackageError(Error, ValueError):
+    """
+    A damaged or foreign package.
     """
 class ShapeError(Error, ValueError):
     """
@@ -192,6 +196,24 @@ class ConstantData:
     @property
     def shape(self) -> tuple[typing.Any, ...]:
         ...
+class PackageContents:
+    """
+    A loaded package, for one Graph to be made of.
+    """
+    def __init__(self, path: str, verify: bool = True) -> None:
+        """
+        PackageError for what is damaged.
+        """
+    def inputs(self, graph: typing.Any) -> dict[str, typing.Any]:
+        """
+        Placeholders by name, as tensors of the Graph that was made of this.
+        """
+    def outputs(self, graph: typing.Any) -> dict[str, typing.Any]:
+        ...
+    def parameters(self, graph: typing.Any) -> dict[str, typing.Any]:
+        ...
+    def trainable(self, graph: typing.Any) -> list:
+        ...
 class Graph:
     """
     A symbolic graph: operations in the order they were made.
@@ -199,6 +221,11 @@ class Graph:
     @typing.overload
     def __init__(self) -> None:
         ...
+    @typing.overload
+    def __init__(self, contents: PackageContents) -> None:
+        """
+        Of a package, once.
+        """
     @typing.overload
     def __init__(self, text: str) -> None:
         """
@@ -779,6 +806,10 @@ def profiler_stop() -> None:
 def profiler_trace() -> str:
     """
     What was recorded, as JSON for chrome://tracing.
+    """
+def save_package(path: str, graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], trainable: collections.abc.Sequence[Tensor], values: DeviceGraph | None = None) -> None:
+    """
+    Writes a package; `values` is the graph on the device whose variables' values are meant.
     """
 def set_buffer_cache_limit(bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
     """

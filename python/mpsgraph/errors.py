@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     class CheckpointError(Error, ValueError):
         """A damaged or foreign checkpoint."""
 
+    class PackageError(Error, ValueError):
+        """A damaged or foreign package, or one that cannot be written."""
+
 else:
     from ._core import (
         CheckpointError,
@@ -41,6 +44,7 @@ else:
         DTypeError,
         Error,
         GraphError,
+        PackageError,
         ShapeError,
         TimeoutError,
         UnsupportedError,
@@ -52,6 +56,7 @@ __all__ = [
     "DeviceError",
     "Error",
     "GraphError",
+    "PackageError",
     "ShapeError",
     "TimeoutError",
     "UnsupportedError",

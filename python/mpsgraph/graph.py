@@ -120,7 +120,8 @@ class Graph(
 ):
     """A graph of operations that is built once and run often.
 
-    Args: seed, of random tensors without a state of their own and of `generator`; text, a printed graph to begin with.
+    Args: seed, of random tensors without a state of their own and of `generator`; text, a printed graph to begin with,
+    or a package's contents.
 
     >>> g = mg.Graph()
     >>> x = g.placeholder((-1, 2), name="x")
@@ -129,7 +130,7 @@ class Graph(
     [[25.0]]
     """
 
-    def __init__(self, seed: int = 0, *, text: str | None = None) -> None:
+    def __init__(self, seed: int = 0, *, text: str | _core.PackageContents | None = None) -> None:
         if text is None:
             super().__init__()
         else:

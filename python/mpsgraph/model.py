@@ -6,14 +6,14 @@ The graph stays open: operations can be added to it, gradients taken, parameters
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from . import _core
 from ._core import NDArray, Operation, Tensor
 from .errors import GraphError
-
-if TYPE_CHECKING:
-    from .graph import Graph
+from .graph import Graph
 
 
 class Model:
@@ -103,5 +103,64 @@ class Model:
             raise GraphError(f"the model has no {what} '{name}'; it has {', '.join(tensors) or 'none'}")
         return tensors[name]
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model as a package; see mpsgraph.save."""
+        save(path, self)
+
     def __repr__(self) -> str:
         return f"<Model ({', '.join(self.inputs)}) -> ({', '.join(self.outputs)})>"
+
+
+def save(
+    path: str | os.PathLike[str],
+    graph: Graph | Model,
+    inputs: Mapping[str, Tensor] | Sequence[Tensor] | None = None,
+    outputs: Mapping[str, Tensor] | Sequence[Tensor] | None = None,
+) -> None:
+    """Writes a package: what the outputs depend on, with the values that variables have now.
+
+    `mpsgraph.load` and the C++ library open it. A package that is there is replaced, nothing else is.
+    Args: path, of a directory, by habit ending in .mpsgraph; graph, or a model, which has its own inputs and outputs;
+    inputs, placeholders by name, or under their own names, by default all; outputs, likewise, needed for a graph.
+    Errors: GraphError for what does not belong to the graph, PackageError when it cannot be written.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "double.mpsgraph")
+    >>> g = mg.Graph()
+    >>> x = g.placeholder((-1,), name="x")
+    >>> mg.save(path, g, [x], {"y": x * g.variable(2.0)})
+    >>> mg.load(path).run({"x": np.float32([1, 2])})["y"].tolist()
+    [2.0, 4.0]
+    """
+    own = graph if isinstance(graph, Model) else None
+    whole = own.graph if own else graph
+    assert isinstance(whole, Graph)
+    if inputs is None:
+        inputs = own.inputs if own else whole.placeholders
+    if outputs is None:
+        if own is None:
+            raise GraphError("[save] which outputs? Give tensors by name, or a model")
+        outputs = own.outputs
+    parameters = own.parameters if own else {variable.name: variable for variable in whole.variables}
+    values = whole._on_devices.get(None) or next(iter(whole._on_devices.values()), None)
+    _core.save_package(
+        os.fspath(path), whole, _named(inputs), _named(outputs), parameters, whole.trainable_variables, values
+    )
+
+
+def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) -> Model:
+    """A model from a package. Its weights are mapped: pages come from the file when they are used, and are copied when
+    a variable changes.
+
+    Args: path; verify, compare checksums, which reads all of it once; seed, of the graph.
+    Errors: PackageError for a package that is missing, truncated, altered, of a newer format or no package.
+    """
+    contents = _core.PackageContents(os.fspath(path), verify)
+    graph = Graph(seed, text=contents)
+    graph._trainable = contents.trainable(graph)
+    return Model(graph, contents.inputs(graph), contents.outputs(graph), contents.parameters(graph))
+
+
+def _named(tensors: Mapping[str, Tensor] | Sequence[Tensor]) -> dict[str, Tensor]:
+    """Tensors by the given names, or by those of their operations."""
+    return dict(tensors) if isinstance(tensors, Mapping) else {tensor.name: tensor for tensor in tensors}

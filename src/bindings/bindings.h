@@ -138,6 +138,11 @@ runtime::NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DTyp
 ConstantPtr to_constant(py::handle object);  // ConstantData, arrays, (array, dtype)
 py::array to_numpy(const runtime::NDArray& array, py::handle owner);
 
+// --- packages (package.cpp) ------------------------------------------------------------------------------------------
+
+void define_package_contents(py::module_& module);  // before graphs, which are made of them
+void define_package(py::module_& module);
+
 // --- runtime (runtime.cpp, executables.cpp) --------------------------------------------------------------------------
 
 void define_runtime(py::module_& module);

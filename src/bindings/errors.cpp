@@ -6,7 +6,7 @@ namespace mpsgraph::bindings {
 namespace {
 
 struct Exceptions {
-  PyObject *error, *shape, *dtype, *graph, *unsupported, *device, *timeout, *checkpoint;
+  PyObject *error, *shape, *dtype, *graph, *unsupported, *device, *timeout, *checkpoint, *package;
 };
 Exceptions exceptions;  // the module's; never released
 
@@ -26,6 +26,7 @@ PyObject* class_of(const std::exception& error) {
   if (is.operator()<ShapeError>()) return exceptions.shape;
   if (is.operator()<DTypeError>()) return exceptions.dtype;
   if (is.operator()<GraphError>()) return exceptions.graph;
+  if (is.operator()<PackageError>()) return exceptions.package;
   if (is.operator()<UnsupportedError>()) return exceptions.unsupported;
   if (is.operator()<TimeoutError>()) return exceptions.timeout;
   if (is.operator()<DeviceError>()) return exceptions.device;
@@ -75,6 +76,7 @@ void define_errors(py::module_& module) {
                     {e.error, PyExc_RuntimeError});
   e.timeout = define(module, "TimeoutError", "What did not come in time.", {e.device, PyExc_TimeoutError});
   e.checkpoint = define(module, "CheckpointError", "A damaged or foreign checkpoint.", {e.error, PyExc_ValueError});
+  e.package = define(module, "PackageError", "A damaged or foreign package.", {e.error, PyExc_ValueError});
   py::register_exception_translator([](std::exception_ptr pointer) {
     if (!pointer) return;
     try {

@@ -8,6 +8,7 @@
 #include "core/gradients.h"
 #include "core/known_values.h"
 #include "core/text.h"
+#include "runtime/package.h"
 
 namespace mpsgraph::bindings {
 
@@ -277,6 +278,8 @@ void define_graph(py::module_& module) {
                              [](const BlockHandle& self) { return to_list(self.graph, operations_of(*self.block)); });
 
   graph.def(py::init<>())
+      .def(py::init([](const runtime::PackageContents& contents) { return contents.graph; }), py::arg("contents"),
+           "Of a package, once.")
       .def(py::init([](const std::string& text) { return std::shared_ptr<Graph>(parse(text)); }), py::arg("text"),
            "From its printed form. GraphError with line and column.")
       .def("create", &create, py::arg("kind"), py::arg("inputs"), py::arg("attributes") = py::dict(),

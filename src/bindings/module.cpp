@@ -15,9 +15,11 @@ PYBIND11_MODULE(_core, module) {
   bindings::define_errors(module);
   bindings::define_types(module);
   bindings::define_ndarray(module);
+  bindings::define_package_contents(module);
   bindings::define_graph(module);
   bindings::define_runtime(module);
   bindings::define_executables(module);
+  bindings::define_package(module);
 
   module.def("library_version", [] { return std::string(MPSGRAPH_VERSION); });
   module.def(

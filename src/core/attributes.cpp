@@ -80,15 +80,19 @@ std::shared_ptr<std::vector<std::byte>> owned_copy(const void* bytes, size_t siz
 
 }  // namespace
 
-ConstantPtr ConstantData::borrow(DType dtype, Dims dims, const void* bytes, std::shared_ptr<void> owner) {
+ConstantPtr ConstantData::borrow(DType dtype, Dims dims, const void* bytes, std::shared_ptr<void> owner,
+                                 PrivateView private_view) {
   std::shared_ptr<ConstantData> data(new ConstantData);
   data->dtype_ = dtype;
   data->elements_ = element_count(dims);
   data->dims_ = std::move(dims);
   data->bytes_ = static_cast<const std::byte*>(bytes);
   data->owner_ = std::move(owner);
+  data->private_view_ = std::move(private_view);
   return data;
 }
+
+std::shared_ptr<std::byte> ConstantData::private_view() const { return private_view_ ? private_view_() : nullptr; }
 
 ConstantPtr ConstantData::copy(DType dtype, Dims dims, const void* bytes) {
   auto storage = owned_copy(bytes, static_cast<size_t>(element_count(dims)) * size_of(dtype));

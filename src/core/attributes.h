@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,7 +26,10 @@ class ConstantData {
   static std::shared_ptr<const ConstantData> splat(DType, Dims, const void* element);
   static std::shared_ptr<const ConstantData> splat(DType, Dims, double value);  // rounded to dtype
   // Borrows memory that `owner` keeps alive (numpy arrays, mapped files).
-  static std::shared_ptr<const ConstantData> borrow(DType, Dims, const void* bytes, std::shared_ptr<void> owner);
+  // `private_view`: where the memory can be had once more, to be written to, cheaper than by copying all of it.
+  using PrivateView = std::function<std::shared_ptr<std::byte>()>;
+  static std::shared_ptr<const ConstantData> borrow(DType, Dims, const void* bytes, std::shared_ptr<void> owner,
+                                                    PrivateView private_view = {});
   static std::shared_ptr<const ConstantData> of_ints(const std::vector<int64_t>& values);  // int64[n]
 
   DType dtype() const { return dtype_; }
@@ -33,6 +37,7 @@ class ConstantData {
   int64_t elements() const { return elements_; }
   bool is_splat() const { return splat_; }
   const std::byte* bytes() const { return bytes_; }       // one element when splat
+  std::shared_ptr<std::byte> private_view() const;        // null when there is no such thing
   size_t stored_bytes() const { return (splat_ ? 1 : static_cast<size_t>(elements_)) * size_of(dtype_); }
   void expand_into(void* destination) const;              // all elements, row-major
   double scalar(int64_t index = 0) const;                 // any dtype as double; of a complex number the real part
@@ -49,6 +54,7 @@ class ConstantData {
   bool splat_ = false;
   const std::byte* bytes_ = nullptr;
   std::shared_ptr<void> owner_;
+  PrivateView private_view_;
 };
 using ConstantPtr = std::shared_ptr<const ConstantData>;
 

@@ -23,6 +23,9 @@ struct DTypeError : Error {        // element types that do not match or are not
 struct GraphError : Error {  // structure: foreign tensors, missing feeds, names, attributes, text that does not parse
   using Error::Error;
 };
+struct PackageError : Error {  // a package that is damaged, foreign, or cannot be written
+  using Error::Error;
+};
 struct UnsupportedError : Error {  // valid, but this device or this slice cannot do it
   using Error::Error;
 };

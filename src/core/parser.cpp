@@ -19,7 +19,8 @@ constexpr int max_block_depth = 200;
 
 class Parser {
  public:
-  Parser(std::string_view text, Graph& graph) : text_(text), graph_(graph) {}
+  Parser(std::string_view text, Graph& graph, const Elsewhere& elsewhere)
+      : text_(text), graph_(graph), elsewhere_(elsewhere) {}
 
   void graph() {
     expect_word("graph");
@@ -265,6 +266,7 @@ class Parser {
 
   ConstantPtr data(const TensorType& type, size_t start) {
     if (!type.shape.known()) fail(cat("a constant needs a known shape, came ", type.shape), start);
+    if (accept_word("from")) return data_from_elsewhere(type, start);
     const size_t size = size_of(type.dtype);
     std::vector<std::byte> bytes;
     const auto element = [&] {
@@ -287,6 +289,17 @@ class Parser {
     return ConstantData::copy(type.dtype, type.shape.dims(), bytes.data());
   }
 
+  ConstantPtr data_from_elsewhere(const TensorType& type, size_t start) {
+    skip_space();
+    const std::string place = quoted();
+    if (!elsewhere_) fail(cat("the data of '", place, "' is kept elsewhere; this text is part of a package"), start);
+    ConstantPtr data = placed(start, [&] { return elsewhere_(place, type); });
+    if (!data || TensorType{data->dtype(), data->dims()} != type)
+      fail(cat("'", place, "' is ", data ? to_string(TensorType{data->dtype(), data->dims()}) : "missing", ", not ", type),
+           start);
+    return data;
+  }
+
   // A boolean, an element type, a type, or data; what starts with a word.
   Attribute word_attribute() {
     const size_t start = at_;
@@ -304,7 +317,7 @@ class Parser {
     if (!follows("[")) return *dtype;
     const TensorType type{*dtype, shape(*dtype)};
     skip_space();
-    const bool has_data = follows("[") || follows("splat");
+    const bool has_data = follows("[") || follows("splat") || follows("from");
     return has_data ? Attribute(data(type, start)) : Attribute(type);
   }
 
@@ -419,14 +432,15 @@ class Parser {
 
   const std::string_view text_;
   Graph& graph_;
+  const Elsewhere& elsewhere_;
   size_t at_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Graph> parse(std::string_view text, Verification verification) {
+std::unique_ptr<Graph> parse(std::string_view text, Verification verification, const Elsewhere& elsewhere) {
   auto graph = std::make_unique<Graph>();
-  Parser(text, *graph).graph();
+  Parser(text, *graph, elsewhere).graph();
   if (verification == Verification::on) verify(*graph);
   return graph;
 }

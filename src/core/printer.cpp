@@ -31,10 +31,12 @@ class Printer {
     out_ += before_brace;
     out_ += "{\n";
     ++depth_;
-    for (const auto& operation : block.operations)
+    for (const auto& operation : block.operations) {
+      if (!block.owner && options_.only && !options_.only(*operation)) continue;
       if (std::find(block.arguments.begin(), block.arguments.end(),
                     operation->outputs.empty() ? nullptr : operation->output()) == block.arguments.end())
         line(*operation);
+    }
     if (!block.results.empty()) {
       indent();
       out_ += "yield ";
@@ -133,8 +135,14 @@ class Printer {
     }
     if (shown.empty()) return;
     out_ += " {";
-    list(shown, [this](const auto* item) {
+    list(shown, [&](const auto* item) {
       out_ += item->first + "=";
+      if (const auto* data = std::get_if<ConstantPtr>(&item->second); data && *data && options_.elsewhere) {
+        if (const std::optional<std::string> place = options_.elsewhere(operation, item->first)) {
+          out_ += cat(TensorType{(*data)->dtype(), (*data)->dims()}, " from ");
+          return quoted(*place);
+        }
+      }
       std::visit([this](const auto& value) { attribute(value); }, item->second);
     });
     out_ += '}';

@@ -1,12 +1,16 @@
 // A C++ application on the installed package: it builds a graph, derives its gradients, compiles the training step for
-// the CPU and runs it until a line is fitted through points.
+// the CPU and runs it until a line is fitted through points; then it saves the line as a package and loads it again.
+// With a package as its argument it loads that one, feeds ones to all inputs and prints what comes out.
 //
 // It checks its own numbers and exits with 1 when they are wrong; tests/test_packaging.py builds and runs it.
 #include <mpsgraph/mpsgraph.h>
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace mg = mpsgraph;
@@ -27,9 +31,40 @@ float abscissa(int64_t i) { return 2.0f * static_cast<float>(i) / (points - 1) -
 float ordinate(int64_t i) { return slope * abscissa(i) + offset; }
 float scalar(const NDArray& array) { return *reinterpret_cast<const float*>(array.data()); }
 
+// The line at abscissa 1, from a package.
+float at_one(const mg::runtime::PackageContents& line, mg::runtime::DeviceGraph& values) {
+  const auto path = std::filesystem::temp_directory_path() / "mpsgraph_consumer.mpsgraph";
+  mg::runtime::save_package(path, line, &values);
+  const auto package = mg::runtime::Package::load(path);
+  const float ordinate = reinterpret_cast<const float*>(
+      package.run({{"x", column(abscissa)}}).at("y").data())[points - 1];
+  std::filesystem::remove_all(path);
+  return ordinate;
+}
+
+int run_package(const char* path) {
+  const auto package = mg::runtime::Package::load(path);
+  std::map<std::string, NDArray> ones;
+  for (const auto& [name, tensor] : package.contents().inputs) {
+    mg::Dims dims = tensor->shape().dims();
+    for (int64_t& size : dims) size = size < 0 ? 2 : size;
+    NDArray array = NDArray::allocate(mg::DType::float32, dims);
+    for (int64_t i = 0; i < array.elements(); ++i) reinterpret_cast<float*>(array.data())[i] = 1;
+    ones.emplace(name, array);
+  }
+  for (const auto& [name, array] : package.run(ones)) {
+    std::printf("%s:", name.c_str());
+    for (int64_t i = 0; i < array.elements(); ++i)
+      std::printf(" %g", static_cast<double>(reinterpret_cast<const float*>(array.data())[i]));
+    std::printf("\n");
+  }
+  return 0;
+}
+
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
+  if (count > 1) return run_package(arguments[1]);
   const auto graph = std::make_shared<mg::Graph>();
   mg::Builder build(*graph);
 
@@ -40,7 +75,8 @@ int main() {
   const auto zero = mg::ConstantData::splat(mg::DType::float32, {1, 1}, 0.0);
   mg::Tensor* w = graph->add("variable", {}, {{"value", zero}}, "w");
   mg::Tensor* b = graph->add("variable", {}, {{"value", zero}}, "b");
-  mg::Tensor* error = build.sub(build.add(build.matmul(x, w), b), y);
+  mg::Tensor* line = build.add(build.matmul(x, w), b);
+  mg::Tensor* error = build.sub(line, y);
   mg::Tensor* loss = build.mean(build.mul(error, error));
 
   const std::vector<mg::Tensor*> variables{w, b};
@@ -65,6 +101,10 @@ int main() {
   const float fitted_offset = scalar(device_graph.variable_value(b));
   std::printf("y = %g x + %g on %s\n", fitted_slope, fitted_offset, device_graph.device().description().c_str());
   if (std::abs(fitted_slope - slope) > 1e-3f || std::abs(fitted_offset - offset) > 1e-3f) return 1;
+
+  const float loaded = at_one({graph, {{"x", x}}, {{"y", line}}, {{"w", w}, {"b", b}}, {w, b}}, device_graph);
+  std::printf("from its package: y = %g at x = 1\n", loaded);
+  if (std::abs(loaded - slope - offset) > 2e-3f) return 1;
 
   try {  // errors cross the library's border with their types
     build.matmul(x, build.scalar(mg::DType::float32, 1));

@@ -8,17 +8,28 @@
 namespace mpsgraph::cpu {
 namespace {
 
+constexpr size_t large_constant = 4096;
+
 size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
 CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVariable>> variables)
     : lowered_(std::move(lowered)), variables_(std::move(variables)) {
+  // Kernels only read constants, so large ones stay where they are.
+  const auto stays = [](const ConstantPtr& constant) {
+    return !constant->is_splat() && constant->stored_bytes() >= large_constant;
+  };
   for (const ConstantPtr& constant : lowered_.constants)
-    constant_bytes_ += aligned(static_cast<size_t>(constant->elements()) * size_of(constant->dtype()));
+    if (!stays(constant))
+      constant_bytes_ += aligned(static_cast<size_t>(constant->elements()) * size_of(constant->dtype()));
   constants_ = runtime::Buffer::allocate(constant_bytes_);
   std::byte* next = constants_->data();
   for (const ConstantPtr& constant : lowered_.constants) {
+    if (stays(constant)) {
+      constant_pointers_.push_back(const_cast<std::byte*>(constant->bytes()));
+      continue;
+    }
     constant_pointers_.push_back(next);
     constant->expand_into(next);
     next += aligned(static_cast<size_t>(constant->elements()) * size_of(constant->dtype()));

@@ -3,7 +3,14 @@
 
 namespace mpsgraph::cpu {
 
-CpuVariable::CpuVariable(const ConstantPtr& value) : array_(runtime::NDArray::allocate(value->dtype(), value->dims())) {
+CpuVariable::CpuVariable(const ConstantPtr& value) {
+  if (std::shared_ptr<std::byte> own = value->private_view()) {
+    std::byte* first = own.get();
+    array_ = runtime::NDArray::borrow(first, value->dtype(), value->dims(), contiguous_strides(value->dims()),
+                                      [own = std::move(own)] {});
+    return;
+  }
+  array_ = runtime::NDArray::allocate(value->dtype(), value->dims());
   value->expand_into(array_.data());
 }
 

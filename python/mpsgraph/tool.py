@@ -1,0 +1,78 @@
+"""The `mpsgraphtool` command: converts models of other formats to packages.
+
+mpsgraphtool convert --onnx MODEL --output DIR --name NAME writes DIR/NAME.mpsgraph, which mpsgraph.load and the C++
+library open without the package that reads the other format.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from . import __version__
+from .errors import Error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command. Result: the process's exit status; errors of the package are printed as one line."""
+    options = _parser().parse_args(arguments)
+    try:
+        path = convert(options)
+    except (Error, ImportError, OSError) as error:
+        print(f"mpsgraphtool: {error}", file=sys.stderr)
+        return 1
+    print(path)
+    return 0
+
+
+def convert(options: argparse.Namespace) -> Path:
+    """Writes the package that the options of the command ask for. Result: its path."""
+    from . import onnx
+
+    shapes = {name: tuple(_integers(text, f"--shape {name}")) for name, text in options.shape}
+    values = {name: np.array(_integers(text, f"--value {name}"), np.int64) for name, text in options.value}
+    model = onnx.load(options.onnx, trainable=not options.fixed, shapes=shapes, values=values)
+    path: Path = options.output / f"{options.name or options.onnx.stem}.mpsgraph"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    model.save(path)
+    return path
+
+
+def _integers(text: str, what: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",") if part]
+    except ValueError:
+        raise Error(f"{what}: {text!r} is no list of whole numbers, such as 1,3,224,224") from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBERS")
+    return name, value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="mpsgraphtool", description="Converts models to packages of mpsgraph.")
+    parser.add_argument("--version", action="version", version=f"mpsgraph {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("convert", help="write a package")
+    command.add_argument("--onnx", type=Path, required=True, metavar="MODEL", help="an ONNX file")
+    command.add_argument("--output", type=Path, default=Path("."), metavar="DIR", help="where (default .)")
+    command.add_argument("--name", metavar="NAME", help="of the package, without .mpsgraph (default: the model's)")
+    command.add_argument("--fixed", action="store_true", help="weights become constants, which cannot be trained")
+    command.add_argument(
+        "--shape", type=_pair, action="append", default=[], metavar="INPUT=N,N,...", help="of an input, -1: any size"
+    )
+    command.add_argument(
+        "--value", type=_pair, action="append", default=[], metavar="INPUT=N,N,...", help="of an input of integers"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

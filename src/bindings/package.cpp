@@ -1,0 +1,73 @@
+// Packages: saving what a graph computes under names, and loading it into a graph of Python's.
+#include "bindings/bindings.h"
+#include "runtime/package.h"
+
+namespace mpsgraph::bindings {
+
+namespace {
+
+using runtime::NamedTensors;
+using runtime::PackageContents;
+
+NamedTensors to_named(const py::dict& tensors, std::string_view what) {
+  NamedTensors result;
+  for (auto [name, tensor] : tensors) {
+    if (!py::isinstance<py::str>(name) || !py::isinstance<Tensor>(tensor))
+      throw GraphError(cat("[save] ", what, " are tensors by name, got ", py::cast<std::string>(py::repr(name)), ": ",
+                           py::cast<std::string>(py::repr(tensor))));
+    result.emplace_back(py::cast<std::string>(name), py::cast<Tensor*>(tensor));
+  }
+  return result;
+}
+
+py::dict to_dict(py::handle graph, const NamedTensors& tensors) {
+  py::dict result;
+  for (auto& [name, tensor] : tensors) result[py::str(name)] = to_object(graph, tensor);
+  return result;
+}
+
+void save(const std::string& path, const std::shared_ptr<Graph>& graph, const py::dict& inputs,
+          const py::dict& outputs, const py::dict& parameters, const Sequence<Tensor>& trainable,
+          runtime::DeviceGraph* values) {
+  const PackageContents contents{graph, to_named(inputs, "inputs"), to_named(outputs, "outputs"),
+                                 to_named(parameters, "parameters"), to_tensors(trainable, "save")};
+  py::gil_scoped_release release;
+  runtime::save_package(path, contents, values);
+}
+
+PackageContents load(const std::string& path, bool verify) {
+  py::gil_scoped_release release;
+  return runtime::load_package(path, {.verify = verify});
+}
+
+}  // namespace
+
+void define_package_contents(py::module_& module) {
+  py::class_<PackageContents>(module, "PackageContents", "A loaded package, for one Graph to be made of.")
+      .def(py::init(&load), py::arg("path"), py::arg("verify") = true, "PackageError for what is damaged.")
+      .def(
+          "inputs", [](const PackageContents& self, py::handle graph) { return to_dict(graph, self.inputs); },
+          py::arg("graph"), "Placeholders by name, as tensors of the Graph that was made of this.")
+      .def(
+          "outputs", [](const PackageContents& self, py::handle graph) { return to_dict(graph, self.outputs); },
+          py::arg("graph"))
+      .def(
+          "parameters", [](const PackageContents& self, py::handle graph) { return to_dict(graph, self.parameters); },
+          py::arg("graph"))
+      .def(
+          "trainable",
+          [](const PackageContents& self, py::handle graph) {
+            py::list result;
+            for (Tensor* variable : self.trainable) result.append(to_object(graph, variable));
+            return result;
+          },
+          py::arg("graph"));
+}
+
+void define_package(py::module_& module) {
+  module.def("save_package", &save, py::arg("path"), py::arg("graph"), py::arg("inputs"), py::arg("outputs"),
+             py::arg("parameters"), py::arg("trainable"), py::arg("values") = py::none(),
+             "Writes a package; `values` is the graph on the device whose variables' values are meant.");
+}
+
+}  // namespace mpsgraph::bindings

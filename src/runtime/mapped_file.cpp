@@ -1,0 +1,88 @@
+// POSIX calls behind MappedFile and write_file; every failure names the file and the system's reason.
+#include "runtime/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "core/errors.h"
+
+namespace mpsgraph::runtime {
+
+namespace {
+
+[[noreturn]] void fail(const std::filesystem::path& path, std::string_view what) {
+  throw PackageError(cat(path.string(), " ", what, ": ", std::strerror(errno)));
+}
+
+// Closes what it holds.
+struct Descriptor {
+  int number;
+  ~Descriptor() {
+    if (number >= 0) ::close(number);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path, size_t limit) {
+  std::shared_ptr<MappedFile> file(new MappedFile);
+  file->descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not make us wait
+  if (file->descriptor_ < 0) fail(path, "cannot be opened");
+  struct stat status{};
+  if (::fstat(file->descriptor_, &status) != 0) fail(path, "cannot be read");
+  if (!S_ISREG(status.st_mode)) throw PackageError(cat(path.string(), " is no regular file"));
+  if (static_cast<uint64_t>(status.st_size) > limit)
+    throw PackageError(cat(path.string(), " has ", status.st_size, " bytes, more than ", limit, " cannot be right"));
+  file->bytes_ = static_cast<size_t>(status.st_size);
+  if (file->bytes_ == 0) return file;
+  void* memory = ::mmap(nullptr, file->bytes_, PROT_READ, MAP_PRIVATE, file->descriptor_, 0);
+  if (memory == MAP_FAILED) fail(path, "cannot be mapped");
+  file->data_ = static_cast<const std::byte*>(memory);
+  return file;
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), bytes_);
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::shared_ptr<std::byte> MappedFile::private_view(size_t offset, size_t bytes) const {
+  const size_t before = offset % static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  void* memory = ::mmap(nullptr, before + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor_,
+                        static_cast<off_t>(offset - before));
+  if (memory == MAP_FAILED) throw DeviceError(cat("a file cannot be mapped: ", std::strerror(errno)));
+  auto* first = static_cast<std::byte*>(memory) + before;
+  return {first, [memory, size = before + bytes](std::byte*) { ::munmap(memory, size); }};
+}
+
+void write_file(const std::filesystem::path& path, const std::function<void(const Append&)>& write) {
+  std::filesystem::path temporary = path;
+  temporary += cat(".", std::random_device{}());
+  const Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
+  if (file.number < 0) fail(path, "cannot be written");
+  try {
+    write([&](const void* data, size_t bytes) {
+      const char* at = static_cast<const char*>(data);
+      while (bytes > 0) {
+        const ssize_t written = ::write(file.number, at, std::min(bytes, size_t{1} << 30));
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) fail(path, "cannot be written");
+        at += written;
+        bytes -= static_cast<size_t>(written);
+      }
+    });
+    if (::fsync(file.number) != 0) fail(path, "cannot be written");
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot be written");
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+}
+
+}  // namespace mpsgraph::runtime

@@ -1,0 +1,189 @@
+// The header both ways, and the checks between it and the data.
+#include "runtime/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "core/errors.h"
+
+namespace mpsgraph::runtime {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr uint64_t largest_header = 100'000'000;  // the format's own limit
+constexpr size_t alignment = 64;                  // of the data's beginning in the file, and so in memory
+constexpr size_t worth_mapping = 65536;           // bytes of a tensor
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+std::string_view name_in_file(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return "F32";
+    case DType::float16: return "F16";
+    case DType::bfloat16: return "BF16";
+    case DType::float64: return "F64";
+    case DType::int8: return "I8";
+    case DType::int16: return "I16";
+    case DType::int32: return "I32";
+    case DType::int64: return "I64";
+    case DType::uint8: return "U8";
+    case DType::uint16: return "U16";
+    case DType::uint32: return "U32";
+    case DType::uint64: return "U64";
+    case DType::boolean: return "BOOL";
+    case DType::complex64: return "C64";
+    case DType::complex128: return "C128";
+  }
+  throw PackageError("an element type has no name in files");
+}
+
+DType dtype_in_file(const std::string& text) {
+  for (int i = 0; i < dtype_count; ++i)
+    if (const auto dtype = static_cast<DType>(i); name_in_file(dtype) == text) return dtype;
+  throw PackageError(cat("'", text, "' is an element type that mpsgraph does not have"));
+}
+
+// Refuses what the format forbids and a parser would pass over: the same key twice.
+Json parse_header(const char* first, const char* last) {
+  std::vector<std::set<std::string>> keys;
+  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
+      throw PackageError(cat("'", parsed.get<std::string>(), "' stands twice in the header"));
+    return true;
+  };
+  return Json::parse(first, last, watch);
+}
+
+struct Extent {
+  uint64_t begin, end;
+  std::string name;
+};
+
+uint64_t offset(const Json& value) {
+  if (!value.is_number_unsigned()) throw PackageError("an offset is no whole number");
+  return value.get<uint64_t>();
+}
+
+TensorType type_of(const Json& entry) {
+  Dims dims;
+  const Json& shape = entry.at("shape");
+  if (!shape.is_array() || shape.size() > static_cast<size_t>(max_rank)) throw PackageError("has no possible shape");
+  for (const Json& size : shape) {
+    if (!size.is_number_unsigned() || size.get<uint64_t>() > uint64_t{1} << 62)
+      throw PackageError("has a shape of other than whole numbers");
+    dims.push_back(size.get<int64_t>());
+  }
+  return {dtype_in_file(entry.at("dtype").get<std::string>()), Shape(std::move(dims))};
+}
+
+// One tensor of the header, over data that begins at `start` of the file.
+ConstantPtr tensor(const std::shared_ptr<const MappedFile>& file, size_t start, const Json& entry, Extent& extent) {
+  if (!entry.is_object() || entry.size() != 3) throw PackageError("is described by other than dtype, shape and place");
+  const TensorType type = type_of(entry);
+  const Json& place = entry.at("data_offsets");
+  if (!place.is_array() || place.size() != 2) throw PackageError("has no place in the file");
+  extent.begin = offset(place[0]);
+  extent.end = offset(place[1]);
+  const uint64_t bytes = static_cast<uint64_t>(type.shape.elements()) * size_of(type.dtype);
+  if (extent.begin > extent.end || extent.end > file->bytes() - start || extent.end - extent.begin != bytes)
+    throw PackageError(cat("needs ", bytes, " bytes; its place is ", extent.begin, " to ", extent.end, " of ",
+                           file->bytes() - start));
+  if ((start + extent.begin) % size_of(type.dtype) != 0) throw PackageError("is not aligned to its elements");
+  const std::byte* first = file->data() + start + extent.begin;
+  if (type.dtype == DType::boolean &&
+      std::any_of(first, first + bytes, [](std::byte b) { return b > std::byte{1}; }))
+    throw PackageError("has bools other than 0 and 1");
+  ConstantData::PrivateView view;
+  if (bytes >= worth_mapping)
+    view = [file, at = start + extent.begin, bytes] { return file->private_view(at, bytes); };
+  return ConstantData::borrow(type.dtype, type.shape.dims(), first,
+                              std::const_pointer_cast<MappedFile>(file), std::move(view));
+}
+
+void require_no_overlap(std::vector<Extent> extents) {
+  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
+    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+  });
+  for (size_t i = 1; i < extents.size(); ++i)
+    if (extents[i].begin < extents[i - 1].end)
+      throw PackageError(cat("'", extents[i - 1].name, "' and '", extents[i].name, "' lie over each other"));
+}
+
+std::map<std::string, ConstantPtr> read(const std::shared_ptr<const MappedFile>& file) {
+  uint64_t length = 0;
+  if (file->bytes() < sizeof length) throw PackageError(cat("it has ", file->bytes(), " bytes"));
+  std::memcpy(&length, file->data(), sizeof length);
+  if (length > largest_header || length > file->bytes() - sizeof length)
+    throw PackageError(cat("its header of ", length, " bytes is not there"));
+  const char* text = reinterpret_cast<const char*>(file->data()) + sizeof length;
+  const Json header = parse_header(text, text + length);
+  if (!header.is_object()) throw PackageError("its header is no object");
+  std::map<std::string, ConstantPtr> tensors;
+  std::vector<Extent> extents;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    Extent extent{0, 0, name};
+    try {
+      tensors[name] = tensor(file, sizeof length + length, entry, extent);
+    } catch (const Error& error) {
+      throw PackageError(cat("'", name, "' ", error.what()));
+    }
+    if (extent.begin < extent.end) extents.push_back(std::move(extent));
+  }
+  require_no_overlap(std::move(extents));
+  return tensors;
+}
+
+}  // namespace
+
+std::map<std::string, ConstantPtr> read_safetensors(const std::shared_ptr<const MappedFile>& file,
+                                                    const std::filesystem::path& path) {
+  try {
+    return read(file);
+  } catch (const PackageError& error) {
+    throw PackageError(cat(path.string(), " is damaged: ", error.what()));
+  } catch (const Json::exception& error) {
+    throw PackageError(cat(path.string(), " is damaged: its header cannot be read: ", error.what()));
+  }
+}
+
+void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors) {
+  // Wide elements first, so that all are aligned although the format allows no gaps.
+  std::stable_sort(tensors.begin(), tensors.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
+    return size_of(a.type.dtype) > size_of(b.type.dtype);
+  });
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  uint64_t at = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    const uint64_t end = at + static_cast<uint64_t>(tensor.type.shape.elements()) * size_of(tensor.type.dtype);
+    header[tensor.name] = {{"dtype", name_in_file(tensor.type.dtype)},
+                           {"shape", tensor.type.shape.dims()},
+                           {"data_offsets", {at, end}}};
+    at = end;
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const Json::exception& error) {
+    throw PackageError(cat(path.string(), " cannot be written: a name is no UTF-8: ", error.what()));
+  }
+  text.append((alignment - (sizeof(uint64_t) + text.size()) % alignment) % alignment, ' ');
+  const uint64_t length = text.size();
+  if (length > largest_header) throw PackageError(cat(path.string(), " cannot be written: it has too many tensors"));
+  write_file(path, [&](const Append& append) {
+    append(&length, sizeof length);
+    append(text.data(), text.size());
+    for (const TensorToWrite& tensor : tensors) tensor.write(append);
+  });
+}
+
+}  // namespace mpsgraph::runtime

@@ -1,0 +1,263 @@
+// Packages: what is saved comes back and is mapped, and files that are damaged or hostile end in a PackageError.
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "check.h"
+#include "core/builder.h"
+#include "core/text.h"
+#include "runtime/checksum.h"
+#include "runtime/package.h"
+#include "runtime/safetensors.h"
+
+using namespace mpsgraph;
+using namespace mpsgraph::runtime;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A directory of this test's own, which goes with it.
+struct Scratch {
+  fs::path path = fs::temp_directory_path() / cat("mpsgraph_package_", ::getpid());
+  Scratch() { fs::create_directories(path); }
+  ~Scratch() { fs::remove_all(path); }
+};
+
+std::string contents_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const fs::path& path, const std::string& contents) {
+  std::ofstream(path, std::ios::binary).write(contents.data(), static_cast<std::streamsize>(contents.size()));
+}
+
+// y = x w + b, w large enough to be mapped as a variable of its own.
+constexpr int64_t width = 256;
+PackageContents linear() {
+  PackageContents package;
+  package.graph = std::make_shared<Graph>();
+  Graph& graph = *package.graph;
+  Builder build(graph);
+  Tensor* x = graph.add("placeholder", {}, {{"type", TensorType{DType::float32, {-1, width}}}}, "x");
+  std::vector<float> weights(width * width);
+  for (int64_t i = 0; i < width; ++i) weights[static_cast<size_t>(i * width + i)] = 2;
+  Tensor* w = graph.add("variable", {}, {{"value", ConstantData::copy(DType::float32, {width, width}, weights.data())}},
+                        "w");
+  std::vector<float> offsets(width, 0.5f);
+  Tensor* b = graph.add("constant", {}, {{"value", ConstantData::copy(DType::float32, {width}, offsets.data())}}, "b");
+  Tensor* y = build.add(build.matmul(x, w), b);
+  graph.add("square", {y}, {}, "unused");
+  package.inputs = {{"input", x}};
+  package.outputs = {{"output", y}};
+  package.parameters = {{"weights", w}};
+  package.trainable = {w};
+  return package;
+}
+
+NDArray filled(Dims dims, float value) {
+  NDArray array = NDArray::allocate(DType::float32, std::move(dims));
+  std::fill_n(reinterpret_cast<float*>(array.data()), array.elements(), value);
+  return array;
+}
+
+float first(const NDArray& array) { return *reinterpret_cast<const float*>(array.data()); }
+
+// A safetensors file of this header and this much data, read.
+std::map<std::string, ConstantPtr> tensors_of(const std::string& header, size_t data = 64) {
+  const Scratch scratch;
+  const uint64_t length = header.size();
+  std::string text(reinterpret_cast<const char*>(&length), sizeof length);
+  text += header + std::string(data, '\0');
+  write(scratch.path / "t.safetensors", text);
+  return read_safetensors(MappedFile::open(scratch.path / "t.safetensors", 1 << 20), scratch.path / "t.safetensors");
+}
+
+std::string padded(std::string header) {
+  header.append((8 - header.size() % 8) % 8, ' ');
+  return header;
+}
+
+}  // namespace
+
+TEST(a_package_comes_back) {
+  const Scratch scratch;
+  save_package(scratch.path / "linear.mpsgraph", linear());
+  const Package package = Package::load(scratch.path / "linear.mpsgraph");
+  CHECK_EQUAL(package.contents().inputs[0].first, "input");
+  CHECK_EQUAL(package.contents().parameters[0].first, "weights");
+  CHECK_EQUAL(package.contents().trainable[0], package.contents().parameters[0].second);
+  CHECK(!package.contents().graph->find("unused"));
+  CHECK_EQUAL(first(package.run({{"input", filled({3, width}, 1)}}).at("output")), 2.5f);
+  const auto executable = package.compile({{"input", {DType::float32, {2, width}}}});
+  CHECK_EQUAL(first(executable->run({filled({2, width}, 2)})[0]), 4.5f);
+  CHECK_THROWS(GraphError, package.run({{"other", filled({1, width}, 1)}}), "no input 'other'; it has input");
+  CHECK_THROWS(GraphError, package.output("other"), "no output 'other'; it has output");
+}
+
+TEST(weights_are_mapped_and_changes_stay_private) {
+  const Scratch scratch;
+  const fs::path path = scratch.path / "linear.mpsgraph";
+  save_package(path, linear());
+  const std::string before = contents_of(path / "weights.safetensors");
+  const size_t live = Buffer::statistics().live_bytes;
+  const Package one = Package::load(path), other = Package::load(path);
+  CHECK_EQUAL(first(one.run({{"input", filled({1, width}, 1)}}).at("output")), 2.5f);
+  CHECK(Buffer::statistics().live_bytes - live < width * width * sizeof(float));  // no copy of the weights
+
+  Tensor* w = one.contents().parameters[0].second;
+  one.on_device().set_variable(w, filled({width, width}, 1));
+  CHECK_EQUAL(first(one.run({{"input", filled({1, width}, 1)}}).at("output")), width + 0.5f);
+  CHECK_EQUAL(first(other.run({{"input", filled({1, width}, 1)}}).at("output")), 2.5f);
+  CHECK(contents_of(path / "weights.safetensors") == before);
+
+  // Over the very package that is mapped, with the value of now.
+  save_package(path, one.contents(), &one.on_device());
+  CHECK_EQUAL(first(Package::load(path).run({{"input", filled({1, width}, 1)}}).at("output")), width + 0.5f);
+  CHECK_EQUAL(first(other.run({{"input", filled({1, width}, 1)}}).at("output")), 2.5f);
+}
+
+TEST(every_truncation_and_alteration_is_found) {
+  const Scratch scratch;
+  const fs::path path = scratch.path / "linear.mpsgraph";
+  save_package(path, linear());
+  for (const char* name : {"package.json", "graph.txt", "weights.safetensors"}) {
+    const std::string whole = contents_of(path / name);
+    const size_t step = std::max<size_t>(1, whole.size() / 40);
+    for (size_t at = 0; at < whole.size(); at += step) {
+      write(path / name, whole.substr(0, at));
+      CHECK_THROWS(PackageError, load_package(path), name);
+      std::string altered = whole;
+      altered[at] = static_cast<char>(altered[at] ^ 0x11);
+      write(path / name, altered);
+      CHECK_THROWS(PackageError, load_package(path), path.string());
+    }
+    fs::remove(path / name);
+    CHECK_THROWS(PackageError, load_package(path), name, "cannot be opened");
+    write(path / name, whole);
+  }
+  CHECK_EQUAL(load_package(path).outputs.size(), size_t{1});
+}
+
+TEST(damage_without_checksums_never_reads_outside) {
+  const Scratch scratch;
+  const fs::path path = scratch.path / "linear.mpsgraph";
+  save_package(path, linear());
+  const std::string whole = contents_of(path / "weights.safetensors");
+  for (size_t at = 0; at < 400; ++at) {
+    std::string altered = whole;
+    altered[at] = static_cast<char>(altered[at] ^ 0x08);
+    write(path / "weights.safetensors", altered);
+    try {
+      load_package(path, {.verify = false});
+    } catch (const PackageError&) {
+    }
+  }
+}
+
+TEST(what_is_in_the_way_is_left_alone) {
+  const Scratch scratch;
+  write(scratch.path / "file", "precious");
+  CHECK_THROWS(PackageError, save_package(scratch.path / "file", linear()), "no package");
+  fs::create_directories(scratch.path / "folder");
+  write(scratch.path / "folder" / "file", "precious");
+  CHECK_THROWS(PackageError, save_package(scratch.path / "folder", linear()), "no package");
+  CHECK_EQUAL(contents_of(scratch.path / "folder" / "file"), "precious");
+  CHECK_THROWS(PackageError, save_package(scratch.path / "file" / "below", linear()), "cannot be written");
+  CHECK_THROWS(PackageError, load_package(scratch.path / "folder"), "cannot be opened");
+  size_t entries = 0;
+  for (const auto& entry : fs::directory_iterator(scratch.path)) entries += entry.exists();
+  CHECK_EQUAL(entries, size_t{2});  // and nothing half made
+}
+
+TEST(what_cannot_be_saved) {
+  const Scratch scratch;
+  PackageContents package = linear();
+  const Graph other;
+  const auto save = [&] { save_package(scratch.path / "p", package); };
+  package.outputs.push_back(package.outputs[0]);
+  CHECK_THROWS(GraphError, save(), "two of output 'output'");
+  package.outputs.clear();
+  CHECK_THROWS(GraphError, save(), "needs an output");
+  package = linear();
+  package.inputs[0].second = package.outputs[0].second;
+  CHECK_THROWS(GraphError, save(), "must be a placeholder");
+  package = linear();
+  package.parameters[0].second = nullptr;
+  CHECK_THROWS(GraphError, save(), "not a tensor of the graph");
+}
+
+TEST(headers_that_lie) {
+  const std::string good = R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})";
+  CHECK_EQUAL(tensors_of(padded(good)).at("a")->elements(), 4);
+  const auto refused = [](const std::string& header, const char* message) {
+    CHECK_THROWS(PackageError, tensors_of(padded(header)), message);
+  };
+  refused(R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,15]}})", "needs 16 bytes");
+  refused(R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[56,72]}})", "needs 16 bytes");
+  refused(R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[16,0]}})", "needs 16 bytes");
+  refused(R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[-16,0]}})", "no whole number");
+  refused(R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[18446744073709551608,8]}})", "needs 16 bytes");
+  refused(R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[1e300,8]}})", "no whole number");
+  refused(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,16]}})", "'a'");
+  refused(R"({"a":{"dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,16]}})", "whole numbers");
+  refused(R"({"a":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}})", "whole numbers");
+  refused(R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,4],"data_offsets":[0,16]}})", "no possible shape");
+  refused(R"({"a":{"dtype":"F31","shape":[4],"data_offsets":[0,16]}})", "F31");
+  refused(R"({"a":{"dtype":4,"shape":[4],"data_offsets":[0,16]}})", "cannot be read");
+  refused(R"({"a":{"dtype":"F32","shape":4,"data_offsets":[0,16]}})", "no possible shape");
+  refused(R"({"a":{"dtype":"F32","shape":[4]}})", "other than dtype, shape and place");
+  refused(R"({"a":[]})", "other than dtype, shape and place");
+  refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})", "not aligned");
+  refused(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})",
+          "stands twice");
+  refused(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"b":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}})",
+          "lie over each other");
+  refused(R"([1,2])", "no object");
+  refused(R"({"a":)", "cannot be read");
+  refused(std::string(100000, '['), "cannot be read");
+}
+
+TEST(lengths_that_lie) {
+  const Scratch scratch;
+  const fs::path path = scratch.path / "t.safetensors";
+  for (const uint64_t length : {uint64_t{9}, uint64_t{100'000'001}, uint64_t{1} << 63, ~uint64_t{0}}) {
+    write(path, std::string(reinterpret_cast<const char*>(&length), 8) + "{}      ");
+    CHECK_THROWS(PackageError, read_safetensors(MappedFile::open(path, 1 << 20), path), "is not there");
+  }
+  write(path, "1234567");
+  CHECK_THROWS(PackageError, read_safetensors(MappedFile::open(path, 1 << 20), path), "7 bytes");
+  write(path, "");
+  CHECK_THROWS(PackageError, read_safetensors(MappedFile::open(path, 1 << 20), path), "0 bytes");
+  write(path, std::string(100, 'x'));
+  CHECK_THROWS(PackageError, MappedFile::open(path, 99), "cannot be right");
+  CHECK_THROWS(PackageError, MappedFile::open(scratch.path, 99), "no regular file");
+}
+
+TEST(data_kept_elsewhere_has_the_stated_type) {
+  const auto three = ConstantData::splat(DType::float32, {3}, 1.0);
+  const auto find = [&](const std::string& name, const TensorType&) { return name == "three" ? three : nullptr; };
+  const auto text = [](const char* type, const char* name) {
+    return cat("graph {\n  %a = constant() {value=", type, " from \"", name, "\"} : ", type, "\n}\n");
+  };
+  const auto graph = parse(text("float32[3]", "three"), Verification::on, find);
+  CHECK_EQUAL(graph->find("a")->attributes.data("value"), three);
+  CHECK_THROWS(GraphError, parse(text("float32[4]", "three"), Verification::on, find), "'three' is float32[3]");
+  CHECK_THROWS(GraphError, parse(text("float32[3]", "four"), Verification::on, find), "missing");
+  CHECK_THROWS(GraphError, parse(text("float32[3]", "three")), "part of a package");
+}
+
+TEST(checksums_are_those_of_the_specification) {
+  std::string hundred(100, '\0');
+  for (size_t i = 0; i < hundred.size(); ++i) hundred[i] = static_cast<char>(i);
+  CHECK_EQUAL(to_hex(checksum(hundred.data(), hundred.size())), "6ac1e58032166597");
+  CHECK_EQUAL(to_hex(checksum("", 0)), "ef46db3751d8e999");
+  CHECK_EQUAL(to_hex(checksum("abc", 3)), "44bc2cf5ad770999");
+  const std::string text = "Nobody inspects the spammish repetition";
+  CHECK_EQUAL(to_hex(checksum(text.data(), text.size())), "fbcea83c8a378bf1");
+}
+
+int main() { return check::run_all(); }
