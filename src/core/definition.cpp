@@ -178,10 +178,13 @@ bool settle_tensor_attributes(const OperationDefinition& definition, std::vector
 }
 
 Tensor* GradientContext::add_alike(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes) const {
-  const OperationDefinition& definition = *operation.definition;
-  for (size_t i = static_cast<size_t>(definition.min_inputs);
-       !definition.tensor_attributes.empty() && i < operation.inputs.size(); ++i)
-    inputs.push_back(operation.inputs[i]);
+  const std::vector<std::string_view>& own = operation.definition->tensor_attributes;
+  const auto first = static_cast<size_t>(operation.definition->min_inputs);
+  for (std::string_view key : definition_of(kind).tensor_attributes) {
+    const auto found = std::find(own.begin(), own.end(), key);
+    if (found == own.end() || operation.inputs.size() == first) continue;
+    inputs.push_back(operation.inputs[first + static_cast<size_t>(found - own.begin())]);
+  }
   return graph().add(kind, std::move(inputs), std::move(attributes));
 }
 

@@ -80,8 +80,8 @@ class GradientContext {
   std::vector<Tensor*> result;
   std::vector<Tensor*> capture_result;  // one per capture; null for zero
 
-  // An operation of the graph that takes the same tensor attributes as this one: where they came as operands, these
-  // are passed on behind `inputs`.
+  // A new operation whose tensor attributes are among this one's: where they came as operands, these are passed on
+  // behind `inputs`.
   Tensor* add_alike(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes) const;
 };
 
