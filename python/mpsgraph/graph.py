@@ -37,6 +37,7 @@ from .ops.convolution import Convolution
 from .ops.convolution_depthwise import DepthwiseConvolution
 from .ops.convolution_transposed import TransposedConvolution
 from .ops.fourier_transform import FourierTransform
+from .ops.cumulative import Cumulative
 from .ops.gather import Gather
 from .ops.loss import Loss
 from .ops.matrix import Matrix
@@ -48,10 +49,13 @@ from .ops.pooling_indices import PoolingWithIndices
 from .ops.pooling_tiles import Pooling4D
 from .ops.random import Random
 from .ops.reduction import Reduction
+from .ops.scatter_nd import ScatterND
 from .ops.shape import Shape
 from .ops.shape_blocks import ShapeBlocks
 from .ops.shape_slicing import ShapeSlicing
 from .ops.stencil import Stencil
+from .ops.sort import Sort
+from .ops.top_k import TopK
 
 Feeds: TypeAlias = Mapping[Tensor, Any]
 Targets: TypeAlias = Tensor | Sequence[Tensor]
@@ -114,6 +118,10 @@ class Graph(
     ShapeBlocks,
     FourierTransform,
     Gather,
+    ScatterND,
+    Cumulative,
+    Sort,
+    TopK,
     ControlFlow,
     Random,
     Optimizer,

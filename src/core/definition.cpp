@@ -39,6 +39,10 @@ const Registry& registry() {
     ops::register_shape();
     ops::register_fourier_transform();
     ops::register_gather();
+    ops::register_scatter_nd();
+    ops::register_cumulative();
+    ops::register_sort();
+    ops::register_top_k();
     ops::register_control_flow();
     ops::register_random();
     ops::register_optimizer();

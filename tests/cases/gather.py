@@ -1,4 +1,6 @@
-"""Cases of the family gather: picking along any axis, in batches, with indices that repeat or lie outside; one-hot."""
+"""Cases of the family gather: picking along any axis, by vectors and element by element, in batches, with indices that
+repeat or lie outside; one-hot.
+"""
 
 import numpy as np
 from harness.case import ALGEBRAIC, ANY, Case, apart
@@ -54,6 +56,41 @@ def one_hot(indices, depth, axis=-1, dtype="float32", on_value=1.0, off_value=0.
     return np.moveaxis(rows, -1, axis).astype(dtype)
 
 
+def gather_nd(updates, indices, batch_dimensions=0):
+    b, depth = batch_dimensions, indices.shape[-1]
+    result = np.zeros((*indices.shape[:-1], *updates.shape[b + depth :]), updates.dtype)
+    for at in np.ndindex(*indices.shape[:-1]):
+        index = tuple(int(i) for i in indices[at])
+        if all(0 <= i < n for i, n in zip(index, updates.shape[b : b + depth], strict=True)):
+            result[at] = updates[at[:b] + index]
+    return result
+
+
+def gather_along_axis(updates, indices, axis):
+    axis = int(axis) % updates.ndim
+    result = np.zeros(indices.shape, updates.dtype)
+    for at in np.ndindex(*indices.shape):
+        index = int(indices[at])
+        if 0 <= index < updates.shape[axis]:
+            result[at] = updates[(*at[:axis], index, *at[axis + 1 :])]
+    return result
+
+
+def nd(label, updates, indices, batch=(), **how):
+    return Case("gather_nd", [updates, indices], gather_nd, how, label=label, dtypes=ANY, batch=batch, exact=True)
+
+
+def along(label, updates, indices, *axis, batch=(), **how):
+    build = lambda g, x, i, *axis, **how: g.gather_along_axis(how.get("axis", *axis), x, i)  # noqa: E731
+    return Case(
+        "gather_along_axis", [updates, indices, *axis], gather_along_axis, how, build=build, label=label, dtypes=ANY,
+        batch=batch, exact=True,
+    )  # fmt: skip
+
+
+ALONG = np.array([[3, 0, 1], [3, 4, -1]], np.int32)
+VECTORS = np.array([[[3, 0], [1, 2], [3, 0]], [[0, 0], [4, 1], [2, 2]]], np.int32)
+
 CLASSES = np.array([[0, 3, 1], [2, 9, -1]], np.int32)
 
 CASES = [
@@ -67,6 +104,17 @@ CASES = [
     *both("one", TABLE, np.array(1, np.int32)),
     *both("no_indices", TABLE, np.zeros((0,), np.int32)),
     *both("int16_indices", TABLE, np.array([1, 3], np.int32).astype(np.int16)),
+    nd("elements", TABLE, VECTORS),
+    nd("rows", TABLE, np.array([[2], [0], [2], [7]], np.int32)),
+    nd("batched", CUBE, VECTORS, batch=(0, 1), batch_dimensions=1),
+    nd("whole", TABLE, np.zeros((2, 0), np.int32)),
+    nd("one", TABLE, np.array([1, 2], np.int64).astype(np.int8)),
+    nd("no_vectors", TABLE, np.zeros((0, 2), np.int32)),
+    along("first", TABLE, ALONG, axis=0),
+    along("last", TABLE, np.array([[0], [2], [1], [3]], np.int32), axis=-1, batch=(0, 1)),
+    along("middle", CUBE, np.stack([ALONG, ALONG[::-1]]), axis=1, batch=(0, 1)),
+    along("nothing", TABLE, np.zeros((0, 3), np.int32), axis=0),
+    along("tensor_axis", TABLE, ALONG, np.array(0, np.int32)),
     *(
         Case("one_hot", [CLASSES], one_hot, {"depth": 4, "axis": a}, label=f"axis_{a}", dtypes=(), batch=(0,))
         for a in (-1, 0, 1)

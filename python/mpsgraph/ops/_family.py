@@ -158,6 +158,7 @@ __all__ = [
     "AttributeLike",
     "Axes",
     "Block",
+    "DType",
     "DTypeLike",
     "Family",
     "GraphError",

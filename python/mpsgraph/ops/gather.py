@@ -1,4 +1,4 @@
-"""Picking by index: gather, its gradient (a scatter-add) and one-hot vectors."""
+"""Picking by index: along an axis, by index vectors, element by element; the gradient of gather; one-hot vectors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ._family import DTypeLike, Family, ShapeLike, Tensor, as_dtype
 
 
 class Gather(Family):
-    """gather, gather_gradient, one_hot."""
+    """gather, gather_gradient, gather_nd, gather_along_axis, one_hot."""
 
     def gather(
         self, updates: Tensor, indices: Tensor, axis: int = 0, batch_dimensions: int = 0, name: str | None = None
@@ -49,6 +49,40 @@ class Gather(Family):
         kind = "gather_gradient"
         inputs = [incoming, indices, self._shape_operand(input_shape, kind)]
         return self._tensor(kind, inputs, name, axis=axis, batch_dimensions=batch_dimensions)
+
+    def gather_nd(self, updates: Tensor, indices: Tensor, batch_dimensions: int = 0, name: str | None = None) -> Tensor:
+        """Slices of a tensor, picked by index vectors.
+
+        result[b..., i..., r...] = updates[b..., indices[b..., i..., 0], indices[b..., i..., 1], ..., r...].
+        Args: updates, any dtype; indices, integers, their last axis the vectors, of at most as many elements as updates
+        has axes behind the batch; an index outside gives zeros; batch_dimensions, leading axes that both share.
+        Result: updates' dtype. Errors: ShapeError, DTypeError. Gradient: scatter_nd of incoming to updates.
+        Source: MPSGraph gatherNDWithUpdatesTensor:indicesTensor:batchDimensions:name:.
+
+        >>> g = mg.Graph()
+        >>> g.run({}, g.gather_nd(g.constant([[1, 2], [3, 4]]), g.constant([[0, 1], [1, 0]]))).tolist()
+        [2, 3]
+        """
+        return self._tensor("gather_nd", [updates, indices], name, batch_dimensions=batch_dimensions)
+
+    def gather_along_axis(
+        self, axis: int | Tensor, updates: Tensor, indices: Tensor, name: str | None = None
+    ) -> Tensor:
+        """Elements of a tensor, each picked by an index of its own along an axis.
+
+        result[..., i, ...] = updates[..., indices[..., i, ...], ...], the index at `axis`.
+        Args: axis, an int, negative counts from the end, or one in an int tensor; updates, any dtype; indices,
+        integers, shaped as updates but for `axis`; an index outside gives zero. Result: updates' dtype, indices' shape.
+        Errors: ShapeError, DTypeError. Gradient: scatter_along_axis of incoming to updates.
+        Source: MPSGraph gatherAlongAxis:withUpdatesTensor:indicesTensor:name: and gatherAlongAxisTensor:….
+
+        >>> g = mg.Graph()
+        >>> g.run({}, g.gather_along_axis(1, g.constant([[1, 2], [3, 4]]), g.constant([[1, 1], [0, 1]]))).tolist()
+        [[2, 2], [3, 4]]
+        """
+        kind = "gather_along_axis"
+        operands, attributes = self._tensor_attributes(kind, axis=axis)
+        return self._tensor(kind, [updates, indices, *operands], name, **attributes)
 
     def one_hot(
         self,

@@ -24,6 +24,10 @@ void register_kernels() {
   std::call_once(once, [] {
     register_shape_kernels();
     register_gather_kernels();
+    register_scatter_nd_kernels();
+    register_cumulative_kernels();
+    register_sort_kernels();
+    register_top_k_kernels();
     register_reduction_kernels();
     register_matrix_kernels();
     register_fourier_transform_kernels();

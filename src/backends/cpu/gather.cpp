@@ -1,4 +1,4 @@
-// gather, its gradient (scatter-add) and one_hot.
+// gather, its gradient (scatter-add), gather_nd, gather_along_axis and one_hot.
 //
 // Tensors are seen as updates [batch, outer, n, inner] and indices [batch, picks]. An index outside
 // [0, n) picks zero, and drops what comes back to it. The gradient gives each thread rows of the result
@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "backends/cpu/dispatch.h"
+#include "backends/cpu/indices.h"
 #include "backends/cpu/parallel.h"
 
 namespace mpsgraph::cpu {
@@ -88,6 +88,55 @@ std::unique_ptr<Kernel> lower_gather_gradient(Lowering& lowering) {
   });
 }
 
+std::unique_ptr<Kernel> lower_gather_nd(Lowering& lowering) {
+  const Operand x = lowering.input(0), indices = lowering.input(1), y = lowering.output();
+  const NdPicks p(lowering.attributes().integer("batch_dimensions"), x.dims, indices.dims);
+  return dispatch_size(size_of(x.dtype), [&](auto type) {
+    using T = typename decltype(type)::type;
+    return with_indices(indices.dtype, [&](auto read) {
+      return kernel([=](Frame& f) {
+        const T* from = f.at<T>(x.slot);
+        T* to = f.at<T>(y.slot);
+        const std::byte* index = f.at<std::byte>(indices.slot);
+        const int64_t cost = (p.inner + p.depth) * int64_t{sizeof(T)};
+        parallel_for(p.batch * p.picks, grain_for(cost), [&](int64_t begin, int64_t end) {
+          for (int64_t at = begin; at < end; ++at) {
+            const int64_t i = p.position(read, index, at);
+            if (i < 0)
+              std::fill_n(to + at * p.inner, p.inner, T(0));
+            else
+              std::copy_n(from + (at / p.picks * p.n + i) * p.inner, p.inner, to + at * p.inner);
+          }
+        });
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> lower_gather_along_axis(Lowering& lowering) {
+  const Operand x = lowering.input(0), indices = lowering.input(1), y = lowering.output();
+  const int64_t axis = lowering.attributes().integer("axis");
+  const AxisSplit from_axis(x.dims, axis), to_axis(y.dims, axis);
+  return dispatch_size(size_of(x.dtype), [&](auto type) {
+    using T = typename decltype(type)::type;
+    return with_indices(indices.dtype, [&](auto read) {
+      return kernel([=, n = from_axis.n, m = to_axis.n, inner = to_axis.inner, outer = to_axis.outer](Frame& f) {
+        const std::byte* index = f.at<std::byte>(indices.slot);
+        parallel_for(outer * m, grain_for(inner * 2 * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row) {
+            const T* from = f.at<T>(x.slot) + row / m * n * inner;
+            T* to = f.at<T>(y.slot) + row * inner;
+            for (int64_t j = 0; j < inner; ++j) {
+              const int64_t i = read(index, row * inner + j);
+              to[j] = i >= 0 && i < n ? from[i * inner + j] : T(0);
+            }
+          }
+        });
+      });
+    });
+  });
+}
+
 std::unique_ptr<Kernel> lower_one_hot(Lowering& lowering) {
   const Operand indices = lowering.input(0), y = lowering.output();
   const AxisSplit s(y.dims, lowering.attributes().integer("axis"));  // n is the depth
@@ -115,6 +164,8 @@ std::unique_ptr<Kernel> lower_one_hot(Lowering& lowering) {
 void register_gather_kernels() {
   define_kernel("gather", lower_gather);
   define_kernel("gather_gradient", lower_gather_gradient);
+  define_kernel("gather_nd", lower_gather_nd);
+  define_kernel("gather_along_axis", lower_gather_along_axis);
   define_kernel("one_hot", lower_one_hot);
 }
 

@@ -96,6 +96,10 @@ std::unique_ptr<Kernel> kernel(Function function, std::string description = {}) 
 void register_control_flow_kernels();   // histories; if, while and for own the kernels of their blocks (lowering.h)
 void register_shape_kernels();          // strided copies: transpose, slice, concat, pad, tile, broadcast, ...
 void register_gather_kernels();
+void register_scatter_nd_kernels();
+void register_cumulative_kernels();
+void register_sort_kernels();
+void register_top_k_kernels();
 void register_reduction_kernels();
 void register_matrix_kernels();
 void register_fourier_transform_kernels();

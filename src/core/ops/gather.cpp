@@ -1,25 +1,70 @@
-// Family gather: picking along an axis by indices, its gradient, and one-hot rows.
+// Family gather: picking by indices, the gradient of picking along an axis, and one-hot rows.
 //
-//   result[b..., o..., i..., r...] = updates[b..., o..., indices[b..., i...], r...]     at `axis` of updates
+//   gather             result[b..., o..., i..., r...] = updates[b..., o..., indices[b..., i...], r...]     at `axis`
+//   gather_nd          result[b..., i..., r...] = updates[b..., indices[b..., i..., 0], indices[b..., i..., 1], ..., r...]
+//   gather_along_axis  result[..., i, ...] = updates[..., indices[..., i, ...], ...]     at `axis`
 //
 // The first batch_dimensions axes belong together. An index outside the axis picks zero, and what comes back to it is
 // dropped: an index is data, and a run does not stop for data. The gradient adds up what equal indices picked.
 #include <algorithm>
 
 #include "core/builder.h"
+#include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
 
 namespace mpsgraph::ops {
 
-namespace {
-
-constexpr std::string_view family = "gather";
-
 void require_indices(const InferContext& context, size_t input) {
   if (!is_integer(context.dtype(input)))
     context.dtype_error(cat("indices must be integers, came ", context.dtype(input), "; cast them to int32 first"));
 }
+
+Shape gathered_nd(const InferContext& context, const Shape& updates, size_t indices_input) {
+  const Shape& indices = context.shape(indices_input);
+  const int64_t batch = context.attributes.integer("batch_dimensions");
+  if (batch < 0 || batch > max_rank) context.shape_error(cat("batch_dimensions must be from 0 to 16, came ", batch));
+  if (indices.ranked() && indices.rank() <= batch)
+    context.shape_error(
+        cat("indices ", indices, " need an axis behind the ", batch, " batch dimensions, for the picks"));
+  if (updates.ranked() && updates.rank() < batch)
+    context.shape_error(cat("batch_dimensions ", batch, " exceeds the rank of ", updates));
+  if (!updates.ranked() || !indices.ranked() || indices.dims().back() < 0) return {};
+  const int64_t depth = indices.dims().back();
+  if (batch + depth > updates.rank())
+    context.shape_error(cat("indices ", indices, " pick along ", depth, " axes behind ", batch,
+                            " batch dimensions, which ", updates, " does not have"));
+  Dims dims;
+  for (int i = 0; i < batch; ++i) {
+    if (updates[i] >= 0 && indices[i] >= 0 && updates[i] != indices[i])
+      context.shape_error(cat("batch dimension ", i, " differs: ", updates, ", indices ", indices));
+    dims.push_back(std::max(updates[i], indices[i]));
+  }
+  dims.insert(dims.end(), indices.dims().begin() + batch, indices.dims().end() - 1);
+  dims.insert(dims.end(), updates.dims().begin() + batch + depth, updates.dims().end());
+  if (dims.size() > static_cast<size_t>(max_rank))
+    context.shape_error(cat("rank ", dims.size(), " is above the limit of ", max_rank));
+  return Shape(dims);
+}
+
+Shape gathered_along_axis(const InferContext& context, const Shape& updates, size_t indices_input,
+                          std::optional<int64_t> axis) {
+  const Shape& indices = context.shape(indices_input);
+  if (!updates.ranked() || !indices.ranked()) return indices;
+  if (updates.rank() != indices.rank())
+    context.shape_error(cat("indices ", indices, " must have the rank of ", updates));
+  if (!axis) return indices;
+  Dims dims = updates.dims();
+  const int along = context.axis(*axis, updates.rank());
+  dims[along] = indices[along];
+  if (!compatible(Shape(dims), indices))
+    context.shape_error(cat("indices ", indices, " may differ from ", updates, " along axis ", along, " only"));
+  return merge(Shape(dims), indices);
+}
+
+namespace {
+
+constexpr std::string_view family = "gather";
 
 // The result of gathering from `updates` with the indices of operand 1.
 Shape gathered(const InferContext& context, const Shape& updates) {
@@ -73,6 +118,31 @@ void d_gather_gradient(GradientContext& g) {
   if (g.needs(0)) g.set(0, g.graph().add("gather", {g.incoming(), g.input(1)}, g.attributes()));
 }
 
+std::vector<TensorType> infer_gather_nd(const InferContext& context) {
+  require_indices(context, 1);
+  return {{context.dtype(0), gathered_nd(context, context.shape(0), 1)}};
+}
+
+std::vector<TensorType> infer_gather_along_axis(const InferContext& context) {
+  require_indices(context, 1);
+  return {{context.dtype(0), gathered_along_axis(context, context.shape(0), 1, context.attributes.integer("axis"))}};
+}
+
+std::vector<TensorType> infer_gather_along_axis_unvalued(const InferContext& context) {
+  require_indices(context, 1);
+  return {{context.dtype(0), gathered_along_axis(context, context.shape(0), 1, {})}};
+}
+
+// What was picked adds up where it was picked from.
+Gradient scattered(std::string_view scatter) {
+  return [scatter](GradientContext& g) {
+    if (!g.needs(0)) return;
+    Attributes attributes = g.attributes();
+    attributes.set("mode", std::string("add"));
+    g.set(0, g.add_alike(scatter, {Builder(g.graph()).zeros_like(g.input(0)), g.incoming(), g.input(1)}, attributes));
+  };
+}
+
 // on_value at the index, off_value elsewhere; an index outside [0, depth) makes a row of off_value.
 std::vector<TensorType> infer_one_hot(const InferContext& context) {
   require_indices(context, 0);
@@ -94,6 +164,14 @@ void register_gather() {
                                               optional("batch_dimensions", int64_t{0})};
   define(primitive(family, "gather", 2, attributes, infer_gather, d_gather));
   define(primitive(family, "gather_gradient", 3, attributes, infer_gather_gradient, d_gather_gradient));
+
+  define(primitive(family, "gather_nd", 2, {optional("batch_dimensions", int64_t{0})}, infer_gather_nd,
+                   scattered("scatter_nd")));
+  OperationDefinition along = primitive(family, "gather_along_axis", 2, {optional("axis", int64_t{0})},
+                                        infer_gather_along_axis, scattered("scatter_along_axis"));
+  along.tensor_attributes = {"axis"};
+  along.infer_unvalued = infer_gather_along_axis_unvalued;
+  define(std::move(along));
 
   OperationDefinition one_hot =
       primitive(family, "one_hot", 1,

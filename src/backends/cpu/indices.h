@@ -1,0 +1,46 @@
+// Reading index tensors of any integer type: one test for the type a loop, not one an element.
+//
+// with_indices(dtype, f) calls f(read), where read(data, i) is element i as int64.
+#pragma once
+
+#include "backends/cpu/dispatch.h"
+
+namespace mpsgraph::cpu {
+
+template <class F>
+decltype(auto) with_indices(DType dtype, const F& f) {
+  if (dtype == DType::int32)
+    return f([](const std::byte* data, int64_t i) -> int64_t { return reinterpret_cast<const int32_t*>(data)[i]; });
+  if (dtype == DType::int64)
+    return f([](const std::byte* data, int64_t i) -> int64_t { return reinterpret_cast<const int64_t*>(data)[i]; });
+  return f([dtype](const std::byte* data, int64_t i) -> int64_t { return integer_at(data, dtype, i); });
+}
+
+// The operands of gather_nd and scatter_nd: [batch, n, inner] picked at [batch, picks], where each pick is `depth`
+// indices into `axes`, which together make n.
+struct NdPicks {
+  int64_t batch = 1, n = 1, inner = 1, picks = 1, depth = 0;
+  Dims axes;
+  NdPicks(int64_t batches, const Dims& from, const Dims& indices) : depth(indices.back()) {
+    for (int64_t i = 0; i < static_cast<int64_t>(from.size()); ++i) {
+      const int64_t size = from[static_cast<size_t>(i)];
+      (i < batches ? batch : i < batches + depth ? n : inner) *= size;
+      if (i >= batches && i < batches + depth) axes.push_back(size);
+    }
+    for (size_t i = static_cast<size_t>(batches); i + 1 < indices.size(); ++i) picks *= indices[i];
+  }
+  // Where pick `at` (counted over all batches) lies in [0, n); -1 outside.
+  template <class Read>
+  int64_t position(const Read& read, const std::byte* indices, int64_t at) const {
+    int64_t result = 0;
+    bool inside = true;
+    for (int64_t d = 0; d < depth; ++d) {
+      const int64_t index = read(indices, at * depth + d), size = axes[static_cast<size_t>(d)];
+      inside &= index >= 0 && index < size;
+      result = result * size + (inside ? index : 0);
+    }
+    return inside ? result : -1;
+  }
+};
+
+}  // namespace mpsgraph::cpu

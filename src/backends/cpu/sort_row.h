@@ -1,0 +1,235 @@
+// Sorting one row: elements as unsigned keys, a radix sort over them, and the best k of them.
+//
+// Keys order as the elements do, with NaN above every number; the keys of a descending order are inverted, which keeps
+// the sort stable. Where indices are wanted, key and index are packed together, so that equal elements stay in their
+// order in any sort.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <vector>
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/parallel.h"
+
+namespace mpsgraph::cpu {
+
+template <size_t bytes>
+using KeyOfSize =
+    std::conditional_t<bytes == 1, uint8_t,
+                       std::conditional_t<bytes == 2, uint16_t, std::conditional_t<bytes == 4, uint32_t, uint64_t>>>;
+
+// Elements of T as keys and back. Zeros of both signs are equal elements, but only their keys can give the sign back:
+// `one_zero` makes them equal keys, for orders; without it they keep their sign, for values.
+template <class T>
+struct Keys {
+  using Key = KeyOfSize<sizeof(T)>;
+  static constexpr Key sign = Key(Key(1) << (8 * sizeof(T) - 1));
+
+  static Key of(T x, bool descending, bool one_zero) {
+    Key key = std::bit_cast<Key>(x);
+    if constexpr (is_float_type<T>) {
+      const auto value = static_cast<Value<T>>(x);
+      if (one_zero && value == 0) key = 0;
+      key = value != value ? Key(~Key(0)) : key & sign ? Key(~key) : Key(key | sign);
+    } else if constexpr (std::is_signed_v<T>) {
+      key ^= sign;
+    }
+    return descending ? Key(~key) : key;
+  }
+  static T back(Key key, bool descending) {
+    if (descending) key = Key(~key);
+    if constexpr (is_float_type<T>)
+      key = key & sign ? Key(key ^ sign) : Key(~key);
+    else if constexpr (std::is_signed_v<T>)
+      key ^= sign;
+    return std::bit_cast<T>(key);
+  }
+};
+
+// A key with the index of its element; smaller keys first, then smaller indices.
+template <class Key>
+struct Indexed {
+  uint64_t packed;
+  Indexed() = default;
+  Indexed(Key key, int64_t index) : packed(uint64_t{key} << 32 | static_cast<uint64_t>(index)) {}
+  Key key() const { return static_cast<Key>(packed >> 32); }
+  int32_t index() const { return static_cast<int32_t>(packed); }
+  bool operator<(const Indexed& other) const { return packed < other.packed; }
+};
+template <>
+struct Indexed<uint64_t> {
+  uint64_t key_;
+  int64_t index_;
+  Indexed() = default;
+  Indexed(uint64_t key, int64_t index) : key_(key), index_(index) {}
+  uint64_t key() const { return key_; }
+  int32_t index() const { return static_cast<int32_t>(index_); }
+  bool operator<(const Indexed& other) const {
+    return key_ < other.key_ || (key_ == other.key_ && index_ < other.index_);
+  }
+};
+
+template <class Key>
+Key key_of(Key element) {
+  return element;
+}
+template <class Key>
+Key key_of(const Indexed<Key>& element) {
+  return element.key();
+}
+
+// Least significant digit first, in as few passes as buckets in the first-level cache allow.
+template <class Element>
+class RowSorter {
+ public:
+  using Key = decltype(key_of(std::declval<Element>()));
+  static constexpr int key_bits = 8 * sizeof(Key), digit_bits = key_bits > 16 ? 11 : 8;
+  static constexpr int passes = (key_bits + digit_bits - 1) / digit_bits;
+  static constexpr int64_t buckets = int64_t{1} << digit_bits;
+  using Counts = std::array<uint32_t, buckets>;
+
+  // Two buffers of n elements, and counts for each part (one when a single thread sorts the row).
+  static size_t scratch_bytes(int64_t n, int64_t parts) {
+    return 2 * padded(n) + static_cast<size_t>(parts) * passes * sizeof(Counts);
+  }
+
+  RowSorter(std::byte* scratch, int64_t n, int64_t parts)
+      : n_(n),
+        parts_(parts),
+        a_(reinterpret_cast<Element*>(scratch)),
+        b_(reinterpret_cast<Element*>(scratch + padded(n))),
+        counts_(reinterpret_cast<Counts*>(scratch + 2 * padded(n))) {}
+
+  // load(i) gives element i; store(position, element) is called once for each in any order.
+  template <class Load, class Store>
+  void run(const Load& load, const Store& store) {
+    if (n_ <= small) return sort_small(load, store);
+    count(load, 0, passes);
+    std::array<int, passes> active;
+    int remaining = 0;
+    for (int pass = 0; pass < passes; ++pass)
+      if (spread(pass)) active[remaining++] = pass;
+    if (remaining == 0) {
+      for (int64_t i = 0; i < n_; ++i) store(i, load(i));
+      return;
+    }
+    const Element* from = nullptr;
+    for (int k = 0; k < remaining; ++k) {
+      const int pass = active[k];
+      const bool last = k + 1 == remaining;
+      Element* to = from == a_ ? b_ : a_;
+      const auto read = [from](int64_t i) { return from[i]; };
+      const auto write = [to](int64_t at, const Element& e) { to[at] = e; };
+      if (from && parts_ > 1) count(read, pass, pass + 1);
+      begin_buckets(pass);
+      if (!from && last)
+        move(load, store, pass);
+      else if (!from)
+        move(load, write, pass);
+      else if (last)
+        move(read, store, pass);
+      else
+        move(read, write, pass);
+      from = to;
+    }
+  }
+
+ private:
+  static constexpr int64_t small = 96;
+  static size_t padded(int64_t n) { return (static_cast<size_t>(n) * sizeof(Element) + 63) / 64 * 64; }
+  static int64_t digit(const Element& e, int pass) {
+    return static_cast<int64_t>(key_of(e) >> (pass * digit_bits)) & (buckets - 1);
+  }
+  Counts& counts(int64_t part, int pass) { return counts_[part * passes + pass]; }
+
+  template <class Load, class Store>
+  void sort_small(const Load& load, const Store& store) {
+    for (int64_t i = 0; i < n_; ++i) a_[i] = load(i);
+    std::sort(a_, a_ + n_);
+    for (int64_t i = 0; i < n_; ++i) store(i, a_[i]);
+  }
+
+  template <class F>
+  void in_parts(const F& f) {
+    parallel_parts(parts_, [&](int64_t part) { f(part, n_ * part / parts_, n_ * (part + 1) / parts_); });
+  }
+
+  template <class Load>
+  void count(const Load& load, int first, int end) {
+    in_parts([&](int64_t part, int64_t begin, int64_t stop) {
+      for (int pass = first; pass < end; ++pass) counts(part, pass).fill(0);
+      for (int64_t i = begin; i < stop; ++i) {
+        const Element e = load(i);
+        for (int pass = first; pass < end; ++pass) ++counts(part, pass)[digit(e, pass)];
+      }
+    });
+  }
+
+  // Do the elements differ in this digit?
+  bool spread(int pass) {
+    for (int64_t bucket = 0; bucket < buckets; ++bucket) {
+      int64_t total = 0;
+      for (int64_t part = 0; part < parts_; ++part) total += counts(part, pass)[bucket];
+      if (total > 0) return total != n_;
+    }
+    return false;
+  }
+
+  // From counts to where each part's elements of a bucket begin.
+  void begin_buckets(int pass) {
+    uint32_t begin = 0;
+    for (int64_t bucket = 0; bucket < buckets; ++bucket)
+      for (int64_t part = 0; part < parts_; ++part) {
+        uint32_t& count = counts(part, pass)[bucket];
+        begin += std::exchange(count, begin);
+      }
+  }
+
+  template <class Load, class Store>
+  void move(const Load& load, const Store& store, int pass) {
+    in_parts([&](int64_t part, int64_t begin, int64_t stop) {
+      Counts& next = counts(part, pass);
+      for (int64_t i = begin; i < stop; ++i) {
+        const Element e = load(i);
+        store(next[digit(e, pass)]++, e);
+      }
+    });
+  }
+
+  const int64_t n_, parts_;
+  Element *a_, *b_;
+  Counts* counts_;
+};
+
+// The k smallest of n elements, in order: candidates below the worst of the best so far are gathered, and thinned out
+// whenever their buffer is full.
+template <class Element>
+class BestOfRow {
+ public:
+  static int64_t capacity(int64_t n, int64_t k) { return std::min(n, k + std::max<int64_t>(k, 256)); }
+
+  template <class Load>
+  static void run(Element* best, int64_t n, int64_t k, const Load& load) {
+    const int64_t room = capacity(n, k);
+    int64_t count = 0;
+    Element worst{};
+    bool full = false;
+    for (int64_t i = 0; i < n; ++i) {
+      const Element e = load(i);
+      if (full && !(e < worst)) continue;
+      if (count == room) {
+        std::nth_element(best, best + k - 1, best + count);
+        worst = best[k - 1];
+        count = k, full = true;
+        if (!(e < worst)) continue;
+      }
+      best[count++] = e;
+    }
+    if (count > k) std::nth_element(best, best + k - 1, best + count);
+    std::sort(best, best + k);
+  }
+};
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,116 @@
+// Family cumulative: running sums, products and extrema along an axis, and what their derivatives are made of.
+//
+//   inclusive  y_i = x_0 ∘ ... ∘ x_i          exclusive  y_i = x_0 ∘ ... ∘ x_(i-1), the neutral element at first
+//   reverse    the same from the other end
+// Extrema keep NaN once it has come. Where several elements are the extremum, the last of them so far gets the
+// gradient. Products differentiate without division, so zeros are like any other number.
+#include "core/builder.h"
+#include "core/ops/primitive.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+constexpr std::string_view family = "cumulative";
+
+std::vector<TensorType> infer_numbers(const InferContext& c) {
+  if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 or float32 first");
+  if (c.shape(0).ranked()) c.axis(c.attributes.integer("axis"), c.shape(0).rank());
+  return {c.type(0)};
+}
+
+std::vector<TensorType> infer_numbers_unvalued(const InferContext& c) {
+  if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 or float32 first");
+  return {c.type(0)};
+}
+
+// The attributes again, in the other direction where `turned`.
+Attributes direction(const GradientContext& g, bool turned, std::optional<bool> exclusive = {}) {
+  Attributes attributes{{"axis", g.attributes().integer("axis")},
+                        {"reverse", g.attributes().boolean("reverse") != turned}};
+  if (exclusive) attributes.set("exclusive", *exclusive);
+  return attributes;
+}
+
+void d_sum(GradientContext& g) {
+  g.set(0, g.add_alike("cumulative_sum", {g.incoming()}, direction(g, true, g.attributes().boolean("exclusive"))));
+}
+
+// With E_j the product before j and g the incoming gradient, going forward and exclusive
+//   dx_j = E_j · Σ_(i>j) g_i Π_(j<k<i) x_k,  the sum being the recurrence from behind;
+// inclusive, Σ_(i>=j) g_i Π_(j<k<=i) x_k = g_j + the recurrence of x · g.
+void d_product(GradientContext& g) {
+  Builder b(g.graph());
+  Tensor *x = g.input(0), *incoming = g.incoming();
+  Tensor* before = g.add_alike("cumulative_product", {x}, direction(g, false, true));
+  const bool exclusive = g.attributes().boolean("exclusive");
+  Tensor* behind =
+      g.add_alike("cumulative_recurrence", {x, exclusive ? incoming : b.mul(x, incoming)}, direction(g, true));
+  g.set(0, b.mul(before, exclusive ? behind : b.add(incoming, behind)));
+}
+
+void d_extremum(GradientContext& g) {
+  const bool maximum = g.operation.is("cumulative_maximum");
+  Attributes attributes = direction(g, false, g.attributes().boolean("exclusive"));
+  attributes.set("maximum", maximum);
+  Tensor* chosen = g.add_alike("cumulative_arg_extremum", {g.input(0)}, attributes);
+  Tensor* zeros = Builder(g.graph()).zeros_like(g.input(0));
+  g.set(0, g.add_alike("scatter_along_axis", {zeros, g.incoming(), chosen},
+                       {{"axis", g.attributes().integer("axis")}, {"mode", std::string("add")}}));
+}
+
+// Which element is the running extremum: its index along the axis; -1 before the first one.
+std::vector<TensorType> infer_arg_extremum(const InferContext& c) {
+  infer_numbers(c);
+  return {{DType::int32, c.shape(0)}};
+}
+
+std::vector<TensorType> infer_arg_extremum_unvalued(const InferContext& c) { return {{DType::int32, c.shape(0)}}; }
+
+// (a, b): y_0 = 0, y_(i+1) = b_i + a_i y_i. Its derivatives are itself, from the other end: db = recurrence(a, incoming)
+// turned, and da = db · y, because y_i is what a_i is multiplied with.
+std::vector<TensorType> infer_recurrence(const InferContext& c) {
+  c.require_float(0);
+  c.require_same_dtype(0, 2);
+  if (!compatible(c.shape(0), c.shape(1)))
+    c.shape_error(cat("operands must be of one shape, came ", c.shape(0), " and ", c.shape(1)));
+  return {{c.dtype(0), merge(c.shape(0), c.shape(1))}};
+}
+
+void d_recurrence(GradientContext& g) {
+  Tensor* db = g.add_alike("cumulative_recurrence", {g.input(0), g.incoming()}, direction(g, true));
+  g.set(1, db);
+  if (g.needs(0)) g.set(0, Builder(g.graph()).mul(db, g.output()));
+}
+
+}  // namespace
+
+void register_cumulative() {
+  const AttributeSpec axis = optional("axis", int64_t{0}), exclusive = optional("exclusive", false),
+                      reverse = optional("reverse", false);
+  const auto cumulative = [](OperationDefinition d, Infer unvalued) {
+    d.tensor_attributes = {"axis"};
+    d.infer_unvalued = std::move(unvalued);
+    define(std::move(d));
+  };
+  const auto running = [&](std::string_view name, Gradient gradient) {
+    cumulative(primitive(family, name, 1, {axis, exclusive, reverse}, infer_numbers, std::move(gradient)),
+               infer_numbers_unvalued);
+  };
+  running("cumulative_sum", d_sum);
+  running("cumulative_product", d_product);
+  running("cumulative_minimum", d_extremum);
+  running("cumulative_maximum", d_extremum);
+
+  OperationDefinition arg =
+      primitive(family, "cumulative_arg_extremum", 1,
+                {axis, exclusive, reverse, required("maximum", AttributeKind::boolean)}, infer_arg_extremum, nullptr);
+  arg.gradient_is_zero = arg.internal = true;
+  cumulative(std::move(arg), infer_arg_extremum_unvalued);
+
+  OperationDefinition recurrence =
+      primitive(family, "cumulative_recurrence", 2, {axis, reverse}, infer_recurrence, d_recurrence);
+  recurrence.internal = true;
+  cumulative(std::move(recurrence), infer_recurrence);
+}
+
+}  // namespace mpsgraph::ops

@@ -1,0 +1,167 @@
+// Family scatter_nd: updates put into a tensor where indices say, in one of seven modes.
+//
+//   scatter             result[..., indices[i], ...] ∘= updates[..., i, ...]      at `axis`
+//   scatter_nd          result[b..., indices[b..., i..., 0], ..., r...] ∘= updates[b..., i..., r...]
+//   scatter_along_axis  result[..., indices[..., i, ...], ...] ∘= updates[..., i, ...]      at `axis`
+//
+// with result = data first, and ∘ one of add, sub, mul, div, min, max, set. Updates of one place take effect in their
+// order; an index outside of the result drops its update. Each is the counterpart of a gather, which its derivative
+// uses: to data through what the updates leave of it, to the updates through what became of their place.
+#include <algorithm>
+
+#include "core/builder.h"
+#include "core/ops/indices.h"
+#include "core/ops/primitive.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::ops {
+
+namespace {
+
+constexpr std::string_view family = "scatter_nd";
+constexpr std::string_view modes[] = {"add", "sub", "mul", "div", "min", "max", "set"};
+
+// (data, updates, indices), the updates shaped as `forward`.
+std::vector<TensorType> result_of(const InferContext& context, const Shape& forward) {
+  const std::string& mode = context.attributes.string("mode");
+  if (std::find(std::begin(modes), std::end(modes), mode) == std::end(modes))
+    context.graph_error(cat("mode '", mode, "' is not one of add, sub, mul, div, min, max, set"));
+  context.require_same_dtype(0, 2);
+  require_indices(context, 2);
+  if (context.dtype(0) == DType::boolean && mode != "set")
+    context.dtype_error(cat("mode ", mode, " takes numbers, data is bool: cast it to int32 first, or use mode set"));
+  if (!compatible(forward, context.shape(1)))
+    context.shape_error(cat("updates are ", context.shape(1), ", indices ", context.shape(2), " put ", forward,
+                            " into data ", context.shape(0)));
+  return {context.type(0)};
+}
+
+std::vector<TensorType> infer_scatter(const InferContext& context) {
+  context.require_rank(2, 1);
+  Shape forward = context.shape(0);
+  if (forward.ranked()) {
+    Dims dims = forward.dims();
+    const int axis = context.axis(context.attributes.integer("axis"), forward.rank());
+    dims[axis] = context.shape(2).ranked() ? context.shape(2)[0] : -1;
+    forward = Shape(dims);
+  }
+  return result_of(context, forward);
+}
+
+std::vector<TensorType> infer_scatter_nd(const InferContext& context) {
+  return result_of(context, gathered_nd(context, context.shape(0), 2));
+}
+
+std::vector<TensorType> infer_scatter_along_axis(const InferContext& context) {
+  return result_of(context, gathered_along_axis(context, context.shape(0), 2, context.attributes.integer("axis")));
+}
+
+std::vector<TensorType> infer_scatter_along_axis_unvalued(const InferContext& context) {
+  return result_of(context, gathered_along_axis(context, context.shape(0), 2, {}));
+}
+
+class Rule {
+ public:
+  Rule(GradientContext& g, std::string_view gather)
+      : g_(g), gather_(gather), b_(g.graph()), data_(g.input(0)), updates_(g.input(1)) {}
+
+  void apply() {
+    const std::string& mode = g_.attributes().string("mode");
+    if (mode == "add" || mode == "sub") return sum(mode == "sub");
+    if (mode == "mul") return product();
+    if (mode == "div") return quotient();
+    if (mode == "set") return replacement();
+    extremum();
+  }
+
+ private:
+  Tensor* scattered(Tensor* data, Tensor* updates, std::string_view mode) {
+    Attributes attributes = g_.attributes();
+    attributes.set("mode", std::string(mode));
+    return g_.add_alike(g_.operation.kind(), {data, updates, g_.input(2)}, attributes);
+  }
+  Tensor* gathered(Tensor* x) {
+    Attributes attributes = g_.attributes();
+    attributes.erase("mode");
+    return g_.add_alike(gather_, {x, g_.input(2)}, attributes);
+  }
+  Tensor* zero() { return b_.scalar_like(data_, 0); }
+
+  void sum(bool subtracted) {
+    g_.set(0, g_.incoming());
+    if (g_.needs(1)) g_.set(1, subtracted ? b_.neg(gathered(g_.incoming())) : gathered(g_.incoming()));
+  }
+
+  // An update's factor is data and all other updates of its place. Where one of them is zero, only that one has a
+  // derivative, and where several are, none.
+  void product() {
+    if (g_.needs(0)) g_.set(0, b_.mul(g_.incoming(), scattered(b_.ones_like(data_), updates_, "mul")));
+    if (!g_.needs(1)) return;
+    Tensor* is_zero = b_.binary("equal", updates_, zero());
+    Tensor* others = b_.select(is_zero, b_.scalar_like(updates_, 1), updates_);
+    Tensor* zeros = scattered(b_.zeros_like(data_), b_.cast(is_zero, data_->dtype()), "add");
+    Tensor* factor = b_.mul(b_.mul(g_.incoming(), data_), scattered(b_.ones_like(data_), others, "mul"));
+    Tensor* at_zero = gathered(b_.select(b_.binary("equal", zeros, b_.scalar_like(zeros, 1)), factor, zero()));
+    Tensor* elsewhere = gathered(b_.select(b_.binary("equal", zeros, zero()), factor, zero()));
+    g_.set(1, b_.select(is_zero, at_zero, b_.div(elsewhere, others)));
+  }
+
+  void quotient() {
+    Tensor* divided = scattered(b_.ones_like(data_), updates_, "div");
+    if (g_.needs(0)) g_.set(0, b_.mul(g_.incoming(), divided));
+    if (g_.needs(1)) {
+      Tensor* result = b_.mul(data_, divided);
+      g_.set(1, b_.neg(b_.div(gathered(b_.mul(g_.incoming(), result)), updates_)));
+    }
+  }
+
+  // Ties share equally.
+  void extremum() {
+    Tensor* result = g_.output();
+    const DType dtype = data_->dtype();
+    Tensor* data_wins = b_.binary("equal", data_, result);
+    Tensor* update_wins = b_.binary("equal", updates_, gathered(result));
+    Tensor* count = scattered(b_.cast(data_wins, dtype), b_.cast(update_wins, dtype), "add");
+    Tensor* share = b_.binary("division_no_nan", g_.incoming(), count);
+    if (g_.needs(0)) g_.set(0, b_.select(data_wins, share, zero()));
+    if (g_.needs(1)) g_.set(1, b_.select(update_wins, gathered(share), zero()));
+  }
+
+  // The last update of a place wins: its number, from 1 on, is what stands there after setting numbers the same way.
+  void replacement() {
+    if (g_.needs(0)) g_.set(0, scattered(g_.incoming(), b_.zeros_like(updates_), "set"));
+    if (!g_.needs(1)) return;
+    Tensor* shape = b_.shape_of(updates_);
+    Tensor* flat = b_.reshape(updates_, Ints{-1});
+    Tensor* position = g_.graph().add("coordinate_along_axis", {b_.shape_of(flat)}, {{"axis", int64_t{0}}});
+    Tensor* number = b_.reshape(b_.add(position, 1), shape);
+    Tensor* nobody = b_.broadcast_to(b_.scalar(DType::int32, 0), b_.shape_of(data_));
+    Tensor* wins = b_.binary("equal", gathered(scattered(nobody, number, "set")), number);
+    g_.set(1, b_.select(wins, gathered(g_.incoming()), zero()));
+  }
+
+  GradientContext& g_;
+  const std::string_view gather_;
+  Builder b_;
+  Tensor *data_, *updates_;
+};
+
+Gradient rule(std::string_view gather) {
+  return [gather](GradientContext& g) { Rule(g, gather).apply(); };
+}
+
+}  // namespace
+
+void register_scatter_nd() {
+  const AttributeSpec mode = optional("mode", std::string("add")), axis = optional("axis", int64_t{0});
+  define(primitive(family, "scatter", 3, {axis, mode}, infer_scatter, rule("gather")));
+  define(primitive(family, "scatter_nd", 3, {optional("batch_dimensions", int64_t{0}), mode}, infer_scatter_nd,
+                   rule("gather_nd")));
+  OperationDefinition along =
+      primitive(family, "scatter_along_axis", 3, {axis, mode}, infer_scatter_along_axis, rule("gather_along_axis"));
+  along.tensor_attributes = {"axis"};
+  along.infer_unvalued = infer_scatter_along_axis_unvalued;
+  define(std::move(along));
+}
+
+}  // namespace mpsgraph::ops

@@ -1,0 +1,48 @@
+// Family sort: elements in order along an axis, and the order itself.
+//
+// Both are stable, and a descending order is the stable order of the opposite comparison. NaN counts as larger than
+// every number: it comes last, and first when descending. The gradient of sort goes back to where elements came from.
+#include "core/builder.h"
+#include "core/ops/primitive.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+constexpr std::string_view family = "sort";
+
+std::vector<TensorType> infer_order(const InferContext& c, DType dtype) {
+  if (c.shape(0).ranked()) {
+    const int axis = c.axis(c.attributes.integer("axis"), c.shape(0).rank());
+    if (c.shape(0)[axis] > INT32_MAX)
+      c.shape_error(cat("axis ", axis, " of ", c.shape(0), " is longer than 2^31 - 1, which indices can count"));
+  }
+  return {{dtype, c.shape(0)}};
+}
+
+void d_sort(GradientContext& g) {
+  const Attributes& a = g.attributes();
+  const int64_t axis = a.integer("axis");
+  Tensor* order = g.add_alike("arg_sort", {g.input(0)}, {{"axis", axis}, {"descending", a.boolean("descending")}});
+  Tensor* zeros = Builder(g.graph()).zeros_like(g.input(0));
+  g.set(0, g.add_alike("scatter_along_axis", {zeros, g.incoming(), order}, {{"axis", axis}}));
+}
+
+}  // namespace
+
+void register_sort() {
+  const auto order = [](std::string_view name, std::optional<DType> dtype, Gradient gradient) {
+    OperationDefinition d = primitive(
+        family, name, 1, {optional("axis", int64_t{-1}), optional("descending", false)},
+        [dtype](const InferContext& c) { return infer_order(c, dtype.value_or(c.dtype(0))); }, std::move(gradient));
+    d.tensor_attributes = {"axis"};
+    d.infer_unvalued = [dtype](const InferContext& c) {
+      return std::vector<TensorType>{{dtype.value_or(c.dtype(0)), c.shape(0)}};
+    };
+    d.gradient_is_zero = !d.gradient;
+    define(std::move(d));
+  };
+  order("sort", std::nullopt, d_sort);
+  order("arg_sort", DType::int32, nullptr);
+}
+
+}  // namespace mpsgraph::ops

@@ -1,0 +1,100 @@
+// Family top_k: the k largest or smallest elements along an axis in order, with their indices, and their gradients.
+//
+// Of equal elements the first ones are taken, in their order. NaN counts as larger than every number. The gradient
+// puts what came for each element back to where it stood.
+#include "core/builder.h"
+#include "core/ops/primitive.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+constexpr std::string_view family = "top_k";
+
+Shape best_of(const InferContext& c, const Shape& source) {
+  const int64_t k = c.attributes.integer("k");
+  if (k < 0) c.shape_error(cat("k must be at least 0, came ", k));
+  if (!source.ranked()) return {};
+  Dims dims = source.dims();
+  const int axis = c.axis(c.attributes.integer("axis"), source.rank());
+  if (dims[axis] > INT32_MAX)
+    c.shape_error(cat("axis ", axis, " of ", source, " is longer than 2^31 - 1, which indices can count"));
+  if (dims[axis] >= 0 && dims[axis] < k)
+    c.shape_error(cat("axis ", axis, " of ", source, " has ", dims[axis], " elements, fewer than k = ", k));
+  dims[axis] = k;
+  return Shape(dims);
+}
+
+Shape unvalued(const Shape& source) { return source.ranked() ? Shape(Dims(source.dims().size(), -1)) : Shape(); }
+
+std::vector<TensorType> infer_k(const InferContext& c) {
+  const Shape best = best_of(c, c.shape(0));
+  return {{c.dtype(0), best}, {DType::int32, best}};
+}
+
+std::vector<TensorType> infer_k_unvalued(const InferContext& c) {
+  return {{c.dtype(0), unvalued(c.shape(0))}, {DType::int32, unvalued(c.shape(0))}};
+}
+
+Tensor* placed(const GradientContext& g, Tensor* source, Tensor* incoming, Tensor* indices) {
+  Tensor* zeros = Builder(g.graph()).zeros_like(source);
+  return g.add_alike("scatter_along_axis", {zeros, incoming, indices}, {{"axis", g.attributes().integer("axis")}});
+}
+
+void d_k(GradientContext& g) {
+  if (g.incoming(0)) g.set(0, placed(g, g.input(0), g.incoming(0), g.output(1)));
+}
+
+// (incoming, source)
+std::vector<TensorType> infer_k_gradient(const InferContext& c) {
+  c.require_same_dtype(0, 2);
+  if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 or float32 first");
+  const Shape best = best_of(c, c.shape(1));
+  if (!compatible(best, c.shape(0)))
+    c.shape_error(cat("incoming gradient is ", c.shape(0), ", ", c.attributes.integer("k"), " elements of ", c.shape(1),
+                      " are ", best));
+  return {c.type(1)};
+}
+
+std::vector<TensorType> infer_k_gradient_unvalued(const InferContext& c) {
+  c.require_same_dtype(0, 2);
+  return {c.type(1)};
+}
+
+std::string_view forward_of(std::string_view gradient) { return gradient == "top_k_gradient" ? "top_k" : "bottom_k"; }
+
+// Linear in incoming; by the source it has the derivative zero.
+void d_k_gradient(GradientContext& g) {
+  if (!g.needs(0)) return;
+  const Attributes& a = g.attributes();
+  Tensor* picked = g.add_alike(forward_of(g.operation.kind()), {g.input(1)}, a)->operation->output(1);
+  g.set(0, g.add_alike("gather_along_axis", {g.incoming(), picked}, {{"axis", a.integer("axis")}}));
+}
+
+Decompose decompose_gradient(std::string_view forward) {
+  return [forward](Builder& b, const std::vector<Tensor*>& inputs, const Attributes& attributes) {
+    Tensor* indices = b.graph().create(forward, {inputs[1]}, attributes)->output(1);
+    Tensor* placed = b.graph().add("scatter_along_axis", {b.zeros_like(inputs[1]), inputs[0], indices},
+                                   {{"axis", attributes.integer("axis")}});
+    return std::vector<Tensor*>{placed};
+  };
+}
+
+}  // namespace
+
+void register_top_k() {
+  const std::vector<AttributeSpec> attributes{optional("axis", int64_t{-1}), optional("k", int64_t{1})};
+  const auto of_k = [](OperationDefinition d, Infer infer_unvalued) {
+    d.tensor_attributes = {"axis", "k"};
+    d.infer_unvalued = std::move(infer_unvalued);
+    define(std::move(d));
+  };
+  for (std::string_view name : {"top_k", "bottom_k"})
+    of_k(primitive(family, name, 1, attributes, infer_k, d_k), infer_k_unvalued);
+  for (std::string_view name : {"top_k_gradient", "bottom_k_gradient"}) {
+    OperationDefinition d = primitive(family, name, 2, attributes, infer_k_gradient, d_k_gradient);
+    d.decompose = decompose_gradient(forward_of(name));
+    of_k(std::move(d), infer_k_gradient_unvalued);
+  }
+}
+
+}  // namespace mpsgraph::ops

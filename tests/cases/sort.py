@@ -1,0 +1,57 @@
+"""Cases of the family sort: both directions, any axis, ties, NaN and infinities, every element type, long rows."""
+
+from functools import cmp_to_key
+
+import numpy as np
+from harness.case import ANY, FLOATS, Case, apart
+
+
+def less(a, b):
+    """Is a before b when ascending? NaN is behind every number."""
+    return bool(a < b) or (a == a and b != b)
+
+
+def order_of(lane, descending):
+    """Python's sort is stable, so that equal elements keep their order."""
+    before = (lambda i, j: less(lane[j], lane[i])) if descending else (lambda i, j: less(lane[i], lane[j]))
+    return sorted(range(len(lane)), key=cmp_to_key(lambda i, j: -1 if before(i, j) else int(before(j, i))))
+
+
+def arg_sorted(x, axis=-1, descending=False):
+    return np.apply_along_axis(order_of, int(axis), x, descending).astype(np.int32) if x.size else x.astype(np.int32)
+
+
+def sorted_(x, axis=-1, descending=False):
+    return np.take_along_axis(x, arg_sorted(x, axis, descending), int(axis))
+
+
+ORACLES = {"sort": sorted_, "arg_sort": arg_sorted}
+CUBE = apart(3, 4, 5, seed=150)
+TIES = np.array([[2.0, 1.0, 2.0, 1.0, 2.0], [0.0, -0.0, 0.0, -1.0, -0.0]])
+SPECIAL = np.array([np.nan, 1.0, np.inf, -np.inf, -2.0, np.nan, 0.0, 3.0e4, -1e-3])
+LONG = np.random.default_rng(151).integers(-900, 900, (2, 5000)) / 8.0
+BITS = np.random.default_rng(152).integers(-(2**62), 2**62, (300,)).astype(np.int64)
+
+
+def cases():
+    for kind, oracle in ORACLES.items():
+        options = {"dtypes": ANY, "exact": True}
+        for descending in (False, True):
+            suffix = "_descending" if descending else ""
+            how = {"descending": descending}
+            yield Case(kind, [CUBE], oracle, {"axis": -1, **how}, label="last" + suffix, batch=(0,), **options)
+            yield Case(kind, [CUBE], oracle, {"axis": 1, **how}, label="middle" + suffix, batch=(0,), **options)
+            yield Case(kind, [TIES], oracle, {"axis": 1, **how}, label="ties" + suffix, gradient=False, batch=(),
+                       dtypes=ANY, exact=True)  # fmt: skip
+            yield Case(kind, [SPECIAL], oracle, {"axis": 0, **how}, label="special" + suffix, gradient=False,
+                       dtypes=FLOATS, exact=True)  # fmt: skip
+            yield Case(kind, [LONG], oracle, {"axis": 1, **how}, label="long" + suffix, gradient=False, **options)
+            yield Case(kind, [LONG.T.copy()], oracle, {"axis": 0, **how}, label="long_lanes" + suffix, gradient=False,
+                       dtypes=("float32", "int8", "float64"), exact=True)  # fmt: skip
+        yield Case(kind, [BITS], oracle, {}, label="wide_integers", dtypes=("int64", "uint64"), exact=True)
+        yield Case(kind, [np.zeros((3, 0))], oracle, {"axis": 1}, label="nothing", batch=(0,), **options)
+        yield Case(kind, [np.array([7.0])], oracle, {}, label="one", **options)
+        yield Case(kind, [CUBE, np.array(0, np.int32)], oracle, label="tensor_axis", batch=(), **options)
+
+
+CASES = list(cases())
