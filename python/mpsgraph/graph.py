@@ -36,8 +36,8 @@ from .ops.control_flow import ControlFlow
 from .ops.convolution import Convolution
 from .ops.convolution_depthwise import DepthwiseConvolution
 from .ops.convolution_transposed import TransposedConvolution
-from .ops.fourier_transform import FourierTransform
 from .ops.cumulative import Cumulative
+from .ops.fourier_transform import FourierTransform
 from .ops.gather import Gather
 from .ops.loss import Loss
 from .ops.matrix import Matrix
@@ -53,8 +53,8 @@ from .ops.scatter_nd import ScatterND
 from .ops.shape import Shape
 from .ops.shape_blocks import ShapeBlocks
 from .ops.shape_slicing import ShapeSlicing
-from .ops.stencil import Stencil
 from .ops.sort import Sort
+from .ops.stencil import Stencil
 from .ops.top_k import TopK
 
 Feeds: TypeAlias = Mapping[Tensor, Any]
