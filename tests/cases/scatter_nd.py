@@ -1,7 +1,7 @@
 """Cases of the family scatter_nd: every mode with and without data, repeated and outlying indices, batches, ties."""
 
 import numpy as np
-from harness.case import ANY, NUMBERS, Case, apart, off_zero
+from harness.case import ALGEBRAIC, ANY, NUMBERS, Case, apart, off_zero
 
 MODES = ("add", "sub", "mul", "div", "min", "max", "set")
 
@@ -84,9 +84,13 @@ def along(data, updates, indices, *tensor_axis, axis=None, mode="add"):
     return scatter_along_axis(axis if axis is not None else tensor_axis[0], data, updates, indices, mode)
 
 
+def taken(mode):
+    return ANY if mode == "set" else ALGEBRAIC if mode in ("add", "sub") else NUMBERS
+
+
 def by_modes():
     for mode in MODES:
-        options = {"dtypes": ANY if mode == "set" else NUMBERS, "batch": (), "tolerance": 4}
+        options = {"dtypes": taken(mode), "batch": (), "tolerance": 4}
         how = {"mode": mode}
         updates = off_zero(5, 3, seed=172)
         yield Case("scatter", [TABLE, updates, ROWS], scatter, {"axis": 0, **how}, build=onto("scatter"), label=mode,
@@ -120,7 +124,7 @@ def other_shapes():
     tensor = [*last, np.array(1, np.int32)]
     for mode in MODES:
         yield Case("scatter_along_axis", tensor, along, {"mode": mode}, build=build_along, label=f"tensor_axis_{mode}",
-                   dtypes=ANY if mode == "set" else NUMBERS, batch=(), tolerance=4)  # fmt: skip
+                   dtypes=taken(mode), batch=(), tolerance=4)  # fmt: skip
     line = [off_zero(500, seed=179), off_zero(900, seed=180),
             np.random.default_rng(181).integers(-5, 505, 900).astype(np.int32)]  # fmt: skip
     for mode in ("add", "max", "set"):

@@ -3,7 +3,7 @@
 from functools import cmp_to_key
 
 import numpy as np
-from harness.case import ANY, FLOATS, Case, apart
+from harness.case import FLOATS, ORDERED, Case, apart
 
 
 def less(a, b):
@@ -35,14 +35,14 @@ BITS = np.random.default_rng(152).integers(-(2**62), 2**62, (300,)).astype(np.in
 
 def cases():
     for kind, oracle in ORACLES.items():
-        options = {"dtypes": ANY, "exact": True}
+        options = {"dtypes": ORDERED, "exact": True}
         for descending in (False, True):
             suffix = "_descending" if descending else ""
             how = {"descending": descending}
             yield Case(kind, [CUBE], oracle, {"axis": -1, **how}, label="last" + suffix, batch=(0,), **options)
             yield Case(kind, [CUBE], oracle, {"axis": 1, **how}, label="middle" + suffix, batch=(0,), **options)
             yield Case(kind, [TIES], oracle, {"axis": 1, **how}, label="ties" + suffix, gradient=False, batch=(),
-                       dtypes=ANY, exact=True)  # fmt: skip
+                       dtypes=ORDERED, exact=True)  # fmt: skip
             yield Case(kind, [SPECIAL], oracle, {"axis": 0, **how}, label="special" + suffix, gradient=False,
                        dtypes=FLOATS, exact=True)  # fmt: skip
             yield Case(kind, [LONG], oracle, {"axis": 1, **how}, label="long" + suffix, gradient=False, **options)

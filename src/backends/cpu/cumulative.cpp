@@ -13,7 +13,8 @@ namespace mpsgraph::cpu {
 namespace {
 
 template <class T>
-using Running = std::conditional_t<is_float_type<T>, double, uint64_t>;
+using Running =
+    std::conditional_t<is_float_type<T>, double, std::conditional_t<is_complex_type<T>, std::complex<double>, uint64_t>>;
 
 template <class T>
 T stored(Running<T> x) {
@@ -172,6 +173,14 @@ std::unique_ptr<Kernel> lower_scan(Lowering& lowering) {
                          [&](auto type) { return scan_kernel<S<typename decltype(type)::type>>(lowering, x, y); });
 }
 
+std::unique_ptr<Kernel> lower_sum(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  lowering.may_share(0, 0);
+  return dispatch_algebraic(lowering, x.dtype, [&](auto type) {
+    return scan_kernel<Sum<typename decltype(type)::type>>(lowering, x, y);
+  });
+}
+
 std::unique_ptr<Kernel> lower_arg_extremum(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
   return dispatch_number(lowering, x.dtype, [&](auto type) {
@@ -209,7 +218,7 @@ std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
 }  // namespace
 
 void register_cumulative_kernels() {
-  define_kernel("cumulative_sum", lower_scan<Sum>);
+  define_kernel("cumulative_sum", lower_sum);
   define_kernel("cumulative_product", lower_scan<Product>);
   define_kernel("cumulative_minimum", lower_scan<Minimum>);
   define_kernel("cumulative_maximum", lower_scan<Maximum>);

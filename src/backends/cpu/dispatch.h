@@ -134,6 +134,13 @@ decltype(auto) dispatch_number(const Lowering& lowering, DType dtype, const F& f
   });
 }
 
+// All but complex: what has an order, bools with it.
+template <class F>
+decltype(auto) dispatch_ordered(const Lowering& lowering, DType dtype, const F& f) {
+  if (dtype == DType::boolean) return f(Type<bool>{});
+  return dispatch_number(lowering, dtype, f);
+}
+
 // The unsigned type of an element's size, for kernels that only move bits.
 template <class F>
 decltype(auto) dispatch_size(size_t bytes, const F& f) {

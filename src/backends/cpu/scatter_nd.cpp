@@ -63,13 +63,15 @@ struct Set {
   }
 };
 
-template <class F>
+template <class V, class F>
 decltype(auto) with_mode(const std::string& mode, const F& f) {
+  if constexpr (!is_complex_type<V>) {
+    if (mode == "mul") return f(Mul());
+    if (mode == "div") return f(Div());
+    if (mode == "min") return f(Min());
+    if (mode == "max") return f(Max());
+  }
   if (mode == "sub") return f(Sub());
-  if (mode == "mul") return f(Mul());
-  if (mode == "div") return f(Div());
-  if (mode == "min") return f(Min());
-  if (mode == "max") return f(Max());
   if (mode == "set") return f(Set());
   return f(Add());
 }
@@ -121,7 +123,7 @@ std::unique_ptr<Kernel> scatter_kernel(Lowering& lowering, const Shape3& shape, 
     using V = Value<T>;
     const int64_t n = y.elements();
     const Slot values = is_half_type<T> ? lowering.scratch(static_cast<size_t>(n) * sizeof(V)) : y.slot;
-    return with_mode(lowering.attributes().string("mode"), [&](auto op) -> std::unique_ptr<Kernel> {
+    return with_mode<V>(lowering.attributes().string("mode"), [&](auto op) -> std::unique_ptr<Kernel> {
       return kernel([=](Frame& f) {
         V* to = f.at<V>(values);
         if constexpr (is_half_type<T>)

@@ -64,14 +64,14 @@ std::unique_ptr<Kernel> sort_kernel(Lowering& lowering) {
 }
 
 std::unique_ptr<Kernel> lower_sort(Lowering& lowering) {
-  return dispatch(lowering.input(0).dtype, [&](auto type) {
+  return dispatch_ordered(lowering, lowering.input(0).dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     return sort_kernel<T, typename Keys<T>::Key, T>(lowering);
   });
 }
 
 std::unique_ptr<Kernel> lower_arg_sort(Lowering& lowering) {
-  return dispatch(lowering.input(0).dtype, [&](auto type) {
+  return dispatch_ordered(lowering, lowering.input(0).dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     struct Index {  // a type of its own, because T may be int32 too
       int32_t value;

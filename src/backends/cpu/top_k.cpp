@@ -10,7 +10,7 @@ std::unique_ptr<Kernel> lower_k(Lowering& lowering) {
   const Operand x = lowering.input(0), values = lowering.output(0), indices = lowering.output(1);
   const AxisSplit s(x.dims, lowering.attributes().integer("axis"));
   const int64_t k = lowering.attributes().integer("k");
-  return dispatch(x.dtype, [&](auto type) {
+  return dispatch_ordered(lowering, x.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     using Element = Indexed<typename Keys<T>::Key>;
     using Best = BestOfRow<Element>;

@@ -12,14 +12,20 @@ namespace {
 
 constexpr std::string_view family = "cumulative";
 
-std::vector<TensorType> infer_numbers(const InferContext& c) {
+void require_numbers(const InferContext& c) {
   if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 or float32 first");
+  if (is_complex(c.dtype(0)) && c.definition.name != "cumulative_sum")
+    c.dtype_error(cat("is not defined for complex numbers, source is ", c.dtype(0)));
+}
+
+std::vector<TensorType> infer_numbers(const InferContext& c) {
+  require_numbers(c);
   if (c.shape(0).ranked()) c.axis(c.attributes.integer("axis"), c.shape(0).rank());
   return {c.type(0)};
 }
 
 std::vector<TensorType> infer_numbers_unvalued(const InferContext& c) {
-  if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 or float32 first");
+  require_numbers(c);
   return {c.type(0)};
 }
 

@@ -30,6 +30,8 @@ std::vector<TensorType> result_of(const InferContext& context, const Shape& forw
   require_indices(context, 2);
   if (context.dtype(0) == DType::boolean && mode != "set")
     context.dtype_error(cat("mode ", mode, " takes numbers, data is bool: cast it to int32 first, or use mode set"));
+  if (is_complex(context.dtype(0)) && mode != "add" && mode != "sub" && mode != "set")
+    context.dtype_error(cat("mode ", mode, " is not defined for complex numbers, data is ", context.dtype(0)));
   if (!compatible(forward, context.shape(1)))
     context.shape_error(cat("updates are ", context.shape(1), ", indices ", context.shape(2), " put ", forward,
                             " into data ", context.shape(0)));

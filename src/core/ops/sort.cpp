@@ -10,7 +10,13 @@ namespace {
 
 constexpr std::string_view family = "sort";
 
+void require_order(const InferContext& c) {
+  if (is_complex(c.dtype(0)))
+    c.dtype_error(cat("is not defined for complex numbers, source is ", c.dtype(0), ": take absolute of it first"));
+}
+
 std::vector<TensorType> infer_order(const InferContext& c, DType dtype) {
+  require_order(c);
   if (c.shape(0).ranked()) {
     const int axis = c.axis(c.attributes.integer("axis"), c.shape(0).rank());
     if (c.shape(0)[axis] > INT32_MAX)
@@ -36,6 +42,7 @@ void register_sort() {
         [dtype](const InferContext& c) { return infer_order(c, dtype.value_or(c.dtype(0))); }, std::move(gradient));
     d.tensor_attributes = {"axis"};
     d.infer_unvalued = [dtype](const InferContext& c) {
+      require_order(c);
       return std::vector<TensorType>{{dtype.value_or(c.dtype(0)), c.shape(0)}};
     };
     d.gradient_is_zero = !d.gradient;

@@ -10,6 +10,11 @@ namespace {
 
 constexpr std::string_view family = "top_k";
 
+void require_order(const InferContext& c, size_t input) {
+  if (is_complex(c.dtype(input)))
+    c.dtype_error(cat("is not defined for complex numbers, source is ", c.dtype(input), ": take absolute of it first"));
+}
+
 Shape best_of(const InferContext& c, const Shape& source) {
   const int64_t k = c.attributes.integer("k");
   if (k < 0) c.shape_error(cat("k must be at least 0, came ", k));
@@ -27,11 +32,13 @@ Shape best_of(const InferContext& c, const Shape& source) {
 Shape unvalued(const Shape& source) { return source.ranked() ? Shape(Dims(source.dims().size(), -1)) : Shape(); }
 
 std::vector<TensorType> infer_k(const InferContext& c) {
+  require_order(c, 0);
   const Shape best = best_of(c, c.shape(0));
   return {{c.dtype(0), best}, {DType::int32, best}};
 }
 
 std::vector<TensorType> infer_k_unvalued(const InferContext& c) {
+  require_order(c, 0);
   return {{c.dtype(0), unvalued(c.shape(0))}, {DType::int32, unvalued(c.shape(0))}};
 }
 
@@ -47,6 +54,7 @@ void d_k(GradientContext& g) {
 // (incoming, source)
 std::vector<TensorType> infer_k_gradient(const InferContext& c) {
   c.require_same_dtype(0, 2);
+  require_order(c, 1);
   if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 or float32 first");
   const Shape best = best_of(c, c.shape(1));
   if (!compatible(best, c.shape(0)))
@@ -57,6 +65,7 @@ std::vector<TensorType> infer_k_gradient(const InferContext& c) {
 
 std::vector<TensorType> infer_k_gradient_unvalued(const InferContext& c) {
   c.require_same_dtype(0, 2);
+  require_order(c, 1);
   return {c.type(1)};
 }
 
