@@ -39,9 +39,12 @@ from .ops.convolution_transposed import TransposedConvolution
 from .ops.cumulative import Cumulative
 from .ops.fourier_transform import FourierTransform
 from .ops.gather import Gather
+from .ops.linear_algebra import LinearAlgebra
 from .ops.loss import Loss
 from .ops.matrix import Matrix
+from .ops.matrix_inverse import MatrixInverse
 from .ops.memory import Memory
+from .ops.non_maximum_suppression import NonMaximumSuppression
 from .ops.normalization import Normalization
 from .ops.optimizer import Optimizer
 from .ops.pooling import Pooling
@@ -49,6 +52,8 @@ from .ops.pooling_indices import PoolingWithIndices
 from .ops.pooling_tiles import Pooling4D
 from .ops.random import Random
 from .ops.reduction import Reduction
+from .ops.resize import Resize
+from .ops.sample_grid import SampleGrid
 from .ops.scatter_nd import ScatterND
 from .ops.shape import Shape
 from .ops.shape_blocks import ShapeBlocks
@@ -122,6 +127,11 @@ class Graph(
     Cumulative,
     Sort,
     TopK,
+    Resize,
+    SampleGrid,
+    LinearAlgebra,
+    MatrixInverse,
+    NonMaximumSuppression,
     ControlFlow,
     Random,
     Optimizer,

@@ -53,7 +53,10 @@ struct Program {
                                                      "log_softmax",
                                                      "log_softmax_gradient",
                                                      "softmax_cross_entropy",
-                                                     "softmax_cross_entropy_gradient"};
+                                                     "softmax_cross_entropy_gradient",
+                                                     "sample_grid",
+                                                     "sample_grid_source_gradient",
+                                                     "sample_grid_coordinate_gradient"};
 };
 
 // The types of the caller's targets, in the caller's order; of those that the rest computes only what is known by now.

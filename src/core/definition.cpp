@@ -43,6 +43,12 @@ const Registry& registry() {
     ops::register_cumulative();
     ops::register_sort();
     ops::register_top_k();
+    ops::register_resize();
+    ops::register_sample_grid();
+    ops::register_linear_algebra();
+    ops::register_matrix_inverse();
+    ops::register_non_zero();
+    ops::register_non_maximum_suppression();
     ops::register_control_flow();
     ops::register_random();
     ops::register_optimizer();

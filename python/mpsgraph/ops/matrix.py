@@ -1,15 +1,15 @@
-"""Matrix products.
+"""Matrix products, and distances between rows of bits.
 
 Batches broadcast as in numpy; there is no implicit transposition or vector case: reshape says what is meant.
 """
 
 from __future__ import annotations
 
-from ._family import Family, Tensor
+from ._family import DTypeLike, Family, Tensor, as_dtype
 
 
 class Matrix(Family):
-    """matrix_multiplication."""
+    """matrix_multiplication and hamming_distance."""
 
     def matrix_multiplication(self, primary: Tensor, secondary: Tensor, name: str | None = None) -> Tensor:
         """Matrix product of the last two axes, batched over the others.
@@ -27,3 +27,19 @@ class Matrix(Family):
         [[11.0]]
         """
         return self._tensor("matrix_multiplication", [primary, secondary], name)
+
+    def hamming_distance(
+        self, primary: Tensor, secondary: Tensor, result_dtype: DTypeLike = "uint32", name: str | None = None
+    ) -> Tensor:
+        """In how many bits each row of one matrix differs from each row of another, batched over the leading axes.
+
+        result[..., i, j] = sum over k of the bits set in primary[..., i, k] xor secondary[..., j, k].
+        Args: primary (..., m, k), secondary (..., n, k), rank 2 or more, leading axes that broadcast, one integer dtype;
+        result_dtype, uint32 or uint16. Result: (..., m, n). Errors: ShapeError, DTypeError. Gradient: none, bits have
+        none. Source: MPSGraph HammingDistanceWithPrimaryTensor:secondaryTensor:resultDataType:name:.
+
+        >>> g = mg.Graph()
+        >>> g.run({}, g.hamming_distance(g.constant([[0b101, 0]]), g.constant([[0b100, 0b11], [0, 0]]))).tolist()
+        [[3, 2]]
+        """
+        return self._tensor("hamming_distance", [primary, secondary], name, dtype=as_dtype(result_dtype))

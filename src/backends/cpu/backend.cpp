@@ -28,6 +28,12 @@ void register_kernels() {
     register_cumulative_kernels();
     register_sort_kernels();
     register_top_k_kernels();
+    register_resize_kernels();
+    register_sample_grid_kernels();
+    register_linear_algebra_kernels();
+    register_matrix_inverse_kernels();
+    register_non_zero_kernels();
+    register_non_maximum_suppression_kernels();
     register_reduction_kernels();
     register_matrix_kernels();
     register_fourier_transform_kernels();

@@ -13,8 +13,8 @@ namespace mpsgraph::cpu {
 namespace {
 
 template <class T>
-using Running =
-    std::conditional_t<is_float_type<T>, double, std::conditional_t<is_complex_type<T>, std::complex<double>, uint64_t>>;
+using Running = std::conditional_t<is_float_type<T>, double,
+                                   std::conditional_t<is_complex_type<T>, std::complex<double>, uint64_t>>;
 
 template <class T>
 T stored(Running<T> x) {
@@ -173,12 +173,12 @@ std::unique_ptr<Kernel> lower_scan(Lowering& lowering) {
                          [&](auto type) { return scan_kernel<S<typename decltype(type)::type>>(lowering, x, y); });
 }
 
-std::unique_ptr<Kernel> lower_sum(Lowering& lowering) {
+template <template <class> class S>
+std::unique_ptr<Kernel> lower_algebraic_scan(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
   lowering.may_share(0, 0);
-  return dispatch_algebraic(lowering, x.dtype, [&](auto type) {
-    return scan_kernel<Sum<typename decltype(type)::type>>(lowering, x, y);
-  });
+  return dispatch_algebraic(lowering, x.dtype,
+                            [&](auto type) { return scan_kernel<S<typename decltype(type)::type>>(lowering, x, y); });
 }
 
 std::unique_ptr<Kernel> lower_arg_extremum(Lowering& lowering) {
@@ -195,31 +195,35 @@ std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
   const AxisSplit s(y.dims, lowering.attributes().integer("axis"));
   lowering.may_share(0, 0);
   lowering.may_share(0, 1);
-  return dispatch_float(lowering, y.dtype, [&](auto type) {
+  const bool reverse = lowering.attributes().boolean("reverse");
+  const auto lower = [&](auto type) {
     using T = typename decltype(type)::type;
     struct State {
-      double y = 0;
+      Running<T> y = 0;
     };
-    return kernel(
-        [s, reverse = lowering.attributes().boolean("reverse"), a = a.slot, b = b.slot, y = y.slot](Frame& f) {
-          for_lanes(s, 2 * sizeof(T), [&](int64_t first, int64_t lane, int64_t count) {
-            const T *factor = f.at<const T>(a) + first, *term = f.at<const T>(b) + first;
-            T* to = f.at<T>(y) + first;
-            walk<State>(s, reverse, count, lane, [=](State& state, int64_t, int64_t at) {
-              const double next = static_cast<Value<T>>(term[at]) + static_cast<Value<T>>(factor[at]) * state.y;
-              to[at] = stored<T>(state.y);
-              state.y = next;
-            });
-          });
+    return kernel([s, reverse, a = a.slot, b = b.slot, y = y.slot](Frame& f) {
+      for_lanes(s, 2 * sizeof(T), [&](int64_t first, int64_t lane, int64_t count) {
+        const T *factor = f.at<const T>(a) + first, *term = f.at<const T>(b) + first;
+        T* to = f.at<T>(y) + first;
+        walk<State>(s, reverse, count, lane, [=](State& state, int64_t, int64_t at) {
+          const auto scale = static_cast<Running<T>>(static_cast<Value<T>>(factor[at]));
+          const auto next = static_cast<Running<T>>(static_cast<Value<T>>(term[at])) + scale * state.y;
+          to[at] = stored<T>(state.y);
+          state.y = next;
         });
-  });
+      });
+    });
+  };
+  if (y.dtype == DType::complex64) return lower(Type<std::complex<float>>());
+  if (y.dtype == DType::complex128) return lower(Type<std::complex<double>>());
+  return dispatch_float(lowering, y.dtype, lower);
 }
 
 }  // namespace
 
 void register_cumulative_kernels() {
-  define_kernel("cumulative_sum", lower_sum);
-  define_kernel("cumulative_product", lower_scan<Product>);
+  define_kernel("cumulative_sum", lower_algebraic_scan<Sum>);
+  define_kernel("cumulative_product", lower_algebraic_scan<Product>);
   define_kernel("cumulative_minimum", lower_scan<Minimum>);
   define_kernel("cumulative_maximum", lower_scan<Maximum>);
   define_kernel("cumulative_arg_extremum", lower_arg_extremum);

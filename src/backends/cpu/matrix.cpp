@@ -270,8 +270,43 @@ std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
   });
 }
 
+// Rows of a against rows of b, bit by bit.
+std::unique_ptr<Kernel> lower_hamming_distance(Lowering& lowering) {
+  const Operand a = lowering.input(0), b = lowering.input(1), c = lowering.output();
+  Dims turned = b.dims;
+  std::swap(turned[turned.size() - 2], turned[turned.size() - 1]);
+  const Products p(a.dims, turned, c.dims);
+  return dispatch_size(size_of(a.dtype), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto lower = [&](auto result) {
+      using R = typename decltype(result)::type;
+      return kernel([=](Frame& f) {
+        const auto rows = static_cast<int64_t>(p.a.size()) * p.m;
+        parallel_for(rows, grain_for(p.n * p.k * 2), [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row) {
+            const auto batch = static_cast<size_t>(row / std::max<int64_t>(p.m, 1));
+            const T* left = f.at<const T>(a.slot) + p.a[batch] + row % p.m * p.k;
+            const T* right = f.at<const T>(b.slot) + p.b[batch];
+            for (int64_t j = 0; j < p.n; ++j) {
+              uint32_t bits = 0;
+              if constexpr (std::is_integral_v<T>)
+                for (int64_t k = 0; k < p.k; ++k)
+                  bits += static_cast<uint32_t>(std::popcount(static_cast<T>(left[k] ^ right[j * p.k + k])));
+              f.at<R>(c.slot)[row * p.n + j] = static_cast<R>(bits);
+            }
+          }
+        });
+      });
+    };
+    return c.dtype == DType::uint16 ? lower(Type<uint16_t>()) : lower(Type<uint32_t>());
+  });
+}
+
 }  // namespace
 
-void register_matrix_kernels() { define_kernel("matrix_multiplication", lower_matrix_multiplication); }
+void register_matrix_kernels() {
+  define_kernel("matrix_multiplication", lower_matrix_multiplication);
+  define_kernel("hamming_distance", lower_hamming_distance);
+}
 
 }  // namespace mpsgraph::cpu

@@ -3,7 +3,8 @@
 //   inclusive  y_i = x_0 ∘ ... ∘ x_i          exclusive  y_i = x_0 ∘ ... ∘ x_(i-1), the neutral element at first
 //   reverse    the same from the other end
 // Extrema keep NaN once it has come. Where several elements are the extremum, the last of them so far gets the
-// gradient. Products differentiate without division, so zeros are like any other number.
+// gradient. Products differentiate without division, so zeros are like any other number. Complex factors of derivatives
+// are conjugated.
 #include "core/builder.h"
 #include "core/ops/primitive.h"
 
@@ -14,8 +15,9 @@ constexpr std::string_view family = "cumulative";
 
 void require_numbers(const InferContext& c) {
   if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 or float32 first");
-  if (is_complex(c.dtype(0)) && c.definition.name != "cumulative_sum")
-    c.dtype_error(cat("is not defined for complex numbers, source is ", c.dtype(0)));
+  const bool ordered = c.definition.name != "cumulative_sum" && c.definition.name != "cumulative_product";
+  if (is_complex(c.dtype(0)) && ordered)
+    c.dtype_error(cat("is not defined for complex numbers, source is ", c.dtype(0), ": take absolute of it first"));
 }
 
 std::vector<TensorType> infer_numbers(const InferContext& c) {
@@ -46,7 +48,7 @@ void d_sum(GradientContext& g) {
 // inclusive, Σ_(i>=j) g_i Π_(j<k<=i) x_k = g_j + the recurrence of x · g.
 void d_product(GradientContext& g) {
   Builder b(g.graph());
-  Tensor *x = g.input(0), *incoming = g.incoming();
+  Tensor *x = b.conjugate(g.input(0)), *incoming = g.incoming();
   Tensor* before = g.add_alike("cumulative_product", {x}, direction(g, false, true));
   const bool exclusive = g.attributes().boolean("exclusive");
   Tensor* behind =
@@ -75,7 +77,7 @@ std::vector<TensorType> infer_arg_extremum_unvalued(const InferContext& c) { ret
 // (a, b): y_0 = 0, y_(i+1) = b_i + a_i y_i. Its derivatives are itself, from the other end: db = recurrence(a, incoming)
 // turned, and da = db · y, because y_i is what a_i is multiplied with.
 std::vector<TensorType> infer_recurrence(const InferContext& c) {
-  c.require_float(0);
+  c.require_inexact(0);
   c.require_same_dtype(0, 2);
   if (!compatible(c.shape(0), c.shape(1)))
     c.shape_error(cat("operands must be of one shape, came ", c.shape(0), " and ", c.shape(1)));
@@ -83,9 +85,10 @@ std::vector<TensorType> infer_recurrence(const InferContext& c) {
 }
 
 void d_recurrence(GradientContext& g) {
-  Tensor* db = g.add_alike("cumulative_recurrence", {g.input(0), g.incoming()}, direction(g, true));
+  Builder b(g.graph());
+  Tensor* db = g.add_alike("cumulative_recurrence", {b.conjugate(g.input(0)), g.incoming()}, direction(g, true));
   g.set(1, db);
-  if (g.needs(0)) g.set(0, Builder(g.graph()).mul(db, g.output()));
+  if (g.needs(0)) g.set(0, b.mul(db, b.conjugate(g.output())));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Matrix products: C[..., m, n] = Σ_k A[..., m, k] B[..., k, n], with leading axes broadcast as in numpy.
+// Matrix products: C[..., m, n] = Σ_k A[..., m, k] B[..., k, n], with leading axes broadcast as in numpy; and the numbers
+// of bits in which vectors differ: D[..., m, n] = Σ_k bits of A[..., m, k] xor B[..., n, k].
 #include "core/builder.h"
 #include "core/definition.h"
 
@@ -45,6 +46,29 @@ void d_matrix_multiplication(GradientContext& c) {
   }
 }
 
+std::vector<TensorType> infer_hamming_distance(const InferContext& c) {
+  const DType dtype = c.attributes.dtype("dtype");
+  if (dtype != DType::uint32 && dtype != DType::uint16)
+    c.dtype_error(cat("gives uint32 or uint16, asked for is ", dtype));
+  if (!is_integer(c.dtype(0))) c.dtype_error(cat("compares the bits of integers, came ", c.dtype(0)));
+  c.require_same_dtype();
+  const Shape &a = c.shape(0), &b = c.shape(1);
+  for (const Shape* shape : {&a, &b})
+    if (shape->ranked() && shape->rank() < 2)
+      c.shape_error(cat("operands need rank 2 or more, they are ", a, " and ", b, ": use expand_dims for a vector"));
+  if (!a.ranked() || !b.ranked()) return {{dtype, Shape()}};
+  const int64_t ka = a.dims().back(), kb = b.dims().back();
+  if (ka != kb && ka >= 0 && kb >= 0)
+    c.shape_error(cat("the last axes of ", a, " and ", b, " must be equal, they are ", ka, " and ", kb));
+  const auto batch =
+      broadcast(Shape(Dims(a.dims().begin(), a.dims().end() - 2)), Shape(Dims(b.dims().begin(), b.dims().end() - 2)));
+  if (!batch) c.shape_error(cat("the leading axes of ", a, " and ", b, " cannot be broadcast"));
+  Dims dims = batch->dims();
+  dims.push_back(a[a.rank() - 2]);
+  dims.push_back(b[b.rank() - 2]);
+  return {{dtype, Shape(dims)}};
+}
+
 }  // namespace
 
 void register_matrix() {
@@ -55,6 +79,15 @@ void register_matrix() {
   d.infer = infer_matrix_multiplication;
   d.gradient = d_matrix_multiplication;
   define(std::move(d));
+
+  OperationDefinition hamming;
+  hamming.name = "hamming_distance";
+  hamming.family = "matrix";
+  hamming.min_inputs = hamming.max_inputs = 2;
+  hamming.attributes = {optional("dtype", DType::uint32)};
+  hamming.infer = infer_hamming_distance;
+  hamming.gradient_is_zero = true;
+  define(std::move(hamming));
 }
 
 }  // namespace mpsgraph::ops

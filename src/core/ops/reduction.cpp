@@ -64,21 +64,28 @@ void d_extremum(GradientContext& c) {
   c.set(0, b.select(chosen, b.div(c.incoming(), count), b.scalar_like(x, 0)));
 }
 
-// The product of all others: product / x without zeros; with one zero only that element has a gradient, the product
-// of the others; with more there is none. (Second derivatives take these cases as fixed: where exactly one or two
-// elements are zero they miss the terms that mix a zero with another element.)
+// The product of all others is the product before an element times the product behind it, axis after axis: no division,
+// so that zeros are like any other number, in derivatives of any order.
 void d_product(GradientContext& c) {
   Builder b(c.graph());
-  Tensor* x = b.conjugate(c.input(0));
-  const Ints& axes = c.attributes().integers("axes");
-  Tensor *zero = b.scalar_like(x, 0), *one = b.scalar_like(x, 1);
-  Tensor* is_zero = b.binary("equal", x, zero);
-  Tensor* zeros = b.sum(b.cast(is_zero, x->dtype()), axes);
-  Tensor* others = b.select(is_zero, one, x);
-  Tensor* product = b.mul(c.incoming(), c.graph().add("reduction_product", {others}, {{"axes", axes}}));
-  Tensor* at_zero = b.select(b.binary("equal", zeros, one), product, zero);
-  Tensor* elsewhere = b.select(b.binary("equal", zeros, zero), product, zero);
-  c.set(0, b.select(is_zero, at_zero, b.div(elsewhere, others)));
+  Tensor *x = b.conjugate(c.input(0)), *gradient = c.incoming();
+  Ints axes = c.attributes().integers("axes");
+  if (axes.empty()) {  // all of them are one
+    x = b.reshape(x, Ints{-1});
+    gradient = b.reshape(gradient, Ints{-1});
+    axes = {0};
+  }
+  std::vector<Tensor*> partial{x};  // reduced along the axes so far
+  for (int64_t axis : axes)
+    partial.push_back(c.graph().add("reduction_product", {partial.back()}, {{"axes", Ints{axis}}}));
+  for (size_t i = axes.size(); i-- > 0;) {
+    const auto without = [&](bool reverse) {
+      return c.graph().add("cumulative_product", {partial[i]},
+                           {{"axis", axes[i]}, {"exclusive", true}, {"reverse", reverse}});
+    };
+    gradient = b.mul(gradient, b.mul(without(false), without(true)));
+  }
+  c.set(0, b.reshape_like(gradient, c.input(0)));
 }
 
 void reduction(std::string_view name, Infer infer, Gradient gradient, AttributeSpec attribute) {

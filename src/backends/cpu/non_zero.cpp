@@ -1,0 +1,60 @@
+// non_zero_indices: each thread counts in its part of the elements, then writes from where the parts before it end.
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/parallel.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+template <class T>
+bool is_non_zero(const T& x) {
+  if constexpr (is_half_type<T>)
+    return static_cast<float>(x) != 0;
+  else
+    return x != T(0);
+}
+
+std::unique_ptr<Kernel> lower_non_zero_indices(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const int64_t n = x.elements(), rows = y.dims[0], rank = y.dims[1];
+  const int64_t parts = std::clamp<int64_t>(n / 4096, 1, thread_count());
+  const Slot counts = lowering.scratch(static_cast<size_t>(parts) * sizeof(int64_t));
+  return dispatch(x.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    return kernel([=](Frame& f) {
+      const T* from = f.at<const T>(x.slot);
+      int32_t* to = f.at<int32_t>(y.slot);
+      int64_t* before = f.at<int64_t>(counts);
+      const auto begin = [&](int64_t part) { return n * part / parts; };
+      parallel_parts(parts, [&](int64_t part) {
+        before[part] = 0;
+        for (int64_t i = begin(part); i < begin(part + 1); ++i) before[part] += is_non_zero(from[i]);
+      });
+      int64_t total = 0;
+      for (int64_t part = 0; part < parts; ++part) total += std::exchange(before[part], total);
+      parallel_parts(parts, [&](int64_t part) {
+        int64_t index[max_rank] = {}, row = before[part];
+        for (size_t axis = x.dims.size(), at = static_cast<size_t>(begin(part)); axis-- > 0;) {
+          index[axis] = static_cast<int64_t>(at) % std::max<int64_t>(x.dims[axis], 1);
+          at /= static_cast<size_t>(std::max<int64_t>(x.dims[axis], 1));
+        }
+        for (int64_t i = begin(part); i < begin(part + 1); ++i) {
+          if (is_non_zero(from[i])) {
+            if (row >= rows) return;
+            for (int64_t axis = 0; axis < rank; ++axis) to[row * rank + axis] = static_cast<int32_t>(index[axis]);
+            ++row;
+          }
+          for (int64_t axis = rank - 1; axis >= 0 && ++index[axis] == x.dims[static_cast<size_t>(axis)]; --axis)
+            index[axis] = 0;
+        }
+      });
+      if (total < rows) std::fill(to + total * rank, to + rows * rank, -1);
+    });
+  });
+}
+
+}  // namespace
+
+void register_non_zero_kernels() { define_kernel("non_zero_indices", lower_non_zero_indices); }
+
+}  // namespace mpsgraph::cpu

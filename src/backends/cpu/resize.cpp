@@ -1,0 +1,281 @@
+// Resizing images and its gradients.
+//
+// Along each axis an element of the result is a sum of weighted elements of the input: its taps, one for the nearest
+// element, two for linear interpolation; for gradients the same table transposed. A row of the result is made in two
+// steps: the rows of the input that its leading axes name are blended into one, which is then resized along the last
+// axis. Tables are prepared, unless scale and offset come with the run.
+#include "core/ops/resize.h"
+
+#include <cmath>
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/parallel.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+// Element i of an axis is the sum of weight[t] * input[index[t]] for t from begin[i] to begin[i + 1].
+struct Taps {
+  std::vector<int64_t> begin, index;
+  std::vector<double> weight;
+};
+
+struct Axis {
+  int64_t images, result;  // the forward operation's sizes
+  int resized = -1;        // which of the resized axes; -1: none, all of it moves together
+};
+
+struct Plan {
+  std::vector<Axis> axes;  // leading ones, the last resized one behind them
+  int64_t inner = 1;       // what lies within the last resized axis
+  std::vector<ops::Placement> placements;  // of the resized axes
+  std::optional<ops::Rounding> nearest;
+  bool gradient;
+
+  Plan(const Lowering& lowering, const Dims& images, const Dims& result, bool gradient) : gradient(gradient) {
+    const Attributes& a = lowering.attributes();
+    const auto resized = *ops::resized_axes(a.string("layout"), static_cast<int>(images.size()));
+    if (const Attribute* mode = a.find("nearest_rounding_mode"))
+      nearest = ops::rounding_from_name(std::get<std::string>(*mode));
+    const bool given = lowering.input_count() > 2;
+    for (size_t axis = 0, next = 0; axis < images.size(); ++axis) {
+      const bool named = next < resized.size() && resized[next] == static_cast<int>(axis);
+      ops::Placement placement;
+      placement.mode = given ? ops::Placement::Mode::given : ops::placement_mode(a);
+      if (named) placements.push_back(placement);
+      const bool moves = named && (given || images[axis] != result[axis]);
+      const bool together = !moves && !axes.empty() && axes.back().resized < 0;
+      if (together)
+        axes.back().images *= images[axis], axes.back().result *= images[axis];
+      else
+        axes.push_back({images[axis], result[axis], moves ? static_cast<int>(next) : -1});
+      next += named;
+    }
+    if (!axes.empty() && axes.back().resized < 0) {
+      inner = axes.back().images;
+      axes.pop_back();
+    }
+    if (axes.empty()) axes.push_back({1, 1, -1});
+  }
+
+  int64_t from(const Axis& axis) const { return gradient ? axis.result : axis.images; }
+  int64_t to(const Axis& axis) const { return gradient ? axis.images : axis.result; }
+
+  // Writes the table of an axis into vectors that are large enough, so that nothing is allocated.
+  void fill(const Axis& axis, ops::Placement placement, Taps& forward, Taps& transposed) const {
+    const int64_t count = axis.resized < 0 || nearest ? 1 : 2;
+    forward.begin.resize(static_cast<size_t>(axis.result) + 1);
+    forward.index.resize(static_cast<size_t>(axis.result * count));
+    forward.weight.resize(static_cast<size_t>(axis.result * count));
+    for (int64_t i = 0; i <= axis.result; ++i) forward.begin[i] = i * count;
+    for (int64_t i = 0; i < axis.result; ++i) {
+      int64_t* index = forward.index.data() + i * count;
+      double* weight = forward.weight.data() + i * count;
+      weight[0] = 1;
+      if (axis.resized < 0) {
+        index[0] = i;
+        continue;
+      }
+      const double place = placement.source(i, axis.images, axis.result);
+      if (nearest) {
+        index[0] = ops::rounded_index(place, *nearest, axis.images);
+        continue;
+      }
+      const double inside = place > 0 ? std::min(place, static_cast<double>(axis.images - 1)) : 0;
+      index[0] = static_cast<int64_t>(inside);
+      index[1] = std::min(index[0] + 1, axis.images - 1);
+      weight[1] = inside - static_cast<double>(index[0]);
+      weight[0] = 1 - weight[1];
+    }
+    if (gradient) transpose(axis, forward, transposed);
+  }
+
+  static void transpose(const Axis& axis, const Taps& forward, Taps& transposed) {
+    transposed.begin.assign(static_cast<size_t>(axis.images) + 1, 0);
+    transposed.index.resize(forward.index.size());
+    transposed.weight.resize(forward.weight.size());
+    for (int64_t index : forward.index) ++transposed.begin[index + 1];
+    for (int64_t i = 0; i < axis.images; ++i) transposed.begin[i + 1] += transposed.begin[i];
+    for (int64_t i = 0; i < axis.result; ++i)
+      for (int64_t t = forward.begin[i]; t < forward.begin[i + 1]; ++t) {
+        const int64_t at = transposed.begin[forward.index[t]]++;
+        transposed.index[at] = i;
+        transposed.weight[at] = forward.weight[t];
+      }
+    for (int64_t i = axis.images; i > 0; --i) transposed.begin[i] = transposed.begin[i - 1];
+    transposed.begin[0] = 0;
+  }
+};
+
+struct Tables final : KernelState {
+  std::vector<Taps> forward, transposed;
+  explicit Tables(const Plan& plan) : forward(plan.axes.size()), transposed(plan.axes.size()) {
+    for (size_t i = 0; i < plan.axes.size(); ++i) {
+      const Axis& axis = plan.axes[i];
+      fill(plan, i, axis.resized < 0 ? ops::Placement() : plan.placements[axis.resized]);
+    }
+  }
+  void fill(const Plan& plan, size_t axis, const ops::Placement& placement) {
+    plan.fill(plan.axes[axis], placement, forward[axis], transposed[axis]);
+  }
+  const Taps& taps(const Plan& plan, size_t axis) const { return (plan.gradient ? transposed : forward)[axis]; }
+};
+
+// What weighted sums of T are made of; integers know the nearest element only.
+template <class T>
+using Sum = std::conditional_t<is_float_type<T>, Value<T>, Accumulate<T>>;
+
+template <class T>
+void add_row(Sum<T>* sum, const T* row, int64_t n, double weight, bool first) {
+  const auto w = static_cast<Sum<T>>(weight);
+  if (first)
+    for (int64_t i = 0; i < n; ++i) sum[i] = w * static_cast<Sum<T>>(row[i]);
+  else
+    for (int64_t i = 0; i < n; ++i) sum[i] += w * static_cast<Sum<T>>(row[i]);
+}
+
+// The blended row along the last axis.
+template <class T>
+void resize_row(const Taps& taps, int64_t count, int64_t inner, const Sum<T>* from, T* to) {
+  const auto weight = [&](int64_t t) { return static_cast<Sum<T>>(taps.weight[t]); };
+  if (inner == 1) {
+    for (int64_t i = 0; i < count; ++i) {
+      Sum<T> sum = 0;
+      for (int64_t t = taps.begin[i]; t < taps.begin[i + 1]; ++t) sum += weight(t) * from[taps.index[t]];
+      to[i] = static_cast<T>(sum);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i, to += inner) {
+    const int64_t begin = taps.begin[i], n = taps.begin[i + 1] - begin;
+    const Sum<T>* a = n > 0 ? from + taps.index[begin] * inner : nullptr;
+    if (n == 1 || n == 2) {
+      const Sum<T>* b = from + taps.index[begin + n - 1] * inner;
+      const Sum<T> u = weight(begin), v = n == 2 ? weight(begin + 1) : Sum<T>(0);
+      for (int64_t j = 0; j < inner; ++j) to[j] = static_cast<T>(u * a[j] + v * b[j]);
+      continue;
+    }
+    for (int64_t j = 0; j < inner; ++j) {
+      Sum<T> sum = 0;
+      for (int64_t t = begin; t < begin + n; ++t) sum += weight(t) * from[taps.index[t] * inner + j];
+      to[j] = static_cast<T>(sum);
+    }
+  }
+}
+
+template <class T>
+class ResizeKernel final : public Kernel {
+ public:
+  ResizeKernel(Lowering& lowering, Plan plan) : plan_(std::move(plan)), tables_(plan_) {
+    x_ = lowering.input(0), y_ = lowering.output();
+    if (lowering.input_count() > 2) scale_ = lowering.input(2), offset_ = lowering.input(3);
+    const Axis& last = plan_.axes.back();
+    row_ = plan_.from(last) * plan_.inner;
+    rows_ = y_.elements() == 0 ? 0 : y_.elements() / (plan_.to(last) * plan_.inner);
+    parts_ = std::clamp<int64_t>(rows_ / std::max<int64_t>(1, grain_for(row_ * 8)), 1, thread_count());
+    blended_ = lowering.scratch(static_cast<size_t>(parts_ * row_) * sizeof(Sum<T>));
+  }
+
+  std::unique_ptr<KernelState> make_state() const override {
+    return given() ? std::make_unique<Tables>(plan_) : nullptr;
+  }
+  std::string description() const override { return cat(plan_.nearest ? "nearest" : "linear", ", ", rows_, " rows"); }
+
+  void run(Frame& frame) const override {
+    const Tables* tables = &tables_;
+    if (given()) {
+      auto& own = static_cast<Tables&>(*frame.states[static_cast<size_t>(index)]);
+      place(frame, own);
+      tables = &own;
+    }
+    const T* x = frame.at<const T>(x_.slot);
+    T* y = frame.at<T>(y_.slot);
+    parallel_parts(parts_, [&](int64_t part) {
+      Sum<T>* blended = frame.at<Sum<T>>(blended_) + part * row_;
+      for (int64_t row = rows_ * part / parts_; row < rows_ * (part + 1) / parts_; ++row) {
+        blend(*tables, row, x, blended);
+        const int64_t count = plan_.to(plan_.axes.back());
+        resize_row<T>(tables->taps(plan_, plan_.axes.size() - 1), count, plan_.inner, blended,
+                      y + row * count * plan_.inner);
+      }
+    });
+  }
+
+ private:
+  bool given() const { return scale_.slot >= 0; }
+
+  // The tables for the scale and offset of this run.
+  void place(Frame& frame, Tables& tables) const {
+    const auto number = [&](const Operand& operand, int64_t i) {
+      switch (operand.dtype) {
+        case DType::float64: return frame.at<double>(operand.slot)[i];
+        case DType::float16: return double{static_cast<float>(frame.at<Half>(operand.slot)[i])};
+        case DType::bfloat16: return double{static_cast<float>(frame.at<BFloat16>(operand.slot)[i])};
+        default: return double{frame.at<float>(operand.slot)[i]};
+      }
+    };
+    for (size_t i = 0; i < plan_.axes.size(); ++i) {
+      const int axis = plan_.axes[i].resized;
+      if (axis >= 0) tables.fill(plan_, i, {ops::Placement::Mode::given, number(scale_, axis), number(offset_, axis)});
+    }
+  }
+
+  // All combinations of the leading axes' taps for one row, each a row of x with a weight.
+  void blend(const Tables& tables, int64_t row, const T* x, Sum<T>* blended) const {
+    const size_t leading = plan_.axes.size() - 1;
+    int64_t at[max_rank], begin[max_rank], end[max_rank];
+    bool none = false;
+    for (size_t i = leading; i-- > 0;) {
+      const int64_t size = plan_.to(plan_.axes[i]), place = row % size;
+      row /= size;
+      begin[i] = at[i] = tables.taps(plan_, i).begin[place];
+      end[i] = tables.taps(plan_, i).begin[place + 1];
+      none |= begin[i] == end[i];
+    }
+    if (none) {
+      std::fill_n(blended, row_, Sum<T>(0));
+      return;
+    }
+    for (bool first = true;; first = false) {
+      int64_t from = 0;
+      double weight = 1;
+      for (size_t i = 0; i < leading; ++i) {
+        const Taps& taps = tables.taps(plan_, i);
+        from = from * plan_.from(plan_.axes[i]) + taps.index[at[i]];
+        weight *= taps.weight[at[i]];
+      }
+      if (first || weight != 0) add_row<T>(blended, x + from * row_, row_, weight, first);
+      size_t i = leading;
+      while (i > 0 && ++at[i - 1] == end[i - 1]) --i, at[i] = begin[i];
+      if (i == 0) return;
+    }
+  }
+
+  Plan plan_;
+  const Tables tables_;
+  Operand x_, y_, scale_, offset_;
+  int64_t row_, rows_, parts_;
+  Slot blended_;
+};
+
+template <bool gradient>
+std::unique_ptr<Kernel> lower_resize(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  Plan plan(lowering, gradient ? y.dims : x.dims, gradient ? x.dims : y.dims, gradient);
+  const DType dtype = x.dtype == DType::boolean ? DType::uint8 : x.dtype;  // bools are moved, not summed
+  return dispatch_number(lowering, dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+    return std::make_unique<ResizeKernel<typename decltype(type)::type>>(lowering, std::move(plan));
+  });
+}
+
+}  // namespace
+
+void register_resize_kernels() {
+  define_kernel("resize_nearest", lower_resize<false>);
+  define_kernel("resize_bilinear", lower_resize<false>);
+  define_kernel("resize_nearest_gradient", lower_resize<true>);
+  define_kernel("resize_bilinear_gradient", lower_resize<true>);
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,30 @@
+// Family linear_algebra: the band around the diagonal of matrices.
+//
+//   result[..., i, j] = x[..., i, j] where i - j <= num_lower and j - i <= num_upper, else 0; -1 keeps that whole side
+#include "core/builder.h"
+#include "core/ops/primitive.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+std::vector<TensorType> infer_band_part(const InferContext& c) {
+  if (c.shape(0).ranked() && c.shape(0).rank() < 2)
+    c.shape_error(cat("needs matrices, of rank 2 or more, came ", c.shape(0)));
+  return {c.type(0)};
+}
+
+// Linear, and its own transpose.
+void d_band_part(GradientContext& g) { g.set(0, g.add_alike("band_part", {g.incoming()}, g.attributes())); }
+
+}  // namespace
+
+void register_linear_algebra() {
+  OperationDefinition d =
+      primitive("linear_algebra", "band_part", 1,
+                {optional("num_lower", int64_t{-1}), optional("num_upper", int64_t{-1})}, infer_band_part, d_band_part);
+  d.tensor_attributes = {"num_lower", "num_upper"};
+  d.infer_unvalued = infer_band_part;
+  define(std::move(d));
+}
+
+}  // namespace mpsgraph::ops

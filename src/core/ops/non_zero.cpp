@@ -1,0 +1,25 @@
+// Family non_zero: where the elements are that are not zero.
+//
+//   non_zero_indices(x, shape)    row by row the indices of x's elements that are not zero, in row-major order
+// The shape states how many there are, which the Python face counts; see Rest in compiler/program.h for how a run learns
+// it. Where it states more rows than there are, the others are -1; where fewer, the last ones are left out.
+#include "core/ops/primitive.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+std::vector<TensorType> infer_non_zero_indices(const InferContext& c) {
+  const Shape implied{-1, c.shape(0).ranked() ? c.shape(0).rank() : -1};
+  return {{DType::int32, stated_shape(c, 1, implied)}};
+}
+
+}  // namespace
+
+void register_non_zero() {
+  OperationDefinition d = primitive("non_zero", "non_zero_indices", 2, {}, infer_non_zero_indices, nullptr);
+  d.gradient_is_zero = true;
+  define(std::move(d));
+}
+
+}  // namespace mpsgraph::ops
