@@ -192,7 +192,7 @@ std::unordered_set<const Tensor*> dependents(const Block& block, const std::vect
         std::none_of(captures.begin(), captures.end(), is_reached))
       continue;
     for (const auto& output : operation->outputs) {
-      if (is_float(output->dtype())) reached.insert(output.get());
+      if (is_inexact(output->dtype())) reached.insert(output.get());
     }
   }
   return reached;

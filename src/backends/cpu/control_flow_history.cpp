@@ -86,7 +86,7 @@ History sum(HistoryMemory& memory, History a, History b, const Value& value) {
 std::unique_ptr<Kernel> lower_addition(Lowering& lowering) {
   const Slot a = lowering.input(0).slot, b = lowering.input(1).slot, result = lowering.output().slot;
   const Value value = value_of(lowering);
-  return dispatch_float(lowering, value.dtype, [&](auto type) {
+  return dispatch_algebraic(lowering, value.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
     return kernel(
         [=](Frame& f) { *f.at<History>(result) = sum<T>(f.history, *f.at<History>(a), *f.at<History>(b), value); });
