@@ -51,6 +51,7 @@ from .ops.pooling import Pooling
 from .ops.pooling_indices import PoolingWithIndices
 from .ops.pooling_tiles import Pooling4D
 from .ops.random import Random
+from .ops.recurrent import Recurrent
 from .ops.reduction import Reduction
 from .ops.resize import Resize
 from .ops.sample_grid import SampleGrid
@@ -134,6 +135,7 @@ class Graph(
     NonMaximumSuppression,
     ControlFlow,
     Random,
+    Recurrent,
     Optimizer,
 ):
     """A graph of operations that is built once and run often.

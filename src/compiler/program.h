@@ -56,7 +56,8 @@ struct Program {
                                                      "softmax_cross_entropy_gradient",
                                                      "sample_grid",
                                                      "sample_grid_source_gradient",
-                                                     "sample_grid_coordinate_gradient"};
+                                                     "sample_grid_coordinate_gradient",
+                                                     "recurrent_sequence_gradient"};
 };
 
 // The types of the caller's targets, in the caller's order; of those that the rest computes only what is known by now.

@@ -162,6 +162,7 @@ void register_matrix_inverse();
 void register_non_zero();
 void register_non_maximum_suppression();
 void register_control_flow();
+void register_recurrent();
 void register_random();
 void register_optimizer();
 void register_fused();  // what only passes make: stitched, fused_convolution2d, fused_matrix_multiplication

@@ -45,6 +45,7 @@ void register_kernels() {
     register_random_kernels();
     register_memory_kernels();
     register_control_flow_kernels();
+    register_recurrent_kernels();
     register_stitch_kernels();
     register_onednn_kernels();
   });

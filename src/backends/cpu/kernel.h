@@ -112,6 +112,7 @@ void register_fourier_transform_kernels();
 void register_convolution_kernels();
 void register_pooling_kernels();
 void register_stencil_kernels();
+void register_recurrent_kernels();
 void register_activation_kernels();     // softmax and its relatives; the element-wise ones are stitched
 void register_loss_kernels();
 void register_random_kernels();

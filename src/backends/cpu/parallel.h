@@ -52,6 +52,21 @@ void parallel_for(int64_t n, int64_t grain, const F& f) {
   parallel_parts(parts, [&](int64_t part) { f(n * part / parts, n * (part + 1) / parts); });
 }
 
+// f(member, members, wait) on a team of at most `threads`, each once; wait() returns when all have called it.
+template <class F>
+void parallel_team(int threads, const F& f) {
+#ifdef _OPENMP
+  if (threads > 1 && !omp_in_parallel()) {
+#pragma omp parallel num_threads(std::min(threads, thread_count()))
+    f(omp_get_thread_num(), omp_get_num_threads(), [] {
+#pragma omp barrier
+    });
+    return;
+  }
+#endif
+  f(0, 1, [] {});
+}
+
 // Items per part that make a fork worth its microseconds, when one item costs about `bytes` of traffic
 // (or as many elementary operations).
 inline int64_t grain_for(int64_t bytes) { return std::max<int64_t>(1, 32768 / std::max<int64_t>(bytes, 1)); }

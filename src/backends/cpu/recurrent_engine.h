@@ -1,0 +1,478 @@
+// Recurrent layers step by step: what one step does to a range of rows and hidden units, for any vector set.
+//
+// A step is one or two phases; within a phase all ranges are independent, so that threads may share rows, which never
+// depend on each other, or hidden units, with a barrier behind each phase. A phase multiplies a few rows of states by the
+// weights of W hidden units, all gates at once, and goes on with the gates of these units while they are in the cache.
+// Weights are packed into panels for that, [k][gates][W]; for few rows in all they are used as they lie.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "core/ops/recurrent.h"
+
+namespace mpsgraph::cpu {
+
+// All that the steps of one layer, or of its gradient, work on. Tensors of time are [steps, batch, directions, ...].
+template <class S>
+struct RecurrentJob {
+  ops::Cell cell;
+  int64_t steps, batch, directions, hidden, gates;
+  bool reverse, reset_after, flip;
+  ops::RecurrentActivation activations[5];  // by role
+  int64_t places[4];  // by role: which gate of the weights
+
+  const S* weights = nullptr;  // [directions, gates * hidden, hidden]
+  S* panels = nullptr;  // the same packed; null: not packed
+  const S* mask = nullptr;
+  int64_t mask_step = 0, mask_row = 0, mask_unit = 0;  // its strides, 0 where it is the same
+  const S* extra = nullptr;  // peephole, or secondary bias
+  const S *initial_state = nullptr, *initial_cell = nullptr;
+  S *state = nullptr, *cells = nullptr, *training = nullptr;  // of the forward pass; cells and training may be missing
+
+  // forward
+  const S* source = nullptr;  // projected
+  S* running_cell = nullptr;  // [batch, directions * hidden], when `cells` is missing
+  S *reset_state = nullptr, *update = nullptr;  // likewise: what a gru's second phase needs of its first
+
+  // backward
+  const S *candidate = nullptr, *d_state = nullptr, *d_cell = nullptr, *d_training = nullptr;
+  S* d_source = nullptr;
+  S *carried_state = nullptr, *carried_cell = nullptr;  // gradients between steps; at the end those of the initial ones
+  S* inner = nullptr;  // [batch, directions * hidden]: a gru's candidate before its reset
+
+  int64_t time(int64_t direction, int64_t step) const { return backward(direction) ? steps - 1 - step : step; }
+  bool backward(int64_t direction) const { return reverse != (direction == 1); }
+  template <class T>
+  T* at(T* tensor, int64_t t, int64_t n, int64_t d, int64_t width) const {
+    return tensor + ((t * batch + n) * directions + d) * width;
+  }
+  template <class T>
+  T* at(T* tensor, int64_t n, int64_t d) const {
+    return tensor + (n * directions + d) * hidden;
+  }
+  // A value of the step before `step`, in this direction.
+  const S* before(const S* values, const S* initial, int64_t d, int64_t step, int64_t n) const {
+    return step == 0 ? at(initial, n, d) : at(values, time(d, step - 1), n, d, hidden);
+  }
+  int forward_phases() const { return cell == ops::Cell::gru && !reset_after ? 2 : 1; }
+  int backward_phases() const { return cell == ops::Cell::gru && !reset_after ? 3 : 2; }
+};
+
+struct RecurrentRange {
+  int64_t direction, step;
+  int64_t first_row, last_row;  // of the batch
+  int64_t first_unit, last_unit;  // in blocks of `lanes`, in phases with products of gradients of 4 lanes
+};
+
+// What an instruction set brings. `own` is memory for a thread alone, of own_rows * hidden elements.
+template <class S>
+struct RecurrentEngine {
+  int64_t lanes, own_rows;
+  void (*pack_forward)(const RecurrentJob<S>&, int64_t direction, int64_t unit);
+  void (*forward)(const RecurrentJob<S>&, int phase, const RecurrentRange&, S* own);
+  void (*pack_backward)(const RecurrentJob<S>&, int64_t direction, int64_t column);
+  void (*backward)(const RecurrentJob<S>&, int phase, const RecurrentRange&);
+};
+
+namespace baseline {
+extern const RecurrentEngine<float> recurrent_engine;
+}
+namespace avx2 {
+extern const RecurrentEngine<float> recurrent_engine;
+}
+namespace avx512 {
+extern const RecurrentEngine<float> recurrent_engine;
+}
+
+// P: the element type S, vectors V of W of them with operators, load, store and splat, tanh and sigmoid, least and
+// greatest, positive(x) ? y : 0, and how many vector registers there are.
+template <class P>
+class RecurrentSteps {
+  using S = typename P::S;
+  using V = typename P::V;
+  using Job = RecurrentJob<S>;
+  using Activation = ops::RecurrentActivation;
+  static constexpr int W = P::W;
+  static constexpr int columns = 4;  // vectors side by side in products of gradients
+
+  static constexpr int max_rows = 8;
+  // Rows at once: as many as registers hold sums for, beside the weights and one factor.
+  static constexpr int rows_for(int vectors) { return std::min((P::registers - 1 - vectors) / vectors, max_rows); }
+
+ public:
+  static constexpr RecurrentEngine<S> engine() { return {W, max_rows, pack_forward, forward, pack_backward, backward}; }
+
+ private:
+  static V load(const S* p, int64_t n) {
+    if (n >= W) return P::load(p);
+    S part[W] = {};
+    std::memcpy(part, p, static_cast<size_t>(n) * sizeof(S));
+    return P::load(part);
+  }
+  static void store(S* p, V v, int64_t n) {
+    if (n >= W) return P::store(p, v);
+    S part[W];
+    P::store(part, v);
+    std::memcpy(p, part, static_cast<size_t>(n) * sizeof(S));
+  }
+  static V one() { return P::splat(1); }
+
+  static V activate(Activation activation, V x) {
+    switch (activation) {
+      case Activation::relu: return P::greatest(V{}, x);  // NaN passes
+      case Activation::tanh: return P::tanh(x);
+      case Activation::sigmoid: return P::sigmoid(x);
+      case Activation::hard_sigmoid: return P::least(one(), P::greatest(V{}, x * S(0.2) + S(0.5)));
+      default: return x;
+    }
+  }
+  // gradient times the activation's slope where it has the value y.
+  static V through(Activation activation, V gradient, V y) {
+    switch (activation) {
+      case Activation::relu: return P::where_positive(y, gradient);
+      case Activation::tanh: return gradient * (one() - y * y);
+      case Activation::sigmoid: return gradient * (y * (one() - y));
+      case Activation::hard_sigmoid: return P::where_positive(y, P::where_positive(one() - y, gradient * S(0.2)));
+      default: return gradient;
+    }
+  }
+
+  static V mask(const Job& j, int64_t t, int64_t n, int64_t d, int64_t unit, int64_t lanes) {
+    const S* place = j.mask + t * j.mask_step + n * j.mask_row + (d * j.hidden + unit) * j.mask_unit;
+    return j.mask_unit ? load(place, lanes) : P::splat(*place);
+  }
+  static V masked(const Job& j, V x, int64_t t, int64_t n, int64_t d, int64_t unit, int64_t lanes) {
+    return j.mask ? x * mask(j, t, n, d, unit, lanes) : x;
+  }
+
+  // ---- products
+
+  // out[r][v][W] = sum over i < k of a[r][i] * b[i][v][W], or added to it.
+  template <int vectors, int rows>
+  static void multiply(const S* a, int64_t row_stride, const S* b, int64_t k, bool add, S* out) {
+    V sums[rows][vectors];
+    for (int r = 0; r < rows; ++r)
+      for (int v = 0; v < vectors; ++v) sums[r][v] = add ? P::load(out + (r * vectors + v) * W) : V{};
+    for (int64_t i = 0; i < k; ++i, b += vectors * W) {
+      V weights[vectors];
+      for (int v = 0; v < vectors; ++v) weights[v] = P::load(b + v * W);
+      for (int r = 0; r < rows; ++r) {
+        const V factor = P::splat(a[r * row_stride + i]);
+        for (int v = 0; v < vectors; ++v) sums[r][v] += factor * weights[v];
+      }
+    }
+    for (int r = 0; r < rows; ++r)
+      for (int v = 0; v < vectors; ++v) P::store(out + (r * vectors + v) * W, sums[r][v]);
+  }
+  template <int vectors, int rows = rows_for(vectors)>
+  static void multiply_some(int count, const S* a, int64_t row_stride, const S* b, int64_t k, bool add, S* out) {
+    if (count == rows) return multiply<vectors, rows>(a, row_stride, b, k, add, out);
+    if constexpr (rows > 1) multiply_some<vectors, rows - 1>(count, a, row_stride, b, k, add, out);
+  }
+
+  static S total(V v) {
+    S part[W];
+    P::store(part, v);
+    for (int n = W / 2; n > 0; n /= 2)
+      for (int i = 0; i < n; ++i) part[i] += part[i + n];
+    return part[0];
+  }
+  // out[r][v][lane] = a[r] . row(v, lane), with rows of weights as they lie.
+  template <int vectors, int rows>
+  static void dot(const S* a, int64_t row_stride, const S* const* weights, int64_t stride, int64_t k, int64_t lanes,
+                  S* out) {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      V sums[rows][vectors] = {};
+      for (int64_t i = 0; i < k; i += W) {
+        V factors[rows];
+        for (int r = 0; r < rows; ++r) factors[r] = load(a + r * row_stride + i, k - i);
+        for (int v = 0; v < vectors; ++v) {
+          const V weight = load(weights[v] + lane * stride + i, k - i);
+          for (int r = 0; r < rows; ++r) sums[r][v] += factors[r] * weight;
+        }
+      }
+      for (int r = 0; r < rows; ++r)
+        for (int v = 0; v < vectors; ++v) out[(r * vectors + v) * W + lane] = total(sums[r][v]);
+    }
+  }
+  template <int vectors, int rows = 4>
+  static void dot_some(int count, const S* a, int64_t row_stride, const S* const* weights, int64_t stride, int64_t k,
+                       int64_t lanes, S* out) {
+    if (count == rows) return dot<vectors, rows>(a, row_stride, weights, stride, k, lanes, out);
+    if constexpr (rows > 1) dot_some<vectors, rows - 1>(count, a, row_stride, weights, stride, k, lanes, out);
+  }
+
+  // ---- packing: the panel of a block of units has the gates of each phase one after the other
+
+  static void pack_forward(const Job& j, int64_t d, int64_t block) {
+    const int64_t unit = block * W, lanes = std::min<int64_t>(W, j.hidden - unit);
+    S* panel = forward_panel(j, d, block);
+    for (int first = 0; first < j.gates;) {
+      const int count = j.forward_phases() == 1 ? static_cast<int>(j.gates) : first == 0 ? 2 : 1;
+      for (int v = 0; v < count; ++v)
+        for (int64_t lane = 0; lane < W; ++lane) {
+          S* to = panel + v * W + lane;
+          if (lane < lanes) {
+            const S* from = weight_row(j, d, j.places[first + v], unit + lane);
+            for (int64_t i = 0; i < j.hidden; ++i) to[i * count * W] = from[i];
+          } else {
+            for (int64_t i = 0; i < j.hidden; ++i) to[i * count * W] = S(0);
+          }
+        }
+      panel += count * j.hidden * W;
+      first += count;
+    }
+  }
+  static S* forward_panel(const Job& j, int64_t d, int64_t block) {
+    const int64_t blocks = (j.hidden + W - 1) / W;
+    return j.panels + (d * blocks + block) * j.gates * j.hidden * W;
+  }
+  static const S* weight_row(const Job& j, int64_t d, int64_t gate, int64_t unit) {
+    return j.weights + ((d * j.gates + gate) * j.hidden + unit) * j.hidden;
+  }
+
+  static void pack_backward(const Job& j, int64_t d, int64_t block) {
+    constexpr int64_t wide = columns * W;
+    const int64_t unit = block * wide, count = std::min(wide, j.hidden - unit), rows = j.gates * j.hidden;
+    const S* from = weight_row(j, d, 0, 0) + unit;
+    S* to = backward_panel(j, d, block);
+    for (int64_t i = 0; i < rows; ++i, from += j.hidden, to += wide) {
+      std::memcpy(to, from, static_cast<size_t>(count) * sizeof(S));
+      std::fill(to + count, to + wide, S(0));
+    }
+  }
+  static S* backward_panel(const Job& j, int64_t d, int64_t block) {
+    constexpr int64_t wide = columns * W;
+    const int64_t blocks = (j.hidden + wide - 1) / wide;
+    return j.panels + (d * blocks + block) * j.gates * j.hidden * wide;
+  }
+
+  // ---- forward
+
+  static void forward(const Job& j, int phase, const RecurrentRange& range, S* own) {
+    switch (j.cell) {
+      case ops::Cell::single_gate: return forward_rows<1>(j, phase, range, own, single_gate);
+      case ops::Cell::lstm: return forward_rows<4>(j, phase, range, own, lstm);
+      case ops::Cell::gru:
+        if (j.reset_after) return forward_rows<3>(j, phase, range, own, gru_at_once);
+        if (phase == 0) return forward_rows<2>(j, phase, range, own, gru_gates);
+        return forward_rows<1>(j, phase, range, own, gru_candidate);
+    }
+  }
+
+  struct Place {
+    int64_t d, step, t, n, unit, lanes;
+  };
+
+  // The states before the step, times the weights of `vectors` gates; then the gates of each row.
+  template <int vectors, class Gates>
+  static void forward_rows(const Job& j, int phase, const RecurrentRange& range, S* own, const Gates& gates) {
+    const int64_t d = range.direction, t = j.time(d, range.step), wide = j.directions * j.hidden;
+    const int most = j.panels ? rows_for(vectors) : 4;
+    S out[max_rows * vectors * W];
+    for (int64_t n = range.first_row; n < range.last_row; n += most) {
+      const int count = static_cast<int>(std::min<int64_t>(most, range.last_row - n));
+      const S* states = phase == 0 ? j.before(j.state, j.initial_state, d, range.step, n) : j.at(j.reset_state, n, d);
+      int64_t row_stride = wide;
+      if (j.mask && phase == 0) {
+        for (int r = 0; r < count; ++r)
+          for (int64_t unit = 0; unit < j.hidden; unit += W) {
+            const int64_t lanes = j.hidden - unit;
+            const V value = load(states + r * row_stride + unit, lanes);
+            store(own + r * j.hidden + unit, value * mask(j, t, n + r, d, unit, lanes), lanes);
+          }
+        states = own;
+        row_stride = j.hidden;
+      }
+      for (int64_t block = range.first_unit; block < range.last_unit; ++block) {
+        Place place{d, range.step, t, n, block * W, std::min<int64_t>(W, j.hidden - block * W)};
+        if (j.panels) {
+          const S* panel = forward_panel(j, d, block) + (phase == 0 ? 0 : 2 * j.hidden * W);
+          multiply_some<vectors>(count, states, row_stride, panel, j.hidden, false, out);
+        } else {
+          const S* rows[vectors];
+          for (int v = 0; v < vectors; ++v) rows[v] = weight_row(j, d, j.places[phase == 0 ? v : 2], place.unit);
+          dot_some<vectors>(count, states, row_stride, rows, j.hidden, j.hidden, place.lanes, out);
+        }
+        for (int r = 0; r < count; ++r, ++place.n) gates(j, place, out + r * vectors * W);
+      }
+    }
+  }
+
+  // What a gate's input is before the product with the states, and where its value is kept for training.
+  static V projected(const Job& j, const Place& p, int role) {
+    return load(j.at(j.source, p.t, p.n, p.d, j.gates * j.hidden) + j.places[role] * j.hidden + p.unit, p.lanes);
+  }
+  static void keep(const Job& j, const Place& p, int role, V value) {
+    if (!j.training) return;
+    store(j.at(j.training, p.t, p.n, p.d, j.gates * j.hidden) + j.places[role] * j.hidden + p.unit, value, p.lanes);
+  }
+  static V gate(const Job& j, const Place& p, int role, V x) {
+    const V value = activate(j.activations[role], x + projected(j, p, role));
+    keep(j, p, role, value);
+    return value;
+  }
+  static void finish(const Job& j, const Place& p, V state) {
+    store(j.at(j.state, p.t, p.n, p.d, j.hidden) + p.unit, state, p.lanes);
+  }
+
+  static void single_gate(const Job& j, const Place& p, const S* product) {
+    const V x = P::load(product) + projected(j, p, 0);
+    keep(j, p, 0, x);
+    finish(j, p, activate(j.activations[0], x));
+  }
+
+  static void lstm(const Job& j, const Place& p, const S* product) {
+    S* cell = j.cells ? j.at(j.cells, p.t, p.n, p.d, j.hidden) : j.at(j.running_cell, p.n, p.d);
+    const S* old = p.step > 0 && !j.cells ? cell : j.before(j.cells, j.initial_cell, p.d, p.step, p.n);
+    const V before = load(old + p.unit, p.lanes);
+    V gates[4];
+    for (int role = 0; role < 4; ++role) {
+      V x = P::load(product + role * W);
+      if (j.extra) x += before * load(j.extra + (p.d * 4 + j.places[role]) * j.hidden + p.unit, p.lanes);
+      gates[role] = gate(j, p, role, x);
+    }
+    const V value = gates[1] * before + gates[0] * gates[2];
+    store(cell + p.unit, value, p.lanes);
+    finish(j, p, gates[3] * activate(j.activations[4], value));
+  }
+
+  static V mixed(const Job& j, V update, V before, V output) {
+    return j.flip ? before + update * (output - before) : output + update * (before - output);
+  }
+  static V state_before(const Job& j, const Place& p) {
+    return load(j.before(j.state, j.initial_state, p.d, p.step, p.n) + p.unit, p.lanes);
+  }
+
+  static void gru_at_once(const Job& j, const Place& p, const S* product) {
+    const V z = gate(j, p, 0, P::load(product)), r = gate(j, p, 1, P::load(product + W));
+    V candidate = P::load(product + 2 * W);
+    if (j.extra) candidate += load(j.extra + p.d * j.hidden + p.unit, p.lanes);
+    finish(j, p, mixed(j, z, state_before(j, p), gate(j, p, 2, candidate * r)));
+  }
+
+  static void gru_gates(const Job& j, const Place& p, const S* product) {
+    const V z = gate(j, p, 0, P::load(product)), r = gate(j, p, 1, P::load(product + W));
+    const V reset = masked(j, state_before(j, p) * r, p.t, p.n, p.d, p.unit, p.lanes);
+    store(j.at(j.update, p.n, p.d) + p.unit, z, p.lanes);
+    store(j.at(j.reset_state, p.n, p.d) + p.unit, reset, p.lanes);
+  }
+  static void gru_candidate(const Job& j, const Place& p, const S* product) {
+    const V z = load(j.at(j.update, p.n, p.d) + p.unit, p.lanes);
+    finish(j, p, mixed(j, z, state_before(j, p), gate(j, p, 2, P::load(product))));
+  }
+
+  // ---- backward
+
+  static void backward(const Job& j, int phase, const RecurrentRange& range) {
+    const auto gates = [&](const auto& one) {
+      Place p{range.direction, range.step, j.time(range.direction, range.step), 0, 0, 0};
+      for (p.n = range.first_row; p.n < range.last_row; ++p.n)
+        for (int64_t block = range.first_unit; block < range.last_unit; ++block) {
+          p.unit = block * W;
+          p.lanes = std::min<int64_t>(W, j.hidden - p.unit);
+          one(j, p);
+        }
+    };
+    const bool is_gru = j.cell == ops::Cell::gru, last = phase + 1 == j.backward_phases();
+    if (phase == 0) return is_gru ? gates(d_gru) : j.cell == ops::Cell::lstm ? gates(d_lstm) : gates(d_single_gate);
+    if (!is_gru) return products(j, range, 0, j.gates, nullptr, carry);
+    if (!last) return products(j, range, 2, 3, nullptr, d_reset);
+    products(j, range, 0, 2, j.reset_after ? j.inner : nullptr, carry_on);
+  }
+
+  // Gradients of gates [first, end) of the weights' order, times their weights, to those of the states before; what
+  // `inner` has belongs to the last gate.
+  template <class Then>
+  static void products(const Job& j, const RecurrentRange& range, int64_t first, int64_t end, const S* inner,
+                       const Then& then) {
+    constexpr int most = rows_for(columns);
+    const int64_t d = range.direction, t = j.time(d, range.step), h = j.hidden;
+    S out[most * columns * W];
+    for (int64_t n = range.first_row; n < range.last_row; n += most) {
+      const int count = static_cast<int>(std::min<int64_t>(most, range.last_row - n));
+      const S* gradients = j.at(j.d_source, t, n, d, j.gates * h) + first * h;
+      for (int64_t block = range.first_unit; block < range.last_unit; ++block) {
+        const S* panel = backward_panel(j, d, block);
+        constexpr int64_t wide = columns * W;
+        multiply_some<columns>(count, gradients, j.directions * j.gates * h, panel + first * h * wide,
+                               (end - first) * h, false, out);
+        if (inner)
+          multiply_some<columns>(count, j.at(inner, n, d), j.directions * h, panel + 2 * h * wide, h, true, out);
+        for (int r = 0; r < count; ++r)
+          for (int v = 0; v < columns && block * wide + v * W < h; ++v) {
+            const int64_t unit = block * wide + v * W;
+            then(j, Place{d, range.step, t, n + r, unit, std::min<int64_t>(W, h - unit)},
+                 P::load(out + (r * columns + v) * W));
+          }
+      }
+    }
+  }
+
+  static V value(const Job& j, const Place& p, int role) {
+    return load(j.at(j.training, p.t, p.n, p.d, j.gates * j.hidden) + j.places[role] * j.hidden + p.unit, p.lanes);
+  }
+  // The gradient of a gate's value goes through its activation into d_source.
+  static V deliver(const Job& j, const Place& p, int role, V gradient, V y) {
+    const int64_t offset = j.places[role] * j.hidden + p.unit;
+    if (j.d_training && j.cell != ops::Cell::single_gate)
+      gradient += load(j.at(j.d_training, p.t, p.n, p.d, j.gates * j.hidden) + offset, p.lanes);
+    const V result = through(j.activations[role], gradient, y);
+    store(j.at(j.d_source, p.t, p.n, p.d, j.gates * j.hidden) + offset, result, p.lanes);
+    return result;
+  }
+  static V incoming(const Job& j, const Place& p) {
+    return load(j.at(j.carried_state, p.n, p.d) + p.unit, p.lanes) +
+           load(j.at(j.d_state, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes);
+  }
+
+  static void d_single_gate(const Job& j, const Place& p) {
+    V d = through(j.activations[0], incoming(j, p), activate(j.activations[0], value(j, p, 0)));
+    if (j.d_training) d += load(j.at(j.d_training, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes);
+    store(j.at(j.d_source, p.t, p.n, p.d, j.hidden) + p.unit, d, p.lanes);
+  }
+
+  static void d_lstm(const Job& j, const Place& p) {
+    const V i = value(j, p, 0), f = value(j, p, 1), z = value(j, p, 2), o = value(j, p, 3);
+    const V before = load(j.before(j.cells, j.initial_cell, p.d, p.step, p.n) + p.unit, p.lanes);
+    const V image = activate(j.activations[4], load(j.at(j.cells, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes));
+    const V d_state = incoming(j, p);
+    S* carried = j.at(j.carried_cell, p.n, p.d) + p.unit;
+    V d_cell = load(carried, p.lanes) + through(j.activations[4], d_state * o, image);
+    if (j.d_cell) d_cell += load(j.at(j.d_cell, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes);
+    const V gradients[4] = {deliver(j, p, 0, d_cell * z, i), deliver(j, p, 1, d_cell * before, f),
+                            deliver(j, p, 2, d_cell * i, z), deliver(j, p, 3, d_state * image, o)};
+    V next = d_cell * f;
+    for (int role = 0; j.extra && role < 4; ++role)
+      next += gradients[role] * load(j.extra + (p.d * 4 + j.places[role]) * j.hidden + p.unit, p.lanes);
+    store(carried, next, p.lanes);
+  }
+
+  static void d_gru(const Job& j, const Place& p) {
+    const V z = value(j, p, 0), r = value(j, p, 1), o = value(j, p, 2), before = state_before(j, p);
+    const V d_state = incoming(j, p), rest = one() - z;
+    const V d_o = deliver(j, p, 2, d_state * (j.flip ? z : rest), o);
+    deliver(j, p, 0, d_state * (j.flip ? o - before : before - o), z);
+    store(j.at(j.carried_state, p.n, p.d) + p.unit, d_state * (j.flip ? rest : z), p.lanes);
+    if (!j.reset_after) return;
+    deliver(j, p, 1, d_o * load(j.at(j.candidate, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes), r);
+    store(j.at(j.inner, p.n, p.d) + p.unit, d_o * r, p.lanes);
+  }
+  static void d_reset(const Job& j, const Place& p, V gradient) {
+    const V r = value(j, p, 1);
+    deliver(j, p, 1, gradient * masked(j, state_before(j, p), p.t, p.n, p.d, p.unit, p.lanes), r);
+    carry_on(j, p, gradient * r);
+  }
+
+  static void carry(const Job& j, const Place& p, V gradient) {
+    store(j.at(j.carried_state, p.n, p.d) + p.unit, masked(j, gradient, p.t, p.n, p.d, p.unit, p.lanes), p.lanes);
+  }
+  static void carry_on(const Job& j, const Place& p, V gradient) {
+    S* carried = j.at(j.carried_state, p.n, p.d) + p.unit;
+    store(carried, load(carried, p.lanes) + masked(j, gradient, p.t, p.n, p.d, p.unit, p.lanes), p.lanes);
+  }
+};
+
+}  // namespace mpsgraph::cpu

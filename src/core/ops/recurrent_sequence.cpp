@@ -1,0 +1,312 @@
+// The internal operations of recurrent layers that go step by step, over inputs that are projected already.
+//
+// They are primitives: kernels state what they do, and the compositions here only what derivatives of derivatives need,
+// written out step by step. That takes a number of steps that is known when they are built.
+#include <algorithm>
+
+#include "core/ops/recurrent.h"
+
+namespace mpsgraph::ops {
+
+const OperandNames sequence_operands = {{"source"},           {"recurrent_weight"},
+                                        {"initial_state"},    {"initial_cell", "has_initial_cell"},
+                                        {"mask", "has_mask"}, {"extra", "has_extra"}};
+const OperandNames sequence_gradient_operands = {{"recurrent_weight"},
+                                                 {"training_state"},
+                                                 {"initial_state", "has_initial_state"},  // gru
+                                                 {"state", "has_state"},
+                                                 {"candidate", "has_candidate"},  // (h m) Rᵀ + b2, before the reset
+                                                 {"initial_cell", "has_initial_cell"},  // lstm
+                                                 {"cell", "has_cell"},
+                                                 {"mask", "has_mask"},
+                                                 {"peephole", "has_peephole"},
+                                                 {"state_gradient"},
+                                                 {"cell_gradient", "has_cell_gradient"},
+                                                 {"training_state_gradient", "has_training_state_gradient"},
+                                                 {"last_state_gradient", "has_last_state_gradient"},
+                                                 {"last_cell_gradient", "has_last_cell_gradient"}};
+
+namespace {
+
+using Tensors = std::vector<Tensor*>;
+
+constexpr std::string_view cell_names[] = {"single_gate", "lstm", "gru"};
+
+// ---- inference: operands come from compositions, whose own operands were checked ----
+
+std::vector<TensorType> infer_sequence(const InferContext& c) {
+  const NamedOperands in(sequence_operands, c.attributes, c.inputs);
+  const Shape &source = c.shape(0), &weight = c.shape(1), &initial = c.shape(2);
+  const bool known = source.ranked() && weight.ranked() && initial.ranked();
+  if (in.count() != c.count() || (known && (source.rank() != 3 || weight.rank() != 3 || initial.rank() != 2)))
+    c.graph_error("its operands are not those of a sequence");
+  const TensorType state{c.dtype(0), known ? Shape{source[0], source[1], initial[1]} : Shape()};
+  std::vector<TensorType> types{state};
+  if (c.attributes.boolean("gives_cell")) types.push_back(state);
+  if (c.attributes.boolean("gives_training_state")) types.push_back(c.type(0));
+  return types;
+}
+
+std::vector<TensorType> infer_sequence_gradient(const InferContext& c) {
+  const NamedOperands in(sequence_gradient_operands, c.attributes, c.inputs);
+  if (in.count() != c.count()) c.graph_error("its operands are not those of a sequence's gradient");
+  const Shape& state = in["state_gradient"]->shape();
+  const TensorType last{c.dtype(0), state.ranked() ? Shape{state[1], state[2]} : Shape()};
+  std::vector<TensorType> types{in["training_state"]->type, last};
+  if (in["cell"]) types.push_back(last);
+  return types;
+}
+
+// ---- the gradient step by step ----
+
+// One direction of a sequence's gradient: tensors of one step are [N, H], of all gates [N, H] each.
+class Backwards {
+ public:
+  Backwards(Builder& b, const Tensors& inputs, const Attributes& a, int64_t direction)
+      : b_(b), in_(sequence_gradient_operands, a, inputs), cell_(a), direction_(direction) {
+    const Shape &weight = in_["recurrent_weight"]->shape(), &state = in_["state_gradient"]->shape();
+    if (!weight.known() || !state.ranked() || state[0] < 0) {
+      throw UnsupportedError(
+          cat("[recurrent_sequence_gradient] the derivative of a recurrent layer's gradient needs a ",
+              "known number of time steps, came ", state, ": state the shape of the source"));
+    }
+    directions_ = weight[0];
+    hidden_ = weight[2];
+    steps_ = state[0];
+    backward_ = cell_.reverse != (direction == 1);
+  }
+
+  // Gradients of the projected input [T, N, gates * H], of the initial state and of the initial cell.
+  Tensors run() {
+    Tensor* weights = squeeze(slice(in_["recurrent_weight"], 0, direction_, 1), 0);  // [gates * H, H]
+    gates_ = by_step("training_state", cell_.gates());
+    d_training_ = by_step("training_state_gradient", cell_.gates());
+    masks_ = mask();
+    cells_ = by_step("cell", 1);
+    states_ = by_step("state", 1);
+    candidates_ = by_step("candidate", 1);
+    const Tensors d_states = by_step("state_gradient", 1), d_cells = by_step("cell_gradient", 1);
+    Tensor* d_state = last("last_state_gradient");
+    Tensor* d_cell = last("last_cell_gradient");
+    Tensors d_source(static_cast<size_t>(steps_));
+    for (int64_t s = steps_; s-- > 0;) {
+      const auto t = static_cast<size_t>(backward_ ? steps_ - 1 - s : s);
+      before_ = s == 0 ? std::nullopt : std::optional<size_t>(backward_ ? t + 1 : t - 1);
+      d_state = sum(d_state, d_states[t]);
+      if (!d_cells.empty()) d_cell = sum(d_cell, d_cells[t]);
+      const Tensors d_gates = step(t, weights, d_state, d_cell);
+      d_source[t] = expand(b_.graph().add("concat", d_gates, {{"axis", int64_t{1}}}), 0);
+    }
+    if (steps_ == 0) {  // nothing happened between the initial and the last values
+      Tensor* nothing = slice(in_["training_state"], 2, direction_ * width(), width());
+      Tensors result{nothing, or_zeros(d_state, "state_gradient")};
+      if (in_["cell"]) result.push_back(or_zeros(d_cell, "state_gradient"));
+      return result;
+    }
+    Tensors result{b_.graph().add("concat", d_source, {{"axis", int64_t{0}}}), d_state};
+    if (in_["cell"]) result.push_back(d_cell);
+    return result;
+  }
+
+ private:
+  // From the gradients of this step's state and cell to those of the step before, and of the gates before their
+  // activations, in the order of the weights.
+  Tensors step(size_t t, Tensor* weights, Tensor*& d_state, Tensor*& d_cell) {
+    Tensors d_gates(cell_.places.size());
+    if (cell_.cell == Cell::single_gate) {
+      Tensor* value = activate(b_, cell_.activations[0], gates_[t]);
+      d_gates[0] = sum(b_.mul(d_state, slope(0, value)), d_training_.empty() ? nullptr : d_training_[t]);
+      d_state = masked(t, b_.matmul(d_gates[0], weights));
+      return d_gates;
+    }
+    if (cell_.cell == Cell::lstm) {
+      Tensor *i = gate(t, 0), *f = gate(t, 1), *z = gate(t, 2), *o = gate(t, 3), *before = cell_before();
+      Tensor* image = activate(b_, cell_.activations[4], cells_[t]);
+      d_cell = sum(d_cell, b_.mul(b_.mul(d_state, o), slope(4, image)));
+      finish(t, 0, b_.mul(d_cell, z), d_gates);
+      finish(t, 1, b_.mul(d_cell, before), d_gates);
+      finish(t, 2, b_.mul(d_cell, i), d_gates);
+      finish(t, 3, b_.mul(d_state, image), d_gates);
+      d_cell = b_.mul(d_cell, f);
+      for (size_t g = 0; in_["peephole"] && g < 4; ++g) {
+        Tensor* peephole =
+            slice(slice(in_["peephole"], 0, direction_, 1), 1, static_cast<int64_t>(g) * hidden_, hidden_);
+        d_cell = b_.add(d_cell, b_.mul(d_gates[g], peephole));
+      }
+      d_state = masked(t, b_.matmul(b_.graph().add("concat", d_gates, {{"axis", int64_t{1}}}), weights));
+      return d_gates;
+    }
+    Tensor *z = gate(t, 0), *r = gate(t, 1), *o = gate(t, 2), *before = state_before();
+    Tensor *keep = cell_.flip_z ? b_.sub(1.0, z) : z, *renew = cell_.flip_z ? z : b_.sub(1.0, z);
+    Tensor* difference = cell_.flip_z ? b_.sub(o, before) : b_.sub(before, o);
+    Tensor* d_o = finish(t, 2, b_.mul(d_state, renew), d_gates);
+    finish(t, 0, b_.mul(d_state, difference), d_gates);
+    const auto rows = [&](size_t role) { return slice(weights, 0, cell_.places[role] * hidden_, hidden_); };
+    Tensor* d_masked;
+    if (cell_.reset_after) {
+      finish(t, 1, b_.mul(d_o, candidates_[t]), d_gates);
+      d_masked = b_.matmul(b_.mul(d_o, r), rows(2));
+    } else {
+      Tensor* d_product = b_.matmul(d_o, rows(2));
+      finish(t, 1, b_.mul(d_product, masked(t, before)), d_gates);
+      d_masked = b_.mul(d_product, r);
+    }
+    for (size_t role : {0u, 1u})
+      d_masked = b_.add(d_masked, b_.matmul(d_gates[static_cast<size_t>(cell_.places[role])], rows(role)));
+    d_state = b_.add(b_.mul(d_state, keep), masked(t, d_masked));
+    return d_gates;
+  }
+
+  // The gradient of a gate's value, through its activation.
+  Tensor* finish(size_t t, size_t role, Tensor* gradient, Tensors& d_gates) {
+    if (!d_training_.empty()) gradient = b_.add(gradient, part(d_training_[t], role));
+    return d_gates[static_cast<size_t>(cell_.places[role])] = b_.mul(gradient, slope(role, gate(t, role)));
+  }
+
+  Tensor* slope(size_t role, Tensor* value) { return activation_slope(b_, cell_.activations[role], value); }
+  Tensor* part(Tensor* gates, size_t role) { return slice(gates, 1, cell_.places[role] * hidden_, hidden_); }
+  Tensor* gate(size_t t, size_t role) { return part(gates_[t], role); }
+  Tensor* masked(size_t t, Tensor* x) { return masks_.empty() ? x : b_.mul(x, masks_[t]); }
+  Tensor* cell_before() { return before_ ? cells_[*before_] : last("initial_cell"); }
+  Tensor* state_before() { return before_ ? states_[*before_] : last("initial_state"); }
+  Tensor* sum(Tensor* a, Tensor* b) { return a && b ? b_.add(a, b) : a ? a : b; }
+  int64_t width() const { return cell_.gates() * hidden_; }
+
+  Tensor* or_zeros(Tensor* x, std::string_view like) {
+    if (x) return x;
+    Tensor* steps = slice(in_[like], 2, direction_ * hidden_, hidden_);
+    return squeeze(b_.sum(steps, {0}), 0);  // of no steps: zeros
+  }
+
+  // This direction's part of a tensor [T, N, directions * count * H], cut into steps; empty when it is not given.
+  Tensors by_step(std::string_view name, int64_t count) {
+    Tensor* all = in_[name];
+    return all ? cut(slice(all, 2, direction_ * count * hidden_, count * hidden_)) : Tensors();
+  }
+
+  Tensors cut(Tensor* all) {
+    if (steps_ == 0) return {};
+    const Operation* split =
+        b_.graph().create("split", {all}, {{"sizes", Ints(static_cast<size_t>(steps_), 1)}, {"axis", int64_t{0}}});
+    Tensors steps;
+    for (const auto& output : split->outputs) steps.push_back(squeeze(output.get(), 0));
+    return steps;
+  }
+
+  // The mask has the state's rank, and size 1 where it is the same.
+  Tensors mask() {
+    Tensor* all = in_["mask"];
+    if (!all) return {};
+    if (all->shape()[2] != 1) all = slice(all, 2, direction_ * hidden_, hidden_);
+    if (all->shape()[0] == 1) return Tensors(static_cast<size_t>(steps_), squeeze(all, 0));
+    return cut(all);
+  }
+
+  Tensor* last(std::string_view name) {
+    Tensor* both = in_[name];
+    return both ? slice(both, 1, direction_ * hidden_, hidden_) : nullptr;
+  }
+
+  Tensor* slice(Tensor* x, int64_t axis, int64_t start, int64_t length) {
+    const auto rank = static_cast<size_t>(x->shape().rank());
+    Ints starts(rank, 0), ends(rank, 0), strides(rank, 1);
+    int64_t open = 0;
+    for (size_t i = 0; i < rank; ++i) open |= int64_t{1} << i;
+    open &= ~(int64_t{1} << axis);
+    starts[static_cast<size_t>(axis)] = start;
+    ends[static_cast<size_t>(axis)] = start + length;
+    return b_.graph().add("slice", {x}, {{"starts", starts}, {"ends", ends}, {"strides", strides}, {"end_mask", open}});
+  }
+  Tensor* squeeze(Tensor* x, int64_t axis) { return b_.graph().add("squeeze", {x}, {{"axes", Ints{axis}}}); }
+  Tensor* expand(Tensor* x, int64_t axis) { return b_.graph().add("expand_dims", {x}, {{"axes", Ints{axis}}}); }
+
+  Builder& b_;
+  const NamedOperands in_;
+  const CellDescription cell_;
+  const int64_t direction_;
+  int64_t directions_, hidden_, steps_;
+  bool backward_;  // does this direction go from the last step to the first?
+  std::optional<size_t> before_;  // the step before the current one in this direction
+  Tensors gates_, d_training_, masks_, cells_, states_, candidates_;
+};
+
+Tensors sequence_gradient_parts(Builder& b, const Tensors& in, const Attributes& a) {
+  const int64_t directions = in[0]->shape().ranked() ? in[0]->shape()[0] : 1;
+  Tensors result = Backwards(b, in, a, 0).run();
+  if (directions == 2) {
+    const Tensors other = Backwards(b, in, a, 1).run();
+    for (size_t i = 0; i < result.size(); ++i)
+      result[i] = b.graph().add("concat", {result[i], other[i]}, {{"axis", int64_t{-1}}});
+  }
+  return result;
+}
+
+AttributeSpec flag(std::string_view name) { return optional(name, false); }
+
+}  // namespace
+
+CellDescription::CellDescription(const Attributes& a)
+    : cell(static_cast<Cell>(std::find(std::begin(cell_names), std::end(cell_names), a.string("cell")) - cell_names)),
+      places(a.integers("places")),
+      reverse(a.boolean("reverse")),
+      reset_after(a.boolean("reset_after")),
+      flip_z(a.boolean("flip_z")) {
+  for (int64_t activation : a.integers("activations"))
+    activations.push_back(static_cast<RecurrentActivation>(activation));
+}
+
+Tensor* activate(Builder& b, RecurrentActivation activation, Tensor* x) {
+  switch (activation) {
+    case RecurrentActivation::none: return x;
+    case RecurrentActivation::relu: return b.unary("relu", x);
+    case RecurrentActivation::tanh: return b.unary("tanh", x);
+    case RecurrentActivation::sigmoid: return b.unary("sigmoid", x);
+    case RecurrentActivation::hard_sigmoid:
+      return b.graph().add("clamp", {b.add(b.mul(x, 0.2), 0.5), b.scalar_like(x, 0), b.scalar_like(x, 1)});
+  }
+  throw GraphError("there is no such activation");
+}
+
+Tensor* activation_slope(Builder& b, RecurrentActivation activation, Tensor* y) {
+  const auto positive = [&](Tensor* x) { return b.binary("greater_than", x, b.scalar_like(x, 0)); };
+  switch (activation) {
+    case RecurrentActivation::none: return b.scalar_like(y, 1);
+    case RecurrentActivation::relu: return b.cast(positive(y), y->dtype());
+    case RecurrentActivation::tanh: return b.sub(1.0, b.mul(y, y));
+    case RecurrentActivation::sigmoid: return b.mul(y, b.sub(1.0, y));
+    case RecurrentActivation::hard_sigmoid:
+      return b.mul(b.cast(b.binary("logical_and", positive(y), positive(b.sub(1.0, y))), y->dtype()), 0.2);
+  }
+  throw GraphError("there is no such activation");
+}
+
+void define_recurrent_sequence() {
+  const auto define_internal = [](std::string_view name, const OperandNames& names, Infer infer, Decompose decompose) {
+    OperationDefinition d;
+    d.name = name;
+    d.family = "recurrent";
+    d.max_inputs = static_cast<int>(names.size());
+    d.attributes = {required("cell", AttributeKind::string),
+                    required("activations", AttributeKind::integers),
+                    required("places", AttributeKind::integers),
+                    flag("reverse"),
+                    flag("reset_after"),
+                    flag("flip_z")};
+    for (const OperandName& operand : names) {
+      if (operand.flag.empty())
+        ++d.min_inputs;
+      else
+        d.attributes.push_back(flag(operand.flag));
+    }
+    if (!decompose) d.attributes.insert(d.attributes.end(), {flag("gives_cell"), flag("gives_training_state")});
+    d.infer = std::move(infer);
+    d.decompose = std::move(decompose);
+    d.internal = true;
+    define(std::move(d));
+  };
+  define_internal("recurrent_sequence", sequence_operands, infer_sequence, {});
+  define_internal("recurrent_sequence_gradient", sequence_gradient_operands, infer_sequence_gradient,
+                  sequence_gradient_parts);
+}
+
+}  // namespace mpsgraph::ops
