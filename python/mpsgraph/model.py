@@ -157,7 +157,7 @@ def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) ->
     """
     contents = _core.PackageContents(os.fspath(path), verify)
     graph = Graph(seed, text=contents)
-    graph._trainable = contents.trainable(graph)
+    graph._trainable = list(contents.trainable(graph))
     return Model(graph, contents.inputs(graph), contents.outputs(graph), contents.parameters(graph))
 
 

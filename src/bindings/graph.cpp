@@ -335,8 +335,7 @@ void define_graph(py::module_& module) {
       "verify", [](const Graph& graph) { verify(graph); }, py::arg("graph"),
       "GraphError when the graph is not well formed.");
   module.def(
-      "known_values",
-      [](const Tensor& tensor) { return known_values(&tensor); }, py::arg("tensor"),
+      "known_values", [](const Tensor& tensor) { return known_values(&tensor); }, py::arg("tensor"),
       "What is known of the elements of a small integer tensor before anything runs: None for those that are not.");
   module.def("definitions", &definitions, "What every kind of operation takes.");
 }

@@ -1,6 +1,6 @@
 // Packages: saving what a graph computes under names, and loading it into a graph of Python's.
-#include "bindings/bindings.h"
 #include "runtime/package.h"
+#include "bindings/bindings.h"
 
 namespace mpsgraph::bindings {
 
@@ -26,9 +26,8 @@ py::dict to_dict(py::handle graph, const NamedTensors& tensors) {
   return result;
 }
 
-void save(const std::string& path, const std::shared_ptr<Graph>& graph, const py::dict& inputs,
-          const py::dict& outputs, const py::dict& parameters, const Sequence<Tensor>& trainable,
-          runtime::DeviceGraph* values) {
+void save(const std::string& path, const std::shared_ptr<Graph>& graph, const py::dict& inputs, const py::dict& outputs,
+          const py::dict& parameters, const Sequence<Tensor>& trainable, runtime::DeviceGraph* values) {
   const PackageContents contents{graph, to_named(inputs, "inputs"), to_named(outputs, "outputs"),
                                  to_named(parameters, "parameters"), to_tensors(trainable, "save")};
   py::gil_scoped_release release;
@@ -57,8 +56,8 @@ void define_package_contents(py::module_& module) {
       .def(
           "trainable",
           [](const PackageContents& self, py::handle graph) {
-            py::list result;
-            for (Tensor* variable : self.trainable) result.append(to_object(graph, variable));
+            py::tuple result(self.trainable.size());
+            for (size_t i = 0; i < self.trainable.size(); ++i) result[i] = to_object(graph, self.trainable[i]);
             return result;
           },
           py::arg("graph"));

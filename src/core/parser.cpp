@@ -295,7 +295,8 @@ class Parser {
     if (!elsewhere_) fail(cat("the data of '", place, "' is kept elsewhere; this text is part of a package"), start);
     ConstantPtr data = placed(start, [&] { return elsewhere_(place, type); });
     if (!data || TensorType{data->dtype(), data->dims()} != type)
-      fail(cat("'", place, "' is ", data ? to_string(TensorType{data->dtype(), data->dims()}) : "missing", ", not ", type),
+      fail(cat("'", place, "' is ", data ? to_string(TensorType{data->dtype(), data->dims()}) : "missing", ", not ",
+               type),
            start);
     return data;
   }

@@ -105,8 +105,8 @@ void check(const PackageContents& contents) {
       if (tensor->operation->parent != &contents.graph->root())
         throw GraphError(cat("[save] ", called, " lies within a block of control flow"));
       if (!kind.empty() && !tensor->operation->is(kind))
-        throw GraphError(cat("[save] ", called, " must be a ", kind, ", it is the result of ",
-                             tensor->operation->kind()));
+        throw GraphError(
+            cat("[save] ", called, " must be a ", kind, ", it is the result of ", tensor->operation->kind()));
       if (!names.insert(name).second) throw GraphError(cat("[save] there are two of ", called));
     }
   };
@@ -188,8 +188,8 @@ Json read_manifest(const fs::path& path) {
   if (!manifest.is_object() || !manifest.contains("format") || manifest["format"] != "mpsgraph")
     throw PackageError("it describes no package");
   if (const Json& version = member(manifest, "format_version"); version != format_version)
-    throw PackageError(cat("it has format version ", version.dump(), ", this mpsgraph reads ", format_version,
-                           ": update it"));
+    throw PackageError(
+        cat("it has format version ", version.dump(), ", this mpsgraph reads ", format_version, ": update it"));
   const std::string stated = text_member(manifest, "checksum");
   const size_t place = text.find(stated);
   if (stated.size() == blank.size() && place != text.npos) text.replace(place, blank.size(), blank);

@@ -95,24 +95,21 @@ ConstantPtr tensor(const std::shared_ptr<const MappedFile>& file, size_t start, 
   extent.end = offset(place[1]);
   const uint64_t bytes = static_cast<uint64_t>(type.shape.elements()) * size_of(type.dtype);
   if (extent.begin > extent.end || extent.end > file->bytes() - start || extent.end - extent.begin != bytes)
-    throw PackageError(cat("needs ", bytes, " bytes; its place is ", extent.begin, " to ", extent.end, " of ",
-                           file->bytes() - start));
+    throw PackageError(
+        cat("needs ", bytes, " bytes; its place is ", extent.begin, " to ", extent.end, " of ", file->bytes() - start));
   if ((start + extent.begin) % size_of(type.dtype) != 0) throw PackageError("is not aligned to its elements");
   const std::byte* first = file->data() + start + extent.begin;
-  if (type.dtype == DType::boolean &&
-      std::any_of(first, first + bytes, [](std::byte b) { return b > std::byte{1}; }))
+  if (type.dtype == DType::boolean && std::any_of(first, first + bytes, [](std::byte b) { return b > std::byte{1}; }))
     throw PackageError("has bools other than 0 and 1");
   ConstantData::PrivateView view;
-  if (bytes >= worth_mapping)
-    view = [file, at = start + extent.begin, bytes] { return file->private_view(at, bytes); };
-  return ConstantData::borrow(type.dtype, type.shape.dims(), first,
-                              std::const_pointer_cast<MappedFile>(file), std::move(view));
+  if (bytes >= worth_mapping) view = [file, at = start + extent.begin, bytes] { return file->private_view(at, bytes); };
+  return ConstantData::borrow(type.dtype, type.shape.dims(), first, std::const_pointer_cast<MappedFile>(file),
+                              std::move(view));
 }
 
 void require_no_overlap(std::vector<Extent> extents) {
-  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
-    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
-  });
+  std::sort(extents.begin(), extents.end(),
+            [](const Extent& a, const Extent& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
   for (size_t i = 1; i < extents.size(); ++i)
     if (extents[i].begin < extents[i - 1].end)
       throw PackageError(cat("'", extents[i - 1].name, "' and '", extents[i].name, "' lie over each other"));
@@ -165,9 +162,8 @@ void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWr
   uint64_t at = 0;
   for (const TensorToWrite& tensor : tensors) {
     const uint64_t end = at + static_cast<uint64_t>(tensor.type.shape.elements()) * size_of(tensor.type.dtype);
-    header[tensor.name] = {{"dtype", name_in_file(tensor.type.dtype)},
-                           {"shape", tensor.type.shape.dims()},
-                           {"data_offsets", {at, end}}};
+    header[tensor.name] = {
+        {"dtype", name_in_file(tensor.type.dtype)}, {"shape", tensor.type.shape.dims()}, {"data_offsets", {at, end}}};
     at = end;
   }
   std::string text;

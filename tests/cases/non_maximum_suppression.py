@@ -61,7 +61,7 @@ def build(g, boxes, scores, *kinds, iou_threshold=0.3, score_threshold=0.1, **ho
 
 def case(label, *inputs, **how):
     return Case("non_maximum_suppression", list(inputs), suppressed, how, build=build, label=label, late=True,
-                dtypes=("float32", "float16", "float64"), batch=(0, 1, 2)[: len(inputs)])  # fmt: skip
+                dtypes=("float32", "float16", "bfloat16", "float64"), batch=(0, 1, 2)[: len(inputs)])  # fmt: skip
 
 
 MODES = ("corners_height_first", "corners_width_first", "centers_height_first", "centers_width_first")

@@ -36,8 +36,8 @@ float at_one(const mg::runtime::PackageContents& line, mg::runtime::DeviceGraph&
   const auto path = std::filesystem::temp_directory_path() / "mpsgraph_consumer.mpsgraph";
   mg::runtime::save_package(path, line, &values);
   const auto package = mg::runtime::Package::load(path);
-  const float ordinate = reinterpret_cast<const float*>(
-      package.run({{"x", column(abscissa)}}).at("y").data())[points - 1];
+  const float ordinate =
+      reinterpret_cast<const float*>(package.run({{"x", column(abscissa)}}).at("y").data())[points - 1];
   std::filesystem::remove_all(path);
   return ordinate;
 }

@@ -45,8 +45,8 @@ PackageContents linear() {
   Tensor* x = graph.add("placeholder", {}, {{"type", TensorType{DType::float32, {-1, width}}}}, "x");
   std::vector<float> weights(width * width);
   for (int64_t i = 0; i < width; ++i) weights[static_cast<size_t>(i * width + i)] = 2;
-  Tensor* w = graph.add("variable", {}, {{"value", ConstantData::copy(DType::float32, {width, width}, weights.data())}},
-                        "w");
+  Tensor* w =
+      graph.add("variable", {}, {{"value", ConstantData::copy(DType::float32, {width, width}, weights.data())}}, "w");
   std::vector<float> offsets(width, 0.5f);
   Tensor* b = graph.add("constant", {}, {{"value", ConstantData::copy(DType::float32, {width}, offsets.data())}}, "b");
   Tensor* y = build.add(build.matmul(x, w), b);
@@ -153,8 +153,7 @@ TEST(damage_without_checksums_never_reads_outside) {
     write(path / "weights.safetensors", altered);
     try {
       load_package(path, {.verify = false});
-    } catch (const PackageError&) {
-    }
+    } catch (const PackageError&) {}
   }
 }
 
@@ -205,17 +204,20 @@ TEST(headers_that_lie) {
   refused(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,16]}})", "'a'");
   refused(R"({"a":{"dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,16]}})", "whole numbers");
   refused(R"({"a":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}})", "whole numbers");
-  refused(R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,4],"data_offsets":[0,16]}})", "no possible shape");
+  refused(R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,4],"data_offsets":[0,16]}})",
+          "no possible shape");
   refused(R"({"a":{"dtype":"F31","shape":[4],"data_offsets":[0,16]}})", "F31");
   refused(R"({"a":{"dtype":4,"shape":[4],"data_offsets":[0,16]}})", "cannot be read");
   refused(R"({"a":{"dtype":"F32","shape":4,"data_offsets":[0,16]}})", "no possible shape");
   refused(R"({"a":{"dtype":"F32","shape":[4]}})", "other than dtype, shape and place");
   refused(R"({"a":[]})", "other than dtype, shape and place");
   refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})", "not aligned");
-  refused(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})",
-          "stands twice");
-  refused(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"b":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}})",
-          "lie over each other");
+  refused(
+      R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})",
+      "stands twice");
+  refused(
+      R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"b":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}})",
+      "lie over each other");
   refused(R"([1,2])", "no object");
   refused(R"({"a":)", "cannot be read");
   refused(std::string(100000, '['), "cannot be read");

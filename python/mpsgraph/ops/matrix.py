@@ -34,9 +34,9 @@ class Matrix(Family):
         """In how many bits each row of one matrix differs from each row of another, batched over the leading axes.
 
         result[..., i, j] = sum over k of the bits set in primary[..., i, k] xor secondary[..., j, k].
-        Args: primary (..., m, k), secondary (..., n, k), rank 2 or more, leading axes that broadcast, one integer dtype;
-        result_dtype, uint32 or uint16. Result: (..., m, n). Errors: ShapeError, DTypeError. Gradient: none, bits have
-        none. Source: MPSGraph HammingDistanceWithPrimaryTensor:secondaryTensor:resultDataType:name:.
+        Args: primary (..., m, k), secondary (..., n, k), rank 2 or more, leading axes that broadcast, one integer
+        dtype; result_dtype, uint32 or uint16. Result: (..., m, n). Errors: ShapeError, DTypeError. Gradient: none, bits
+        have none. Source: MPSGraph HammingDistanceWithPrimaryTensor:secondaryTensor:resultDataType:name:.
 
         >>> g = mg.Graph()
         >>> g.run({}, g.hamming_distance(g.constant([[0b101, 0]]), g.constant([[0b100, 0b11], [0, 0]]))).tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ._family import Family, Tensor
 from .non_zero import NonZero
 
@@ -43,7 +45,7 @@ class NonMaximumSuppression(NonZero, Family):
         >>> g.run({}, g.non_maximum_suppression(boxes, scores, iou_threshold=0.5, score_threshold=0.1)).tolist()
         [[0, 0, 1], [0, 0, 2]]
         """
-        settings = {
+        settings: dict[str, Any] = {
             "iou_threshold": float(iou_threshold),
             "score_threshold": float(score_threshold),
             "per_class_suppression": per_class_suppression,

@@ -12,8 +12,8 @@ class NonZero(Family):
         """The indices of the elements that are not zero, in row-major order.
 
         x[tuple(result[i])] != 0.
-        Args: x, any dtype; NaN is not zero. Result: int32 of shape (the number of such elements, rank of x), whose first
-        size is known only when the graph runs: what follows is compiled for it then.
+        Args: x, any dtype; NaN is not zero. Result: int32 of shape (the number of such elements, rank of x), whose
+        first size is known only when the graph runs: what follows is compiled for it then.
         Errors: ShapeError. Gradient: none, indices are integers.
         Source: MPSGraph nonZeroIndicesOfTensor:name:.
 

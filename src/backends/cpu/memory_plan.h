@@ -15,11 +15,11 @@ enum class Home : uint8_t { arena, feed, result, variable, constant, entered }; 
 
 struct SlotInfo {
   Home home = Home::arena;
-  int index = -1;            // which feed, result, variable or constant
+  int index = -1;  // which feed, result, variable or constant
   size_t bytes = 0;
-  int first = -1, last = -1; // kernel positions
-  Slot memory = -1;          // the slot whose memory this one uses: itself, or one that it replaces in place
-  size_t offset = 0;         // in the arena
+  int first = -1, last = -1;  // kernel positions
+  Slot memory = -1;  // the slot whose memory this one uses: itself, or one that it replaces in place
+  size_t offset = 0;  // in the arena
 };
 
 // Fills the offsets of arena slots that stand for themselves; returns the arena's size.

@@ -38,8 +38,10 @@ Blocks checked_blocks(const InferContext& context, const Ints& spatial, int64_t 
   Ints axes = spatial;
   axes.push_back(batch);
   std::vector<int> all = distinct_axes(context, axes, rank);
-  Blocks blocks{
-      {all.begin(), all.end() - 1}, all.back(), std::move(sizes), context.attributes.boolean("use_pixel_shuffle_order")};
+  Blocks blocks{{all.begin(), all.end() - 1},
+                all.back(),
+                std::move(sizes),
+                context.attributes.boolean("use_pixel_shuffle_order")};
   if (blocks.sizes.size() != blocks.spatial.size())
     context.shape_error(cat("block_dimensions ", to_string(blocks.sizes),
                             " need one entry for each of the spatial axes ", to_string(spatial)));

@@ -33,9 +33,7 @@ Shape kernel_shape(const InferContext& context, size_t input) {
 
 void require_operands(const InferContext& context) {
   context.require_float(0);
-  if (context.dtype(0) != context.dtype(1))
-    context.dtype_error(cat("both operands need one dtype, came ", context.dtype(0), " and ", context.dtype(1),
-                            "; cast one of them first"));
+  context.require_same_dtype(0, 2);
 }
 
 // --- without a boundary -----------------------------------------------------------------------------------------------
