@@ -6,14 +6,22 @@ import importlib
 from pathlib import Path
 
 from harness.case import Case
+from mpsgraph import _core
 
 MODULES = sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem != "__init__")
-FAMILIES = [m for m in MODULES if not any(m.startswith(other + "_") for other in MODULES)]
+FAMILIES = sorted({d["family"] for d in _core.definitions()} & set(MODULES))
+
+
+def family_of(module: str) -> str:
+    """The longest family name that the module's name is or begins with."""
+    return max((f for f in FAMILIES if module == f or module.startswith(f + "_")), key=len)
+
+
 BY_FAMILY: dict[str, list[Case]] = {
     family: [
         case
         for module in MODULES
-        if module == family or module.startswith(family + "_")
+        if family_of(module) == family
         for case in importlib.import_module(f"cases.{module}").CASES
     ]
     for family in FAMILIES

@@ -5,6 +5,7 @@
 // come in their order, and the same run gives the same bits. Halves are combined in float.
 
 #include <cstring>
+#include <memory>
 
 #include "backends/cpu/indices.h"
 #include "backends/cpu/parallel.h"
@@ -76,15 +77,35 @@ decltype(auto) with_mode(const std::string& mode, const F& f) {
   return f(Add());
 }
 
-// The result is [rows, n, inner], the updates [rows, picks, inner]; position(row, pick, column) lies in [0, n) or is -1.
+// Where an update goes: at(indices, row, pick, column) lies in [0, n) or is -1. Behind a call, because every way to find
+// it times every mode and element type would be thousands of loops to compile.
+class Positions {
+ public:
+  virtual ~Positions() = default;
+  virtual int64_t at(const std::byte* indices, int64_t row, int64_t pick, int64_t column) const = 0;
+};
+template <class F>
+std::shared_ptr<const Positions> positions(F f) {
+  struct Found final : Positions {
+    explicit Found(F f) : f(std::move(f)) {}
+    int64_t at(const std::byte* indices, int64_t row, int64_t pick, int64_t column) const override {
+      return f(indices, row, pick, column);
+    }
+    F f;
+  };
+  return std::make_shared<Found>(std::move(f));
+}
+
+// The result is [rows, n, inner], the updates [rows, picks, inner].
 // Runs of `inner` elements go to one position, or with `each` every element has its own.
 struct Shape3 {
   int64_t rows, n, inner, picks;
   bool each;
 };
 
-template <class V, class U, class Combine, class Position>
-void combine(const Shape3& s, V* y, const U* updates, const Combine& op, const Position& position) {
+template <class V, class U, class Combine>
+void combine(const Shape3& s, V* y, const U* updates, const Combine& op, const Positions& positions,
+             const std::byte* indices) {
   const int64_t threads = thread_count(), columns = std::clamp<int64_t>(s.inner / 64, 1, threads);
   const int64_t ranges = s.rows * columns >= threads ? 1 : std::clamp<int64_t>(s.n, 1, threads);
   const int64_t parts = columns * ranges;
@@ -97,14 +118,14 @@ void combine(const Shape3& s, V* y, const U* updates, const Combine& op, const P
         const U* from = updates + (row * s.picks + pick) * s.inner;
         if (s.each) {
           for (int64_t j = first; j < last; ++j) {
-            const int64_t i = position(row, pick, j);
+            const int64_t i = positions.at(indices, row, pick, j);
             if (i < low || i >= high) continue;
             V& to = y[(row * s.n + i) * s.inner + j];
             to = op(to, static_cast<V>(from[j]));
           }
           continue;
         }
-        const int64_t i = position(row, pick, 0);
+        const int64_t i = positions.at(indices, row, pick, 0);
         if (i < low || i >= high) continue;
         V* to = y + (row * s.n + i) * s.inner;
         for (int64_t j = first; j < last; ++j) to[j] = op(to[j], static_cast<V>(from[j]));
@@ -113,10 +134,10 @@ void combine(const Shape3& s, V* y, const U* updates, const Combine& op, const P
   });
 }
 
-// `make_position(frame)` gives the function for one run.
-template <class MakePosition>
-std::unique_ptr<Kernel> scatter_kernel(Lowering& lowering, const Shape3& shape, const MakePosition& make_position) {
+std::unique_ptr<Kernel> scatter_kernel(Lowering& lowering, const Shape3& shape,
+                                       const std::shared_ptr<const Positions>& positions) {
   const Operand data = lowering.input(0), updates = lowering.input(1), y = lowering.output();
+  const Slot indices = lowering.input(2).slot;
   lowering.may_share(0, 0);
   return dispatch(y.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
@@ -130,7 +151,7 @@ std::unique_ptr<Kernel> scatter_kernel(Lowering& lowering, const Shape3& shape, 
           std::copy_n(f.at<const T>(data.slot), n, to);
         else if (f.pointers[y.slot] != f.pointers[data.slot])
           copy_bytes(f.at<std::byte>(y.slot), f.at<std::byte>(data.slot), y.bytes());
-        combine(shape, to, f.at<const T>(updates.slot), op, make_position(f));
+        combine(shape, to, f.at<const T>(updates.slot), op, *positions, f.at<const std::byte>(indices));
         if constexpr (is_half_type<T>) std::copy_n(to, n, f.at<T>(y.slot));
       });
     });
@@ -142,9 +163,9 @@ std::unique_ptr<Kernel> lower_scatter(Lowering& lowering) {
   const AxisSplit s(y.dims, lowering.attributes().integer("axis"));
   const Shape3 shape{s.outer, s.n, s.inner, indices.dims[0], false};
   return with_indices(indices.dtype, [&](auto read) {
-    return scatter_kernel(lowering, shape, [=](Frame& f) {
-      return [=, index = f.at<std::byte>(indices.slot)](int64_t, int64_t pick, int64_t) { return read(index, pick); };
-    });
+    return scatter_kernel(lowering, shape, positions([read](const std::byte* index, int64_t, int64_t pick, int64_t) {
+                            return read(index, pick);
+                          }));
   });
 }
 
@@ -153,11 +174,10 @@ std::unique_ptr<Kernel> lower_scatter_nd(Lowering& lowering) {
   const NdPicks p(lowering.attributes().integer("batch_dimensions"), y.dims, indices.dims);
   const Shape3 shape{p.batch, p.n, p.inner, p.picks, false};
   return with_indices(indices.dtype, [&](auto read) {
-    return scatter_kernel(lowering, shape, [=](Frame& f) {
-      return [=, &p, index = f.at<std::byte>(indices.slot)](int64_t row, int64_t pick, int64_t) {
-        return p.position(read, index, row * p.picks + pick);
-      };
-    });
+    return scatter_kernel(lowering, shape,
+                          positions([read, p](const std::byte* index, int64_t row, int64_t pick, int64_t) {
+                            return p.position(read, index, row * p.picks + pick);
+                          }));
   });
 }
 
@@ -167,11 +187,10 @@ std::unique_ptr<Kernel> lower_scatter_along_axis(Lowering& lowering) {
   const AxisSplit s(y.dims, axis), picks(indices.dims, axis);
   const Shape3 shape{s.outer, s.n, s.inner, picks.n, true};
   return with_indices(indices.dtype, [&](auto read) {
-    return scatter_kernel(lowering, shape, [=](Frame& f) {
-      return [=, index = f.at<std::byte>(indices.slot)](int64_t row, int64_t pick, int64_t column) {
-        return read(index, (row * shape.picks + pick) * shape.inner + column);
-      };
-    });
+    return scatter_kernel(lowering, shape,
+                          positions([read, shape](const std::byte* index, int64_t row, int64_t pick, int64_t column) {
+                            return read(index, (row * shape.picks + pick) * shape.inner + column);
+                          }));
   });
 }
 
