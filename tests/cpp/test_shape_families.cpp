@@ -224,7 +224,7 @@ TEST(pooling_types_and_derivatives) {
                         {"padding", Ints{2, 0, 0, 0}}}),
                "windows of padding only");
   CHECK_THROWS(ShapeError, f.shape("max_pooling2d", {x}, {{"kernel", Ints{2}}, {"strides", Ints{2, 2}}}),
-               "kernel must be two numbers");
+               "kernel must be 2 numbers");
   CHECK_THROWS(ShapeError, f.shape("max_pooling2d_gradient", {x, x}, same),
                "incoming gradient is (1,4,4,1), the pooling of source");
   CHECK_THROWS(ShapeError, f.shape("max_pooling2d_at_maxima", {x, f.input({1, 4, 5, 1})}, same), "one shape");
