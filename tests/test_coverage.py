@@ -88,6 +88,7 @@ def checked_operands(name: str, checked: list[Case]) -> tuple[set[int], set[int]
 ELSEWHERE = {
     "read": "test_a_variable_counts_through_all_its_reads",
     "if": "test_through_if",
+    "straight_through": "test_straight_through_gives_the_gradient_to_the_source",
 }
 DIFFERENTIABLE = [
     name

@@ -111,6 +111,13 @@ def test_equal_operands_of_maximum_share_the_gradient():
     np.testing.assert_array_equal(dy, [0.5, 0, 1])
 
 
+def test_straight_through_gives_the_gradient_to_the_source():
+    value, source = np.array([1.0, 5.0]), np.array([0.5, 4.5])
+    dv, ds = gradient_of(lambda g, v, s: g.square(g.straight_through(v, s)), value, source)
+    np.testing.assert_array_equal(dv, [0, 0])
+    np.testing.assert_array_equal(ds, [2, 10])
+
+
 def test_products_with_zeros():
     x = np.array([[2.0, 3.0, 4.0], [2.0, 0.0, 4.0], [0.0, 3.0, 0.0]])
     (d,) = gradient_of(lambda g, x: g.reduction_product(x, axes=1), x)

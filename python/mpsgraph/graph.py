@@ -50,6 +50,7 @@ from .ops.optimizer import Optimizer
 from .ops.pooling import Pooling
 from .ops.pooling_indices import PoolingWithIndices
 from .ops.pooling_tiles import Pooling4D
+from .ops.quantization import Quantization
 from .ops.random import Random
 from .ops.recurrent import Recurrent
 from .ops.reduction import Reduction
@@ -134,6 +135,7 @@ class Graph(
     MatrixInverse,
     NonMaximumSuppression,
     ControlFlow,
+    Quantization,
     Random,
     Recurrent,
     Optimizer,

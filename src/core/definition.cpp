@@ -38,6 +38,7 @@ const Registry& registry() {
     ops::register_loss();
     ops::register_shape();
     ops::register_fourier_transform();
+    ops::register_quantization();
     ops::register_gather();
     ops::register_scatter_nd();
     ops::register_cumulative();
