@@ -61,6 +61,7 @@ from .ops.shape import Shape
 from .ops.shape_blocks import ShapeBlocks
 from .ops.shape_slicing import ShapeSlicing
 from .ops.sort import Sort
+from .ops.sparse import Sparse
 from .ops.stencil import Stencil
 from .ops.top_k import TopK
 
@@ -117,6 +118,7 @@ class Graph(
     Pooling,
     PoolingWithIndices,
     Pooling4D,
+    Sparse,
     Stencil,
     Normalization,
     Loss,

@@ -17,6 +17,7 @@ void expand(Program&);    // composites and conveniences become the operations t
 void fold(Program&);      // operations on constants become constants
 void simplify(Program&);  // algebra, merged duplicates, forwarded variable reads, decided branches
 void fuse(Program&);      // convolution and matrix products with bias, residual and activation
+void fuse_sparse(Program&);  // part of fuse: products with sparse tensors
 void stitch(Program&);    // element-wise regions become one operation each
 
 // Computes an operation whose inputs are constants; no results when it cannot. A backend registers

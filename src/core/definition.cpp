@@ -39,6 +39,7 @@ const Registry& registry() {
     ops::register_shape();
     ops::register_fourier_transform();
     ops::register_quantization();
+    ops::register_sparse();
     ops::register_gather();
     ops::register_scatter_nd();
     ops::register_cumulative();

@@ -151,6 +151,7 @@ void register_loss();
 void register_shape();
 void register_fourier_transform();
 void register_quantization();
+void register_sparse();
 void register_gather();
 void register_scatter_nd();
 void register_cumulative();

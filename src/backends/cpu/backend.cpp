@@ -37,6 +37,7 @@ void register_kernels() {
     register_reduction_kernels();
     register_matrix_kernels();
     register_fourier_transform_kernels();
+    register_sparse_kernels();
     register_convolution_kernels();
     register_pooling_kernels();
     register_stencil_kernels();

@@ -109,6 +109,7 @@ void register_non_maximum_suppression_kernels();
 void register_reduction_kernels();
 void register_matrix_kernels();
 void register_fourier_transform_kernels();
+void register_sparse_kernels();
 void register_convolution_kernels();
 void register_pooling_kernels();
 void register_stencil_kernels();
