@@ -3,6 +3,7 @@
 #   make demo      build, install into .venv, train the digit classifier      make test      build and run every test
 #   make build     build and install                                          make bench     ours beside the peers
 #   make format    clang-format and ruff                                      make stubs     python/mpsgraph/_core.pyi
+#   make docs      docs/operations.md, from the operation table
 #   make sanitize  C++ tests under ThreadSanitizer and AddressSanitizer       make clean     remove all that was made
 #
 # The package is built without isolation in a build directory that stays, so that a rebuild compiles what changed.
@@ -19,7 +20,7 @@ SOURCES := $(shell find src python cmake -not -name '*.pyc' -not -name '__pycach
 CXX_FILES = $(shell find src tests -name '*.cpp' -o -name '*.h')
 
 .DELETE_ON_ERROR:
-.PHONY: build demo test test-slow bench format stubs sanitize clean
+.PHONY: build demo test test-slow bench format stubs docs sanitize clean
 
 build: $(VENV)/installed
 
@@ -62,6 +63,9 @@ $(PEERS)/torch/installed:
 stubs: build
 	$(BIN)/python tools/stubs.py $(BUILD)/stubs
 	cp $(BUILD)/stubs/mpsgraph/_core.pyi python/mpsgraph/_core.pyi
+
+docs: build
+	$(BIN)/python tools/operations.py
 
 format: $(VENV)/requirements.txt
 	$(BIN)/clang-format -i $(CXX_FILES)

@@ -1,0 +1,20 @@
+"""docs/operations.md says what the operation table, the cases and the sources say now.
+
+That each operation has a case, a gradient check and a docstring is in test_coverage and test_docstrings.
+"""
+
+import subprocess
+import sys
+
+
+def test_the_table_is_up_to_date(repository):
+    tool = [sys.executable, str(repository / "tools" / "operations.py"), "--check"]
+    run = subprocess.run(tool, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_every_selector_belongs_to_one_operation(repository):
+    lines = (repository / "tools" / "apple_operations.txt").read_text().splitlines()
+    parts = [line.split() for line in lines if not line.startswith("#")]
+    kinds, selectors = [p[0] for p in parts], [s for p in parts for s in p[2:]]
+    assert len(kinds) == len(set(kinds)) and len(selectors) == len(set(selectors)) > 300

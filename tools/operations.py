@@ -1,0 +1,118 @@
+"""Writes docs/operations.md: each operation with its derivatives, element types, kernels and Apple's selector.
+
+    python tools/operations.py [--check]
+
+What the operation table knows comes from the installed package, element types and second derivatives from the tests'
+cases, kernels from the sources of the CPU engine, selectors from apple_operations.txt beside this file.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "operations.md"
+sys.path.insert(0, str(ROOT / "tests"))
+
+import cases  # noqa: E402
+from harness.case import ANY, COMPLEX, FLOATS, INTEGERS, typed  # noqa: E402
+from mpsgraph import _core  # noqa: E402
+
+GROUPS = {"floats": FLOATS, "integers": INTEGERS, "bool": ("bool",), "complex": COMPLEX}
+COLUMNS = ["operation", "gradient", "second order", "element types", "CPU", "Metal", "MPSGraph", "macOS"]
+INTRODUCTION = """# Operations
+
+Made by `make docs` from the operation table; do not edit.
+
+- **gradient**: *rule*, *composition* (of the derivatives of what it is made of), *zero* (constant almost everywhere),
+  or – where there is none: no floating-point result, or nothing to differentiate.
+- **second order**: the derivative of the derivative is compared with central differences.
+- **element types** of the operands that may have several. *floats* are float32, float16, bfloat16 and float64,
+  *complex* is complex64 and complex128; float64 and complex128 exist on the CPU only.
+- **CPU**: *kernel*, *stitched* (element-wise: part of one loop with its neighbours), *composition*, or *built in*
+  (places in memory, other names for the same memory, control flow).
+- **MPSGraph**: the first of its selectors, with how many more there are.
+"""
+
+
+def apple() -> dict[str, tuple[str, list[str]]]:
+    """For each of our kinds the first macOS version and the selectors."""
+    lines = (ROOT / "tools" / "apple_operations.txt").read_text().splitlines()
+    parts = [line.split() for line in lines if line and not line.startswith("#")]
+    return {kind: (version, selectors) for kind, version, *selectors in parts}
+
+
+def kernels() -> set[str]:
+    """Every kind that the CPU engine's sources name."""
+    return {
+        name for path in (ROOT / "src/backends/cpu").glob("*.cpp") for name in re.findall(r'"(\w+)"', path.read_text())
+    }
+
+
+def element_types(kind: str) -> str:
+    of_kind = [c for c in cases.ALL if c.operation == kind and any(typed(x) for x in c.inputs)]
+    taken = {d for c in of_kind for d in c.dtypes}
+    if taken >= set(ANY):
+        return "all"
+    whole = [name for name, members in GROUPS.items() if taken >= set(members)]
+    single = [d for d in ANY if d in taken and not any(d in GROUPS[name] for name in whole)]
+    return ", ".join(whole + single) or "–"
+
+
+def gradient(d: dict[str, Any]) -> str:
+    if d["has_gradient"]:
+        return "rule"
+    return "zero" if d["gradient_is_zero"] else "composition" if d["is_composite"] else "–"
+
+
+def twice() -> set[str]:
+    """The kinds of which a case's second derivatives are compared."""
+    return {c.operation for c in cases.ALL if c.gradient and c.second_order and c.exact_dtypes and c.float_inputs()}
+
+
+def row(d: dict[str, Any], known: set[str], again: set[str], selectors: dict[str, tuple[str, list[str]]]) -> str:
+    kind = d["name"]
+    engine = (
+        "stitched"
+        if d["elementwise"]
+        else "kernel"
+        if kind in known
+        else "composition"
+        if d["is_composite"]
+        else "built in"
+    )
+    version, names = selectors.get(kind, ("–", []))
+    source = f"`{names[0]}`" + (f" and {len(names) - 1} more" if len(names) > 1 else "") if names else "–"
+    derived = gradient(d)
+    second = "yes" if kind in again and derived in ("rule", "composition") else "–"
+    return (
+        "| "
+        + " | ".join([f"`{kind}`", derived, second, element_types(kind), engine, "not yet", source, version])
+        + " |"
+    )
+
+
+def document() -> str:
+    definitions = [d for d in _core.definitions() if not d["internal"]]
+    known, again, selectors = kernels(), twice(), apple()
+    parts = [INTRODUCTION]
+    for family in sorted({d["family"] for d in definitions}):
+        rows = [row(d, known, again, selectors) for d in definitions if d["family"] == family]
+        head = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+        parts.append("\n".join([f"## {family.replace('_', ' ').capitalize()}", "", *head, *rows]) + "\n")
+    return "\n".join(parts)
+
+
+def main() -> None:
+    text = document()
+    if "--check" not in sys.argv:
+        DOCUMENT.write_text(text)
+    elif not DOCUMENT.exists() or DOCUMENT.read_text() != text:
+        sys.exit("docs/operations.md is out of date: make docs")
+
+
+if __name__ == "__main__":
+    main()
