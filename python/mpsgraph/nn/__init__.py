@@ -7,29 +7,53 @@ MPSGraph's and Keras's; names are PyTorch's.
 
 from . import initialisers, losses, metrics
 from .activations import ELU, GELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
-from .layers import AvgPool2d, BatchNorm, Conv2d, Dropout, Flatten, Linear, MaxPool2d
+from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose2d, DepthwiseConv2d, Fold, SeparableConv2d, Unfold
+from .layers import BatchNorm, Dropout, Flatten, Linear
 from .module import Module, Sequential
+from .pooling import (
+    AdaptiveAvgPool2d,
+    AvgPool1d,
+    AvgPool2d,
+    AvgPool3d,
+    GlobalAveragePooling2d,
+    MaxPool1d,
+    MaxPool2d,
+    MaxPool3d,
+)
 
 __all__ = [
-    "ELU",
-    "GELU",
+    "AdaptiveAvgPool2d",
+    "AvgPool1d",
     "AvgPool2d",
+    "AvgPool3d",
     "BatchNorm",
+    "Conv1d",
     "Conv2d",
+    "Conv3d",
+    "ConvTranspose2d",
+    "DepthwiseConv2d",
     "Dropout",
+    "ELU",
     "Flatten",
+    "Fold",
+    "GELU",
+    "GlobalAveragePooling2d",
     "LeakyReLU",
     "Linear",
     "LogSoftmax",
+    "MaxPool1d",
     "MaxPool2d",
+    "MaxPool3d",
     "Module",
     "ReLU",
+    "SeparableConv2d",
     "Sequential",
     "SiLU",
     "Sigmoid",
     "Softmax",
     "Softplus",
     "Tanh",
+    "Unfold",
     "initialisers",
     "losses",
     "metrics",

@@ -1,18 +1,15 @@
-"""Layers with variables or with a mode: convolution, dense, pooling, batch normalization, dropout, flatten.
+"""Layers with variables or with a mode: dense, batch normalization, dropout, flatten.
 
-Defaults follow Keras (Glorot's initialiser, NHWC, strides of pooling equal to its window), names follow PyTorch. Input
-sizes are inferred at the first call; stating them makes a mismatch an error there.
+Defaults follow Keras (Glorot's initialiser, channels last), names follow PyTorch. Input sizes are inferred at the first
+call; stating them makes a mismatch an error there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .._core import Tensor
 from ..errors import ShapeError
-from ..ops._family import ints
-from ..ops._padding import Padding
 from .initialisers import GlorotUniform, Initialiser, ones, zeros
 from .module import Module
 
@@ -20,11 +17,11 @@ if TYPE_CHECKING:
     from ..graph import Graph
 
 
-def _graph(x: Tensor) -> Graph:
+def graph_of(x: Tensor) -> Graph:
     return x.graph  # type: ignore[return-value]
 
 
-def _size(x: Tensor, axis: int, stated: int | None, what: str) -> int:
+def size_of(x: Tensor, axis: int, stated: int | None, what: str) -> int:
     """The size of an axis of the input, which must be known and as stated."""
     if x.shape is None or not -len(x.shape) <= axis < len(x.shape):
         raise ShapeError(f"{what}: axis {axis} of the input is needed, its shape is {x.shape}")
@@ -64,7 +61,7 @@ class Linear(Module):
         self.bias_initialiser = bias_initialiser
 
     def build(self, x: Tensor) -> None:
-        inputs = _size(x, -1, self.in_features, "Linear")
+        inputs = size_of(x, -1, self.in_features, "Linear")
         self.weight = self.add_parameter("weight", x, (inputs, self.out_features), self.weight_initialiser)
         if self.has_bias:
             self.bias = self.add_parameter("bias", x, (self.out_features,), self.bias_initialiser)
@@ -75,119 +72,6 @@ class Linear(Module):
 
     def describe(self) -> str:
         return f"{self.out_features}" + ("" if self.has_bias else ", bias=False")
-
-
-class Conv2d(Module):
-    """Two-dimensional convolution with bias.
-
-    Args: out_channels; kernel_size, strides, dilations, one int or (y, x), in pixels; padding, a style ("TF_VALID",
-    "TF_SAME", "ONNX_SAME_LOWER") or ((top, bottom), (left, right)); groups; bias, whether there is one; in_channels,
-    inferred when None; data_layout, "NHWC" or "NCHW"; initialisers. Weight (h, w, in / groups, out) for NHWC, (out,
-    in / groups, h, w) for NCHW. Errors: ShapeError.
-
-    >>> g = mg.Graph()
-    >>> mg.nn.Conv2d(32, 5, padding="TF_SAME")(g.placeholder((-1, 28, 28, 1))).shape
-    (-1, 28, 28, 32)
-    """
-
-    weight: Tensor
-    bias: Tensor
-
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: int | Sequence[int],
-        *,
-        strides: int | Sequence[int] = 1,
-        padding: Padding = "TF_VALID",
-        dilations: int | Sequence[int] = 1,
-        groups: int = 1,
-        bias: bool = True,
-        in_channels: int | None = None,
-        data_layout: str = "NHWC",
-        weight_initialiser: Initialiser | None = None,
-        bias_initialiser: Initialiser = zeros,
-    ) -> None:
-        self.out_channels, self.in_channels, self.has_bias = out_channels, in_channels, bias
-        self.kernel_size = ints(kernel_size, "Conv2d: kernel_size", 2)
-        self.strides, self.dilations, self.groups, self.padding = strides, dilations, groups, padding
-        self.data_layout = data_layout
-        self.weight_initialiser = weight_initialiser or GlorotUniform()
-        self.bias_initialiser = bias_initialiser
-
-    def build(self, x: Tensor) -> None:
-        last = self.data_layout == "NHWC"
-        channels = _size(x, -1 if last else -3, self.in_channels, "Conv2d")
-        if channels % self.groups or self.out_channels % self.groups:
-            raise ShapeError(
-                f"Conv2d: {channels} and {self.out_channels} channels do not split into {self.groups} groups"
-            )
-        (h, w), inputs, outputs = self.kernel_size, channels // self.groups, self.out_channels
-        shape = (h, w, inputs, outputs) if last else (outputs, inputs, h, w)
-        fans = (float(h * w * inputs), float(h * w * outputs))
-        self.weight = self.add_parameter("weight", x, shape, self.weight_initialiser, fans)
-        if self.has_bias:
-            self.bias = self.add_parameter("bias", x, (outputs,) if last else (outputs, 1, 1), self.bias_initialiser)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = _graph(x).convolution2d(
-            x,
-            self.weight,
-            strides=self.strides,
-            dilations=self.dilations,
-            groups=self.groups,
-            padding=self.padding,
-            data_layout=self.data_layout,
-            weights_layout="HWIO" if self.data_layout == "NHWC" else "OIHW",
-        )
-        return y + self.bias if self.has_bias else y
-
-    def describe(self) -> str:
-        return f"{self.out_channels}, {tuple(self.kernel_size)}, padding={self.padding!r}"
-
-
-class MaxPool2d(Module):
-    """Largest element of each window.
-
-    Args: kernel_size, strides, one int or (y, x), in pixels, strides None: the window; padding and data_layout as in
-    Conv2d.
-
-    >>> g = mg.Graph()
-    >>> mg.nn.MaxPool2d(2)(g.placeholder((-1, 28, 28, 32))).shape
-    (-1, 14, 14, 32)
-    """
-
-    def __init__(
-        self,
-        kernel_size: int | Sequence[int],
-        strides: int | Sequence[int] | None = None,
-        *,
-        padding: Padding = "TF_VALID",
-        data_layout: str = "NHWC",
-    ) -> None:
-        self.kernel_size, self.strides, self.padding, self.data_layout = kernel_size, strides, padding, data_layout
-
-    def forward(self, x: Tensor) -> Tensor:
-        return _graph(x).max_pooling2d(
-            x, self.kernel_size, self.strides, padding=self.padding, data_layout=self.data_layout
-        )
-
-    def describe(self) -> str:
-        return f"{self.kernel_size}"
-
-
-class AvgPool2d(MaxPool2d):
-    """Mean of each window; padding is not counted. Args: as MaxPool2d.
-
-    >>> g = mg.Graph()
-    >>> mg.nn.AvgPool2d(2)(g.placeholder((-1, 28, 28, 32))).shape
-    (-1, 14, 14, 32)
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        return _graph(x).avg_pooling2d(
-            x, self.kernel_size, self.strides, padding=self.padding, data_layout=self.data_layout
-        )
 
 
 class BatchNorm(Module):
@@ -231,7 +115,7 @@ class BatchNorm(Module):
 
     def build(self, x: Tensor) -> None:
         axis = self._channel_axis(x)
-        shape = [_size(x, axis, None, "BatchNorm")] + [1] * (len(x.shape or ()) - 1 - axis)
+        shape = [size_of(x, axis, None, "BatchNorm")] + [1] * (len(x.shape or ()) - 1 - axis)
         self.gamma = self.add_parameter("gamma", x, shape, ones) if self.scale else None
         self.beta = self.add_parameter("beta", x, shape, zeros) if self.center else None
         self.moving_mean = self.add_buffer("moving_mean", x, shape, zeros)
@@ -241,7 +125,7 @@ class BatchNorm(Module):
         return self.when_training(x, lambda: self._by_batch(x), lambda: self._by_moving_averages(x))
 
     def _by_batch(self, x: Tensor) -> Tensor:
-        g, axis = _graph(x), self._channel_axis(x)
+        g, axis = graph_of(x), self._channel_axis(x)
         axes = [i for i in range(len(x.shape or ())) if i != axis]
         mean = g.mean(x, axes)
         variance = g.variance(x, mean, axes)
@@ -258,7 +142,7 @@ class BatchNorm(Module):
         )
 
     def _by_moving_averages(self, x: Tensor) -> Tensor:
-        return _graph(x).normalization(x, self.moving_mean, self.moving_variance, self.gamma, self.beta, self.epsilon)
+        return graph_of(x).normalization(x, self.moving_mean, self.moving_variance, self.gamma, self.beta, self.epsilon)
 
 
 class Dropout(Module):
@@ -276,7 +160,7 @@ class Dropout(Module):
         self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.when_training(x, lambda: _graph(x).dropout(x, self.rate), lambda: x)
+        return self.when_training(x, lambda: graph_of(x).dropout(x, self.rate), lambda: x)
 
     def describe(self) -> str:
         return f"{self.rate}"
@@ -291,4 +175,4 @@ class Flatten(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        return _graph(x).flatten2d(x, 1)
+        return graph_of(x).flatten2d(x, 1)
