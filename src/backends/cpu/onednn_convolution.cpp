@@ -1,8 +1,9 @@
 // Convolution and its gradients on oneDNN, in the layout that the data has.
 //
-// Data stays as the user laid it out (oneDNN reads NHWC and NCHW alike through strides); weights are
-// brought into the layout that the primitive asks for: once, when they are a variable that has its home in
-// that layout, else before each run.
+// Data with the channels last stays as the user laid it out. With the channels in front only convolutions of 1x1 kernels
+// are fast so (they are matrix products); for others data is brought into the layout that oneDNN chooses, and back.
+// Weights are brought into the layout that the primitive asks for: once, when they are a variable that has its home
+// in that layout, else before each run.
 #include "backends/cpu/convolution.h"
 #include "backends/cpu/home_layouts.h"
 #include "backends/cpu/onednn_kernel.h"
@@ -22,12 +23,14 @@ struct Geometry {
   ops::Convolution c;
   memory::data_type type;
   memory::desc source, weights, any_weights, result;
+  memory::desc asked_source, asked_result;  // what primitives are asked for
   memory::dims strides, dilations, begin, end;
 
-  Geometry(const Attributes& attributes, memory::data_type t, const Dims& s, const Dims& w, const Dims& r)
+  Geometry(const Attributes& attributes, memory::data_type t, const Dims& s, const Dims& w, const Dims& r,
+           bool as_it_lies = false)
       : c(attributes), type(t) {
-    source = data(s);
-    result = data(r);
+    asked_source = source = data(s);
+    asked_result = result = data(r);
     const ops::GroupedWeights g(c, ops::size_at(s, c.channel), w);
     const Dims ws = contiguous_strides(w);
     memory::dims dims{g.outputs, g.inputs}, steps{g.output_stride, g.input_stride};
@@ -47,6 +50,11 @@ struct Geometry {
     }
     weights = memory::desc(dims, type, steps);
     any_weights = memory::desc(dims, type, memory::format_tag::any);
+    bool product = g.groups == 1;
+    for (int i = 0; i < c.count; ++i) product = product && w[c.weights_spatial[i]] == 1 && c.strides[i] == 1;
+    if (as_it_lies || c.channel == -1 || product) return;
+    asked_source = memory::desc(source.get_dims(), type, memory::format_tag::any);
+    asked_result = memory::desc(result.get_dims(), type, memory::format_tag::any);
   }
   memory::desc data(const Dims& d) const {
     const Dims s = contiguous_strides(d);
@@ -89,52 +97,62 @@ bool usable(const Lowering& lowering, const std::vector<Operand>& operands) {
   return true;
 }
 
-// Weights in the primitive's layout: their own memory, or a copy made before it runs.
-Slot weights_for(OnednnKernel& kernel, Lowering& lowering, const memory::desc& have, Slot slot,
-                 const memory::desc& want) {
+// An operand in the primitive's layout: its own memory, or a copy made before it runs.
+Slot brought(OnednnKernel& kernel, Lowering& lowering, const memory::desc& have, Slot slot, const memory::desc& want) {
   if (have == want) return slot;
   const Slot copy = lowering.scratch(want.get_size());
   kernel.add_reorder(lowering, have, slot, want, copy);
   return copy;
 }
 
+// The primitive with its result in `made`, which then is brought to where it belongs.
+void add_with_result(OnednnKernel& kernel, Lowering& lowering, const dnnl::primitive& primitive,
+                     std::vector<OnednnKernel::Argument> arguments, int id, const memory::desc& made,
+                     const memory::desc& wanted, Slot result) {
+  const Slot target = made == wanted ? result : lowering.scratch(made.get_size());
+  arguments.push_back({id, made, target});
+  kernel.add(lowering, primitive, std::move(arguments));
+  if (made != wanted) kernel.add_reorder(lowering, made, target, wanted, result);
+}
+
 std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
   const bool fused = lowering.operation().is("fused_convolution2d");
   const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   if (!fused && !usable(lowering, {source, weights, result})) return plain_forward(lowering);
-  const Geometry g(lowering.attributes(), *onednn_type(source.dtype), source.dims, weights.dims, result.dims);
   const Epilogue epilogue(lowering.operation());
+  const Geometry g(lowering.attributes(), *onednn_type(source.dtype), source.dims, weights.dims, result.dims,
+                   epilogue.has_residual);
   const dnnl::primitive_attr attributes = epilogue.attributes(g.result);
   const memory::desc bias({ops::size_at(result.dims, g.c.channel)}, g.type, memory::format_tag::x);
   const auto kind = dnnl::prop_kind::forward_training;
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const bool take_reference = fused || weights.layout;
-  const auto description = epilogue.has_bias
-                               ? try_primitive<Forward>(take_reference, kind, algorithm, g.source, g.any_weights, bias,
-                                                        g.result, g.strides, g.dilations, g.begin, g.end, attributes)
-                               : try_primitive<Forward>(take_reference, kind, algorithm, g.source, g.any_weights,
-                                                        g.result, g.strides, g.dilations, g.begin, g.end, attributes);
+  const auto description =
+      epilogue.has_bias ? try_primitive<Forward>(take_reference, kind, algorithm, g.asked_source, g.any_weights, bias,
+                                                 g.asked_result, g.strides, g.dilations, g.begin, g.end, attributes)
+                        : try_primitive<Forward>(take_reference, kind, algorithm, g.asked_source, g.any_weights,
+                                                 g.asked_result, g.strides, g.dilations, g.begin, g.end, attributes);
   if (!description && fused) refuse(lowering);
   if (!description) return plain_forward(lowering);
   auto kernel = std::make_unique<OnednnKernel>();
-  const Slot prepared =
-      weights_for(*kernel, lowering, described(weights, g.weights), weights.slot, description->weights_desc());
-  std::vector<OnednnKernel::Argument> arguments{{DNNL_ARG_SRC, g.source, source.slot},
-                                                {DNNL_ARG_WEIGHTS, description->weights_desc(), prepared},
-                                                {DNNL_ARG_DST, g.result, result.slot}};
+  const memory::desc from = description->src_desc(), by = description->weights_desc();
+  std::vector<OnednnKernel::Argument> arguments{
+      {DNNL_ARG_SRC, from, brought(*kernel, lowering, g.source, source.slot, from)},
+      {DNNL_ARG_WEIGHTS, by, brought(*kernel, lowering, described(weights, g.weights), weights.slot, by)}};
   if (epilogue.has_bias) arguments.push_back({DNNL_ARG_BIAS, bias, epilogue.bias(lowering).slot});
   if (epilogue.has_residual) {
     arguments.push_back(
         {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, g.result, epilogue.residual(lowering).slot});
   }
-  kernel->add(lowering, dnnl::convolution_forward(*description), std::move(arguments));
+  add_with_result(*kernel, lowering, dnnl::convolution_forward(*description), std::move(arguments), DNNL_ARG_DST,
+                  description->dst_desc(), g.result, result.slot);
   return kernel;
 }
 
 // The forward primitive that the backward ones want to know.
 std::optional<Forward> forward_hint(const Geometry& g, bool take_reference = false) {
   return try_primitive<Forward>(take_reference, dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
-                                g.source, g.any_weights, g.result, g.strides, g.dilations, g.begin, g.end,
+                                g.asked_source, g.any_weights, g.asked_result, g.strides, g.dilations, g.begin, g.end,
                                 scratchpad_attributes());
 }
 
@@ -143,8 +161,9 @@ template <class Description>
 std::optional<Description> try_gradient(const Geometry& g, bool take_reference) {
   const auto hint = forward_hint(g, take_reference);
   if (!hint) return std::nullopt;
-  return try_primitive<Description>(take_reference, dnnl::algorithm::convolution_direct, g.source, g.any_weights,
-                                    g.result, g.strides, g.dilations, g.begin, g.end, *hint, scratchpad_attributes());
+  return try_primitive<Description>(take_reference, dnnl::algorithm::convolution_direct, g.asked_source, g.any_weights,
+                                    g.asked_result, g.strides, g.dilations, g.begin, g.end, *hint,
+                                    scratchpad_attributes());
 }
 
 template <class Description>
@@ -160,12 +179,12 @@ std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
   const auto description = gradient_description<DataGradient>(g, weights);
   if (!description) return plain_data_gradient(lowering);
   auto kernel = std::make_unique<OnednnKernel>();
-  const Slot prepared =
-      weights_for(*kernel, lowering, described(weights, g.weights), weights.slot, description->weights_desc());
-  kernel->add(lowering, dnnl::convolution_backward_data(*description),
-              {{DNNL_ARG_DIFF_DST, g.result, incoming.slot},
-               {DNNL_ARG_WEIGHTS, description->weights_desc(), prepared},
-               {DNNL_ARG_DIFF_SRC, g.source, result.slot}});
+  const memory::desc from = description->diff_dst_desc(), by = description->weights_desc();
+  std::vector<OnednnKernel::Argument> arguments{
+      {DNNL_ARG_DIFF_DST, from, brought(*kernel, lowering, g.result, incoming.slot, from)},
+      {DNNL_ARG_WEIGHTS, by, brought(*kernel, lowering, described(weights, g.weights), weights.slot, by)}};
+  add_with_result(*kernel, lowering, dnnl::convolution_backward_data(*description), std::move(arguments),
+                  DNNL_ARG_DIFF_SRC, description->diff_src_desc(), g.source, result.slot);
   return kernel;
 }
 
@@ -176,13 +195,12 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
   const auto description = gradient_description<WeightsGradient>(g, result);
   if (!description) return plain_weights_gradient(lowering);
   auto kernel = std::make_unique<OnednnKernel>();
-  const memory::desc made = description->diff_weights_desc(), wanted = described(result, g.weights);
-  const Slot target = made == wanted ? result.slot : lowering.scratch(made.get_size());
-  kernel->add(lowering, dnnl::convolution_backward_weights(*description),
-              {{DNNL_ARG_SRC, g.source, source.slot},
-               {DNNL_ARG_DIFF_DST, g.result, incoming.slot},
-               {DNNL_ARG_DIFF_WEIGHTS, made, target}});
-  if (made != wanted) kernel->add_reorder(lowering, made, target, wanted, result.slot);
+  const memory::desc from = description->src_desc(), by = description->diff_dst_desc();
+  std::vector<OnednnKernel::Argument> arguments{
+      {DNNL_ARG_SRC, from, brought(*kernel, lowering, g.source, source.slot, from)},
+      {DNNL_ARG_DIFF_DST, by, brought(*kernel, lowering, g.result, incoming.slot, by)}};
+  add_with_result(*kernel, lowering, dnnl::convolution_backward_weights(*description), std::move(arguments),
+                  DNNL_ARG_DIFF_WEIGHTS, description->diff_weights_desc(), described(result, g.weights), result.slot);
   return kernel;
 }
 

@@ -47,7 +47,7 @@ void max_row(const PoolingPlan& p, const T* plane, const RowPosition& row, T* ou
   using V = Value<T>;
   constexpr V lowest = -std::numeric_limits<V>::infinity();
   const ops::Window& w = p.windows[3];
-  if (w.dilation == 1 && w.kernel >= 4 * w.output) {  // few positions of long windows
+  if (p.few_long_windows()) {
     for (int64_t position = 0; position < w.output; ++position) {
       const ops::PoolingTaps& in = p.inside[3][static_cast<size_t>(position)];
       V m = lowest;

@@ -28,6 +28,8 @@ struct PoolingPlan {
       : PoolingPlan(lowering, ops::Pooling(lowering.attributes()), source_dims, result_dims) {}
   int64_t row() const { return windows[3].output; }  // positions of a row
   int64_t rows() const { return windows[0].output * windows[1].output * windows[2].output; }  // of a plane
+  // Are the taps of one position a longer row than the positions? Then loops go over the taps.
+  bool few_long_windows() const { return windows[3].dilation == 1 && windows[3].kernel >= 4 * windows[3].output; }
   int64_t taps() const { return windows[0].kernel * windows[1].kernel * windows[2].kernel * windows[3].kernel; }
 };
 

@@ -49,7 +49,7 @@ void sum_row(const SumPlan& p, const T* plane, const RowPosition& row, T* out) {
   using V = Value<T>;
   const ops::Window& w = p.windows[3];
   const double by = row_factor(p, p.mean, row);
-  if (w.dilation == 1 && w.kernel >= 4 * w.output) {  // few positions of long windows
+  if (p.few_long_windows()) {
     for (int64_t i = 0; i < w.output; ++i) {
       const ops::PoolingTaps& in = p.inside[3][static_cast<size_t>(i)];
       V sum = 0;
@@ -114,6 +114,17 @@ template <class T, class V>
 void spread_row(const SumPlan& p, const T* incoming, const RowPosition& row, V* to) {
   const ops::Window& w = p.windows[3];
   const double by = row_factor(p, p.mean, row);
+  if (p.few_long_windows()) {
+    for (int64_t i = 0; i < w.output; ++i) {
+      const ops::PoolingTaps& in = p.inside[3][static_cast<size_t>(i)];
+      const V share = V(incoming[i]) * static_cast<V>(by * p.factors[static_cast<size_t>(i)]);
+      for_outer_taps(p, row, [&](int64_t, int64_t element) {
+        V* at = to + element + w.at(i, in.first);
+        for (int64_t k = 0; k < in.count; ++k) at[k] += share;
+      });
+    }
+    return;
+  }
   V share[pooling_tile];
   for (int64_t begin = 0; begin < w.output; begin += pooling_tile) {
     const int64_t n = std::min(pooling_tile, w.output - begin);

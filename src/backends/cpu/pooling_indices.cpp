@@ -77,10 +77,11 @@ class Decoder {
     inside_ = row_inside_ && p_.inside[3][static_cast<size_t>(position)].count == p_.windows[3].kernel;
     base_ = 0;
     for (int a = 0; a < 4; ++a) {
-      start_[a] = p_.windows[a].at(a < 3 ? row_[a] : position, 0);
-      // A global index tells the place on the axes that it counts; on the others there is one tap.
-      if (!p_.global || p_.windows[a].kernel == 1) base_ += start_[a] * p_.source_step[a];
+      const int64_t i = a < 3 ? row_[a] : position;
+      start_[a] = p_.windows[a].at(i, p_.global ? p_.inside[a][static_cast<size_t>(i)].first : 0);
+      base_ += start_[a] * p_.source_step[a];
     }
+    // A global index tells the place on the axes that it counts; on the others all taps of a window have one.
     if (p_.global) base_ -= base_ % p_.period;
   }
 

@@ -55,6 +55,7 @@ struct MaximaTile {
   template <Place place>
   void row(const PoolingPlan& p, const T* plane, const RowPosition& row, int64_t begin, int64_t n) {
     clear(n);
+    if (p.few_long_windows()) return long_windows<place>(p, plane, row, begin, n);
     const int64_t stride = p.windows[3].stride;
     for_row_taps(p, row, begin, begin + n, [&](int64_t tap, int64_t first, int64_t last, int64_t element) {
       const int64_t i = first - begin;
@@ -77,6 +78,21 @@ struct MaximaTile {
   }
 
  private:
+  template <Place place>
+  void long_windows(const PoolingPlan& p, const T* plane, const RowPosition& row, int64_t begin, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      const ops::PoolingTaps& in = p.inside[3][static_cast<size_t>(begin + i)];
+      for_outer_taps(p, row, [&](int64_t tap, int64_t element) {
+        element += p.windows[3].at(begin + i, in.first);
+        for (int64_t k = 0; k < in.count; ++k) {
+          const Value<T> v = plane[element + k];
+          if (!((v > m[i]) | ((v != v) & (m[i] == m[i])) | (at[i] < 0))) continue;
+          m[i] = v;
+          at[i] = static_cast<int32_t>(place == Place::element ? element + k : tap + in.first + k);
+        }
+      });
+    }
+  }
   // False when there are more taps, or none, than pass through registers.
   template <Place place>
   bool first_of_few(const PoolingPlan& p, const float* plane, const RowPosition& row, int64_t position, int64_t lane,

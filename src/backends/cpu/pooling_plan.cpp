@@ -20,8 +20,18 @@ PoolingPlan::PoolingPlan(const Lowering& lowering, const ops::Pooling& pooling, 
   while (first + 1 < last && trivial(axes[first])) planes *= axes[first++].input;
   while (last > first && trivial(axes[last - 1])) lanes *= axes[--last].input;
   for (int a = 0; a < 4; ++a) windows[a] = {1, 1, 1, 1, 0, 0, 1};
-  const size_t unused = 4 - (last - first);
-  for (size_t i = first; i < last; ++i) windows[unused + i - first] = axes[i];
+  std::vector<ops::Window> windowed(axes.begin() + static_cast<int64_t>(first),
+                                    axes.begin() + static_cast<int64_t>(last));
+  for (size_t i = windowed.size(); i-- > 1;) {
+    // An axis that each window takes whole is one with the axis in front of it.
+    const ops::Window whole = windowed[i];
+    ops::Window& w = windowed[i - 1];
+    if (whole.kernel != whole.input || whole.output != 1 || whole.begin != 0 || whole.end != 0) continue;
+    if (whole.dilation != 1 || w.dilation != 1) continue;
+    for (int64_t* size : {&w.input, &w.kernel, &w.stride, &w.begin, &w.end}) *size *= whole.input;
+    windowed.erase(windowed.begin() + static_cast<int64_t>(i));
+  }
+  std::copy(windowed.rbegin(), windowed.rend(), windows.rbegin());
   source = result = lanes;
   for (int a = 3; a >= 0; --a) {
     const ops::Window& w = windows[a];
