@@ -20,7 +20,7 @@ SOURCES := $(shell find src python cmake -not -name '*.pyc' -not -name '__pycach
 CXX_FILES = $(shell find src tests -name '*.cpp' -o -name '*.h')
 
 .DELETE_ON_ERROR:
-.PHONY: build demo test test-slow bench format stubs docs sanitize clean
+.PHONY: build demo test test-slow bench conformance format stubs docs sanitize clean
 
 build: $(VENV)/installed
 
@@ -59,6 +59,17 @@ $(PEERS)/torch/installed:
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --disable-pip-version-check torch==2.13.0 numpy
 	touch $@
+
+# More cases of PyTorch's than the repository holds: four samples of each operator and module, in an environment of its own.
+CASES := build/torch-cases
+conformance: build
+	$(PYTHON) -m venv .venv-conformance
+	.venv-conformance/bin/python -m pip install --quiet torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 numpy expecttest
+	mkdir -p $(CASES)
+	for kind in operators modules; do \
+	  .venv-conformance/bin/python tests/conformance/make_torch_cases.py $$kind $(CASES)/torch_$$kind.tar.xz --per 4 || exit 1; \
+	done
+	MPSGRAPH_TORCH_CASES=$(CASES) $(BIN)/python -m pytest tests/conformance
 
 stubs: build
 	$(BIN)/python tools/stubs.py $(BUILD)/stubs

@@ -1,13 +1,14 @@
 """Windows over spatial axes: strides, dilations, paddings and result sizes, as Conv and the pools state them.
 
-ONNX's layout is batch, channels, then any number of spatial axes. MPSGraph's windows are two-dimensional, so one axis
-gets a neighbour of size 1.
+ONNX's layout is batch, channels, then any number of spatial axes. MPSGraph's windows have two or three, so a single
+axis gets a neighbour of size 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..._core import Tensor
 from ...errors import GraphError, ShapeError
@@ -74,18 +75,23 @@ def window_of(node: Node, x: Tensor, kernel: Sequence[int]) -> Window:
 
 
 def planar(node: Node, x: Tensor) -> Tensor:
-    """x with two spatial axes: one gets a neighbour before it."""
+    """x with two spatial axes or more: a single one gets a neighbour before it."""
     return node.g.expand_dims(x, 2) if node.rank(x) == 3 else x
 
 
+def like_before(node: Node, y: Tensor, window: Window) -> Tensor:
+    """A result without the neighbour that `planar` gave."""
+    return node.g.squeeze(y, [2]) if len(window.kernel) == 1 else y
+
+
 def pair(values: Sequence[int], missing: int) -> list[int]:
-    """Two entries: the neighbour's comes first."""
+    """Two entries or more: the neighbour's comes first."""
     return [missing, *values] if len(values) == 1 else list(values)
 
 
-def padding_of(window: Window) -> str | tuple[tuple[int, int], tuple[int, int]]:
-    """As the methods of Graph take it."""
+def padding_of(window: Window, leading: int = 0) -> Any:
+    """As the methods of Graph take it, with axes before the spatial ones that are not padded."""
     if window.style:
         return window.style
-    (t, left), (b, right) = pair(window.before, 0), pair(window.after, 0)
-    return (t, b), (left, right)
+    pairs = zip(pair(window.before, 0), pair(window.after, 0), strict=True)
+    return ((0, 0),) * leading + tuple(pairs)

@@ -3,39 +3,45 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 from ..._core import Tensor, int32
 from ...errors import ShapeError, UnsupportedError
 from .._registry import Node, Results, operator
 from ._compose import cast, folded
-from ._windows import Window, padding_of, pair, planar, window_of
+from ._windows import Window, like_before, padding_of, pair, planar, window_of
+
+Method = Callable[..., Tensor]
 
 
 def convolution(node: Node, x: Tensor, w: Tensor) -> Tensor:
     """x (n, channels, ...) with w (out, channels / groups, ...), as the node's attributes say."""
-    g = node.g
     window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
     if tuple(window.kernel) != node.shape(w)[2:]:
         raise ShapeError(f"kernel_shape {window.kernel} and weights {w.shape}")
     groups = node.attribute("group", 1)
-    if len(window.kernel) > 2:
-        return _spatial(node, x, w, window, groups)
-    y = g.convolution2d(
-        planar(node, x),
-        planar(node, w),
-        strides=pair(window.strides, 1),
-        dilations=pair(window.dilations, 1),
-        groups=groups,
-        padding=padding_of(window),
-        data_layout="NCHW",
-        weights_layout="OIHW",
-    )
-    return g.squeeze(y, [2]) if len(window.kernel) == 1 else y
+    method, layouts = _of_axes(node, window, node.g.convolution2d, node.g.convolution3d)
+    y = method(planar(node, x), planar(node, w), **layouts, **_steps(window), groups=groups)
+    return like_before(node, y, window)
 
 
-def _spatial(node: Node, x: Tensor, w: Tensor, window: Window, groups: int) -> Tensor:
+def _of_axes(node: Node, window: Window, plane: Method, space: Method) -> tuple[Method, dict[str, Any]]:
+    """The method for so many axes, and the names of ONNX's layouts there."""
+    if len(window.kernel) <= 2:
+        return plane, {"data_layout": "NCHW", "weights_layout": "OIHW"}
+    if len(window.kernel) == 3:
+        return space, {"data_layout": "NCDHW", "weights_layout": "OIDHW"}
     raise UnsupportedError(f"a convolution over {len(window.kernel)} spatial axes")
+
+
+def _steps(window: Window) -> dict[str, Any]:
+    return {
+        "strides": pair(window.strides, 1),
+        "dilations": pair(window.dilations, 1),
+        "padding": padding_of(window),
+    }
 
 
 def with_bias(node: Node, y: Tensor, i: int) -> Tensor:
@@ -73,31 +79,18 @@ def conv_transpose(node: Node) -> Results:
     sizes = wanted or [f - b - a for f, b, a in zip(full, window.before, window.after, strict=True)]
     if min(sizes) < 1:
         raise ShapeError(f"the result would have the sizes {sizes}")
-    if count > 2:
-        raise UnsupportedError(f"a transposed convolution over {count} spatial axes")
     # The convolution whose source the result would be; where it is wider than all windows, the rest is cut or zero.
     spans = [(n - 1) * s + r for n, s, r in zip(inputs, window.strides, window.reach, strict=True)]
     after = [span - b - size for span, b, size in zip(spans, window.before, sizes, strict=True)]
     made = [size + min(0, a) for size, a in zip(sizes, after, strict=True)]  # that windows reach
     window.after = [max(0, a) for a in after]
-    batch, channels = (x.shape or ())[0], node.size(w, 1) * groups
-    if batch < 0:
-        batch = node.size(x, 0)
-    y = g.convolution2d_data_gradient(
-        planar(node, x),
-        planar(node, w),
-        [batch, channels, *pair(made, 1)],
-        strides=pair(window.strides, 1),
-        dilations=pair(window.dilations, 1),
-        groups=groups,
-        padding=padding_of(window),
-        data_layout="NCHW",
-        weights_layout="OIHW",
-    )
+    method, layouts = _of_axes(node, window, g.convolution2d_data_gradient, g.convolution3d_data_gradient)
+    shape = node.joined([node.dim(x, 0), node.size(w, 1) * groups, *pair(made, 1)])
+    y = method(planar(node, x), planar(node, w), shape, **layouts, **_steps(window), groups=groups)
     behind = [size - m for size, m in zip(sizes, made, strict=True)]
     if any(behind):
-        y = g.pad(y, [0] * 4, [0, 0, *pair(behind, 0)])
-    return with_bias(node, g.squeeze(y, [2]) if count == 1 else y, 2)
+        y = g.pad(y, [0] * node.rank(y), [0, 0, *pair(behind, 0)])
+    return with_bias(node, like_before(node, y, window), 2)
 
 
 @operator("ConvInteger", upto=10)

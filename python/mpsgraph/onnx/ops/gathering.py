@@ -61,7 +61,9 @@ def reverse_sequence(node: Node) -> Results:
 
 @operator("NonZero", upto=13)
 def non_zero(node: Node) -> Results:
-    return node.g.constant(np.array(np.nonzero(node.value(0)), np.int64).reshape(max(1, node.rank(node.tensor(0))), -1))
+    x = node.value(0)
+    places = np.argwhere(x)  # (count, rank); a number has no coordinates
+    return node.g.constant(np.ascontiguousarray(places.T.astype(np.int64)))
 
 
 @operator("Compress", upto=11)

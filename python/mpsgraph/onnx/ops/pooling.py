@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from ..._core import Tensor, float32
+from ..._core import Tensor, float32, int32, int64
 from ...errors import UnsupportedError
 from .._registry import Node, Results, operator
-from ._compose import in_dtype
-from ._windows import Window, padding_of, pair, planar, window_of
-from .shapes import padded
+from ._compose import cast, in_dtype
+from ._windows import Window, like_before, padding_of, pair, planar, window_of
 
-Pool = Callable[[Tensor, Window], Tensor]
-
-
-def _over_planes(node: Node, x: Tensor, window: Window, pool: Pool) -> Tensor:
-    """A pool that can be taken axis by axis (a maximum, a sum): the last two axes, then the one before."""
-    g = node.g
-    if len(window.kernel) <= 2:
-        return pool(x, window)
-    if len(window.kernel) > 3:
-        raise UnsupportedError(f"a pool over {len(window.kernel)} spatial axes")
-    n, c, d, h, w = node.shape(x)
-
-    def part(axes: slice) -> Window:
-        parts = (window.kernel, window.strides, window.dilations, window.before, window.after)
-        kernel, strides, dilations, before, after = (v[axes] for v in parts)
-        return Window(kernel, strides, dilations, before, after)
-
-    y = pool(g.reshape(x, [n, c * d, h, w]), part(slice(1, 3)))
-    h, w = node.shape(y)[2:]
-    y = pool(g.reshape(y, [n, c, d, h * w]), _along_rows(part(slice(0, 1))))
-    return g.reshape(y, [n, c, node.size(y, 2), h, w])
-
-
-def _along_rows(window: Window) -> Window:
-    """A window over one axis as one over two, of which the second is left alone."""
-    return Window(
-        [*window.kernel, 1], [*window.strides, 1], [*window.dilations, 1], [*window.before, 0], [*window.after, 0]
-    )
+Pool = Callable[..., Any]
 
 
 def _with_ceil(node: Node, x: Tensor, window: Window) -> Window:
@@ -54,69 +28,83 @@ def _with_ceil(node: Node, x: Tensor, window: Window) -> Window:
     return window
 
 
-def maximum_of_windows(node: Node, x: Tensor, window: Window) -> Tensor:
-    """The largest element of each window; padding does not count."""
-    g = node.g
-
-    def pool(x: Tensor, window: Window) -> Tensor:
-        y = g.max_pooling2d(
-            planar(node, x),
-            pair(window.kernel, 1),
-            pair(window.strides, 1),
-            dilations=pair(window.dilations, 1),
-            padding=padding_of(window),
-            data_layout="NCHW",
-        )
-        return g.squeeze(y, [2]) if len(window.kernel) == 1 else y
-
-    return _over_planes(node, x, window, pool)
+def _pooled(node: Node, x: Tensor, window: Window, plane: Pool, space: Pool, **more: Any) -> Any:
+    """One pool over a plane or, with more axes, over the last four: (x, kernel, strides, ...)."""
+    steps: dict[str, Any] = {"dilations": pair(window.dilations, 1), **more}
+    if len(window.kernel) <= 2:
+        layout = {"padding": padding_of(window), "data_layout": "NCHW"}
+        return plane(planar(node, x), pair(window.kernel, 1), pair(window.strides, 1), **steps, **layout)
+    if len(window.kernel) > 4:
+        raise UnsupportedError(f"a pool over {len(window.kernel)} spatial axes")
+    lead = [1] * (4 - len(window.kernel))
+    steps["dilations"] = [*lead, *window.dilations]
+    padding = padding_of(window, len(lead))
+    return space(x, [*lead, *window.kernel], [*lead, *window.strides], padding=padding, **steps)
 
 
 def sum_of_windows(node: Node, x: Tensor, window: Window) -> Tensor:
     """The sum of each window, of which padding is zeros."""
+    total = _mean(node, x, window, True)
+    return node.g.multiplication(total, float(math.prod(window.kernel)))
+
+
+def _mean(node: Node, x: Tensor, window: Window, include: bool) -> Tensor:
     g = node.g
-    spatial = [node.size(x, 2 + i) for i in range(len(window.kernel))]
-    for i, n in enumerate(spatial):  # what no window reaches is cut, so that every window is whole
-        count = (n + window.before[i] + window.after[i] - window.reach[i]) // window.strides[i] + 1
-        window.after[i] = (count - 1) * window.strides[i] + window.reach[i] - n - window.before[i]
-    if min(window.after) < 0:
-        x = g.slice(
-            x, [0] * node.rank(x), [0, 0, *(min(a, 0) for a in window.after)], None, 0,
-            3 + sum((a >= 0) << (2 + i) for i, a in enumerate(window.after)),
-        )  # fmt: skip
-    x = padded(node, x, [0, 0, *window.before], [0, 0, *(max(a, 0) for a in window.after)])
-    count = int(np.prod(window.kernel))
-    whole = Window(window.kernel, window.strides, window.dilations, [0] * len(spatial), [0] * len(spatial))
-
-    def pool(x: Tensor, window: Window) -> Tensor:
-        return mean_of_windows(node, x, window, True)
-
-    return g.multiplication(_over_planes(node, x, whole, pool), float(count))
-
-
-def mean_of_windows(node: Node, x: Tensor, window: Window, include: bool) -> Tensor:
-    """The mean of each window over one axis or two; with `include`, of which padding is zeros."""
-    y = node.g.avg_pooling2d(
-        planar(node, x),
-        pair(window.kernel, 1),
-        pair(window.strides, 1),
-        dilations=pair(window.dilations, 1),
-        padding=padding_of(window),
-        data_layout="NCHW",
-        include_zero_pad_to_average=include,
-    )
-    return node.g.squeeze(y, [2]) if len(window.kernel) == 1 else y
+    y = _pooled(node, x, window, g.avg_pooling2d, g.avg_pooling4d, include_zero_pad_to_average=include)
+    return like_before(node, y, window)
 
 
 @operator("MaxPool", upto=22)
 def max_pool(node: Node) -> Results:
-    x = node.tensor(0)
+    g, x = node.g, node.tensor(0)
     window = _with_ceil(node, x, window_of(node, x, node.attribute("kernel_shape")))
-    if node.wants(1):
-        raise UnsupportedError("the indices of a maximum pool")
-    if not x.dtype.is_float:
-        return in_dtype(node, float32, x, lambda y: maximum_of_windows(node, y, window))
-    return maximum_of_windows(node, x, window)
+
+    def pool(x: Tensor) -> Tensor:
+        return like_before(node, _pooled(node, x, window, g.max_pooling2d, g.max_pooling4d), window)
+
+    if not node.wants(1):
+        return pool(x) if x.dtype.is_float else in_dtype(node, float32, x, pool)
+    real = x if x.dtype.is_float else g.cast(x, float32)
+    found = _pooled(node, real, window, g.max_pooling2d_return_indices, g.max_pooling4d_return_indices)
+    values, indices = (like_before(node, y, window) for y in found)
+    return [cast(node, values, x.dtype), _in_whole_tensor(node, x, indices)]
+
+
+def _in_whole_tensor(node: Node, x: Tensor, indices: Tensor) -> Tensor:
+    """Indices that count all elements of x, from ones that count those of its last four axes."""
+    g, shape = node.g, node.shape(x)
+    indices = g.cast(indices, int64)
+    if len(shape) > 4:
+        entry = g.cast(g.coordinate_along_axis(0, node.shape(indices)), int64)
+        indices = g.addition(indices, g.multiplication(entry, math.prod(shape[1:])))
+    if not node.attribute("storage_order", 0):
+        return indices
+    # Column-major within each channel: the first spatial axis runs fastest.
+    inner = math.prod(shape[2:])
+    place = g.floor_modulo(indices, inner)
+    turned, weight, rest = g.subtraction(indices, place), 1, inner
+    for size in shape[2:]:
+        rest //= size
+        along = g.floor_modulo(g.division(place, rest), size)
+        turned = g.addition(turned, g.multiplication(along, weight))
+        weight *= size
+    return turned
+
+
+@operator("MaxUnpool", upto=22)
+def max_unpool(node: Node) -> Results:
+    """Zeros with the values at the places that the indices count in the smallest result; a larger one has more zeros
+    behind."""
+    g, x, indices = node.g, node.tensor(0), node.tensor(1)
+    window = window_of(node, x, node.attribute("kernel_shape"))
+    batch, channels, *spatial = node.shape(x)
+    parts = zip(spatial, window.strides, window.reach, window.before, window.after, strict=True)
+    smallest = [batch, channels, *((n - 1) * s + r - b - a for n, s, r, b, a in parts)]
+    flat = [math.prod(smallest)]
+    placed = g.gather_gradient(g.reshape(x, (-1,)), cast(node, g.reshape(indices, (-1,)), int32), flat, 0)
+    wanted = node.ints(2) if node.has(2) else smallest
+    result = g.reshape(placed, smallest)
+    return g.pad(result, [0] * len(wanted), [w - s for w, s in zip(wanted, smallest, strict=True)])
 
 
 @operator("AveragePool", upto=22)
@@ -124,8 +112,8 @@ def average_pool(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     window = window_of(node, x, node.attribute("kernel_shape"))
     include = bool(node.attribute("count_include_pad", 0))
-    if not node.attribute("ceil_mode", 0) and len(window.kernel) <= 2:
-        return mean_of_windows(node, x, window, include)
+    if not node.attribute("ceil_mode", 0):
+        return _mean(node, x, window, include)
     inputs = [node.size(x, 2 + i) for i in range(len(window.kernel))]
     real_after = list(window.after)
     window = _with_ceil(node, x, window)

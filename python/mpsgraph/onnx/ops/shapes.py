@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ..._core import Tensor, bool_, int64
 from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
@@ -18,8 +20,11 @@ def reshape(node: Node) -> Results:
         if any(size == 0 and i >= node.rank(x) for i, size in enumerate(shape)):
             raise ShapeError(f"a 0 in {tuple(shape)} stands for an axis that the operand {x.shape} does not have")
         wanted = [node.dim(x, i) if size == 0 else size for i, size in enumerate(shape)]
-        if -1 in wanted and 0 in wanted:  # what is left of nothing
-            wanted = [0 if size == -1 else size for size in wanted]
+        if -1 in wanted and 0 in wanted:  # what is left, the axes of no elements apart that both have
+            kept = [size for i, size in enumerate(node.dims(x)) if not (i < len(shape) and shape[i] == 0 == size)]
+            others = math.prod(size for size in wanted if isinstance(size, int) and size > 0)
+            rest = math.prod(kept) // others if min(kept, default=0) >= 0 else 0
+            wanted = [rest if isinstance(size, int) and size == -1 else size for size in wanted]
         return node.reshape(x, wanted)
     return g.reshape(x, shape)
 
@@ -203,13 +208,11 @@ def pad(node: Node) -> Results:
     before, after = [0] * rank, [0] * rank
     for i, axis in enumerate(axes):
         before[axis], after[axis] = pads[i], pads[i + len(axes)]
-    if min((*before, *after), default=0) < 0:  # negative ones cut
-        starts = [max(0, -b) for b in before]
-        ends = [-max(0, -a) for a in after]
-        mask = sum((e == 0) << i for i, e in enumerate(ends))
-        x = g.slice(x, starts, ends, end_mask=mask)
-        before, after = [max(0, b) for b in before], [max(0, a) for a in after]
-    return padded(node, x, before, after, _PAD_MODES[mode], value)
+    y = padded(node, x, [max(0, b) for b in before], [max(0, a) for a in after], _PAD_MODES[mode], value)
+    if min((*before, *after), default=0) >= 0:
+        return y
+    ends = [min(0, a) for a in after]  # negative ones cut, also from what was padded
+    return g.slice(y, [max(0, -b) for b in before], ends, end_mask=sum((e == 0) << i for i, e in enumerate(ends)))
 
 
 def _padded_as_told(node: Node, x: Tensor) -> Tensor:

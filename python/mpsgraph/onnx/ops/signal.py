@@ -1,8 +1,9 @@
-"""Signals: windows, Fourier transforms by their definition, spectrograms."""
+"""Signals: windows, Fourier transforms, spectrograms."""
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from ..._core import Tensor, float64
 from ...errors import ShapeError
 from .._registry import Node, Results, operator
 from ._compose import cast
+from .shapes import padded
 
 _WINDOWS = {  # a sum of cosines: a[0] - a[1] cos(2 pi n / N) + a[2] cos(4 pi n / N)
     "HannWindow": (0.5, 0.5),
@@ -29,29 +31,27 @@ def window(node: Node) -> Results:
 
 def _transform(node: Node, x: Tensor, axis: int, length: int, inverse: bool, onesided: bool) -> Tensor:
     """The discrete Fourier transform of x (..., 1 or 2), whose last axis holds real and imaginary parts."""
-    g, dtype = node.g, x.dtype
-    x = cast(node, x, float64)  # sums of many terms that cancel
-    rank, size = node.rank(x), node.size(x, axis)
+    g, dtype, rank = node.g, x.dtype, node.rank(x)
     if axis == rank - 1:
         raise ShapeError("the last axis holds real and imaginary parts")
+    x = _of_length(node, cast(node, x, float64), axis, length)  # what cancels must come near to zero
+    parts = [g.squeeze(part, [rank - 1]) for part in g.split(x, node.size(x, rank - 1), rank - 1)]
+    scaling: Literal["none", "size"] = "size" if inverse else "none"
+    if onesided and len(parts) == 1:
+        y = g.real_to_hermitean_fft(parts[0], axis, inverse=inverse, scaling=scaling)
+    else:
+        z = parts[0] if len(parts) == 1 else g.complex_tensor(parts[0], parts[1])
+        y = g.fast_fourier_transform(z, axis, inverse=inverse, scaling=scaling)
+        y = g.slice_axis(y, axis, 0, length // 2 + 1) if onesided else y
+    return cast(node, g.stack([g.real_part(y), g.imaginary_part(y)], rank - 1), dtype)
+
+
+def _of_length(node: Node, x: Tensor, axis: int, length: int) -> Tensor:
+    """x cut, or filled with zeros, along an axis."""
+    size, rank = node.size(x, axis), node.rank(x)
     if size > length:
-        x = g.slice_axis(x, axis, 0, length)
-    elif size < length:
-        x = g.pad(x, [0] * rank, [length - size if a == axis else 0 for a in range(rank)])
-    count = length // 2 + 1 if onesided else length
-    angle = 2 * np.pi * (np.outer(np.arange(length), np.arange(count)) % length) / length
-    scale = 1 / length if inverse else 1.0
-    cosine, sine = np.cos(angle) * scale, np.sin(angle) * (scale if inverse else -scale)
-    x = g.swap_axes(x, axis, rank - 1) if axis != rank - 1 else x  # parts, then the axis that is transformed
-    parts = node.size(x, axis)
-
-    def product(i: int, matrix: np.ndarray) -> Tensor:
-        return g.matrix_multiplication(g.slice_axis(x, axis, i, 1), g.constant(matrix, dtype=x.dtype))
-
-    real, imaginary = product(0, cosine), product(0, sine)
-    if parts == 2:
-        real, imaginary = g.subtraction(real, product(1, sine)), g.addition(imaginary, product(1, cosine))
-    return cast(node, g.swap_axes(g.concat([real, imaginary], axis), axis, rank - 1), dtype)
+        return node.g.slice_axis(x, axis, 0, length)
+    return padded(node, x, [0] * rank, [length - size if a == axis else 0 for a in range(rank)])
 
 
 @operator("DFT", upto=20)
@@ -66,17 +66,13 @@ def fourier_transform(node: Node) -> Results:
 
 
 def _from_half(node: Node, x: Tensor, axis: int, length: int) -> Tensor:
+    """The inverse of a one-sided transform: real numbers."""
     g, rank = node.g, node.rank(x)
-    half = length // 2 + 1
-    size = node.size(x, axis)
-    if size > half:
-        x = g.slice_axis(x, axis, 0, half)
-    elif size < half:
-        x = g.pad(x, [0] * rank, [half - size if a == axis else 0 for a in range(rank)])
-    index = np.arange(1, length - half + 1)[::-1].astype(np.int32)
-    mirrored = g.multiplication(g.gather(x, g.constant(index), axis), g.constant([1.0, -1.0], dtype=x.dtype))
-    full = _transform(node, g.concat([x, mirrored], axis), axis, length, True, False)
-    return g.slice_axis(full, rank - 1, 0, 1)
+    half = _of_length(node, cast(node, x, float64), axis, length // 2 + 1)
+    real, imaginary = (g.squeeze(part, [rank - 1]) for part in g.split(half, 2, rank - 1))
+    z, odd = g.complex_tensor(real, imaginary), bool(length % 2)
+    y = g.hermitean_to_real_fft(z, axis, inverse=True, scaling="size", round_to_odd_hermitean=odd)
+    return cast(node, g.expand_dims(y, rank - 1), x.dtype)
 
 
 @operator("STFT", upto=17)
