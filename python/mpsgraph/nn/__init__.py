@@ -8,6 +8,7 @@ MPSGraph's and Keras's; names are PyTorch's.
 from . import initialisers, losses, metrics
 from .activations import ELU, GELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
 from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose2d, DepthwiseConv2d, Fold, SeparableConv2d, Unfold
+from .embedding import Embedding
 from .layers import BatchNorm, Dropout, Flatten, Linear
 from .module import Module, Sequential
 from .pooling import (
@@ -20,6 +21,7 @@ from .pooling import (
     MaxPool2d,
     MaxPool3d,
 )
+from .resampling import PixelShuffle, PixelUnshuffle, ReflectionPad2d, ReplicationPad2d, Upsample, ZeroPad2d
 
 __all__ = [
     "AdaptiveAvgPool2d",
@@ -34,6 +36,7 @@ __all__ = [
     "DepthwiseConv2d",
     "Dropout",
     "ELU",
+    "Embedding",
     "Flatten",
     "Fold",
     "GELU",
@@ -45,7 +48,11 @@ __all__ = [
     "MaxPool2d",
     "MaxPool3d",
     "Module",
+    "PixelShuffle",
+    "PixelUnshuffle",
     "ReLU",
+    "ReflectionPad2d",
+    "ReplicationPad2d",
     "SeparableConv2d",
     "Sequential",
     "SiLU",
@@ -54,6 +61,8 @@ __all__ = [
     "Softplus",
     "Tanh",
     "Unfold",
+    "Upsample",
+    "ZeroPad2d",
     "initialisers",
     "losses",
     "metrics",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .._core import Tensor, bfloat16
+from .._core import DType, Tensor, bfloat16
 from ..errors import DTypeError, GraphError, ShapeError
 from .initialisers import Initialiser
 
@@ -71,9 +71,10 @@ class Module:
         shape: Sequence[int],
         initialiser: Initialiser,
         fans: tuple[float, float] | None = None,
+        dtype: DType | None = None,
     ) -> Tensor:
-        """A trainable variable in x's graph, of x's dtype, for `build` to keep as an attribute."""
-        return self._add("_parameters", name, x, shape, initialiser, fans)
+        """A trainable variable in x's graph, of x's dtype or another, for `build` to keep as an attribute."""
+        return self._add("_parameters", name, x, shape, initialiser, fans, dtype)
 
     def add_buffer(self, name: str, x: Tensor, shape: Sequence[int], initialiser: Initialiser) -> Tensor:
         """A variable that is saved but not trained, such as a moving average."""
@@ -87,13 +88,14 @@ class Module:
         shape: Sequence[int],
         initialiser: Initialiser,
         fans: tuple[float, float] | None,
+        dtype: DType | None = None,
     ) -> Tensor:
         graph: Graph = x.graph  # type: ignore[assignment]
         if any(size < 1 for size in shape):
             raise ShapeError(f"{self._path or type(self).__name__}: the size of '{name}' {tuple(shape)} must be known")
         value = initialiser(tuple(shape), graph.generator, fans)
         path = f"{self._path}.{name}" if self._path else name
-        variable = graph.variable(value, x.dtype, path, trainable=where == "_parameters")
+        variable = graph.variable(value, dtype or x.dtype, path, trainable=where == "_parameters")
         vars(self).setdefault(where, {})[name] = variable
         return variable
 

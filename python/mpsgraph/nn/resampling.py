@@ -1,0 +1,168 @@
+"""Layers that change the size of images: upsampling, pixel shuffling, borders. None has variables.
+
+Inputs are images of four axes, NHWC unless data_layout says "NCHW". Names are PyTorch's, and so are the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .._core import Tensor
+from ..errors import GraphError, ShapeError
+from ..ops._family import ints
+from .module import Module
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+
+def _graph(x: Tensor) -> Graph:
+    return x.graph  # type: ignore[return-value]
+
+
+def _plane(x: Tensor, data_layout: str, what: str) -> tuple[int, int, int]:
+    """The axes of height, width and channels."""
+    if data_layout not in ("NHWC", "NCHW"):
+        raise GraphError(f'{what}: data_layout must be "NHWC" or "NCHW", got {data_layout!r}')
+    if x.shape is None or len(x.shape) != 4:
+        raise ShapeError(f"{what} needs images of four axes, {data_layout}, came {x.shape}")
+    return (1, 2, 3) if data_layout == "NHWC" else (2, 3, 1)
+
+
+class Upsample(Module):
+    """Images in another size, nearest or bilinear.
+
+    Args: size, the new one, or scale_factor, how many times the old one, one number or (y, x); mode, "nearest" or
+    "bilinear"; align_corners, for bilinear, whether the corners stay where they are; data_layout, "NHWC" or "NCHW".
+    Errors: ShapeError, GraphError.
+
+    >>> g = mg.Graph()
+    >>> mg.nn.Upsample(scale_factor=2)(g.placeholder((-1, 7, 7, 16))).shape
+    (-1, 14, 14, 16)
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int] | None = None,
+        scale_factor: float | Sequence[float] | None = None,
+        mode: str = "nearest",
+        align_corners: bool = False,
+        *,
+        data_layout: str = "NHWC",
+    ) -> None:
+        if (size is None) == (scale_factor is None):
+            raise ShapeError("Upsample takes either size or scale_factor")
+        if mode not in ("nearest", "bilinear"):
+            raise GraphError(f'Upsample: mode must be "nearest" or "bilinear", got {mode!r}')
+        self.size = None if size is None else ints(size, "Upsample: size", 2)
+        factors = (scale_factor,) * 2 if isinstance(scale_factor, (int, float)) else tuple(scale_factor or ())
+        if scale_factor is not None and (len(factors) != 2 or min(factors) <= 0):
+            raise ShapeError(f"Upsample: scale_factor must be one positive number or two, got {scale_factor!r}")
+        self.factors, self.mode, self.align_corners, self.data_layout = factors, mode, align_corners, data_layout
+
+    def forward(self, x: Tensor) -> Tensor:
+        height, width, _ = _plane(x, self.data_layout, "Upsample")
+        size = self.size
+        if size is None:
+            old = [(x.shape or ())[axis] for axis in (height, width)]
+            if min(old) < 0:
+                raise ShapeError(f"Upsample: with scale_factor height and width must be known, came {x.shape}")
+            size = [int(n * factor) for n, factor in zip(old, self.factors, strict=True)]
+        g, layout = _graph(x), self.data_layout
+        if self.mode == "nearest":
+            return g.resize_nearest(x, size, "floor", center_result=False, layout=layout)
+        return g.resize_bilinear(x, size, center_result=True, align_corners=self.align_corners, layout=layout)
+
+    def describe(self) -> str:
+        return f"{tuple(self.size or self.factors)}, {self.mode!r}"
+
+
+class PixelShuffle(Module):
+    """Channels laid out as blocks of the plane: (h, w, c * r * r) becomes (h * r, w * r, c). Shi et al., 2016.
+
+    Args: upscale_factor, r; data_layout, "NHWC" or "NCHW". Errors: ShapeError when the channels do not divide.
+
+    >>> g = mg.Graph()
+    >>> mg.nn.PixelShuffle(2)(g.placeholder((-1, 4, 4, 12))).shape
+    (-1, 8, 8, 3)
+    """
+
+    def __init__(self, upscale_factor: int, *, data_layout: str = "NHWC") -> None:
+        self.factor, self.data_layout = upscale_factor, data_layout
+
+    def forward(self, x: Tensor) -> Tensor:
+        height, width, channels = _plane(x, self.data_layout, "PixelShuffle")
+        return _graph(x).depth_to_space2d(x, width, height, channels, self.factor, use_pixel_shuffle_order=True)
+
+    def describe(self) -> str:
+        return f"{self.factor}"
+
+
+class PixelUnshuffle(PixelShuffle):
+    """Blocks of the plane laid into channels, the inverse of PixelShuffle.
+
+    Args: downscale_factor; data_layout, "NHWC" or "NCHW". Errors: ShapeError when height or width do not divide.
+
+    >>> g = mg.Graph()
+    >>> mg.nn.PixelUnshuffle(2)(g.placeholder((-1, 8, 8, 3))).shape
+    (-1, 4, 4, 12)
+    """
+
+    def __init__(self, downscale_factor: int, *, data_layout: str = "NHWC") -> None:
+        super().__init__(downscale_factor, data_layout=data_layout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        height, width, channels = _plane(x, self.data_layout, "PixelUnshuffle")
+        return _graph(x).space_to_depth2d(x, width, height, channels, self.factor, use_pixel_shuffle_order=True)
+
+
+class ZeroPad2d(Module):
+    """Images with a border of zeros.
+
+    Args: padding, in pixels, one int or (left, right, top, bottom) as in PyTorch; data_layout, "NHWC" or "NCHW".
+    Errors: ShapeError.
+
+    >>> g = mg.Graph()
+    >>> mg.nn.ZeroPad2d((1, 2, 0, 0))(g.placeholder((-1, 4, 4, 3))).shape
+    (-1, 4, 7, 3)
+    """
+
+    mode = "zero"
+
+    def __init__(self, padding: int | Sequence[int], *, data_layout: str = "NHWC") -> None:
+        self.padding = ints(padding, f"{type(self).__name__}: padding", 4)
+        self.data_layout = data_layout
+
+    def forward(self, x: Tensor) -> Tensor:
+        height, width, _ = _plane(x, self.data_layout, type(self).__name__)
+        before, after = [0] * 4, [0] * 4
+        before[width], after[width], before[height], after[height] = self.padding
+        return _graph(x).pad(x, before, after, self.mode)
+
+    def describe(self) -> str:
+        return f"{tuple(self.padding)}"
+
+
+class ReflectionPad2d(ZeroPad2d):
+    """Images with a border that mirrors them, without repeating the edge. Args: as ZeroPad2d.
+
+    >>> g = mg.Graph()
+    >>> row = g.constant([[[[1.0], [2.0], [3.0]]]])
+    >>> g.run({}, mg.nn.ReflectionPad2d((2, 1, 0, 0))(row)).numpy().ravel().tolist()
+    [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]
+    """
+
+    mode = "reflect"
+
+
+class ReplicationPad2d(ZeroPad2d):
+    """Images with a border that repeats their edge. Args: as ZeroPad2d.
+
+    >>> g = mg.Graph()
+    >>> row = g.constant([[[[1.0], [2.0], [3.0]]]])
+    >>> g.run({}, mg.nn.ReplicationPad2d((2, 1, 0, 0))(row)).numpy().ravel().tolist()
+    [1.0, 1.0, 1.0, 2.0, 3.0, 3.0]
+    """
+
+    mode = "clamp_to_edge"
