@@ -7,6 +7,7 @@ layout asks, so that those of the latter are PyTorch's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from .._core import Tensor
 from ..errors import GraphError, ShapeError
@@ -39,7 +40,7 @@ def row_padding(padding: Padding | Sequence[int], what: str) -> Padding:
     """A style, or (left, right), as padding of images of one row."""
     if isinstance(padding, str):
         return padding
-    return ((0, 0), tuple(ints(padding, f"{what}: padding", 2)))
+    return ((0, 0), tuple(ints(cast("Sequence[int]", padding), f"{what}: padding", 2)))
 
 
 class _Convolution(Module):

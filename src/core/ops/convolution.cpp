@@ -127,7 +127,7 @@ std::vector<TensorType> infer_data_gradient(const InferContext& context, int axe
   Operands operands{{}, weights_shape(context, 1, c), image(context, 0, c)};
   // A source size cannot be told from a result size: several give the same one.
   const Shape implied = image_shape(c, operands.result, source_channels(context, c, operands), unknown_sizes);
-  operands.source = stated_shape(context, 2, implied);
+  operands.source = stated_image(context, 2, c, implied);
   require_incoming(context, c, operands);
   return {{context.dtype(0), operands.source}};
 }

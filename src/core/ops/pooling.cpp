@@ -8,7 +8,6 @@
 
 #include "core/builder.h"
 #include "core/ops/primitive.h"
-#include "core/ops/shape.h"
 
 namespace mpsgraph::ops {
 
@@ -83,11 +82,7 @@ std::vector<TensorType> infer_source_gradient(const InferContext& context, int a
 std::vector<TensorType> infer_shape_gradient(const InferContext& context, int axes) {
   context.require_float(0);
   const Pooling pooling = checked_pooling(context, axes);
-  const Shape any = pooling.fixed_rank ? Shape(Dims(pooling.fixed_rank, -1)) : Shape();
-  const Shape stated = stated_shape(context, 1, any);
-  if (stated.ranked() && stated.rank() < 4)
-    context.shape_error(cat("input_shape must have a rank of 4 or more, came ", stated));
-  return {{context.dtype(0), unpooled(context, pooling, stated)}};
+  return {{context.dtype(0), unpooled(context, pooling, stated_image(context, 1, pooling))}};
 }
 
 // An operation of another kind with the attributes of the one that is differentiated.

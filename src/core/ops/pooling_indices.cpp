@@ -5,7 +5,6 @@
 #include "core/builder.h"
 #include "core/ops/pooling.h"
 #include "core/ops/primitive.h"
-#include "core/ops/shape.h"
 
 namespace mpsgraph::ops {
 
@@ -73,11 +72,7 @@ std::vector<TensorType> infer_gradient(const InferContext& context, int axes) {
   const Shape incoming = image(context, 0, pooling), indices = image(context, 1, pooling);
   if (!compatible(incoming, indices))
     context.shape_error(cat("incoming gradient and indices must have one shape, came ", incoming, " and ", indices));
-  const Shape any = pooling.fixed_rank ? Shape(Dims(pooling.fixed_rank, -1)) : Shape();
-  const Shape stated = stated_shape(context, 2, any);
-  if (stated.ranked() && stated.rank() < 4)
-    context.shape_error(cat("output_shape must have a rank of 4 or more, came ", stated));
-  const Shape source = unpooled(context, pooling, stated);
+  const Shape source = unpooled(context, pooling, stated_image(context, 2, pooling));
   require_countable(context, checked_mode(context), pooling, source);
   return {{context.dtype(0), source}};
 }

@@ -55,7 +55,7 @@ std::vector<TensorType> infer_data_gradient(const InferContext& context) {
   require_operands(context);
   const Windows w = checked_windows(context, 4);
   const Shape incoming = image(context, 0, w);
-  const Shape source = stated_shape(context, 2, image_shape(w, incoming, -1, unknown_sizes));
+  const Shape source = stated_image(context, 2, w, image_shape(w, incoming, -1, unknown_sizes));
   const Shape forward = windowed(context, w, source, kernel_shape(context, 1));
   if (!compatible(forward, incoming))
     context.shape_error(cat("incoming gradient is ", incoming, ", the stencil of source ", source, " is ", forward));

@@ -1,6 +1,8 @@
 // The checks of window attributes, which convolution, pooling and stencils share. The arithmetic is in window.h.
 #include "core/ops/window.h"
 
+#include "core/ops/shape.h"
+
 namespace mpsgraph::ops {
 
 namespace {
@@ -124,6 +126,14 @@ Shape image(const InferContext& context, size_t input, const Windows& windows) {
   if (shape.ranked() && shape.rank() < 4)
     context.shape_error(cat("operand ", input, " must have a rank of 4 or more, came ", shape));
   return shape;
+}
+
+Shape stated_image(const InferContext& context, size_t input, const Windows& windows, const Shape& implied) {
+  const bool any = !implied.ranked() && windows.fixed_rank;
+  const Shape stated = stated_shape(context, input, any ? Shape(Dims(windows.fixed_rank, -1)) : implied);
+  if (stated.ranked() && stated.rank() < 4)
+    context.shape_error(cat("the shape operand must state a rank of 4 or more, came ", stated));
+  return stated;
 }
 
 AttributeSpec layout_attribute(int count) { return optional("data_layout", std::string(data_layouts(count)[0])); }

@@ -105,6 +105,8 @@ int64_t output_size(const InferContext& context, const Windows& windows, int i, 
 Shape image(const InferContext& context, size_t input, const Windows& windows);
 // `like` with other sizes at the axes of windows and channels (which is ignored when there are none).
 using Sizes = std::array<int64_t, Windows::most>;
+// The shape of an image that a shape operand states, when the other operands imply `implied` (unranked: nothing).
+Shape stated_image(const InferContext& context, size_t input, const Windows& windows, const Shape& implied = Shape());
 Shape image_shape(const Windows& windows, const Shape& like, int64_t channels, const Sizes& sizes);
 inline constexpr Sizes unknown_sizes{-1, -1, -1, -1};
 
