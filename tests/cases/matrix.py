@@ -1,4 +1,6 @@
-"""Cases of the family matrix: products of matrices, batched, broadcast, thin, empty, and larger than a block."""
+"""Cases of the family matrix: products of matrices, batched, broadcast, thin, empty, and larger than a block; attention
+with masks; distances between rows of bits.
+"""
 
 import numpy as np
 from harness.case import ANALYTIC, INTEGERS, Case, values
@@ -23,12 +25,66 @@ def bits(label, left, right, **how):
     return Case("hamming_distance", operands, hamming, how, label=label, dtypes=INTEGERS, batch=())
 
 
+def attention(query, key, value, mask=0.0, scale=None):
+    """One query after the other."""
+    scores = np.einsum("...ie,...je->...ij", query, key) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    weights = np.exp(scores + mask - np.max(scores + mask, -1, initial=-1e9, keepdims=True))
+    return np.einsum("...ij,...jf->...if", weights / weights.sum(-1, keepdims=True), value)
+
+
+def attend(label, query, key, value, mask=None, **options):
+    operands = [values(*shape, seed=43 + i) for i, shape in enumerate((query, key, value))]
+    if mask is not None:
+        operands.append(values(*mask, seed=46) if isinstance(mask, tuple) else mask)
+    return Case("scaled_dot_product_attention", operands, attention, label=label, **{"tolerance": 8} | options)
+
+
+CAUSAL = np.where(np.tri(5, dtype=bool), 0.0, -np.inf)
+# torch 2.13, torch.nn.functional.scaled_dot_product_attention on the operands below, in float64
+TORCH_OPERANDS = [
+    (np.arange(6.0).reshape(1, 1, 2, 3) - 2) / 4,
+    (np.arange(12.0).reshape(1, 1, 4, 3) % 5 - 2) / 3,
+    (np.arange(8.0).reshape(1, 1, 4, 2) % 3),
+]
+TORCH_RESULT = np.array([[[[0.6699382047856717, 1.0672333487424912], [0.8204456573300903, 1.0403749084362828]]]])
+
 SINGLE_AND_DOUBLE = ("float32", "float64", "complex64", "complex128")
 CASES = [
     bits("plain", (3, 5), (4, 5)),
     bits("batched", (2, 1, 3, 2), (3, 2, 2), result_dtype="uint16"),
     bits("nothing_to_count", (2, 0), (3, 0)),
     bits("no_rows", (0, 2), (3, 2)),
+    attend("matrices", (3, 4), (5, 4), (5, 2), batch=(0,), unranked=False),
+    attend("heads", (2, 3, 4, 5), (2, 3, 6, 5), (2, 3, 6, 4), batch=(0, 1, 2), attributes={"scale": 0.7}),
+    attend(
+        "masked", (2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3), (2, 1, 3, 5), batch=(0, 1, 2, 3), attributes={"scale": 1.0}
+    ),
+    attend(
+        "causal", (2, 5, 4), (2, 5, 4), (2, 5, 4), CAUSAL, batch=(0, 1, 2), gradient=False, attributes={"scale": 0.5}
+    ),
+    attend("mask_of_keys", (2, 3, 4), (2, 5, 4), (2, 5, 2), (5,), batch=(0, 1, 2), attributes={"scale": -0.5}),
+    attend("shared_keys", (2, 3, 4, 2), (1, 5, 2), (5, 3), (2, 1, 1, 5), batch=(0, 3), attributes={"scale": 0.3}),
+    attend("no_queries", (2, 0, 4), (2, 3, 4), (2, 3, 4), batch=(0, 1, 2), attributes={"scale": 0.5}),
+    attend("no_keys", (2, 3, 4), (2, 0, 4), (2, 0, 4), batch=(0, 1, 2), attributes={"scale": 0.5}),
+    attend(
+        "tiles",
+        (2, 70, 33),
+        (2, 300, 33),
+        (2, 300, 18),
+        (70, 300),
+        batch=(0, 1, 2),
+        gradient=False,
+        attributes={"scale": 0.5},
+    ),
+    Case(
+        "scaled_dot_product_attention",
+        TORCH_OPERANDS,
+        lambda *_: TORCH_RESULT,
+        label="torch",
+        batch=(),
+        gradient=False,
+        unranked=False,
+    ),
     product("plain", (3, 4), (4, 2), batch=(0,)),
     product("batched", (2, 3, 4), (2, 4, 2), batch=(0, 1)),
     product("one_right", (2, 3, 4), (4, 2), batch=(0,)),

@@ -1,15 +1,15 @@
-"""Matrix products, and distances between rows of bits.
+"""Matrix products, attention, and distances between rows of bits.
 
 Batches broadcast as in numpy; there is no implicit transposition or vector case: reshape says what is meant.
 """
 
 from __future__ import annotations
 
-from ._family import DTypeLike, Family, Tensor, as_dtype
+from ._family import DTypeLike, Family, ShapeError, Tensor, as_dtype
 
 
 class Matrix(Family):
-    """matrix_multiplication and hamming_distance."""
+    """matrix_multiplication, scaled_dot_product_attention and hamming_distance."""
 
     def matrix_multiplication(self, primary: Tensor, secondary: Tensor, name: str | None = None) -> Tensor:
         """Matrix product of the last two axes, batched over the others.
@@ -27,6 +27,40 @@ class Matrix(Family):
         [[11.0]]
         """
         return self._tensor("matrix_multiplication", [primary, secondary], name)
+
+    def scaled_dot_product_attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        scale: float | None = None,
+        name: str | None = None,
+    ) -> Tensor:
+        """What each query finds: the mean of the values, weighed by how well their keys fit it.
+
+        result = softmax(scale * query @ key^T + mask) @ value, the soft-max along the keys.
+        Args: query (..., n, e), key (..., m, e), value (..., m, f), leading axes (batch, heads) that broadcast; mask,
+        None or what is added to the (..., n, m) scores, of a shape that broadcasts to theirs: 0 lets a key take part,
+        -infinity keeps it out (when all keys are kept out the result is NaN); all of one floating-point dtype; scale,
+        None for 1 / sqrt(e). Result: (..., n, f). Errors: ShapeError, DTypeError. Gradient: to all operands, that of
+        the composition. Source: MPSGraph
+        scaledDotProductAttentionWithQueryTensor:keyTensor:valueTensor:maskTensor:scale:name:.
+
+        >>> g = mg.Graph()
+        >>> query, key = g.constant([[100.0, 0.0]]), g.constant([[1.0, 0.0], [0.0, 1.0]])
+        >>> g.run({}, g.scaled_dot_product_attention(query, key, g.constant([[5.0], [7.0]]))).tolist()
+        [[5.0]]
+        """
+        if scale is None:
+            size = query.shape[-1] if query.shape else -1
+            if size < 0:
+                raise ShapeError(
+                    f"[scaled_dot_product_attention] the last axis of query {query.shape} is not known: give scale"
+                )
+            scale = 1.0 / max(size, 1) ** 0.5
+        operands = [query, key, value, *([] if mask is None else [mask])]
+        return self._tensor("scaled_dot_product_attention", operands, name, scale=float(scale))
 
     def hamming_distance(
         self, primary: Tensor, secondary: Tensor, result_dtype: DTypeLike = "uint32", name: str | None = None
