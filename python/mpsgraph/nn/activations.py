@@ -1,4 +1,4 @@
-"""Activations as modules, and those that MPSGraph composes from other operations as functions.
+"""Smooth activations as modules, and those that MPSGraph composes from other operations as functions.
 
 The compiler stitches each composition into one kernel, so `gelu` of basic operations costs no more than a built-in.
 """
@@ -6,27 +6,34 @@ The compiler stitches each composition into one kernel, so `gelu` of basic opera
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from .._core import Tensor
-from .module import Module
-
-if TYPE_CHECKING:
-    from ..graph import Graph
-
-
-def _graph(x: Tensor) -> Graph:
-    return x.graph  # type: ignore[return-value]
+from ..errors import GraphError
+from .initialisers import Constant
+from .layers import channel_axis, size_of
+from .module import Module, graph_of
 
 
-def gelu(x: Tensor) -> Tensor:
-    """Gaussian error linear unit: x / 2 * (1 + erf(x / sqrt(2))). Hendrycks and Gimpel, arXiv:1606.08415.
+def _zero(x: Tensor) -> Tensor:
+    return graph_of(x).constant(0.0, dtype=x.dtype)
+
+
+def gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    """Gaussian error linear unit. Hendrycks and Gimpel, arXiv:1606.08415.
+
+    x / 2 * (1 + erf(x / sqrt(2))), or approximately x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
+    Args: x; approximate, "none" or "tanh". Errors: GraphError for another.
 
     >>> g = mg.Graph()
     >>> g.run({}, mg.nn.activations.gelu(g.constant([0.0]))).tolist()
     [0.0]
     """
-    return x * 0.5 * (_graph(x).erf(x * math.sqrt(0.5)) + 1.0)
+    if approximate not in ("none", "tanh"):
+        raise GraphError(f'gelu: approximate must be "none" or "tanh", got {approximate!r}')
+    if approximate == "none":
+        return x * 0.5 * (graph_of(x).erf(x * math.sqrt(0.5)) + 1.0)
+    cubic = x + x * x * x * 0.044715
+    return x * 0.5 * (graph_of(x).tanh(cubic * math.sqrt(2 / math.pi)) + 1.0)
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
@@ -36,8 +43,8 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     >>> g.run({}, mg.nn.activations.elu(g.constant([2.0, 0.0]))).tolist()
     [2.0, 0.0]
     """
-    g = _graph(x)
-    return g.select(x > 0.0, x, (g.exponent(g.minimum(x, 0.0)) - 1.0) * alpha)
+    g, above = graph_of(x), x > 0.0
+    return g.select(above, x, (g.exponent(g.select(above, _zero(x), x)) - 1.0) * alpha)
 
 
 def silu(x: Tensor) -> Tensor:
@@ -47,25 +54,88 @@ def silu(x: Tensor) -> Tensor:
     >>> g.run({}, mg.nn.activations.silu(g.constant([0.0]))).tolist()
     [0.0]
     """
-    return x * _graph(x).sigmoid(x)
+    return x * graph_of(x).sigmoid(x)
 
 
 def softplus(x: Tensor) -> Tensor:
-    """ln(1 + e^x), computed as max(x, 0) + ln(1 + e^-|x|) so that it does not overflow.
+    """ln(1 + e^x), computed as max(x, 0) + ln(1 + e^-|x|) so that it does not overflow, with slope 1/2 at 0.
 
     >>> g = mg.Graph()
     >>> g.run({}, mg.nn.activations.softplus(g.constant([1000.0]))).tolist()
     [1000.0]
     """
-    g = _graph(x)
-    return g.relu(x) + g.logarithm(g.exponent(-abs(x)) + 1.0)
+    g = graph_of(x)
+    upper = g.select(x >= 0.0, x, _zero(x))
+    return upper + g.logarithm(g.exponent(x - upper - upper) + 1.0)  # relu and abs would have slope 0 at 0, both
+
+
+def log_sigmoid(x: Tensor) -> Tensor:
+    """ln(1 / (1 + e^-x)), computed as -softplus(-x).
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.activations.log_sigmoid(g.constant([-1000.0]))).tolist()
+    [-1000.0]
+    """
+    return -softplus(-x)
+
+
+def mish(x: Tensor) -> Tensor:
+    """x * tanh(softplus(x)). Misra, arXiv:1908.08681.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.activations.mish(g.constant([0.0]))).tolist()
+    [0.0]
+    """
+    return x * graph_of(x).tanh(softplus(x))
+
+
+def selu(x: Tensor) -> Tensor:
+    """scale * elu(x, alpha) with the constants that keep mean 0 and variance 1. Klambauer et al., arXiv:1706.02515.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.activations.selu(g.constant([0.0]))).tolist()
+    [0.0]
+    """
+    return elu(x, 1.6732632423543772) * 1.0507009873554805
+
+
+def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """x where x > 0, else alpha * (e^(x / alpha) - 1): a smooth elu for each alpha. Barron, arXiv:1704.07483.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.activations.celu(g.constant([2.0, 0.0]), 2.0)).tolist()
+    [2.0, 0.0]
+    """
+    g, above = graph_of(x), x > 0.0
+    return g.select(above, x, (g.exponent(g.select(above, _zero(x), x) * (1 / alpha)) - 1.0) * alpha)
+
+
+def softsign(x: Tensor) -> Tensor:
+    """x / (1 + |x|).
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.activations.softsign(g.constant([1.0, -3.0]))).tolist()
+    [0.5, -0.75]
+    """
+    return x / (abs(x) + 1.0)
+
+
+def glu(x: Tensor, axis: int = -1) -> Tensor:
+    """Gated linear unit: the first half of an axis times the sigmoid of its second. Dauphin et al., arXiv:1612.08083.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.activations.glu(g.constant([3.0, 0.0]))).tolist()
+    [1.5]
+    """
+    half, gate = graph_of(x).split(x, 2, axis)
+    return half * graph_of(x).sigmoid(gate)
 
 
 class ReLU(Module):
     """max(x, 0)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return _graph(x).relu(x)
+        return graph_of(x).relu(x)
 
 
 class LeakyReLU(Module):
@@ -75,7 +145,7 @@ class LeakyReLU(Module):
         self.alpha = alpha
 
     def forward(self, x: Tensor) -> Tensor:
-        return _graph(x).leaky_relu(x, self.alpha)
+        return graph_of(x).leaky_relu(x, self.alpha)
 
     def describe(self) -> str:
         return f"{self.alpha}"
@@ -85,21 +155,58 @@ class Sigmoid(Module):
     """1 / (1 + e^-x)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return _graph(x).sigmoid(x)
+        return graph_of(x).sigmoid(x)
 
 
 class Tanh(Module):
     """Hyperbolic tangent."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return _graph(x).tanh(x)
+        return graph_of(x).tanh(x)
+
+
+class PReLU(Module):
+    """x where x > 0, else weight * x, with a slope that is trained. He et al., arXiv:1502.01852.
+
+    Args: num_parameters, 1 for one slope, or as many as there are channels; initial, the slope at first; data_layout,
+    where the channels are: last, or on axis 1 for "NCW", "NCHW" and "NCDHW". Errors: ShapeError, GraphError.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.PReLU()(g.constant([2.0, -2.0]))).tolist()
+    [2.0, -0.5]
+    """
+
+    weight: Tensor
+
+    def __init__(self, num_parameters: int = 1, *, initial: float = 0.25, data_layout: str = "NHWC") -> None:
+        self.num_parameters, self.initial, self.data_layout = num_parameters, initial, data_layout
+
+    def build(self, x: Tensor) -> None:
+        shape = [self.num_parameters]
+        if self.num_parameters != 1:
+            axis = channel_axis(x, self.data_layout, "PReLU")
+            size_of(x, axis, self.num_parameters, "PReLU")
+            shape += [1] * (len(x.shape or ()) - 1 - axis)
+        self.weight = self.add_parameter("weight", x, shape, Constant(self.initial))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return graph_of(x).select(x > 0.0, x, x * self.weight)
+
+    def describe(self) -> str:
+        return f"{self.num_parameters}"
 
 
 class GELU(Module):
-    """Gaussian error linear unit, exact."""
+    """Gaussian error linear unit, exact, or approximate="tanh"."""
+
+    def __init__(self, approximate: str = "none") -> None:
+        self.approximate = approximate
 
     def forward(self, x: Tensor) -> Tensor:
-        return gelu(x)
+        return gelu(x, self.approximate)
+
+    def describe(self) -> str:
+        return f"approximate={self.approximate!r}" if self.approximate != "none" else ""
 
 
 class ELU(Module):
@@ -115,6 +222,20 @@ class ELU(Module):
         return f"{self.alpha}"
 
 
+class CELU(ELU):
+    """x where x > 0, else alpha * (e^(x / alpha) - 1)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return celu(x, self.alpha)
+
+
+class SELU(Module):
+    """Scaled exponential linear unit, which keeps mean 0 and variance 1."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return selu(x)
+
+
 class SiLU(Module):
     """x * sigmoid(x)."""
 
@@ -122,11 +243,61 @@ class SiLU(Module):
         return silu(x)
 
 
-class Softplus(Module):
-    """ln(1 + e^x)."""
+Swish = SiLU
+
+
+class Mish(Module):
+    """x * tanh(softplus(x))."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return softplus(x)
+        return mish(x)
+
+
+class LogSigmoid(Module):
+    """ln(1 / (1 + e^-x))."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return log_sigmoid(x)
+
+
+class Softsign(Module):
+    """x / (1 + |x|)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return softsign(x)
+
+
+class Tanhshrink(Module):
+    """x - tanh(x)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x - graph_of(x).tanh(x)
+
+
+class GLU(Module):
+    """The first half of an axis, which must be of even size, times the sigmoid of its second."""
+
+    def __init__(self, axis: int = -1) -> None:
+        self.axis = axis
+
+    def forward(self, x: Tensor) -> Tensor:
+        return glu(x, self.axis)
+
+    def describe(self) -> str:
+        return f"axis={self.axis}"
+
+
+class Softplus(Module):
+    """ln(1 + e^(beta * x)) / beta."""
+
+    def __init__(self, beta: float = 1.0) -> None:
+        self.beta = beta
+
+    def forward(self, x: Tensor) -> Tensor:
+        return softplus(x) if self.beta == 1 else softplus(x * self.beta) * (1 / self.beta)
+
+    def describe(self) -> str:
+        return f"beta={self.beta}" if self.beta != 1 else ""
 
 
 class Softmax(Module):
@@ -136,7 +307,7 @@ class Softmax(Module):
         self.axis = axis
 
     def forward(self, x: Tensor) -> Tensor:
-        return _graph(x).softmax(x, self.axis)
+        return graph_of(x).softmax(x, self.axis)
 
     def describe(self) -> str:
         return f"axis={self.axis}"
@@ -146,4 +317,11 @@ class LogSoftmax(Softmax):
     """Logarithm of the soft maximum along an axis."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return _graph(x).log_softmax(x, self.axis)
+        return graph_of(x).log_softmax(x, self.axis)
+
+
+class Softmin(Softmax):
+    """The soft maximum of -x along an axis."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return graph_of(x).softmax(-x, self.axis)

@@ -14,8 +14,8 @@ from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from ..ops._padding import Padding, explicit_padding
 from .initialisers import GlorotUniform, Initialiser, zeros
-from .layers import graph_of, size_of
-from .module import Module
+from .layers import size_of
+from .module import Module, graph_of
 
 LAYOUTS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 

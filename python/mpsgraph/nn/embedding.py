@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .._core import Tensor
 from .._dtypes import DTypeLike, as_dtype
 from ..errors import DTypeError, ShapeError
 from .initialisers import Initialiser, Normal
-from .module import Module
-
-if TYPE_CHECKING:
-    from ..graph import Graph
+from .module import Module, graph_of
 
 
 class Embedding(Module):
@@ -52,7 +47,7 @@ class Embedding(Module):
     def forward(self, x: Tensor) -> Tensor:
         if not x.dtype.is_integer:
             raise DTypeError(f"Embedding: indices must be integers, came {x.dtype}; cast them to int32 first")
-        g: Graph = x.graph  # type: ignore[assignment]
+        g = graph_of(x)
         rows = g.gather(self.weight, x, axis=0)
         if self.padding_index is None:
             return rows

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 Self = TypeVar("Self", bound="Module")
 
 
+def graph_of(x: Tensor) -> Graph:
+    """The graph that a tensor is of."""
+    return x.graph  # type: ignore[return-value]
+
+
 class Module:
     """The base of layers and models: write `forward`, and `build` when there are variables.
 
@@ -50,17 +55,20 @@ class Module:
         """The module's result for an input."""
         raise NotImplementedError(f"{type(self).__name__} must define forward(self, x)")
 
-    def __call__(self, x: Tensor) -> Tensor:
-        graph: Graph = x.graph  # type: ignore[assignment]
+    def __call__(self, x: Tensor, *more: Any, **options: Any) -> Tensor:
+        self.ensure_built(x)
+        return self.forward(x, *more, **options)
+
+    def ensure_built(self, x: Tensor) -> None:
+        """What a call does first: `build` if there are no variables yet. GraphError in another graph than theirs."""
         if self._graph is None:
             self._name_children()
             self.build(x)
-            self._graph = graph
-        elif self._graph is not graph:
+            self._graph = graph_of(x)
+        elif self._graph is not x.graph:
             raise GraphError(
                 f"{type(self).__name__} has its variables in another graph: make a new model and use load_state_dict"
             )
-        return self.forward(x)
 
     # --- variables -------------------------------------------------------------------------------------------------
 
@@ -90,7 +98,7 @@ class Module:
         fans: tuple[float, float] | None,
         dtype: DType | None = None,
     ) -> Tensor:
-        graph: Graph = x.graph  # type: ignore[assignment]
+        graph = graph_of(x)
         if any(size < 1 for size in shape):
             raise ShapeError(f"{self._path or type(self).__name__}: the size of '{name}' {tuple(shape)} must be known")
         value = initialiser(tuple(shape), graph.generator, fans)
@@ -198,8 +206,7 @@ class Module:
     def when_training(self, x: Tensor, then: Callable[[], Tensor], otherwise: Callable[[], Tensor]) -> Tensor:
         """One of two results by the mode, decided now or, with a tensor as the mode, in the graph."""
         if isinstance(self.training, Tensor):
-            graph: Graph = x.graph  # type: ignore[assignment]
-            return graph.if_(self.training, then, otherwise)[0]
+            return graph_of(x).if_(self.training, then, otherwise)[0]
         return then() if self.training else otherwise()
 
     def __repr__(self) -> str:

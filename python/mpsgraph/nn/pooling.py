@@ -14,8 +14,8 @@ from .._core import Tensor
 from ..ops._family import ints
 from ..ops._padding import Padding, explicit_padding
 from .convolution import LAYOUTS, channels_last, row_padding, with_row_axis, without_row_axis
-from .layers import graph_of, size_of
-from .module import Module
+from .layers import size_of
+from .module import Module, graph_of
 
 
 class _Pool(Module):

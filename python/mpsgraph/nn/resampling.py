@@ -6,19 +6,11 @@ Inputs are images of four axes, NHWC unless data_layout says "NCHW". Names are P
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from .._core import Tensor
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
-from .module import Module
-
-if TYPE_CHECKING:
-    from ..graph import Graph
-
-
-def _graph(x: Tensor) -> Graph:
-    return x.graph  # type: ignore[return-value]
+from .module import Module, graph_of
 
 
 def _plane(x: Tensor, data_layout: str, what: str) -> tuple[int, int, int]:
@@ -69,7 +61,7 @@ class Upsample(Module):
             if min(old) < 0:
                 raise ShapeError(f"Upsample: with scale_factor height and width must be known, came {x.shape}")
             size = [int(n * factor) for n, factor in zip(old, self.factors, strict=True)]
-        g, layout = _graph(x), self.data_layout
+        g, layout = graph_of(x), self.data_layout
         if self.mode == "nearest":
             return g.resize_nearest(x, size, "floor", center_result=False, layout=layout)
         return g.resize_bilinear(x, size, center_result=True, align_corners=self.align_corners, layout=layout)
@@ -93,7 +85,7 @@ class PixelShuffle(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         height, width, channels = _plane(x, self.data_layout, "PixelShuffle")
-        return _graph(x).depth_to_space2d(x, width, height, channels, self.factor, use_pixel_shuffle_order=True)
+        return graph_of(x).depth_to_space2d(x, width, height, channels, self.factor, use_pixel_shuffle_order=True)
 
     def describe(self) -> str:
         return f"{self.factor}"
@@ -114,7 +106,7 @@ class PixelUnshuffle(PixelShuffle):
 
     def forward(self, x: Tensor) -> Tensor:
         height, width, channels = _plane(x, self.data_layout, "PixelUnshuffle")
-        return _graph(x).space_to_depth2d(x, width, height, channels, self.factor, use_pixel_shuffle_order=True)
+        return graph_of(x).space_to_depth2d(x, width, height, channels, self.factor, use_pixel_shuffle_order=True)
 
 
 class ZeroPad2d(Module):
@@ -138,7 +130,7 @@ class ZeroPad2d(Module):
         height, width, _ = _plane(x, self.data_layout, type(self).__name__)
         before, after = [0] * 4, [0] * 4
         before[width], after[width], before[height], after[height] = self.padding
-        return _graph(x).pad(x, before, after, self.mode)
+        return graph_of(x).pad(x, before, after, self.mode)
 
     def describe(self) -> str:
         return f"{tuple(self.padding)}"

@@ -1,0 +1,107 @@
+"""Activations of straight pieces, as modules: clipped, shrunken, and the cheap forms of sigmoid and swish.
+
+Where two pieces meet, values are PyTorch's; so are the derivatives there.
+"""
+
+from __future__ import annotations
+
+from .._core import Tensor
+from ..errors import GraphError
+from .module import Module, graph_of
+
+
+def clipped(x: Tensor, minimum: float, maximum: float) -> Tensor:
+    """min(max(x, minimum), maximum), whose derivative is 0 at both; NaN stays."""
+    g = graph_of(x)
+    low = g.select(x <= minimum, g.constant(minimum, dtype=x.dtype), x)
+    return g.select(x >= maximum, g.constant(maximum, dtype=x.dtype), low)
+
+
+def hard_sigmoid(x: Tensor) -> Tensor:
+    """min(max(x / 6 + 1 / 2, 0), 1)."""
+    return clipped(x + 3.0, 0.0, 6.0) * (1 / 6)
+
+
+class Hardtanh(Module):
+    """min(max(x, minimum), maximum).
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.Hardtanh()(g.constant([-2.0, 0.5, 2.0]))).tolist()
+    [-1.0, 0.5, 1.0]
+    """
+
+    def __init__(self, minimum: float = -1.0, maximum: float = 1.0) -> None:
+        if minimum >= maximum:
+            raise GraphError(f"Hardtanh: minimum {minimum} must be below maximum {maximum}")
+        self.minimum, self.maximum = minimum, maximum
+
+    def forward(self, x: Tensor) -> Tensor:
+        return clipped(x, self.minimum, self.maximum)
+
+    def describe(self) -> str:
+        return f"{self.minimum}, {self.maximum}"
+
+
+class ReLU6(Hardtanh):
+    """min(max(x, 0), 6). Howard et al., arXiv:1704.04861."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0, 6.0)
+
+    def describe(self) -> str:
+        return ""
+
+
+class Hardsigmoid(Module):
+    """min(max(x / 6 + 1 / 2, 0), 1). (Keras before version 3 had x / 5 + 1 / 2.)"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return hard_sigmoid(x)
+
+
+class Hardswish(Module):
+    """x * min(max(x / 6 + 1 / 2, 0), 1). Howard et al., arXiv:1905.02244."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * hard_sigmoid(x)
+
+
+class Threshold(Module):
+    """x where x > threshold, else value.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.Threshold(1.0, 20.0)(g.constant([0.5, 1.0, 1.5]))).tolist()
+    [20.0, 20.0, 1.5]
+    """
+
+    def __init__(self, threshold: float, value: float) -> None:
+        self.threshold, self.value = threshold, value
+
+    def forward(self, x: Tensor) -> Tensor:
+        return graph_of(x).select(x <= self.threshold, graph_of(x).constant(self.value, dtype=x.dtype), x)
+
+    def describe(self) -> str:
+        return f"{self.threshold}, {self.value}"
+
+
+class Hardshrink(Module):
+    """x where |x| > bound, else 0."""
+
+    def __init__(self, bound: float = 0.5) -> None:
+        if bound < 0:
+            raise GraphError(f"{type(self).__name__}: bound must not be negative, got {bound}")
+        self.bound = bound
+
+    def forward(self, x: Tensor) -> Tensor:
+        return graph_of(x).select(abs(x) <= self.bound, graph_of(x).constant(0.0, dtype=x.dtype), x)
+
+    def describe(self) -> str:
+        return f"{self.bound}"
+
+
+class Softshrink(Hardshrink):
+    """x - bound where x > bound, x + bound where x < -bound, else 0."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        g = graph_of(x)
+        return g.select(abs(x) <= self.bound, g.constant(0.0, dtype=x.dtype), x - g.sign(x) * self.bound)

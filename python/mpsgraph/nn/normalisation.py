@@ -1,0 +1,266 @@
+"""Normalizations: to mean 0 and variance 1 over the batch, a sample's features, or groups of its channels.
+
+They differ in the axes that statistics are of; what is computed is the graph's `normalization`. gamma and beta are what
+PyTorch calls weight and bias. Epsilon is Keras's for BatchNorm, whose moving averages are Keras's too, and PyTorch's
+for the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .._core import Tensor
+from ..errors import ShapeError
+from ..ops._family import ints
+from .initialisers import ones, zeros
+from .layers import channel_axis, size_of
+from .module import Module, graph_of
+
+
+class BatchNorm(Module):
+    """Normalization of each channel to mean 0 and variance 1 over the batch, then scaled and shifted.
+
+    result = gamma * (x - mean) / sqrt(variance + epsilon) + beta. In training mode the statistics are the batch's, and
+    the moving averages advance: moving = momentum * moving + (1 - momentum) * batch; in inference mode they are used.
+    Args: momentum, Keras's meaning and default; epsilon; scale and center, whether gamma and beta exist; data_layout:
+    "NCW", "NCHW" and "NCDHW" put the channels on axis 1, else they are last. Input of any rank from 2. Errors:
+    ShapeError, GraphError. Ioffe and Szegedy, arXiv:1502.03167.
+
+    >>> g = mg.Graph()
+    >>> norm = mg.nn.BatchNorm()
+    >>> g.run({}, norm(g.constant([[0.0], [2.0]]))).numpy().round(2).tolist()
+    [[-1.0], [1.0]]
+    >>> norm.state_dict()["moving_mean"].round(2)
+    array([0.01], dtype=float32)
+    """
+
+    gamma: Tensor | None = None
+    beta: Tensor | None = None
+    moving_mean: Tensor
+    moving_variance: Tensor
+
+    def __init__(
+        self,
+        *,
+        momentum: float = 0.99,
+        epsilon: float = 1e-3,
+        scale: bool = True,
+        center: bool = True,
+        data_layout: str = "NHWC",
+    ) -> None:
+        self.momentum, self.epsilon, self.scale, self.center = momentum, epsilon, scale, center
+        self.data_layout = data_layout
+
+    def build(self, x: Tensor) -> None:
+        axis = channel_axis(x, self.data_layout, "BatchNorm")
+        shape = [size_of(x, axis, None, "BatchNorm")] + [1] * (len(x.shape or ()) - 1 - axis)
+        self.gamma = self.add_parameter("gamma", x, shape, ones) if self.scale else None
+        self.beta = self.add_parameter("beta", x, shape, zeros) if self.center else None
+        self.moving_mean = self.add_buffer("moving_mean", x, shape, zeros)
+        self.moving_variance = self.add_buffer("moving_variance", x, shape, ones)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.when_training(x, lambda: self._by_batch(x), lambda: self._by_moving_averages(x))
+
+    def _by_batch(self, x: Tensor) -> Tensor:
+        g, axis = graph_of(x), channel_axis(x, self.data_layout, "BatchNorm")
+        axes = [i for i in range(len(x.shape or ())) if i != axis]
+        mean = g.mean(x, axes)
+        variance = g.variance(x, mean, axes)
+
+        def advance(moving: Tensor, batch: Tensor) -> Tensor:
+            return moving * self.momentum + g.reshape(batch, moving.shape or ()) * (1 - self.momentum)
+
+        updates = [
+            g.assign(self.moving_mean, advance(self.moving_mean, mean)),
+            g.assign(self.moving_variance, advance(self.moving_variance, variance)),
+        ]
+        return g.control_dependency(
+            updates, lambda: g.normalization(x, mean, variance, self.gamma, self.beta, self.epsilon)
+        )
+
+    def _by_moving_averages(self, x: Tensor) -> Tensor:
+        return graph_of(x).normalization(x, self.moving_mean, self.moving_variance, self.gamma, self.beta, self.epsilon)
+
+
+class _Norm(Module):
+    """What normalizations without a memory share: epsilon, gamma and beta, and the statistics over `axes`."""
+
+    gamma: Tensor | None = None
+    beta: Tensor | None = None
+
+    def __init__(self, epsilon: float, scale: bool, center: bool) -> None:
+        self.epsilon, self.scale, self.center = epsilon, scale, center
+
+    def _add_scale(self, x: Tensor, shape: Sequence[int]) -> None:
+        self.gamma = self.add_parameter("gamma", x, shape, ones) if self.scale else None
+        self.beta = self.add_parameter("beta", x, shape, zeros) if self.center else None
+
+    def _normalized(self, x: Tensor, axes: Sequence[int], scale_shape: Sequence[int] | None = None) -> Tensor:
+        """x by its own statistics over axes; gamma and beta are seen in another shape where one is given."""
+        g = graph_of(x)
+        mean = g.mean(x, axes)
+        variance = g.variance(x, mean, axes)
+        gamma, beta = (
+            t if t is None or scale_shape is None else g.reshape(t, scale_shape) for t in (self.gamma, self.beta)
+        )
+        return g.normalization(x, mean, variance, gamma, beta, self.epsilon)
+
+
+class LayerNorm(_Norm):
+    """Normalization of each sample over its last axes. Ba et al., arXiv:1607.06450.
+
+    result = gamma * (x - mean) / sqrt(variance + epsilon) + beta, mean and variance over `axes`. Args: axes, one or
+    several that are the last ones; their sizes are gamma's and beta's shape, PyTorch's normalized_shape; epsilon;
+    scale and center, whether gamma and beta exist. Input of a floating-point dtype, which its shape and the result's
+    are. Errors: ShapeError.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.LayerNorm()(g.constant([[0.0, 2.0], [3.0, 7.0]]))).numpy().round(2).tolist()
+    [[-1.0, 1.0], [-1.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        axes: int | Sequence[int] = -1,
+        *,
+        epsilon: float = 1e-5,
+        scale: bool = True,
+        center: bool = True,
+    ) -> None:
+        super().__init__(epsilon, scale, center)
+        self.axes = ints(axes, "LayerNorm: axes")
+
+    def build(self, x: Tensor) -> None:
+        self._add_scale(x, [size_of(x, axis, None, "LayerNorm") for axis in self._last_axes(x)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._normalized(x, self._last_axes(x))
+
+    def _last_axes(self, x: Tensor) -> list[int]:
+        rank, name = len(x.shape or ()), type(self).__name__
+        axes = sorted(axis + rank if axis < 0 else axis for axis in self.axes)
+        if not axes or axes != list(range(rank - len(axes), rank)) or rank == len(axes) == 0:
+            raise ShapeError(f"{name}: axes {tuple(self.axes)} must be the last of an input of shape {x.shape}")
+        return axes
+
+    def describe(self) -> str:
+        return f"axes={tuple(self.axes)}"
+
+
+class RMSNorm(LayerNorm):
+    """Each sample divided by the root of its mean square over its last axes. Zhang and Sennrich, arXiv:1910.07467.
+
+    result = gamma * x / sqrt(mean(x^2) + epsilon). Args: axes as LayerNorm's; epsilon, Keras's default; scale, whether
+    gamma exists. Errors: ShapeError.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.RMSNorm()(g.constant([[3.0, 4.0]]))).numpy().round(2)
+    array([[0.85, 1.13]], dtype=float32)
+    """
+
+    def __init__(self, axes: int | Sequence[int] = -1, *, epsilon: float = 1e-6, scale: bool = True) -> None:
+        super().__init__(axes, epsilon=epsilon, scale=scale, center=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        g = graph_of(x)
+        mean_square = g.mean(g.square(x), self._last_axes(x))
+        y = x * g.reciprocal_square_root(mean_square + self.epsilon)
+        return y if self.gamma is None else y * self.gamma
+
+
+class GroupNorm(_Norm):
+    """Normalization of each sample over groups of its channels and all between. Wu and He, arXiv:1803.08494.
+
+    result = gamma * (x - mean) / sqrt(variance + epsilon) + beta, mean and variance over a group's channels and all
+    axes but the batch's. Args: groups, which divide the channels; epsilon; scale and center, whether gamma and beta,
+    one number a channel, exist; data_layout as BatchNorm's. Input of rank 2 or more. Errors: ShapeError, GraphError.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.GroupNorm(2)(g.constant([[0.0, 2.0, 3.0, 7.0]]))).numpy().round(2).tolist()
+    [[-1.0, 1.0, -1.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        groups: int,
+        *,
+        epsilon: float = 1e-5,
+        scale: bool = True,
+        center: bool = True,
+        data_layout: str = "NHWC",
+    ) -> None:
+        super().__init__(epsilon, scale, center)
+        if groups < 1:
+            raise ShapeError(f"GroupNorm: there must be a group at least, got {groups}")
+        self.groups, self.data_layout = groups, data_layout
+
+    def build(self, x: Tensor) -> None:
+        channels = size_of(x, channel_axis(x, self.data_layout, "GroupNorm"), None, "GroupNorm")
+        if channels % self.groups:
+            raise ShapeError(f"GroupNorm: {channels} channels do not split into {self.groups} groups")
+        self._add_scale(x, [channels])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The channels as two axes, groups and members, and what lies between batch and channels as one."""
+        g, sizes = graph_of(x), list(x.shape or ())
+        last = channel_axis(x, self.data_layout, "GroupNorm") == len(sizes) - 1
+        members = sizes.pop(-1 if last else 1) // self.groups
+        batch, between = sizes[0], sizes[1:]
+        space = -1 if min(between, default=1) < 0 else math.prod(between)
+        split = [space, self.groups, members] if last else [self.groups, members, space]
+        if batch < 0 and space < 0:
+            of_run = g.slice_axis(g.shape_of(x), 0, 0, 1)
+            shape: list[int] | Tensor = g.concat([of_run, g.constant(split, dtype="int32")], 0)
+        else:
+            shape = [batch, *split]
+        parts = g.reshape(x, shape)
+        scale_shape = [self.groups, members] if last else [self.groups, members, 1]
+        y = self._normalized(parts, [1, 3] if last else [2, 3], scale_shape)
+        unknown = sum(size < 0 for size in x.shape or ())
+        return g.reshape(y, g.shape_of(x) if unknown > 1 else list(x.shape or ()))
+
+    def describe(self) -> str:
+        return f"{self.groups}"
+
+
+class InstanceNorm(_Norm):
+    """Normalization of each channel of each sample over what lies between. Ulyanov et al., arXiv:1607.08022.
+
+    result = gamma * (x - mean) / sqrt(variance + epsilon) + beta, mean and variance over all axes but the batch's and
+    the channels'. Args: epsilon; scale and center, whether gamma and beta, one number a channel, exist: PyTorch's
+    affine, which is off there by default, too; data_layout as BatchNorm's. Input of rank 3 or more. Errors:
+    ShapeError, GraphError.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.InstanceNorm()(g.constant([[[0.0], [2.0]]]))).numpy().round(2).tolist()
+    [[[-1.0], [1.0]]]
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1e-5,
+        scale: bool = False,
+        center: bool = False,
+        data_layout: str = "NHWC",
+    ) -> None:
+        super().__init__(epsilon, scale, center)
+        self.data_layout = data_layout
+
+    def _channels(self, x: Tensor) -> int:
+        axis = channel_axis(x, self.data_layout, "InstanceNorm")
+        if len(x.shape or ()) < 3:
+            raise ShapeError(f"InstanceNorm needs an input of rank 3 or more, its shape is {x.shape}")
+        return axis
+
+    def build(self, x: Tensor) -> None:
+        axis = self._channels(x)
+        if self.scale or self.center:
+            channels = size_of(x, axis, None, "InstanceNorm")
+            self._add_scale(x, [channels] + [1] * (len(x.shape or ()) - 1 - axis))
+
+    def forward(self, x: Tensor) -> Tensor:
+        channels = self._channels(x)
+        return self._normalized(x, [axis for axis in range(1, len(x.shape or ())) if axis != channels])

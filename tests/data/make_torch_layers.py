@@ -1,0 +1,76 @@
+"""Makes torch_layers.npz: what PyTorch 2.13 gives for layers and losses, and the gradients; run it where torch is.
+
+A case is a name with "in.i", the inputs; "out.i", the results; "d_in.i", the gradients by the inputs of
+sum(out.i * cos(0, 1, 2, ...)); "p.name" and "d_p.name", parameters and their gradients. Computed in float64, stored in
+float32. Inputs are rounded so that few of their digits must be stored. The tests, which need no torch, are
+tests/test_nn_torch*.py.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+torch.manual_seed(20)
+torch.set_default_dtype(torch.float64)
+stored: dict[str, np.ndarray] = {}
+
+
+def normal(*shape: int, scale: float = 1.0) -> torch.Tensor:
+    return (torch.randn(*shape) * scale * 64).round() / 64
+
+
+def store(name: str, value: torch.Tensor) -> None:
+    array = value.detach().numpy()
+    stored[name] = array.astype(np.float32) if array.dtype == np.float64 else array.astype(np.int32)
+
+
+def case(name: str, function, *inputs: torch.Tensor, keep_parameters: bool = False) -> None:
+    """Runs a module or function, whose parameters are drawn anew, and stores what goes in and comes out."""
+    parameters = dict(function.named_parameters()) if isinstance(function, nn.Module) else {}
+    for parameter in parameters.values() if not keep_parameters else ():
+        parameter.data = normal(*parameter.shape, scale=0.5)
+    leaves = [x.clone().requires_grad_() if x.is_floating_point() else x for x in inputs]
+    results = function(*leaves)
+    outputs = [results] if isinstance(results, torch.Tensor) else list(results)
+    flat = [z for y in outputs for z in (y if isinstance(y, tuple) else (y,))]
+    sum((y * torch.cos(torch.arange(y.numel(), dtype=y.dtype)).reshape(y.shape)).sum() for y in flat).backward()
+    for i, (x, leaf) in enumerate(zip(inputs, leaves, strict=True)):
+        store(f"{name}/in.{i}", x)
+        if leaf.requires_grad and leaf.grad is not None:
+            store(f"{name}/d_in.{i}", leaf.grad)
+    for i, y in enumerate(flat):
+        store(f"{name}/out.{i}", y)
+    for key, parameter in parameters.items():
+        store(f"{name}/p.{key}", parameter)
+        if parameter.grad is not None:
+            store(f"{name}/d_p.{key}", parameter.grad)
+
+
+# --- activations: at random points and where the pieces meet ----------------------------------------------------------
+points = torch.cat([normal(8, scale=2), torch.tensor([-6.0, -3, -1, -0.5, 0, 0.5, 1, 3, 6, 8])]).reshape(3, 6)
+for module in (
+    nn.CELU(0.7), nn.ELU(0.7), nn.GELU(), nn.GELU("tanh"), nn.GLU(), nn.Hardshrink(), nn.Hardsigmoid(), nn.Hardswish(),
+    nn.Hardtanh(-1, 3), nn.LogSigmoid(), nn.Mish(), nn.ReLU6(), nn.SELU(), nn.SiLU(), nn.Softmin(-1), nn.Softplus(2.0),
+    nn.Softshrink(), nn.Softsign(), nn.Tanhshrink(), nn.Threshold(0.5, 2.0),
+):  # fmt: skip
+    suffix = "_tanh" if getattr(module, "approximate", "") == "tanh" else ""
+    case(type(module).__name__ + suffix, module, points)
+case("PReLU", nn.PReLU(1), points)
+case("PReLU_channels", nn.PReLU(6), points)
+
+# --- normalizations, channels in front --------------------------------------------------------------------------------
+case("LayerNorm", nn.LayerNorm(5), normal(2, 3, 5))
+case("LayerNorm_two_axes", nn.LayerNorm((3, 5), eps=1e-3), normal(2, 3, 5))
+case("LayerNorm_plain", nn.LayerNorm(5, elementwise_affine=False), normal(4, 5))
+case("RMSNorm", nn.RMSNorm(5, eps=1e-6), normal(2, 3, 5))
+case("GroupNorm", nn.GroupNorm(2, 4), normal(2, 4, 3, 2))
+case("GroupNorm_rank_2", nn.GroupNorm(3, 6), normal(3, 6))
+case("InstanceNorm_1", nn.InstanceNorm1d(3, affine=True), normal(2, 3, 5))
+case("InstanceNorm_2", nn.InstanceNorm2d(2), normal(2, 2, 3, 4))
+case("InstanceNorm_3", nn.InstanceNorm3d(2, affine=True), normal(1, 2, 2, 3, 2))
+case("BatchNorm_1", nn.BatchNorm1d(3, eps=1e-3), normal(2, 3, 4))
+case("BatchNorm_3", nn.BatchNorm3d(2, eps=1e-3), normal(2, 2, 2, 2, 3))
+
+np.savez_compressed(Path(__file__).with_name("torch_layers.npz"), **stored)
