@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from statistics import NormalDist
 
 import mpsgraph as mg
 import numpy as np
@@ -94,13 +95,29 @@ def test_a_generators_sequence_by_feeding_the_state_back(sequence: dict):
         assert restated.unpacked(current) == (draw["next_counter"], 0)
 
 
-def test_stateless_seeds_are_scrambled_as_tensorflow_does():
-    """tf.random.stateless_uniform([2, 3], seed=[1, 2]), printed in tensorflow#121243."""
+@pytest.mark.parametrize("vector", VECTORS["stateless"], ids=lambda v: str(v["seed"]))
+def test_stateless_seeds_are_scrambled_as_tensorflow_does(vector: dict):
+    """tf.random.stateless_uniform([2, 3], seed, alg="philox") and its family."""
     g = mg.Graph()
-    state = g.constant(mg.random.philox_state_from_stateless_seed(1, 2))
-    values = g.run({}, g.random_uniform((2, 3), state=state)[0]).numpy()
-    wanted = [0x3F581458, 0x3E44A788, 0x3F7F087C, 0x3E243C98, 0x3E8B424C, 0x3F263B8A]
-    np.testing.assert_array_equal(values.reshape(-1).view(np.uint32), wanted)
+    state = g.constant(mg.random.philox_state_from_stateless_seed(*vector["seed"]))
+    for kind, most in (("uniform", 0), ("normal", 4), ("truncated_normal", 4)):
+        values = g.run({}, g.random((2, 3), state, distribution=kind)[0]).numpy().reshape(-1)
+        assert ulps(values, words(vector[kind], np.uint32).view(np.float32)) <= most
+    integers = g.random_uniform((2, 3), 0, 100, mg.int32, state=state)[0]
+    np.testing.assert_array_equal(g.run({}, integers).numpy().reshape(-1), vector["uniform_int_0_100"])
+
+
+@pytest.mark.parametrize("vector", VECTORS["two_seeds"], ids=lambda v: f"{v['seed']}_{v['seed2']}")
+def test_operations_with_two_seeds_draw_what_tensorflows_do(vector: dict):
+    """RandomUniform, RandomStandardNormal and TruncatedNormal with seed and seed2, each called twice."""
+    for draw in vector["draws"]:
+        g = mg.Graph()
+        state = g.variable(mg.random.philox_state_from_seeds(vector["seed"], vector["seed2"]))
+        values, following = g.random((2, 3), state, distribution=draw["distribution"])
+        for call in draw["values"]:
+            found = g.run({}, values, [g.assign(state, following)]).numpy().reshape(-1)
+            most = 0 if draw["distribution"] == "uniform" else 4
+            assert ulps(found, words(call, np.uint32).view(np.float32)) <= most
 
 
 # --- states -----------------------------------------------------------------------------------------------------------
@@ -144,6 +161,22 @@ def test_hidden_states_advance_with_each_run():
     np.testing.assert_array_equal(again.run({}, y).numpy(), second)
     other = mg.Graph(seed=8)
     assert not set(other.run({}, other.random_uniform((1000,))).tolist()) & set(first.tolist())
+
+
+def test_a_seed_gives_the_same_sequence_to_every_operation_and_graph():
+    first, second = mg.Graph(seed=1), mg.Graph(seed=2)
+    x, y = first.random_uniform((5,), seed=9), first.random_uniform((5,), seed=9)
+    z = second.random_uniform((5,), seed=9)
+    runs = [first.run({}, [x, y]) for _ in range(2)]
+    others = [second.run({}, z).numpy().copy() for _ in range(2)]
+    state = first.random_philox_state(9)
+    np.testing.assert_array_equal(others[0], first.run({}, first.random_uniform((5,), state=state)[0]).numpy())
+    for run, other in zip(runs, others, strict=True):
+        np.testing.assert_array_equal(run[x].numpy(), run[y].numpy())
+        np.testing.assert_array_equal(run[x].numpy(), other)
+    assert not set(others[0].tolist()) & set(others[1].tolist())
+    with pytest.raises(mg.GraphError, match="state and a seed"):
+        first.random((5,), state, seed=9)
 
 
 def test_a_hidden_state_advances_only_when_it_is_drawn_from():
@@ -214,6 +247,33 @@ def test_the_inverse_of_the_distribution_is_a_second_way_to_normals():
     assert np.abs(bounded).max() <= 2 and abs(bounded.std() - 0.8796) < 0.01
 
 
+@pytest.mark.parametrize("method", ["box_muller", "inverse_cdf"])
+def test_truncated_normals_have_the_moments_of_their_bounds(method: str):
+    """Bounds in the result's units; Johnson, Kotz and Balakrishnan, "Continuous univariate distributions", 13.10."""
+    normal = NormalDist()
+    for low, high in ((-1.0, 3.0), (0.5, 0.75), (-0.25, 7.0)):
+        values = sample(
+            distribution="truncated_normal", mean=1.0, standard_deviation=2.0, min=low, max=high, sampling_method=method
+        )
+        a, b = (low - 1) / 2, (high - 1) / 2
+        mean = 1 + 2 * (normal.pdf(a) - normal.pdf(b)) / (normal.cdf(b) - normal.cdf(a))
+        assert low <= values.min() and values.max() <= high and abs(values.mean() - mean) < 0.01
+
+
+def test_far_tails_are_drawn_by_inversion():
+    """The tail beyond z has mean near z + 1 / z; the mirror image is as precise."""
+    g = mg.Graph()
+    for sign in (1, -1):
+        bounds = sorted((10.0 * sign, 20.0 * sign))
+        tail = g.random_truncated_normal(
+            (50_000,), minimum=bounds[0], maximum=bounds[1], sampling_method="inverse_cdf", seed=4
+        )
+        values = g.run({}, tail).numpy() * sign
+        assert 10 <= values.min() and abs(values.mean() - 10.098) < 0.002
+    with pytest.raises(mg.GraphError, match="inverse_cdf"):
+        g.random_truncated_normal((2,), minimum=10.0, maximum=20.0)
+
+
 @pytest.mark.parametrize(
     "descriptor",
     [
@@ -226,6 +286,9 @@ def test_the_inverse_of_the_distribution_is_a_second_way_to_normals():
         {"max": float("inf")},
         {"distribution": "normal", "standard_deviation": -1.0},
         {"min": 2.0, "max": 1.0},
+        {"distribution": "truncated_normal", "min": 2.0, "max": 2.0},
+        {"distribution": "truncated_normal", "min": 2.0, "max": 3.0, "standard_deviation": 0.0},
+        {"dtype": "int32", "min_integer": 0, "max_integer": 2**31, "inclusive": True},
     ],
     ids=str,
 )

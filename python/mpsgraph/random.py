@@ -17,7 +17,6 @@ _WORD = 0xFFFFFFFF
 def philox_state(key: int, counter_low: int = 0, counter_high: int = 0) -> np.ndarray:
     """The state of a 64-bit key and a 128-bit counter in two halves.
 
-    With key = seed and counter_high = seed2 it is that of TensorFlow's RandomUniform(seed, seed2) and its family.
     Args: integers of 64 bits; negative ones stand for their two's complement. Result: int32[7]. Errors: ShapeError.
 
     >>> mg.random.philox_state(1, 2, 3).tolist()
@@ -29,6 +28,18 @@ def philox_state(key: int, counter_low: int = 0, counter_high: int = 0) -> np.nd
             raise ShapeError(f"a Philox key and counter half has 64 bits, {number} has more")
         words += [number & _WORD, number >> 32 & _WORD]
     return np.array(words, np.uint32).view(np.int32)
+
+
+def philox_state_from_seeds(seed: int, seed2: int = 0) -> np.ndarray:
+    """The state of TensorFlow's operations that take two seeds: RandomUniform(seed, seed2) and its family.
+
+    They are what `tf.random.set_seed(seed)` with `tf.random.uniform(shape, seed=seed2)` calls first. The key is seed, the
+    counter's high half seed2. (Both 0 mean seeds of the clock there, and the numbers of seed 0 here.)
+
+    >>> mg.random.philox_state_from_seeds(7, 17).tolist()
+    [1, 0, 0, 17, 0, 7, 0]
+    """
+    return philox_state(seed, 0, seed2)
 
 
 def philox_state_from_generator(seed: int) -> np.ndarray:

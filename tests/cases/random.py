@@ -4,6 +4,7 @@ States are int32[7] = [1, c0..c3, k0, k1]; values from the state's counter on, a
 """
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 from harness.case import Case
@@ -56,19 +57,20 @@ def normals(words, dtype):
     return pairs.reshape(len(words), -1)
 
 
-def truncated(counter, key, count, dtype):
-    """Normals within 2, drawn again: each group of results has its own stretch of blocks."""
+def truncated(counter, key, count, dtype, low, high):
+    """Normals within bounds, drawn again: each group of results has its own stretch of blocks."""
     group, stretch = (2, 128) if dtype == "float64" else (4, 256)
     result = []
     for g in range(-(-count // group)):
-        kept = [z for z in normals(philox(counter + g * stretch, key, 64), dtype).reshape(-1) if abs(z) < 2]
+        kept = [z for z in normals(philox(counter + g * stretch, key, 64), dtype).reshape(-1) if low < z < high]
         result += kept[:group]
     return np.array(result[:count])
 
 
 def random(
     state, shape=SHAPE, distribution="uniform", dtype="float32", min=0.0, max=1.0, min_integer=0,
-    max_integer=2**31 - 1, mean=0.0, standard_deviation=1.0, advance="tensorflow",
+    max_integer=2**31 - 1, mean=0.0, standard_deviation=1.0, advance="tensorflow", inclusive=False,
+    sampling_method="box_muller",
 ):  # fmt: skip
     counter, key = unpacked(state)
     count = int(np.prod(shape))
@@ -76,11 +78,17 @@ def random(
     blocks = -(-count // per_block)
     words = philox(counter, key, blocks)
     if distribution == "truncated_normal":
-        numbers = truncated(counter, key, count, dtype) * standard_deviation + mean
+        low, high = ((b - mean) / standard_deviation for b in (min, max)) if (min, max) != (0, 1) else (-2, 2)
+        numbers = truncated(counter, key, count, dtype, low, high) * standard_deviation + mean
+        if sampling_method == "inverse_cdf":
+            normal = NormalDist()
+            below = [normal.cdf(low), normal.cdf(high)]
+            u = below[0] + (unit(words, dtype).reshape(-1)[:count] + 2.0**-24) * (below[1] - below[0])
+            numbers = np.array([normal.inv_cdf(p) for p in u]) * standard_deviation + mean
     elif distribution == "normal":
         numbers = normals(words, dtype) * standard_deviation + mean
     elif dtype == "int32":
-        numbers = min_integer + (words % np.uint32(max_integer - min_integer)).astype(np.int64)
+        numbers = min_integer + (words % np.uint64(max_integer + inclusive - min_integer)).astype(np.int64)
     elif dtype == "int64":
         bits = words[:, 0::2].astype(np.uint64) | words[:, 1::2].astype(np.uint64) << np.uint64(32)
         numbers = min_integer + (bits % np.uint64(max_integer - min_integer)).astype(np.int64)
@@ -107,10 +115,16 @@ KINDS = {
     "integers": [
         {"dtype": "int32", "min_integer": -5, "max_integer": 12},
         {"dtype": "int64", "min_integer": -(2**40), "max_integer": 2**41},
+        {"dtype": "int32", "min_integer": 1, "max_integer": 6, "inclusive": True},
+        {"dtype": "int32", "min_integer": -(2**31), "max_integer": 2**31 - 1, "inclusive": True},
     ],
     "normal": [{"distribution": "normal", "dtype": d} for d in ("float32", "float16", "bfloat16", "float64")],
     "scaled": [{"distribution": "normal", "mean": 3.0, "standard_deviation": 0.5}],
     "truncated": [{"distribution": "truncated_normal", "dtype": d} for d in ("float32", "float16", "float64")],
+    "bounded": [
+        {"distribution": "truncated_normal", "mean": 3.0, "standard_deviation": 0.5, "min": 2.0, "max": 3.25},
+        {"distribution": "truncated_normal", "min": -0.5, "max": 3.0, "sampling_method": "inverse_cdf"},
+    ],
     "blocks": [{"advance": "blocks"}, {"advance": "blocks", "dtype": "float64"}],
     "nothing": [{"shape": (0, 2)}],
     "one": [{"shape": ()}],
@@ -118,11 +132,11 @@ KINDS = {
 
 CASES = [
     Case(
-        "random", [state], random, how, build=build, label=f"{kind}_{how.get('dtype', 'float32')}_{name}", dtypes=(),
+        "random", [state], random, how, build=build, label=f"{kind}_{n}_{how.get('dtype', 'float32')}_{name}", dtypes=(),
         batch=(), gradient=False, unranked=False, tolerance=2,
         exact=how.get("distribution", "uniform") == "uniform",
     )
     for name, state in STATES.items()
     for kind, descriptors in KINDS.items()
-    for how in descriptors
+    for n, how in enumerate(descriptors)
 ]  # fmt: skip

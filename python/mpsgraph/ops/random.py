@@ -1,8 +1,8 @@
 """Random tensors on Philox 4x32-10, and dropout.
 
 With a state tensor the caller carries the state: (values, new_state). Without one the graph owns a hidden variable that
-advances with every run, derived from the graph's seed and the operation's number; checkpoints carry it like any other
-variable. Integers and uniform numbers are the same bits on every machine, and those of TensorFlow for the same key and
+advances with every run, made of the seed that was given, or of the graph's seed and the operation's number; checkpoints
+carry it like any other variable. Integers and uniform numbers are the same bits on every machine, and those of TensorFlow for the same key and
 counter. States are made by mpsgraph.random and `random_philox_state`.
 """
 
@@ -55,55 +55,67 @@ class Random(Family):
         *,
         distribution: str = "uniform",
         dtype: DTypeLike = "float32",
-        min: float = 0.0,
-        max: float = 1.0,
+        min: float | None = None,
+        max: float | None = None,
         min_integer: int = 0,
         max_integer: int = 2**31 - 1,
+        inclusive: bool = False,
         mean: float = 0.0,
         standard_deviation: float = 1.0,
         sampling_method: str = "box_muller",
         advance: str = "tensorflow",
+        seed: int | None = None,
         name: str | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Random numbers by a full description.
 
         Args:
-            shape: ints, or an int tensor of rank 1. state: int32[7]; None: the graph keeps one.
-            distribution: "uniform" in [min, max), for integers in [min_integer, max_integer); "normal" with mean and
-                standard_deviation; "truncated_normal", drawn again beyond two standard deviations to each side.
-            dtype: the result's. sampling_method: "box_muller", TensorFlow's, or "inverse_cdf", MPSGraph's default.
+            shape: ints, or an int tensor of rank 1. state: int32[7]; None: the graph keeps one, whose first value is
+                that of random_philox_state(seed), or if there is no seed made of the graph's.
+            distribution: "uniform" in [min, max), by default [0, 1), for integers in [min_integer, max_integer), or
+                with inclusive, as MPSGraph has it, up to and with max_integer; "normal" with mean and
+                standard_deviation; "truncated_normal", the same between min and max, by default two standard
+                deviations to each side.
+            dtype: the result's. sampling_method: "box_muller", TensorFlow's, which draws again what lies outside of
+                bounds, or "inverse_cdf", MPSGraph's default.
             advance: how far a draw of n moves the counter, "tensorflow" (256 n blocks) or "blocks" (those used).
         Result: values, with a state (values, new_state). Errors: ShapeError, DTypeError, GraphError.
         Gradient: none. Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name: and its family; Salmon et
         al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
 
         >>> g = mg.Graph(seed=1)
-        >>> dice = g.random((1000,), dtype=mg.int32, min_integer=1, max_integer=7)
+        >>> dice = g.random((1000,), dtype=mg.int32, min_integer=1, max_integer=6, inclusive=True)
         >>> set(g.run({}, dice).tolist()) == {1, 2, 3, 4, 5, 6}
         True
         """
-        attributes = {
+        attributes: dict[str, Any] = {
             "distribution": distribution,
             "dtype": as_dtype(dtype),
-            "min": float(min),
-            "max": float(max),
             "min_integer": min_integer,
-            "max_integer": max_integer,
+            "max_integer": max_integer + 1 if inclusive else max_integer,
             "mean": float(mean),
             "standard_deviation": float(standard_deviation),
             "sampling_method": sampling_method,
             "advance": advance,
         }
+        attributes |= _bounds(distribution, min, max, float(mean), float(standard_deviation))
         operand = self._shape_operand(shape, "random")
         if state is not None:
+            if seed is not None:
+                raise GraphError("[random] a state and a seed were given: the state says already what comes")
             values, new_state = self._tensors("random", [operand, state], name, **attributes)
             return values, new_state
-        return self._random_of_own_state(operand, attributes, name)
+        return self._random_of_own_state(operand, attributes, seed, name)
 
-    def _random_of_own_state(self, shape: Tensor, attributes: dict[str, Any], name: str | None) -> Tensor:
+    def _random_of_own_state(
+        self, shape: Tensor, attributes: dict[str, Any], seed: int | None, name: str | None
+    ) -> Tensor:
         """The values only exist together with the step of their state: an identity after the assign."""
-        first = philox_state(self.seed, 0, self._random_count)
-        self._random_count += 1
+        if seed is None:
+            first = philox_state(self.seed, 0, self._random_count)
+            self._random_count += 1
+        else:
+            first = philox_state(seed)
         state = self._tensor("variable", [], "random_state", value=constant_data(first, None, None))
         values, new_state = self._tensors("random", [shape, state], None, **attributes)
         update = self._operation("assign", [state, new_state])
@@ -134,6 +146,7 @@ class Random(Family):
         dtype: DTypeLike = "float32",
         *,
         state: None = None,
+        seed: int | None = None,
         name: str | None = None,
     ) -> Tensor: ...
 
@@ -145,12 +158,13 @@ class Random(Family):
         dtype: DTypeLike = "float32",
         *,
         state: Tensor | None = None,
+        seed: int | None = None,
         name: str | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Uniform numbers in [minimum, maximum).
 
         Args: shape, ints or an int tensor of rank 1; dtype, floating point, or an integer dtype with integer bounds;
-        state as in random. Result: values, with a state (values, new_state). Errors: ShapeError, DTypeError.
+        state, seed as in random. Result: values, with a state (values, new_state). Errors: ShapeError, DTypeError.
         Gradient: none. Source: MPSGraph randomUniformTensorWithShape:stateTensor:name: and its family.
 
         >>> g = mg.Graph()
@@ -162,7 +176,7 @@ class Random(Family):
         bounds: dict[str, Any] = {"min": minimum, "max": maximum}
         if kind.is_integer:
             bounds = {"min_integer": int(minimum), "max_integer": int(maximum)}
-        return self.random(shape, state, distribution="uniform", dtype=kind, name=name, **bounds)
+        return self.random(shape, state, distribution="uniform", dtype=kind, seed=seed, name=name, **bounds)
 
     @overload
     def random_normal(
@@ -172,6 +186,7 @@ class Random(Family):
         standard_deviation: float = 1.0,
         dtype: DTypeLike = "float32",
         *,
+        sampling_method: str = "box_muller",
         state: Tensor,
         name: str | None = None,
     ) -> tuple[Tensor, Tensor]: ...
@@ -184,7 +199,9 @@ class Random(Family):
         standard_deviation: float = 1.0,
         dtype: DTypeLike = "float32",
         *,
+        sampling_method: str = "box_muller",
         state: None = None,
+        seed: int | None = None,
         name: str | None = None,
     ) -> Tensor: ...
 
@@ -195,13 +212,16 @@ class Random(Family):
         standard_deviation: float = 1.0,
         dtype: DTypeLike = "float32",
         *,
+        sampling_method: str = "box_muller",
         state: Tensor | None = None,
+        seed: int | None = None,
         name: str | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Normally distributed numbers, by Box and Muller's method.
+        """Normally distributed numbers, by Box and Muller's method or by inverting the distribution.
 
         Args: shape, ints or an int tensor of rank 1; mean, standard_deviation, in the result's units; dtype, floating
-        point; state as in random. Result: values, with a state (values, new_state). Errors: ShapeError, DTypeError.
+        point; state, seed, sampling_method as in random. Result: values, with a state (values, new_state). Errors:
+        ShapeError, DTypeError, GraphError.
         Gradient: none. Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name:, distribution normal.
 
         >>> g = mg.Graph()
@@ -209,6 +229,7 @@ class Random(Family):
         True
         """
         arguments: dict[str, Any] = {"mean": mean, "standard_deviation": standard_deviation, "dtype": dtype}
+        arguments |= {"sampling_method": sampling_method, "seed": seed}
         return self.random(shape, state, distribution="normal", name=name, **arguments)
 
     @overload
@@ -219,6 +240,9 @@ class Random(Family):
         standard_deviation: float = 1.0,
         dtype: DTypeLike = "float32",
         *,
+        minimum: float | None = None,
+        maximum: float | None = None,
+        sampling_method: str = "box_muller",
         state: Tensor,
         name: str | None = None,
     ) -> tuple[Tensor, Tensor]: ...
@@ -231,7 +255,11 @@ class Random(Family):
         standard_deviation: float = 1.0,
         dtype: DTypeLike = "float32",
         *,
+        minimum: float | None = None,
+        maximum: float | None = None,
+        sampling_method: str = "box_muller",
         state: None = None,
+        seed: int | None = None,
         name: str | None = None,
     ) -> Tensor: ...
 
@@ -242,12 +270,18 @@ class Random(Family):
         standard_deviation: float = 1.0,
         dtype: DTypeLike = "float32",
         *,
+        minimum: float | None = None,
+        maximum: float | None = None,
+        sampling_method: str = "box_muller",
         state: Tensor | None = None,
+        seed: int | None = None,
         name: str | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Normally distributed numbers, drawn again where they lie beyond two standard deviations.
+        """Normally distributed numbers between two bounds.
 
-        Args and result: as random_normal. Errors: as there. Gradient: none.
+        Args: minimum, maximum, in the result's units, None for two standard deviations from the mean; the others and
+        the result as random_normal. Errors: as there, GraphError when the bounds are empty, or hold so few numbers
+        that sampling_method must be "inverse_cdf". Gradient: none.
         Source: MPSGraph randomTensorWithShape:descriptor:stateTensor:name:, distribution truncatedNormal.
 
         >>> g = mg.Graph()
@@ -255,6 +289,7 @@ class Random(Family):
         True
         """
         arguments: dict[str, Any] = {"mean": mean, "standard_deviation": standard_deviation, "dtype": dtype}
+        arguments |= {"sampling_method": sampling_method, "seed": seed, "min": minimum, "max": maximum}
         return self.random(shape, state, distribution="truncated_normal", name=name, **arguments)
 
     @overload
@@ -294,3 +329,16 @@ class Random(Family):
     def _dropout_shape(self, x: Tensor) -> Any:
         shape = x.shape
         return self._tensor("shape_of", [x]) if shape is None or min(shape, default=0) < 0 else shape
+
+
+def _bounds(
+    distribution: str, minimum: float | None, maximum: float | None, mean: float, deviation: float
+) -> dict[str, float]:
+    """The bounds as the operation has them: of truncated normals in standard deviations from the mean."""
+    given = {key: float(v) for key, v in (("min", minimum), ("max", maximum)) if v is not None}
+    if distribution != "truncated_normal":
+        return given
+    if given and not deviation > 0:
+        raise GraphError(f"[random] min and max need a standard_deviation above 0, it is {deviation}")
+    names = {"min": "lower", "max": "upper"}
+    return {names[key]: (v - mean) / deviation for key, v in given.items()}

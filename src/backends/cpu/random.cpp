@@ -3,8 +3,8 @@
 // Block i of the stream makes outputs 4i.. (2i.. for 64-bit types), so threads share the range of
 // blocks. Truncated normals reject samples, so each group of outputs has 256 (128) blocks of its own.
 // Sampling "inverse_cdf" maps one uniform number to one normal one, at the midpoints of the uniform
-// grid; truncated ones lie within two standard deviations either way. Scaling is two roundings, in the
-// element type: value * (max - min) + min, value * standard_deviation + mean.
+// grid. Scaling is two roundings, in the element type: value * (max - min) + min,
+// value * standard_deviation + mean; the bounds of truncated ones are compared before it.
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
@@ -89,9 +89,14 @@ void fill_normal(const Philox& philox, T* out, int64_t n, const Scale<T>& scale)
   });
 }
 
-// Standard normals below 2 in magnitude, from the group's own blocks on.
+struct Bounds {
+  double lower, upper;
+};
+
+// Standard normals between the bounds, from the group's own blocks on.
 template <class T>
-void fill_truncated_group(Philox philox, T* out, int64_t count, const Scale<T>& scale) {
+void fill_truncated_group(Philox philox, T* out, int64_t count, const Scale<T>& scale, const Bounds& bounds) {
+  const auto lower = static_cast<Value<T>>(bounds.lower), upper = static_cast<Value<T>>(bounds.upper);
   for (int64_t made = 0; made < count; philox.skip(1)) {
     const Philox::Block words = philox.block();
     Value<T> z[4];
@@ -100,23 +105,41 @@ void fill_truncated_group(Philox philox, T* out, int64_t count, const Scale<T>& 
     else
       box_muller(words[0], words[1], z), box_muller(words[2], words[3], z + 2);
     for (int64_t i = 0; i < per_block<T> && made < count; ++i)
-      if (std::abs(z[i]) < Value<T>(2)) out[made++] = scale(z[i]);
+      if (z[i] > lower && z[i] < upper) out[made++] = scale(z[i]);
   }
 }
 
 template <class T>
-void fill_truncated(const Philox& philox, T* out, int64_t n, const Scale<T>& scale) {
+void fill_truncated(const Philox& philox, T* out, int64_t n, const Scale<T>& scale, const Bounds& bounds) {
   constexpr int64_t group = per_block<T>, blocks = group * 64;  // 256 reserved words an output
   parallel_for((n + group - 1) / group, grain_for(group * 256), [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g)
       fill_truncated_group(philox.skipped(static_cast<uint64_t>(g * blocks)), out + g * group,
-                           std::min(group, n - g * group), scale);
+                           std::min(group, n - g * group), scale, bounds);
   });
 }
 
-// Normals by inversion; `low` is the probability below the range, 0 when it is unbounded.
+// A stretch of the normal distribution, in probabilities. One that lies above the mean is taken from its mirror image,
+// where small probabilities are as precise as they can be.
+struct Stretch {
+  double lower = -HUGE_VAL, upper = HUGE_VAL, begin = 0, length = 1;
+  bool mirrored = false;
+
+  Stretch() = default;
+  explicit Stretch(const Bounds& bounds) : lower(bounds.lower), upper(bounds.upper), mirrored(lower > 0) {
+    if (mirrored) lower = -bounds.upper, upper = -bounds.lower;
+    const auto below = [](double z) { return 0.5 * std::erfc(-z * std::sqrt(0.5)); };
+    begin = below(lower), length = below(upper) - begin;
+  }
+  double at(double u) const {
+    const double z = std::clamp(inverse_normal(begin + u * length), lower, upper);
+    return mirrored ? -z : z;
+  }
+};
+
+// Normals by inversion.
 template <class T>
-void fill_inverse(const Philox& philox, T* out, int64_t n, const Scale<T>& scale, double low) {
+void fill_inverse(const Philox& philox, T* out, int64_t n, const Scale<T>& scale, const Stretch& stretch) {
   fill_blocks(philox, out, n, 512, [&](const uint32_t* words, T* values, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       double u;
@@ -124,7 +147,7 @@ void fill_inverse(const Philox& philox, T* out, int64_t n, const Scale<T>& scale
         u = uniform_double(words[2 * i], words[2 * i + 1]) + 0x1p-53;
       else
         u = static_cast<double>(uniform_float(words[i])) + 0x1p-24;
-      values[i] = scale(static_cast<Value<T>>(inverse_normal(low + u * (1 - 2 * low))));
+      values[i] = scale(static_cast<Value<T>>(stretch.at(u)));
     }
   });
 }
@@ -159,12 +182,15 @@ std::unique_ptr<Kernel> lower_floats(Lowering& lowering) {
     return random_kernel<T>(lowering, [=](const Philox& p, T* out, int64_t n) { fill_uniform(p, out, n, scale); });
   }
   const Scale<T> scale{rounded("standard_deviation"), rounded("mean")};
+  const Bounds bounds{a.real("lower"), a.real("upper")};
   if (a.string("sampling_method") == "inverse_cdf") {
-    const double low = truncated ? 0.5 * std::erfc(std::sqrt(2.0)) : 0.0;  // below two standard deviations
-    return random_kernel<T>(lowering, [=](const Philox& p, T* out, int64_t n) { fill_inverse(p, out, n, scale, low); });
+    const Stretch stretch = truncated ? Stretch(bounds) : Stretch();
+    return random_kernel<T>(lowering,
+                            [=](const Philox& p, T* out, int64_t n) { fill_inverse(p, out, n, scale, stretch); });
   }
   if (truncated)
-    return random_kernel<T>(lowering, [=](const Philox& p, T* out, int64_t n) { fill_truncated(p, out, n, scale); });
+    return random_kernel<T>(lowering,
+                            [=](const Philox& p, T* out, int64_t n) { fill_truncated(p, out, n, scale, bounds); });
   return random_kernel<T>(lowering, [=](const Philox& p, T* out, int64_t n) { fill_normal(p, out, n, scale); });
 }
 

@@ -21,6 +21,19 @@ void require_one_of(const InferContext& c, std::string_view attribute,
   c.graph_error(cat(attribute, " is \"", value, "\", it must be one of ", list));
 }
 
+// Of truncated normals, in standard deviations from the mean. Drawing again needs bounds that are met now and then.
+void require_bounds(const InferContext& c) {
+  const double lower = c.attributes.real("lower"), upper = c.attributes.real("upper");
+  const std::string bounds = cat("[", lower, ", ", upper, "] standard deviations");
+  if (lower >= upper) c.graph_error(cat("the range ", bounds, " from the mean is empty"));
+  const double near = std::min(std::abs(lower), std::abs(upper)), far = std::max(std::abs(lower), std::abs(upper));
+  const auto beyond = [](double z) { return 0.5 * std::erfc(z * std::sqrt(0.5)); };
+  const double within = lower < 0 && upper > 0 ? 1 - beyond(near) - beyond(far) : beyond(near) - beyond(far);
+  if (within < 0.01 && c.attributes.string("sampling_method") == "box_muller")
+    c.graph_error(cat(within * 100, " % of all normal numbers lie in ", bounds,
+                      " from the mean, too few to draw until one does: use sampling_method \"inverse_cdf\""));
+}
+
 void require_distribution(const InferContext& c) {
   const Attributes& a = c.attributes;
   require_one_of(c, "distribution", {"uniform", "normal", "truncated_normal"});
@@ -42,7 +55,7 @@ void require_distribution(const InferContext& c) {
     c.dtype_error(cat(a.string("distribution"), " values can be floating point", uniform ? ", int32 or int64" : "",
                       ", not ", dtype));
   }
-  for (std::string_view key : {"min", "max", "mean", "standard_deviation"}) {
+  for (std::string_view key : {"min", "max", "mean", "standard_deviation", "lower", "upper"}) {
     if (!std::isfinite(a.real(key))) c.graph_error(cat(key, " must be finite, it is ", a.real(key)));
   }
   if (uniform && a.real("min") > a.real("max")) {
@@ -51,6 +64,7 @@ void require_distribution(const InferContext& c) {
   if (a.real("standard_deviation") < 0) {
     c.graph_error(cat("standard_deviation must not be negative, it is ", a.real("standard_deviation")));
   }
+  if (a.string("distribution") == "truncated_normal") require_bounds(c);
 }
 
 std::vector<TensorType> infer_random(const InferContext& c) {
@@ -76,6 +90,8 @@ void register_random() {
       optional("max_integer", int64_t{std::numeric_limits<int32_t>::max()}),
       optional("mean", 0.0),
       optional("standard_deviation", 1.0),
+      optional("lower", -2.0),
+      optional("upper", 2.0),
       optional("sampling_method", std::string("box_muller")),
       optional("advance", std::string("tensorflow")),
   };
