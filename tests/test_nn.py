@@ -154,6 +154,8 @@ VARIANCES = {
     "GlorotNormal": 2 / (FAN_IN + FAN_OUT),
     "HeUniform": 2 / FAN_IN,
     "HeNormal": 2 / FAN_IN,
+    "LecunUniform": 1 / FAN_IN,
+    "LecunNormal": 1 / FAN_IN,
 }
 
 
@@ -195,6 +197,36 @@ def test_plain_initialisers():
     assert np.abs(make.TruncatedNormal(0.0, 0.5)((100_000,), 0)).max() <= 1.0
     with pytest.raises(mg.ShapeError, match="two axes"):
         make.GlorotUniform()((3,), 0)
+
+
+def test_variance_scaling_in_every_mode():
+    scaling = nn.initialisers.VarianceScaling
+    for mode, fan in (("fan_in", FAN_IN), ("fan_out", FAN_OUT), ("fan_avg", (FAN_IN + FAN_OUT) / 2)):
+        for distribution in ("truncated_normal", "normal", "uniform"):
+            weight = scaling(3.0, mode, distribution)(SHAPE, 0)
+            assert abs(weight.var() * fan / 3 - 1) < 0.01
+    assert np.abs(scaling(3.0, "fan_in", "normal")(SHAPE, 0)).max() > 3.5 * (3 / FAN_IN) ** 0.5, "not cut"
+    for arguments in ((0.0,), (1.0, "fan"), (1.0, "fan_in", "gamma")):
+        with pytest.raises(mg.GraphError, match="VarianceScaling"):
+            scaling(*arguments)
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (3, 8), (3, 2, 4)])
+def test_orthogonal(shape):
+    q = nn.initialisers.Orthogonal(2.0)(shape, 0).reshape(-1, shape[-1]).astype(float)
+    small = q @ q.T if q.shape[0] <= q.shape[1] else q.T @ q
+    np.testing.assert_allclose(small, 4 * np.eye(len(small)), atol=1e-5)
+    assert (q != nn.initialisers.Orthogonal(2.0)(shape, 1).reshape(q.shape)).any()
+    with pytest.raises(mg.ShapeError, match="Orthogonal"):
+        nn.initialisers.Orthogonal()((3,))
+
+
+def test_identity_passes_images_on():
+    images = np.random.default_rng(0).normal(size=(1, 5, 5, 2)).astype(np.float32)
+    layer = nn.Conv2d(2, 3, padding="TF_SAME", weight_initialiser=nn.initialisers.Identity(2.0))
+    np.testing.assert_allclose(applied(layer, images)[0], 2 * images, rtol=1e-6)
+    with pytest.raises(mg.ShapeError, match="Identity"):
+        nn.initialisers.Identity()((3,))
 
 
 # --- losses and metrics -----------------------------------------------------------------------------------------------

@@ -73,4 +73,19 @@ case("InstanceNorm_3", nn.InstanceNorm3d(2, affine=True), normal(1, 2, 2, 3, 2))
 case("BatchNorm_1", nn.BatchNorm1d(3, eps=1e-3), normal(2, 3, 4))
 case("BatchNorm_3", nn.BatchNorm3d(2, eps=1e-3), normal(2, 2, 2, 2, 3))
 
+# --- recurrent layers: sequence and states in and out -----------------------------------------------------------------
+case("RNN", nn.RNN(3, 4, batch_first=True), normal(2, 5, 3), normal(1, 2, 4))
+case("RNN_relu", nn.RNN(3, 2, 2, nonlinearity="relu", bidirectional=True), normal(3, 2, 3), normal(4, 2, 2))
+case("RNN_plain", nn.RNN(3, 4, bias=False, batch_first=True), normal(2, 5, 3))
+for layers, both in ((1, False), (2, True)):
+    suffix, n = ("_2_both", 4) if both else ("", 1)
+    make = {"num_layers": layers, "bidirectional": both, "batch_first": True}
+    lstm, states = nn.LSTM(3, 2, **make), (normal(n, 2, 2), normal(n, 2, 2))
+    # its two states are a tuple there, and tensors here
+    lstm.forward = lambda x, h, c, run=lstm.forward: run(x, (h, c))
+    case("LSTM" + suffix, lstm, normal(2, 4, 3), *states)
+    case("GRU" + suffix, nn.GRU(3, 2, **make), normal(2, 4, 3), normal(n, 2, 2))
+case("LSTM_plain", nn.LSTM(3, 2, 2, bias=False), normal(4, 2, 3))
+case("GRU_plain", nn.GRU(3, 2, bias=False, bidirectional=True), normal(4, 2, 3))
+
 np.savez_compressed(Path(__file__).with_name("torch_layers.npz"), **stored)

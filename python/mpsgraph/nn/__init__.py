@@ -44,6 +44,7 @@ from .pooling import (
     MaxPool2d,
     MaxPool3d,
 )
+from .recurrent import GRU, LSTM, RNN
 from .resampling import PixelShuffle, PixelUnshuffle, ReflectionPad2d, ReplicationPad2d, Upsample, ZeroPad2d
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "Fold",
     "GELU",
     "GLU",
+    "GRU",
     "GlobalAveragePooling2d",
     "GroupNorm",
     "Hardshrink",
@@ -72,6 +74,7 @@ __all__ = [
     "Hardswish",
     "Hardtanh",
     "InstanceNorm",
+    "LSTM",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -86,6 +89,7 @@ __all__ = [
     "PixelShuffle",
     "PixelUnshuffle",
     "RMSNorm",
+    "RNN",
     "ReLU",
     "ReLU6",
     "ReflectionPad2d",

@@ -1,4 +1,4 @@
-"""First values of variables: Glorot's and He's as Keras defines them, and the plain ones.
+"""First values of variables: scaled ones as Keras defines them, orthogonal and identical maps, and the plain ones.
 
 An initialiser is called with a shape, a numpy generator and the fans, and returns float32. Fans are (inputs, outputs)
 of one unit: for a convolution the kernel's area times its input channels, and times its output channels. (A talk about
@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import GraphError, ShapeError
 
 Fans = tuple[float, float]
 # The standard deviation of a standard normal that is cut at two: Keras divides by it.
@@ -101,48 +101,132 @@ class TruncatedNormal(Normal):
         return values * np.float32(self.standard_deviation) + np.float32(self.mean)
 
 
-class _Scaled:
-    """Variance gain / fan, with the fan-in or the mean of both fans."""
+class VarianceScaling:
+    """Variance gain / fan, so that signals keep their size through layers.
 
-    gain: float
-    mean_of_fans: bool
-    uniform: bool
+    Args: gain, 1 for Glorot's rule, 2 before ReLU; mode, "fan_in", "fan_out" or "fan_avg", the mean of both;
+    distribution, "truncated_normal", "normal" or "uniform". What Keras calls so with its `scale`; PyTorch's kaiming and
+    xavier functions are gain = their gain squared, with "normal" or "uniform". Errors: GraphError, ShapeError.
+
+    >>> weight = mg.nn.initialisers.VarianceScaling(2.0, "fan_in", "uniform")((50, 10), 0)
+    >>> bool(abs(weight).max() < (6 / 50) ** 0.5)
+    True
+    """
+
+    def __init__(self, gain: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal") -> None:
+        if gain <= 0 or mode not in ("fan_in", "fan_out", "fan_avg"):
+            raise GraphError(
+                f'VarianceScaling: gain must be above 0 and mode "fan_in", "fan_out" or "fan_avg", got {gain}, {mode!r}'
+            )
+        if distribution not in ("truncated_normal", "normal", "uniform"):
+            raise GraphError(
+                f'VarianceScaling: distribution must be "truncated_normal", "normal" or "uniform", got {distribution!r}'
+            )
+        self.gain, self.mode, self.distribution = gain, mode, distribution
 
     def __call__(
         self, shape: Sequence[int], generator: np.random.Generator | int | None = None, fans: Fans | None = None
     ) -> np.ndarray:
         fan_in, fan_out = fans or fans_of(shape)
-        variance = self.gain / max(1.0, (fan_in + fan_out) / 2 if self.mean_of_fans else fan_in)
-        if self.uniform:
-            limit = math.sqrt(3 * variance)
+        fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
+        deviation = math.sqrt(self.gain / max(1.0, fan))
+        if self.distribution == "uniform":
+            limit = math.sqrt(3) * deviation
             return Uniform(-limit, limit)(shape, generator)
-        return TruncatedNormal(0.0, math.sqrt(variance) / _TRUNCATED_DEVIATION)(shape, generator)
+        if self.distribution == "normal":
+            return Normal(0.0, deviation)(shape, generator)
+        return TruncatedNormal(0.0, deviation / _TRUNCATED_DEVIATION)(shape, generator)
 
 
-class GlorotUniform(_Scaled):
-    """Uniform within sqrt(6 / (fan_in + fan_out)): Keras's default. Glorot and Bengio, 2010.
+class GlorotUniform(VarianceScaling):
+    """Uniform within sqrt(6 / (fan_in + fan_out)): Keras's default, PyTorch's xavier. Glorot and Bengio, 2010.
 
     >>> weight = mg.nn.initialisers.GlorotUniform()((784, 10), 0)
     >>> bool(abs(weight).max() < (6 / 794) ** 0.5)
     True
     """
 
-    gain, mean_of_fans, uniform = 1.0, True, True
+    def __init__(self) -> None:
+        super().__init__(1.0, "fan_avg", "uniform")
 
 
-class GlorotNormal(_Scaled):
+class GlorotNormal(VarianceScaling):
     """Truncated normal of variance 2 / (fan_in + fan_out)."""
 
-    gain, mean_of_fans, uniform = 1.0, True, False
+    def __init__(self) -> None:
+        super().__init__(1.0, "fan_avg")
 
 
-class HeUniform(_Scaled):
-    """Uniform within sqrt(6 / fan_in), for layers before ReLU. He et al., 2015."""
+class HeUniform(VarianceScaling):
+    """Uniform within sqrt(6 / fan_in), for layers before ReLU: PyTorch's kaiming. He et al., arXiv:1502.01852."""
 
-    gain, mean_of_fans, uniform = 2.0, False, True
+    def __init__(self) -> None:
+        super().__init__(2.0, "fan_in", "uniform")
 
 
-class HeNormal(_Scaled):
+class HeNormal(VarianceScaling):
     """Truncated normal of variance 2 / fan_in, for layers before ReLU."""
 
-    gain, mean_of_fans, uniform = 2.0, False, False
+    def __init__(self) -> None:
+        super().__init__(2.0, "fan_in")
+
+
+class LecunUniform(VarianceScaling):
+    """Uniform within sqrt(3 / fan_in), for layers before SELU. LeCun et al., 1998."""
+
+    def __init__(self) -> None:
+        super().__init__(1.0, "fan_in", "uniform")
+
+
+class LecunNormal(VarianceScaling):
+    """Truncated normal of variance 1 / fan_in, for layers before SELU."""
+
+    def __init__(self) -> None:
+        super().__init__(1.0, "fan_in")
+
+
+class Orthogonal:
+    """gain times a matrix whose rows, or columns if there are fewer, are orthonormal. Saxe et al., arXiv:1312.6120.
+
+    The matrix has the last axis as its columns and all others as its rows, as in Keras. Errors: ShapeError.
+
+    >>> q = mg.nn.initialisers.Orthogonal()((4, 2), 0)
+    >>> abs(q.T @ q).round(3).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    def __init__(self, gain: float = 1.0) -> None:
+        self.gain = gain
+
+    def __call__(
+        self, shape: Sequence[int], generator: np.random.Generator | int | None = None, fans: Fans | None = None
+    ) -> np.ndarray:
+        if len(shape) < 2:
+            raise ShapeError(f"Orthogonal needs at least two axes, got shape {tuple(shape)}")
+        rows, columns = math.prod(shape[:-1]), shape[-1]
+        drawn = _random(generator).standard_normal((max(rows, columns), min(rows, columns)))
+        q, r = np.linalg.qr(drawn)
+        q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # so that every such matrix is equally likely
+        return np.ascontiguousarray(self.gain * (q if rows >= columns else q.T).reshape(shape), np.float32)
+
+
+class Identity:
+    """gain at equal indices of the last two axes, in the middle of the window that stands before them; else 0.
+
+    A layer that passes its input on: PyTorch's eye, and its dirac for weights (window..., in, out). Errors: ShapeError.
+
+    >>> mg.nn.initialisers.Identity()((2, 3)).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+
+    def __init__(self, gain: float = 1.0) -> None:
+        self.gain = gain
+
+    def __call__(
+        self, shape: Sequence[int], generator: np.random.Generator | int | None = None, fans: Fans | None = None
+    ) -> np.ndarray:
+        if len(shape) < 2:
+            raise ShapeError(f"Identity needs at least two axes, got shape {tuple(shape)}")
+        values = np.zeros(shape, np.float32)
+        values[tuple(size // 2 for size in shape[:-2])] = self.gain * np.eye(shape[-2], shape[-1])
+        return values
