@@ -1,47 +1,45 @@
-"""Single operations, a few of each family, forward or with their gradient: ours and PyTorch's, each in one process.
+"""Single operations of every family, forward or with their gradient: ours and PyTorch's, each in one process.
 
-The sizes are those at which a training step or a preprocessing step meets them; a call takes between tenths of a
-millisecond and tens. None should be slower than 1.5 times PyTorch's: those that are stand at the end of the table.
+A call takes between tenths of a millisecond and tens. None should be slower than 1.5 times PyTorch's; for one that is,
+REASONS says why. `--only REGEX` measures those whose family or name matches, `--keep` enters them into the table that
+the repository keeps, bench/results/operations.csv, and `--document` writes that table into docs/performance.md.
 """
 
+import argparse
 import contextlib
+import csv
+import itertools
+import re
+import sys
 from collections.abc import Callable
 
 import mpsgraph as mg
 import numpy as np
+from harness import BENCH
 from harness.compare import Contender, Workload, rows_of, take_turns
-from harness.options import Options, main, progress
-from harness.protocol import Step
-from harness.report import Row
+from harness.options import Options, progress
+from harness.protocol import Step, serve
+from harness.report import Row, print_rows, write_csv
 from harness.sides import Running, Side, SideFailed, ours, torch_operations
-from workloads import OPERATIONS
+from operation_sizes import FAMILIES, FAMILY_OF, OPERATIONS, Input
 
 TARGET = 1.5
-Build = Callable[..., mg.Tensor | list[mg.Tensor]]
+RESULTS = BENCH / "results" / "operations.csv"
+DOCUMENT = BENCH.parent / "docs" / "performance.md"
+BEGIN, END = "<!-- made by bench/operations.py --document -->", "<!-- end -->"
+
+REASONS: dict[str, str] = {}
+"""Why an operation is slower than TARGET times PyTorch's."""
+
+WITHIN = {
+    "max_pooling_derivative_from_indices": ("max_pooling_derivative_recomputed", 1.0),
+    "lstm_small": ("lstm_small_loop", 0.2),
+    "lstm_small_gradient": ("lstm_small_loop_gradient", 0.2),
+}
+"""Of ours: an operation, another way to compute the same, and the share of its time that may be taken."""
+
+Build = Callable[..., mg.Tensor | list[mg.Tensor] | mg.Operation]
 """From a graph and its inputs to what is computed."""
-
-OURS: dict[str, Build] = {}
-
-
-def operation(name: str) -> Callable[[Build], Build]:
-    """Registers how ours computes the operation of this name in workloads.OPERATIONS."""
-
-    def register(build: Build) -> Build:
-        OURS[name] = build
-        return build
-
-    return register
-
-
-def gradients_of(result_of: Build) -> Build:
-    """The same operation's gradients by all its inputs, of the sum of its result."""
-
-    def build(g: mg.Graph, *inputs: mg.Tensor) -> list[mg.Tensor]:
-        total = g.reduction_sum(result_of(g, *inputs))
-        found = g.gradients(total, list(inputs))
-        return [found[x] for x in inputs]
-
-    return build
 
 
 def simple(name: str, **arguments: object) -> Build:
@@ -49,79 +47,304 @@ def simple(name: str, **arguments: object) -> Build:
     return lambda g, *inputs: getattr(g, name)(*inputs, **arguments)
 
 
-OURS |= {
+def gate(x: mg.Tensor, index: int) -> mg.Tensor:
+    """One of the four gates that lie side by side."""
+    size = x.shape[-1] // 4
+    return x[:, index * size : (index + 1) * size]
+
+
+def lstm_loop(g: mg.Graph, x: mg.Tensor, recurrent: mg.Tensor, weights: mg.Tensor, bias: mg.Tensor) -> mg.Tensor:
+    """The last state of an LSTM, step by step in a loop."""
+    steps, batch, _ = x.shape
+    size = recurrent.shape[1]
+    zeros = g.constant(np.zeros((batch, size), np.float32))
+
+    def step(index: mg.Tensor, h: mg.Tensor, c: mg.Tensor) -> list[mg.Tensor]:
+        now = g.gather(x, index, axis=0)
+        gates = now @ g.transpose(weights, [1, 0]) + h @ g.transpose(recurrent, [1, 0]) + bias
+        c = g.sigmoid(gate(gates, 1)) * c + g.sigmoid(gate(gates, 0)) * g.tanh(gate(gates, 2))
+        return [g.sigmoid(gate(gates, 3)) * g.tanh(c), c]
+
+    return g.for_(steps, initial=[zeros, zeros], body=step)[0]
+
+
+def last_state(states: list[mg.Tensor]) -> mg.Tensor:
+    return states[0][-1]
+
+
+def batch_normalization(axes: list[int]) -> Build:
+    def build(g: mg.Graph, x: mg.Tensor, gamma: mg.Tensor, beta: mg.Tensor) -> mg.Tensor:
+        shape = [1 if i in axes else n for i, n in enumerate(x.shape)]
+        mean, variance = g.mean(x, axes), g.variance(x, axes=axes)
+        return g.normalization(x, mean, variance, g.reshape(gamma, shape), g.reshape(beta, shape))
+
+    return build
+
+
+def layer_normalization(g: mg.Graph, x: mg.Tensor, gamma: mg.Tensor, beta: mg.Tensor) -> mg.Tensor:
+    return g.normalization(x, g.mean(x, -1), g.variance(x, axes=-1), gamma, beta)
+
+
+def boxes(g: mg.Graph, corners: mg.Tensor, scores: mg.Tensor) -> mg.Tensor:
+    both = g.concat([corners, corners + 20.0], -1)
+    return g.non_maximum_suppression(both, scores, iou_threshold=0.5, score_threshold=0.0)
+
+
+def gradient_descent(g: mg.Graph, gradient: mg.Tensor) -> mg.Operation:
+    values = g.variable(np.zeros(gradient.shape, np.float32))
+    return g.assign(values, g.stochastic_gradient_descent(0.01, values, gradient))
+
+
+def adam(g: mg.Graph, gradient: mg.Tensor) -> list[mg.Operation]:
+    state = [g.variable(np.zeros(gradient.shape, np.float32)) for _ in range(3)]
+    return [g.assign(*pair) for pair in zip(state, g.adam(1e-3, 0.9, 0.999, 1e-8, 0.9, 0.999, *state, gradient))]
+
+
+def same(name: str, **arguments: object) -> Build:
+    return simple(name, padding="TF_SAME", **arguments)
+
+
+NCHW = {"data_layout": "NCHW", "weights_layout": "OIHW"}
+HALF_WINDOW = {"kernel": 2, "data_layout": "NCHW"}
+PIXEL = [0, 0, 2, 2]
+
+OURS: dict[str, Build] = {
+    "addition": simple("addition"),
+    "addition_of_integers": simple("addition"),
+    "addition_of_halves": simple("addition"),
+    "addition_of_bias": simple("addition"),
+    "division": simple("division"),
     "sine": simple("sin"),
     "tangent": simple("tan"),
     "arc_tangent": simple("atan"),
     "hyperbolic_sine": simple("sinh"),
-    "power": simple("power"),
+    "hyperbolic_tangent": simple("tanh"),
+    "exponent": simple("exponent"),
     "logarithm_base2": simple("logarithm_base2"),
+    "square_root": simple("square_root"),
+    "error_function": simple("erf"),
+    "power": simple("power"),
     "floor_modulo": simple("floor_modulo"),
+    "maximum": simple("maximum_with_nan_propagation"),
+    "less_than": simple("less_than"),
+    "select": simple("select"),
+    "clamp": simple("clamp", minimum=0.75, maximum=1.25),
+    "bitwise_and": simple("bitwise_and"),
+    "multiplication_of_complex": simple("multiplication"),
+    "exponent_of_complex": simple("exponent"),
+    "absolute_of_complex": simple("absolute"),
+    "real_part": simple("real_part"),
+    "conjugate": simple("conjugate"),
+    "complex_tensor": simple("complex_tensor"),
+    "relu": simple("relu"),
+    "leaky_relu": simple("leaky_relu", alpha=0.1),
+    "sigmoid": simple("sigmoid"),
     "softmax": simple("softmax", axis=-1),
-    "softmax_gradient": gradients_of(lambda g, x: g.square(g.softmax(x, axis=-1))),
+    "softmax_of_channels": simple("softmax", axis=1),
+    "log_softmax": simple("log_softmax", axis=-1),
+    "softmax_cross_entropy": lambda g, x, i: g.softmax_cross_entropy(x, g.one_hot(i, 1000), reduction="mean"),
+    "sum_of_all": simple("reduction_sum"),
     "sum_of_rows": simple("reduction_sum", axes=1),
     "sum_of_columns": simple("reduction_sum", axes=0),
-    "maximum_of_rows": simple("reduction_maximum", axes=1),
+    "sum_of_pixels": simple("reduction_sum", axes=[0, 1, 2]),
+    "sum_of_planes": simple("reduction_sum", axes=[0, 2, 3]),
+    "sum_of_halves": simple("reduction_sum", axes=1),
+    "maximum_of_rows": simple("reduction_maximum_propagate_nan", axes=1),
     "product_of_rows": simple("reduction_product", axes=1),
     "argument_of_maximum": simple("reduction_arg_maximum", axis=1),
+    "all_of_rows": simple("reduction_and", axes=1),
     "variance": simple("variance", axes=[1]),
-    "transpose": simple("transpose", permutation=[1, 0]),
-    "transpose_images": simple("transpose", permutation=[0, 3, 1, 2]),
-    "concatenate": lambda g, a, b: g.concat([a, b], 1),
-    "gather_rows": lambda g, x, i: g.gather(x, i, axis=0),
-    "gather_rows_gradient": lambda g, x, i: g.gradients(g.reduction_sum(g.square(g.gather(x, i, axis=0))), x)[x],
-    "one_hot": simple("one_hot", depth=100),
-    "pad": simple("pad", left=[0, 2, 2, 0], right=[0, 2, 2, 0]),
-    "pad_reflecting": simple("pad", left=[0, 2, 2, 0], right=[0, 2, 2, 0], mode="reflect"),
+    "layer_normalization": layer_normalization,
+    "batch_normalization": batch_normalization([0, 1, 2]),
+    "batch_normalization_nchw": batch_normalization([0, 2, 3]),
     "matrix_multiplication": simple("matrix_multiplication"),
+    "matrix_multiplication_transposed": lambda g, a, b: a @ g.transpose(b, [1, 0]),
+    "matrix_multiplication_small": simple("matrix_multiplication"),
+    "matrix_times_vector": simple("matrix_multiplication"),
     "batched_matrix_multiplication": simple("matrix_multiplication"),
-    "convolution": simple("convolution2d", padding="TF_SAME"),
-    "convolution_gradient": gradients_of(simple("convolution2d", padding="TF_SAME")),
+    "matrix_multiplication_of_complex": simple("matrix_multiplication"),
+    "matrix_inverse": lambda g, x: g.matrix_inverse(x + g.constant(np.eye(512, dtype=np.float32) * 600)),
+    "matrix_inverse_of_many": lambda g, x: g.matrix_inverse(x + g.constant(np.eye(16, dtype=np.float32) * 20)),
+    "band_part": simple("band_part", num_lower=-1, num_upper=0),
+    "convolution": same("convolution2d"),
+    "convolution_nchw": same("convolution2d", **NCHW),
     "convolution_1x1": simple("convolution2d"),
+    "convolution_of_three_channels": simple("convolution2d", strides=2, padding=((3, 3), (3, 3))),
+    "convolution_in_groups": same("convolution2d", groups=8),
+    "convolution_depthwise": same("depthwise_convolution2d"),
+    "convolution_depthwise_nchw": same("depthwise_convolution2d", **NCHW),
+    "convolution_of_volumes": same("convolution3d"),
+    "convolution_of_volumes_ncdhw": same("convolution3d", data_layout="NCDHW", weights_layout="OIDHW"),
+    "convolution_transposed": same("convolution_transpose2d", output_shape=(16, 56, 56, 32), strides=2),
+    "im_to_col": simple("im_to_col", kernel=3, padding=((1, 1), (1, 1)), data_layout="NCHW"),
+    "col_to_im": simple(
+        "col_to_im", output_shape=(8, 64, 56, 56), kernel=3, padding=((1, 1), (1, 1)), data_layout="NCHW"
+    ),
     "max_pooling": simple("max_pooling2d", kernel=2),
-    "max_pooling_gradient": gradients_of(simple("max_pooling2d", kernel=2)),
-    "average_pooling": simple("avg_pooling2d", kernel=3, padding="TF_SAME", strides=1),
+    "max_pooling_nchw": simple("max_pooling2d", **HALF_WINDOW),
+    "max_pooling_overlapping": simple("max_pooling2d", kernel=3, strides=2, data_layout="NCHW"),
+    "average_pooling": same("avg_pooling2d", kernel=3, strides=1, include_zero_pad_to_average=True),
+    "average_pooling_nchw": same(
+        "avg_pooling2d", kernel=3, strides=1, include_zero_pad_to_average=True, data_layout="NCHW"
+    ),
+    "average_pooling_by_two_nchw": simple("avg_pooling2d", **HALF_WINDOW),
+    "average_pooling_of_everything": simple("avg_pooling2d", kernel=56, data_layout="NCHW"),
+    "max_pooling_with_indices": lambda g, x: list(
+        g.max_pooling2d_return_indices(x, return_indices_mode="global_flatten_2d", **HALF_WINDOW)
+    ),
+    "max_pooling_derivative_recomputed": simple("max_pooling2d_gradient", **HALF_WINDOW),
+    "max_pooling_of_volumes": simple("max_pooling4d", kernel=(1, 2, 2, 2)),
+    "norm_pooling": simple("l2_norm_pooling4d", kernel=(1, 1, 2, 2)),
+    "stencil": simple("stencil", padding="TF_SAME"),
+    "transpose": simple("transpose", permutation=[1, 0]),
+    "transpose_halves": simple("transpose", permutation=[1, 0]),
+    "transpose_images": simple("transpose", permutation=[0, 3, 1, 2]),
+    "transpose_planes": simple("transpose", permutation=[0, 2, 3, 1]),
+    "transpose_heads": simple("transpose", permutation=[0, 2, 1, 3]),
+    "concatenate": lambda g, a, b: g.concat([a, b], 1),
+    "concatenate_channels": lambda g, a, b: g.concat([a, b], 3),
+    "stack_last": lambda g, a, b: g.stack([a, b], -1),
+    "split": simple("split", sizes_or_count=3, axis=1),
+    "slice": lambda g, x: x[:, 4:-4, 4:-4],
+    "slice_strided": lambda g, x: x[::2, ::2],
+    "slice_update": lambda g, x, u: g.slice_update_data(x, u, [256, 256], [768, 768], [1, 1]),
+    "reverse_rows": simple("reverse", axes=[0]),
+    "reverse_columns": simple("reverse", axes=[1]),
+    "tile": simple("tile", multiplier=[4, 4]),
+    "broadcast": simple("broadcast_to", shape=(1024, 1024)),
+    "pad": simple("pad", left=[0, 2, 2, 0], right=[0, 2, 2, 0]),
+    "pad_planes": simple("pad", left=PIXEL, right=PIXEL),
+    "pad_reflecting": simple("pad", left=[0, 2, 2, 0], right=[0, 2, 2, 0], mode="reflect"),
+    "pad_reflecting_planes": simple("pad", left=PIXEL, right=PIXEL, mode="reflect"),
+    "pad_clamped_planes": simple("pad", left=PIXEL, right=PIXEL, mode="clamp_to_edge"),
+    "pad_periodic_planes": simple("pad", left=PIXEL, right=PIXEL, mode="periodic"),
+    "depth_to_space": simple("depth_to_space2d", width_axis=2, height_axis=1, depth_axis=3, block_size=2),
+    "pixel_shuffle": simple(
+        "depth_to_space2d", width_axis=3, height_axis=2, depth_axis=1, block_size=2, use_pixel_shuffle_order=True
+    ),
+    "space_to_depth": simple(
+        "space_to_depth2d", width_axis=3, height_axis=2, depth_axis=1, block_size=2, use_pixel_shuffle_order=True
+    ),
+    "coordinate_along_axis": simple("coordinate_along_axis", axis=0, shape=(1024, 1024)),
+    "cast_to_half": simple("cast", dtype=mg.float16),
+    "cast_from_half": simple("cast", dtype=mg.float32),
+    "cast_from_integers": simple("cast", dtype=mg.float32),
+    "gather_rows": simple("gather", axis=0),
+    "gather_elements": simple("gather_nd"),
+    "gather_along_axis": lambda g, x, i: g.gather_along_axis(1, x, i),
+    "scatter_rows": lambda g, x, u, i: g.scatter(u, i, 0, data=x),
+    "scatter_elements": lambda g, x, u, i: g.scatter_nd(u, i, data=x),
+    "scatter_along_axis": lambda g, x, u, i: g.scatter_along_axis(1, u, i, data=x),
+    "scatter_maximum": lambda g, x, u, i: g.scatter_along_axis(1, u, i, "max", data=x),
+    "one_hot": simple("one_hot", depth=100),
+    "non_zero": simple("non_zero_indices"),
+    "sort": simple("sort"),
+    "sort_of_integers": simple("sort"),
+    "sort_of_rows": simple("sort"),
+    "sort_of_short_rows": simple("sort"),
+    "arg_sort": simple("arg_sort"),
+    "arg_sort_of_integers": simple("arg_sort"),
+    "arg_sort_of_rows": simple("arg_sort"),
+    "top_k": simple("top_k", k=5),
+    "top_k_long": simple("top_k", k=100),
+    "cumulative_sum": simple("cumulative_sum", axis=1),
+    "cumulative_sum_long": simple("cumulative_sum", axis=0),
+    "cumulative_sum_of_columns": simple("cumulative_sum", axis=0),
+    "cumulative_product": simple("cumulative_product", axis=1),
+    "cumulative_maximum": simple("cumulative_maximum", axis=1),
+    "fourier": simple("fast_fourier_transform", axes=1),
+    "fourier_of_images": simple("fast_fourier_transform", axes=[0, 1]),
+    "fourier_of_odd_length": simple("fast_fourier_transform", axes=1),
+    "fourier_real": simple("real_to_hermitean_fft", axes=1),
+    "fourier_to_real": simple("hermitean_to_real_fft", axes=1),
+    "resize_bilinear": simple("resize_bilinear", size=(128, 128), layout="NHWC"),
+    "resize_bilinear_planes": simple("resize_bilinear", size=(128, 128), layout="NCHW"),
+    "resize_nearest": simple("resize_nearest", size=(128, 128), layout="NHWC"),
+    "resize_nearest_planes": simple("resize_nearest", size=(128, 128), layout="NCHW"),
+    "sample_grid": simple("sample_grid"),
+    "sample_grid_planes": simple("sample_grid", layout="NCHW"),
+    "lstm": lambda g, x, r, w, b: g.lstm(x, r, w, b)[0],
+    "lstm_small": lambda g, x, r, w, b: last_state(g.lstm(x, r, w, b)),
+    "lstm_small_loop": lstm_loop,
+    "gru": lambda g, x, r, w, b, b2: g.gru(x, r, w, b, secondary_bias=b2, reset_after=True)[0],
+    "single_gate": lambda g, x, r, w, b: g.single_gate_rnn(x, r, w, b, activation="tanh")[0],
+    "for_loop": lambda g, x, w: g.for_(100, initial=[x], body=lambda i, h: [g.tanh(h @ w)])[0],
+    "quantize": simple("quantize", scale=0.01),
+    "quantize_channels": simple("quantize", axis=0),
+    "dequantize": simple("dequantize", scale=0.01),
+    "dequantize_lookup_table": simple("dequantize_lookup_table"),
+    "fake_quantize": simple("fake_quantize", scale=0.01),
+    "sparse_multiplication": lambda g, v, i, j, x: g.sparse_tensor(v, i, j, (4096, 4096)) @ x,
     "uniform": lambda g: g.random_uniform((1 << 20,)),
     "normal": lambda g: g.random_normal((1 << 20,)),
-    "cast_to_half": simple("cast", dtype=mg.float16),
+    "truncated_normal": lambda g: g.random_truncated_normal((1 << 20,)),
+    "random_integers": lambda g: g.random_uniform((1 << 20,), 0, 1000, mg.int32),
+    "dropout": simple("dropout", rate=0.5),
+    "non_maximum_suppression": boxes,
+    "gradient_descent": gradient_descent,
+    "adam": adam,
 }
 
 
-def arrays(name: str) -> list[np.ndarray]:
-    """The inputs of an operation: floats in [0.5, 1.5), or integers below the bound that stands in for a type."""
-    rng = np.random.default_rng(0)
-    made = []
-    for shape, below in OPERATIONS[name]:
-        if below:
-            made.append(rng.integers(0, below, shape).astype(np.int32))
-        else:
-            made.append(rng.random(shape, np.float32) + np.float32(0.5))
-    return made
+def array(given: Input, rng: np.random.Generator) -> np.ndarray:
+    if given.dtype == "complex64":
+        parts = rng.random((*given.shape, 2), np.float32)
+        return parts.view(np.complex64)[..., 0]
+    if np.dtype(given.dtype).kind in "iub":
+        return rng.integers(int(given.low), int(given.high), given.shape).astype(given.dtype)
+    return (given.low + (given.high - given.low) * rng.random(given.shape, np.float32)).astype(given.dtype)
 
 
 def build(name: str) -> Step:
     g = mg.Graph()
-    values = arrays(name)
+    rng = np.random.default_rng(0)
+    values = [array(given, rng) for given in OPERATIONS[name]]
     inputs = [g.placeholder(v.shape, v.dtype) for v in values]
-    targets = OURS[name](g, *inputs)
-    targets = targets if isinstance(targets, list) else [targets]
     feeds = dict(zip(inputs, values, strict=True))
+    if name == "max_pooling_derivative_from_indices":
+        made = from_indices(g, inputs, feeds)
+    elif name in OURS:
+        made = OURS[name](g, *inputs)
+    else:  # the operation and its derivatives, from an incoming gradient
+        forward = OURS[name.removesuffix("_gradient")](g, *inputs)
+        result = forward[0] if isinstance(forward, list) else forward
+        start = g.placeholder(result.shape, result.dtype)
+        feeds[start] = array(Input(tuple(result.shape), str(result.dtype)), rng)
+        of = [x for x, v in zip(inputs, values, strict=True) if v.dtype.kind in "fc"]
+        found = g.gradients(result, of, start)
+        made = [*(forward if isinstance(forward, list) else [forward]), *(found[x] for x in of)]
+    made = made if isinstance(made, list) else [made]
+    tensors = [x for x in made if isinstance(x, mg.Tensor)]
+    operations = [x for x in made if not isinstance(x, mg.Tensor)]
 
     def step() -> None:
-        g.run(feeds, targets)
+        g.run(feeds, tensors, operations)
 
     return step
 
 
-def measure(options: Options) -> list[Row]:
+def from_indices(g: mg.Graph, inputs: list[mg.Tensor], feeds: dict[mg.Tensor, np.ndarray]) -> mg.Tensor:
+    """The gradient from indices that are computed beforehand and fed."""
+    incoming, source = inputs
+    mode = {"return_indices_mode": "global_flatten_2d"}
+    _, indices = g.max_pooling2d_return_indices(source, **mode, **HALF_WINDOW)
+    found = g.run({source: feeds.pop(source)}, indices).numpy()
+    fed = g.placeholder(found.shape, found.dtype)
+    feeds[fed] = found
+    return g.max_pooling2d_gradient_from_indices(incoming, fed, source.shape, **mode, **HALF_WINDOW)
+
+
+def measure(options: Options, only: str = "") -> list[Row]:
     rows: list[list[Row]] = []
     sides: list[Side] = [ours(__file__, "operations"), *(torch_operations() if options.peers else [])]
     short = Options(
-        rounds=min(options.rounds, 5), turn_seconds=options.turn_seconds / 4, patience=options.patience / 20
+        rounds=min(options.rounds, 5), turn_seconds=options.turn_seconds / 8, patience=options.patience / 60
     )
     with contextlib.ExitStack() as stack, progress("operations") as say:
         running = [stack.enter_context(Running(side)) for side in sides]
-        for name in OURS:
+        for name, inputs in OPERATIONS.items():
+            if not re.search(only, f"{FAMILY_OF[name]}: {name}"):
+                continue
             contenders = [Contender(process, name) for process in running]
             try:
                 for contender in contenders:
@@ -129,12 +352,85 @@ def measure(options: Options) -> list[Row]:
             except SideFailed as failure:
                 raise SideFailed(f"{name}: {failure}") from failure
             take_turns(contenders, short, lambda what, name=name: say(f"{name}: {what}"))
-            rows.append(
-                rows_of(Workload(name, str([shape for shape, _ in OPERATIONS[name]]), TARGET, False), contenders)
-            )
+            sizes = ", ".join("x".join(map(str, x.shape)) + f" {x.dtype}" * (x.dtype != "float32") for x in inputs)
+            rows.append(rows_of(Workload(name, f"{FAMILY_OF[name]}, {sizes}", TARGET, False), contenders))
     rows.sort(key=lambda of_one: of_one[0].ratio.median if of_one[0].ratio else 0.0)
-    return [row for of_one in rows for row in of_one]
+    return list(itertools.chain.from_iterable(rows))
+
+
+def kept() -> dict[str, list[dict[str, str]]]:
+    """The lines of the kept table by operation, the machine's under "machine"."""
+    if not RESULTS.exists():
+        return {}
+    with RESULTS.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    return {name: list(of_one) for name, of_one in itertools.groupby(lines, lambda line: line["workload"])}
+
+
+def keep(rows: list[Row]) -> None:
+    """Enters rows into the kept table: instead of what stood there for their operations, in the order of the sizes."""
+    before = kept()
+    write_csv(rows, RESULTS)
+    now = before | kept()
+    lines = [line for name in OPERATIONS for line in now.get(name, [])]
+    with RESULTS.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(lines[0]))
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+def table() -> str:
+    """Markdown: a line a family, then what is slower than the target and why, and what is compared within ours."""
+    ratios = {name: float(lines[0]["ratio_median"]) for name, lines in kept().items() if name in OPERATIONS}
+    milliseconds = {name: float(lines[0]["median"]) for name, lines in kept().items()}
+    text = ["| family | operations | median ratio | slowest of them |", "|---|---|---|---|"]
+    for family, members in FAMILIES.items():
+        measured = sorted((ratios[name], name) for name in members if name in ratios)
+        worst = ", ".join(f"`{name}` {ratio:.2f}" for ratio, name in reversed(measured[-2:]))
+        middle = measured[len(measured) // 2][0]
+        text.append(f"| {family} | {len(measured)} | {middle:.2f} | {worst} |")
+    text += ["", f"Slower than {TARGET} times PyTorch:", ""]
+    for name, ratio in sorted(ratios.items(), key=lambda item: -item[1]):
+        if ratio > TARGET:
+            text.append(f"- `{name}` {ratio:.2f}: {REASONS[name]}")
+    text += ["", "Within ours:", ""]
+    for name, (other, share) in WITHIN.items():
+        text.append(
+            f"- `{name}` takes {milliseconds[name] / milliseconds[other]:.2f} of the time of `{other}` "
+            f"(target: at most {share:g})."
+        )
+    return "\n".join(text)
+
+
+def document() -> None:
+    before, rest = DOCUMENT.read_text().split(BEGIN)
+    DOCUMENT.write_text(f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    Options.add_to(parser)
+    parser.add_argument("--only", default="", help="a regular expression: what is found in `family: name`")
+    parser.add_argument("--keep", action="store_true", help="enter the results into bench/results/operations.csv")
+    parser.add_argument(
+        "--document", action="store_true", help="write the table into docs/performance.md; no measuring"
+    )
+    parser.add_argument("--serve", choices=["operations"], help="be the measured process")
+    arguments = parser.parse_args()
+    if arguments.serve:
+        serve(build)
+    elif arguments.document:
+        document()
+    else:
+        rows = measure(Options.of(arguments), arguments.only)
+        if arguments.keep:
+            keep(rows)
+        print_rows(rows)
+        late = [row for row in rows if row.ratio and row.target and row.ratio.median > row.target]
+        print(f"\n{len(late)} of {len({row.workload for row in rows})} above {TARGET}:", file=sys.stderr)
+        for row in late:
+            print(f"  {row.workload} {row.ratio.median:.2f}", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    main(measure, {"operations": build})
+    main()
