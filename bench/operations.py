@@ -97,7 +97,8 @@ def gradient_descent(g: mg.Graph, gradient: mg.Tensor) -> mg.Operation:
 
 def adam(g: mg.Graph, gradient: mg.Tensor) -> list[mg.Operation]:
     state = [g.variable(np.zeros(gradient.shape, np.float32)) for _ in range(3)]
-    return [g.assign(*pair) for pair in zip(state, g.adam(1e-3, 0.9, 0.999, 1e-8, 0.9, 0.999, *state, gradient))]
+    updated = g.adam(1e-3, 0.9, 0.999, 1e-8, 0.9, 0.999, *state, gradient)
+    return [g.assign(*pair) for pair in zip(state, updated, strict=True)]
 
 
 def same(name: str, **arguments: object) -> Build:

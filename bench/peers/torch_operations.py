@@ -135,6 +135,11 @@ def from_indices(incoming: Tensor, x: Tensor) -> Compute:
     )
 
 
+def recomputed(incoming: Tensor, x: Tensor) -> Tensor:
+    _, indices = F.max_pool2d(x, 2, return_indices=True)
+    return torch.ops.aten.max_pool2d_with_indices_backward(incoming, x, [2, 2], [2, 2], [0, 0], [1, 1], False, indices)
+
+
 def resized(mode: str) -> Compute:
     return lambda x: F.interpolate(x, scale_factor=2, mode=mode)
 
@@ -237,6 +242,7 @@ TORCH: dict[str, Compute] = {
     "average_pooling_by_two_nchw": lambda x: F.avg_pool2d(x, 2),
     "average_pooling_of_everything": lambda x: F.avg_pool2d(x, 56),
     "max_pooling_with_indices": lambda x: F.max_pool2d(x, 2, return_indices=True),
+    "max_pooling_derivative_recomputed": recomputed,
     "max_pooling_of_volumes": lambda x: F.max_pool3d(x, 2),
     "norm_pooling": lambda x: F.lp_pool2d(x, 2.0, 2),
     "stencil": same_convolution,
@@ -319,7 +325,6 @@ TORCH: dict[str, Compute] = {
 # What is prepared once from the inputs.
 PREPARED: dict[str, Callable[..., Compute]] = {
     "max_pooling_derivative_from_indices": from_indices,
-    "max_pooling_derivative_recomputed": from_indices,
     "quantize_channels": lambda x, scale: (
         lambda x, scale: torch.quantize_per_channel(x, scale, torch.zeros(1024), 0, torch.qint8)
     ),
