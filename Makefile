@@ -3,7 +3,7 @@
 #   make demo      build, install into .venv, train the digit classifier      make test      build and run every test
 #   make build     build and install                                          make bench     ours beside the peers
 #   make format    clang-format and ruff                                      make stubs     python/mpsgraph/_core.pyi
-#   make docs      docs/operations.md, from the operation table
+#   make docs      docs/operations.md, from the operation table      make conformance  PyTorch's cases, drawn fresh
 #   make sanitize  C++ tests under ThreadSanitizer and AddressSanitizer       make clean     remove all that was made
 #
 # The package is built without isolation in a build directory that stays, so that a rebuild compiles what changed.
@@ -13,6 +13,7 @@ BUILD  ?= build/release
 DEMO   ?=
 BENCH  ?=
 PEERS  := .venv-bench
+TORCH  := .venv-conformance
 
 BIN := $(VENV)/bin
 # Directories too: a file that was removed changes its directory.
@@ -60,16 +61,22 @@ $(PEERS)/torch/installed:
 	$(@D)/bin/python -m pip install --disable-pip-version-check torch==2.13.0 numpy
 	touch $@
 
-# More cases of PyTorch's than the repository holds: four samples of each operator and module, in an environment of its own.
+# More cases of PyTorch's than the repository holds: four samples of each operator and module, made in an environment of
+# its own; then ONNX's cases and these. The stored cases run with the other tests.
 CASES := build/torch-cases
-conformance: build
-	$(PYTHON) -m venv .venv-conformance
-	.venv-conformance/bin/python -m pip install --quiet torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 numpy expecttest
-	mkdir -p $(CASES)
-	for kind in operators modules; do \
-	  .venv-conformance/bin/python tests/conformance/make_torch_cases.py $$kind $(CASES)/torch_$$kind.tar.xz --per 4 || exit 1; \
-	done
+conformance: build $(CASES)/torch_operators.tar.xz $(CASES)/torch_modules.tar.xz
 	MPSGRAPH_TORCH_CASES=$(CASES) $(BIN)/python -m pytest tests/conformance
+
+$(CASES)/torch_%.tar.xz: tests/conformance/make_torch_cases.py tests/conformance/data/torch_operators.txt $(TORCH)/installed
+	mkdir -p $(@D)
+	$(TORCH)/bin/python $< $* $@.new --per 4
+	mv $@.new $@
+
+$(TORCH)/installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
+	  torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 numpy expecttest
+	touch $@
 
 stubs: build
 	$(BIN)/python tools/stubs.py $(BUILD)/stubs
@@ -91,5 +98,5 @@ sanitize: $(VENV)/requirements.txt
 	done
 
 clean:
-	rm -rf build $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build $(VENV) $(PEERS) $(TORCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Elements by index: gather, scatter, one-hot, top-k, cumulative sums, and orders turned round."""
+"""Elements by index: gather in its forms, one-hot, the places of what is not zero, and orders turned round."""
 
 from __future__ import annotations
 
@@ -59,35 +59,54 @@ def reverse_sequence(node: Node) -> Results:
     return g.swap_axes(result, 0, 1) if time == 0 else result
 
 
+@operator("GatherElements", upto=13)
+def gather_elements(node: Node) -> Results:
+    g, x, index = node.g, node.tensor(0), node.tensor(1)
+    axis = node.axis(x, node.attribute("axis", 0))
+    index = wrapped(node, index, node.dim(x, axis))
+    return g.gather_along_axis(axis, cut_to(node, x, index, axis), index)
+
+
+def cut_to(node: Node, x: Tensor, other: Tensor, axis: int) -> Tensor:
+    """The beginning of x, as long as another tensor along each axis but one."""
+    g, have, wanted = node.g, node.dims(x), node.dims(other)
+    if len(have) != len(wanted):
+        raise ShapeError(f"indices {other.shape} must have as many axes as the data {x.shape}")
+    same = (a == axis or (size == want and size >= 0) for a, (size, want) in enumerate(zip(have, wanted, strict=True)))
+    if all(same):
+        return x
+    ends = [node.dim(x if a == axis else other, a) for a in range(len(have))]
+    return g.slice(x, [0] * len(have), node.joined(ends))
+
+
+@operator("GatherND", upto=13)
+def gather_nd(node: Node) -> Results:
+    x, batch = node.tensor(0), node.attribute("batch_dims", 0)
+    return node.g.gather_nd(x, wrapped_vectors(node, node.tensor(1), x, batch), batch)
+
+
+def wrapped_vectors(node: Node, index: Tensor, x: Tensor, batch: int = 0) -> Tensor:
+    """Vectors of indices into x, counted from the front."""
+    g, count = node.g, node.size(index, -1)
+    index = cast(node, index, int32)
+    if not 0 < count <= node.rank(x) - batch:
+        raise ShapeError(f"vectors of {count} indices into {x.shape} behind {batch} axes of a batch")
+    sizes = node.joined([node.dim(x, batch + i) for i in range(count)])
+    span = cast(node, sizes if isinstance(sizes, Tensor) else g.constant(sizes, dtype=int32), int32)
+    return g.select(g.less_than(index, 0), g.addition(index, span), index)
+
+
 @operator("NonZero", upto=13)
 def non_zero(node: Node) -> Results:
-    x = node.value(0)
-    places = np.argwhere(x)  # (count, rank); a number has no coordinates
-    return node.g.constant(np.ascontiguousarray(places.T.astype(np.int64)))
+    g = node.g
+    return g.cast(g.transpose(g.non_zero_indices(node.tensor(0)), [1, 0]), int64)
 
 
 @operator("Compress", upto=11)
 def compress(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
-    index = np.flatnonzero(node.value(1))
+    index = g.squeeze(g.non_zero_indices(node.tensor(1)), [1])
     axis = node.attribute("axis", None)
     if axis is None:
         x, axis = g.reshape(x, (-1,)), 0
-    return g.gather(x, g.constant(index.astype(np.int32)), node.axis(x, axis))
-
-
-@operator("TensorScatter", upto=24)
-def tensor_scatter(node: Node) -> Results:
-    """A cache with an update written at a place of its own for each entry of the batch, from the front again at the end
-    when it is circular."""
-    g, cache, update = node.g, node.tensor(0), node.tensor(1)
-    axis, mode = node.axis(cache, node.attribute("axis", -2)), node.attribute("mode", "linear")
-    batch, size, count = node.size(cache, 0), node.size(cache, axis), node.size(update, axis)
-    start = cast(node, node.tensor(2), int32) if node.has(2) else g.constant(0, shape=(batch,), dtype=int32)
-    place = g.subtraction(g.constant(np.arange(size, dtype=np.int32)[None]), g.expand_dims(start, 1))
-    if mode == "circular":
-        place = g.floor_modulo(place, size)
-    written = g.logical_and(g.greater_than_or_equal_to(place, 0), g.less_than(place, count))
-    new = g.gather(update, g.clamp(place, 0, count - 1), axis, 1)
-    shape = [batch, *(size if a == axis else 1 for a in range(1, node.rank(cache)))]
-    return g.select(g.reshape(written, shape), new, cache)
+    return g.gather(x, index, node.axis(x, axis))

@@ -1,0 +1,67 @@
+"""Orders: the largest elements, running sums and products, and what is left when everything stands once."""
+
+from __future__ import annotations
+
+from ..._core import Tensor, int32, int64
+from .._registry import Node, Results, operator
+
+
+@operator("TopK", upto=24)
+def top_k(node: Node) -> Results:
+    g, x = node.g, node.tensor(0)
+    axis = node.axis(x, node.attribute("axis", -1))
+    k: int | Tensor = node.attribute("k") if node.version < 10 else _one(node, 1)
+    method = g.top_k if node.attribute("largest", 1) else g.bottom_k
+    values, indices = method(x, k, axis)
+    return [values, g.cast(indices, int64)]
+
+
+def _one(node: Node, i: int) -> int | Tensor:
+    """Operand i of one element: as an int, or as a tensor of rank 0 when only a run knows it."""
+    known = node.known_ints(i)
+    return known[0] if known else node.g.reshape(node.g.cast(node.tensor(i), int32), ())
+
+
+@operator("CumSum", upto=14)
+@operator("CumProd", upto=26)
+def cumulative(node: Node) -> Results:
+    g = node.g
+    method = g.cumulative_sum if node.op == "CumSum" else g.cumulative_product
+    return method(
+        node.tensor(0), _one(node, 1), bool(node.attribute("exclusive", 0)), bool(node.attribute("reverse", 0))
+    )
+
+
+@operator("Unique", upto=11)
+def unique(node: Node) -> Results:
+    """Sorted, an element that differs from the one before it is new; stable sorting makes the first of its kind lead.
+
+    Slices are sorted by their last elements, then by those before, up to the first.
+    """
+    g, x = node.g, node.tensor(0)
+    axis = node.attribute("axis", None)
+    if axis is None:
+        x, axis = g.reshape(x, (-1,)), 0
+    axis = node.axis(x, axis)
+    rows = g.swap_axes(x, 0, axis) if axis else x
+    flat = g.flatten2d(rows, 1) if node.rank(x) > 1 else g.expand_dims(rows, 1)
+    count = node.dim(flat, 0)
+    order = g.coordinate_along_axis(0, [count] if isinstance(count, int) else count)
+    for column in range(node.size(flat, 1) - 1, -1, -1):
+        keys = g.squeeze(g.slice_axis(flat, 1, column, 1), [1])
+        order = g.gather(order, g.arg_sort(g.gather(keys, order, 0), 0), 0)
+    ordered = g.gather(flat, order, 0)
+    before, behind = g.slice(ordered, [0, 0], [-1, 0], end_mask=2), g.slice(ordered, [1, 0], [0, 0], end_mask=3)
+    differs = g.squeeze(g.reduction_or(g.not_equal(before, behind), 1), [1])
+    new = g.concat([g.constant([True]), differs], 0)
+    leaders = g.squeeze(g.non_zero_indices(new), [1])  # places in the sorted order
+    first = g.gather(order, leaders, 0)
+    group = g.subtraction(g.cumulative_sum(g.cast(new, int32), 0), 1)
+    ends = g.concat([g.slice(leaders, [1], [0], end_mask=1), g.shape_of(order)], 0)
+    counts = g.subtraction(ends, leaders)
+    if not node.attribute("sorted", 1):  # by first occurrence
+        by_place = g.arg_sort(first, 0)
+        first, counts = g.gather(first, by_place, 0), g.gather(counts, by_place, 0)
+        group = g.gather(g.arg_sort(by_place, 0), group, 0)
+    inverse = g.scatter_along_axis(0, group, order, "set", shape=g.shape_of(order))
+    return [g.gather(x, first, axis), *(g.cast(part, int64) for part in (first, inverse, counts))]

@@ -1,0 +1,60 @@
+"""Values written at indices into a copy of other values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._core import Tensor, int32
+from ...errors import GraphError
+from .._registry import Node, Results, operator
+from ._compose import cast
+from .gathering import cut_to, wrapped, wrapped_vectors
+
+_MODES = {"none": "set", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+def _mode(node: Node) -> str:
+    reduction = node.attribute("reduction", "none")
+    if reduction not in _MODES:
+        raise GraphError(f"reduction {reduction!r} is not one of {', '.join(_MODES)}")
+    return _MODES[reduction]
+
+
+@operator("ScatterElements", upto=18)
+@operator("Scatter", upto=11)
+def scatter_elements(node: Node) -> Results:
+    """The indices may reach over a part of the data only: that is cut out, changed and put back."""
+    g, x = node.g, node.tensor(0)
+    axis = node.axis(x, node.attribute("axis", 0))
+    index = wrapped(node, node.tensor(1), node.dim(x, axis))
+    part, updates = cut_to(node, x, index, axis), cut_to(node, node.tensor(2), index, axis)
+    changed = g.scatter_along_axis(axis, updates, index, _mode(node), data=part)
+    return changed if part is x else g.slice_update_data(x, changed, [0] * node.rank(x), sizes=_sizes(node, changed))
+
+
+def _sizes(node: Node, x: Tensor) -> list[int] | Tensor:
+    return node.joined([node.dim(x, i) for i in range(node.rank(x))])
+
+
+@operator("ScatterND", upto=18)
+def scatter_nd(node: Node) -> Results:
+    g, x, mode = node.g, node.tensor(0), _mode(node)
+    index = wrapped_vectors(node, node.tensor(1), x)
+    return g.scatter_nd(node.tensor(2), index, 0, mode, data=x)
+
+
+@operator("TensorScatter", upto=24)
+def tensor_scatter(node: Node) -> Results:
+    """A cache with an update written at a place of its own for each entry of the batch, from the front again at the end
+    when it is circular."""
+    g, cache, update = node.g, node.tensor(0), node.tensor(1)
+    axis, mode = node.axis(cache, node.attribute("axis", -2)), node.attribute("mode", "linear")
+    batch, size, count = node.size(cache, 0), node.size(cache, axis), node.size(update, axis)
+    start = cast(node, node.tensor(2), int32) if node.has(2) else g.constant(0, shape=(batch,), dtype=int32)
+    place = g.subtraction(g.constant(np.arange(size, dtype=np.int32)[None]), g.expand_dims(start, 1))
+    if mode == "circular":
+        place = g.floor_modulo(place, size)
+    written = g.logical_and(g.greater_than_or_equal_to(place, 0), g.less_than(place, count))
+    new = g.gather(update, g.clamp(place, 0, count - 1), axis, 1)
+    shape = [batch, *(size if a == axis else 1 for a in range(1, node.rank(cache)))]
+    return g.select(g.reshape(written, shape), new, cache)
