@@ -6,6 +6,7 @@ float32. Inputs are rounded so that few of their digits must be stored. The test
 tests/test_nn_torch*.py.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ def normal(*shape: int, scale: float = 1.0) -> torch.Tensor:
 
 def store(name: str, value: torch.Tensor) -> None:
     array = value.detach().numpy()
-    stored[name] = array.astype(np.float32) if array.dtype == np.float64 else array.astype(np.int32)
+    stored[name] = array.astype({"f": np.float32, "i": np.int32, "b": np.bool_}[array.dtype.kind])
 
 
 def case(name: str, function, *inputs: torch.Tensor, keep_parameters: bool = False) -> None:
@@ -88,4 +89,47 @@ for layers, both in ((1, False), (2, True)):
 case("LSTM_plain", nn.LSTM(3, 2, 2, bias=False), normal(4, 2, 3))
 case("GRU_plain", nn.GRU(3, 2, bias=False, bidirectional=True), normal(4, 2, 3))
 
-np.savez_compressed(Path(__file__).with_name("torch_layers.npz"), **stored)
+
+# --- attention and transformers ---------------------------------------------------------------------------------------
+def attention(name: str, module: nn.Module, *inputs: torch.Tensor, **names: int) -> None:
+    """A case whose module takes some inputs by name: names[name] is the number of the input."""
+    positional = [i for i in range(len(inputs)) if i not in names.values()]
+    run = module.forward
+    module.forward = lambda *x: run(*(x[i] for i in positional), **{k: x[i] for k, i in names.items()})
+    case(name, module, *inputs)
+
+
+def average_and_weights(module: nn.Module, average: bool = True) -> nn.Module:
+    run = module.forward
+    module.forward = lambda *x, **named: run(*x, **named, average_attn_weights=average)
+    return module
+
+
+x, bools, padding = normal(2, 3, 4), torch.tensor([[0, 1, 0], [0, 0, 1], [0, 0, 0]]).bool(), torch.zeros(2, 3).bool()
+padding[1, 2] = True
+self_attention = average_and_weights(nn.MultiheadAttention(4, 2, batch_first=True))
+attention("Attention", self_attention, x, x, x, bools, padding, attn_mask=3, key_padding_mask=4)
+cross = average_and_weights(nn.MultiheadAttention(4, 2, kdim=3, vdim=5, batch_first=True), average=False)
+added = normal(2, 3)
+added[0, 1] = -torch.inf
+attention("Attention_cross", cross, normal(2, 2, 4), normal(2, 3, 3), normal(2, 3, 5), added, attn_mask=3)
+plain = average_and_weights(nn.MultiheadAttention(4, 2, bias=False))
+attention("Attention_time_first", plain, normal(3, 2, 4), *[normal(4, 2, 4)] * 2)
+how = {"dropout": 0.0, "batch_first": True}
+padded = padding.double().masked_fill(padding, -torch.inf)  # as its causal mask, so that both are of one type
+causal = nn.Transformer.generate_square_subsequent_mask(3)
+layer = nn.TransformerEncoderLayer(4, 2, 5, **how)
+attention("Encoder_layer", layer, x, causal, padded, src_mask=1, src_key_padding_mask=2)
+before = nn.TransformerEncoderLayer(4, 2, 5, activation="gelu", norm_first=True, **how)
+attention("Encoder", nn.TransformerEncoder(before, 2, nn.LayerNorm(4)), x, causal, mask=1)
+attention("Encoder_plain", nn.TransformerEncoderLayer(4, 2, 5, dropout=0, bias=False), normal(3, 2, 4))
+layer = nn.TransformerDecoderLayer(4, 2, 5, **how)
+attention("Decoder", nn.TransformerDecoder(layer, 2), x, normal(2, 5, 4), causal, tgt_mask=2)
+
+# One array for all of a type, and where each lies by name: a file in the archive for each would be mostly headers.
+index = {name: (value.dtype.name, value.shape) for name, value in stored.items()}
+kinds = {
+    kind: np.concatenate([np.zeros(0, kind), *(v.ravel() for v in stored.values() if v.dtype == kind)])
+    for kind in ("float32", "int32", "bool")
+}
+np.savez_compressed(Path(__file__).with_name("torch_layers.npz"), index=json.dumps(index), **kinds)

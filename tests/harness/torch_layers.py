@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import mpsgraph as mg
 import numpy as np
 
-_FILE = Path(__file__).parents[1] / "data" / "torch_layers.npz"
-_STORED: dict[str, np.ndarray] = dict(np.load(_FILE))
+
+def _read() -> dict[str, np.ndarray]:
+    """Arrays by name: those of a type lie behind each other."""
+    found: dict[str, np.ndarray] = {}
+    with np.load(Path(__file__).parents[1] / "data" / "torch_layers.npz") as archive:
+        rest = {kind: archive[kind] for kind in ("float32", "int32", "bool")}
+        for name, (kind, shape) in json.loads(str(archive["index"])).items():
+            size = int(np.prod(shape))
+            found[name], rest[kind] = rest[kind][:size].reshape(shape), rest[kind][size:]
+    return found
+
+
+_STORED = _read()
 
 
 def stored(case: str, kind: str) -> dict[str, np.ndarray]:

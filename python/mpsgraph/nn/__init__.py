@@ -29,6 +29,7 @@ from .activations import (
     Tanhshrink,
 )
 from .activations_piecewise import Hardshrink, Hardsigmoid, Hardswish, Hardtanh, ReLU6, Softshrink, Threshold
+from .attention import MultiheadAttention, PositionalEncoding
 from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose2d, DepthwiseConv2d, Fold, SeparableConv2d, Unfold
 from .embedding import Embedding
 from .layers import Dropout, Flatten, Linear
@@ -46,6 +47,7 @@ from .pooling import (
 )
 from .recurrent import GRU, LSTM, RNN
 from .resampling import PixelShuffle, PixelUnshuffle, ReflectionPad2d, ReplicationPad2d, Upsample, ZeroPad2d
+from .transformer import TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer
 
 __all__ = [
     "AdaptiveAvgPool2d",
@@ -85,9 +87,11 @@ __all__ = [
     "MaxPool3d",
     "Mish",
     "Module",
+    "MultiheadAttention",
     "PReLU",
     "PixelShuffle",
     "PixelUnshuffle",
+    "PositionalEncoding",
     "RMSNorm",
     "RNN",
     "ReLU",
@@ -108,6 +112,10 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "Unfold",
     "Upsample",
     "ZeroPad2d",

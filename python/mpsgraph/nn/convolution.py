@@ -14,7 +14,7 @@ from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from ..ops._padding import Padding, explicit_padding
 from .initialisers import GlorotUniform, Initialiser, zeros
-from .layers import size_of
+from .layers import shape_of_sizes, size_in_run, size_of
 from .module import Module, graph_of
 
 LAYOUTS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
@@ -251,8 +251,7 @@ class ConvTranspose2d(_Convolution):
         ]
 
     def _output_shape(self, x: Tensor) -> list[int] | Tensor:
-        rows, g = 1 if self.last else 2, graph_of(x)
-        known = list(x.shape or ())
+        rows = 1 if self.last else 2
         sizes: list[int | Tensor] = []
         for axis in range(4):
             if axis in (rows, rows + 1):
@@ -261,10 +260,8 @@ class ConvTranspose2d(_Convolution):
                 stride, added = 1, 0
             if axis == (3 if self.last else 1):
                 sizes.append(self.out_channels)
-            elif known[axis] >= 0:
-                sizes.append(known[axis] * stride + added)
             else:
-                sizes.append(g.slice_axis(g.shape_of(x), 0, axis, 1) * stride + added)
+                sizes.append(size_in_run(x, axis) * stride + added)
         return shape_of_sizes(x, sizes)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -280,15 +277,6 @@ class ConvTranspose2d(_Convolution):
             weights_layout=self._weights_layout,
         )
         return self._biased(y)
-
-
-def shape_of_sizes(x: Tensor, sizes: Sequence[int | Tensor]) -> list[int] | Tensor:
-    """A shape of numbers and int32 tensors of one element; a tensor only when it must be."""
-    numbers = [size for size in sizes if isinstance(size, int)]
-    if len(numbers) == len(sizes):
-        return numbers
-    g = graph_of(x)
-    return g.concat([g.constant([s], dtype="int32") if isinstance(s, int) else s for s in sizes], 0)
 
 
 class DepthwiseConv2d(_Convolution):

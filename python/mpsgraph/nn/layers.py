@@ -6,6 +6,8 @@ call; stating them makes a mismatch an error there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .._core import Tensor
 from ..errors import GraphError, ShapeError
 from .initialisers import GlorotUniform, Initialiser, zeros
@@ -24,6 +26,21 @@ def size_of(x: Tensor, axis: int, stated: int | None, what: str) -> int:
             f"{what}: the input's axis {axis} is {size}, {stated or 'a known size'} was expected: {x.shape}"
         )
     return int(size)
+
+
+def size_in_run(x: Tensor, axis: int) -> int | Tensor:
+    """The size of an axis, as a number if it is known, else as int32 tensor of one element that the run fills in."""
+    size = (x.shape or ())[axis]
+    return size if size >= 0 else graph_of(x).slice_axis(graph_of(x).shape_of(x), 0, axis, 1)
+
+
+def shape_of_sizes(x: Tensor, sizes: Sequence[int | Tensor]) -> list[int] | Tensor:
+    """A shape of numbers and int32 tensors of one element, in x's graph; a tensor only when it must be."""
+    numbers = [size for size in sizes if isinstance(size, int)]
+    if len(numbers) == len(sizes):
+        return numbers
+    g = graph_of(x)
+    return g.concat([g.constant([s], dtype="int32") if isinstance(s, int) else s for s in sizes], 0)
 
 
 def channel_axis(x: Tensor, data_layout: str, what: str) -> int:

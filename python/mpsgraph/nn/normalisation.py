@@ -14,7 +14,7 @@ from .._core import Tensor
 from ..errors import ShapeError
 from ..ops._family import ints
 from .initialisers import ones, zeros
-from .layers import channel_axis, size_of
+from .layers import channel_axis, shape_of_sizes, size_in_run, size_of
 from .module import Module, graph_of
 
 
@@ -207,14 +207,11 @@ class GroupNorm(_Norm):
         g, sizes = graph_of(x), list(x.shape or ())
         last = channel_axis(x, self.data_layout, "GroupNorm") == len(sizes) - 1
         members = sizes.pop(-1 if last else 1) // self.groups
-        batch, between = sizes[0], sizes[1:]
+        between = sizes[1:]
         space = -1 if min(between, default=1) < 0 else math.prod(between)
+        batch = sizes[0] if space >= 0 else size_in_run(x, 0)  # of two that are not known one must be asked for
         split = [space, self.groups, members] if last else [self.groups, members, space]
-        if batch < 0 and space < 0:
-            of_run = g.slice_axis(g.shape_of(x), 0, 0, 1)
-            shape: list[int] | Tensor = g.concat([of_run, g.constant(split, dtype="int32")], 0)
-        else:
-            shape = [batch, *split]
+        shape = shape_of_sizes(x, [batch, *split])
         parts = g.reshape(x, shape)
         scale_shape = [self.groups, members] if last else [self.groups, members, 1]
         y = self._normalized(parts, [1, 3] if last else [2, 3], scale_shape)

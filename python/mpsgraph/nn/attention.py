@@ -1,0 +1,201 @@
+"""Attention of several heads, and the positions that it cannot see by itself.
+
+Data has the batch first unless told otherwise, as in Keras. Masks mean what they mean in PyTorch: True, or -infinity,
+keeps a key out.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .._core import Tensor, bool_
+from ..errors import DTypeError, GraphError, ShapeError
+from .initialisers import Initialiser
+from .layers import Dropout, Linear, shape_of_sizes, size_in_run, size_of
+from .module import Module, graph_of
+
+
+def added_mask(mask: Tensor, like: Tensor) -> Tensor:
+    """A mask as numbers to add to scores: 0, and -infinity where a bool mask is True; other masks are taken as such."""
+    g = graph_of(like)
+    if mask.dtype == bool_:
+        return g.select(mask, g.constant(-math.inf, dtype=like.dtype), g.constant(0.0, dtype=like.dtype))
+    if not mask.dtype.is_float:
+        raise DTypeError(f"a mask must be of bools, or of numbers to add, came {mask.dtype}")
+    return mask if mask.dtype == like.dtype else g.cast(mask, like.dtype)
+
+
+def causal_mask(x: Tensor, queries: int | Tensor, keys: int | Tensor) -> Tensor:
+    """True where the key comes after the query: bool (queries, keys) in x's graph.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.attention.causal_mask(g.constant(0.0), 2, 3)).tolist()
+    [[False, True, True], [False, False, True]]
+    """
+    if isinstance(queries, int) and isinstance(keys, int):
+        return graph_of(x).constant(np.triu(np.ones((queries, keys), bool), 1))
+    g, shape = graph_of(x), shape_of_sizes(x, [queries, keys])
+    return g.less_than(g.coordinate_along_axis(0, shape), g.coordinate_along_axis(1, shape))
+
+
+class MultiheadAttention(Module):
+    """Scaled dot-product attention of several heads, between linear maps. Vaswani et al., arXiv:1706.03762.
+
+    q, k, v = query(q), key(k), value(v), each parted into heads; a head's result is softmax(q k^T / sqrt(E / heads) +
+    mask) v; result = output(the heads behind each other). Args: embed_dim, E, and num_heads, which divides it; dropout,
+    the share of the weights that is dropped in training mode; bias of the four maps; batch_first, whether data is (N,
+    length, features), else (length, N, features); weight_initialiser, Glorot's uniform when None. The four maps are
+    Linear layers: PyTorch's in_proj_weight is the transposed weights of query, key and value, one behind the other, and
+    its out_proj is output. Errors: ShapeError, GraphError, DTypeError.
+
+    A call takes query (N, L, any size); key (N, S, any), the query when None; value (N, S, any), the key when None;
+    mask, what broadcasts to (N, heads, L, S), bools of which True keeps a key out, or numbers to add to the scores;
+    key_padding_mask (N, S), the same for each key; is_causal, whether keys behind the query are kept out. The result is
+    (N, L, E); a query that may look at no key gives NaN. `with_weights` gives the weights, too.
+
+    >>> g = mg.Graph()
+    >>> x = g.placeholder((-1, 20, 32))
+    >>> mg.nn.MultiheadAttention(32, 4)(x, is_causal=True).shape
+    (-1, 20, 32)
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        *,
+        dropout: float = 0.0,
+        bias: bool = True,
+        batch_first: bool = True,
+        weight_initialiser: Initialiser | None = None,
+    ) -> None:
+        if num_heads < 1 or embed_dim % num_heads:
+            raise ShapeError(f"MultiheadAttention: {embed_dim} features do not split into {num_heads} heads")
+        if not 0 <= dropout < 1:
+            raise GraphError(f"MultiheadAttention: dropout must be from 0 up to but not including 1, got {dropout}")
+        self.embed_dim, self.num_heads, self.batch_first, self.rate = embed_dim, num_heads, batch_first, dropout
+        self.query, self.key, self.value, self.output = (
+            Linear(embed_dim, bias=bias, weight_initialiser=weight_initialiser) for _ in range(4)
+        )
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        q, k, v = self._heads(query, key, value)
+        added = self._mask(q, k, mask, key_padding_mask, is_causal)
+        if self.rate and self.training is not False:
+            return self._joined(graph_of(q).matrix_multiplication(self._weights(q, k, added), v))
+        scale = 1 / math.sqrt(self.embed_dim // self.num_heads)
+        return self._joined(graph_of(q).scaled_dot_product_attention(q, k, v, added, scale))
+
+    def with_weights(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+        average: bool = True,
+    ) -> tuple[Tensor, Tensor]:
+        """The result and the weights of the values, after dropout: (N, L, S), or of each head (N, heads, L, S).
+
+        >>> g = mg.Graph()
+        >>> result, weights = mg.nn.MultiheadAttention(32, 4).with_weights(g.placeholder((-1, 20, 32)))
+        >>> weights.shape
+        (-1, 20, 20)
+        """
+        self.ensure_built(query)
+        q, k, v = self._heads(query, key, value)
+        weights = self._weights(q, k, self._mask(q, k, mask, key_padding_mask, is_causal))
+        g = graph_of(query)
+        shown = g.squeeze(g.mean(weights, 1), 1) if average else weights
+        return self._joined(g.matrix_multiplication(weights, v)), shown
+
+    def _heads(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> list[Tensor]:
+        """(N, heads, length, features) of each."""
+        key = query if key is None else key
+        value = key if value is None else value
+        found = []
+        for x, layer in ((query, self.query), (key, self.key), (value, self.value)):
+            if x.shape is None or len(x.shape) != 3:
+                axes = "(batch, length, features)" if self.batch_first else "(length, batch, features)"
+                raise ShapeError(f"MultiheadAttention needs tensors {axes}, came {x.shape}")
+            g, y = graph_of(x), layer(x)
+            sizes = [size_in_run(y, 0), size_in_run(y, 1), self.num_heads, self.embed_dim // self.num_heads]
+            parted = g.reshape(y, shape_of_sizes(y, sizes))
+            found.append(g.transpose(parted, (0, 2, 1, 3) if self.batch_first else (1, 2, 0, 3)))
+        return found
+
+    def _joined(self, y: Tensor) -> Tensor:
+        g = graph_of(y)
+        together = g.transpose(y, (0, 2, 1, 3) if self.batch_first else (2, 0, 1, 3))
+        sizes = [size_in_run(together, 0), size_in_run(together, 1), self.embed_dim]
+        return self.output(g.reshape(together, shape_of_sizes(y, sizes)))
+
+    def _weights(self, q: Tensor, k: Tensor, added: Tensor | None) -> Tensor:
+        g = graph_of(q)
+        scale = 1 / math.sqrt(self.embed_dim // self.num_heads)
+        scores = g.matrix_multiplication(q * scale, g.swap_axes(k, -1, -2))
+        weights = g.softmax(scores if added is None else scores + added, -1)
+        if not self.rate:
+            return weights
+        return self.when_training(weights, lambda: g.dropout(weights, self.rate), lambda: weights)
+
+    def _mask(
+        self, q: Tensor, k: Tensor, mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool
+    ) -> Tensor | None:
+        """All masks as one that is added to the scores."""
+        parts = [] if mask is None else [added_mask(mask, q)]
+        if key_padding_mask is not None:
+            parts.append(graph_of(q).expand_dims(added_mask(key_padding_mask, q), (1, 2)))
+        if is_causal:
+            parts.append(added_mask(causal_mask(q, size_in_run(q, 2), size_in_run(k, 2)), q))
+        result = None
+        for part in parts:
+            result = part if result is None else result + part
+        return result
+
+    def describe(self) -> str:
+        return f"{self.embed_dim}, {self.num_heads}"
+
+
+class PositionalEncoding(Module):
+    """Adds waves by which positions can be told apart, then drops out. Vaswani et al., arXiv:1706.03762.
+
+    result[:, t, 2 i] = x + sin(t / 10000^(2 i / E)), result[:, t, 2 i + 1] = x + cos of the same. Args: max_length, how
+    long sequences may be whose length is known only in a run; dropout; batch_first. Input (N, T, E), or (T, N, E).
+    Positions that are learned are an Embedding of 0 to T - 1. Errors: ShapeError.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.PositionalEncoding()(g.constant(0.0, (1, 1, 4)))).tolist()
+    [[[0.0, 1.0, 0.0, 1.0]]]
+    """
+
+    def __init__(self, max_length: int = 5000, *, dropout: float = 0.0, batch_first: bool = True) -> None:
+        self.max_length, self.batch_first = max_length, batch_first
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape is None or len(x.shape) != 3:
+            raise ShapeError(f"PositionalEncoding needs an input of three axes, its shape is {x.shape}")
+        g, axis = graph_of(x), 1 if self.batch_first else 0
+        features, length = size_of(x, -1, None, "PositionalEncoding"), size_in_run(x, axis)
+        known = length if isinstance(length, int) else self.max_length
+        angles = np.arange(known)[:, None] / 10000 ** (np.arange(0, features, 2) / features)
+        waves = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(known, -1)[:, :features]
+        table = g.constant(waves, dtype=x.dtype)
+        if not isinstance(length, int):
+            table = g.gather(table, g.coordinate_along_axis(0, length), axis=0)
+        y = x + (table if self.batch_first else g.expand_dims(table, 1))
+        return self.dropout(y) if self.dropout.rate else y
