@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
+from .. import _core
 from .._core import DType, Tensor, int64
 from ..errors import GraphError, ShapeError
 
@@ -118,6 +119,11 @@ class Node:
             return self.ints(i)
         except Undecided:
             return None
+
+    def partly_known_ints(self, i: int) -> list[int | None] | None:
+        """Operand i as ints, None for those that only a run knows; None for all when not even their number is known."""
+        known = self.known_ints(i)
+        return list(known) if known is not None else _core.known_values(self.tensor(i))
 
     def scalar(self, i: int, default: Any) -> Any:
         """Operand i, of one element, as a Python number; the default when it is not given."""

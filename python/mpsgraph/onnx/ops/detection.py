@@ -1,51 +1,44 @@
-"""Choosing boxes: non-maximum suppression.
-
-How many boxes remain depends on the values, so they must be known while the graph is built.
-"""
+"""Choosing boxes: non-maximum suppression."""
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
+from ..._core import Tensor, int32, int64
 from .._registry import Node, Results, operator
 
 
 @operator("NonMaxSuppression", upto=11)
 def non_max_suppression(node: Node) -> Results:
-    boxes, scores = node.value(0).astype(np.float64), node.value(1)
-    most, overlap = int(node.scalar(2, 0)), float(node.scalar(3, 0.0))
-    threshold = float(node.scalar(4, -np.inf))
-    corners = _corners(boxes, bool(node.attribute("center_point_box", 0)))
-    chosen = [
-        (batch, kind, box)
-        for batch in range(scores.shape[0])
-        for kind in range(scores.shape[1])
-        for box in _kept(corners[batch], scores[batch, kind], most, overlap, threshold)
-    ]
-    return node.g.constant(np.array(chosen, np.int64).reshape(-1, 3))
+    """How many boxes remain is known only when the graph runs."""
+    g, boxes = node.g, node.tensor(0)
+    scores = g.swap_axes(node.tensor(1), 1, 2)
+    most: int | Tensor = 0
+    if node.has(2):
+        known = node.known_ints(2)
+        most = known[0] if known else g.reshape(g.cast(node.tensor(2), int32), ())
+    kept = g.non_maximum_suppression(
+        boxes,
+        scores,
+        float(node.scalar(3, 0.0)),
+        float(node.scalar(4, -math.inf)),
+        per_class_suppression=True,
+        coordinate_mode="centers_width_first" if node.attribute("center_point_box", 0) else "corners_height_first",
+    )
+    count = node.dims(boxes)[1]
+    if not (isinstance(most, int) and 0 <= count <= most):
+        kept = _first_of_each_class(node, kept, most, scores)
+    return g.cast(kept, int64)
 
 
-def _corners(boxes: np.ndarray, centred: bool) -> np.ndarray:
-    """Lower and upper corners: boxes state two opposite corners, or their centre and size."""
-    first, second = boxes[..., :2], boxes[..., 2:]
-    if centred:
-        return np.concatenate([first - second / 2, first + second / 2], -1)
-    return np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1)
-
-
-def _kept(corners: np.ndarray, scores: np.ndarray, most: int, overlap: float, threshold: float) -> list[int]:
-    """The best box, then the best of those that do not overlap it too much, and so on."""
-    kept: list[int] = []
-    for box in np.argsort(-scores, kind="stable"):
-        if len(kept) >= most or not scores[box] > threshold:
-            break
-        if all(_shared(corners[box], corners[other]) <= overlap for other in kept):
-            kept.append(int(box))
-    return kept
-
-
-def _shared(a: np.ndarray, b: np.ndarray) -> float:
-    """The area that two boxes share, over the area that they cover together."""
-    common = np.prod(np.maximum(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0))
-    together = np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - common
-    return float(common / together) if together > 0 else 0.0
+def _first_of_each_class(node: Node, kept: Tensor, most: int | Tensor, scores: Tensor) -> Tensor:
+    """Rows of image, class and box, those of a class together: of each the first ones."""
+    g, classes = node.g, node.dim(scores, 2)
+    image, kind = (g.squeeze(g.slice_axis(kept, 1, i, 1), [1]) for i in (0, 1))
+    per_image = classes if isinstance(classes, int) else g.reshape(g.cast(classes, int32), ())
+    group = g.addition(g.multiplication(image, per_image), kind)
+    before = g.slice(g.concat([g.constant([-1], dtype=int32), group], 0), [0], [-1])
+    row = g.coordinate_along_axis(0, g.shape_of(group))
+    first = g.cumulative_maximum(g.select(g.not_equal(group, before), row, 0), 0)
+    chosen = g.non_zero_indices(g.less_than(g.subtraction(row, first), most))
+    return g.gather(kept, g.squeeze(chosen, [1]), 0)

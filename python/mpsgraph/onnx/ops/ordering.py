@@ -53,12 +53,12 @@ def unique(node: Node) -> Results:
     ordered = g.gather(flat, order, 0)
     before, behind = g.slice(ordered, [0, 0], [-1, 0], end_mask=2), g.slice(ordered, [1, 0], [0, 0], end_mask=3)
     differs = g.squeeze(g.reduction_or(g.not_equal(before, behind), 1), [1])
-    new = g.concat([g.constant([True]), differs], 0)
+    new = g.slice(g.concat([g.constant([True]), differs], 0), [0], node.joined([count]))
     leaders = g.squeeze(g.non_zero_indices(new), [1])  # places in the sorted order
     first = g.gather(order, leaders, 0)
     group = g.subtraction(g.cumulative_sum(g.cast(new, int32), 0), 1)
-    ends = g.concat([g.slice(leaders, [1], [0], end_mask=1), g.shape_of(order)], 0)
-    counts = g.subtraction(ends, leaders)
+    edges = g.concat([leaders, g.shape_of(order)], 0)
+    counts = g.subtraction(g.slice(edges, [1], [0], end_mask=1), g.slice(edges, [0], [-1]))
     if not node.attribute("sorted", 1):  # by first occurrence
         by_place = g.arg_sort(first, 0)
         first, counts = g.gather(first, by_place, 0), g.gather(counts, by_place, 0)

@@ -29,6 +29,17 @@ def _along_axis(node: Node, parameter: Tensor, x: Tensor, i: int) -> Tensor:
     return g.slice_axis(g.reshape(repeated, shape), axis, 0, node.size(x, axis))
 
 
+def _operands(node: Node, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor | int, int | None] | None:
+    """Scale, zero point and axis for the graph's own operations; None where blocks share a scale."""
+    g = node.g
+    if node.attribute("block_size", 0) or node.rank(scale) > 1:
+        return None
+    zero = node.optional(2)
+    if node.rank(scale) == 0 or scale.shape == (1,):
+        return g.reshape(scale, ()), 0 if zero is None else g.reshape(zero, ()), None
+    return scale, 0 if zero is None else zero, node.axis(x, node.attribute("axis", 1) if node.rank(x) > 1 else 0)
+
+
 def _limits(dtype: DType) -> tuple[int, int]:
     info = np.iinfo(str(dtype))
     return int(info.min), int(info.max)
@@ -48,12 +59,15 @@ def _quantized(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, dtype:
 
 @operator("QuantizeLinear", upto=25)
 def quantize_linear(node: Node) -> Results:
-    x, scale = node.tensor(0), node.tensor(1)
+    g, x, scale = node.g, node.tensor(0), node.tensor(1)
     number = node.attribute("output_dtype", 0)
     dtype = node.tensor(2).dtype if node.has(2) else dtype_of(number, "'output_dtype'") if number else uint8
     precision = node.attribute("precision", 0)
     wide = dtype_of(precision, "'precision'") if precision else float32
     x, scale = cast(node, x, wide), cast(node, scale, wide)
+    plain = _operands(node, x, scale)
+    if plain is not None:
+        return g.quantize(x, plain[0], plain[1], dtype=dtype, axis=plain[2])
     zero = _along_axis(node, node.tensor(2), x, 2) if node.has(2) else None
     return _quantized(node, x, _along_axis(node, scale, x, 1), zero, dtype)
 
@@ -64,6 +78,9 @@ def dequantize_linear(node: Node) -> Results:
     number = node.attribute("output_dtype", 0)
     result = dtype_of(number, "'output_dtype'") if number else scale.dtype
     wide = in_float32(node, scale)
+    plain = _operands(node, x, wide)
+    if plain is not None:
+        return cast(node, g.dequantize(x, plain[0], plain[1], axis=plain[2]), result)
     if node.has(2):
         x = g.subtraction(cast(node, x, int32), _along_axis(node, cast(node, node.tensor(2), int32), x, 2))
     return cast(node, g.multiplication(g.cast(x, wide.dtype), _along_axis(node, wide, x, 1)), result)

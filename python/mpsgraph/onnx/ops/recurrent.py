@@ -1,235 +1,179 @@
-"""Recurrent layers: RNN, GRU and LSTM, step by step, with all that ONNX lets a model choose.
+"""Recurrent layers: RNN, GRU and LSTM as the graph's own layers, wherever those can say what a node says.
 
-Everything that does not depend on the state is computed for all steps at once; the steps themselves are operations one
-after another, so gradients of any order pass them.
+Clipped or coupled gates, peepholes (which in MPSGraph see the cell of the step before, also at the output gate) and
+activations that MPSGraph does not have are built step by step instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from typing import Any
 
 from ..._core import Tensor, int32
-from ...errors import GraphError, ShapeError, UnsupportedError
+from ...errors import ShapeError
 from .._registry import Node, Results, operator
+from . import recurrent_steps as by_steps
 from ._compose import cast
-from .activations import elu_of, hard_sigmoid_of, softplus_of
 
-Activation = Callable[[Tensor], Tensor]
-MOST_STEPS = 4096
-DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
-_ALPHA = {"affine": 1.0, "leakyrelu": 0.01, "thresholdedrelu": 1.0, "scaledtanh": 1.0, "hardsigmoid": 0.2, "elu": 1.0}
-_BETA = {"affine": 0.0, "scaledtanh": 1.0, "hardsigmoid": 0.5}
+Operands = dict[str, Any]
+Layer = Callable[[Tensor, Operands], "list[Tensor]"]
+_ACTIVATIONS = ("tanh", "sigmoid", "relu")  # called the same on both sides
 
 
-def _activation(node: Node, name: str, alpha: float, beta: float) -> Activation:
-    g = node.g
-    table: dict[str, Activation] = {
-        "relu": g.relu,
-        "tanh": g.tanh,
-        "sigmoid": g.sigmoid,
-        "affine": lambda x: g.addition(g.multiplication(x, alpha), beta),
-        "leakyrelu": lambda x: g.leaky_relu(x, alpha),
-        "thresholdedrelu": lambda x: g.select(g.greater_than_or_equal_to(x, alpha), x, 0.0),
-        "scaledtanh": lambda x: g.multiplication(g.tanh(g.multiplication(x, beta)), alpha),
-        "hardsigmoid": lambda x: hard_sigmoid_of(node, x, alpha, beta),
-        "elu": lambda x: elu_of(node, x, alpha),
-        "softsign": lambda x: g.division(x, g.addition(g.absolute(x), 1.0)),
-        "softplus": lambda x: softplus_of(node, x),
-    }
-    if name not in table:
-        raise UnsupportedError(f"the activation {name}")
-    return table[name]
+def _activations(node: Node) -> list[str] | None:
+    """The activations of every direction; None when there are others, or the node says what no layer can say."""
+    defaults = by_steps.DEFAULTS[node.op]
+    directions = 2 if node.attribute("direction", "forward") == "bidirectional" else 1
+    stated = [name.lower() for name in node.attribute("activations", defaults * directions)]
+    first = stated[: len(defaults)]
+    if stated != first * directions or not set(stated) <= set(_ACTIVATIONS):
+        return None
+    return None if node.attribute("clip", 0.0) or node.attribute("input_forget", 0) or node.has(7) else first
 
 
-def _activations(node: Node, directions: int) -> list[list[Activation]]:
-    """The functions of each direction; those with parameters take them from two lists in order."""
-    names = [n.lower() for n in node.attribute("activations", DEFAULTS[node.op] * directions)]
-    if len(names) != len(DEFAULTS[node.op]) * directions:
-        raise GraphError(f"{len(names)} activations for {directions} directions")
-    alphas: list[float] = list(node.attribute("activation_alpha", []))
-    betas: list[float] = list(node.attribute("activation_beta", []))
-    made = []
-    for name in names:
-        alpha = alphas.pop(0) if name in _ALPHA and alphas else _ALPHA.get(name, 0.0)
-        beta = betas.pop(0) if name in _BETA and betas else _BETA.get(name, 0.0)
-        made.append(_activation(node, name, alpha, beta))
-    count = len(DEFAULTS[node.op])
-    return [made[i * count : (i + 1) * count] for i in range(directions)]
+class Layers:
+    """A node with its operands as MPSGraph's layers take them: time first, directions side by side."""
 
-
-@dataclass
-class Layer:
-    """One direction: weights with the gates along the first axis, biases of input and state, first state."""
-
-    functions: list[Activation]
-    weights: Tensor
-    recurrent: Tensor
-    bias: Tensor | None
-    recurrent_bias: Tensor | None
-    states: list[Tensor]
-    peephole: list[Tensor]
-
-
-class Recurrence:
-    """A node with its operands brought into one form: time first."""
-
-    def __init__(self, node: Node, gates: int, states: int) -> None:
-        self.node, self.g = node, node.g
-        g, self.hidden = node.g, node.attribute("hidden_size", 0) or node.size(node.tensor(2), -1)
+    def __init__(self, node: Node, order: Sequence[int]) -> None:
+        self.node, self.g, self.order = node, node.g, order  # which of ONNX's gates comes first, second, ...
         self.batch_first = bool(node.attribute("layout", 0))
-        x = node.tensor(0)
-        self.x = g.swap_axes(x, 0, 1) if self.batch_first else x
-        self.steps, self.batch = node.size(self.x, 0), node.dim(self.x, 1)
-        if self.steps > MOST_STEPS:
-            raise UnsupportedError(f"a recurrent layer of {self.steps} steps")
         self.direction = node.attribute("direction", "forward")
         self.directions = 2 if self.direction == "bidirectional" else 1
-        self.gates, self.clip = gates, node.attribute("clip", 0.0)
-        self.lengths = cast(node, node.tensor(4), int32) if node.has(4) else None
-        if node.size(node.tensor(1), 1) != gates * self.hidden or node.size(node.tensor(1), 0) != self.directions:
-            raise ShapeError(f"weights {node.tensor(1).shape} for {gates} gates of {self.hidden}, {self.direction}")
-        functions = _activations(node, self.directions)
-        self.layers = [self._layer(i, functions[i], states) for i in range(self.directions)]
+        self.hidden = node.attribute("hidden_size", 0) or node.size(node.tensor(2), -1)
+        if node.dims(node.tensor(1))[:2] != (self.directions, len(order) * self.hidden):
+            raise ShapeError(
+                f"weights {node.tensor(1).shape} for {len(order)} gates of {self.hidden}, {self.direction}"
+            )
+        self.x = self.g.swap_axes(node.tensor(0), 0, 1) if self.batch_first else node.tensor(0)
 
-    def _layer(self, i: int, functions: list[Activation], states: int) -> Layer:
-        node, g = self.node, self.g
-
-        def part(operand: int) -> Tensor:
-            return g.squeeze(g.slice_axis(node.tensor(operand), 0, i, 1), [0])
-
-        biases: Sequence[Tensor | None] = (None, None)
-        if node.has(3):
-            biases = g.split(part(3), 2, 0)
-        zero = g.broadcast_to(g.constant(0, dtype=self.x.dtype), node.joined([self.batch, self.hidden]))
-        first = []
-        for operand in range(5, 5 + states):
-            if not node.has(operand):
-                first.append(zero)
-            elif self.batch_first:
-                first.append(g.squeeze(g.slice_axis(node.tensor(operand), 1, i, 1), [1]))
-            else:
-                first.append(part(operand))
-        peephole = g.split(part(7), 3, 0) if node.op == "LSTM" and node.has(7) else []
-        return Layer(functions, part(1), part(2), biases[0], biases[1], first, list(peephole))
-
-    def limited(self, x: Tensor) -> Tensor:
-        """The argument of an activation, clipped when the node says so."""
-        return self.g.clamp(x, -self.clip, self.clip) if self.clip else x
-
-    def times(self, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-        """x weights^T + bias."""
-        g = self.g
-        y = g.matrix_multiplication(x, g.transpose(weights, [1, 0]))
-        return y if bias is None else g.addition(y, bias)
-
-    def run(self, step: Callable[[Layer, Tensor, list[Tensor]], list[Tensor]]) -> list[Tensor | None]:
-        """All outputs: those of each step, and the last states."""
-        g = self.g
-        outputs, last = [], []
-        for i, layer in enumerate(self.layers):
-            backwards = self.direction == "reverse" or i == 1
-            ys, states = self._run_layer(layer, backwards, step)
-            outputs.append(ys)
-            last.append(states)
-        y = g.stack(outputs, 1)  # (steps, directions, batch, hidden)
-        finals = [g.stack([states[k] for states in last], 0) for k in range(len(last[0]))]
+    def run(self, layer: Layer, states: int) -> list[Tensor]:
+        """All outputs; `layer` gives what the states are after each step, (steps, batch, directions x hidden)."""
+        g, lengths = self.g, self._lengths()
+        if lengths is None:
+            flags = {"reverse": self.direction == "reverse", "bidirectional": self.directions == 2}
+            histories = layer(self.x, self._operands(None, states) | flags)[:states]
+            apart = [g.stack(g.split(h, 2, 2), 1) if self.directions == 2 else g.expand_dims(h, 1) for h in histories]
+            y, finals = apart[0], [self._last(history) for history in apart]
+        else:
+            parts = [self._with_lengths(layer, i, states, lengths) for i in range(self.directions)]
+            y = g.stack([part[0] for part in parts], 1)
+            finals = [g.stack([part[1 + k] for part in parts], 0) for k in range(states)]
         if self.batch_first:
-            y = g.transpose(y, [2, 0, 1, 3])
-            finals = [g.swap_axes(final, 0, 1) for final in finals]
+            y, finals = g.transpose(y, [2, 0, 1, 3]), [g.swap_axes(final, 0, 1) for final in finals]
         return [y, *finals]
 
-    def _run_layer(
-        self, layer: Layer, backwards: bool, step: Callable[..., list[Tensor]]
-    ) -> tuple[Tensor, list[Tensor]]:
-        g = self.g
-        x = self._turned(self.x) if backwards else self.x
-        gates = g.split(self.times(x, layer.weights, layer.bias), [1] * self.steps, 0)
-        states, ys = layer.states, []
-        for t, gate in enumerate(gates):
-            new = step(layer, g.squeeze(gate, [0]), states)
-            y = new[0]
-            if self.lengths is not None:  # beyond an entry's end its state stays, and its output is zero
-                going = g.expand_dims(g.greater_than(self.lengths, t), 1)
-                new = [g.select(going, a, b) for a, b in zip(new, states, strict=True)]
-                y = g.select(going, y, 0.0)
-            states = new
-            ys.append(y)
-        stacked = g.stack(ys, 0)
-        return (self._turned(stacked) if backwards else stacked), states
+    def _lengths(self) -> Tensor | None:
+        """How many steps each entry of the batch has; None when all have all."""
+        if not self.node.has(4):
+            return None
+        lengths, steps = self.node.known_ints(4), self.node.dims(self.x)[0]
+        whole = lengths is not None and steps >= 0 and set(lengths) <= {steps}
+        return None if whole else cast(self.node, self.node.tensor(4), int32)
 
-    def _turned(self, x: Tensor) -> Tensor:
-        """Each entry's steps in the opposite order, those beyond its end where they are."""
-        g = self.g
-        steps = np.arange(self.steps, dtype=np.int32)
-        if self.lengths is None:
-            return g.gather(x, g.constant(steps[::-1]), 0)
-        time = g.constant(steps[None])
-        lengths = g.expand_dims(self.lengths, 1)
-        index = g.select(g.less_than(time, lengths), g.subtraction(g.subtraction(lengths, 1), time), time)
-        return g.swap_axes(g.gather(g.swap_axes(x, 0, 1), index, 1, 1), 0, 1)
+    # --- operands --------------------------------------------------------------------------------------------------
+
+    def _operands(self, i: int | None, states: int) -> Operands:
+        """Weights, biases and first states of direction i, or of all."""
+        g, node = self.g, self.node
+        of_input, of_state = (self._ordered(self._part(operand, i), -2) for operand in (1, 2))
+        result = {"recurrent_weight": of_state, "input_weight": self._flat(of_input, node.size(of_input, -1))}
+        if node.has(3):
+            both = self._part(3, i)
+            ours, theirs = g.split(both, 2, node.rank(both) - 1)
+            result |= self._biases(self._ordered(ours, -1), self._ordered(theirs, -1))
+        names = ("initial_state", "initial_cell")[:states]
+        return result | {name: self._state(5 + k, i) for k, name in enumerate(names) if node.has(5 + k)}
+
+    def _biases(self, ours: Tensor, theirs: Tensor) -> Operands:
+        g, axis = self.g, self.node.rank(theirs) - 1
+        if self.node.op != "GRU" or not self.node.attribute("linear_before_reset", 0):
+            return {"bias": self._flat(g.addition(ours, theirs))}
+        *gates, candidate = g.split(theirs, 3, axis)  # the last one is multiplied by the reset gate
+        summed = [g.addition(a, b) for a, b in zip(g.split(ours, 3, axis), gates, strict=False)]
+        bias = g.concat([*summed, g.slice_axis(ours, axis, 2 * self.hidden, self.hidden)], axis)
+        return {"bias": self._flat(bias), "secondary_bias": self._flat(candidate)}
+
+    def _part(self, operand: int, i: int | None) -> Tensor:
+        """An operand for direction i, or for all: without their axis when there is one only."""
+        x = self.node.tensor(operand)
+        if i is None and self.directions == 2:
+            return x
+        return self.g.squeeze(self.g.slice_axis(x, 0, i or 0, 1), [0])
+
+    def _ordered(self, x: Tensor, axis: int) -> Tensor:
+        """The gates in the layer's order."""
+        if list(self.order) == sorted(self.order):
+            return x
+        axis = self.node.axis(x, axis)
+        gates = self.g.split(x, len(self.order), axis)
+        return self.g.concat([gates[k] for k in self.order], axis)
+
+    def _flat(self, x: Tensor, *behind: int) -> Tensor:
+        """Directions and gates along one axis."""
+        return self.g.reshape(x, (-1, *behind)) if self.node.rank(x) > 1 + len(behind) else x
+
+    def _state(self, operand: int, i: int | None) -> Tensor:
+        """(batch, hidden), for two directions (batch, 2 hidden)."""
+        g, x = self.g, self.node.tensor(operand)
+        x = x if self.batch_first else g.swap_axes(x, 0, 1)
+        if i is None and self.directions == 2:
+            return g.reshape(x, (-1, 2 * self.hidden))
+        return g.squeeze(g.slice_axis(x, 1, i or 0, 1), [1])
+
+    # --- results ---------------------------------------------------------------------------------------------------
+
+    def _backwards(self, i: int) -> bool:
+        return self.direction == "reverse" or i == 1
+
+    def _last(self, history: Tensor) -> Tensor:
+        """(directions, batch, hidden): the state after the last step, which backwards is the first."""
+        g, lasts = self.g, []
+        for i in range(self.directions):
+            start, mask = (0, 0b1110) if self._backwards(i) else (-1, 0b1111)
+            one = g.slice_axis(history, 1, i, 1)
+            lasts.append(g.squeeze(g.slice(one, [start, 0, 0, 0], [1, 0, 0, 0], end_mask=mask), [0]))
+        return lasts[0] if len(lasts) == 1 else g.concat(lasts, 0)
+
+    def _with_lengths(self, layer: Layer, i: int, states: int, lengths: Tensor) -> list[Tensor]:
+        """One direction: each entry's own steps, zeros behind its end, and its states there."""
+        g, node = self.g, self.node
+        x = by_steps.turned(node, self.x, lengths) if self._backwards(i) else self.x
+        histories = layer(x, self._operands(i, states))[:states]
+        inside = g.less_than(g.expand_dims(by_steps.steps_of(node, x), 1), lengths)
+        y = g.select(g.expand_dims(inside, 2), histories[0], 0.0)
+        last = g.expand_dims(g.maximum(g.subtraction(lengths, 1), 0), 1)
+        any_step = g.expand_dims(g.greater_than(lengths, 0), 1)
+        finals = []
+        for k, history in enumerate(histories):
+            final = g.squeeze(g.gather(g.swap_axes(history, 0, 1), last, 1, 1), [1])
+            finals.append(g.select(any_step, final, self._state(5 + k, i) if node.has(5 + k) else 0.0))
+        return [by_steps.turned(node, y, lengths) if self._backwards(i) else y, *finals]
 
 
 @operator("RNN", upto=22)
 def rnn(node: Node) -> Results:
-    layers = Recurrence(node, 1, 1)
-
-    def step(layer: Layer, gate: Tensor, states: list[Tensor]) -> list[Tensor]:
-        state = layers.times(states[0], layer.recurrent, layer.recurrent_bias)
-        return [layer.functions[0](layers.limited(node.g.addition(gate, state)))]
-
-    return layers.run(step)
+    names = _activations(node)
+    if names is None:
+        return by_steps.rnn(node)
+    return Layers(node, [0]).run(lambda x, given: node.g.single_gate_rnn(x, **given, activation=names[0]), 1)
 
 
 @operator("GRU", upto=22)
 def gru(node: Node) -> Results:
-    """z, r: update and reset; the candidate sees the state times r, before or after its product with the weights."""
-    g, layers = node.g, Recurrence(node, 3, 1)
-    after = bool(node.attribute("linear_before_reset", 0))
-    hidden = layers.hidden
-
-    def step(layer: Layer, gate: Tensor, states: list[Tensor]) -> list[Tensor]:
-        f, candidate = layer.functions
-        (h,) = states
-        ours = g.split(gate, 3, 1)
-        both = layer.recurrent if after else g.slice_axis(layer.recurrent, 0, 0, 2 * hidden)
-        bias, last_bias = layer.recurrent_bias, None
-        if bias is not None and not after:
-            bias, last_bias = g.slice_axis(bias, 0, 0, 2 * hidden), g.slice_axis(bias, 0, 2 * hidden, hidden)
-        theirs = g.split(layers.times(h, both, bias), 3 if after else 2, 1)
-        z = f(layers.limited(g.addition(ours[0], theirs[0])))
-        r = f(layers.limited(g.addition(ours[1], theirs[1])))
-        if after:
-            seen = g.multiplication(r, theirs[2])
-        else:
-            last = g.slice_axis(layer.recurrent, 0, 2 * hidden, hidden)
-            seen = layers.times(g.multiplication(r, h), last, last_bias)
-        new = candidate(layers.limited(g.addition(ours[2], seen)))
-        return [g.addition(g.multiplication(g.subtraction(1.0, z), new), g.multiplication(z, h))]
-
-    return layers.run(step)
+    names = _activations(node)
+    if names is None:
+        return by_steps.gru(node)
+    how: Operands = {"reset_after": bool(node.attribute("linear_before_reset", 0)), "output_gate_activation": names[1]}
+    how |= {f"{gate}_gate_activation": names[0] for gate in ("update", "reset")}
+    return Layers(node, [0, 1, 2]).run(lambda x, given: node.g.gru(x, **given, **how), 1)
 
 
 @operator("LSTM", upto=22)
 def lstm(node: Node) -> Results:
-    g, layers = node.g, Recurrence(node, 4, 2)
-    coupled = bool(node.attribute("input_forget", 0))
-
-    def step(layer: Layer, gate: Tensor, states: list[Tensor]) -> list[Tensor]:
-        f, candidate, squash = layer.functions
-        h, c = states
-        gates = g.addition(gate, layers.times(h, layer.recurrent, layer.recurrent_bias))
-        i, o, forget, cell = g.split(gates, 4, 1)
-        if layer.peephole:
-            i = g.addition(i, g.multiplication(layer.peephole[0], c))
-            forget = g.addition(forget, g.multiplication(layer.peephole[2], c))
-        i = f(layers.limited(i))
-        forget = g.subtraction(1.0, i) if coupled else f(layers.limited(forget))
-        c = g.addition(g.multiplication(forget, c), g.multiplication(i, candidate(layers.limited(cell))))
-        if layer.peephole:
-            o = g.addition(o, g.multiplication(layer.peephole[1], c))
-        return [g.multiplication(f(layers.limited(o)), squash(c)), c]
-
-    return layers.run(step)
+    """ONNX's gates stand in the order input, output, forget, cell; MPSGraph's in input, forget, cell, output."""
+    names = _activations(node)
+    if names is None:
+        return by_steps.lstm(node)
+    how: Operands = {f"{gate}_gate_activation": names[0] for gate in ("input", "forget", "output")}
+    how |= {"cell_gate_activation": names[1], "activation": names[2], "produce_cell": True}
+    return Layers(node, [0, 2, 3, 1]).run(lambda x, given: node.g.lstm(x, **given, **how), 2)

@@ -1,7 +1,8 @@
 """Resizing along axes.
 
-A resize is separable: along each axis, every element of the result is a weighted sum of a few of the operand's. Places
-and weights are computed here, because sizes are known; the graph gathers and adds.
+Images are resized by MPSGraph's operation, which knows nearest and linear. Everything else is separable: along each
+axis, every element of the result is a weighted sum of a few of the operand's. Places and weights are computed here, so
+sizes must be known; the graph gathers and adds.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ..._core import Tensor
+from ..._core import Tensor, float32, float64, int64
 from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
-from ._compose import cast, in_float32
+from ._compose import cast
 
 MOST_TAPS = 4  # more are a product with a matrix
+_ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 @dataclass
@@ -123,56 +126,92 @@ def resized_along(node: Node, x: Tensor, axis: int, places: np.ndarray, weights:
     return result if result is not None else g.multiplication(x, 0.0)
 
 
-def resize(
-    node: Node, x: Tensor, rule: Rule, sizes: Sequence[int], scales: Sequence[float], roi: Sequence[float], fill: float
-) -> Tensor:
-    """x with all axes resized; with tf_crop_and_resize, `fill` where the place lies outside."""
-    g, dtype = node.g, x.dtype
-    shape = node.shape(x)
-    crops = rule.coordinates == "tf_crop_and_resize"
-    if min(sizes, default=1) < 1 or min(scales, default=1) <= 0:
-        raise ShapeError(f"{shape} cannot be resized to {tuple(sizes)} by {tuple(scales)}")
-    y = in_float32(node, x) if rule.mode != "nearest" else x
-    if rule.mode != "nearest" and not y.dtype.is_float:
-        y = g.cast(y, "float32")
-    for axis, (size, result, scale) in enumerate(zip(shape, sizes, scales, strict=True)):
-        part = (roi[axis], roi[axis + len(shape)])
-        if size == result and scale == 1 and not (crops and part != (0, 1)):
+@dataclass
+class Change:
+    """What becomes of one axis."""
+
+    size: int | None  # None: known when the graph runs
+    scale: float | None  # None: what the sizes say
+    result: int | Tensor  # the new size; as a tensor when only a run knows it
+    region: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def exact(self) -> bool:
+        """Is the scale what the sizes say?"""
+        if self.scale is None or (self.size is None and self.scale.is_integer()):
+            return True
+        return self.size is not None and isinstance(self.result, int) and self.scale * self.size == self.result
+
+    @property
+    def nothing(self) -> bool:
+        """Does the axis stay as it is?"""
+        unchanged = self.scale == 1 if self.scale is not None else self.size is not None and self.size == self.result
+        return unchanged and self.region == (0.0, 1.0)
+
+
+def resize(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change], fill: float = 0.0) -> Tensor:
+    """x with its axes resized; with tf_crop_and_resize, `fill` where the place lies outside."""
+    if any(c.scale is not None and c.scale <= 0 or isinstance(c.result, int) and c.result < 1 for c in changes):
+        raise ShapeError(f"{x.shape} cannot be resized: a scale or a size is not positive")
+    y = x if rule.mode == "nearest" else cast(node, x, float32) if x.dtype.itemsize < 4 else x
+    y = y if rule.mode == "nearest" or y.dtype.is_float else node.g.cast(y, float32)
+    planes = _of_planes(node, y, rule, changes)
+    return cast(node, _separably(node, y, rule, changes, fill) if planes is None else planes, x.dtype)
+
+
+def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> Tensor | None:
+    """By the graph's own operation, along the last two axes, where that can say what is asked for."""
+    g, rank = node.g, len(changes)
+    placements = {"half_pixel": (True, False), "asymmetric": (False, False), "align_corners": (False, True)}
+    fits = rank in (3, 4) and rule.mode in ("nearest", "linear") and not (rule.antialias or rule.exclude_outside)
+    if not fits or rule.coordinates not in placements or rule.nearest not in _ROUNDING:
+        return None
+    last = list(changes[2:]) if rank == 4 else [Change(1, 1.0, 1), changes[2]]
+    exact = all(c.exact for c in last)
+    if not all(c.nothing or (c.size is None and c.scale is None) for c in changes[:2]):
+        return None
+    if not exact and (rule.coordinates == "align_corners" or any(c.scale is None for c in last)):
+        return None
+    center, aligned = placements[rule.coordinates]
+    how: dict[str, Any] = {"center_result": center, "align_corners": aligned, "layout": "NCHW"}
+    if not exact:  # sizes are rounded, places are not
+        scales = [float(c.scale or 1.0) for c in last]
+        how |= {"scale": scales, "offset": [s / 2 - 0.5 if center else 0.0 for s in scales]}
+    size = node.joined(c.result for c in last)
+    images = x if rank == 4 else g.expand_dims(x, [2])
+    if rule.mode == "nearest":
+        y = g.resize_nearest(images, size, rule.nearest, **how)
+    else:
+        y = g.resize_bilinear(images, size, **how)
+    y = y if rank == 4 else g.squeeze(y, [2])
+    if all(c.nothing for c in changes[:2]):
+        return y
+    return node.reshape(y, (c.result for c in changes))  # fails when the operand states other sizes than x has
+
+
+def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fill: float) -> Tensor:
+    """Axis by axis."""
+    g, crops = node.g, rule.coordinates == "tf_crop_and_resize"
+    for axis, change in enumerate(changes):
+        if change.nothing or (change.exact and change.size == change.result and not crops):
             continue
-        y = resized_along(node, y, axis, *places_and_weights(rule, size, result, scale, part))
+        size, result = node.size(y, axis), change.result
+        if isinstance(result, Tensor):
+            raise node.importer.undecided_shape(result)
+        scale = result / size if change.scale is None else change.scale
+        y = resized_along(node, y, axis, *places_and_weights(rule, size, result, scale, change.region))
         if crops:
-            x_at = _coordinates(rule, size, result, scale, part)
-            outside = ((x_at < 0) | (x_at > size - 1)).reshape(-1, *[1] * (len(shape) - 1 - axis))
+            x_at = _coordinates(rule, size, result, scale, change.region)
+            outside = ((x_at < 0) | (x_at > size - 1)).reshape(-1, *[1] * (len(changes) - 1 - axis))
             y = g.select(g.constant(outside), g.constant(fill, dtype=y.dtype), y)
-    return cast(node, y, dtype)
+    return y
 
 
 @operator("Resize", upto=19)
 def resize_(node: Node) -> Results:
     x = node.tensor(0)
-    shape = node.shape(x)
-    rank = len(shape)
-    axes = node.axes(x, node.attribute("axes", list(range(rank))))
+    axes = node.axes(x, node.attribute("axes", list(range(node.rank(x)))))
     first = 1 if node.version == 10 else 2
-    roi = _spread([float(v) for v in node.value(1)], axes, rank) if node.version > 10 and node.has(1) else []
-    roi = roi if len(roi) == 2 * rank else [0.0] * rank + [1.0] * rank
-    scales = [float(v) for v in node.value(first).reshape(-1)] if node.has(first) else []
-    sizes = node.ints(first + 1) if node.has(first + 1) else []
-    if (not scales and not sizes) or len(scales or sizes) != len(axes):
-        raise ShapeError(f"scales {scales} or sizes {sizes} must be given, one for each of {len(axes)} axes")
-    all_scales, all_sizes = [1.0] * rank, list(shape)
-    if sizes:
-        wanted = [size / shape[a] for size, a in zip(sizes, axes, strict=True)]
-        policy = node.attribute("keep_aspect_ratio_policy", "stretch")
-        for i, a in enumerate(axes):
-            if policy == "stretch":
-                all_scales[a], all_sizes[a] = wanted[i], sizes[i]
-            else:
-                all_scales[a] = min(wanted) if policy == "not_larger" else max(wanted)
-                all_sizes[a] = int(all_scales[a] * shape[a] + 0.5)
-    else:
-        for scale, a in zip(scales, axes, strict=True):
-            all_scales[a], all_sizes[a] = scale, int(math.floor(scale * shape[a]))
     rule = Rule(
         node.attribute("mode", "nearest"),
         node.attribute("coordinate_transformation_mode", "half_pixel" if node.version > 10 else "asymmetric"),
@@ -181,17 +220,60 @@ def resize_(node: Node) -> Results:
         bool(node.attribute("antialias", 0)),
         bool(node.attribute("exclude_outside", 0)),
     )
-    return resize(node, x, rule, all_sizes, all_scales, roi, node.attribute("extrapolation_value", 0.0))
+    by_scale = node.has(first) and node.tensor(first).shape != (0,)
+    if by_scale:
+        changes = _by_scales(node, x, axes, [float(v) for v in node.value(first).reshape(-1)])
+    elif node.has(first + 1):
+        changes = _by_sizes(node, x, axes, first + 1)
+    else:
+        raise ShapeError("scales or sizes must be given")
+    if rule.coordinates == "tf_crop_and_resize" and node.has(1):
+        _enter_regions(changes, axes, [float(v) for v in node.value(1)])
+    return resize(node, x, rule, changes, node.attribute("extrapolation_value", 0.0))
 
 
-def _spread(roi: list[float], axes: list[int], rank: int) -> list[float]:
-    """A region given for some axes as one for all."""
-    if len(roi) != 2 * len(axes):
-        return roi
-    result = [0.0] * rank + [1.0] * rank
-    for i, a in enumerate(axes):
-        result[a], result[rank + a] = roi[i], roi[len(axes) + i]
-    return result
+def _as_they_are(node: Node, x: Tensor) -> list[Change]:
+    return [Change(size if size >= 0 else None, 1.0, node.dim(x, a)) for a, size in enumerate(node.dims(x))]
+
+
+def _by_scales(node: Node, x: Tensor, axes: Sequence[int], scales: Sequence[float]) -> list[Change]:
+    """Sizes are rounded down."""
+    g, changes = node.g, _as_they_are(node, x)
+    if len(scales) != len(axes):
+        raise ShapeError(f"{len(scales)} scales for {len(axes)} axes")
+    for axis, scale in zip(axes, scales, strict=True):
+        have = changes[axis].result
+        if isinstance(have, Tensor):
+            result: int | Tensor = have if scale == 1 else g.cast(g.floor(g.cast(have, float64) * scale), int64)
+        else:
+            result = math.floor(have * scale)
+        changes[axis] = Change(changes[axis].size, scale, result)
+    return changes
+
+
+def _by_sizes(node: Node, x: Tensor, axes: Sequence[int], operand: int) -> list[Change]:
+    g, changes, told = node.g, _as_they_are(node, x), node.partly_known_ints(operand)
+    sizes = told if told is not None else [None] * node.size(node.tensor(operand), 0)
+    if len(sizes) != len(axes):
+        raise ShapeError(f"{len(sizes)} sizes for {len(axes)} axes")
+    policy = node.attribute("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        for i, (axis, size) in enumerate(zip(axes, sizes, strict=True)):
+            fed = g.slice(g.cast(node.tensor(operand), int64), [i], [i + 1]) if size is None else size
+            changes[axis] = Change(changes[axis].size, None, fed)
+        return changes
+    wanted = [size / node.size(x, axis) for size, axis in zip(node.ints(operand), axes, strict=True)]
+    scale = min(wanted) if policy == "not_larger" else max(wanted)
+    for axis in axes:
+        changes[axis] = Change(node.size(x, axis), scale, int(scale * node.size(x, axis) + 0.5))
+    return changes
+
+
+def _enter_regions(changes: Sequence[Change], axes: Sequence[int], regions: Sequence[float]) -> None:
+    """Starts of all axes, then ends."""
+    if len(regions) == 2 * len(axes):
+        for i, axis in enumerate(axes):
+            changes[axis].region = (regions[i], regions[len(axes) + i])
 
 
 @operator("Upsample", upto=10)
@@ -202,7 +284,4 @@ def upsample(node: Node) -> Results:
     else:
         scales = node.attribute("scales") if node.version < 9 else [float(v) for v in node.value(1)]
     mode = {"nearest": "nearest", "linear": "linear", "bilinear": "linear"}[node.attribute("mode", "nearest")]
-    shape = node.shape(x)
-    sizes = [int(math.floor(size * scale)) for size, scale in zip(shape, scales, strict=True)]
-    whole = [0.0] * len(shape) + [1.0] * len(shape)
-    return resize(node, x, Rule(mode, "asymmetric", "floor"), sizes, scales, whole, 0.0)
+    return resize(node, x, Rule(mode, "asymmetric", "floor"), _by_scales(node, x, range(node.rank(x)), scales))

@@ -12,6 +12,7 @@ from .._registry import Node, Results, operator
 from ._compose import cast, folded, in_float32
 
 CUBIC = -0.75
+_SAMPLING = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest"}
 Tap = tuple[Tensor, "Tensor | None"]  # places, whole numbers still as floating point; weights
 
 
@@ -19,6 +20,8 @@ Tap = tuple[Tensor, "Tensor | None"]  # places, whole numbers still as floating 
 def grid_sample(node: Node) -> Results:
     """For each place, the sum of the elements around it with weights that fall with the distance."""
     g, source, grid = node.g, node.tensor(0), node.tensor(1)
+    if node.rank(source) == 4 and node.attribute("mode", "linear") in _SAMPLING:
+        return _sampled_plane(node, source, grid)
     batch, channels, *sizes = node.shape(source)
     places = node.shape(grid)[1:-1]
     if node.size(grid, -1) != len(sizes) or not sizes:
@@ -48,6 +51,25 @@ def grid_sample(node: Node) -> Results:
             term = g.multiplication(term, g.expand_dims(cast(node, weight, term.dtype), 1))
         terms.append(term)
     return cast(node, g.reshape(folded(terms, g.addition), [batch, channels, *places]), source.dtype)
+
+
+def _sampled_plane(node: Node, source: Tensor, grid: Tensor) -> Tensor:
+    """As the graph's own operation has it."""
+    padding, aligned = node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0))
+    modes = {"zeros": "zero", "border": "clamp_to_edge", "reflection": "reflect" if aligned else "symmetric"}
+    if padding not in modes:
+        raise GraphError(f"padding_mode {padding!r}")
+    nearest = _SAMPLING[node.attribute("mode", "linear")] == "nearest"
+    result = node.g.sample_grid(
+        in_float32(node, source),
+        in_float32(node, grid),
+        "NCHW",
+        align_corners=aligned,
+        padding_mode=modes[padding],
+        sampling_mode="nearest" if nearest else "bilinear",
+        nearest_rounding_mode="round_to_even" if nearest else None,
+    )
+    return cast(node, result, source.dtype)
 
 
 def _in_elements(node: Node, unit: Tensor, size: int, aligned: bool) -> Tensor:

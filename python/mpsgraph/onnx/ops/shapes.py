@@ -267,13 +267,14 @@ def center_crop_pad(node: Node) -> Results:
 
 @operator("Trilu", upto=14)
 def triangle(node: Node) -> Results:
-    g, x = node.g, node.tensor(0)
+    g, x, upper = node.g, node.tensor(0), bool(node.attribute("upper", 1))
+    known = node.known_ints(1) if node.has(1) else [0]
+    if known and (known[0] <= 0 if upper else known[0] >= 0):  # the diagonal is kept
+        return g.band_part(x, -known[0] if upper else -1, -1 if upper else known[0])
     shape = node.joined([node.dim(x, -2), node.dim(x, -1)])
     row, column = (g.cast(g.coordinate_along_axis(axis, shape), int64) for axis in (0, 1))
-    k = g.cast(g.reshape(node.tensor(1), ()), int64) if node.has(1) else 0
     distance = g.subtraction(column, row)
-    kept = (
-        g.greater_than_or_equal_to(distance, k) if node.attribute("upper", 1) else g.less_than_or_equal_to(distance, k)
-    )
+    k = g.cast(g.reshape(node.tensor(1), ()), int64)
+    kept = g.greater_than_or_equal_to(distance, k) if upper else g.less_than_or_equal_to(distance, k)
     zero = g.constant(False) if x.dtype == bool_ else g.cast(g.constant(0), x.dtype)
     return g.select(kept, x, zero)
