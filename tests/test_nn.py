@@ -263,7 +263,7 @@ def test_other_losses(x, rng):
     with pytest.raises(mg.ShapeError, match="one shape"):
         scalar(nn.losses.mean_squared_error, x, y[:, :1])
     with pytest.raises(mg.GraphError, match="cross_entropy, mean_squared_error"):
-        nn.losses.loss_named("hinge")
+        nn.losses.loss_named("hinges")
 
 
 def test_accuracy(x):

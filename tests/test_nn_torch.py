@@ -4,6 +4,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 import test_nn_attention
+import test_nn_losses
 import test_nn_recurrent
 from harness.torch_layers import compare, names
 from mpsgraph import nn
@@ -95,7 +96,14 @@ def test_normalizations_of_channels_are_those_of_torch(name, last):
 
 
 def test_every_case_is_used():
-    used = {*ACTIVATIONS, *NORMS, *CHANNEL_NORMS, *test_nn_recurrent.LAYERS, *test_nn_attention.CASES}
+    used = {
+        *ACTIVATIONS,
+        *NORMS,
+        *CHANNEL_NORMS,
+        *test_nn_recurrent.LAYERS,
+        *test_nn_attention.CASES,
+        *test_nn_losses.LOSSES,
+    }
     assert used == set(names())
 
 

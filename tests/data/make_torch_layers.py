@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional
 
 torch.manual_seed(20)
 torch.set_default_dtype(torch.float64)
@@ -125,6 +126,60 @@ attention("Encoder", nn.TransformerEncoder(before, 2, nn.LayerNorm(4)), x, causa
 attention("Encoder_plain", nn.TransformerEncoderLayer(4, 2, 5, dropout=0, bias=False), normal(3, 2, 4))
 layer = nn.TransformerDecoderLayer(4, 2, 5, **how)
 attention("Decoder", nn.TransformerDecoder(layer, 2), x, normal(2, 5, 4), causal, tgt_mask=2)
+
+
+# --- losses -----------------------------------------------------------------------------------------------------------
+def loss(name: str, function, outputs: torch.Tensor, labels: torch.Tensor, *others: torch.Tensor, **how) -> None:
+    """A case of torch.nn.functional; labels that are whole numbers become floats, factors by name are constant."""
+    function, whole = getattr(functional, function), how.pop("whole", False)
+    factors = [key for key in how if how[key] is None]
+    vectors = len(others) - len(factors)
+
+    def run(x, t, *more):
+        named = {key: value.detach() for key, value in zip(factors, more[vectors:], strict=True)}
+        label = t if whole or t.is_floating_point() else t.double()
+        return function(x, label, *more[:vectors], **{**how, **named})
+
+    case(name, run, outputs, labels, *others)
+
+
+logits, classes, factors = normal(4, 3, scale=2), torch.tensor([2, 0, 1, 2]), torch.tensor([0.5, 2.0, 1.25])
+some, shares = torch.tensor([2, -100, 1, 0]), torch.softmax(normal(4, 3), -1)
+images, pixels = normal(2, 3, 2, 2), torch.tensor([[[0, 2], [1, 1]], [[2, 0], [0, 1]]])
+for reduction in ("mean", "sum", "none"):
+    plain, smooth = {"whole": True, "reduction": reduction}, {"weight": None, "label_smoothing": 0.25}
+    loss(f"cross_entropy_{reduction}", "cross_entropy", logits, classes, **plain)
+    loss(f"cross_entropy_images_{reduction}", "cross_entropy", images, pixels, **plain)
+    loss(f"cross_entropy_weighed_{reduction}", "cross_entropy", logits, classes, factors, **plain, **smooth)
+    loss(f"cross_entropy_ignored_{reduction}", "cross_entropy", logits, some, factors, **plain, **smooth)
+    loss(f"cross_entropy_shares_{reduction}", "cross_entropy", logits, shares, factors, **plain, **smooth)
+    loss(f"nll_{reduction}", "nll_loss", logits, some, factors, **plain, weight=None)
+    loss(f"mse_{reduction}", "mse_loss", normal(2, 3), normal(2, 3), reduction=reduction)
+numbers, others, counts = normal(6), normal(6), torch.tensor([0, 1, 5, 2, 3, 0])
+bits, signs = torch.tensor([0, 1, 1, 0, 1, 0]), torch.tensor([1, -1, -1, 1, -1, 1])
+several = torch.tensor([[1, 0, 1], [0, 0, 1], [1, 1, 1], [0, 0, 0]])
+loss("l1", "l1_loss", numbers, others)
+loss("huber", "huber_loss", numbers, others, delta=0.75)
+loss("smooth_l1", "smooth_l1_loss", numbers, others, beta=0.5)
+loss("poisson", "poisson_nll_loss", numbers, counts)
+loss("poisson_full", "poisson_nll_loss", numbers, counts, full=True)
+loss("poisson_rates", "poisson_nll_loss", others.abs() + 0.25, counts, log_input=False)
+loss("gaussian", "gaussian_nll_loss", numbers, others, others.abs() + 0.25)
+loss("gaussian_full", "gaussian_nll_loss", numbers, others, others.abs() + 0.25, full=True)
+loss("bce", "binary_cross_entropy", torch.sigmoid(numbers), bits)
+loss("bce_logits", "binary_cross_entropy_with_logits", torch.cat([numbers[:5], torch.zeros(1)]), bits)
+loss("bce_weighed", "binary_cross_entropy_with_logits", logits, several, factors, pos_weight=None)
+loss("kl", "kl_div", torch.log_softmax(logits, -1), shares, reduction="batchmean")
+loss("kl_log", "kl_div", torch.log_softmax(logits, -1), shares.log(), log_target=True)
+loss("soft_margin", "soft_margin_loss", numbers, signs)
+loss("hinge_embedding", "hinge_embedding_loss", numbers, signs, margin=0.5)
+loss("multi_label", "multilabel_soft_margin_loss", logits, several, factors, weight=None)
+left, right, third = normal(4, 3), normal(4, 3), normal(4, 3)
+loss("cosine_similarity", "cosine_similarity", left, right)
+loss("cosine_embedding", "cosine_embedding_loss", left, right, signs[:4], margin=0.25)
+loss("margin_ranking", "margin_ranking_loss", numbers, others, signs, margin=0.5)
+loss("triplet", "triplet_margin_loss", left, right, third, swap=True)
+loss("triplet_p", "triplet_margin_loss", left, right, third, margin=0.5, p=3.0, reduction="sum")
 
 # One array for all of a type, and where each lies by name: a file in the archive for each would be mostly headers.
 index = {name: (value.dtype.name, value.shape) for name, value in stored.items()}

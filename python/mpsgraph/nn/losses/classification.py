@@ -1,0 +1,308 @@
+"""Losses of classes: by logits, probabilities or their logarithms, of one class or of several at once, and margins."""
+
+from __future__ import annotations
+
+from ..._core import Tensor
+from ...errors import DTypeError, GraphError, ShapeError
+from ..activations import log_sigmoid, softplus
+from ..module import graph_of
+from .reduction import as_dtype_of, like, reduced, sum_of_all
+
+
+def cross_entropy(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    axis: int = -1,
+    class_weights: Tensor | None = None,
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Soft-max cross-entropy, in nats: -sum over classes of p * log_softmax(logits).
+
+    Args: logits (..., classes); labels, integers (...), or one-hot or probabilities (..., classes); axis, that of the
+    classes, 1 in PyTorch; class_weights (classes), factors of the classes' parts; ignore_index, a label that stands for
+    none; label_smoothing s, in [0, 1]: (1 - s) * p + s / classes is taken for p; weights and reduction as in `reduced`.
+    As in PyTorch, the mean of integer labels is weighed by the classes' weights and leaves the ignored ones out.
+    Errors: ShapeError, DTypeError, GraphError. MPSCNNLossTypeSoftMaxCrossEntropy; PyTorch's CrossEntropyLoss.
+
+    >>> g = mg.Graph()
+    >>> logits = g.constant([[0.0, 100.0], [100.0, 0.0]])
+    >>> g.run({}, mg.nn.losses.cross_entropy(logits, g.constant([1, 1]))).item()
+    50.0
+    """
+    g = graph_of(logits)
+    if not 0 <= label_smoothing <= 1:
+        raise GraphError(f"cross_entropy: label_smoothing must be from 0 to 1, got {label_smoothing}")
+    classes, by_index = _classes(logits, labels, axis, "cross_entropy")
+    shares = g.one_hot(labels, classes, axis=axis, dtype=logits.dtype) if by_index else like(labels, logits)
+    if ignore_index is not None and not by_index:
+        raise GraphError("cross_entropy: ignore_index is for labels that are integers")
+    factors = None if class_weights is None else _along(axis, class_weights, logits, classes)
+    used = None  # how much each label counts, which the mean of integers divides by
+    if by_index and not (factors is None and ignore_index is None):
+        used = shares if factors is None else shares * factors
+        if ignore_index is not None:
+            used = used * _counts(labels, ignore_index, shares, axis)
+    if label_smoothing:
+        shares = shares * (1 - label_smoothing) + label_smoothing / classes
+    if factors is not None:
+        shares = shares * factors
+    if ignore_index is not None:
+        shares = shares * _counts(labels, ignore_index, shares, axis)
+    if reduction in ("mean", "sum") and used is None and weights is None:
+        return g.softmax_cross_entropy(logits, shares, axis=axis, reduction=reduction)
+    losses = g.squeeze(g.softmax_cross_entropy(logits, shares, axis=axis, reduction="none"), axis)
+    return _weighed_mean(losses, used, weights, reduction)
+
+
+def _classes(logits: Tensor, labels: Tensor, axis: int, what: str) -> tuple[int, bool]:
+    """How many classes there are, and whether labels are their numbers."""
+    if logits.shape is None or labels.shape is None:
+        raise ShapeError(f"{what} needs logits and labels of known rank")
+    if not -len(logits.shape) <= axis < len(logits.shape):
+        raise ShapeError(f"{what}: there is no axis {axis} in logits of shape {logits.shape}")
+    if logits.shape[axis] < 0:
+        raise ShapeError(f"{what} needs a known number of classes, the logits are {logits.shape}")
+    by_index = len(labels.shape) == len(logits.shape) - 1
+    if by_index and not labels.dtype.is_integer:
+        raise DTypeError(f"labels of shape {labels.shape} name classes and must be integers, they are {labels.dtype}")
+    return logits.shape[axis], by_index
+
+
+def _along(axis: int, class_weights: Tensor, logits: Tensor, classes: int) -> Tensor:
+    """One number a class, lying along the axis of the classes."""
+    if class_weights.shape != (classes,):
+        raise ShapeError(f"class_weights {class_weights.shape} must be one number for each of {classes} classes")
+    rank = len(logits.shape or ())
+    shape = [classes if i == axis % rank else 1 for i in range(rank)]
+    return graph_of(logits).reshape(as_dtype_of(class_weights, logits), shape)
+
+
+def _counts(labels: Tensor, ignore_index: int, like_this: Tensor, axis: int) -> Tensor:
+    """1 where a label is one, 0 where it is the one to ignore."""
+    g = graph_of(labels)
+    return g.expand_dims(g.cast(g.not_equal(labels, ignore_index), like_this.dtype), axis)
+
+
+def _weighed_mean(losses: Tensor, used: Tensor | None, weights: Tensor | None, reduction: str) -> Tensor:
+    if reduction == "mean" and used is not None:
+        return reduced(losses, "sum", weights) / sum_of_all(used)
+    return reduced(losses, reduction, weights)
+
+
+def nll(
+    log_probabilities: Tensor,
+    labels: Tensor,
+    *,
+    axis: int = -1,
+    class_weights: Tensor | None = None,
+    ignore_index: int | None = None,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative logarithm of the likelihood: -log_probabilities at the label.
+
+    Args: log_probabilities (..., classes), as of log_softmax; labels, integers (...); the others as cross_entropy's,
+    which is this of log_softmax(logits). Errors: ShapeError, DTypeError, GraphError. PyTorch's NLLLoss.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.losses.nll(g.constant([[-3.0, -0.5]]), g.constant([1]))).item()
+    0.5
+    """
+    g = graph_of(log_probabilities)
+    classes, by_index = _classes(log_probabilities, labels, axis, "nll")
+    if not by_index:
+        raise ShapeError(f"nll: labels {labels.shape} must be integers, one for each of {log_probabilities.shape}")
+    used = g.one_hot(labels, classes, axis=axis, dtype=log_probabilities.dtype)
+    if class_weights is not None:
+        used = used * _along(axis, class_weights, log_probabilities, classes)
+    if ignore_index is not None:
+        used = used * _counts(labels, ignore_index, used, axis)
+    losses = g.squeeze(g.reduction_sum(-log_probabilities * used, axis), axis)
+    return _weighed_mean(losses, used, weights, reduction)
+
+
+def categorical_cross_entropy(
+    outputs: Tensor,
+    labels: Tensor,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-7,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-sum over classes of labels * ln(max(outputs, epsilon)), for outputs that are probabilities.
+
+    Args: outputs and labels of one shape; axis, that of the classes; weights and reduction as in `reduced`. Errors:
+    ShapeError, GraphError. MPSCNNLossTypeCategoricalCrossEntropy; Keras's CategoricalCrossentropy.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.losses.categorical_cross_entropy(g.constant([[1.0, 0.0]]), g.constant([[1.0, 0.0]]))).item()
+    0.0
+    """
+    g = graph_of(outputs)
+    parts = like(labels, outputs) * g.logarithm(g.maximum(outputs, epsilon))
+    return reduced(-g.squeeze(g.reduction_sum(parts, axis), axis), reduction, weights)
+
+
+def binary_cross_entropy_with_logits(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    positive_weight: Tensor | float = 1.0,
+    label_smoothing: float = 0.0,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-w * labels * ln s - (1 - labels) * ln(1 - s), s = sigmoid(logits), computed without overflow.
+
+    Args: logits, labels, one shape; labels in [0, 1]; positive_weight w, a number or what broadcasts to the logits;
+    label_smoothing s: (1 - s) * labels + s / 2 is taken for the labels; weights and reduction as in `reduced`. Errors:
+    ShapeError, GraphError. MPSCNNLossTypeSigmoidCrossEntropy; PyTorch's BCEWithLogitsLoss.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.losses.binary_cross_entropy_with_logits(g.constant([-100.0]), g.constant([1.0]))).item()
+    100.0
+    """
+    wanted = like(labels, logits)
+    if label_smoothing:
+        wanted = wanted * (1 - label_smoothing) + label_smoothing / 2
+    if isinstance(positive_weight, Tensor) or positive_weight != 1:
+        losses = (1.0 - wanted) * logits + (1.0 + wanted * (positive_weight - 1.0)) * softplus(-logits)
+    else:
+        losses = softplus(logits) - logits * wanted
+    return reduced(losses, reduction, weights)
+
+
+def binary_cross_entropy(
+    outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """-labels * ln(outputs) - (1 - labels) * ln(1 - outputs), with logarithms of at least -100.
+
+    Args: outputs, probabilities, and labels in [0, 1], one shape; weights and reduction as in `reduced`. From logits
+    use binary_cross_entropy_with_logits, which loses no digits. Errors: ShapeError, GraphError. PyTorch's BCELoss.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.losses.binary_cross_entropy(g.constant([1.0, 0.0]), g.constant([1.0, 1.0]))).item()
+    50.0
+    """
+    g, wanted = graph_of(outputs), like(labels, outputs)
+
+    def logarithm(p: Tensor) -> Tensor:
+        positive = g.select(p > 0.0, p, g.constant(1.0, dtype=p.dtype))  # the slope of ln 0 would make NaN of 0
+        return g.select(p > 0.0, g.maximum(g.logarithm(positive), -100.0), g.constant(-100.0, dtype=p.dtype))
+
+    losses = -(wanted * logarithm(outputs) + (1.0 - wanted) * logarithm(1.0 - outputs))
+    return reduced(losses, reduction, weights)
+
+
+def log_loss(
+    outputs: Tensor, labels: Tensor, *, epsilon: float = 1e-7, weights: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """-labels * ln(outputs + epsilon) - (1 - labels) * ln(1 - outputs + epsilon): MPSCNNLossTypeLog.
+
+    Args: as binary_cross_entropy's, which differs at 0 and 1. Errors: ShapeError, GraphError.
+
+    >>> g = mg.Graph()
+    >>> loss = mg.nn.losses.log_loss(g.constant([0.5]), g.constant([1.0]), epsilon=0.5)
+    >>> g.run({}, loss).item()
+    0.0
+    """
+    g, wanted = graph_of(outputs), like(labels, outputs)
+    losses = -wanted * g.logarithm(outputs + epsilon) - (1.0 - wanted) * g.logarithm(1.0 - outputs + epsilon)
+    return reduced(losses, reduction, weights)
+
+
+def kl_divergence(
+    outputs: Tensor,
+    labels: Tensor,
+    *,
+    log_labels: bool = False,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """labels * (ln(labels) - outputs), for outputs that are logarithms of probabilities. Kullback and Leibler, 1951.
+
+    Args: outputs and labels of one shape; log_labels, whether labels are logarithms, too; weights and reduction as in
+    `reduced`, or "batch_mean": the sum divided by the size of the first axis, which is the divergence. Errors:
+    ShapeError, GraphError. MPSCNNLossTypeKullbackLeiblerDivergence; PyTorch's KLDivLoss.
+
+    >>> g = mg.Graph()
+    >>> outputs, labels = g.constant([[-1.0, -2.0]]), g.constant([[1.0, 0.0]])
+    >>> g.run({}, mg.nn.losses.kl_divergence(outputs, labels, reduction="batch_mean")).item()
+    1.0
+    """
+    g, wanted = graph_of(outputs), like(labels, outputs)
+    if log_labels:
+        losses = g.exponent(wanted) * (wanted - outputs)
+    else:
+        positive = g.select(wanted > 0.0, wanted, g.constant(1.0, dtype=wanted.dtype))  # 0 ln 0 = 0
+        losses = wanted * (g.logarithm(positive) - outputs)
+    if reduction != "batch_mean":
+        return reduced(losses, reduction, weights)
+    sizes = g.cast(g.slice_axis(g.shape_of(outputs), 0, 0, 1), outputs.dtype)
+    return reduced(losses, "sum", weights) / g.reshape(sizes, ())
+
+
+def hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
+    """max(0, 1 - labels * outputs), for labels -1 and 1.
+
+    Args: outputs and labels of one shape; weights and reduction as in `reduced`. Errors: ShapeError, GraphError.
+    MPSCNNLossTypeHinge; Keras's Hinge, which makes -1 of labels 0.
+
+    >>> g = mg.Graph()
+    >>> loss = mg.nn.losses.hinge(g.constant([0.5, 0.5, 3.0]), g.constant([1, -1, 1]), reduction="none")
+    >>> g.run({}, loss).tolist()
+    [0.5, 1.5, 0.0]
+    """
+    return reduced(graph_of(outputs).relu(1.0 - outputs * like(labels, outputs)), reduction, weights)
+
+
+def squared_hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
+    """max(0, 1 - labels * outputs)^2. Args: as hinge's. Keras's SquaredHinge. Errors: ShapeError, GraphError.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.losses.squared_hinge(g.constant([-2.0]), g.constant([1]))).item()
+    9.0
+    """
+    return reduced(graph_of(outputs).square(hinge(outputs, labels, reduction="none")), reduction, weights)
+
+
+def soft_margin(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
+    """ln(1 + e^(-labels * outputs)), for labels -1 and 1. Args: as hinge's. PyTorch's SoftMarginLoss.
+
+    Errors: ShapeError, GraphError.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.losses.soft_margin(g.constant([-100.0]), g.constant([1]))).item()
+    100.0
+    """
+    return reduced(softplus(-outputs * like(labels, outputs)), reduction, weights)
+
+
+def multi_label_soft_margin(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    class_weights: Tensor | None = None,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over classes of binary_cross_entropy_with_logits: each sample may be of several classes.
+
+    Args: logits and labels, 0 or 1, of shape (..., classes); class_weights (classes); weights, of the samples, and
+    reduction as in `reduced`. Errors: ShapeError, GraphError. PyTorch's MultiLabelSoftMarginLoss.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.losses.multi_label_soft_margin(g.constant([[100.0, -50.0]]), g.constant([[0, 1]]))).item()
+    75.0
+    """
+    g, wanted = graph_of(logits), like(labels, logits)
+    losses = -(wanted * log_sigmoid(logits) + (1.0 - wanted) * log_sigmoid(-logits))
+    if class_weights is not None:
+        classes, _ = _classes(logits, labels, -1, "multi_label_soft_margin")
+        losses = losses * _along(-1, class_weights, logits, classes)
+    return reduced(g.squeeze(g.mean(losses, -1), -1), reduction, weights)

@@ -1,0 +1,68 @@
+"""What the losses share: labels like the outputs, weights, and the ways from many numbers to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..._core import Tensor
+from ...errors import GraphError, ShapeError
+from ..module import graph_of
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+REDUCTIONS = ("mean", "sum", "none", "sum_by_nonzero_weights")
+
+
+def mean_of_all(x: Tensor) -> Tensor:
+    """The mean of all elements, as a tensor of rank 0."""
+    return graph_of(x).reshape(graph_of(x).mean(x), ())
+
+
+def sum_of_all(x: Tensor) -> Tensor:
+    """The sum of all elements, as a tensor of rank 0."""
+    return graph_of(x).reshape(graph_of(x).reduction_sum(x), ())
+
+
+def like(labels: Tensor, outputs: Tensor) -> Tensor:
+    """Labels in the outputs' dtype; their shapes must be equal, so that nothing broadcasts by accident."""
+    if labels.shape is not None and outputs.shape is not None:
+        same_rank = len(labels.shape) == len(outputs.shape)
+        if not same_rank or any(a != b for a, b in zip(labels.shape, outputs.shape, strict=True) if a >= 0 and b >= 0):
+            raise ShapeError(f"labels {labels.shape} and outputs {outputs.shape} must have one shape")
+    return as_dtype_of(labels, outputs)
+
+
+def as_dtype_of(x: Tensor, other: Tensor) -> Tensor:
+    return x if x.dtype == other.dtype else graph_of(x).cast(x, other.dtype)
+
+
+def reduced(losses: Tensor, reduction: str, weights: Tensor | None = None) -> Tensor:
+    """Losses times their weights, then their mean, their sum, or as they are.
+
+    Args: losses; reduction, "mean", "sum", "none", or "sum_by_nonzero_weights", the sum divided by the number of
+    weights that are not 0 (0 when all are), which is MPSCNNLossReductionTypeSumByNonZeroWeights; weights, None or what
+    broadcasts to the losses. "mean" divides by the number of losses, whatever their weights. Errors: GraphError,
+    ShapeError.
+
+    >>> g = mg.Graph()
+    >>> losses, weights = g.constant([4.0, 6.0, 8.0]), g.constant([0.0, 1.0, 1.0])
+    >>> how = ("mean", "sum", "sum_by_nonzero_weights")
+    >>> [round(g.run({}, mg.nn.losses.reduced(losses, name, weights)).item(), 3) for name in how]
+    [4.667, 14.0, 7.0]
+    """
+    if reduction not in REDUCTIONS:
+        raise GraphError(f"a reduction is one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+    g, weighted = graph_of(losses), losses
+    if weights is not None:
+        weights = as_dtype_of(weights, losses)
+        weighted = losses * weights
+        if losses.shape is not None and weighted.shape is not None and len(weighted.shape) != len(losses.shape):
+            raise ShapeError(f"weights {weights.shape} do not broadcast to the losses {losses.shape}")
+    if reduction == "none":
+        return weighted
+    if reduction == "mean" or (reduction == "sum_by_nonzero_weights" and weights is None):
+        return mean_of_all(weighted)
+    total = sum_of_all(weighted)
+    if reduction == "sum" or weights is None:
+        return total
+    used = g.broadcast_to(g.cast(g.not_equal(weights, 0), losses.dtype), g.shape_of(losses))
+    return g.division_no_nan(total, sum_of_all(used))
