@@ -57,6 +57,38 @@ def adam(amsgrad=False, decay=0.0, decoupled=0.0, b1=0.9, b2=0.999, epsilon=1e-8
     return update
 
 
+def rmsprop(decay, momentum=0.0, centered=False, weight_decay=0.0, epsilon=1e-8):
+    def update(t, w, g, s):
+        g = g + weight_decay * w
+        s["v"] = decay * s.get("v", 0) + (1 - decay) * g * g
+        s["m"] = decay * s.get("m", 0) + (1 - decay) * g
+        slope = g / (np.sqrt(s["v"] - (s["m"] ** 2 if centered else 0)) + epsilon)
+        s["b"] = momentum * s.get("b", 0) + slope
+        return w - RATE * s["b"]
+
+    return update
+
+
+def adagrad(initial=0.0, weight_decay=0.0, epsilon=1e-10):
+    def update(t, w, g, s):
+        g = g + weight_decay * w
+        s["s"] = s.get("s", initial) + g * g
+        return w - RATE * g / (np.sqrt(s["s"]) + epsilon)
+
+    return update
+
+
+def adadelta(decay=0.9, weight_decay=0.0, epsilon=1e-6):
+    def update(t, w, g, s):
+        g = g + weight_decay * w
+        s["v"] = decay * s.get("v", 0) + (1 - decay) * g * g
+        step = g * np.sqrt(s.get("u", 0) + epsilon) / np.sqrt(s["v"] + epsilon)
+        s["u"] = decay * s.get("u", 0) + (1 - decay) * step * step
+        return w - RATE * step
+
+    return update
+
+
 OPTIMIZERS = {
     "sgd": (lambda: mg.optim.SGD(RATE), sgd()),
     "momentum": (lambda: mg.optim.SGD(RATE, momentum=0.9), sgd(0.9)),
@@ -66,6 +98,12 @@ OPTIMIZERS = {
     "adam with decay": (lambda: mg.optim.Adam(RATE, weight_decay=0.1), adam(decay=0.1)),
     "amsgrad": (lambda: mg.optim.Adam(RATE, beta2=0.5, amsgrad=True), adam(amsgrad=True, b2=0.5)),
     "adamw": (lambda: mg.optim.AdamW(RATE, weight_decay=0.2), adam(decoupled=0.2)),
+    "rmsprop": (lambda: mg.optim.RMSProp(RATE), rmsprop(0.99)),
+    "rmsprop in full": (lambda: mg.optim.RMSProp(RATE, 0.9, 1e-3, 0.7, True, 0.1), rmsprop(0.9, 0.7, True, 0.1, 1e-3)),
+    "adagrad": (lambda: mg.optim.Adagrad(RATE), adagrad()),
+    "adagrad in full": (lambda: mg.optim.Adagrad(RATE, 1e-3, 0.1, 0.2), adagrad(0.1, 0.2, 1e-3)),
+    "adadelta": (lambda: mg.optim.AdaDelta(RATE), adadelta()),
+    "adadelta in full": (lambda: mg.optim.AdaDelta(RATE, 0.5, 1e-2, 0.2), adadelta(0.5, 0.2, 1e-2)),
 }
 
 
@@ -74,6 +112,49 @@ def test_steps(name, rng):
     make, update = OPTIMIZERS[name]
     start = rng.normal(size=(3, 4)).astype(np.float32)
     np.testing.assert_allclose(run(make(), start, gradient), reference(update, start), rtol=3e-5, atol=1e-6)
+
+
+# Values after six steps from -1.5, 0.25 and 2 with the gradient 2 w + 0.3 and rate 0.05, in float64, by torch 2.13.
+TORCH = {
+    "sgd": (lambda: mg.optim.SGD(RATE, 0.9, weight_decay=0.1), [0.2580732131, -0.2589159301, -0.7759050733]),
+    "nesterov": (lambda: mg.optim.SGD(RATE, 0.9, True), [0.1940932469, -0.2519535546, -0.6980003561]),
+    "rmsprop": (
+        lambda: mg.optim.RMSProp(RATE, 0.9, 1e-3, 0.7, True, 0.1),
+        [-0.1925588122, -0.2236577319, 0.5525472625],
+    ),
+    "adagrad": (lambda: mg.optim.Adagrad(RATE, 1e-3, 0.1, 0.2), [-1.3232333142, 0.0917363466, 1.821185511]),
+    "adadelta": (lambda: mg.optim.AdaDelta(RATE, 0.5, 1e-2, 0.2), [-1.4452000853, 0.1970938839, 1.9450183539]),
+    "adamw": (lambda: mg.optim.AdamW(RATE, amsgrad=True), [-1.1976549568, -0.0398991947, 1.6954034166]),
+}
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_they_go_where_those_of_torch_go(name):
+    make, wanted = TORCH[name]
+    start = np.array([-1.5, 0.25, 2.0])
+    np.testing.assert_allclose(run(make(), start, gradient)[-1], wanted, rtol=3e-6)  # Adam's epsilon stands elsewhere
+
+
+def test_clipping():
+    start = np.array([3.0, -4.0, 0.1], np.float32)
+    slopes = start.astype(float) * 2 + 0.3
+    by_value = run(mg.optim.ClipByValue(mg.optim.SGD(RATE), 1.0, -0.5), start, gradient)[0]
+    np.testing.assert_allclose(by_value, start - RATE * np.clip(slopes, -0.5, 1.0), rtol=1e-6)
+    norm = np.sqrt((slopes**2).sum())
+    by_norm = run(mg.optim.ClipByNorm(mg.optim.SGD(RATE), 2.0), start, gradient)[0]
+    np.testing.assert_allclose(by_norm, start - RATE * slopes * 2 / (norm + 1e-6), rtol=1e-6)
+    short = run(mg.optim.ClipByNorm(mg.optim.SGD(RATE), 1e3), start, gradient)[0]
+    np.testing.assert_allclose(short, start - RATE * slopes, rtol=1e-6)
+
+
+def test_the_norm_is_that_of_all_gradients():
+    g = mg.Graph()
+    a, b = g.variable([0.0], name="a"), g.variable([[0.0]], "float64", name="b")
+    gradients = {a: g.constant([3.0]), b: g.constant([[4.0]], dtype="float64")}
+    optimizer = mg.optim.ClipByNorm(mg.optim.SGD(1.0), 1.0)
+    g.run({}, [], optimizer.updates(gradients, g.constant(1.0)))
+    assert g.variable_value(a)[0] == pytest.approx(-0.6, rel=1e-5)
+    assert g.variable_value(b)[0, 0] == pytest.approx(-0.8, rel=1e-5)
 
 
 def test_all_variables_move_from_the_same_point(rng):
@@ -117,6 +198,17 @@ def test_what_optimizers_refuse():
         mg.optim.SGD().updates({}, rate)
     with pytest.raises(mg.GraphError, match="nesterov"):
         mg.optim.SGD(0.1, nesterov=True)
+    with pytest.raises(mg.GraphError, match="nothing to train"):
+        mg.optim.ClipByNorm(mg.optim.SGD(), 1.0).updates({}, rate)
+    for wrong in (
+        lambda: mg.optim.RMSProp(decay=1.0),
+        lambda: mg.optim.AdaDelta(decay=-0.1),
+        lambda: mg.optim.Adagrad(initial_sum=-1.0),
+        lambda: mg.optim.ClipByNorm(mg.optim.SGD(), 0.0),
+        lambda: mg.optim.ClipByValue(mg.optim.SGD(), 0.0),
+    ):
+        with pytest.raises(mg.GraphError, match="must be|cannot be"):
+            wrong()
     used = mg.optim.Adam()
     used.updates({v: g.constant([1.0])}, rate)
     with pytest.raises(mg.GraphError, match="already"):

@@ -253,6 +253,10 @@ OPTIMIZERS = {
     "adam with a schedule": lambda: mg.optim.Adam(mg.optim.WarmUp(mg.optim.CosineRate(0.01, 30), 4)),
     "amsgrad": lambda: mg.optim.Adam(0.01, amsgrad=True),
     "adamw": lambda: mg.optim.AdamW(0.01),
+    "rmsprop": lambda: mg.optim.RMSProp(0.01, momentum=0.5, centered=True),
+    "adagrad": lambda: mg.optim.Adagrad(0.05, initial_sum=0.1),
+    "adadelta": lambda: mg.optim.AdaDelta(0.5),
+    "clipped": lambda: mg.optim.ClipByNorm(mg.optim.ClipByValue(mg.optim.Adam(0.01), 0.1), 1.0),
 }
 
 

@@ -4,17 +4,24 @@ State in variables means that an update of all parameters is part of the trainin
 checkpoints carry momenta and powers without further care.
 """
 
+from .adaptive import AdaDelta, Adagrad, RMSProp
+from .clipping import ClipByNorm, ClipByValue
 from .optimizers import SGD, Adam, AdamW, Optimizer
 from .schedules import ConstantRate, CosineRate, ExponentialRate, Schedule, StepRate, WarmUp
 
 __all__ = [
     "SGD",
+    "AdaDelta",
+    "Adagrad",
     "Adam",
     "AdamW",
+    "ClipByNorm",
+    "ClipByValue",
     "ConstantRate",
     "CosineRate",
     "ExponentialRate",
     "Optimizer",
+    "RMSProp",
     "Schedule",
     "StepRate",
     "WarmUp",

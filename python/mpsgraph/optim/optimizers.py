@@ -68,10 +68,10 @@ class Optimizer:
             raise GraphError(f"this {type(self).__name__} is in no graph yet: call updates() first")
         return self._graph
 
-    def state(self, variable: Tensor, values: Tensor, name: str) -> Tensor:
-        """A state variable like `values`, at first zeros, that checkpoints carry as "<variable>/<name>"."""
-        zeros = np.zeros(variable.shape or (), values.dtype.numpy)
-        return self.graph.variable(zeros, None, f"{variable.name}/{name}", trainable=False)
+    def state(self, variable: Tensor, values: Tensor, name: str, initial: float = 0.0) -> Tensor:
+        """A state variable like `values`, at first one number, that checkpoints carry as "<variable>/<name>"."""
+        numbers = np.full(variable.shape or (), initial, values.dtype.numpy)
+        return self.graph.variable(numbers, None, f"{variable.name}/{name}", trainable=False)
 
     def _in(self, dtype: DType, x: Tensor) -> Tensor:
         return x if x.dtype == dtype else self.graph.cast(x, dtype)
@@ -81,7 +81,8 @@ class SGD(Optimizer):
     """Stochastic gradient descent, with momentum, Nesterov's momentum and weight decay where asked for.
 
     d = gradient + weight_decay * values; v = momentum * v + d; values -= rate * v, or rate * (d + momentum * v) for
-    Nesterov. Without momentum it is MPSGraph's stochasticGradientDescent. Conventions are PyTorch's.
+    Nesterov. Without momentum it is MPSGraph's stochasticGradientDescent. Conventions are PyTorch's; MPSNNOptimizer-
+    StochasticGradientDescent has the rate in v unless for Nesterov, which is the same as long as the rate stays.
 
     >>> g = mg.Graph()
     >>> v = g.variable([1.0])

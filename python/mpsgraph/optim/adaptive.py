@@ -1,0 +1,144 @@
+"""RMSProp, Adagrad and AdaDelta: rates of each element's own, by the size of its past gradients.
+
+MPSGraph has none of them; they are compositions, and each variable's is stitched into one kernel.
+"""
+
+from __future__ import annotations
+
+from .._core import Operation, Tensor
+from ..errors import GraphError
+from .optimizers import Optimizer
+from .schedules import Schedule
+
+
+class RMSProp(Optimizer):
+    """Gradients divided by the root of their mean square of late. Tieleman and Hinton, 2012.
+
+    d = gradient + weight_decay * values; v = decay * v + (1 - decay) * d^2; values -= rate * d / (sqrt(v) + epsilon).
+    With momentum, b = momentum * b + d / (sqrt(v) + epsilon); values -= rate * b. Centered, v - m^2 stands for v, m =
+    decay * m + (1 - decay) * d (Graves, arXiv:1308.0850). Conventions are PyTorch's, whose alpha is decay; without
+    momentum and centering they are those of MPSNNOptimizerRMSProp. Keras has epsilon under the root.
+
+    >>> g = mg.Graph()
+    >>> v = g.variable([1.0])
+    >>> steps = mg.optim.RMSProp(0.5, decay=0.75).updates({v: g.constant([4.0])}, g.constant(0.5))
+    >>> _ = g.run({}, [], steps)
+    >>> g.variable_value(v).round(4).tolist()
+    [0.0]
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 0.01,
+        decay: float = 0.99,
+        epsilon: float = 1e-8,
+        momentum: float = 0.0,
+        centered: bool = False,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(learning_rate)
+        if not 0 <= decay < 1:
+            raise GraphError(f"RMSProp: decay must be from 0 up to but not including 1, got {decay}")
+        self.decay, self.epsilon, self.momentum = decay, epsilon, momentum
+        self.centered, self.weight_decay = centered, weight_decay
+
+    def step(
+        self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
+    ) -> tuple[Tensor, list[Operation]]:
+        g = self.graph
+        if self.weight_decay:
+            gradient = gradient + values * self.weight_decay
+        velocity = self.state(variable, values, "velocity")
+        spread = velocity * self.decay + g.square(gradient) * (1 - self.decay)
+        assigns = [g.assign(velocity, spread)]
+        if self.centered:
+            mean = self.state(variable, values, "mean")
+            middle = mean * self.decay + gradient * (1 - self.decay)
+            assigns.append(g.assign(mean, middle))
+            spread = spread - g.square(middle)
+        slope = gradient / (g.square_root(spread) + self.epsilon)
+        if self.momentum:
+            momentum = self.state(variable, values, "momentum")
+            slope = momentum * self.momentum + slope
+            assigns.append(g.assign(momentum, slope))
+        return g.stochastic_gradient_descent(learning_rate, values, slope), assigns
+
+
+class Adagrad(Optimizer):
+    """Gradients divided by the root of the sum of all their squares. Duchi et al., 2011.
+
+    d = gradient + weight_decay * values; s += d^2; values -= rate * d / (sqrt(s) + epsilon). Conventions and defaults
+    are PyTorch's; Keras begins with s = 0.1 (initial_sum) and has epsilon 1e-7 under the root. For a rate that falls by
+    itself give a schedule.
+
+    >>> g = mg.Graph()
+    >>> v = g.variable([1.0])
+    >>> steps = mg.optim.Adagrad(0.5).updates({v: g.constant([4.0])}, g.constant(0.5))
+    >>> _ = g.run({}, [], steps)
+    >>> g.variable_value(v).tolist()
+    [0.5]
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 0.01,
+        epsilon: float = 1e-10,
+        initial_sum: float = 0.0,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(learning_rate)
+        if initial_sum < 0:
+            raise GraphError(f"Adagrad: initial_sum is of squares and cannot be negative, got {initial_sum}")
+        self.epsilon, self.initial_sum, self.weight_decay = epsilon, initial_sum, weight_decay
+
+    def step(
+        self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
+    ) -> tuple[Tensor, list[Operation]]:
+        g = self.graph
+        if self.weight_decay:
+            gradient = gradient + values * self.weight_decay
+        total = self.state(variable, values, "sum", self.initial_sum)
+        raised = total + g.square(gradient)
+        slope = gradient / (g.square_root(raised) + self.epsilon)
+        return g.stochastic_gradient_descent(learning_rate, values, slope), [g.assign(total, raised)]
+
+
+class AdaDelta(Optimizer):
+    """Gradients scaled by the sizes of late steps and late gradients, so that no rate need be chosen.
+
+    d = gradient + weight_decay * values; v = decay * v + (1 - decay) * d^2; s = d * sqrt(u + epsilon) / sqrt(v +
+    epsilon); u = decay * u + (1 - decay) * s^2; values -= rate * s. Conventions and defaults are PyTorch's, whose rho
+    is decay. Zeiler, arXiv:1212.5701.
+
+    >>> g = mg.Graph()
+    >>> v = g.variable([1.0])
+    >>> steps = mg.optim.AdaDelta(epsilon=0.25, decay=0.0).updates({v: g.constant([0.0])}, g.constant(1.0))
+    >>> _ = g.run({}, [], steps)
+    >>> g.variable_value(v).tolist()
+    [1.0]
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 1.0,
+        decay: float = 0.9,
+        epsilon: float = 1e-6,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(learning_rate)
+        if not 0 <= decay < 1:
+            raise GraphError(f"AdaDelta: decay must be from 0 up to but not including 1, got {decay}")
+        self.decay, self.epsilon, self.weight_decay = decay, epsilon, weight_decay
+
+    def step(
+        self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
+    ) -> tuple[Tensor, list[Operation]]:
+        g = self.graph
+        if self.weight_decay:
+            gradient = gradient + values * self.weight_decay
+        velocity, steps = (self.state(variable, values, name) for name in ("velocity", "steps"))
+        spread = velocity * self.decay + g.square(gradient) * (1 - self.decay)
+        slope = gradient * g.square_root((steps + self.epsilon) / (spread + self.epsilon))
+        travelled = steps * self.decay + g.square(slope) * (1 - self.decay)
+        moved = g.stochastic_gradient_descent(learning_rate, values, slope)
+        return moved, [g.assign(velocity, spread), g.assign(steps, travelled)]

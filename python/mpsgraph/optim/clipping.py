@@ -1,0 +1,83 @@
+"""Gradients kept within bounds before an optimizer takes its step: optimizers around optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .._core import Operation, Tensor, float32, float64
+from ..errors import GraphError
+from .optimizers import Optimizer
+
+
+class _Clipped(Optimizer):
+    """Another optimizer, whose rate and state it has; the subclass says what becomes of the gradients."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        super().__init__(optimizer.learning_rate)
+        self.optimizer = optimizer
+
+    def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
+        if gradients:
+            self._graph = next(iter(gradients)).graph  # type: ignore[assignment]
+        return self.optimizer.updates(self.clipped(gradients), learning_rate)
+
+    def clipped(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+        """The gradients within their bounds, by variable."""
+        raise NotImplementedError
+
+
+class ClipByValue(_Clipped):
+    """Each number of the gradients between minimum and maximum, then the optimizer's step.
+
+    Args: optimizer; maximum; minimum, -maximum when None. PyTorch's clip_grad_value_, Keras's clipvalue, and
+    MPSNNOptimizer's gradientClipMin and gradientClipMax. Errors: GraphError.
+
+    >>> g = mg.Graph()
+    >>> v = g.variable([1.0, 1.0])
+    >>> optimizer = mg.optim.ClipByValue(mg.optim.SGD(0.5), 1.0)
+    >>> _ = g.run({}, [], optimizer.updates({v: g.constant([4.0, -0.5])}, g.constant(0.5)))
+    >>> g.variable_value(v).tolist()
+    [0.5, 1.25]
+    """
+
+    def __init__(self, optimizer: Optimizer, maximum: float, minimum: float | None = None) -> None:
+        super().__init__(optimizer)
+        self.maximum, self.minimum = maximum, -maximum if minimum is None else minimum
+        if self.minimum >= self.maximum:
+            raise GraphError(f"ClipByValue: minimum {self.minimum} must be below maximum {self.maximum}")
+
+    def clipped(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+        return {v: self.graph.clamp(d, self.minimum, self.maximum) for v, d in gradients.items()}
+
+
+class ClipByNorm(_Clipped):
+    """All gradients made shorter together if their common norm is above a maximum, then the optimizer's step.
+
+    gradients * min(1, maximum / (norm + 1e-6)), norm = sqrt(sum of all their squares). Args: optimizer; maximum, above
+    0. PyTorch's clip_grad_norm_, Keras's global_clipnorm. Pascanu et al., arXiv:1211.5063. Errors: GraphError.
+
+    >>> g = mg.Graph()
+    >>> v = g.variable([1.0, 1.0])
+    >>> optimizer = mg.optim.ClipByNorm(mg.optim.SGD(1.0), 5.0)
+    >>> _ = g.run({}, [], optimizer.updates({v: g.constant([30.0, 40.0])}, g.constant(1.0)))
+    >>> g.variable_value(v).round(3).tolist()
+    [-2.0, -3.0]
+    """
+
+    def __init__(self, optimizer: Optimizer, maximum: float) -> None:
+        super().__init__(optimizer)
+        if maximum <= 0:
+            raise GraphError(f"ClipByNorm: maximum must be above 0, got {maximum}")
+        self.maximum = maximum
+
+    def clipped(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+        if not gradients:
+            return {}
+        g = self.graph
+        wide = float64 if any(d.dtype == float64 for d in gradients.values()) else float32
+        parts = [g.reshape(g.reduction_sum(g.square(self._in(wide, d))), ()) for d in gradients.values()]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        factor = g.minimum(self.maximum / (g.square_root(total) + 1e-6), 1.0)
+        return {v: self._in(d.dtype, self._in(wide, d) * factor) for v, d in gradients.items()}
