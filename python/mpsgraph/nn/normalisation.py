@@ -14,7 +14,7 @@ from .._core import Tensor
 from ..errors import ShapeError
 from ..ops._family import ints
 from .initialisers import ones, zeros
-from .layers import channel_axis, shape_of_sizes, size_in_run, size_of
+from .layers import channel_axis, size_of
 from .module import Module, graph_of
 
 
@@ -97,15 +97,12 @@ class _Norm(Module):
         self.gamma = self.add_parameter("gamma", x, shape, ones) if self.scale else None
         self.beta = self.add_parameter("beta", x, shape, zeros) if self.center else None
 
-    def _normalized(self, x: Tensor, axes: Sequence[int], scale_shape: Sequence[int] | None = None) -> Tensor:
-        """x by its own statistics over axes; gamma and beta are seen in another shape where one is given."""
+    def _normalized(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """x by its own statistics over axes."""
         g = graph_of(x)
         mean = g.mean(x, axes)
         variance = g.variance(x, mean, axes)
-        gamma, beta = (
-            t if t is None or scale_shape is None else g.reshape(t, scale_shape) for t in (self.gamma, self.beta)
-        )
-        return g.normalization(x, mean, variance, gamma, beta, self.epsilon)
+        return g.normalization(x, mean, variance, self.gamma, self.beta, self.epsilon)
 
 
 class LayerNorm(_Norm):
@@ -197,26 +194,26 @@ class GroupNorm(_Norm):
         self.groups, self.data_layout = groups, data_layout
 
     def build(self, x: Tensor) -> None:
-        channels = size_of(x, channel_axis(x, self.data_layout, "GroupNorm"), None, "GroupNorm")
+        axis = channel_axis(x, self.data_layout, "GroupNorm")
+        channels = size_of(x, axis, None, "GroupNorm")
         if channels % self.groups:
             raise ShapeError(f"GroupNorm: {channels} channels do not split into {self.groups} groups")
-        self._add_scale(x, [channels])
+        self._add_scale(x, [channels] + [1] * (len(x.shape or ()) - 1 - axis))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The channels as two axes, groups and members, and what lies between batch and channels as one."""
-        g, sizes = graph_of(x), list(x.shape or ())
-        last = channel_axis(x, self.data_layout, "GroupNorm") == len(sizes) - 1
-        members = sizes.pop(-1 if last else 1) // self.groups
-        between = sizes[1:]
-        space = -1 if min(between, default=1) < 0 else math.prod(between)
-        batch = sizes[0] if space >= 0 else size_in_run(x, 0)  # of two that are not known one must be asked for
-        split = [space, self.groups, members] if last else [self.groups, members, space]
-        shape = shape_of_sizes(x, [batch, *split])
-        parts = g.reshape(x, shape)
-        scale_shape = [self.groups, members] if last else [self.groups, members, 1]
-        y = self._normalized(parts, [1, 3] if last else [2, 3], scale_shape)
-        unknown = sum(size < 0 for size in x.shape or ())
-        return g.reshape(y, g.shape_of(x) if unknown > 1 else list(x.shape or ()))
+        """By each channel's statistics first, so that what is done with all of x is done along its rows."""
+        g, channels = graph_of(x), channel_axis(x, self.data_layout, "GroupNorm")
+        between = [axis for axis in range(1, len(x.shape or ())) if axis != channels]
+        mean = self._over_groups(g.mean(x, between) if between else x)
+        variance = self._over_groups(g.variance(x, mean, between) if between else g.square(x - mean))
+        return g.normalization(x, mean, variance, self.gamma, self.beta, self.epsilon)
+
+    def _over_groups(self, statistics: Tensor) -> Tensor:
+        """The mean over a group's channels, at each of them."""
+        g, sizes = graph_of(statistics), list(statistics.shape or ())[1:]
+        members = math.prod(sizes) // self.groups
+        means = g.mean(g.reshape(statistics, [-1, self.groups, members]), 2)
+        return g.reshape(g.tile(means, [1, 1, members]), [-1, *sizes])
 
     def describe(self) -> str:
         return f"{self.groups}"
