@@ -1,4 +1,6 @@
-"""Activations and normalizations give PyTorch's values and gradients, in both layouts, with known and unknown sizes."""
+"""Layers without a file of their own give PyTorch's values and gradients, in both layouts, of known and unknown sizes."""
+
+from functools import partial
 
 import mpsgraph as mg
 import numpy as np
@@ -95,11 +97,40 @@ def test_normalizations_of_channels_are_those_of_torch(name, last):
     compare(name, layer, module=layer, state=state, arrange=arrange, known=not last)
 
 
+_TRANSPOSED = {"strides": 2, "output_padding": 1, "dilations": 2}
+TRANSPOSED = {
+    "ConvTranspose1d": partial(nn.ConvTranspose1d, 6, 3, groups=2, padding=(1, 1), **_TRANSPOSED),
+    "ConvTranspose2d": partial(nn.ConvTranspose2d, 3, (3, 2), padding=((1, 1), (1, 1)), **_TRANSPOSED),
+    "ConvTranspose3d": partial(
+        nn.ConvTranspose3d, 2, 2, strides=(1, 2, 3), padding=((0, 0), (1, 1), (0, 0)), bias=False
+    ),
+}
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["channels_first", "channels_last"])
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_transposed_convolutions_are_those_of_torch(name, last):
+    axes = int(name[-2])
+    layer = TRANSPOSED[name](data_layout={1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}[axes][last])
+
+    def state(parameters):
+        weight, *bias = parameters.values()
+        if last:
+            return {"weight": np.moveaxis(weight, (0, 1), (-1, -2)).copy(), **({"bias": bias[0]} if bias else {})}
+        return {"weight": weight, **({"bias": bias[0].reshape(-1, *[1] * axes)} if bias else {})}
+
+    def arrange(x):
+        return np.ascontiguousarray(np.moveaxis(x, 1, -1)) if last else x
+
+    compare(name, layer, module=layer, state=state, arrange=arrange, known=not last)
+
+
 def test_every_case_is_used():
     used = {
         *ACTIVATIONS,
         *NORMS,
         *CHANNEL_NORMS,
+        *TRANSPOSED,
         *test_nn_recurrent.LAYERS,
         *test_nn_attention.CASES,
         *test_nn_losses.LOSSES,

@@ -128,6 +128,17 @@ layer = nn.TransformerDecoderLayer(4, 2, 5, **how)
 attention("Decoder", nn.TransformerDecoder(layer, 2), x, normal(2, 5, 4), causal, tgt_mask=2)
 
 
+# --- transposed convolutions ------------------------------------------------------------------------------------------
+how = {"stride": 2, "padding": 1, "output_padding": 1, "dilation": 2}
+case("ConvTranspose1d", nn.ConvTranspose1d(4, 6, 3, groups=2, **how), normal(2, 4, 5))
+case("ConvTranspose2d", nn.ConvTranspose2d(2, 3, (3, 2), **how), normal(1, 2, 3, 4))
+case(
+    "ConvTranspose3d",
+    nn.ConvTranspose3d(2, 2, 2, stride=(1, 2, 3), padding=(0, 1, 0), bias=False),
+    normal(1, 2, 2, 3, 2),
+)
+
+
 # --- losses -----------------------------------------------------------------------------------------------------------
 def loss(name: str, function, outputs: torch.Tensor, labels: torch.Tensor, *others: torch.Tensor, **how) -> None:
     """A case of torch.nn.functional; labels that are whole numbers become floats, factors by name are constant."""

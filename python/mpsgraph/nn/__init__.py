@@ -30,7 +30,8 @@ from .activations import (
 )
 from .activations_piecewise import Hardshrink, Hardsigmoid, Hardswish, Hardtanh, ReLU6, Softshrink, Threshold
 from .attention import MultiheadAttention, PositionalEncoding
-from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose2d, DepthwiseConv2d, Fold, SeparableConv2d, Unfold
+from .convolution import Conv1d, Conv2d, Conv3d, DepthwiseConv2d, Fold, SeparableConv2d, Unfold
+from .convolution_transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .embedding import Embedding
 from .layers import Dropout, Flatten, Linear
 from .module import Module, Sequential
@@ -59,7 +60,9 @@ __all__ = [
     "Conv1d",
     "Conv2d",
     "Conv3d",
+    "ConvTranspose1d",
     "ConvTranspose2d",
+    "ConvTranspose3d",
     "DepthwiseConv2d",
     "Dropout",
     "ELU",

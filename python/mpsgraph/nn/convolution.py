@@ -1,4 +1,4 @@
-"""Convolutional layers over one to three axes: plain, depthwise, separable, transposed; and windows as columns.
+"""Convolutional layers over one to three axes: plain, depthwise, separable; and windows as columns.
 
 Data has its channels last as a rule (layouts NWC, NHWC, NDHWC), or in front (NCW, NCHW, NCDHW). Weights lie as the
 layout asks, so that those of the latter are PyTorch's.
@@ -12,7 +12,7 @@ from typing import cast
 from .._core import Tensor
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
-from ..ops._padding import Padding, explicit_padding
+from ..ops._padding import Padding
 from .initialisers import GlorotUniform, Initialiser, zeros
 from .layers import shape_of_sizes, size_in_run, size_of
 from .module import Module, graph_of
@@ -196,89 +196,6 @@ class Conv3d(_Convolution):
         return self._biased(y)
 
 
-class ConvTranspose2d(_Convolution):
-    """Transposed two-dimensional convolution with bias: it makes images larger by its strides.
-
-    Args: as Conv2d, where strides, dilations and padding are those of the convolution that goes the other way; and
-    output_padding, one int or (y, x), rows and columns that the result has more, below the strides. The result has
-    input * stride rows with "TF_SAME", and else (input - 1) * stride + (kernel - 1) * dilation + 1 - padding +
-    output_padding. Weight (h, w, out / groups, in) for NHWC, as in Keras, (in, out / groups, h, w) for NCHW, as in
-    PyTorch. Errors: ShapeError, GraphError.
-
-    >>> g = mg.Graph()
-    >>> mg.nn.ConvTranspose2d(16, 3, strides=2, padding="TF_SAME")(g.placeholder((-1, 7, 7, 32))).shape
-    (-1, 14, 14, 16)
-    >>> mg.nn.ConvTranspose2d(16, 4, strides=2, padding=((1, 1), (1, 1)))(g.placeholder((-1, 7, 7, 32))).shape
-    (-1, 14, 14, 16)
-    """
-
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: int | Sequence[int],
-        *,
-        strides: int | Sequence[int] = 1,
-        padding: Padding = "TF_VALID",
-        output_padding: int | Sequence[int] = 0,
-        dilations: int | Sequence[int] = 1,
-        groups: int = 1,
-        bias: bool = True,
-        in_channels: int | None = None,
-        data_layout: str | None = None,
-        weight_initialiser: Initialiser | None = None,
-        bias_initialiser: Initialiser = zeros,
-    ) -> None:
-        super().__init__(
-            out_channels, kernel_size, strides=strides, padding=padding, dilations=dilations, groups=groups, bias=bias,
-            in_channels=in_channels, data_layout=data_layout, weight_initialiser=weight_initialiser,
-            bias_initialiser=bias_initialiser,
-        )  # fmt: skip
-        self.output_padding = ints(output_padding, "ConvTranspose2d: output_padding", 2)
-
-    def _add_weight(self, x: Tensor, inputs: int, outputs: int) -> None:
-        super()._add_weight(x, outputs // self.groups, inputs * self.groups)
-
-    def _added_rows(self) -> list[int]:
-        """What the result has beside input * stride, by axis."""
-        if isinstance(self.padding, str) and "SAME" in self.padding:
-            return [0, 0]
-        pads = [0] * 4 if isinstance(self.padding, str) else explicit_padding(self.padding, "ConvTranspose2d")
-        return [
-            (k - 1) * d + 1 - s - pads[2 * i] - pads[2 * i + 1] + more
-            for i, (k, d, s, more) in enumerate(
-                zip(self.kernel_size, self.dilations, self.strides, self.output_padding, strict=True)
-            )
-        ]
-
-    def _output_shape(self, x: Tensor) -> list[int] | Tensor:
-        rows = 1 if self.last else 2
-        sizes: list[int | Tensor] = []
-        for axis in range(4):
-            if axis in (rows, rows + 1):
-                stride, added = self.strides[axis - rows], self._added_rows()[axis - rows]
-            else:
-                stride, added = 1, 0
-            if axis == (3 if self.last else 1):
-                sizes.append(self.out_channels)
-            else:
-                sizes.append(size_in_run(x, axis) * stride + added)
-        return shape_of_sizes(x, sizes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = graph_of(x).convolution_transpose2d(
-            x,
-            self.weight,
-            self._output_shape(x),
-            strides=self.strides,
-            dilations=self.dilations,
-            groups=self.groups,
-            padding=self.padding,
-            data_layout=self.data_layout,
-            weights_layout=self._weights_layout,
-        )
-        return self._biased(y)
-
-
 class DepthwiseConv2d(_Convolution):
     """Two-dimensional convolution of each channel by itself, with bias.
 
@@ -437,11 +354,10 @@ class Fold(Unfold):
         channels, rest = divmod(size_of(x, 2 if last else 1, None, "Fold"), self.kernel_size[0] * self.kernel_size[1])
         if rest:
             raise ShapeError(f"Fold: {x.shape} does not hold whole windows of {tuple(self.kernel_size)}")
-        batch = (x.shape or ())[0]
         sizes = [*self.output_size, channels] if last else [channels, *self.output_size]
         return g.col_to_im(
             x,
-            shape_of_sizes(x, [batch if batch >= 0 else g.slice_axis(g.shape_of(x), 0, 0, 1), *sizes]),
+            shape_of_sizes(x, [size_in_run(x, 0), *sizes]),
             self.kernel_size,
             strides=self.strides,
             dilations=self.dilations,
