@@ -24,7 +24,8 @@ T stored(Running<T> x) {
     return static_cast<T>(x);
 }
 
-// What a scan brings: In and Out in memory, State of a lane, value(state), step(state, element, index).
+// What a scan brings: In and Out in memory, State of a lane, value(state), step(state, element, index), and where a row may
+// be cut into pieces append(state, state of what follows).
 template <class T>
 struct Sum {
   using In = T;
@@ -34,6 +35,7 @@ struct Sum {
   };
   static Out value(const State& s) { return stored<T>(s.x); }
   static void step(State& s, In x, int64_t) { s.x += static_cast<Running<T>>(static_cast<Value<T>>(x)); }
+  static void append(State& s, const State& next) { s.x += next.x; }
 };
 
 template <class T>
@@ -45,6 +47,7 @@ struct Product {
   };
   static Out value(const State& s) { return stored<T>(s.x); }
   static void step(State& s, In x, int64_t) { s.x *= static_cast<Running<T>>(static_cast<Value<T>>(x)); }
+  static void append(State& s, const State& next) { s.x *= next.x; }
 };
 
 template <class V>
@@ -73,6 +76,7 @@ struct Extremum {
   };
   static Out value(const State& s) { return T(s.x); }
   static void step(State& s, In x, int64_t) { s.x = takes_over<Value<T>, maximum>(s.x, x) ? Value<T>(x) : s.x; }
+  static void append(State& s, const State& next) { s.x = takes_over<Value<T>, maximum>(s.x, next.x) ? next.x : s.x; }
 };
 
 template <class T, bool maximum>
@@ -112,10 +116,9 @@ void for_lanes(const AxisSplit& s, int64_t bytes, const F& f) {
   });
 }
 
-// step(i, at, l): element i of lane l, at its place in memory.
+// step(state of the lane, i, at) for element i of each lane, at its place in memory.
 template <class State, class Step>
-void walk(const AxisSplit& s, bool reverse, int64_t count, int64_t lane, const Step& step) {
-  State state[64];
+void walk_on(State* state, const AxisSplit& s, bool reverse, int64_t count, int64_t lane, const Step& step) {
   const auto along = [&](auto width) {
     for (int64_t k = 0; k < s.n; ++k) {
       const int64_t i = reverse ? s.n - 1 - k : k;
@@ -130,24 +133,71 @@ void walk(const AxisSplit& s, bool reverse, int64_t count, int64_t lane, const S
   else
     along(count);
 }
+template <class State, class Step>
+void walk(const AxisSplit& s, bool reverse, int64_t count, int64_t lane, const Step& step) {
+  State state[64];
+  walk_on(state, s, reverse, count, lane, step);
+}
+
+template <class S>
+void scan_lanes(typename S::State* state, const AxisSplit& s, bool exclusive, bool reverse, int64_t count, int64_t lane,
+                const typename S::In* from, typename S::Out* to) {
+  using State = typename S::State;
+  if (exclusive)
+    walk_on(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
+      const typename S::In element = from[at];  // before its place is written
+      to[at] = S::value(state);
+      S::step(state, element, i);
+    });
+  else
+    walk_on(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
+      S::step(state, from[at], i);
+      to[at] = S::value(state);
+    });
+}
+
+// A long row as pieces that are scanned side by side, after a first pass has found what each begins with. The pieces
+// depend on the size alone.
+constexpr int64_t long_row = 1 << 14, pieces = 16, pieces_together = 8;
+
+template <class S>
+void scan_long(int64_t n, bool exclusive, bool reverse, const typename S::In* x, typename S::Out* y) {
+  using State = typename S::State;
+  const int64_t size = n / pieces, rest = n - size * pieces;
+  const AxisSplit piece({1, size}, 1);
+  const int64_t first = reverse ? rest : 0;  // what is left over comes last
+  State total[pieces], start[pieces + 1];
+  parallel_for(pieces / pieces_together, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin * pieces_together; p < end * pieces_together; p += pieces_together)
+      walk_on(total + p, piece, reverse, pieces_together, size,
+              [from = x + first + p * size](State& state, int64_t i, int64_t at) { S::step(state, from[at], i); });
+  });
+  for (int64_t k = 0; k < pieces; ++k) {
+    start[k + 1] = start[k];
+    S::append(start[k + 1], total[reverse ? pieces - 1 - k : k]);
+  }
+  for (int64_t k = 0; k < pieces; ++k) total[reverse ? pieces - 1 - k : k] = start[k];
+  parallel_for(pieces / pieces_together, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin * pieces_together; p < end * pieces_together; p += pieces_together)
+      scan_lanes<S>(total + p, piece, exclusive, reverse, pieces_together, size, x + first + p * size,
+                    y + first + p * size);
+  });
+  const int64_t last = reverse ? 0 : n - rest;
+  scan_lanes<S>(start + pieces, AxisSplit({1, rest}, 1), exclusive, reverse, 1, rest, x + last, y + last);
+}
 
 template <class S>
 void scan(const AxisSplit& s, bool exclusive, bool reverse, const typename S::In* x, typename S::Out* y) {
   using State = typename S::State;
+  if constexpr (requires(State state) { S::append(state, state); }) {
+    if (s.inner == 1 && s.n >= long_row && s.outer < pieces_together) {
+      for (int64_t row = 0; row < s.outer; ++row) scan_long<S>(s.n, exclusive, reverse, x + row * s.n, y + row * s.n);
+      return;
+    }
+  }
   for_lanes(s, sizeof(typename S::In), [&](int64_t first, int64_t lane, int64_t count) {
-    const auto* from = x + first;
-    auto* to = y + first;
-    if (exclusive)
-      walk<State>(s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
-        const typename S::In element = from[at];  // before its place is written
-        to[at] = S::value(state);
-        S::step(state, element, i);
-      });
-    else
-      walk<State>(s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
-        S::step(state, from[at], i);
-        to[at] = S::value(state);
-      });
+    State state[64];
+    scan_lanes<S>(state, s, exclusive, reverse, count, lane, x + first, y + first);
   });
 }
 

@@ -25,26 +25,48 @@ struct Picks {
   }
 };
 
+// Single elements: to[row, pick] = from[row, index]; `shared` rows in a row have one row of indices.
+template <class T, class Read>
+void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const T* from, const Read& read,
+                   const std::byte* index, T* to) {
+  parallel_for(rows * picks, grain_for(2 * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t row = begin / picks, first = begin % picks, last = std::min(picks, first + end - begin);
+      const T* x = from + row * n;
+      T* y = to + row * picks;
+      const int64_t own = row / shared * picks;
+      for (int64_t pick = first; pick < last; ++pick) {
+        const int64_t i = read(index, own + pick);
+        y[pick] = i >= 0 && i < n ? x[i] : T(0);
+      }
+      begin += last - first;
+    }
+  });
+}
+
 std::unique_ptr<Kernel> lower_gather(Lowering& lowering) {
   const Operand x = lowering.input(0), indices = lowering.input(1), y = lowering.output();
   const Picks p(lowering.attributes(), x.dims, indices.dims);
   return dispatch_size(size_of(x.dtype), [&](auto type) {
     using T = typename decltype(type)::type;
-    return kernel([=](Frame& f) {
-      const T* from = f.at<T>(x.slot);
-      const std::byte* index = f.at<std::byte>(indices.slot);
-      T* to = f.at<T>(y.slot);
-      parallel_for(p.batch * p.outer * p.picks, grain_for(p.inner * int64_t{sizeof(T)}),
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t unit = begin; unit < end; ++unit) {
-                       const int64_t row = unit / p.picks, pick = unit % p.picks;
-                       const int64_t i = integer_at(index, indices.dtype, row / p.outer * p.picks + pick);
-                       if (i < 0 || i >= p.n)
-                         std::fill_n(to + unit * p.inner, p.inner, T(0));
-                       else
-                         std::copy_n(from + (row * p.n + i) * p.inner, p.inner, to + unit * p.inner);
-                     }
-                   });
+    return with_indices(indices.dtype, [&](auto read) {
+      return kernel([=](Frame& f) {
+        const T* from = f.at<T>(x.slot);
+        const std::byte* index = f.at<std::byte>(indices.slot);
+        T* to = f.at<T>(y.slot);
+        if (p.inner == 1) return pick_elements(p.batch * p.outer, p.picks, p.n, p.outer, from, read, index, to);
+        parallel_for(p.batch * p.outer * p.picks, grain_for(p.inner * int64_t{sizeof(T)}),
+                     [&](int64_t begin, int64_t end) {
+                       for (int64_t unit = begin; unit < end; ++unit) {
+                         const int64_t row = unit / p.picks, pick = unit % p.picks;
+                         const int64_t i = read(index, row / p.outer * p.picks + pick);
+                         if (i < 0 || i >= p.n)
+                           std::fill_n(to + unit * p.inner, p.inner, T(0));
+                         else
+                           std::copy_n(from + (row * p.n + i) * p.inner, p.inner, to + unit * p.inner);
+                       }
+                     });
+      });
     });
   });
 }
@@ -122,6 +144,7 @@ std::unique_ptr<Kernel> lower_gather_along_axis(Lowering& lowering) {
     return with_indices(indices.dtype, [&](auto read) {
       return kernel([=, n = from_axis.n, m = to_axis.n, inner = to_axis.inner, outer = to_axis.outer](Frame& f) {
         const std::byte* index = f.at<std::byte>(indices.slot);
+        if (inner == 1) return pick_elements(outer, m, n, 1, f.at<const T>(x.slot), read, index, f.at<T>(y.slot));
         parallel_for(outer * m, grain_for(inner * 2 * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
           for (int64_t row = begin; row < end; ++row) {
             const T* from = f.at<T>(x.slot) + row / m * n * inner;

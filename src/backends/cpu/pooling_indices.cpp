@@ -116,6 +116,11 @@ void for_indices(const IndexPlan& p, int64_t plane, const std::byte* indices, DT
   const int64_t first = plane * p.result;
   const auto* narrow = reinterpret_cast<const int32_t*>(indices) + first;
   int64_t i = 0;
+  if (p.global && p.period >= p.source && type == DType::int32) {  // the index is the element
+    for (; i < p.result; ++i)
+      if (const int64_t element = decoder.element(narrow[i], 0); element >= 0) f(element, i);
+    return;
+  }
   for (int64_t row = 0; row < p.rows(); ++row) {
     decoder.start_row(row);
     for (int64_t position = 0; position < p.row(); ++position) {

@@ -68,6 +68,8 @@ class Reducer {
   using Block = typename Op::Block;
   using Total = typename Op::Total;
   static constexpr bool in_vectors = std::is_same_v<Item, float> && requires { Op::vector_kind; };
+  static constexpr bool widened = is_half_type<Item> && requires { Op::vector_kind; };  // to float32, a tile at a time
+  static constexpr DType widened_from = std::is_same_v<Item, Half> ? DType::float16 : DType::bfloat16;
 
   static void run(const ReducePlan& plan, const Item* in, Item* out, Total* scratch) {
     if (plan.reduced_count == 0) return std::fill(out, out + plan.outputs, Op::empty());
@@ -126,8 +128,15 @@ class Reducer {
       Block block[ReducePlan::tile];
       std::fill(block, block + width, Op::identity());
       if constexpr (in_vectors) {
-        const CombineFunction combine = float_functions().combine(Op::vector_kind);
-        for (int64_t r = 0; r < n; ++r, rows += stride) combine(block, rows, width);
+        float_functions().combine(Op::vector_kind)(block, rows, stride, n, width);
+      } else if constexpr (widened) {
+        const TileFunction widen = cast_function(widened_from, DType::float32);
+        float wide[ReducePlan::tile];
+        for (int64_t r = 0; r < n; ++r, rows += stride) {
+          const void* in = rows;
+          widen(wide, &in, width);
+          float_functions().combine(Op::vector_kind)(block, wide, 0, 1, width);
+        }
       } else {
         for (int64_t r = 0; r < n; ++r, rows += stride)
 #pragma omp simd
@@ -145,6 +154,13 @@ class Reducer {
       if constexpr (in_vectors) {
         float block = Op::identity();
         float_functions().reduce(Op::vector_kind)(&block, in, m);
+        Op::merge(total, block);
+      } else if constexpr (widened) {
+        float wide[items_per_block];
+        const void* from = in;
+        cast_function(widened_from, DType::float32)(wide, &from, m);
+        float block = Op::identity();
+        float_functions().reduce(Op::vector_kind)(&block, wide, m);
         Op::merge(total, block);
       } else {
         Block lane[lanes];

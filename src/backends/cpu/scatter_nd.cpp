@@ -77,19 +77,24 @@ decltype(auto) with_mode(const std::string& mode, const F& f) {
   return f(Add());
 }
 
-// Where an update goes: at(indices, row, pick, column) lies in [0, n) or is -1. Behind a call, because every way to find
-// it times every mode and element type would be thousands of loops to compile.
+// Where updates go: find() gives for `count` updates of a row, from `pick` and `column` on, positions in [0, n) or others,
+// which are skipped. It goes along the picks, or where every element has its position along the columns. Behind a call, because every way to find them times every mode and element type would be
+// thousands of loops to compile.
 class Positions {
  public:
   virtual ~Positions() = default;
-  virtual int64_t at(const std::byte* indices, int64_t row, int64_t pick, int64_t column) const = 0;
+  virtual void find(const std::byte* indices, int64_t row, int64_t pick, int64_t column, int64_t count,
+                    int64_t* to) const = 0;
 };
-template <class F>
+// From f(indices, row, pick, column), which finds one.
+template <bool each, class F>
 std::shared_ptr<const Positions> positions(F f) {
   struct Found final : Positions {
     explicit Found(F f) : f(std::move(f)) {}
-    int64_t at(const std::byte* indices, int64_t row, int64_t pick, int64_t column) const override {
-      return f(indices, row, pick, column);
+    void find(const std::byte* indices, int64_t row, int64_t pick, int64_t column, int64_t count,
+              int64_t* to) const override {
+      for (int64_t i = 0; i < count; ++i)
+        to[i] = each ? f(indices, row, pick, column + i) : f(indices, row, pick + i, column);
     }
     F f;
   };
@@ -114,21 +119,33 @@ void combine(const Shape3& s, V* y, const U* updates, const Combine& op, const P
       const int64_t row = unit / parts, range = unit / columns % ranges, column = unit % columns;
       const int64_t low = s.n * range / ranges, high = s.n * (range + 1) / ranges;
       const int64_t first = s.inner * column / columns, last = s.inner * (column + 1) / columns;
-      for (int64_t pick = 0; pick < s.picks; ++pick) {
-        const U* from = updates + (row * s.picks + pick) * s.inner;
-        if (s.each) {
-          for (int64_t j = first; j < last; ++j) {
-            const int64_t i = positions.at(indices, row, pick, j);
-            if (i < low || i >= high) continue;
-            V& to = y[(row * s.n + i) * s.inner + j];
-            to = op(to, static_cast<V>(from[j]));
+      constexpr int64_t batch = 128;
+      int64_t at[batch];
+      V* rows = y + row * s.n * s.inner;
+      if (s.each && s.inner > 1) {
+        for (int64_t pick = 0; pick < s.picks; ++pick)
+          for (int64_t column = first; column < last; column += batch) {
+            const int64_t count = std::min(batch, last - column);
+            const U* from = updates + (row * s.picks + pick) * s.inner + column;
+            positions.find(indices, row, pick, column, count, at);
+            for (int64_t i = 0; i < count; ++i) {
+              if (at[i] < low || at[i] >= high) continue;
+              V& to = rows[at[i] * s.inner + column + i];
+              to = op(to, static_cast<V>(from[i]));
+            }
           }
-          continue;
+        continue;
+      }
+      for (int64_t pick = 0; pick < s.picks; pick += batch) {
+        const int64_t count = std::min(batch, s.picks - pick);
+        const U* from = updates + (row * s.picks + pick) * s.inner;
+        // Without columns, elements that have their own positions follow one another like picks.
+        s.each ? positions.find(indices, row, 0, pick, count, at) : positions.find(indices, row, pick, 0, count, at);
+        for (int64_t i = 0; i < count; ++i) {
+          if (at[i] < low || at[i] >= high) continue;
+          V* to = rows + at[i] * s.inner;
+          for (int64_t j = first; j < last; ++j) to[j] = op(to[j], static_cast<V>(from[i * s.inner + j]));
         }
-        const int64_t i = positions.at(indices, row, pick, 0);
-        if (i < low || i >= high) continue;
-        V* to = y + (row * s.n + i) * s.inner;
-        for (int64_t j = first; j < last; ++j) to[j] = op(to[j], static_cast<V>(from[j]));
       }
     }
   });
@@ -163,9 +180,9 @@ std::unique_ptr<Kernel> lower_scatter(Lowering& lowering) {
   const AxisSplit s(y.dims, lowering.attributes().integer("axis"));
   const Shape3 shape{s.outer, s.n, s.inner, indices.dims[0], false};
   return with_indices(indices.dtype, [&](auto read) {
-    return scatter_kernel(lowering, shape, positions([read](const std::byte* index, int64_t, int64_t pick, int64_t) {
-                            return read(index, pick);
-                          }));
+    return scatter_kernel(
+        lowering, shape,
+        positions<false>([read](const std::byte* index, int64_t, int64_t pick, int64_t) { return read(index, pick); }));
   });
 }
 
@@ -175,7 +192,7 @@ std::unique_ptr<Kernel> lower_scatter_nd(Lowering& lowering) {
   const Shape3 shape{p.batch, p.n, p.inner, p.picks, false};
   return with_indices(indices.dtype, [&](auto read) {
     return scatter_kernel(lowering, shape,
-                          positions([read, p](const std::byte* index, int64_t row, int64_t pick, int64_t) {
+                          positions<false>([read, p](const std::byte* index, int64_t row, int64_t pick, int64_t) {
                             return p.position(read, index, row * p.picks + pick);
                           }));
   });
@@ -187,10 +204,11 @@ std::unique_ptr<Kernel> lower_scatter_along_axis(Lowering& lowering) {
   const AxisSplit s(y.dims, axis), picks(indices.dims, axis);
   const Shape3 shape{s.outer, s.n, s.inner, picks.n, true};
   return with_indices(indices.dtype, [&](auto read) {
-    return scatter_kernel(lowering, shape,
-                          positions([read, shape](const std::byte* index, int64_t row, int64_t pick, int64_t column) {
-                            return read(index, (row * shape.picks + pick) * shape.inner + column);
-                          }));
+    return scatter_kernel(
+        lowering, shape,
+        positions<true>([read, shape](const std::byte* index, int64_t row, int64_t pick, int64_t column) {
+          return read(index, (row * shape.picks + pick) * shape.inner + column);
+        }));
   });
 }
 

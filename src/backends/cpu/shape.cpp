@@ -1,4 +1,4 @@
-// Shape operations that move data: transpose, slices, concatenation, broadcasts, tiles, padding.
+// Shape operations that move data: transpose, slices, concatenation, broadcasts, tiles. Padding: pad.cpp.
 //
 // Almost all are a StridedCopy between views of their operands; gradients are the copy the other way,
 // or a sum. Views that move nothing (reshape, squeeze, ...) are aliases of the lowering and not here.
@@ -189,149 +189,6 @@ std::unique_ptr<Kernel> lower_tile_gradient(Lowering& lowering) {
   return sum_kernel(lowering, x, y, dims, reduced);
 }
 
-// The part of a padded tensor that shows the unpadded one.
-int64_t first_unpadded(const Ints& left, const Dims& padded_strides) {
-  int64_t first = 0;
-  for (size_t i = 0; i < left.size(); ++i) first += left[i] * padded_strides[i];
-  return first;
-}
-
-// One axis of a padding by index: for each padded position the element that it shows, and its sign; and the other way
-// round, for each element the positions that show it.
-struct PadAxis {
-  std::vector<int64_t> source;
-  std::vector<uint8_t> negated;
-  std::vector<int64_t> shown_begin, shown;
-  PadAxis(ops::PadMode mode, int64_t left, int64_t size, int64_t padded) : shown_begin(static_cast<size_t>(size) + 1) {
-    for (int64_t i = 0; i < padded; ++i) {
-      const ops::PadSource from = ops::pad_source(mode, i - left, size);
-      source.push_back(from.index), negated.push_back(from.negated);
-      ++shown_begin[static_cast<size_t>(from.index) + 1];
-    }
-    for (size_t i = 1; i < shown_begin.size(); ++i) shown_begin[i] += shown_begin[i - 1];
-    shown.resize(static_cast<size_t>(padded));
-    std::vector<int64_t> next(shown_begin.begin(), shown_begin.end());
-    for (int64_t i = 0; i < padded; ++i)
-      shown[static_cast<size_t>(next[static_cast<size_t>(source[static_cast<size_t>(i)])]++)] = i;
-  }
-};
-
-struct PadPlan {
-  std::vector<PadAxis> axes;
-  Dims padded, unpadded, padded_strides, unpadded_strides;
-  PadPlan(const Attributes& attributes, ops::PadMode mode, const Dims& unpadded, const Dims& padded)
-      : padded(padded),
-        unpadded(unpadded),
-        padded_strides(contiguous_strides(padded)),
-        unpadded_strides(contiguous_strides(unpadded)) {
-    for (size_t i = 0; i < padded.size(); ++i)
-      axes.emplace_back(mode, attributes.integers("left")[i], unpadded[i], padded[i]);
-  }
-};
-
-// Index of `linear` in each axis.
-void unravel(const Dims& dims, int64_t linear, int64_t* index) {
-  for (size_t i = dims.size(); i-- > 0; linear /= dims[i]) index[i] = linear % dims[i];
-}
-
-template <class T>
-void pad_by_index(const PadPlan& plan, const T* x, T* y) {
-  const size_t last = plan.padded.size() - 1;
-  const int64_t n = plan.padded[last], rows = element_count(plan.padded) / n;
-  parallel_for(rows, grain_for(n * 4), [&](int64_t begin, int64_t end) {
-    int64_t index[max_rank];
-    for (int64_t row = begin; row < end; ++row) {
-      unravel(plan.padded, row * n, index);
-      int64_t from = 0;
-      bool negated = false;
-      for (size_t i = 0; i < last; ++i) {
-        const auto at = static_cast<size_t>(index[i]);
-        from += plan.axes[i].source[at] * plan.unpadded_strides[i];
-        negated ^= plan.axes[i].negated[at] != 0;
-      }
-      const PadAxis& axis = plan.axes[last];
-      for (int64_t j = 0; j < n; ++j) {
-        const auto at = static_cast<size_t>(j);
-        const T value = x[from + axis.source[at]];
-        y[row * n + j] = negated != (axis.negated[at] != 0) ? static_cast<T>(-value) : value;
-      }
-    }
-  });
-}
-
-// Each element gathers from the positions that showed it, in their order.
-template <class T>
-void pad_gradient_by_index(const PadPlan& plan, const T* incoming, T* y) {
-  const size_t rank = plan.unpadded.size();
-  parallel_for(element_count(plan.unpadded), 1024, [&](int64_t begin, int64_t end) {
-    int64_t index[max_rank], at[max_rank];
-    for (int64_t element = begin; element < end; ++element) {
-      unravel(plan.unpadded, element, index);
-      const auto list = [&](size_t i, int64_t which) {
-        return plan.axes[i].shown_begin[static_cast<size_t>(index[i] + which)];
-      };
-      Accumulate<T> total = 0;
-      bool some = true;
-      for (size_t i = 0; i < rank; ++i) at[i] = list(i, 0), some &= list(i, 0) < list(i, 1);
-      while (some) {
-        int64_t from = 0;
-        bool negated = false;
-        for (size_t i = 0; i < rank; ++i) {
-          const int64_t position = plan.axes[i].shown[static_cast<size_t>(at[i])];
-          from += position * plan.padded_strides[i];
-          negated ^= plan.axes[i].negated[static_cast<size_t>(position)] != 0;
-        }
-        const auto value = static_cast<Accumulate<T>>(incoming[from]);
-        total += negated ? -value : value;
-        size_t i = rank;
-        while (i > 0 && ++at[i - 1] == list(i - 1, 1)) --i, at[i] = list(i, 0);
-        some = i > 0;
-      }
-      y[element] = static_cast<T>(total);
-    }
-  });
-}
-
-bool pads_by_index(const Lowering& lowering, ops::PadMode mode, const Dims& padded, const Dims& unpadded) {
-  return mode != ops::PadMode::constant && element_count(padded) > 0 && element_count(unpadded) > 0 &&
-         !lowering.attributes().integers("left").empty();
-}
-
-std::unique_ptr<Kernel> lower_pad(Lowering& lowering) {
-  const Operand x = lowering.input(0), y = lowering.output();
-  const ops::PadMode mode = *ops::pad_mode_from_name(lowering.attributes().string("mode"));
-  if (pads_by_index(lowering, mode, y.dims, x.dims)) {
-    const PadPlan plan(lowering.attributes(), mode, x.dims, y.dims);
-    return dispatch(x.dtype, [&](auto type) {
-      using T = typename decltype(type)::type;
-      return kernel([=](Frame& f) { pad_by_index(plan, f.at<T>(x.slot), f.at<T>(y.slot)); });
-    });
-  }
-  const bool zero = lowering.attributes().string("mode") == "zero";
-  const ConstantPtr value = ConstantData::splat(y.dtype, {}, zero ? 0.0 : lowering.attributes().real("value"));
-  const Dims strides = contiguous_strides(y.dims);
-  const int64_t first = first_unpadded(lowering.attributes().integers("left"), strides);
-  return scatter_kernel(y, value->bytes(),
-                        {StridedCopy(size_of(y.dtype), x.dims, strides, contiguous_strides(x.dims)), y.slot, x.slot,
-                         first * static_cast<int64_t>(size_of(y.dtype)), 0});
-}
-
-std::unique_ptr<Kernel> lower_pad_gradient(Lowering& lowering) {
-  const Operand incoming = lowering.input(0), y = lowering.output();
-  const ops::PadMode mode = *ops::pad_mode_from_name(lowering.attributes().string("mode"));
-  if (pads_by_index(lowering, mode, incoming.dims, y.dims)) {
-    const PadPlan plan(lowering.attributes(), mode, y.dims, incoming.dims);
-    return dispatch_algebraic(lowering, y.dtype, [&](auto type) {
-      using T = typename decltype(type)::type;
-      return kernel([=](Frame& f) { pad_gradient_by_index(plan, f.at<T>(incoming.slot), f.at<T>(y.slot)); });
-    });
-  }
-  const Dims strides = contiguous_strides(incoming.dims);
-  const int64_t first = first_unpadded(lowering.attributes().integers("left"), strides);
-  return move_kernel({{StridedCopy(size_of(y.dtype), y.dims, contiguous_strides(y.dims), strides), y.slot,
-                       incoming.slot, 0, first * static_cast<int64_t>(size_of(y.dtype))}});
-}
-
 std::unique_ptr<Kernel> lower_shape_of(Lowering& lowering) {
   const Operand y = lowering.output();
   return kernel([dims = lowering.input(0).dims, slot = y.slot](Frame& f) {
@@ -373,8 +230,6 @@ void register_shape_kernels() {
   define_kernel("broadcast_gradient", lower_broadcast_gradient);
   define_kernel("tile", lower_tile);
   define_kernel("tile_gradient", lower_tile_gradient);
-  define_kernel("pad", lower_pad);
-  define_kernel("pad_gradient", lower_pad_gradient);
   define_kernel("shape_of", lower_shape_of);
   define_kernel("reinterpret_cast", lower_reinterpret_cast);
   define_kernel("coordinate_along_axis", lower_coordinate_along_axis);

@@ -208,15 +208,17 @@ class RowSorter {
 template <class Element>
 class BestOfRow {
  public:
-  static int64_t capacity(int64_t n, int64_t k) { return std::min(n, k + std::max<int64_t>(k, 256)); }
+  static int64_t capacity(int64_t n, int64_t k) { return std::min(n, k + std::max<int64_t>(k, 48)); }
 
-  template <class Load>
-  static void run(Element* best, int64_t n, int64_t k, const Load& load) {
+  // none_below(i, worst): how many elements from i on are known not to be below the worst of the best.
+  template <class Load, class Skip>
+  static void run(Element* best, int64_t n, int64_t k, const Load& load, const Skip& none_below) {
     const int64_t room = capacity(n, k);
     int64_t count = 0;
     Element worst{};
     bool full = false;
     for (int64_t i = 0; i < n; ++i) {
+      if (full && (i += none_below(i, worst)) >= n) break;
       const Element e = load(i);
       if (full && !(e < worst)) continue;
       if (count == room) {

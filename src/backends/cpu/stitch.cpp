@@ -188,8 +188,8 @@ struct Walk {
       case ReductionShape::columns: {
         const CombineFunction combine = float_functions().combine(r.kind);
         float* accumulator = accumulators(r, chunk);
-        if (p_.rows_mode) return combine(accumulator + column, values, n);
-        for (int64_t i = 0; i < n; i += p_.inner) combine(accumulator, values + i, p_.inner);
+        if (p_.rows_mode) return combine(accumulator + column, values, 0, 1, n);
+        combine(accumulator, values, p_.inner, n / p_.inner, p_.inner);
         return;
       }
       case ReductionShape::none: return;
@@ -204,8 +204,7 @@ struct Walk {
       if (p_.reduction_shape == ReductionShape::all)
         float_functions().reduce(r.kind)(result, partials, p_.chunks);
       else
-        for (int64_t c = 0; c < p_.chunks; c++)
-          float_functions().combine(r.kind)(result, partials + c * result_count(), result_count());
+        float_functions().combine(r.kind)(result, partials, result_count(), p_.chunks, result_count());
     }
   }
 

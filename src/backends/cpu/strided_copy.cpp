@@ -45,7 +45,46 @@ class Odometer {
   int64_t index_[2 * max_rank] = {};
 };
 
+// Items that were made of several elements lie at the alignment of those.
+template <class Item>
+using Loose [[gnu::aligned(1)]] = Item;
+
+// n items; the distances that are common have loops of their own, which become vectors.
+template <class Item>
+void copy_run(std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n) {
+  constexpr auto size = static_cast<int64_t>(sizeof(Item));
+  auto* y = reinterpret_cast<Loose<Item>*>(to);
+  const auto* x = reinterpret_cast<const Loose<Item>*>(from);
+  if (to_step == size) {
+    if (from_step == 0) {
+      const Item value = *x;
+      for (int64_t i = 0; i < n; ++i) y[i] = value;
+      return;
+    }
+    if (from_step == -size) {
+      for (int64_t i = 0; i < n; ++i) y[i] = x[-i];
+      return;
+    }
+    if (from_step == 2 * size) {
+      for (int64_t i = 0; i < n; ++i) y[i] = x[2 * i];
+      return;
+    }
+  }
+  for (int64_t i = 0; i < n; ++i, to += to_step, from += from_step) std::memcpy(to, from, size);
+}
+
 #ifdef __SSE2__
+void transpose_8x8(std::byte* destination, int64_t row, const std::byte* source, int64_t column) {
+  __m128i a[8], b[8];
+  for (int64_t j = 0; j < 8; ++j) a[j] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + j * column));
+  for (int j = 0; j < 4; ++j)
+    b[2 * j] = _mm_unpacklo_epi16(a[j], a[j + 4]), b[2 * j + 1] = _mm_unpackhi_epi16(a[j], a[j + 4]);
+  for (int j = 0; j < 4; ++j)
+    a[2 * j] = _mm_unpacklo_epi16(b[j], b[j + 4]), a[2 * j + 1] = _mm_unpackhi_epi16(b[j], b[j + 4]);
+  for (int j = 0; j < 4; ++j)
+    b[2 * j] = _mm_unpacklo_epi16(a[j], a[j + 4]), b[2 * j + 1] = _mm_unpackhi_epi16(a[j], a[j + 4]);
+  for (int64_t i = 0; i < 8; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(destination + i * row), b[i]);
+}
 void transpose_4x4(std::byte* destination, int64_t row, const std::byte* source, int64_t column) {
   const auto load = [&](int64_t j) { return _mm_loadu_ps(reinterpret_cast<const float*>(source + j * column)); };
   __m128 a = load(0), b = load(1), c = load(2), d = load(3);
@@ -92,7 +131,13 @@ StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_
     axes.pop_back();
     inner_ = run.n, inner_source_ = run.source, inner_destination_ = run.destination;
     const auto row = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.source == size; });
-    if (row != axes.end() && run.destination == size && run.source != 0 && row->n >= 4 && run.n >= 4) {
+    // Few streams of the source become one: they are read side by side, so that each row is written once.
+    if (row != axes.end() && run.destination == size && run.source != 0 && run.n <= 4 && row->n >= 8 &&
+        row->destination == run.n * size) {
+      mode_ = Mode::interleave;
+      rows_ = row->n;
+      axes.erase(row);
+    } else if (row != axes.end() && run.destination == size && run.source != 0 && row->n >= 4 && run.n >= 4) {
       mode_ = Mode::transpose;
       rows_ = row->n, row_destination_ = row->destination;
       axes.erase(row);
@@ -118,7 +163,6 @@ void StridedCopy::run_bytes(std::byte* destination, const std::byte* source) con
 
 template <class Item>
 void StridedCopy::run_items(std::byte* destination, const std::byte* source) const {
-  constexpr auto size = static_cast<int64_t>(sizeof(Item));
   parallel_for(outer_count_ * inner_, 16384, [&](int64_t begin, int64_t end) {
     Odometer at(outer_, outer_source_, outer_destination_, begin / inner_);
     for (int64_t offset = begin % inner_; begin < end; offset = 0, at.next()) {
@@ -126,11 +170,7 @@ void StridedCopy::run_items(std::byte* destination, const std::byte* source) con
       std::byte* to = destination + at.destination + offset * inner_destination_;
       const std::byte* from = source + at.source + offset * inner_source_;
       begin += n;
-      if (inner_source_ == 0 && inner_destination_ == size) {
-        std::fill_n(reinterpret_cast<Item*>(to), n, *reinterpret_cast<const Item*>(from));
-      } else {
-        for (int64_t i = 0; i < n; ++i, to += inner_destination_, from += inner_source_) std::memcpy(to, from, size);
-      }
+      copy_run<Item>(to, inner_destination_, from, inner_source_, n);
     }
   });
 }
@@ -151,15 +191,16 @@ void StridedCopy::run_transpose(std::byte* destination, const std::byte* source)
         const int64_t j1 = std::min(inner_, j0 + column_block);
         int64_t i = i0;
 #ifdef __SSE2__
-        if constexpr (size == 4) {
-          for (; i + 4 <= i1; i += 4) {
+        if constexpr (size == 4 || size == 2) {
+          constexpr int64_t square = 16 / size;
+          for (; i + square <= i1; i += square) {
             int64_t j = j0;
-            for (; j + 4 <= j1; j += 4)
-              transpose_4x4(to + i * row_destination_ + j * 4, row_destination_, from + i * 4 + j * inner_source_,
-                            inner_source_);
+            for (; j + square <= j1; j += square)
+              (size == 4 ? transpose_4x4 : transpose_8x8)(to + i * row_destination_ + j * size, row_destination_,
+                                                          from + i * size + j * inner_source_, inner_source_);
             for (; j < j1; ++j)
-              for (int64_t r = i; r < i + 4; ++r)
-                std::memcpy(to + r * row_destination_ + j * 4, from + r * 4 + j * inner_source_, 4);
+              for (int64_t r = i; r < i + square; ++r)
+                std::memcpy(to + r * row_destination_ + j * size, from + r * size + j * inner_source_, size);
           }
         }
 #endif
@@ -171,12 +212,34 @@ void StridedCopy::run_transpose(std::byte* destination, const std::byte* source)
   });
 }
 
+template <class Item>
+void StridedCopy::run_interleave(std::byte* destination, const std::byte* source) const {
+  constexpr auto size = static_cast<int64_t>(sizeof(Item));
+  const auto with_streams = [&](auto streams) {
+    parallel_for(outer_count_, grain_for(rows_ * streams * size), [&](int64_t begin, int64_t end) {
+      Odometer at(outer_, outer_source_, outer_destination_, begin);
+      for (; begin < end; ++begin, at.next()) {
+        auto* to = reinterpret_cast<Loose<Item>*>(destination + at.destination);
+        const Loose<Item>* from[streams];
+        for (int s = 0; s < streams; ++s)
+          from[s] = reinterpret_cast<const Loose<Item>*>(source + at.source + s * inner_source_);
+        for (int64_t i = 0; i < rows_; ++i)
+          for (int s = 0; s < streams; ++s) to[i * streams + s] = from[s][i];
+      }
+    });
+  };
+  if (inner_ == 2) return with_streams(std::integral_constant<int, 2>());
+  if (inner_ == 3) return with_streams(std::integral_constant<int, 3>());
+  with_streams(std::integral_constant<int, 4>());
+}
+
 void StridedCopy::run(std::byte* destination, const std::byte* source) const {
   if (mode_ == Mode::nothing) return;
   if (mode_ == Mode::bytes) return run_bytes(destination, source);
   const auto with_item = [&](auto type) {
     using Item = typename decltype(type)::type;
-    mode_ == Mode::transpose ? run_transpose<Item>(destination, source) : run_items<Item>(destination, source);
+    if (mode_ == Mode::transpose) return run_transpose<Item>(destination, source);
+    mode_ == Mode::interleave ? run_interleave<Item>(destination, source) : run_items<Item>(destination, source);
   };
   dispatch_size(item_, with_item);
 }

@@ -26,13 +26,15 @@ class StridedCopy {
   void run_bytes(std::byte* destination, const std::byte* source) const;
   template <class Item>
   void run_transpose(std::byte* destination, const std::byte* source) const;
+  template <class Item>
+  void run_interleave(std::byte* destination, const std::byte* source) const;
 
-  enum class Mode { nothing, bytes, items, transpose } mode_ = Mode::nothing;
-  size_t item_ = 0;           // bytes moved at once in modes items and transpose
+  enum class Mode { nothing, bytes, items, transpose, interleave } mode_ = Mode::nothing;
+  size_t item_ = 0;           // bytes moved at once in all modes but bytes
   int64_t inner_ = 1;         // elements (mode bytes: bytes) of a run
   int64_t inner_source_ = 0;  // strides of the run, in bytes
   int64_t inner_destination_ = 0;
-  int64_t rows_ = 1;          // transpose: the axis that is contiguous in the source
+  int64_t rows_ = 1;          // transpose, interleave: the axis that is contiguous in the source
   int64_t row_destination_ = 0;
   Dims outer_;                // the loops around it; strides in bytes
   Dims outer_source_, outer_destination_;

@@ -31,8 +31,8 @@ TileFunction round_function(DType half);
 enum class Reduction { sum, product, maximum, minimum, maximum_propagate_nan, minimum_propagate_nan };
 // Accumulates n elements of float32 into *accumulator.
 using ReduceFunction = void (*)(float* accumulator, const float* in, int64_t n);
-// accumulator[i] = accumulator[i] (op) in[i], i < n.
-using CombineFunction = void (*)(float* accumulator, const float* in, int64_t n);
+// accumulator[i] takes in rows of in[i], `stride` apart, i < n.
+using CombineFunction = void (*)(float* accumulator, const float* in, int64_t stride, int64_t rows, int64_t n);
 
 struct FloatFunctions {  // what one instruction set brings
   TileFunction (*tile)(std::string_view kind, ScalarMask scalars);

@@ -5,6 +5,19 @@
 namespace mpsgraph::cpu {
 namespace {
 
+// How many elements of x[0, n) come, in whole blocks, before one that may be better than `limit`.
+template <bool top, class T>
+int64_t worse_ones(const T* x, int64_t n, T limit) {
+  constexpr int64_t block = 32;
+  int64_t i = 0;
+  for (; i + block <= n; i += block) {
+    int better = 0;
+    for (int64_t j = i; j < i + block; ++j) better |= top ? !(x[j] <= limit) : !(x[j] >= limit);  // NaN may be
+    if (better) break;
+  }
+  return i;
+}
+
 template <bool top>
 std::unique_ptr<Kernel> lower_k(Lowering& lowering) {
   const Operand x = lowering.input(0), values = lowering.output(0), indices = lowering.output(1);
@@ -24,7 +37,12 @@ std::unique_ptr<Kernel> lower_k(Lowering& lowering) {
         for (int64_t row = begin; row < end; ++row) {
           const int64_t outer = row / s.inner, inner = row % s.inner;
           const T* from = f.at<const T>(x.slot) + outer * s.n * s.inner + inner;
-          Best::run(best, s.n, k, [&](int64_t i) { return Element(Keys<T>::of(from[i * s.inner], top, true), i); });
+          const auto element = [&](int64_t i) { return Element(Keys<T>::of(from[i * s.inner], top, true), i); };
+          Best::run(best, s.n, k, element, [&](int64_t i, const Element& worst) -> int64_t {
+            if constexpr (std::is_same_v<T, float> || std::is_same_v<T, int32_t>)
+              if (s.inner == 1) return worse_ones<top>(from + i, s.n - i, from[worst.index()]);
+            return 0;
+          });
           for (int64_t i = 0; i < k; ++i) {
             const int64_t at = (outer * k + i) * s.inner + inner;
             f.at<T>(values.slot)[at] = from[best[i].index() * s.inner];

@@ -1,0 +1,279 @@
+// Padding in every mode, and its gradient.
+//
+// Axes without padding become one with their neighbours. What remains is rows along the last axis, and a row is a list
+// of runs that is the same for all: forwards through the source, backwards, one element over and over, or the constant.
+// The gradient adds the runs back, for each row of the source from all rows that show it, in their order.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/parallel.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+struct PadRun {
+  int64_t to, from, count, step;  // from -1: the constant
+  bool negated;
+};
+
+// An axis, or several that became one.
+struct PadAxis {
+  ops::PadMode mode;
+  int64_t left, size, padded;
+  bool identity() const { return left == 0 && size == padded; }
+  // The position of the source that a padded one shows, -1 for the constant, and its sign.
+  ops::PadSource source(int64_t position) const { return ops::pad_source(mode, position - left, size); }
+};
+
+// The runs of an axis that has `n` elements at each position.
+std::vector<PadRun> runs_of(const PadAxis& axis, int64_t n) {
+  std::vector<PadRun> runs;
+  const auto append = [&](const PadRun& next) {
+    if (!runs.empty() && runs.back().negated == next.negated && (runs.back().from < 0) == (next.from < 0)) {
+      PadRun& last = runs.back();
+      const int64_t step = next.from < 0 ? 0 : next.from - (last.from + (last.count - 1) * last.step);
+      const bool single = last.count == 1 && next.count == 1 && step >= -1;
+      if (next.from < 0 || (step == 1 && (last.step == 1 || last.count == 1) && (next.step == 1 || next.count == 1)) ||
+          (single && step <= 1) || (next.count == 1 && step == last.step)) {
+        last.step = next.from < 0 ? 0 : last.count == 1 ? step : last.step;
+        last.count += next.count;
+        return;
+      }
+    }
+    runs.push_back(next);
+  };
+  const auto outside = [&](int64_t begin, int64_t end) {
+    if (axis.mode == ops::PadMode::constant) {
+      if (begin < end) append({begin * n, -1, (end - begin) * n, 0, false});
+      return;
+    }
+    for (int64_t j = begin; j < end; ++j) {
+      const ops::PadSource from = axis.source(j);
+      append({j * n, from.index * n, n, 1, from.negated});
+    }
+  };
+  const int64_t first = std::clamp<int64_t>(axis.left, 0, axis.padded);
+  const int64_t last = std::clamp<int64_t>(axis.left + axis.size, first, axis.padded);
+  outside(0, first);
+  if (first < last) append({first * n, (first - axis.left) * n, (last - first) * n, 1, false});
+  outside(last, axis.padded);
+  return runs;
+}
+
+struct PadPlan {
+  std::vector<PadAxis> outer;  // all but the row
+  std::vector<PadRun> runs;
+  int64_t rows = 1, source_rows = 1, row = 1, source_row = 1;  // counts, and elements of a row
+  // For an outer axis with padding and each position of the source: the padded positions that show it, in their order.
+  std::vector<std::vector<std::vector<int64_t>>> shown;
+
+  PadPlan(const Attributes& attributes, ops::PadMode mode, const Dims& unpadded, const Dims& padded) {
+    for (size_t i = 0; i < padded.size(); ++i) {
+      const PadAxis axis{mode, attributes.integers("left")[i], unpadded[i], padded[i]};
+      if (!outer.empty() && axis.identity() && outer.back().identity())
+        outer.back().size *= axis.size, outer.back().padded *= axis.size;
+      else
+        outer.push_back(axis);
+    }
+    int64_t behind = 1;
+    if (outer.size() > 1 && outer.back().identity()) behind = outer.back().size, outer.pop_back();
+    if (outer.empty()) outer.push_back({mode, 0, 1, 1});
+    runs = runs_of(outer.back(), behind);
+    row = outer.back().padded * behind, source_row = outer.back().size * behind;
+    outer.pop_back();
+    for (const PadAxis& axis : outer) rows *= axis.padded, source_rows *= axis.size;
+  }
+
+  void find_shown() {
+    for (const PadAxis& axis : outer) {
+      auto& lists = shown.emplace_back();
+      if (axis.identity()) continue;
+      lists.resize(static_cast<size_t>(axis.size));
+      for (int64_t j = 0; j < axis.padded; ++j)
+        if (const int64_t from = axis.source(j).index; from >= 0) lists[static_cast<size_t>(from)].push_back(j);
+    }
+  }
+};
+
+// Walks over padded rows: where in the source the row begins that each shows, -1 for none, and whether it is negated.
+class RowWalk {
+ public:
+  RowWalk(const PadPlan& plan, int64_t row) : plan_(plan) {
+    for (size_t i = plan.outer.size(); i-- > 0; row /= plan.outer[i].padded) index_[i] = row % plan.outer[i].padded;
+    find_base();
+  }
+  std::pair<int64_t, bool> source() const {
+    if (plan_.outer.empty()) return {0, false};
+    const ops::PadSource last = plan_.outer.back().source(index_[plan_.outer.size() - 1]);
+    if (base_ < 0 || last.index < 0) return {-1, false};
+    return {base_ + last.index * plan_.source_row, negated_ != last.negated};
+  }
+  void next() {
+    for (size_t i = plan_.outer.size(); i-- > 0;) {
+      if (++index_[i] < plan_.outer[i].padded) {
+        if (i + 1 < plan_.outer.size()) find_base();
+        return;
+      }
+      index_[i] = 0;
+    }
+  }
+
+ private:
+  // Of all axes but the last, which is the one that moves.
+  void find_base() {
+    base_ = 0, negated_ = false;
+    for (size_t i = 0; i + 1 < plan_.outer.size(); ++i) {
+      const ops::PadSource from = plan_.outer[i].source(index_[i]);
+      if (from.index < 0) {
+        base_ = -1;
+        return;
+      }
+      base_ = base_ * plan_.outer[i].size + from.index;
+      negated_ ^= from.negated;
+    }
+    if (!plan_.outer.empty()) base_ *= plan_.outer.back().size * plan_.source_row;
+  }
+
+  const PadPlan& plan_;
+  std::array<int64_t, max_rank> index_{};
+  int64_t base_ = 0;
+  bool negated_ = false;
+};
+
+template <class T>
+void pad(const PadPlan& plan, T value, const T* x, T* y) {
+  parallel_for(plan.rows, grain_for(plan.row * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
+    RowWalk walk(plan, begin);
+    for (int64_t row = begin; row < end; ++row, walk.next()) {
+      T* to = y + row * plan.row;
+      const auto [first, row_negated] = walk.source();
+      if (first < 0) {
+        std::fill_n(to, plan.row, value);
+        continue;
+      }
+      for (const PadRun& run : plan.runs) {
+        T* out = to + run.to;
+        if (run.from < 0) {
+          std::fill_n(out, run.count, value);
+          continue;
+        }
+        const T* from = x + first + run.from;
+        if (run.step == 1)
+          std::memcpy(out, from, static_cast<size_t>(run.count) * sizeof(T));
+        else if (run.step == 0)
+          std::fill_n(out, run.count, *from);
+        else
+          for (int64_t i = 0; i < run.count; ++i) out[i] = from[-i];
+        if (run.negated != row_negated)
+          for (int64_t i = 0; i < run.count; ++i) out[i] = static_cast<T>(-Value<T>(out[i]));
+      }
+    }
+  });
+}
+
+template <class V, class T>
+void add_runs(const PadPlan& plan, const T* incoming, bool row_negated, V* to) {
+  for (const PadRun& run : plan.runs) {
+    if (run.from < 0) continue;
+    const T* in = incoming + run.to;
+    V* out = to + run.from;
+    const bool negated = run.negated != row_negated;
+    const auto add = [&](V& sum, T x) {  // integers wrap
+      const auto a = static_cast<Accumulate<V>>(sum), b = static_cast<Accumulate<V>>(x);
+      sum = static_cast<V>(negated ? a - b : a + b);
+    };
+    if (run.step == 1)
+      for (int64_t i = 0; i < run.count; ++i) add(out[i], in[i]);
+    else
+      for (int64_t i = 0; i < run.count; ++i) add(out[i * run.step], in[i]);
+  }
+}
+
+// `sums` holds a row for each part when the result's type is not what sums are kept in.
+template <class V, class T>
+void pad_gradient(const PadPlan& plan, const T* incoming, T* y, V* sums) {
+  const int64_t parts = std::clamp<int64_t>(plan.source_rows / grain_for(plan.row * 8), 1, thread_count());
+  parallel_parts(parts, [&](int64_t part) {
+    for (int64_t row = plan.source_rows * part / parts; row < plan.source_rows * (part + 1) / parts; ++row) {
+      V* to = nullptr;
+      if constexpr (std::is_same_v<V, T>)
+        to = y + row * plan.source_row;
+      else
+        to = sums + part * plan.source_row;
+      std::fill_n(to, plan.source_row, V(0));
+      // Every combination of padded positions that show this row.
+      const size_t rank = plan.outer.size();
+      std::array<int64_t, max_rank> own;  // the only position, of an axis without padding
+      std::array<std::span<const int64_t>, max_rank> lists;
+      std::array<size_t, max_rank> which{};
+      bool some = true;
+      int64_t rest = row;
+      for (size_t i = rank; i-- > 0; rest /= plan.outer[i].size) {
+        own[i] = rest % plan.outer[i].size;
+        if (plan.shown[i].empty())
+          lists[i] = {&own[i], 1};
+        else
+          lists[i] = plan.shown[i][static_cast<size_t>(own[i])];
+        some &= !lists[i].empty();
+      }
+      while (some) {
+        int64_t from = 0;
+        bool negated = false;
+        for (size_t i = 0; i < rank; ++i) {
+          const int64_t position = lists[i][which[i]];
+          from = from * plan.outer[i].padded + position;
+          negated ^= plan.outer[i].source(position).negated;
+        }
+        add_runs(plan, incoming + from * plan.row, negated, to);
+        size_t i = rank;
+        while (i > 0 && ++which[i - 1] == lists[i - 1].size()) which[--i] = 0;
+        some = i > 0;
+      }
+      if constexpr (!std::is_same_v<V, T>)
+        std::transform(to, to + plan.source_row, y + row * plan.source_row, [](V v) { return static_cast<T>(v); });
+    }
+  });
+}
+
+std::unique_ptr<Kernel> lower_pad(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const ops::PadMode mode = *ops::pad_mode_from_name(lowering.attributes().string("mode"));
+  const bool zero = lowering.attributes().string("mode") == "zero";
+  const ConstantPtr value = ConstantData::splat(y.dtype, {}, zero ? 0.0 : lowering.attributes().real("value"));
+  const PadPlan plan(lowering.attributes(), x.elements() == 0 ? ops::PadMode::constant : mode, x.dims, y.dims);
+  return dispatch(x.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    T element;
+    std::memcpy(&element, value->bytes(), sizeof element);
+    return kernel([=](Frame& f) { pad(plan, element, f.at<const T>(x.slot), f.at<T>(y.slot)); });
+  });
+}
+
+std::unique_ptr<Kernel> lower_pad_gradient(Lowering& lowering) {
+  const Operand incoming = lowering.input(0), y = lowering.output();
+  const ops::PadMode mode = *ops::pad_mode_from_name(lowering.attributes().string("mode"));
+  PadPlan plan(lowering.attributes(), y.elements() == 0 ? ops::PadMode::constant : mode, y.dims, incoming.dims);
+  plan.find_shown();
+  return dispatch_algebraic(lowering, y.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    using Sum = Value<T>;
+    const size_t bytes = is_half_type<T> ? static_cast<size_t>(thread_count() * plan.source_row) * sizeof(Sum) : 0;
+    const Slot sums = bytes > 0 ? lowering.scratch(bytes) : y.slot;
+    return kernel(
+        [=](Frame& f) { pad_gradient(plan, f.at<const T>(incoming.slot), f.at<T>(y.slot), f.at<Sum>(sums)); });
+  });
+}
+
+}  // namespace
+
+void register_pad_kernels() {
+  define_kernel("pad", lower_pad);
+  define_kernel("pad_gradient", lower_pad_gradient);
+}
+
+}  // namespace mpsgraph::cpu
