@@ -1,4 +1,4 @@
-"""Layers without a file of their own give PyTorch's values and gradients, in both layouts, of known and unknown sizes."""
+"""Layers without a file of their own give PyTorch's values and gradients, in both layouts, of sizes known and not."""
 
 from functools import partial
 

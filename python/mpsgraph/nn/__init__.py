@@ -33,7 +33,7 @@ from .attention import MultiheadAttention, PositionalEncoding
 from .convolution import Conv1d, Conv2d, Conv3d, DepthwiseConv2d, Fold, SeparableConv2d, Unfold
 from .convolution_transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .embedding import Embedding
-from .layers import Dropout, Flatten, Linear
+from .layers import Dropout, Flatten, Identity, Linear, SpatialDropout, Unflatten
 from .module import Module, Sequential
 from .normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 from .pooling import (
@@ -78,6 +78,7 @@ __all__ = [
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
+    "Identity",
     "InstanceNorm",
     "LSTM",
     "LayerNorm",
@@ -111,6 +112,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SpatialDropout",
     "Swish",
     "Tanh",
     "Tanhshrink",
@@ -119,6 +121,7 @@ __all__ = [
     "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "Unflatten",
     "Unfold",
     "Upsample",
     "ZeroPad2d",

@@ -1,4 +1,4 @@
-"""The plainest layers: dense, dropout, flatten; and what layers ask of their inputs.
+"""The plainest layers: dense, dropout, shapes; and what layers ask of their inputs.
 
 Defaults follow Keras (Glorot's initialiser, channels last), names follow PyTorch. Input sizes are inferred at the first
 call; stating them makes a mismatch an error there.
@@ -6,10 +6,12 @@ call; stating them makes a mismatch an error there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from .._core import Tensor
 from ..errors import GraphError, ShapeError
+from ..ops._family import ints
 from .initialisers import GlorotUniform, Initialiser, zeros
 from .module import Module, graph_of
 
@@ -116,6 +118,41 @@ class Dropout(Module):
         return f"{self.rate}"
 
 
+class SpatialDropout(Dropout):
+    """Dropout of whole channels: each is dropped everywhere or nowhere. Tompson et al., arXiv:1411.4280.
+
+    Args: rate, as Dropout's; data_layout, "NCW", "NCHW" and "NCDHW" put the channels on axis 1, else they are last.
+    Input of rank 2 or more. What PyTorch calls Dropout1d to Dropout3d. Errors: GraphError, ShapeError.
+
+    >>> g = mg.Graph()
+    >>> y = g.run({}, mg.nn.SpatialDropout(0.5)(g.constant(1.0, (2, 5, 8)))).numpy()
+    >>> bool((y == y[:, :1]).all())
+    True
+    """
+
+    def __init__(self, rate: float = 0.5, *, data_layout: str = "NHWC") -> None:
+        super().__init__(rate)
+        self.data_layout = data_layout
+
+    def forward(self, x: Tensor) -> Tensor:
+        channels = channel_axis(x, self.data_layout, "SpatialDropout")
+
+        def dropped() -> Tensor:
+            g = graph_of(x)
+            sizes = [size_in_run(x, axis) if axis in (0, channels) else 1 for axis in range(len(x.shape or ()))]
+            kept = g.broadcast_to(g.constant(1.0, dtype=x.dtype), shape_of_sizes(x, sizes))
+            return x * g.dropout(kept, self.rate)
+
+        return self.when_training(x, dropped, lambda: x)
+
+
+class Identity(Module):
+    """The input as it is: what stands where a layer could."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
 class Flatten(Module):
     """Everything but the batch in one axis: (n, a, b, ...) to (n, a * b * ...).
 
@@ -126,3 +163,28 @@ class Flatten(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).flatten2d(x, 1)
+
+
+class Unflatten(Module):
+    """Everything but the batch in another shape: (n, a * b * ...) to (n, a, b, ...). Keras's Reshape.
+
+    Args: shape, that of a sample; one size may be -1, which is worked out. Errors: ShapeError.
+
+    >>> g = mg.Graph()
+    >>> mg.nn.Unflatten((7, 7, -1))(g.placeholder((-1, 3136))).shape
+    (-1, 7, 7, 64)
+    """
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        self.shape = ints(shape, "Unflatten: shape")
+        if min(self.shape, default=1) < -1 or 0 in self.shape or self.shape.count(-1) > 1:
+            raise ShapeError(f"Unflatten: sizes must be above 0, but for one -1, got {tuple(self.shape)}")
+
+    def forward(self, x: Tensor) -> Tensor:
+        sizes, shape = (x.shape or ())[1:], list(self.shape)
+        if -1 in shape and min(sizes, default=-1) >= 0:
+            shape[shape.index(-1)] = math.prod(sizes) // -math.prod(shape)
+        return graph_of(x).reshape(x, shape_of_sizes(x, [size_in_run(x, 0), *shape]))
+
+    def describe(self) -> str:
+        return f"{tuple(self.shape)}"
