@@ -32,28 +32,119 @@ using Tensors = std::vector<Tensor*>;
 
 constexpr std::string_view cell_names[] = {"single_gate", "lstm", "gru"};
 
-// ---- inference: operands come from compositions, whose own operands were checked ----
+// ---- inference: compositions state these operations rightly, a file may not ----
+
+// The sizes that the operands agree on; GraphError or ShapeError when they do not.
+class SequenceSizes {
+ public:
+  SequenceSizes(const InferContext& c, const OperandNames& names) : c_(c), in_(names, c.attributes, c.inputs) {
+    if (in_.count() != c.count()) c.graph_error(cat("has ", c.count(), " operands, its attributes say ", in_.count()));
+    for (size_t i = 0; i < c.count(); ++i) c.require_float(i);
+    c.require_same_dtype();
+    gates_ = checked_gates();
+    const Shape& weight = in_["recurrent_weight"]->shape();
+    if (weight.ranked() && weight.rank() == 3) {
+      directions_ = weight[0];
+      hidden_ = weight[2];
+    }
+    if (directions_ == 0 || directions_ > 2) c.shape_error(cat("goes in 1 or 2 directions, came ", directions_));
+    check("recurrent_weight", {directions_, gated(), hidden_});
+  }
+
+  void sequence(const Shape& shape) {
+    if (!shape.ranked()) return;
+    if (shape.rank() != 3) c_.shape_error(cat("a sequence has the axes time, batch and values, came ", shape));
+    steps_ = shape[0];
+    batch_ = shape[1];
+  }
+  // A missing operand is right.
+  void check(std::string_view name, const Shape& expected) const {
+    const Tensor* tensor = in_[name];
+    if (tensor && !compatible(tensor->shape(), expected))
+      c_.shape_error(cat(name, " has shape ", tensor->shape(), ", expected ", expected));
+  }
+  void check_mask() const {
+    const Tensor* mask = in_["mask"];
+    if (!mask || !mask->shape().ranked()) return;
+    const auto merged = broadcast(states(), mask->shape());
+    if (mask->shape().rank() != 3 || !merged || !compatible(*merged, states()))
+      c_.shape_error(cat("mask ", mask->shape(), " does not broadcast to the states' ", states()));
+  }
+  void require(bool given, std::string_view what) const {
+    if (!given) c_.graph_error(cat("of cell \"", c_.attributes.string("cell"), "\" needs the operand ", what));
+  }
+
+  const NamedOperands& operands() const { return in_; }
+  Shape states() const { return {steps_, batch_, times(directions_, hidden_)}; }
+  Shape all_gates() const { return {steps_, batch_, times(directions_, gated())}; }
+  Shape last() const { return {batch_, times(directions_, hidden_)}; }
+  Shape extra() const { return {directions_, c_.attributes.string("cell") == "lstm" ? gated() : hidden_}; }
+
+ private:
+  static int64_t times(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a * b; }
+  int64_t gated() const { return times(gates_, hidden_); }
+
+  // How many gates the cell has, of which `places` is an order and `activations` names what each goes through.
+  int64_t checked_gates() const {
+    const auto known = std::find(std::begin(cell_names), std::end(cell_names), c_.attributes.string("cell"));
+    if (known == std::end(cell_names)) c_.graph_error("its cell must be single_gate, lstm or gru");
+    constexpr size_t gate_counts[] = {1, 4, 3}, activation_counts[] = {1, 5, 3};
+    const auto cell = static_cast<size_t>(known - cell_names);
+    Ints places = c_.attributes.integers("places"), activations = c_.attributes.integers("activations");
+    std::sort(places.begin(), places.end());
+    bool fits = places.size() == gate_counts[cell] && activations.size() == activation_counts[cell];
+    for (size_t i = 0; fits && i < places.size(); ++i) fits = places[i] == static_cast<int64_t>(i);
+    for (int64_t a : activations) fits &= a >= 0 && a <= static_cast<int64_t>(RecurrentActivation::hard_sigmoid);
+    if (!fits)
+      c_.graph_error(cat("places ", to_string(places), " and activations ", to_string(activations),
+                         " must be those of ", gate_counts[cell], " gates"));
+    return static_cast<int64_t>(gate_counts[cell]);
+  }
+
+  const InferContext& c_;
+  const NamedOperands in_;
+  int64_t gates_, directions_ = -1, hidden_ = -1, steps_ = -1, batch_ = -1;
+};
 
 std::vector<TensorType> infer_sequence(const InferContext& c) {
-  const NamedOperands in(sequence_operands, c.attributes, c.inputs);
-  const Shape &source = c.shape(0), &weight = c.shape(1), &initial = c.shape(2);
-  const bool known = source.ranked() && weight.ranked() && initial.ranked();
-  if (in.count() != c.count() || (known && (source.rank() != 3 || weight.rank() != 3 || initial.rank() != 2)))
-    c.graph_error("its operands are not those of a sequence");
-  const TensorType state{c.dtype(0), known ? Shape{source[0], source[1], initial[1]} : Shape()};
+  SequenceSizes sizes(c, sequence_operands);
+  const NamedOperands& in = sizes.operands();
+  const bool lstm = c.attributes.string("cell") == "lstm";
+  sizes.sequence(c.shape(0));
+  sizes.check("source", sizes.all_gates());
+  for (std::string_view name : {"initial_state", "initial_cell"}) sizes.check(name, sizes.last());
+  sizes.check("extra", sizes.extra());
+  sizes.check_mask();
+  sizes.require(!lstm || in["initial_cell"], "initial_cell");
+  const bool gives_cell = c.attributes.boolean("gives_cell");
+  if (!lstm && (gives_cell || in["initial_cell"])) c.graph_error("only an lstm has a cell");
+  if (in["extra"] && c.attributes.string("cell") == "single_gate") c.graph_error("a single gate has no extra operand");
+  const TensorType state{c.dtype(0), sizes.states()};
   std::vector<TensorType> types{state};
-  if (c.attributes.boolean("gives_cell")) types.push_back(state);
-  if (c.attributes.boolean("gives_training_state")) types.push_back(c.type(0));
+  if (gives_cell) types.push_back(state);
+  if (c.attributes.boolean("gives_training_state")) types.push_back({c.dtype(0), sizes.all_gates()});
   return types;
 }
 
 std::vector<TensorType> infer_sequence_gradient(const InferContext& c) {
-  const NamedOperands in(sequence_gradient_operands, c.attributes, c.inputs);
-  if (in.count() != c.count()) c.graph_error("its operands are not those of a sequence's gradient");
-  const Shape& state = in["state_gradient"]->shape();
-  const TensorType last{c.dtype(0), state.ranked() ? Shape{state[1], state[2]} : Shape()};
-  std::vector<TensorType> types{in["training_state"]->type, last};
-  if (in["cell"]) types.push_back(last);
+  SequenceSizes sizes(c, sequence_gradient_operands);
+  const NamedOperands& in = sizes.operands();
+  const bool lstm = c.attributes.string("cell") == "lstm", gru = c.attributes.string("cell") == "gru";
+  sizes.sequence(in["state_gradient"]->shape());
+  for (std::string_view name : {"training_state", "training_state_gradient"}) sizes.check(name, sizes.all_gates());
+  for (std::string_view name : {"state_gradient", "cell_gradient", "state", "candidate", "cell"})
+    sizes.check(name, sizes.states());
+  for (std::string_view name : {"initial_state", "initial_cell", "last_state_gradient", "last_cell_gradient"})
+    sizes.check(name, sizes.last());
+  sizes.check("peephole", sizes.extra());
+  sizes.check_mask();
+  for (std::string_view name : {"initial_cell", "cell"}) sizes.require(!lstm || in[name], name);
+  for (std::string_view name : {"initial_state", "state"}) sizes.require(!gru || in[name], name);
+  sizes.require(!gru || !c.attributes.boolean("reset_after") || in["candidate"], "candidate");
+  if (!lstm && (in["cell"] || in["peephole"] || in["cell_gradient"] || in["last_cell_gradient"]))
+    c.graph_error("only an lstm has a cell");
+  std::vector<TensorType> types{{c.dtype(0), sizes.all_gates()}, {c.dtype(0), sizes.last()}};
+  if (lstm) types.push_back(types[1]);
   return types;
 }
 
