@@ -134,7 +134,7 @@ TEST(extreme_operands_and_attributes_are_refused_or_typed) {
     if (definition->block_count > 0 || definition->takes_variables || definition->root_only) continue;
     if (definition->name == "argument") continue;  // only blocks have them
     Graph graph;
-    for (int i = 0; i < 400; ++i, ++asked) typed += ask(draw, graph, *definition);
+    for (int i = 0; i < 1000; ++i, ++asked) typed += ask(draw, graph, *definition);
     verify(graph);
   }
   std::printf("%zu of %zu had a type\n", typed, asked);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/ops/recurrent.h"
+#include "core/ops/shape.h"
 
 namespace mpsgraph::ops {
 
@@ -160,6 +161,10 @@ class Backwards {
       throw UnsupportedError(
           cat("[recurrent_sequence_gradient] the derivative of a recurrent layer's gradient needs a ",
               "known number of time steps, came ", state, ": state the shape of the source"));
+    }
+    if (state[0] > max_parts) {
+      throw UnsupportedError(cat("[recurrent_sequence_gradient] the derivative of a recurrent layer's gradient writes ",
+                                 "out each time step, of ", max_parts, " at most; came ", state));
     }
     directions_ = weight[0];
     hidden_ = weight[2];

@@ -12,6 +12,7 @@
 namespace mpsgraph::ops {
 
 // A negative axis counts from the end; the operation passed inference, so it lies inside.
+inline constexpr int64_t max_parts = 1 << 16;  // that one operation cuts a tensor into
 inline int wrap_axis(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
 
 // The elements start, start + stride, ... of one axis; `squeezed` drops the axis from the result.

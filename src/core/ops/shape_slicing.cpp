@@ -279,14 +279,17 @@ std::vector<TensorType> infer_split(const InferContext& context) {
 
 // Sizes from a tensor: there are as many parts as it has elements.
 std::vector<TensorType> infer_split_unvalued(const InferContext& context) {
-  if (!context.shape(1).known()) context.shape_error("sizes must be a list of a known length");
+  const Shape& sizes = context.shape(1);
+  if (!sizes.known() || sizes.rank() != 1) context.shape_error("sizes must be a list of a known length");
+  if (sizes[0] > max_parts)
+    context.shape_error(cat("sizes names ", sizes[0], " parts, above the limit of ", max_parts));
   Shape part = context.shape(0);
   if (part.ranked()) {
     Dims dims = part.dims();
     dims[context.axis(context.attributes.integer("axis"), part.rank())] = -1;
     part = Shape(dims);
   }
-  return std::vector<TensorType>(static_cast<size_t>(context.shape(1)[0]), {context.dtype(0), part});
+  return std::vector<TensorType>(static_cast<size_t>(sizes[0]), {context.dtype(0), part});
 }
 
 void d_split(GradientContext& g) {
