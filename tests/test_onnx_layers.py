@@ -9,7 +9,7 @@ import mpsgraph as mg
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from test_onnx import FLOAT, INT64, model, node, value
 
@@ -195,3 +195,72 @@ def test_indices_over_a_part_of_the_data(shape):
     expected = x.copy()
     expected[[0, 2, 2], [0, 1, 2]] += 100
     np.testing.assert_array_equal(scattered(x, index, np.full((1, 3), 100, np.float32)), expected)
+
+
+# --- sequences ------------------------------------------------------------------------------------------------------
+def test_sequences_are_lists_while_the_graph_is_built():
+    nodes = [
+        node("SplitToSequence", ["x"], ["parts"], axis=0, keepdims=0),
+        helper.make_node("SequenceInsert", ["parts", "x0", "zero"], ["more"]),
+        helper.make_node("SequenceErase", ["more"], ["fewer"]),
+        helper.make_node("SequenceLength", ["fewer"], ["n"]),
+        helper.make_node("ConcatFromSequence", ["fewer"], ["y"], axis=-1, new_axis=1),
+    ]
+    made = model(
+        nodes,
+        [value("x", FLOAT, (3, 2)), value("x0", FLOAT, (2,))],
+        [value("y", FLOAT, None), value("n", INT64)],
+        {"zero": np.int64(0)},
+    )
+    loaded = mg.onnx.load(made)
+    x, first = np.float32([[1, 2], [3, 4], [5, 6]]), np.float32([7, 8])
+    y, count = loaded(x, first)
+    assert y.tolist() == [[7, 1, 3], [8, 2, 4]] and count.item() == 3
+    gradient = loaded.graph.gradients(loaded.outputs["y"], loaded.inputs["x"])[loaded.inputs["x"]]
+    feeds = {loaded.inputs["x"]: x, loaded.inputs["x0"]: first}
+    assert loaded.graph.run(feeds, gradient).tolist() == [[1, 1], [1, 1], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "message"),
+    [
+        ("Abs", ["parts"], "'parts' is a sequence of tensors"),
+        ("SequenceAt", ["x", "far"], "'x', is a tensor and no sequence"),
+        ("SequenceAt", ["parts", "far"], "no place 9 in a sequence of 3"),
+        ("SequenceInsert", ["parts", "x", "far"], "no place 9 to insert at"),
+        ("ConcatFromSequence", ["none"], "empty sequence"),
+    ],
+)
+def test_sequences_that_make_no_sense(op, inputs, message):
+    attributes = {"axis": 0} if op == "ConcatFromSequence" else {}
+    nodes = [node("SplitToSequence", ["x"], ["parts"]), node("SequenceEmpty", [], ["none"])]
+    nodes.append(node(op, inputs, ["y"], **attributes))
+    with pytest.raises(mg.Error, match=f"the_{op.lower()}.*{message}"):
+        mg.onnx.load(model(nodes, [value("x", FLOAT, (3,))], [value("y", FLOAT, None)], {"far": np.int64(9)}))
+
+
+def test_a_sequence_is_no_result():
+    nodes = [node("SplitToSequence", ["x"], ["parts"])]
+    with pytest.raises(mg.UnsupportedError, match="'parts' is a sequence"):
+        mg.onnx.load(model(nodes, [value("x", FLOAT, (3,))], [value("parts", FLOAT, None)]))
+
+
+# --- torch's ways -----------------------------------------------------------------------------------------------------
+def test_numbers_have_an_axis_of_one():
+    nodes = [
+        node("TopK", ["x", "one"], ["best", "at"], axis=0),
+        node("GatherElements", ["x", "zero"], ["gathered"]),
+        node("ScatterElements", ["x", "zero", "x"], ["doubled"], reduction="add"),
+        node("ReduceProd", ["x", "axis"], ["product"], keepdims=0),
+    ]
+    constants = {"one": np.int64([1]), "zero": np.int64(0), "axis": np.int64([0])}
+    names = ("best", "gathered", "doubled", "product")
+    loaded = mg.onnx.load(model(nodes, [value("x")], [value(name) for name in names], constants))
+    results = loaded(np.float32(3))
+    assert [r.shape for r in results] == [()] * 4 and [r.item() for r in results] == [3, 3, 6, 3]
+
+
+def test_what_is_cut_away_does_not_come_round_again():
+    nodes = [node("Pad", ["x", "pads"], ["y"], mode="wrap")]
+    made = model(nodes, [value("x", FLOAT, (4,))], [value("y", FLOAT, None)], {"pads": np.int64([-2, 1])})
+    assert mg.onnx.load(made)(np.float32([1, 2, 3, 4])).tolist() == [3, 4, 3]

@@ -151,10 +151,7 @@ ONNX_MISSING = {
         node/test_optional_has_element_empty_no_input_name_optional_input
         node/test_optional_has_element_empty_no_input_name_tensor_input
         node/test_optional_has_element_empty_no_input_optional_input
-        node/test_optional_has_element_empty_no_input_tensor_input simple/test_sequence_model1
-        simple/test_sequence_model2 simple/test_sequence_model3 simple/test_sequence_model4
-        simple/test_sequence_model5 simple/test_sequence_model6 simple/test_sequence_model8
-        simple/test_sequence_model7
+        node/test_optional_has_element_empty_no_input_tensor_input
     """,
     "files of images are decoded by other libraries": """
         node/test_image_decoder_decode_bmp_rgb node/test_image_decoder_decode_jpeg2k_rgb
@@ -186,13 +183,6 @@ ONNX_DIFFERENT = {
     "expected values wrap around where the standard says that they saturate": """
         node/test_qlinearmatmul_2D_int8_float16 node/test_qlinearmatmul_2D_int8_float32
         node/test_qlinearmatmul_3D_int8_float16 node/test_qlinearmatmul_3D_int8_float32
-    """,
-}
-
-# Models that torch exports with operators that we do not have.
-TORCH_MISSING = {
-    "MPSGraph has tensors only, no sequences": """
-        operators/column_stack..0 operators/dstack..0 operators/hstack..0 operators/vstack..0
     """,
 }
 

@@ -9,6 +9,7 @@ the question ends the import, and the model is built anew when it is run (see de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ..graph import Graph
     from .importer import Importer
 
-Results: TypeAlias = "Tensor | Sequence[Tensor | None]"
+Results: TypeAlias = "Tensor | TensorSequence | Sequence[Tensor | TensorSequence | None]"
 Function: TypeAlias = "Callable[[Node], Results]"
 Default = TypeVar("Default")
 
@@ -49,6 +50,13 @@ def function_of(domain: str, name: str, version: int) -> Function | None:
 def known_operators() -> list[tuple[str, str, int]]:
     """Domain, name and newest version of all that are in the table."""
     return sorted((domain, name, upto) for (domain, name), (upto, _) in _FUNCTIONS.items())
+
+
+@dataclass(frozen=True)
+class TensorSequence:
+    """A sequence of tensors, which is there only while the graph is built."""
+
+    tensors: tuple[Tensor, ...]
 
 
 class Undecided(Exception):
@@ -98,6 +106,19 @@ class Node:
     def tensors(self) -> list[Tensor]:
         """All operands."""
         return [self.tensor(i) for i in range(len(self.inputs))]
+
+    def is_sequence(self, i: int) -> bool:
+        """Is operand i a sequence of tensors?"""
+        return self.has(i) and isinstance(self.importer.lookup(self.inputs[i]), TensorSequence)
+
+    def sequence(self, i: int) -> tuple[Tensor, ...]:
+        """Operand i, a sequence. GraphError when it is none."""
+        if not self.has(i):
+            raise GraphError(f"operand {i} is missing")
+        value = self.importer.lookup(self.inputs[i])
+        if not isinstance(value, TensorSequence):
+            raise GraphError(f"operand {i}, '{self.inputs[i]}', is a tensor and no sequence")
+        return value.tensors
 
     def buffer(self, i: int) -> Tensor:
         """Operand i; an initialiser becomes a variable that is not trained."""

@@ -20,7 +20,7 @@ from ..errors import Error, GraphError, UnsupportedError
 from ..graph import Graph
 from ._files import Tensors, dtype_of, sense
 from ._functions import Functions
-from ._registry import Node, Undecided
+from ._registry import Node, TensorSequence, Undecided
 
 Trainable: TypeAlias = "bool | Iterable[str] | Callable[[str], bool]"
 MOST_NODES = 1_000_000  # lowered, with those of functions and of repeated subgraphs
@@ -44,7 +44,7 @@ class Initialiser:
         return self._elements
 
 
-Value: TypeAlias = Tensor | Initialiser
+Value: TypeAlias = Tensor | Initialiser | TensorSequence
 Scope: TypeAlias = dict[str, Value]
 
 
@@ -115,8 +115,14 @@ class Importer:
 
     def tensor(self, name: str, trainable: bool = True) -> Tensor:
         """The tensor of that name; an initialiser becomes a variable or a constant."""
-        value = self.lookup(name)
+        value = self._single(name)
         return value if isinstance(value, Tensor) else self._materialise(value, trainable)
+
+    def _single(self, name: str) -> Tensor | Initialiser:
+        value = self.lookup(name)
+        if isinstance(value, TensorSequence):
+            raise UnsupportedError(f"'{name}' is a sequence of tensors; MPSGraph has tensors only")
+        return value
 
     def _materialise(self, initialiser: Initialiser, trainable: bool) -> Tensor:
         if initialiser.variable is not None:
@@ -139,7 +145,7 @@ class Importer:
 
     def value(self, name: str) -> np.ndarray:
         """The elements of that name. Undecided when they depend on inputs."""
-        value = self.lookup(name)
+        value = self._single(name)
         return value.elements[0] if isinstance(value, Initialiser) else self.value_of(value)
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
@@ -252,7 +258,7 @@ class Importer:
             body = found.body or self._functions.body_for_types(found, proto, self._type_of)
             return self._expand(body, proto, attributes)
         results = found.lower(Node(self, proto.op_type, found.version, proto.input, proto.output, attributes))
-        return [results] if isinstance(results, (Tensor, Initialiser)) else results
+        return [results] if isinstance(results, (Tensor, Initialiser, TensorSequence)) else results
 
     def _name_results(self, proto: NodeProto, results: Sequence[Value | None]) -> None:
         scope = self._scopes[-1]
@@ -347,7 +353,7 @@ class Importer:
             self._constants.pop()
 
     def _type_of(self, name: str) -> tuple[DType, tuple[int, ...] | None]:
-        value = self.lookup(name)
+        value = self._single(name)
         if isinstance(value, Initialiser):
             return value.elements[1], value.elements[0].shape
         return value.dtype, value.shape

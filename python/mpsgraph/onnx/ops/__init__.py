@@ -19,6 +19,7 @@ from . import (  # noqa: F401
     resizing,
     sampling,
     scattering,
+    sequences,
     shapes,
     signal,
     training,

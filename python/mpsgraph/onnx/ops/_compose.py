@@ -38,6 +38,11 @@ def sizes(node: Node, x: Tensor) -> Tensor | list[int]:
     return node.g.cast(node.g.shape_of(x), int64)
 
 
+def as_vectors(node: Node, *operands: Tensor) -> tuple[Tensor, ...]:
+    """Operands of rank 0 as vectors of one element, as torch takes them along an axis; others as they are."""
+    return tuple(x if node.rank(x) else node.g.reshape(x, (1,)) for x in operands)
+
+
 def with_axis_last(node: Node, x: Tensor, axis: int, function: Callable[[Tensor], Tensor]) -> Tensor:
     """function over the last axis, applied over another one."""
     rank = node.rank(x)

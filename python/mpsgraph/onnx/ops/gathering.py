@@ -7,7 +7,7 @@ import numpy as np
 from ..._core import Tensor, int32, int64
 from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
-from ._compose import cast
+from ._compose import as_vectors, cast
 
 
 def wrapped(node: Node, index: Tensor, size: int | Tensor) -> Tensor:
@@ -61,10 +61,12 @@ def reverse_sequence(node: Node) -> Results:
 
 @operator("GatherElements", upto=13)
 def gather_elements(node: Node) -> Results:
-    g, x, index = node.g, node.tensor(0), node.tensor(1)
+    g, scalar = node.g, not node.rank(node.tensor(1))
+    x, index = as_vectors(node, node.tensor(0), node.tensor(1))
     axis = node.axis(x, node.attribute("axis", 0))
     index = wrapped(node, index, node.dim(x, axis))
-    return g.gather_along_axis(axis, cut_to(node, x, index, axis), index)
+    result = g.gather_along_axis(axis, cut_to(node, x, index, axis), index)
+    return g.reshape(result, ()) if scalar else result
 
 
 def cut_to(node: Node, x: Tensor, other: Tensor, axis: int) -> Tensor:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from ..._core import Tensor, int32, int64
 from .._registry import Node, Results, operator
+from ._compose import as_vectors
 
 
 @operator("TopK", upto=24)
 def top_k(node: Node) -> Results:
-    g, x = node.g, node.tensor(0)
+    g = node.g
+    (x,) = as_vectors(node, node.tensor(0))
     axis = node.axis(x, node.attribute("axis", -1))
     k: int | Tensor = node.attribute("k") if node.version < 10 else _one(node, 1)
     method = g.top_k if node.attribute("largest", 1) else g.bottom_k
     values, indices = method(x, k, axis)
+    if not node.rank(node.tensor(0)):
+        values, indices = g.reshape(values, ()), g.reshape(indices, ())
     return [values, g.cast(indices, int64)]
 
 

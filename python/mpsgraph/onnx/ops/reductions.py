@@ -24,10 +24,10 @@ def _reduced(node: Node, x: Tensor, reduce: Reduce) -> Tensor:
             return x
         axes = list(range(node.rank(x)))
     axes = node.axes(x, axes)
-    result = reduce(x, axes) if axes else reduce(g.reshape(x, (1,)), [0])
-    if node.attribute("keepdims", 1) and node.rank(x) == len(result.shape or ()):
-        return result
-    return g.squeeze(result, axes) if axes else g.reshape(result, ())
+    if not node.rank(x):
+        return g.reshape(reduce(g.reshape(x, (1,)), [0]), ())
+    result = reduce(x, axes)
+    return result if node.attribute("keepdims", 1) else g.squeeze(result, axes)
 
 
 def _enter(name: str, upto: int, make: Callable[[Node], Reduce], floats_only: bool = False) -> None:

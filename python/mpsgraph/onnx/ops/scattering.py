@@ -7,7 +7,7 @@ import numpy as np
 from ..._core import Tensor, int32
 from ...errors import GraphError
 from .._registry import Node, Results, operator
-from ._compose import cast
+from ._compose import as_vectors, cast
 from .gathering import cut_to, wrapped, wrapped_vectors
 
 _MODES = {"none": "set", "add": "add", "mul": "mul", "max": "max", "min": "min"}
@@ -24,12 +24,15 @@ def _mode(node: Node) -> str:
 @operator("Scatter", upto=11)
 def scatter_elements(node: Node) -> Results:
     """The indices may reach over a part of the data only: that is cut out, changed and put back."""
-    g, x = node.g, node.tensor(0)
+    g, scalar = node.g, not node.rank(node.tensor(0))
+    x, index, updates = as_vectors(node, *(node.tensor(i) for i in range(3)))
     axis = node.axis(x, node.attribute("axis", 0))
-    index = wrapped(node, node.tensor(1), node.dim(x, axis))
-    part, updates = cut_to(node, x, index, axis), cut_to(node, node.tensor(2), index, axis)
+    index = wrapped(node, index, node.dim(x, axis))
+    part, updates = cut_to(node, x, index, axis), cut_to(node, updates, index, axis)
     changed = g.scatter_along_axis(axis, updates, index, _mode(node), data=part)
-    return changed if part is x else g.slice_update_data(x, changed, [0] * node.rank(x), sizes=_sizes(node, changed))
+    if part is x:
+        return g.reshape(changed, ()) if scalar else changed
+    return g.slice_update_data(x, changed, [0] * node.rank(x), sizes=_sizes(node, changed))
 
 
 def _sizes(node: Node, x: Tensor) -> list[int] | Tensor:

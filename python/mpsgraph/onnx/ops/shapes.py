@@ -208,11 +208,17 @@ def pad(node: Node) -> Results:
     before, after = [0] * rank, [0] * rank
     for i, axis in enumerate(axes):
         before[axis], after[axis] = pads[i], pads[i + len(axes)]
-    y = padded(node, x, [max(0, b) for b in before], [max(0, a) for a in after], _PAD_MODES[mode], value)
+    more = [max(0, b) for b in before], [max(0, a) for a in after]
+
+    def cut(y: Tensor) -> Tensor:
+        ends = [min(0, a) for a in after]
+        return g.slice(y, [max(0, -b) for b in before], ends, end_mask=sum((e == 0) << i for i, e in enumerate(ends)))
+
     if min((*before, *after), default=0) >= 0:
-        return y
-    ends = [min(0, a) for a in after]  # negative ones cut, also from what was padded
-    return g.slice(y, [max(0, -b) for b in before], ends, end_mask=sum((e == 0) << i for i, e in enumerate(ends)))
+        return padded(node, x, *more, _PAD_MODES[mode], value)
+    if mode == "wrap":  # what is cut away does not come round again
+        return padded(node, cut(x), *more, _PAD_MODES[mode])
+    return cut(padded(node, x, *more, _PAD_MODES[mode], value))  # negative ones cut, also from what was padded
 
 
 def _padded_as_told(node: Node, x: Tensor) -> Tensor:
