@@ -3,8 +3,11 @@
 That each operation has a case, a gradient check and a docstring is in test_coverage and test_docstrings.
 """
 
+import keyword
 import subprocess
 import sys
+
+import mpsgraph as mg
 
 
 def test_the_table_is_up_to_date(repository):
@@ -18,3 +21,5 @@ def test_every_selector_belongs_to_one_operation(repository):
     parts = [line.split() for line in lines if not line.startswith("#")]
     kinds, selectors = [p[0] for p in parts], [s for p in parts for s in p[2:]]
     assert len(kinds) == len(set(kinds)) and len(selectors) == len(set(selectors)) > 300
+    missing = [k for k in kinds if not hasattr(mg.Graph, k + "_" * keyword.iskeyword(k))]
+    assert missing == [], "each is a method of Graph"

@@ -159,6 +159,29 @@ def test_the_derivative_is_the_gradient_operation():
         np.testing.assert_array_equal(found[a].numpy(), found[b].numpy())
 
 
+@pytest.mark.parametrize("how", [{}, {"training": True}, {"training": True, "produce_cell": True}], ids=str)
+def test_the_training_state_is_made_only_when_something_needs_it(how: dict):
+    g = mg.Graph()
+    (h, *more), tensors = lstm(g, **how)
+    d = g.gradients(h, [tensors["bias"]])[tensors["bias"]]
+    feeds = feeds_of(tensors, 4, 2)
+
+    def program(targets: list[mg.Tensor]) -> str:
+        seen: dict[str, str] = {}
+        types = {t: a.shape for t, a in feeds.items()}
+        g.compile(types, targets, options=mg.CompilationDescriptor(observe=seen.__setitem__))
+        return seen["stitch"]
+
+    assert "gives_training_state" not in program([h]) and "gives_cell" not in program([h])
+    assert "gives_training_state=true" in program([h, d])
+    for cell in more[:1]:
+        assert "gives_training_state" not in program([cell, h]) and "gives_cell=true" in program([cell, h])
+        np.testing.assert_array_equal(g.run(feeds, cell).numpy(), g.run(feeds, [cell, d])[cell].numpy())
+    for state in more[1:]:
+        assert "gives_training_state=true" in program([state])
+    np.testing.assert_array_equal(g.run(feeds, h).numpy(), g.run(feeds, [h, d])[h].numpy())
+
+
 def test_sequences_of_any_length_with_one_graph():
     g = mg.Graph()
     (h,), tensors = lstm(g)

@@ -285,3 +285,31 @@ if child == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), g.run({x: np.ones(1, np.float32)}, y).tolist())
 """)
     assert out == "7 [2.0]\n"
+
+
+def test_variables_from_tensors():
+    g = mg.Graph()
+    w = g.variable(np.array([1.0, 2.0], np.float32))
+    g.set_variable(w, np.float32([3, 4]))
+    doubled = g.variable_from_tensor(w * 2, name="doubled")
+    z = g.variable_from_tensor(g.constant(1 + 2j, (2,)), trainable=False)
+    half = g.variable_from_tensor(g.constant([1.5], dtype="bfloat16"))
+    assert g.variable_value(doubled).tolist() == [6, 8] and doubled.name == "doubled"
+    assert g.variable_value(z).tolist() == [1 + 2j] * 2 and half.dtype == mg.bfloat16
+    assert g.trainable_variables == [w, doubled, half]
+    d = g.gradients(g.reduction_sum(doubled * doubled), [doubled, w])
+    found = g.run({}, list(d.values()))
+    assert found[d[doubled]].tolist() == [12, 16] and found[d[w]].tolist() == [0, 0]
+    with pytest.raises(mg.GraphError, match="fed"):
+        g.variable_from_tensor(g.placeholder((2,), name="fed") + 1)
+
+
+def test_complex_constants():
+    """constantWithRealPart:imaginaryPart: in its three forms."""
+    g = mg.Graph()
+    alone, typed = g.constant(1 - 2j), g.constant(3 + 0.5j, dtype="complex128")
+    filled = g.constant(1j, (2, 1), mg.complex64)
+    found = g.run({}, [alone, typed, filled])
+    assert (alone.dtype, typed.dtype, filled.dtype) == (mg.complex64, mg.complex128, mg.complex64)
+    assert found[alone].item() == 1 - 2j and found[typed].item() == 3 + 0.5j
+    assert found[filled].tolist() == [[1j], [1j]]

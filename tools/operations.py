@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import cases  # noqa: E402
 from harness.case import ANY, COMPLEX, FLOATS, INTEGERS, typed  # noqa: E402
-from mpsgraph import _core  # noqa: E402
+from mpsgraph import Graph, _core  # noqa: E402
 
 GROUPS = {"floats": FLOATS, "integers": INTEGERS, "bool": ("bool",), "complex": COMPLEX}
 COLUMNS = ["operation", "gradient", "second order", "element types", "CPU", "Metal", "MPSGraph", "macOS"]
@@ -95,6 +95,18 @@ def row(d: dict[str, Any], known: set[str], again: set[str], selectors: dict[str
     )
 
 
+def of_several(kinds: set[str], selectors: dict[str, tuple[str, list[str]]]) -> str:
+    """What MPSGraph has as an operation and we have as a method that makes several."""
+    lines = [
+        f"| `{name}` | `{names[0]}`" + (f" and {len(names) - 1} more" if len(names) > 1 else "") + f" | {version} |"
+        for name, (version, names) in selectors.items()
+        if name not in kinds and hasattr(Graph, name)
+    ]
+    return "\n".join(
+        ["## Methods that make several operations", "", "| method | MPSGraph | macOS |", "|---|---|---|", *lines]
+    )
+
+
 def document() -> str:
     definitions = [d for d in _core.definitions() if not d["internal"]]
     known, again, selectors = kernels(), twice(), apple()
@@ -103,6 +115,7 @@ def document() -> str:
         rows = [row(d, known, again, selectors) for d in definitions if d["family"] == family]
         head = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
         parts.append("\n".join([f"## {family.replace('_', ' ').capitalize()}", "", *head, *rows]) + "\n")
+    parts.append(of_several({d["name"] for d in definitions}, selectors) + "\n")
     return "\n".join(parts)
 
 

@@ -591,22 +591,6 @@ class ExecutionDescriptor:
         """
         The run starts when the event has this value.
         """
-class CompilationDescriptor:
-    """
-    How to compile.
-    """
-    observe: typing.Any
-    reference_kernels: bool
-    def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None) -> None:
-        """
-        `observe(pass_name, text)` is called with the program after each pass.
-        """
-    @property
-    def disabled_passes(self) -> list[str]:
-        ...
-    @disabled_passes.setter
-    def disabled_passes(self, arg0: collections.abc.Sequence[str]) -> None:
-        ...
 class Execution:
     """
     A run that has been started.
@@ -682,6 +666,28 @@ class Executable:
         ...
     @property
     def targets(self) -> list[Tensor]:
+        ...
+class CompilationDescriptor:
+    """
+    How to compile.
+    """
+    observe: typing.Any
+    reference_kernels: bool
+    def __init__(self, disabled_passes: collections.abc.Sequence[str] = (), reference_kernels: bool = False, observe: typing.Any = None, callables: collections.abc.Mapping[str, Executable] = {}) -> None:
+        """
+        `observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other graphs by the symbol under which operations `call` them.
+        """
+    @property
+    def callables(self) -> dict[str, Executable]:
+        ...
+    @callables.setter
+    def callables(self, arg0: collections.abc.Mapping[str, Executable]) -> None:
+        ...
+    @property
+    def disabled_passes(self) -> list[str]:
+        ...
+    @disabled_passes.setter
+    def disabled_passes(self, arg0: collections.abc.Sequence[str]) -> None:
         ...
 class CacheStatistics:
     """

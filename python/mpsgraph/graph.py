@@ -32,6 +32,7 @@ from .ops.activation import Activation
 from .ops.arithmetic import UnaryArithmetic
 from .ops.arithmetic_binary import BinaryArithmetic
 from .ops.arithmetic_complex import ComplexArithmetic
+from .ops.call import Call
 from .ops.control_flow import ControlFlow
 from .ops.convolution import Convolution
 from .ops.convolution_depthwise import DepthwiseConvolution
@@ -137,6 +138,7 @@ class Graph(
     MatrixInverse,
     NonMaximumSuppression,
     ControlFlow,
+    Call,
     Quantization,
     Random,
     Recurrent,

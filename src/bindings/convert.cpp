@@ -59,6 +59,11 @@ Attribute to_attribute(std::string_view kind, const std::string& attribute, Attr
     case AttributeKind::dtype: return to_dtype(value);
     case AttributeKind::data: return to_constant(value);
     case AttributeKind::type: return to_tensor_type(value);
+    case AttributeKind::types: {
+      Types types;
+      for (py::handle item : value) types.push_back(to_tensor_type(item));
+      return types;
+    }
   }
   throw GraphError("unknown kind of attribute");
 }
@@ -215,8 +220,13 @@ py::object to_object(const Attribute& attribute) {
           return to_object(value);
         else if constexpr (std::is_same_v<T, ConstantPtr>)
           return py::cast(std::const_pointer_cast<ConstantData>(value));
-        else
+        else if constexpr (std::is_same_v<T, Types>) {
+          py::list list;
+          for (const TensorType& type : value) list.append(to_object(type));
+          return list;
+        } else {
           return py::cast(value);
+        }
       },
       attribute);
 }

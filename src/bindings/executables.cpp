@@ -46,9 +46,11 @@ struct CompilationDescriptor {
   std::vector<std::string> disabled_passes;
   bool reference_kernels = false;
   py::object observe = py::none();
+  std::map<std::string, std::shared_ptr<Executable>> callables;
 
   compiler::Options native() const {
     compiler::Options result;
+    result.callables.insert(callables.begin(), callables.end());
     result.disabled_passes = disabled_passes;
     result.reference_kernels = reference_kernels;
     if (!observe.is_none())
@@ -224,16 +226,6 @@ void define_descriptors(py::module_& module) {
             self.fields.signal_event(std::move(event), value, to_stage(at));
           },
           py::arg("event"), py::arg("value"), py::arg("at") = "completed");
-
-  py::class_<CompilationDescriptor>(module, "CompilationDescriptor", "How to compile.")
-      .def(py::init([](std::vector<std::string> disabled_passes, bool reference_kernels, py::object observe) {
-             return CompilationDescriptor{std::move(disabled_passes), reference_kernels, std::move(observe)};
-           }),
-           py::arg("disabled_passes") = py::tuple(), py::arg("reference_kernels") = false,
-           py::arg("observe") = py::none(), "`observe(pass_name, text)` is called with the program after each pass.")
-      .def_readwrite("disabled_passes", &CompilationDescriptor::disabled_passes)
-      .def_readwrite("reference_kernels", &CompilationDescriptor::reference_kernels)
-      .def_readwrite("observe", &CompilationDescriptor::observe);
 }
 
 void define_execution(py::module_& module) {
@@ -319,6 +311,24 @@ void define_executable(py::module_& module) {
       .def_property_readonly("bytes", &Executable::bytes, "Planned intermediates and constants.")
       .def("kernel_names", &Executable::kernel_names, "In execution order.")
       .def("plan", &Executable::plan, "For people: kernels, buffers, offsets.");
+}
+
+void define_compilation_descriptor(py::module_& module) {
+  py::class_<CompilationDescriptor>(module, "CompilationDescriptor", "How to compile.")
+      .def(
+          py::init([](std::vector<std::string> disabled_passes, bool reference_kernels, py::object observe,
+                      std::map<std::string, std::shared_ptr<Executable>> callables) {
+            return CompilationDescriptor{std::move(disabled_passes), reference_kernels, std::move(observe),
+                                         std::move(callables)};
+          }),
+          py::arg("disabled_passes") = py::tuple(), py::arg("reference_kernels") = false,
+          py::arg("observe") = py::none(), py::arg("callables") = py::dict(),
+          "`observe(pass_name, text)` is called with the program after each pass; `callables` are executables of other "
+          "graphs by the symbol under which operations `call` them.")
+      .def_readwrite("callables", &CompilationDescriptor::callables)
+      .def_readwrite("disabled_passes", &CompilationDescriptor::disabled_passes)
+      .def_readwrite("reference_kernels", &CompilationDescriptor::reference_kernels)
+      .def_readwrite("observe", &CompilationDescriptor::observe);
 }
 
 void define_device_graph(py::module_& module) {
@@ -408,6 +418,7 @@ void define_executables(py::module_& module) {
   define_descriptors(module);
   define_execution(module);
   define_executable(module);
+  define_compilation_descriptor(module);
   define_device_graph(module);
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -38,6 +39,17 @@ struct Rest {
   std::vector<Tensor*> source_variables;  // the user's variable for each of them
 };
 
+// What an operation `call` runs: something compiled elsewhere, with types of its own.
+class Callable {
+ public:
+  virtual ~Callable() = default;
+  virtual std::vector<TensorType> operand_types() const = 0;
+  virtual std::vector<TensorType> result_types() const = 0;
+  // Runs on the calling thread. Operands and results are dense, row-major and of these types.
+  virtual void call(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results) = 0;
+};
+using Callables = std::map<std::string, std::shared_ptr<Callable>, std::less<>>;  // by symbol
+
 struct Program {
   std::unique_ptr<Graph> graph;
   std::vector<Tensor*> feeds;  // placeholders of `graph`, in the order of the caller's feeds
@@ -47,6 +59,7 @@ struct Program {
   std::vector<Tensor*> source_variables;  // the user's variable for each of them
   // When there is one, the targets are the early ones among the caller's, then what the rest needs.
   std::shared_ptr<const Rest> rest;
+  Callables callables;  // those that it calls
   // Composites that the backend has a kernel for; all others are expanded.
   std::vector<std::string_view> native_composites = {"softmax",
                                                      "softmax_gradient",
@@ -86,6 +99,7 @@ const Pass& pass_named(std::string_view name);  // GraphError that lists the nam
 struct Options {
   std::vector<std::string> disabled_passes;
   bool reference_kernels = false;  // plain loops only: for tests
+  Callables callables;  // what the symbols of `call` stand for
   // Called with the pass's name and the program's text after each pass ("specialize" first).
   std::function<void(std::string_view pass, const std::string& text)> observe;
 };

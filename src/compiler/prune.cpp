@@ -2,8 +2,9 @@
 //
 //   %a = exponent(%x)            (gone: nothing uses it)
 //   %b = negative(%x)      ->    %b = negative(%x)
-// A derivative makes branches give, and loops carry around, what it needs of them. A program without the derivative
-// has no use for that: a value that goes around a loop only for its own sake goes, and what computes it in the body.
+// A derivative makes branches and recurrent layers give, and loops carry around, what it needs of them. A program without
+// the derivative has no use for that: a value that goes around a loop only for its own sake goes, and what computes it in
+// the body.
 #include <unordered_set>
 
 #include "compiler/passes.h"
@@ -136,9 +137,26 @@ void drop_results(Operation& operation, const Needs& needed) {
   }
 }
 
+bool trains(const Operation& operation) {
+  return operation.attributes.has("training") && operation.attributes.boolean("training");
+}
+
+// The training state is the last result of a recurrent layer, and asks for the cells of an lstm, the second, too.
+void drop_training_state(Operation& layer, const Needs& needed) {
+  const size_t last = layer.outputs.size() - 1;
+  if (needed(layer.output(last))) return;
+  layer.attributes.set("training", false);
+  erase_output(layer, last);
+  if (!layer.is("lstm")) return;
+  const bool cell = needed(layer.output(1));
+  layer.attributes.set("produce_cell", cell);
+  if (!cell) erase_output(layer, 1);
+}
+
 void drop_results(Block& block, const Needs& needed) {
   for (auto& operation : block.operations) {
     if (operation->is("if") || operation->is("for") || operation->is("while")) drop_results(*operation, needed);
+    if (trains(*operation)) drop_training_state(*operation, needed);
     for (auto& inner : operation->blocks) drop_results(*inner, needed);
   }
 }
@@ -147,7 +165,9 @@ void drop_results(Block& block, const Needs& needed) {
 
 void prune(Program& program) {
   sweep(program);
-  const auto gives_results = [](const Operation& op) { return !op.blocks.empty() && !op.outputs.empty(); };
+  const auto gives_results = [](const Operation& op) {
+    return (!op.blocks.empty() && !op.outputs.empty()) || trains(op);
+  };
   if (!any_operation(program, gives_results)) return;
   drop_results(program.graph->root(), Needs(program));
   sweep(program);

@@ -177,8 +177,9 @@ bool ConstantData::operator==(const ConstantData& other) const {
 }
 
 std::string_view name(AttributeKind kind) {
-  constexpr std::string_view names[] = {"a boolean",          "an integer",      "a real number", "a string",
-                                        "a list of integers", "an element type", "constant data", "a tensor type"};
+  constexpr std::string_view names[] = {"a boolean",     "an integer",         "a real number",
+                                        "a string",      "a list of integers", "an element type",
+                                        "constant data", "a tensor type",      "a list of tensor types"};
   return names[static_cast<size_t>(kind)];
 }
 

@@ -59,7 +59,8 @@ class ConstantData {
 using ConstantPtr = std::shared_ptr<const ConstantData>;
 
 using Ints = std::vector<int64_t>;
-using Attribute = std::variant<bool, int64_t, double, std::string, Ints, DType, ConstantPtr, TensorType>;
+using Types = std::vector<TensorType>;
+using Attribute = std::variant<bool, int64_t, double, std::string, Ints, DType, ConstantPtr, TensorType, Types>;
 enum class AttributeKind : uint8_t {
   boolean,
   integer,
@@ -68,7 +69,8 @@ enum class AttributeKind : uint8_t {
   integers,
   dtype,
   data,
-  type
+  type,
+  types
 };  // index of Attribute
 std::string_view name(AttributeKind kind);
 bool same(const Attribute& a, const Attribute& b);        // data by content
@@ -101,6 +103,7 @@ class Attributes {
   DType dtype(std::string_view key) const { return get<DType>(key); }
   const ConstantPtr& data(std::string_view key) const { return get<ConstantPtr>(key); }
   const TensorType& type(std::string_view key) const { return get<TensorType>(key); }
+  const Types& types(std::string_view key) const { return get<Types>(key); }
 
  private:
   [[noreturn]] void refuse(std::string_view key, AttributeKind expected) const;

@@ -52,6 +52,7 @@ const Registry& registry() {
     ops::register_non_zero();
     ops::register_non_maximum_suppression();
     ops::register_control_flow();
+    ops::register_call();
     ops::register_recurrent();
     ops::register_random();
     ops::register_optimizer();

@@ -164,6 +164,7 @@ void register_matrix_inverse();
 void register_non_zero();
 void register_non_maximum_suppression();
 void register_control_flow();
+void register_call();
 void register_recurrent();
 void register_random();
 void register_optimizer();

@@ -339,6 +339,11 @@ class Parser {
       list("]", [&] { values.push_back(integer()); });
       return values;
     }
+    if (accept("(")) {
+      Types types;
+      list(")", [&] { types.push_back(type()); });
+      return types;
+    }
     const bool is_number = at_ < text_.size() && (text_[at_] == '-' || (text_[at_] >= '0' && text_[at_] <= '9'));
     return is_number ? number_attribute() : word_attribute();
   }

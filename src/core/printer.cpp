@@ -160,6 +160,12 @@ class Printer {
     out_ += ']';
   }
 
+  void attribute(const Types& types) {
+    out_ += '(';
+    list(types, [this](const TensorType& type) { attribute(type); }, ",");
+    out_ += ')';
+  }
+
   // A NaN is written with its bits, everything else so that the shortest form reads back as the same number.
   void attribute(double value) {
     if (std::isnan(value)) {

@@ -30,6 +30,12 @@ void append(CacheKey& key, const std::vector<Tensor*>& targets, const std::vecto
     key.push_back(pass.size());
     key.insert(key.end(), pass.begin(), pass.end());
   }
+  key.push_back(options.callables.size());
+  for (auto& [symbol, callable] : options.callables) {  // which live as long as an executable that has them
+    append(key, callable.get());
+    key.push_back(symbol.size());
+    key.insert(key.end(), symbol.begin(), symbol.end());
+  }
 }
 
 }  // namespace

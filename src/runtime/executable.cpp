@@ -32,6 +32,40 @@ void check_request(const std::vector<Feed>& feeds, const std::vector<Tensor*>& t
     throw GraphError("[compile] there is nothing to run: name a target or a target operation");
 }
 
+std::string joined(const std::vector<TensorType>& types) {
+  std::string text;
+  for (const TensorType& type : types) text += cat(text.empty() ? "(" : ", ", type);
+  return text.empty() ? "()" : text + ")";
+}
+
+// Finds what the calls of a program stand for, and compares the types.
+void resolve_calls(const Block& block, const compiler::Callables& callables, compiler::Callables& found) {
+  for (const auto& operation : block.operations) {
+    for (const auto& inner : operation->blocks) resolve_calls(*inner, callables, found);
+    if (!operation->is("call")) continue;
+    const std::string& symbol = operation->attributes.string("symbol");
+    const auto callable = callables.find(symbol);
+    if (callable == callables.end()) {
+      std::string known;
+      for (const auto& [name, unused] : callables) known += cat(known.empty() ? "" : ", ", "'", name, "'");
+      throw GraphError(cat("[call] nothing is called '", symbol, "': the callables of the compilation are ",
+                           known.empty() ? "none" : known, operation->where()));
+    }
+    std::vector<TensorType> operands, results;
+    for (const Tensor* input : operation->inputs) operands.push_back(input->type);
+    for (const auto& output : operation->outputs) results.push_back(output->type);
+    const auto compare = [&](const char* what, const std::vector<TensorType>& stated,
+                             const std::vector<TensorType>& own) {
+      if (stated != own)
+        throw ShapeError(cat("[call] '", symbol, "' ", what, " ", joined(own), ", and the call states ", joined(stated),
+                             operation->where()));
+    };
+    compare("takes", operands, callable->second->operand_types());
+    compare("gives", results, callable->second->result_types());
+    found.insert(*callable);
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<Executable> Executable::create(std::shared_ptr<GraphState> state, std::vector<Feed> feeds,
@@ -44,6 +78,7 @@ std::shared_ptr<Executable> Executable::create(std::shared_ptr<GraphState> state
   self->targets_ = std::move(targets);
   self->target_operations_ = std::move(target_operations);
   self->options_ = std::move(options);
+  self->check_callables();
   self->label_ = !self->targets_.empty() ? self->targets_.front()->name() : self->target_operations_.front()->name;
   {
     auto gate = self->state_->gate.exclusive();
@@ -79,6 +114,7 @@ std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program,
   const auto begin = Profiler::Clock::now();
   std::vector<std::shared_ptr<VariableStorage>> storages;
   for (auto* variable : program.source_variables) storages.push_back(state_->storage(variable));
+  resolve_calls(program.graph->root(), options.callables, program.callables);
   const auto rest = std::move(program.rest);
   const size_t targets = program.targets.size();
   auto compiled = state_->device.backend().compile(std::move(program), std::move(storages), options);
@@ -90,6 +126,24 @@ std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program,
   return std::make_unique<StagedProgram>(std::move(compiled), targets, rest, [this, later](compiler::Program next) {
     return compile(std::move(next), later);
   });
+}
+
+// A run holds its graph's gate while it calls, so no call may come back to the graph.
+void Executable::check_callables() {
+  for (const auto& [symbol, callable] : options_.callables) {
+    if (!callable) throw GraphError(cat("[compile] the callable '", symbol, "' is null"));
+    const auto* other = dynamic_cast<const Executable*>(callable.get());
+    if (!other) continue;
+    if (&other->device() != &device())
+      throw DeviceError(cat("[compile] the callable '", symbol, "' was compiled for device ", other->device().name(),
+                            ", and its caller is compiled for ", device().name()));
+    called_.push_back(other->state_.get());
+    called_.insert(called_.end(), other->called_.begin(), other->called_.end());
+    if (std::ranges::find(called_, state_.get()) != called_.end())
+      throw GraphError(
+          cat("[compile] the callable '", symbol,
+              "' belongs to the same graph as its caller, or calls one that does: give it a graph of its own"));
+  }
 }
 
 void Executable::require_built() {
@@ -202,6 +256,26 @@ void Executable::execute(Run& run) {
     build();
     run_now();
   }
+}
+
+std::vector<TensorType> Executable::operand_types() const {
+  std::vector<TensorType> types;
+  for (const Feed& feed : feeds_) types.push_back(feed.second);
+  return types;
+}
+
+void Executable::call(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results) {
+  const auto arrays = [](const std::vector<std::byte*>& places, const auto& type_of) {
+    std::vector<NDArray> arrays;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const TensorType& type = type_of(i);
+      const Dims& dims = type.shape.dims();
+      arrays.push_back(NDArray::borrow(places[i], type.dtype, dims, contiguous_strides(dims), [] {}));
+    }
+    return arrays;
+  };
+  execute(*prepare(arrays(operands, [&](size_t i) -> const TensorType& { return feeds_[i].second; }),
+                   arrays(results, [&](size_t i) -> const TensorType& { return target_types_[i]; })));
 }
 
 std::shared_ptr<Execution> Executable::run_async(std::vector<NDArray> inputs, std::vector<NDArray> results,

@@ -14,7 +14,7 @@ namespace mpsgraph::runtime {
 
 using Feed = std::pair<Tensor*, TensorType>;
 
-class Executable : public std::enable_shared_from_this<Executable> {
+class Executable : public std::enable_shared_from_this<Executable>, public compiler::Callable {
  public:
   // Compiles, with the errors of compiler::specialize.
   static std::shared_ptr<Executable> create(std::shared_ptr<GraphState> state, std::vector<Feed> feeds,
@@ -45,12 +45,18 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::vector<NDArray> encode(CommandBuffer& buffer, std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                               const ExecutionDescriptor& descriptor = {});
 
+  // As the callable of another graph's executable, on its thread.
+  std::vector<TensorType> operand_types() const override;
+  std::vector<TensorType> result_types() const override { return target_types_; }
+  void call(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results) override;
+
  private:
   friend class GraphState;
   struct Run;
   explicit Executable(std::shared_ptr<GraphState> state) : state_(std::move(state)) {}
   void build();                                      // with the gate held exclusively
   void require_built();
+  void check_callables();
   std::shared_ptr<Run> prepare(std::vector<NDArray> inputs, std::vector<NDArray> results);
   void execute(Run& run);
   std::unique_ptr<CompiledProgram> compile(compiler::Program program, const compiler::Options& options) const;
@@ -62,6 +68,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::vector<Tensor*> targets_;
   std::vector<Operation*> target_operations_;
   compiler::Options options_;
+  std::vector<const GraphState*> called_;            // the graphs that its callables belong to, and theirs
   std::vector<TensorType> target_types_;
   bool excludes_ = false;                            // changes variables, or compiles while it runs
   std::string label_;                                // in profiles

@@ -13,7 +13,7 @@ from ._family import DTypeLike, Family, Operation, ShapeError, Tensor, as_dtype,
 
 
 class Memory(Family):
-    """placeholder, constant, variable, read, assign."""
+    """placeholder, constant, variable, variable_from_tensor, read, assign."""
 
     _trainable: list[Tensor]
 
@@ -72,6 +72,24 @@ class Memory(Family):
         if trainable and (tensor.dtype.is_float or tensor.dtype.is_complex):
             self._trainable.append(tensor)
         return tensor
+
+    def variable_from_tensor(self, x: Tensor, name: str | None = None, trainable: bool = True) -> Tensor:
+        """A variable whose first value is the one that a tensor has now.
+
+        Args: x, of a value that no feed decides: it is computed at once, on the default device, with the values that
+        the variables have there; trainable as in variable. Result: the variable itself, of x's shape and dtype.
+        Errors: GraphError when x needs a feed. Gradient: through the variable's reads, none to x.
+        Source: MPSGraph variableFromTensorWithTensor:name:.
+
+        >>> g = mg.Graph()
+        >>> v = g.variable_from_tensor(g.square(g.constant([2.0, 3.0])))
+        >>> _ = g.run({}, [], [g.assign(v, v + 1)])
+        >>> g.variable_value(v).tolist()
+        [5.0, 10.0]
+        """
+        graph: Any = self
+        value = graph.run({}, x).numpy()
+        return self.variable(value, x.dtype, name, trainable)
 
     @property
     def trainable_variables(self) -> list[Tensor]:

@@ -142,6 +142,10 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
     list.push_back(registered(lower_control_flow(operation), operation.name));
     return;
   }
+  if (operation.is("call")) {
+    list.push_back(registered(lower_call(operation), operation.name));
+    return;
+  }
   const Lower factory = find_kernel(operation.kind());
   if (!factory)
     throw UnsupportedError(

@@ -71,6 +71,7 @@ class ProgramLowering {
 
   void lower_operation(Operation& operation, KernelList& list);
   std::unique_ptr<Kernel> lower_control_flow(Operation& operation);
+  std::unique_ptr<Kernel> lower_call(Operation& operation);
   LayoutPtr layout_of(const Tensor* tensor) const;
   void lower_read(Operation& operation, KernelList& list);
   void lower_assign(Operation& operation, KernelList& list);
