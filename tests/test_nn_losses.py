@@ -104,6 +104,19 @@ def test_extremes_stay_finite():
         assert all(np.isfinite(v.numpy()).all() for v in found.values()), function.__name__
 
 
+@pytest.mark.parametrize("name", losses.LOSSES)
+def test_what_is_no_number_is_not_hidden(name):
+    g = mg.Graph()
+    outputs = g.constant([[0.5, np.nan], [0.5, 0.5]])
+    by_index = name in ("nll", "cross_entropy")
+    labels = g.constant([1, 0]) if by_index else g.constant([[0.0, 1.0], [1.0, 0.0]])
+    assert np.isnan(g.run({}, losses.LOSSES[name](outputs, labels)).numpy())
+
+
+def test_a_variance_that_is_no_number_is_not_hidden():
+    assert np.isnan(value(losses.gaussian_nll, *np.array([[1.0, 1.0], [2.0, 2.0], [1.0, np.nan]], np.float32)))
+
+
 def test_reductions_and_weights(x, y):
     weights = np.array([[0.0], [2.0], [0.0], [0.5]], np.float32)
     each = (x - y) ** 2 * weights

@@ -144,7 +144,7 @@ def categorical_cross_entropy(
     0.0
     """
     g = graph_of(outputs)
-    parts = like(labels, outputs) * g.logarithm(g.maximum(outputs, epsilon))
+    parts = like(labels, outputs) * g.logarithm(g.maximum_with_nan_propagation(outputs, epsilon))
     return reduced(-g.squeeze(g.reduction_sum(parts, axis), axis), reduction, weights)
 
 
@@ -192,8 +192,10 @@ def binary_cross_entropy(
     g, wanted = graph_of(outputs), like(labels, outputs)
 
     def logarithm(p: Tensor) -> Tensor:
-        positive = g.select(p > 0.0, p, g.constant(1.0, dtype=p.dtype))  # the slope of ln 0 would make NaN of 0
-        return g.select(p > 0.0, g.maximum(g.logarithm(positive), -100.0), g.constant(-100.0, dtype=p.dtype))
+        nothing = p <= 0.0  # where the slope of the logarithm would make NaN of 0; a NaN is not, and stays
+        found = g.logarithm(g.select(nothing, g.constant(1.0, dtype=p.dtype), p))
+        least = g.constant(-100.0, dtype=p.dtype)
+        return g.select(nothing, least, g.maximum_with_nan_propagation(found, least))
 
     losses = -(wanted * logarithm(outputs) + (1.0 - wanted) * logarithm(1.0 - outputs))
     return reduced(losses, reduction, weights)

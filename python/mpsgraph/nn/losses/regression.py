@@ -177,6 +177,6 @@ def gaussian_nll(
     2.0
     """
     g, wanted = graph_of(outputs), like(labels, outputs)
-    v = g.maximum(as_dtype_of(variance, outputs), epsilon)
+    v = g.maximum_with_nan_propagation(as_dtype_of(variance, outputs), epsilon)
     losses = (g.logarithm(v) + g.square(outputs - wanted) / v) * 0.5
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction, weights)
