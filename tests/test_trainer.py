@@ -279,6 +279,16 @@ def test_a_resumed_run_continues_bit_for_bit(name, dataset, tmp_path):
     assert half.fit(data(), iterations=6, progress=False).loss[7:] == losses[7:]
 
 
+@pytest.mark.parametrize("first", [2, 3, 4])
+def test_training_goes_on_behind_the_end_of_an_epoch(first, dataset):
+    """Two fits whose first ends within, at, or behind the last of three batches are one."""
+    data = mg.data.batches(dataset, 50, seed=3)
+    whole = make().fit(mg.data.batches(dataset, 50, seed=3), iterations=8, progress=False).loss
+    trainer = make()
+    trainer.fit(data, iterations=first, progress=False)
+    assert trainer.fit(data, iterations=8 - first, progress=False).loss == whole
+
+
 def test_a_checkpoint_of_another_model_changes_nothing(dataset, tmp_path):
     path = tmp_path / "model.safetensors"
     trainer = make()

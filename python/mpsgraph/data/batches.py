@@ -36,6 +36,8 @@ class Batches:
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
+        if self.position and self.position >= len(self):  # whoever took the last batch asked for no more
+            self.epoch, self.position = self.epoch + 1, 0
         order = self._order()
         while self.position < len(self):
             first = self.position * self.batch_size
