@@ -468,3 +468,48 @@ def test_addition_before_version_7_says_where_it_broadcasts():
 def test_known_operators_are_listed():
     known = {name for _, name, _ in mg.onnx.known_operators()}
     assert {"Conv", "MatMul", "Loop", "LSTM"} <= known and len(known) > 150
+
+
+# --- models that would take all memory or time -------------------------------------------------------------------------
+def doubled_functions(depth: int) -> onnx.ModelProto:
+    """Each function calls the next one twice."""
+    functions = []
+    for i in range(depth):
+        name, domain = (f"F{i + 1}", "own") if i + 1 < depth else ("Neg", "")
+        body = [helper.make_node(name, [a], [b], domain=domain) for a, b in (("a", "t"), ("t", "b"))]
+        imports = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+        functions.append(helper.make_function("own", f"F{i}", ["a"], ["b"], body, imports))
+    calls = [helper.make_node("F0", ["x"], ["y"], domain="own")]
+    return model(calls, [value("x", FLOAT, (2,))], [value("y", FLOAT, (2,))], functions=functions)
+
+
+def test_functions_that_multiply_are_refused(monkeypatch):
+    monkeypatch.setattr("mpsgraph.onnx.importer.MOST_NODES", 1000)
+    with pytest.raises(mg.GraphError, match="expands to more than 1000 nodes"):
+        mg.onnx.load(doubled_functions(40))
+    assert mg.onnx.load(doubled_functions(5))(np.float32([1, 2])).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "constants", "attributes"),
+    [
+        ("ConstantOfShape", None, {"s": np.int64([2**20, 2**20])}, {}),
+        ("Expand", (), {"s": np.int64([2**20, 2**20])}, {}),
+        ("Tile", (1,), {"s": np.int64([2**42])}, {}),
+        ("Pad", (1,), {"s": np.int64([2**41, 2**41])}, {}),
+        ("Range", None, {"a": np.int64(0), "b": np.int64(2**42), "c": np.int64(1)}, {}),
+        ("RandomNormal", None, {}, {"shape": [2**20, 2**20]}),
+        ("HannWindow", None, {"n": np.int64(2**42)}, {}),
+        ("Split", (2**30,), {}, {"num_outputs": 2**30}),
+        ("SplitToSequence", (2**30,), {}, {}),
+        ("MaxPool", (1, 1, 2, 2), {}, {"kernel_shape": [2**40, 2**40]}),
+    ],
+)
+def test_small_files_that_ask_for_much(op, shape, constants, attributes):
+    """They end in an error before the memory is taken."""
+    inputs = [] if shape is None else ["x"]
+    nodes = [node(op, [*inputs, *(name.strip() for name in constants)], ["y"], **attributes)]
+    constants = {name: array for name, array in constants.items() if array is not None}
+    made = model(nodes, [value("x", FLOAT, shape) for _ in inputs], [value("y", FLOAT, None)], constants)
+    with pytest.raises(mg.Error):
+        mg.onnx.load(made).run({"x": np.ones(shape, np.float32)} if inputs else {})

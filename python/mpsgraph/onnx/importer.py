@@ -23,7 +23,7 @@ from ._functions import Functions
 from ._registry import Node, TensorSequence, Undecided
 
 Trainable: TypeAlias = "bool | Iterable[str] | Callable[[str], bool]"
-MOST_NODES = 1_000_000  # lowered, with those of functions and of repeated subgraphs
+MOST_NODES = 300_000  # lowered, with those of functions and of repeated subgraphs
 
 
 class Initialiser:

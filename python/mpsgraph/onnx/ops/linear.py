@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ..._core import Tensor, float64, int32
-from ...errors import GraphError, ShapeError
+from ...errors import GraphError, ShapeError, UnsupportedError
 from .._registry import Node, Results, operator
 from ._compose import cast
+
+MOST_ROWS = 1024  # of a matrix whose determinant is taken
 
 
 def matmul(node: Node, a: Tensor, b: Tensor) -> Tensor:
@@ -171,6 +173,8 @@ def determinant(node: Node) -> Results:
     n = node.size(x, -1)
     if node.size(x, -2) != n:
         raise ShapeError(f"{x.shape} are no square matrices")
+    if n > MOST_ROWS:
+        raise UnsupportedError(f"determinants of matrices of {n} rows: at most {MOST_ROWS} are eliminated")
     result: Tensor | None = None
     for left in range(n, 0, -1):
         column = g.slice_axis(x, -1, 0, 1)

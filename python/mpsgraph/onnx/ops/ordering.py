@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from ..._core import Tensor, int32, int64
+from ...errors import UnsupportedError
 from .._registry import Node, Results, operator
 from ._compose import as_vectors
+
+MOST_KEYS = 10_000  # of one slice, that unique ones are sorted by
 
 
 @operator("TopK", upto=24)
@@ -50,6 +53,8 @@ def unique(node: Node) -> Results:
     rows = g.swap_axes(x, 0, axis) if axis else x
     flat = g.flatten2d(rows, 1) if node.rank(x) > 1 else g.expand_dims(rows, 1)
     count = node.dim(flat, 0)
+    if node.size(flat, 1) > MOST_KEYS:
+        raise UnsupportedError(f"unique slices of {node.size(flat, 1)} elements: at most {MOST_KEYS} are compared")
     order = g.coordinate_along_axis(0, [count] if isinstance(count, int) else count)
     for column in range(node.size(flat, 1) - 1, -1, -1):
         keys = g.squeeze(g.slice_axis(flat, 1, column, 1), [1])

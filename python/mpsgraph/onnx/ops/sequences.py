@@ -11,6 +11,8 @@ from ..._core import Tensor
 from ...errors import GraphError
 from .._registry import Node, Results, TensorSequence, operator
 
+MOST_PARTS = 10_000  # that one tensor is split into
+
 
 def _place(node: Node, i: int, length: int, default: int) -> int:
     """Operand i as a place in a sequence of that length."""
@@ -77,11 +79,12 @@ def split(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axis = node.axis(x, node.attribute("axis", 0))
     size = node.size(x, axis)
-    sizes = node.ints(1) if node.has(1) else [1] * size
-    if node.has(1) and node.rank(node.tensor(1)) == 0:
-        each = sizes[0]
-        if each < 1:
-            raise GraphError(f"parts of the size {each}")
+    if node.has(1) and node.rank(node.tensor(1)):
+        sizes = node.ints(1)
+    else:
+        each = int(node.scalar(1, 1))
+        if each < 1 or size > each * MOST_PARTS:
+            raise GraphError(f"parts of {each} out of {size}: at most {MOST_PARTS} are made")
         sizes = [min(each, size - start) for start in range(0, size, each)]
     parts: list[Tensor] = g.split(x, sizes, axis) if sizes else []
     if not node.has(1) and not node.attribute("keepdims", 1):

@@ -101,6 +101,8 @@ def split(node: Node) -> Results:
     sizes = node.attribute("split", None)
     if sizes is None:
         count = node.attribute("num_outputs", len(node.outputs))
+        if count != len(node.outputs):
+            raise GraphError(f"num_outputs is {count}, and {len(node.outputs)} outputs have names")
         total = node.size(x, axis)
         each = -(-total // count)
         sizes = [min(each, max(0, total - i * each)) for i in range(count)]
