@@ -132,7 +132,8 @@ KINDS = {
 
 CASES = [
     Case(
-        "random", [state], random, how, build=build, label=f"{kind}_{n}_{how.get('dtype', 'float32')}_{name}", dtypes=(),
+        "random", [state], random, how, build=build, dtypes=(),
+        label=f"{kind}_{n}_{how.get('dtype', 'float32')}_{name}",
         batch=(), gradient=False, unranked=False, tolerance=2,
         exact=how.get("distribution", "uniform") == "uniform",
     )

@@ -6,6 +6,7 @@
 // gradient. Products differentiate without division, so zeros are like any other number. Complex factors of derivatives
 // are conjugated.
 #include "core/builder.h"
+#include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 
 namespace mpsgraph::ops {
@@ -69,6 +70,7 @@ void d_extremum(GradientContext& g) {
 // Which element is the running extremum: its index along the axis; -1 before the first one.
 std::vector<TensorType> infer_arg_extremum(const InferContext& c) {
   infer_numbers(c);
+  if (c.shape(0).ranked()) require_countable(c, c.shape(0), c.axis(c.attributes.integer("axis"), c.shape(0).rank()));
   return {{DType::int32, c.shape(0)}};
 }
 

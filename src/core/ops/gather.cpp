@@ -15,6 +15,11 @@
 
 namespace mpsgraph::ops {
 
+void require_countable(const InferContext& context, const Shape& shape, int axis) {
+  if (shape[axis] > INT32_MAX)
+    context.shape_error(cat("axis ", axis, " of ", shape, " is longer than 2^31 - 1, which int32 indices can count"));
+}
+
 void require_indices(const InferContext& context, size_t input) {
   if (!is_integer(context.dtype(input)))
     context.dtype_error(cat("indices must be integers, came ", context.dtype(input), "; cast them to int32 first"));

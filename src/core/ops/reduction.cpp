@@ -3,6 +3,7 @@
 // Reduced axes stay as 1. An empty list of axes means all of them. Extrema share their gradient equally
 // among ties, and give zero where a NaN was propagated.
 #include "core/builder.h"
+#include "core/ops/indices.h"
 #include "core/ops/shape.h"
 
 namespace mpsgraph::ops {
@@ -47,6 +48,7 @@ std::vector<TensorType> infer_arg(const InferContext& c) {
   Dims dims = c.shape(0).dims();
   int axis = c.axis(c.attributes.integer("axis"), c.shape(0).rank());
   if (dims[axis] == 0) c.shape_error(cat("axis ", axis, " of source ", c.shape(0), " has no elements to choose from"));
+  require_countable(c, c.shape(0), axis);
   dims[axis] = 1;
   return {{DType::int32, Shape(dims)}};
 }

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/builder.h"
+#include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 
 namespace mpsgraph::ops {
@@ -219,6 +220,7 @@ std::vector<Tensor*> decompose_broadcast_gradient(Builder& builder, const std::v
 
 std::vector<TensorType> infer_shape_of(const InferContext& context) {
   const Shape& source = context.shape(0);
+  for (int axis = 0; source.ranked() && axis < source.rank(); ++axis) require_countable(context, source, axis);
   return {{DType::int32, Shape{source.ranked() ? source.rank() : -1}}};
 }
 

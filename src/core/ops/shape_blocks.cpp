@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "core/builder.h"
+#include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
 
@@ -197,7 +198,7 @@ void d_reinterpret_cast(GradientContext& g) {
 
 std::vector<TensorType> infer_coordinate(const InferContext& context) {
   const Shape shape = shape_operand(context, 0);
-  if (shape.ranked()) context.axis(context.attributes.integer("axis"), shape.rank());
+  if (shape.ranked()) require_countable(context, shape, context.axis(context.attributes.integer("axis"), shape.rank()));
   return {{DType::int32, shape}};
 }
 

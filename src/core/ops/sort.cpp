@@ -3,6 +3,7 @@
 // Both are stable, and a descending order is the stable order of the opposite comparison. NaN counts as larger than
 // every number: it comes last, and first when descending. The gradient of sort goes back to where elements came from.
 #include "core/builder.h"
+#include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 
 namespace mpsgraph::ops {
@@ -18,9 +19,7 @@ void require_order(const InferContext& c) {
 std::vector<TensorType> infer_order(const InferContext& c, DType dtype) {
   require_order(c);
   if (c.shape(0).ranked()) {
-    const int axis = c.axis(c.attributes.integer("axis"), c.shape(0).rank());
-    if (c.shape(0)[axis] > INT32_MAX)
-      c.shape_error(cat("axis ", axis, " of ", c.shape(0), " is longer than 2^31 - 1, which indices can count"));
+    require_countable(c, c.shape(0), c.axis(c.attributes.integer("axis"), c.shape(0).rank()));
   }
   return {{dtype, c.shape(0)}};
 }

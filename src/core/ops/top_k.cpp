@@ -3,6 +3,7 @@
 // Of equal elements the first ones are taken, in their order. NaN counts as larger than every number. The gradient
 // puts what came for each element back to where it stood.
 #include "core/builder.h"
+#include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 
 namespace mpsgraph::ops {
@@ -21,8 +22,7 @@ Shape best_of(const InferContext& c, const Shape& source) {
   if (!source.ranked()) return {};
   Dims dims = source.dims();
   const int axis = c.axis(c.attributes.integer("axis"), source.rank());
-  if (dims[axis] > INT32_MAX)
-    c.shape_error(cat("axis ", axis, " of ", source, " is longer than 2^31 - 1, which indices can count"));
+  require_countable(c, source, axis);
   if (dims[axis] >= 0 && dims[axis] < k)
     c.shape_error(cat("axis ", axis, " of ", source, " has ", dims[axis], " elements, fewer than k = ", k));
   dims[axis] = k;
