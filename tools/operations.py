@@ -70,7 +70,7 @@ def gradient(d: dict[str, Any]) -> str:
 
 def twice() -> set[str]:
     """The kinds of which a case's second derivatives are compared."""
-    return {c.operation for c in cases.ALL if c.gradient and c.second_order and c.exact_dtypes and c.float_inputs()}
+    return {c.operation for c in cases.ALL if c.gradient and c.exact_dtypes and c.float_inputs()}
 
 
 def row(d: dict[str, Any], known: set[str], again: set[str], selectors: dict[str, tuple[str, list[str]]]) -> str:

@@ -392,7 +392,7 @@ def gradient_case(kind, label, wanted=(), directions=1, how=None, sizes=None, mo
             f"{kind}_gradients", [by_name[k] for k in required], {k: by_name.get(k) for k in order}, how, None
         )
 
-    settings = {"batch": (), "tolerance": 32, "unranked": False, "second_order": False} | case
+    settings = {"batch": (), "tolerance": 32, "unranked": False} | case
     return Case(
         f"{kind}_gradients", [*required.values(), *optional.values()], oracle, build=build, label=label, **settings
     )
@@ -411,11 +411,11 @@ for kind in GATES:
     CASES += [
         forward_case(kind, "projected"),
         forward_case(kind, "plain", PLAIN),
-        forward_case(kind, "all", everything, how=training, second_order=kind == "single_gate_rnn"),
-        forward_case(kind, "both_ways", everything, 2, training, sizes={"t": 2}, second_order=False),
+        forward_case(kind, "all", everything, how=training),
+        forward_case(kind, "both_ways", everything, 2, training, sizes={"t": 2}),
         forward_case(kind, "reverse", ("input_weight", "initial_state"), how={"reverse": True}),
-        forward_case(kind, "row_mask", (*PLAIN, "row_mask"), how={"reverse": True}, second_order=False),
-        forward_case(kind, "unit_mask", (*PLAIN, "unit_mask"), 2, second_order=False),
+        forward_case(kind, "row_mask", (*PLAIN, "row_mask"), how={"reverse": True}),
+        forward_case(kind, "unit_mask", (*PLAIN, "unit_mask"), 2),
         forward_case(kind, "one_step", everything, sizes={"t": 1, "n": 1}),
         forward_case(kind, "no_steps", everything, how=training, sizes={"t": 0}, batch=()),
         forward_case(kind, "no_rows", PLAIN, sizes={"n": 0}),
@@ -424,19 +424,18 @@ for kind in GATES:
         forward_case(kind, "long", PLAIN, how=training, sizes=LONG, batch=(), tolerance=64, **VALUES),
         forward_case(kind, "wide", PLAIN, 2, sizes=WIDE, batch=(), tolerance=64, **VALUES),
         gradient_case(kind, "projected"),
-        gradient_case(kind, "plain", PLAIN, sizes={"t": 2}, second_order=True),
-        gradient_case(kind, "all", everything, more=("state_gradient",), gradient=False),
-        gradient_case(kind, "both_ways", everything, 2, sizes={"t": 2}, gradient=False),
+        gradient_case(kind, "plain", PLAIN, sizes={"t": 2}),
+        gradient_case(kind, "all", everything, more=("state_gradient",)),
+        gradient_case(kind, "both_ways", everything, 2, sizes={"t": 2}),
         gradient_case(kind, "reverse", ("input_weight", "initial_state"), how={"reverse": True}),
         gradient_case(kind, "odd", everything, sizes=ODD, tolerance=128, **VALUES),
         gradient_case(kind, "odd_both_ways", everything, 2, sizes=ODD, tolerance=128, **VALUES),
         gradient_case(kind, "long", PLAIN, sizes=LONG, tolerance=512, gradient=False, dtypes=("float32", "float64")),
         gradient_case(kind, "wide", PLAIN, 2, sizes=WIDE, tolerance=512, gradient=False, dtypes=("float32", "float64")),
-        gradient_case(kind, "no_steps", everything, sizes={"t": 0}, more=("state_gradient",), second_order=False),
+        gradient_case(kind, "no_steps", everything, sizes={"t": 0}, more=("state_gradient",)),
     ]  # fmt: skip
 for name in ACTIVATIONS:
-    smooth = name in ("none", "tanh", "sigmoid")
-    one = {"how": {"activation": name}, "gradient": smooth}
+    one = {"how": {"activation": name}}
     CASES += [
         forward_case("single_gate_rnn", name, PLAIN, **one),
         gradient_case("single_gate_rnn", name, PLAIN, **one),
@@ -468,11 +467,19 @@ GRU_FLAGS = {
     "other_activations": OTHER_GRU,
     "hard_activations": HARD_GRU,
 }
+
+
+def away_from_kinks(label):
+    """The gates that a gradient takes are values of the activations, which hard ones often have at their kinks."""
+    return {"gradient": label != "hard_activations"}
+
+
 for label, flags in LSTM_FLAGS.items():
-    smooth = {"gradient": label != "hard_activations", "second_order": False}
-    CASES.append(forward_case("lstm", label, OPTIONAL["lstm"], how=flags, **smooth))
+    CASES.append(forward_case("lstm", label, OPTIONAL["lstm"], how=flags))
     if label != "cell":
-        CASES.append(gradient_case("lstm", label, OPTIONAL["lstm"], how=flags, sizes={"t": 2}, **smooth))
+        CASES.append(
+            gradient_case("lstm", label, OPTIONAL["lstm"], how=flags, sizes={"t": 2}, **away_from_kinks(label))
+        )
 CASES += [
     gradient_case("lstm", "cells", PLAIN, more=("state_gradient", "all_cell_gradient", "training_state_gradient")),
     gradient_case("lstm", "everything", OPTIONAL["lstm"], sizes={"t": 2},
@@ -481,11 +488,10 @@ CASES += [
                   more=("state_gradient", "training_state_gradient")),
 ]  # fmt: skip
 for label, flags in GRU_FLAGS.items():
-    smooth = {"gradient": label != "hard_activations", "second_order": False}
     CASES += [
-        forward_case("gru", label, OPTIONAL["gru"], how=flags, **smooth),
+        forward_case("gru", label, OPTIONAL["gru"], how=flags),
         forward_case("gru", f"{label}_both_ways", OPTIONAL["gru"], 2, flags, sizes=ODD, **VALUES),
-        gradient_case("gru", label, OPTIONAL["gru"], how=flags, sizes={"t": 2}, **smooth),
+        gradient_case("gru", label, OPTIONAL["gru"], how=flags, sizes={"t": 2}, **away_from_kinks(label)),
         gradient_case("gru", f"{label}_both_ways", OPTIONAL["gru"], 2, flags, sizes=ODD, tolerance=128, **VALUES),
     ]
 CASES += [

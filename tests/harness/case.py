@@ -39,7 +39,6 @@ class Case:
     dtypes: tuple[str, ...] = FLOATS  # of the typed inputs: all that the operation takes, and no others
     elementwise: bool = False  # inputs are pools of valid values: variants take any shape of them
     gradient: bool = True  # compare derivatives with differences; False only at kinks or for special values
-    second_order: bool = True
     batch: tuple[int, ...] | None = (
         None  # inputs whose axis 0 is one batch; None: all typed inputs of the first's length
     )
