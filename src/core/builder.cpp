@@ -65,6 +65,8 @@ Tensor* Builder::reduced_count(Tensor* x, const Ints& axes) {
   Tensor* sizes = shape_of(x);
   Tensor* product = axes.empty() ? graph_.add("reduction_product", {sizes}, {{"axes", Ints{}}}) : nullptr;
   for (int64_t axis : axes) {  // one element each, so that axes may count from the end of an unknown rank
+    if (axis < -max_rank || axis >= max_rank)
+      throw ShapeError(cat("axis ", axis, " is outside every rank: the limit is ", max_rank, " axes"));
     Tensor* size = graph_.add(
         "slice", {sizes},
         {{"starts", Ints{axis}}, {"ends", Ints{axis + 1}}, {"strides", Ints{1}}, {"end_mask", int64_t{axis == -1}}});
