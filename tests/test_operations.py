@@ -10,7 +10,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from harness import dtypes
-from harness.case import Case, typed
+from harness.case import INTEGERS, Case, typed
 from harness.running import OPTIMISED, REFERENCE, Built, build, expected, feeds, strided
 
 ENGINES = {"optimised": OPTIMISED, "reference": REFERENCE}
@@ -158,3 +158,50 @@ def test_special_values(case: Case, dtype: str):
         np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted), err_msg=f"{name}: NaN of {numbers}")
         np.testing.assert_array_equal(np.isinf(got), np.isinf(wanted), err_msg=f"{name}: infinity of {numbers}")
         np.testing.assert_allclose(got, wanted, rtol=5e-6, atol=1e-38, equal_nan=True, err_msg=name)
+
+
+HALVES = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 6.0e4, -6.0e-8, 1.0e-7, 0.5, 11.0, -17.0, 88.0, 0.999, -0.25]
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [("float16", 2.0**-10), ("bfloat16", 2.0**-7)])
+@pytest.mark.parametrize("case", [c for c in REAL_LINE if "float16" in c.dtypes], ids=lambda case: case.id)
+def test_special_values_of_halves(case: Case, dtype: str, unit: float):
+    """As numpy in double precision, rounded: to two units in the last place, with the same infinities and NaN."""
+    fed = dtypes.array(np.resize(HALVES, 40), dtype)
+    built = build(Case(**{**vars(case), "inputs": [np.zeros(40)]}), dtype)
+    wanted = case.expected(dtypes.plain(fed, dtype))[0]
+    rounding = str(built.results[0].dtype)
+    with np.errstate(over="ignore"):
+        wanted = dtypes.plain(dtypes.array(wanted, rounding), rounding) if rounding == dtype else wanted
+    for name, options in ENGINES.items():
+        (result,) = built.run([fed], options)
+        np.testing.assert_allclose(dtypes.read(result), wanted, rtol=2 * unit, atol=1e-7, equal_nan=True, err_msg=name)
+
+
+# --- integers at the ends of their ranges -----------------------------------------------------------------------------
+EDGES = (-(2**63), -(2**31), -(2**15), -(2**7), 2**7, 2**8, 2**15, 2**16, 2**31, 2**32, 2**63, 2**64)
+NEAR = sorted(set(range(-2, 4)) | {7, 8, 31, 32, 33, 63, 64} | {e + d for e in EDGES for d in (-2, -1, 0, 1)})
+WHOLE = [
+    (case, dtype)
+    for case in {c.operation: c for c in reversed(ELEMENTWISE)}.values()
+    for dtype in case.dtypes
+    if dtype in INTEGERS
+]
+
+
+@pytest.mark.parametrize(("case", "dtype"), WHOLE, ids=[f"{c.operation}-{d}" for c, d in WHOLE])
+def test_integers_at_the_ends_of_their_range(case: Case, dtype: str):
+    """Every pair of them: no division stops the process, and what numpy says in the same type is what comes out."""
+    limits = np.iinfo(dtype)
+    numbers = np.array([n for n in NEAR if limits.min <= n <= limits.max], dtype)
+    sides = np.meshgrid(*[numbers] * sum(typed(x) for x in case.inputs))
+    columns = iter([np.ascontiguousarray(side.ravel()) for side in sides])
+    arrays = [next(columns) if typed(x) else np.resize(x.ravel(), sides[0].size) for x in case.inputs]
+    built = build(with_shapes(case, [a.shape for a in arrays]), dtype)
+    fast, plain = (built.run(arrays, options) for options in (OPTIMISED, REFERENCE))
+    for a, b in zip(fast, plain, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+    if case.operation in ("division", "division_no_nan", "power"):  # by zero, and to negative powers: not in numpy
+        return
+    for a, wanted in zip(fast, case.expected(*arrays), strict=True):
+        np.testing.assert_array_equal(a.numpy(), np.broadcast_to(wanted, a.shape).astype(str(a.dtype)))
