@@ -249,6 +249,14 @@ def test_an_allocation_that_cannot_be_met(model: Model):
     model.assert_usable()
 
 
+def test_results_that_no_memory_can_hold():
+    """Refused while the program is compiled, before a kernel makes tables of their size."""
+    g = mg.Graph()
+    x = g.placeholder((1, 1, 2, 2))
+    with pytest.raises(mg.DeviceError, match="cannot allocate"):
+        g.compile({x: (1, 1, 2, 2)}, [g.resize(x, (2**30, 2**30), layout="NCHW")])
+
+
 @pytest.mark.parametrize("shape", [(2**62,), (2**31, 2**31, 4), (-1,), (2**64,)])
 def test_arrays_of_impossible_shapes(shape: tuple):
     with pytest.raises(mg.Error):

@@ -354,6 +354,13 @@ def test_truncated_files(tmp_path, size):
         mg.onnx.load(path)
 
 
+def test_names_that_are_no_text(tmp_path):
+    path = tmp_path / "names.onnx"
+    path.write_bytes(linear().SerializeToString().replace(b"\x01x", b"\x01\xff"))
+    with pytest.raises(mg.GraphError, match="no text"):
+        mg.onnx.load(path)
+
+
 def test_files_that_are_no_files(tmp_path):
     with pytest.raises(mg.GraphError, match="cannot be read"):
         mg.onnx.load(tmp_path / "absent.onnx")
@@ -500,6 +507,7 @@ def test_functions_that_multiply_are_refused(monkeypatch):
         ("Range", None, {"a": np.int64(0), "b": np.int64(2**42), "c": np.int64(1)}, {}),
         ("RandomNormal", None, {}, {"shape": [2**20, 2**20]}),
         ("HannWindow", None, {"n": np.int64(2**42)}, {}),
+        ("Resize", (1, 1, 2, 2), {"": None, " ": None, "s": np.int64([1, 1, 2**30, 2**30])}, {}),
         ("Split", (2**30,), {}, {"num_outputs": 2**30}),
         ("SplitToSequence", (2**30,), {}, {}),
         ("MaxPool", (1, 1, 2, 2), {}, {"kernel_shape": [2**40, 2**40]}),

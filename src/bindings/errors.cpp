@@ -1,4 +1,6 @@
 // The typed errors as Python exceptions, each also of the built-in class that users would expect.
+#include <new>
+
 #include "bindings/bindings.h"
 
 namespace mpsgraph::bindings {
@@ -83,6 +85,8 @@ void define_errors(py::module_& module) {
       std::rethrow_exception(pointer);
     } catch (const Error& error) {
       set_error(error);
+    } catch (const std::bad_alloc&) {
+      PyErr_SetString(exceptions.device, "the system gives no more memory: use smaller shapes");
     }
   });
 }

@@ -15,10 +15,23 @@
 #include <sys/mman.h>
 #endif
 
+#include "runtime/memory_limit.h"
 #include "runtime/ndarray.h"
 #include "runtime/process.h"
 
 namespace mpsgraph::runtime {
+
+size_t memory_limit() {
+  static const size_t limit = [] {
+    size_t physical = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    for (auto* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+      size_t contained = 0;
+      if (std::ifstream(path) >> contained) physical = std::min(physical, contained);  // "max" is not a number
+    }
+    return physical;
+  }();
+  return limit;
+}
 
 namespace {
 
@@ -38,19 +51,6 @@ SizeClass size_class(size_t bytes) {
   const size_t last = (bytes - 1) >> shift;  // 4 ... 7
   const size_t rounded = std::max((last + 1) << shift, cache_line);
   return {(rounded + cache_line - 1) / cache_line * cache_line, static_cast<size_t>(width) * 4 + (last & 3)};
-}
-
-// What this process may use: physical memory, or less in a container.
-size_t memory_limit() {
-  static const size_t limit = [] {
-    size_t physical = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    for (auto* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-      size_t contained = 0;
-      if (std::ifstream(path) >> contained) physical = std::min(physical, contained);  // "max" is not a number
-    }
-    return physical;
-  }();
-  return limit;
 }
 
 struct FreeBlock {
@@ -133,14 +133,15 @@ class Cache {
             .reused = reused_};
   }
 
- private:
-  // In a forked child another thread may have held the mutex for ever.
-  bool usable() const { return !guard_.forked(); }
-
   [[noreturn]] static void fail(size_t bytes) {
     throw DeviceError(cat("cannot allocate ", bytes, " bytes: ", get().statistics_text(), "this process may use ",
                           memory_limit(), " bytes; use smaller shapes or free results that are no longer needed"));
   }
+
+ private:
+  // In a forked child another thread may have held the mutex for ever.
+  bool usable() const { return !guard_.forked(); }
+
   std::string statistics_text() const { return cat(live_.load(), " bytes are in use, "); }
 
   static void* system_allocate(size_t bytes) {
@@ -218,5 +219,9 @@ Buffer::~Buffer() {
 void Buffer::set_cache_limit(size_t bytes) { Cache::get().set_limit(bytes); }
 
 BufferStatistics Buffer::statistics() { return Cache::get().statistics(); }
+
+void require_memory(size_t bytes) {
+  if (bytes > memory_limit()) Cache::fail(bytes);
+}
 
 }  // namespace mpsgraph::runtime

@@ -5,15 +5,17 @@ other than it says, fails here.
 """
 
 import mpsgraph as mg
+import onnx
 import pytest
 from conformance.comparing import difference
-from conformance.exclusions import ONNX_DIFFERENT, ONNX_MISSING, reasons
+from conformance.exclusions import ONNX_DIFFERENT, ONNX_MISSING, ONNX_UNKNOWN, reasons
 from conformance.onnx_backend import KINDS, Case, all_cases
 from conformance.torch_cases import DRAWN
 
 CASES = all_cases()
 NAMES = {case.name for case in CASES}
 DIFFERENT, MISSING = set(reasons(ONNX_DIFFERENT)), set(reasons(ONNX_MISSING))
+UNKNOWN = set(reasons(ONNX_UNKNOWN))
 
 
 def differences(case: Case, model: mg.Model | None = None) -> list[str]:
@@ -34,6 +36,23 @@ HELD = [case for case in CASES if case.name not in DIFFERENT | MISSING]
 @pytest.mark.parametrize("case", HELD, ids=lambda c: c.name)
 def test_case(case: Case):
     assert not differences(case)
+
+
+@pytest.mark.parametrize("case", [c for c in HELD if c.name not in UNKNOWN], ids=lambda c: c.name)
+def test_case_of_unknown_dimensions(case: Case):
+    """The same with no size of any input stated, only how many axes there are."""
+    proto = onnx.load(case.model)
+    initialisers = {tensor.name for tensor in proto.graph.initializer}
+    for info in proto.graph.input:
+        for i, dimension in enumerate(info.type.tensor_type.shape.dim if info.name not in initialisers else ()):
+            dimension.dim_param = f"{info.name}_{i}"
+    assert not differences(case, mg.onnx.load(proto))
+
+
+@pytest.mark.parametrize("name", sorted(UNKNOWN))
+def test_exclusion_of_unknown_dimensions_is_refused(name: str):
+    with pytest.raises(mg.Error):
+        test_case_of_unknown_dimensions(Case(name))
 
 
 @pytest.mark.parametrize("kind", KINDS)

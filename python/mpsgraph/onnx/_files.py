@@ -85,6 +85,9 @@ def read_model(source: ModelLike) -> tuple[ModelProto, Path | None]:
         raise GraphError(f"[onnx] {path} is truncated or no ONNX model: {error}") from error
     if not model.HasField("graph") or (model.ir_version >= 3 and not model.opset_import):
         raise GraphError(f"[onnx] {path} is truncated or no ONNX model: it has no graph or names no operator set")
+    graph = model.graph
+    if not all(isinstance(named.name, str) for named in (*graph.input, *graph.output, *graph.initializer)):
+        raise GraphError(f"[onnx] {path} is damaged: the name of an input, an output or an initialiser is no text")
     return model, path.parent
 
 

@@ -9,6 +9,7 @@
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/stitch.h"
 #include "core/definition.h"
+#include "runtime/memory_limit.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -66,6 +67,7 @@ class ProgramLowering::OperationLowering final : public Lowering {
 };
 
 Slot ProgramLowering::new_slot(size_t bytes) {
+  runtime::require_memory(bytes);  // before a kernel prepares tables for it
   const Slot slot = static_cast<Slot>(out_.slots.size());
   SlotInfo info;
   info.bytes = bytes;

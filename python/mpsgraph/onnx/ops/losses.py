@@ -11,14 +11,9 @@ from ._compose import cast
 def _negative_log_likelihood(node: Node, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
     """-w[label] score[label], as it is, summed, or as the mean in which each label counts with its weight."""
     g = node.g
-    classes, rank = node.size(scores, 1), node.rank(scores)
-    labels = cast(node, labels, int32)
-    hot = g.one_hot(labels, classes, 1, "bool", True, False)
-    losses = g.negative(g.squeeze(g.reduction_sum(g.select(hot, scores, 0.0), 1), [1]))
-    counted: Tensor | None = None
-    if weights is not None:
-        each = g.reshape(weights, [1, -1, *[1] * (rank - 2)])
-        counted = g.squeeze(g.reduction_sum(g.select(hot, each, 0.0), 1), [1])
+    labels = cast(node, labels, int32)  # one that is no class has the score 0 and no weight
+    losses = g.negative(g.squeeze(g.gather_along_axis(1, scores, g.expand_dims(labels, 1)), [1]))
+    counted = None if weights is None else g.gather(weights, labels, 0)
     ignored = node.attribute("ignore_index", None)
     if ignored is not None:
         kept = g.cast(g.not_equal(labels, ignored), scores.dtype)

@@ -40,7 +40,8 @@ class Layers:
         self.direction = node.attribute("direction", "forward")
         self.directions = 2 if self.direction == "bidirectional" else 1
         self.hidden = node.attribute("hidden_size", 0) or node.size(node.tensor(2), -1)
-        if node.dims(node.tensor(1))[:2] != (self.directions, len(order) * self.hidden):
+        by_steps.require_known_weights(node)
+        if node.shape(node.tensor(1))[:2] != (self.directions, len(order) * self.hidden):
             raise ShapeError(
                 f"weights {node.tensor(1).shape} for {len(order)} gates of {self.hidden}, {self.direction}"
             )

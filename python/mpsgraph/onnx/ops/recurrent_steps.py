@@ -59,6 +59,13 @@ def _activations(node: Node, directions: int) -> list[list[Activation]]:
     return [made[i * count : (i + 1) * count] for i in range(directions)]
 
 
+def require_known_weights(node: Node) -> None:
+    """Undecided when the size of a weight, a bias or a peephole is not known."""
+    for i in (1, 2, 3, 7):
+        if node.has(i):
+            node.shape(node.tensor(i))
+
+
 @dataclass
 class Layer:
     """One direction: weights with the gates along the first axis, biases of input and state, first state."""
@@ -79,6 +86,7 @@ class Recurrence:
         self.node, self.g = node, node.g
         g, self.hidden = node.g, node.attribute("hidden_size", 0) or node.size(node.tensor(2), -1)
         self.batch_first = bool(node.attribute("layout", 0))
+        require_known_weights(node)
         x = node.tensor(0)
         self.x = g.swap_axes(x, 0, 1) if self.batch_first else x
         self.steps, self.batch = node.size(self.x, 0), node.dim(self.x, 1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..._core import DType, Tensor, bool_, float32, int64
+from ..._core import DType, Tensor, bool_, float32, int32, int64
 from .._registry import Node, Results, operator
 from ._compose import in_dtype
 
@@ -123,7 +123,9 @@ def arg_extreme(node: Node) -> Results:
     axis = node.axis(x, node.attribute("axis", 0))
     method = g.reduction_arg_maximum if node.op == "ArgMax" else g.reduction_arg_minimum
     if node.attribute("select_last_index", 0):  # the first one from behind
-        index = g.subtraction(node.size(x, axis) - 1, method(reversed_along(node, x, [axis]), axis))
+        size = node.dim(x, axis)
+        last = size - 1 if isinstance(size, int) else g.cast(g.reshape(g.subtraction(size, 1), ()), int32)
+        index = g.subtraction(last, method(reversed_along(node, x, [axis]), axis))
     else:
         index = method(x, axis)
     return g.cast(index if node.attribute("keepdims", 1) else g.squeeze(index, [axis]), int64)

@@ -32,9 +32,7 @@ def reshape(node: Node) -> Results:
 def _with_own_sizes(node: Node, x: Tensor) -> Tensor:
     """The shape operand with x's own sizes where it has zeros."""
     g, shape = node.g, node.tensor(1)
-    if shape.shape is None or x.shape is None or shape.shape[0] < 0:
-        return shape
-    length, rank = shape.shape[0], len(x.shape)
+    length, rank = node.size(shape, 0), node.rank(x)
     own = g.cast(g.shape_of(x), shape.dtype)
     if rank < length:
         own = g.concat([own, g.constant([0] * (length - rank), dtype=shape.dtype)], 0)
@@ -97,7 +95,7 @@ def split(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axis = node.axis(x, node.attribute("axis", 0))
     if node.has(1):
-        return g.split(x, node.known_ints(1) or node.tensor(1), axis)
+        return g.split(x, node.known_ints(1) or g.reshape(node.tensor(1), (len(node.outputs),)), axis)
     sizes = node.attribute("split", None)
     if sizes is None:
         count = node.attribute("num_outputs", len(node.outputs))
