@@ -41,6 +41,20 @@ REFUSED = {
     "matrix_multiplication": (S, lambda w: w.x @ w.x, "they are 3 and 2"),
     "matrix_multiplication ": (S, lambda w: w.x @ w.g.constant(0.0, (3,)), "rank 2 or more"),
     "matrix_multiplication  ": (S, lambda w: w.batch @ w.g.constant(0.0, (4, 1)), "they are 3 and 4"),
+    "scaled_dot_product_attention": (
+        S, lambda w: w.g.scaled_dot_product_attention(w.x, w.g.constant(0.0, (5, 4)), w.x), "query .* key .* last axis"
+    ),
+    "scaled_dot_product_attention ": (
+        S, lambda w: w.g.scaled_dot_product_attention(w.x, w.x, w.g.constant(0.0, (5, 3))), "number of keys"
+    ),
+    "scaled_dot_product_attention  ": (
+        S,
+        lambda w: w.g.scaled_dot_product_attention(w.x, w.x, w.x, w.g.constant(0.0, (2, 3))),
+        "mask .* queries by keys",
+    ),
+    "scaled_dot_product_attention   ": (
+        S, lambda w: w.g.scaled_dot_product_attention(w.anything, w.x, w.x), "is not known: give scale"
+    ),
     "relu_gradient": (S, lambda w: w.g.relu_gradient(w.x, w.g.constant(0.0, (4,))), "broadcast"),
     "softmax": (S, lambda w: w.g.softmax(w.x, axis=2), "axis 2"),
     "softmax_gradient": (S, lambda w: w.g.softmax_gradient(w.x, w.g.constant(0.0, (3, 2))), "one shape"),

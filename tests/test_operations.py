@@ -51,6 +51,16 @@ def test_strided_feeds_are_copied_and_give_the_same_bits(case: Case):
         assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
+@pytest.mark.parametrize("case", {c.operation: c for c in reversed(cases.ALL)}.values(), ids=lambda case: case.id)
+def test_broadcast_feeds_are_copied_and_give_the_same_bits(case: Case):
+    """Views that show one row, or one number, again and again: strides of zero."""
+    dtype = dtypes_of(case)[0]
+    built, arrays = build(case, dtype), feeds(case.inputs, dtype)
+    views = [np.broadcast_to(a[(slice(0, 1),) * a.ndim], a.shape) if a.size else a for a in arrays]
+    for a, b in zip(built.run(views), built.run([v.copy() for v in views]), strict=True):
+        assert a.numpy().tobytes() == b.numpy().tobytes()
+
+
 # --- sizes that are known only when it runs ---------------------------------------------------------------------------
 BATCHED = [case for case in cases.ALL if case.batched() and case.inputs[0].size]
 
@@ -72,6 +82,17 @@ def test_other_batch_sizes(case: Case):
         arrays = other_batch(case, feeds(case.inputs, dtype), length)
         check(case, built.run(arrays), expected(case, arrays, dtype), f"batch {length}")
     assert built.graph.cache.count == len({first, first + 3, 1})
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+@pytest.mark.parametrize("case", BATCHED, ids=lambda case: case.id)
+def test_batches_of_nothing(case: Case):
+    dtype = dtypes_of(case)[0]
+    shapes = [(-1, *x.shape[1:]) if i in case.batched() else x.shape for i, x in enumerate(case.inputs)]
+    built = build(case, dtype, shapes)
+    arrays = [a[:0] if i in case.batched() else a for i, a in enumerate(feeds(case.inputs, dtype))]
+    for name, options in ENGINES.items():
+        check(case, built.run(arrays, options), expected(case, arrays, dtype), name)
 
 
 UNRANKED = [case for case in cases.ALL if case.unranked]

@@ -16,7 +16,7 @@ def losses(x, labels, axis):
 
 def cross_entropy(x, labels, axis=-1, reduction="sum"):
     result = losses(x, labels, axis)
-    return {"none": result, "sum": result.sum(), "mean": result.sum() / max(result.size, 1)}[reduction]
+    return {"none": result, "sum": result.sum(), "mean": np.divide(result.sum(), result.size)}[reduction]
 
 
 def cross_entropy_gradient(g, x, labels, axis=-1, reduction="sum"):
