@@ -88,10 +88,14 @@ std::vector<TensorType> infer_attention(const InferContext& c) {
   return {{c.dtype(0), Shape(dims)}};
 }
 
+// The halves in single precision throughout: scores and weights are many, and rounding them would cost more than casts.
 std::vector<Tensor*> attention_parts(Builder& b, const std::vector<Tensor*>& in, const Attributes& a) {
-  Tensor* logits = b.matmul(b.mul(in[0], a.real("scale")), b.swap_last_axes(in[1]));
-  if (in.size() == 4) logits = b.add(logits, in[3]);
-  return {b.matmul(b.graph().add("softmax", {logits}, {{"axis", int64_t{-1}}}), in[2])};
+  const DType dtype = in[0]->dtype(), wide = size_of(dtype) == 2 ? DType::float32 : dtype;
+  const auto operand = [&](size_t i) { return b.cast(in[i], wide); };
+  Tensor* scores = b.matmul(b.mul(operand(0), a.real("scale")), b.swap_last_axes(operand(1)));
+  if (in.size() == 4) scores = b.add(scores, operand(3));
+  Tensor* weights = b.graph().add("softmax", {scores}, {{"axis", int64_t{-1}}});
+  return {b.cast(b.matmul(weights, operand(2)), dtype)};
 }
 
 std::vector<TensorType> infer_hamming_distance(const InferContext& c) {
