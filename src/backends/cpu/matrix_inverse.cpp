@@ -1,10 +1,12 @@
 // Inverses by Gauss-Jordan elimination with partial pivoting, in place.
 //
 // Each step makes one column a unit vector; what stands there instead is a column of the inverse, so that no second
-// matrix is needed. Row exchanges are undone on the columns at the end. Many matrices are shared out among the threads;
-// the rows of a single large one are.
+// matrix is needed. The steps of some columns are found on these alone and then applied to the others together, as a
+// product of matrices, which reads the matrix once for them. Row exchanges are undone on the columns at the end. Many
+// matrices are shared out among the threads; the rows of a single large one are.
 
 #include <cmath>
+#include <cstring>
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
@@ -20,24 +22,64 @@ int64_t largest_below(const V* a, int64_t n, int64_t column) {
   return pivot;
 }
 
-// f(begin, end) over rows: in parallel when the matrix is large and alone.
-template <class V, class Rows>
-void invert(V* a, int64_t n, int64_t* exchanged, const Rows& rows) {
-  for (int64_t k = 0; k < n; ++k) {
+constexpr int64_t block = 16;  // columns whose steps are applied to the others together
+
+// The steps of columns [first, last), on these columns alone; rows are exchanged as wholes. The columns then hold what
+// the steps together do to a matrix.
+template <class V>
+void eliminate(V* a, int64_t n, int64_t first, int64_t last, int64_t* exchanged) {
+  for (int64_t k = first; k < last; ++k) {
     const int64_t pivot = exchanged[k] = largest_below(a, n, k);
     if (pivot != k) std::swap_ranges(a + k * n, a + (k + 1) * n, a + pivot * n);
     V* row = a + k * n;
     const V scale = 1 / row[k];
     row[k] = 1;
-    for (int64_t j = 0; j < n; ++j) row[j] *= scale;
-    rows(n, [&](int64_t begin, int64_t end) {
+    for (int64_t j = first; j < last; ++j) row[j] *= scale;
+    for (int64_t i = 0; i < n; ++i) {
+      if (i == k) continue;
+      V* other = a + i * n;
+      const V factor = other[k];
+      other[k] = 0;
+      for (int64_t j = first; j < last; ++j) other[j] -= factor * row[j];
+    }
+  }
+}
+
+// to[j] += sum over p of factors[p] * rows[p][j], in registers along a tile of columns.
+template <class V>
+void add_products(V* to, const V* factors, const V* rows, int64_t count, int64_t stride, int64_t begin, int64_t end) {
+  typedef V Vector __attribute__((vector_size(16)));
+  constexpr int64_t lanes = 16 / sizeof(V), vectors = 8;
+  int64_t j = begin;
+  for (; j + vectors * lanes <= end; j += vectors * lanes) {
+    Vector sum[vectors];
+    std::memcpy(sum, to + j, sizeof sum);
+    for (int64_t p = 0; p < count; ++p) {
+      Vector row[vectors];
+      std::memcpy(row, rows + p * stride + j, sizeof row);
+      for (int64_t v = 0; v < vectors; ++v) sum[v] += factors[p] * row[v];
+    }
+    std::memcpy(to + j, sum, sizeof sum);
+  }
+  for (int64_t p = 0; p < count; ++p)
+    for (int64_t i = j; i < end; ++i) to[i] += factors[p] * rows[p * stride + i];
+}
+
+// `pivots` holds `block` rows; parallel(n, f) calls f(begin, end) over rows: in parallel when the matrix is large and
+// alone.
+template <class V, class Parallel>
+void invert(V* a, int64_t n, int64_t* exchanged, V* pivots, const Parallel& parallel) {
+  for (int64_t first = 0; first < n; first += block) {
+    const int64_t last = std::min(n, first + block), count = last - first;
+    eliminate(a, n, first, last, exchanged);
+    if (count == n) break;
+    std::copy_n(a + first * n, count * n, pivots);
+    parallel(n, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        if (i == k) continue;
-        V* other = a + i * n;
-        const V factor = other[k];
-        other[k] = 0;
-#pragma omp simd
-        for (int64_t j = 0; j < n; ++j) other[j] -= factor * row[j];
+        V* row = a + i * n;
+        if (i >= first && i < last) std::fill(row, row + first, V(0)), std::fill(row + last, row + n, V(0));
+        add_products(row, row + first, pivots, count, n, 0, first);
+        add_products(row, row + first, pivots, count, n, last, n);
       }
     });
   }
@@ -54,17 +96,18 @@ std::unique_ptr<Kernel> lower_matrix_inverse(Lowering& lowering) {
     using T = typename decltype(type)::type;
     using V = Value<T>;
     const Slot exchanged = lowering.scratch(static_cast<size_t>(parts * n) * sizeof(int64_t));
+    const Slot pivots = lowering.scratch(static_cast<size_t>(parts * n * block) * sizeof(V));
     const Slot matrices = is_half_type<T> ? lowering.scratch(static_cast<size_t>(x.elements()) * sizeof(V)) : y.slot;
     return kernel([=](Frame& f) {
       V* to = f.at<V>(matrices);
       std::copy_n(f.at<const T>(x.slot), x.elements(), to);
       if (count == 1) {
-        invert(to, n, f.at<int64_t>(exchanged),
-               [](int64_t rows, const auto& body) { parallel_for(rows, grain_for(rows * int64_t{sizeof(V)}), body); });
+        invert(to, n, f.at<int64_t>(exchanged), f.at<V>(pivots),
+               [](int64_t rows, const auto& body) { parallel_for(rows, grain_for(rows * block), body); });
       } else {
         parallel_parts(parts, [&](int64_t part) {
           for (int64_t i = count * part / parts; i < count * (part + 1) / parts; ++i)
-            invert(to + i * n * n, n, f.at<int64_t>(exchanged) + part * n,
+            invert(to + i * n * n, n, f.at<int64_t>(exchanged) + part * n, f.at<V>(pivots) + part * n * block,
                    [](int64_t rows, const auto& body) { body(int64_t{0}, rows); });
         });
       }

@@ -1,5 +1,7 @@
 // Matrix multiplication on oneDNN, with transposes as strides and bias, residual and activation as post-operations.
 #include "backends/cpu/onednn_kernel.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -24,6 +26,19 @@ bool flag(const Lowering& lowering, std::string_view name) {
   return lowering.attributes().has(name) && lowering.attributes().boolean(name);
 }
 
+// A matrix times one vector only reads the matrix: rows are multiplied where they lie.
+std::unique_ptr<Kernel> rows_times_vector(const Operand& a, const Operand& b, const Operand& result) {
+  return kernel(
+      [a = a.slot, b = b.slot, y = result.slot, rows = result.elements(), n = a.dims.back()](Frame& f) {
+        const auto dot = float_functions().dot;
+        parallel_for(rows, grain_for(n * 4), [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row)
+            f.at<float>(y)[row] = dot(f.at<float>(a) + row * n, f.at<float>(b), n);
+        });
+      },
+      "rows times a vector");
+}
+
 std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   const bool fused = lowering.operation().is("fused_matrix_multiplication");
   const Operand a = lowering.input(0), b = lowering.input(1), result = lowering.output();
@@ -31,6 +46,9 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   const bool usable =
       !lowering.reference_only() && onednn_type(a.dtype) && result.elements() > 0 && a.elements() > 0 && rank <= 12;
   if (!fused && !usable) return plain_product(lowering);
+  const bool vector = b.elements() == a.dims.back() && result.elements() * a.dims.back() == a.elements();
+  if (!fused && vector && a.dtype == DType::float32 && !flag(lowering, "transpose_a"))
+    return rows_times_vector(a, b, result);
   const memory::data_type type = *onednn_type(a.dtype);
   const memory::desc left = matrix(a, type, rank, flag(lowering, "transpose_a")),
                      right = matrix(b, type, rank, flag(lowering, "transpose_b"));

@@ -49,6 +49,8 @@ struct ReducePlan {
     chunks = std::min(chunks, reduced_count);
   }
   bool empty() const { return outputs == 0 || reduced_count == 0; }
+  // Each output is the reduction of a row that lies at a stretch.
+  bool is_rows() const { return chunks == 1 && run > 1 && reduced.empty() && kept.size() <= 1; }
   // Of totals, when the reduction is cut into chunks.
   size_t scratch_bytes(size_t total) const { return chunks > 1 ? static_cast<size_t>(chunks * outputs) * total : 0; }
 
@@ -74,6 +76,16 @@ class Reducer {
   static void run(const ReducePlan& plan, const Item* in, Item* out, Total* scratch) {
     if (plan.reduced_count == 0) return std::fill(out, out + plan.outputs, Op::empty());
     if (plan.outputs == 0) return;
+    if (plan.is_rows()) {
+      parallel_for(plan.outputs, grain_for(plan.run), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          Total total(Op::identity());
+          reduce_run(in + row * plan.run, plan.run, total);
+          out[row] = Op::result(total);
+        }
+      });
+      return;
+    }
     const int64_t rows = plan.outputs / plan.columns, units = rows * plan.column_tiles * plan.chunks;
     const int64_t cost = plan.reduced_count / plan.chunks * std::min(plan.columns, plan.tile);
     parallel_for(units, grain_for(cost), [&](int64_t begin, int64_t end) {

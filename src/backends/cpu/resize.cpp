@@ -19,6 +19,7 @@ namespace {
 struct Taps {
   std::vector<int64_t> begin, index;
   std::vector<double> weight;
+  int64_t each = 0;  // so many taps for every element: 1, of weight 1, or 2; 0: they vary
 };
 
 struct Axis {
@@ -65,6 +66,7 @@ struct Plan {
   // Writes the table of an axis into vectors that are large enough, so that nothing is allocated.
   void fill(const Axis& axis, ops::Placement placement, Taps& forward, Taps& transposed) const {
     const int64_t count = axis.resized < 0 || nearest ? 1 : 2;
+    forward.each = count;
     forward.begin.resize(static_cast<size_t>(axis.result) + 1);
     forward.index.resize(static_cast<size_t>(axis.result * count));
     forward.weight.resize(static_cast<size_t>(axis.result * count));
@@ -139,6 +141,21 @@ void add_row(Sum<T>* sum, const T* row, int64_t n, double weight, bool first) {
 template <class T>
 void resize_row(const Taps& taps, int64_t count, int64_t inner, const Sum<T>* from, T* to) {
   const auto weight = [&](int64_t t) { return static_cast<Sum<T>>(taps.weight[t]); };
+  const int64_t* index = taps.index.data();
+  if (taps.each == 1) {
+    if (inner == 1)
+      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[index[i]]);
+    else
+      for (int64_t i = 0; i < count; ++i, to += inner)
+        std::transform(from + index[i] * inner, from + (index[i] + 1) * inner, to,
+                       [](Sum<T> x) { return static_cast<T>(x); });
+    return;
+  }
+  if (inner == 1 && taps.each == 2) {
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = static_cast<T>(weight(2 * i) * from[index[2 * i]] + weight(2 * i + 1) * from[index[2 * i + 1]]);
+    return;
+  }
   if (inner == 1) {
     for (int64_t i = 0; i < count; ++i) {
       Sum<T> sum = 0;
@@ -194,9 +211,9 @@ class ResizeKernel final : public Kernel {
     parallel_parts(parts_, [&](int64_t part) {
       Sum<T>* blended = frame.at<Sum<T>>(blended_) + part * row_;
       for (int64_t row = rows_ * part / parts_; row < rows_ * (part + 1) / parts_; ++row) {
-        blend(*tables, row, x, blended);
+        const Sum<T>* from = blend(*tables, row, x, blended);
         const int64_t count = plan_.to(plan_.axes.back());
-        resize_row<T>(tables->taps(plan_, plan_.axes.size() - 1), count, plan_.inner, blended,
+        resize_row<T>(tables->taps(plan_, plan_.axes.size() - 1), count, plan_.inner, from,
                       y + row * count * plan_.inner);
       }
     });
@@ -221,21 +238,23 @@ class ResizeKernel final : public Kernel {
     }
   }
 
-  // All combinations of the leading axes' taps for one row, each a row of x with a weight.
-  void blend(const Tables& tables, int64_t row, const T* x, Sum<T>* blended) const {
+  // All combinations of the leading axes' taps for one row, each a row of x with a weight. A single row of weight 1 is
+  // taken where it lies.
+  const Sum<T>* blend(const Tables& tables, int64_t row, const T* x, Sum<T>* blended) const {
     const size_t leading = plan_.axes.size() - 1;
     int64_t at[max_rank], begin[max_rank], end[max_rank];
-    bool none = false;
+    bool none = false, single = std::is_same_v<T, Sum<T>>;
     for (size_t i = leading; i-- > 0;) {
       const int64_t size = plan_.to(plan_.axes[i]), place = row % size;
       row /= size;
       begin[i] = at[i] = tables.taps(plan_, i).begin[place];
       end[i] = tables.taps(plan_, i).begin[place + 1];
       none |= begin[i] == end[i];
+      single &= tables.taps(plan_, i).each == 1;
     }
     if (none) {
       std::fill_n(blended, row_, Sum<T>(0));
-      return;
+      return blended;
     }
     for (bool first = true;; first = false) {
       int64_t from = 0;
@@ -245,10 +264,12 @@ class ResizeKernel final : public Kernel {
         from = from * plan_.from(plan_.axes[i]) + taps.index[at[i]];
         weight *= taps.weight[at[i]];
       }
+      if constexpr (std::is_same_v<T, Sum<T>>)
+        if (single) return x + from * row_;
       if (first || weight != 0) add_row<T>(blended, x + from * row_, row_, weight, first);
       size_t i = leading;
       while (i > 0 && ++at[i - 1] == end[i - 1]) --i, at[i] = begin[i];
-      if (i == 0) return;
+      if (i == 0) return blended;
     }
   }
 

@@ -164,18 +164,38 @@ void sample(const Plan& p, const T* source, const Taps<W>* taps, T* y) {
   });
 }
 
+template <class T, class W>
+void spread_planes(const Plan& p, const T* incoming, const Taps<W>* taps, W* y) {
+  const int64_t places = p.places(), plane_size = p.height * p.width;
+  parallel_for(p.batch * p.channels, grain_for(places * 16), [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      W* to = y + plane * plane_size;
+      std::fill_n(to, plane_size, W(0));
+      const T* from = incoming + plane * places;
+      const Taps<W>* t = taps + plane / p.channels * places;
+      for (int64_t i = 0; i < places; ++i) {
+        const W in = static_cast<W>(from[i]);
+        const W above = (1 - t[i].fy) * in, below = t[i].fy * in, fx = t[i].fx;
+        const W part[4] = {(1 - fx) * above, fx * above, (1 - fx) * below, fx * below};
+        for (int k = 0; k < (p.nearest ? 1 : 4); ++k)
+          if (t[i].at[k] >= 0) to[t[i].at[k]] += part[k];
+      }
+    }
+  });
+}
+
 // Adds incoming to y, which is cleared first.
 template <class T, class W>
 void spread(const Plan& p, const T* incoming, const Taps<W>* taps, W* y) {
-  const int64_t pixel_in = p.planar ? 1 : p.channels, channel_in = p.planar ? p.places() : 1;
-  const int64_t tile = p.planar ? 1 : std::max<int64_t>(16, (p.channels + thread_count() - 1) / thread_count());
+  if (p.planar) return spread_planes(p, incoming, taps, y);
+  const int64_t tile = std::max<int64_t>(16, (p.channels + thread_count() - 1) / thread_count());
   const int64_t tiles = (p.channels + tile - 1) / std::max<int64_t>(tile, 1);
   parallel_for(p.batch * tiles, grain_for(tile * p.places() * 16), [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t image = unit / tiles, low = unit % tiles * tile, high = std::min(low + tile, p.channels);
       W* to = y + image * p.image();
       for (int64_t i = 0; i < p.height * p.width; ++i)
-        for (int64_t c = low; c < high; ++c) to[i * p.pixel + c * p.channel] = 0;
+        std::fill(to + i * p.channels + low, to + i * p.channels + high, W(0));
       const T* from = incoming + image * p.channels * p.places();
       for (int64_t i = 0; i < p.places(); ++i) {
         const Taps<W>& t = taps[image * p.places() + i];
@@ -183,9 +203,8 @@ void spread(const Plan& p, const T* incoming, const Taps<W>* taps, W* y) {
         weights(t, w);
         for (int k = 0; k < (p.nearest ? 1 : 4); ++k) {
           if (t.at[k] < 0) continue;
-          W* place = to + t.at[k] * p.pixel;
-          for (int64_t c = low; c < high; ++c)
-            place[c * p.channel] += w[k] * static_cast<W>(from[i * pixel_in + c * channel_in]);
+          W* place = to + t.at[k] * p.channels;
+          for (int64_t c = low; c < high; ++c) place[c] += w[k] * static_cast<W>(from[i * p.channels + c]);
         }
       }
     }

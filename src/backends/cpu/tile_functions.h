@@ -38,7 +38,8 @@ struct FloatFunctions {  // what one instruction set brings
   TileFunction (*tile)(std::string_view kind, ScalarMask scalars);
   ReduceFunction (*reduce)(Reduction);
   CombineFunction (*combine)(Reduction);
-  TileFunction (*cast)(DType from, DType to);  // the fast ones: float32 <-> half types, bool, int32
+  TileFunction (*cast)(DType from, DType to);  // the fast ones: float32 <-> half types, small integers, bool, int32
+  float (*dot)(const float* a, const float* b, int64_t n);  // the sum of products
   // Copies past the caches, for results too large to be found there again: saves reading what is overwritten.
   void (*stream)(void* to, const void* from, size_t bytes);
 };

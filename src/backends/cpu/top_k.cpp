@@ -5,16 +5,18 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// How many elements of x[0, n) come, in whole blocks, before one that may be better than `limit`.
+// How many elements of x[0, n) come before one that may be better than `limit`.
 template <bool top, class T>
 int64_t worse_ones(const T* x, int64_t n, T limit) {
   constexpr int64_t block = 32;
+  const auto better = [&](int64_t i) { return top ? !(x[i] <= limit) : !(x[i] >= limit); };  // NaN may be
   int64_t i = 0;
   for (; i + block <= n; i += block) {
-    int better = 0;
-    for (int64_t j = i; j < i + block; ++j) better |= top ? !(x[j] <= limit) : !(x[j] >= limit);  // NaN may be
-    if (better) break;
+    int some = 0;
+    for (int64_t j = i; j < i + block; ++j) some |= better(j);
+    if (some) break;
   }
+  while (i < n && !better(i)) ++i;
   return i;
 }
 

@@ -197,8 +197,20 @@ Value to_bfloat16(Value x) {
   return choose(is_nan(x), either(x, bits(0x400000)), nearest);
 }
 
+bool small_integer(DType dtype) { return dtype == DType::int8 || dtype == DType::uint8; }
+
+// To the range of a small integer; NaN gives 0.
+Value saturated(DType to, Value x) {
+  const bool has_sign = to == DType::int8;
+  const Value number = choose(is_nan(x), zero(), x);
+  const Value above = Steps::greatest(number, constant(has_sign ? -128.f : 0.f));
+  return unary(Kind::to_integer, Steps::least(above, constant(has_sign ? 127.f : 255.f)));
+}
+
 std::optional<Value> cast(DType from, DType to, Value x, bool shared) {
   if (from == to) return x;
+  if (small_integer(from) && to == DType::float32) return unary(Kind::to_float, x);
+  if (float_lanes(from) && small_integer(to)) return saturated(to, x);
   if (from == DType::boolean && float_lanes(to)) return both(x, one());
   if (from == DType::int32 && to == DType::float32) return unary(Kind::to_float, x);
   if (float_lanes(from) && to == DType::boolean) return compare(not_equal, x, zero());
@@ -228,6 +240,9 @@ std::optional<int> Recorder::load(DType dtype, int stream) {
   if (code_.set == VectorSet::avx2) return std::nullopt;
   if (dtype == DType::float16) return read(Format::float16).node;
   if (dtype == DType::bfloat16) return unary(Kind::shift_left, read(Format::bits16), 16).node;
+  if (dtype == DType::uint8) return read(Format::bits8).node;
+  if (dtype == DType::int8)
+    return unary(Kind::shift_right_sign, unary(Kind::shift_left, read(Format::bits8), 24), 24).node;
   if (dtype == DType::boolean)  // whatever is not 0 is true
     return unary(Kind::shift_right_sign, binary(Kind::integer_subtract, bits(0), read(Format::bits8)), 31).node;
   return std::nullopt;
@@ -265,6 +280,7 @@ bool Recorder::store(DType dtype, int value, int stream) {
   if (dtype == DType::float16) return write(Format::float16, {value});
   if (dtype == DType::bfloat16) return write(Format::bits16, unary(Kind::shift_right, to_bfloat16({value}), 16));
   if (dtype == DType::boolean) return write(Format::bits8, both({value}, bits(1)));
+  if (small_integer(dtype)) return write(Format::bits8, {value});
   return false;
 }
 
