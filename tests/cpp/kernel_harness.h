@@ -109,7 +109,8 @@ struct Fenced {  // 64 aligned bytes, garbage, 64 bytes of fence
 };
 
 inline void register_all() {
-  register_shape_kernels(), register_gather_kernels(), register_reduction_kernels(), register_matrix_kernels();
+  register_shape_kernels(), register_pad_kernels(), register_gather_kernels(), register_reduction_kernels(),
+      register_matrix_kernels();
   register_convolution_kernels(), register_pooling_kernels(), register_activation_kernels(), register_loss_kernels();
   register_random_kernels(), register_memory_kernels();
 }
