@@ -477,7 +477,7 @@ def test_known_operators_are_listed():
     assert {"Conv", "MatMul", "Loop", "LSTM"} <= known and len(known) > 150
 
 
-# --- models that would take all memory or time -------------------------------------------------------------------------
+# --- models that would take all memory or time ------------------------------------------------------------------------
 def doubled_functions(depth: int) -> onnx.ModelProto:
     """Each function calls the next one twice."""
     functions = []

@@ -33,8 +33,8 @@ def philox_state(key: int, counter_low: int = 0, counter_high: int = 0) -> np.nd
 def philox_state_from_seeds(seed: int, seed2: int = 0) -> np.ndarray:
     """The state of TensorFlow's operations that take two seeds: RandomUniform(seed, seed2) and its family.
 
-    They are what `tf.random.set_seed(seed)` with `tf.random.uniform(shape, seed=seed2)` calls first. The key is seed, the
-    counter's high half seed2. (Both 0 mean seeds of the clock there, and the numbers of seed 0 here.)
+    They are what `tf.random.set_seed(seed)` with `tf.random.uniform(shape, seed=seed2)` calls first. The key is seed,
+    the counter's high half seed2. (Both 0 mean seeds of the clock there, and the numbers of seed 0 here.)
 
     >>> mg.random.philox_state_from_seeds(7, 17).tolist()
     [1, 0, 0, 17, 0, 7, 0]

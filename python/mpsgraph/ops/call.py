@@ -1,7 +1,8 @@
 """Calling an executable of another graph by a symbol.
 
-The compilation says what stands behind the symbol: CompilationDescriptor(callables={symbol: executable}). So a part that
-is the same in many graphs is compiled once, keeps variables of its own, and can be exchanged without another graph.
+The compilation says what stands behind the symbol: CompilationDescriptor(callables={symbol: executable}). So a part
+that is the same in many graphs is compiled once, keeps variables of its own, and can be exchanged without another
+graph.
 """
 
 from __future__ import annotations
