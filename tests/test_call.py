@@ -160,6 +160,18 @@ def test_what_is_refused():
         g.gradients(y, [x])
 
 
+def test_graphs_that_call_one_another_are_refused():
+    """Each call alone would end; two runs at the same time would wait for each other's gates."""
+    first, second = mg.Graph(), mg.Graph()
+    x, a = first.placeholder(()), second.placeholder(())
+    plain_first, plain_second = first.compile({x: ()}, [x + 1]), second.compile({a: ()}, [a + 1])
+    (y,), (b,) = first.call("f", [x], [((), FLOAT)]), second.call("f", [a], [((), FLOAT)])
+    there = first.compile({x: ()}, [y], options=mg.CompilationDescriptor(callables={"f": plain_second}))
+    with pytest.raises(mg.GraphError, match="calls that graph"):
+        second.compile({a: ()}, [b], options=mg.CompilationDescriptor(callables={"f": plain_first}))
+    assert there.run([np.float32(1)])[0].item() == 2
+
+
 def test_an_executable_that_calls_back_is_refused():
     """Even through a third graph: its run would wait for itself."""
     outer, inner = mg.Graph(), mg.Graph()

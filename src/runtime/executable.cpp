@@ -128,7 +128,6 @@ std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program,
   });
 }
 
-// A run holds its graph's gate while it calls, so no call may come back to the graph.
 void Executable::check_callables() {
   for (const auto& [symbol, callable] : options_.callables) {
     if (!callable) throw GraphError(cat("[compile] the callable '", symbol, "' is null"));
@@ -137,12 +136,10 @@ void Executable::check_callables() {
     if (&other->device() != &device())
       throw DeviceError(cat("[compile] the callable '", symbol, "' was compiled for device ", other->device().name(),
                             ", and its caller is compiled for ", device().name()));
-    called_.push_back(other->state_.get());
-    called_.insert(called_.end(), other->called_.begin(), other->called_.end());
-    if (std::ranges::find(called_, state_.get()) != called_.end())
-      throw GraphError(
-          cat("[compile] the callable '", symbol,
-              "' belongs to the same graph as its caller, or calls one that does: give it a graph of its own"));
+    if (!state_->may_call(other->state_))
+      throw GraphError(cat(
+          "[compile] the callable '", symbol,
+          "' belongs to the same graph as its caller, or to one that calls that graph: give it a graph of its own"));
   }
 }
 

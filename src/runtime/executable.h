@@ -68,7 +68,6 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
   std::vector<Tensor*> targets_;
   std::vector<Operation*> target_operations_;
   compiler::Options options_;
-  std::vector<const GraphState*> called_;            // the graphs that its callables belong to, and theirs
   std::vector<TensorType> target_types_;
   bool excludes_ = false;                            // changes variables, or compiles while it runs
   std::string label_;                                // in profiles

@@ -1,6 +1,8 @@
 // The variables of a graph on a device, and the executables to look after when one of them moves.
 #include "runtime/graph_state.h"
 
+#include <algorithm>
+
 #include "runtime/executable.h"
 
 namespace mpsgraph::runtime {
@@ -39,6 +41,22 @@ void GraphState::refresh() {
     }
     if (!built) return;
   }
+}
+
+bool GraphState::may_call(const std::shared_ptr<GraphState>& other) {
+  static std::mutex all_graphs;
+  std::lock_guard lock(all_graphs);
+  if (other->reaches(*this)) return false;
+  std::erase_if(called_, [&](const auto& known) { return known.expired() || known.lock() == other; });
+  called_.push_back(other);
+  return true;
+}
+
+bool GraphState::reaches(const GraphState& other) const {
+  return this == &other || std::ranges::any_of(called_, [&](const std::weak_ptr<GraphState>& called) {
+           const auto next = called.lock();
+           return next && next->reaches(other);
+         });
 }
 
 }  // namespace mpsgraph::runtime

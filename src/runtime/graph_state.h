@@ -50,8 +50,13 @@ class GraphState {
   // Call with the gate held exclusively after anything that may have moved a variable: programs that no longer fit
   // are compiled anew before their next run, those with runs in flight at once.
   void refresh();
+  // Executables of this graph are going to call those of `other`, within this one's gate: false, and nothing changes, if
+  // that would make a circle of gates, in which runs could wait for one another.
+  bool may_call(const std::shared_ptr<GraphState>& other);
 
  private:
+  bool reaches(const GraphState& other) const;
+  std::vector<std::weak_ptr<GraphState>> called_;  // guarded by one mutex for all graphs
   std::mutex mutex_;
   std::unordered_map<Tensor*, std::shared_ptr<VariableStorage>> storages_;
   std::vector<std::weak_ptr<Executable>> executables_;
