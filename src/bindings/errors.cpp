@@ -1,7 +1,7 @@
 // The typed errors as Python exceptions, each also of the built-in class that users would expect.
-#include <new>
-
 #include "bindings/bindings.h"
+
+#include <new>
 
 namespace mpsgraph::bindings {
 
