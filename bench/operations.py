@@ -28,7 +28,43 @@ RESULTS = BENCH / "results" / "operations.csv"
 DOCUMENT = BENCH.parent / "docs" / "performance.md"
 BEGIN, END = "<!-- made by bench/operations.py --document -->", "<!-- end -->"
 
-REASONS: dict[str, str] = {}
+HAND_OVER = "a short call, of which the hand-over to the queue's thread and back takes about 0.03 ms"
+OWN_ARRAYS = "PyTorch hands out the incoming gradient itself or views of it; ours writes arrays of their own"
+PASSES = (
+    "mean, variance and normalization are operations with derivatives of their own, as in MPSGraph: "
+    "more passes over the tensor than PyTorch's single operation makes"
+)
+FOR_COMPARISON = "a loop of a graph, beside PyTorch's operation; `lstm_small` is ours"
+
+REASONS: dict[str, str] = {
+    "addition_of_bias_gradient": OWN_ARRAYS,
+    "concatenate_gradient": OWN_ARRAYS,
+    "layer_normalization_gradient": PASSES,
+    "batch_normalization": PASSES,
+    "batch_normalization_gradient": PASSES,
+    "softmax_gradient": "MPSGraph's gradient takes the source, so that the softmax is computed a second time",
+    "softmax_cross_entropy_gradient": "labels are one-hot tensors, as in MPSGraph; PyTorch takes class numbers",
+    "broadcast": HAND_OVER,
+    "coordinate_along_axis": HAND_OVER,
+    "cast_from_integers": HAND_OVER,
+    "leaky_relu": HAND_OVER,
+    "quantize": HAND_OVER,
+    "maximum_of_rows": HAND_OVER + "; the rest is not explained",
+    "sum_of_columns": HAND_OVER + ", and blocks of rows are totalled in double",
+    "sum_of_halves": HAND_OVER + ", and halves are widened into a buffer before they are summed",
+    "multiplication_of_complex": "complex numbers are computed by tile functions, generated code knows real ones only",
+    "convolution_depthwise": "oneDNN's kernel for channels last; limited to older instructions it is slower still",
+    "matrix_inverse": "our own elimination in vectors of the baseline processor, beside LAPACK from MKL",
+    "reverse_rows": "bound by memory, 1.25 in another run",
+    "reverse_columns": "reversed in vectors of the baseline processor",
+    "top_k": "candidates are found in vectors of the baseline processor; equal elements keep their order",
+    "top_k_gradient": "as `top_k`",
+    "gather_along_axis_gradient": "zeros are copied from a constant before they are added to",
+    "scatter_along_axis": "positions are read and checked into a list before they are used",
+    "non_zero": "the count is found before the result is made, so that the indices are looked for twice",
+    "lstm_small_loop": FOR_COMPARISON,
+    "lstm_small_loop_gradient": FOR_COMPARISON,
+}
 """Why an operation is slower than TARGET times PyTorch's."""
 
 WITHIN = {
