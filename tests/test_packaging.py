@@ -114,11 +114,7 @@ def test_import_and_version(installed):
     assert ROOT not in installed.package.parents
 
 
-def test_import_is_quick_and_lazy(installed):
-    program = "import time; t = time.perf_counter(); import mpsgraph; print(time.perf_counter() - t)"
-    installed.evaluate(program)  # compiles the byte code
-    seconds = sorted(float(installed.evaluate(program)) for _ in range(9))
-    assert seconds[0] < 0.15  # the quickest: what the others took longer belongs to the machine's other work
+def test_import_is_lazy(installed):
     modules = installed.evaluate("import sys, mpsgraph; print(*sorted({m.split('.')[0] for m in sys.modules}))").split()
     assert not set(modules) & {"tqdm", "matplotlib", "onnx", "safetensors", "sklearn", "scipy", "asyncio", "unittest"}
 

@@ -1,7 +1,6 @@
 // Types, attributes and the building of graphs: what is accepted, what is refused, and that a refusal changes nothing.
 // Derivatives are in test_gradients.cpp.
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -479,24 +478,6 @@ TEST(builder_counts_what_reductions_take_together) {
   CHECK(count->operation->is("cast"));
   CHECK_EQUAL(b.reduced_count(placeholder(g, {DType::float32, Shape()}), {-2})->type, f32({}));
   CHECK_EQUAL(b.reduced_count(x, {})->type, f32({}));
-}
-
-// --- size ------------------------------------------------------------------------------------------------------------
-
-TEST(building_is_near_linear) {
-  const auto seconds = [](int operations) {
-    const auto begin = std::chrono::steady_clock::now();
-    Graph g;
-    Builder b(g);
-    Tensor* x = placeholder(g, f32({2}));
-    for (int i = 0; i < operations; ++i) x = b.unary("exponent", x);
-    Tensor* n = b.scalar(DType::int64, 1);  // shape operands at the end of a long integer chain cost a bounded search
-    for (int i = 0; i < operations / 10; ++i) n = b.add(n, n);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  seconds(1000);
-  const double small = seconds(2000), large = seconds(20000);
-  CHECK(large < 40 * small);  // quadratic would be a hundred times
 }
 
 int main() { return check::run_all(); }
