@@ -40,7 +40,7 @@ PLANES = Input((32, 64, 56, 56))  # the same, NCHW
 VOLUMES = Input((4, 16, 28, 28, 32))
 WAVES = Input((256, 4096), "complex64")
 LSTM = [signed(20, 64, 256), signed(1024, 256), signed(1024, 256), signed(1024)]
-LSTM_SMALL = [signed(50, 1, 32), signed(128, 32), signed(128, 32), signed(128)]
+LSTM_SMALL = [signed(200, 1, 32), signed(128, 32), signed(128, 32), signed(128)]
 GRU = [signed(20, 64, 256), signed(768, 256), signed(768, 256), signed(768), signed(256)]
 
 FAMILIES: dict[str, dict[str, list[Input]]] = {
