@@ -80,6 +80,7 @@ class Draw {
       case AttributeKind::dtype: return dtype();
       case AttributeKind::data: return ConstantData::of_ints(numbers(below(4)));
       case AttributeKind::type: return TensorType{dtype(), shape(below(5))};
+      case AttributeKind::types: return Types(below(3), TensorType{dtype(), shape(below(5))});
     }
     return int64_t{0};
   }

@@ -18,19 +18,19 @@ namespace {
 std::atomic<int64_t> allocations{0};
 }
 
-// Counts what this program and the library allocate.
-void* operator new(size_t bytes) {
+// Counts what this program and the library allocate. Not inlined: g++ 12 would take new and free for a mismatch.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   allocations++;
   if (void* memory = std::malloc(bytes ? bytes : 1)) return memory;
   throw std::bad_alloc();
 }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   allocations++;
   return std::malloc(bytes ? bytes : 1);
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 
 namespace mpsgraph {
 namespace {
