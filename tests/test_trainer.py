@@ -74,7 +74,7 @@ def test_a_step_returns_at_once(dataset):
     trainer, x, y = make(), dataset[0][:32], dataset[1][:32]
     float(trainer.train_step(x, y))
     gate = mg.SharedEvent()
-    waiting = trainer.device.default_queue.command_buffer()
+    waiting = mg.Device.default().default_queue.command_buffer()
     waiting.encode_wait_for_event(gate, 1)
     waiting.commit()
     result = trainer.train_step(x, y)  # behind what waits
