@@ -43,9 +43,9 @@ namespace mpsgraph {
 struct PrintOptions {
   bool locations = false;  // with the place where each operation was built
   int64_t max_constant_elements = -1;  // longer constants are cut with "..." (then it cannot be parsed); -1: never
-  std::function<bool(const Operation&)> only;  // of the root's operations; default: all
+  std::function<bool(const Operation&)> only = {};  // of the root's operations; default: all
   // The name under which an operation's constant data is kept elsewhere, if it is.
-  std::function<std::optional<std::string>(const Operation&, std::string_view attribute)> elsewhere;
+  std::function<std::optional<std::string>(const Operation&, std::string_view attribute)> elsewhere = {};
 };
 std::string print(const Graph& graph, const PrintOptions& options = {});
 std::string print(const Block& block, const PrintOptions& options = {});

@@ -54,7 +54,7 @@ void parallel_for(int64_t n, int64_t grain, const F& f) {
 
 // f(member, members, wait) on a team of at most `threads`, each once; wait() returns when all have called it.
 template <class F>
-void parallel_team(int threads, const F& f) {
+void parallel_team([[maybe_unused]] int threads, const F& f) {
 #ifdef _OPENMP
   if (threads > 1 && !omp_in_parallel()) {
 #pragma omp parallel num_threads(std::min(threads, thread_count()))
