@@ -478,6 +478,8 @@ TEST(builder_counts_what_reductions_take_together) {
   CHECK(count->operation->is("cast"));
   CHECK_EQUAL(b.reduced_count(placeholder(g, {DType::float32, Shape()}), {-2})->type, f32({}));
   CHECK_EQUAL(b.reduced_count(x, {})->type, f32({}));
+  CHECK_THROWS(ShapeError, b.reduced_count(placeholder(g, {DType::float32, Shape()}), {INT64_MAX}),
+               "outside every rank");
 }
 
 int main() { return check::run_all(); }

@@ -426,4 +426,18 @@ TEST(decompositions_have_the_same_types) {
         {{"axis", int64_t{0}}, {"interleave", true}});
 }
 
+TEST(what_operands_state_of_shapes_is_within_bounds) {
+  Fixture f;
+  Tensor *unknown = f.input(Shape()), *weights = f.input({1, 3, 3, 3});
+  CHECK_THROWS(ShapeError, f.graph.add("depthwise_convolution3d_data_gradient", {unknown, weights, f.b.ints({5})}),
+               "a rank of 4 or more", "(5)");
+  CHECK_THROWS(ShapeError,
+               f.graph.add("avg_pooling4d_gradient", {unknown, f.b.ints({5, 6})},
+                           {{"kernel", Ints{1, 1, 1, 1}}, {"strides", Ints{1, 1, 1, 1}}}),
+               "a rank of 4 or more", "(5,6)");
+  Tensor* sizes = f.input({int64_t{1} << 40}, DType::int32);
+  CHECK_THROWS(ShapeError, f.graph.create("split", {unknown, sizes}, {{"axis", int64_t{0}}}), "parts",
+               "limit of 65536");
+}
+
 int main() { return check::run_all(); }
