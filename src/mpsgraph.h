@@ -22,4 +22,5 @@
 #include "runtime/ndarray.h"
 #include "runtime/package.h"
 #include "runtime/profiler.h"
+#include "runtime/serialized_executable.h"
 #include "runtime/shared_event.h"

@@ -7,9 +7,15 @@ import threading
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness import device
 
 FLOAT = mg.float32
 X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
+
+
+VARIABLES = pytest.mark.xfail(
+    device.IS_METAL, raises=mg.UnsupportedError, strict=True, reason="an MPSGraph cannot use another's variables"
+)
 
 
 def affine() -> mg.Executable:
@@ -60,6 +66,7 @@ def counter() -> tuple[mg.Graph, mg.Tensor, mg.Executable]:
     return g, v, g.compile({by: (2,)}, [g.control_dependency([count], lambda: g.read(v))], [count])
 
 
+@VARIABLES
 def test_variables_of_the_executable_are_its_graphs():
     inner, v, count = counter()
     g = mg.Graph()
@@ -77,6 +84,7 @@ def test_variables_of_the_executable_are_its_graphs():
     assert inner.variable_value(v).tolist() == [5, 10], "a call that nothing needs does not run"
 
 
+@VARIABLES
 def test_variables_that_move_between_runs():
     """A compilation of the other graph may give its weights another layout: the callable follows."""
     inner = mg.Graph()
@@ -95,6 +103,7 @@ def test_variables_that_move_between_runs():
     np.testing.assert_allclose(executable.run([feed])[0].numpy(), 2 * before, rtol=1e-5, atol=1e-5)
 
 
+@VARIABLES
 def test_many_threads_call_one_executable():
     inner, v, count = counter()
     options = mg.CompilationDescriptor(callables={"count": count})

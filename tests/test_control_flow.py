@@ -8,6 +8,7 @@ from __future__ import annotations
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness import device
 
 
 def value(g: mg.Graph, variable: mg.Tensor) -> list:
@@ -312,9 +313,11 @@ def test_results_of_before_may_differ_from_the_values_that_go_around():
 
 def test_newtons_method_with_a_long_loop():
     g = mg.Graph()
-    x = g.placeholder((3,), mg.float64)
+    dtype, precision = ("float64", 1e-15) if device.has("float64") else ("float32", 1e-6)
+    x = g.placeholder((3,), dtype)
     (root,) = g.for_(100, initial=[x], body=lambda i, v: (v + x / v) * 0.5)
-    np.testing.assert_allclose(g.run({x: np.array([2.0, 9.0, 1e6])}, root).numpy(), [2**0.5, 3, 1e3])
+    found = g.run({x: np.array([2.0, 9.0, 1e6], dtype)}, root).numpy()
+    np.testing.assert_allclose(found, [2**0.5, 3, 1e3], rtol=precision)
 
 
 def test_loops_over_batches_of_any_size():
@@ -354,8 +357,12 @@ def test_a_step_of_zero_that_is_known_when_it_runs():
     g = mg.Graph()
     step = g.placeholder((), mg.int32)
     (y,) = g.for_(0, 3, step, [g.constant(0)], lambda i, v: v + 1)
-    with pytest.raises(mg.Error, match="step"):
-        g.run({step: np.array(0, np.int32)}, y)
+    none = np.array(0, np.int32)
+    if device.IS_METAL:  # a graphics processor cannot refuse it
+        assert g.run({step: none}, y).item() == 0
+    else:
+        with pytest.raises(mg.Error, match="step"):
+            g.run({step: none}, y)
     assert g.run({step: np.array(1, np.int32)}, y).item() == 3
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness import device
+
+DTYPE, PRECISION = ("float64", 1e-12) if device.has("float64") else ("float32", 2e-6)
 
 
 def program_of(g: mg.Graph, feeds: dict, targets: list) -> str:
@@ -19,11 +22,11 @@ def program_of(g: mg.Graph, feeds: dict, targets: list) -> str:
 
 def test_variables_that_a_loop_reads_get_the_sum_over_its_iterations():
     g = mg.Graph()
-    w = g.variable(np.array([[0.5, -0.25], [0.125, 0.75]]), mg.float64)
-    x = g.placeholder((1, 2), mg.float64)
+    w = g.variable(np.array([[0.5, -0.25], [0.125, 0.75]]), DTYPE)
+    x = g.placeholder((1, 2), DTYPE)
     (y,) = g.for_(3, initial=[x], body=lambda i, h: g.tanh(h @ w))
     d = g.gradients(y, [w])[w]
-    value, numbers = g.variable_value(w), np.array([[1.0, -2.0]])
+    value, numbers = g.variable_value(w).astype(np.float64), np.array([[1.0, -2.0]])
 
     def loss(weights: np.ndarray) -> float:
         h = numbers
@@ -33,7 +36,7 @@ def test_variables_that_a_loop_reads_get_the_sum_over_its_iterations():
 
     steps = [1e-6 * np.eye(4)[k].reshape(2, 2) for k in range(4)]
     wanted = [(loss(value + s) - loss(value - s)) / 2e-6 for s in steps]
-    np.testing.assert_allclose(g.run({x: numbers}, d).numpy().ravel(), wanted, rtol=1e-6)
+    np.testing.assert_allclose(g.run({x: numbers.astype(DTYPE)}, d).numpy().ravel(), wanted, rtol=2e-6)
 
 
 def test_weights_that_stay_are_read_again_and_not_kept():
@@ -107,9 +110,10 @@ def test_nothing_is_kept_when_only_the_loop_runs():
     assert "history_push" in program_of(g, {x: (3,)}, [y, d])
 
 
+@pytest.mark.xfail(device.IS_METAL, raises=mg.UnsupportedError, strict=True, reason="nothing counts its iterations")
 def test_any_number_of_iterations_with_one_program():
     g = mg.Graph()
-    x, n = g.placeholder((2,), mg.float64), g.placeholder((), mg.int32)
+    x, n = g.placeholder((2,), DTYPE), g.placeholder((), mg.int32)
     (y,) = g.for_(n, initial=[x], body=lambda i, h: h * 0.999 + g.sin(h) * 0.001)
     d = g.gradients(y, [x])[x]
     numbers = np.array([0.5, 2.0])
@@ -118,40 +122,40 @@ def test_any_number_of_iterations_with_one_program():
         for _ in range(count):
             wanted = wanted * (0.999 + 0.001 * np.cos(h))
             h = h * 0.999 + np.sin(h) * 0.001
-        np.testing.assert_allclose(g.run({x: numbers, n: np.int32(count)}, d).numpy(), wanted, rtol=1e-9)
+        np.testing.assert_allclose(g.run({x: numbers.astype(DTYPE), n: np.int32(count)}, d).numpy(), wanted, rtol=1e-9)
     assert g.cache.count == 1
 
 
 def test_a_gradient_asked_for_twice_and_within_a_loop():
     """Two derivatives of one loop do not disturb each other, nor one that is used in every iteration of another."""
     g = mg.Graph()
-    x = g.placeholder((2,), mg.float64)
+    x = g.placeholder((2,), DTYPE)
     (y,) = g.for_(3, initial=[x], body=lambda i, h: h * h)
     first, again = g.gradients(y, [x])[x], g.gradients(y * y, [x])[x]
     (total,) = g.for_(2, initial=[x], body=lambda i, s: s + g.gradients(y * s, [x])[x])
     by_x = g.gradients(total, [x])[x]
     v = np.array([0.9, 1.1])
-    found = g.run({x: v}, [first, again, total, by_x])
-    np.testing.assert_allclose(found[first].numpy(), 8 * v**7)
-    np.testing.assert_allclose(found[again].numpy(), 16 * v**15)
+    found = g.run({x: v.astype(DTYPE)}, [first, again, total, by_x])
+    np.testing.assert_allclose(found[first].numpy(), 8 * v**7, rtol=PRECISION)
+    np.testing.assert_allclose(found[again].numpy(), 16 * v**15, rtol=PRECISION)
     a = 1 + 8 * v**7  # each round multiplies by it: d(y s)/dx = 8 x^7 s, s held
     s1 = v + 8 * v**7 * v
-    np.testing.assert_allclose(found[total].numpy(), s1 + 8 * v**7 * s1, rtol=1e-12)
+    np.testing.assert_allclose(found[total].numpy(), s1 + 8 * v**7 * s1, rtol=PRECISION)
     d_a = 56 * v**6
-    np.testing.assert_allclose(found[by_x].numpy(), a * a + v * 2 * a * d_a, rtol=1e-12)
+    np.testing.assert_allclose(found[by_x].numpy(), a * a + v * 2 * a * d_a, rtol=PRECISION)
 
 
 def test_values_that_do_not_matter_are_not_differentiated():
     """Integers, and floats that nothing wanted reaches, go around beside the others."""
     g = mg.Graph()
-    x = g.placeholder((), mg.float64)
+    x = g.placeholder((), DTYPE)
 
     def body(i, h, clock, count):
         return h * clock, clock + 0.5, count + 1
 
-    y, clock, count = g.for_(3, initial=[x, g.constant(1.0, dtype="float64"), g.constant(0)], body=body)
-    d = g.gradients(y + clock * g.cast(count, "float64"), [x])[x]
-    assert g.run({x: np.array(4.0)}, d).item() == 1.0 * 1.5 * 2.0
+    y, clock, count = g.for_(3, initial=[x, g.constant(1.0, dtype=DTYPE), g.constant(0)], body=body)
+    d = g.gradients(y + clock * g.cast(count, DTYPE), [x])[x]
+    assert g.run({x: np.array(4.0, DTYPE)}, d).item() == 1.0 * 1.5 * 2.0
 
 
 def test_what_a_loop_keeps_is_no_tensor():

@@ -82,6 +82,9 @@ def test_wheel_holds_the_whole_package(installed):
         "mpsgraph/lib/cmake/mpsgraph/mpsgraphTargets.cmake",
         "mpsgraph/include/mpsgraph/mpsgraph.h",
         "mpsgraph/include/mpsgraph/core/graph.h",
+        "mpsgraph/selftest/tests/cases/pooling.py",
+        "mpsgraph/selftest/tests/harness/running.py",
+        "mpsgraph/selftest/tests/apple/unsupported.py",
     }
     assert not [name for name in names if name.endswith(".cpp") or "__pycache__" in name]
     assert not [name for name in names if name.split("/")[0] not in {"mpsgraph", f"mpsgraph-{version()}.dist-info"}]
@@ -128,6 +131,11 @@ def test_command_line(installed):
     include_dir = Path(installed.python("-m", "mpsgraph", "--include-dir").strip())
     assert (cmake_dir / "mpsgraphConfig.cmake").is_file()
     assert (include_dir / "mpsgraph" / "mpsgraph.h").is_file()
+
+
+def test_selftest_brings_its_cases(installed):
+    command = [installed.binaries / "mpsgraph", "selftest", "--device", "cpu", "--quick", "--only", "operations"]
+    assert "nothing failed" in run(*command, cwd=installed.directory)
 
 
 def test_readme_example(installed):

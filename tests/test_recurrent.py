@@ -10,8 +10,10 @@ from __future__ import annotations
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness import device
 from harness.runtime import run_program
 
+DTYPE, PRECISION = ("float64", 1e-7) if device.has("float64") else ("float32", 1e-5)
 T, N, X, H = 3, 2, 2, 2
 GOLDEN = {
     ("RNN", 1): {
@@ -110,11 +112,12 @@ def test_pytorchs_numbers_with_pytorchs_weights(kind: str, directions: int):
         arrays["secondary_bias"] = second.ravel()
         how |= {"reset_gate_first": True, "reset_after": True}
     g = mg.Graph()
-    tensors = {name: g.placeholder(a.shape, mg.float64) for name, a in arrays.items()}
+    arrays = {name: a.astype(DTYPE) for name, a in arrays.items()}
+    tensors = {name: g.placeholder(a.shape, DTYPE) for name, a in arrays.items()}
     method = {"RNN": g.single_gate_rnn, "LSTM": g.lstm, "GRU": g.gru}[kind]
     y = method(**tensors, **how)[0]
     factors = np.arange(1.0, y.shape[0] * y.shape[1] * y.shape[2] + 1).reshape(y.shape)
-    d = g.gradients(g.reduction_sum(y * g.constant(factors, dtype="float64")), list(tensors.values()))
+    d = g.gradients(g.reduction_sum(y * g.constant(factors, dtype=DTYPE)), list(tensors.values()))
     wanted = GOLDEN[kind, directions]
     targets = {"y": y, "dx": d[tensors["source"]], "d_recurrent": d[tensors["recurrent_weight"]]}
     targets["d_initial"] = d[tensors["initial_state"]]
@@ -125,12 +128,12 @@ def test_pytorchs_numbers_with_pytorchs_weights(kind: str, directions: int):
         got = found[target].numpy()
         if name == "d_initial":  # PyTorch has the directions first
             got = got.reshape(N, directions, H).transpose(1, 0, 2)
-        np.testing.assert_allclose(got.ravel(), wanted[name], rtol=1e-7, atol=1e-8, err_msg=name)
+        np.testing.assert_allclose(got.ravel(), wanted[name], rtol=PRECISION, atol=0.1 * PRECISION, err_msg=name)
     if kind == "GRU" and directions == 1:
         first, last = d[tensors["bias"]], d[tensors["secondary_bias"]]
         found = g.run(dict(zip(tensors.values(), arrays.values(), strict=True)), [first, last])
         biases = [*found[first].tolist()[: 2 * H], *found[last].tolist()]
-        np.testing.assert_allclose(biases, wanted["d_bias"], rtol=1e-7)
+        np.testing.assert_allclose(biases, wanted["d_bias"], rtol=PRECISION)
 
 
 def lstm(g: mg.Graph, steps: int = -1, **how):
@@ -170,7 +173,7 @@ def test_the_training_state_is_made_only_when_something_needs_it(how: dict):
         seen: dict[str, str] = {}
         types = {t: a.shape for t, a in feeds.items()}
         g.compile(types, targets, options=mg.CompilationDescriptor(observe=seen.__setitem__))
-        return seen["stitch"]
+        return list(seen.values())[-1]
 
     assert "gives_training_state" not in program([h]) and "gives_cell" not in program([h])
     assert "gives_training_state=true" in program([h, d])

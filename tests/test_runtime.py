@@ -15,6 +15,7 @@ import weakref
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness import device
 from harness.runtime import SECONDS, Doubling, waiting_for
 
 
@@ -441,12 +442,13 @@ def test_graphs_and_their_memory_go():
 # --- devices and the profiler -----------------------------------------------------------------------------------------
 def test_devices():
     cpu = mg.Device("cpu")
-    assert cpu == mg.Device.default() and hash(cpu) == hash(mg.Device("cpu")) and cpu.name == "cpu"
+    assert cpu == mg.Device("cpu") and hash(cpu) == hash(mg.Device("cpu")) and cpu.name == "cpu"
+    assert mg.Device.default().name == device.NAME and mg.Device.names()[0] == device.NAME
     assert "cpu" in mg.Device.names() and cpu.description and repr(cpu) == 'Device("cpu")'
     g = mg.Graph()
     y = g.constant(2.0) * 3
     assert g.run({}, y, device=cpu).item() == g.run({}, y, device="cpu").item() == 6
-    assert g.cache.compiles == 1, "one device, whatever it is called"
+    assert g.on("cpu").cache.compiles == 1, "one device, whatever it is called"
 
 
 def test_memory_is_reused_and_given_back(d: Doubling):

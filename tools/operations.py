@@ -3,11 +3,15 @@
     python tools/operations.py [--check]
 
 What the operation table knows comes from the installed package, element types and second derivatives from the tests'
-cases, kernels from the sources of the CPU engine, selectors from apple_operations.txt beside this file.
+cases, kernels from the sources of the CPU engine, selectors from apple_operations.txt beside this file. What device
+metal can do, and on which systems, is found by compiling the cases for it over the stand-in of the tests, which has to
+be built: `make standin`.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
 import sys
 from pathlib import Path
@@ -16,10 +20,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "operations.md"
 sys.path.insert(0, str(ROOT / "tests"))
+os.environ["MPSGRAPH_TEST_DEVICE"] = "metal"
 
 import cases  # noqa: E402
-from harness.case import ANY, COMPLEX, FLOATS, INTEGERS, typed  # noqa: E402
-from mpsgraph import Graph, _core  # noqa: E402
+from apple.unsupported import GRADIENTS, REASONS  # noqa: E402
+from harness import device  # noqa: E402
+from harness.case import ANY, COMPLEX, FLOATS, INTEGERS, Case, typed  # noqa: E402
+from harness.running import build, feeds  # noqa: E402
+from mpsgraph import Graph, UnsupportedError, _core  # noqa: E402
 
 GROUPS = {"floats": FLOATS, "integers": INTEGERS, "bool": ("bool",), "complex": COMPLEX}
 COLUMNS = ["operation", "gradient", "second order", "element types", "CPU", "Metal", "MPSGraph", "macOS"]
@@ -34,6 +42,8 @@ Made by `make docs` from the operation table; do not edit.
   *complex* is complex64 and complex128; float64 and complex128 exist on the CPU only.
 - **CPU**: *kernel*, *stitched* (element-wise: part of one loop with its neighbours), *composition*, or *built in*
   (places in memory, other names for the same memory, control flow).
+- **Metal**: *MPSGraph* (by operations of MPSGraph for this one), *composition*, *built in*, or – with the reason below;
+  and the first macOS that has all it takes, of those from 13.3 on.
 - **MPSGraph**: the first of its selectors, with how many more there are.
 """
 
@@ -60,6 +70,37 @@ def element_types(kind: str) -> str:
     whole = [name for name, members in GROUPS.items() if taken >= set(members)]
     single = [d for d in ANY if d in taken and not any(d in GROUPS[name] for name in whole)]
     return ", ".join(whole + single) or "–"
+
+
+SYSTEMS = (13.3, 14.0, 14.4, 15.0, 15.2, 26.0, 26.4)  # those from which on MPSGraph has more
+
+
+def compiled(case: Case, dtype: str) -> list[str] | None:
+    """The names of what a case becomes on device metal; None when it says that it cannot."""
+    try:
+        built, arrays = build(case, dtype), feeds(case.inputs, dtype)
+        feed_types = {p: a.shape for p, a in zip(built.placeholders, arrays, strict=True)}
+        return built.graph.compile(feed_types, built.results).kernel_names()
+    except UnsupportedError:
+        return None
+
+
+def metal(kind: str) -> str:
+    of_kind = [c for c in cases.ALL if c.operation == kind and c.id not in REASONS and kind not in REASONS]
+    if not of_kind:
+        return "–" if kind in REASONS else "built in"
+    case = of_kind[0]
+    dtype = (
+        next((d for d in case.dtypes if device.has(d)), "float32") if any(typed(x) for x in case.inputs) else "float32"
+    )
+    standin = device.standin()
+    for system in SYSTEMS:
+        standin.standin_set_macos_version(ctypes.c_double(system))
+        names = compiled(case, dtype)
+        if names is not None:
+            native = any(re.sub(r"_\d+$", "", name) == kind for name in names)
+            return ("MPSGraph" if native else "composition") + ("" if system == SYSTEMS[0] else f", {system}")
+    return "–"
 
 
 def gradient(d: dict[str, Any]) -> str:
@@ -90,7 +131,7 @@ def row(d: dict[str, Any], known: set[str], again: set[str], selectors: dict[str
     second = "yes" if kind in again and derived in ("rule", "composition") else "–"
     return (
         "| "
-        + " | ".join([f"`{kind}`", derived, second, element_types(kind), engine, "not yet", source, version])
+        + " | ".join([f"`{kind}`", derived, second, element_types(kind), engine, metal(kind), source, version])
         + " |"
     )
 
@@ -107,6 +148,21 @@ def of_several(kinds: set[str], selectors: dict[str, tuple[str, list[str]]]) -> 
     )
 
 
+def refused() -> str:
+    """What device metal cannot do, as the tests expect it: each reason with the operations whose cases meet it."""
+    by_reason: dict[str, set[str]] = {}
+    for name, reason in REASONS.items():
+        by_reason.setdefault(reason, set()).add(name.split("-")[0])
+    for name, reason in GRADIENTS.items():
+        by_reason.setdefault(reason, set()).add("derivative of " + name.split("-")[0])
+    lines = [
+        f"| {reason} | " + ", ".join(f"`{kind}`" if " " not in kind else kind for kind in sorted(kinds)) + " |"
+        for reason, kinds in by_reason.items()
+    ]
+    head = ["## What device metal cannot do", "", "Each says so in an UnsupportedError; the tests expect it.", ""]
+    return "\n".join([*head, "| why | in some cases of |", "|---|---|", *lines])
+
+
 def document() -> str:
     definitions = [d for d in _core.definitions() if not d["internal"]]
     known, again, selectors = kernels(), twice(), apple()
@@ -116,6 +172,7 @@ def document() -> str:
         head = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
         parts.append("\n".join([f"## {family.replace('_', ' ').capitalize()}", "", *head, *rows]) + "\n")
     parts.append(of_several({d["name"] for d in definitions}, selectors) + "\n")
+    parts.append(refused() + "\n")
     return "\n".join(parts)
 
 

@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'PackageContents', 'PackageError', 'Semaphore', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'parse', 'philox', 'print_graph', 'profiler_start', 'profiler_stop', 'profiler_trace', 'save_package', 'set_buffer_cache_limit', 'shutdown', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'PackageContents', 'PackageError', 'Probe', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'parse', 'philox', 'print_graph', 'probes', 'profiler_start', 'profiler_stop', 'profiler_trace', 'save_package', 'set_buffer_cache_limit', 'shutdown', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises.
@@ -451,7 +451,7 @@ class Tensor:
         """
 class Device:
     """
-    A backend of this process, e.g. Device("cpu").
+    A backend of this process: Device("cpu"), and on a Mac Device("metal"), which is the default there. Device metal has been verified over a stand-in of Apple's frameworks, by compiling for macOS and against Apple's interfaces; it has not yet run on Apple hardware (docs/metal.md).
     """
     @staticmethod
     def default() -> Device:
@@ -642,6 +642,10 @@ class Executable:
         """
     def run_async(self, inputs: collections.abc.Sequence[typing.Any], results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, queue: CommandQueue | None = None, copy: bool | None = None) -> Execution:
         ...
+    def serialize(self, path: str, platform: str = 'macOS', minimum_deployment_target: str = '') -> None:
+        """
+        On device metal: writes an MPSGraphPackage for applications, with variables frozen to their values now, and beside it PATH.json, which names its inputs and outputs. `platform`: "macOS", "iOS", "tvOS" or "visionOS"; `minimum_deployment_target`: of that system, e.g. "17.0". UnsupportedError on other devices and before macOS 14.0. Source: serializeToMPSGraphPackageAtURL:descriptor:.
+        """
     @property
     def bytes(self) -> int:
         """
@@ -763,13 +767,66 @@ class DeviceGraph:
     @property
     def graph(self) -> Graph:
         ...
+class Probe:
+    """
+    A question that only a run on the device answers.
+    """
+    def ask(self) -> str:
+        """
+        The answer. What the device refuses raises, or ends the process.
+        """
+    @property
+    def meaning(self) -> str:
+        """
+        What each answer would change in the code.
+        """
+    @property
+    def method(self) -> str:
+        """
+        How it is asked.
+        """
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def question(self) -> str:
+        ...
+class SerializedExecutable:
+    """
+    An executable that Executable.serialize() wrote: on device metal an MPSGraphPackage.
+    """
+    def __init__(self, path: str, device: typing.Any = None) -> None:
+        """
+        PackageError for what is missing or damaged; UnsupportedError on a device without such a form.
+        """
+    def run(self, inputs: collections.abc.Sequence[typing.Any]) -> list[NDArray]:
+        """
+        Inputs in the order of `feeds`, results in the order of `targets`.
+        """
+    @property
+    def device(self) -> Device:
+        ...
+    @property
+    def feeds(self) -> list[tuple[typing.Any, ...]]:
+        """
+        (name, (dtype, shape)) of each.
+        """
+    @property
+    def targets(self) -> list[tuple[typing.Any, ...]]:
+        """
+        (name, (dtype, shape)) of each.
+        """
+def apple_gradients(device: typing.Any, feeds: collections.abc.Sequence[Tensor], arrays: collections.abc.Sequence[typing.Any], of: Tensor) -> list[typing.Any]:
+    """
+    d of / d feeds by the device's own differentiation; None where it gives none.
+    """
 def asarray(array: typing.Any, dtype: typing.Any = None, copy: bool | None = None) -> NDArray:
     """
     An NDArray of the same memory where that is possible. copy=False: or an error; copy=True: always a copy.
     """
 def buffer_statistics() -> dict[str, typing.Any]:
     """
-    Memory in use and in the cache of freed blocks.
+    Memory in use and in the cache of freed blocks, of the process and of all devices.
     """
 def copy_count() -> int:
     """
@@ -802,6 +859,10 @@ def philox(key: typing.SupportsInt | typing.SupportsIndex, counter_low: typing.S
 def print_graph(graph: Graph, locations: bool = False, max_constant_elements: typing.SupportsInt | typing.SupportsIndex = -1) -> str:
     """
     The graph's textual form.
+    """
+def probes(device: typing.Any) -> list[Probe]:
+    """
+    The device's questions.
     """
 def profiler_start(capacity: typing.SupportsInt | typing.SupportsIndex = 65536) -> None:
     """

@@ -1,7 +1,7 @@
-"""The `mpsgraph` command: demos, and where the installed package keeps its C++ parts.
+"""The `mpsgraph` command: demos, the self-test, and where the installed package keeps its C++ parts.
 
-mpsgraph demo digits [--data DIR] [--iterations N] [--seed S] [--output DIR]; python -m mpsgraph --cmake-dir or
---include-dir prints a path for build systems.
+mpsgraph demo digits [--data DIR] [--iterations N] [--seed S] [--output DIR]; mpsgraph selftest [--device NAME]
+[--json FILE] [--quick] [--only PART]; python -m mpsgraph --cmake-dir or --include-dir prints a path for build systems.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from . import __version__
 from .errors import Error
 
 _PACKAGE = Path(__file__).parent
+_SELFTEST_PARTS = ("operations", "gradients", "runtime", "digits", "speed", "probes", "oracle")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,6 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_PACKAGE / "include")
     elif options.command == "demo":
         return _demo(options)
+    elif options.command == "selftest":
+        from . import selftest
+
+        return selftest.main(options.device, options.json, options.quick, options.only)
     else:
         parser.print_help()
         return 2
@@ -64,7 +69,16 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="for model and picture (default ./demo-output)",
     )
+    _add_selftest(commands)
     return parser
+
+
+def _add_selftest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    test = commands.add_parser("selftest", help="test the package on this machine, and write a report for an issue")
+    test.add_argument("--device", metavar="NAME", help='"metal" or "cpu" (default: the default device)')
+    test.add_argument("--json", type=Path, metavar="FILE", help="write the whole report, to attach to an issue")
+    test.add_argument("--quick", action="store_true", help="one case an operation and shorter runs: about a minute")
+    test.add_argument("--only", action="append", choices=_SELFTEST_PARTS, help="this part; may be repeated")
 
 
 if __name__ == "__main__":

@@ -143,9 +143,10 @@ py::array to_numpy(const runtime::NDArray& array, py::handle owner);
 void define_package_contents(py::module_& module);  // before graphs, which are made of them
 void define_package(py::module_& module);
 
-// --- runtime (runtime.cpp, executables.cpp) --------------------------------------------------------------------------
+// --- runtime (runtime.cpp, executables.cpp, probes.cpp) --------------------------------------------------------------
 
 void define_runtime(py::module_& module);
+void define_probes(py::module_& module);  // for the self-test
 void define_executables(py::module_& module);
 runtime::Device& to_device(py::handle object);  // Device, name, or None for the default
 

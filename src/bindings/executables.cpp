@@ -309,6 +309,18 @@ void define_executable(py::module_& module) {
           [graph](const Self& self) { return bindings::to_list(graph(self), self->target_operations()); })
       .def_property_readonly("device", &Executable::device, py::return_value_policy::reference)
       .def_property_readonly("bytes", &Executable::bytes, "Planned intermediates and constants.")
+      .def(
+          "serialize",
+          [](const Self& self, const std::string& path, const std::string& platform, const std::string& minimum) {
+            WithoutGil released;
+            self->serialize(path, {platform, minimum});
+          },
+          py::arg("path"), py::arg("platform") = "macOS", py::arg("minimum_deployment_target") = "",
+          "On device metal: writes an MPSGraphPackage for applications, with variables frozen to their values now, and "
+          "beside it PATH.json, which names its inputs and outputs. `platform`: \"macOS\", \"iOS\", \"tvOS\" or "
+          "\"visionOS\"; `minimum_deployment_target`: of that system, e.g. \"17.0\". UnsupportedError on other devices "
+          "and "
+          "before macOS 14.0. Source: serializeToMPSGraphPackageAtURL:descriptor:.")
       .def("kernel_names", &Executable::kernel_names, "In execution order.")
       .def("plan", &Executable::plan, "For people: kernels, buffers, offsets.");
 }

@@ -19,6 +19,7 @@ PYBIND11_MODULE(_core, module) {
   bindings::define_graph(module);
   bindings::define_runtime(module);
   bindings::define_executables(module);
+  bindings::define_probes(module);
   bindings::define_package(module);
 
   module.def("library_version", [] { return std::string(MPSGRAPH_VERSION); });

@@ -1,6 +1,8 @@
-// Packages: saving what a graph computes under names, and loading it into a graph of Python's.
+// Packages: saving what a graph computes under names, and loading it into a graph of Python's; executables in the
+// device's own form.
 #include "runtime/package.h"
 #include "bindings/bindings.h"
+#include "runtime/serialized_executable.h"
 
 namespace mpsgraph::bindings {
 
@@ -39,6 +41,45 @@ PackageContents load(const std::string& path, bool verify) {
   return runtime::load_package(path, {.verify = verify});
 }
 
+using Self = std::shared_ptr<runtime::SerializedExecutable>;
+
+py::typing::List<py::tuple> described(const std::vector<runtime::SerializedTensor>& tensors) {
+  py::typing::List<py::tuple> result;
+  for (const auto& tensor : tensors) result.append(py::make_tuple(tensor.name, to_object(tensor.type)));
+  return result;
+}
+
+std::vector<runtime::NDArray> run(const Self& self, const Sequence<py::object>& inputs) {
+  std::vector<runtime::NDArray> arrays;
+  for (py::handle input : inputs) {
+    if (arrays.size() == self->feeds().size())
+      throw GraphError(cat("[run] more inputs than the ", self->feeds().size(), " feeds"));
+    const auto& feed = self->feeds()[arrays.size()];
+    arrays.push_back(to_ndarray(input, std::nullopt, feed.type.dtype, true, "feed " + feed.name));
+  }
+  WithoutGil released;
+  return self->run(std::move(arrays));
+}
+
+void define_serialized_executable(py::module_& module) {
+  py::class_<runtime::SerializedExecutable, Self>(
+      module, "SerializedExecutable",
+      "An executable that Executable.serialize() wrote: on device metal an MPSGraphPackage.")
+      .def(py::init([](const std::string& path, const py::object& device) {
+             runtime::Device& on = to_device(device);
+             WithoutGil released;
+             return runtime::SerializedExecutable::load(path, on);
+           }),
+           py::arg("path"), py::arg("device") = py::none(),
+           "PackageError for what is missing or damaged; UnsupportedError on a device without such a form.")
+      .def_property_readonly(
+          "feeds", [](const Self& self) { return described(self->feeds()); }, "(name, (dtype, shape)) of each.")
+      .def_property_readonly(
+          "targets", [](const Self& self) { return described(self->targets()); }, "(name, (dtype, shape)) of each.")
+      .def_property_readonly("device", &runtime::SerializedExecutable::device, py::return_value_policy::reference)
+      .def("run", &run, py::arg("inputs"), "Inputs in the order of `feeds`, results in the order of `targets`.");
+}
+
 }  // namespace
 
 void define_package_contents(py::module_& module) {
@@ -67,6 +108,7 @@ void define_package(py::module_& module) {
   module.def("save_package", &save, py::arg("path"), py::arg("graph"), py::arg("inputs"), py::arg("outputs"),
              py::arg("parameters"), py::arg("trainable"), py::arg("values") = py::none(),
              "Writes a package; `values` is the graph on the device whose variables' values are meant.");
+  define_serialized_executable(module);
 }
 
 }  // namespace mpsgraph::bindings

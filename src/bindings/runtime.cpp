@@ -47,8 +47,12 @@ void wait_until_completed(const std::shared_ptr<CommandBuffer>& buffer, std::opt
 }
 
 void define_runtime(py::module_& module) {
-  py::class_<Device, std::unique_ptr<Device, py::nodelete>> device(module, "Device",
-                                                                   "A backend of this process, e.g. Device(\"cpu\").");
+  py::class_<Device, std::unique_ptr<Device, py::nodelete>> device(
+      module, "Device",
+      "A backend of this process: Device(\"cpu\"), and on a Mac Device(\"metal\"), which is the default there. "
+      "Device metal has been verified over a stand-in of Apple's frameworks, by "
+      "compiling for macOS and against Apple's interfaces; it has not yet run on "
+      "Apple hardware (docs/metal.md).");
   py::class_<SharedEvent, std::shared_ptr<SharedEvent>> event(
       module, "SharedEvent", "A number that only grows, by which queues and the host order their work.");
   py::class_<Semaphore, std::shared_ptr<Semaphore>> semaphore(module, "Semaphore",
@@ -135,7 +139,7 @@ void define_runtime(py::module_& module) {
   module.def(
       "buffer_statistics",
       [] {
-        const auto s = Buffer::statistics();
+        const auto s = Device::memory_statistics();
         py::dict result;
         result["live_bytes"] = s.live_bytes;
         result["peak_live_bytes"] = s.peak_live_bytes;
@@ -145,8 +149,8 @@ void define_runtime(py::module_& module) {
         result["reused"] = s.reused;
         return result;
       },
-      "Memory in use and in the cache of freed blocks.");
-  module.def("set_buffer_cache_limit", &Buffer::set_cache_limit, py::arg("bytes"),
+      "Memory in use and in the cache of freed blocks, of the process and of all devices.");
+  module.def("set_buffer_cache_limit", &Device::set_memory_cache_limit, py::arg("bytes"),
              "0: freed memory goes back at once.");
   module.def(
       "shutdown",

@@ -93,8 +93,10 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   if (source.definition->elementwise && result_elements > 0 && std::all_of(values.begin(), values.end(), single)) {
     if (ConstantPtr value = folded_splat(source, values)) return constant(std::move(value));
   }
-  if (result_elements > std::max(max_result_elements, operand_elements) || operand_elements > max_operand_elements)
-    return {};
+  // What is made of nothing is computed here whatever its size: not every device has tensors without elements.
+  const bool of_nothing = std::any_of(values.begin(), values.end(), [](const auto& v) { return v->elements() == 0; });
+  const bool large = result_elements > std::max(max_result_elements, operand_elements);
+  if ((large && !of_nothing) || operand_elements > max_operand_elements) return {};
   std::vector<TensorType> types;
   for (const auto& output : source.outputs) types.push_back(output->type);
   std::vector<Tensor*> results;

@@ -143,7 +143,7 @@ class Printer {
           return quoted(*place);
         }
       }
-      std::visit([this](const auto& value) { attribute(value); }, item->second);
+      std::visit([this](const auto& value) { this->attribute(value); }, item->second);
     });
     out_ += '}';
   }

@@ -1,16 +1,25 @@
 // Backend: what a device must bring. The runtime above it is the same for all.
 #pragma once
 
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "compiler/program.h"
 #include "core/attributes.h"
+#include "runtime/device_work.h"
 #include "runtime/ndarray.h"
 
 namespace mpsgraph::runtime {
+
+// What the variables of one graph on one device share, when the device needs something of the kind.
+class VariableHome {
+ public:
+  virtual ~VariableHome() = default;
+};
 
 // A variable's value on one device, in whatever layout its kernels prefer.
 class VariableStorage {
@@ -21,6 +30,17 @@ class VariableStorage {
   virtual void write(const NDArray& value) = 0;       // same type; any strides
 };
 
+// How a compiled program is written for applications.
+struct SerializationDescriptor {
+  std::string platform = "macOS";          // or "iOS", "tvOS", "visionOS"
+  std::string minimum_deployment_target;   // of that system, e.g. "14.0"; empty: Apple's default
+};
+
+// Where each feed and each target stands among those of what was written; none: it is not there.
+struct SerializedOrder {
+  std::vector<std::optional<size_t>> feeds, targets;
+};
+
 // A compiled program. run() is called from queue threads, several at a time.
 class CompiledProgram {
  public:
@@ -28,12 +48,27 @@ class CompiledProgram {
   // `feeds` are contiguous and of the compiled types; `results` are contiguous, writable and of the
   // result types, or invalid: then they are allocated here and stored.
   virtual void run(std::span<const NDArray> feeds, std::span<NDArray> results) = 0;
+  // The same as part of `commands`, which keep what they need of the arrays. False when it cannot: run() then follows.
+  virtual bool encode(DeviceCommands& commands, std::span<const NDArray> feeds, std::span<NDArray> results) {
+    (void)commands, (void)feeds, (void)results;
+    return false;
+  }
+  // Writes it in the device's own form, with the values that variables have now. UnsupportedError where there is none.
+  virtual SerializedOrder serialize(const std::filesystem::path& path, const SerializationDescriptor& descriptor) const;
   // True when a variable has moved to another layout since; the runtime then compiles anew.
   virtual bool stale() const { return false; }
   virtual size_t arena_bytes() const = 0;             // planned intermediates
   virtual size_t constant_bytes() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;  // in execution order
   virtual std::string plan() const = 0;               // for people: kernels, buffers, offsets
+};
+
+// A question about the frameworks below a device that only a run there answers: for the self-test.
+struct Probe {
+  std::string name, question;
+  std::string method;   // how it is asked
+  std::string meaning;  // what each answer would change in the code
+  std::function<std::string()> ask;  // what the frameworks refuse may throw, or end the process
 };
 
 class Backend {
@@ -45,11 +80,32 @@ class Backend {
   virtual std::unique_ptr<CompiledProgram> compile(compiler::Program program,
                                                    std::vector<std::shared_ptr<VariableStorage>> storages,
                                                    const compiler::Options& options) = 0;
-  virtual std::shared_ptr<VariableStorage> make_variable(const ConstantPtr& value) = 0;
+  virtual std::shared_ptr<VariableHome> make_variable_home() { return nullptr; }  // once for each graph
+  virtual std::shared_ptr<VariableStorage> make_variable(const ConstantPtr& value,
+                                                         const std::shared_ptr<VariableHome>& home) = 0;
+  // Memory for a result, contiguous and not initialised.
+  virtual NDArray allocate(DType dtype, const Dims& dims) { return NDArray::allocate(dtype, dims); }
+  // What serialize() wrote, as a program whose feeds and targets stand in the written order.
+  virtual std::unique_ptr<CompiledProgram> load(const std::filesystem::path& path);
+  // Of that memory, where it is not the process's own.
+  virtual BufferStatistics memory_statistics() const { return {}; }
+  virtual void set_memory_cache_limit(size_t bytes) { (void)bytes; }
+  // For a device that runs work by itself; null when work runs on the queue's thread.
+  virtual std::unique_ptr<DeviceQueue> make_queue() { return nullptr; }
+  // For the self-test, too: by the frameworks' own differentiation the gradients of the program's only target, of rank
+  // 0, by each feed; an invalid array for a feed that has none.
+  virtual std::vector<Probe> probes() { return {}; }
+  virtual std::vector<NDArray> apple_gradients(compiler::Program program, std::span<const NDArray> feeds);
 };
 
-// The CPU backend registers itself here; more backends register under their names.
-using BackendFactory = std::unique_ptr<Backend> (*)();
-void register_backend(std::string name, BackendFactory factory);
+// Backends register themselves when they are loaded, under their names. The default device is the available one of the
+// highest rank.
+struct BackendEntry {
+  std::string name;
+  std::unique_ptr<Backend> (*make)();
+  bool (*available)() = nullptr;  // null: always; asked when devices are first looked for
+  int rank = 0;
+};
+void register_backend(BackendEntry entry);
 
 }  // namespace mpsgraph::runtime

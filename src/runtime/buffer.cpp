@@ -10,6 +10,7 @@
 #include <fstream>
 #include <limits>
 #include <mutex>
+#include <utility>
 
 #ifdef __linux__
 #include <sys/mman.h>
@@ -206,6 +207,12 @@ std::shared_ptr<Buffer> Buffer::borrow(void* data, size_t bytes, std::function<v
   buffer->bytes_ = bytes;
   buffer->writable_ = writable;
   buffer->release_ = release ? std::move(release) : [] {};
+  return buffer;
+}
+
+std::shared_ptr<Buffer> Buffer::of_device(void* data, size_t bytes, std::unique_ptr<DeviceMemory> memory) {
+  std::shared_ptr<Buffer> buffer = borrow(data, bytes, {});
+  buffer->device_memory_ = std::move(memory);
   return buffer;
 }
 

@@ -36,6 +36,15 @@ void CommandBuffer::require_open(std::string_view what) const {
 }
 
 void CommandBuffer::encode(std::function<void()> work, std::string label) {
+  encode_device_work(
+      [work = std::move(work)](DeviceCommands* device) {
+        if (device) device->finish();
+        work();
+      },
+      std::move(label));
+}
+
+void CommandBuffer::encode_device_work(DeviceWork work, std::string label) {
   check_open("encode");
   commands_.push_back({.work = std::move(work), .label = std::move(label), .event = {}, .timeout = {}});
 }
@@ -85,33 +94,127 @@ void CommandBuffer::commit() {
 
 // --- execution -------------------------------------------------------------------------------------------------------
 
-void CommandBuffer::run_command(Command& command) {
+namespace {
+
+struct Point {
+  std::shared_ptr<SharedEvent> event;
+  uint64_t value;
+  std::shared_ptr<DeviceFence> fence;
+};
+
+// Calls `then` with the first failure among what was waited for, when the outcome of all is known.
+void when_settled(std::shared_ptr<const std::vector<Point>> waits, std::function<void(std::exception_ptr)> then,
+                  size_t first = 0) {
+  if (first == waits->size()) return then(nullptr);
+  const Point& wait = (*waits)[first];
+  wait.fence->when_settled([waits, then = std::move(then), first](std::exception_ptr cause) {
+    if (cause)
+      then(SharedEvent::failure((*waits)[first].value, "command buffer", cause));
+    else
+      when_settled(waits, then, first + 1);
+  });
+}
+
+}  // namespace
+
+// What this buffer has on a device that runs it by itself.
+struct CommandBuffer::OnDevice {
+  std::unique_ptr<DeviceCommands> commands;
+  std::vector<Point> signals, waits;
+
+  std::shared_ptr<const std::vector<Point>> waits_so_far() const {
+    return std::make_shared<const std::vector<Point>>(waits);
+  }
+};
+
+void CommandBuffer::run_command(Command& command, OnDevice* device) {
+  const auto& event = command.event;
   if (command.work) {
-    ProfileScope scope(command.label, "run");
-    command.work();
+    ProfileScope scope(command.label, device ? "encode" : "run");
+    command.work(device ? device->commands.get() : nullptr);
+  } else if (!device && command.waits) {
+    event->wait(command.value, command.timeout, "command buffer");
+  } else if (!device) {
+    event->signal(command.value);
   } else if (command.waits) {
-    command.event->wait(command.value, command.timeout, "command buffer");
+    // Whoever is to signal it may wait for what has been encoded here.
+    if (!event->known(command.value)) device->commands->finish();
+    const auto fence = event->wait_or_promise(command.value, command.timeout, "command buffer");
+    if (!fence) return;
+    device->commands->encode_wait(*fence);
+    device->waits.push_back({event, command.value, fence});
   } else {
-    command.event->signal(command.value);
+    // What it waited for may have failed, and the device came here nevertheless.
+    auto fence = device->commands->encode_signal([event, value = command.value, waits = device->waits_so_far()] {
+      when_settled(waits, [event, value](std::exception_ptr failure) {
+        if (!failure) event->signal(value);
+      });
+    });
+    device->signals.push_back({event, command.value, std::move(fence)});
   }
 }
 
-void CommandBuffer::execute() {
+void CommandBuffer::execute(DeviceQueue* queue, std::function<void()> completed) {
   {
     std::lock_guard lock(mutex_);
     status_ = CommandBufferStatus::scheduled;
   }
-  post_handlers(std::move(scheduled_handlers_));
   std::exception_ptr error;
-  for (auto& command : commands_) {
-    if (!error) {
-      try {
-        run_command(command);
-      } catch (...) {
-        error = std::current_exception();
-      }
+  std::shared_ptr<OnDevice> device;
+  if (queue) {
+    try {
+      device = std::make_shared<OnDevice>();
+      device->commands = queue->begin(commands_.empty() ? "command buffer" : commands_.front().label);
+    } catch (...) {
+      error = std::current_exception();
+      device = nullptr;
     }
-    if (error && command.event && !command.waits) command.event->fail(command.value, error);
+  }
+  if (!device) post_handlers(std::move(scheduled_handlers_));
+  for (auto& command : commands_) {
+    if (error) break;
+    try {
+      run_command(command, device.get());
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  if (!device) return complete(error, completed);
+  for (auto& [event, value, fence] : device->signals) event->promise(value, fence);
+  const auto done = [self = shared_from_this(), device, error, completed](std::exception_ptr failure) {
+    device->commands.reset();
+    const auto conclude = [self, device, error, completed, failure](std::exception_ptr outcome) {
+      for (auto& [event, value, fence] : device->signals) {
+        if (outcome)
+          event->fail(value, outcome);
+        else
+          event->signal(value);
+        fence->settle(outcome);
+        if (failure) fence->release();
+      }
+      self->complete(error ? error : outcome, completed);
+    };
+    if (failure)
+      conclude(failure);
+    else
+      when_settled(device->waits_so_far(), conclude);
+  };
+  try {
+    device->commands->commit([self = shared_from_this()] { self->post_handlers(std::move(self->scheduled_handlers_)); },
+                             done);
+  } catch (...) {
+    post_handlers(std::move(scheduled_handlers_));
+    done(std::current_exception());
+  }
+}
+
+void CommandBuffer::complete(std::exception_ptr error, const std::function<void()>& completed) {
+  for (auto& command : commands_) {
+    if (!command.event || command.waits) continue;
+    if (error)
+      command.event->fail(command.value, error);
+    else
+      command.event->signal(command.value);
   }
   commands_.clear();  // the feeds are free before anybody learns that the work is done
   auto handlers = std::move(completed_handlers_);
@@ -123,6 +226,7 @@ void CommandBuffer::execute() {
   }
   condition_.notify_all();
   post_handlers(std::move(handlers));
+  completed();
 }
 
 void CommandBuffer::post_handlers(std::vector<Handler> handlers) {

@@ -1,6 +1,7 @@
 // CommandBuffer: work, waits and signals that a queue runs in the order they were encoded.
 //
-// It is encoded on any one thread and committed once. When a command throws, the rest is skipped, events that it was to
+// It is encoded on any one thread and committed once. On a device that runs work by itself the queue's thread hands the
+// commands over and goes on; else it runs them. When a command throws, the rest is skipped, events that it was to
 // signal fail, and the error reaches wait_until_completed(). Handlers run on the runtime's handler thread, without any
 // lock; an exception in one reaches the same place. Completed handlers run after success and failure alike.
 #pragma once
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/device_work.h"
 #include "runtime/shared_event.h"
 
 namespace mpsgraph::runtime {
@@ -28,7 +30,10 @@ class CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
   explicit CommandBuffer(std::shared_ptr<CommandQueue> queue);  // use CommandQueue::command_buffer()
 
   // `label` names the work in profiles. DeviceError after commit.
-  void encode(std::function<void()> work, std::string label);
+  void encode(std::function<void()> work, std::string label);  // runs on the host, after all work encoded before it
+  // Is given the device's commands to encode into; null where work runs on the queue's thread.
+  using DeviceWork = std::function<void(DeviceCommands*)>;
+  void encode_device_work(DeviceWork work, std::string label);
   void encode_wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value);  // the event's default time-out
   void encode_wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value, Timeout timeout);
   void encode_signal_event(std::shared_ptr<SharedEvent> event, uint64_t value);
@@ -48,11 +53,14 @@ class CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
   std::exception_ptr error() const;  // null when there is none (yet)
   CommandQueue& queue() const { return *queue_; }
 
-  void execute();  // by the queue's thread
+  // By the queue's thread. `device`: null where work runs on that thread. `completed` is called once, when the work is
+  // done and the handlers stand in line, which may need a thread that ends with the last queue; on a thread of the
+  // device's if the work has been handed over.
+  void execute(DeviceQueue* device, std::function<void()> completed);
 
  private:
   struct Command {
-    std::function<void()> work;  // empty: a wait or a signal
+    DeviceWork work;  // empty: a wait or a signal
     std::string label;
     std::shared_ptr<SharedEvent> event;
     uint64_t value = 0;
@@ -61,7 +69,9 @@ class CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
   };
   void check_open(std::string_view what) const;
   void require_open(std::string_view what) const;  // with mutex_ held
-  void run_command(Command& command);
+  struct OnDevice;
+  void run_command(Command& command, OnDevice* device);
+  void complete(std::exception_ptr error, const std::function<void()>& completed);
   void post_handlers(std::vector<Handler> handlers);
   bool finished() const;  // with mutex_ held
 

@@ -12,9 +12,10 @@ namespace mpsgraph::runtime {
 
 class CommandQueue::Thread final : public Worker {
  public:
-  static std::shared_ptr<Thread> start() {
+  static std::shared_ptr<Thread> start(std::unique_ptr<DeviceQueue> device) {
     start_handler_thread();
     auto self = std::make_shared<Thread>();
+    self->device_ = std::move(device);
     self->thread_ = std::thread([self] { self->loop(); });
     try {
       register_worker(self);
@@ -46,7 +47,7 @@ class CommandQueue::Thread final : public Worker {
 
   bool quiet() override {
     std::lock_guard lock(mutex_);
-    return (buffers_.empty() && !busy_) || state_.blocked > 0;
+    return (buffers_.empty() && !busy_ && in_flight_ == 0) || state_.blocked > 0;
   }
   bool blocked() override { return state_.blocked > 0; }
   void cancel_waits() override { state_.cancelled = true; }
@@ -69,12 +70,21 @@ class CommandQueue::Thread final : public Worker {
       auto buffer = std::move(buffers_.front());
       buffers_.pop_front();
       busy_ = true;
+      ++in_flight_;
       lock.unlock();
-      buffer->execute();
+      buffer->execute(device_.get(), [this] {
+        // Under the lock, because this object may go as soon as the loop has seen that nothing is in flight.
+        std::lock_guard done(mutex_);
+        --in_flight_;
+        condition_.notify_all();
+      });
       buffer.reset();
       lock.lock();
       busy_ = false;
     }
+    condition_.wait(lock, [this] { return in_flight_ == 0; });
+    lock.unlock();
+    device_.reset();  // now, and not when another queue looks for threads that have ended
     finished_ = true;
   }
 
@@ -82,6 +92,8 @@ class CommandQueue::Thread final : public Worker {
   std::condition_variable condition_;
   std::deque<std::shared_ptr<CommandBuffer>> buffers_;
   bool busy_ = false, closing_ = false;
+  int in_flight_ = 0;  // command buffers that are being run, here or by the device
+  std::unique_ptr<DeviceQueue> device_;
   std::atomic<bool> finished_{false};
   WorkerThreadState state_;
   std::mutex join_mutex_;
@@ -90,7 +102,7 @@ class CommandQueue::Thread final : public Worker {
 
 std::shared_ptr<CommandQueue> CommandQueue::create(Device& device) {
   device.check_usable();
-  return std::shared_ptr<CommandQueue>(new CommandQueue(device, Thread::start()));
+  return std::shared_ptr<CommandQueue>(new CommandQueue(device, Thread::start(device.backend().make_queue())));
 }
 
 CommandQueue::~CommandQueue() {

@@ -1,6 +1,8 @@
 // The registry of backends and the devices made from them.
 #include "runtime/device.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/errors.h"
@@ -12,12 +14,17 @@ namespace {
 // Never destroyed: queue threads may use a device until the process is gone.
 struct Registry {
   struct Entry {
-    std::string name;
-    BackendFactory factory;
+    BackendEntry backend;
+    std::optional<bool> available;
     Device* device = nullptr;
+
+    bool usable() {
+      if (!available) available = !backend.available || backend.available();
+      return *available;
+    }
   };
   std::mutex mutex;
-  std::vector<Entry> entries;
+  std::vector<Entry> entries;  // the highest rank first
 };
 
 Registry& registry() {
@@ -27,12 +34,29 @@ Registry& registry() {
 
 }  // namespace
 
-void register_backend(std::string name, BackendFactory factory) {
+SerializedOrder CompiledProgram::serialize(const std::filesystem::path&, const SerializationDescriptor&) const {
+  throw UnsupportedError(
+      "[serialize] this device has no form of its own for executables: an MPSGraphPackage is written on device metal; "
+      "save() writes a package for every device");
+}
+
+std::unique_ptr<CompiledProgram> Backend::load(const std::filesystem::path& path) {
+  throw UnsupportedError(cat("[load] device ", name(), " cannot run ", path.string(),
+                             ": an MPSGraphPackage runs on device metal; load() opens packages on every device"));
+}
+
+std::vector<NDArray> Backend::apple_gradients(compiler::Program, std::span<const NDArray>) {
+  throw UnsupportedError(cat("device ", name(), " runs on no framework that differentiates by itself"));
+}
+
+void register_backend(BackendEntry entry) {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
-  for (auto& entry : all.entries)
-    if (entry.name == name) return;  // registering twice is harmless
-  all.entries.push_back({std::move(name), factory});
+  for (auto& other : all.entries)
+    if (other.backend.name == entry.name) return;  // registering twice is harmless
+  const auto place =
+      std::ranges::find_if(all.entries, [&](const Registry::Entry& other) { return other.backend.rank < entry.rank; });
+  all.entries.insert(place, {std::move(entry), std::nullopt, nullptr});
 }
 
 Device::Device(std::string name, std::unique_ptr<Backend> backend)
@@ -42,14 +66,15 @@ Device& Device::get(std::string_view name) {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
   for (auto& entry : all.entries) {
-    if (entry.name != name) continue;
-    if (!entry.device) entry.device = new Device(entry.name, entry.factory());
+    if (entry.backend.name != name || !entry.usable()) continue;
+    if (!entry.device) entry.device = new Device(entry.backend.name, entry.backend.make());
     entry.device->check_usable();
     return *entry.device;
   }
   std::string known;
-  for (auto& entry : all.entries) known += (known.empty() ? "" : ", ") + entry.name;
-  throw DeviceError(cat("there is no device \"", name, "\"; this build has: ", known.empty() ? "none" : known));
+  for (auto& entry : all.entries)
+    if (entry.usable()) known += (known.empty() ? "" : ", ") + entry.backend.name;
+  throw DeviceError(cat("there is no device \"", name, "\" here; there is: ", known.empty() ? "none" : known));
 }
 
 Device& Device::default_device() {
@@ -61,8 +86,33 @@ std::vector<std::string> Device::names() {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
   std::vector<std::string> result;
-  for (auto& entry : all.entries) result.push_back(entry.name);
+  for (auto& entry : all.entries)
+    if (entry.usable()) result.push_back(entry.backend.name);
   return result;
+}
+
+BufferStatistics Device::memory_statistics() {
+  BufferStatistics total = Buffer::statistics();
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  for (const auto& entry : all.entries) {
+    if (!entry.device) continue;
+    const BufferStatistics own = entry.device->backend().memory_statistics();
+    total.live_bytes += own.live_bytes;
+    total.peak_live_bytes += own.peak_live_bytes;
+    total.cached_bytes += own.cached_bytes;
+    total.allocations += own.allocations;
+    total.reused += own.reused;
+  }
+  return total;
+}
+
+void Device::set_memory_cache_limit(size_t bytes) {
+  Buffer::set_cache_limit(bytes);
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  for (const auto& entry : all.entries)
+    if (entry.device) entry.device->backend().set_memory_cache_limit(bytes);
 }
 
 const std::shared_ptr<CommandQueue>& Device::default_queue() {

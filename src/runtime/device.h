@@ -16,8 +16,12 @@ namespace mpsgraph::runtime {
 class Device {
  public:
   static Device& get(std::string_view name);       // DeviceError that lists the names when there is no such device
-  static Device& default_device();                 // of the backend that registered first
-  static std::vector<std::string> names();
+  static Device& default_device();                 // "metal" where there is one, else "cpu"
+  static std::vector<std::string> names();         // the default device first
+
+  // Of the process and of all devices that have been used.
+  static BufferStatistics memory_statistics();
+  static void set_memory_cache_limit(size_t bytes);  // of each of them
 
   const std::string& name() const { return name_; }
   std::string description() const { return backend_->description(); }

@@ -116,14 +116,14 @@ std::vector<NDArray> DeviceGraph::run(const std::vector<std::pair<Tensor*, NDArr
 }
 
 NDArray DeviceGraph::variable_value(Tensor* variable) {
-  auto storage = state_->storage(variable);
+  state_->check_variable(variable);
   auto value = std::make_shared<NDArray>();
-  run_exclusively("variable_value", [storage, value] { *value = storage->read(); });
+  run_exclusively("variable_value", [variable, value, state = state_] { *value = state->storage(variable)->read(); });
   return *value;
 }
 
 void DeviceGraph::set_variable(Tensor* variable, const NDArray& value) {
-  auto storage = state_->storage(variable);
+  state_->check_variable(variable);
   if (!value.valid()) throw GraphError(cat("[set_variable] ", variable->name(), " is given no array"));
   if (value.dtype() != variable->dtype())
     throw DTypeError(cat("[set_variable] ", variable->name(), " is ", name(variable->dtype()), ", the value is ",
@@ -131,8 +131,8 @@ void DeviceGraph::set_variable(Tensor* variable, const NDArray& value) {
   if (value.dims() != variable->shape().dims())
     throw ShapeError(cat("[set_variable] ", variable->name(), " has shape ", variable->shape(), ", the value ",
                          to_string(value.dims())));
-  run_exclusively("set_variable", [storage, value, state = state_] {
-    storage->write(value);
+  run_exclusively("set_variable", [variable, value, state = state_] {
+    state->storage(variable)->write(value);
     state->refresh();
   });
 }
@@ -141,7 +141,7 @@ void DeviceGraph::run_exclusively(std::string_view label, std::function<void()> 
   auto buffer = state_->device.default_queue()->command_buffer();
   buffer->encode(
       [work = std::move(work), state = state_] {
-        auto gate = state->gate.exclusive();
+        auto pass = state->gate->exclusive();
         work();
       },
       std::string(label));

@@ -5,6 +5,7 @@
 
 #include "core/definition.h"
 #include "runtime/profiler.h"
+#include "runtime/serialized_executable.h"
 #include "runtime/staged_program.h"
 
 namespace mpsgraph::runtime {
@@ -81,7 +82,7 @@ std::shared_ptr<Executable> Executable::create(std::shared_ptr<GraphState> state
   self->check_callables();
   self->label_ = !self->targets_.empty() ? self->targets_.front()->name() : self->target_operations_.front()->name;
   {
-    auto gate = self->state_->gate.exclusive();
+    const auto pass = self->state_->gate->exclusive();
     self->build();
     self->options_.observe = nullptr;  // for this time only
     self->state_->add(self);
@@ -145,7 +146,7 @@ void Executable::check_callables() {
 
 void Executable::require_built() {
   if (!needs_build_) return;
-  auto gate = state_->gate.exclusive();
+  const auto pass = state_->gate->exclusive();
   if (!needs_build_) return;
   build();
   state_->refresh();
@@ -154,6 +155,11 @@ void Executable::require_built() {
 size_t Executable::bytes() const {
   std::lock_guard lock(program_mutex_);
   return program_->arena_bytes() + program_->constant_bytes();
+}
+
+std::shared_ptr<CompiledProgram> Executable::compiled() const {
+  std::lock_guard lock(program_mutex_);
+  return program_;
 }
 
 std::vector<std::string> Executable::kernel_names() const {
@@ -228,31 +234,33 @@ std::shared_ptr<Executable::Run> Executable::prepare(std::vector<NDArray> inputs
   }
   for (size_t i = 0; i < results.size(); ++i)
     if (!results[i].valid() && target_types_[i].shape.known())
-      results[i] = NDArray::allocate(target_types_[i].dtype, target_types_[i].shape.dims());
+      results[i] = device().backend().allocate(target_types_[i].dtype, target_types_[i].shape.dims());
   auto run = std::make_shared<Run>(shared_from_this(), std::move(inputs), std::move(results));
   require_built();
   return run;
 }
 
-void Executable::execute(Run& run) {
-  bool stale;
-  const auto run_now = [&] { program_->run(run.inputs, *run.results); };
-  const auto run_unless_stale = [&] {
-    stale = program_->stale();
-    if (!stale) run_now();
-  };
-  if (excludes_) {
-    auto gate = state_->gate.exclusive();
-    run_unless_stale();
-  } else {
-    auto gate = state_->gate.shared();
-    run_unless_stale();
+void Executable::execute(Run& run, DeviceCommands* device) {
+  Gate& gate = *state_->gate;
+  const void* owner = device ? device->queue() : nullptr;
+  Gate::Pass pass = device ? gate.try_enter(excludes_, owner) : gate.enter(excludes_);
+  if (!pass) {
+    device->finish();  // whoever is within may wait for a graph whose pass the commands keep
+    pass = gate.enter(excludes_, owner);
   }
-  if (stale) {
-    auto gate = state_->gate.exclusive();
-    build();
-    run_now();
+  if (program_->stale()) {
+    pass.reset();
+    if (device) device->finish();
+    pass = gate.exclusive();
+    if (program_->stale()) build();
   }
+  if (device && program_->encode(*device, run.inputs, *run.results)) {
+    device->keep(program_);
+    device->keep(std::make_shared<Gate::Pass>(std::move(pass)));
+    return;
+  }
+  if (device) device->finish();
+  program_->run(run.inputs, *run.results);
 }
 
 std::vector<TensorType> Executable::operand_types() const {
@@ -272,7 +280,8 @@ void Executable::call(const std::vector<std::byte*>& operands, const std::vector
     return arrays;
   };
   execute(*prepare(arrays(operands, [&](size_t i) -> const TensorType& { return feeds_[i].second; }),
-                   arrays(results, [&](size_t i) -> const TensorType& { return target_types_[i]; })));
+                   arrays(results, [&](size_t i) -> const TensorType& { return target_types_[i]; })),
+          nullptr);
 }
 
 std::shared_ptr<Execution> Executable::run_async(std::vector<NDArray> inputs, std::vector<NDArray> results,
@@ -291,6 +300,27 @@ std::shared_ptr<Execution> Executable::run_async(std::vector<NDArray> inputs, st
 std::vector<NDArray> Executable::run(std::vector<NDArray> inputs, std::vector<NDArray> results,
                                      const std::shared_ptr<CommandQueue>& queue) {
   return run_async(std::move(inputs), std::move(results), {}, queue)->results();
+}
+
+void Executable::serialize(const std::filesystem::path& path, const SerializationDescriptor& descriptor) {
+  state_->device.check_usable();
+  if (!target_operations_.empty())
+    throw GraphError(cat("[serialize] target operation ", target_operations_.front()->name,
+                         " changes variables, which are frozen in a serialized executable; compile the targets alone"));
+  std::vector<SerializedTensor> feeds, targets;
+  for (const auto& [tensor, type] : feeds_) feeds.push_back({tensor->name(), type, {}});
+  for (size_t i = 0; i < targets_.size(); ++i) {
+    if (!target_types_[i].shape.known())
+      throw UnsupportedError(cat("[serialize] the shape of target ", targets_[i]->name(), ", ", target_types_[i],
+                                 ", depends on values", targets_[i]->operation->where()));
+    targets.push_back({targets_[i]->name(), target_types_[i], {}});
+  }
+  require_built();
+  const auto pass = state_->gate->exclusive();
+  const SerializedOrder order = program_->serialize(path, descriptor);
+  for (size_t i = 0; i < feeds.size(); ++i) feeds[i].position = order.feeds[i];
+  for (size_t i = 0; i < targets.size(); ++i) targets[i].position = order.targets[i];
+  write_interface(path, feeds, targets);
 }
 
 std::vector<NDArray> Executable::encode(CommandBuffer& buffer, std::vector<NDArray> inputs,
@@ -322,7 +352,8 @@ std::shared_ptr<std::vector<NDArray>> Executable::encode_run(CommandBuffer& buff
   for (auto& wait : descriptor.waits) buffer.encode_wait_for_event(wait.event, wait.value, wait.timeout);
   for (auto& signal : descriptor.signals)
     if (signal.stage == Stage::scheduled) buffer.encode_signal_event(signal.event, signal.value);
-  buffer.encode([run = std::move(run)] { run->executable->execute(*run); }, label_);
+  buffer.encode_device_work([run = std::move(run)](DeviceCommands* device) { run->executable->execute(*run, device); },
+                            label_);
   for (auto& signal : descriptor.signals)
     if (signal.stage == Stage::completed) buffer.encode_signal_event(signal.event, signal.value);
   if (descriptor.scheduled_handler) buffer.add_scheduled_handler(handler(descriptor.scheduled_handler));

@@ -3,6 +3,7 @@
 // Inputs are given in the order of feeds(), results come in the order of targets(). It may be run from many threads.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
   const std::shared_ptr<Graph>& graph() const { return state_->graph; }
   size_t bytes() const;                              // arena and constants
   std::vector<std::string> kernel_names() const;
+  // What its device made of it, for a backend that makes it a part of another program.
+  std::shared_ptr<CompiledProgram> compiled() const;
   std::string plan() const;
 
   // `results`: none, or one for each target, where an invalid array means that it is allocated here. Given ones are
@@ -45,6 +48,10 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
   std::vector<NDArray> encode(CommandBuffer& buffer, std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                               const ExecutionDescriptor& descriptor = {});
 
+  // Writes it in the device's own form for applications, with variables frozen to the values that they have now; what
+  // is there is replaced. GraphError with target operations, UnsupportedError on a device that has no such form.
+  void serialize(const std::filesystem::path& path, const SerializationDescriptor& descriptor = {});
+
   // As the callable of another graph's executable, on its thread.
   std::vector<TensorType> operand_types() const override;
   std::vector<TensorType> result_types() const override { return target_types_; }
@@ -58,7 +65,7 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
   void require_built();
   void check_callables();
   std::shared_ptr<Run> prepare(std::vector<NDArray> inputs, std::vector<NDArray> results);
-  void execute(Run& run);
+  void execute(Run& run, DeviceCommands* device);
   std::unique_ptr<CompiledProgram> compile(compiler::Program program, const compiler::Options& options) const;
   std::shared_ptr<std::vector<NDArray>> encode_run(CommandBuffer& buffer, std::vector<NDArray> inputs,
                                                    std::vector<NDArray> results, const ExecutionDescriptor& descriptor);

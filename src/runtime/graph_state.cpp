@@ -7,12 +7,17 @@
 
 namespace mpsgraph::runtime {
 
-std::shared_ptr<VariableStorage> GraphState::storage(Tensor* variable) {
+void GraphState::check_variable(const Tensor* variable) const {
   if (!variable || !variable->operation->is("variable") || &variable->graph() != graph.get())
     throw GraphError(cat("[variable] ", variable ? variable->name() : "null", " is not a variable of this graph"));
+}
+
+std::shared_ptr<VariableStorage> GraphState::storage(Tensor* variable) {
+  check_variable(variable);
   std::lock_guard lock(mutex_);
   auto& storage = storages_[variable];
-  if (!storage) storage = device.backend().make_variable(variable->operation->attributes.data("value"));
+  if (!home_) home_ = device.backend().make_variable_home();
+  if (!storage) storage = device.backend().make_variable(variable->operation->attributes.data("value"), home_);
   return storage;
 }
 

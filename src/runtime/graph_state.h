@@ -7,32 +7,15 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "runtime/device.h"
+#include "runtime/gate.h"
 
 namespace mpsgraph::runtime {
 
 class Executable;
-
-// A shared mutex at which nobody starves: whoever comes later waits behind a waiting writer.
-class Gate {
- public:
-  std::shared_lock<std::shared_mutex> shared() {
-    std::lock_guard turn(turnstile_);
-    return std::shared_lock(mutex_);
-  }
-  std::unique_lock<std::shared_mutex> exclusive() {
-    std::lock_guard turn(turnstile_);
-    return std::unique_lock(mutex_);
-  }
-
- private:
-  std::mutex turnstile_;
-  std::shared_mutex mutex_;
-};
 
 class GraphState {
  public:
@@ -40,11 +23,13 @@ class GraphState {
 
   const std::shared_ptr<Graph> graph;
   Device& device;
-  Gate gate;
+  const std::shared_ptr<Gate> gate = std::make_shared<Gate>();
   std::atomic<uint64_t> compiles{0};
   std::atomic<uint64_t> compile_nanoseconds{0};
 
-  // The storage of one of the graph's variables; made from its initial value at first use.
+  void check_variable(const Tensor* variable) const;  // GraphError when it is none of this graph
+  // The storage of one of the graph's variables; made from its initial value at first use. With the gate held
+  // exclusively, because it may be put beside others that runs use.
   std::shared_ptr<VariableStorage> storage(Tensor* variable);
   void add(const std::shared_ptr<Executable>& executable);
   // Call with the gate held exclusively after anything that may have moved a variable: programs that no longer fit
@@ -58,6 +43,7 @@ class GraphState {
   bool reaches(const GraphState& other) const;
   std::vector<std::weak_ptr<GraphState>> called_;  // guarded by one mutex for all graphs
   std::mutex mutex_;
+  std::shared_ptr<VariableHome> home_;
   std::unordered_map<Tensor*, std::shared_ptr<VariableStorage>> storages_;
   std::vector<std::weak_ptr<Executable>> executables_;
 };

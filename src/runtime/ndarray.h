@@ -12,6 +12,12 @@
 
 namespace mpsgraph::runtime {
 
+// What a device calls its own of a buffer's memory, e.g. an MTLBuffer over it.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+};
+
 struct BufferStatistics {
   size_t live_bytes = 0, peak_live_bytes = 0;  // owned buffers, as rounded up
   size_t cached_bytes = 0, cache_limit = 0;    // freed blocks that wait for the next buffer of their size
@@ -32,6 +38,9 @@ class Buffer {
   size_t bytes() const { return bytes_; }
   bool writable() const { return writable_; }
   bool owned() const { return !release_; }
+  // Memory that a device allocated; null for all other.
+  DeviceMemory* device_memory() const { return device_memory_.get(); }
+  static std::shared_ptr<Buffer> of_device(void* data, size_t bytes, std::unique_ptr<DeviceMemory> memory);
   static BufferStatistics statistics();
   static void set_cache_limit(size_t bytes);              // default 256 MiB; 0 frees at once
 
@@ -41,6 +50,7 @@ class Buffer {
   size_t bytes_ = 0;
   bool writable_ = true;
   std::function<void()> release_;
+  std::unique_ptr<DeviceMemory> device_memory_;
 };
 
 class NDArray {

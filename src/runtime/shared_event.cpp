@@ -21,6 +21,26 @@ std::string message_of(const std::exception_ptr& error) {
 
 }  // namespace
 
+void DeviceFence::when_settled(std::function<void(Outcome)> then) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!settled_) return waiting_.push_back(std::move(then));
+  }
+  then(outcome_);
+}
+
+void DeviceFence::settle(Outcome outcome) {
+  std::vector<std::function<void(Outcome)>> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    if (settled_) return;
+    settled_ = true;
+    outcome_ = std::move(outcome);
+    waiting.swap(waiting_);
+  }
+  for (const auto& then : waiting) then(outcome_);
+}
+
 uint64_t SharedEvent::signaled_value() const {
   std::lock_guard lock(mutex_);
   return value_;
@@ -33,6 +53,16 @@ void SharedEvent::signal(uint64_t value) {
     if (value <= value_) return;
     value_ = value;
     if (failure_ && value_ >= failed_value_) failure_ = nullptr;
+    promises_.erase(promises_.begin(), promises_.upper_bound(value));
+  }
+  condition_.notify_all();
+}
+
+void SharedEvent::promise(uint64_t value, std::shared_ptr<DeviceFence> fence) {
+  {
+    std::lock_guard lock(mutex_);
+    if (value <= value_) return;
+    promises_.insert_or_assign(value, std::move(fence));
   }
   condition_.notify_all();
 }
@@ -43,30 +73,55 @@ void SharedEvent::fail(uint64_t value, std::exception_ptr cause) {
     if (value <= value_ || (failure_ && value >= failed_value_)) return;
     failed_value_ = value;
     failure_ = std::move(cause);
+    promises_.erase(value);
   }
   condition_.notify_all();
+}
+
+WaitResult SharedEvent::wait_until_known(std::unique_lock<std::mutex>& lock, uint64_t value, Timeout timeout,
+                                         std::string_view waiter, bool promised_is_enough) {
+  const auto known = [&] { return promised_is_enough ? known_now(value) : value_ >= value || failed(value); };
+  const auto result = wait_until(lock, condition_, timeout, known);
+  if (result == WaitResult::cancelled)
+    throw DeviceError(cat("[", waiter, "] waiting for event value ", value,
+                          " was cancelled because its queue closes; the event has value ", value_));
+  if (result == WaitResult::ready && failed(value)) {
+    const auto cause = failure_;
+    lock.unlock();
+    std::rethrow_exception(failure(value, waiter, cause));
+  }
+  return result;
+}
+
+bool SharedEvent::known_now(uint64_t value) const {
+  return value_ >= value || failed(value) || promises_.lower_bound(value) != promises_.end();
+}
+
+bool SharedEvent::known(uint64_t value) const {
+  std::lock_guard lock(mutex_);
+  return known_now(value);
 }
 
 bool SharedEvent::wait_for(uint64_t value, Timeout timeout, std::string_view waiter) {
   guard_.check("the shared event");
   std::unique_lock lock(mutex_);
-  auto failed = [&] { return failure_ && value >= failed_value_; };
-  auto result = wait_until(lock, condition_, timeout, [&] { return value_ >= value || failed(); });
-  if (result == WaitResult::cancelled)
-    throw DeviceError(cat("[", waiter, "] waiting for event value ", value,
-                          " was cancelled because its queue closes; "
-                          "the event has value ",
-                          value_));
-  if (result == WaitResult::timed_out) return false;
-  if (value_ < value) {
-    auto cause = failure_;
+  return wait_until_known(lock, value, timeout, waiter, false) == WaitResult::ready;
+}
+
+std::shared_ptr<DeviceFence> SharedEvent::wait_or_promise(uint64_t value, Timeout timeout, std::string_view waiter) {
+  guard_.check("the shared event");
+  std::unique_lock lock(mutex_);
+  if (wait_until_known(lock, value, timeout, waiter, true) == WaitResult::timed_out) {
     lock.unlock();
-    throw DeviceError(cat("[", waiter, "] event value ", value,
-                          " will not be signalled, because the command buffer "
-                          "that was to signal it failed: ",
-                          message_of(cause)));
+    throw_timeout(value, *timeout, waiter);
   }
-  return true;
+  return value_ >= value ? nullptr : promises_.lower_bound(value)->second;
+}
+
+std::exception_ptr SharedEvent::failure(uint64_t value, std::string_view waiter, const std::exception_ptr& cause) {
+  return std::make_exception_ptr(DeviceError(
+      cat("[", waiter, "] event value ", value,
+          " will not be signalled, because the command buffer that was to signal it failed: ", message_of(cause))));
 }
 
 void SharedEvent::wait(uint64_t value, Timeout timeout, std::string_view waiter) {

@@ -7,9 +7,12 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string_view>
 
+#include "runtime/device_work.h"
 #include "runtime/process.h"
 
 namespace mpsgraph::runtime {
@@ -32,7 +35,20 @@ class SharedEvent {
   bool wait_for(uint64_t value, Timeout timeout, std::string_view waiter = "shared event");
   [[noreturn]] void throw_timeout(uint64_t value, double timeout, std::string_view waiter = "shared event") const;
 
+  // Work that signals `value` when it reaches `fence` has been handed to a device: it will come, or fail.
+  void promise(uint64_t value, std::shared_ptr<DeviceFence> fence);
+  // Like wait(), and returns when the value is promised too: then with the fence that the device has to wait for.
+  std::shared_ptr<DeviceFence> wait_or_promise(uint64_t value, Timeout timeout, std::string_view waiter);
+  bool known(uint64_t value) const;  // wait_or_promise() would return, or throw, at once
+  // The DeviceError of whoever waits for a value whose signaller failed.
+  static std::exception_ptr failure(uint64_t value, std::string_view waiter, const std::exception_ptr& cause);
+
  private:
+  WaitResult wait_until_known(std::unique_lock<std::mutex>& lock, uint64_t value, Timeout timeout,
+                              std::string_view waiter, bool promised_is_enough);
+  bool known_now(uint64_t value) const;  // these two with mutex_ held
+  bool failed(uint64_t value) const { return failure_ && value_ < value && value >= failed_value_; }
+
   const ForkGuard guard_;
   const Timeout default_timeout_;
   mutable std::mutex mutex_;
@@ -40,6 +56,7 @@ class SharedEvent {
   uint64_t value_ = 0;
   uint64_t failed_value_ = 0;
   std::exception_ptr failure_;
+  std::map<uint64_t, std::shared_ptr<DeviceFence>> promises_;  // by value, all above value_
 };
 
 class Semaphore {

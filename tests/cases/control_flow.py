@@ -131,6 +131,26 @@ def nested_loops_oracle(x, w, count):
     return h
 
 
+def square_loops(graph, x, w, count):
+    """As many rounds in each round."""
+
+    def outer(i, h):
+        scaled = graph.sin(h) * (graph.cast(i, x.dtype) * 0.5 + 1.0)
+        return graph.for_(count, initial=[scaled], body=lambda j, u: graph.tanh(u @ w * 0.5) + h)[0]
+
+    return graph.for_(count, initial=[x], body=outer)
+
+
+def square_loops_oracle(x, w, count):
+    h = x
+    for i in range(int(count)):
+        u = np.sin(h) * (i * 0.5 + 1)
+        for _ in range(int(count)):
+            u = np.tanh(u @ w * 0.5) + h
+        h = u
+    return h
+
+
 def by_turns(graph, x, count):
     def body(i, v):
         return graph.if_(graph.equal(i % 2, 0), lambda: graph.sin(v) * x, lambda: v * v)[0]
@@ -159,6 +179,11 @@ def scalar(value):
     return np.array(value, np.int32)
 
 
+def always(build, *constants):
+    """With bounds that are known when it is compiled."""
+    return lambda graph, *inputs: build(graph, *inputs, *(graph.constant(c) for c in constants))
+
+
 RANGES = {"up": (2, 7, 2), "exact": (0, 6, 3), "down": (5, -1, -2), "none": (3, 3, 1), "wrong_way": (3, 0, 1)}
 
 CASES = [
@@ -180,6 +205,22 @@ CASES = [
              label=f"index_{label}", batch=(0,), tolerance=4)
         for label, bounds in RANGES.items()
     ),
+    *(
+        Case("for", [POSITIVE], lambda x, bounds=bounds: scaled_by_index_oracle(x, *bounds),
+             build=always(scaled_by_index, *(scalar(v) for v in bounds)), label=f"constant_index_{label}", batch=(0,),
+             tolerance=4)
+        for label, bounds in RANGES.items()
+    ),
+    Case("for", [X], lambda x: powers_oracle(x, 3), build=always(powers, COUNT), label="constant_count",
+         dtypes=NUMBERS, batch=(0,), tolerance=4),
+    Case("for", [X, SQUARE], lambda x, w: recurrence_oracle(x, w, 3), build=always(recurrence, COUNT),
+         label="constant_weights", batch=(0,), tolerance=16),
+    Case("for", [POSITIVE], lambda x: by_turns_oracle(x, 3), build=always(by_turns, COUNT),
+         label="constant_if_inside", batch=(0,), tolerance=4),
+    Case("for", [POSITIVE, X], lambda x, y: exchange_oracle(x, y, 3), build=always(exchange, COUNT),
+         label="constant_exchange", batch=(0, 1), tolerance=4),
+    Case("for", [POSITIVE, SQUARE], lambda x, w: square_loops_oracle(x, w, 3), build=always(square_loops, COUNT),
+         label="constant_nested", batch=(), tolerance=16),
     Case("for", [X, SQUARE, COUNT], recurrence_oracle, build=recurrence, label="weights", batch=(0,), tolerance=16),
     Case("for", [POSITIVE, SQUARE, COUNT], nested_loops_oracle, build=nested_loops, label="nested", batch=(),
          tolerance=16),

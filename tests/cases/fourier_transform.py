@@ -64,6 +64,7 @@ SHAPES = {
     "rows": ((3, 6), 1), "columns": ((6, 3), 0), "middle": ((2, 5, 3), 1), "negative": ((2, 4, 3), -2),
     "plane": ((4, 6), (0, 1)), "plane_reversed": ((4, 6), (-1, 0)), "corners": ((3, 2, 4), [0, 2]),
     "four": ((2, 3, 2, 4), (0, 1, 2, 3)), "batched": ((2, 2, 3, 4), (2, 3)),
+    "far": ((3, 1, 2, 2, 2), 0), "far_corners": ((3, 2, 1, 2, 2), (0, 4)),
 }  # fmt: skip
 MANY = {  # enough signals for all lanes and threads, and some more
     "many_rows": ((37, 12), 1), "many_odd_rows": ((35, 15), 1), "many_columns": ((10, 37), 0),

@@ -48,6 +48,10 @@ def beta_only(graph, x, m, v, beta, **attributes):
     return graph.normalization(x, m, v, None, beta, **attributes)
 
 
+def gradient_with_sums(graph, g, x, m, v, d_gamma, d_beta, **attributes):
+    return graph.normalization_gradient(g, x, m, v, None, d_gamma, d_beta, **attributes)
+
+
 STATISTICS = [X, MEAN, VARIANCE]
 CASES = [
     Case("normalization", STATISTICS, normalization, batch=(0,), tolerance=4),
@@ -65,6 +69,12 @@ CASES = [
         [G, *STATISTICS, GAMMA.reshape(1, 1, 4), values(1, 2, 4, seed=76), values(1, 2, 4, seed=77)],
         with_sums, {"axes": 0}, label="with_sums", batch=(0, 1), tolerance=4,
     ),
+    Case(
+        "normalization_gradient", [G, *STATISTICS, values(1, 2, 4, seed=76), values(1, 2, 4, seed=77)],
+        lambda g, x, m, v, d_gamma, d_beta, axes: with_sums(g, x, m, v, 1.0, d_gamma, d_beta, axes), {"axes": 0},
+        build=gradient_with_sums, label="with_sums_of_ones", batch=(0, 1), tolerance=4,
+    ),
+    Case("variance", [X, MEAN[:, :1]], variance, {"axes": 0}, label="shared_mean", batch=(0,), tolerance=4),
 ]  # fmt: skip
 for label, axes in AXES.items():
     along = {"attributes": {"axes": axes}, "label": label, "tolerance": 4}

@@ -28,6 +28,7 @@ def adam(rate, beta1, beta2, epsilon, power1, power2, *rest):
 
 
 SCALARS = [RATE, BETA1, BETA2, EPSILON]
+RATES, ROW = np.array([0.1, 0.2, 0.05]), G[0]  # one for each column
 CASES = [
     Case("stochastic_gradient_descent", [RATE, W, G], sgd, batch=(1, 2), dtypes=ANALYTIC),
     Case("adam", [*SCALARS, *POWERS, W, M, V, G], adam, batch=(6, 7, 8, 9), tolerance=4),
@@ -36,5 +37,11 @@ CASES = [
     Case(
         "adam_with_current_learning_rate", [*SCALARS, W, M, V, G, MAXIMUM], step, label="amsgrad",
         batch=(4, 5, 6, 7, 8), tolerance=4,
+    ),
+    Case("stochastic_gradient_descent", [RATES, W, ROW], sgd, label="rates", batch=(1,), dtypes=ANALYTIC),
+    Case("adam", [RATES, *SCALARS[1:], *POWERS, W, M, V, ROW], adam, label="rates", batch=(6, 7, 8), tolerance=4),
+    Case(
+        "adam_with_current_learning_rate", [RATES, *SCALARS[1:], W, M, V, ROW, MAXIMUM], step, label="amsgrad_rates",
+        batch=(4, 5, 6, 8), tolerance=4,
     ),
 ]  # fmt: skip

@@ -111,14 +111,16 @@ struct FakeBackend final : Backend {
       }
     return std::make_unique<FakeProgram>(std::move(program), std::move(storages));
   }
-  std::shared_ptr<VariableStorage> make_variable(const ConstantPtr& value) override {
+  std::shared_ptr<VariableStorage> make_variable(const ConstantPtr& value,
+                                                 const std::shared_ptr<VariableHome>&) override {
     return std::make_shared<FakeVariable>(value);
   }
 };
 
 inline Device& device() {
   static const bool registered = [] {
-    register_backend("fake", []() -> std::unique_ptr<Backend> { return std::make_unique<FakeBackend>(); });
+    register_backend(
+        {.name = "fake", .make = []() -> std::unique_ptr<Backend> { return std::make_unique<FakeBackend>(); }});
     return true;
   }();
   (void)registered;

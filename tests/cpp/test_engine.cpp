@@ -56,7 +56,7 @@ struct Engine {
     std::vector<std::shared_ptr<runtime::VariableStorage>> used;
     for (Tensor* variable : specialized.source_variables) {
       auto& storage = storages[variable];
-      if (!storage) storage = backend.make_variable(variable->operation->attributes.data("value"));
+      if (!storage) storage = backend.make_variable(variable->operation->attributes.data("value"), nullptr);
       used.push_back(storage);
     }
     result_count = targets.size();

@@ -34,13 +34,14 @@ def run(
     arrays: Sequence[np.ndarray],
     targets: Sequence[mg.Tensor],
     options: mg.CompilationDescriptor | None = None,
+    device: str | None = None,
 ) -> list[mg.NDArray]:
     """The targets' values: through the cache, or with options through an executable compiled for them."""
     feeds = dict(zip(placeholders, arrays, strict=True))
     if options is None:
-        results = graph.run(feeds, list(targets))
+        results = graph.run(feeds, list(targets), device=device)
         return [results[t] for t in targets]
-    executable = graph.compile({p: a.shape for p, a in feeds.items()}, list(targets), options=options)
+    executable = graph.compile({p: a.shape for p, a in feeds.items()}, list(targets), options=options, device=device)
     return executable.run([feeds[p] for p in executable.feeds])
 
 

@@ -13,13 +13,16 @@ import textwrap
 import mpsgraph as mg
 import numpy as np
 
+from . import device
+
 SECONDS = 30.0  # far longer than anything takes; a time-out then is a failure and not a hang
 
 
 class Doubling:
-    """x -> 2 x, and a counter of its runs."""
+    """x -> 2 x, and a counter of its runs, on a device."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str | None = None) -> None:
+        self.device = device
         g = self.g = mg.Graph()
         self.x = g.placeholder((-1,), name="x")
         self.count = g.variable(np.zeros((), np.float32), name="count")
@@ -30,7 +33,7 @@ class Doubling:
         return {self.x: np.array(numbers, np.float32)}
 
     def counted(self) -> float:
-        return float(self.g.variable_value(self.count))
+        return float(self.g.variable_value(self.count, device=self.device))
 
 
 def waiting_for(event: mg.SharedEvent, value: int = 1) -> mg.ExecutionDescriptor:
@@ -41,7 +44,7 @@ def waiting_for(event: mg.SharedEvent, value: int = 1) -> mg.ExecutionDescriptor
 
 def run_program(program: str, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
+        [sys.executable, "-c", device.prelude() + textwrap.dedent(program)],
         capture_output=True,
         text=True,
         timeout=timeout,

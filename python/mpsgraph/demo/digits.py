@@ -43,11 +43,17 @@ def classifier() -> nn.Sequential:
     )
 
 
-def train(train_set: mg.data.Dataset, iterations: int, seed: int, progress: bool = True) -> mg.Trainer:
+def train(
+    train_set: mg.data.Dataset,
+    iterations: int,
+    seed: int,
+    progress: bool = True,
+    device: mg.Device | str | None = None,
+) -> mg.Trainer:
     """The classifier after `iterations` steps of batch 40."""
     rate = mg.optim.CosineRate(LEARNING_RATE, steps=max(1, iterations - WARM_UP))
     optimizer = mg.optim.SGD(mg.optim.WarmUp(rate, WARM_UP))
-    trainer = mg.Trainer(classifier(), loss="cross_entropy", optimizer=optimizer, seed=seed)
+    trainer = mg.Trainer(classifier(), loss="cross_entropy", optimizer=optimizer, device=device, seed=seed)
     batches = mg.data.batches(train_set, BATCH, shuffle=True, seed=seed, drop_last=True)
     trainer.fit(batches, iterations=iterations, progress=progress)
     return trainer

@@ -29,8 +29,9 @@ class Call(Family):
         feeds and of their types; output_types, (shape, dtype) of each of its targets, in their order, all sizes known.
         Result: a list of tensors. Errors: ShapeError for an unknown size and where types differ, GraphError, when
         compiling, for a symbol that has no callable, or whose executable belongs to the caller's own graph. Gradient:
-        none. Assigns of the executable happen, in its own graph. Source: MPSGraph
-        callSymbolName:inputTensors:outputTypes:name: and MPSGraphCompilationDescriptor.callables.
+        none. Assigns of the executable happen, in its own graph; on device metal UnsupportedError for an executable
+        with variables. Source: MPSGraph callSymbolName:inputTensors:outputTypes:name: and
+        MPSGraphCompilationDescriptor.callables.
 
         >>> inner, outer = mg.Graph(), mg.Graph()
         >>> a, x = inner.placeholder((2,)), outer.placeholder((2,))

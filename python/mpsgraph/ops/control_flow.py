@@ -83,7 +83,8 @@ class ControlFlow(Family):
         Args: initial, tensors; before, returns a bool tensor of one element and the results; after, returns the next
         values, of the types of `initial`. Result: a list, the results at the end. Errors: GraphError, ShapeError,
         DTypeError. Gradient: through the iterations that ran, backwards, to `initial` and all that the blocks use from
-        outside. Source: MPSGraph whileWithInitialInputs:before:after:name:.
+        outside; UnsupportedError on device metal where it needs values of the iterations, whose number is not known.
+        Source: MPSGraph whileWithInitialInputs:before:after:name:.
 
         >>> g = mg.Graph()
         >>> doubled = g.while_([g.constant(3.0)], lambda x: (x < 20, x), lambda x: x * 2)
@@ -140,7 +141,9 @@ class ControlFlow(Family):
         values = initial; for index in range(lower, upper, step): values = body(index, *values).
         Args: lower, upper, step, ints or int32 tensors of rank 0; initial, tensors; body, returns as many values of the
         same types. Result: a list, the values at the end. Errors: GraphError, ShapeError, DTypeError.
-        Gradient: through the iterations backwards, to `initial` and all that the body uses from outside.
+        Gradient: through the iterations backwards, to `initial` and all that the body uses from outside; on device
+        metal UnsupportedError where it needs values of the iterations, unless the bounds are constants. There a step
+        of 0 that only a run knows makes no iterations, which is an error on the CPU device.
         Source: MPSGraph forLoopWithLowerBound:upperBound:step:initialBodyArguments:body:name: and
         forLoopWithNumberOfIterations:initialBodyArguments:body:name:.
 

@@ -102,7 +102,8 @@ class CpuBackend final : public runtime::Backend {
     for (size_t i = 0; i < variables.size(); i++) variables[i]->move_to(lowered.variable_layouts[i]);
     return std::make_unique<CpuProgram>(std::move(lowered), std::move(variables));
   }
-  std::shared_ptr<runtime::VariableStorage> make_variable(const ConstantPtr& value) override {
+  std::shared_ptr<runtime::VariableStorage> make_variable(const ConstantPtr& value,
+                                                          const std::shared_ptr<runtime::VariableHome>&) override {
     return std::make_shared<CpuVariable>(value);
   }
 };
@@ -116,11 +117,15 @@ Lower find_kernel(std::string_view kind) {
 }
 
 void register_backend() {
-  runtime::register_backend("cpu", []() -> std::unique_ptr<runtime::Backend> {
+  runtime::register_backend({.name = "cpu", .make = []() -> std::unique_ptr<runtime::Backend> {
+                               register_kernels();
+                               thread_count();  // before anybody changes what OpenMP offers
+                               return std::make_unique<CpuBackend>();
+                             }});
+  // Constants are folded here for every device.
+  compiler::register_evaluator([](const Operation& operation) {
     register_kernels();
-    thread_count();  // before anybody changes what OpenMP offers
-    compiler::register_evaluator(evaluate);
-    return std::make_unique<CpuBackend>();
+    return evaluate(operation);
   });
 }
 

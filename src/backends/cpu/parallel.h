@@ -26,7 +26,7 @@ class ThreadScope {
   ThreadScope& operator=(const ThreadScope&) = delete;
 
  private:
-  int before_;
+  [[maybe_unused]] int before_;  // without OpenMP
 };
 
 // f(part) for each part in [0, parts), one thread each as far as there are threads.

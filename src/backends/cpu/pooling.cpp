@@ -38,7 +38,7 @@ Value<T> run_maximum(const T* x, int64_t n, Value<T> m) {
   int64_t i = 0;
   for (; i + width <= n; i += width) take_larger(x + i, 1, width, side);
   take_larger(x + i, 1, n - i, side);
-  for (int64_t k = 0; k < width; ++k) m = (side[k] > m) | (side[k] != side[k]) ? side[k] : m;
+  for (int64_t k = 0; k < width; ++k) m = ((side[k] > m) | (side[k] != side[k])) ? side[k] : m;
   return m;
 }
 

@@ -17,7 +17,7 @@ void take_larger(const T* x, int64_t stride, int64_t n, Value<T>* m) {
   } else {
     for (int64_t i = 0; i < n; ++i) {
       const Value<T> v = x[i * stride];
-      m[i] = (v > m[i]) | (v != v) ? v : m[i];
+      m[i] = ((v > m[i]) | (v != v)) ? v : m[i];
     }
   }
 }

@@ -1,0 +1,49 @@
+"""Runs `mpsgraph selftest --device metal --json <file>` on a machine of continuous integration and says what was seen.
+
+`python .github/metal_selftest.py <file>`, with mpsgraph installed. The job's summary gets one of three: passed; failed;
+no device, so that the package was only built and imported. A failure fails the job, except on a virtual machine's
+processor ("Paravirtual" in its name), on which Apple promises nothing: there it is a warning, and in the summary too.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mpsgraph as mg
+
+
+def say(text: str) -> None:
+    """To the log, and to the summary of the job where there is one."""
+    print(text, flush=True)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a") as file:
+            file.write(f"{text}\n\n")
+
+
+def main(report: str) -> int:
+    if "metal" not in mg.Device.names():
+        say("**Metal: not run.** The package was built and imported; this machine offers no device that it could use.")
+        print("::warning title=Metal::no device on this machine: the package was built and imported only")
+        return 0
+    try:
+        device = mg.Device("metal").description
+    except mg.errors.Error as error:
+        say(f"**Metal: the device could not be opened**: {error}")
+        return 1
+    code = subprocess.run(["mpsgraph", "selftest", "--device", "metal", "--json", report]).returncode
+    if code == 0:
+        say(f"**Metal: the self-test passed** on {device}.")
+        return 0
+    say(f"**Metal: the self-test failed** (exit code {code}) on {device}; the report is among the artifacts.")
+    if "paravirtual" in device.lower():
+        say("A virtual machine's processor does not have to run Metal Performance Shaders, so the job does not fail.")
+        print(f"::warning title=Metal::the self-test failed on {device}")
+        return 0
+    return 1
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1]))

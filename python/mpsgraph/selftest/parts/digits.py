@@ -1,0 +1,64 @@
+"""The digit classifier of the demo, trained on the device; its gradients of one step beside the CPU's."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+import mpsgraph as mg
+
+from ..checks import MISSING, Check, Options, Result
+from .gradients import compare
+from .operations import device_name
+
+ITERATIONS, ACCURACY = 300, 0.95
+QUICK_ITERATIONS, QUICK_ACCURACY = 40, 0.5
+STEPS = 5
+
+
+def checks(options: Options) -> list[Check]:
+    """The training, and its first steps beside the CPU's."""
+    return [
+        Check("training", lambda: training(options), limit=1200.0),
+        Check("the same losses as on the CPU", lambda: same_losses(options), limit=600.0),
+    ]
+
+
+def training(options: Options) -> Result:
+    """The demo's training; its accuracy must be the demo's."""
+    from mpsgraph.demo import digits
+
+    try:
+        train_set, test_set = mg.data.digits()
+    except ImportError as error:
+        return Result(MISSING, str(error))
+    iterations, least = (QUICK_ITERATIONS, QUICK_ACCURACY) if options.quick else (ITERATIONS, ACCURACY)
+    started = time.perf_counter()
+    trainer = digits.train(train_set, iterations, seed=0, progress=False, device=options.device)
+    seconds = time.perf_counter() - started
+    found = trainer.evaluate(test_set)
+    numbers = {"iterations": iterations, "seconds": seconds, **found}
+    message = f"{iterations} iterations in {seconds:.1f} s, accuracy {found['accuracy']:.2%}, loss {found['loss']:.4f}"
+    assert found["accuracy"] >= least, f"{message}; expected {least:.0%}"
+    return Result(message=message, numbers=numbers)
+
+
+def same_losses(options: Options) -> Result:
+    """A few steps without dropout: the losses follow the CPU's."""
+    rng = np.random.default_rng(0)
+    images = rng.random((16, 28, 28, 1), np.float32)
+    labels = rng.integers(0, 10, 16).astype(np.int32)
+
+    def losses(device: str) -> np.ndarray:
+        nn = mg.nn
+        model = nn.Sequential(
+            nn.Conv2d(8, 5, padding="TF_SAME"), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(10)
+        )
+        trainer = mg.Trainer(model, optimizer=mg.optim.Adam(0.01), metrics=(), device=device, seed=1)
+        return np.array([float(trainer.train_step(images, labels)) for _ in range(STEPS)])
+
+    device = device_name(options)
+    found, wanted = losses(device), losses("cpu")
+    compare(found, wanted, "losses", 1e-3)
+    return Result(message=f"{device} {found.tolist()}, cpu {wanted.tolist()}", numbers={device: found.tolist()})

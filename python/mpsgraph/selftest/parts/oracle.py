@@ -1,0 +1,70 @@
+"""Apple's own gradients beside ours, for every case that Apple's differentiation takes.
+
+Apple's gradientForPrimaryTensor:withTensors:name: is an oracle here and used nowhere else: where it differs from ours,
+or has none, that is reported with numbers and is no failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import mpsgraph as mg
+from mpsgraph import _core
+
+from .. import shared
+from ..checks import DIFFERS, UNSUPPORTED, Check, Options, Result, difference
+from .gradients import SINGLE, comparable
+from .operations import device_name
+
+TOLERANCE = 2e-3  # Apple's may use other formulas, and half the bits in places
+
+
+def checks(options: Options) -> list[Check]:
+    """One a real case, on a device with frameworks of Apple's below it."""
+    device = device_name(options)
+    if device != "metal":
+        return []
+    return [
+        Check(case.id, _check(case, device), died=DIFFERS, group=case.operation)
+        for case, dtype in comparable(options)
+        if SINGLE[dtype] == "float32"
+    ]
+
+
+def _check(case: Any, device: str) -> Callable[[], Result | None]:
+    derivatives, running = shared.module("harness.derivatives"), shared.module("harness.running")
+
+    def run() -> Result | None:
+        built = running.build(case, "float32")
+        of = derivatives.weighed_sum(built.graph, built.results, seed=11)
+        wanted = [built.placeholders[i] for i in case.float_inputs()]
+        arrays = running.feeds(case.inputs, "float32")
+        gradients = built.graph.gradients(of, wanted)
+        try:
+            ours = running.run(built.graph, built.placeholders, arrays, list(gradients.values()), device=device)
+        except mg.Error as error:
+            return Result(UNSUPPORTED, f"there are none of ours: {error}")
+        try:
+            apples = _core.apple_gradients(device, built.placeholders, arrays, of)
+        except mg.Error as error:
+            return Result(UNSUPPORTED, f"Apple gives none: {error}")
+        numbers: dict[str, Any] = {}
+        for i, mine in zip(case.float_inputs(), ours, strict=True):
+            apple = apples[i]
+            if apple is None:
+                numbers[f"input {i}"] = "Apple gives none"
+                continue
+            a, b = apple.numpy(), mine.numpy()
+            scale = max(1.0, float(np.abs(b).max(initial=0)))
+            if a.shape != b.shape or not np.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True):
+                numbers[f"input {i}"] = difference(a, b)
+        if not numbers:
+            return None
+        text = "; ".join(f"{name}: {found}" for name, found in numbers.items())
+        wrong = any(isinstance(found, dict) for found in numbers.values())
+        return Result(DIFFERS if wrong else UNSUPPORTED, f"Apple differs from ours: {text}" if wrong else text, numbers)
+
+    return run

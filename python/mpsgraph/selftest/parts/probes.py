@@ -1,0 +1,33 @@
+"""Questions about Apple's frameworks that only a run on a Mac answers, asked by the backend itself.
+
+Each answer is noted with what it would change in the code; none is a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mpsgraph as mg
+from mpsgraph import _core
+
+from ..checks import NOTED, Check, Options, Result
+from .operations import device_name
+
+
+def checks(options: Options) -> list[Check]:
+    """One a question that the device has."""
+    found = _core.probes(mg.Device(device_name(options)))
+    return [Check(probe.name, _asked(probe), died=NOTED) for probe in found]
+
+
+def _asked(probe: Any) -> Callable[[], Result]:
+    def ask() -> Result:
+        try:
+            answer = probe.ask()
+        except mg.Error as error:
+            answer = f"refused: {error}"
+        texts = {"question": probe.question, "method": probe.method, "answer": answer, "meaning": probe.meaning}
+        return Result(NOTED, f"{probe.question}\nAnswer: {answer}\nMeaning: {probe.meaning}", texts)
+
+    return ask

@@ -1,0 +1,50 @@
+"""What the report must say of the machine: system, processor, libraries, devices."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import subprocess
+import sys
+from typing import Any
+
+import mpsgraph as mg
+
+from ..checks import Check, Options, Result
+
+
+def checks(options: Options) -> list[Check]:
+    """One: everything."""
+    return [Check("versions", lambda: Result(numbers=versions(options)))]
+
+
+def versions(options: Options) -> dict[str, Any]:
+    """By name. Errors: DeviceError when there is no such device."""
+    device = mg.Device(options.device) if options.device else mg.Device.default()
+    return {
+        "mpsgraph": mg.__version__,
+        "device": f"{device.name}: {device.description}",
+        "devices": ", ".join(mg.Device.names()),
+        "system": f"macOS {platform.mac_ver()[0]}" if sys.platform == "darwin" else platform.platform(),
+        "chip": _chip(),
+        "python": f"{platform.python_version()} {platform.machine()}",
+        **{name: _installed(name) for name in ("numpy", "ml_dtypes", "torch", "mlx")},
+    }
+
+
+def _chip() -> str:
+    if sys.platform != "darwin":
+        return platform.processor() or platform.machine()
+    command = ["sysctl", "-n", "machdep.cpu.brand_string", "hw.model", "hw.memsize"]
+    try:
+        lines = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.split("\n")
+    except (OSError, subprocess.SubprocessError):
+        return platform.machine()
+    return f"{lines[0]}, {lines[1]}, {int(lines[2]) / 2**30:.0f} GB"
+
+
+def _installed(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,123 @@
+"""The two networks of speed.py in PyTorch (on MPS) and MLX, which are imported when they are measured."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+Step = Callable[[], float]
+TORCH_DEVICE = "mps"
+
+
+def _speed() -> Any:
+    return importlib.import_module("mpsgraph.selftest.parts.speed")
+
+
+# --- PyTorch ----------------------------------------------------------------------------------------------------------
+def _torch_step(model: Any, optimizer: Callable[[Any], Any], inputs: Any, labels: Any) -> Step:
+    torch = importlib.import_module("torch")
+    if TORCH_DEVICE == "mps" and not torch.backends.mps.is_available():
+        raise RuntimeError("this PyTorch has no device mps here")
+    model = model.to(TORCH_DEVICE)
+    x, y = torch.from_numpy(inputs).to(TORCH_DEVICE), torch.from_numpy(labels).long().to(TORCH_DEVICE)
+    rule = optimizer(model.parameters())
+
+    def step() -> float:
+        rule.zero_grad(set_to_none=True)
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        rule.step()
+        return float(loss.item())
+
+    return step
+
+
+def torch_digits() -> Step:
+    """The digit network, NCHW as is usual there."""
+    torch = importlib.import_module("torch")
+    nn, speed = torch.nn, _speed()
+    model = nn.Sequential(
+        nn.Conv2d(1, 32, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(7 * 7 * 64, 1024),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(1024, speed.CLASSES),
+    )
+    images, labels = speed.digits_batch()
+    first = images.reshape(-1, 1, 28, 28)
+    return _torch_step(model, lambda p: torch.optim.SGD(p, lr=speed.DIGIT_RATE), first, labels)
+
+
+def torch_perceptron() -> Step:
+    """The perceptron."""
+    torch = importlib.import_module("torch")
+    nn, speed = torch.nn, _speed()
+    model = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, speed.CLASSES))
+    inputs, labels = speed.perceptron_batch()
+    return _torch_step(model, lambda p: torch.optim.Adam(p, lr=speed.PERCEPTRON_RATE), inputs, labels)
+
+
+# --- MLX --------------------------------------------------------------------------------------------------------------
+def _mlx_step(model: Any, optimizer: Any, inputs: Any, labels: Any) -> Step:
+    mx, nn = importlib.import_module("mlx.core"), importlib.import_module("mlx.nn")
+    x, y = mx.array(inputs), mx.array(labels)
+
+    def loss_of(model: Any, x: Any, y: Any) -> Any:
+        return nn.losses.cross_entropy(model(x), y, reduction="mean")
+
+    value_and_gradients = nn.value_and_grad(model, loss_of)
+    state = [model.state, optimizer.state, mx.random.state]
+
+    def whole(x: Any, y: Any) -> Any:
+        loss, gradients = value_and_gradients(model, x, y)
+        optimizer.update(model, gradients)
+        return loss
+
+    compiled = mx.compile(whole, inputs=state, outputs=state)
+
+    def step() -> float:
+        loss = compiled(x, y)
+        mx.eval(loss, state)
+        return float(loss.item())
+
+    return step
+
+
+def mlx_digits() -> Step:
+    """The digit network, NHWC as is usual there, the whole step compiled."""
+    nn, optimizers = importlib.import_module("mlx.nn"), importlib.import_module("mlx.optimizers")
+    speed = _speed()
+    model = nn.Sequential(
+        nn.Conv2d(1, 32, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 2),
+        nn.Conv2d(32, 64, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 2),
+        lambda x: x.reshape(x.shape[0], -1),
+        nn.Linear(7 * 7 * 64, 1024),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(1024, speed.CLASSES),
+    )
+    model.train()
+    return _mlx_step(model, optimizers.SGD(speed.DIGIT_RATE), *speed.digits_batch())
+
+
+def mlx_perceptron() -> Step:
+    """The perceptron, the whole step compiled."""
+    nn, optimizers = importlib.import_module("mlx.nn"), importlib.import_module("mlx.optimizers")
+    speed = _speed()
+    model = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, speed.CLASSES))
+    return _mlx_step(model, optimizers.Adam(speed.PERCEPTRON_RATE), *speed.perceptron_batch())
+
+
+DIGITS: dict[str, Callable[[], Step]] = {"PyTorch MPS": torch_digits, "MLX": mlx_digits}
+PERCEPTRONS: dict[str, Callable[[], Step]] = {"PyTorch MPS": torch_perceptron, "MLX": mlx_perceptron}

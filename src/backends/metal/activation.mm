@@ -1,0 +1,89 @@
+// Activations: relu, sigmoid, leaky relu, soft-max, and gradients.
+//
+// MPSGraph has gradient operations too, but does not say what they give at 0, nor whether `sourceTensor` is the operand or
+// the result; nor what its leaky relu is for slopes outside [0, 1]. These are composed, in single precision where differences
+// and sums are taken. Soft-max cross-entropy, of which Apple states the formula but not that it stays finite, and its
+// gradient are expanded by the core.
+#include "backends/metal/formula.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+Term input(const Lowering& l, size_t i = 0) { return Term::input(l, i); }
+
+// As reLU, and NaN stays.
+GraphTensors lower_relu(Lowering& l) {
+  const Term x = input(l);
+  return {[l.graph() maximumWithNaNPropagationWithPrimaryTensor:x.tensor()
+                                                secondaryTensor:x.constant(0).tensor()
+                                                           name:l.name()]};
+}
+
+GraphTensors lower_relu_gradient(Lowering& l) { return select(input(l, 1) > 0, input(l, 0), 0); }
+
+Term sigmoid(const Term& x) {
+  return apply(x, [](MPSGraph* g, MPSGraphTensor* t) { return [g sigmoidWithTensor:t name:nil]; });
+}
+
+GraphTensors lower_sigmoid(Lowering& l) { return sigmoid(input(l)); }
+
+GraphTensors lower_sigmoid_gradient(Lowering& l) {
+  const Term s = sigmoid(wide_input(l, 1));
+  return narrow(l, wide_input(l, 0) * s * (1 - s));
+}
+
+GraphTensors lower_leaky_relu(Lowering& l) {
+  const Term x = input(l, 0), alpha = input(l, 1);
+  return select(x >= 0, x, x * alpha);
+}
+
+GraphTensors lower_leaky_relu_gradient(Lowering& l) {
+  const Term incoming = input(l, 0), source = input(l, 1), alpha = input(l, 2);
+  return select(source >= 0, incoming, incoming * alpha);
+}
+
+GraphTensors lower_softmax(Lowering& l) {
+  return {[l.graph() softMaxWithTensor:l.input() axis:l.axis() name:l.name()]};
+}
+
+Term softmax(const Term& x, int64_t axis) {
+  return x.with([x.graph() softMaxWithTensor:x.tensor() axis:axis name:nil]);
+}
+
+// s (g - Σ g s)
+GraphTensors lower_softmax_gradient(Lowering& l) {
+  const Term g = wide_input(l, 0), s = softmax(wide_input(l, 1), l.axis());
+  return narrow(l, s * (g - sum(g * s, {l.axis()})));
+}
+
+// Less the maximum, so that exponents stay finite.
+GraphTensors lower_log_softmax(Lowering& l) {
+  const Term x = wide_input(l);
+  const Ints axis{l.axis()};
+  const Term most = x.with([x.graph() reductionMaximumPropagateNaNWithTensor:x.tensor() axes:numbers(axis) name:nil]);
+  const Term shifted = x - most;
+  return narrow(l, shifted - logarithm(sum(exponent(shifted), axis)));
+}
+
+// g - s Σ g
+GraphTensors lower_log_softmax_gradient(Lowering& l) {
+  const Term g = wide_input(l, 0);
+  return narrow(l, g - softmax(wide_input(l, 1), l.axis()) * sum(g, {l.axis()}));
+}
+
+}  // namespace
+
+void register_activation() {
+  define_lowering("relu", lower_relu);
+  define_lowering("relu_gradient", lower_relu_gradient);
+  define_lowering("sigmoid", lower_sigmoid);
+  define_lowering("sigmoid_gradient", lower_sigmoid_gradient);
+  define_lowering("leaky_relu", lower_leaky_relu);
+  define_lowering("leaky_relu_gradient", lower_leaky_relu_gradient);
+  define_lowering("softmax", lower_softmax);
+  define_lowering("softmax_gradient", lower_softmax_gradient);
+  define_lowering("log_softmax", lower_log_softmax);
+  define_lowering("log_softmax_gradient", lower_log_softmax_gradient);
+}
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,65 @@
+// Device "metal": registers where a graphics processor runs the Metal Performance Shaders, compiles programs for it.
+#include <algorithm>
+
+#include "backends/metal/guarded.h"
+#include "backends/metal/oracle.h"
+#include "backends/metal/package.h"
+#include "backends/metal/prepare.h"
+#include "backends/metal/probes.h"
+#include "backends/metal/program.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+class MetalBackend final : public runtime::Backend {
+ public:
+  std::string_view name() const override { return "metal"; }
+  std::string description() const override {
+    return guarded([&] { return device_.description(); });
+  }
+  std::unique_ptr<runtime::CompiledProgram> compile(compiler::Program program,
+                                                    std::vector<std::shared_ptr<runtime::VariableStorage>> storages,
+                                                    const compiler::Options& options) override {
+    prepare(program, options);
+    return std::make_unique<MetalProgram>(device_, std::move(program), std::move(storages));
+  }
+  std::shared_ptr<runtime::VariableHome> make_variable_home() override {
+    return guarded([&] { return std::make_shared<MetalVariables>(device_); });
+  }
+  std::shared_ptr<runtime::VariableStorage> make_variable(const ConstantPtr& value,
+                                                          const std::shared_ptr<runtime::VariableHome>& home) override {
+    return MetalVariable::make(std::static_pointer_cast<MetalVariables>(home), value);
+  }
+  std::unique_ptr<runtime::CompiledProgram> load(const std::filesystem::path& path) override {
+    return guarded([&] { return std::make_unique<MetalPackage>(device_, path); });
+  }
+  runtime::NDArray allocate(DType dtype, const Dims& dims) override {
+    return guarded([&] { return device_.allocate(dtype, dims); });
+  }
+  runtime::BufferStatistics memory_statistics() const override { return device_.pool->statistics(); }
+  void set_memory_cache_limit(size_t bytes) override { device_.pool->set_limit(bytes); }
+  std::unique_ptr<runtime::DeviceQueue> make_queue() override {
+    return guarded([&] { return std::make_unique<MetalQueue>(device_); });
+  }
+  std::vector<runtime::Probe> probes() override { return metal::probes(device_); }
+  std::vector<runtime::NDArray> apple_gradients(compiler::Program program,
+                                                std::span<const runtime::NDArray> feeds) override {
+    return metal::apple_gradients(device_, std::move(program), feeds);
+  }
+
+ private:
+  MetalDevice device_;
+};
+
+[[maybe_unused]] const bool registered = [] {
+  runtime::register_backend({.name = "metal",
+                             .make = []() -> std::unique_ptr<runtime::Backend> {
+                               return guarded([] { return std::make_unique<MetalBackend>(); });
+                             },
+                             .available = MetalDevice::available,
+                             .rank = 1});
+  return true;
+}();
+
+}  // namespace
+}  // namespace mpsgraph::metal

@@ -1,0 +1,227 @@
+// What can be shared is shared: arrays of the pool, and memory of others in whole pages around it.
+#include "backends/metal/device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "backends/metal/availability.h"
+#include "backends/metal/guarded.h"
+#include "backends/metal/types.h"
+
+namespace mpsgraph::metal {
+
+using runtime::NDArray;
+
+namespace {
+
+size_t page_size() {
+  static const auto size = static_cast<size_t>(getpagesize());
+  return size;
+}
+
+}  // namespace
+
+// --- pool ------------------------------------------------------------------------------------------------------------
+
+// 256 bytes at least, and four steps for each doubling.
+size_t BufferPool::size_class(size_t bytes) {
+  bytes = std::max<size_t>(bytes, 256);
+  const size_t step = std::bit_floor(bytes - 1) / 4;
+  return (bytes + step - 1) / step * step;
+}
+
+id<MTLBuffer> BufferPool::take(size_t bytes) {
+  const size_t wanted = size_class(bytes);
+  std::lock_guard lock(mutex_);
+  id<MTLBuffer> buffer = nil;
+  if (const auto found = free_.find(wanted); found != free_.end()) {
+    buffer = found->second;
+    free_.erase(found);
+    statistics_.cached_bytes -= wanted;
+    ++statistics_.reused;
+  } else {
+    buffer = [device_ newBufferWithLength:wanted options:MTLResourceStorageModeShared];
+  }
+  if (!buffer) {
+    trim(0);
+    buffer = [device_ newBufferWithLength:wanted options:MTLResourceStorageModeShared];
+  }
+  if (!buffer)
+    throw DeviceError(cat("cannot allocate ", bytes, " bytes on ", text_of(device_.name), ": ", statistics_.live_bytes,
+                          " bytes are in use; use smaller shapes or free results that are no longer needed"));
+  ++statistics_.allocations;
+  statistics_.live_bytes += wanted;
+  statistics_.peak_live_bytes = std::max(statistics_.peak_live_bytes, statistics_.live_bytes);
+  return buffer;
+}
+
+void BufferPool::give_back(id<MTLBuffer> buffer) {
+  const size_t bytes = buffer.length;
+  std::lock_guard lock(mutex_);
+  statistics_.live_bytes -= bytes;
+  if (bytes > limit_) return;
+  trim(limit_ - bytes);
+  free_.emplace(bytes, buffer);
+  statistics_.cached_bytes += bytes;
+}
+
+void BufferPool::trim(size_t limit) {
+  while (statistics_.cached_bytes > limit) {
+    statistics_.cached_bytes -= free_.begin()->first;
+    free_.erase(free_.begin());
+  }
+}
+
+void BufferPool::set_limit(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  limit_ = bytes;
+  trim(bytes);
+}
+
+runtime::BufferStatistics BufferPool::statistics() {
+  std::lock_guard lock(mutex_);
+  return statistics_;
+}
+
+// --- compiling -------------------------------------------------------------------------------------------------------
+
+MPSGraphCompilationDescriptor* compilation_descriptor() {
+  MPSGraphCompilationDescriptor* descriptor = [MPSGraphCompilationDescriptor new];
+  descriptor.optimizationLevel = MPSGraphOptimizationLevel0;
+  descriptor.waitForCompilationCompletion = YES;
+  return descriptor;
+}
+
+MPSGraphExecutionDescriptor* execution_descriptor() {
+  MPSGraphExecutionDescriptor* descriptor = [MPSGraphExecutionDescriptor new];
+  descriptor.compilationDescriptor = compilation_descriptor();
+  return descriptor;
+}
+
+// --- device ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// A process without a window server may have no default device, though there is one.
+id<MTLDevice> system_device() {
+  id<MTLDevice> device = MTLCreateSystemDefaultDevice();
+  return device ? device : MTLCopyAllDevices().firstObject;
+}
+
+}  // namespace
+
+bool MetalDevice::available() {
+  return guarded([] {
+    id<MTLDevice> device = system_device();
+    return device && MPSSupportsMTLDevice(device);
+  });
+}
+
+MetalDevice::MetalDevice()
+    : device(system_device()),
+      graph_device([MPSGraphDevice deviceWithMTLDevice:device]),
+      pool(std::make_shared<BufferPool>(device)),
+      queue([device newCommandQueue]) {
+  if (!device || !queue) throw DeviceError("the system's Metal device cannot be opened");
+  queue.label = @"mpsgraph host";
+}
+
+std::string MetalDevice::description() const {
+  const NSOperatingSystemVersion system = NSProcessInfo.processInfo.operatingSystemVersion;
+  return cat("Metal: ", text_of(device.name), device.hasUnifiedMemory ? ", unified memory" : "", ", macOS ",
+             system.majorVersion, ".", system.minorVersion);
+}
+
+NDArray MetalDevice::allocate(DType dtype, const Dims& dims) {
+  const size_t bytes = static_cast<size_t>(element_count(dims)) * size_of(dtype);
+  if (bytes == 0) return NDArray::allocate(dtype, dims);
+  auto memory = std::make_unique<PooledMemory>(pool, pool->take(bytes));
+  void* data = memory->buffer.contents;
+  return NDArray(runtime::Buffer::of_device(data, bytes, std::move(memory)), dtype, dims, contiguous_strides(dims));
+}
+
+// --- arrays ----------------------------------------------------------------------------------------------------------
+
+MPSGraphTensorData* MetalDevice::shared(const NDArray& array) {
+  id<MTLBuffer> buffer = nil;
+  size_t offset = 0;
+  if (const auto* memory = dynamic_cast<const PooledMemory*>(array.buffer()->device_memory())) {
+    buffer = memory->buffer;
+    offset = static_cast<size_t>(array.data() - static_cast<std::byte*>(buffer.contents));
+  } else {
+    // Metal maps whole pages: those that the array lies in, whoever else has bytes in them.
+    const size_t page = page_size();
+    const auto address = reinterpret_cast<uintptr_t>(array.data());
+    const uintptr_t first = address / page * page, end = (address + array.bytes() + page - 1) / page * page;
+    offset = address - first;
+    buffer = [device newBufferWithBytesNoCopy:reinterpret_cast<void*>(first)
+                                       length:end - first
+                                      options:MTLResourceStorageModeShared
+                                  deallocator:nil];
+    if (!buffer) return nil;  // memory that the device may not write to
+  }
+  MPSShape* shape = shape_of(array.dims());
+  const MPSDataType type = data_type(array.dtype());
+  if (offset == 0) return [[MPSGraphTensorData alloc] initWithMTLBuffer:buffer shape:shape dataType:type];
+  if (METAL_AVAILABLE(15.0)) {
+    MPSNDArrayDescriptor* descriptor = [MPSNDArrayDescriptor descriptorWithDataType:type shape:shape];
+    descriptor.preferPackedRows = YES;
+    MPSNDArray* view = [[MPSNDArray alloc] initWithBuffer:buffer offset:offset descriptor:descriptor];
+    return [[MPSGraphTensorData alloc] initWithMPSNDArray:view];
+  }
+  return nil;
+}
+
+ArrayData MetalDevice::data_of(const NDArray& array) {
+  if (MPSGraphTensorData* data = shared(array)) return {data, nullptr, array.buffer()->device_memory() != nullptr};
+  auto staged = std::make_shared<PooledMemory>(pool, pool->take(array.bytes()));
+  MPSGraphTensorData* data = [[MPSGraphTensorData alloc] initWithMTLBuffer:staged->buffer
+                                                                     shape:shape_of(array.dims())
+                                                                  dataType:data_type(array.dtype())];
+  return {data, std::move(staged), false};
+}
+
+// --- uses in flight --------------------------------------------------------------------------------------------------
+
+std::shared_ptr<const void> PendingUses::insert(const std::vector<Use>& uses) {
+  std::list<Use> added(uses.begin(), uses.end());
+  std::vector<std::list<Use>::iterator> places;
+  for (auto place = added.begin(); place != added.end(); ++place) places.push_back(place);
+  uses_.splice(uses_.end(), added);
+  return {this, [places](PendingUses* self) {
+            {
+              std::lock_guard done(self->mutex_);
+              for (const auto place : places) self->uses_.erase(place);
+            }
+            self->condition_.notify_all();
+          }};
+}
+
+bool PendingUses::conflicts(const std::vector<Use>& uses) const {
+  const auto conflict = [](const Use& a, const Use& b) {
+    return a.begin < b.end && b.begin < a.end && (a.writes || b.writes) && !(a.tracked && b.tracked);
+  };
+  return std::ranges::any_of(uses, [&](const Use& use) {
+    return std::ranges::any_of(uses_, [&](const Use& other) { return conflict(use, other); });
+  });
+}
+
+std::shared_ptr<const void> PendingUses::add(const std::vector<Use>& uses) {
+  std::unique_lock lock(mutex_);
+  condition_.wait(lock, [&] { return !conflicts(uses); });
+  return insert(uses);
+}
+
+std::shared_ptr<const void> PendingUses::try_add(const std::vector<Use>& uses) {
+  std::lock_guard lock(mutex_);
+  return conflicts(uses) ? nullptr : insert(uses);
+}
+
+void PendingUses::wait_for(const Use& use) {
+  std::unique_lock lock(mutex_);
+  condition_.wait(lock, [&] { return !conflicts({use}); });
+}
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,134 @@
+// Gathers, their gradient, and one-hot rows.
+//
+// MPSGraph states what an index outside of the axis picks for gatherAlongAxis alone: zero, as ours. Everywhere else such
+// indices are replaced, and what they picked is masked; where all are known to lie inside, neither is needed.
+#include "backends/metal/complex.h"
+#include "backends/metal/indexing.h"
+#include "backends/metal/steps.h"
+#include "core/known_values.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+DType moved(const Lowering& l) { return is_complex(l.dtype()) ? DType::float32 : moved_as(l.dtype()); }
+
+// The picks, with zero where the index lay outside; `mask` has the shape of `inside` beside the result's axes.
+MPSGraphTensor* masked(const Lowering& l, MPSGraphTensor* picked, const Picks& picks, const Dims& mask, DType dtype) {
+  if (!picks.inside) return picked;
+  const Steps s(l);
+  return s.select(s.reshape(picks.inside, mask), picked, l.scalar(0, dtype));
+}
+
+GraphTensors lower_gather(Lowering& l) {
+  const int64_t axis = l.axis(), batch = l.attributes().integer("batch_dimensions");
+  const Dims &dims = l.dims(), &indices = l.dims(1);
+  const Picks p = picks(l, l.input(1), l.dtype(1), dims[axis], constant_value(l.operation.inputs[1]));
+  // batches, others before the axis, indices, others behind it
+  Dims mask(indices.begin(), indices.begin() + batch);
+  mask.insert(mask.end(), axis - batch, 1);
+  mask.insert(mask.end(), indices.begin() + batch, indices.end());
+  mask.insert(mask.end(), dims.size() - axis - 1, 1);
+  return {carried(l, l.dtype(), moved(l), {l.input(0)}, [&](const GraphTensors& in) {
+    MPSGraphTensor* picked = [l.graph() gatherWithUpdatesTensor:in[0]
+                                                  indicesTensor:p.index
+                                                           axis:static_cast<NSUInteger>(axis)
+                                                batchDimensions:static_cast<NSUInteger>(batch)
+                                                           name:l.name()];
+    return masked(l, l.reshape(picked, l.result_dims()), p, mask, moved(l));
+  })};
+}
+
+// A sum over rows: what an index outside picked counts as zero.
+GraphTensors lower_gather_gradient(Lowering& l) {
+  const Steps s(l);
+  const Dims &dims = l.result_dims(), &indices = l.dims(1);
+  const int64_t given = l.attributes().integer("axis"), batch = l.attributes().integer("batch_dimensions");
+  const int64_t axis = given < 0 ? given + static_cast<int64_t>(dims.size()) : given;
+  const int64_t batches = element_count(Dims(dims.begin(), dims.begin() + batch));
+  const int64_t outer = element_count(Dims(dims.begin() + batch, dims.begin() + axis));
+  const int64_t inner = element_count(Dims(dims.begin() + axis + 1, dims.end()));
+  const int64_t n = dims[axis], count = element_count(Dims(indices.begin() + batch, indices.end()));
+  const Picks p = flat_picks(l, l.input(1), l.dtype(1), batches, count, {n}, constant_value(l.operation.inputs[1]));
+  // Batches beside the axis: those before it, where there are others between, go behind it for the sum.
+  const bool between = batches > 1 && outer > 1;
+  const Lanes lanes(batches > 1 ? Dims{1, batches * n, outer * inner} : Dims{outer, n, inner}, 1);
+  const DType as = is_complex(l.dtype()) ? DType::float32 : summed_as(l.dtype());
+  return {carried(l, l.dtype(), as, {l.input(0)}, [&](const GraphTensors& in) {
+    MPSGraphTensor* incoming = in[0];
+    if (between) incoming = s.transpose(s.reshape(incoming, {batches, outer, count, inner}), {0, 2, 1, 3});
+    incoming = s.reshape(incoming, lanes.dims(batches * count));
+    incoming = masked(l, incoming, p, {batches * count, 1}, as);
+    MPSGraphTensor* sum = [l.graph() scatterWithDataTensor:l.filled(0, {as, Shape(lanes.dims())})
+                                             updatesTensor:incoming
+                                             indicesTensor:p.index
+                                                      axis:1
+                                                      mode:MPSGraphScatterModeAdd
+                                                      name:l.name()];
+    if (between) sum = s.transpose(s.reshape(sum, {batches, n, outer, inner}), {0, 2, 1, 3});
+    return s.reshape(sum, dims);
+  })};
+}
+
+// The axes that vectors index, as one: MPSGraph's gatherND says nothing of indices outside.
+GraphTensors lower_gather_nd(Lowering& l) {
+  const Steps s(l);
+  const Dims &dims = l.dims(), &indices = l.dims(1);
+  if (element_count(dims) == 0) return {l.filled(0, l.result_type())};  // every index lies outside
+  const int64_t batch = l.attributes().integer("batch_dimensions"), depth = indices.back();
+  const Dims picked_axes(dims.begin() + batch, dims.begin() + batch + depth);
+  const int64_t batches = element_count(Dims(dims.begin(), dims.begin() + batch));
+  const int64_t rest = element_count(Dims(dims.begin() + batch + depth, dims.end()));
+  const int64_t vectors = element_count(Dims(indices.begin() + batch, indices.end() - 1));
+  const Picks p = flat_picks(l, depth == 0 ? nil : l.input(1), l.dtype(1), batches, vectors, picked_axes,
+                             constant_value(l.operation.inputs[1]));
+  return {carried(l, l.dtype(), moved(l), {l.input(0)}, [&](const GraphTensors& in) {
+    MPSGraphTensor* picked =
+        [l.graph() gatherWithUpdatesTensor:s.reshape(in[0], {batches * element_count(picked_axes), rest})
+                             indicesTensor:p.index
+                                      axis:0
+                           batchDimensions:0
+                                      name:l.name()];
+    return masked(l, picked, p, {batches * vectors, 1}, moved(l));
+  })};
+}
+
+GraphTensors lower_gather_along_axis(Lowering& l) {
+  const Steps s(l);
+  const Lanes from(l.dims(), l.axis()), to(l.dims(1), l.axis());
+  return {carried(l, l.dtype(), moved(l), {l.input(0)}, [&](const GraphTensors& in) {
+    return [l.graph() gatherAlongAxis:1
+                    withUpdatesTensor:s.reshape(in[0], from.dims())
+                        indicesTensor:s.reshape(signed_indices(l, l.input(1), l.dtype(1)), to.dims())
+                                 name:l.name()];
+  })};
+}
+
+// Compared, because MPSGraph does not say what an index outside makes.
+GraphTensors lower_one_hot(Lowering& l) {
+  const Steps s(l);
+  const Attributes& a = l.attributes();
+  const Dims& dims = l.result_dims();
+  const int64_t given = a.integer("axis"), axis = given < 0 ? given + static_cast<int64_t>(dims.size()) : given;
+  Dims beside = dims, classes(dims.size(), 1);
+  beside[axis] = 1;
+  classes[axis] = dims[axis];
+  MPSGraphTensor* index = s.reshape(signed_indices(l, l.input(), l.dtype()), beside);
+  const DType wide = index.dataType == MPSDataTypeInt32 ? DType::int32 : DType::int64;
+  MPSGraphTensor* is_on = s.equal(s.cast(s.coordinate(axis, classes), wide), index);
+  const DType dtype = a.dtype("dtype");
+  const DType as = is_complex(dtype) ? DType::float32 : dtype;
+  MPSGraphTensor* rows = s.select(is_on, l.scalar(a.real("on_value"), as), l.scalar(a.real("off_value"), as));
+  return {as == dtype ? rows : complex_tensor(l, parts_of(l, rows))};
+}
+
+}  // namespace
+
+void register_gather() {
+  define_lowering("gather", lower_gather);
+  define_lowering("gather_gradient", lower_gather_gradient);
+  define_lowering("gather_nd", lower_gather_nd);
+  define_lowering("gather_along_axis", lower_gather_along_axis);
+  define_lowering("one_hot", lower_one_hot);
+}
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,47 @@
+// Where Objective-C meets C++: exceptions of Apple's frameworks become ours, and autorelease pools are drained.
+#pragma once
+
+#include <exception>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "backends/metal/frameworks.h"
+#include "core/errors.h"
+
+namespace mpsgraph::metal {
+
+inline std::string text_of(NSString* string) { return string && string.UTF8String ? string.UTF8String : ""; }
+
+// Apple's frameworks report misuse by NSException; nothing but our typed errors may leave this folder. An exception that
+// leaves @autoreleasepool does not drain it, so everything is caught inside and thrown again outside.
+template <class Function>
+auto guarded(Function&& function) {
+  using Result = std::invoke_result_t<Function>;
+  std::exception_ptr error;
+  const auto within_pool = [&](auto&& body) {
+    @autoreleasepool {
+      try {
+        @try {
+          body();
+        } @catch (NSException* exception) {
+          error = std::make_exception_ptr(
+              DeviceError(cat("[metal] ", text_of(exception.name), ": ", text_of(exception.reason))));
+        }
+      } catch (...) {
+        error = std::current_exception();
+      }
+    }
+    if (error) std::rethrow_exception(error);
+  };
+  if constexpr (std::is_void_v<Result>) {
+    within_pool(function);
+  } else {
+    std::optional<Result> result;
+    within_pool([&] { result.emplace(function()); });
+    return std::move(*result);
+  }
+}
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,376 @@
+// The walk over a program, the order of variables' reads and assigns, and the registry of lowerings.
+#include "backends/metal/lowering.h"
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+
+#include "core/definition.h"
+#include "core/known_values.h"
+
+namespace mpsgraph::metal {
+
+// --- registry --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::unordered_map<std::string_view, Lower>& lowerings() {
+  static auto& table = *new std::unordered_map<std::string_view, Lower>;  // used until the last queue has ended
+  return table;
+}
+
+}  // namespace
+
+void define_lowering(std::string_view kind, Lower lower) { lowerings()[kind] = lower; }
+
+Lower find_lowering(std::string_view kind) {
+  register_lowerings();
+  const auto found = lowerings().find(kind);
+  return found == lowerings().end() ? nullptr : found->second;
+}
+
+std::vector<std::string_view> lowered_kinds() {
+  register_lowerings();
+  std::vector<std::string_view> kinds;
+  for (const auto& [kind, lower] : lowerings()) kinds.push_back(kind);
+  return kinds;
+}
+
+// --- one operation ---------------------------------------------------------------------------------------------------
+
+MPSGraph* Lowering::graph() const { return program.graph; }
+
+MPSGraphTensor* Lowering::input(size_t i) const {
+  return inputs[i] ? inputs[i] : program.tensor_of(operation.inputs[i]);
+}
+
+NSString* Lowering::name() const { return @(operation.name.c_str()); }
+
+Ints Lowering::integers(size_t i) const {
+  const auto values = constant_value(operation.inputs[i]);
+  if (!values) unsupported(cat("operand ", i, " must be known when it is compiled"));
+  return *values;
+}
+
+int64_t Lowering::axis(std::string_view attribute, size_t i) const {
+  const int64_t axis = attributes().integer(attribute);
+  return axis < 0 ? axis + rank(i) : axis;
+}
+
+Ints Lowering::axes(std::string_view attribute, size_t i) const {
+  Ints axes = attributes().integers(attribute);
+  if (axes.empty()) {
+    axes.resize(rank(i));
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  for (int64_t& axis : axes)
+    if (axis < 0) axis += rank(i);
+  return axes;
+}
+
+MPSGraphTensor* Lowering::scalar(double value, DType dtype) const { return filled(value, {dtype, Shape(Dims{1})}); }
+
+MPSGraphTensor* Lowering::filled(double value, const TensorType& type) const {
+  if (is_complex(type.dtype)) {
+    if (METAL_AVAILABLE(14.0))
+      return [graph() constantWithRealPart:value imaginaryPart:0 shape:shape_of(type) dataType:data_type(type.dtype)];
+    needs_system("14.0");
+  }
+  return [graph() constantWithScalar:value shape:shape_of(type) dataType:data_type(type.dtype)];
+}
+
+MPSGraphTensor* Lowering::ints(const Ints& values, DType dtype) const {
+  const Dims dims{static_cast<int64_t>(values.size())};
+  const ConstantPtr value = ConstantData::of_ints(values);
+  MPSGraphTensor* tensor = [graph() constantWithData:bytes_of(value) shape:numbers(dims) dataType:MPSDataTypeInt64];
+  return dtype == DType::int64 ? tensor : cast(tensor, dtype);
+}
+
+MPSGraphTensor* Lowering::reshape(MPSGraphTensor* tensor, const Dims& dims) const {
+  return [graph() reshapeTensor:tensor withShape:shape_of(dims) name:nil];
+}
+
+MPSGraphTensor* Lowering::cast(MPSGraphTensor* tensor, DType dtype) const {
+  return [graph() castTensor:tensor toType:data_type(dtype) name:nil];
+}
+
+void Lowering::unsupported(const std::string& why) const {
+  throw UnsupportedError(cat("[", operation.kind(), "] on device metal: ", why, operation.where()));
+}
+
+void Lowering::needs_system(std::string_view version) const {
+  unsupported(cat("MPSGraph has what this needs since macOS ", version, "; update the system, or use Device(\"cpu\")"));
+}
+
+// --- the walk --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+bool has_effect(const Operation& operation) {
+  return operation.definition->has_effect || std::ranges::any_of(operation.blocks, [](const auto& block) {
+           return std::ranges::any_of(block->operations, [](const auto& inner) { return has_effect(*inner); });
+         });
+}
+
+// Calls use(variable, is_assign) for every read and assign in the operation and its blocks.
+void for_each_use(const Operation& operation, const std::function<void(const Tensor*, bool)>& use) {
+  if (operation.is("read") || operation.is("assign")) use(operation.input(0), operation.is("assign"));
+  for (const auto& block : operation.blocks)
+    for (const auto& inner : block->operations) for_each_use(*inner, use);
+}
+
+void append(std::vector<MPSGraphOperation*>& all, const std::vector<MPSGraphOperation*>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+ProgramLowering::ProgramLowering(MPSGraph* graph, const compiler::Program& program, GraphTensors variables, bool frozen)
+    : graph(graph), program(program), frozen(frozen) {
+  for (size_t i = 0; i < variables.size(); ++i) bind(program.variables[i], variables[i]);
+}
+
+void ProgramLowering::run() {
+  for (const Tensor* feed : program.feeds) {
+    MPSGraphTensor* placeholder = nil;
+    if (feed->shape().elements() > 0)
+      placeholder = [graph placeholderWithShape:shape_of(feed->type)
+                                       dataType:data_type(feed->dtype(), feed->operation->where())
+                                           name:@(feed->operation->name.c_str())];
+    feeds.push_back(placeholder);
+    bind(feed, placeholder);
+  }
+  lower_operations(program.graph->root());
+  for (MPSGraphOperation* effect : block_effects_) [target_operations addObject:effect];
+  NSMutableArray<MPSGraphTensor*>* taken = [NSMutableArray array];
+  for (const Tensor* target : program.targets) {
+    if (target->operation->is("constant") && !frozen) {
+      targets.push_back(nil);
+      continue;
+    }
+    MPSGraphTensor* tensor = tensor_of(target);
+    // A target is an operation's own: results are keyed by their tensors, and fed arrays are not results.
+    const bool given = target->operation->is("placeholder") || target->operation->is("constant");
+    if (given || [taken containsObject:tensor]) tensor = [graph identityWithTensor:tensor name:nil];
+    [taken addObject:tensor];
+    targets.push_back(tensor);
+  }
+}
+
+GraphTensors ProgramLowering::lower_within(const GraphTensors& operands) {
+  for (size_t i = 0; i < operands.size(); ++i) bind(program.feeds[i], operands[i]);
+  lower_operations(program.graph->root());
+  GraphTensors results;
+  for (const Tensor* target : program.targets) results.push_back(tensors_.at(target));
+  return results;
+}
+
+MPSGraphTensor* ProgramLowering::tensor_of(const Tensor* tensor) const {
+  const auto found = tensors_.find(tensor);
+  if (found == tensors_.end() || !found->second)
+    throw UnsupportedError(cat("[", tensor->operation->kind(), "] ", tensor->name(), " of type ", tensor->type,
+                               " has no counterpart in MPSGraph, which has no tensors without elements; use ",
+                               "Device(\"cpu\") for this graph", tensor->operation->where()));
+  return found->second;
+}
+
+GraphTensors ProgramLowering::lower_block(const Block& block, const GraphTensors& arguments) {
+  for (size_t i = 0; i < block.arguments.size(); ++i) bind(block.arguments[i], arguments[i]);
+  auto outer_uses = std::move(uses_);
+  auto outer_effects = std::move(block_effects_);
+  uses_.clear();
+  block_effects_.clear();
+  lower_operations(block);
+  const GraphTensors results = after(block_effects_, [&] {
+    GraphTensors own;
+    for (const Tensor* result : block.results) {
+      MPSGraphTensor* tensor = tensors_.at(result);
+      const bool is_own = result->operation->parent == &block && block_effects_.empty();
+      own.push_back(is_own || !tensor ? tensor : [graph identityWithTensor:tensor name:nil]);
+    }
+    if (std::ranges::all_of(own, [](MPSGraphTensor* tensor) { return !tensor; }))
+      own.push_back([graph identityWithTensor:[graph constantWithScalar:0 shape:@[ @1 ] dataType:MPSDataTypeInt32]
+                                         name:nil]);
+    return own;
+  });
+  uses_ = std::move(outer_uses);
+  block_effects_ = std::move(outer_effects);
+  return results;
+}
+
+TensorType ProgramLowering::lowered_type(const Tensor* tensor) {
+  const TensorType& type = tensor->type;
+  if (type.history == 0) return {type.dtype, Shape(type.shape.rank() == 0 ? Dims{1} : type.shape.dims())};
+  if (!histories_) histories_.emplace(program);
+  Dims dims = histories_->rooms(tensor);
+  dims.insert(dims.end(), type.shape.dims().begin(), type.shape.dims().end());
+  return {type.dtype, Shape(dims)};
+}
+
+void ProgramLowering::lower_operations(const Block& block) {
+  for (const auto& operation : block.operations) {
+    const bool is_given = operation->is("placeholder") || operation->is("variable") || operation->is("argument");
+    if (!is_given) lower(*operation);
+  }
+}
+
+void ProgramLowering::lower(const Operation& operation) {
+  const GraphTensors results = after(predecessors(operation), [&] { return results_of(operation); });
+  for (size_t i = 0; i < operation.outputs.size(); ++i)
+    bind(operation.outputs[i].get(), checked(operation, i, results[i]));
+  if (!operation.is("constant")) names.push_back(operation.name);
+  remember_uses(operation);
+  if (!has_effect(operation)) return;
+  if (MPSGraphOperation* effect = stand_in(operation)) block_effects_.push_back(effect);
+}
+
+GraphTensors ProgramLowering::results_of(const Operation& operation) {
+  if (operation.is("assign")) return assigned(operation);
+  const Lower lower = find_lowering(operation.kind());
+  if (!lower)
+    throw UnsupportedError(cat("[", operation.kind(),
+                               "] MPSGraph has no such operation, and the Metal device does not ",
+                               "compose it; use Device(\"cpu\") for this graph", operation.where()));
+  GraphTensors inputs;
+  // Values without elements go into blocks, and out again; shapes and indices may have none, and are not looked at.
+  for (const Tensor* input : operation.inputs) inputs.push_back(tensors_.at(input));
+  Lowering lowering(*this, operation, std::move(inputs));
+  GraphTensors results = lower(lowering);
+  if (results.size() != operation.outputs.size())
+    throw GraphError(cat("[", operation.kind(), "] was lowered to ", results.size(), " results instead of ",
+                         operation.outputs.size(), operation.where()));
+  return results;
+}
+
+GraphTensors ProgramLowering::assigned(const Operation& operation) {
+  MPSGraphTensor* value = tensor_of(operation.input(1));
+  effects_[&operation] = [graph assignVariable:tensor_of(operation.input(0))
+                             withValueOfTensor:value
+                                          name:@(operation.name.c_str())];
+  return {};
+}
+
+// Apple infers shapes and types of its own; what differs in form only is brought into ours.
+MPSGraphTensor* ProgramLowering::checked(const Operation& operation, size_t result, MPSGraphTensor* tensor) const {
+  const TensorType& type = operation.outputs[result]->type;
+  if (!tensor || type.history) return tensor;
+  const MPSDataType wanted = data_type(type.dtype, operation.where());
+  if (tensor.dataType != wanted) tensor = [graph castTensor:tensor toType:wanted name:nil];
+  MPSShape* shape = shape_of(type);
+  if ([tensor.shape isEqualToArray:shape]) return tensor;
+  const Dims dims = dims_of(tensor.shape);
+  const bool known = tensor.shape && std::ranges::none_of(dims, [](int64_t size) { return size < 0; });
+  if (known && element_count(dims) != type.shape.elements())
+    throw GraphError(cat("[", operation.kind(), "] MPSGraph makes ", mpsgraph::to_string(dims), " of it instead of ",
+                         type, "; please report this", operation.where()));
+  return [graph reshapeTensor:tensor withShape:shape name:nil];
+}
+
+// --- order -----------------------------------------------------------------------------------------------------------
+
+MPSGraphOperation* ProgramLowering::stand_in(const Operation& operation) const {
+  if (const auto effect = effects_.find(&operation); effect != effects_.end()) return effect->second;
+  for (const auto& output : operation.outputs)
+    if (const auto found = tensors_.find(output.get()); found != tensors_.end() && found->second)
+      return found->second.operation;
+  return nil;
+}
+
+// A read comes after the assigns before it, an assign after all uses before it; control flow after what its blocks need.
+std::vector<MPSGraphOperation*> ProgramLowering::predecessors(const Operation& operation) const {
+  std::vector<MPSGraphOperation*> result;
+  for (const Operation* dependency : operation.control_dependencies)
+    if (MPSGraphOperation* before = stand_in(*dependency)) result.push_back(before);
+  for_each_use(operation, [&](const Tensor* variable, bool assigns) {
+    const auto uses = uses_.find(variable);
+    if (uses == uses_.end()) return;
+    append(result, uses->second.assigns);
+    if (assigns) append(result, uses->second.reads);
+  });
+  return result;
+}
+
+void ProgramLowering::remember_uses(const Operation& operation) {
+  for_each_use(operation, [&](const Tensor* variable, bool assigns) {
+    MPSGraphOperation* done = stand_in(operation);
+    if (!done) return;
+    Uses& uses = uses_[variable];
+    if (assigns)
+      uses = {{done}, {}};
+    else
+      uses.reads.push_back(done);
+  });
+}
+
+GraphTensors ProgramLowering::after(const std::vector<MPSGraphOperation*>& operations,
+                                    const std::function<GraphTensors()>& add) {
+  if (operations.empty()) return add();
+  NSMutableArray<MPSGraphOperation*>* before = [NSMutableArray array];
+  for (MPSGraphOperation* operation : operations)
+    if (![before containsObject:operation]) [before addObject:operation];
+  // Nothing may be thrown through Apple's frames.
+  GraphTensors results;
+  std::exception_ptr error;
+  GraphTensors* const made = &results;
+  std::exception_ptr* const thrown = &error;
+  NSArray<MPSGraphTensor*>* forwarded = [graph controlDependencyWithOperations:before
+                                                                dependentBlock:^NSArray<MPSGraphTensor*>*() {
+                                                                  NSMutableArray<MPSGraphTensor*>* own =
+                                                                      [NSMutableArray array];
+                                                                  try {
+                                                                    *made = add();
+                                                                    for (MPSGraphTensor* tensor : *made)
+                                                                      if (tensor) [own addObject:tensor];
+                                                                  } catch (...) {
+                                                                    *thrown = std::current_exception();
+                                                                  }
+                                                                  return own;
+                                                                }
+                                                                          name:nil];
+  if (error) std::rethrow_exception(error);
+  NSUInteger next = 0;
+  for (MPSGraphTensor* __strong& result : results)
+    if (result) result = forwarded[next++];
+  return results;
+}
+
+void register_lowerings() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    register_activation();
+    register_arithmetic();
+    register_bits();
+    register_call();
+    register_cast();
+    register_complex();
+    register_control_flow();
+    register_convolution();
+    register_cumulative();
+    register_fourier_transform();
+    register_gather();
+    register_linear_algebra();
+    register_matrix();
+    register_matrix_inverse();
+    register_memory();
+    register_non_maximum_suppression();
+    register_non_zero();
+    register_normalization();
+    register_optimizer();
+    register_padding();
+    register_pooling();
+    register_quantization();
+    register_random();
+    register_recurrent();
+    register_reduction();
+    register_resize();
+    register_scatter_nd();
+    register_shape();
+    register_slicing();
+    register_sort();
+    register_sparse();
+    register_stencil();
+    register_top_k();
+  });
+}
+
+}  // namespace mpsgraph::metal

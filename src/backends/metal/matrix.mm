@@ -1,0 +1,105 @@
+// Matrix products, distances between vectors of bits, and attention.
+//
+// Operands get one rank by axes of length 1 in front, so that only broadcasting of these is asked of MPSGraph. The result
+// of its HammingDistance is not stated well enough to rely on: distances are composed.
+#include <algorithm>
+
+#include "backends/metal/complex.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+Dims with_rank(Dims dims, size_t rank) {
+  if (dims.size() < rank) dims.insert(dims.begin(), rank - dims.size(), 1);
+  return dims;
+}
+
+// Operand i with axes of length 1 in front.
+Term operand(const Lowering& l, size_t i, size_t rank) {
+  const Term x = Term::input(l, i);
+  return l.dims(i).size() == rank ? x : x.reshape(with_rank(l.dims(i), rank));
+}
+
+Term product(const Term& a, const Term& b) {
+  return apply(a, b, [](MPSGraph* g, MPSGraphTensor* x, MPSGraphTensor* y) {
+    return [g matrixMultiplicationWithPrimaryTensor:x secondaryTensor:y name:nil];
+  });
+}
+
+GraphTensors lower_matrix_multiplication(Lowering& l) {
+  const size_t rank = l.result_dims().size();
+  const Term a = operand(l, 0, rank), b = operand(l, 1, rank);
+  if (!is_complex(l.dtype())) return product(a, b);
+  const Parts x = parts_of(l, a.tensor()), y = parts_of(l, b.tensor());
+  return {complex_tensor(l, {product(x.re, y.re) - product(x.im, y.im), product(x.re, y.im) + product(x.im, y.re)})};
+}
+
+// --- attention -------------------------------------------------------------------------------------------------------
+
+Term turned(const Term& x) {
+  Ints permutation;
+  for (size_t axis = 0; axis < x.tensor().shape.count; ++axis) permutation.push_back(static_cast<int64_t>(axis));
+  std::swap(permutation.back(), permutation[permutation.size() - 2]);
+  return x.with([x.graph() transposeTensor:x.tensor() permutation:numbers(permutation) name:nil]);
+}
+
+// softmax(scale Q Kᵀ + M) V, halves in single precision, as scores are many.
+GraphTensors composed_attention(Lowering& l, size_t rank) {
+  const bool half = size_of(l.dtype()) == 2;
+  const auto wide = [&](size_t i) { return half ? operand(l, i, rank).cast(DType::float32) : operand(l, i, rank); };
+  Term scores = product(wide(0) * l.attributes().real("scale"), turned(wide(1)));
+  if (l.count() == 4) scores = scores + wide(3);
+  const Term weights = scores.with([l.graph() softMaxWithTensor:scores.tensor() axis:-1 name:nil]);
+  const Term result = product(weights, wide(2));
+  return half ? result.cast(l.dtype()) : result;
+}
+
+// MPSGraph's takes tensors of four axes: batch, heads, positions, features.
+GraphTensors lower_attention(Lowering& l) {
+  constexpr size_t rank = 4;
+  bool fits = l.result_dims().size() <= rank;
+  for (size_t i = 0; i < l.count(); ++i) {
+    const Dims dims = with_rank(l.dims(i), rank), whole = with_rank(l.result_dims(), rank);
+    fits = fits && dims.size() == rank && (i == 3 || std::equal(dims.begin(), dims.begin() + 2, whole.begin()));
+  }
+  if (!fits) return composed_attention(l, std::max(l.result_dims().size(), l.count() == 4 ? l.dims(3).size() : 0));
+  if (METAL_AVAILABLE(15.0)) {
+    const auto scale = static_cast<float>(l.attributes().real("scale"));
+    return {[l.graph() scaledDotProductAttentionWithQueryTensor:operand(l, 0, rank).tensor()
+                                                      keyTensor:operand(l, 1, rank).tensor()
+                                                    valueTensor:operand(l, 2, rank).tensor()
+                                                     maskTensor:l.count() == 4 ? operand(l, 3, rank).tensor() : nil
+                                                          scale:scale
+                                                           name:l.name()]};
+  }
+  return composed_attention(l, rank);
+}
+
+// --- distances -------------------------------------------------------------------------------------------------------
+
+// Bits of [.., m, 1, k] xor [.., 1, n, k], summed over k.
+GraphTensors lower_hamming_distance(Lowering& l) {
+  const size_t rank = l.result_dims().size();
+  const auto vectors = [&](size_t i, size_t other) {
+    Dims dims = with_rank(l.dims(i), rank);
+    dims.insert(dims.end() - static_cast<std::ptrdiff_t>(other), 1);
+    return Term::input(l, i).reshape(dims);
+  };
+  const Term differ = apply(vectors(0, 1), vectors(1, 2), [](MPSGraph* g, MPSGraphTensor* x, MPSGraphTensor* y) {
+    return [g bitwiseXORWithPrimaryTensor:x secondaryTensor:y name:nil];
+  });
+  const Term bits = differ.with([l.graph() bitwisePopulationCountWithTensor:differ.tensor() name:nil]);
+  return sum(bits.cast(DType::int32), {static_cast<int64_t>(rank)})
+      .reshape(l.result_dims())
+      .cast(l.result_type().dtype);
+}
+
+}  // namespace
+
+void register_matrix() {
+  define_lowering("matrix_multiplication", lower_matrix_multiplication);
+  define_lowering("scaled_dot_product_attention", lower_attention);
+  define_lowering("hamming_distance", lower_hamming_distance);
+}
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,18 @@
+// Inverses of matrices, in single precision.
+#include "backends/metal/formula.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+GraphTensors lower_matrix_inverse(Lowering& l) {
+  const bool half = l.dtype() != DType::float32;
+  const Term x = half ? Term::input(l).cast(DType::float32) : Term::input(l);
+  const Term inverse = x.with([l.graph() inverseOfTensor:x.tensor() name:l.name()]);
+  return half ? inverse.cast(l.dtype()) : inverse;
+}
+
+}  // namespace
+
+void register_matrix_inverse() { define_lowering("matrix_inverse", lower_matrix_inverse); }
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,31 @@
+// Constants and reads of variables. Placeholders and variables themselves are made by the walk and the variables' home.
+#include "backends/metal/lowering.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+GraphTensors lower_constant(Lowering& l) {
+  const ConstantPtr& value = l.attributes().data("value");
+  const TensorType& type = l.result_type();
+  if (type.shape.elements() == 0) return {nil};  // only looked at where it makes no difference
+  if (value->is_splat() && is_float(value->dtype())) return {l.filled(value->scalar(), type)};
+  return {[l.graph() constantWithData:bytes_of(value) shape:shape_of(type) dataType:data_type(type.dtype)]};
+}
+
+GraphTensors lower_read(Lowering& l) {
+  if (l.program.frozen) return {[l.graph() identityWithTensor:l.input() name:l.name()]};
+  return {[l.graph() readVariable:l.input() name:l.name()]};
+}
+
+// A value that nobody looks at.
+GraphTensors lower_undefined(Lowering& l) { return {l.filled(0, l.program.lowered_type(l.operation.output()))}; }
+
+}  // namespace
+
+void register_memory() {
+  define_lowering("constant", lower_constant);
+  define_lowering("read", lower_read);
+  define_lowering("undefined", lower_undefined);
+}
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,122 @@
+// Greedy suppression of overlapping boxes.
+//
+// Apple does not state what its nonMaximumSuppression returns, and has it from macOS 14 on. Here a loop goes over the
+// candidates, the best first, and each that is still left removes those behind it that it covers: as many steps as there
+// are pairs of a box and a class, each over all images and pairs at once.
+#include "backends/metal/formula.h"
+#include "backends/metal/indexing.h"
+#include "backends/metal/order.h"
+#include "backends/metal/steps.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+using T = MPSGraphTensor*;
+
+// The edges of boxes, which have any shape but for a last axis that is gone.
+struct Edges {
+  Term top, left, bottom, right;
+  Term area() const { return (bottom - top) * (right - left); }
+};
+
+Term least(const Term& a, const Term& b) { return select(a < b, a, b); }
+Term most(const Term& a, const Term& b) { return select(a > b, a, b); }
+
+// Of boxes [images, pairs, 4]: [images, pairs]. Which axis comes first makes no difference to overlaps.
+Edges edges_of(const Lowering& l, T boxes) {
+  const Dims dims = dims_of(boxes.shape);
+  const auto coordinate = [&](int64_t i) {
+    return Term(l, l.reshape(Steps(l).slice(boxes, 2, i, 1), {dims[0], dims[1]}));
+  };
+  const Term a = coordinate(0), b = coordinate(1), c = coordinate(2), d = coordinate(3);
+  if (l.attributes().string("coordinate_mode").starts_with("centers"))
+    return {a - c / 2, b - d / 2, a + c / 2, b + d / 2};
+  return {least(a, c), least(b, d), most(a, c), most(b, d)};
+}
+
+Term overlap(const Edges& a, const Edges& b) {
+  const Term height = least(a.bottom, b.bottom) - most(a.top, b.top);
+  const Term width = least(a.right, b.right) - most(a.left, b.left);
+  const Term shared = height * width, either = a.area() + b.area() - shared;
+  const Term is_some = both(both(height > 0, width > 0), either > 0);
+  return select(is_some, shared / select(is_some, either, 1), 0);
+}
+
+// Element `index` of each row.
+Term picked(const Lowering& l, const Term& rows, T index) {
+  return rows.with([l.graph() gatherWithUpdatesTensor:rows.tensor()
+                                        indicesTensor:index
+                                                 axis:1
+                                      batchDimensions:0
+                                                 name:nil]);
+}
+
+GraphTensors lower_non_maximum_suppression(Lowering& l) {
+  const Steps s(l);
+  const Attributes& a = l.attributes();
+  const int64_t images = l.dims(1)[0], boxes = l.dims(1)[1], classes = l.dims(1)[2], pairs = boxes * classes;
+  const Dims rows{images, pairs};
+  const bool per_class = a.boolean("per_class_suppression"), indexed = l.count() == 3;
+  const auto kind_of = [&] {
+    if (indexed) return s.reshape(signed_indices(l, l.input(2), l.dtype(2)), rows);
+    return s.reshape(s.coordinate(2, {images, boxes, classes}), rows);
+  };
+
+  // The order of the pairs: candidates by falling score, class by class where classes are counted.
+  const Term scores(l, s.cast(s.reshape(l.input(1), rows), DType::float32));
+  T const candidate = (scores > static_cast<float>(a.real("score_threshold"))).tensor();
+  T const keys = s.flip_bits(order_key(l, scores.tensor(), DType::float32));
+  T order = ascending_order(l, s.select(candidate, keys, l.ints({INT32_MAX})));
+  T const kinds = per_class ? kind_of() : nil;
+  if (per_class && !indexed) order = s.gather_along(order, ascending_order(l, s.gather_along(kinds, order, 1)), 1);
+  const auto in_order = [&](T of_pairs) { return s.gather_along(of_pairs, order, 1); };
+
+  const Edges given =
+      edges_of(l, s.reshape(s.broadcast(s.reshape(s.cast(l.input(0), DType::float32), {images, boxes, 1, 4}),
+                                        {images, boxes, classes, 4}),
+                            {images, pairs, 4}));
+  const auto ordered = [&](const Term& edge) { return edge.with(in_order(edge.tensor())); };
+  const Edges edges{ordered(given.top), ordered(given.left), ordered(given.bottom), ordered(given.right)};
+  const Term kind(l, per_class ? in_order(kinds) : order), place(l, s.coordinate(1, rows));
+  const double limit = static_cast<float>(a.real("iou_threshold"));
+
+  const Lowering* const lowering = &l;
+  const Edges* const all = &edges;
+  const Term *const kind_in_order = &kind, *const place_in_order = &place;
+  T left = [l.graph()
+      forLoopWithLowerBound:l.ints({0})
+                 upperBound:l.ints({pairs})
+                       step:l.ints({1})
+       initialBodyArguments:@[ in_order(s.cast(candidate, DType::int32)) ]
+                       body:^NSArray<MPSGraphTensor*>*(T at, NSArray<MPSGraphTensor*>* around) {
+                         const Term left(*lowering, around[0]);
+                         T const index = lowering->reshape(lowering->cast(at, DType::int32), {1});
+                         const auto one = [&](const Term& of_pairs) { return picked(*lowering, of_pairs, index); };
+                         const Edges own{one(all->top), one(all->left), one(all->bottom), one(all->right)};
+                         Term covered = both(overlap(own, *all) > limit, one(left) > 0);
+                         covered = both(covered, *place_in_order > Term(*lowering, index));
+                         if (per_class) covered = both(covered, *kind_in_order == one(*kind_in_order));
+                         return @[ select(covered, 0, left).tensor() ];
+                       }
+                       name:l.name()][0];
+
+  // Their numbers in the list of all images, back at their places.
+  T number = [l.graph() cumulativeSumWithTensor:s.reshape(left, {images * pairs})
+                                           axis:0
+                                      exclusive:YES
+                                        reverse:NO
+                                           name:nil];
+  number = s.select(s.less(l.ints({0}), left), s.reshape(number, rows), l.ints({-1}));
+  return {[l.graph() scatterAlongAxis:1
+                       withDataTensor:l.filled(-1, {DType::int32, Shape(rows)})
+                        updatesTensor:number
+                        indicesTensor:order
+                                 mode:MPSGraphScatterModeSet
+                                 name:nil]};
+}
+
+}  // namespace
+
+void register_non_maximum_suppression() { define_lowering("non_maximum_suppression", lower_non_maximum_suppression); }
+
+}  // namespace mpsgraph::metal

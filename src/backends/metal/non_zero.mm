@@ -1,0 +1,50 @@
+// Where the elements are that are not zero.
+//
+// The program is made for a count that the run before it found (compiler::Rest), so all shapes are known, and MPSGraph's
+// nonZeroIndices, whose shape values decide, is not needed: each element that is not zero puts its place into the row of
+// its number. Rows beyond the count stay -1, and what has no row is left out.
+#include "backends/metal/complex.h"
+#include "backends/metal/indexing.h"
+#include "backends/metal/steps.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+MPSGraphTensor* is_not_zero(const Lowering& l) {
+  const Steps s(l);
+  if (l.dtype() == DType::boolean) return l.input();
+  if (!is_complex(l.dtype())) return s.differ(l.input(), l.scalar(0, l.dtype()));
+  const Parts parts = parts_of(l, l.input());
+  return either(parts.re != 0, parts.im != 0).tensor();
+}
+
+GraphTensors lower_non_zero_indices(Lowering& l) {
+  const Steps s(l);
+  const int64_t elements = l.type().shape.elements(), rows = l.result_dims()[0];
+  MPSGraphTensor* counts = s.reshape(is_not_zero(l), {elements});
+  MPSGraphTensor* number = [l.graph() cumulativeSumWithTensor:s.cast(counts, DType::int32)
+                                                         axis:0
+                                                    exclusive:YES
+                                                      reverse:NO
+                                                         name:nil];
+  MPSGraphTensor* places = [l.graph() scatterAlongAxis:0
+                                        withDataTensor:l.filled(-1, {DType::int32, Shape(Dims{rows})})
+                                         updatesTensor:s.coordinate(0, {elements})
+                                         indicesTensor:s.select(counts, number, l.ints({-1}))
+                                                  mode:MPSGraphScatterModeSet
+                                                  name:nil];
+  MPSGraphTensor* is_row = s.less(l.ints({-1}), places);
+  GraphTensors columns;
+  for (int64_t axis = 0; axis < l.rank(); ++axis) {
+    MPSGraphTensor* coordinates = s.reshape(s.coordinate(axis, l.dims()), {elements});
+    MPSGraphTensor* column = s.select(is_row, s.gather_along(coordinates, places, 0), l.ints({-1}));
+    columns.push_back(s.reshape(column, {rows, 1}));
+  }
+  return {columns.size() == 1 ? columns[0] : s.concat(columns, 1)};
+}
+
+}  // namespace
+
+void register_non_zero() { define_lowering("non_zero_indices", lower_non_zero_indices); }
+
+}  // namespace mpsgraph::metal

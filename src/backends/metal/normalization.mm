@@ -1,0 +1,128 @@
+// Mean, variance, normalization and its gradients.
+//
+// MPSGraph's own where operands have the form that Apple describes: moments as reductions leave them, gamma and beta with
+// as many axes as the source. normalization_gradient without the sums that it takes is composed: Apple's needs them, and
+// describes them for a gamma that is constant along the axes only.
+#include "backends/metal/complex.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+Ints axes_of(const Lowering& l, size_t source) { return l.rank(source) ? l.axes("axes", source) : Ints{0}; }
+
+// Operand i with as many axes as the source.
+Term operand(const Lowering& l, size_t i, size_t source) {
+  Dims dims = l.dims(i);
+  if (dims.size() == l.dims(source).size()) return Term::input(l, i);
+  dims.insert(dims.begin(), l.dims(source).size() - dims.size(), 1);
+  return Term::input(l, i).reshape(dims);
+}
+Term wide_operand(const Lowering& l, size_t i, size_t source) { return wide(l, operand(l, i, source)); }
+
+float epsilon_of(const Lowering& l) { return static_cast<float>(l.attributes().real("epsilon")); }
+
+double count_along(const Lowering& l, size_t source) {
+  double count = 1;
+  for (const int64_t axis : axes_of(l, source))
+    if (l.rank(source)) count *= static_cast<double>(l.dims(source)[static_cast<size_t>(axis)]);
+  return count;
+}
+
+Term mean(const Term& x, const Ints& axes) {
+  return x.with([x.graph() meanOfTensor:x.tensor() axes:numbers(axes) name:nil]);
+}
+
+GraphTensors lower_mean(Lowering& l) {
+  const Ints axes = axes_of(l, 0);
+  if (!is_complex(l.dtype())) return narrow(l, mean(wide_input(l), axes));
+  const Parts z = parts_of(l, l.input());
+  return {complex_tensor(l, {mean(z.re, axes), mean(z.im, axes)})};
+}
+
+GraphTensors lower_variance(Lowering& l) {
+  const Ints axes = axes_of(l, 0);
+  const Term x = wide_input(l);
+  if (l.count() == 1)
+    return narrow(l, x.with([l.graph() varianceOfTensor:x.tensor() axes:numbers(axes) name:l.name()]));
+  const Term given = wide_operand(l, 1, 0);
+  if (l.dims(1) != l.result_dims()) return narrow(l, mean(square(x - given), axes));
+  return narrow(l, x.with([l.graph() varianceOfTensor:x.tensor()
+                                           meanTensor:given.tensor()
+                                                 axes:numbers(axes)
+                                                 name:l.name()]));
+}
+
+GraphTensors lower_normalization(Lowering& l) {
+  const bool gamma = l.attributes().boolean("has_gamma"), beta = l.attributes().boolean("has_beta");
+  const auto parameter = [&](bool has, size_t i) { return has ? operand(l, i, 0).tensor() : nil; };
+  return {[l.graph() normalizationWithTensor:l.input()
+                                  meanTensor:operand(l, 1, 0).tensor()
+                              varianceTensor:operand(l, 2, 0).tensor()
+                                 gammaTensor:parameter(gamma, 3)
+                                  betaTensor:parameter(beta, gamma ? 4 : 3)
+                                     epsilon:epsilon_of(l)
+                                        name:l.name()]};
+}
+
+// Operands of the gradients: incoming, source, mean, variance, [gamma,] [gamma_gradient, beta_gradient].
+GraphTensors lower_gamma_gradient(Lowering& l) {
+  const Term incoming = wide_input(l, 0), source = wide_input(l, 1);
+  const Term mean = wide_operand(l, 2, 1), variance = wide_operand(l, 3, 1);
+  return narrow(l, source.with([l.graph() normalizationGammaGradientWithIncomingGradientTensor:incoming.tensor()
+                                                                                  sourceTensor:source.tensor()
+                                                                                    meanTensor:mean.tensor()
+                                                                                varianceTensor:variance.tensor()
+                                                                                 reductionAxes:numbers(axes_of(l, 1))
+                                                                                       epsilon:epsilon_of(l)
+                                                                                          name:l.name()]));
+}
+
+GraphTensors lower_beta_gradient(Lowering& l) {
+  const Term incoming = wide_input(l, 0), source = wide_input(l, 1);
+  return narrow(l, source.with([l.graph() normalizationBetaGradientWithIncomingGradientTensor:incoming.tensor()
+                                                                                 sourceTensor:source.tensor()
+                                                                                reductionAxes:numbers(axes_of(l, 1))
+                                                                                         name:l.name()]));
+}
+
+// With n = (x - mean) r and r = 1 / sqrt(variance + epsilon):
+//   r (h - mean(h) - n mean(h n)) with h = g gamma, or of the given sums gamma r (g - d_beta / count - n d_gamma / count).
+GraphTensors composed_gradient(Lowering& l, bool gamma, bool sums) {
+  const Ints axes = axes_of(l, 1);
+  const Term g = wide_input(l, 0), root = square_root(wide_operand(l, 3, 1) + l.attributes().real("epsilon"));
+  const Term n = (wide_input(l, 1) - wide_operand(l, 2, 1)) / root;
+  if (sums) {
+    const double count = count_along(l, 1);
+    return narrow(l, (g - wide_operand(l, 5, 1) / count - n * (wide_operand(l, 4, 1) / count)) / root);
+  }
+  const Term h = gamma ? g * wide_operand(l, 4, 1) : g;
+  return narrow(l, (h - mean(h, axes) - n * mean(h * n, axes)) / root);
+}
+
+GraphTensors lower_normalization_gradient(Lowering& l) {
+  const bool gamma = l.attributes().boolean("has_gamma"), sums = l.count() > 4u + gamma;
+  if (!gamma || !sums) return composed_gradient(l, gamma, sums);
+  return {[l.graph() normalizationGradientWithIncomingGradientTensor:l.input(0)
+                                                        sourceTensor:l.input(1)
+                                                          meanTensor:operand(l, 2, 1).tensor()
+                                                      varianceTensor:operand(l, 3, 1).tensor()
+                                                         gammaTensor:operand(l, 4, 1).tensor()
+                                                 gammaGradientTensor:operand(l, 5, 1).tensor()
+                                                  betaGradientTensor:operand(l, 6, 1).tensor()
+                                                       reductionAxes:numbers(axes_of(l, 1))
+                                                             epsilon:epsilon_of(l)
+                                                                name:l.name()]};
+}
+
+}  // namespace
+
+void register_normalization() {
+  define_lowering("mean", lower_mean);
+  define_lowering("variance", lower_variance);
+  define_lowering("normalization", lower_normalization);
+  define_lowering("normalization_gamma_gradient", lower_gamma_gradient);
+  define_lowering("normalization_beta_gradient", lower_beta_gradient);
+  define_lowering("normalization_gradient", lower_normalization_gradient);
+}
+
+}  // namespace mpsgraph::metal

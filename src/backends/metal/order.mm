@@ -1,0 +1,85 @@
+// Keys from the bits of numbers and back, and the one form of Apple's sort that is relied on.
+#include "backends/metal/order.h"
+
+#include <limits>
+
+#include "backends/metal/steps.h"
+
+namespace mpsgraph::metal {
+
+namespace {
+
+constexpr int64_t low32 = std::numeric_limits<int32_t>::min(), high32 = std::numeric_limits<int32_t>::max();
+constexpr int64_t low64 = std::numeric_limits<int64_t>::min(), high64 = std::numeric_limits<int64_t>::max();
+
+bool is_wide(DType dtype) { return is_integer(dtype) && size_of(dtype) == 8; }
+// Unsigned integers of 32 and 64 bits: the highest bit is no sign.
+bool is_biased(DType dtype) { return dtype == DType::uint32 || dtype == DType::uint64; }
+
+// The bits of a negative float but its sign, turned round; its own inverse.
+MPSGraphTensor* turned(const Lowering& l, MPSGraphTensor* bits) {
+  const Steps s(l);
+  return s.select(s.less(bits, l.ints({0})), s.exclusive_or(bits, l.ints({high32})), bits);
+}
+
+}  // namespace
+
+DType order_key_type(DType dtype) { return is_wide(dtype) ? DType::int64 : DType::int32; }
+
+MPSGraphTensor* order_key(const Lowering& l, MPSGraphTensor* x, DType dtype, bool nan_above) {
+  const Steps s(l);
+  if (is_float(dtype)) {
+    x = s.cast(x, DType::float32);
+    MPSGraphTensor* zero = l.scalar(0, DType::float32);
+    MPSGraphTensor* bits = s.reinterpret(s.select(s.equal(x, zero), zero, x), DType::int32);  // -0 is 0
+    return s.select(s.is_nan(x), l.ints({nan_above ? high32 : low32}), turned(l, bits));
+  }
+  const DType as = order_key_type(dtype);
+  if (!is_biased(dtype)) return s.cast(x, as);
+  return s.exclusive_or(s.reinterpret(x, as), l.ints({is_wide(dtype) ? low64 : low32}, as));
+}
+
+MPSGraphTensor* number_of_key(const Lowering& l, MPSGraphTensor* key, DType dtype) {
+  const Steps s(l);
+  if (is_float(dtype)) return s.cast(s.reinterpret(turned(l, key), DType::float32), dtype);
+  if (!is_biased(dtype)) return s.cast(key, dtype);
+  return s.reinterpret(s.exclusive_or(key, l.ints({is_wide(dtype) ? low64 : low32}, order_key_type(dtype))), dtype);
+}
+
+int64_t last_key(DType dtype, bool above) {
+  constexpr int64_t infinity = 0x7F800000;
+  if (is_float(dtype)) return above ? infinity : ~infinity;  // the bits of minus infinity, turned
+  if (is_wide(dtype)) return above ? high64 : low64;
+  if (is_biased(dtype)) return above ? high32 : low32;
+  const auto bits = static_cast<int>(8 * size_of(dtype));
+  if (!is_signed(dtype)) return above ? (int64_t{1} << bits) - 1 : 0;
+  return above ? (int64_t{1} << (bits - 1)) - 1 : -(int64_t{1} << (bits - 1));
+}
+
+namespace {
+
+// Ascending, of int32, along the last axis: the one form of Apple's sort that is relied on. It is stable, as Apple's
+// engineers said of it (pytorch/pytorch#86750); that of int64 loses elements on macOS 15.4 (pytorch/pytorch#155560).
+MPSGraphTensor* sorted_order(const Lowering& l, MPSGraphTensor* keys) {
+  return [l.graph() argSortWithTensor:keys axis:static_cast<NSInteger>(keys.shape.count) - 1 name:l.name()];
+}
+
+}  // namespace
+
+MPSGraphTensor* ascending_order(const Lowering& l, MPSGraphTensor* keys) {
+  if (keys.dataType == MPSDataTypeInt32) return sorted_order(l, keys);
+  // First by the lower half, without a sign, then by the upper one: a half is the last axis of its number's bytes.
+  const Steps s(l);
+  Dims halves = dims_of(keys.shape);
+  const auto last = static_cast<int64_t>(halves.size()) - 1;
+  const Dims dims = halves;
+  halves.push_back(2);
+  MPSGraphTensor* parts = s.reshape(s.reinterpret(keys, DType::int32), halves);
+  MPSGraphTensor* low = s.reshape(s.slice(parts, last + 1, 0, 1), dims);
+  MPSGraphTensor* high = s.reshape(s.slice(parts, last + 1, 1, 1), dims);
+  MPSGraphTensor* by_low = sorted_order(l, s.exclusive_or(low, l.ints({low32})));
+  MPSGraphTensor* by_high = sorted_order(l, s.gather_along(high, by_low, last));
+  return s.gather_along(by_low, by_high, last);
+}
+
+}  // namespace mpsgraph::metal

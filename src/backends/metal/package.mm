@@ -1,0 +1,128 @@
+// Writing packages, and running those that were loaded.
+#include "backends/metal/package.h"
+
+#include <functional>
+#include <system_error>
+
+#include "backends/metal/guarded.h"
+#include "backends/metal/signposts.h"
+
+namespace mpsgraph::metal {
+
+using runtime::NDArray;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* extension = ".mpsgraphpackage";
+
+NSURL* url_of(const std::filesystem::path& path) {
+  return [NSURL fileURLWithPath:@(std::filesystem::absolute(path).c_str())];
+}
+
+[[noreturn]] void needs_newer_system() {
+  throw UnsupportedError("[serialize] MPSGraphPackages need macOS 14.0 or newer; save() writes a package without it");
+}
+
+MPSGraphDeploymentPlatform platform_named(const std::string& name) API_AVAILABLE(macos(14.0)) {
+  if (name == "macOS") return MPSGraphDeploymentPlatformMacOS;
+  if (name == "iOS") return MPSGraphDeploymentPlatformIOS;
+  if (name == "tvOS") return MPSGraphDeploymentPlatformTvOS;
+  if (name == "visionOS") return MPSGraphDeploymentPlatformVisionOS;
+  throw GraphError(cat("[serialize] there is no platform \"", name, "\"; there are macOS, iOS, tvOS and visionOS"));
+}
+
+std::vector<std::optional<size_t>> positions(const std::vector<size_t>& order, size_t count) {
+  std::vector<std::optional<size_t>> result(count);
+  for (size_t place = 0; place < order.size(); ++place) result[order[place]] = place;
+  return result;
+}
+
+}  // namespace
+
+namespace {
+
+// Writes beside what is there, and takes its place when it is whole.
+void replace(fs::path path, const std::function<void(const fs::path&)>& write) {
+  if (path.filename().empty()) path = path.parent_path();
+  if (path.extension() != extension)
+    throw PackageError(cat("[serialize] ", path.string(), " is no name for an MPSGraphPackage: end it in ", extension));
+  fs::path fresh = path;
+  fresh.replace_filename(cat(".", path.stem().string(), ".new", extension));
+  std::error_code error;
+  fs::remove_all(fresh, error);
+  write(fresh);
+  if (!fs::exists(fresh, error)) throw PackageError(cat("[serialize] MPSGraph wrote nothing at ", path.string()));
+  fs::remove_all(path, error);
+  fs::rename(fresh, path, error);
+  if (error) throw PackageError(cat("[serialize] ", path.string(), " cannot be written: ", error.message()));
+}
+
+}  // namespace
+
+runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& path,
+                                                 const runtime::SerializationDescriptor& descriptor) const {
+  return guarded([&]() -> runtime::SerializedOrder {
+    if (METAL_AVAILABLE(14.0)) {
+      MPSGraphExecutableSerializationDescriptor* form = [MPSGraphExecutableSerializationDescriptor new];
+      form.deploymentPlatform = platform_named(descriptor.platform);
+      if (!descriptor.minimum_deployment_target.empty())
+        form.minimumDeploymentTarget = @(descriptor.minimum_deployment_target.c_str());
+      // An MPSGraph of its own, in which variables are constants.
+      MPSGraph* graph = [MPSGraph new];
+      GraphTensors values;
+      for (const auto& storage : storages_) {
+        const NDArray value = storage->read();
+        values.push_back([graph constantWithData:[NSData dataWithBytes:value.data() length:value.bytes()]
+                                           shape:shape_of(value.dims())
+                                        dataType:data_type(value.dtype())]);
+      }
+      ProgramLowering lowering(graph, program_, std::move(values), true);
+      lowering.run();
+      const CompiledGraph compiled = CompiledGraph::compile(device_, lowering);
+      replace(path, [&](const fs::path& fresh) {
+        [compiled.executable serializeToMPSGraphPackageAtURL:url_of(fresh) descriptor:form];
+      });
+      return {positions(compiled.feeds, feeds_.size()), positions(compiled.targets, targets_.size())};
+    }
+    needs_newer_system();
+  });
+}
+
+MetalPackage::MetalPackage(MetalDevice& device, const std::filesystem::path& path) : device_(device) {
+  if (METAL_AVAILABLE(14.0)) {
+    executable_ = [[MPSGraphExecutable alloc] initWithMPSGraphPackageAtURL:url_of(path)
+                                                     compilationDescriptor:compilation_descriptor()];
+    if (!executable_) throw PackageError(cat("[load] MPSGraph cannot read ", path.string()));
+    return;
+  }
+  needs_newer_system();
+}
+
+void MetalPackage::run(std::span<const NDArray> feeds, std::span<NDArray> results) {
+  guarded([&] {
+    MetalCommands commands(this, device_, device_.queue, "package");
+    encode_into(commands, feeds, results);
+    commands.finish();
+  });
+}
+
+bool MetalPackage::encode(runtime::DeviceCommands& commands, std::span<const NDArray> feeds,
+                          std::span<NDArray> results) {
+  guarded([&] { encode_into(static_cast<MetalCommands&>(commands), feeds, results); });
+  return true;
+}
+
+void MetalPackage::encode_into(MetalCommands& commands, std::span<const NDArray> feeds, std::span<NDArray> results) {
+  const Signpost encoding(Phase::encode, "package");
+  const std::vector<bool> all_feeds(feeds.size(), true), all_results(results.size(), true);
+  const RunData data(device_, commands, feeds, results, all_feeds, all_results);
+  NSMutableArray<MPSGraphTensorData*>*in = [NSMutableArray array], *out = [NSMutableArray array];
+  for (MPSGraphTensorData* input : data.inputs) [in addObject:input];
+  for (MPSGraphTensorData* output : data.outputs) [out addObject:output];
+  MPSCommandBuffer* buffer = commands.next_program();
+  const std::lock_guard lock(encoding_);
+  [executable_ encodeToCommandBuffer:buffer inputsArray:in resultsArray:out executionDescriptor:nil];
+}
+
+}  // namespace mpsgraph::metal

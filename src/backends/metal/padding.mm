@@ -1,0 +1,135 @@
+// Padding and its gradient.
+//
+// MPSGraph's own modes are used as far as they reach: it refuses periodic padding and mirrors of more than the axis, and
+// its padGradient is the one of zeros in every mode. Beyond that each axis is gathered by indices that are known, and the
+// gradient is the sum over them.
+#include <algorithm>
+
+#include "backends/metal/indexing.h"
+#include "backends/metal/steps.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+using ops::PadMode;
+
+PadMode mode_of(const Lowering& l) { return *ops::pad_mode_from_name(l.attributes().string("mode")); }
+
+// What MPSGraph pads itself; the others are gathered.
+std::optional<MPSGraphPaddingMode> native_mode(PadMode mode, const Ints& left, const Ints& right, const Dims& dims) {
+  const auto reach = [&](int64_t less) {
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (std::max(left[i], right[i]) > dims[i] - less) return false;
+    return true;
+  };
+  switch (mode) {
+    case PadMode::constant: return MPSGraphPaddingModeConstant;
+    case PadMode::clamp_to_edge: return MPSGraphPaddingModeClampToEdge;
+    case PadMode::reflect: return reach(1) ? std::optional(MPSGraphPaddingModeReflect) : std::nullopt;
+    case PadMode::symmetric: return reach(0) ? std::optional(MPSGraphPaddingModeSymmetric) : std::nullopt;
+    case PadMode::periodic:
+    case PadMode::anti_periodic: break;
+  }
+  return std::nullopt;
+}
+
+// Which element each position of the padded axis shows, and its sign.
+struct Sources {
+  Ints index, sign;
+  Sources(PadMode mode, int64_t left, int64_t right, int64_t size) {
+    for (int64_t position = -left; position < size + right; ++position) {
+      const ops::PadSource source = ops::pad_source(mode, position, size);
+      index.push_back(source.index);
+      sign.push_back(source.negated ? -1 : 1);
+    }
+  }
+  bool negates() const { return std::ranges::find(sign, -1) != sign.end(); }
+};
+
+// The signs along the middle axis of three.
+MPSGraphTensor* signs(const Lowering& l, const Sources& sources, DType dtype) {
+  return Steps(l).reshape(l.ints(sources.sign, dtype), {static_cast<int64_t>(sources.sign.size()), 1});
+}
+
+GraphTensors lower_pad(Lowering& l) {
+  const Ints &left = l.attributes().integers("left"), &right = l.attributes().integers("right");
+  const PadMode mode = mode_of(l);
+  if (l.rank() == 0 || l.dims() == l.result_dims()) return {l.input()};
+  // The parts of a complex number: the constant is real.
+  bool imaginary = false;
+  const double value = l.attributes().string("mode") == "zero" ? 0 : l.attributes().real("value");
+  const DType as = is_complex(l.dtype()) ? DType::float32 : moved_as(l.dtype());
+  return {carried(l, l.dtype(), as, {l.input()}, [&](const GraphTensors& in) {
+    const Steps s(l);
+    const double constant = imaginary ? 0 : value;
+    imaginary = true;
+    if (const auto native = native_mode(mode, left, right, l.dims()))
+      return [l.graph() padTensor:in[0]
+                  withPaddingMode:*native
+                      leftPadding:numbers(left)
+                     rightPadding:numbers(right)
+                    constantValue:constant
+                             name:l.name()];
+    MPSGraphTensor* padded = in[0];
+    Dims dims = l.dims();
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      if (left[axis] == 0 && right[axis] == 0) continue;
+      const Lanes lanes(dims, static_cast<int64_t>(axis));
+      const Sources sources(mode, left[axis], right[axis], lanes.n);
+      padded = [l.graph() gatherWithUpdatesTensor:s.reshape(padded, lanes.dims())
+                                    indicesTensor:l.ints(sources.index)
+                                             axis:1
+                                  batchDimensions:0
+                                             name:nil];
+      if (sources.negates()) padded = s.multiply(padded, signs(l, sources, as));
+      dims[axis] += left[axis] + right[axis];
+    }
+    return s.reshape(padded, dims);
+  })};
+}
+
+// Of each axis the elements that are the input's own.
+MPSGraphTensor* cropped(const Lowering& l, MPSGraphTensor* tensor, const Ints& left, const Dims& dims) {
+  for (size_t axis = 0; axis < dims.size(); ++axis)
+    if (dims[axis] != l.dims()[axis])
+      tensor = Steps(l).slice(tensor, static_cast<int64_t>(axis), left[axis], dims[axis]);
+  return tensor;
+}
+
+GraphTensors lower_pad_gradient(Lowering& l) {
+  const Ints &left = l.attributes().integers("left"), &right = l.attributes().integers("right");
+  const PadMode mode = mode_of(l);
+  if (l.rank() == 0 || l.dims() == l.result_dims()) return {l.input()};
+  if (mode == PadMode::constant) return {cropped(l, l.input(), left, l.result_dims())};
+  const DType as = is_complex(l.dtype()) ? DType::float32 : summed_as(l.dtype());
+  return {carried(l, l.dtype(), as, {l.input()}, [&](const GraphTensors& in) {
+    const Steps s(l);
+    MPSGraphTensor* sum = in[0];
+    Dims dims = l.dims();
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      if (left[axis] == 0 && right[axis] == 0) continue;
+      const Lanes lanes(dims, static_cast<int64_t>(axis));
+      dims[axis] = l.result_dims()[axis];
+      const Sources sources(mode, left[axis], right[axis], dims[axis]);
+      sum = s.reshape(sum, lanes.dims());
+      if (sources.negates()) sum = s.multiply(sum, signs(l, sources, as));
+      sum = [l.graph() scatterWithDataTensor:l.filled(0, {as, Shape(lanes.dims(dims[axis]))})
+                               updatesTensor:sum
+                               indicesTensor:l.ints(sources.index)
+                                        axis:1
+                                        mode:MPSGraphScatterModeAdd
+                                        name:nil];
+    }
+    return s.reshape(sum, dims);
+  })};
+}
+
+}  // namespace
+
+void register_padding() {
+  define_lowering("pad", lower_pad);
+  define_lowering("pad_gradient", lower_pad_gradient);
+}
+
+}  // namespace mpsgraph::metal

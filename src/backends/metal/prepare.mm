@@ -1,0 +1,115 @@
+// Passes for MPSGraph. The text of each is seen by Options::observe like that of the others.
+#include "backends/metal/prepare.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "backends/metal/lowering.h"
+#include "compiler/passes.h"
+#include "core/builder.h"
+#include "core/definition.h"
+#include "core/text.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+bool is_empty(const Tensor* tensor) { return tensor->shape().known() && tensor->shape().elements() == 0; }
+
+ConstantPtr nothing(const TensorType& type) {
+  const std::vector<std::byte> element(size_of(type.dtype));
+  return ConstantData::splat(type.dtype, type.shape.dims(), element.data());
+}
+
+bool concerns_nothing(const Operation& operation) {
+  if (operation.is("placeholder") || operation.is("constant") || operation.is("variable")) return false;
+  const auto history = [](const auto& tensor) { return tensor->type.history > 0; };  // whose lowering knows nothing
+  if (std::ranges::any_of(operation.inputs, history) || std::ranges::any_of(operation.outputs, history)) return false;
+  const auto empty = [](const auto& tensor) { return is_empty(&*tensor); };
+  return std::ranges::any_of(operation.inputs, empty) || std::ranges::any_of(operation.outputs, empty);
+}
+
+bool gives_nothing(const Operation& operation) {
+  return std::ranges::all_of(operation.outputs, [](const auto& output) { return is_empty(output.get()); });
+}
+
+// The parts that have elements, by slices; the others are constants.
+std::vector<Tensor*> split_without_nothing(compiler::Rewriter& r, const Operation& split) {
+  const Dims& dims = split.input(0)->shape().dims();
+  const int64_t given = split.attributes.integer("axis");
+  const auto axis = static_cast<size_t>(given < 0 ? given + static_cast<int64_t>(dims.size()) : given);
+  std::vector<Tensor*> parts;
+  Ints starts(dims.size(), 0), ends(dims), strides(dims.size(), 1);
+  int64_t at = 0;
+  for (const auto& output : split.outputs) {
+    const int64_t size = output->shape().dims()[axis];
+    starts[axis] = at;
+    ends[axis] = at += size;
+    parts.push_back(is_empty(output.get()) ? r.constant(split, nothing(output->type))
+                                           : r.create(split, "slice", {r.now(split.input(0))},
+                                                      {{"starts", starts}, {"ends", ends}, {"strides", strides}})
+                                                 ->output());
+  }
+  return parts;
+}
+
+compiler::Rewriter::Replacement without_nothing(compiler::Rewriter& r, const Operation& operation) {
+  if (!concerns_nothing(operation) || operation.definition->has_effect || !operation.blocks.empty()) return {};
+  if (operation.is("split")) return split_without_nothing(r, operation);
+  if (gives_nothing(operation)) {
+    std::vector<Tensor*> results;
+    for (const auto& output : operation.outputs) results.push_back(r.constant(operation, nothing(output->type)));
+    return results;
+  }
+  if (operation.is("concat")) {
+    std::vector<Tensor*> parts;
+    for (const Tensor* input : operation.inputs)
+      if (!is_empty(input)) parts.push_back(r.now(input));
+    if (parts.size() == 1) return parts;
+    return std::vector<Tensor*>{r.create(operation, "concat", parts, operation.attributes)->output()};
+  }
+  // What is computed from nothing alone has one value, whatever the feeds.
+  std::vector<Tensor*> inputs;
+  for (const Tensor* input : operation.inputs)
+    inputs.push_back(is_empty(input) ? r.constant(operation, nothing(input->type)) : r.now(input));
+  std::vector<TensorType> types;
+  for (const auto& output : operation.outputs) types.push_back(output->type);
+  const auto results = r.append(operation, std::move(inputs), std::move(types));
+  std::vector<Tensor*> made;
+  for (const auto& output : results->outputs) made.push_back(output.get());
+  return made;
+}
+
+void remove_nothing(compiler::Program& program) {
+  // Control flow keeps its results without elements, and a feed that is a target, too, may be empty by itself.
+  for (Tensor*& target : program.targets)
+    if (is_empty(target) && !target->operation->is("constant"))
+      target = program.graph->add("constant", {}, {{"value", nothing(target->type)}});
+  const auto concerned = [](const Operation& operation) { return concerns_nothing(operation); };
+  if (!compiler::any_operation(program, concerned)) return;
+  // Folding knows what composites are made of, not what MPSGraph has of them.
+  const auto composite = [](const Operation& operation) {
+    return concerns_nothing(operation) && operation.definition->decompose && !gives_nothing(operation);
+  };
+  while (compiler::any_operation(program, composite))
+    compiler::rewrite(program, [&](compiler::Rewriter& r, const Operation& operation) {
+      Builder builder(r.graph());
+      return composite(operation) ? compiler::Rewriter::Replacement(operation.definition->decompose(
+                                        builder, r.now(operation.inputs), operation.attributes))
+                                  : std::nullopt;
+    });
+  compiler::rewrite(program, without_nothing);
+  compiler::fold(program);
+}
+
+}  // namespace
+
+void prepare(compiler::Program& program, const compiler::Options& options) {
+  program.native_composites = lowered_kinds();
+  compiler::Options effective = options;
+  for (const char* ours : {"fuse", "stitch"}) effective.disabled_passes.emplace_back(ours);
+  compiler::run_passes(program, effective);
+  remove_nothing(program);
+  if (options.observe) options.observe("remove_nothing", print(*program.graph));
+}
+
+}  // namespace mpsgraph::metal

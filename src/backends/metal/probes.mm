@@ -1,0 +1,194 @@
+// Probes of graphs, executables, numbers that are none, indices and memory; the others stand in files of their own.
+#include "backends/metal/probes.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <limits>
+
+#include "backends/metal/direct.h"
+#include "backends/metal/guarded.h"
+
+namespace mpsgraph::metal {
+
+using runtime::NDArray;
+using runtime::Probe;
+
+namespace {
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+// --- graphs and executables ------------------------------------------------------------------------------------------
+
+MPSGraphExecutable* compiled(MetalDevice& device, MPSGraph* graph, NSArray<MPSGraphTensor*>* targets,
+                             NSArray<MPSGraphOperation*>* operations) {
+  return [graph compileWithDevice:device.graph_device
+                            feeds:@{}
+                    targetTensors:targets
+                 targetOperations:operations
+            compilationDescriptor:compilation_descriptor()];
+}
+
+float run_executable(MetalDevice& device, MPSGraphExecutable* executable) {
+  const NDArray result = device.allocate(DType::float32, {1});
+  MPSCommandBuffer* buffer = [MPSCommandBuffer commandBufferFromCommandQueue:device.queue];
+  [executable encodeToCommandBuffer:buffer
+                        inputsArray:@[]
+                       resultsArray:@[ device.data_of(result).data ]
+                executionDescriptor:nil];
+  run_now(buffer);
+  return *reinterpret_cast<const float*>(result.data());
+}
+
+std::string variables_of_executables(MetalDevice& device) {
+  MPSGraph* graph = [MPSGraph new];
+  const float one = 1;
+  MPSGraphTensor* variable = [graph variableWithData:[NSData dataWithBytes:&one length:sizeof one]
+                                               shape:@[ @1 ]
+                                            dataType:MPSDataTypeFloat32
+                                                name:nil];
+  MPSGraphTensor* value = [graph readVariable:variable name:nil];
+  MPSGraphTensor* raised = [graph additionWithPrimaryTensor:value secondaryTensor:value name:nil];
+  MPSGraphOperation* assign = [graph assignVariable:variable withValueOfTensor:raised name:nil];
+  MPSGraphExecutable* raises = compiled(device, graph, @[ raised ], @[ assign ]);
+  MPSGraphExecutable* reads = compiled(device, graph, @[ value ], nil);
+  std::vector<float> seen;
+  for (int i = 0; i < 2; ++i) {
+    seen.push_back(run_executable(device, raises));
+    seen.push_back(run_executable(device, reads));
+  }
+  Asked asked{{value, {DType::float32, Shape(Dims{1})}}};
+  const auto by_graph = run_once(device, graph, [NSMutableDictionary dictionary], asked);
+  seen.push_back(*reinterpret_cast<const float*>(by_graph[0].data()));
+  return cat("doubled, read, doubled, read by executables, read by the graph: ", list(seen));
+}
+
+std::string rank_of_nothing(MetalDevice& device) {
+  MPSGraph* graph = [MPSGraph new];
+  MPSGraphTensor* x = [graph placeholderWithShape:@[] dataType:MPSDataTypeFloat32 name:nil];
+  MPSGraphTensor* y = [graph additionWithPrimaryTensor:x secondaryTensor:x name:nil];
+  const float three = 3;
+  const NDArray array = on_device(device, &three, {DType::float32, Shape(Dims{1})});
+  const auto* memory = dynamic_cast<const PooledMemory*>(array.buffer()->device_memory());
+  MPSGraphTensorData* fed = [[MPSGraphTensorData alloc] initWithMTLBuffer:memory->buffer
+                                                                    shape:@[]
+                                                                 dataType:MPSDataTypeFloat32];
+  const NDArray result = device.allocate(DType::float32, {1});
+  const auto* target = dynamic_cast<const PooledMemory*>(result.buffer()->device_memory());
+  MPSGraphTensorData* written = [[MPSGraphTensorData alloc] initWithMTLBuffer:target->buffer
+                                                                        shape:@[]
+                                                                     dataType:MPSDataTypeFloat32];
+  MPSCommandBuffer* buffer = [MPSCommandBuffer commandBufferFromCommandQueue:device.queue];
+  [graph encodeToCommandBuffer:buffer
+                         feeds:@{x : fed}
+              targetOperations:nil
+             resultsDictionary:@{y : written}
+           executionDescriptor:nil];
+  run_now(buffer);
+  return cat("3 + 3 = ", *reinterpret_cast<const float*>(result.data()), ", with a result of ",
+             y.shape ? cat(y.shape.count, " dimensions") : "unknown rank");
+}
+
+// --- numbers that are none, indices that are outside -----------------------------------------------------------------
+
+std::string extrema_of_nan(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraph* graph = trial.graph;
+  MPSGraphTensor *a = trial.fed({nan, 1, nan}, {3}), *b = trial.fed({1, nan, nan}, {3});
+  MPSGraphTensor* low = [graph minimumWithPrimaryTensor:a secondaryTensor:b name:nil];
+  MPSGraphTensor* high = [graph maximumWithPrimaryTensor:a secondaryTensor:b name:nil];
+  MPSGraphTensor* most = [graph reductionMaximumWithTensor:a axes:@[ @0 ] name:nil];
+  MPSGraphTensor* least = [graph reductionMinimumWithTensor:a axes:@[ @0 ] name:nil];
+  return cat("of (NaN, 1), (1, NaN), (NaN, NaN): minimum ", list(trial.values(low, {3})), ", maximum ",
+             list(trial.values(high, {3})), "; reductions of [NaN, 1, NaN]: maximum ", list(trial.values(most, {1})),
+             ", minimum ", list(trial.values(least, {1})));
+}
+
+std::string relu_of_nan(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* y = [trial.graph reLUWithTensor:trial.fed({nan, -1, 1}, {3}) name:nil];
+  return cat("of [NaN, -1, 1]: ", list(trial.values(y, {3})));
+}
+
+std::string gather_outside(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* table = trial.fed({10, 20, 30}, {3});
+  MPSGraphTensor* indices = trial.fed({0, 2, 3, -1, 1000000});
+  MPSGraphTensor* found = [trial.graph gatherWithUpdatesTensor:table
+                                                 indicesTensor:indices
+                                                          axis:0
+                                               batchDimensions:0
+                                                          name:nil];
+  return cat("of [10, 20, 30] at 0, 2, 3, -1, 1000000: ", list(trial.values(found, {5})));
+}
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+std::string memory_of_others(MetalDevice& device) {
+  const auto page = static_cast<size_t>(getpagesize());
+  const auto takes = [&](void* memory) {
+    id<MTLBuffer> buffer = [device.device newBufferWithBytesNoCopy:memory
+                                                            length:4 * page
+                                                           options:MTLResourceStorageModeShared
+                                                       deallocator:nil];
+    return buffer && buffer.contents == memory ? "shared" : buffer ? "copied" : "refused";
+  };
+  void* mapped = mmap(nullptr, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+  std::string answer = cat("mapped pages ", takes(mapped));
+  mprotect(mapped, 4 * page, PROT_READ);
+  answer += cat(", read-only pages ", takes(mapped));
+  munmap(mapped, 4 * page);
+  void* allocated = nullptr;
+  if (posix_memalign(&allocated, page, 4 * page) != 0) return answer;
+  answer += cat(", pages of malloc ", takes(allocated));
+  free(allocated);
+  return answer;
+}
+
+}  // namespace
+
+Probe probe(MetalDevice& device, const char* name, const char* question, const char* method, const char* meaning,
+            std::string (*ask)(MetalDevice&)) {
+  return {name, question, method, meaning, [&device, ask] { return guarded([&] { return ask(device); }); }};
+}
+
+std::vector<Probe> probes(MetalDevice& device) {
+  std::vector<Probe> all = random_probes(device);
+  const std::vector<Probe> recurrent = recurrent_probes(device);
+  all.insert(all.end(), recurrent.begin(), recurrent.end());
+  const std::vector<Probe> more{
+      probe(device, "variables_of_executables", "Do executables of one MPSGraph share its variables?",
+            "a variable of 1 is doubled by one executable and read by another, twice, then read by the graph",
+            "[2, 2, 4, 4, 4]: shared, so that programs with variables may become MPSGraphExecutables, too "
+            "(src/backends/metal/program.h). Another: they keep running through the MPSGraph.",
+            variables_of_executables),
+      probe(device, "rank_0", "Does MPSGraph take tensors of rank 0?", "a placeholder of shape [] is fed, added, read",
+            "6 with 0 dimensions: shape_of() in src/backends/metal/types.mm may leave rank 0 as it is. Another, or an "
+            "error: it stays (1) there.",
+            rank_of_nothing),
+      probe(device, "nan_of_extrema", "What do minimum, maximum and their reductions make of NaN?",
+            "pairs with NaN on either side, on both, and a reduction",
+            "The number where one operand is one: the selections around them in src/backends/metal/arithmetic.mm and "
+            "reduction.mm can go. NaN, or one side's: they stay.",
+            extrema_of_nan),
+      probe(device, "nan_of_relu", "What does reLUWithTensor: make of NaN?", "of [NaN, -1, 1]",
+            "NaN first: lower_relu in src/backends/metal/activation.mm may be reLUWithTensor:. 0: it stays composed.",
+            relu_of_nan),
+      probe(device, "gather_out_of_bounds", "What does gather give for indices that are outside?",
+            "five indices into three numbers",
+            "0 for -1 and beyond 2, as ours: the masks of src/backends/metal/gather.mm can go. Another, or an error: "
+            "they stay.",
+            gather_outside),
+      probe(device, "memory_of_others", "Which memory does Metal share that it did not allocate?",
+            "newBufferWithBytesNoCopy: over four pages that can be written, that cannot, and of malloc",
+            "Shared: arrays of numpy are fed without a copy. Refused: MetalDevice::shared in "
+            "src/backends/metal/device.mm stages them; then the promise of zero copy holds for results and arrays of "
+            "mg.NDArray only.",
+            memory_of_others),
+  };
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace mpsgraph::metal

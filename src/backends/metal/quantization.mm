@@ -1,0 +1,96 @@
+// From small integers back to floats: (x - zero_point) * scale.
+//
+// MPSGraph's own keep weights small until a product reads them: for 8 bits, with numbers for the whole tensor or a list
+// along an axis, and since macOS 15 with groups. The rest is composed. How Apple rounds and saturates when it quantizes, and
+// what its tables give for missing entries, is not stated: these kinds are expanded by the core.
+#include <optional>
+
+#include "backends/metal/formula.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+// The value of operand i when it is a constant of one number.
+std::optional<double> known_number(const Lowering& l, size_t i) {
+  const Operation* producer = l.operation.inputs[i]->operation;
+  if (!producer->is("constant") || element_count(l.dims(i)) != 1) return std::nullopt;
+  const ConstantPtr& value = producer->attributes.data("value");
+  return value->is_splat() ? std::optional(value->scalar()) : std::nullopt;
+}
+
+struct Dequantization {
+  Lowering& l;
+  const bool grouped = l.attributes().boolean("grouped"), shifted = l.count() > 2;
+  const MPSDataType type = data_type(l.result_type().dtype);
+
+  // A list along the axis, or in groups, and the same for both parameters.
+  bool alike() const { return l.rank(1) > 0 && (!shifted || l.dims(1) == l.dims(2)); }
+  NSInteger axis() const { return static_cast<NSInteger>(l.axis()); }
+
+  MPSGraphTensor* by_numbers(double scale, double zero_point) const {
+    return [l.graph() dequantizeTensor:l.input() scale:scale zeroPoint:zero_point dataType:type name:l.name()];
+  }
+  MPSGraphTensor* along_axis() const {
+    if (!shifted)
+      return [l.graph() dequantizeTensor:l.input(0)
+                             scaleTensor:l.input(1)
+                               zeroPoint:0
+                                dataType:type
+                                    axis:axis()
+                                    name:l.name()];
+    return [l.graph() dequantizeTensor:l.input(0)
+                           scaleTensor:l.input(1)
+                       zeroPointTensor:l.input(2)
+                              dataType:type
+                                  axis:axis()
+                                  name:l.name()];
+  }
+
+  // As the core's: x cut where a group ends, its parameters with 1 where they stand for several.
+  MPSGraphTensor* composed() const {
+    const Dims& x = l.dims();
+    Dims groups(x.size(), 1), blocks, parameter;
+    const Dims& given = l.dims(l.rank(1) > 0 || !shifted ? 1 : 2);
+    if (grouped && !given.empty())
+      groups = given;
+    else if (!given.empty())
+      groups[static_cast<size_t>(l.axis())] = given[0];
+    for (size_t a = 0; a < x.size(); ++a) {
+      const bool cut = groups[a] != 1 && groups[a] != x[a];
+      blocks.push_back(cut ? groups[a] : x[a]), parameter.push_back(groups[a]);
+      if (cut) blocks.push_back(x[a] / groups[a]), parameter.push_back(1);
+    }
+    const auto wide = [&](size_t i) { return Term::input(l, i).cast(DType::float32); };
+    const auto spread = [&](size_t i) { return l.rank(i) ? wide(i).reshape(parameter) : wide(i); };
+    Term steps = wide(0).reshape(blocks);
+    if (shifted) steps = steps - spread(2);
+    return (steps * spread(1)).reshape(x).cast(l.result_type().dtype).tensor();
+  }
+};
+
+GraphTensors lower_dequantize(Lowering& l) {
+  const Dequantization d{l};
+  const bool bytes = l.dtype() == DType::int8 || l.dtype() == DType::uint8;
+  const bool native = bytes && (d.type == MPSDataTypeFloat32 || d.type == MPSDataTypeFloat16);
+  if (!native) return {d.composed()};
+  const std::optional<double> scale = known_number(l, 1), zero_point = d.shifted ? known_number(l, 2) : 0.0;
+  if (l.rank(1) == 0 && scale && zero_point) return {d.by_numbers(*scale, *zero_point)};
+  if (!d.alike()) return {d.composed()};
+  if (!d.grouped) return {d.along_axis()};
+  if (METAL_AVAILABLE(15.0)) {
+    if (!d.shifted)
+      return {[l.graph() dequantizeTensor:l.input(0) scaleTensor:l.input(1) dataType:d.type name:l.name()]};
+    return {[l.graph() dequantizeTensor:l.input(0)
+                            scaleTensor:l.input(1)
+                        zeroPointTensor:l.input(2)
+                               dataType:d.type
+                                   name:l.name()]};
+  }
+  return {d.composed()};
+}
+
+}  // namespace
+
+void register_quantization() { define_lowering("dequantize", lower_dequantize); }
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,60 @@
+// Command queues of the device, their command buffers, and the points that order one queue after another.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/metal/device.h"
+#include "runtime/device_work.h"
+
+namespace mpsgraph::metal {
+
+// The work of one command buffer of ours: one MPSCommandBuffer, which goes on into a new MTLCommandBuffer when part of
+// it is handed over early.
+class MetalCommands final : public runtime::DeviceCommands {
+ public:
+  MetalCommands(const void* owner, MetalDevice& device, id<MTLCommandQueue> queue, std::string label);
+
+  // For programs: where to encode. What has been encoded before is handed over, so that the device works on it meanwhile.
+  MPSCommandBuffer* next_program();
+  // What the host does with results before anybody learns that the work is done.
+  void copy_back(std::function<void()> action);
+
+  void encode_wait(const runtime::DeviceFence& fence) override;
+  std::shared_ptr<runtime::DeviceFence> encode_signal(std::function<void()> reached) override;
+  void finish() override;
+  void commit(std::function<void()> scheduled, std::function<void(std::exception_ptr)> completed) override;
+
+ private:
+  struct Progress;
+  void open();
+  // Learns when the MTLCommandBuffer at hand is done; `completed`: of the last part.
+  void watch(std::function<void(std::exception_ptr)> completed = nullptr);
+
+  MetalDevice& device_;
+  const id<MTLCommandQueue> queue_;
+  const std::string label_;
+  MPSCommandBuffer* buffer_ = nil;
+  id<MTLCommandBuffer> watched_ = nil;
+  bool has_program_ = false;
+  int parts_ = 0;  // that are watched
+  std::shared_ptr<Progress> progress_;
+};
+
+// Hands over, waits, and throws what the device reports.
+void run_now(MPSCommandBuffer* buffer);
+
+class MetalQueue final : public runtime::DeviceQueue {
+ public:
+  explicit MetalQueue(MetalDevice& device);
+  ~MetalQueue() override;
+  std::unique_ptr<runtime::DeviceCommands> begin(std::string_view label) override;
+
+ private:
+  MetalDevice& device_;
+  id<MTLCommandQueue> queue_;
+};
+
+}  // namespace mpsgraph::metal

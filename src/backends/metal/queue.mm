@@ -1,0 +1,218 @@
+// Handing command buffers over, learning when they are done, and what went wrong.
+#include "backends/metal/queue.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "backends/metal/guarded.h"
+#include "backends/metal/signposts.h"
+
+namespace mpsgraph::metal {
+
+// --- fences ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// A shared event of its own for each signal, so that its value has one meaning: 1, reached.
+class MetalFence final : public runtime::DeviceFence {
+ public:
+  MetalFence(id<MTLDevice> device, std::function<void()> reached) : event([device newSharedEvent]) {
+    if (!event) throw DeviceError("the Metal device makes no more shared events");
+    static MTLSharedEventListener* const listener = [[MTLSharedEventListener alloc] init];
+    const auto failed = failed_;
+    [event notifyListener:listener
+                  atValue:1
+                    block:^(id<MTLSharedEvent>, uint64_t) {
+                      if (!*failed) reached();
+                    }];
+  }
+  void release() override {
+    *failed_ = true;
+    event.signaledValue = 1;
+  }
+  const id<MTLSharedEvent> event;
+
+ private:
+  const std::shared_ptr<std::atomic<bool>> failed_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+std::exception_ptr device_error(NSError* error) {
+  return std::make_exception_ptr(
+      DeviceError(cat("[metal] the command buffer failed: ", text_of(error.localizedDescription), " (",
+                      text_of(error.domain), " ", error.code, ")")));
+}
+
+}  // namespace
+
+// --- progress --------------------------------------------------------------------------------------------------------
+
+// Shared with the handlers of the MTLCommandBuffers that have been handed over.
+struct MetalCommands::Progress {
+  std::mutex mutex;
+  std::condition_variable condition;
+  int in_flight = 0, finished = 0;
+  std::exception_ptr error;  // the first
+  std::vector<std::function<void()>> actions;
+  std::function<void(std::exception_ptr)> completed;  // set by commit()
+
+  void done(NSError* failure) {
+    std::function<void(std::exception_ptr)> last;
+    {
+      std::lock_guard lock(mutex);
+      if (failure && !error) error = device_error(failure);
+      ++finished;
+      if (--in_flight == 0) last = std::exchange(completed, nullptr);
+    }
+    condition.notify_all();
+    if (last) {
+      if (!error) run_actions();
+      last(error);
+    }
+  }
+  void run_actions() {
+    for (const auto& action : std::exchange(actions, {})) action();
+  }
+};
+
+// --- commands --------------------------------------------------------------------------------------------------------
+
+MetalCommands::MetalCommands(const void* owner, MetalDevice& device, id<MTLCommandQueue> queue, std::string label)
+    : DeviceCommands(owner),
+      device_(device),
+      queue_(queue),
+      label_(std::move(label)),
+      progress_(std::make_shared<Progress>()) {
+  open();
+}
+
+void MetalCommands::open() {
+  buffer_ = [MPSCommandBuffer commandBufferFromCommandQueue:queue_];
+  if (!buffer_) throw DeviceError("the Metal device makes no more command buffers");
+  buffer_.label = @(label_.c_str());
+  watched_ = nil;
+  has_program_ = false;
+}
+
+void MetalCommands::watch(std::function<void(std::exception_ptr)> completed) {
+  id<MTLCommandBuffer> const part = buffer_.rootCommandBuffer;
+  const bool is_new = part != watched_;
+  {
+    // Both at once: the parts before may all be done already, or become so now.
+    std::lock_guard lock(progress_->mutex);
+    progress_->in_flight += is_new;
+    if (completed) progress_->completed = std::move(completed);
+  }
+  if (!is_new) return;
+  watched_ = part;
+  ++parts_;
+  const auto progress = progress_;
+  const auto running = std::make_shared<Signpost>(Phase::run, label_);
+  [buffer_ addCompletedHandler:^(id<MTLCommandBuffer> done) {
+    (void)running;  // ends with this block
+    progress->done(done.status == MTLCommandBufferStatusError ? done.error : nil);
+  }];
+}
+
+MPSCommandBuffer* MetalCommands::next_program() {
+  if (has_program_) {
+    watch();
+    [buffer_ commitAndContinue];
+    buffer_.label = @(label_.c_str());
+  }
+  has_program_ = true;
+  watch();  // MPSGraph may hand over a part itself while it encodes
+  return buffer_;
+}
+
+void MetalCommands::copy_back(std::function<void()> action) {
+  std::lock_guard lock(progress_->mutex);
+  progress_->actions.push_back(std::move(action));
+}
+
+void MetalCommands::encode_wait(const runtime::DeviceFence& fence) {
+  guarded([&] { [buffer_ encodeWaitForEvent:static_cast<const MetalFence&>(fence).event value:1]; });
+}
+
+std::shared_ptr<runtime::DeviceFence> MetalCommands::encode_signal(std::function<void()> reached) {
+  bool copies_back;
+  {
+    std::lock_guard lock(progress_->mutex);
+    copies_back = !progress_->actions.empty();
+  }
+  if (copies_back) finish();  // whoever waits for the signal reads what the host has yet to copy
+  return guarded([&]() -> std::shared_ptr<runtime::DeviceFence> {
+    // The device goes on behind a part that failed, and its handler may come later than the signal: until all parts before
+    // are known to be well, the signal is not passed on. commit()'s caller signals at the end in any case.
+    watch();
+    auto reached_rightly = [progress = progress_, before = parts_ - 1, reached] {
+      {
+        std::lock_guard lock(progress->mutex);
+        if (progress->error || progress->finished < before) return;
+      }
+      reached();
+    };
+    auto fence = std::make_shared<MetalFence>(device_.device, std::move(reached_rightly));
+    [buffer_ encodeSignalEvent:fence->event value:1];
+    return fence;
+  });
+}
+
+void MetalCommands::finish() {
+  guarded([&] {
+    watch();
+    [buffer_ commit];
+    buffer_ = nil;  // whatever happens now, it takes no more
+  });
+  std::exception_ptr error;
+  {
+    std::unique_lock lock(progress_->mutex);
+    progress_->condition.wait(lock, [&] { return progress_->in_flight == 0; });
+    error = std::exchange(progress_->error, nullptr);
+    if (error) progress_->actions.clear();
+  }
+  guarded([&] {
+    progress_->run_actions();
+    let_go();
+    open();
+  });
+  if (error) std::rethrow_exception(error);
+}
+
+void MetalCommands::commit(std::function<void()> scheduled, std::function<void(std::exception_ptr)> completed) {
+  if (!buffer_) throw DeviceError("the Metal device made no more command buffers");
+  guarded([&] {
+    const auto reached = scheduled;  // a block captures references as references
+    [buffer_ addScheduledHandler:^(id<MTLCommandBuffer>) { reached(); }];
+    watch(std::move(completed));
+    MPSCommandBuffer* const last =
+        std::exchange(buffer_, nil);  // its handlers may end this object before commit returns
+    [last commit];
+  });
+}
+
+void run_now(MPSCommandBuffer* buffer) {
+  [buffer commit];
+  [buffer waitUntilCompleted];
+  if (buffer.status == MTLCommandBufferStatusError) std::rethrow_exception(device_error(buffer.error));
+}
+
+// --- queue -----------------------------------------------------------------------------------------------------------
+
+MetalQueue::MetalQueue(MetalDevice& device) : device_(device), queue_([device.device newCommandQueue]) {
+  if (!queue_) throw DeviceError("the Metal device makes no more command queues");
+  queue_.label = @"mpsgraph";
+}
+
+MetalQueue::~MetalQueue() {
+  @autoreleasepool {  // the thread that ends has none
+    queue_ = nil;
+  }
+}
+
+std::unique_ptr<runtime::DeviceCommands> MetalQueue::begin(std::string_view label) {
+  return guarded([&] { return std::make_unique<MetalCommands>(this, device_, queue_, std::string(label)); });
+}
+
+}  // namespace mpsgraph::metal

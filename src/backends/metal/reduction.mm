@@ -1,0 +1,142 @@
+// Reductions along axes, which stay as 1.
+//
+// Apple does not say what plain extrema make of NaN, which of equal elements arg reductions choose, or whether small
+// integers and complex numbers can be summed, or in what precision halves are: these are composed.
+#include <cmath>
+#include <numeric>
+
+#include "backends/metal/complex.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+using Method = MPSGraphTensor* (*)(MPSGraph*, MPSGraphTensor*, NSArray<NSNumber*>*);
+
+#define REDUCTION(function, method)                                                             \
+  MPSGraphTensor* function(MPSGraph* graph, MPSGraphTensor* tensor, NSArray<NSNumber*>* axes) { \
+    return [graph method##WithTensor:tensor axes:axes name:nil];                                \
+  }
+REDUCTION(sum_of, reductionSum)
+REDUCTION(product_of, reductionProduct)
+REDUCTION(maximum_of, reductionMaximum)
+REDUCTION(minimum_of, reductionMinimum)
+REDUCTION(maximum_or_nan_of, reductionMaximumPropagateNaN)
+REDUCTION(minimum_or_nan_of, reductionMinimumPropagateNaN)
+REDUCTION(and_of, reductionAnd)
+REDUCTION(or_of, reductionOr)
+#undef REDUCTION
+
+// A tensor of rank 0 has one axis there.
+Ints axes_of(const Lowering& l) { return l.rank() ? l.axes() : Ints{0}; }
+
+Term reduce(const Term& x, Method method, const Ints& axes) {
+  return x.with(method(x.graph(), x.tensor(), numbers(axes)));
+}
+
+// --- sums and products -----------------------------------------------------------------------------------------------
+
+Term slice(const Term& x, size_t axis, int64_t start, int64_t end) {
+  Dims dims = dims_of(x.tensor().shape);
+  Ints starts(dims.size(), 0), strides(dims.size(), 1);
+  starts[axis] = start;
+  dims[axis] = end;
+  return x.with([x.graph() sliceTensor:x.tensor()
+                                starts:numbers(starts)
+                                  ends:numbers(dims)
+                               strides:numbers(strides)
+                                  name:nil]);
+}
+
+Parts product(const Parts& a, const Parts& b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+
+// The first half times the second, until one is left.
+Parts complex_product(Parts z, const Ints& axes) {
+  for (const int64_t axis : axes) {
+    const auto a = static_cast<size_t>(axis);
+    for (int64_t n = dims_of(z.re.tensor().shape)[a]; n > 1; n = (n + 1) / 2) {
+      const auto part = [&](int64_t start, int64_t end) {
+        return Parts{slice(z.re, a, start, end), slice(z.im, a, start, end)};
+      };
+      const Parts halves = product(part(0, n / 2), part(n - n / 2, n));
+      if (n % 2 == 0) {
+        z = halves;
+        continue;
+      }
+      const Parts middle = part(n / 2, n / 2 + 1);
+      const auto joined = [&](const Term& x, const Term& y) {
+        return x.with([x.graph() concatTensors:@[ x.tensor(), y.tensor() ] dimension:axis name:nil]);
+      };
+      z = {joined(halves.re, middle.re), joined(halves.im, middle.im)};
+    }
+  }
+  return z;
+}
+
+// Integers of 8 and 16 bits in 32, of which the low bits are the same; halves in single precision.
+GraphTensors reduce_numbers(Lowering& l, Method method) {
+  if (is_float(l.dtype())) return narrow(l, reduce(wide_input(l), method, axes_of(l)));
+  const Term x = Term::input(l);
+  const bool small = size_of(l.dtype()) < 4;
+  return small ? reduce(x.cast(DType::int32), method, axes_of(l)).cast(l.dtype()) : reduce(x, method, axes_of(l));
+}
+
+GraphTensors lower_sum(Lowering& l) {
+  if (!is_complex(l.dtype())) return reduce_numbers(l, sum_of);
+  const Parts z = parts_of(l, l.input());
+  return {complex_tensor(l, {reduce(z.re, sum_of, axes_of(l)), reduce(z.im, sum_of, axes_of(l))})};
+}
+
+GraphTensors lower_product(Lowering& l) {
+  if (!is_complex(l.dtype())) return reduce_numbers(l, product_of);
+  return {complex_tensor(l, complex_product(parts_of(l, l.input()), axes_of(l)))};
+}
+
+// --- extrema ---------------------------------------------------------------------------------------------------------
+
+// NaN only where there is nothing else.
+GraphTensors extremum(Lowering& l, Method method, double worst) {
+  const Term x = Term::input(l);
+  const Ints axes = axes_of(l);
+  if (!is_float(l.dtype())) return reduce(x, method, axes);
+  const Term none = is_nan(x), chosen = reduce(select(none, worst, x), method, axes);
+  return select(reduce(none, and_of, axes), NAN, chosen);
+}
+
+GraphTensors extremum_or_nan(Lowering& l, Method of_floats, Method of_integers) {
+  return reduce(Term::input(l), is_float(l.dtype()) ? of_floats : of_integers, axes_of(l));
+}
+
+// The first of the equal ones, and the first NaN if there is one.
+GraphTensors arg_extremum(Lowering& l, Method of_floats, Method of_integers) {
+  const Term x = Term::input(l);
+  const int64_t axis = l.axis(), size = l.dims()[static_cast<size_t>(axis)];
+  const Term best = reduce(x, is_float(l.dtype()) ? of_floats : of_integers, {axis});
+  const Term chosen = is_float(l.dtype()) ? either(x == best, is_nan(x)) : x == best;
+  Ints positions(static_cast<size_t>(size));
+  std::iota(positions.begin(), positions.end(), 0);
+  Dims dims(l.dims().size(), 1);
+  dims[static_cast<size_t>(axis)] = size;
+  const Term position = Term(l, l.ints(positions)).reshape(dims);
+  return reduce(select(chosen, position, static_cast<double>(size)), minimum_of, {axis});
+}
+
+GraphTensors reduce_truths(Lowering& l, Method method) { return reduce(Term::input(l), method, axes_of(l)); }
+
+}  // namespace
+
+void register_reduction() {
+  define_lowering("reduction_sum", lower_sum);
+  define_lowering("reduction_product", lower_product);
+  define_lowering("reduction_maximum", [](Lowering& l) { return extremum(l, maximum_of, -INFINITY); });
+  define_lowering("reduction_minimum", [](Lowering& l) { return extremum(l, minimum_of, INFINITY); });
+  define_lowering("reduction_maximum_propagate_nan",
+                  [](Lowering& l) { return extremum_or_nan(l, maximum_or_nan_of, maximum_of); });
+  define_lowering("reduction_minimum_propagate_nan",
+                  [](Lowering& l) { return extremum_or_nan(l, minimum_or_nan_of, minimum_of); });
+  define_lowering("reduction_arg_maximum", [](Lowering& l) { return arg_extremum(l, maximum_or_nan_of, maximum_of); });
+  define_lowering("reduction_arg_minimum", [](Lowering& l) { return arg_extremum(l, minimum_or_nan_of, minimum_of); });
+  define_lowering("reduction_and", [](Lowering& l) { return reduce_truths(l, and_of); });
+  define_lowering("reduction_or", [](Lowering& l) { return reduce_truths(l, or_of); });
+}
+
+}  // namespace mpsgraph::metal

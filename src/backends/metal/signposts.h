@@ -1,0 +1,24 @@
+// Intervals that Instruments shows: compile, encode, run and copy, each with the name of the work.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace mpsgraph::metal {
+
+enum class Phase { compile, encode, run, copy };
+
+// From its construction to its end, on any thread.
+class Signpost {
+ public:
+  Signpost(Phase phase, std::string_view label);
+  ~Signpost();
+  Signpost(const Signpost&) = delete;
+  Signpost& operator=(const Signpost&) = delete;
+
+ private:
+  const Phase phase_;
+  const uint64_t id_;
+};
+
+}  // namespace mpsgraph::metal

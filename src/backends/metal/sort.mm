@@ -1,0 +1,71 @@
+// Sorting, and the largest and smallest elements: all by the order of keys.
+//
+// MPSGraph's own topK is neither stable nor made for every axis and k, and its sorts leave NaN open (order.h).
+#include "backends/metal/indexing.h"
+#include "backends/metal/order.h"
+#include "backends/metal/steps.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+DType moved(const Lowering& l) { return moved_as(l.dtype()); }
+
+// The operand with the axis last, [rows, n], and the first `count` places of the order there.
+struct Ordered {
+  Ordered(const Lowering& l, bool descending, int64_t count) : lanes(l.dims(), l.axis()) {
+    const Steps s(l);
+    rows = l.reshape(l.input(), lanes.dims());
+    if (lanes.inner > 1) rows = s.transpose(rows, {0, 2, 1});
+    rows = s.reshape(rows, {lanes.outer * lanes.inner, lanes.n});
+    MPSGraphTensor* keys = order_key(l, rows, l.dtype());
+    // The stable order of the opposite comparison.
+    order = ascending_order(l, descending ? s.flip_bits(keys) : keys);
+    if (count < lanes.n) order = s.slice(order, 1, 0, count);
+    this->count = count;
+  }
+  MPSGraphTensor* values(const Lowering& l) const {
+    return back(l, carried(l, l.dtype(), moved(l), {rows},
+                           [&](const GraphTensors& in) { return Steps(l).gather_along(in[0], order, 1); }));
+  }
+  MPSGraphTensor* indices(const Lowering& l) const { return back(l, order); }
+
+  Lanes lanes;
+  MPSGraphTensor *rows, *order;
+  int64_t count;
+
+ private:
+  MPSGraphTensor* back(const Lowering& l, MPSGraphTensor* result) const {
+    const Steps s(l);
+    if (lanes.inner == 1) return result;
+    return s.transpose(s.reshape(result, {lanes.outer, lanes.inner, count}), {0, 2, 1});
+  }
+};
+
+int64_t length(const Lowering& l) { return Lanes(l.dims(), l.axis()).n; }
+
+GraphTensors lower_sort(Lowering& l) { return {Ordered(l, l.attributes().boolean("descending"), length(l)).values(l)}; }
+
+GraphTensors lower_arg_sort(Lowering& l) {
+  return {Ordered(l, l.attributes().boolean("descending"), length(l)).indices(l)};
+}
+
+template <bool largest>
+GraphTensors lower_k(Lowering& l) {
+  if (l.attributes().integer("k") == 0) return {nil, nil};
+  const Ordered ordered(l, largest, l.attributes().integer("k"));
+  return {ordered.values(l), ordered.indices(l)};
+}
+
+}  // namespace
+
+void register_sort() {
+  define_lowering("sort", lower_sort);
+  define_lowering("arg_sort", lower_arg_sort);
+}
+
+void register_top_k() {
+  define_lowering("top_k", lower_k<true>);
+  define_lowering("bottom_k", lower_k<false>);
+}
+
+}  // namespace mpsgraph::metal

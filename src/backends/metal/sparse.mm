@@ -1,0 +1,75 @@
+// Matrices of which only some elements are stored, as dense ones, and what a dense one has at these places.
+//
+// MPSGraph's sparse tensors are handles for its matrix product alone, and of entries outside or twice nothing is said; so
+// entries are added up by scatterAlongAxis, which skips what lies outside.
+#include "backends/metal/indexing.h"
+#include "backends/metal/steps.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+// The line of each entry, by where each line starts: how many of the later starts are not behind it.
+MPSGraphTensor* lines(const Lowering& l, MPSGraphTensor* starts, int64_t count, int64_t entries) {
+  const Steps s(l);
+  const DType dtype = starts.dataType == MPSDataTypeInt32 ? DType::int32 : DType::int64;
+  MPSGraphTensor* later = s.maximum(s.slice(starts, 0, 1, count), l.ints({0}, dtype));
+  MPSGraphTensor* begun = [l.graph() scatterAlongAxis:0
+                                       withDataTensor:l.filled(0, {DType::int32, Shape(Dims{entries})})
+                                        updatesTensor:l.filled(1, {DType::int32, Shape(Dims{count})})
+                                        indicesTensor:later
+                                                 mode:MPSGraphScatterModeAdd
+                                                 name:nil];
+  return [l.graph() cumulativeSumWithTensor:begun axis:0 exclusive:NO reverse:NO name:nil];
+}
+
+// Of each entry its number in the flattened matrix, -1 outside.
+MPSGraphTensor* places(const Lowering& l, int64_t entries) {
+  const Steps s(l);
+  const Ints& shape = l.attributes().integers("shape");
+  const std::string& storage = l.attributes().string("storage");
+  MPSGraphTensor* first = signed_indices(l, l.input(1), l.dtype(1));
+  MPSGraphTensor* second = signed_indices(l, l.input(2), l.dtype(2));
+  if (storage == "CSR") second = lines(l, second, shape[0], entries);
+  if (storage == "CSC") second = lines(l, second, shape[1], entries);
+  const bool columns_first = storage != "CSC";
+  const auto inside_of = [&](MPSGraphTensor* index, int64_t size) {
+    return picks(l, index, index.dataType == MPSDataTypeInt32 ? DType::int32 : DType::int64, size);
+  };
+  const Picks column = inside_of(columns_first ? first : second, shape[1]);
+  const Picks row = inside_of(columns_first ? second : first, shape[0]);
+  MPSGraphTensor* place = s.add(s.multiply(row.index, l.ints({shape[1]})), column.index);
+  return s.select(s.both(row.inside, column.inside), place, l.ints({-1}));
+}
+
+GraphTensors lower_sparse_tensor(Lowering& l) {
+  const int64_t entries = l.dims()[0], elements = l.result_type().shape.elements();
+  const DType as = is_complex(l.dtype()) ? DType::float32 : summed_as(l.dtype());
+  if (entries == 0) return {l.filled(0, l.result_type())};
+  MPSGraphTensor* place = places(l, entries);
+  return {carried(l, l.dtype(), as, {l.input()}, [&](const GraphTensors& in) {
+    return [l.graph() scatterAlongAxis:0
+                        withDataTensor:l.filled(0, {as, Shape(Dims{elements})})
+                         updatesTensor:in[0]
+                         indicesTensor:place
+                                  mode:MPSGraphScatterModeAdd
+                                  name:l.name()];
+  })};
+}
+
+GraphTensors lower_sparse_tensor_gradient(Lowering& l) {
+  const Steps s(l);
+  const DType as = is_complex(l.dtype()) ? DType::float32 : moved_as(l.dtype());
+  MPSGraphTensor* place = places(l, l.result_dims()[0]);
+  return {carried(l, l.dtype(), as, {l.input()}, [&](const GraphTensors& in) {
+    return s.gather_along(s.reshape(in[0], {l.type().shape.elements()}), place, 0);
+  })};
+}
+
+}  // namespace
+
+void register_sparse() {
+  define_lowering("sparse_tensor", lower_sparse_tensor);
+  define_lowering("sparse_tensor_gradient", lower_sparse_tensor_gradient);
+}
+
+}  // namespace mpsgraph::metal

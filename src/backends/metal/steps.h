@@ -1,0 +1,76 @@
+// Steps of compositions, as short as formulas: one method of MPSGraph each, without a name of their own.
+#pragma once
+
+#include "backends/metal/lowering.h"
+
+namespace mpsgraph::metal {
+
+class Steps {
+ public:
+  using T = MPSGraphTensor*;
+  explicit Steps(const Lowering& lowering) : l(lowering), g(lowering.graph()) {}
+
+  T add(T a, T b) const { return [g additionWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T subtract(T a, T b) const { return [g subtractionWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T multiply(T a, T b) const { return [g multiplicationWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T divide(T a, T b) const { return [g divisionWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T minimum(T a, T b) const { return [g minimumWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T maximum(T a, T b) const { return [g maximumWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T equal(T a, T b) const { return [g equalWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T differ(T a, T b) const { return [g notEqualWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T less(T a, T b) const { return [g lessThanWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T both(T a, T b) const { return [g logicalANDWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T either(T a, T b) const { return [g logicalORWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T select(T predicate, T when_true, T when_false) const {
+    return [g selectWithPredicateTensor:predicate
+                    truePredicateTensor:when_true
+                   falsePredicateTensor:when_false
+                                   name:nil];
+  }
+  T is_nan(T x) const { return [g isNaNWithTensor:x name:nil]; }
+  T flip_bits(T x) const { return [g bitwiseNOTWithTensor:x name:nil]; }
+  T exclusive_or(T a, T b) const { return [g bitwiseXORWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T reinterpret(T x, DType dtype) const { return [g reinterpretCastTensor:x toType:data_type(dtype) name:nil]; }
+
+  T reshape(T x, const Dims& dims) const { return l.reshape(x, dims); }
+  T cast(T x, DType dtype) const {
+    if (x.dataType == data_type(dtype)) return x;
+    return dtype == DType::boolean ? differ(x, [g constantWithScalar:0 shape:@[ @1 ] dataType:x.dataType])
+                                   : l.cast(x, dtype);
+  }
+  T broadcast(T x, const Dims& dims) const { return [g broadcastTensor:x toShape:shape_of(dims) name:nil]; }
+  T transpose(T x, const Ints& permutation) const {
+    return [g transposeTensor:x permutation:numbers(permutation) name:nil];
+  }
+  T reverse(T x, const Ints& axes) const { return [g reverseTensor:x axes:numbers(axes) name:nil]; }
+  T concat(const GraphTensors& parts, int64_t axis) const {
+    NSMutableArray<MPSGraphTensor*>* tensors = [NSMutableArray array];
+    for (T part : parts) [tensors addObject:part];
+    return [g concatTensors:tensors dimension:axis name:nil];
+  }
+  // `length` elements of an axis, from `start` on.
+  T slice(T x, int64_t axis, int64_t start, int64_t length) const {
+    return [g sliceTensor:x dimension:static_cast<NSUInteger>(axis) start:start length:length name:nil];
+  }
+  T pad_zeros(T x, const Ints& left, const Ints& right) const {
+    return [g padTensor:x
+        withPaddingMode:MPSGraphPaddingModeConstant
+            leftPadding:numbers(left)
+           rightPadding:numbers(right)
+          constantValue:0
+                   name:nil];
+  }
+  T coordinate(int64_t axis, const Dims& dims) const {  // int32
+    return [g coordinateAlongAxis:axis withShape:shape_of(dims) name:nil];
+  }
+  // Zero where the index lies outside.
+  T gather_along(T x, T indices, int64_t axis) const {
+    return [g gatherAlongAxis:axis withUpdatesTensor:x indicesTensor:indices name:nil];
+  }
+
+ private:
+  const Lowering& l;
+  MPSGraph* const g;
+};
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,83 @@
+// Tables of element types both ways; a constant's bytes are shared with Apple's data, not copied.
+#include "backends/metal/types.h"
+
+#include "backends/metal/availability.h"
+#include "core/errors.h"
+
+namespace mpsgraph::metal {
+
+MPSDataType data_type(DType dtype, const std::string& where) {
+  const auto newer = [&](const char* version) -> MPSDataType {
+    throw UnsupportedError(cat("[metal] ", dtype, " needs macOS ", version, " or newer; use another element type, or ",
+                               "Device(\"cpu\")", where));
+  };
+  switch (dtype) {
+    case DType::float32: return MPSDataTypeFloat32;
+    case DType::float16: return MPSDataTypeFloat16;
+    case DType::bfloat16:
+      if (METAL_AVAILABLE(14.0)) return MPSDataTypeBFloat16;
+      return newer("14.0");
+    case DType::int8: return MPSDataTypeInt8;
+    case DType::int16: return MPSDataTypeInt16;
+    case DType::int32: return MPSDataTypeInt32;
+    case DType::int64: return MPSDataTypeInt64;
+    case DType::uint8: return MPSDataTypeUInt8;
+    case DType::uint16: return MPSDataTypeUInt16;
+    case DType::uint32: return MPSDataTypeUInt32;
+    case DType::uint64: return MPSDataTypeUInt64;
+    case DType::boolean: return MPSDataTypeBool;
+    case DType::complex64:
+      if (METAL_AVAILABLE(14.0)) return MPSDataTypeComplexFloat32;
+      return newer("14.0");
+    case DType::float64:
+    case DType::complex128: break;
+  }
+  throw UnsupportedError(cat("[metal] Apple's graphics processors have no ", dtype, "; cast to ",
+                             is_complex(dtype) ? "complex64" : "float32", " first, or use Device(\"cpu\")", where));
+}
+
+MPSShape* shape_of(const Dims& dims) { return dims.empty() ? @[ @1 ] : numbers(dims); }
+
+MPSShape* shape_of(const TensorType& type) { return shape_of(type.shape.dims()); }
+
+NSArray<NSNumber*>* numbers(const Ints& values) {
+  NSMutableArray<NSNumber*>* array = [NSMutableArray arrayWithCapacity:values.size()];
+  for (const int64_t value : values) [array addObject:@(value)];
+  return array;
+}
+
+Dims dims_of(MPSShape* shape) {
+  Dims dims;
+  for (NSNumber* size in shape) dims.push_back(size.longLongValue);
+  return dims;
+}
+
+std::string to_string(MPSDataType type) {
+  if (METAL_AVAILABLE(14.0)) {
+    if (type == MPSDataTypeBFloat16) return "bfloat16";
+    if (type == MPSDataTypeComplexFloat32) return "complex64";
+  }
+  for (int i = 0; i < dtype_count; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (dtype == DType::bfloat16 || dtype == DType::complex64) continue;  // not on every system
+    if (dtype != DType::float64 && dtype != DType::complex128 && data_type(dtype) == type)
+      return std::string(name(dtype));
+  }
+  return cat("MPSDataType ", static_cast<uint32_t>(type));
+}
+
+NSData* bytes_of(const ConstantPtr& value) {
+  const size_t bytes = static_cast<size_t>(value->elements()) * size_of(value->dtype());
+  if (value->is_splat()) {
+    NSMutableData* data = [NSMutableData dataWithLength:bytes];
+    value->expand_into(data.mutableBytes);
+    return data;
+  }
+  // MPSGraph may read it later: the block keeps the constant until the NSData goes.
+  const ConstantPtr kept = value;
+  return [[NSData alloc] initWithBytesNoCopy:const_cast<std::byte*>(value->bytes())
+                                      length:bytes
+                                 deallocator:^(void*, NSUInteger) { (void)kept; }];
+}
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,54 @@
+// What only the self-test uses: a device's probes, and gradients by the differentiation of the frameworks below it.
+#include "bindings/bindings.h"
+#include "compiler/program.h"
+
+namespace mpsgraph::bindings {
+
+using namespace runtime;
+
+namespace {
+
+std::vector<NDArray> apple_gradients(Device& device, const Graph& graph, const std::vector<Tensor*>& feeds,
+                                     const std::vector<NDArray>& arrays, Tensor* of) {
+  std::vector<std::pair<Tensor*, TensorType>> types;
+  for (size_t i = 0; i < feeds.size(); ++i) types.emplace_back(feeds[i], arrays[i].type());
+  compiler::Program program = compiler::specialize(graph, types, {of}, {});
+  if (program.rest) throw UnsupportedError("shapes that depend on values have no gradients of the framework's own");
+  if (!program.variables.empty()) throw UnsupportedError("variables have no gradients of the framework's own");
+  return device.backend().apple_gradients(std::move(program), arrays);
+}
+
+}  // namespace
+
+void define_probes(py::module_& module) {
+  py::class_<Probe>(module, "Probe", "A question that only a run on the device answers.")
+      .def_readonly("name", &Probe::name)
+      .def_readonly("question", &Probe::question)
+      .def_readonly("method", &Probe::method, "How it is asked.")
+      .def_readonly("meaning", &Probe::meaning, "What each answer would change in the code.")
+      .def(
+          "ask", [](const Probe& self) { return self.ask(); }, py::call_guard<WithoutGil>(),
+          "The answer. What the device refuses raises, or ends the process.");
+
+  module.def(
+      "probes", [](const py::object& device) { return to_device(device).backend().probes(); }, py::arg("device"),
+      "The device's questions.");
+  module.def(
+      "apple_gradients",
+      [](const py::object& device, const Sequence<Tensor>& feeds, const Sequence<py::object>& arrays,
+         const TensorObject& of) {
+        const std::vector<Tensor*> placeholders = to_tensors(feeds, "feeds");
+        std::vector<NDArray> given;
+        for (py::handle array : arrays)
+          given.push_back(to_ndarray(array, {}, placeholders.at(given.size())->dtype(), true, "feed"));
+        if (given.size() != placeholders.size()) throw GraphError("an array for each feed");
+        py::typing::List<py::object> result;
+        for (const NDArray& gradient : apple_gradients(to_device(device), of->graph(), placeholders, given, &*of))
+          result.append(gradient.valid() ? py::cast(gradient) : py::none());
+        return result;
+      },
+      py::arg("device"), py::arg("feeds"), py::arg("arrays"), py::arg("of"),
+      "d of / d feeds by the device's own differentiation; None where it gives none.");
+}
+
+}  // namespace mpsgraph::bindings

@@ -1,0 +1,52 @@
+// Gate: who may use a graph's variables. Runs that only read pass side by side; one that assigns passes alone.
+//
+// First come, first served, so nobody starves. The runs of one in-order queue of a device that works by itself never
+// exclude one another, because the device runs them one after the other; the queue is then named as their `owner`. A pass
+// may be given back on another thread than the one that took it: the device's, when the work is done.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace mpsgraph::runtime {
+
+class Gate : public std::enable_shared_from_this<Gate> {
+ public:
+  // The right to be within; given back when it is destroyed.
+  class Pass {
+   public:
+    Pass() = default;
+    Pass(Pass&& other) noexcept : gate_(std::move(other.gate_)), exclusive_(other.exclusive_) {}
+    Pass& operator=(Pass&& other) noexcept;
+    ~Pass() { reset(); }
+    explicit operator bool() const { return gate_ != nullptr; }
+    void reset();
+
+   private:
+    friend class Gate;
+    Pass(std::shared_ptr<Gate> gate, bool exclusive) : gate_(std::move(gate)), exclusive_(exclusive) {}
+    std::shared_ptr<Gate> gate_;
+    bool exclusive_ = false;
+  };
+
+  Pass enter(bool exclusive, const void* owner = nullptr);
+  Pass try_enter(bool exclusive, const void* owner);  // empty when it would have to wait
+  Pass shared() { return enter(false); }
+  Pass exclusive() { return enter(true); }
+
+ private:
+  bool admits(bool exclusive, const void* owner) const;  // with mutex_ held
+  Pass admit(bool exclusive, const void* owner);
+  void leave(bool exclusive);
+
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  uint64_t next_ticket_ = 0, serving_ = 0;
+  int within_ = 0, within_exclusively_ = 0;
+  const void* owner_ = nullptr;  // of all that are within; null when they have none or several
+};
+
+}  // namespace mpsgraph::runtime

@@ -1,0 +1,132 @@
+// The file beside a serialized executable, and its runs through the device's queue.
+#include "runtime/serialized_executable.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace mpsgraph::runtime {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr int64_t format_version = 1;
+
+fs::path interface_path(fs::path path) {
+  if (path.filename().empty()) path = path.parent_path();  // a directory may be named with a slash behind it
+  path += ".json";
+  return path;
+}
+
+Json to_json(const std::vector<SerializedTensor>& tensors) {
+  Json list = Json::array();
+  for (const auto& [tensor, type, position] : tensors) {
+    Json item{{"name", tensor}, {"dtype", name(type.dtype)}, {"shape", type.shape.dims()}, {"position", nullptr}};
+    if (position) item["position"] = *position;
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
+std::vector<SerializedTensor> from_json(const Json& list) {
+  std::vector<SerializedTensor> tensors;
+  for (const Json& item : list) {
+    const auto dtype = dtype_from_name(item.at("dtype").get<std::string>());
+    Dims dims = item.at("shape").get<Dims>();
+    if (!dtype || dims.size() > max_rank || element_count(dims) < 0) throw PackageError("a type that there is not");
+    tensors.push_back({item.at("name").get<std::string>(), {*dtype, Shape(std::move(dims))}, {}});
+    if (!item.at("position").is_null()) tensors.back().position = item.at("position").get<size_t>();
+  }
+  return tensors;
+}
+
+// Those that are written, in the written order. PackageError unless each place is taken once.
+std::vector<size_t> written_order(const std::vector<SerializedTensor>& tensors) {
+  std::vector<std::optional<size_t>> places(tensors.size());
+  size_t count = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto position = tensors[i].position;
+    if (!position) continue;
+    if (*position >= places.size() || places[*position]) throw PackageError("two tensors stand in one place");
+    places[*position] = i;
+    ++count;
+  }
+  std::vector<size_t> order;
+  for (size_t place = 0; place < count; ++place) {
+    if (!places[place]) throw PackageError("a place is empty");
+    order.push_back(*places[place]);
+  }
+  return order;
+}
+
+}  // namespace
+
+void write_interface(const fs::path& path, const std::vector<SerializedTensor>& feeds,
+                     const std::vector<SerializedTensor>& targets) {
+  const fs::path file = interface_path(path);
+  std::ofstream out(file);
+  out << Json{{"format", format_version}, {"feeds", to_json(feeds)}, {"targets", to_json(targets)}}.dump(2) << "\n";
+  if (!out.flush()) throw PackageError(cat("[serialize] ", file.string(), " cannot be written"));
+}
+
+std::shared_ptr<SerializedExecutable> SerializedExecutable::load(const fs::path& path, Device& device) {
+  device.check_usable();
+  std::shared_ptr<SerializedExecutable> self(new SerializedExecutable(device));
+  const fs::path file = interface_path(path);
+  if (!fs::exists(path)) throw PackageError(cat("[load] there is no ", path.string()));
+  try {
+    std::ifstream in(file);
+    if (!in) throw PackageError("it cannot be read");
+    const Json json = Json::parse(in);
+    if (json.at("format") != format_version) throw PackageError("it is of another format");
+    self->feeds_ = from_json(json.at("feeds"));
+    self->targets_ = from_json(json.at("targets"));
+    self->feed_order_ = written_order(self->feeds_);
+    self->target_order_ = written_order(self->targets_);
+    if (self->target_order_.size() != self->targets_.size()) throw PackageError("a target is not there");
+  } catch (const std::exception& error) {
+    throw PackageError(cat("[load] ", file.string(), ", which names the inputs and outputs of ", path.string(),
+                           ", is missing or damaged: ", error.what(), "; serialize() writes both"));
+  }
+  self->program_ = device.backend().load(path);
+  return self;
+}
+
+std::vector<NDArray> SerializedExecutable::run(std::vector<NDArray> inputs,
+                                               const std::shared_ptr<CommandQueue>& queue) {
+  if (inputs.size() != feeds_.size())
+    throw GraphError(cat("[run] ", inputs.size(), " inputs for an executable with ", feeds_.size(), " feeds"));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].valid()) throw GraphError(cat("[run] feed ", feeds_[i].name, " has no array"));
+    const TensorType& type = feeds_[i].type;
+    if (inputs[i].dtype() != type.dtype)
+      throw DTypeError(cat("[run] feed ", feeds_[i].name, " is ", inputs[i].dtype(), ", and it needs ", type.dtype));
+    if (inputs[i].dims() != type.shape.dims() || !inputs[i].contiguous())
+      throw ShapeError(cat("[run] feed ", feeds_[i].name, " has shape ", to_string(inputs[i].dims()),
+                           inputs[i].contiguous() ? "" : " and is not contiguous", ", and it needs ", type.shape));
+  }
+  std::vector<NDArray> written;
+  for (const size_t i : feed_order_) written.push_back(std::move(inputs[i]));
+  auto results = std::make_shared<std::vector<NDArray>>();
+  for (const size_t i : target_order_)
+    results->push_back(device_.backend().allocate(targets_[i].type.dtype, targets_[i].type.shape.dims()));
+  auto buffer = (queue ? queue : device_.default_queue())->command_buffer();
+  if (&buffer->queue().device() != &device_)
+    throw DeviceError(cat("[run] the queue belongs to device ", buffer->queue().device().name(),
+                          ", and the executable to ", device_.name()));
+  buffer->encode_device_work(
+      [program = program_, inputs = std::move(written), results](DeviceCommands* commands) {
+        if (commands && program->encode(*commands, inputs, *results)) return commands->keep(program);
+        if (commands) commands->finish();
+        program->run(inputs, *results);
+      },
+      "serialized executable");
+  buffer->commit();
+  buffer->wait_until_completed();
+  std::vector<NDArray> ordered(results->size());
+  for (size_t place = 0; place < ordered.size(); ++place) ordered[target_order_[place]] = (*results)[place];
+  return ordered;
+}
+
+}  // namespace mpsgraph::runtime

@@ -1,0 +1,247 @@
+"""Builds the project for macOS 13.3 on any machine: no Apple software is needed, and nothing made here runs.
+
+    python tests/apple/apple_target.py               # everything but oneDNN and OpenMP: compiled and linked
+    python tests/apple/apple_target.py --only metal  # src/backends/metal alone, compiled, in seconds
+    python tests/apple/apple_target.py --architecture x86_64   # for Intel's processors; else for Apple's
+
+The compiler is zig's clang (`pip install ziglang`), which brings Apple's C and C++ headers, and links. Foundation's
+headers are the stand-in's; those of the other frameworks are made of interfaces/, as are the stub libraries that the
+linker asks which framework has which name. So a selector, type or constant that Apple's interfaces lack is an error
+here, and so is one that is newer than macOS 13.3 and stands behind no availability check.
+"""
+
+import argparse
+import functools
+import importlib.util
+import os
+import struct
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import declarations
+import used
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+FOUNDATION = HERE / "foundation" / "include"
+OLDEST = "13.3"
+PROCESSORS = {"arm64": ("aarch64", 0x0100000C), "x86_64": ("x86_64", 0x01000007)}  # zig's name, Mach-O's number
+OBJECTIVE_CXX = ["-std=c++20", "-x", "objective-c++", "-fobjc-arc", "-fobjc-arc-exceptions", "-fblocks"]
+WARNINGS = [
+    *("-Wall", "-Wextra", "-Werror", "-Wno-nullability-completeness"),
+    *("-Wunguarded-availability", "-Wunguarded-availability-new"),
+]
+
+
+def zig() -> Path:
+    found = importlib.util.find_spec("ziglang")
+    if found is None:
+        sys.exit(f"{sys.executable} has no ziglang; run: {sys.executable} -m pip install ziglang")
+    return Path(found.origin).parent / "zig"
+
+
+# What clang's own library has on Apple's systems and zig's lacks: how __builtin_cpu_supports knows an Intel processor.
+COMPILER_RUNTIME = ["__cpu_indicator_init", "__cpu_model"]
+
+
+def stub(name: str, architecture: str, classes: list[str], symbols: list[str], exceptions: list[str]) -> str:
+    """The text of a library that only says what it exports, as Apple's SDK has them (TAPI, version 4)."""
+    lists = {"symbols": [f"'_{s}'" for s in symbols], "objc-classes": classes, "objc-eh-types": exceptions}
+    exports = "".join(f"    {key}: [ {', '.join(sorted(names))} ]\n" for key, names in lists.items() if names)
+    return (
+        "--- !tapi-tbd\ntbd-version: 4\n"
+        f"targets: [ {architecture}-macos ]\n"
+        f"install-name: '/System/Library/Frameworks/{name}.framework/Versions/A/{name}'\n"
+        f"exports:\n  - targets: [ {architecture}-macos ]\n{exports}...\n"
+    )
+
+
+@functools.cache
+def json_headers() -> Path | None:
+    """Where nlohmann-json is, asked as the build asks."""
+    located = subprocess.run(
+        [sys.executable, ROOT / "cmake" / "locate.py"], capture_output=True, text=True, check=True
+    ).stdout
+    return next((Path(line.split("=", 1)[1]) for line in located.splitlines() if line.startswith("json=")), None)
+
+
+def metal_sources() -> list[Path]:
+    return sorted((ROOT / "src" / "backends" / "metal").rglob("*.mm"))
+
+
+@dataclass(frozen=True)
+class AppleTarget:
+    """A processor of Apple's systems, and the directory where everything for it is made."""
+
+    build: Path
+    architecture: str = "arm64"
+
+    @property
+    def triple(self) -> str:
+        return f"{PROCESSORS[self.architecture][0]}-macos.{OLDEST}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """zig keeps what it made for the target, its C++ library too, in a cache of its own."""
+        return {"ZIG_GLOBAL_CACHE_DIR": str(self.build / "zig-cache")} | os.environ
+
+    def headers(self) -> list[str]:
+        """Writes the frameworks' headers; the compiler's options that find them and Foundation's, after Apple's own."""
+        declarations.write(self.build / "include", declarations.read())
+        return [f"-I{self.build / 'include'}", "-idirafter", str(FOUNDATION)]
+
+    def frameworks(self) -> Path:
+        """Writes the stub libraries."""
+        facts = declarations.read()
+        exported = {
+            framework: (
+                [f.name for f in facts[name] if f.kind == "class"],
+                [f.name for f in facts[name] if f.kind in ("function", "constant")],
+                [],
+            )
+            for name, framework in declarations.FRAMEWORKS.items()
+        }
+        kinds: dict[str, list[str]] = {"class": [], "symbol": [], "exception": []}
+        for line in (HERE / "interfaces" / "exports.txt").read_text().splitlines():
+            if not line.startswith("#"):
+                kind, name = line.split()
+                kinds[kind].append(name)
+        exported["Foundation"] = (kinds["class"], kinds["symbol"], kinds["exception"])
+        exported["CoreGraphics"] = ([], [], [])  # linked for what it does when it is loaded
+        for name, parts in exported.items():
+            path = self.build / "frameworks" / f"{name}.framework" / f"{name}.tbd"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(stub(name, self.architecture, *parts))
+        runtime = stub("clang_rt", self.architecture, [], COMPILER_RUNTIME, [])
+        (self.build / "frameworks" / "libclang_rt.tbd").write_text(runtime)
+        return self.build / "frameworks"
+
+    def compile_source(self, source: Path, output: Path, options: list[str]) -> str:
+        """Compiles one Objective-C++ file; the diagnostics, empty if there are none."""
+        json = json_headers()
+        includes = [f"-I{ROOT / 'src'}", *(["-isystem", str(json)] if json else [])]
+        command = [
+            zig(),
+            "c++",
+            "-target",
+            self.triple,
+            *OBJECTIVE_CXX,
+            "-O0",
+            "-fno-sanitize=all",
+            *WARNINGS,
+            *includes,
+            *options,
+        ]
+        output.parent.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            [*map(str, command), "-c", str(source), "-o", str(output)],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+        )
+        return "" if done.returncode == 0 else f"{done.stdout}{done.stderr}".strip() or f"exit code {done.returncode}"
+
+    def objects(self) -> dict[Path, Path]:
+        """Where compile_metal leaves what it makes of each file of the backend."""
+        return {source: self.build / "objects" / f"{source.stem}.o" for source in metal_sources()}
+
+    def compile_metal(self) -> dict[Path, str]:
+        """The diagnostics of each file of the backend that has some."""
+        self.build.mkdir(parents=True, exist_ok=True)
+        options, objects = self.headers(), self.objects()
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            found = pool.map(lambda source: self.compile_source(source, objects[source], options), objects)
+            return {source: text for source, text in zip(objects, found, strict=True) if text}
+
+    def compiler(self) -> Path:
+        """A script that is clang for the target. zig's linker makes no bundles, but a Python module may be a dylib."""
+        script = self.build / "clang++"
+        script.write_text(
+            "#!/bin/sh\nfor argument; do\n  shift\n"
+            '  [ "$argument" = -bundle ] && argument=-shared\n  set -- "$@" "$argument"\ndone\n'
+            f'exec "{zig()}" c++ -target {self.triple} "$@"\n'
+        )
+        script.chmod(0o755)
+        return script
+
+    def toolchain(self) -> Path:
+        path, wrapper = self.build / "toolchain.cmake", self.compiler()
+        path.write_text(
+            f"set(CMAKE_SYSTEM_NAME Darwin)\nset(CMAKE_SYSTEM_PROCESSOR {self.architecture})\n"
+            f"set(CMAKE_CXX_COMPILER {wrapper})\nset(CMAKE_OBJCXX_COMPILER {wrapper})\n"
+            'set(CMAKE_OSX_SYSROOT "")\nset(CMAKE_INSTALL_NAME_TOOL /bin/true)\n'
+            "set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)\n"  # of this machine only what is asked for by path
+        )
+        return path
+
+    def build_everything(self) -> list[Path]:
+        """Configures with CMake and builds; the libraries made."""
+        self.build.mkdir(parents=True, exist_ok=True)
+        tree = self.build / "tree"
+        configure = ["cmake", "-S", ROOT, "-B", tree, "-G", "Ninja", "-DMPSGRAPH_ONEDNN=OFF", "-DMPSGRAPH_OPENMP=OFF"]
+        configure += [f"-DCMAKE_TOOLCHAIN_FILE={self.toolchain()}", f"-DPython_EXECUTABLE={sys.executable}"]
+        configure += [f"-DCMAKE_OBJCXX_FLAGS={' '.join(self.headers())}"]
+        stubs = self.frameworks()
+        configure += [f"-DCMAKE_SHARED_LINKER_FLAGS=-F{stubs} -L{stubs} -lclang_rt"]
+        for command in (configure, ["cmake", "--build", tree]):
+            subprocess.run([str(part) for part in command], env=self.environment, check=True)
+        made = [tree / "libmpsgraph.dylib", *tree.glob("_core*.so")]
+        for path in made:
+            self.check(path)
+        return made
+
+    def check(self, path: Path) -> None:
+        """That a library is one for the target: its processor, the oldest system that it states, what it loads."""
+        data = path.read_bytes()
+        magic, processor, _, _, commands = struct.unpack_from("<5I", data)
+        if magic != 0xFEEDFACF or processor != PROCESSORS[self.architecture][1]:
+            sys.exit(f"{path}: not a 64-bit Mach-O file for {self.architecture}")
+        at, oldest, loaded = 32, None, ""
+        for _ in range(commands):
+            kind, size = struct.unpack_from("<2I", data, at)
+            if kind == 0x32:  # LC_BUILD_VERSION
+                encoded = struct.unpack_from("<4I", data, at)[3]
+                oldest = f"{encoded >> 16}.{encoded >> 8 & 255}"
+            elif kind == 0xC:  # LC_LOAD_DYLIB
+                loaded += data[at + 24 : at + size].rstrip(b"\0").decode() + "\n"
+            at += size
+        if oldest != OLDEST:
+            sys.exit(f"{path}: made for macOS {oldest}, not {OLDEST}")
+        for framework in declarations.FRAMEWORKS.values() if path.name.startswith("libmpsgraph") else ():
+            if f"/{framework}.framework/" not in loaded:
+                sys.exit(f"{path}: does not load {framework}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=["metal"], help="compile the Metal backend alone")
+    parser.add_argument("--architecture", choices=PROCESSORS, default="arm64")
+    parser.add_argument("--build", type=Path, help="where everything is made; build/apple-<architecture>")
+    parsed = parser.parse_args()
+    build = parsed.build or ROOT / "build" / f"apple-{parsed.architecture}"
+    target = AppleTarget(build.resolve(), parsed.architecture)
+    start = time.monotonic()
+    if parsed.only:
+        failures = target.compile_metal()
+        for source, text in failures.items():
+            print(f"{source.relative_to(ROOT)}:\n{text}\n")
+        print(
+            f"{len(target.objects())} files for {target.triple}, {len(failures)} fail, {time.monotonic() - start:.1f} s"
+        )
+        if failures:
+            sys.exit(1)
+        lines = used.report(target.objects().values(), metal_sources())
+        (target.build / "used.txt").write_text("".join(f"{line}\n" for line in lines))
+        print(f"{len(lines)} names of Apple's frameworks are used: {target.build / 'used.txt'}")
+        return
+    for path in target.build_everything():
+        print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB")
+    print(f"built for {target.triple} in {time.monotonic() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

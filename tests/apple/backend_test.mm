@@ -1,0 +1,371 @@
+// The Metal backend as an application in C++ uses it, over the stand-in: training, queues and events, memory, faults,
+// threads, packages, shutdown. What else it does is tested from Python; this holds under the sanitizers too.
+#include <filesystem>
+
+#include "backend_check.h"
+
+using namespace backend;
+
+namespace {
+
+constexpr double seconds = 60;
+
+// --- training --------------------------------------------------------------------------------------------------------
+
+TEST(a_network_learns_with_every_batch_size) {
+  Network network;
+  network.on.set_cache_limits(4, size_t{1} << 30);
+  const float first = network.step(9);
+  float last = first;
+  for (int64_t i = 0; i < 80; ++i) last = network.step(3 + i % 40);  // moves the variables more than once
+  CHECK(first > 0.9f);
+  CHECK(last < 0.2f * first);
+}
+
+TEST(nothing_of_a_training_is_left) {
+  const auto train = [](int steps) {
+    Network network;
+    for (int i = 0; i < steps; ++i) network.step(9);
+  };
+  train(2);
+  CHECK_EQUAL(check::leaves([&] { train(30); }), 0);
+}
+
+TEST(threads_train_one_network_and_read_it) {
+  Network network;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 10; ++i) {
+        if (t % 2)
+          network.step(3 + t + i % 3);
+        else
+          network.on.variable_value(network.weights[static_cast<size_t>(i % 4)]);
+        network.on.run(network.batch(6), {network.loss});
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  CHECK(network.step(9) < 1);
+}
+
+// --- control flow ----------------------------------------------------------------------------------------------------
+
+TEST(loops_and_branches_run) {
+  auto graph = std::shared_ptr<Graph>(parse(R"(graph {
+    %n = placeholder() {type=int32[]} : int32[]
+    %x = placeholder() {type=float32[2]} : float32[2]
+    %zero = constant() {value=int32[] splat 0x00000000} : int32[]
+    %one = constant() {value=int32[] splat 0x00000001} : int32[]
+    %sum = for(%zero, %n, %one, %x) : float32[2] (%i: int32[], %before: float32[2]) {
+      %after = addition(%before, %x) : float32[2]
+      yield %after
+    }
+    %many = greater_than(%n, %one) : bool[]
+    %y = if(%many) : float32[2] {
+      %negative = negative(%sum) : float32[2]
+      yield %negative
+    } {
+      yield %sum
+    }
+  })"));
+  DeviceGraph on(graph, metal());
+  const auto run = [&](int32_t n) {
+    NDArray count = NDArray::allocate(DType::int32, {});
+    std::memcpy(count.data(), &n, sizeof n);
+    return values(on.run({{graph->find("n")->output(), count}, {graph->find("x")->output(), array({1, 2})}},
+                         {graph->find("y")->output()})[0]);
+  };
+  CHECK_EQUAL(run(3), (Floats{-4, -8}));
+  CHECK_EQUAL(run(1), (Floats{2, 4}));
+}
+
+// --- queues and events -----------------------------------------------------------------------------------------------
+
+TEST(two_queues_take_turns_by_shared_events) {
+  Doubler d;
+  const auto executable = d.of(64);
+  const auto ping = CommandQueue::create(metal()), pong = CommandQueue::create(metal());
+  const auto there = std::make_shared<SharedEvent>(), back = std::make_shared<SharedEvent>();
+  Floats one(64, 1), two(64, 0);
+  std::vector<std::shared_ptr<Execution>> runs;
+  for (uint64_t round = 1; round <= 40; ++round) {  // one becomes 2 one, and back
+    ExecutionDescriptor to, from;
+    to.wait_for_event(back, round - 1);
+    to.signal_event(there, round);
+    from.wait_for_event(there, round);
+    from.signal_event(back, round);
+    one.assign(64, static_cast<float>(round));
+    runs.push_back(executable->run_async({borrowed(one)}, {borrowed(two)}, to, ping));
+    runs.push_back(executable->run_async({borrowed(two)}, {borrowed(one)}, from, pong));
+    back->wait(round, seconds);
+    CHECK_EQUAL(one[63], 4 * static_cast<float>(round));
+  }
+  for (auto& run : runs) run->wait(seconds);
+}
+
+TEST(events_order_command_buffers_that_are_in_flight) {
+  Counter c;
+  const auto step = c.step();
+  const auto first = CommandQueue::create(metal()), second = CommandQueue::create(metal());
+  const auto event = std::make_shared<SharedEvent>();
+  std::vector<NDArray> sums;
+  std::shared_ptr<CommandBuffer> last;
+  for (uint64_t i = 0; i < 50; ++i) {
+    last = (i % 2 ? second : first)->command_buffer();
+    if (i > 0) last->encode_wait_for_event(event, i);
+    sums.push_back(step->encode(*last, {array({1, 1})})[0]);
+    last->encode_signal_event(event, i + 1);
+    last->commit();
+  }
+  last->wait_until_completed(seconds);
+  for (size_t i = 0; i < sums.size(); ++i)
+    CHECK_EQUAL(values(sums[i]), (Floats{static_cast<float>(i + 1), static_cast<float>(i + 1)}));
+}
+
+TEST(handlers_come_once_each_and_see_the_results) {
+  Doubler d;
+  const auto executable = d.of(4);
+  std::atomic<int> scheduled{0}, completed{0};
+  std::vector<std::shared_ptr<Execution>> runs;
+  for (int i = 0; i < 100; ++i) {
+    ExecutionDescriptor descriptor;
+    descriptor.scheduled_handler = [&](auto&, auto error) { scheduled += !error; };
+    descriptor.completed_handler = [&, i](auto& results, auto error) {
+      completed += !error && values(results[0])[0] == static_cast<float>(2 * i);
+    };
+    runs.push_back(executable->run_async({array(Floats(4, static_cast<float>(i)))}, {}, descriptor));
+  }
+  for (auto& run : runs) run->wait(seconds);
+  CHECK_EQUAL(scheduled, 100);
+  CHECK_EQUAL(completed, 100);
+}
+
+// The first parts of a command buffer of several runs are done while the last is being handed over: it is done with it.
+TEST(a_command_buffer_in_parts_is_done_with_the_last) {
+  Doubler d;
+  const auto executable = d.of(1);
+  const auto queue = CommandQueue::create(metal());
+  for (int i = 0; i < 200; ++i) {
+    auto buffer = queue->command_buffer();
+    NDArray value = array({1});
+    for (int part = 0; part < 3; ++part) value = executable->encode(*buffer, {value})[0];
+    buffer->commit();
+    buffer->wait_until_completed(seconds);
+    CHECK_EQUAL(values(value), Floats{8});
+  }
+}
+
+TEST(queues_are_dropped_with_work_in_flight) {
+  Doubler d;
+  const auto executable = d.of(16);
+  const auto drop = [&] {
+    std::vector<std::shared_ptr<Execution>> runs;
+    for (int i = 0; i < 40; ++i) {
+      const auto queue = CommandQueue::create(metal());
+      for (int j = 0; j < 3; ++j) runs.push_back(executable->run_async({array(Floats(16, 1))}, {}, {}, queue));
+    }
+    for (auto& run : runs) CHECK_EQUAL(values(run->results()[0])[15], 2.0f);
+  };
+  Device::set_memory_cache_limit(0);
+  executable->run({array(Floats(16, 1))});
+  const long before = standin_live_objects();
+  drop();
+  for (int i = 0; i < 10'000 && standin_live_objects() > before; ++i) usleep(1000);  // threads end by themselves
+  CHECK(standin_live_objects() <= before);
+  Device::set_memory_cache_limit(size_t{256} << 20);
+}
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+TEST(results_are_written_where_the_caller_says) {
+  Doubler d;
+  const auto executable = d.of(2048);
+  void* pages = std::aligned_alloc(16384, 32768);
+  for (const int staged : {0, 1}) {
+    standin_refuse_memory_of_others(staged);
+    for (const size_t offset : {size_t{0}, size_t{64}, size_t{4}}) {
+      float* in = static_cast<float*>(pages);
+      float* out = in + 4096 - offset / 4;
+      for (int i = 0; i < 2048; ++i) in[i] = static_cast<float>(i);
+      const auto over = [](float* first) { return NDArray::borrow(first, DType::float32, {2048}, {1}, [] {}); };
+      if (offset) std::memmove(in + offset / 4, in, 2000 * 4);
+      in += offset / 4;
+      const float last = in[2047 - offset / 4];
+      executable->run({over(in)}, {over(out - offset / 4)});
+      CHECK_EQUAL(out[2047 - offset / 4 - offset / 4], 2 * last);
+    }
+  }
+  standin_refuse_memory_of_others(0);
+  std::free(pages);
+}
+
+// Each run's result is the other's feed, in memory of which Metal knows nothing: whoever comes second has to wait.
+TEST(runs_on_two_queues_with_crossing_memory_do_not_wait_for_each_other) {
+  Doubler d;
+  const auto executable = d.of(8);
+  Floats one(8, 1), two(8, 1);
+  std::vector<std::thread> threads;
+  for (const bool forth : {true, false})
+    threads.emplace_back([&, forth] {
+      const auto queue = CommandQueue::create(metal());
+      const NDArray from = borrowed(forth ? one : two), to = borrowed(forth ? two : one);
+      for (int i = 0; i < 200; ++i) executable->run({from}, {to}, queue);
+    });
+  for (auto& thread : threads) thread.join();
+  CHECK_EQUAL(one[0], one[7]);
+}
+
+// --- faults ----------------------------------------------------------------------------------------------------------
+
+TEST(a_fault_is_an_error_of_its_command_buffer_only) {
+  Counter c;
+  const auto step = c.step();
+  step->run({array({1, 1})});
+  standin_fail_next_command_buffer("page fault");
+  CHECK_THROWS(DeviceError, step->run({array({1, 1})}), "page fault");
+  CHECK_EQUAL(values(step->run({array({1, 1})})[0]), (Floats{2, 2}));
+}
+
+// A later value answers a wait for an earlier one; when its work fails, so does whoever waits for either, and whoever
+// waits for those.
+TEST(a_fault_reaches_all_that_wait_for_its_event) {
+  Doubler d;
+  const auto executable = d.of(1);
+  const auto queue = CommandQueue::create(metal()), other = CommandQueue::create(metal());
+  for (const uint64_t value : {2, 5}) {
+    const auto event = std::make_shared<SharedEvent>(), next = std::make_shared<SharedEvent>();
+    const auto promised = [](const SharedEvent& awaited, uint64_t number) {
+      while (!awaited.known(number)) usleep(100);
+    };
+    standin_hold_command_buffers(1);
+    auto failing = queue->command_buffer();
+    failing->encode_device_work([](DeviceCommands*) {}, "failing");
+    executable->encode(*failing, {array({1})});
+    failing->encode_signal_event(event, 5);
+    failing->commit();
+    promised(*event, 5);
+    auto waiting = other->command_buffer();
+    waiting->encode_wait_for_event(event, value, seconds);
+    executable->encode(*waiting, {array({1})});
+    waiting->encode_signal_event(next, 1);
+    waiting->commit();
+    promised(*next, 1);
+    auto last = queue->command_buffer();
+    last->encode_wait_for_event(next, 1, seconds);
+    executable->encode(*last, {array({1})});
+    last->commit();
+    standin_fail_command_buffer("failing", "lost");
+    standin_hold_command_buffers(0);
+    CHECK_THROWS(DeviceError, failing->wait_until_completed(seconds), "lost");
+    CHECK_THROWS(DeviceError, waiting->wait_until_completed(seconds), cat("value ", value, " will not be"), "lost");
+    CHECK_THROWS(DeviceError, last->wait_until_completed(seconds), "value 1 will not be signalled", "lost");
+    CHECK_EQUAL(event->signaled_value(), 0u);
+    CHECK_EQUAL(next->signaled_value(), 0u);
+  }
+  CHECK_EQUAL(values(executable->run({array({1})})[0]), Floats{2});
+}
+
+// --- threads ---------------------------------------------------------------------------------------------------------
+
+TEST(command_buffers_with_two_graphs_in_either_order_do_not_wait_for_each_other) {
+  Counter a, b;
+  const auto step_a = a.step(), step_b = b.step();
+  std::vector<std::thread> threads;
+  for (const bool a_first : {true, false})
+    threads.emplace_back([&, a_first] {
+      const auto queue = CommandQueue::create(metal());
+      for (int i = 0; i < 60; ++i) {
+        auto buffer = queue->command_buffer();
+        for (const bool first : {true, false}) (first == a_first ? step_a : step_b)->encode(*buffer, {array({1, 1})});
+        buffer->commit();
+        if (i % 8 == 7) buffer->wait_until_completed(seconds);
+      }
+      queue->close();
+    });
+  for (auto& thread : threads) thread.join();
+  CHECK_EQUAL(values(a.on.variable_value(a.v)), (Floats{120, 120}));
+  CHECK_EQUAL(values(b.on.variable_value(b.v)), (Floats{120, 120}));
+}
+
+TEST(compiling_goes_on_beside_runs) {
+  Counter c;
+  const auto step = c.step();
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&] {
+      const auto queue = CommandQueue::create(metal());
+      while (!stop) {
+        const Floats now = values(step->run({array({1, 1})}, {}, queue)[0]);
+        CHECK_EQUAL(now[0], now[1]);
+      }
+    });
+  for (int i = 0; i < 60; ++i) {  // each compiles, and now and then the variable moves
+    c.on.clear_cache();
+    c.on.run({{c.x, array({0, 0})}}, {c.sum});
+  }
+  stop = true;
+  for (auto& thread : threads) thread.join();
+}
+
+// It is put beside the others then, which runs in flight use.
+TEST(a_variable_that_no_run_has_used_is_read_beside_runs) {
+  Counter c;
+  std::vector<Tensor*> unused;
+  for (int i = 0; i < 40; ++i)
+    unused.push_back(
+        c.graph->add("variable", {}, {{"value", ConstantData::splat(DType::float32, {3}, static_cast<double>(i))}}));
+  const auto step = c.step();
+  std::atomic<bool> stop{false};
+  std::thread runs([&] {
+    const auto queue = CommandQueue::create(metal());
+    while (!stop) step->run({array({1, 1})}, {}, queue);
+  });
+  for (size_t i = 0; i < unused.size(); ++i)
+    CHECK_EQUAL(values(c.on.variable_value(unused[i])), Floats(3, static_cast<float>(i)));
+  stop = true;
+  runs.join();
+}
+
+// --- packages --------------------------------------------------------------------------------------------------------
+
+TEST(a_serialized_executable_runs_beside_its_origin) {
+  const auto path = std::filesystem::temp_directory_path() / cat("backend_test.", getpid(), ".mpsgraphpackage");
+  Counter c;
+  c.on.set_variable(c.v, array({3, 4}));
+  c.on.compile({{c.x, f32({2})}}, {c.sum})->serialize(path);
+  c.step()->run({array({1, 1})});
+  const auto loaded = SerializedExecutable::load(path, metal());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) CHECK_EQUAL(values(loaded->run({array({1, 2})})[0]), (Floats{4, 6}));
+    });
+  for (auto& thread : threads) thread.join();
+  std::filesystem::remove_all(path);
+  std::filesystem::remove(path.string() + ".json");
+}
+
+// The last test: nothing runs after it.
+TEST(z_shutdown_finishes_what_is_in_flight) {
+  Doubler d;
+  const auto executable = d.of(64);
+  std::atomic<int> handled{0};
+  std::vector<std::shared_ptr<Execution>> runs;
+  for (int i = 0; i < 20; ++i) {
+    const auto queue = CommandQueue::create(metal());
+    for (int j = 0; j < 3; ++j) {
+      ExecutionDescriptor descriptor;
+      descriptor.completed_handler = [&](auto&, auto error) { handled += !error; };
+      runs.push_back(executable->run_async({array(Floats(64, 1))}, {}, descriptor, queue));
+    }
+  }
+  shutdown();
+  CHECK_EQUAL(handled, 60);
+  for (auto& run : runs) CHECK(run->done() && !run->error());
+  CHECK_THROWS(DeviceError, executable->run({array(Floats(64, 1))}), "closed");
+}
+
+}  // namespace
+
+int main() { return check::run_all(); }

@@ -1,0 +1,85 @@
+// Picking by indices.
+//
+// Apple's documentation gives the formulas, and zero for indices outside of the axis for gatherAlongAxis alone; so the
+// others refuse these. Known from PyTorch's backend: gathers of bool, uint8 and complex numbers do not work.
+#include <algorithm>
+
+#include "graph/graph.h"
+#include "metal/standin_metal.h"
+
+using namespace standin;
+
+namespace {
+
+void require_gathered(const Value& updates, const Value& indices) {
+  if (updates.type == MPSDataTypeBool || updates.type == MPSDataTypeUInt8 || is_complex(updates.type))
+    misuse(@"a gather from %s is not known to work", type_name(updates.type));
+  if (indices.type != MPSDataTypeInt32 && indices.type != MPSDataTypeInt64)
+    misuse(@"indices of %s", type_name(indices.type));
+}
+
+// res[p0 ... p(axis-1), iB ... iQ, p(axis+1) ...] = updates[p0 ... p(axis-1), indices[p0 ... p(B-1), iB ... iQ], ...]
+Value gathered(const Value& updates, const Value& indices, size_t axis, size_t batch) {
+  require_gathered(updates, indices);
+  if (axis >= updates.rank() || batch > axis || batch > indices.rank())
+    misuse(@"axis %lu with %lu batch dimensions", axis, batch);
+  if (!std::equal(indices.dims.begin(), indices.dims.begin() + static_cast<int64_t>(batch), updates.dims.begin()))
+    misuse(@"batches of %@ and %@", text_of(updates.dims), text_of(indices.dims));
+  const size_t picks = indices.rank() - batch;
+  Dims dims(updates.dims.begin(), updates.dims.begin() + static_cast<int64_t>(axis));
+  dims.insert(dims.end(), indices.dims.begin() + static_cast<int64_t>(batch), indices.dims.end());
+  dims.insert(dims.end(), updates.dims.begin() + static_cast<int64_t>(axis) + 1, updates.dims.end());
+  Value result(updates.type, dims);
+  const Dims from = strides_of(updates.dims), places = strides_of(indices.dims);
+  int64_t next = 0;
+  for_each_position(dims, [&](const Dims& position) {
+    Dims place(indices.rank()), source(updates.rank());
+    for (size_t i = 0; i < batch; ++i) place[i] = position[i];
+    for (size_t i = 0; i < picks; ++i) place[batch + i] = position[axis + i];
+    for (size_t i = 0; i < axis; ++i) source[i] = position[i];
+    source[axis] = indices.whole(offset_of(place, places));
+    for (size_t i = axis + 1; i < source.size(); ++i) source[i] = position[i + picks - 1];
+    if (source[axis] < 0 || source[axis] >= updates.dims[axis])
+      misuse(@"index %lld of an axis of %lld", (long long)source[axis], (long long)updates.dims[axis]);
+    result.copy(next++, updates, offset_of(source, from));
+  });
+  return result;
+}
+
+}  // namespace
+
+@implementation MPSGraph (StandinGather)
+
+- (MPSGraphTensor*)gatherWithUpdatesTensor:(MPSGraphTensor*)updates
+                             indicesTensor:(MPSGraphTensor*)indices
+                                      axis:(NSUInteger)axis
+                           batchDimensions:(NSUInteger)batch
+                                      name:(NSString*)name {
+  return add_one(self, @"gather", name, {updates, indices},
+                 [=](const Values& in) { return gathered(in[0], in[1], axis, batch); });
+}
+
+- (MPSGraphTensor*)gatherAlongAxis:(NSInteger)axis
+                 withUpdatesTensor:(MPSGraphTensor*)updates
+                     indicesTensor:(MPSGraphTensor*)indices
+                              name:(NSString*)name {
+  return add_one(self, @"gather_along_axis", name, {updates, indices}, [=](const Values& in) {
+    require_gathered(in[0], in[1]);
+    const size_t at = axis_of(axis, in[0].rank());
+    Dims expected = in[0].dims;
+    expected[at] = in[1].rank() == in[0].rank() ? in[1].dims[at] : 0;
+    if (in[1].dims != expected)
+      misuse(@"indices of %@ along axis %lu of %@", text_of(in[1].dims), at, text_of(in[0].dims));
+    Value result(in[0].type, in[1].dims);
+    const Dims strides = strides_of(in[0].dims);
+    int64_t next = 0;
+    for_each_position(in[1].dims, [&](const Dims& position) {
+      Dims source = position;
+      source[at] = in[1].whole(next);
+      if (source[at] >= 0 && source[at] < in[0].dims[at]) result.copy(next, in[0], offset_of(source, strides));
+      ++next;
+    });
+    return result;
+  });
+}
+@end

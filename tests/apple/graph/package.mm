@@ -1,0 +1,49 @@
+// MPSGraphPackages. The stand-in has no file format: a package is a directory with a number in it, by which this
+// process knows the executable again. So the calls and the bookkeeping are tested, the format is not.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+
+#include "graph/graph.h"
+#include "metal/standin_metal.h"
+
+using namespace standin;
+
+namespace {
+
+std::mutex packages_mutex;
+std::map<int, MPSGraphExecutable*>& packages() {
+  static auto& instance = *new std::map<int, MPSGraphExecutable*>;
+  return instance;
+}
+
+}  // namespace
+
+@implementation MPSGraphExecutableSerializationDescriptor
+@synthesize append = _append, deploymentPlatform = _deploymentPlatform,
+            minimumDeploymentTarget = _minimumDeploymentTarget;
+@end
+
+@implementation MPSGraphExecutable (StandinPackage)
+
+- (void)serializeToMPSGraphPackageAtURL:(NSURL*)url descriptor:(MPSGraphExecutableSerializationDescriptor*)descriptor {
+  const std::filesystem::path directory = url.path.UTF8String;
+  if (directory.extension() != ".mpsgraphpackage") misuse(@"a package's name ends in .mpsgraphpackage: %@", url.path);
+  if (!descriptor.append && std::filesystem::exists(directory)) misuse(@"%@ is there already", url.path);
+  std::filesystem::create_directories(directory);
+  std::lock_guard lock(packages_mutex);
+  const int number = static_cast<int>(packages().size());
+  packages()[number] = self;
+  std::ofstream(directory / "number") << number;
+}
+
+- (instancetype)initWithMPSGraphPackageAtURL:(NSURL*)url
+                       compilationDescriptor:(MPSGraphCompilationDescriptor*)descriptor {
+  int number = -1;
+  std::ifstream(std::filesystem::path(url.path.UTF8String) / "number") >> number;
+  std::lock_guard lock(packages_mutex);
+  const auto found = packages().find(number);
+  return found == packages().end() ? nil : found->second;
+}
+@end

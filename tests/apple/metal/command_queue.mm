@@ -1,0 +1,283 @@
+// Queues with a thread each, command buffers, shared events and their listeners.
+#include "metal/standin_metal.h"
+
+#include <dispatch/dispatch.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+
+#pragma clang diagnostic ignored "-Wprotocol"
+#pragma clang diagnostic ignored "-Wobjc-protocol-property-synthesis"
+
+namespace {
+
+std::atomic<uint64_t> committed{0};
+std::mutex control_mutex;
+std::condition_variable control_changed;
+std::string fault, faulty_label;
+bool held = false;
+
+std::string take_fault(NSString* label) {
+  std::unique_lock lock(control_mutex);
+  control_changed.wait(lock, [] { return !held; });
+  const char* name = label.UTF8String;
+  if (!faulty_label.empty() && faulty_label != (name ? name : "")) return {};
+  faulty_label.clear();
+  return std::exchange(fault, {});
+}
+
+NSError* error_saying(NSString* text) {
+  return [NSError errorWithDomain:MTLCommandBufferErrorDomain
+                             code:MTLCommandBufferErrorInternal
+                         userInfo:@{NSLocalizedDescriptionKey : text}];
+}
+
+}  // namespace
+
+NSErrorDomain const MTLCommandBufferErrorDomain = @"MTLCommandBufferErrorDomain";
+
+extern "C" {
+void standin_fail_next_command_buffer(const char* message) { standin_fail_command_buffer("", message); }
+void standin_fail_command_buffer(const char* label, const char* message) {
+  std::lock_guard lock(control_mutex);
+  faulty_label = label;
+  fault = message;
+}
+void standin_hold_command_buffers(int hold) {
+  {
+    std::lock_guard lock(control_mutex);
+    held = hold != 0;
+  }
+  control_changed.notify_all();
+}
+uint64_t standin_committed_command_buffers(void) { return committed; }
+}
+
+// --- events ----------------------------------------------------------------------------------------------------------
+
+@implementation MTLSharedEventListener {
+  dispatch_queue_t _dispatchQueue;
+}
+- (instancetype)init {
+  return [self initWithDispatchQueue:dispatch_queue_create("standin.listener", nil)];
+}
+- (instancetype)initWithDispatchQueue:(dispatch_queue_t)queue {
+  if ((self = [super init])) _dispatchQueue = queue;
+  return self;
+}
+- (dispatch_queue_t)dispatchQueue {
+  return _dispatchQueue;
+}
+@end
+
+@implementation StandinSharedEvent {
+  std::mutex _mutex;
+  std::condition_variable _condition;
+  uint64_t _value;
+  std::multimap<uint64_t, void (^)(void)> _notifications;
+}
+@synthesize label = _label;
+
+- (uint64_t)signaledValue {
+  std::lock_guard lock(_mutex);
+  return _value;
+}
+
+- (void)setSignaledValue:(uint64_t)value {
+  std::vector<void (^)(void)> due;
+  {
+    std::lock_guard lock(_mutex);
+    _value = value;
+    const auto end = _notifications.upper_bound(value);
+    for (auto i = _notifications.begin(); i != end; ++i) due.push_back(i->second);
+    _notifications.erase(_notifications.begin(), end);
+  }
+  _condition.notify_all();
+  for (void (^notify)(void) : due) notify();
+}
+
+- (void)waitForValue:(uint64_t)value {
+  std::unique_lock lock(_mutex);
+  _condition.wait(lock, [&] { return _value >= value; });
+}
+
+- (void)notifyListener:(MTLSharedEventListener*)listener
+               atValue:(uint64_t)value
+                 block:(MTLSharedEventNotificationBlock)block {
+  dispatch_queue_t queue = listener.dispatchQueue;
+  __weak StandinSharedEvent* weak = self;
+  void (^notify)(void) = ^{
+    StandinSharedEvent* event = weak;
+    dispatch_async(queue, ^{
+      standin::pause_at_random();
+      block(event, value);
+    });
+  };
+  {
+    std::lock_guard lock(_mutex);
+    if (_value < value) {
+      _notifications.emplace(value, notify);
+      return;
+    }
+  }
+  notify();
+}
+@end
+
+// --- queue -----------------------------------------------------------------------------------------------------------
+
+@implementation StandinCommandQueue {
+ @package
+  StandinDevice* _device;
+  dispatch_queue_t _thread, _handlers;
+  dispatch_semaphore_t _free;
+}
+@synthesize label = _label;
+
+- (instancetype)initWithDevice:(StandinDevice*)device limit:(NSUInteger)limit {
+  if (!(self = [super init])) return nil;
+  _device = device;
+  _thread = dispatch_queue_create("standin.queue", nil);
+  _handlers = dispatch_queue_create("standin.handlers", nil);
+  _free = dispatch_semaphore_create(static_cast<intptr_t>(limit));
+  return self;
+}
+- (id<MTLDevice>)device {
+  return _device;
+}
+- (id<MTLCommandBuffer>)commandBuffer {
+  dispatch_semaphore_wait(_free, DISPATCH_TIME_FOREVER);
+  return [[StandinCommandBuffer alloc] initWithQueue:self];
+}
+@end
+
+// --- command buffer --------------------------------------------------------------------------------------------------
+
+@implementation StandinCommandBuffer {
+  StandinCommandQueue* _queue;
+  std::vector<std::function<void()>> _commands;
+  std::vector<MTLCommandBufferHandler> _scheduled, _completed;
+  std::mutex _mutex;
+  std::condition_variable _condition;
+  MTLCommandBufferStatus _status;
+  NSError* _error;
+  bool _is_over;
+}
+@synthesize label = _label;
+
+- (instancetype)initWithQueue:(StandinCommandQueue*)queue {
+  if ((self = [super init])) _queue = queue;
+  return self;
+}
+
+- (void)dealloc {
+  if (_status == MTLCommandBufferStatusNotEnqueued) dispatch_semaphore_signal(_queue->_free);
+}
+
+- (void)requireOpen:(const char*)what {
+  std::lock_guard lock(_mutex);
+  if (_status != MTLCommandBufferStatusNotEnqueued) standin::misuse(@"%s after commit", what);
+}
+
+- (id<MTLDevice>)device {
+  return _queue.device;
+}
+- (id<MTLCommandQueue>)commandQueue {
+  return _queue;
+}
+- (MTLCommandBufferStatus)status {
+  std::lock_guard lock(_mutex);
+  return _status;
+}
+- (NSError*)error {
+  std::lock_guard lock(_mutex);
+  return _error;
+}
+
+- (void)encodeWork:(std::function<void()>)work {
+  [self requireOpen:"encode"];
+  _commands.push_back(std::move(work));
+}
+- (void)encodeWaitForEvent:(id<MTLEvent>)event value:(uint64_t)value {
+  [self requireOpen:"encodeWaitForEvent"];
+  StandinSharedEvent* awaited = static_cast<StandinSharedEvent*>(event);
+  _commands.push_back([awaited, value] { [awaited waitForValue:value]; });
+}
+- (void)encodeSignalEvent:(id<MTLEvent>)event value:(uint64_t)value {
+  [self requireOpen:"encodeSignalEvent"];
+  StandinSharedEvent* signalled = static_cast<StandinSharedEvent*>(event);
+  _commands.push_back([signalled, value] { signalled.signaledValue = value; });
+}
+- (void)addScheduledHandler:(MTLCommandBufferHandler)handler {
+  [self requireOpen:"addScheduledHandler"];
+  _scheduled.push_back(handler);
+}
+- (void)addCompletedHandler:(MTLCommandBufferHandler)handler {
+  [self requireOpen:"addCompletedHandler"];
+  _completed.push_back(handler);
+}
+
+- (void)commit {
+  [self requireOpen:"commit"];
+  {
+    std::lock_guard lock(_mutex);
+    _status = MTLCommandBufferStatusCommitted;
+  }
+  ++committed;
+  dispatch_async(_queue->_thread, ^{ [self run]; });
+}
+
+- (void)run {
+  standin::pause_at_random();
+  {
+    std::lock_guard lock(_mutex);
+    _status = MTLCommandBufferStatusScheduled;
+  }
+  const auto scheduled = std::exchange(_scheduled, {});
+  dispatch_async(_queue->_handlers, ^{
+    for (MTLCommandBufferHandler handler : scheduled) handler(self);
+  });
+  NSError* failure = nil;
+  if (const std::string planned = take_fault(_label); !planned.empty()) failure = error_saying(@(planned.c_str()));
+  for (auto& command : _commands) {
+    if (failure) break;
+    @autoreleasepool {
+      @try {
+        command();
+      } @catch (NSException* exception) {
+        failure = error_saying([NSString stringWithFormat:@"%@: %@", exception.name, exception.reason]);
+      }
+    }
+  }
+  _commands.clear();
+  {
+    std::lock_guard lock(_mutex);
+    _error = failure;
+    _status = failure ? MTLCommandBufferStatusError : MTLCommandBufferStatusCompleted;
+  }
+  dispatch_semaphore_signal(_queue->_free);
+  dispatch_async(_queue->_handlers, ^{
+    standin::pause_at_random();
+    [self finish];
+  });
+}
+
+- (void)finish {
+  for (MTLCommandBufferHandler handler : std::exchange(_completed, {})) handler(self);
+  {
+    std::lock_guard lock(_mutex);
+    _is_over = true;
+  }
+  _condition.notify_all();
+}
+
+- (void)waitUntilCompleted {
+  std::unique_lock lock(_mutex);
+  if (_status == MTLCommandBufferStatusNotEnqueued) standin::misuse(@"waitUntilCompleted before commit");
+  _condition.wait(lock, [&] { return _is_over; });
+}
+@end

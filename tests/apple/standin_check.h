@@ -1,0 +1,68 @@
+// For the tests of the stand-in: what ends the process, what leaks, what waits.
+#pragma once
+#import <Foundation/Foundation.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+#include "check.h"
+#include "standin.h"
+
+namespace check {
+
+// Whether f, run in a child process, aborts and says this on its way.
+template <class F>
+bool dies_saying(const std::string& fragment, F f) {
+  int ends[2];
+  if (pipe(ends) != 0) return false;
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    std::signal(SIGABRT, SIG_DFL);
+    f();
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string said;
+  char buffer[512];
+  for (ssize_t got; (got = read(ends[0], buffer, sizeof buffer)) > 0;) said.append(buffer, static_cast<size_t>(got));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  const bool died = !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  if (died && said.find(fragment) != std::string::npos) return true;
+  std::cerr << (died ? "it died saying: " : "it lived, saying: ") << said << "\n";
+  return false;
+}
+
+// The number of objects that f leaves behind.
+template <class F>
+long leaves(F f) {
+  standin_wait_until_idle(60);
+  const long before = standin_live_objects();
+  @autoreleasepool {
+    f();
+  }
+  standin_wait_until_idle(60);
+  const long left = standin_live_objects() - before;
+  if (left != 0) std::cerr << "alive:\n" << standin_live_objects_by_class();
+  return left;
+}
+
+inline std::string text(NSString* string) { return string ? string.UTF8String : "(nil)"; }
+
+// Runs the block and tells the name of the exception that it raised, or "".
+inline std::string raised_by(NS_NOESCAPE void (^block)(void)) {
+  @try {
+    block();
+  } @catch (NSException* exception) {
+    return text(exception.name);
+  }
+  return "";
+}
+
+}  // namespace check

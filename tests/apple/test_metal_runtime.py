@@ -1,0 +1,361 @@
+"""What only device metal has: its memory, faults of the device, moved variables, live objects, signposts, packages.
+
+Over the stand-in, which can be told to fail. Runs in the process of the other tests on device metal.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import resource
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness import device
+from harness.runtime import SECONDS, Doubling, run_program
+
+STANDIN = device.standin()
+STANDIN.standin_live_buffer_bytes.restype = ctypes.c_size_t
+STANDIN.standin_limit_allocation.argtypes = [ctypes.c_size_t]
+STANDIN.standin_live_objects.restype = ctypes.c_long
+STANDIN.standin_live_objects_by_class.restype = ctypes.c_char_p
+STANDIN.standin_autoreleases_without_pool.restype = ctypes.c_long
+STANDIN.standin_committed_command_buffers.restype = ctypes.c_uint64
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Signpost(ctypes.Structure):
+    _fields_ = (
+        ("kind", ctypes.c_uint64),
+        ("id", ctypes.c_uint64),
+        ("time", ctypes.c_uint64),
+        ("name", ctypes.c_char * 32),
+        ("message", ctypes.c_char * 128),
+        ("subsystem", ctypes.c_char * 32),
+        ("category", ctypes.c_char * 32),
+    )
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    """No test leaves the stand-in failing."""
+    yield
+    STANDIN.standin_limit_allocation(0)
+    STANDIN.standin_refuse_memory_of_others(0)
+
+
+@pytest.fixture
+def d() -> Doubling:
+    return Doubling()
+
+
+def page_aligned(count: int) -> np.ndarray:
+    memory = np.zeros(count * 4 + PAGE, np.uint8)
+    start = -memory.ctypes.data % PAGE
+    return memory[start : start + count * 4].view(np.float32)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("array", [page_aligned(4096), np.zeros(4096, np.float32), np.zeros(5, np.float32)[1:]])
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "staged"])
+def test_feeds_and_results_in_any_memory(d: Doubling, array: np.ndarray, shared: bool):
+    """In whole pages, somewhere in pages, or in memory that the device may not map: then it is staged."""
+    STANDIN.standin_refuse_memory_of_others(0 if shared else 1)
+    array[:] = np.arange(len(array))
+    result = np.empty_like(array)
+    d.g.run({d.x: array}, d.y, results=result)
+    np.testing.assert_array_equal(result, 2 * np.arange(len(array)))
+    np.testing.assert_array_equal(d.g.run({d.x: array}, d.y).numpy(), result)
+
+
+def test_shared_feeds_take_no_device_memory(d: Doubling):
+    count = 2**20 + 2**16  # of a size that no other test leaves in the pool
+    x, result = page_aligned(count), page_aligned(count)
+    d.g.run({d.x: x}, d.y, results=result)
+    before = STANDIN.standin_live_buffer_bytes()
+    d.g.run({d.x: x}, d.y, results=result)
+    assert STANDIN.standin_live_buffer_bytes() == before
+    STANDIN.standin_refuse_memory_of_others(1)
+    d.g.run({d.x: x}, d.y, results=result)
+    assert STANDIN.standin_live_buffer_bytes() >= before + 2 * x.nbytes, "the check can fail: staging takes memory"
+
+
+def test_a_result_is_the_devices_own_memory(d: Doubling):
+    result = d.g.run({d.x: np.ones(3, np.float32)}, d.y)
+    view = result.numpy()
+    view[0] = 7
+    assert result.numpy()[0] == 7 and d.g.run({d.x: result}, d.y).tolist() == [14, 4, 4]
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "staged"])
+def test_runs_that_share_memory_of_others_come_one_after_the_other(d: Doubling, shared: bool):
+    """Metal does not know that two buffers lie over the same memory, nor what the host copies."""
+    STANDIN.standin_refuse_memory_of_others(0 if shared else 1)
+    x, y = np.ones(64, np.float32), np.empty(64, np.float32)
+    for _ in range(20):
+        x[:] = 1
+        d.g.run_async({d.x: x}, d.y, results=y)
+        d.g.run_async({d.x: y}, d.y, results=x)
+        last = d.g.run_async({d.x: x[:32]}, d.y)
+        assert last.results.tolist() == [8] * 32
+
+
+def test_a_signal_says_that_staged_results_are_there(d: Doubling):
+    STANDIN.standin_refuse_memory_of_others(1)
+    event, y = mg.SharedEvent(), np.empty(64, np.float32)
+    for step in range(1, 20):
+        first, second = mg.ExecutionDescriptor(), mg.ExecutionDescriptor()
+        first.signal_event(event, step)
+        second.wait_for_event(event, step, SECONDS)
+        x = np.full(64, step, np.float32)
+        d.g.run_async({d.x: x}, d.y, results=y, descriptor=first, queue=mg.CommandQueue())
+        done = d.g.run_async({d.x: y}, d.y, descriptor=second)
+        event.wait(step, SECONDS)
+        assert y.tolist() == [2 * step] * 64, "the host reads it as soon as it is told"
+        assert done.results.tolist() == [4 * step] * 64
+
+
+def test_memory_that_cannot_be_had_is_an_error(d: Doubling):
+    STANDIN.standin_limit_allocation(1000)
+    with pytest.raises(mg.DeviceError, match="cannot allocate 40000000 bytes on .*in use; use smaller shapes"):
+        d.g.run({d.x: np.ones(10_000_000, np.float32)}, d.y)
+    assert d.g.run(d.feeds(1), d.y).tolist() == [2]
+
+
+# --- faults of the device ---------------------------------------------------------------------------------------------
+def test_a_fault_of_the_device_is_an_error_and_the_next_run_works(d: Doubling):
+    STANDIN.standin_fail_next_command_buffer(b"page fault at 0x10")
+    with pytest.raises(mg.DeviceError, match="command buffer failed: page fault at 0x10"):
+        d.g.run(d.feeds(1), d.y)
+    assert d.g.run(d.feeds(1), d.y).tolist() == [2]
+
+
+def test_a_fault_reaches_handlers_and_whoever_waits_for_its_event(d: Doubling):
+    event, seen = mg.SharedEvent(), []
+    signals = mg.ExecutionDescriptor(completed_handler=lambda results, error: seen.append(error))
+    signals.signal_event(event, 1)
+    waits = mg.ExecutionDescriptor()
+    waits.wait_for_event(event, 1, SECONDS)
+    d.g.run(d.feeds(1), d.y)
+    STANDIN.standin_fail_next_command_buffer(b"lost")
+    failing = d.g.run_async(d.feeds(1), d.y, descriptor=signals)
+    with pytest.raises(mg.DeviceError, match="lost"):
+        failing.wait(SECONDS)
+    with pytest.raises(mg.DeviceError, match="event value 1 will not be signalled.*lost"):
+        d.g.run_async(d.feeds(1), d.y, descriptor=waits, queue=mg.CommandQueue()).wait(SECONDS)
+    assert [type(error) for error in seen] == [mg.DeviceError] and event.signaled_value == 0
+
+
+def test_a_fault_leaves_variables_to_the_next_run(d: Doubling):
+    d.g.run({}, [], target_operations=[d.step])
+    STANDIN.standin_fail_next_command_buffer(b"lost")
+    with pytest.raises(mg.DeviceError):
+        d.g.run({}, [], target_operations=[d.step])
+    d.g.run({}, [], target_operations=[d.step])
+    assert d.counted() == 2
+
+
+def test_without_a_device_there_is_the_cpu():
+    program = """
+    import mpsgraph as mg
+    print(mg.Device.names(), mg.Device.default().name)
+    try: mg.Device("metal")
+    except mg.DeviceError as error: print(error)
+    """
+    hide = "import ctypes; from harness import device as d; ctypes.CDLL(str(d.LIBRARY)).standin_hide_device(1)\n"
+    prelude = f"import sys; sys.path.insert(0, {str(device.TESTS)!r})\n"
+    code = prelude + "import os; os.environ['MPSGRAPH_TEST_DEVICE'] = 'cpu'\n" + hide + textwrap.dedent(program)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert run.stdout.splitlines() == ["['cpu'] cpu", 'there is no device "metal" here; there is: cpu'], run.stderr
+
+
+# --- variables and executables ----------------------------------------------------------------------------------------
+def test_many_batch_sizes_move_the_variables_and_keep_their_values():
+    """An MPSGraph never forgets an operation, so the variables move to a new one now and then."""
+    g = mg.Graph()
+    x = g.placeholder((-1,))
+    total = g.variable(np.zeros((), np.float32))
+    step = g.assign(total, total + g.reshape(g.reduction_sum(x), ()))
+    g.set_cache_limits(8, 2**30)
+    for n in range(1, 60):
+        g.run({x: np.ones(n, np.float32)}, [], target_operations=[step])
+    gc.collect()
+    first = STANDIN.standin_live_objects()
+    for n in range(60, 300):
+        g.run({x: np.ones(n, np.float32)}, [], target_operations=[step])
+    gc.collect()
+    assert float(g.variable_value(total)) == sum(range(1, 300))
+    assert STANDIN.standin_live_objects() < 1.5 * first + 1000, STANDIN.standin_live_objects_by_class().decode()
+
+
+def test_two_executables_share_a_variable():
+    g = mg.Graph()
+    v = g.variable(np.zeros(2, np.float32))
+    up = g.assign(v, v + 1.0)
+    for _ in range(3):
+        g.run({}, [], target_operations=[up])
+        assert g.run({}, g.identity(v)).tolist() == g.variable_value(v).tolist()
+    g.set_variable(v, [5.0, 6.0])
+    assert g.run({}, v * 1.0).tolist() == [5, 6]
+
+
+def test_live_objects_return_after_a_thousand_training_steps():
+    def train(steps: int) -> None:
+        g = mg.Graph()
+        x = g.placeholder((4, 3))
+        w = g.variable(np.full((3, 2), 0.1, np.float32))
+        loss = g.reduction_sum(g.square(g.matrix_multiplication(x, w) - 1.0))
+        update = g.assign(w, w - g.gradients(loss, [w])[w] * 0.01)
+        feed = np.random.default_rng(0).random((4, 3), np.float32)
+        for _ in range(steps):
+            value = g.run({x: feed}, loss, target_operations=[update])
+        assert float(value) < 8
+        del g, x, w, loss, update, value
+        gc.collect()
+
+    train(5)
+    before = STANDIN.standin_live_objects()
+    train(1000)
+    assert STANDIN.standin_live_objects() <= before + 5, STANDIN.standin_live_objects_by_class().decode()
+    assert STANDIN.standin_autoreleases_without_pool() == 0
+
+
+def test_memory_stays_flat_over_ten_thousand_asynchronous_runs(d: Doubling):
+    x = np.ones(256, np.float32)
+
+    def run(times: int) -> None:
+        limit = mg.Semaphore(2)
+        descriptor = mg.ExecutionDescriptor(completed_handler=lambda results, error: limit.signal())
+        for _ in range(times):
+            limit.wait(SECONDS)
+            last = d.g.run_async({d.x: x}, d.y, descriptor=descriptor)
+        last.wait(SECONDS)
+
+    run(500)
+    gc.collect()
+    objects, buffers = STANDIN.standin_live_objects(), STANDIN.standin_live_buffer_bytes()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run(10_000)
+    gc.collect()
+    assert STANDIN.standin_live_objects() <= objects + 50, STANDIN.standin_live_objects_by_class().decode()
+    assert STANDIN.standin_live_buffer_bytes() <= buffers + 4096
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss <= peak + 8 * 1024, "8 MiB in KiB"
+
+
+def test_a_command_buffer_of_many_runs_is_handed_over_in_parts(d: Doubling):
+    executable = d.g.compile({d.x: (3,)}, [d.y])
+    x = np.ones(3, np.float32)
+    executable.run([x])
+    before = STANDIN.standin_committed_command_buffers()
+    buffer = mg.Device("metal").default_queue.command_buffer()
+    results = [executable.encode(buffer, [x])[0] for _ in range(5)]
+    buffer.commit()
+    buffer.wait_until_completed(SECONDS)
+    assert [r.tolist() for r in results] == [[2, 2, 2]] * 5
+    assert STANDIN.standin_committed_command_buffers() - before >= 5
+
+
+# --- signposts --------------------------------------------------------------------------------------------------------
+def signposts() -> list[Signpost]:
+    found, record = [], Signpost()
+    while STANDIN.standin_signpost_at(ctypes.c_size_t(len(found)), ctypes.byref(record)):
+        found.append(Signpost.from_buffer_copy(record))
+    return found
+
+
+def test_intervals_for_instruments(d: Doubling):
+    STANDIN.standin_refuse_memory_of_others(1)
+    STANDIN.standin_clear_signposts()
+    d.g.run(d.feeds(1, 2, 3, 4, 5), d.y)
+    deadline = (
+        time.monotonic() + SECONDS
+    )  # a run's interval ends with its last handler, perhaps after this thread goes on
+    while sum(r.kind == 2 for r in signposts()) < sum(r.kind == 1 for r in signposts()):
+        assert time.monotonic() < deadline, "an interval has no end"
+    records = signposts()
+    begun = {r.name.decode(): r for r in records if r.kind == 1}
+    assert set(begun) == {"compile", "encode", "run", "copy"}
+    for name, begin in begun.items():
+        (end,) = (r for r in records if r.kind == 2 and r.id == begin.id and r.name == begin.name)
+        assert end.time >= begin.time and begin.subsystem == b"mpsgraph" and begin.message, name
+
+
+# --- packages ---------------------------------------------------------------------------------------------------------
+def test_packages_are_written_and_loaded(tmp_path: Path):
+    g = mg.Graph()
+    x, unused = g.placeholder((2, 3), name="x"), g.placeholder((1,), name="unused")
+    z = g.placeholder((3,), name="z")
+    w = g.variable(np.full(3, 2.0, np.float32))
+    g.set_variable(w, [1.0, 2.0, 3.0])
+    targets = [g.addition(x * w, z, name="y"), g.subtraction(z, w, name="d"), g.constant([4.0])]
+    executable = g.compile({x: (2, 3), unused: (1,), z: (3,)}, targets)
+    path = tmp_path / "model.mpsgraphpackage"
+    for _ in range(2):  # the second replaces the first
+        executable.serialize(str(path))
+    g.set_variable(w, [0.0, 0.0, 0.0])
+    loaded = mg.SerializedExecutable(str(path))
+    assert [name for name, _ in loaded.feeds] == ["x", "unused", "z"] and loaded.device.name == "metal"
+    assert [name for name, _ in loaded.targets] == ["y", "d", targets[2].name]
+    a, c = np.arange(6, dtype=np.float32).reshape(2, 3), np.float32([10, 20, 30])
+    by_name = {"x": a, "unused": np.zeros(1, np.float32), "z": c}
+    y, difference, constant = loaded.run([by_name[name] for name, _ in loaded.feeds])
+    np.testing.assert_array_equal(y.numpy(), a * [1, 2, 3] + c)
+    assert difference.tolist() == [9, 18, 27] and constant.tolist() == [4]
+    with pytest.raises(mg.ShapeError, match="feed x has shape"):
+        loaded.run([a[:1], by_name["unused"], c])
+    with pytest.raises(mg.GraphError, match="2 inputs"):
+        loaded.run([a, c])
+
+
+def test_what_is_no_package_is_refused(tmp_path: Path, d: Doubling):
+    with pytest.raises(mg.PackageError, match="there is no"):
+        mg.SerializedExecutable(str(tmp_path / "none.mpsgraphpackage"))
+    path = tmp_path / "model.mpsgraphpackage"
+    d.g.compile({d.x: (2,)}, [d.y]).serialize(str(path))
+    Path(f"{path}.json").write_text("{}")
+    with pytest.raises(mg.PackageError, match="missing or damaged"):
+        mg.SerializedExecutable(str(path))
+    with pytest.raises(mg.GraphError, match="frozen in a serialized executable"):
+        d.g.compile({}, [], [d.step]).serialize(str(path))
+    keep = tmp_path / "precious"
+    keep.mkdir()
+    with pytest.raises(mg.PackageError, match="end it in .mpsgraphpackage"):
+        d.g.compile({d.x: (2,)}, [d.y]).serialize(str(keep))
+    assert keep.is_dir()
+    with pytest.raises(mg.GraphError, match="no platform"):
+        d.g.compile({d.x: (2,)}, [d.y]).serialize(str(path), platform="DOS")
+    with pytest.raises(mg.UnsupportedError, match="written on device metal"):
+        d.g.compile({d.x: (2,)}, [d.y], device="cpu").serialize(str(path))
+
+
+# --- element types and systems ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_what_the_device_has_no_numbers_for_is_said(dtype: str):
+    g = mg.Graph()
+    x = g.placeholder((2,), dtype)
+    with pytest.raises(mg.UnsupportedError, match=f"no {dtype}; cast to .* first, or use Device"):
+        g.run({x: np.zeros(2, dtype)}, x + x)
+    assert g.run({x: np.ones(2, dtype)}, x + x, device="cpu").tolist() == [2, 2]
+
+
+def test_what_needs_a_newer_system_is_said():
+    program = """
+    import mpsgraph as mg, numpy as np
+    g = mg.Graph()
+    x = g.placeholder((2,), "bfloat16")
+    try: g.compile({x: (2,)}, [x + x])
+    except mg.UnsupportedError as error: print(error)
+    y = g.placeholder((2,))
+    try: g.compile({y: (2,)}, [y * 2]).serialize("x.mpsgraphpackage")
+    except mg.UnsupportedError as error: print(error)
+    """
+    run = run_program(program, MPSGRAPH_STANDIN_MACOS="13.3")
+    first, second = run.stdout.splitlines()
+    assert "bfloat16 needs macOS 14.0" in first and "MPSGraphPackages need macOS 14.0" in second, run.stderr

@@ -1,0 +1,98 @@
+"""The self-test on device metal over the stand-in: its parts run, and what frameworks would answer is reported.
+
+The answers are the stand-in's, so they say nothing about a Mac; that they are asked and reported does.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness import device
+from mpsgraph import _core
+from mpsgraph.cli import main
+from mpsgraph.selftest.checks import DIFFERS, NOTED, PASSED, Options, perform
+from mpsgraph.selftest.parts import digits, oracle, probes
+
+# Where Apple promises nothing, the stand-in is strict.
+REFUSED = ("rank_0", "gather_out_of_bounds", "philox_normal_numbers", "philox_advance_of_normals")
+
+
+@pytest.fixture(autouse=True)
+def workers_find_the_stand_in(monkeypatch):
+    monkeypatch.setenv("MPSGRAPH_STANDIN", str(device.LIBRARY))
+
+
+def run(tmp_path: Path, *arguments: str) -> tuple[int, dict]:
+    path = tmp_path / "report.json"
+    status = main(["selftest", "--device", "metal", "--quick", "--json", str(path), *arguments])
+    return status, json.loads(path.read_text())
+
+
+def test_the_runtime(tmp_path, capsys):
+    status, report = run(tmp_path, "--only", "runtime")
+    assert status == 0, capsys.readouterr().out
+    assert report["versions"]["device"].startswith("metal: ") and report["parts"]["runtime"]["counts"][PASSED] > 20
+
+
+def test_operations_and_gradients(tmp_path, capsys):
+    status, report = run(tmp_path, "--only", "operations", "--only", "gradients")
+    assert status == 0, capsys.readouterr().out
+    assert (
+        report["parts"]["operations"]["counts"][PASSED] > 200 and report["parts"]["gradients"]["counts"][PASSED] > 150
+    )
+
+
+def test_the_losses_of_the_first_steps():
+    check = next(c for c in digits.checks(Options("metal", quick=True)) if "losses" in c.name)
+    assert perform(check).status == PASSED
+
+
+def test_every_probe_has_an_answer():
+    made = probes.checks(Options("metal"))
+    assert len({check.name for check in made}) == len(made) > 12
+    for check in made:
+        result = perform(check)
+        assert result.status == NOTED and set(result.numbers) == {"question", "method", "answer", "meaning"}
+        refused = check.name in REFUSED
+        assert result.numbers["answer"].startswith("refused: ") == refused, result.message
+        assert "unrecognized selector" not in result.message
+
+
+@pytest.mark.parametrize("kind", ["tanh", "multiplication", "softmax", "matrix_multiplication"])
+def test_gradients_beside_apples(kind: str):
+    checks = [c for c in oracle.checks(Options("metal", quick=True)) if c.name.split("-")[0] == kind]
+    assert checks
+    for check in checks:
+        result = perform(check)
+        assert result.status == PASSED, result.message
+
+
+def test_a_gradient_that_differs_is_told_with_numbers(monkeypatch):
+    original = _core.apple_gradients
+
+    def off(*arguments):
+        return [mg.asarray(g.numpy() * np.float32(1.5)) for g in original(*arguments)]
+
+    monkeypatch.setattr(_core, "apple_gradients", off)
+    check = next(c for c in oracle.checks(Options("metal", quick=True)) if c.name.startswith("tanh"))
+    result = perform(check)
+    assert result.status == DIFFERS and result.numbers["input 0"]["wrong"] > 0
+
+
+def test_apples_gradients_of_what_has_none():
+    g = mg.Graph()
+    x, unused = g.placeholder((2,)), g.placeholder((3,))
+    y = g.reduction_sum(g.square(x))
+    arrays = [np.array([1.0, 2.0], np.float32), np.zeros(3, np.float32)]
+    found = _core.apple_gradients("metal", [x, unused], arrays, y)
+    np.testing.assert_allclose(found[0].numpy(), [2, 4], rtol=1e-4)
+    assert found[1] is None
+    with pytest.raises(mg.UnsupportedError, match="differentiates"):
+        _core.apple_gradients("cpu", [x, unused], arrays, y)
+    v = g.variable(np.ones(2, np.float32))
+    with pytest.raises(mg.UnsupportedError, match="variables"):
+        _core.apple_gradients("metal", [x], arrays[:1], g.reduction_sum(x * v))

@@ -1,0 +1,49 @@
+"""Which device the tests run on: the CPU, or with MPSGRAPH_TEST_DEVICE=metal the Metal backend over the stand-in.
+
+The backend and the stand-in of Apple's frameworks (tests/apple) are a library of their own, which registers device
+"metal"; from then on that is the default device, as on a Mac. MPSGRAPH_STANDIN names the library, which lies where
+`make test` builds it by default.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+import mpsgraph as mg
+
+NAME = os.environ.get("MPSGRAPH_TEST_DEVICE", "cpu")
+IS_METAL = NAME == "metal"
+LIBRARY = Path(
+    os.environ.get("MPSGRAPH_STANDIN", Path(__file__).resolve().parents[2] / "build/apple/mpsgraph_metal.so")
+)
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def lacks(name: str) -> tuple[str, ...]:
+    """The element types that a device has no numbers for."""
+    return ("float64", "complex128") if name == "metal" else ()
+
+
+MISSING = lacks(NAME)
+
+
+def standin() -> ctypes.CDLL:
+    """The library with the stand-in's functions for tests."""
+    return ctypes.CDLL(str(LIBRARY), mode=ctypes.RTLD_GLOBAL)
+
+
+def prelude() -> str:
+    """What a program in another process begins with, to run on the same device."""
+    return f"import sys; sys.path.insert(0, {str(TESTS)!r}); import harness.device\n" if IS_METAL else ""
+
+
+def has(dtype: str) -> bool:
+    """Has the device this element type?"""
+    return dtype not in MISSING
+
+
+if IS_METAL:
+    standin()
+    assert mg.Device.default().name == "metal", "the library registers the device"

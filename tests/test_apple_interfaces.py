@@ -1,0 +1,163 @@
+"""Our Objective-C++ against Apple's interfaces: the facts agree with themselves, the Metal backend compiles for the
+oldest macOS that we claim, every newer name behind a check, and each way to get a name wrong makes that fail.
+
+The compiler is zig's clang with an Apple target (tests/apple/apple_target.py); nothing runs.
+"""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import apple_target
+import declarations
+import pytest
+import used
+
+FACTS = declarations.read()
+ALL = [fact for facts in FACTS.values() for fact in facts]
+OLDEST = tuple(int(part) for part in apple_target.OLDEST.split("."))
+
+
+@pytest.fixture(scope="module")
+def target() -> apple_target.AppleTarget:
+    """Kept between runs, so that what did not change is not compiled again."""
+    return apple_target.AppleTarget(apple_target.ROOT / "build" / "apple-arm64")
+
+
+@pytest.fixture(scope="module")
+def compile_text(tmp_path_factory, target):
+    """Compiles Objective-C++ statements over a graph, tensors and a device; the diagnostics."""
+    directory = tmp_path_factory.mktemp("apple")
+    options = target.headers()
+    compiled = 0
+
+    def compile(statements: str) -> str:
+        nonlocal compiled
+        compiled += 1
+        source = directory / f"statements{compiled}.mm"
+        source.write_text(
+            "#import <MetalPerformanceShadersGraph/MetalPerformanceShadersGraph.h>\n"
+            "id use(MPSGraph *g, MPSGraphTensor *x, id<MTLDevice> device) {\n  (void)g, (void)x, (void)device;\n"
+            f"{statements}\n"
+            "}\n"
+        )
+        return target.compile_source(source, source.with_suffix(".o"), options)
+
+    return compile
+
+
+def test_the_facts_are_there():
+    graph = next(fact for fact in FACTS["graph"] if fact.kind == "category" and fact.name == "MPSGraph")
+    main = next(fact for fact in FACTS["graph"] if fact.kind == "class" and fact.name == "MPSGraph")
+    assert sum(len(f.members) for f in (graph, main)) > 380  # as many as MPSGraph has
+    assert {fact.name for fact in ALL} >= {"MTLDevice", "MPSNDArray", "MPSGraphExecutable", "MPSDataType"}
+
+
+def test_no_fact_is_stated_twice():
+    top = Counter((fact.kind, fact.name) for fact in ALL)
+    assert [name for name, count in top.items() if count > 1] == []
+    for fact in ALL:
+        members = Counter(member.name for member in fact.members)
+        assert [name for name, count in members.items() if count > 1] == [], fact.name
+    constants = Counter(member.name for fact in ALL for member in fact.members if member.kind == "value")
+    assert [name for name, count in constants.items() if count > 1] == []
+
+
+def test_versions_are_well_formed():
+    for fact in (each for owner in ALL for each in [owner, *owner.members]):
+        assert re.fullmatch(declarations.VERSION, fact.first)
+        assert (10, 11) <= fact.version < (27, 0), f"{fact.name} {fact.first}"
+        if fact.last:
+            assert tuple(map(int, fact.last.split("."))) > fact.version, fact.name
+
+
+def test_a_member_is_not_older_than_its_owner():
+    for owner in ALL:
+        for member in owner.members:
+            assert member.version >= owner.version or owner.kind == "options", f"{owner.name} {member.name}"
+
+
+def test_every_named_type_is_declared(compile_text):
+    """The headers compile alone; a type that none of them declares would be an error."""
+    assert compile_text("return nil;") == ""
+
+
+def test_what_is_no_fact_is_refused(tmp_path):
+    path = tmp_path / "metal.txt"
+    path.write_text("11 class MTLThing : NSObject\n")
+    with pytest.raises(SystemExit, match="not a fact"):
+        declarations.parse(path)
+
+
+GOOD = {
+    "an operation": "return [g additionWithPrimaryTensor:x secondaryTensor:x name:nil];",
+    "a newer operation behind a check": """
+      if (@available(macOS 14.0, *)) {
+        return [g HermiteanToRealFFTWithTensor:x axes:@[ @1 ] descriptor:[MPSGraphFFTDescriptor descriptor] name:nil];
+      }
+      return nil;""",
+    "a newer constant behind a check": """
+      if (@available(macOS 14.0, *)) {
+        return [g castTensor:x toType:MPSDataTypeBFloat16 name:@"y"];
+      }
+      return nil;""",
+}
+
+
+@pytest.mark.parametrize("statements", GOOD.values(), ids=GOOD)
+def test_right_use_compiles(compile_text, statements):
+    assert compile_text(statements) == ""
+
+
+WRONG = {
+    "selector": ("return [g additionWithTensor:x secondaryTensor:x name:nil];", "additionWithTensor"),
+    "argument": (
+        "return [g additionWithPrimaryTensor:@1 secondaryTensor:x name:nil];",
+        "cannot initialize a parameter",
+    ),
+    "result": ("NSString *s = [g squareWithTensor:x name:nil]; return s;", "cannot initialize a variable"),
+    "class": ("return [MPSGraphFourierDescriptor new];", "undeclared identifier"),
+    "constant": ("return @(MPSGraphPaddingModeWrap);", "undeclared identifier"),
+    "property": ("return device.vendor;", "property 'vendor' not found"),
+    "read-only property": ('x.operation.name = @"y"; return x;', "readonly"),
+    "nil where an object must be": ("return [g squareWithTensor:nil name:nil];", "null passed to a callee"),
+    "newer selector without a check": ("return [g conjugateWithTensor:x name:nil];", "only available on macOS 14.0"),
+    "newer class without a check": ("return [MPSGraphFFTDescriptor descriptor];", "only available on macOS 14.0"),
+    "newer constant without a check": ("return @(MPSDataTypeBFloat16);", "only available on macOS 14.0"),
+    "a check of too old a version": (
+        "if (@available(macOS 13.4, *)) return @(MPSDataTypeBFloat16);\nreturn nil;",
+        "only available on macOS 14.0",
+    ),
+}
+
+
+@pytest.mark.parametrize(("statements", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_use_does_not_compile(compile_text, statements, message):
+    diagnostics = compile_text(statements)
+    assert message in diagnostics
+    assert "error" in diagnostics
+
+
+@pytest.fixture(scope="module")
+def backend(target) -> dict[Path, str]:
+    return target.compile_metal()
+
+
+def test_the_backend_compiles_for_the_oldest_system(backend):
+    assert apple_target.metal_sources()
+    assert not backend, "\n".join(backend.values())
+
+
+def test_what_the_backend_uses_is_listed_with_its_version(backend, target):
+    assert not backend
+    lines = used.report(target.objects().values(), apple_target.metal_sources())
+    (target.build / "used.txt").write_text("".join(f"{line}\n" for line in lines))
+    assert len(lines) > 100
+    assert any("selector additionWithPrimaryTensor:secondaryTensor:name: of MPSGraph" in line for line in lines)
+    for line in lines:
+        assert re.match(r"\d+\.\d+ (class|protocol|enum|options|struct|typedef|function|constant|selector) \S", line), (
+            line
+        )
+    kinds = Counter(line.split()[1] for line in lines)
+    newer = sum(tuple(map(int, line.split()[0].split("."))) > OLDEST for line in lines)
+    print(f"{len(lines)} names of Apple's frameworks, {newer} newer than macOS {apple_target.OLDEST}: {dict(kinds)}")
