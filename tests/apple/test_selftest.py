@@ -62,6 +62,13 @@ def test_every_probe_has_an_answer():
         assert "unrecognized selector" not in result.message
 
 
+def test_a_failure_in_any_part_of_a_run_is_told():
+    """The stand-in's MPSGraph hands over what stands in the command buffer now and then while it encodes, as Apple's may."""
+    check = next(c for c in probes.checks(Options("metal")) if c.name == "gather_out_of_bounds")
+    answers = {perform(check).numbers["answer"].split(": ")[0] for _ in range(30)}
+    assert answers == {"refused"}
+
+
 @pytest.mark.parametrize("kind", ["tanh", "multiplication", "softmax", "matrix_multiplication"])
 def test_gradients_beside_apples(kind: str):
     checks = [c for c in oracle.checks(Options("metal", quick=True)) if c.name.split("-")[0] == kind]

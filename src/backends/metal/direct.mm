@@ -23,13 +23,13 @@ std::vector<NDArray> run_once(MetalDevice& device, MPSGraph* graph, Fed* feeds, 
     results.push_back(device.allocate(type.dtype, type.shape.dims()));
     out[tensor] = device.data_of(results.back()).data;
   }
-  MPSCommandBuffer* buffer = [MPSCommandBuffer commandBufferFromCommandQueue:device.queue];
-  [graph encodeToCommandBuffer:buffer
-                         feeds:feeds
-              targetOperations:also
-             resultsDictionary:out
-           executionDescriptor:execution_descriptor()];
-  run_now(buffer);
+  run_now(device.queue, [&](MPSCommandBuffer* buffer) {
+    [graph encodeToCommandBuffer:buffer
+                           feeds:feeds
+                targetOperations:also
+               resultsDictionary:out
+             executionDescriptor:execution_descriptor()];
+  });
   return results;
 }
 

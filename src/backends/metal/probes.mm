@@ -32,12 +32,12 @@ MPSGraphExecutable* compiled(MetalDevice& device, MPSGraph* graph, NSArray<MPSGr
 
 float run_executable(MetalDevice& device, MPSGraphExecutable* executable) {
   const NDArray result = device.allocate(DType::float32, {1});
-  MPSCommandBuffer* buffer = [MPSCommandBuffer commandBufferFromCommandQueue:device.queue];
-  [executable encodeToCommandBuffer:buffer
-                        inputsArray:@[]
-                       resultsArray:@[ device.data_of(result).data ]
-                executionDescriptor:nil];
-  run_now(buffer);
+  run_now(device.queue, [&](MPSCommandBuffer* buffer) {
+    [executable encodeToCommandBuffer:buffer
+                          inputsArray:@[]
+                         resultsArray:@[ device.data_of(result).data ]
+                  executionDescriptor:nil];
+  });
   return *reinterpret_cast<const float*>(result.data());
 }
 
@@ -79,13 +79,13 @@ std::string rank_of_nothing(MetalDevice& device) {
   MPSGraphTensorData* written = [[MPSGraphTensorData alloc] initWithMTLBuffer:target->buffer
                                                                         shape:@[]
                                                                      dataType:MPSDataTypeFloat32];
-  MPSCommandBuffer* buffer = [MPSCommandBuffer commandBufferFromCommandQueue:device.queue];
-  [graph encodeToCommandBuffer:buffer
-                         feeds:@{x : fed}
-              targetOperations:nil
-             resultsDictionary:@{y : written}
-           executionDescriptor:nil];
-  run_now(buffer);
+  run_now(device.queue, [&](MPSCommandBuffer* buffer) {
+    [graph encodeToCommandBuffer:buffer
+                           feeds:@{x : fed}
+                targetOperations:nil
+               resultsDictionary:@{y : written}
+             executionDescriptor:nil];
+  });
   return cat("3 + 3 = ", *reinterpret_cast<const float*>(result.data()), ", with a result of ",
              y.shape ? cat(y.shape.count, " dimensions") : "unknown rank");
 }

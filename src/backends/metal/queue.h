@@ -43,8 +43,9 @@ class MetalCommands final : public runtime::DeviceCommands {
   std::shared_ptr<Progress> progress_;
 };
 
-// Hands over, waits, and throws what the device reports.
-void run_now(MPSCommandBuffer* buffer);
+// Encodes into a command buffer of its own, hands it over, waits, and throws what the device reports. MPSGraph may hand
+// over what stands in the buffer while it encodes, and go on in a new one: a failure of either is one of the run.
+void run_now(id<MTLCommandQueue> queue, const std::function<void(MPSCommandBuffer*)>& encode);
 
 class MetalQueue final : public runtime::DeviceQueue {
  public:

@@ -192,10 +192,17 @@ void MetalCommands::commit(std::function<void()> scheduled, std::function<void(s
   });
 }
 
-void run_now(MPSCommandBuffer* buffer) {
+void run_now(id<MTLCommandQueue> queue, const std::function<void(MPSCommandBuffer*)>& encode) {
+  MPSCommandBuffer* buffer = [MPSCommandBuffer commandBufferFromCommandQueue:queue];
+  if (!buffer) throw DeviceError("the Metal device makes no more command buffers");
+  id<MTLCommandBuffer> const first = buffer.rootCommandBuffer;
+  encode(buffer);
+  id<MTLCommandBuffer> const last = buffer.rootCommandBuffer;
   [buffer commit];
-  [buffer waitUntilCompleted];
-  if (buffer.status == MTLCommandBufferStatusError) std::rethrow_exception(device_error(buffer.error));
+  for (id<MTLCommandBuffer> part : {first, last}) {
+    [part waitUntilCompleted];
+    if (part.status == MTLCommandBufferStatusError) std::rethrow_exception(device_error(part.error));
+  }
 }
 
 // --- queue -----------------------------------------------------------------------------------------------------------

@@ -76,13 +76,13 @@ NDArray MetalVariable::read() const {
     if (!tensor()) return value;
     const Signpost copying(Phase::copy, "read a variable");
     const ArrayData target = home_->device_.data_of(value);  // of the pool, so never staged
-    MPSCommandBuffer* buffer = [MPSCommandBuffer commandBufferFromCommandQueue:home_->device_.queue];
-    [home_->graph_ encodeToCommandBuffer:buffer
-                                   feeds:@{}
-                        targetOperations:nil
-                       resultsDictionary:@{there_.value : target.data}
-                     executionDescriptor:execution_descriptor()];
-    run_now(buffer);
+    run_now(home_->device_.queue, [&](MPSCommandBuffer* buffer) {
+      [home_->graph_ encodeToCommandBuffer:buffer
+                                     feeds:@{}
+                          targetOperations:nil
+                         resultsDictionary:@{there_.value : target.data}
+                       executionDescriptor:execution_descriptor()];
+    });
     return value;
   });
 }
@@ -95,13 +95,13 @@ void MetalVariable::write(const NDArray& value) {
     const ArrayData source = home_->device_.data_of(plain);
     home_->device_.uses.wait_for({plain, false, source.tracked});
     if (source.staged) std::memcpy(source.staged->buffer.contents, plain.data(), plain.bytes());
-    MPSCommandBuffer* buffer = [MPSCommandBuffer commandBufferFromCommandQueue:home_->device_.queue];
-    [home_->graph_ encodeToCommandBuffer:buffer
-                                   feeds:@{there_.given : source.data}
-                        targetOperations:@[ there_.assign ]
-                       resultsDictionary:@{}
-                     executionDescriptor:execution_descriptor()];
-    run_now(buffer);
+    run_now(home_->device_.queue, [&](MPSCommandBuffer* buffer) {
+      [home_->graph_ encodeToCommandBuffer:buffer
+                                     feeds:@{there_.given : source.data}
+                          targetOperations:@[ there_.assign ]
+                         resultsDictionary:@{}
+                       executionDescriptor:execution_descriptor()];
+    });
   });
 }
 
