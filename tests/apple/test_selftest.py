@@ -63,7 +63,7 @@ def test_every_probe_has_an_answer():
 
 
 def test_a_failure_in_any_part_of_a_run_is_told():
-    """The stand-in's MPSGraph hands over what stands in the command buffer now and then while it encodes, as Apple's may."""
+    """The stand-in's MPSGraph sometimes hands over what it has encoded so far, as Apple's may."""
     check = next(c for c in probes.checks(Options("metal")) if c.name == "gather_out_of_bounds")
     answers = {perform(check).numbers["answer"].split(": ")[0] for _ in range(30)}
     assert answers == {"refused"}
