@@ -64,13 +64,17 @@ test-slow: build
 	PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(BIN)/python -m pytest -m slow
 
 # Peers live in environments of their own. tcmalloc is PyTorch's best allocator; without it, it is measured without it.
-bench: build $(PEERS)/torch/installed
+PEER_torch := torch==2.13.0 numpy
+PEER_jax   := jax==0.10.2
+PEER_onnx  := onnxruntime==1.31.1 openvino==2026.4.1 onnx==1.23.2
+PEER_numpy := numpy scipy
+bench: build $(foreach peer,torch jax onnx numpy,$(PEERS)/$(peer)/installed)
 	-ldconfig -p | grep -q libtcmalloc_minimal || [ "$$(id -u)" != 0 ] || apt-get install --yes --quiet libtcmalloc-minimal4
 	$(BIN)/python bench/run.py $(BENCH)
 
-$(PEERS)/torch/installed:
+$(PEERS)/%/installed:
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --disable-pip-version-check torch==2.13.0 numpy
+	$(@D)/bin/python -m pip install --disable-pip-version-check $(PEER_$*)
 	touch $@
 
 # More cases of PyTorch's than the repository holds: four samples of each operator and module, made in an environment of

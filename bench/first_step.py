@@ -1,25 +1,58 @@
-"""The time to the first loss of W1 in a fresh process: building the model, compiling and one step; ours and PyTorch.
+"""The time to the first loss in a fresh process: building the model, compiling and one step; ours and PyTorch.
 
-Importing the framework is measured beside it. Compiled modes of PyTorch run once, with an empty cache of kernels, as on
-a machine's first day; they call the C++ compiler and take most of a minute.
+W1 and W2, and W2's training step from a package that another process has saved. Importing the framework is measured
+beside it. Compiled modes of PyTorch run once, with an empty cache of kernels, as on a machine's first day; they call
+the C++ compiler and take most of a minute.
 """
 
+import re
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.machine import Patience
 from harness.options import Options, main, progress
 from harness.report import OURS, Row, Spread
-from harness.sides import Running, Side, ours, torch
-from w1_digits import BUILDERS
+from harness.sides import Running, Side, ours, peer
 
-LIMIT = 200.0  # ms
-TITLE = "W1, build, compile and first step in a fresh process"
 IMPORT_TITLE = "importing the package, in a fresh process"
 IMPORT = "import time; begin = time.perf_counter(); import {}; print(time.perf_counter() - begin)"
-PACKAGES = {OURS: "mpsgraph"}
+IMPORT_LIMIT = 150.0  # ms
+PACKAGES = {OURS: "mpsgraph", "PyTorch": "torch", "JAX": "jax"}
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What is begun in a fresh process: sides[0] is the headline, and its time is limited."""
+
+    title: str
+    sides: Sequence[Side]
+    limit: float  # ms
+    workload: str  # the peers'
+
+
+BEGINNINGS = (
+    Beginning(
+        "W1, build, compile and first step in a fresh process",
+        [ours("w1_digits.py", "Trainer"), ours("w1_digits.py", "graph")],
+        200.0,
+        "W1",
+    ),
+    Beginning(
+        "W2, build, compile and first step in a fresh process",
+        [ours("w2_resnet50.py", "Trainer")],
+        1000.0,
+        "W2 float32",
+    ),
+    Beginning(
+        "W2, load, compile and first step in a second process",
+        [ours("w2_resnet50.py", "package")],
+        300.0,
+        "W2 float32",
+    ),
+)
 
 
 def first_step(side: Side) -> float:
@@ -30,7 +63,7 @@ def first_step(side: Side) -> float:
 
 def importing(side: Side) -> float:
     """Seconds, in a process that imports nothing else."""
-    command = [side.command[0], "-c", IMPORT.format(PACKAGES.get(side.name, "torch"))]
+    command = [side.command[0], "-c", IMPORT.format(PACKAGES[side.name])]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
@@ -40,21 +73,31 @@ def measure(options: Options) -> list[Row]:
     def samples(function: Callable[[Side], float], side: Side, repeats: int) -> Spread:
         return Spread.of([1e3 * patience.undisturbed(lambda: function(side))[0] for _ in range(repeats)])
 
+    def chosen(workload: str, mode: str, compiled: Path) -> list[Side]:
+        sides = peer("PyTorch", workload, [mode], compiled)[:1] if options.peers else []
+        return [side for side in sides if re.search(options.modes, side.label)]
+
     with progress("first step") as say, tempfile.TemporaryDirectory() as empty:
-        eager = torch("W1", ["eager"])[:1] if options.peers else []
-        compiled = torch("W1", ["compile"], Path(empty))[:1] if options.peers else []
-        headline = None
-        for side in [*(ours("w1_digits.py", name) for name in BUILDERS), *eager, *compiled]:
-            say(side.label)
-            value = samples(first_step, side, options.rounds if side not in compiled else 1)
-            headline = headline or value
-            ratio = None if value is headline else Spread.of([headline.median / value.median])
-            limit = LIMIT if value is headline else None
-            rows.append(Row("first step", TITLE, "ms", side.name, side.mode, value, ratio, limit=limit))
-        for side in [ours("w1_digits.py", "graph"), *eager]:
+        for beginning in BEGINNINGS:
+            if not re.search(options.workloads, beginning.title):
+                continue
+            if any(side.mode == "package" for side in beginning.sides):
+                first_step(ours("w2_resnet50.py", "save"))
+            eager = chosen(beginning.workload, "eager", Path(empty))
+            compiled = chosen(beginning.workload, "compile", Path(empty) / beginning.title)
+            headline = None
+            for side in [*beginning.sides, *eager, *compiled]:
+                say(f"{beginning.title}: {side.label}")
+                value = samples(first_step, side, options.rounds if side not in compiled else 1)
+                headline = headline or value
+                ratio = None if value is headline else Spread.of([headline.median / value.median])
+                limit = beginning.limit if value is headline else None
+                rows.append(Row("first step", beginning.title, "ms", side.name, side.mode, value, ratio, limit=limit))
+        for side in [ours("w1_digits.py", "graph"), *chosen("W1", "eager", Path(empty))]:
             say(f"importing {side.name}")
             value = samples(importing, side, options.rounds)
-            rows.append(Row("import", IMPORT_TITLE, "ms", side.name, "import", value))
+            limit = IMPORT_LIMIT if side.name == OURS else None
+            rows.append(Row("import", IMPORT_TITLE, "ms", side.name, "import", value, limit=limit))
     return rows
 
 

@@ -1,17 +1,24 @@
-"""Peak resident memory of W1, ours and PyTorch, each side in a process of its own.
+"""Peak resident memory of W1 and W2, ours and PyTorch, each side in a process of its own.
 
 Shown whole, and without what was resident when everything was imported. The target is about the whole, because that is
 what a machine must have; the ratio is to the peer's leanest mode.
 """
 
-from harness.compare import Workload
+import re
+
+import w1_digits
+import w2_resnet50
 from harness.options import Options, main, progress
 from harness.report import OURS, Row, Spread
-from harness.sides import Running, Side, ours, torch
-from w1_digits import BUILDERS, TORCH_MODES
+from harness.sides import Running, Side, ours, peer
 
-WORKLOAD = Workload("memory", "W1, peak resident", target=0.6)
+TARGET = 0.6
 STEPS = 30
+MEASURED = {
+    "W1": [ours("w1_digits.py", "Trainer"), ours("w1_digits.py", "graph")],
+    "W2 float32": [ours("w2_resnet50.py", "Trainer")],
+}
+MODES = {"W1": w1_digits.TORCH_MODES, "W2 float32": w2_resnet50.TORCH_MODES}
 
 
 def peak(side: Side) -> tuple[float, float]:
@@ -23,20 +30,25 @@ def peak(side: Side) -> tuple[float, float]:
 
 
 def measure(options: Options) -> list[Row]:
-    peers = torch("W1", TORCH_MODES) if options.peers else []
-    repeats = min(3, options.rounds)
-    whole: dict[Side, list[float]] = {}
-    own: dict[Side, list[float]] = {}
-    with progress(WORKLOAD.name) as say:
-        for side in [*(ours("w1_digits.py", name) for name in BUILDERS), *peers]:
-            say(side.label)
-            samples = [peak(side) for _ in range(repeats)]
-            whole[side] = [most for most, _ in samples]
-            own[side] = [most - imported for most, imported in samples]
-    return rows(WORKLOAD.title, whole, WORKLOAD.target) + rows("W1, what building and 30 steps add", own, None)
+    rows = []
+    with progress("memory") as say:
+        for workload, own in MEASURED.items():
+            if not re.search(options.workloads, workload):
+                continue
+            whole: dict[Side, list[float]] = {}
+            added: dict[Side, list[float]] = {}
+            peers = peer("PyTorch", workload, MODES[workload]) if options.peers else []
+            for side in [*own, *(side for side in peers if re.search(options.modes, side.label))]:
+                say(f"{workload}: {side.label}")
+                samples = [peak(side) for _ in range(min(3, options.rounds))]
+                whole[side] = [most for most, _ in samples]
+                added[side] = [most - imported for most, imported in samples]
+            rows += rows_of(f"{workload}, peak resident", whole, TARGET)
+            rows += rows_of(f"{workload}, what building and {STEPS} steps add", added, None)
+    return rows
 
 
-def rows(title: str, samples: dict[Side, list[float]], target: float | None) -> list[Row]:
+def rows_of(title: str, samples: dict[Side, list[float]], target: float | None) -> list[Row]:
     """The first side is the headline; its ratio is to the leanest peer."""
     spreads = {side: Spread.of(values) for side, values in samples.items()}
     headline = next(iter(spreads))
@@ -48,7 +60,7 @@ def rows(title: str, samples: dict[Side, list[float]], target: float | None) -> 
 
     return [
         Row(
-            WORKLOAD.name,
+            "memory",
             title,
             "MB",
             side.name,

@@ -15,7 +15,21 @@ from harness.options import Options
 from harness.picture import draw
 from harness.report import Row, Spread, print_rows, write_csv
 
-BENCHMARKS = ("w1_digits", "w5_gelu", "w6_mlp", "first_step", "memory", "overhead", "compile_time", "operations")
+BENCHMARKS = (
+    "w1_digits",
+    "w2_resnet50",
+    "w3_conv_lstm",
+    "w4_gan",
+    "w5_gelu",
+    "w6_mlp",
+    "w7_character",
+    "w8_inference",
+    "first_step",
+    "memory",
+    "overhead",
+    "compile_time",
+    "operations",
+)
 RESULTS = BENCH / "results"
 
 

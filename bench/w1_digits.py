@@ -1,4 +1,4 @@
-"""W1: one training step of the digit network at batch 64, ours and PyTorch.
+"""W1: one training step of the digit network at batch 64, ours and the peers.
 
 Two convolutions 5x5 with ReLU and pooling, dense 1024 with dropout, dense 10, cross-entropy, gradient descent. The
 batch lies in memory and the loss is read after each step. Ours comes twice: as a model under Trainer, and as a graph
@@ -12,10 +12,15 @@ from harness.compare import Workload, compare
 from harness.options import Options, main
 from harness.protocol import Step
 from harness.report import Row
-from harness.sides import ours, torch
+from harness.sides import ours
 
-WORKLOAD = Workload("W1", "digit network, a training step at batch 64", target=0.8)
 TORCH_MODES = ("eager", "eager channels_last", "compile", "compile channels_last", "compile step")
+WORKLOAD = Workload(
+    "W1",
+    "digit network, a training step at batch 64",
+    target=0.65,
+    peers={"PyTorch": TORCH_MODES, "JAX": ("jit",)},
+)
 
 
 def batch() -> tuple[np.ndarray, np.ndarray]:
@@ -81,8 +86,7 @@ BUILDERS = {"Trainer": trainer, "graph": graph}
 
 
 def measure(options: Options) -> list[Row]:
-    peers = torch("W1", TORCH_MODES) if options.peers else []
-    return compare(WORKLOAD, [*(ours(__file__, name) for name in BUILDERS), *peers], options)
+    return compare(WORKLOAD, [ours(__file__, name) for name in BUILDERS], options)
 
 
 if __name__ == "__main__":

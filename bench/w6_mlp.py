@@ -1,4 +1,4 @@
-"""W6: one training step of a multilayer perceptron 784-512-512-10 with Adam at batch 32, ours and PyTorch.
+"""W6: one training step of a multilayer perceptron 784-512-512-10 with Adam at batch 32, ours and the peers.
 
 So small that what a framework does beside computing decides. The batch lies in memory and the loss is read after each
 step. Ours comes twice: as a model under Trainer, and as a graph that is compiled once and run.
@@ -11,10 +11,14 @@ from harness.compare import Workload, compare
 from harness.options import Options, main
 from harness.protocol import Step
 from harness.report import Row
-from harness.sides import ours, torch
+from harness.sides import ours
 
-WORKLOAD = Workload("W6", "perceptron 784-512-512-10 with Adam, a training step at batch 32", target=0.5)
-TORCH_MODES = ("eager", "compile", "compile step")
+WORKLOAD = Workload(
+    "W6",
+    "perceptron 784-512-512-10 with Adam, a training step at batch 32",
+    target=0.5,
+    peers={"PyTorch": ("eager", "compile", "compile step"), "JAX": ("jit",)},
+)
 
 
 def batch() -> tuple[np.ndarray, np.ndarray]:
@@ -60,8 +64,7 @@ BUILDERS = {"Trainer": trainer, "graph": graph}
 
 
 def measure(options: Options) -> list[Row]:
-    peers = torch("W6", TORCH_MODES) if options.peers else []
-    return compare(WORKLOAD, [*(ours(__file__, name) for name in BUILDERS), *peers], options)
+    return compare(WORKLOAD, [ours(__file__, name) for name in BUILDERS], options)
 
 
 if __name__ == "__main__":

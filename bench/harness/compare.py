@@ -1,27 +1,30 @@
 """Ours and the peers in one run: rounds in which ours and each peer take turns, so that both see the same machine.
 
-A turn is about half a second of steps. Turns that other processes disturbed are repeated, as long as patience lasts;
-those that stay disturbed do not count where there are enough others. Our ratio to a peer is that of turns that stood
-side by side.
+A peer's modes are tried first, one process at a time; those near its best take part in the rounds. A turn is about
+half a second of steps. Turns that other processes disturbed are repeated, as long as patience lasts; those that stay
+disturbed do not count where there are enough others. Our ratio to a peer is that of turns that stood side by side.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import re
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .machine import QUIET, Patience
 from .options import Options, progress
 from .report import OURS, Row, Spread
-from .sides import Running, Side, SideFailed
+from .sides import Running, Side, SideFailed, peer
 
 WARM_UP = 5
 PAUSE = 0.02  # seconds between turns, in which the last one's worker threads go to sleep
 ENOUGH = 3  # undisturbed turns
+TRIALS = 2  # turns by which a mode is tried
+NEAR, FINALISTS = 1.1, 2  # what a mode may take of its peer's best to take part, and how many of a peer do
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Workload:
     title: str
     target: float  # the ratio to the best peer that we want to reach
     trains: bool = True
+    peers: Mapping[str, Sequence[str]] = field(default_factory=dict)  # modes by peer
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,10 @@ class Contender:
         quiet = [turn for turn in self.turns if turn.disturbed <= QUIET]
         return [second for turn in (quiet if len(quiet) >= ENOUGH else self.turns) for second in turn.seconds]
 
+    def median(self) -> float:
+        """Of all steps that count, in seconds."""
+        return statistics.median(self.seconds())
+
     def ratios(self) -> list[float]:
         """Ours to this one, in the rounds that count."""
         pairs = list(zip(self.beside, self.turns, strict=True))
@@ -111,26 +119,50 @@ class Contender:
         )
 
 
-def compare(workload: Workload, sides: Sequence[Side], options: Options) -> list[Row]:
-    """Measures sides[0], ours, against each of the others, which may be ours too. Result: a row for each side.
+def compare(workload: Workload, own: Sequence[Side], options: Options) -> list[Row]:
+    """Measures own[0] against our other sides and against the workload's peers. Result: a row for each side.
 
     A peer that fails is left out with a word; ours must not fail. Errors: SideFailed.
     """
+    if not re.search(options.workloads, workload.name):
+        return []
     with contextlib.ExitStack() as stack, progress(workload.name) as say:
-        contenders: list[Contender] = []
-        for side in sides:
+
+        def started(side: Side) -> Contender:
             say(f"{side.label}: importing, building, compiling")
-            try:
-                contender = Contender(stack.enter_context(Running(side)))
-                contender.prepare(options.turn_seconds)
-            except SideFailed as failure:
-                if side.name == OURS:
-                    raise
-                say.keep(str(failure))
-            else:
-                contenders.append(contender)
+            contender = Contender(stack.enter_context(Running(side)))
+            contender.prepare(options.turn_seconds)
+            return contender
+
+        contenders, beaten = [started(side) for side in own], []
+        for name, modes in workload.peers.items() if options.peers else ():
+            tried: list[Contender] = []
+            for side in peer(name, workload.name, modes):
+                if not re.search(options.modes, side.label):
+                    continue
+                try:
+                    tried.append(started(side))
+                except SideFailed as failure:
+                    say.keep(str(failure))
+                    continue
+                for _ in range(TRIALS):
+                    tried[-1].turn(Patience(0.0))
+                tried = first_places(tried, beaten)
+            for contender in tried:
+                contender.turns.clear()
+            contenders += tried
         take_turns(contenders, options, say)
-    return rows_of(workload, contenders)
+    return rows_of(workload, contenders) + [contender.row(workload, []) for contender in beaten]
+
+
+def first_places(tried: Sequence[Contender], beaten: list[Contender]) -> list[Contender]:
+    """Those of one peer's modes that take part in the rounds; the others' processes end, and they join the beaten."""
+    places = sorted(tried, key=Contender.median)
+    staying = [one for one in places[:FINALISTS] if one.median() <= NEAR * places[0].median()]
+    for contender in places[len(staying) :]:
+        contender.running.close()
+        beaten.append(contender)
+    return staying
 
 
 def take_turns(contenders: Sequence[Contender], options: Options, say: Callable[[str], None]) -> None:
@@ -151,7 +183,7 @@ def rows_of(workload: Workload, contenders: Sequence[Contender]) -> list[Row]:
         contender.check(workload.trains)
     headline, *others = contenders
     peers = [contender for contender in others if contender.side.name != OURS]
-    best = min(peers, key=lambda peer: statistics.median(peer.seconds()), default=None)
+    best = min(peers, key=Contender.median, default=None)
     return [
         headline.row(workload, best.ratios() if best else [], workload.target),
         *(contender.row(workload, contender.ratios()) for contender in others),

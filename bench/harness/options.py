@@ -21,18 +21,29 @@ class Options:
     turn_seconds: float = 0.5
     patience: float = 120.0  # seconds that a workload may spend on repeating what others disturbed
     peers: bool = True
+    modes: str = ""  # a regular expression: the peers' modes that take part
+    workloads: str = ""  # likewise, of the workloads that are compared
 
     @classmethod
     def add_to(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--rounds", type=int, default=cls.rounds, help="turns of each side (%(default)s)")
+        parser.add_argument(
+            "--patience",
+            type=float,
+            default=cls.patience,
+            help="seconds a workload may spend on repeating (%(default)s)",
+        )
         parser.add_argument("--quick", action="store_true", help="two short rounds: shows that it works, not how fast")
         parser.add_argument("--no-peers", action="store_true", help="ours alone")
+        parser.add_argument("--peers", default="", metavar="REGEX", help="only modes such as 'PyTorch eager, tcmalloc'")
+        parser.add_argument("--only", default="", metavar="REGEX", help="only workloads such as 'W8 batch 1'")
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Options:
+        chosen = {"peers": not arguments.no_peers, "modes": arguments.peers, "workloads": arguments.only}
         if arguments.quick:
-            return cls(rounds=2, turn_seconds=0.05, patience=0.0, peers=not arguments.no_peers)
-        return cls(rounds=arguments.rounds, peers=not arguments.no_peers)
+            return cls(rounds=2, turn_seconds=0.05, patience=0.0, **chosen)
+        return cls(rounds=arguments.rounds, patience=arguments.patience, **chosen)
 
 
 def main(measure: Callable[[Options], list[Row]], builders: Mapping[str, Callable[[], Step]] | None = None) -> None:

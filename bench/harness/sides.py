@@ -21,9 +21,16 @@ from typing import Any
 from . import BENCH
 from .report import OURS
 
-TORCH = "PyTorch"
-TORCH_PYTHON = BENCH.parent / ".venv-bench" / "torch" / "bin" / "python"
+ENVIRONMENTS = Path(os.environ.get("MPSGRAPH_BENCH_PEERS", BENCH.parent / ".venv-bench"))
 COMPILED_BY_TORCH = BENCH.parent / "build" / "bench" / "inductor"
+PEERS = {
+    "PyTorch": ("torch", "peers.torch_peer"),
+    "JAX": ("jax", "peers.jax_peer"),
+    "ONNX Runtime": ("onnx", "peers.onnxruntime_peer"),
+    "OpenVINO": ("onnx", "peers.openvino_peer"),
+    "numpy": ("numpy", "peers.numpy_peer"),
+}
+"""Of each peer its environment and the module that is measured there."""
 
 
 class SideFailed(Exception):
@@ -49,37 +56,39 @@ def ours(script: str, build: str, mode: str | None = None) -> Side:
     return Side(OURS, mode or build, (sys.executable, script, "--serve", build))
 
 
-def torch(workload: str, modes: Iterable[str], compiled: Path = COMPILED_BY_TORCH) -> list[Side]:
-    """PyTorch in these modes, each with the system's allocator and, where it is installed, with tcmalloc.
+def peer(name: str, workload: str, modes: Iterable[str], compiled: Path = COMPILED_BY_TORCH) -> list[Side]:
+    """A peer in these modes, each with the system's allocator and, where it is installed, with tcmalloc.
 
-    Args: compiled, the folder of kernels that torch.compile has made, and makes.
+    Args: compiled, the folder of kernels that torch.compile has made, and makes. Result: none without its environment.
     """
+    environment, module = PEERS[name]
+    python = _python(name, environment)
     return [
-        _torch(
-            mode + suffix, ("peers.torch_peer", workload, mode), {"TORCHINDUCTOR_CACHE_DIR": str(compiled), **preload}
+        Side(
+            name,
+            mode + suffix,
+            (str(python), "-m", module, workload, mode),
+            {"TORCHINDUCTOR_CACHE_DIR": str(compiled), **preload},
         )
         for mode in modes
         for suffix, preload in _allocators().items()
-        if _torch_python()
+        if python
     ]
 
 
 def torch_operations() -> list[Side]:
     """PyTorch's single operations, eager, with its best allocator."""
     suffix, preload = list(_allocators().items())[-1]
-    return [_torch("eager" + suffix, ("peers.torch_operations",), preload)] if _torch_python() else []
-
-
-def _torch(mode: str, module: tuple[str, ...], environment: dict[str, str]) -> Side:
-    return Side(TORCH, mode, (str(_torch_python()), "-m", *module), environment)
+    python = _python("PyTorch", "torch")
+    return [Side("PyTorch", "eager" + suffix, (str(python), "-m", "peers.torch_operations"), preload)] if python else []
 
 
 @functools.cache
-def _torch_python() -> Path | None:
-    python = Path(os.environ.get("MPSGRAPH_BENCH_TORCH", TORCH_PYTHON))
+def _python(name: str, environment: str) -> Path | None:
+    python = ENVIRONMENTS / environment / "bin" / "python"
     if python.exists():
         return python
-    print(f"PyTorch is left out: there is no {python}; `make bench` makes it", file=sys.stderr)
+    print(f"{name} is left out: there is no {python}; `make bench` makes it", file=sys.stderr)
     return None
 
 
@@ -144,10 +153,10 @@ class Running:
             raise SideFailed("\n  ".join([f"{self.side.label} ended with code {self._process.returncode}:", *told]))
         return json.loads(line)
 
-    def __enter__(self) -> Running:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Ends the process; nothing when it has ended already."""
+        if self._errors.closed:
+            return
         self._process.stdin.close()
         try:
             self._process.wait(timeout=20)
@@ -157,3 +166,9 @@ class Running:
         self._process.stdout.close()
         self._selector.close()
         self._errors.close()
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

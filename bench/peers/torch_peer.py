@@ -1,7 +1,9 @@
 """PyTorch as a measured side: `python -m peers.torch_peer WORKLOAD MODE`, in an environment of its own.
 
-Modes: eager; eager channels_last; compile (forward and optimizer each by torch.compile); compile channels_last; compile
-step (loss, gradients by torch.func and update as one compiled function). Eager modes use the fused optimizers.
+Modes of training: eager; compile (forward and optimizer each by torch.compile); compile cell (an LSTM step by step
+instead of PyTorch's layer); compile step (loss, gradients by torch.func and update as one compiled function). Of
+inference: script (traced, frozen, optimized for inference); freeze (compiled with frozen weights). "channels_last"
+behind a mode is the layout of images; "bfloat16" before it computes under autocast. Eager modes use fused optimizers.
 """
 
 import math
@@ -13,6 +15,14 @@ import torch.nn.functional as F
 import workloads as sizes
 from harness import THREADS
 from harness.protocol import Step, serve
+from peers.torch_networks import (
+    ActivityClassifier,
+    Characters,
+    DigitNetwork,
+    Discriminator,
+    Generator,
+    resnet50,
+)
 from torch import Tensor, nn
 
 Loss = Callable[[Callable[[Tensor], Tensor]], Tensor]
@@ -21,28 +31,36 @@ Loss = Callable[[Callable[[Tensor], Tensor]], Tensor]
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # torch.optim.Adam's defaults
 
 
-class DigitNetwork(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        first, second = sizes.W1_CHANNELS
-        self.convolution1 = nn.Conv2d(1, first, 5, padding=2)
-        self.convolution2 = nn.Conv2d(first, second, 5, padding=2)
-        self.dense1 = nn.Linear(sizes.W1_FLAT, sizes.W1_HIDDEN)
-        self.dense2 = nn.Linear(sizes.W1_HIDDEN, sizes.CLASSES)
-        self.dropout = nn.Dropout(sizes.W1_DROPOUT)
+def layout(mode: str) -> torch.memory_format:
+    return torch.channels_last if mode.endswith("channels_last") else torch.contiguous_format
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = F.max_pool2d(F.relu(self.convolution1(x)), 2)
-        x = F.max_pool2d(F.relu(self.convolution2(x)), 2)
-        return self.dense2(self.dropout(F.relu(self.dense1(x.flatten(1)))))
+
+def images(mode: str, *shape: int) -> Tensor:
+    return torch.randn(shape).contiguous(memory_format=layout(mode))
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
 
 
 def w1(mode: str) -> Step:
-    layout = torch.channels_last if mode.endswith("channels_last") else torch.contiguous_format
-    model = DigitNetwork().to(memory_format=layout)
-    images = torch.randn(sizes.W1_BATCH, 1, sizes.W1_IMAGE, sizes.W1_IMAGE).contiguous(memory_format=layout)
+    model = DigitNetwork().to(memory_format=layout(mode))
+    x = images(mode, sizes.W1_BATCH, 1, sizes.W1_IMAGE, sizes.W1_IMAGE)
     labels = torch.randint(0, sizes.CLASSES, (sizes.W1_BATCH,))
-    return training_step(mode, model, lambda f: F.cross_entropy(f(images), labels), sizes.W1_RATE, adam=False)
+    return training_step(mode, model, lambda f: F.cross_entropy(f(x), labels), sizes.W1_RATE, adam=False)
+
+
+def w2(mode: str) -> Step:
+    model = resnet50().to(memory_format=layout(mode))
+    x = images(mode, sizes.W2_BATCH, 3, sizes.W2_IMAGE, sizes.W2_IMAGE)
+    labels = torch.randint(0, sizes.CLASSES, (sizes.W2_BATCH,))
+    return training_step(mode, model, lambda f: F.cross_entropy(f(x).float(), labels), sizes.W2_RATE, adam=False)
+
+
+def w3(mode: str) -> Step:
+    model = ActivityClassifier(by_steps=mode in ("compile cell", "compile step"))
+    x = torch.randn(sizes.W3_BATCH, sizes.W3_AXES, sizes.W3_SAMPLES)
+    labels = torch.randint(0, sizes.W3_CLASSES, (sizes.W3_BATCH,))
+    return training_step(mode, model, lambda f: F.cross_entropy(f(x), labels), sizes.W3_RATE, adam=True)
 
 
 def w6(mode: str) -> Step:
@@ -57,12 +75,13 @@ def w6(mode: str) -> Step:
 def training_step(mode: str, model: nn.Module, loss_of: Loss, rate: float, adam: bool) -> Step:
     if mode == "compile step":
         return whole_step(model, loss_of, rate, adam)
-    compiled = mode.startswith("compile")
+    compiled = "compile" in mode
     kind = torch.optim.Adam if adam else torch.optim.SGD
     optimizer = kind(model.parameters(), lr=rate, fused=not compiled)
 
     def forward() -> Tensor:
-        return loss_of(model)
+        with torch.autocast("cpu", torch.bfloat16, enabled=mode.startswith("bfloat16")):
+            return loss_of(model)
 
     update = optimizer.step
     if compiled:
@@ -113,6 +132,64 @@ def whole_step(model: nn.Module, loss_of: Loss, rate: float, adam: bool) -> Step
     return step
 
 
+def w4(mode: str) -> Step:
+    makes, tells = (model.to(memory_format=layout(mode)) for model in (Generator(), Discriminator()))
+    makes.layout = layout(mode)
+    compiled = mode.startswith("compile")
+    optimizers = [
+        torch.optim.Adam(model.parameters(), sizes.W4_RATE, (sizes.W4_BETA1, BETA2), fused=not compiled)
+        for model in (makes, tells)
+    ]
+    shape = (sizes.W4_BATCH, 1, sizes.W4_IMAGE, sizes.W4_IMAGE)
+    real = (torch.rand(shape) * 2 - 1).contiguous(memory_format=layout(mode))
+    yes, no = torch.ones(sizes.W4_BATCH, 1), torch.zeros(sizes.W4_BATCH, 1)
+    loss = F.binary_cross_entropy_with_logits
+
+    def fake() -> Tensor:
+        return makes(torch.randn(sizes.W4_BATCH, sizes.W4_LATENT))
+
+    def update() -> None:
+        for optimizer in optimizers:
+            optimizer.step()
+
+    def eager_step() -> float:
+        of_fake, of_real = tells(fake()), tells(real)
+        makes_loss, tells_loss = loss(of_fake, yes), loss(of_real, yes) + loss(of_fake, no)
+        for model, of in ((makes, makes_loss), (tells, tells_loss)):
+            parameters = list(model.parameters())
+            gradients = torch.autograd.grad(of, parameters, retain_graph=model is makes)
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient
+        update()
+        return makes_loss.item()
+
+    if not compiled:
+        return eager_step
+
+    @torch.compile
+    def both_losses() -> tuple[Tensor, Tensor]:
+        """A compiled function has one backward pass: of a sum whose gradients are those of both losses."""
+        made = fake()
+        frozen = {name: value.detach() for name, value in tells.named_parameters()}
+        makes_loss = loss(torch.func.functional_call(tells, frozen, made), yes)
+        return makes_loss, makes_loss + loss(tells(real), yes) + loss(tells(made.detach()), no)
+
+    compiled_update = torch.compile(update)
+
+    def compiled_step() -> float:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        makes_loss, both = both_losses()
+        both.backward()
+        compiled_update()
+        return makes_loss.item()
+
+    return compiled_step
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
 def gelu(x: Tensor) -> Tensor:
     return 0.5 * x * (1 + torch.erf(x * (1 / math.sqrt(2))))
 
@@ -144,7 +221,57 @@ def w5_backward(mode: str) -> Step:
     return step
 
 
-WORKLOADS = {"W1": w1, "W5 forward": w5_forward, "W5 forward+backward": w5_backward, "W6": w6}
+# --- inference --------------------------------------------------------------------------------------------------------
+
+
+def w7(mode: str) -> Step:
+    model = Characters(by_steps=mode == "compile cell").eval()
+    function = torch.compile(model) if mode == "compile cell" else model
+    state = (torch.zeros(1, dtype=torch.long), *(torch.zeros(1, sizes.W7_HIDDEN) for _ in range(2)))
+
+    def step() -> float:
+        nonlocal state
+        with torch.no_grad():
+            state = function(*state)
+        return float(state[0])
+
+    return step
+
+
+def w8(mode: str, batch: int) -> Step:
+    model = resnet50().eval().to(memory_format=layout(mode))
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 1.5)
+    x = images(mode, batch, 3, sizes.W2_IMAGE, sizes.W2_IMAGE)
+    with torch.no_grad():
+        if mode == "script":
+            function = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x)))
+        else:
+            torch._inductor.config.freezing = mode.startswith("freeze")
+            function = torch.compile(model)
+
+    def step() -> None:
+        with torch.no_grad():
+            function(x)
+
+    return step
+
+
+WORKLOADS = {
+    "W1": w1,
+    "W2 float32": w2,
+    "W2 bfloat16": w2,
+    "W3": w3,
+    "W4": w4,
+    "W5 forward": w5_forward,
+    "W5 forward+backward": w5_backward,
+    "W6": w6,
+    "W7": w7,
+    "W8 batch 1": lambda mode: w8(mode, 1),
+    "W8 batch 64": lambda mode: w8(mode, 64),
+}
 
 if __name__ == "__main__":
     workload, mode = sys.argv[1:]

@@ -1,0 +1,171 @@
+"""The workloads' networks as ONNX models, node by node, for the engines that read them; int8 by ONNX Runtime's tool.
+
+Models of ResNet-50 are kept in build/bench/onnx: other engines read what ONNX Runtime quantized.
+"""
+
+import functools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import workloads as sizes
+from harness import BENCH
+from onnx import TensorProto, helper, numpy_helper
+
+KEPT = BENCH.parent / "build" / "bench" / "onnx"
+OPSET, IR_VERSION = 17, 8
+CALIBRATION_BATCHES, CALIBRATION_BATCH = 4, 16
+RNG = np.random.default_rng(0)
+
+
+class Nodes:
+    """A graph that grows node by node; results are names."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.initializers: list[Any] = []
+
+    def constant(self, value: np.ndarray) -> str:
+        name = f"c{len(self.initializers)}"
+        self.initializers.append(numpy_helper.from_array(value, name))
+        return name
+
+    def all_of(self, kind: str, *inputs: str, results: int, **attributes: Any) -> list[str]:
+        names = [f"t{len(self.nodes)}_{index}" for index in range(results)]
+        self.nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
+        return names
+
+    def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        return self.all_of(kind, *inputs, results=1, **attributes)[0]
+
+    def model(self, inputs: dict[str, tuple[int, list[Any]]], outputs: dict[str, tuple[int, list[Any]]]) -> bytes:
+        described = [
+            [helper.make_tensor_value_info(name, *of) for name, of in side.items()] for side in (inputs, outputs)
+        ]
+        graph = helper.make_graph(self.nodes, "workload", *described, self.initializers)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+        onnx.checker.check_model(model)
+        return model.SerializeToString()
+
+
+def uniform(shape: tuple[int, ...], fan: int) -> np.ndarray:
+    bound = 1 / math.sqrt(fan)
+    return RNG.uniform(-bound, bound, shape).astype(np.float32)
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+def images(batch: int) -> np.ndarray:
+    return RNG.standard_normal((batch, 3, sizes.W2_IMAGE, sizes.W2_IMAGE), np.float32)
+
+
+def resnet50() -> bytes:
+    """W8: input "images" (N, 3, 32, 32), batch normalization not yet folded."""
+    g = Nodes()
+
+    def convolution(x: str, inputs: int, outputs: int, kernel: int, stride: int = 1) -> str:
+        weights = g.constant(uniform((outputs, inputs, kernel, kernel), kernel * kernel * inputs))
+        pads = [1 if kernel == 3 else 0] * 4
+        y = g.add("Conv", x, weights, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=pads)
+        gamma, beta = np.ones(outputs, np.float32), zeros(outputs)
+        mean = RNG.normal(0, 0.1, outputs).astype(np.float32)
+        variance = RNG.uniform(0.5, 1.5, outputs).astype(np.float32)
+        return g.add("BatchNormalization", y, *map(g.constant, (gamma, beta, mean, variance)), epsilon=sizes.EPSILON)
+
+    x = g.add("Relu", convolution("images", 3, sizes.W2_STEM, 7, 2))
+    x, inputs = g.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2]), sizes.W2_STEM
+    for within, behind, count, strides in sizes.W2_STAGES:
+        for first in [True] + [False] * (count - 1):
+            stride = strides if first else 1
+            shortcut = convolution(x, inputs, behind, 1, stride) if first else x
+            h = g.add("Relu", convolution(x, inputs, within, 1, stride))
+            h = g.add("Relu", convolution(h, within, within, 3))
+            x = g.add("Relu", g.add("Add", convolution(h, within, behind, 1), shortcut))
+            inputs = behind
+    weights, bias = g.constant(uniform((inputs, sizes.CLASSES), inputs)), g.constant(zeros(sizes.CLASSES))
+    y = g.add("Gemm", g.add("Flatten", g.add("GlobalAveragePool", x)), weights, bias)
+    shape = ["N", 3, sizes.W2_IMAGE, sizes.W2_IMAGE]
+    return g.model({"images": (TensorProto.FLOAT, shape)}, {y: (TensorProto.FLOAT, ["N", sizes.CLASSES])})
+
+
+def characters() -> bytes:
+    """W7: from (character, h, c) to (logits by temperature, h, c); the draw is left to the caller."""
+    g = Nodes()
+    hidden, kind = sizes.W7_HIDDEN, TensorProto.FLOAT
+    axis = g.constant(np.array([0], np.int64))
+    table = g.constant(RNG.standard_normal((sizes.W7_CHARACTERS, sizes.W7_EMBEDDING), np.float32))
+    x = g.add("Unsqueeze", g.add("Gather", table, "character", axis=0), axis)
+    weights = [
+        g.constant(uniform(shape, hidden))
+        for shape in ((1, 4 * hidden, sizes.W7_EMBEDDING), (1, 4 * hidden, hidden), (1, 8 * hidden))
+    ]
+    _, h, c = g.all_of("LSTM", x, *weights, "", "h", "c", results=3, hidden_size=hidden)
+    dense = g.constant(uniform((hidden, sizes.W7_CHARACTERS), hidden)), g.constant(zeros(sizes.W7_CHARACTERS))
+    logits = g.add("Gemm", g.add("Squeeze", h, axis), *dense)
+    logits = g.add("Div", logits, g.constant(np.array(sizes.W7_TEMPERATURE, np.float32)))
+    state = (kind, [1, 1, hidden])
+    return g.model(
+        {"character": (TensorProto.INT64, [1]), "h": state, "c": state},
+        {logits: (kind, [1, sizes.W7_CHARACTERS]), h: state, c: state},
+    )
+
+
+def gelu() -> bytes:
+    """W5 forward."""
+    g = Nodes()
+
+    def number(value: float) -> str:
+        return g.constant(np.array(value, np.float32))
+
+    erf = g.add("Erf", g.add("Mul", "x", number(1 / math.sqrt(2))))
+    y = g.add("Mul", g.add("Mul", "x", number(0.5)), g.add("Add", erf, number(1)))
+    whole = (TensorProto.FLOAT, list(sizes.W5_SHAPE))
+    return g.model({"x": whole}, {y: whole})
+
+
+@functools.cache
+def kept_resnet50(precision: str) -> Path:
+    """The file of the model in float32 or int8, written if it is not there."""
+    path = KEPT / f"resnet50_{precision}.onnx"
+    if not path.exists():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        if precision == "float32":
+            path.write_bytes(resnet50())
+        else:
+            _quantize(kept_resnet50("float32"), path)
+    return path
+
+
+def _quantize(source: Path, path: Path) -> None:
+    """Static, weights symmetric per channel, activations unsigned; after batch normalization is folded."""
+    import onnxruntime
+    from onnxruntime import quantization
+
+    folded = path.with_name("resnet50_folded.onnx")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(folded)
+    onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+    class Reader(quantization.CalibrationDataReader):
+        def __init__(self) -> None:
+            self.batches = iter([{"images": images(CALIBRATION_BATCH)} for _ in range(CALIBRATION_BATCHES)])
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return next(self.batches, None)
+
+    unfinished = path.with_suffix(".part")
+    quantization.quantize_static(
+        folded,
+        unfinished,
+        Reader(),
+        quant_format=quantization.QuantFormat.QDQ,
+        per_channel=True,
+        activation_type=quantization.QuantType.QUInt8,
+        weight_type=quantization.QuantType.QInt8,
+    )
+    unfinished.rename(path)

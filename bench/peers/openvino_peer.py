@@ -1,0 +1,43 @@
+"""OpenVINO as a measured side: `python -m peers.openvino_peer WORKLOAD MODE`, in ONNX Runtime's environment.
+
+Modes: float32 and int8, the precision of the model. One stream of the harness's threads.
+"""
+
+import sys
+
+import openvino
+import workloads as sizes
+from harness import THREADS
+from harness.protocol import Step, serve
+from peers.onnx_models import images, kept_resnet50
+
+
+def w8(mode: str, batch: int) -> Step:
+    core = openvino.Core()
+    model = core.read_model(kept_resnet50(mode))
+    model.reshape([batch, 3, sizes.W2_IMAGE, sizes.W2_IMAGE])
+    settings = {
+        "INFERENCE_NUM_THREADS": THREADS,
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    request = core.compile_model(model, "CPU", settings).create_infer_request()
+    fed = images(batch)
+    request.set_input_tensor(openvino.Tensor(fed))
+
+    def step() -> None:
+        request.infer()
+
+    return step
+
+
+WORKLOADS = {
+    "W8 batch 1": lambda mode: w8(mode, 1),
+    "W8 batch 64": lambda mode: w8(mode, 64),
+    "W8 int8 batch 64": lambda mode: w8(mode, 64),
+}
+
+if __name__ == "__main__":
+    workload, mode = sys.argv[1:]
+    serve(lambda: WORKLOADS[workload](mode))

@@ -1,0 +1,171 @@
+"""The workloads' networks in PyTorch: modules only; steps, losses and modes are in torch_peer.py."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+import workloads as sizes
+from torch import Tensor, nn
+
+
+class DigitNetwork(nn.Module):
+    """W1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        first, second = sizes.W1_CHANNELS
+        self.convolution1 = nn.Conv2d(1, first, 5, padding=2)
+        self.convolution2 = nn.Conv2d(first, second, 5, padding=2)
+        self.dense1 = nn.Linear(sizes.W1_FLAT, sizes.W1_HIDDEN)
+        self.dense2 = nn.Linear(sizes.W1_HIDDEN, sizes.CLASSES)
+        self.dropout = nn.Dropout(sizes.W1_DROPOUT)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.max_pool2d(F.relu(self.convolution1(x)), 2)
+        x = F.max_pool2d(F.relu(self.convolution2(x)), 2)
+        return self.dense2(self.dropout(F.relu(self.dense1(x.flatten(1)))))
+
+
+def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> list[nn.Module]:
+    """With its batch normalization."""
+    return [
+        nn.Conv2d(inputs, outputs, kernel, stride, padding=1 if kernel == 3 else 0, bias=False),
+        nn.BatchNorm2d(outputs, sizes.EPSILON, 1 - sizes.MOMENTUM),
+    ]
+
+
+class Block(nn.Module):
+    """Of ResNet-50, with its stride in the first convolution."""
+
+    def __init__(self, inputs: int, within: int, behind: int, stride: int, projected: bool) -> None:
+        super().__init__()
+        self.convolutions = nn.Sequential(
+            *convolution(inputs, within, 1, stride),
+            nn.ReLU(),
+            *convolution(within, within, 3),
+            nn.ReLU(),
+            *convolution(within, behind, 1),
+        )
+        self.projection = nn.Sequential(*convolution(inputs, behind, 1, stride)) if projected else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.convolutions(x) + self.projection(x))
+
+
+def resnet50() -> nn.Module:
+    """W2 and W8."""
+    blocks, inputs = [], sizes.W2_STEM
+    for within, behind, count, stride in sizes.W2_STAGES:
+        for first in [True] + [False] * (count - 1):
+            blocks.append(Block(inputs, within, behind, stride if first else 1, first))
+            inputs = behind
+    return nn.Sequential(
+        *convolution(3, sizes.W2_STEM, 7, 2),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2),
+        *blocks,
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(inputs, sizes.CLASSES),
+    )
+
+
+class LSTMCell(nn.Module):
+    """An LSTM step by step, which can be compiled; the inputs of all steps are multiplied at once."""
+
+    def __init__(self, inputs: int, hidden: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(hidden)
+        self.hidden = hidden
+        self.inputs = nn.Linear(inputs, 4 * hidden)
+        self.recurrent = nn.Parameter(torch.empty(4 * hidden, hidden).uniform_(-bound, bound))
+
+    def step(self, gates: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        i, f, g, o = (gates + F.linear(h, self.recurrent)).chunk(4, 1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The last state for (batch, time, inputs)."""
+        gates = self.inputs(x)
+        h = c = x.new_zeros(len(x), self.hidden)
+        for time in range(x.shape[1]):
+            h, c = self.step(gates[:, time], h, c)
+        return h
+
+
+class ActivityClassifier(nn.Module):
+    """W3, with PyTorch's LSTM or with one of single steps."""
+
+    def __init__(self, by_steps: bool) -> None:
+        super().__init__()
+        self.convolution = nn.Conv1d(sizes.W3_AXES, sizes.W3_FEATURES, sizes.W3_KERNEL, sizes.W3_KERNEL)
+        self.by_steps = by_steps
+        self.lstm = (
+            LSTMCell(sizes.W3_FEATURES, sizes.W3_HIDDEN)
+            if by_steps
+            else nn.LSTM(sizes.W3_FEATURES, sizes.W3_HIDDEN, batch_first=True)
+        )
+        self.dense1 = nn.Linear(sizes.W3_HIDDEN, sizes.W3_DENSE)
+        self.dense2 = nn.Linear(sizes.W3_DENSE, sizes.W3_CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = F.relu(self.convolution(x)).transpose(1, 2)
+        last = self.lstm(features) if self.by_steps else self.lstm(features)[0][:, -1]
+        return self.dense2(F.relu(self.dense1(last)))
+
+
+class Generator(nn.Module):
+    """W4."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        first, second = sizes.W4_CHANNELS
+        self.dense = nn.Linear(sizes.W4_LATENT, sizes.W4_FLAT, bias=False)
+        self.norm1, self.norm2 = nn.BatchNorm1d(sizes.W4_FLAT), nn.BatchNorm2d(second)
+        self.convolution1 = nn.ConvTranspose2d(first, second, sizes.W4_KERNEL, 2, 1, bias=False)
+        self.convolution2 = nn.ConvTranspose2d(second, 1, sizes.W4_KERNEL, 2, 1)
+        self.layout = torch.contiguous_format
+
+    def forward(self, z: Tensor) -> Tensor:
+        x = F.relu(self.norm1(self.dense(z))).view(-1, sizes.W4_CHANNELS[0], sizes.W4_SMALL, sizes.W4_SMALL)
+        x = x.contiguous(memory_format=self.layout)
+        return torch.tanh(self.convolution2(F.relu(self.norm2(self.convolution1(x)))))
+
+
+class Discriminator(nn.Module):
+    """W4."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        second, first = sizes.W4_CHANNELS
+        self.convolution1 = nn.Conv2d(1, first, sizes.W4_KERNEL, 2, 1)
+        self.convolution2 = nn.Conv2d(first, second, sizes.W4_KERNEL, 2, 1)
+        self.dense = nn.Linear(sizes.W4_FLAT, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.leaky_relu(self.convolution1(x), sizes.W4_SLOPE)
+        x = F.leaky_relu(self.convolution2(x), sizes.W4_SLOPE)
+        return self.dense(F.dropout(x.flatten(1), sizes.W4_DROPOUT))
+
+
+class Characters(nn.Module):
+    """W7: from a character and the states to the next character and states."""
+
+    def __init__(self, by_steps: bool) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(sizes.W7_CHARACTERS, sizes.W7_EMBEDDING)
+        self.by_steps = by_steps
+        kind = LSTMCell if by_steps else nn.LSTM
+        self.lstm = kind(sizes.W7_EMBEDDING, sizes.W7_HIDDEN)
+        self.dense = nn.Linear(sizes.W7_HIDDEN, sizes.W7_CHARACTERS)
+
+    def forward(self, character: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x = self.embedding(character)
+        if self.by_steps:
+            h, c = self.lstm.step(self.lstm.inputs(x), h, c)
+        else:
+            _, (h, c) = self.lstm(x, (h, c))
+        p = torch.softmax(self.dense(h) / sizes.W7_TEMPERATURE, -1)
+        # What torch.multinomial does for one sample, in operations that can be compiled.
+        return (p / torch.empty_like(p).exponential_(1.0)).argmax(-1), h, c

@@ -1,0 +1,54 @@
+"""W3: one training step of the activity classifier at batch 64, ours and the peers.
+
+A convolution makes 20 steps of 64 features from 2,000 samples of 6 axes, an LSTM of 200 units reads them, two dense
+layers tell six classes apart; cross-entropy, Adam. Peers compute the LSTM as a layer or step by step, what is faster.
+"""
+
+import mpsgraph as mg
+import numpy as np
+import workloads as sizes
+from harness.compare import Workload, compare
+from harness.options import Options, main
+from harness.protocol import Step
+from harness.report import Row
+from harness.sides import ours
+from mpsgraph import nn
+
+WORKLOAD = Workload(
+    "W3",
+    "convolution and LSTM of 20 steps, a training step at batch 64",
+    target=0.7,
+    peers={"PyTorch": ("eager", "compile", "compile cell", "compile step"), "JAX": ("jit", "jit unrolled")},
+)
+
+
+def batch() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    samples = rng.standard_normal((sizes.W3_BATCH, sizes.W3_SAMPLES, sizes.W3_AXES), np.float32)
+    return samples, rng.integers(sizes.W3_CLASSES, size=sizes.W3_BATCH, dtype=np.int32)
+
+
+def trainer() -> Step:
+    model = nn.Sequential(
+        nn.Conv1d(sizes.W3_FEATURES, sizes.W3_KERNEL, strides=sizes.W3_KERNEL),
+        nn.ReLU(),
+        nn.LSTM(sizes.W3_HIDDEN),
+        lambda states: states[:, -1],
+        nn.Linear(sizes.W3_DENSE),
+        nn.ReLU(),
+        nn.Linear(sizes.W3_CLASSES),
+    )
+    training = mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.Adam(sizes.W3_RATE), metrics=())
+    samples, labels = batch()
+    return lambda: float(training.train_step(samples, labels))
+
+
+BUILDERS = {"Trainer": trainer}
+
+
+def measure(options: Options) -> list[Row]:
+    return compare(WORKLOAD, [ours(__file__, "Trainer")], options)
+
+
+if __name__ == "__main__":
+    main(measure, BUILDERS)

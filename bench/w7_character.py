@@ -1,0 +1,62 @@
+"""W7: one character of text that an LSTM of 1,024 units writes, ours and the peers.
+
+Embedding, a step of the LSTM, dense layer, and a draw from the softmax at a temperature. The character and the states
+stay on the device, in variables that the step assigns; only the character is read.
+"""
+
+import mpsgraph as mg
+import numpy as np
+import workloads as sizes
+from harness.compare import Workload, compare
+from harness.options import Options, main
+from harness.protocol import Step
+from harness.report import Row
+from harness.sides import ours
+from mpsgraph import nn
+
+WORKLOAD = Workload(
+    "W7",
+    "one character of an LSTM of 1,024 units",
+    target=0.8,
+    trains=False,
+    peers={
+        "PyTorch": ("eager", "compile cell"),
+        "JAX": ("jit",),
+        "ONNX Runtime": ("float32",),
+    },
+)
+SMALLEST = 1e-9  # of the random numbers: their logarithm is finite
+
+
+def graph() -> Step:
+    g = mg.Graph()
+    zeros = np.zeros((1, 1, sizes.W7_HIDDEN), np.float32)
+    h, c = g.variable(zeros, name="h", trainable=False), g.variable(zeros, name="c", trainable=False)
+    character = g.variable(np.zeros((1, 1), np.int32), name="character")
+    embedding = nn.Embedding(sizes.W7_CHARACTERS, sizes.W7_EMBEDDING)
+    lstm, dense = nn.LSTM(sizes.W7_HIDDEN), nn.Linear(sizes.W7_CHARACTERS)
+
+    y, (new_h, new_c) = lstm.with_state(embedding(character), (h, c))
+    logits = dense(y[:, 0]) / sizes.W7_TEMPERATURE
+    uniform = g.random_uniform((1, sizes.W7_CHARACTERS), SMALLEST, 1.0)
+    drawn = g.reduction_arg_maximum(
+        logits - g.logarithm(-g.logarithm(uniform)), axis=-1
+    )  # Gumbel's way to draw from a softmax
+    updates = [
+        g.assign(h, new_h),
+        g.assign(c, new_c),
+        g.assign(character, g.reshape(g.cast(drawn, "int32"), (1, 1))),
+    ]
+    executable = g.compile({}, [drawn], updates)
+    return lambda: float(executable.run([])[0])
+
+
+BUILDERS = {"graph": graph}
+
+
+def measure(options: Options) -> list[Row]:
+    return compare(WORKLOAD, [ours(__file__, "graph")], options)
+
+
+if __name__ == "__main__":
+    main(measure, BUILDERS)
