@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "backends/cpu/convolution_taps.h"
 #include "backends/cpu/executable.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
@@ -50,6 +51,7 @@ void register_kernels() {
     register_recurrent_kernels();
     register_stitch_kernels();
     register_onednn_kernels();
+    register_convolution_taps();
   });
 }
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/convolution.h"
+#include "backends/cpu/convolution_taps.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -115,6 +115,15 @@ class Neighbourhood {
   std::vector<const Tensor*> todo_;
 };
 
+// Of a convolution, fused or not, or of its gradient with respect to the source.
+ConvolutionPlan plan_of(const Operation& convolution) {
+  const bool forward = !convolution.kind().ends_with("_data_gradient");
+  const Dims& first = convolution.input(0)->type.shape.dims();
+  const Dims& result = convolution.output()->type.shape.dims();
+  return {ops::Convolution(convolution.attributes), forward ? first : result,
+          convolution.input(1)->type.shape.dims(), forward ? result : first};
+}
+
 }  // namespace
 
 Layouts choose_home_layouts(const compiler::Program& program, const std::vector<LayoutPtr>& present, bool allow_new) {
@@ -142,7 +151,8 @@ Layouts choose_home_layouts(const compiler::Program& program, const std::vector<
       else
         agree = agree && same_layout(home, has);
     }
-    if (!home && allow_new && around.convolution) home = wanted_weights_layout(*around.convolution);
+    if (!home && allow_new && around.convolution && !runs_by_taps(plan_of(*around.convolution)))
+      home = wanted_weights_layout(*around.convolution);
     if (!home || !agree || (fresh && !allow_new)) continue;
     for (const Tensor* value : around.values) layouts[value] = home;
   }

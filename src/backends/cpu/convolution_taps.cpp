@@ -1,0 +1,425 @@
+// Which taps a pixel sees, and the kernels of the three operations. Inner loops: convolution_tiles.h.
+//
+// Weights are packed into panels of a tile's columns in each run, because training changes them in each. If all panels
+// fit into the second-level cache together, every thread packs its share and then takes its rows through all of them;
+// otherwise a thread takes all rows through one panel after the other.
+#include "backends/cpu/convolution_taps.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/tile_functions.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int64_t cached_panels = 1 << 18;  // elements that stay in a second-level cache beside the rows
+constexpr int64_t block_rows = 192;         // of a weights gradient: a panel's and the pixels' rows in the first-level cache
+
+using Taps = std::vector<std::pair<int64_t, int64_t>>;  // tap, offset of the pixel that it reads
+
+// Sorts pixels into classes. `taps_of(position)` calls back with each tap that lies inside, in rising order of what it
+// reads where that can be had, so that runs become long.
+class Classes {
+ public:
+  explicit Classes(TapPlan& plan) : plan_(plan) {}
+  void add(int64_t to, const Taps& seen) {
+    std::vector<int64_t> key;
+    for (const auto& [tap, from] : seen) key.insert(key.end(), {tap, from - seen.front().second});
+    const auto [found, fresh] = index_.try_emplace(std::move(key), members_.size());
+    if (fresh) members_.push_back({seen, {}});
+    members_[found->second].pixels.push_back({seen.empty() ? 0 : seen.front().second, to});
+  }
+  // `order`: in which taps lie in panels.
+  void finish(const std::vector<int64_t>& order) {
+    std::map<int64_t, int64_t> place;
+    for (int64_t tap : order)
+      if (std::any_of(members_.begin(), members_.end(), [&](const Member& m) {
+            return std::any_of(m.seen.begin(), m.seen.end(), [&](const auto& s) { return s.first == tap; });
+          })) {
+        place[tap] = static_cast<int64_t>(plan_.taps.size());
+        plan_.taps.push_back(tap);
+      }
+    for (Member& member : members_) {
+      TapPlan::Class& made = plan_.classes.emplace_back();
+      made.pixels = std::move(member.pixels);
+      for (const auto& [tap, from] : member.seen) {
+        const TileRun run{from - member.seen.front().second, place[tap] * plan_.inputs, plan_.inputs};
+        TileRun* last = made.runs.empty() ? nullptr : &made.runs.back();
+        if (last && last->delta + last->steps == run.delta && last->panel + last->steps == run.panel)
+          last->steps += run.steps;
+        else
+          made.runs.push_back(run);
+      }
+    }
+  }
+
+ private:
+  struct Member {
+    Taps seen;
+    std::vector<TapPlan::Pixel> pixels;
+  };
+  TapPlan& plan_;
+  std::map<std::vector<int64_t>, size_t> index_;
+  std::vector<Member> members_;
+};
+
+template <class F>
+void for_each_pixel(const ConvolutionImage& image, const F& f) {
+  std::array<int64_t, 3> at{};
+  for (at[0] = 0; at[0] < image.size[0]; ++at[0])
+    for (at[1] = 0; at[1] < image.size[1]; ++at[1])
+      for (at[2] = 0; at[2] < image.size[2]; ++at[2])
+        f(at, at[0] * image.step[0] + at[1] * image.step[1] + at[2] * image.step[2]);
+}
+
+std::array<int64_t, 3> position_of(const ConvolutionPlan& p, int64_t tap) {
+  return {tap / (p.kernel[1] * p.kernel[2]), tap / p.kernel[2] % p.kernel[1], tap % p.kernel[2]};
+}
+
+}  // namespace
+
+TapPlan TapPlan::forward(const ConvolutionPlan& p) {
+  TapPlan plan{p.x.n, p.inputs, p.outputs, p.x.sn, p.y.sn, {}, {}};
+  Classes classes(plan);
+  Taps seen;
+  for_each_pixel(p.y, [&](const std::array<int64_t, 3>& at, int64_t to) {
+    seen.clear();
+    for (int64_t tap = 0; tap < p.taps(); ++tap) {
+      const auto k = position_of(p, tap);
+      int64_t from = 0;
+      bool inside = true;
+      for (int i = 0; i < 3; ++i) {
+        const int64_t x = p.windows[i].at(at[i], k[i]);
+        inside = inside && x >= 0 && x < p.x.size[i];
+        from += x * p.x.step[i];
+      }
+      if (inside) seen.push_back({tap, from});
+    }
+    classes.add(to, seen);
+  });
+  std::vector<int64_t> order(static_cast<size_t>(p.taps()));
+  for (int64_t tap = 0; tap < p.taps(); ++tap) order[tap] = tap;
+  classes.finish(order);
+  return plan;
+}
+
+// A source pixel x takes result pixel y through tap k where x = y * stride + k * dilation - begin: a later tap reads an
+// earlier pixel.
+TapPlan TapPlan::data_gradient(const ConvolutionPlan& p) {
+  TapPlan plan{p.x.n, p.outputs, p.inputs, p.y.sn, p.x.sn, {}, {}};
+  Classes classes(plan);
+  Taps seen;
+  for_each_pixel(p.x, [&](const std::array<int64_t, 3>& at, int64_t to) {
+    seen.clear();
+    for (int64_t tap = p.taps(); tap-- > 0;) {
+      const auto k = position_of(p, tap);
+      int64_t from = 0;
+      bool inside = true;
+      for (int i = 0; i < 3; ++i) {
+        const ops::Window& w = p.windows[i];
+        const int64_t distance = at[i] + w.begin - k[i] * w.dilation, y = distance / w.stride;
+        inside = inside && distance >= 0 && distance % w.stride == 0 && y < p.y.size[i];
+        from += y * p.y.step[i];
+      }
+      if (inside) seen.push_back({tap, from});
+    }
+    classes.add(to, seen);
+  });
+  std::vector<int64_t> order(static_cast<size_t>(p.taps()));
+  for (int64_t tap = 0; tap < p.taps(); ++tap) order[tap] = p.taps() - 1 - tap;
+  classes.finish(order);
+  return plan;
+}
+
+int64_t TapPlan::products() const {
+  int64_t sum = 0;
+  for (const Class& c : classes)
+    for (const TileRun& run : c.runs) sum += static_cast<int64_t>(c.pixels.size()) * run.steps;
+  return sum * images * outputs;
+}
+
+bool runs_by_taps(const ConvolutionPlan& p) {
+  return convolution_tiles() && p.groups == 1 && p.x.sc == 1 && p.y.sc == 1 && !p.empty();
+}
+
+const ConvolutionTiles* convolution_tiles() {
+#if defined(__x86_64__)
+  if (instruction_set() == "AVX-512") return &avx512::convolution_tiles();
+  if (instruction_set() == "AVX2") return &avx2::convolution_tiles();
+#endif
+  return nullptr;
+}
+
+namespace {
+
+// Weights as a matrix [steps, outputs] of a plan, by taps.
+struct PackedWeights {
+  std::vector<int64_t> tap_offsets;  // by panel order
+  int64_t inputs, outputs, input_stride, output_stride;
+
+  PackedWeights(const ConvolutionPlan& p, const TapPlan& plan, bool of_data_gradient)
+      : inputs(plan.inputs), outputs(plan.outputs), input_stride(p.weights.input_stride),
+        output_stride(p.weights.output_stride) {
+    for (int64_t tap : plan.taps) tap_offsets.push_back(p.tap_offset(tap));
+    if (of_data_gradient) std::swap(input_stride, output_stride);
+  }
+  void pack(const ConvolutionTiles& tiles, const float* weights, int64_t panel, float* to) const {
+    const int64_t first = panel * tiles.columns;
+    const int width = static_cast<int>(std::min<int64_t>(tiles.columns, outputs - first));
+    for (int64_t offset : tap_offsets) {
+      tiles.pack(weights + offset + first * output_stride, input_stride, output_stride, inputs, width, to);
+      to += inputs * tiles.columns;
+    }
+  }
+  void unpack(const ConvolutionTiles& tiles, const float* from, int64_t panel, float* weights) const {
+    const int64_t first = panel * tiles.columns;
+    const int width = static_cast<int>(std::min<int64_t>(tiles.columns, outputs - first));
+    for (int64_t offset : tap_offsets) {
+      tiles.unpack(from, inputs, width, weights + offset + first * output_stride, input_stride, output_stride);
+      from += inputs * tiles.columns;
+    }
+  }
+};
+
+// The rows of a class, image after image: row r is pixel r % pixels of image r / pixels.
+template <class F>
+void for_each_row(const TapPlan& plan, const TapPlan::Class& c, int64_t begin, int64_t end, const F& f) {
+  const auto pixels = static_cast<int64_t>(c.pixels.size());
+  int64_t image = begin / pixels, pixel = begin % pixels;
+  for (int64_t row = begin; row < end; ++row) {
+    f(row - begin, image * plan.from_image + c.pixels[pixel].from, image * plan.to_image + c.pixels[pixel].to);
+    if (++pixel == pixels) pixel = 0, ++image;
+  }
+}
+
+// ---- forward, and the gradient with respect to the source ----
+
+class TapProduct final : public Kernel {
+ public:
+  TapProduct(Lowering& lowering, TapPlan plan, PackedWeights weights, const Operand& source, const Operand& result)
+      : plan_(std::move(plan)), weights_(std::move(weights)), tiles_(*convolution_tiles()), source_(source.slot),
+        weights_slot_(lowering.input(1).slot), result_(result.slot) {
+    panels_ = (plan_.outputs + tiles_.columns - 1) / tiles_.columns;
+    panel_ = plan_.steps() * tiles_.columns;
+    work_ = plan_.products();
+    threads_ = static_cast<int>(std::clamp<int64_t>(work_ / 200000, 1, thread_count()));
+    together_ = panels_ * panel_ <= cached_panels || panels_ < 2 * threads_;
+    panels_slot_ =
+        lowering.scratch(static_cast<size_t>((together_ ? panels_ : threads_) * panel_ + 16) * sizeof(float));
+  }
+  void take_in(Slot bias, Slot residual, bool relu) { bias_ = bias, residual_ = residual, relu_ = relu; }
+
+  void run(Frame& frame) const override {
+    const float* weights = frame.at<const float>(weights_slot_);
+    float* panels = frame.at<float>(panels_slot_);
+    parallel_team(threads_, [&](int64_t member, int64_t members, const auto& wait) {
+      const int64_t begin = panels_ * member / members, end = panels_ * (member + 1) / members;
+      if (together_) {
+        for (int64_t p = begin; p < end; ++p) weights_.pack(tiles_, weights, p, panels + p * panel_);
+        wait();
+        multiply(frame, member, members, 0, panels_, panels);
+        return;
+      }
+      for (int64_t p = begin; p < end; ++p) {
+        weights_.pack(tiles_, weights, p, panels + member * panel_);
+        multiply(frame, 0, 1, p, p + 1, panels + member * panel_);
+      }
+    });
+  }
+  std::string description() const override {
+    return cat("a product a tap, ", plan_.taps.size(), " taps, ", plan_.classes.size(), " classes of pixels");
+  }
+
+ private:
+  // A share of all rows times panels [first, last).
+  void multiply(Frame& frame, int64_t share, int64_t shares, int64_t first, int64_t last, const float* panels) const {
+    const float* source = frame.at<const float>(source_);
+    float* result = frame.at<float>(result_);
+    TileEpilogue epilogue;
+    epilogue.relu = relu_;
+    if (residual_ >= 0) epilogue.residual = frame.at<std::byte>(residual_) - frame.at<std::byte>(result_);
+    const float* bias = bias_ >= 0 ? frame.at<const float>(bias_) : nullptr;
+    for (const TapPlan::Class& c : plan_.classes) {
+      const int64_t rows = static_cast<int64_t>(c.pixels.size()) * plan_.images;
+      const int64_t end = rows * (share + 1) / shares;
+      for (int64_t row = rows * share / shares; row < end;) {
+        const int64_t left = end - row, tiles = (left + tiles_.rows - 1) / tiles_.rows;
+        const int count = static_cast<int>((left + tiles - 1) / tiles);
+        const float* from[ConvolutionTiles::most_rows];
+        float* to[ConvolutionTiles::most_rows];
+        for_each_row(plan_, c, row, row + count, [&](int64_t i, int64_t a, int64_t b) {
+          from[i] = source + a;
+          to[i] = result + b + first * tiles_.columns;
+        });
+        for (int64_t p = first; p < last; ++p) {
+          const int64_t column = p * tiles_.columns;
+          const int width = static_cast<int>(std::min<int64_t>(tiles_.columns, plan_.outputs - column));
+          if (bias) epilogue.bias = bias + column;
+          tiles_.multiply(count, from, c.runs.data(), static_cast<int64_t>(c.runs.size()),
+                          panels + (p - first) * panel_, to, width, epilogue);
+          for (int i = 0; i < count; ++i) to[i] += tiles_.columns;
+        }
+        row += count;
+      }
+    }
+  }
+
+  TapPlan plan_;
+  PackedWeights weights_;
+  const ConvolutionTiles& tiles_;
+  Slot source_, weights_slot_, result_, panels_slot_ = -1, bias_ = -1, residual_ = -1;
+  bool relu_ = false, together_;
+  int64_t panels_, panel_, work_;
+  int threads_;
+};
+
+// ---- the gradient with respect to the weights ----
+
+// Threads share the panels of the weights; if these are fewer, several sum the images of one, and their sums are added
+// in order. The incoming gradient is brought into panels, whose rows are its pixels.
+class TapWeightsGradient final : public Kernel {
+ public:
+  TapWeightsGradient(Lowering& lowering, const ConvolutionPlan& p, TapPlan plan)
+      : plan_(std::move(plan)), weights_(p, plan_, false), tiles_(*convolution_tiles()),
+        incoming_(lowering.input(0).slot), source_(lowering.input(1).slot), result_(lowering.output().slot),
+        bytes_(lowering.output().bytes()) {
+    complete_ = static_cast<int64_t>(plan_.taps.size()) == p.taps();
+    panels_ = (plan_.outputs + tiles_.columns - 1) / tiles_.columns;
+    panel_ = plan_.steps() * tiles_.columns;
+    threads_ = static_cast<int>(std::clamp<int64_t>(plan_.products() / 200000, 1, thread_count()));
+    groups_ = std::min<int64_t>(panels_, threads_);
+    parts_ = std::clamp<int64_t>(threads_ / groups_, 1, plan_.images);
+    own_ = panel_ + block_rows * tiles_.columns;
+    scratch_ = lowering.scratch(static_cast<size_t>(groups_ * parts_ * own_ + 16) * sizeof(float));
+  }
+
+  void run(Frame& frame) const override {
+    if (!complete_) std::memset(frame.at<std::byte>(result_), 0, bytes_);
+    float* scratch = frame.at<float>(scratch_);
+    parallel_team(static_cast<int>(groups_ * parts_), [&](int64_t member, int64_t members, const auto& wait) {
+      // With one member for each share, shares run at the same time; with fewer, one after the other.
+      const int64_t most = (panels_ + groups_ - 1) / groups_;
+      for (int64_t turn = 0; turn < most; ++turn) {
+        for (int64_t share = member; share < groups_ * parts_; share += members)
+          if (const int64_t panel = panel_of(share / parts_, turn); panel >= 0)
+            sum(frame, panel, share % parts_, scratch + share * own_);
+        if (parts_ > 1) wait();
+        for (int64_t share = member; share < groups_ * parts_; share += members)
+          if (const int64_t panel = panel_of(share / parts_, turn); panel >= 0 && share % parts_ == 0)
+            finish(frame, panel, scratch + share * own_);
+        if (parts_ > 1) wait();
+      }
+    });
+  }
+  std::string description() const override {
+    return cat("a product a tap, ", plan_.taps.size(), " taps, ", plan_.classes.size(), " classes of pixels");
+  }
+
+ private:
+  int64_t panel_of(int64_t group, int64_t turn) const {
+    const int64_t panel = panels_ * group / groups_ + turn;
+    return panel < panels_ * (group + 1) / groups_ ? panel : -1;
+  }
+
+  void sum(Frame& frame, int64_t panel, int64_t part, float* sums) const {
+    const float *source = frame.at<const float>(source_), *incoming = frame.at<const float>(incoming_);
+    float* block = sums + panel_;
+    std::fill(sums, sums + panel_, 0.f);
+    const int64_t first = panel * tiles_.columns;
+    const int width = static_cast<int>(std::min<int64_t>(tiles_.columns, plan_.outputs - first));
+    const float* rows[block_rows];
+    for (const TapPlan::Class& c : plan_.classes) {
+      const auto pixels = static_cast<int64_t>(c.pixels.size());
+      const int64_t end = plan_.images * (part + 1) / parts_ * pixels;
+      for (int64_t row = plan_.images * part / parts_ * pixels; row < end; row += block_rows) {
+        const int64_t count = std::min(block_rows, end - row);
+        for_each_row(plan_, c, row, row + count, [&](int64_t i, int64_t a, int64_t b) {
+          rows[i] = source + a;
+          tiles_.pack(incoming + b + first, 0, 1, 1, width, block + i * tiles_.columns);
+        });
+        for (const TileRun& run : c.runs)
+          for (int64_t i = 0; i < run.steps;) {
+            const int64_t left = run.steps - i, tiles = (left + tiles_.rows - 1) / tiles_.rows;
+            const int tile = static_cast<int>((left + tiles - 1) / tiles);
+            tiles_.multiply_transposed(tile, rows, run.delta + i, count, block, sums + (run.panel + i) * tiles_.columns);
+            i += tile;
+          }
+      }
+    }
+  }
+
+  void finish(Frame& frame, int64_t panel, float* sums) const {
+    for (int64_t part = 1; part < parts_; ++part)
+      for (int64_t i = 0; i < panel_; ++i) sums[i] += sums[part * own_ + i];
+    weights_.unpack(tiles_, sums, panel, frame.at<float>(result_));
+  }
+
+  TapPlan plan_;
+  PackedWeights weights_;
+  const ConvolutionTiles& tiles_;
+  Slot incoming_, source_, result_, scratch_ = -1;
+  size_t bytes_;
+  bool complete_;
+  int64_t panels_, panel_, groups_, parts_, own_;
+  int threads_;
+};
+
+// ---- lowering ----
+
+// Those of the others: oneDNN's, or the patches.
+std::map<std::string_view, Lower> others;
+
+bool usable(const Lowering& lowering, const ConvolutionPlan& p, const Operand& weights) {
+  return !lowering.reference_only() && weights.dtype == DType::float32 && !weights.layout && runs_by_taps(p);
+}
+
+std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
+  const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
+  const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, weights.dims, result.dims);
+  if (!usable(lowering, p, weights)) return others.at(lowering.operation().kind())(lowering);
+  TapPlan plan = TapPlan::forward(p);
+  PackedWeights packed(p, plan, false);
+  auto kernel = std::make_unique<TapProduct>(lowering, std::move(plan), std::move(packed), source, result);
+  if (lowering.operation().is("fused_convolution2d")) {
+    const bool bias = lowering.attributes().boolean("has_bias"), residual = lowering.attributes().boolean("has_residual");
+    kernel->take_in(bias ? lowering.input(2).slot : -1, residual ? lowering.input(bias ? 3 : 2).slot : -1,
+                    lowering.attributes().string("activation") == "relu");
+  }
+  return kernel;
+}
+
+std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
+  const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
+  const ConvolutionPlan p(ops::Convolution(lowering.attributes()), result.dims, weights.dims, incoming.dims);
+  if (!usable(lowering, p, weights)) return others.at(lowering.operation().kind())(lowering);
+  TapPlan plan = TapPlan::data_gradient(p);
+  PackedWeights packed(p, plan, true);
+  return std::make_unique<TapProduct>(lowering, std::move(plan), std::move(packed), incoming, result);
+}
+
+std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
+  const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
+  const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, result.dims, incoming.dims);
+  if (!usable(lowering, p, result)) return others.at(lowering.operation().kind())(lowering);
+  return std::make_unique<TapWeightsGradient>(lowering, p, TapPlan::forward(p));
+}
+
+}  // namespace
+
+void register_convolution_taps() {
+  const auto put_in_front = [](std::string_view kind, Lower lower) {
+    others[kind] = find_kernel(kind);
+    define_kernel(kind, lower);
+  };
+  for (const ConvolutionKinds& kinds : convolution_kinds) {
+    put_in_front(kinds.forward, lower_forward);
+    put_in_front(kinds.data_gradient, lower_data_gradient);
+    put_in_front(kinds.weights_gradient, lower_weights_gradient);
+  }
+  put_in_front("fused_convolution2d", lower_forward);
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,4 @@
+// Tiles of convolutions with AVX2.
+#define MPSGRAPH_ISA avx2
+#define MPSGRAPH_VECTOR_BYTES 32
+#include "backends/cpu/convolution_tiles.inc"

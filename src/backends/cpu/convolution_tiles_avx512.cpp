@@ -1,0 +1,4 @@
+// Tiles of convolutions with AVX-512.
+#define MPSGRAPH_ISA avx512
+#define MPSGRAPH_VECTOR_BYTES 64
+#include "backends/cpu/convolution_tiles.inc"
