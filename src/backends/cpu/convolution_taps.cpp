@@ -16,7 +16,7 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int64_t cached_panels = 1 << 18;  // elements that stay in a second-level cache beside the rows
-constexpr int64_t block_rows = 192;         // of a weights gradient: a panel's and the pixels' rows in the first-level cache
+constexpr int64_t block_rows = 192;  // of a weights gradient: a panel's and the pixels' rows in the first-level cache
 
 using Taps = std::vector<std::pair<int64_t, int64_t>>;  // tap, offset of the pixel that it reads
 
@@ -161,7 +161,9 @@ struct PackedWeights {
   int64_t inputs, outputs, input_stride, output_stride;
 
   PackedWeights(const ConvolutionPlan& p, const TapPlan& plan, bool of_data_gradient)
-      : inputs(plan.inputs), outputs(plan.outputs), input_stride(p.weights.input_stride),
+      : inputs(plan.inputs),
+        outputs(plan.outputs),
+        input_stride(p.weights.input_stride),
         output_stride(p.weights.output_stride) {
     for (int64_t tap : plan.taps) tap_offsets.push_back(p.tap_offset(tap));
     if (of_data_gradient) std::swap(input_stride, output_stride);
@@ -200,8 +202,12 @@ void for_each_row(const TapPlan& plan, const TapPlan::Class& c, int64_t begin, i
 class TapProduct final : public Kernel {
  public:
   TapProduct(Lowering& lowering, TapPlan plan, PackedWeights weights, const Operand& source, const Operand& result)
-      : plan_(std::move(plan)), weights_(std::move(weights)), tiles_(*convolution_tiles()), source_(source.slot),
-        weights_slot_(lowering.input(1).slot), result_(result.slot) {
+      : plan_(std::move(plan)),
+        weights_(std::move(weights)),
+        tiles_(*convolution_tiles()),
+        source_(source.slot),
+        weights_slot_(lowering.input(1).slot),
+        result_(result.slot) {
     panels_ = (plan_.outputs + tiles_.columns - 1) / tiles_.columns;
     panel_ = plan_.steps() * tiles_.columns;
     work_ = plan_.products();
@@ -283,8 +289,12 @@ class TapProduct final : public Kernel {
 class TapWeightsGradient final : public Kernel {
  public:
   TapWeightsGradient(Lowering& lowering, const ConvolutionPlan& p, TapPlan plan)
-      : plan_(std::move(plan)), weights_(p, plan_, false), tiles_(*convolution_tiles()),
-        incoming_(lowering.input(0).slot), source_(lowering.input(1).slot), result_(lowering.output().slot),
+      : plan_(std::move(plan)),
+        weights_(p, plan_, false),
+        tiles_(*convolution_tiles()),
+        incoming_(lowering.input(0).slot),
+        source_(lowering.input(1).slot),
+        result_(lowering.output().slot),
         bytes_(lowering.output().bytes()) {
     complete_ = static_cast<int64_t>(plan_.taps.size()) == p.taps();
     panels_ = (plan_.outputs + tiles_.columns - 1) / tiles_.columns;
@@ -344,7 +354,8 @@ class TapWeightsGradient final : public Kernel {
           for (int64_t i = 0; i < run.steps;) {
             const int64_t left = run.steps - i, tiles = (left + tiles_.rows - 1) / tiles_.rows;
             const int tile = static_cast<int>((left + tiles - 1) / tiles);
-            tiles_.multiply_transposed(tile, rows, run.delta + i, count, block, sums + (run.panel + i) * tiles_.columns);
+            tiles_.multiply_transposed(tile, rows, run.delta + i, count, block,
+                                       sums + (run.panel + i) * tiles_.columns);
             i += tile;
           }
       }
@@ -384,7 +395,8 @@ std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
   PackedWeights packed(p, plan, false);
   auto kernel = std::make_unique<TapProduct>(lowering, std::move(plan), std::move(packed), source, result);
   if (lowering.operation().is("fused_convolution2d")) {
-    const bool bias = lowering.attributes().boolean("has_bias"), residual = lowering.attributes().boolean("has_residual");
+    const bool bias = lowering.attributes().boolean("has_bias"),
+               residual = lowering.attributes().boolean("has_residual");
     kernel->take_in(bias ? lowering.input(2).slot : -1, residual ? lowering.input(bias ? 3 : 2).slot : -1,
                     lowering.attributes().string("activation") == "relu");
   }

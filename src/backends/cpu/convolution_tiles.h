@@ -17,15 +17,15 @@ struct TileRun {
 
 // What happens to a sum before it is stored.
 struct TileEpilogue {
-  const float* bias = nullptr;     // of these columns
-  ptrdiff_t residual = 0;          // from a result's element to what is added to it, in bytes; 0: nothing
+  const float* bias = nullptr;  // of these columns
+  ptrdiff_t residual = 0;  // from a result's element to what is added to it, in bytes; 0: nothing
   bool relu = false;
 };
 
 struct ConvolutionTiles {
   static constexpr int most_rows = 12;
   int columns;  // of a tile
-  int rows;     // at most
+  int rows;  // at most
 
   // out[r][0, width) = epilogue(sum over runs and their steps of rows[r][delta + s] * panel[s]).
   void (*multiply)(int count, const float* const* rows, const TileRun* runs, int64_t run_count, const float* panel,

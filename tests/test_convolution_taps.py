@@ -1,0 +1,84 @@
+"""Convolutions as a product a tap: against the plain kernels in sizes that cross its tiles, panels, classes and parts.
+
+The case suite covers what a convolution means; its sizes are smaller than a tile.
+"""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+# images, source size, channels, kernel, outputs, and what else the convolution is told
+SIZES = {
+    "one_tap_of_nine": (64, (1, 1), 40, (3, 3), 70, {"padding": "TF_SAME"}),
+    "four_pixels_that_see_each_other": (16, (2, 2), 32, (3, 3), 64, {"padding": "TF_SAME"}),
+    "strided_product": (13, (7, 6), 33, (1, 1), 65, {"strides": 2}),
+    "strided_windows": (3, (9, 11), 20, (3, 5), 31, {"strides": (2, 3), "padding": "TF_SAME"}),
+    "pixels_that_no_window_sees": (2, (11, 11), 8, (2, 2), 32, {"strides": 4}),
+    "dilated": (2, (12, 9), 16, (3, 3), 32, {"dilations": (2, 3), "padding": "TF_SAME"}),
+    "one_image": (1, (14, 14), 24, (5, 5), 96, {"padding": "TF_SAME"}),
+    "one_channel": (4, (28, 28), 1, (5, 5), 32, {"padding": "TF_SAME"}),
+    "three_channels": (4, (20, 20), 3, (7, 7), 64, {"strides": 2}),
+    "few_outputs": (40, (9, 9), 48, (3, 3), 5, {"padding": "TF_SAME"}),
+    "panels_one_by_one": (24, (2, 3), 256, (3, 3), 256, {"padding": "TF_SAME"}),
+    "explicit_padding": (2, (5, 5), 16, (3, 3), 40, {"padding": ((3, 0), (1, 4))}),
+    "outputs_first": (6, (6, 6), 48, (3, 3), 64, {"padding": "TF_SAME", "weights_layout": "OIHW"}),
+    "outputs_first_product": (6, (6, 6), 48, (1, 1), 64, {"weights_layout": "OIHW"}),
+}
+
+
+def executables(size, bias, residual, relu):
+    images, source, channels, kernel, outputs, options = SIZES[size]
+    g = mg.Graph()
+    x = g.placeholder((images, *source, channels))
+    shape = (*kernel, channels, outputs)
+    if options.get("weights_layout") == "OIHW":
+        shape = (outputs, channels, *kernel)
+    w = g.placeholder(shape)
+    y = g.convolution2d(x, w, **options)
+    r, b = g.placeholder(y.shape), g.placeholder((outputs,))
+    z = y + b if bias else y
+    z = z + r if residual else z
+    z = g.relu(z) if relu else z
+    cotangent = g.placeholder(y.shape)
+    gradients = g.gradients(g.reduction_sum(z * cotangent), [x, w])
+    targets = [z, gradients[x], gradients[w]]
+    feeds = {t: t.shape for t in (x, w, b, r, cotangent)}
+    made = [
+        g.compile(feeds, targets, options=mg.CompilationDescriptor(reference_kernels=reference))
+        for reference in (False, True)
+    ]
+    rng = np.random.default_rng(1)
+    arrays = {t: rng.standard_normal(t.shape).astype(np.float32) for t in feeds}
+    return made, arrays
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("bias, residual, relu", [(False, False, False), (True, True, True), (True, False, False)])
+def test_results_are_those_of_the_plain_kernels(size, bias, residual, relu):
+    (fast, plain), arrays = executables(size, bias, residual, relu)
+    if "AVX" in mg.Device("cpu").description:
+        assert fast.plan().count("a product a tap") == 3 and "a product a tap" not in plain.plan()
+    found, expected = ([a.numpy() for a in e.run([arrays[f] for f in e.feeds])] for e in (fast, plain))
+    for name, ours, theirs in zip(("result", "source", "weights"), found, expected, strict=True):
+        scale = np.abs(theirs).max()
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=scale * 2e-6, err_msg=name)
+
+
+def test_a_run_gives_the_same_bits_again():
+    (fast, _), arrays = executables("three_channels", True, True, True)
+    inputs = [arrays[f] for f in fast.feeds]
+    first = [a.numpy().copy() for a in fast.run(inputs)]
+    for _ in range(5):
+        for ours, theirs in zip(first, fast.run(inputs), strict=True):
+            assert ours.tobytes() == theirs.numpy().tobytes()
+
+
+def test_what_is_not_a_number_stays_where_it_is():
+    """A tap that sees padding multiplies nothing: no NaN of the weights reaches a pixel through it."""
+    g = mg.Graph()
+    x, w = g.placeholder((2, 1, 1, 4)), g.placeholder((3, 3, 4, 4))
+    y = g.convolution2d(x, w, padding="TF_SAME")
+    weights = np.ones((3, 3, 4, 4), np.float32)
+    weights[1, 1, 0, 1] = np.nan
+    values = g.run({x: np.ones((2, 1, 1, 4), np.float32), w: weights}, y).numpy()
+    assert np.isnan(values[..., 1]).all() and np.isfinite(values[..., [0, 2, 3]]).all()
