@@ -19,6 +19,7 @@
 #include "runtime/dlpack.h"
 #include "runtime/executable.h"
 #include "runtime/execution.h"
+#include "runtime/inference.h"
 #include "runtime/ndarray.h"
 #include "runtime/package.h"
 #include "runtime/profiler.h"

@@ -14,7 +14,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 
-PASSES = ["prune", "expand", "fold", "simplify", "fuse", "stitch"]
+PASSES = ["prune", "expand", "fold", "simplify", "absorb", "fuse", "stitch"]
 OPTIONAL = [name for name in PASSES if name != "expand"]
 Program = Callable[[mg.Graph], tuple[dict, list, list]]
 
@@ -163,6 +163,40 @@ def test_simplify_decides():
         }
         """,
     )
+
+
+def scaled(g: mg.Graph):
+    x = g.placeholder((1, 2), name="x")
+    y = g.matrix_multiplication(x, g.constant([[1.0, 2.0], [3.0, 4.0]], name="w"), name="y")
+    y = g.multiplication(g.subtraction(y, g.constant([1.0, 1.0]), name="s"), g.constant([0.5, 2.0]), name="z")
+    return {x: (1, 2)}, [g.addition(y, g.constant([8.0, 8.0]), name="a")], []
+
+
+def test_absorb_scales_and_shifts():
+    check(
+        alone(scaled, "absorb"),
+        """
+        graph {
+          %x = placeholder() {type=float32[1,2]} : float32[1,2]
+          %constant = constant() {value=float32[2,2] [0x3f000000,0x40800000,0x3fc00000,0x41000000]} : float32[2,2]
+          %y = matrix_multiplication(%x, %constant) : float32[1,2]
+          %constant_1 = constant() {value=float32[2] [0x40f00000,0x40c00000]} : float32[2]
+          %a = addition(%y, %constant_1) : float32[1,2]
+        }
+        """,
+    )
+
+
+def branches(g: mg.Graph):
+    x, y = g.placeholder((4, 3), name="x"), g.placeholder((4, 3), name="y")
+    v, w, b = (g.placeholder(shape, name=n) for n, shape in (("v", (3, 2)), ("w", (3, 2)), ("b", (2,))))
+    return {x: (4, 3), y: (4, 3), v: (3, 2), w: (3, 2), b: (2,)}, [g.relu((x @ v + b) + (y @ w + b), name="z")], []
+
+
+def test_fuse_gives_a_sum_of_two_products_to_one_of_them():
+    text = alone(branches, "fuse")
+    assert text.count("fused_matrix_multiplication(") == 2 and " addition(" not in text and "%relu" not in text
+    assert re.search(r"%z = .*%b, %addition.*has_bias=true, has_residual=true", text), text
 
 
 def dense(g: mg.Graph):

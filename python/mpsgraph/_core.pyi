@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'PackageContents', 'PackageError', 'Probe', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'parse', 'philox', 'print_graph', 'probes', 'profiler_start', 'profiler_stop', 'profiler_trace', 'save_package', 'set_buffer_cache_limit', 'shutdown', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'PackageContents', 'PackageError', 'Probe', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profiler_start', 'profiler_stop', 'profiler_trace', 'save_package', 'set_buffer_cache_limit', 'shutdown', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises.
@@ -850,6 +850,10 @@ def known_values(tensor: Tensor) -> list[int | None] | None:
     """
 def library_version() -> str:
     ...
+def optimize_for_inference(graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], known: collections.abc.Sequence[tuple[typing.Any, ...]] = (), values: DeviceGraph | None = None) -> PackageContents:
+    """
+    Contents for a new Graph; `known` are (placeholder, value) pairs.
+    """
 def parse(text: str) -> Graph:
     ...
 def philox(key: typing.SupportsInt | typing.SupportsIndex, counter_low: typing.SupportsInt | typing.SupportsIndex = 0, counter_high: typing.SupportsInt | typing.SupportsIndex = 0, blocks: typing.SupportsInt | typing.SupportsIndex = 1) -> numpy.typing.NDArray[numpy.uint32]:

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _core
-from ._core import NDArray, Operation, Tensor
+from ._core import DeviceGraph, NDArray, Operation, Tensor
+from ._dtypes import constant_data
 from .errors import GraphError
 from .graph import Graph
 
@@ -103,6 +104,38 @@ class Model:
             raise GraphError(f"the model has no {what} '{name}'; it has {', '.join(tensors) or 'none'}")
         return tensors[name]
 
+    def optimize_for_inference(self, known: Mapping[str, Any] | None = None) -> Model:
+        """The model as it is used when nothing trains any more: an ordinary model with a graph of its own.
+
+        Variables become constants of their present values, unless the model assigns them; `if_`s on known values the
+        branch that is taken; dropout goes; operations on constants are computed; and normalization by constants, in
+        whatever operations it is written, goes into the weights and bias of the convolution, transposed convolution or
+        matrix product before it, so that y = gamma (w x - mean) / sqrt(variance + epsilon) + beta is one (w' x) + b'.
+        Results differ in the last places. This model stays as it is.
+        Args: known, values of inputs, which are no inputs of the result then, such as {"is_training": False}.
+        Result: a model that can be saved, loaded from C++, and run on every device. Errors: GraphError for unknown
+        names, ShapeError, DTypeError for values that do not fit. Source: MPSGraph optimizationLevel1 and its inference
+        passes; Jacob et al., arXiv:1712.05877, for the folding.
+
+        >>> g = mg.Graph()
+        >>> x = g.placeholder((-1, 2), name="x")
+        >>> y = g.normalization(x @ g.variable(np.eye(2, dtype=np.float32)), g.constant([1.0, 2.0]),
+        ...     g.constant([4.0, 1.0]), epsilon=0.0)
+        >>> model = mg.Model(g, {"x": x}, {"y": y}).optimize_for_inference()
+        >>> [operation.kind for operation in model.graph.operations if operation.kind != "constant"]
+        ['placeholder', 'matrix_multiplication', 'addition']
+        >>> model(np.float32([[3, 2]])).tolist()
+        [[1.0, 0.0]]
+        """
+        constants = []
+        for name, value in (known or {}).items():
+            tensor = self._named(name, self.inputs, "input")
+            constants.append((tensor, constant_data(value, None, tensor.dtype)))
+        contents = _core.optimize_for_inference(
+            self.graph, self.inputs, self.outputs, self.parameters, constants, _values(self.graph)
+        )
+        return _model_of(contents, self.graph.seed)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model as a package; see mpsgraph.save."""
         save(path, self)
@@ -142,9 +175,8 @@ def save(
             raise GraphError("[save] which outputs? Give tensors by name, or a model")
         outputs = own.outputs
     parameters = own.parameters if own else {variable.name: variable for variable in whole.variables}
-    values = whole._on_devices.get(None) or next(iter(whole._on_devices.values()), None)
     _core.save_package(
-        os.fspath(path), whole, _named(inputs), _named(outputs), parameters, whole.trainable_variables, values
+        os.fspath(path), whole, _named(inputs), _named(outputs), parameters, whole.trainable_variables, _values(whole)
     )
 
 
@@ -155,10 +187,18 @@ def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) ->
     Args: path; verify, compare checksums, which reads all of it once; seed, of the graph.
     Errors: PackageError for a package that is missing, truncated, altered, of a newer format or no package.
     """
-    contents = _core.PackageContents(os.fspath(path), verify)
+    return _model_of(_core.PackageContents(os.fspath(path), verify), seed)
+
+
+def _model_of(contents: _core.PackageContents, seed: int) -> Model:
     graph = Graph(seed, text=contents)
     graph._trainable = list(contents.trainable(graph))
     return Model(graph, contents.inputs(graph), contents.outputs(graph), contents.parameters(graph))
+
+
+def _values(graph: Graph) -> DeviceGraph | None:
+    """The graph on the device whose variables' values are meant; None while it has run nowhere."""
+    return graph._on_devices.get(None) or next(iter(graph._on_devices.values()), None)
 
 
 def _named(tensors: Mapping[str, Tensor] | Sequence[Tensor]) -> dict[str, Tensor]:

@@ -28,6 +28,7 @@ from .data.batches import Batches, batches
 from .errors import CheckpointError, DTypeError, Error, GraphError
 from .graph import Graph
 from .history import History
+from .model import Model
 from .nn.losses import Loss, loss_named
 from .nn.metrics import Metric, metric_named
 from .nn.module import Module
@@ -318,6 +319,23 @@ class Trainer:
 
         parts = [run(batch) for (batch,) in batches((x,), batch_size, shuffle=False)]
         return np.concatenate(parts) if parts else run(x)
+
+    def optimize_for_inference(self) -> Model:
+        """The trained model alone, with its weights as constants and batch normalization folded; see
+        Model.optimize_for_inference. Its input is "inputs", its output "outputs". Errors: GraphError before the first
+        step, evaluation or prediction, when there is no model yet.
+
+        >>> trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Linear(3), mg.nn.Dropout(0.5)))
+        >>> x = np.zeros((5, 2), np.float32)
+        >>> expected = trainer.predict(x)
+        >>> bool((trainer.optimize_for_inference()(x).numpy() == expected).all())
+        True
+        """
+        if self._inputs is None:
+            raise GraphError("there is no model to optimize yet: train, evaluate or predict first")
+        self.wait()
+        model = Model(self.graph, {"inputs": self._inputs}, {"outputs": self._inference(self._inputs)})
+        return model.optimize_for_inference()
 
     # --- checkpoints -----------------------------------------------------------------------------------------------
 

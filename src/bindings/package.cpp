@@ -2,6 +2,7 @@
 // device's own form.
 #include "runtime/package.h"
 #include "bindings/bindings.h"
+#include "runtime/inference.h"
 #include "runtime/serialized_executable.h"
 
 namespace mpsgraph::bindings {
@@ -39,6 +40,20 @@ void save(const std::string& path, const std::shared_ptr<Graph>& graph, const py
 PackageContents load(const std::string& path, bool verify) {
   py::gil_scoped_release release;
   return runtime::load_package(path, {.verify = verify});
+}
+
+PackageContents optimize_for_inference(const std::shared_ptr<Graph>& graph, const py::dict& inputs,
+                                       const py::dict& outputs, const py::dict& parameters,
+                                       const Sequence<py::tuple>& known, runtime::DeviceGraph* values) {
+  const PackageContents contents{
+      graph, to_named(inputs, "inputs"), to_named(outputs, "outputs"), to_named(parameters, "parameters"), {}};
+  std::vector<std::pair<Tensor*, ConstantPtr>> constants;
+  for (py::handle item : known) {
+    const auto pair = py::cast<py::tuple>(item);
+    constants.emplace_back(py::cast<Tensor*>(pair[0]), to_constant(pair[1]));
+  }
+  py::gil_scoped_release release;
+  return runtime::optimize_for_inference(contents, values, constants);
 }
 
 using Self = std::shared_ptr<runtime::SerializedExecutable>;
@@ -108,6 +123,9 @@ void define_package(py::module_& module) {
   module.def("save_package", &save, py::arg("path"), py::arg("graph"), py::arg("inputs"), py::arg("outputs"),
              py::arg("parameters"), py::arg("trainable"), py::arg("values") = py::none(),
              "Writes a package; `values` is the graph on the device whose variables' values are meant.");
+  module.def("optimize_for_inference", &optimize_for_inference, py::arg("graph"), py::arg("inputs"), py::arg("outputs"),
+             py::arg("parameters"), py::arg("known") = py::tuple(), py::arg("values") = py::none(),
+             "Contents for a new Graph; `known` are (placeholder, value) pairs.");
   define_serialized_executable(module);
 }
 

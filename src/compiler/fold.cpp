@@ -57,6 +57,16 @@ ConstantPtr reshaped(const ConstantPtr& value, const Dims& dims) {
 
 void register_evaluator(Evaluator function) { evaluator = function; }
 
+ConstantPtr computed(std::string_view kind, const std::vector<ConstantPtr>& operands, const Attributes& attributes) {
+  Evaluator evaluate_one = evaluator.load();
+  if (!evaluate_one) return nullptr;
+  Graph scratch;
+  std::vector<Tensor*> inputs;
+  for (const ConstantPtr& operand : operands) inputs.push_back(scratch.add("constant", {}, {{"value", operand}}));
+  auto results = evaluate_one(*scratch.create(kind, std::move(inputs), attributes));
+  return results.empty() ? nullptr : results[0];
+}
+
 ConstantPtr integer_constant(const TensorType& type, const Ints& values) {
   switch (type.dtype) {
     case DType::int8:

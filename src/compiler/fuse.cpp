@@ -9,22 +9,14 @@
 // made to look at relu's result instead of its source, which has the same sign, so that the source need
 // not exist. float32 and bfloat16 only: what the fused kernels compute in.
 #include <unordered_map>
+#include <unordered_set>
 
 #include "compiler/passes.h"
+#include "compiler/users.h"
 #include "core/definition.h"
 
 namespace mpsgraph::compiler {
 namespace {
-
-using Users = std::unordered_map<const Tensor*, std::vector<const Operation*>>;
-
-void collect_users(const Block& block, Users& users) {
-  for (const auto& operation : block.operations) {
-    for (const Tensor* in : operation->inputs) users[in].push_back(operation.get());
-    for (const auto& inner : operation->blocks) collect_users(*inner, users);
-  }
-  for (const Tensor* result : block.results) users[result].push_back(nullptr);
-}
 
 // A root of the pattern and the last operation that it takes in.
 struct Fusion {
@@ -55,11 +47,7 @@ bool is_bias(const Tensor& bias, const Shape& result, int from_end) {
 
 class Fuser {
  public:
-  explicit Fuser(const Program& program) {
-    collect_users(program.graph->root(), users_);
-    for (const Tensor* target : program.targets) users_[target].push_back(nullptr);
-    find(program.graph->root());
-  }
+  explicit Fuser(const Program& program) : users_(program) { find(program.graph->root()); }
 
   Rewriter::Replacement visit(Rewriter& rewriter, const Operation& operation) const {
     const auto found = by_tail_.find(&operation);
@@ -94,12 +82,6 @@ class Fuser {
     return rewriter.graph().add("reshape", {value, shape});
   }
 
-  const Operation* only_user(const Tensor* value) const {
-    const auto found = users_.find(value);
-    if (found == users_.end() || found->second.size() != 1) return nullptr;
-    return found->second[0];
-  }
-
   void find(const Block& block) {
     for (const auto& operation : block.operations) {
       for (const auto& inner : operation->blocks) find(*inner);
@@ -116,11 +98,12 @@ class Fuser {
     fusion.tail = &root;
     const bool product = root.is("matrix_multiplication");
     const int channels_from_end = product || root.attributes.string("data_layout") == "NHWC" ? 1 : 3;
-    while (const Operation* user = only_user(fusion.tail->output())) {
-      if (user->parent != root.parent) break;  // another block may run another number of times
+    while (const Operation* user = users_.only(fusion.tail->output())) {
+      // Another block may run another number of times; the sum of two roots is taken in by one of them.
+      if (user->parent != root.parent || taken_.count(user)) break;
       if (user->is("relu")) {
         fusion.relu = true;
-        fusion.tail = user;
+        taken_.insert(fusion.tail = user);
         break;
       }
       if (!user->is("addition") || user->output()->type != type) break;
@@ -132,7 +115,7 @@ class Fuser {
         fusion.residual = other;
       else
         break;
-      fusion.tail = user;
+      taken_.insert(fusion.tail = user);
     }
     const bool transposed = product && (is_transpose_of_matrices(*root.input(0)->operation) ||
                                         is_transpose_of_matrices(*root.input(1)->operation));
@@ -140,6 +123,7 @@ class Fuser {
   }
 
   Users users_;
+  std::unordered_set<const Operation*> taken_;
   std::unordered_map<const Operation*, Fusion> by_tail_;
 };
 

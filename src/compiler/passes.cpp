@@ -18,6 +18,7 @@ const std::vector<Pass>& all_passes() {
       {"expand", "composites become the operations that backends have kernels for", expand, true},
       {"fold", "operations on constants become constants", fold, false},
       {"simplify", "algebra, merged duplicates, forwarded variable reads, decided branches", simplify, false},
+      {"absorb", "constant scales and shifts along channels go into constant weights", absorb, false},
       {"fuse", "convolutions and matrix products take bias, residual and activation along", fuse, false},
       {"stitch", "element-wise regions become one operation each", stitch, false},
   };

@@ -16,6 +16,7 @@ void prune(Program&);     // drops what neither results nor effects need
 void expand(Program&);    // composites and conveniences become the operations that backends have kernels for
 void fold(Program&);      // operations on constants become constants
 void simplify(Program&);  // algebra, merged duplicates, forwarded variable reads, decided branches
+void absorb(Program&);    // constant scales and shifts along channels go into constant weights
 void fuse(Program&);      // convolution and matrix products with bias, residual and activation
 void fuse_sparse(Program&);  // part of fuse: products with sparse tensors
 void stitch(Program&);    // element-wise regions become one operation each
@@ -24,6 +25,9 @@ void stitch(Program&);    // element-wise regions become one operation each
 // one, because the compiler knows no kernels; without it only shape arithmetic is folded.
 using Evaluator = std::vector<ConstantPtr> (*)(const Operation&);
 void register_evaluator(Evaluator evaluator);
+// The result of an operation on constants, whatever its size; null when no backend can tell.
+ConstantPtr computed(std::string_view kind, const std::vector<ConstantPtr>& operands,
+                     const Attributes& attributes = {});
 
 // The constants that stand for an operation whose inputs are constants now; nothing when it stays.
 Rewriter::Replacement folded(Rewriter&, const Operation& source);

@@ -1,0 +1,223 @@
+// absorb: scales and shifts along the channels go into the constant weights of what stands before them.
+//
+//   %c = convolution2d(%x, %w)
+//   %s = multiplication(%c, %gamma)   ->   %c = convolution2d(%x, %w·gamma)
+//   %y = addition(%s, %beta)               %y = addition(%c, %beta)
+// So batch normalization by constants costs nothing, however it is written: normalization has been expanded to such
+// steps. All convolutions, transposed ones and matrix products; weights, scales and shifts must be constants of one
+// value a channel, and no value between may have another use. Scales are multiplied in double precision; results round
+// differently in the last places. Where a scale or shift is no finite number, all stays.
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "compiler/passes.h"
+#include "compiler/users.h"
+#include "core/definition.h"
+#include "core/ops/convolution.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+using Values = std::vector<double>;  // by channel
+
+const ConstantPtr* constant_of(const Tensor* tensor) {
+  return tensor->operation->is("constant") ? &tensor->operation->attributes.data("value") : nullptr;
+}
+
+// Something linear in its source, whose weights are a constant: its result's channels, and where they lie.
+struct Linear {
+  const Operation* root;
+  int from_end;  // the axis of the result's channels, 1 for the last
+  int64_t channels;
+  Dims along;                           // a shape that broadcasts one number a channel over the weights
+  std::vector<int64_t> place;           // of a channel in it; empty: its own number
+
+  static std::optional<Linear> of(const Operation& operation) {
+    static constexpr std::string_view forward[] = {"convolution2d", "convolution3d", "depthwise_convolution2d",
+                                                   "depthwise_convolution3d"};
+    static constexpr std::string_view transposed[] = {"convolution2d_data_gradient", "convolution3d_data_gradient",
+                                                      "convolution_transpose2d"};
+    const auto is_one_of = [&](const auto& kinds) {
+      return std::find(std::begin(kinds), std::end(kinds), operation.kind()) != std::end(kinds);
+    };
+    const bool back = is_one_of(transposed), product = operation.is("matrix_multiplication");
+    if (!back && !product && !is_one_of(forward)) return {};
+    const TensorType& type = operation.output()->type;
+    if (!constant_of(operation.input(1)) || !is_float(type.dtype) || !type.shape.ranked()) return {};
+    const Dims& weights = operation.input(1)->type.shape.dims();
+    if (product) return of_product(operation, weights);
+    return of_convolution(operation, weights, back);
+  }
+
+ private:
+  static std::optional<Linear> of_product(const Operation& operation, const Dims& weights) {
+    if (weights.size() < 2 || operation.output()->type.shape.rank() < 2) return {};
+    return Linear{&operation, 1, weights.back(), {weights.back()}, {}};
+  }
+
+  static std::optional<Linear> of_convolution(const Operation& operation, const Dims& weights, bool back) {
+    const ops::Convolution c(operation.attributes);
+    if (c.channel == 0 || (back && c.groups != 1)) return {};
+    Linear result{&operation, -c.channel, 0, Dims(weights.size(), 1), {}};
+    const auto out = static_cast<size_t>(back ? c.weights_in : c.weights_out), in = static_cast<size_t>(c.weights_in);
+    result.along[out] = result.channels = weights[out];
+    if (!c.depthwise || in == out) return result;
+    // Each input channel has outputs of its own, beside each other in the result.
+    result.along[in] = weights[in];
+    result.channels *= weights[in];
+    for (int64_t channel = 0; channel < result.channels; ++channel) {
+      const int64_t i = channel / weights[out], m = channel % weights[out];
+      result.place.push_back(in < out ? channel : m * weights[in] + i);
+    }
+    return result;
+  }
+};
+
+// A constant's value for each channel; nothing when it varies along another axis.
+std::optional<Values> along_channels(const Tensor* tensor, const Linear& linear) {
+  const ConstantPtr* data = constant_of(tensor);
+  if (!data) return {};
+  const Dims& dims = (*data)->dims();
+  const int rank = static_cast<int>(dims.size());
+  for (int axis = 0; axis < rank; ++axis) {
+    if (dims[axis] != 1 && !(rank - axis == linear.from_end && dims[axis] == linear.channels)) return {};
+  }
+  Values values(linear.channels, (*data)->elements() > 0 ? (*data)->scalar() : 0);
+  if ((*data)->elements() != 1 && !(*data)->is_splat()) {
+    for (int64_t i = 0; i < linear.channels; ++i) values[i] = (*data)->scalar(i);
+  }
+  return values;
+}
+
+// scale · x + shift, as far as it has been read from the operations behind the root.
+struct Chain {
+  Linear linear;
+  Values scale, shift;
+  bool scales = false;
+  std::vector<const Operation*> members;
+  ConstantPtr weights;  // with the scale, if there is one
+
+  explicit Chain(Linear l) : linear(std::move(l)), scale(linear.channels, 1), shift(linear.channels, 0) {}
+
+  // Takes one more operation in; false when it is of another kind.
+  bool take(const Operation& user, const Tensor* value) {
+    if (user.is("negative")) {
+      multiply(Values(linear.channels, -1));
+    } else if (user.inputs.size() == 2 && user.input(0) != user.input(1)) {
+      const bool first = user.input(0) == value;
+      const auto other = along_channels(user.input(first ? 1 : 0), linear);
+      if (!other || !binary(user.kind(), first, *other)) return false;
+    } else {
+      return false;
+    }
+    members.push_back(&user);
+    return true;
+  }
+
+  bool finite() const {
+    const auto all = [](const Values& values) {
+      return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+    };
+    return all(scale) && all(shift);
+  }
+  bool worth_it() const { return (scales || members.size() > 1) && finite(); }
+  bool shifts() const {
+    return std::any_of(shift.begin(), shift.end(), [](double v) { return v != 0; });
+  }
+
+ private:
+  void multiply(const Values& by) {
+    scales = true;
+    for (size_t i = 0; i < by.size(); ++i) scale[i] *= by[i], shift[i] *= by[i];
+  }
+  bool binary(std::string_view kind, bool first, const Values& other) {
+    if (kind == "multiplication") return multiply(other), true;
+    if (kind == "division" && first) {
+      Values inverse(other.size());
+      for (size_t i = 0; i < other.size(); ++i) inverse[i] = 1 / other[i];
+      return multiply(inverse), true;
+    }
+    const bool adds = kind == "addition", subtracts = kind == "subtraction";
+    if (!adds && !subtracts) return false;
+    if (subtracts && !first) multiply(Values(other.size(), -1));
+    for (size_t i = 0; i < other.size(); ++i) shift[i] += subtracts && first ? -other[i] : other[i];
+    return true;
+  }
+};
+
+// Numbers as a constant of a dtype, each rounded once more where that is not single or double precision.
+ConstantPtr rounded(const Values& values, DType dtype, const Dims& dims) {
+  if (dtype == DType::float64) return ConstantData::copy(dtype, dims, values.data());
+  const std::vector<float> narrow(values.begin(), values.end());
+  ConstantPtr single = ConstantData::copy(DType::float32, dims, narrow.data());
+  return dtype == DType::float32 ? single : computed("cast", {single}, {{"dtype", dtype}});
+}
+
+ConstantPtr scaled_weights(const Chain& chain) {
+  const Linear& linear = chain.linear;
+  const ConstantPtr& weights = *constant_of(linear.root->input(1));
+  const DType dtype = weights->dtype(), wide = dtype == DType::float64 ? dtype : DType::float32;
+  Values placed(chain.scale);
+  for (size_t i = 0; i < linear.place.size(); ++i) placed[linear.place[i]] = chain.scale[i];
+  ConstantPtr value = dtype == wide ? weights : computed("cast", {weights}, {{"dtype", wide}});
+  if (value) value = computed("multiplication", {value, rounded(placed, wide, linear.along)});
+  return !value || dtype == wide ? value : computed("cast", {value}, {{"dtype", dtype}});
+}
+
+class Absorber {
+ public:
+  explicit Absorber(const Program& program) : users_(program) { find(program.graph->root()); }
+
+  bool any() const { return !chains_.empty(); }
+
+  Rewriter::Replacement visit(Rewriter& r, const Operation& operation) const {
+    if (const auto member = members_.find(&operation); member != members_.end())
+      return std::vector<Tensor*>{r.now(member->second)};
+    const auto found = chains_.find(&operation);
+    if (found == chains_.end()) return {};
+    const Chain& chain = found->second;
+    std::vector<Tensor*> inputs = r.now(operation.inputs);
+    if (chain.weights) inputs[1] = r.constant(*operation.input(1)->operation, chain.weights);
+    Tensor* result = r.create(operation, operation.kind(), std::move(inputs), operation.attributes)->output();
+    if (!chain.shifts()) return std::vector<Tensor*>{result};
+    Dims dims(static_cast<size_t>(chain.linear.from_end), 1);
+    dims[0] = chain.linear.channels;
+    Tensor* shift = r.graph().add("constant", {}, {{"value", rounded(chain.shift, result->dtype(), dims)}});
+    return std::vector<Tensor*>{r.create(*chain.members.back(), "addition", {result, shift})->output()};
+  }
+
+ private:
+  void find(const Block& block) {
+    for (const auto& operation : block.operations) {
+      for (const auto& inner : operation->blocks) find(*inner);
+      auto linear = Linear::of(*operation);
+      if (!linear) continue;
+      Chain chain(std::move(*linear));
+      const Tensor* value = operation->output();
+      while (const Operation* user = users_.only(value)) {
+        if (user->parent != operation->parent || user->outputs.size() != 1) break;
+        if (user->output()->type != value->type || !chain.take(*user, value)) break;
+        value = user->output();
+      }
+      if (!chain.worth_it()) continue;
+      if (chain.scales && !(chain.weights = scaled_weights(chain))) continue;  // nobody computes constants
+      for (const Operation* member : chain.members) members_[member] = operation->output();
+      chains_.emplace(operation.get(), std::move(chain));
+    }
+  }
+
+  Users users_;
+  std::unordered_map<const Operation*, Chain> chains_;          // by root
+  std::unordered_map<const Operation*, const Tensor*> members_;  // the root's result
+};
+
+}  // namespace
+
+void absorb(Program& program) {
+  const Absorber absorber(program);
+  if (!absorber.any()) return;
+  rewrite(program, [&](Rewriter& r, const Operation& operation) { return absorber.visit(r, operation); });
+}
+
+}  // namespace mpsgraph::compiler

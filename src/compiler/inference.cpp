@@ -1,0 +1,211 @@
+// The steps of optimize_for_inference: copies of the graph, each with something more settled, until nothing changes.
+#include "compiler/inference.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "compiler/passes.h"
+#include "core/builder.h"
+#include "core/definition.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+const ConstantPtr* constant_of(const Tensor* tensor) {
+  return tensor->operation->is("constant") ? &tensor->operation->attributes.data("value") : nullptr;
+}
+
+bool are_constants(const std::vector<Tensor*>& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const Tensor* t) { return t->operation->is("constant"); });
+}
+
+// As rewrite(), but what only an effect keeps alive goes: here outputs alone decide what is needed.
+void rewrite_needed(Program& program, const Rewriter::Visit& visit) {
+  std::vector<const Operation*> roots;
+  for (const auto* tensors : {&program.feeds, &program.targets, &program.variables})
+    for (const Tensor* tensor : *tensors) roots.push_back(tensor->operation);
+  Rewriter rewriter(*program.graph, needed_by(*program.graph, roots), visit);
+  rewriter.copy_operations(program.graph->root());
+  program.feeds = rewriter.now(program.feeds);
+  program.targets = rewriter.now(program.targets);
+  program.variables = rewriter.now(program.variables);
+  program.graph = rewriter.take_graph();
+}
+
+// The part of the user's graph that outputs depend on, with given placeholders as constants.
+Program needed_part(const Graph& graph, const std::vector<Tensor*>& inputs, const std::vector<Tensor*>& outputs,
+                    const KnownValues& known) {
+  std::vector<const Operation*> roots;
+  for (const auto* tensors : {&inputs, &outputs})
+    for (const Tensor* tensor : *tensors) roots.push_back(tensor->operation);
+  Program program;
+  Rewriter rewriter(graph, needed_by(graph, roots),
+                    [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
+                      if (!operation.is("placeholder")) return {};
+                      const auto found = known.find(operation.output());
+                      if (found != known.end()) return std::vector<Tensor*>{r.constant(operation, found->second)};
+                      if (std::find(inputs.begin(), inputs.end(), operation.output()) != inputs.end()) return {};
+                      throw GraphError(cat("[optimize_for_inference] the outputs need the placeholder '",
+                                           operation.name, "', which is no input", operation.where(),
+                                           ": give its value, as known={\"", operation.name, "\": ...}"));
+                    });
+  rewriter.copy_operations(graph.root());
+  for (const Tensor* input : inputs)
+    if (!known.count(input)) program.feeds.push_back(rewriter.now(input));
+  program.targets = rewriter.now(outputs);
+  for (const Tensor* variable : graph.variables()) {
+    if (!rewriter.has(*variable->operation)) continue;
+    program.variables.push_back(rewriter.now(variable));
+    program.source_variables.push_back(const_cast<Tensor*>(variable));
+  }
+  program.graph = rewriter.take_graph();
+  return program;
+}
+
+// x · (cast(u >= rate) / (1 - rate)) with random u: dropout, and its x. (Graph.dropout writes it so.)
+Tensor* source_of_dropout(const Operation& operation) {
+  if (!operation.is("multiplication")) return nullptr;
+  const auto made_by = [](const Tensor* tensor, std::string_view kind) {
+    return tensor->operation->is(kind) ? tensor->operation : nullptr;
+  };
+  const Operation* scale = made_by(operation.input(1), "division");
+  const Operation* keep = scale ? made_by(scale->input(0), "cast") : nullptr;
+  const Operation* left = scale ? made_by(scale->input(1), "subtraction") : nullptr;
+  const Operation* drawn = keep ? made_by(keep->input(0), "greater_than_or_equal_to") : nullptr;
+  if (!left || !drawn || left->input(1) != drawn->input(1)) return nullptr;
+  const Tensor* uniform = drawn->input(0);
+  while (uniform->operation->is("identity")) uniform = uniform->operation->input(0);
+  const Operation* random = made_by(uniform, "random");
+  const bool fits = random && random->attributes.string("distribution") == "uniform" &&
+                    operation.input(0)->type == operation.output()->type;
+  return fits ? operation.input(0) : nullptr;
+}
+
+// One copy with what can be settled by looking at an operation and its operands.
+class Settle {
+ public:
+  Rewriter::Replacement operator()(Rewriter& r, const Operation& operation) {
+    if (const Tensor* source = source_of_dropout(operation)) return changed({r.now(source)});
+    if (operation.is("identity") && operation.control_dependencies.empty()) return changed({r.now(operation.input(0))});
+    if (operation.is("if")) return decided(r, operation);
+    const std::vector<Tensor*> inputs = r.now(operation.inputs);
+    if (operation.is("normalization") && are_constants({inputs.begin() + 1, inputs.end()})) {
+      Builder b(r.graph());
+      return changed(operation.definition->decompose(b, inputs, operation.attributes));
+    }
+    return folded_whole(r, operation, inputs);
+  }
+  bool any_change() const { return changed_; }
+
+ private:
+  Rewriter::Replacement changed(std::vector<Tensor*> results) {
+    changed_ = true;
+    return results;
+  }
+
+  Rewriter::Replacement decided(Rewriter& r, const Operation& operation) {
+    const ConstantPtr* predicate = constant_of(r.now(operation.input(0)));
+    if (!predicate || operation.outputs.empty()) return {};
+    const Block& taken = *operation.blocks[(*predicate)->scalar() != 0 ? 0 : 1];
+    r.copy_operations(taken);
+    return changed(r.now(taken.results));
+  }
+
+  // What can be computed now: all but what would make integers that stand for weights into floats again.
+  Rewriter::Replacement folded_whole(Rewriter& r, const Operation& operation, const std::vector<Tensor*>& inputs) {
+    const bool pure = !operation.definition->has_effect && operation.blocks.empty() && operation.outputs.size() == 1;
+    if (!pure || inputs.empty() || !are_constants(inputs) || operation.is("read")) return {};
+    if (operation.kind().starts_with("dequantize") || operation.is("random")) return {};
+    if (auto constants = folded(r, operation)) return changed(std::move(*constants));
+    int64_t operands = 0;
+    std::vector<ConstantPtr> values;
+    for (const Tensor* input : inputs) {
+      values.push_back(*constant_of(input));
+      operands += values.back()->elements();
+    }
+    const Shape& shape = operation.output()->type.shape;
+    constexpr int64_t small = 4096;
+    if (!shape.known() || shape.elements() > std::max(small, operands)) return {};
+    if (operation.definition->decompose) {
+      Builder b(r.graph());
+      return changed(operation.definition->decompose(b, inputs, operation.attributes));
+    }
+    ConstantPtr value = computed(operation.kind(), values, operation.attributes);
+    if (!value) return {};
+    return changed({r.constant(operation, std::move(value))});
+  }
+
+  bool changed_ = false;
+};
+
+void settle(Program& program) {
+  for (bool again = true; again;) {  // each change removes an operation, or expands one
+    Settle round;
+    rewrite_needed(program, std::ref(round));
+    again = round.any_change();
+  }
+}
+
+// Variables that no assign is left for become constants; the others begin with their present values.
+void freeze(Program& program, const KnownValues& known) {
+  std::unordered_set<const Tensor*> assigned;
+  any_operation(program, [&](const Operation& operation) {
+    if (operation.is("assign")) assigned.insert(operation.input(0));
+    return false;
+  });
+  std::unordered_map<const Tensor*, ConstantPtr> frozen, kept;
+  std::vector<Tensor*> variables, sources;
+  for (size_t i = 0; i < program.variables.size(); ++i) {
+    Tensor *variable = program.variables[i], *source = program.source_variables[i];
+    const auto value = known.find(source);
+    if (value != known.end()) (assigned.count(variable) ? kept : frozen)[variable] = value->second;
+    if (!frozen.count(variable)) variables.push_back(variable), sources.push_back(source);
+  }
+  program.variables = std::move(variables);
+  program.source_variables = std::move(sources);
+  std::unordered_map<const Tensor*, Tensor*> made;  // one constant for all reads
+  rewrite_needed(program, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
+    if (operation.is("variable") && kept.count(operation.output())) {
+      Tensor* copy = r.clone(operation)->output();
+      copy->operation->attributes.set("value", kept.at(operation.output()));
+      return std::vector<Tensor*>{copy};
+    }
+    if (operation.is("variable") && frozen.count(operation.output())) {
+      Tensor*& constant = made[operation.output()] = r.constant(operation, frozen.at(operation.output()));
+      return std::vector<Tensor*>{constant};
+    }
+    if (!operation.is("read") || !frozen.count(operation.input(0))) return {};
+    return std::vector<Tensor*>{made.at(operation.input(0))};
+  });
+}
+
+// Variables that nothing reads any more are no longer part of it.
+void drop_unused_variables(Program& program) {
+  std::vector<const Operation*> roots;
+  for (const Tensor* target : program.targets) roots.push_back(target->operation);
+  const std::vector<bool> needed = needed_by(*program.graph, roots);
+  std::vector<Tensor*> variables, sources;
+  for (size_t i = 0; i < program.variables.size(); ++i) {
+    if (!needed[static_cast<size_t>(program.variables[i]->operation->id)]) continue;
+    variables.push_back(program.variables[i]), sources.push_back(program.source_variables[i]);
+  }
+  program.variables = std::move(variables);
+  program.source_variables = std::move(sources);
+  rewrite_needed(program, [](Rewriter&, const Operation&) { return std::nullopt; });
+}
+
+}  // namespace
+
+Program optimize_for_inference(const Graph& graph, const std::vector<Tensor*>& inputs,
+                               const std::vector<Tensor*>& outputs, const KnownValues& known) {
+  Program program = needed_part(graph, inputs, outputs, known);
+  settle(program);  // which branches are taken, before asking what is assigned
+  drop_unused_variables(program);
+  freeze(program, known);
+  settle(program);
+  absorb(program);
+  drop_unused_variables(program);
+  return program;
+}
+
+}  // namespace mpsgraph::compiler

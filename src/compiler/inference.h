@@ -1,0 +1,28 @@
+// A graph made ready for inference: what it knows becomes constants, and what follows from that is settled.
+//
+//   variables that nothing assigns any more   -> constants of their present values
+//   placeholders whose values are given       -> constants, and `if`s on them the branch that is taken
+//   dropout                                   -> its source
+//   normalization by constants                -> weights and bias of the convolution or product before it (absorb)
+//   operations on constants                   -> constants, whatever their size; integers that stand for weights stay
+// The result is an ordinary graph: it can be printed, saved, differentiated, run on every device. Dimensions that are
+// not known stay so, which is why this is not a pass of the pipeline.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/program.h"
+
+namespace mpsgraph::compiler {
+
+using KnownValues = std::unordered_map<const Tensor*, ConstantPtr>;  // of variables and placeholders
+
+// The graph, its placeholders (those of `inputs` that are not known, all are kept), outputs and the variables left.
+// `source_variables` are those of the source that they stand for. GraphError when an output needs a placeholder that is
+// neither known nor among the inputs.
+Program optimize_for_inference(const Graph& graph, const std::vector<Tensor*>& inputs,
+                               const std::vector<Tensor*>& outputs, const KnownValues& known);
+
+}  // namespace mpsgraph::compiler

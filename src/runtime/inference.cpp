@@ -1,0 +1,64 @@
+// Gathers what is known, has the compiler settle it, and names what is left.
+#include "runtime/inference.h"
+
+#include <algorithm>
+
+#include "compiler/inference.h"
+#include "compiler/rewrite.h"
+
+namespace mpsgraph::runtime {
+namespace {
+
+ConstantPtr value_of(Tensor* variable, DeviceGraph* values) {
+  if (!values) return variable->operation->attributes.data("value");
+  auto array = std::make_shared<NDArray>(values->variable_value(variable));
+  return ConstantData::borrow(array->dtype(), array->dims(), array->data(), array);
+}
+
+void require_fits(const Tensor& placeholder, const ConstantData& value) {
+  const TensorType given{value.dtype(), Shape(value.dims())};
+  if (given.dtype != placeholder.type.dtype)
+    throw DTypeError(cat("[optimize_for_inference] placeholder '", placeholder.name(), "' is ", placeholder.type,
+                         ", its value ", given, ": convert it first"));
+  if (!compatible(given.shape, placeholder.type.shape))
+    throw ShapeError(cat("[optimize_for_inference] placeholder '", placeholder.name(), "' is ", placeholder.type,
+                         ", its value ", given));
+}
+
+std::vector<Tensor*> tensors_of(const NamedTensors& named) {
+  std::vector<Tensor*> tensors;
+  for (const auto& item : named) tensors.push_back(item.second);
+  return tensors;
+}
+
+}  // namespace
+
+PackageContents optimize_for_inference(const PackageContents& contents, DeviceGraph* values,
+                                       const std::vector<std::pair<Tensor*, ConstantPtr>>& known) {
+  compiler::KnownValues all;
+  for (const auto& [tensor, value] : known) {
+    require_fits(*tensor, *value);
+    all[tensor] = value;
+  }
+  std::vector<const Operation*> roots;
+  for (const auto& output : contents.outputs) roots.push_back(output.second->operation);
+  const std::vector<bool> needed = compiler::needed_by(*contents.graph, roots);
+  for (Tensor* variable : contents.graph->variables())
+    if (needed[static_cast<size_t>(variable->operation->id)]) all[variable] = value_of(variable, values);
+  compiler::Program program =
+      compiler::optimize_for_inference(*contents.graph, tensors_of(contents.inputs), tensors_of(contents.outputs), all);
+  PackageContents result;
+  result.graph = std::move(program.graph);
+  size_t next = 0;
+  for (const auto& [name, tensor] : contents.inputs)
+    if (!all.count(tensor)) result.inputs.emplace_back(name, program.feeds[next++]);
+  for (size_t i = 0; i < contents.outputs.size(); ++i)
+    result.outputs.emplace_back(contents.outputs[i].first, program.targets[i]);
+  for (size_t i = 0; i < program.variables.size(); ++i) {
+    for (const auto& [name, tensor] : contents.parameters)
+      if (tensor == program.source_variables[i]) result.parameters.emplace_back(name, program.variables[i]);
+  }
+  return result;
+}
+
+}  // namespace mpsgraph::runtime
