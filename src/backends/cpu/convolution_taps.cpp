@@ -2,7 +2,8 @@
 //
 // Weights are packed into panels of a tile's columns in each run, because training changes them in each. If all panels
 // fit into the second-level cache together, every thread packs its share and then takes its rows through all of them;
-// otherwise a thread takes all rows through one panel after the other.
+// otherwise a thread takes all rows through one panel after the other. In bfloat16 a step is a pair: of channels, or,
+// where pixels are summed over, of images.
 #include "backends/cpu/convolution_taps.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t cached_panels = 1 << 18;  // elements that stay in a second-level cache beside the rows
+constexpr int64_t cached_panels = 1 << 20;  // bytes that stay in a second-level cache beside the rows
 constexpr int64_t block_rows = 192;  // of a weights gradient: a panel's and the pixels' rows in the first-level cache
 
 using Taps = std::vector<std::pair<int64_t, int64_t>>;  // tap, offset of the pixel that it reads
@@ -141,16 +142,28 @@ int64_t TapPlan::products() const {
   return sum * images * outputs;
 }
 
-bool runs_by_taps(const ConvolutionPlan& p) {
-  return convolution_tiles() && p.groups == 1 && p.x.sc == 1 && p.y.sc == 1 && !p.empty();
-}
-
-const ConvolutionTiles* convolution_tiles() {
+template <>
+const ConvolutionTiles<float>* convolution_tiles() {
 #if defined(__x86_64__)
   if (instruction_set() == "AVX-512") return &avx512::convolution_tiles();
   if (instruction_set() == "AVX2") return &avx2::convolution_tiles();
 #endif
   return nullptr;
+}
+
+template <>
+const ConvolutionTiles<BFloat16>* convolution_tiles() {
+#if defined(__x86_64__)
+  static const bool there = instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512bf16");
+  if (there) return &avx512_bf16::convolution_tiles();
+#endif
+  return nullptr;
+}
+
+bool runs_by_taps(const ConvolutionPlan& p, DType dtype) {
+  if (p.groups != 1 || p.x.sc != 1 || p.y.sc != 1 || p.empty()) return false;
+  if (dtype == DType::float32) return convolution_tiles<float>();
+  return dtype == DType::bfloat16 && convolution_tiles<BFloat16>() && p.inputs % 2 == 0 && p.outputs % 2 == 0;
 }
 
 namespace {
@@ -168,7 +181,8 @@ struct PackedWeights {
     for (int64_t tap : plan.taps) tap_offsets.push_back(p.tap_offset(tap));
     if (of_data_gradient) std::swap(input_stride, output_stride);
   }
-  void pack(const ConvolutionTiles& tiles, const float* weights, int64_t panel, float* to) const {
+  template <class S>
+  void pack(const ConvolutionTiles<S>& tiles, const S* weights, int64_t panel, S* to) const {
     const int64_t first = panel * tiles.columns;
     const int width = static_cast<int>(std::min<int64_t>(tiles.columns, outputs - first));
     for (int64_t offset : tap_offsets) {
@@ -176,7 +190,8 @@ struct PackedWeights {
       to += inputs * tiles.columns;
     }
   }
-  void unpack(const ConvolutionTiles& tiles, const float* from, int64_t panel, float* weights) const {
+  template <class S>
+  void unpack(const ConvolutionTiles<S>& tiles, const float* from, int64_t panel, S* weights) const {
     const int64_t first = panel * tiles.columns;
     const int width = static_cast<int>(std::min<int64_t>(tiles.columns, outputs - first));
     for (int64_t offset : tap_offsets) {
@@ -186,41 +201,52 @@ struct PackedWeights {
   }
 };
 
-// The rows of a class, image after image: row r is pixel r % pixels of image r / pixels.
+// The rows of a class, image after image, taking `group` images together: row r is pixel r % pixels of the images from
+// r / pixels * group on. Calls f(number of the row, first image, where it reads, where it belongs).
 template <class F>
-void for_each_row(const TapPlan& plan, const TapPlan::Class& c, int64_t begin, int64_t end, const F& f) {
+void for_each_row(const TapPlan& plan, const TapPlan::Class& c, int64_t begin, int64_t end, int64_t group, const F& f) {
   const auto pixels = static_cast<int64_t>(c.pixels.size());
-  int64_t image = begin / pixels, pixel = begin % pixels;
+  int64_t image = begin / pixels * group, pixel = begin % pixels;
   for (int64_t row = begin; row < end; ++row) {
-    f(row - begin, image * plan.from_image + c.pixels[pixel].from, image * plan.to_image + c.pixels[pixel].to);
-    if (++pixel == pixels) pixel = 0, ++image;
+    f(row - begin, image, image * plan.from_image + c.pixels[pixel].from, image * plan.to_image + c.pixels[pixel].to);
+    if (++pixel == pixels) pixel = 0, image += group;
   }
+}
+
+int threads_for(int64_t products) {
+  return static_cast<int>(std::clamp<int64_t>(products / 200000, 1, thread_count()));
+}
+
+std::string text_of(const TapPlan& plan) {
+  return cat("a product a tap, ", plan.taps.size(), " taps, ", plan.classes.size(), " classes of pixels");
 }
 
 // ---- forward, and the gradient with respect to the source ----
 
+template <class S>
 class TapProduct final : public Kernel {
  public:
-  TapProduct(Lowering& lowering, TapPlan plan, PackedWeights weights, const Operand& source, const Operand& result)
+  TapProduct(Lowering& lowering, TapPlan plan, PackedWeights weights)
       : plan_(std::move(plan)),
         weights_(std::move(weights)),
-        tiles_(*convolution_tiles()),
-        source_(source.slot),
+        tiles_(*convolution_tiles<S>()),
+        source_(lowering.input(0).slot),
         weights_slot_(lowering.input(1).slot),
-        result_(result.slot) {
+        result_(lowering.output().slot) {
     panels_ = (plan_.outputs + tiles_.columns - 1) / tiles_.columns;
     panel_ = plan_.steps() * tiles_.columns;
-    work_ = plan_.products();
-    threads_ = static_cast<int>(std::clamp<int64_t>(work_ / 200000, 1, thread_count()));
-    together_ = panels_ * panel_ <= cached_panels || panels_ < 2 * threads_;
-    panels_slot_ =
-        lowering.scratch(static_cast<size_t>((together_ ? panels_ : threads_) * panel_ + 16) * sizeof(float));
+    threads_ = threads_for(plan_.products());
+    const auto bytes = static_cast<int64_t>(sizeof(S));
+    together_ = panels_ * panel_ * bytes <= cached_panels || panels_ < 2 * threads_;
+    panels_slot_ = lowering.scratch(static_cast<size_t>((together_ ? panels_ : threads_) * panel_ * bytes));
+    for (TapPlan::Class& c : plan_.classes)
+      for (TileRun& run : c.runs) run.panel /= tiles_.group, run.steps /= tiles_.group;
   }
   void take_in(Slot bias, Slot residual, bool relu) { bias_ = bias, residual_ = residual, relu_ = relu; }
 
   void run(Frame& frame) const override {
-    const float* weights = frame.at<const float>(weights_slot_);
-    float* panels = frame.at<float>(panels_slot_);
+    const S* weights = frame.at<const S>(weights_slot_);
+    S* panels = frame.at<S>(panels_slot_);
     parallel_team(threads_, [&](int64_t member, int64_t members, const auto& wait) {
       const int64_t begin = panels_ * member / members, end = panels_ * (member + 1) / members;
       if (together_) {
@@ -235,28 +261,26 @@ class TapProduct final : public Kernel {
       }
     });
   }
-  std::string description() const override {
-    return cat("a product a tap, ", plan_.taps.size(), " taps, ", plan_.classes.size(), " classes of pixels");
-  }
+  std::string description() const override { return text_of(plan_); }
 
  private:
   // A share of all rows times panels [first, last).
-  void multiply(Frame& frame, int64_t share, int64_t shares, int64_t first, int64_t last, const float* panels) const {
-    const float* source = frame.at<const float>(source_);
-    float* result = frame.at<float>(result_);
-    TileEpilogue epilogue;
+  void multiply(Frame& frame, int64_t share, int64_t shares, int64_t first, int64_t last, const S* panels) const {
+    const S* source = frame.at<const S>(source_);
+    S* result = frame.at<S>(result_);
+    TileEpilogue<S> epilogue;
     epilogue.relu = relu_;
     if (residual_ >= 0) epilogue.residual = frame.at<std::byte>(residual_) - frame.at<std::byte>(result_);
-    const float* bias = bias_ >= 0 ? frame.at<const float>(bias_) : nullptr;
+    const S* bias = bias_ >= 0 ? frame.at<const S>(bias_) : nullptr;
     for (const TapPlan::Class& c : plan_.classes) {
       const int64_t rows = static_cast<int64_t>(c.pixels.size()) * plan_.images;
       const int64_t end = rows * (share + 1) / shares;
       for (int64_t row = rows * share / shares; row < end;) {
         const int64_t left = end - row, tiles = (left + tiles_.rows - 1) / tiles_.rows;
         const int count = static_cast<int>((left + tiles - 1) / tiles);
-        const float* from[ConvolutionTiles::most_rows];
-        float* to[ConvolutionTiles::most_rows];
-        for_each_row(plan_, c, row, row + count, [&](int64_t i, int64_t a, int64_t b) {
+        const S* from[ConvolutionTiles<S>::most_rows];
+        S* to[ConvolutionTiles<S>::most_rows];
+        for_each_row(plan_, c, row, row + count, 1, [&](int64_t i, int64_t, int64_t a, int64_t b) {
           from[i] = source + a;
           to[i] = result + b + first * tiles_.columns;
         });
@@ -275,80 +299,104 @@ class TapProduct final : public Kernel {
 
   TapPlan plan_;
   PackedWeights weights_;
-  const ConvolutionTiles& tiles_;
+  const ConvolutionTiles<S>& tiles_;
   Slot source_, weights_slot_, result_, panels_slot_ = -1, bias_ = -1, residual_ = -1;
   bool relu_ = false, together_;
-  int64_t panels_, panel_, work_;
+  int64_t panels_, panel_;
   int threads_;
 };
 
 // ---- the gradient with respect to the weights ----
 
 // Threads share the panels of the weights; if these are fewer, several sum the images of one, and their sums are added
-// in order. The incoming gradient is brought into panels, whose rows are its pixels.
+// in order. The incoming gradient is brought into panels, whose steps are its pixels, in blocks. For bfloat16 pixels of
+// two images make a step, and the source is copied so that such pairs lie beside one another.
+template <class S>
 class TapWeightsGradient final : public Kernel {
  public:
   TapWeightsGradient(Lowering& lowering, const ConvolutionPlan& p, TapPlan plan)
       : plan_(std::move(plan)),
         weights_(p, plan_, false),
-        tiles_(*convolution_tiles()),
+        tiles_(*convolution_tiles<S>()),
         incoming_(lowering.input(0).slot),
         source_(lowering.input(1).slot),
         result_(lowering.output().slot),
         bytes_(lowering.output().bytes()) {
     complete_ = static_cast<int64_t>(plan_.taps.size()) == p.taps();
+    steps_ = (plan_.images + group - 1) / group;
     panels_ = (plan_.outputs + tiles_.columns - 1) / tiles_.columns;
     panel_ = plan_.steps() * tiles_.columns;
-    threads_ = static_cast<int>(std::clamp<int64_t>(plan_.products() / 200000, 1, thread_count()));
-    groups_ = std::min<int64_t>(panels_, threads_);
-    parts_ = std::clamp<int64_t>(threads_ / groups_, 1, plan_.images);
-    own_ = panel_ + block_rows * tiles_.columns;
-    scratch_ = lowering.scratch(static_cast<size_t>(groups_ * parts_ * own_ + 16) * sizeof(float));
+    const int threads = threads_for(plan_.products());
+    groups_ = std::min<int64_t>(panels_, threads);
+    parts_ = std::clamp<int64_t>(threads / groups_, 1, steps_);
+    const auto floats = static_cast<size_t>(groups_ * parts_ * panel_);
+    const auto blocks = static_cast<size_t>(groups_ * parts_ * block_rows * tiles_.columns * group);
+    sums_ = lowering.scratch(floats * sizeof(float));
+    blocks_ = lowering.scratch(blocks * sizeof(S));
+    if (group > 1) pairs_ = lowering.scratch(static_cast<size_t>(steps_ * plan_.from_image * group) * sizeof(S));
   }
 
   void run(Frame& frame) const override {
     if (!complete_) std::memset(frame.at<std::byte>(result_), 0, bytes_);
-    float* scratch = frame.at<float>(scratch_);
     parallel_team(static_cast<int>(groups_ * parts_), [&](int64_t member, int64_t members, const auto& wait) {
+      if (group > 1) {
+        pair_images(frame, steps_ * member / members, steps_ * (member + 1) / members);
+        wait();
+      }
       // With one member for each share, shares run at the same time; with fewer, one after the other.
       const int64_t most = (panels_ + groups_ - 1) / groups_;
       for (int64_t turn = 0; turn < most; ++turn) {
         for (int64_t share = member; share < groups_ * parts_; share += members)
-          if (const int64_t panel = panel_of(share / parts_, turn); panel >= 0)
-            sum(frame, panel, share % parts_, scratch + share * own_);
+          if (const int64_t panel = panel_of(share / parts_, turn); panel >= 0) sum(frame, panel, share);
         if (parts_ > 1) wait();
         for (int64_t share = member; share < groups_ * parts_; share += members)
           if (const int64_t panel = panel_of(share / parts_, turn); panel >= 0 && share % parts_ == 0)
-            finish(frame, panel, scratch + share * own_);
+            finish(frame, panel, share);
         if (parts_ > 1) wait();
       }
     });
   }
-  std::string description() const override {
-    return cat("a product a tap, ", plan_.taps.size(), " taps, ", plan_.classes.size(), " classes of pixels");
-  }
+  std::string description() const override { return text_of(plan_); }
 
  private:
-  int64_t panel_of(int64_t group, int64_t turn) const {
-    const int64_t panel = panels_ * group / groups_ + turn;
-    return panel < panels_ * (group + 1) / groups_ ? panel : -1;
+  static constexpr int64_t group = ConvolutionTiles<S>::group;
+
+  int64_t panel_of(int64_t share, int64_t turn) const {
+    const int64_t panel = panels_ * share / groups_ + turn;
+    return panel < panels_ * (share + 1) / groups_ ? panel : -1;
   }
 
-  void sum(Frame& frame, int64_t panel, int64_t part, float* sums) const {
-    const float *source = frame.at<const float>(source_), *incoming = frame.at<const float>(incoming_);
-    float* block = sums + panel_;
+  void pair_images(Frame& frame, int64_t begin, int64_t end) const {
+    const int64_t size = plan_.from_image;
+    for (int64_t step = begin; step < end; ++step) {
+      const S* from = frame.at<const S>(source_) + step * group * size;
+      S* to = frame.at<S>(pairs_) + step * group * size;
+      const bool both = (step + 1) * group <= plan_.images;
+      for (int64_t i = 0; i < size; ++i) {
+        to[2 * i] = from[i];
+        to[2 * i + 1] = both ? from[size + i] : S(0.f);
+      }
+    }
+  }
+
+  void sum(Frame& frame, int64_t panel, int64_t share) const {
+    const S *source = frame.at<const S>(group > 1 ? pairs_ : source_), *incoming = frame.at<const S>(incoming_);
+    float* sums = frame.at<float>(sums_) + share * panel_;
+    S* block = frame.at<S>(blocks_) + share * block_rows * tiles_.columns * group;
     std::fill(sums, sums + panel_, 0.f);
-    const int64_t first = panel * tiles_.columns;
-    const int width = static_cast<int>(std::min<int64_t>(tiles_.columns, plan_.outputs - first));
-    const float* rows[block_rows];
+    const int64_t column = panel * tiles_.columns, part = share % parts_;
+    const int width = static_cast<int>(std::min<int64_t>(tiles_.columns, plan_.outputs - column));
+    const S* rows[block_rows];
     for (const TapPlan::Class& c : plan_.classes) {
       const auto pixels = static_cast<int64_t>(c.pixels.size());
-      const int64_t end = plan_.images * (part + 1) / parts_ * pixels;
-      for (int64_t row = plan_.images * part / parts_ * pixels; row < end; row += block_rows) {
+      const int64_t end = steps_ * (part + 1) / parts_ * pixels;
+      for (int64_t row = steps_ * part / parts_ * pixels; row < end; row += block_rows) {
         const int64_t count = std::min(block_rows, end - row);
-        for_each_row(plan_, c, row, row + count, [&](int64_t i, int64_t a, int64_t b) {
-          rows[i] = source + a;
-          tiles_.pack(incoming + b + first, 0, 1, 1, width, block + i * tiles_.columns);
+        for_each_row(plan_, c, row, row + count, group, [&](int64_t i, int64_t image, int64_t a, int64_t b) {
+          const int64_t images = image * plan_.from_image;  // the same place where images are paired
+          rows[i] = source + images + (a - images) * group;
+          tiles_.pack(incoming + b + column, plan_.to_image, 1, std::min(group, plan_.images - image), width,
+                      block + i * tiles_.columns * group);
         });
         for (const TileRun& run : c.runs)
           for (int64_t i = 0; i < run.steps;) {
@@ -362,20 +410,20 @@ class TapWeightsGradient final : public Kernel {
     }
   }
 
-  void finish(Frame& frame, int64_t panel, float* sums) const {
+  void finish(Frame& frame, int64_t panel, int64_t share) const {
+    float* sums = frame.at<float>(sums_) + share * panel_;
     for (int64_t part = 1; part < parts_; ++part)
-      for (int64_t i = 0; i < panel_; ++i) sums[i] += sums[part * own_ + i];
-    weights_.unpack(tiles_, sums, panel, frame.at<float>(result_));
+      for (int64_t i = 0; i < panel_; ++i) sums[i] += sums[part * panel_ + i];
+    weights_.unpack(tiles_, sums, panel, frame.at<S>(result_));
   }
 
   TapPlan plan_;
   PackedWeights weights_;
-  const ConvolutionTiles& tiles_;
-  Slot incoming_, source_, result_, scratch_ = -1;
+  const ConvolutionTiles<S>& tiles_;
+  Slot incoming_, source_, result_, sums_ = -1, blocks_ = -1, pairs_ = -1;
   size_t bytes_;
   bool complete_;
-  int64_t panels_, panel_, groups_, parts_, own_;
-  int threads_;
+  int64_t steps_, panels_, panel_, groups_, parts_;  // steps: of images
 };
 
 // ---- lowering ----
@@ -384,39 +432,52 @@ class TapWeightsGradient final : public Kernel {
 std::map<std::string_view, Lower> others;
 
 bool usable(const Lowering& lowering, const ConvolutionPlan& p, const Operand& weights) {
-  return !lowering.reference_only() && weights.dtype == DType::float32 && !weights.layout && runs_by_taps(p);
+  return !lowering.reference_only() && !weights.layout && runs_by_taps(p, weights.dtype);
+}
+
+template <class F>
+std::unique_ptr<Kernel> for_element(DType dtype, const F& f) {
+  return dtype == DType::float32 ? f(Type<float>{}) : f(Type<BFloat16>{});
+}
+
+template <class S>
+std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, TapPlan plan, bool of_data_gradient) {
+  PackedWeights weights(p, plan, of_data_gradient);
+  auto kernel = std::make_unique<TapProduct<S>>(lowering, std::move(plan), std::move(weights));
+  if (lowering.operation().is("fused_convolution2d")) {
+    const Attributes& a = lowering.attributes();
+    const bool bias = a.boolean("has_bias"), residual = a.boolean("has_residual");
+    kernel->take_in(bias ? lowering.input(2).slot : -1, residual ? lowering.input(bias ? 3 : 2).slot : -1,
+                    a.string("activation") == "relu");
+  }
+  return kernel;
 }
 
 std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
   const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, weights.dims, result.dims);
   if (!usable(lowering, p, weights)) return others.at(lowering.operation().kind())(lowering);
-  TapPlan plan = TapPlan::forward(p);
-  PackedWeights packed(p, plan, false);
-  auto kernel = std::make_unique<TapProduct>(lowering, std::move(plan), std::move(packed), source, result);
-  if (lowering.operation().is("fused_convolution2d")) {
-    const bool bias = lowering.attributes().boolean("has_bias"),
-               residual = lowering.attributes().boolean("has_residual");
-    kernel->take_in(bias ? lowering.input(2).slot : -1, residual ? lowering.input(bias ? 3 : 2).slot : -1,
-                    lowering.attributes().string("activation") == "relu");
-  }
-  return kernel;
+  return for_element(weights.dtype, [&](auto type) {
+    return product<typename decltype(type)::type>(lowering, p, TapPlan::forward(p), false);
+  });
 }
 
 std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), result.dims, weights.dims, incoming.dims);
   if (!usable(lowering, p, weights)) return others.at(lowering.operation().kind())(lowering);
-  TapPlan plan = TapPlan::data_gradient(p);
-  PackedWeights packed(p, plan, true);
-  return std::make_unique<TapProduct>(lowering, std::move(plan), std::move(packed), incoming, result);
+  return for_element(weights.dtype, [&](auto type) {
+    return product<typename decltype(type)::type>(lowering, p, TapPlan::data_gradient(p), true);
+  });
 }
 
 std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, result.dims, incoming.dims);
   if (!usable(lowering, p, result)) return others.at(lowering.operation().kind())(lowering);
-  return std::make_unique<TapWeightsGradient>(lowering, p, TapPlan::forward(p));
+  return for_element(result.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+    return std::make_unique<TapWeightsGradient<typename decltype(type)::type>>(lowering, p, TapPlan::forward(p));
+  });
 }
 
 }  // namespace

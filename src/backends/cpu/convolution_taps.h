@@ -37,7 +37,7 @@ struct TapPlan {
 };
 
 // Should this convolution, or its gradient, run so? The answer is the same for all three.
-bool runs_by_taps(const ConvolutionPlan& p);
+bool runs_by_taps(const ConvolutionPlan& p, DType dtype);
 
 // In front of the kernels that are there.
 void register_convolution_taps();

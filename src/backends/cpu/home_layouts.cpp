@@ -151,7 +151,7 @@ Layouts choose_home_layouts(const compiler::Program& program, const std::vector<
       else
         agree = agree && same_layout(home, has);
     }
-    if (!home && allow_new && around.convolution && !runs_by_taps(plan_of(*around.convolution)))
+    if (!home && allow_new && around.convolution && !runs_by_taps(plan_of(*around.convolution), variable->type.dtype))
       home = wanted_weights_layout(*around.convolution);
     if (!home || !agree || (fresh && !allow_new)) continue;
     for (const Tensor* value : around.values) layouts[value] = home;
