@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import mpsgraph as mg
 import numpy as np
-from harness.options import Options, main, progress
-from harness.report import OURS, Row, Spread
+from measuring.options import Options, main, progress
+from measuring.report import OURS, Row, Spread
 
 SIZES = (100, 300, 1000, 3000, 10_000)
 WIDTH = 16

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.machine import Patience
-from harness.options import Options, main, progress
-from harness.report import OURS, Row, Spread
-from harness.sides import Running, Side, ours, peer
+from measuring.machine import Patience
+from measuring.options import Options, main, progress
+from measuring.report import OURS, Row, Spread
+from measuring.sides import Running, Side, ours, peer
 
 IMPORT_TITLE = "importing the package, in a fresh process"
 IMPORT = "import time; begin = time.perf_counter(); import {}; print(time.perf_counter() - begin)"

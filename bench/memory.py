@@ -8,9 +8,9 @@ import re
 
 import w1_digits
 import w2_resnet50
-from harness.options import Options, main, progress
-from harness.report import OURS, Row, Spread
-from harness.sides import Running, Side, ours, peer
+from measuring.options import Options, main, progress
+from measuring.report import OURS, Row, Spread
+from measuring.sides import Running, Side, ours, peer
 
 TARGET = 0.6
 STEPS = 30

@@ -1,13 +1,12 @@
 """Single operations of every family, forward or with their gradient: ours and PyTorch's, each in one process.
 
 A call takes between tenths of a millisecond and tens. None should be slower than 1.5 times PyTorch's; for one that is,
-REASONS says why. `--only REGEX` measures those whose family or name matches, `--keep` enters them into the table that
-the repository keeps, bench/results/operations.csv, and `--document` writes that table into docs/performance.md.
+REASONS says why. `--only REGEX` measures those whose family or name matches; `run.py operations` enters them into the
+results, and their table into docs/performance.md.
 """
 
 import argparse
 import contextlib
-import csv
 import itertools
 import re
 import sys
@@ -15,18 +14,15 @@ from collections.abc import Callable
 
 import mpsgraph as mg
 import numpy as np
-from harness import BENCH
-from harness.compare import Contender, Workload, rows_of, take_turns
-from harness.options import Options, progress
-from harness.protocol import Step, serve
-from harness.report import Row, print_rows, write_csv
-from harness.sides import Running, Side, SideFailed, ours, torch_operations
+from measuring.compare import Contender, Workload, rows_of, take_turns
+from measuring.options import Options, progress
+from measuring.protocol import Step, serve
+from measuring.report import OURS as OURS_NAME
+from measuring.report import Row, print_rows
+from measuring.sides import Running, Side, SideFailed, ours, torch_operations
 from operation_sizes import FAMILIES, FAMILY_OF, OPERATIONS, Input
 
 TARGET = 1.5
-RESULTS = BENCH / "results" / "operations.csv"
-DOCUMENT = BENCH.parent / "docs" / "performance.md"
-BEGIN, END = "<!-- made by bench/operations.py --document -->", "<!-- end -->"
 
 HAND_OVER = "a short call, of which the hand-over to the queue's thread and back takes about 0.03 ms"
 OWN_ARRAYS = "PyTorch hands out the incoming gradient itself or views of it; ours writes arrays of their own"
@@ -34,6 +30,7 @@ PASSES = (
     "mean, variance and normalization are operations with derivatives of their own, as in MPSGraph: "
     "more passes over the tensor than PyTorch's single operation makes"
 )
+UNEXPLAINED = "not explained yet"
 FOR_COMPARISON = "a loop of a graph, beside PyTorch's operation; `lstm_small` is ours"
 
 REASONS: dict[str, str] = {
@@ -371,7 +368,7 @@ def from_indices(g: mg.Graph, inputs: list[mg.Tensor], feeds: dict[mg.Tensor, np
     return g.max_pooling2d_gradient_from_indices(incoming, fed, source.shape, **mode, **HALF_WINDOW)
 
 
-def measure(options: Options, only: str = "") -> list[Row]:
+def measure(options: Options) -> list[Row]:
     rows: list[list[Row]] = []
     sides: list[Side] = [ours(__file__, "operations"), *(torch_operations() if options.peers else [])]
     short = Options(
@@ -380,7 +377,7 @@ def measure(options: Options, only: str = "") -> list[Row]:
     with contextlib.ExitStack() as stack, progress("operations") as say:
         running = [stack.enter_context(Running(side)) for side in sides]
         for name, inputs in OPERATIONS.items():
-            if not re.search(only, f"{FAMILY_OF[name]}: {name}"):
+            if not re.search(options.workloads, f"{FAMILY_OF[name]}: {name}"):
                 continue
             contenders = [Contender(process, name) for process in running]
             try:
@@ -395,78 +392,45 @@ def measure(options: Options, only: str = "") -> list[Row]:
     return list(itertools.chain.from_iterable(rows))
 
 
-def kept() -> dict[str, list[dict[str, str]]]:
-    """The lines of the kept table by operation, the machine's under "machine"."""
-    if not RESULTS.exists():
-        return {}
-    with RESULTS.open(newline="") as file:
-        lines = list(csv.DictReader(file))
-    return {name: list(of_one) for name, of_one in itertools.groupby(lines, lambda line: line["workload"])}
-
-
-def keep(rows: list[Row]) -> None:
-    """Enters rows into the kept table: instead of what stood there for their operations, in the order of the sizes."""
-    before = kept()
-    write_csv(rows, RESULTS)
-    now = before | kept()
-    lines = [line for name in OPERATIONS for line in now.get(name, [])]
-    with RESULTS.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
-
-
-def table() -> str:
+def table(rows: list[Row]) -> list[str]:
     """Markdown: a line a family, then what is slower than the target and why, and what is compared within ours."""
-    ratios = {name: float(lines[0]["ratio_median"]) for name, lines in kept().items() if name in OPERATIONS}
-    milliseconds = {name: float(lines[0]["median"]) for name, lines in kept().items()}
+    own = {row.workload: row for row in rows if row.side == OURS_NAME and row.workload in OPERATIONS and row.ratio}
+    ratios = {name: row.ratio.median for name, row in own.items()}
     text = ["| family | operations | median ratio | slowest of them |", "|---|---|---|---|"]
     for family, members in FAMILIES.items():
         measured = sorted((ratios[name], name) for name in members if name in ratios)
-        worst = ", ".join(f"`{name}` {ratio:.2f}" for ratio, name in reversed(measured[-2:]))
-        middle = measured[len(measured) // 2][0]
-        text.append(f"| {family} | {len(measured)} | {middle:.2f} | {worst} |")
+        if measured:
+            worst = ", ".join(f"`{name}` {ratio:.2f}" for ratio, name in reversed(measured[-2:]))
+            middle = measured[len(measured) // 2][0]
+            text.append(f"| {family} | {len(measured)} | {middle:.2f} | {worst} |")
     text += ["", f"Slower than {TARGET} times PyTorch:", ""]
     for name, ratio in sorted(ratios.items(), key=lambda item: -item[1]):
         if ratio > TARGET:
-            text.append(f"- `{name}` {ratio:.2f}: {REASONS[name]}")
+            text.append(f"- `{name}` {ratio:.2f}: {REASONS.get(name, UNEXPLAINED)}")
     text += ["", "Within ours:", ""]
     for name, (other, share) in WITHIN.items():
-        text.append(
-            f"- `{name}` takes {milliseconds[name] / milliseconds[other]:.2f} of the time of `{other}` "
-            f"(target: at most {share:g})."
-        )
-    return "\n".join(text)
-
-
-def document() -> None:
-    before, rest = DOCUMENT.read_text().split(BEGIN)
-    DOCUMENT.write_text(f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}")
+        if name in own and other in own:
+            text.append(
+                f"- `{name}` takes {own[name].value.median / own[other].value.median:.2f} of the time of `{other}` "
+                f"(target: at most {share:g})."
+            )
+    return text
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     Options.add_to(parser)
-    parser.add_argument("--only", default="", help="a regular expression: what is found in `family: name`")
-    parser.add_argument("--keep", action="store_true", help="enter the results into bench/results/operations.csv")
-    parser.add_argument(
-        "--document", action="store_true", help="write the table into docs/performance.md; no measuring"
-    )
     parser.add_argument("--serve", choices=["operations"], help="be the measured process")
     arguments = parser.parse_args()
     if arguments.serve:
-        serve(build)
-    elif arguments.document:
-        document()
-    else:
-        rows = measure(Options.of(arguments), arguments.only)
-        if arguments.keep:
-            keep(rows)
-        print_rows(rows)
-        late = [row for row in rows if row.ratio and row.target and row.ratio.median > row.target]
-        print(f"\n{len(late)} of {len({row.workload for row in rows})} above {TARGET}:", file=sys.stderr)
-        for row in late:
-            print(f"  {row.workload} {row.ratio.median:.2f}", file=sys.stderr)
+        serve(build, OURS_NAME)
+        return
+    rows = measure(Options.of(arguments))
+    print_rows(rows)
+    late = [row for row in rows if row.ratio and row.target and row.ratio.median > row.target]
+    print(f"\n{len(late)} of {len({row.workload for row in rows})} above {TARGET}:", file=sys.stderr)
+    for row in late:
+        print(f"  {row.workload} {row.ratio.median:.2f}", file=sys.stderr)
 
 
 if __name__ == "__main__":

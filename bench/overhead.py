@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import mpsgraph as mg
 import numpy as np
-from harness.machine import Patience
-from harness.options import Options, main, progress
-from harness.report import OURS, Row, Spread
+from measuring.machine import Patience
+from measuring.options import Options, main, progress
+from measuring.report import OURS, Row, Spread
 
 CHAIN = (10, 50, 100, 200)
 KINDS: dict[str, Callable[[mg.Graph, mg.Tensor], mg.Tensor]] = {

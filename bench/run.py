@@ -1,19 +1,26 @@
-"""All benchmarks, or those that are named: tables on the terminal, a CSV and a picture in bench/results/.
+"""All benchmarks, or those that are named: tables on the terminal, bench/results.csv, docs/performance.md, a picture.
 
-`make bench` runs it. `run.py w1_digits memory` measures two, `--quick` shows in a minute or two that everything works,
-`--name reference` writes reference.csv, the one that is kept in the repository.
+`make bench` runs it. `run.py w1_digits memory` measures two and enters them into the results beside the others;
+`--quick` shows in some minutes that everything works, and writes to build/bench/ instead.
 """
 
 import argparse
+import datetime
 import importlib
 import os
+import subprocess
 import time
+from dataclasses import replace
+from pathlib import Path
 
-from harness import BENCH, THREADS
-from harness.machine import copy_bandwidth, processor
-from harness.options import Options
-from harness.picture import draw
-from harness.report import Row, Spread, print_rows, write_csv
+import mpsgraph as mg
+from bounds import Ceilings, bounded, ceilings
+from document import RESULTS, write
+from measuring import BENCH, THREADS
+from measuring.machine import processor
+from measuring.options import Options
+from measuring.report import OURS, Row, Spread, print_rows
+from measuring.results import enter
 
 BENCHMARKS = (
     "w1_digits",
@@ -24,34 +31,55 @@ BENCHMARKS = (
     "w6_mlp",
     "w7_character",
     "w8_inference",
+    "w9_operations",
     "first_step",
     "memory",
-    "overhead",
+    "growth",
     "compile_time",
+    "overhead",
     "operations",
 )
-RESULTS = BENCH / "results"
+QUICK = BENCH.parent / "build" / "bench" / "quick.csv"
 
 
-def machine() -> Row:
+def machine(at: Ceilings) -> list[Row]:
     """What the numbers were measured on."""
-    return Row(
-        "machine",
-        f"{processor()}, {THREADS} threads",
-        "GB/s",
-        "memory",
-        "copy, read + written",
-        Spread.of([copy_bandwidth(THREADS)]),
-    )
+    where = f"{processor()}, {THREADS} threads"
+    rates = {f"products, {name}": ("GFLOP/s", rate / 1e9) for name, rate in at.operations.items()}
+    rates["memory, copied, read + written"] = ("GB/s", at.memory / 1e9)
+    rates["caches, read"] = ("GB/s", at.cache / 1e9)
+    return [Row("machine", where, unit, OURS, mode, Spread.of([rate])) for mode, (unit, rate) in rates.items()]
+
+
+def version() -> str:
+    """Ours, with the commit where there is one."""
+    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=BENCH, capture_output=True, text=True)
+    return f"{mg.__version__}+{found.stdout.strip()}" if found.returncode == 0 else mg.__version__
+
+
+def dated(rows: list[Row], benchmark: str) -> list[Row]:
+    """Rows with what is the same for all of a benchmark."""
+    today, own = datetime.date.today().isoformat(), version()
+    return [
+        replace(row, benchmark=benchmark, measured=today, version=own if row.side == OURS else row.version)
+        for row in rows
+    ]
+
+
+def run(benchmarks: list[str], options: Options, path: Path) -> None:
+    """Measures one after the other and enters each when it is done, so that nothing is lost."""
+    for name in benchmarks:
+        at = ceilings()
+        found = machine(at) + bounded(importlib.import_module(name).measure(options), at)
+        print_rows(found)
+        enter(dated(found, name), path, BENCHMARKS)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("benchmarks", nargs="*", metavar="benchmark", help=f"of {', '.join(BENCHMARKS)}; none: all")
-    parser.add_argument("--name", default="latest", help="of the CSV (%(default)s)")
     Options.add_to(parser)
     arguments = parser.parse_args()
-    options = Options.of(arguments)
     if unknown := set(arguments.benchmarks) - set(BENCHMARKS):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}: choose from {', '.join(BENCHMARKS)}")
 
@@ -59,14 +87,10 @@ def main() -> None:
     if load > 1:
         print(f"The load average is {load:.1f}: others use this machine, and the numbers will be worth little.")
     started = time.perf_counter()
-    rows: list[Row] = []
-    for name in arguments.benchmarks or BENCHMARKS:
-        found = [machine(), *importlib.import_module(name).measure(options)]
-        print_rows(found)
-        rows += found
-        write_csv(rows, RESULTS / f"{arguments.name}.csv")  # after each, so that nothing is lost
-    print(f"\n{time.perf_counter() - started:.0f} s; {RESULTS.name}/{arguments.name}.csv", end="")
-    print(f", {RESULTS.name}/ratios.png" if draw(rows, RESULTS / "ratios.png") else "")
+    run(arguments.benchmarks or list(BENCHMARKS), Options.of(arguments), QUICK if arguments.quick else RESULTS)
+    written = [] if arguments.quick else write()
+    files = [path.relative_to(BENCH.parent).as_posix() for path in [QUICK if arguments.quick else RESULTS, *written]]
+    print(f"\n{time.perf_counter() - started:.0f} s; {', '.join(files)}")
 
 
 if __name__ == "__main__":

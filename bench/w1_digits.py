@@ -8,11 +8,11 @@ that is compiled once and run.
 import mpsgraph as mg
 import numpy as np
 import workloads as sizes
-from harness.compare import Workload, compare
-from harness.options import Options, main
-from harness.protocol import Step
-from harness.report import Row
-from harness.sides import ours
+from measuring.compare import Workload, compare
+from measuring.options import Options, main
+from measuring.protocol import Step
+from measuring.report import Row
+from measuring.sides import ours
 
 TORCH_MODES = ("eager", "eager channels_last", "compile", "compile channels_last", "compile step")
 WORKLOAD = Workload(
@@ -29,7 +29,7 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
     return images, rng.integers(sizes.CLASSES, size=sizes.W1_BATCH, dtype=np.int32)
 
 
-def trainer() -> Step:
+def training() -> mg.Trainer:
     nn = mg.nn
     first, second = sizes.W1_CHANNELS
     model = nn.Sequential(
@@ -45,9 +45,13 @@ def trainer() -> Step:
         nn.Dropout(sizes.W1_DROPOUT),
         nn.Linear(sizes.CLASSES),
     )
-    training = mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.SGD(sizes.W1_RATE), metrics=())
+    return mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.SGD(sizes.W1_RATE), metrics=())
+
+
+def trainer() -> Step:
+    made = training()
     images, labels = batch()
-    return lambda: float(training.train_step(images, labels))
+    return lambda: float(made.train_step(images, labels))
 
 
 def graph() -> Step:

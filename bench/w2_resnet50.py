@@ -8,12 +8,12 @@ package, saved by one process and loaded by the next, is measured by first_step.
 import mpsgraph as mg
 import numpy as np
 import workloads as sizes
-from harness import BENCH
-from harness.compare import Workload, compare
-from harness.options import Options, main
-from harness.protocol import Step
-from harness.report import Row
-from harness.sides import ours
+from measuring import BENCH
+from measuring.compare import Workload, compare
+from measuring.options import Options, main
+from measuring.protocol import Step
+from measuring.report import Row
+from measuring.sides import ours
 from mpsgraph import nn
 
 TORCH_MODES = ("eager", "eager channels_last", "compile", "compile channels_last")

@@ -7,11 +7,11 @@ layers tell six classes apart; cross-entropy, Adam. Peers compute the LSTM as a 
 import mpsgraph as mg
 import numpy as np
 import workloads as sizes
-from harness.compare import Workload, compare
-from harness.options import Options, main
-from harness.protocol import Step
-from harness.report import Row
-from harness.sides import ours
+from measuring.compare import Workload, compare
+from measuring.options import Options, main
+from measuring.protocol import Step
+from measuring.report import Row
+from measuring.sides import ours
 from mpsgraph import nn
 
 WORKLOAD = Workload(

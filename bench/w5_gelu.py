@@ -9,11 +9,11 @@ import math
 import mpsgraph as mg
 import numpy as np
 import workloads as sizes
-from harness.compare import Workload, compare
-from harness.options import Options, main
-from harness.protocol import Step
-from harness.report import Row
-from harness.sides import ours
+from measuring.compare import Workload, compare
+from measuring.options import Options, main
+from measuring.protocol import Step
+from measuring.report import Row
+from measuring.sides import ours
 
 TRAINING_PEERS = {"PyTorch": ("eager", "compile"), "JAX": ("jit",)}
 FORWARD = Workload(

@@ -7,11 +7,11 @@ step. Ours comes twice: as a model under Trainer, and as a graph that is compile
 import mpsgraph as mg
 import numpy as np
 import workloads as sizes
-from harness.compare import Workload, compare
-from harness.options import Options, main
-from harness.protocol import Step
-from harness.report import Row
-from harness.sides import ours
+from measuring.compare import Workload, compare
+from measuring.options import Options, main
+from measuring.protocol import Step
+from measuring.report import Row
+from measuring.sides import ours
 
 WORKLOAD = Workload(
     "W6",
@@ -27,14 +27,18 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
     return inputs, rng.integers(sizes.CLASSES, size=sizes.W6_BATCH, dtype=np.int32)
 
 
-def trainer() -> Step:
+def training() -> mg.Trainer:
     nn = mg.nn
     _, *hidden, classes = sizes.W6_SIZES
     layers = [layer for size in hidden for layer in (nn.Linear(size), nn.ReLU())]
     model = nn.Sequential(*layers, nn.Linear(classes))
-    training = mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.Adam(sizes.W6_RATE), metrics=())
+    return mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.Adam(sizes.W6_RATE), metrics=())
+
+
+def trainer() -> Step:
+    made = training()
     inputs, labels = batch()
-    return lambda: float(training.train_step(inputs, labels))
+    return lambda: float(made.train_step(inputs, labels))
 
 
 def graph() -> Step:

@@ -7,11 +7,11 @@ ours does so where the model is asked to. Images are fed from and logits returne
 import mpsgraph as mg
 import numpy as np
 import workloads as sizes
-from harness.compare import Workload, compare
-from harness.options import Options, main
-from harness.protocol import Step
-from harness.report import Row
-from harness.sides import ours
+from measuring.compare import Workload, compare
+from measuring.options import Options, main
+from measuring.protocol import Step
+from measuring.report import Row
+from measuring.sides import ours
 from mpsgraph import nn
 from w2_resnet50 import images, network
 

@@ -16,8 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import workloads as sizes
-from harness.protocol import Step, serve
 from jax import lax
+from measuring.protocol import Step, serve
+from w9_inputs import INPUTS
 
 Array = jax.Array
 Parameters = Any
@@ -272,7 +273,7 @@ def w6(mode: str) -> Step:
     return trained(loss, parameters, sizes.W6_RATE)
 
 
-# --- functions and inference ------------------------------------------------------------------------------------------
+# --- functions, inference and single operations ----------------------------------------------------------------------
 
 
 def gelu(x: Array) -> Array:
@@ -318,6 +319,46 @@ def w7(mode: str) -> Step:
     return step
 
 
+def sampled(x: Array, places: Array) -> Array:
+    """Bilinear, zeros outside; the corners of the range are the images' outer edges."""
+    batch, height, width, _ = x.shape
+    column, row = ((places[..., 0] + 1) * width - 1) / 2, ((places[..., 1] + 1) * height - 1) / 2
+    left, top = jnp.floor(column), jnp.floor(row)
+    right_share, lower_share = (column - left)[..., None], (row - top)[..., None]
+    left, top = left.astype(jnp.int32), top.astype(jnp.int32)
+    image = jnp.arange(batch)[:, None, None]
+
+    def at(i: Array, j: Array) -> Array:
+        inside = (i >= 0) & (i < height) & (j >= 0) & (j < width)
+        return jnp.where(inside[..., None], x[image, jnp.clip(i, 0, height - 1), jnp.clip(j, 0, width - 1)], 0)
+
+    upper = at(top, left) * (1 - right_share) + at(top, left + 1) * right_share
+    lower = at(top + 1, left) * (1 - right_share) + at(top + 1, left + 1) * right_share
+    return upper * (1 - lower_share) + lower * lower_share
+
+
+OPERATIONS: dict[str, Callable[..., Array]] = {
+    "sort float32": jnp.sort,
+    "sort int32": jnp.sort,
+    "arg-sort float32": jnp.argsort,
+    "arg-sort int32": jnp.argsort,
+    "cumulative sum": lambda x: jnp.cumsum(x, 1),
+    "FFT of rows": jnp.fft.fft,
+    "FFT of a plane": jnp.fft.fft2,
+    "grid sample": sampled,
+}
+
+
+def w9(name: str) -> Step:
+    inputs = [jnp.asarray(value) for value in INPUTS[name]()]
+    function = jax.jit(OPERATIONS[name])
+
+    def step() -> None:
+        jax.block_until_ready(function(*inputs))
+
+    return step
+
+
 WORKLOADS = {
     "W1": w1,
     "W3": w3,
@@ -326,8 +367,9 @@ WORKLOADS = {
     "W5 forward+backward": w5_backward,
     "W6": w6,
     "W7": w7,
+    **{f"W9 {name}": lambda mode, name=name: w9(name) for name in OPERATIONS},
 }
 
 if __name__ == "__main__":
     workload, mode = sys.argv[1:]
-    serve(lambda: WORKLOADS[workload](mode))
+    serve(lambda: WORKLOADS[workload](mode), "jax")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import workloads as sizes
-from harness import BENCH
+from measuring import BENCH
 from onnx import TensorProto, helper, numpy_helper
 
 KEPT = BENCH.parent / "build" / "bench" / "onnx"

@@ -1,6 +1,6 @@
 """ONNX Runtime as a measured side: `python -m peers.onnxruntime_peer WORKLOAD MODE`, in an environment of its own.
 
-Modes: float32 and int8, the precision of the model. Sessions with all optimizations and the harness's threads.
+Modes: float32 and int8, the precision of the model. Sessions with all optimizations and the same threads.
 """
 
 import sys
@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import onnxruntime
 import workloads as sizes
-from harness import THREADS
-from harness.protocol import Step, serve
+from measuring import THREADS
+from measuring.protocol import Step, serve
 from peers.onnx_models import characters, gelu, images, kept_resnet50
 
 
@@ -67,4 +67,4 @@ WORKLOADS = {
 
 if __name__ == "__main__":
     workload, mode = sys.argv[1:]
-    serve(lambda: WORKLOADS[workload](mode))
+    serve(lambda: WORKLOADS[workload](mode), "onnxruntime")

@@ -1,14 +1,14 @@
 """OpenVINO as a measured side: `python -m peers.openvino_peer WORKLOAD MODE`, in ONNX Runtime's environment.
 
-Modes: float32 and int8, the precision of the model. One stream of the harness's threads.
+Modes: float32 and int8, the precision of the model. One stream of the same threads.
 """
 
 import sys
 
 import openvino
 import workloads as sizes
-from harness import THREADS
-from harness.protocol import Step, serve
+from measuring import THREADS
+from measuring.protocol import Step, serve
 from peers.onnx_models import images, kept_resnet50
 
 
@@ -40,4 +40,4 @@ WORKLOADS = {
 
 if __name__ == "__main__":
     workload, mode = sys.argv[1:]
-    serve(lambda: WORKLOADS[workload](mode))
+    serve(lambda: WORKLOADS[workload](mode), "openvino")

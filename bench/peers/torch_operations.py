@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 import torch.nn.functional as F
-from harness import THREADS
-from harness.protocol import Step, serve
+from measuring import THREADS
+from measuring.protocol import Step, serve
 from operation_sizes import FAMILY_OF, OPERATIONS, Input
 from torch import Tensor
 
@@ -376,4 +376,4 @@ def build(name: str) -> Step:
 if __name__ == "__main__":
     torch.set_num_threads(THREADS)
     torch.manual_seed(0)
-    serve(build)
+    serve(build, "torch")

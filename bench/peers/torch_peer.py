@@ -13,8 +13,8 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 import workloads as sizes
-from harness import THREADS
-from harness.protocol import Step, serve
+from measuring import THREADS
+from measuring.protocol import Step, serve
 from peers.torch_networks import (
     ActivityClassifier,
     Characters,
@@ -24,6 +24,7 @@ from peers.torch_networks import (
     resnet50,
 )
 from torch import Tensor, nn
+from w9_inputs import INPUTS
 
 Loss = Callable[[Callable[[Tensor], Tensor]], Tensor]
 """The loss of a model on the workload's batch."""
@@ -259,6 +260,33 @@ def w8(mode: str, batch: int) -> Step:
     return step
 
 
+# --- single operations ------------------------------------------------------------------------------------------------
+
+OPERATIONS: dict[str, Callable[..., Tensor]] = {
+    "sort float32": lambda x: torch.sort(x)[0],
+    "sort int32": lambda x: torch.sort(x)[0],
+    "arg-sort float32": torch.argsort,
+    "arg-sort int32": torch.argsort,
+    "cumulative sum": lambda x: torch.cumsum(x, 1),
+    "FFT of rows": torch.fft.fft,
+    "FFT of a plane": torch.fft.fft2,
+    "grid sample": lambda x, places: F.grid_sample(x, places, align_corners=False),
+}
+
+
+def w9(name: str, mode: str) -> Step:
+    inputs = [torch.from_numpy(value) for value in INPUTS[name]()]
+    if name == "grid sample":
+        inputs[0] = inputs[0].permute(0, 3, 1, 2).contiguous(memory_format=layout(mode))
+    function = torch.compile(OPERATIONS[name]) if mode.startswith("compile") else OPERATIONS[name]
+
+    def step() -> None:
+        with torch.no_grad():
+            function(*inputs)
+
+    return step
+
+
 WORKLOADS = {
     "W1": w1,
     "W2 float32": w2,
@@ -271,10 +299,11 @@ WORKLOADS = {
     "W7": w7,
     "W8 batch 1": lambda mode: w8(mode, 1),
     "W8 batch 64": lambda mode: w8(mode, 64),
+    **{f"W9 {name}": lambda mode, name=name: w9(name, mode) for name in OPERATIONS},
 }
 
 if __name__ == "__main__":
     workload, mode = sys.argv[1:]
     torch.set_num_threads(THREADS)
     torch.manual_seed(0)
-    serve(lambda: WORKLOADS[workload](mode))
+    serve(lambda: WORKLOADS[workload](mode), "torch")

@@ -114,7 +114,12 @@ class Running:
         )
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._process.stdout, selectors.EVENT_READ)
-        self.resident_after_import = float(self._answer()["resident"])
+        try:
+            begun = self._answer()
+        except SideFailed:
+            self.close()
+            raise
+        self.resident_after_import, self.version = float(begun["resident"]), str(begun["version"])
 
     @property
     def id(self) -> int:

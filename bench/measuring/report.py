@@ -1,4 +1,4 @@
-"""Rows of results: how they are printed, written as CSV and read again.
+"""Rows of results, and how they are printed.
 
 A row is one side's figure in one workload, with its spread. Where a ratio stands, it is ours to that side; in the row
 of ours it is the ratio to the best peer, which the target is about.
@@ -6,12 +6,10 @@ of ours it is the ratio to the best peer, which the target is about.
 
 from __future__ import annotations
 
-import csv
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
 OURS = "mpsgraph"
 DISTURBED = 0.05  # of the machine: what others may use before it is said
@@ -49,7 +47,13 @@ class Row:
     ratio: Spread | None = None
     target: float | None = None  # for the ratio
     limit: float | None = None  # for the value
-    disturbed: float | None = None  # the share of the machine that others used in the worst turn
+    disturbed: float | None = None  # the share of the machine that others used in the middle turn
+    version: str = ""  # of the side
+    bound: float | None = None  # what the machine at hand needs at least, in the value's unit
+    bound_by: str = ""  # "operations" or "bytes"
+    primitives: float | None = None  # the sum of oneDNN's primitives, as it was measured once
+    benchmark: str = ""  # the script
+    measured: str = ""  # the day
 
     @property
     def verdict(self) -> str:
@@ -61,6 +65,13 @@ class Row:
             reached = "reached" if self.value.median <= self.limit else "missed"
             return f"{figure(self.value.median)} {self.unit}, target {figure(self.limit)}: {reached}"
         return ""
+
+
+def best_peer(rows: Sequence[Row], headline: Row) -> Row | None:
+    """The peer that the headline's ratio is about: of those that took part in the rounds, where any did."""
+    peers = [r for r in rows if (r.workload, r.title) == (headline.workload, headline.title) and r.side != OURS]
+    compared = [row for row in peers if row.ratio is not None]
+    return min(compared or peers, key=lambda row: row.value.median, default=None)
 
 
 def figure(value: float) -> str:
@@ -92,29 +103,5 @@ def print_rows(rows: Iterable[Row]) -> None:
         for row in table:
             if row.verdict:
                 print(f"  {row.verdict}")
-
-
-def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """All rows, a column for each field; spreads become columns of their own."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    flat = [_flattened(row) for row in rows]
-    columns = list(dict.fromkeys(name for record in flat for name in record))
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(flat)
-
-
-def _flattened(row: Row) -> dict[str, str | int]:
-    record: dict[str, str | int] = {}
-    for name, value in asdict(row).items():
-        if name == "value" or (name == "ratio" and value is not None):
-            prefix = "" if name == "value" else "ratio_"
-            record |= {prefix + key: _text(part) for key, part in value.items()}
-        elif name != "ratio":
-            record[name] = _text(value)
-    return record
-
-
-def _text(value: object) -> str | int:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
+        if table[0].bound is not None:
+            print(f"  at least {figure(table[0].bound)} {table[0].unit} by {table[0].bound_by}")

@@ -1,7 +1,7 @@
 """The measured end of a benchmark: a process that builds one workload and steps it when it is told to.
 
 It reads lines and answers each with one line of JSON; the first answer comes unasked, when everything is imported.
-    (start)  -> {"resident": MB after importing}
+    (start)  -> {"resident": MB after importing, "version": of the package}
     setup    -> {"seconds": of building the model}; `setup NAME` where the process knows several
     step N   -> {"seconds": [of each step], "value": what the last step returned, the loss}
     memory   -> {"peak": MB, the most that was ever resident}
@@ -10,6 +10,7 @@ End of input ends the process. Standard library only: peers run in environments 
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import sys
@@ -22,15 +23,15 @@ Step = Callable[[], float | None]
 """One step, finished when it returns; the loss where there is one."""
 
 
-def serve(build: Callable[..., Step]) -> None:
-    """Obeys standard input until it ends."""
+def serve(build: Callable[..., Step], package: str) -> None:
+    """Obeys standard input until it ends. Args: package, which is measured."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever libraries print goes to standard error
 
     def answer(values: dict[str, Any]) -> None:
         print(json.dumps(values), file=answers, flush=True)
 
-    answer({"resident": _memory("VmRSS")})
+    answer({"resident": _memory("VmRSS"), "version": importlib.metadata.version(package)})
     step: Step | None = None
     for line in sys.stdin:
         command, *arguments = line.split()

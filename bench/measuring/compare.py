@@ -116,6 +116,7 @@ class Contender:
             ratio=Spread.of(ratios) if ratios else None,
             target=target,
             disturbed=statistics.median(turn.disturbed for turn in self.turns),
+            version=self.running.version,
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from .protocol import Step, serve
-from .report import Row, print_rows
+from .report import OURS, Row, print_rows
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def main(measure: Callable[[Options], list[Row]], builders: Mapping[str, Callabl
         parser.add_argument("--serve", choices=list(builders), help="be the measured process of this side")
     arguments = parser.parse_args()
     if builders and arguments.serve:
-        serve(builders[arguments.serve])
+        serve(builders[arguments.serve], OURS)
     else:
         print_rows(measure(Options.of(arguments)))
 

@@ -1,0 +1,144 @@
+"""docs/performance.md from bench/results.csv: tables between markers and the picture; the prose around them stays.
+
+`run.py` calls it; alone it writes the page anew from the file. What has no peer's row in the file is not in the tables.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import operations
+from measuring import BENCH
+from measuring.picture import draw, headlines
+from measuring.report import OURS, Row, best_peer, figure
+from measuring.results import read
+
+RESULTS = BENCH / "results.csv"
+PAGE = BENCH.parent / "docs" / "performance.md"
+PICTURE = PAGE.with_suffix(".png")
+MARKED = re.compile(r"(<!-- bench: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+WHY: dict[str, str] = {
+    "W8 batch 1": "layers of one image are short: what lies between kernels weighs",
+}
+"""Why a workload is slower than the best peer, as far as it is known."""
+
+
+def write(results: Path = RESULTS, page: Path = PAGE, picture: Path = PICTURE) -> list[Path]:
+    """Writes the page and the picture. Result: what was written. Errors: KeyError for a marker that is not known."""
+    rows = read(results)
+    compared = [row for row in rows if row.benchmark != "operations"]
+
+    def filled(match: re.Match[str]) -> str:
+        return match[1] + "\n".join(TABLES[match[2]](rows if match[2] == "operations" else compared)) + "\n" + match[3]
+
+    page.write_text(MARKED.sub(filled, page.read_text()))
+    return [page, picture] if draw(compared, picture) else [page]
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """A line a workload."""
+    text = ["| workload | ours | best peer, its best mode | ratio | target | bound | oneDNN's sum |"]
+    text.append("|---|---|---|---|---|---|---|")
+    for row in headlines(rows):
+        peer = best_peer(rows, row)
+        primitives = f"{figure(row.primitives)} ms" if row.primitives else ""
+        text.append(
+            f"| {_name(row)} | {_spread(row)}, {row.mode} | {_spread(peer)}, {peer.side} {peer.mode} "
+            f"| **{row.ratio.median:.2f}** ({row.ratio.q1:.2f}–{row.ratio.q3:.2f}) | {row.target:.2f} "
+            f"| {_bound(row)} | {primitives} |"
+        )
+    return text
+
+
+def limits(rows: Sequence[Row]) -> list[str]:
+    """What has a limit of its own instead of a peer's time."""
+    text = ["| what | ours | limit |", "|---|---|---|"]
+    for row in rows:
+        if row.limit is not None:
+            text.append(f"| {row.title}, {row.mode} | {_spread(row)} | {figure(row.limit)} {row.unit} |")
+    return text
+
+
+def peers(rows: Sequence[Row]) -> list[str]:
+    """Our ratio to each peer's best mode."""
+    names = list(dict.fromkeys(row.side for row in rows if row.ratio is not None and row.side != OURS))
+    text = [f"| workload | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for headline in headlines(rows):
+        cells = []
+        for name in names:
+            modes = [r for r in rows if (r.workload, r.title, r.side) == (headline.workload, headline.title, name)]
+            best = min((r for r in modes if r.ratio), key=lambda row: row.value.median, default=None)
+            cells.append(f"{best.ratio.median:.2f} ({best.mode})" if best else "")
+        text.append(f"| {_name(headline)} | {' | '.join(cells)} |")
+    return text
+
+
+def behind(rows: Sequence[Row]) -> list[str]:
+    """Where the best peer is faster, and what is ahead but misses its target."""
+    slower = [row for row in headlines(rows) if row.ratio.median > 1]
+    short = [row for row in headlines(rows) if row.target < row.ratio.median <= 1]
+    over = [row for row in rows if row.limit is not None and row.value.median > row.limit]
+    text = []
+    for row in sorted(slower, key=lambda row: -row.ratio.median):
+        peer, why = best_peer(rows, row), WHY.get(row.workload)
+        text.append(f"- {_name(row)}: {row.ratio.median:.2f} of {peer.side}" + (f"; {why}" if why else ""))
+    if not slower:
+        text.append("- Nowhere in these workloads is the best peer faster.")
+    if short:
+        missed = ", ".join(f"{_name(row)} {row.ratio.median:.2f} (target {row.target:.2f})" for row in short)
+        text.append(f"- Ahead of every peer, but short of the target: {missed}.")
+    if over:
+        missed = ", ".join(f"{row.title} {figure(row.value.median)} {row.unit}".strip() for row in over)
+        text.append(f"- Over its limit: {missed}.")
+    return text
+
+
+def machine(rows: Sequence[Row]) -> list[str]:
+    """The processor, what was measured of it, the versions and the days."""
+    described = [row for row in rows if row.workload == "machine"]
+    versions = {row.side: row.version for row in rows if row.version and row.workload != "machine"}
+    days = sorted({row.measured for row in rows if row.measured})
+    text = [f"- Machine: {' and '.join(dict.fromkeys(row.title for row in described))}, one after the other:"]
+    for what in dict.fromkeys(row.mode for row in described):
+        values = [row.value.median for row in described if row.mode == what]
+        unit = next(row.unit for row in described if row.mode == what)
+        text[0] += (
+            f" {what} {figure(min(values))}–{figure(max(values))} {unit} (middle {figure(statistics.median(values))});"
+        )
+    text[0] = text[0].rstrip(";") + "."
+    text.append(f"- Versions: {', '.join(f'{side} {version}' for side, version in sorted(versions.items()))}.")
+    text.append(f"- Measured from {days[0]} to {days[-1]}." if days else "- Nothing is measured yet.")
+    return text
+
+
+TABLES: dict[str, Callable[[Sequence[Row]], list[str]]] = {
+    "machine": machine,
+    "summary": summary,
+    "behind": behind,
+    "peers": peers,
+    "limits": limits,
+    "operations": operations.table,
+}
+
+
+def _name(row: Row) -> str:
+    return row.title if row.workload == "memory" else f"{row.workload}, {row.title}"
+
+
+def _spread(row: Row) -> str:
+    value = row.value
+    quartiles = f" ({figure(value.q1)}–{figure(value.q3)})" if value.samples > 1 else ""
+    return f"{figure(value.median)} {row.unit}".strip() + quartiles
+
+
+def _bound(row: Row) -> str:
+    return f"{figure(row.bound)} ms, {row.bound_by}" if row.bound is not None else ""
+
+
+if __name__ == "__main__":
+    for path in write():
+        print(path.relative_to(BENCH.parent))

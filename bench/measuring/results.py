@@ -1,0 +1,80 @@
+"""The file of results: rows as CSV, read again, and entered in the place of what they measure anew."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from .report import Row, Spread
+
+SPREADS = ("value", "ratio")
+
+
+def read(path: Path) -> list[Row]:
+    """All rows of a file; none when there is no file."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [_row(record) for record in csv.DictReader(file)]
+
+
+def enter(rows: Sequence[Row], path: Path, order: Sequence[str]) -> None:
+    """Writes rows instead of those of the same benchmark, workload and title; the others stay.
+
+    Args: order, of the benchmarks in the file.
+    """
+
+    def measured(row: Row) -> tuple[str, str, str]:
+        return row.benchmark, row.workload, row.title
+
+    anew = {measured(row) for row in rows}
+    whole = [row for row in read(path) if measured(row) not in anew] + list(rows)
+    whole.sort(key=lambda row: order.index(row.benchmark) if row.benchmark in order else len(order))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, _columns(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(map(_record, whole))
+
+
+def _columns() -> list[str]:
+    return list(_record(Row("", "", "", "", "", Spread.of([0.0]), Spread.of([0.0]))))
+
+
+def _record(row: Row) -> dict[str, str | int]:
+    """Spreads become columns of their own: median, ratio_median."""
+    record: dict[str, str | int] = {}
+    for name, value in asdict(row).items():
+        if name in SPREADS:
+            prefix = "" if name == "value" else f"{name}_"
+            parts = value or dict.fromkeys(field.name for field in fields(Spread))
+            record |= {prefix + part: _text(number) for part, number in parts.items()}
+        else:
+            record[name] = _text(value)
+    return record
+
+
+def _row(record: dict[str, str]) -> Row:
+    def spread(prefix: str) -> Spread | None:
+        if not record[f"{prefix}median"]:
+            return None
+        numbers = [float(record[prefix + part]) for part in ("median", "minimum", "q1", "q3")]
+        return Spread(*numbers, int(record[f"{prefix}samples"]))
+
+    def number(name: str) -> float | None:
+        return float(record[name]) if record[name] else None
+
+    words = ("workload", "title", "unit", "side", "mode", "version", "bound_by", "benchmark", "measured")
+    numbers = ("target", "limit", "disturbed", "bound", "primitives")
+    return Row(
+        value=spread(""),
+        ratio=spread("ratio_"),
+        **{name: record[name] for name in words},
+        **{name: number(name) for name in numbers},
+    )
+
+
+def _text(value: object) -> str | int:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value

@@ -1,0 +1,48 @@
+"""The arrays of W9's operations, by operation: what ours and every peer are given. Only numpy is imported here."""
+
+from collections.abc import Callable
+
+import numpy as np
+import workloads as sizes
+
+INT32 = np.iinfo(np.int32)
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def floats() -> list[np.ndarray]:
+    return [_rng().standard_normal(sizes.W9_SORT, np.float32)]
+
+
+def integers() -> list[np.ndarray]:
+    return [_rng().integers(INT32.min, INT32.max, sizes.W9_SORT, np.int32)]
+
+
+def complexes(*shape: int) -> list[np.ndarray]:
+    return [_rng().standard_normal((*shape, 2), np.float32).view(np.complex64)[..., 0]]
+
+
+def images_and_places() -> list[np.ndarray]:
+    """Images (N, H, W, C), and where they are sampled: (N, H, W, 2) between -1 and 1, x before y."""
+    rng = _rng()
+    places = rng.uniform(-1, 1, (*sizes.W9_IMAGES[:3], 2)).astype(np.float32)
+    return [rng.standard_normal(sizes.W9_IMAGES, np.float32), places]
+
+
+INPUTS: dict[str, Callable[[], list[np.ndarray]]] = {
+    "sort float32": floats,
+    "sort int32": integers,
+    "arg-sort float32": floats,
+    "arg-sort int32": integers,
+    "cumulative sum": lambda: [_rng().standard_normal(sizes.W9_SUMS, np.float32)],
+    "FFT of rows": lambda: complexes(*sizes.W9_WAVES),
+    "FFT of a plane": lambda: complexes(*sizes.W9_PLANE),
+    "grid sample": images_and_places,
+}
+
+
+def operation(workload: str) -> str:
+    """The key of INPUTS in a workload's name."""
+    return workload.removeprefix("W9 ")

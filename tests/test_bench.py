@@ -1,0 +1,221 @@
+"""The benchmarks' harness is honest: who takes part, what counts, what a ratio is of, what the file and the page say.
+
+Sides here are processes that compute next to nothing; no peer and no time is measured.
+"""
+
+import math
+import os
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+ENVIRONMENT = dict(os.environ)
+BENCH = Path(__file__).resolve().parent.parent / "bench"
+sys.path.insert(0, str(BENCH))
+
+import bounds  # noqa: E402
+import document  # noqa: E402
+import growth  # noqa: E402
+import w2_resnet50  # noqa: E402
+import w3_conv_lstm  # noqa: E402
+import w4_gan  # noqa: E402
+import w7_character  # noqa: E402
+import w9_operations  # noqa: E402
+from measuring import compare as comparing  # noqa: E402
+from measuring.compare import Contender, Turn, Workload, compare, first_places, rows_of  # noqa: E402
+from measuring.options import Options  # noqa: E402
+from measuring.report import OURS, Row, Spread, best_peer  # noqa: E402
+from measuring.results import enter, read  # noqa: E402
+from measuring.sides import Running, Side, SideFailed  # noqa: E402
+
+os.environ.clear()  # the benchmarks fix the number of threads for what they start; other tests shall not see it
+os.environ.update(ENVIRONMENT)
+
+SERVED = """
+import sys
+from measuring.protocol import serve
+values = iter({values})
+serve(lambda *part: lambda: next(values, {last}), "numpy")
+"""
+QUICK = Options(rounds=2, turn_seconds=0.0, patience=0.0)
+
+
+def served(name: str, mode: str = "", values: str = "[]", last: str = "0.5") -> Side:
+    """A side whose steps return these values, then the last one for ever."""
+    return Side(name, mode, (sys.executable, "-c", SERVED.format(values=values, last=last)))
+
+
+@dataclass
+class Idle:
+    """Stands for a running process where only turns matter."""
+
+    side: Side
+    version: str = "1"
+    closed: bool = field(default=False)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def contender(name: str, mode: str, *seconds: float, disturbed: float = 0.0) -> Contender:
+    """With a turn of one step for each of these seconds."""
+    turns = [Turn([second], disturbed) for second in seconds]
+    return Contender(Idle(Side(name, mode, ())), turns=turns)
+
+
+# --- processes and rounds ---------------------------------------------------------------------------------------------
+
+
+def test_a_side_answers_with_what_it_computed():
+    with Running(served("numpy", values="[3.0, 2.0]")) as running:
+        running.setup()
+        seconds, value = running.steps(2)
+        assert len(seconds) == 2 and value == 2.0
+        assert running.version == np.__version__ and running.peak_memory() >= running.resident_after_import
+
+
+def test_a_side_that_dies_says_why():
+    with pytest.raises(SideFailed, match="no such workload"):
+        Running(Side("numpy", "", (sys.executable, "-c", "raise SystemExit('no such workload')")))
+
+
+def test_every_side_has_a_row_and_ours_the_ratio_to_the_best_peer(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(comparing, "peer", lambda name, workload, modes: [served(name, mode) for mode in modes])
+    workload = Workload("W", "a test", 0.5, trains=False, peers={"A": ("one", "two"), "B": ("one",)})
+    rows = compare(workload, [served(OURS, "mode")], QUICK)
+    assert {(row.side, row.mode) for row in rows} == {(OURS, "mode"), ("A", "one"), ("A", "two"), ("B", "one")}
+    best = best_peer(rows, rows[0])
+    assert rows[0].ratio == best.ratio and rows[0].target == 0.5
+    assert compare(workload, [served(OURS, "mode")], replace(QUICK, workloads="X")) == []
+    chosen = compare(workload, [served(OURS, "mode")], replace(QUICK, modes="^B"))
+    assert [row.side for row in chosen] == [OURS, "B"]
+
+
+@pytest.mark.parametrize("last", ["float('nan')", "5.0"], ids=["nan", "rising"])
+def test_a_side_that_does_not_train_is_refused(last: str):
+    with pytest.raises(SideFailed, match="does not train"):
+        compare(Workload("W", "a test", 0.5), [served(OURS, "mode", "[1.0]", last)], QUICK)
+
+
+def test_modes_near_a_peers_best_stay_and_the_others_end():
+    beaten: list[Contender] = []
+    slow, near, best = (contender("A", mode, time) for mode, time in (("slow", 9), ("near", 1.05), ("best", 1.0)))
+    assert first_places([slow, near, best], beaten) == [best, near]
+    assert beaten == [slow] and slow.running.closed and not best.running.closed
+
+
+def test_a_ratio_is_of_turns_side_by_side():
+    """The machine became twice as slow after the first round, for both."""
+    ours, peer = contender(OURS, "", 1.0, 2.0), contender("A", "", 2.0, 4.0)
+    peer.beside = ours.turns
+    row = rows_of(Workload("W", "", 1.0, trains=False), [ours, peer])[0]
+    assert row.ratio.q1 == row.ratio.q3 == 0.5
+
+
+def test_disturbed_turns_do_not_count_where_there_are_enough_others():
+    one = contender("A", "", 1.0, 1.0, 1.0)
+    one.turns.append(Turn([100.0], disturbed=0.5))
+    assert max(one.seconds()) == 1.0
+    one.turns = one.turns[1:]
+    assert max(one.seconds()) == 100.0  # too few to choose among
+
+
+# --- the file and the page --------------------------------------------------------------------------------------------
+
+
+def row(workload: str, side: str, milliseconds: float, **more: object) -> Row:
+    return Row(workload, "title", "ms", side, "mode", Spread.of([milliseconds]), benchmark=workload, **more)
+
+
+def test_rows_are_entered_in_the_place_of_what_they_measure_anew(tmp_path: Path):
+    path = tmp_path / "results.csv"
+    ratio = Spread.of([0.25, 0.5, 0.75])
+    first = [
+        row("b", OURS, 1.0, ratio=ratio, target=0.5, bound=0.5, bound_by="bytes"),
+        row("b", "A", 2.0),
+        row("a", OURS, 7.0),
+    ]
+    enter(first, path, ["a", "b"])
+    assert read(path) == [first[2], first[0], first[1]]
+    enter([row("b", OURS, 3.0)], path, ["a", "b"])
+    assert [(r.workload, r.value.median) for r in read(path)] == [("a", 7.0), ("b", 3.0)]
+
+
+def test_the_page_says_where_the_best_peer_is_faster(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- bench: behind -->\nold\n<!-- end -->\nafter\n")
+    ahead, slower = Spread.of([0.6]), Spread.of([1.5])
+    rows = [
+        row("fast", OURS, 0.6, ratio=ahead, target=0.5),
+        row("fast", "A", 1.0, ratio=ahead),
+        row("slow", OURS, 3.0, ratio=slower, target=1.0),
+        row("slow", "A", 2.0, ratio=slower),
+    ]
+    enter(rows, tmp_path / "results.csv", [])
+    document.write(tmp_path / "results.csv", page, tmp_path / "page.png")
+    text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    assert "slow, title: 1.50 of A" in text and "fast, title 0.60 (target 0.50)" in text
+    assert (tmp_path / "page.png").stat().st_size > 1000
+
+
+def test_the_page_is_what_the_results_make(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text(document.PAGE.read_text())
+    document.write(page=page, picture=tmp_path / "page.png")
+    assert page.read_text() == document.PAGE.read_text(), "run bench/document.py"
+
+
+# --- workloads --------------------------------------------------------------------------------------------------------
+
+
+def test_bounds_count_products_that_meet_no_padding():
+    layers = bounds.Layers(batch=2)
+    assert layers.convolution(1, 3, 5, 3) == 1 and layers.forward == 2 * 3 * 5  # one tap of nine
+    assert layers.training() == 2 * 2 * layers.forward  # the first layer's input has no gradient
+    layers.dense(5, 7)
+    assert layers.training() == 2 * (2 * layers.forward + 2 * 5 * 7)
+
+
+def test_bounds_are_of_the_network_that_is_measured():
+    model = w2_resnet50.network()
+    assert model(mg.Graph().placeholder((-1, 32, 32, 3))).shape == (-1, 10)
+    kernels = [p.shape for p in model.parameters() if len(p.shape) in (2, 4)]
+    assert sum(map(math.prod, kernels)) == bounds.resnet50(1).parameters
+
+
+def test_a_bound_is_the_slower_of_products_and_bytes():
+    at = bounds.Ceilings({"float32": 1e9}, memory=1e6, cache=1e9)
+    assert bounds.Work(operations=2e6).bound(at) == (2.0, "operations")
+    assert bounds.Work(operations=1e6, bytes=1e8).bound(at) == (1e5, "bytes")
+    assert bounds.Work(bytes=1e6).bound(at) == (1.0, "bytes")  # stays in the cache
+
+
+def test_the_distance_from_a_line():
+    assert growth.off_line((1, 2, 4), [3.0, 5.0, 9.0]) < 1e-9
+    assert growth.off_line((1, 2, 4), [3.0, 7.0, 9.0]) > 0.1
+
+
+@pytest.mark.parametrize("build", [w3_conv_lstm.trainer, w4_gan.graph, w7_character.graph], ids=["W3", "W4", "W7"])
+def test_our_sides_compute_something(build):
+    step = build()
+    values = [step() for _ in range(4)]
+    assert np.isfinite(values).all() and len(set(values)) > 1
+
+
+@pytest.mark.parametrize("name", [name for name in w9_operations.OPERATIONS if name != "grid sample"])
+def test_single_operations_are_those_of_numpy(name: str):
+    pytest.importorskip("scipy")
+    from peers.numpy_peer import FUNCTIONS
+
+    values = [
+        value.reshape(-1)[: 4 * 64].reshape((-1, 64) if value.ndim > 1 else -1)
+        for value in w9_operations.INPUTS[name]()
+    ]
+    g = mg.Graph()
+    y = g.run({}, w9_operations.OPERATIONS[name](g, *map(g.constant, values))).numpy()
+    np.testing.assert_allclose(y, FUNCTIONS[name](*values), rtol=1e-4, atol=1e-4)
