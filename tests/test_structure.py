@@ -41,7 +41,8 @@ def relative(path: Path) -> str:
 
 
 CXX_FILES = source_files("src", suffixes=CXX)
-WRITTEN_FILES = source_files("src", "python", "tests", "bench", "tools", "cmake", suffixes=CXX | {".py"})
+WRITTEN_FILES = source_files("src", "python", "tests", "bench", "examples", "tools", "cmake", suffixes=CXX | {".py"})
+EXAMPLES = source_files("examples", suffixes={".py"})
 
 
 def quoted_includes(path: Path) -> list[str]:
@@ -109,6 +110,15 @@ def test_files_open_with_what_they_are(path: Path):
     first = path.read_text().lstrip().splitlines()[:1]
     opening = "//" if path.suffix in CXX else ('"""', 'r"""', "#")
     assert first and first[0].startswith(opening), "open with a comment that says what the file is and is not"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=relative)
+def test_examples_are_short_and_have_a_page_and_a_test(path: Path):
+    assert len(path.read_text().splitlines()) < 200
+    page = ROOT / "docs" / "examples" / f"{path.stem}.md"
+    assert f"](../../{relative(path)})" in page.read_text()
+    assert f"]({page.name})" in (page.parent / "README.md").read_text(), "the index lists it"
+    assert (ROOT / "tests" / "examples" / f"test_{path.name}").is_file()
 
 
 def test_no_trace_of_a_machine():
