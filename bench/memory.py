@@ -38,7 +38,8 @@ def measure(options: Options) -> list[Row]:
             whole: dict[Side, list[float]] = {}
             added: dict[Side, list[float]] = {}
             peers = peer("PyTorch", workload, MODES[workload]) if options.peers else []
-            for side in [*own, *(side for side in peers if re.search(options.modes, side.label))]:
+            peers = [side for side in peers if re.search(options.modes, side.label)]
+            for side in [*own, *(peers[:1] if options.quick else peers)]:
                 say(f"{workload}: {side.label}")
                 samples = [peak(side) for _ in range(min(3, options.rounds))]
                 whole[side] = [most for most, _ in samples]

@@ -1,7 +1,7 @@
 """W8: ResNet-50 in inference on images 32 x 32, at batch 1 and 64, and in int8 at batch 64; ours and the peers.
 
-Batch normalization by moving averages that are not trivial. The engines fold it into the convolutions before they run;
-ours does so where the model is asked to. Images are fed from and logits returned to numpy on every side that can.
+Batch normalization by moving averages that are not trivial. The engines fold it into the convolutions before they run,
+and so does ours when it is asked to; it is also measured as it was trained.
 """
 
 import mpsgraph as mg
@@ -12,7 +12,6 @@ from measuring.options import Options, main
 from measuring.protocol import Step
 from measuring.report import Row
 from measuring.sides import ours
-from mpsgraph import nn
 from w2_resnet50 import images, network
 
 TORCH_MODES = ("script", "freeze", "freeze channels_last", "compile channels_last")
@@ -27,27 +26,25 @@ WORKLOADS = {
 }
 
 
-def model_with_averages(batch: int) -> tuple[mg.Graph, nn.Module, mg.Tensor]:
-    """A graph, the network in it in inference mode, its input; moving averages as if it had been trained."""
-    g = mg.Graph()
-    model = network().eval()
+def trained_model() -> mg.Model:
+    """The network in inference mode, with moving averages as if it had been trained."""
+    g, network_ = mg.Graph(), network().eval()
     x = g.placeholder((-1, sizes.W2_IMAGE, sizes.W2_IMAGE, 3), name="images")
-    model(x)
+    logits = network_(x)
     rng = np.random.default_rng(0)
-    state = model.state_dict()
+    state = network_.state_dict()
     for name, value in state.items():
         if name.endswith("moving_mean"):
             state[name] = rng.normal(0, 0.1, value.shape).astype(np.float32)
         elif name.endswith("moving_variance"):
             state[name] = rng.uniform(0.5, 1.5, value.shape).astype(np.float32)
-    model.load_state_dict(state)
-    return g, model, x
+    network_.load_state_dict(state)
+    return mg.Model(g, {"images": x}, {"logits": logits})
 
 
-def graph(batch: int) -> Step:
-    g, model, x = model_with_averages(batch)
+def running(model: mg.Model, batch: int) -> Step:
     fed = images(batch)
-    executable = g.compile({x: fed}, [model(x)])
+    executable = model.graph.compile({model.inputs["images"]: fed}, [model.outputs["logits"]])
 
     def step() -> None:
         executable.run([fed])
@@ -55,15 +52,18 @@ def graph(batch: int) -> Step:
     return step
 
 
+BATCHES = dict(zip(WORKLOADS, sizes.W8_BATCHES, strict=True))
 BUILDERS = {
-    f"graph {name}": lambda batch=batch: graph(batch) for name, batch in zip(WORKLOADS, sizes.W8_BATCHES, strict=True)
-}
+    f"optimized, {name}": lambda batch=batch: running(trained_model().optimize_for_inference(), batch)
+    for name, batch in BATCHES.items()
+} | {f"as trained, {name}": lambda batch=batch: running(trained_model(), batch) for name, batch in BATCHES.items()}
 
 
 def measure(options: Options) -> list[Row]:
     rows = []
     for name, workload in WORKLOADS.items():
-        rows += compare(workload, [ours(__file__, f"graph {name}", "graph")], options)
+        own = [ours(__file__, f"{mode}, {name}", mode) for mode in ("optimized", "as trained")]
+        rows += compare(workload, own, options)
     return rows
 
 

@@ -138,9 +138,8 @@ def compare(workload: Workload, own: Sequence[Side], options: Options) -> list[R
         contenders, beaten = [started(side) for side in own], []
         for name, modes in workload.peers.items() if options.peers else ():
             tried: list[Contender] = []
-            for side in peer(name, workload.name, modes):
-                if not re.search(options.modes, side.label):
-                    continue
+            sides = [side for side in peer(name, workload.name, modes) if re.search(options.modes, side.label)]
+            for side in sides[:1] if options.quick else sides:
                 try:
                     tried.append(started(side))
                 except SideFailed as failure:

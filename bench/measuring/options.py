@@ -23,6 +23,7 @@ class Options:
     peers: bool = True
     modes: str = ""  # a regular expression: the peers' modes that take part
     workloads: str = ""  # likewise, of the workloads that are compared
+    quick: bool = False  # of each peer one mode, and nothing that compiles for long
 
     @classmethod
     def add_to(cls, parser: argparse.ArgumentParser) -> None:
@@ -33,7 +34,9 @@ class Options:
             default=cls.patience,
             help="seconds a workload may spend on repeating (%(default)s)",
         )
-        parser.add_argument("--quick", action="store_true", help="two short rounds: shows that it works, not how fast")
+        parser.add_argument(
+            "--quick", action="store_true", help="two short rounds, one mode a peer: shows that it works"
+        )
         parser.add_argument("--no-peers", action="store_true", help="ours alone")
         parser.add_argument("--peers", default="", metavar="REGEX", help="only modes such as 'PyTorch eager, tcmalloc'")
         parser.add_argument("--only", default="", metavar="REGEX", help="only workloads such as 'W8 batch 1'")
@@ -42,7 +45,7 @@ class Options:
     def of(cls, arguments: argparse.Namespace) -> Options:
         chosen = {"peers": not arguments.no_peers, "modes": arguments.peers, "workloads": arguments.only}
         if arguments.quick:
-            return cls(rounds=2, turn_seconds=0.05, patience=0.0, **chosen)
+            return cls(rounds=2, turn_seconds=0.05, patience=0.0, quick=True, **chosen)
         return cls(rounds=arguments.rounds, patience=arguments.patience, **chosen)
 
 
