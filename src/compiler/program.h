@@ -86,6 +86,10 @@ Program specialize(const Graph& graph, const std::vector<std::pair<Tensor*, Tens
 // The rest of a program, once its feeds' types and the values of the deciding ones (in their order) are known.
 Program specialize(const Rest& rest, const std::vector<TensorType>& feeds, const std::vector<ConstantPtr>& deciding);
 
+// All of a program as a rest that fed flags decide: bools of one element that its `if`s depend on and on nothing else.
+// Null, and the program as it was, when there are none, or many.
+std::shared_ptr<const Rest> rest_of_flags(Program& program);
+
 struct Pass {
   std::string_view name;
   std::string_view summary;  // one line, for people

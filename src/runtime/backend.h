@@ -57,6 +57,11 @@ class CompiledProgram {
   virtual SerializedOrder serialize(const std::filesystem::path& path, const SerializationDescriptor& descriptor) const;
   // True when a variable has moved to another layout since; the runtime then compiles anew.
   virtual bool stale() const { return false; }
+  // Would a run with these feeds compile something? Then it must exclude all others of the graph.
+  virtual bool compiles(std::span<const NDArray> feeds) const {
+    (void)feeds;
+    return false;
+  }
   virtual size_t arena_bytes() const = 0;             // planned intermediates
   virtual size_t constant_bytes() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;  // in execution order
@@ -80,6 +85,8 @@ class Backend {
   virtual std::unique_ptr<CompiledProgram> compile(compiler::Program program,
                                                    std::vector<std::shared_ptr<VariableStorage>> storages,
                                                    const compiler::Options& options) = 0;
+  // Is the value of a fed flag there when a run begins, so that it may choose between programs (compiler::rest_of_flags)?
+  virtual bool sees_feeds() const { return false; }
   virtual std::shared_ptr<VariableHome> make_variable_home() { return nullptr; }  // once for each graph
   virtual std::shared_ptr<VariableStorage> make_variable(const ConstantPtr& value,
                                                          const std::shared_ptr<VariableHome>& home) = 0;

@@ -116,17 +116,22 @@ std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program,
   std::vector<std::shared_ptr<VariableStorage>> storages;
   for (auto* variable : program.source_variables) storages.push_back(state_->storage(variable));
   resolve_calls(program.graph->root(), options.callables, program.callables);
+  compiler::Options later = options;
+  later.observe = nullptr;  // for this time only
+  const CompileProgram compile_later = [this, later](compiler::Program next) {
+    return compile(std::move(next), later);
+  };
+  // Who observes the passes, or tests the plain kernels, wants the branches as they are.
+  if (state_->device.backend().sees_feeds() && !options.observe && !options.reference_kernels)
+    if (auto rest = compiler::rest_of_flags(program))
+      return std::make_unique<StagedProgram>(nullptr, 0, std::move(rest), compile_later);
   const auto rest = std::move(program.rest);
   const size_t targets = program.targets.size();
   auto compiled = state_->device.backend().compile(std::move(program), std::move(storages), options);
   ++state_->compiles;
   state_->compile_nanoseconds += std::chrono::nanoseconds(Profiler::Clock::now() - begin).count();
   if (!rest) return compiled;
-  compiler::Options later = options;
-  later.observe = nullptr;  // for this time only
-  return std::make_unique<StagedProgram>(std::move(compiled), targets, rest, [this, later](compiler::Program next) {
-    return compile(std::move(next), later);
-  });
+  return std::make_unique<StagedProgram>(std::move(compiled), targets, rest, compile_later);
 }
 
 void Executable::check_callables() {
@@ -248,7 +253,7 @@ void Executable::execute(Run& run, DeviceCommands* device) {
     device->finish();  // whoever is within may wait for a graph whose pass the commands keep
     pass = gate.enter(excludes_, owner);
   }
-  if (program_->stale()) {
+  if (program_->stale() || program_->compiles(run.inputs)) {
     pass.reset();
     if (device) device->finish();
     pass = gate.exclusive();

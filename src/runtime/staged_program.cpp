@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t max_known = 16;
 
-bool same_values(const std::vector<ConstantPtr>& values, const std::vector<NDArray>& feeds,
+bool same_values(const std::vector<ConstantPtr>& values, std::span<const NDArray> feeds,
                  const std::vector<size_t>& deciding) {
   for (size_t i = 0; i < values.size(); ++i)
     if (!std::equal(values[i]->bytes(), values[i]->bytes() + values[i]->stored_bytes(), feeds[deciding[i]].data()))
@@ -27,7 +27,7 @@ StagedProgram::StagedProgram(std::unique_ptr<CompiledProgram> first, size_t firs
 void StagedProgram::run(std::span<const NDArray> feeds, std::span<NDArray> results) {
   std::vector<NDArray> first(first_targets_), inputs, late;
   for (size_t i = 0; i < rest_->early.size(); ++i) first[i] = results[rest_->early[i]];
-  first_->run(feeds, first);
+  if (first_) first_->run(feeds, first);
   for (size_t i = 0; i < rest_->early.size(); ++i) results[rest_->early[i]] = first[i];
   for (const auto& [is_feed, index] : rest_->sources) inputs.push_back(is_feed ? feeds[index] : first[index]);
   for (size_t number : rest_->late) late.push_back(results[number]);
@@ -42,13 +42,24 @@ void StagedProgram::run(std::span<const NDArray> feeds, std::span<NDArray> resul
   for (size_t i = 0; i < late.size(); ++i) results[rest_->late[i]] = late[i];
 }
 
-StagedProgram::Known StagedProgram::rest_for(const std::vector<NDArray>& feeds) {
-  const auto found = std::ranges::find_if(
+std::list<StagedProgram::Known>::const_iterator StagedProgram::find(std::span<const NDArray> feeds) const {
+  return std::ranges::find_if(
       known_, [&](const Known& k) { return same_values(k.values, feeds, rest_->deciding) && !k.program->stale(); });
-  if (found != known_.end()) {
+}
+
+bool StagedProgram::compiles(std::span<const NDArray> feeds) const {
+  if (first_) return false;  // its runs exclude all others anyway
+  std::lock_guard lock(mutex_);
+  return find(feeds) == known_.end();
+}
+
+StagedProgram::Known StagedProgram::rest_for(std::span<const NDArray> feeds) {
+  {
     std::lock_guard lock(mutex_);
-    known_.splice(known_.begin(), known_, found);
-    return *found;
+    if (const auto found = find(feeds); found != known_.end()) {
+      known_.splice(known_.begin(), known_, found);
+      return *found;
+    }
   }
   std::vector<TensorType> types;
   for (const NDArray& feed : feeds) types.push_back(feed.type());
@@ -71,19 +82,20 @@ std::vector<StagedProgram::Known> StagedProgram::known() const {
 }
 
 size_t StagedProgram::arena_bytes() const {
-  size_t bytes = first_->arena_bytes();
+  size_t bytes = first_ ? first_->arena_bytes() : 0;
   for (const Known& k : known()) bytes += k.program->arena_bytes();
   return bytes;
 }
 
 size_t StagedProgram::constant_bytes() const {
-  size_t bytes = first_->constant_bytes();
+  size_t bytes = first_ ? first_->constant_bytes() : 0;
   for (const Known& k : known()) bytes += k.program->constant_bytes();
   return bytes;
 }
 
 std::vector<std::string> StagedProgram::kernel_names() const {
-  std::vector<std::string> names = first_->kernel_names();
+  std::vector<std::string> names;
+  if (first_) names = first_->kernel_names();
   const std::vector<Known> rests = known();
   if (!rests.empty())
     for (std::string& name : rests.front().program->kernel_names()) names.push_back(std::move(name));
@@ -92,9 +104,9 @@ std::vector<std::string> StagedProgram::kernel_names() const {
 
 std::string StagedProgram::plan() const {
   std::ostringstream out;
-  out << first_->plan();
+  if (first_) out << first_->plan();
   for (const Known& k : known()) {
-    out << "then, when";
+    out << (first_ ? "then, when" : "when");
     for (const ConstantPtr& value : k.values) out << " " << to_string(value->integers());
     out << ":\n" << k.program->plan();
   }

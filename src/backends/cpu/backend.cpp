@@ -104,6 +104,7 @@ class CpuBackend final : public runtime::Backend {
     for (size_t i = 0; i < variables.size(); i++) variables[i]->move_to(lowered.variable_layouts[i]);
     return std::make_unique<CpuProgram>(std::move(lowered), std::move(variables));
   }
+  bool sees_feeds() const override { return true; }
   std::shared_ptr<runtime::VariableStorage> make_variable(const ConstantPtr& value,
                                                           const std::shared_ptr<runtime::VariableHome>&) override {
     return std::make_shared<CpuVariable>(value);
