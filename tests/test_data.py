@@ -1,6 +1,7 @@
 """Batches that can be taken up anywhere, readers of files whole, cut and wrong, and the demo's digits."""
 
 import gzip
+import pickle
 import struct
 
 import mpsgraph as mg
@@ -133,6 +134,48 @@ def test_cifar10(tmp_path, rng):
     with pytest.raises(mg.data.DataError, match="label 10"):
         mg.data.read_cifar10(tmp_path)
 
+    (tmp_path / names[0]).unlink()
+    with pytest.raises(mg.data.DataError, match="no data_batch_1.bin and no data_batch_1, with"):
+        mg.data.read_cifar10(tmp_path)
+
+
+def test_cifar10_as_pickles(tmp_path, rng):
+    pixels = rng.integers(0, 256, (12, 3 * 32 * 32)).astype("u1")
+    names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
+    for i, name in enumerate(names):
+        batch = {b"data": pixels[2 * i : 2 * i + 2], b"labels": [2 * i % 10, 2 * i % 10 + 1], b"batch_label": b"one"}
+        (tmp_path / name).write_bytes(pickle.dumps(batch, protocol=2))
+    (images, labels), (test_images, test_labels) = mg.data.read_cifar10(tmp_path)
+    assert images.shape == (10, 32, 32, 3) and images.dtype == np.float32 and images.flags.c_contiguous
+    np.testing.assert_allclose(images[3, 5, 7], pixels[3].reshape(3, 32, 32)[:, 5, 7] / 255, rtol=1e-6)
+    assert labels.tolist() == list(range(10)) and test_labels.tolist() == [0, 1] and labels.dtype == np.int32
+    # as Python 2 wrote the files that people have
+    (tmp_path / names[5]).write_bytes(
+        b"(dS'data'\ncnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n(I1\nI3072\nt"
+        b"cnumpy\ndtype\n(S'u1'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI0\ntbI00\nS'" + b"A" * 3072 + b"'\ntbs"
+        b"S'labels'\n(lI7\nas."
+    )
+    (found, label) = mg.data.read_cifar10(tmp_path)[1]
+    assert label.tolist() == [7] and (found * 255).round().tolist() == np.full((1, 32, 32, 3), ord("A")).tolist()
+
+
+def test_pickles_of_something_else_are_refused(tmp_path):
+    path, good = tmp_path / "data_batch_1", {b"data": np.zeros((1, 3072), "u1"), b"labels": [1]}
+    harmful = b"cos\nsystem\n(S'touch " + bytes(tmp_path / "ran") + b"'\ntR."
+    for content, message in [
+        (harmful, "asks for (os|posix).system"),
+        (pickle.dumps(good)[:-40], "not a batch of CIFAR-10"),
+        (pickle.dumps([1, 2]), "not a batch of CIFAR-10"),
+        (pickle.dumps(good | {b"data": np.zeros((1, 3072), "f4")}), "float32"),
+        (pickle.dumps(good | {b"data": np.zeros((1, 3071), "u1")}), "3071"),
+        (pickle.dumps(good | {b"labels": [1, 2]}), "1 images have labels"),
+        (pickle.dumps(good | {b"labels": [10]}), "label 10"),
+    ]:
+        path.write_bytes(content)
+        with pytest.raises(mg.data.DataError, match=message):
+            mg.data.read_cifar10(tmp_path)
+    assert not (tmp_path / "ran").exists()
+
 
 # --- digits -----------------------------------------------------------------------------------------------------------
 def test_digits_have_a_fixed_split():
@@ -140,6 +183,7 @@ def test_digits_have_a_fixed_split():
     assert x.shape == (1438, 28, 28, 1) and test_x.shape == (359, 28, 28, 1)
     assert x.dtype == np.float32 and y.dtype == np.int32 and 0 <= x.min() and x.max() <= 1
     assert np.bincount(test_y, minlength=10).min() > 20, "every digit is in the test set"
+    assert mg.data.digits(32)[1][0].shape == (359, 32, 32, 1)
     again = mg.data.digits()
     np.testing.assert_array_equal(again[1][0], test_x)
     assert not {a.tobytes() for a in test_x} & {a.tobytes() for a in x}, "no test image is trained on"

@@ -1,4 +1,4 @@
-"""Readers of dataset files that the user has: IDX (MNIST and its kin) and CIFAR-10 in its binary form.
+"""Readers of dataset files that the user has: IDX (MNIST and its kin) and CIFAR-10 in its binary and its Python form.
 
 A file that is cut short, has another magic number or holds labels that cannot be raises a DataError that names the
 file; no half of it is returned.
@@ -7,10 +7,13 @@ file; no half of it is returned.
 from __future__ import annotations
 
 import gzip
+import io
 import math
+import pickle
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -70,29 +73,76 @@ def read_mnist(
 def read_cifar10(
     directory: str | Path,
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """CIFAR-10 from its binary version's six files.
+    """CIFAR-10 from the six files of its binary or its Python version.
 
-    Args: directory with data_batch_1.bin to data_batch_5.bin and test_batch.bin. Result: ((images, labels), (images,
-    labels)) for training and test; images float32 (n, 32, 32, 3) in 0..1, labels int32 (n,). Errors: DataError.
+    Args: directory with data_batch_1.bin to data_batch_5.bin and test_batch.bin, or the same names without .bin, which
+    are pickles; of these nothing is run but what makes arrays. Result: ((images, labels), (images, labels)) for
+    training and test; images float32 (n, 32, 32, 3) in 0..1, labels int32 (n,). Errors: DataError.
     Source: Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
     """
+    pickled = not any((Path(directory) / f"data_batch_1.bin{end}").is_file() for end in ("", ".gz"))
+    if pickled and not any((Path(directory) / f"data_batch_1{end}").is_file() for end in ("", ".gz")):
+        raise DataError(
+            f"{directory} has no data_batch_1.bin and no data_batch_1, with or without .gz: it is not "
+            "CIFAR-10's binary and not its Python version"
+        )
 
     def part(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        records = np.concatenate([_cifar_records(_find(Path(directory), name)) for name in names])
-        images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        return np.ascontiguousarray(images, np.float32) / np.float32(255), records[:, 0].astype(np.int32)
+        end, read = ("", _cifar_pickle) if pickled else (".bin", _cifar_records)
+        read_parts = [read(_find(Path(directory), name + end)) for name in names]
+        pixels, labels = (np.concatenate(arrays) for arrays in zip(*read_parts, strict=True))
+        images = pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        return np.ascontiguousarray(images, np.float32) / np.float32(255), labels.astype(np.int32)
 
-    return part([f"data_batch_{i}.bin" for i in range(1, 6)]), part(["test_batch.bin"])
+    return part([f"data_batch_{i}" for i in range(1, 6)]), part(["test_batch"])
 
 
-def _cifar_records(path: Path) -> np.ndarray:
+def _cifar_records(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels (n, 3072) and labels (n,), both uint8."""
     data = np.frombuffer(_contents(path), np.uint8)
     if len(data) == 0 or len(data) % _CIFAR_RECORD:
         raise DataError(f"{path} is truncated: {len(data)} bytes are no multiple of a record of {_CIFAR_RECORD}")
     records = data.reshape(-1, _CIFAR_RECORD)
     if records[:, 0].max() > 9:
         raise DataError(f"{path} is not CIFAR-10 in binary form: it has a label {records[:, 0].max()}")
-    return records
+    return records[:, 1:], records[:, 0]
+
+
+def _cifar_pickle(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The same from a dict with the keys data, a uint8 array, and labels, a list."""
+    try:
+        batch = _ArrayUnpickler(io.BytesIO(_contents(path)), encoding="bytes").load()
+        pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
+    except DataError:
+        raise
+    except Exception as error:  # a pickle that is cut short or is something else can raise anything
+        raise DataError(
+            f"{path} is not a batch of CIFAR-10's Python version: {type(error).__name__} {error}"
+        ) from error
+    if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != _CIFAR_RECORD - 1:
+        raise DataError(f"{path} is not CIFAR-10: its data are {pixels.dtype} {pixels.shape}, not uint8 (n, 3072)")
+    if labels.shape != pixels.shape[:1] or labels.dtype.kind != "i" or labels.min(initial=0) < 0:
+        raise DataError(f"{path} is not CIFAR-10: {pixels.shape[0]} images have labels {labels.dtype} {labels.shape}")
+    if labels.max(initial=0) > 9:
+        raise DataError(f"{path} is not CIFAR-10: it has a label {labels.max()}")
+    return pixels, labels
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """Makes arrays, strings and containers; a pickle that asks for anything else to be called is refused."""
+
+    _ALLOWED = {
+        ("multiarray", "_reconstruct"): lambda subtype, shape, code: np.ndarray(shape, np.uint8),
+        ("numpy", "ndarray"): np.ndarray,
+        ("numpy", "dtype"): np.dtype,
+        ("_codecs", "encode"): lambda text, encoding: text.encode("latin1"),  # bytes, as protocol 2 writes them
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = self._ALLOWED.get((module.removeprefix("numpy.core.").removeprefix("numpy._core."), name))
+        if found is None:
+            raise DataError(f"it asks for {module}.{name}, which arrays do not need; it is not opened")
+        return found
 
 
 def _find(directory: Path, name: str) -> Path:

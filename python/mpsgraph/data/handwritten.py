@@ -1,7 +1,7 @@
 """Scikit-learn's handwritten digits, brought to the size of MNIST: the data of the demo, without a download.
 
 1,797 real scans of 8x8 pixels and 17 grey levels (Alpaydin and Kaynak, "Optical recognition of handwritten digits", UCI
-1998) become 28x28 by bilinear interpolation. Every fifth one is the test set, always the same.
+1998) become 28x28, or another size, by bilinear interpolation. Every fifth one is the test set, always the same.
 """
 
 from __future__ import annotations
@@ -9,21 +9,25 @@ from __future__ import annotations
 import numpy as np
 
 from .._optional import require
+from ..errors import ShapeError
 
 SIZE = 28
 
 
-def digits() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+def digits(size: int = SIZE) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """The digits as ((images, labels), (images, labels)) for training (1,438) and test (359).
 
-    Result: images float32 (n, 28, 28, 1) in 0..1, labels int32 (n,). Errors: ImportError without scikit-learn.
+    Args: size in pixels, height and width. Result: images float32 (n, size, size, 1) in 0..1, labels int32 (n,).
+    Errors: ShapeError for a size below 1; ImportError without scikit-learn.
 
     >>> (x, y), (test_x, test_y) = mg.data.digits()
     >>> x.shape, y.dtype, test_x.shape
     ((1438, 28, 28, 1), dtype('int32'), (359, 28, 28, 1))
     """
+    if size < 1:
+        raise ShapeError(f"digits need a size of at least 1 pixel, got {size}")
     loaded = require("sklearn.datasets", "demo", "the digits dataset").load_digits()
-    images = resize_bilinear(loaded.images.astype(np.float32) / np.float32(16), SIZE, SIZE)[..., None]
+    images = resize_bilinear(loaded.images.astype(np.float32) / np.float32(16), size, size)[..., None]
     labels = loaded.target.astype(np.int32)
     test = np.arange(len(labels)) % 5 == 4
     return (images[~test], labels[~test]), (images[test], labels[test])
