@@ -37,6 +37,7 @@ BENCHMARKS = (
     "growth",
     "compile_time",
     "overhead",
+    "branches",
     "operations",
 )
 QUICK = BENCH.parent / "build" / "bench" / "quick.csv"
