@@ -61,7 +61,8 @@ def executables(size, bias, residual, relu, dtype=mg.float32):
 def test_results_are_those_of_the_plain_kernels(size, bias, residual, relu):
     (fast, plain), arrays = executables(size, bias, residual, relu)
     if "AVX" in mg.Device("cpu").description:
-        assert fast.plan().count("a product a tap") == 3 and "a product a tap" not in plain.plan()
+        few = SIZES[size][2] < 8  # of which the gradient with respect to the source is left to others
+        assert fast.plan().count("a product a tap") == 3 - few and "a product a tap" not in plain.plan()
     found, expected = ([a.numpy() for a in e.run([arrays[f] for f in e.feeds])] for e in (fast, plain))
     for name, ours, theirs in zip(("result", "source", "weights"), found, expected, strict=True):
         scale = np.abs(theirs).max()

@@ -465,7 +465,8 @@ std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
 std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), result.dims, weights.dims, incoming.dims);
-  if (!usable(lowering, p, weights)) return others.at(lowering.operation().kind())(lowering);
+  // A panel of a gradient with few channels would be mostly empty.
+  if (!usable(lowering, p, weights) || p.inputs < 8) return others.at(lowering.operation().kind())(lowering);
   return for_element(weights.dtype, [&](auto type) {
     return product<typename decltype(type)::type>(lowering, p, TapPlan::data_gradient(p), true);
   });

@@ -1,10 +1,13 @@
 // sort and arg_sort along an axis.
 //
-// Rows are sorted by radix: several rows at once by a thread each, or a single long one by all threads together. Where
-// the axis is not the last one, lanes are brought together by a transposition first and back afterwards.
+// Rows are sorted as keys, in vectors or by radix: several rows at once by a thread each, or a single long one by all
+// threads together. Where the axis is not the last one, lanes are brought together by a transposition first and back
+// afterwards.
 
+#include "backends/cpu/sort_keys.h"
 #include "backends/cpu/sort_row.h"
 #include "backends/cpu/strided_copy.h"
+#include "backends/cpu/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -26,6 +29,27 @@ struct SortPlan {
   bool moves() const { return s.inner > 1 && s.n > 1; }
 };
 
+// What vectors sort: keys that are the elements, or keys with their index behind them.
+template <class Element>
+using VectorKey = std::conditional_t<sizeof(Element) == 4, uint32_t, uint64_t>;
+template <class Element>
+inline constexpr bool in_vectors = sizeof(Element) == sizeof(VectorKey<Element>);
+
+#if defined(__x86_64__)
+template <class Element, class Load, class Store>
+void sort_in_vectors(std::byte* scratch, int64_t n, int64_t parts, const Load& load, const Store& store) {
+  auto* keys = reinterpret_cast<VectorKey<Element>*>(scratch);
+  const auto in_parts = [&](const auto& f) {
+    parallel_parts(parts, [&](int64_t part) {
+      for (int64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) f(i);
+    });
+  };
+  in_parts([&](int64_t i) { keys[i] = std::bit_cast<VectorKey<Element>>(load(i)); });
+  avx512::sort_keys(keys, keys + n, n, static_cast<int>(parts));
+  in_parts([&](int64_t i) { store(i, std::bit_cast<Element>(keys[i])); });
+}
+#endif
+
 // Element as Indexed<Key> writes the order, as Key the sorted elements.
 template <class T, class Element, class Out>
 std::unique_ptr<Kernel> sort_kernel(Lowering& lowering) {
@@ -44,13 +68,19 @@ std::unique_ptr<Kernel> sort_kernel(Lowering& lowering) {
     const auto sort_row = [&](std::byte* memory, int64_t row, int64_t parts) {
       const T* from = f.at<const T>(rows_in) + row * n;
       Out* to = f.at<Out>(rows_out) + row * n;
-      Sorter sorter(memory, n, parts);
+      const auto sort = [&](const auto& load, const auto& store) {
+#if defined(__x86_64__)
+        if constexpr (in_vectors<Element>)
+          if (sorts_keys_in_vectors()) return sort_in_vectors<Element>(memory, n, parts, load, store);
+#endif
+        Sorter(memory, n, parts).run(load, store);
+      };
       if constexpr (order)
-        sorter.run([=, d = plan.descending](int64_t i) { return Element(Keys<T>::of(from[i], d, true), i); },
-                   [=](int64_t at, const Element& e) { to[at] = e.index(); });
+        sort([=, d = plan.descending](int64_t i) { return Element(Keys<T>::of(from[i], d, true), i); },
+             [=](int64_t at, const Element& e) { to[at] = e.index(); });
       else
-        sorter.run([=, d = plan.descending](int64_t i) { return Keys<T>::of(from[i], d, false); },
-                   [=, d = plan.descending](int64_t at, Element e) { to[at] = Keys<T>::back(e, d); });
+        sort([=, d = plan.descending](int64_t i) { return Keys<T>::of(from[i], d, false); },
+             [=, d = plan.descending](int64_t at, Element e) { to[at] = Keys<T>::back(e, d); });
     };
     if (plan.whole_rows)
       parallel_parts(plan.parts, [&](int64_t part) {
@@ -82,6 +112,8 @@ std::unique_ptr<Kernel> lower_arg_sort(Lowering& lowering) {
 }
 
 }  // namespace
+
+bool sorts_keys_in_vectors() { return instruction_set() == "AVX-512"; }
 
 void register_sort_kernels() {
   define_kernel("sort", lower_sort);
