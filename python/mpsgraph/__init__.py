@@ -46,9 +46,6 @@ from ._core import (  # noqa: E402
     int32,
     int64,
     library_version,
-    profiler_start,
-    profiler_stop,
-    profiler_trace,
     uint8,
     uint16,
     uint32,
@@ -88,6 +85,7 @@ _LAZY = {
     "load": "model",
     "save": "model",
     "StepResult": "trainer",
+    "profiler": "profiler",
     "Trainer": "trainer",
 }
 
@@ -159,9 +157,7 @@ __all__ = [
     "onnx",
     "optim",
     "parse",
-    "profiler_start",
-    "profiler_stop",
-    "profiler_trace",
+    "profiler",
     "random",
     "save",
     "uint8",

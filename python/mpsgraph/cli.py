@@ -1,13 +1,16 @@
-"""The `mpsgraph` command: demos, the self-test, and where the installed package keeps its C++ parts.
+"""The `mpsgraph` command: demos, the self-test, profiles of scripts, and where the installed package has its C++ parts.
 
 mpsgraph demo digits [--data DIR] [--iterations N] [--seed S] [--output DIR]; mpsgraph selftest [--device NAME]
-[--json FILE] [--quick] [--only PART]; python -m mpsgraph --cmake-dir or --include-dir prints a path for build systems.
+[--json FILE] [--quick] [--only PART]; mpsgraph profile [--by WHAT] [--top N] [--trace FILE] script.py ...;
+python -m mpsgraph --cmake-dir or --include-dir prints a path for build systems.
 """
 
 from __future__ import annotations
 
 import argparse
+import runpy
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from . import selftest
 
         return selftest.main(options.device, options.json, options.quick, options.only)
+    elif options.command == "profile":
+        return _profile(options)
     else:
         parser.print_help()
         return 2
@@ -47,6 +52,32 @@ def _demo(options: argparse.Namespace) -> int:
         print(f"mpsgraph: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _profile(options: argparse.Namespace) -> int:
+    """Runs a script as `python script.py ...` does, then prints the table, also when the script failed."""
+    from . import profiler
+
+    if not options.script.is_file():
+        print(f"mpsgraph: there is no script {options.script}", file=sys.stderr)
+        return 1
+    sys.argv = [str(options.script), *options.arguments]
+    sys.path.insert(0, str(options.script.parent.resolve()))
+    with profiler.profile() as profile:
+        try:
+            runpy.run_path(str(options.script), run_name="__main__")
+            status: object = 0
+        except SystemExit as end:
+            status = end.code
+        except Exception:
+            traceback.print_exc()
+            status = 1
+    print(profile.table(options.by, options.top), end="")
+    if options.trace:
+        profile.save_chrome_trace(options.trace)
+    if isinstance(status, str):
+        print(status, file=sys.stderr)
+    return status if isinstance(status, int) else int(status is not None)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,6 +101,12 @@ def _parser() -> argparse.ArgumentParser:
         help="for model and picture (default ./demo-output)",
     )
     _add_selftest(commands)
+    profile = commands.add_parser("profile", help="run a script and say which kernels took the time")
+    profile.add_argument("--by", choices=("kernel", "kind"), default="kind", help="rows of the table (default kind)")
+    profile.add_argument("--top", type=int, default=20, metavar="N", help="rows (default 20)")
+    profile.add_argument("--trace", type=Path, metavar="FILE", help="write the timeline for ui.perfetto.dev")
+    profile.add_argument("script", type=Path, help="and its arguments behind it")
+    profile.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
     return parser
 
 

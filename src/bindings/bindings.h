@@ -146,6 +146,7 @@ void define_package(py::module_& module);
 // --- runtime (runtime.cpp, executables.cpp, probes.cpp) --------------------------------------------------------------
 
 void define_runtime(py::module_& module);
+void define_profiler(py::module_& module);
 void define_probes(py::module_& module);  // for the self-test
 void define_executables(py::module_& module);
 runtime::Device& to_device(py::handle object);  // Device, name, or None for the default

@@ -1,8 +1,7 @@
-// Device, CommandQueue, CommandBuffer, SharedEvent, Semaphore, the profiler and the end of the runtime.
+// Device, CommandQueue, CommandBuffer, SharedEvent, Semaphore and the end of the runtime.
 //
 // Whatever may wait does so without the GIL; handlers run on the runtime's thread and take it.
 #include "bindings/bindings.h"
-#include "runtime/profiler.h"
 
 namespace mpsgraph::bindings {
 
@@ -129,13 +128,6 @@ void define_runtime(py::module_& module) {
           "An exception, or None.")
       .def_property_readonly("queue", [](const CommandBuffer& self) { return self.queue().shared_from_this(); });
 
-  module.def(
-      "profiler_start", [](size_t capacity) { Profiler::get().start(capacity); }, py::arg("capacity") = 65536,
-      "Records compiling, encoding, runs and copies from now on; keeps the newest.");
-  module.def("profiler_stop", [] { Profiler::get().stop(); });
-  module.def(
-      "profiler_trace", [] { return Profiler::get().chrome_trace(); }, py::call_guard<WithoutGil>(),
-      "What was recorded, as JSON for chrome://tracing.");
   module.def(
       "buffer_statistics",
       [] {

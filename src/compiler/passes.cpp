@@ -49,7 +49,9 @@ void run_passes(Program& program, const Options& options) {
   for (const Pass& pass : all_passes()) {
     const auto& disabled = options.disabled_passes;
     if (std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end()) continue;
+    const auto begin = std::chrono::steady_clock::now();
     pass.run(program);
+    if (options.observe_time) options.observe_time(pass.name, begin, std::chrono::steady_clock::now());
     observe(pass.name);
   }
 }

@@ -7,6 +7,7 @@
 // every operation with an effect that is in a Program runs, in the order in which it stands.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -106,6 +107,9 @@ struct Options {
   Callables callables;  // what the symbols of `call` stand for
   // Called with the pass's name and the program's text after each pass ("specialize" first).
   std::function<void(std::string_view pass, const std::string& text)> observe;
+  // Called with the time that each pass took: for profiles.
+  using Time = std::chrono::steady_clock::time_point;
+  std::function<void(std::string_view pass, Time begin, Time end)> observe_time;
 };
 void run_passes(Program& program, const Options& options);
 

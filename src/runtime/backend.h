@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -68,6 +69,12 @@ class CompiledProgram {
   virtual std::string plan() const = 0;               // for people: kernels, buffers, offsets
 };
 
+// What a device can do at most, for profiles. Types that are missing are computed as float32.
+struct DeviceLimits {
+  std::map<DType, double> flops;  // FLOP/s, where a multiply-add counts as two; empty: not known
+  double bandwidth = 0;           // bytes/s between memory and processor, both ways together
+};
+
 // A question about the frameworks below a device that only a run there answers: for the self-test.
 struct Probe {
   std::string name, question;
@@ -97,6 +104,7 @@ class Backend {
   // Of that memory, where it is not the process's own.
   virtual BufferStatistics memory_statistics() const { return {}; }
   virtual void set_memory_cache_limit(size_t bytes) { (void)bytes; }
+  virtual DeviceLimits measure_limits() { return {}; }  // takes a while
   // For a device that runs work by itself; null when work runs on the queue's thread.
   virtual std::unique_ptr<DeviceQueue> make_queue() { return nullptr; }
   // For the self-test, too: by the frameworks' own differentiation the gradients of the program's only target, of rank

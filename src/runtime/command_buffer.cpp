@@ -83,6 +83,13 @@ void CommandBuffer::commit() {
     status_ = CommandBufferStatus::committed;
     handlers_pending_ = !scheduled_handlers_.empty() + !completed_handlers_.empty();
   }
+  static std::atomic<uint64_t> numbers{0};
+  commit_.session = Profiler::get().session();
+  if (commit_.session) {
+    commit_.number = ++numbers;
+    commit_.at = Profiler::Clock::now();
+    profile_instant(label(), "commit", commit_.number);
+  }
   try {
     queue_->enqueue(shared_from_this());
   } catch (...) {
@@ -121,6 +128,7 @@ void when_settled(std::shared_ptr<const std::vector<Point>> waits, std::function
 struct CommandBuffer::OnDevice {
   std::unique_ptr<DeviceCommands> commands;
   std::vector<Point> signals, waits;
+  Profiler::Clock::time_point handed_over;
 
   std::shared_ptr<const std::vector<Point>> waits_so_far() const {
     return std::make_shared<const std::vector<Point>>(waits);
@@ -130,7 +138,7 @@ struct CommandBuffer::OnDevice {
 void CommandBuffer::run_command(Command& command, OnDevice* device) {
   const auto& event = command.event;
   if (command.work) {
-    ProfileScope scope(command.label, device ? "encode" : "run");
+    ProfileScope scope(command.label, device ? "encode" : "run", commit_.number);
     command.work(device ? device->commands.get() : nullptr);
   } else if (!device && command.waits) {
     event->wait(command.value, command.timeout, "command buffer");
@@ -159,6 +167,14 @@ void CommandBuffer::execute(DeviceQueue* queue, std::function<void()> completed)
     std::lock_guard lock(mutex_);
     status_ = CommandBufferStatus::scheduled;
   }
+  if (commit_.session)
+    Profiler::get().record(commit_.session,
+                           {.name = label(),
+                            .category = "queue",
+                            .shape = ProfileRecord::Shape::overlapping,
+                            .command_buffer = commit_.number,
+                            .kernel = {}},
+                           commit_.at, Profiler::Clock::now());
   std::exception_ptr error;
   std::shared_ptr<OnDevice> device;
   if (queue) {
@@ -181,8 +197,10 @@ void CommandBuffer::execute(DeviceQueue* queue, std::function<void()> completed)
   }
   if (!device) return complete(error, completed);
   for (auto& [event, value, fence] : device->signals) event->promise(value, fence);
+  device->handed_over = Profiler::Clock::now();
   const auto done = [self = shared_from_this(), device, error, completed](std::exception_ptr failure) {
     device->commands.reset();
+    self->record_device_run(*device);
     const auto conclude = [self, device, error, completed, failure](std::exception_ptr outcome) {
       for (auto& [event, value, fence] : device->signals) {
         if (outcome)
@@ -205,6 +223,21 @@ void CommandBuffer::execute(DeviceQueue* queue, std::function<void()> completed)
   } catch (...) {
     post_handlers(std::move(scheduled_handlers_));
     done(std::current_exception());
+  }
+}
+
+// All that is known of it: the device does not tell when it began, nor what its kernels took.
+void CommandBuffer::record_device_run(const OnDevice& device) noexcept {
+  if (!commit_.session) return;
+  try {
+    Profiler::get().record(commit_.session,
+                           {.name = label(),
+                            .category = "device",
+                            .shape = ProfileRecord::Shape::overlapping,
+                            .command_buffer = commit_.number,
+                            .kernel = {}},
+                           device.handed_over, Profiler::Clock::now());
+  } catch (...) {  // without memory for it the record is missing, and the work is not
   }
 }
 
@@ -235,6 +268,7 @@ void CommandBuffer::post_handlers(std::vector<Handler> handlers) {
     std::exception_ptr error;
     for (auto& handler : handlers) {
       try {
+        ProfileScope scope("handler", "handler", self->commit_.number);
         handler(*self);
       } catch (...) {
         if (!error) error = std::current_exception();
@@ -255,6 +289,12 @@ void CommandBuffer::post_handlers(std::vector<Handler> handlers) {
 
 // --- waiting ---------------------------------------------------------------------------------------------------------
 
+std::string CommandBuffer::label() const {
+  for (const Command& command : commands_)
+    if (!command.label.empty()) return command.label;
+  return "command buffer";
+}
+
 bool CommandBuffer::finished() const { return work_done_ && (handlers_pending_ == 0 || on_handler_thread()); }
 
 bool CommandBuffer::wait_for(Timeout timeout) {
@@ -262,6 +302,7 @@ bool CommandBuffer::wait_for(Timeout timeout) {
   std::unique_lock lock(mutex_);
   if (status_ == CommandBufferStatus::not_enqueued)
     throw DeviceError("[wait_until_completed] the command buffer has not been committed; call commit() first");
+  ProfileScope scope("wait until completed", "wait", commit_.number);
   auto result = wait_until(lock, condition_, timeout, [this] { return finished(); });
   if (result == WaitResult::cancelled)
     throw DeviceError("[wait_until_completed] waiting was cancelled because the runtime shuts down");

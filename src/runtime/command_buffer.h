@@ -6,6 +6,7 @@
 // lock; an exception in one reaches the same place. Completed handlers run after success and failure alike.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -71,6 +72,7 @@ class CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
   void require_open(std::string_view what) const;  // with mutex_ held
   struct OnDevice;
   void run_command(Command& command, OnDevice* device);
+  void record_device_run(const OnDevice& device) noexcept;
   void complete(std::exception_ptr error, const std::function<void()>& completed);
   void post_handlers(std::vector<Handler> handlers);
   bool finished() const;  // with mutex_ held
@@ -85,6 +87,14 @@ class CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
   bool work_done_ = false;
   int handlers_pending_ = 0;
   std::exception_ptr error_;
+
+  // While a profile is taken, else zero: a number for it, and when it was committed.
+  struct Commit {
+    uint64_t session = 0, number = 0;
+    std::chrono::steady_clock::time_point at;
+  };
+  Commit commit_;
+  std::string label() const;
 };
 
 }  // namespace mpsgraph::runtime

@@ -7,6 +7,7 @@
 #include "core/errors.h"
 #include "runtime/device.h"
 #include "runtime/handler_thread.h"
+#include "runtime/profiler.h"
 
 namespace mpsgraph::runtime {
 
@@ -63,6 +64,8 @@ class CommandQueue::Thread final : public Worker {
  private:
   void loop() {
     this_worker() = &state_;
+    static std::atomic<int> numbers{0};
+    Profiler::name_this_thread(cat("command queue ", ++numbers));
     std::unique_lock lock(mutex_);
     for (;;) {
       condition_.wait(lock, [this] { return closing_ || !buffers_.empty(); });

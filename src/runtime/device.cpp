@@ -122,6 +122,12 @@ const std::shared_ptr<CommandQueue>& Device::default_queue() {
   return default_queue_;
 }
 
+const DeviceLimits& Device::limits() {
+  std::lock_guard lock(mutex_);
+  if (!limits_) limits_ = backend_->measure_limits();
+  return *limits_;
+}
+
 void Device::check_usable() const { guard_.check(cat("device ", name_)); }
 
 }  // namespace mpsgraph::runtime

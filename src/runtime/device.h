@@ -25,6 +25,7 @@ class Device {
 
   const std::string& name() const { return name_; }
   std::string description() const { return backend_->description(); }
+  const DeviceLimits& limits();                    // measured when first asked for
   Backend& backend() const { return *backend_; }
   const std::shared_ptr<CommandQueue>& default_queue();
   void check_usable() const;                       // DeviceError in a forked child
@@ -35,6 +36,7 @@ class Device {
   const std::string name_;
   const std::unique_ptr<Backend> backend_;
   std::mutex mutex_;
+  std::optional<DeviceLimits> limits_;
   std::shared_ptr<CommandQueue> default_queue_;
 };
 

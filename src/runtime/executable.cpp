@@ -92,8 +92,10 @@ std::shared_ptr<Executable> Executable::create(std::shared_ptr<GraphState> state
 }
 
 void Executable::build() {
+  std::optional<ProfileScope> scope(std::in_place, "specialize", "pass");
   auto program = compiler::specialize(*state_->graph, feeds_, targets_, target_operations_);
   auto types = compiler::target_types(program);
+  scope.reset();
   const bool excludes = program.rest || has_effect(program.graph->root());
   std::shared_ptr<CompiledProgram> compiled = compile(std::move(program), options_);
   const bool first = !program_;
@@ -109,15 +111,19 @@ void Executable::build() {
 }
 
 // Everything that it refers to outlives the executable's runs: a staged program calls it again.
-std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program,
-                                                     const compiler::Options& options) const {
+std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program, compiler::Options options) const {
   ProfileScope scope(label_, "compile");
   const auto begin = Profiler::Clock::now();
+  if (const auto session = Profiler::get().session())
+    options.observe_time = [session](std::string_view pass, auto began, auto ended) {
+      Profiler::get().record(session, {.name = std::string(pass), .category = "pass", .kernel = {}}, began, ended);
+    };
   std::vector<std::shared_ptr<VariableStorage>> storages;
   for (auto* variable : program.source_variables) storages.push_back(state_->storage(variable));
   resolve_calls(program.graph->root(), options.callables, program.callables);
   compiler::Options later = options;
   later.observe = nullptr;  // for this time only
+  later.observe_time = nullptr;
   const CompileProgram compile_later = [this, later](compiler::Program next) {
     return compile(std::move(next), later);
   };

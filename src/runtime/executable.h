@@ -66,7 +66,7 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
   void check_callables();
   std::shared_ptr<Run> prepare(std::vector<NDArray> inputs, std::vector<NDArray> results);
   void execute(Run& run, DeviceCommands* device);
-  std::unique_ptr<CompiledProgram> compile(compiler::Program program, const compiler::Options& options) const;
+  std::unique_ptr<CompiledProgram> compile(compiler::Program program, compiler::Options options) const;
   std::shared_ptr<std::vector<NDArray>> encode_run(CommandBuffer& buffer, std::vector<NDArray> inputs,
                                                    std::vector<NDArray> results, const ExecutionDescriptor& descriptor);
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "runtime/process.h"
+#include "runtime/profiler.h"
 
 namespace mpsgraph::runtime {
 
@@ -58,6 +59,7 @@ class HandlerThread final : public Worker {
 
   void loop() {
     this_worker() = &state_;
+    Profiler::name_this_thread("handlers");
     std::unique_lock lock(mutex_);
     for (;;) {
       condition_.wait(lock, [this] { return closing_ || !tasks_.empty(); });

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/errors.h"
+#include "runtime/profiler.h"
 
 namespace mpsgraph::runtime {
 
@@ -48,6 +49,7 @@ uint64_t SharedEvent::signaled_value() const {
 
 void SharedEvent::signal(uint64_t value) {
   guard_.check("the shared event");
+  profile_instant("signal event", "event");
   {
     std::lock_guard lock(mutex_);
     if (value <= value_) return;
@@ -81,6 +83,7 @@ void SharedEvent::fail(uint64_t value, std::exception_ptr cause) {
 WaitResult SharedEvent::wait_until_known(std::unique_lock<std::mutex>& lock, uint64_t value, Timeout timeout,
                                          std::string_view waiter, bool promised_is_enough) {
   const auto known = [&] { return promised_is_enough ? known_now(value) : value_ >= value || failed(value); };
+  const ProfileScope scope("wait for event", "event");
   const auto result = wait_until(lock, condition_, timeout, known);
   if (result == WaitResult::cancelled)
     throw DeviceError(cat("[", waiter, "] waiting for event value ", value,

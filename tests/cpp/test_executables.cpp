@@ -1,4 +1,5 @@
 // Executables: values and checks, descriptors, the cache, variables that move, many threads, the profiler.
+#include <algorithm>
 #include <thread>
 
 #include "fake_backend.h"
@@ -232,17 +233,20 @@ TEST(a_device_is_found_by_name) {
 
 TEST(the_profiler_keeps_a_bounded_record) {
   Doubler d;
-  Profiler::get().start(8);
+  CHECK_THROWS(DeviceError, Profiler::get().stop(), "no profile is being taken");
+  Profiler::get().start(32);
+  CHECK_THROWS(DeviceError, Profiler::get().start(), "already");
   for (int i = 0; i < 10; ++i) d.on.run({{d.x, array({1})}}, {d.y});
-  Profiler::get().stop();
-  const auto count = Profiler::get().records().size();
+  const Profile profile = Profiler::get().stop();
   d.on.run({{d.x, array({1})}}, {d.y});
-  CHECK_EQUAL(count, 8u);
-  CHECK_EQUAL(Profiler::get().records().size(), count);
-  CHECK(Profiler::get().dropped() > 0);
-  CHECK_EQUAL(Profiler::get().records().back().category, std::string_view("run"));
-  const auto trace = Profiler::get().chrome_trace();
+  CHECK_EQUAL(profile.records.size(), 32u);
+  CHECK(profile.dropped > 0);
+  for (std::string_view category : {"encode", "commit", "queue", "run", "wait"})
+    CHECK(std::ranges::find(profile.records, category, &ProfileRecord::category) != profile.records.end());
+  const auto trace = profile.chrome_trace();
   CHECK(trace.find("traceEvents") != std::string::npos && trace.find("\"cat\":\"encode\"") != std::string::npos);
+  Profiler::get().start();
+  CHECK_EQUAL(Profiler::get().stop().records.size(), 0u);
 }
 
 TEST(the_copy_counter_counts) {

@@ -6,11 +6,13 @@
 
 #include "backends/cpu/convolution_taps.h"
 #include "backends/cpu/executable.h"
+#include "backends/cpu/machine_limits.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/tile_functions.h"
 #include "compiler/passes.h"
 #include "core/definition.h"
+#include "runtime/profiler.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -93,6 +95,7 @@ class CpuBackend final : public runtime::Backend {
     // Only oneDNN's kernels take in what follows them.
     if (!has_onednn || options.reference_kernels) effective.disabled_passes.push_back("fuse");
     compiler::run_passes(program, effective);
+    const runtime::ProfileScope scope("lower", "pass");
     std::vector<std::shared_ptr<CpuVariable>> variables;
     std::vector<LayoutPtr> present;
     for (auto& storage : storages) {
@@ -105,6 +108,7 @@ class CpuBackend final : public runtime::Backend {
     return std::make_unique<CpuProgram>(std::move(lowered), std::move(variables));
   }
   bool sees_feeds() const override { return true; }
+  runtime::DeviceLimits measure_limits() override { return cpu::measure_limits(); }
   std::shared_ptr<runtime::VariableStorage> make_variable(const ConstantPtr& value,
                                                           const std::shared_ptr<runtime::VariableHome>&) override {
     return std::make_shared<CpuVariable>(value);

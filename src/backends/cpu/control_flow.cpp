@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/kernel_profile.h"
 #include "backends/cpu/lowering.h"
 
 namespace mpsgraph::cpu {
@@ -17,9 +18,6 @@ struct Copy {
 };
 using Copies = std::vector<Copy>;
 
-void run_all(const KernelList& list, Frame& frame) {
-  for (const auto& kernel : list) kernel->run(frame);
-}
 void run_all(const Copies& copies, Frame& frame) {
   for (const Copy& copy : copies) std::memcpy(frame.pointers[copy.to], frame.pointers[copy.from], copy.bytes);
 }
@@ -28,7 +26,7 @@ struct Body {
   KernelList kernels;
   Copies results;
   void run(Frame& frame) const {
-    run_all(kernels, frame);
+    run_kernels(kernels, frame);
     run_all(results, frame);
   }
 };

@@ -87,8 +87,22 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
     }
   }
   frame.history.clear();
-  for (const auto& kernel : lowered_.kernels) kernel->run(frame);
+  if (const auto session = runtime::Profiler::get().session())
+    run_profiled(frame, session);
+  else
+    run_kernels(lowered_.kernels, frame);
   give_back(std::move(owned));
+}
+
+void CpuProgram::run_profiled(Frame& frame, runtime::Profiler::Session session) {
+  std::call_once(described_, [&] {
+    const runtime::ProfileScope scope("describe kernels", "profiler");
+    descriptions_ = describe_kernels(lowered_);
+  });
+  const KernelProfile profile(session, descriptions_);
+  frame.profile = &profile;
+  run_kernels(lowered_.kernels, frame);
+  frame.profile = nullptr;
 }
 
 bool CpuProgram::stale() const {

@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "backends/cpu/kernel_profile.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/variable.h"
 #include "runtime/backend.h"
@@ -28,6 +29,7 @@ class CpuProgram final : public runtime::CompiledProgram {
   };
   std::unique_ptr<OwnedFrame> take_frame();
   void give_back(std::unique_ptr<OwnedFrame> frame);
+  void run_profiled(Frame& frame, runtime::Profiler::Session session);
 
   LoweredProgram lowered_;
   std::vector<std::shared_ptr<CpuVariable>> variables_;
@@ -35,6 +37,8 @@ class CpuProgram final : public runtime::CompiledProgram {
   std::vector<std::byte*> constant_pointers_;
   size_t constant_bytes_ = 0;
   std::vector<std::pair<Slot, SlotInfo>> external_;  // feeds, results and variables: entered before each run
+  std::once_flag described_;
+  std::shared_ptr<const KernelDescriptions> descriptions_;  // made when a profile first asks
   std::mutex mutex_;
   std::vector<std::unique_ptr<OwnedFrame>> free_frames_;
 };

@@ -21,10 +21,13 @@ struct KernelState {  // what a kernel keeps for each frame, e.g. oneDNN memory 
   virtual ~KernelState() = default;
 };
 
+class KernelProfile;  // kernel_profile.h
+
 struct Frame {
   std::vector<std::byte*> pointers;
   std::vector<std::unique_ptr<KernelState>> states;  // by kernel index; null for most
   HistoryMemory history;                             // what loops keep for their derivatives, in this run
+  const KernelProfile* profile = nullptr;            // null: nobody looks
 
   template <class T>
   T* at(Slot slot) const {
@@ -52,6 +55,8 @@ class Kernel {
   virtual std::string description() const { return {}; }  // for the printed plan
   std::string name;   // the operation's name, set by the lowering
   int index = -1;     // into Frame::states, set by the lowering
+  std::vector<const Operation*> operations;  // what it computes, for profiles; several when kernels were merged
+  size_t copied_bytes = 0;  // by a copy, which computes no operation
 };
 
 // Handed to a lowering function for one operation.

@@ -106,6 +106,11 @@ void ProgramLowering::end_loop() {
     if (slot_depth_[slot] <= depth_) touch(slot);
 }
 
+std::unique_ptr<Kernel> ProgramLowering::registered(std::unique_ptr<Kernel> kernel, const Operation& operation) {
+  kernel->operations = {&operation};
+  return registered(std::move(kernel), operation.name);
+}
+
 std::unique_ptr<Kernel> ProgramLowering::registered(std::unique_ptr<Kernel> kernel, std::string name) {
   kernel->name = std::move(name);
   kernel->index = static_cast<int>(out_.all_kernels.size());
@@ -117,8 +122,9 @@ std::unique_ptr<Kernel> ProgramLowering::registered(std::unique_ptr<Kernel> kern
 std::unique_ptr<Kernel> ProgramLowering::copy_kernel(Slot from, Slot to, size_t bytes, std::string name) {
   touch(from);
   touch(to);
-  return registered(kernel([=](Frame& f) { std::memcpy(f.pointers[to], f.pointers[from], bytes); }, "copy"),
-                    std::move(name));
+  auto copy = kernel([=](Frame& f) { std::memcpy(f.pointers[to], f.pointers[from], bytes); }, "copy");
+  copy->copied_bytes = bytes;
+  return registered(std::move(copy), std::move(name));
 }
 
 void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
@@ -141,11 +147,11 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
   for (const auto& output : operation.outputs)
     if (!slots_.count(output.get())) bind(output.get(), new_slot(bytes_of(output->type)));
   if (!operation.blocks.empty() && !operation.is("stitched")) {
-    list.push_back(registered(lower_control_flow(operation), operation.name));
+    list.push_back(registered(lower_control_flow(operation), operation));
     return;
   }
   if (operation.is("call")) {
-    list.push_back(registered(lower_call(operation), operation.name));
+    list.push_back(registered(lower_call(operation), operation));
     return;
   }
   const Lower factory = find_kernel(operation.kind());
@@ -153,7 +159,7 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
     throw UnsupportedError(
         cat("[", operation.kind(), "] the CPU has no kernel for '", operation.name, "'", operation.where()));
   OperationLowering lowering(*this, operation);
-  list.push_back(registered(factory(lowering), operation.name));
+  list.push_back(registered(factory(lowering), operation));
 }
 
 LayoutPtr ProgramLowering::layout_of(const Tensor* tensor) const {
@@ -180,7 +186,7 @@ void ProgramLowering::lower_read(Operation& operation, KernelList& list) {
   touch(variable);
   list.push_back(registered(kernel([=](Frame& f) { home->to_row_major(f.pointers[variable], f.pointers[copy]); },
                                    "read out of its home layout"),
-                            operation.name));
+                            operation));
 }
 
 void ProgramLowering::lower_assign(Operation& operation, KernelList& list) {
@@ -195,7 +201,7 @@ void ProgramLowering::lower_assign(Operation& operation, KernelList& list) {
                    "write into its home layout")
           : std::unique_ptr<Kernel>(kernel(
                 [=](Frame& f) { std::memmove(f.pointers[variable], f.pointers[value], bytes); }, "copy into variable"));
-  copy = registered(std::move(copy), operation.name);
+  copy = registered(std::move(copy), operation);
   assigns_.push_back({value, variable, copy.get(), depth_ > 0 || comes_home});
   list.push_back(std::move(copy));
 }
@@ -337,6 +343,7 @@ void ProgramLowering::merge_stitched(KernelList& list) {
     const int position = position_of_.at(kernel.get());
     if (join) {
       last->merge(*next);
+      last->operations.insert(last->operations.end(), next->operations.begin(), next->operations.end());
       runs.back().second = position;
       out_.all_kernels[kernel->index] = nullptr;
     } else {

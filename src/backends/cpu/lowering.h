@@ -53,9 +53,10 @@ class ProgramLowering {
   void end_loop();
   // Copies between memory of the same size; into or out of a variable's home layout when its layouts say so.
   std::unique_ptr<Kernel> copy_kernel(Slot from, Slot to, size_t bytes, std::string name);
-  std::unique_ptr<Kernel> registered(std::unique_ptr<Kernel> kernel, std::string name);
+  std::unique_ptr<Kernel> registered(std::unique_ptr<Kernel> kernel, const Operation& operation);
 
  private:
+  std::unique_ptr<Kernel> registered(std::unique_ptr<Kernel> kernel, std::string name);
   class OperationLowering;
   class ControlFlow;
   struct Share {

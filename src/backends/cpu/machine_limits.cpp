@@ -1,0 +1,81 @@
+// The best of a few short measurements.
+#include "backends/cpu/machine_limits.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/tile_functions.h"
+#include "runtime/ndarray.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int repetitions = 5;
+constexpr int64_t rounds = 200'000;           // of the arithmetic: some milliseconds
+constexpr int64_t copied = int64_t{1} << 27;  // bytes, more than the caches of most machines hold
+
+// The amount over the shortest time.
+template <class Work>
+double best_rate(const Work& work) {
+  double rate = 0;
+  for (int i = 0; i < repetitions; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    const double amount = work();
+    rate = std::max(rate, amount / std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return rate;
+}
+
+double arithmetic_rate(double (*loop)(int64_t)) {
+  return best_rate([loop] {
+    std::vector<double> flops(thread_count());
+    parallel_parts(thread_count(), [&](int64_t thread) { flops[thread] = loop(rounds); });
+    return std::accumulate(flops.begin(), flops.end(), 0.0);
+  });
+}
+
+double copy_rate() {
+  const auto from = runtime::Buffer::allocate(copied), to = runtime::Buffer::allocate(copied);
+  const auto each = [](int64_t thread, const auto& work) {
+    const int64_t begin = copied * thread / thread_count(), end = copied * (thread + 1) / thread_count();
+    work(begin, static_cast<size_t>(end - begin));
+  };
+  parallel_parts(thread_count(), [&](int64_t thread) {
+    each(thread, [&](int64_t begin, size_t bytes) { std::memset(from->data() + begin, 1, bytes); });
+  });
+  return best_rate([&] {
+    parallel_parts(thread_count(), [&](int64_t thread) {
+      each(thread, [&](int64_t begin, size_t bytes) { std::memcpy(to->data() + begin, from->data() + begin, bytes); });
+    });
+    return 2.0 * copied;
+  });
+}
+
+const ArithmeticLoops& loops() {
+#if defined(__x86_64__)
+  if (instruction_set() == "AVX-512") return avx512::arithmetic_loops;
+  if (instruction_set() == "AVX2") return avx2::arithmetic_loops;
+#endif
+  return baseline::arithmetic_loops;
+}
+
+}  // namespace
+
+runtime::DeviceLimits measure_limits() {
+  const ThreadScope threads;
+  runtime::DeviceLimits limits;
+  limits.bandwidth = copy_rate();
+  limits.flops[DType::float32] = arithmetic_rate(loops().float32);
+  limits.flops[DType::float64] = arithmetic_rate(loops().float64);
+#if defined(__x86_64__)
+  if (instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512bf16"))
+    limits.flops[DType::bfloat16] = arithmetic_rate(avx512::bfloat16_loop);
+#endif
+  return limits;
+}
+
+}  // namespace mpsgraph::cpu

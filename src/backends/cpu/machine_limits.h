@@ -1,0 +1,29 @@
+// What this machine can do at most: multiply-adds from registers, bytes between memory and processor. Measured.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/backend.h"
+
+namespace mpsgraph::cpu {
+
+// Multiply-adds of independent registers, `rounds` times; returns how many FLOPs that were.
+struct ArithmeticLoops {
+  double (*float32)(int64_t rounds);
+  double (*float64)(int64_t rounds);
+};
+namespace baseline {
+extern const ArithmeticLoops arithmetic_loops;
+}
+namespace avx2 {
+extern const ArithmeticLoops arithmetic_loops;
+}
+namespace avx512 {
+extern const ArithmeticLoops arithmetic_loops;
+double bfloat16_loop(int64_t rounds);  // needs AVX512_BF16
+}  // namespace avx512
+
+// By all threads; takes about a tenth of a second.
+runtime::DeviceLimits measure_limits();
+
+}  // namespace mpsgraph::cpu

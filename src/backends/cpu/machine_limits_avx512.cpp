@@ -1,0 +1,30 @@
+// The machine's arithmetic with AVX-512.
+#define MPSGRAPH_ISA avx512
+#define MPSGRAPH_VECTOR_BYTES 64
+#define MPSGRAPH_CHAINS 24
+#include "backends/cpu/machine_limits.inc"
+
+#include <immintrin.h>
+
+namespace mpsgraph::cpu::avx512 {
+
+__attribute__((target("avx512bf16"))) double bfloat16_loop(int64_t rounds) {
+  __m512 sums[chains];
+  const __m512bh ones = _mm512_cvtne2ps_pbh(_mm512_set1_ps(1), _mm512_set1_ps(1));
+  for (auto& sum : sums) sum = _mm512_setzero_ps();
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 32
+    for (int i = 0; i < chains; ++i) {
+      sums[i] = _mm512_dpbf16_ps(sums[i], ones, ones);
+      asm volatile("" : "+v"(sums[i]));
+    }
+  }
+  __m512 all = sums[0];
+#pragma GCC unroll 32
+  for (int i = 1; i < chains; ++i) all = _mm512_add_ps(all, sums[i]);
+  volatile float used = _mm512_reduce_add_ps(all);
+  (void)used;
+  return 2.0 * chains * 32 * static_cast<double>(rounds);
+}
+
+}  // namespace mpsgraph::cpu::avx512

@@ -1,0 +1,5 @@
+// The machine's arithmetic with the instruction set that is always there.
+#define MPSGRAPH_ISA baseline
+#define MPSGRAPH_VECTOR_BYTES 16
+#define MPSGRAPH_CHAINS 10
+#include "backends/cpu/machine_limits.inc"
