@@ -25,7 +25,7 @@ import numpy as np
 
 g = mg.Graph()
 x = g.placeholder((2, 2))
-assert g.run({x: np.eye(2, dtype=np.float32)}, g.exp(x @ x), device="cpu").shape == (2, 2)
+assert g.run({x: np.eye(2, dtype=np.float32)}, g.exponent(x @ x), device="cpu").shape == (2, 2)
 sys.exit(int(sys.argv[1]))
 """
 LIMITS = mg.profiler.Limits(flops=1e12, bandwidth=1e11)
@@ -50,12 +50,12 @@ def only(p: mg.profiler.Profile, kind: str) -> mg.profiler.Kernel:
 # --- bytes and operations ---------------------------------------------------------------------------------------------
 def test_a_matrix_product_counts_its_shapes():
     g = mg.Graph()
-    a, b = g.placeholder((5, 3, 7)), g.placeholder((7, 11))
-    p = profiled(g, {a: np.ones((5, 3, 7), F), b: np.ones((7, 11), F)}, [a @ b])
+    a, b = g.placeholder((5, 3, 7)), g.placeholder((5, 7, 11))
+    p = profiled(g, {a: np.ones((5, 3, 7), F), b: np.ones((5, 7, 11), F)}, [a @ b])
     kernel = only(p, "matrix_multiplication")
     assert kernel.flops == 2 * 5 * 3 * 7 * 11
-    assert kernel.bytes_read == 4 * (5 * 3 * 7 + 7 * 11) and kernel.bytes_written == 4 * 5 * 3 * 11
-    assert kernel.types == "float32[5,3,7], float32[7,11] -> float32[5,3,11]" and kernel.dtype == "float32"
+    assert kernel.bytes_read == 4 * 5 * (3 * 7 + 7 * 11) and kernel.bytes_written == 4 * 5 * 3 * 11
+    assert kernel.types == "float32[5,3,7], float32[5,7,11] -> float32[5,3,11]" and kernel.dtype == "float32"
     assert kernel.implementation and kernel.location.startswith("test_profiler.py:")
 
 
@@ -66,7 +66,7 @@ def test_convolutions_count_taps_that_see_the_image(padding: str, taps: int, gro
     x = g.placeholder((2, 5, 5, 4))
     w = g.variable(np.ones((3, 3, 4 // groups, 6), F), name="w")
     y = g.convolution2d(x, w, padding=padding, groups=groups)
-    gradients = g.gradients(g.sum(y * y), [x, w])
+    gradients = g.gradients(g.reduction_sum(y * y), [x, w])
     p = profiled(g, {x: np.ones((2, 5, 5, 4), F)}, [y, *gradients.values()])
     flops = 2 * 2 * taps * 4 * 6 // groups
     kernels = [r.kernel for r in p.kernels if "convolution" in r.kernel.kind]
@@ -88,7 +88,7 @@ def test_depthwise_convolutions_count_one_input_a_channel():
 def test_a_region_counts_its_operations_and_only_its_borders():
     g = mg.Graph()
     x = g.placeholder((8, 16))
-    p = profiled(g, {x: np.ones((8, 16), F)}, [g.exp(x * 2.0 + 1.0)])
+    p = profiled(g, {x: np.ones((8, 16), F)}, [g.exponent(x * 2.0 + 1.0)])
     kernel = only(p, "stitched")
     assert kernel.flops == 3 * 8 * 16
     assert kernel.bytes_written == 4 * 8 * 16 and 4 * 8 * 16 <= kernel.bytes_read <= 4 * 8 * 16 + 8
@@ -144,7 +144,7 @@ def test_kernels_lie_within_their_run(d: Doubling):
 def test_what_runs_within_a_kernel_is_taken_off_its_time():
     g = mg.Graph()
     x = g.placeholder((4,))
-    p = profiled(g, {x: np.ones(4, F)}, g.for_(5, initial=[x], body=lambda i, y: g.exp(-y)))
+    p = profiled(g, {x: np.ones(4, F)}, g.for_(5, initial=[x], body=lambda i, y: g.exponent(-y)))
     loop = next(r for r in p.kernels if r.kernel.kind == "for")
     inner = [r for r in p.kernels if loop.begin <= r.begin and r.end <= loop.end and r is not loop]
     assert len(inner) == 5 and loop.kernel.flops == loop.kernel.bytes == 0
@@ -156,7 +156,7 @@ def test_what_runs_within_a_kernel_is_taken_off_its_time():
 def test_compiling_shows_its_passes(d: Doubling):
     p = profiled(d.g, d.feeds(1), [d.y])
     passes = [r.name for r in p.records if r.category == "pass"]
-    assert passes == ["specialize", "prune", "expand", "fold", "simplify", "fuse", "stitch", "lower"]
+    assert passes[:3] == ["specialize", "prune", "expand"] and passes[-2:] == ["stitch", "lower"]
     (compiled,) = [r for r in p.records if r.category == "compile"]
     assert all(compiled.begin <= r.begin and r.end <= compiled.end for r in p.records if r.name == "stitch")
     again = profiled(d.g, d.feeds(1), [d.y])
@@ -230,18 +230,16 @@ def test_an_error_leaves_the_profile_usable(d: Doubling):
     assert len(p.kernels) == 1 and p.table(limits=LIMITS)
 
 
-def test_a_command_that_fails_is_recorded(d: Doubling):
-    def fails() -> None:
-        raise ZeroDivisionError
-
+def test_a_run_that_fails_is_recorded(d: Doubling):
+    x, step = d.g.placeholder((2,)), d.g.placeholder((), mg.int32)
+    (sum,) = d.g.for_(0, 4, step, initial=[x], body=lambda i, y: y * y)
+    feeds = {x: np.ones(2, F), step: np.array(0, np.int32)}
     with mg.profiler.profile() as p:
-        buffer = mg.CommandQueue("cpu").command_buffer()
-        buffer.encode(fails, "fails")
-        buffer.commit()
-        with pytest.raises(ZeroDivisionError):
-            buffer.wait_until_completed()
+        with pytest.raises(mg.GraphError, match="step"):
+            d.g.run(feeds, sum, device="cpu")
         d.g.run(d.feeds(1), d.y, device="cpu")
-    assert [r.name for r in p.records if r.category == "run"] == ["fails", d.y.name]
+    assert [r.name for r in p.records if r.category == "run"] == [sum.name, d.y.name]
+    assert "for" in {r.kernel.kind for r in p.kernels}
     check_threads(p)
 
 

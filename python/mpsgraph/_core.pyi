@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'PackageContents', 'PackageError', 'Probe', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profiler_start', 'profiler_stop', 'profiler_trace', 'save_package', 'set_buffer_cache_limit', 'shutdown', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'save_package', 'set_buffer_cache_limit', 'shutdown', 'start_profile', 'stop_profile', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises.
@@ -574,6 +574,31 @@ class CommandBuffer:
         """
         "not_enqueued", "committed", "scheduled", "completed" or "error".
         """
+class Profile:
+    """
+    What was recorded; mpsgraph.profiler makes it readable.
+    """
+    def chrome_trace(self) -> str:
+        """
+        JSON in Chrome's trace event format.
+        """
+    def contents(self) -> tuple[typing.Any, ...]:
+        ...
+    @property
+    def dropped(self) -> int:
+        """
+        Records that made room for newer ones.
+        """
+    @property
+    def duration(self) -> int:
+        """
+        Nanoseconds.
+        """
+    @property
+    def threads(self) -> dict[int, str]:
+        """
+        Names by number.
+        """
 class ExecutionDescriptor:
     """
     What shall happen around a run.
@@ -836,6 +861,10 @@ def definitions() -> list[dict[str, typing.Any]]:
     """
     What every kind of operation takes.
     """
+def device_limits(device: str) -> tuple[typing.Any, ...]:
+    """
+    Measured when first asked for.
+    """
 def from_dlpack(array: typing.Any) -> NDArray:
     """
     An NDArray of the same memory.
@@ -850,6 +879,10 @@ def known_values(tensor: Tensor) -> list[int | None] | None:
     """
 def library_version() -> str:
     ...
+def name_this_thread(name: str) -> None:
+    """
+    In profiles.
+    """
 def optimize_for_inference(graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], known: collections.abc.Sequence[tuple[typing.Any, ...]] = (), values: DeviceGraph | None = None) -> PackageContents:
     """
     Contents for a new Graph; `known` are (placeholder, value) pairs.
@@ -868,15 +901,9 @@ def probes(device: typing.Any) -> list[Probe]:
     """
     The device's questions.
     """
-def profiler_start(capacity: typing.SupportsInt | typing.SupportsIndex = 65536) -> None:
+def profile_session() -> int:
     """
-    Records compiling, encoding, runs and copies from now on; keeps the newest.
-    """
-def profiler_stop() -> None:
-    ...
-def profiler_trace() -> str:
-    """
-    What was recorded, as JSON for chrome://tracing.
+    0 when no profile is being taken.
     """
 def save_package(path: str, graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], trainable: collections.abc.Sequence[Tensor], values: DeviceGraph | None = None) -> None:
     """
@@ -889,6 +916,14 @@ def set_buffer_cache_limit(bytes: typing.SupportsInt | typing.SupportsIndex) -> 
 def shutdown() -> None:
     """
     Finishes all work and ends the runtime's threads; called at exit. Idempotent.
+    """
+def start_profile(capacity: typing.SupportsInt | typing.SupportsIndex) -> None:
+    """
+    DeviceError when a profile is being taken already.
+    """
+def stop_profile() -> Profile:
+    """
+    DeviceError when none is being taken.
     """
 def verify(graph: Graph) -> None:
     """

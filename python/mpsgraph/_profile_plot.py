@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .profiler import Profile, Record
 
 COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860", "#da8bc3", "#ccb974")
-OTHER, BESIDE = "#8c8c8c", {"compile": "#64b5cd", "pass": "#a5d8e6", "run": "#d9d9d9"}
+OTHER, BESIDE = "#8c8c8c", {"compile": "#64b5cd", "pass": "#a5d8e6", "run": "#d9d9d9", "wait": "#efefef"}
 DEPTHS = 4  # that are drawn: what lies deeper is in the trace
 
 
@@ -21,7 +21,8 @@ def plot_timeline(profile: Profile, axes: Any, begin: float, end: float) -> Any:
     shown = [r for r in profile.records if r.shape == "interval" and r.end >= begin and r.begin <= end]
     colours = _colours(shown)
     levels = _levels(shown)
-    lanes, height = {}, 0
+    lanes: dict[str, float] = {}
+    height = 0.0
     for thread in dict.fromkeys(r.thread for r in shown):
         lanes[thread] = height
         height += max(levels[id(r)] for r in shown if r.thread == thread) + 1.6
@@ -64,7 +65,7 @@ def _groups(records: list[Record], colours: dict[str, str]) -> list[tuple[list[R
     groups: dict[str, list[Record]] = {}
     for record in records:
         label = _label(record)
-        colour = colours.get(label) or (OTHER if record.kernel else "#eeeeee")
+        colour = colours.get(label) or (OTHER if record.kernel else "#e3e3e3")
         groups.setdefault(colour, []).append(record)
     return [(group, colour) for colour, group in groups.items()]
 

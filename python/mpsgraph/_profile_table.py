@@ -16,11 +16,11 @@ class _Row:
     detail: str
     runs: list[Record] = field(default_factory=list)
 
-    def cells(self, total: float, limits: Limits) -> list[str]:
+    def cells(self, total: float, limits: Limits | None) -> list[str]:
         time = sum(run.own for run in self.runs)
         kernels = [run.kernel for run in self.runs if run.kernel is not None]
         flops, size = sum(k.flops for k in kernels), sum(k.bytes for k in kernels)
-        bound = sum(limits.bound(k) for k in kernels)
+        bound = sum(limits.bound(k) for k in kernels) if limits else 0.0
         calls = len(self.runs)
         return [
             self.title,
@@ -32,7 +32,7 @@ class _Row:
             f"{_over(size, time) / 1e9:.1f}",
             f"{flops / calls / 1e6:.2f}",
             f"{_over(flops, time) / 1e9:.1f}",
-            f"{100 * _over(bound, time):.0f}%",
+            f"{100 * _over(bound, time):.0f}%" if limits else "-",
             self.detail,
         ]
 
@@ -45,7 +45,7 @@ def _over(a: float, b: float) -> float:
     return a / b if b > 0 else 0.0
 
 
-def format_table(profile: Profile, by: str, top: int | None, limits: Limits) -> str:
+def format_table(profile: Profile, by: str, top: int | None, limits: Limits | None) -> str:
     rows: dict[object, _Row] = {}
     for run in profile.kernels:
         kernel = run.kernel
@@ -78,15 +78,18 @@ def _aligned(lines: list[list[str]]) -> list[str]:
     return result
 
 
-def _summary(profile: Profile, total: float, limits: Limits) -> list[str]:
+def _summary(profile: Profile, total: float, limits: Limits | None) -> list[str]:
     runs = [record for record in profile.records if record.category == "run"]
     wall = sum(run.duration for run in runs)
-    bound = sum(limits.bound(run.kernel) for run in profile.kernels if run.kernel is not None)
     lines = [
         f"{len(profile.kernels)} runs of kernels, {total * 1e3:.2f} ms, in {len(runs)} command buffers of"
         f" {wall * 1e3:.2f} ms; {profile.duration * 1e3:.2f} ms from start to stop",
-        f"bound {bound * 1e3:.2f} ms at {limits.flops / 1e9:.0f} GFLOP/s and {limits.bandwidth / 1e9:.1f} GB/s",
     ]
+    if limits:
+        bound = sum(limits.bound(run.kernel) for run in profile.kernels if run.kernel is not None)
+        lines.append(
+            f"bound {bound * 1e3:.2f} ms at {limits.flops / 1e9:.0f} GFLOP/s and {limits.bandwidth / 1e9:.1f} GB/s"
+        )
     if profile.dropped:
         lines.append(f"{profile.dropped} records are missing: they made room for newer ones (capacity)")
     return lines

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import current_thread
 from typing import Any
 
 from . import _core
@@ -219,10 +220,10 @@ def profile(capacity: int = CAPACITY) -> Iterator[Profile]:
     when the block raised. Errors: DeviceError when a profile is being taken already.
 
     >>> g = mg.Graph()
-    >>> x = g.placeholder((None, 4), name="x")
+    >>> x = g.placeholder((-1, 4), name="x")
     >>> y = g.matrix_multiplication(x, g.constant(np.ones((4, 2), np.float32)))
     >>> with mg.profiler.profile() as p:
-    ...     _ = g.run({x: np.ones((3, 4), np.float32)}, y)
+    ...     _ = g.run({x: np.ones((3, 4), np.float32)}, y, device="cpu")
     >>> [(k.kernel.kind, k.kernel.flops, k.kernel.bytes_read) for k in p.kernels]
     [('matrix_multiplication', 48.0, 80.0)]
     """
@@ -237,6 +238,7 @@ def profile(capacity: int = CAPACITY) -> Iterator[Profile]:
 def _start(capacity: int) -> None:
     if capacity < 1:
         raise GraphError(f"a profile keeps at least 1 record, capacity {capacity} came")
+    _core.name_this_thread(current_thread().name)
     _core.start_profile(capacity)
 
 

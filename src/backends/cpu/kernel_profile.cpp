@@ -6,7 +6,8 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr size_t most_operations = 4;  // of a merged kernel, that its types are written out of
+constexpr size_t most_operations = 4;      // of a merged kernel, that its types are written out of
+constexpr size_t most_characters = 240;  // of what a kernel says of itself
 
 std::string types_of(const Operation& operation) {
   std::string text;
@@ -20,6 +21,10 @@ runtime::KernelDescription describe(const Kernel& kernel) {
   runtime::KernelDescription description;
   description.name = kernel.name;
   description.implementation = kernel.description();
+  if (description.implementation.size() > most_characters) {
+    description.implementation.resize(most_characters);
+    description.implementation += " ...";
+  }
   for (size_t i = 0; i < kernel.operations.size(); i++) {
     const Operation& operation = *kernel.operations[i];
     const compiler::OperationCost cost = compiler::cost_of(operation);
