@@ -27,7 +27,7 @@ def same_results(model: mg.Model, optimized: mg.Model, x: np.ndarray, tolerance:
     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
 
 
-# --- batch normalization, in all the ways in which it is written ------------------------------------------------------
+# --- batch normalization, in all the ways in which it is written
 CHANNELS = 6
 
 
@@ -172,7 +172,7 @@ def test_infinite_scales_are_not_multiplied_into_weights():
     np.testing.assert_array_equal(optimized(x).numpy(), model(x).numpy())
 
 
-# --- what becomes constant --------------------------------------------------------------------------------------------
+# --- what becomes constant
 def network() -> mg.nn.Sequential:
     return mg.nn.Sequential(
         mg.nn.Conv2d(8, 3), mg.nn.BatchNorm(), mg.nn.ReLU(), mg.nn.MaxPool2d(2), mg.nn.Flatten(), mg.nn.Dropout(0.5),
@@ -297,7 +297,7 @@ def test_onnx_batch_normalization_is_folded():
     same_results(model, optimized, numbers(2, 3, 6, 6))
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- what is refused
 def test_what_is_refused():
     g = mg.Graph()
     x, flag = g.placeholder((-1, 2), name="x"), g.placeholder((), mg.bool_, name="flag")
@@ -312,3 +312,39 @@ def test_what_is_refused():
     with pytest.raises(mg.GraphError, match="no model to optimize yet"):
         mg.Trainer(mg.nn.Linear(2)).optimize_for_inference()
     assert str(g).count("placeholder") == 2, "the model is as it was"
+
+
+# --- weights in their kernels' layout
+def big_convolution() -> tuple[mg.Model, np.ndarray]:
+    g = mg.Graph()
+    x, w = g.placeholder((-1, 2, 2, 256), name="x"), numbers(3, 3, 256, 512)
+    y = g.relu(g.convolution2d(x, g.variable(w), padding="TF_SAME") + g.variable(numbers(512)))
+    return mg.Model(g, {"x": x}, {"y": y}), w
+
+
+def test_constant_weights_are_packed_once_for_all_batch_sizes():
+    model, w = big_convolution()
+    optimized = model.optimize_for_inference()
+    x, y = optimized.inputs["x"], optimized.outputs["y"]
+    in_use = lambda: mg._core.buffer_statistics()["live_bytes"]  # noqa: E731
+    first = optimized.graph.compile({x: (1, 2, 2, 256)}, [y])
+    if "a product a tap" not in first.plan():
+        pytest.skip("this processor's vectors are too short")
+    assert "packed weights" in first.plan()
+    before = in_use()
+    second = optimized.graph.compile({x: (8, 2, 2, 256)}, [y])
+    assert "packed weights" in second.plan() and in_use() - before < w.nbytes / 4
+    images = numbers(8, 2, 2, 256, seed=1)
+    expected = model(images).numpy()
+    np.testing.assert_allclose(second.run([images])[0].numpy(), expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(first.run([images[:1]])[0].numpy(), expected[:1], rtol=1e-4, atol=1e-3)
+
+
+def test_other_weights_at_the_same_address_are_not_mistaken():
+    """Models come and go; what was packed for one must never serve another."""
+    for seed in range(20):
+        g = mg.Graph()
+        x, w = g.placeholder((1, 64), name="x"), numbers(1, 1, 64, 128, seed=seed)
+        y = g.convolution2d(g.reshape(x, (1, 1, 1, 64)), g.constant(w))
+        got = g.run({x: np.ones((1, 64), np.float32)}, y).numpy()
+        np.testing.assert_allclose(got.ravel(), w.sum((0, 1, 2)), rtol=1e-4, atol=1e-4)

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/tile_functions.h"
 
 namespace mpsgraph::cpu {
@@ -181,6 +182,11 @@ struct PackedWeights {
     for (int64_t tap : plan.taps) tap_offsets.push_back(p.tap_offset(tap));
     if (of_data_gradient) std::swap(input_stride, output_stride);
   }
+  std::string layout(int columns) const {
+    std::string text = cat("panels of ", columns, ": ", inputs, " ", outputs, " ", input_stride, " ", output_stride);
+    for (int64_t offset : tap_offsets) text += cat(" ", offset);
+    return text;
+  }
   template <class S>
   void pack(const ConvolutionTiles<S>& tiles, const S* weights, int64_t panel, S* to) const {
     const int64_t first = panel * tiles.columns;
@@ -238,13 +244,17 @@ class TapProduct final : public Kernel {
     threads_ = threads_for(plan_.products());
     const auto bytes = static_cast<int64_t>(sizeof(S));
     together_ = panels_ * panel_ * bytes <= cached_panels || panels_ < 2 * threads_;
-    panels_slot_ = lowering.scratch(static_cast<size_t>((together_ ? panels_ : threads_) * panel_ * bytes));
+    if (const ConstantPtr constant = lowering.constant(1))
+      prepack(constant);
+    else
+      panels_slot_ = lowering.scratch(static_cast<size_t>((together_ ? panels_ : threads_) * panel_ * bytes));
     for (TapPlan::Class& c : plan_.classes)
       for (TileRun& run : c.runs) run.panel /= tiles_.group, run.steps /= tiles_.group;
   }
   void take_in(Slot bias, Slot residual, bool relu) { bias_ = bias, residual_ = residual, relu_ = relu; }
 
   void run(Frame& frame) const override {
+    if (packed_) return run_packed(frame);
     const S* weights = frame.at<const S>(weights_slot_);
     S* panels = frame.at<S>(panels_slot_);
     parallel_team(threads_, [&](int64_t member, int64_t members, const auto& wait) {
@@ -261,9 +271,34 @@ class TapProduct final : public Kernel {
       }
     });
   }
-  std::string description() const override { return text_of(plan_); }
+  std::string description() const override { return text_of(plan_) + (packed_ ? ", packed weights" : ""); }
 
  private:
+  void prepack(const ConstantPtr& constant) {
+    const auto bytes = static_cast<size_t>(panels_ * panel_) * sizeof(S);
+    packed_ = prepacked(constant, weights_.layout(tiles_.columns), bytes, [&](std::byte* to) {
+      const S* from = reinterpret_cast<const S*>(constant->bytes());
+      parallel_for(panels_, grain_for(panel_ * 8), [&](int64_t begin, int64_t end) {
+        for (int64_t p = begin; p < end; ++p) weights_.pack(tiles_, from, p, reinterpret_cast<S*>(to) + p * panel_);
+      });
+    });
+    // Few rows are not worth sharing: a thread reads its own weights only.
+    if (panels_ >= threads_ && plan_.rows() < 2 * threads_ * tiles_.rows) together_ = false;
+  }
+  void run_packed(Frame& frame) const {
+    const S* panels = reinterpret_cast<const S*>(packed_.get());
+    parallel_team(threads_, [&](int64_t member, int64_t members, const auto&) {
+      if (together_) return multiply(frame, member, members, 0, panels_, panels);
+      // As many panels at a time as stay in a cache while all rows pass by.
+      const auto bytes = panel_ * static_cast<int64_t>(sizeof(S));
+      const int64_t end = panels_ * (member + 1) / members, most = std::max<int64_t>(1, cached_panels / 2 / bytes);
+      for (int64_t p = panels_ * member / members, next = 0; p < end; p = next) {
+        next = std::min(end, p + most);
+        multiply(frame, 0, 1, p, next, panels + p * panel_);
+      }
+    });
+  }
+
   // A share of all rows times panels [first, last).
   void multiply(Frame& frame, int64_t share, int64_t shares, int64_t first, int64_t last, const S* panels) const {
     const S* source = frame.at<const S>(source_);
@@ -301,6 +336,7 @@ class TapProduct final : public Kernel {
   PackedWeights weights_;
   const ConvolutionTiles<S>& tiles_;
   Slot source_, weights_slot_, result_, panels_slot_ = -1, bias_ = -1, residual_ = -1;
+  PackedPtr packed_;  // of weights that are a constant
   bool relu_ = false, together_;
   int64_t panels_, panel_;
   int threads_;

@@ -33,6 +33,7 @@ struct TapPlan {
   static TapPlan data_gradient(const ConvolutionPlan& p);
 
   int64_t steps() const { return static_cast<int64_t>(taps.size()) * inputs; }
+  int64_t rows() const;  // pixels of all images
   int64_t products() const;  // multiply-adds
 };
 

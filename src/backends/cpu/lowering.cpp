@@ -42,6 +42,13 @@ class ProgramLowering::OperationLowering final : public Lowering {
     Tensor* tensor = operation_.output(i);
     return {parent_.slot_of(tensor), tensor->type.dtype, tensor->type.shape.dims(), parent_.layout_of(tensor).get()};
   }
+  ConstantPtr constant(size_t i) const override {
+    const Operation* maker = operation_.input(i)->operation;
+    while (is_alias(*maker)) maker = maker->input(0)->operation;
+    if (!maker->is("constant")) return nullptr;
+    const ConstantPtr& value = maker->attributes.data("value");
+    return value->is_splat() ? nullptr : value;
+  }
   Slot scratch(size_t bytes) override {
     const Slot slot = parent_.new_slot(bytes);
     parent_.touch(slot);

@@ -1,0 +1,67 @@
+// One table of what is held, and blocks large enough for huge pages that several constants are packed into.
+#include "backends/cpu/prepacked_weights.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "runtime/ndarray.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr size_t block_bytes = size_t{8} << 20, line = 64;
+
+struct Block {
+  std::shared_ptr<runtime::Buffer> buffer;
+  size_t used = 0;
+};
+
+struct Table {
+  std::mutex mutex;
+  std::map<std::pair<const std::byte*, std::string>, std::weak_ptr<const std::byte>> held;
+  std::weak_ptr<Block> open;  // that has room left, as long as something lies in it
+};
+
+Table& table() {
+  static Table* const one = new Table;  // outlives whatever is destroyed at exit
+  return *one;
+}
+
+// Room for some bytes; the block lives as long as what is returned.
+std::shared_ptr<std::byte> allocate(Table& table, size_t bytes) {
+  bytes = (bytes + line - 1) / line * line;
+  std::shared_ptr<Block> block = table.open.lock();
+  if (!block || block->buffer->bytes() - block->used < bytes) {
+    block = std::make_shared<Block>();
+    block->buffer = runtime::Buffer::allocate(std::max(bytes, block_bytes));
+    table.open = block;
+  }
+  std::byte* const place = block->buffer->data() + block->used;
+  block->used += bytes;
+  return {block, place};
+}
+
+}  // namespace
+
+PackedPtr prepacked(const ConstantPtr& constant, const std::string& layout, size_t bytes,
+                    const std::function<void(std::byte*)>& pack) {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  const auto key = std::make_pair(constant->bytes(), layout);
+  if (const auto found = all.held.find(key); found != all.held.end())
+    if (PackedPtr packed = found->second.lock()) return packed;
+  std::erase_if(all.held, [](const auto& item) { return item.second.expired(); });
+  const std::shared_ptr<std::byte> place = allocate(all, bytes);
+  pack(place.get());
+  // The constant comes along, so that no other one can have its address.
+  struct Holder {
+    std::shared_ptr<std::byte> place;
+    ConstantPtr constant;
+  };
+  PackedPtr packed(std::make_shared<Holder>(Holder{place, constant}), place.get());
+  all.held[key] = packed;
+  return packed;
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,21 @@
+// Weights that are constants lie in their kernel's layout from the beginning: they are brought there once, when the
+// kernel is made, and not in each run. Kernels that want the same constant in the same layout share it, so that
+// executables for several batch sizes hold one copy.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/attributes.h"
+
+namespace mpsgraph::cpu {
+
+using PackedPtr = std::shared_ptr<const std::byte>;  // aligned to a cache line, as long as somebody holds it
+
+// `layout` names what `pack` makes of the constant; it is called, on several threads if it likes, unless somebody holds
+// the same already. DeviceError when the memory cannot be had.
+PackedPtr prepacked(const ConstantPtr& constant, const std::string& layout, size_t bytes,
+                    const std::function<void(std::byte*)>& pack);
+
+}  // namespace mpsgraph::cpu
