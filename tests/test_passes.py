@@ -14,7 +14,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 
-PASSES = ["prune", "expand", "fold", "simplify", "absorb", "fuse", "stitch"]
+PASSES = ["prune", "quantize", "expand", "fold", "simplify", "absorb", "fuse", "stitch"]
 OPTIONAL = [name for name in PASSES if name != "expand"]
 Program = Callable[[mg.Graph], tuple[dict, list, list]]
 

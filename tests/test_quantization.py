@@ -90,3 +90,199 @@ def test_what_is_refused():
         g.fake_quantize(x, 0.1, dtype=mg.float32)
     with pytest.raises(mg.ShapeError, match="one shape"):
         g.straight_through(x, g.placeholder((4, 5)))
+
+
+# --- integer kernels: what the pass `quantize` makes 
+def bytes_like(shape: tuple[int, ...], dtype: mg.DType, seed: int) -> np.ndarray:
+    low, high = (0, 256) if dtype == mg.uint8 else (-128, 128)
+    return np.random.default_rng(seed).integers(low, high, shape).astype(dtype.numpy)
+
+
+def both_ways(g: mg.Graph, feeds: dict[mg.Tensor, np.ndarray], y: mg.Tensor) -> tuple[np.ndarray, np.ndarray, str]:
+    """As integers, by the formulas in float32, and the integer one's plan."""
+    types = {tensor: array.shape for tensor, array in feeds.items()}
+    whole = g.compile(types, [y])
+    floats = g.compile(types, [y], options=mg.CompilationDescriptor(disabled_passes=["quantize"]))
+    assert "integers" not in floats.plan()
+    got, expected = (e.run([feeds[t] for t in types])[0].numpy() for e in (whole, floats))
+    return got, expected, whole.plan()
+
+
+def require_equal_up_to_ties(got: np.ndarray, expected: np.ndarray) -> None:
+    """Sums are scaled in one step instead of several: where that ends close to half a step, the next may be taken."""
+    assert got.dtype == expected.dtype
+    if got.dtype.kind == "f":
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+        return
+    assert len(np.unique(expected)) > 50, "results spread over the range"
+    differences = np.abs(got.astype(int) - expected.astype(int))
+    assert differences.max() <= 1 and (differences > 0).mean() < 0.002
+
+
+PLACES = [  # image, channels, outputs, kernel, stride
+    (7, 8, 32, 3, 1),
+    (5, 4, 10, 1, 1),  # fewer columns than a tile
+    (2, 64, 48, 3, 1),  # taps that some pixels do not see
+    (1, 32, 70, 3, 1),  # that none sees
+    (9, 12, 33, 5, 2),
+]
+
+
+@pytest.mark.parametrize("source", [mg.uint8, mg.int8], ids=str)
+@pytest.mark.parametrize("result", [mg.uint8, mg.int8, mg.float32], ids=str)
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_convolution_of_integers(place: tuple[int, ...], source: mg.DType, result: mg.DType):
+    size, channels, outputs, kernel, stride = place
+    g = mg.Graph()
+    x = g.placeholder((3, size, size, channels), source, name="x")
+    w = g.constant(bytes_like((kernel, kernel, channels, outputs), mg.int8, 1))
+    scales = np.random.default_rng(2).uniform(0.5, 1.5, outputs).astype(np.float32) / (127 * channels**0.5 * kernel)
+    zero = 7 if source == mg.int8 else 131
+    y = g.convolution2d(g.dequantize(x, 0.02, zero), g.dequantize(w, g.constant(scales), axis=3), strides=stride,
+                        padding="TF_SAME")  # fmt: skip
+    y = y + g.constant(np.linspace(-0.5, 0.5, outputs, dtype=np.float32))
+    if result != mg.float32:
+        y = g.quantize(y, 0.017, -5 if result == mg.int8 else 120, dtype=result)
+    got, expected, plan = both_ways(g, {x: bytes_like((3, size, size, channels), source, 3)}, y)
+    require_equal_up_to_ties(got, expected)
+    if "integers" not in plan:
+        pytest.skip("this processor multiplies no bytes")
+
+
+@pytest.mark.parametrize("kinds", [(mg.uint8, mg.uint8), (mg.int8, mg.int8), (mg.uint8, mg.int8)], ids=str)
+@pytest.mark.parametrize("relu", [False, True])
+def test_a_residual_is_added_to_integers(kinds: tuple[mg.DType, mg.DType], relu: bool):
+    source, other = kinds
+    g = mg.Graph()
+    x, r = g.placeholder((2, 4, 4, 16), source, name="x"), g.placeholder((2, 4, 4, 24), other, name="r")
+    w = g.dequantize(g.constant(bytes_like((1, 1, 16, 24), mg.int8, 1)), 0.004)
+    y = g.convolution2d(g.dequantize(x, 0.02, 3), w) + g.constant(0.1)
+    y = g.dequantize(r, 0.03, 11) + y
+    y = g.quantize(g.relu(y) if relu else y, 0.031, 0 if relu else 100, dtype=mg.uint8)
+    feeds = {x: bytes_like((2, 4, 4, 16), source, 4), r: bytes_like((2, 4, 4, 24), other, 5)}
+    got, expected, plan = both_ways(g, feeds, y)
+    require_equal_up_to_ties(got, expected)
+    assert "integers" not in plan or plan.startswith("1 kernels"), "one kernel does it all"
+
+
+@pytest.mark.parametrize("shape", [(5, 64), (2, 3, 64), (1, 64)])
+def test_matrix_products_of_integers(shape: tuple[int, ...]):
+    g = mg.Graph()
+    x = g.placeholder(shape, mg.int8, name="x")
+    w = g.dequantize(g.constant(bytes_like((64, 130), mg.int8, 1)), g.constant(np.full(130, 0.002, np.float32)), axis=1)
+    y = g.quantize(g.relu(g.dequantize(x, 0.05, -3) @ w + g.constant(0.5, (130,))), 0.03, dtype=mg.uint8)
+    got, expected, plan = both_ways(g, {x: bytes_like(shape, mg.int8, 2)}, y)
+    require_equal_up_to_ties(got, expected)
+    assert got.shape == (*shape[:-1], 130)
+
+
+def test_the_largest_sums_of_integers_are_exact():
+    g = mg.Graph()
+    x = g.placeholder((1, 4096), mg.int8, name="x")
+    w = g.dequantize(g.constant(np.full((4096, 4), -127, np.int8)), 1.0)
+    got, expected, _ = both_ways(g, {x: np.full((1, 4096), -128, np.int8)}, g.dequantize(x, 1.0, 127) @ w)
+    np.testing.assert_array_equal(got, np.full((1, 4), 255 * 127 * 4096, np.float32))
+    np.testing.assert_allclose(expected, got, rtol=1e-4, err_msg="floats add up to about that")
+
+
+def test_what_integer_kernels_cannot_do_runs_in_floats():
+    g = mg.Graph()
+    x = g.placeholder((1, 4, 4, 8), mg.uint8, name="x")
+    bytes_of = lambda *shape: g.constant(bytes_like(shape, mg.int8, 1))  # noqa: E731
+    floats = g.dequantize(x, 0.1)
+    cases = [
+        g.convolution2d(floats, g.dequantize(bytes_of(1, 1, 4, 8), 0.1), groups=2),
+        g.convolution2d(g.dequantize(g.slice(x, (0, 0, 0, 0), (1, 4, 4, 3)), 0.1), g.dequantize(bytes_of(1, 1, 3, 8), 0.1)),
+        g.convolution2d(floats, g.dequantize(bytes_of(1, 1, 8, 8), g.constant(0.1, (8,)), axis=2)),
+        g.convolution2d(floats, g.dequantize(bytes_of(1, 1, 8, 8), 0.1, 3)),
+        g.convolution2d(g.dequantize(x, g.constant(0.1, (8,)), axis=3), g.dequantize(bytes_of(1, 1, 8, 8), 0.1)),
+    ]
+    for y in cases:
+        got, expected, plan = both_ways(g, {x: bytes_like((1, 4, 4, 8), mg.uint8, 6)}, y)
+        assert "integers" not in plan
+        np.testing.assert_array_equal(got, expected)
+
+
+# --- models 
+def small_network() -> tuple[mg.Trainer, np.ndarray, np.ndarray, np.ndarray]:
+    """Trained to tell where in an image the brightest stripe is; images and labels of the test, and for calibration."""
+    rng = np.random.default_rng(0)
+
+    def images(count: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = rng.integers(0, 4, count).astype(np.int32)
+        x = rng.normal(0, 0.7, (count, 8, 8, 4)).astype(np.float32)
+        for i, label in enumerate(labels):
+            x[i, 2 * label : 2 * label + 2] += 0.6
+        return x, labels
+
+    model = mg.nn.Sequential(
+        mg.nn.Conv2d(16, 3, padding="TF_SAME"), mg.nn.BatchNorm(momentum=0.8), mg.nn.ReLU(), mg.nn.MaxPool2d(2),
+        mg.nn.Conv2d(16, 3, padding="TF_SAME"), mg.nn.BatchNorm(momentum=0.8), mg.nn.ReLU(), mg.nn.Flatten(),
+        mg.nn.Linear(4),
+    )  # fmt: skip
+    trainer = mg.Trainer(model, optimizer=mg.optim.Adam(3e-3))
+    trainer.fit(images(1024), epochs=4, progress=False)
+    x, labels = images(1000)
+    return trainer, x, labels, images(128)[0]
+
+
+def test_a_quantized_network_is_as_good():
+    trainer, x, labels, calibration = small_network()
+    expected = trainer.predict(x)
+    accuracy = (expected.argmax(1) == labels).mean()
+    assert accuracy > 0.85
+    for options in ({}, {"scheme": "asymmetric"}, {"range": "percentile", "percentile": 99.9}, {"per_channel": False}):
+        model = trainer.quantize([calibration[:64], calibration[64:]], **options)
+        kinds = [operation.kind for operation in model.graph.operations]
+        assert kinds.count("quantize") == 3 and kinds.count("dequantize") == 6 and "normalization" not in kinds
+        got = model(x).numpy()
+        assert accuracy - (got.argmax(1) == labels).mean() < 0.005, options
+        assert np.abs(got - expected).max() < 0.1 * np.abs(expected).max(), options
+
+
+def test_a_residual_network_runs_in_integers():
+    g = mg.Graph()
+    x = g.placeholder((-1, 6, 6, 8), name="x")
+    rng = np.random.default_rng(0)
+    weights = lambda *shape: g.variable(rng.normal(0, 0.2, shape).astype(np.float32))  # noqa: E731
+    convolve = lambda t, i, o: g.convolution2d(t, weights(3, 3, i, o), padding="TF_SAME") + weights(o)  # noqa: E731
+    h = g.relu(convolve(x, 8, 16))
+    h = g.relu(convolve(g.relu(convolve(h, 16, 16)), 16, 16) + convolve(x, 8, 16))
+    h = g.relu(convolve(g.relu(convolve(h, 16, 16)), 16, 16) + h)
+    model = mg.Model(g, {"x": x}, {"y": g.mean(h, (1, 2))})
+    images = rng.normal(size=(8, 6, 6, 8)).astype(np.float32)
+    expected = model(images).numpy()
+    quantized = model.quantize(images)
+    assert np.abs(quantized(images).numpy() - expected).max() < 0.05 * np.abs(expected).max()
+    plan = quantized.graph.compile({quantized.inputs["x"]: images.shape}, [quantized.outputs["y"]]).plan()
+    if "integers" not in plan:
+        pytest.skip("this processor multiplies no bytes")
+    kernels = [line for line in plan.splitlines() if line.startswith("  ") and "slot" not in line]
+    assert sum("integers" in line for line in kernels) == 6
+    assert len(kernels) == 10, plan  # the input's bytes, the last sum in floats, and the mean's two
+
+
+def test_a_quantized_model_is_an_ordinary_one(tmp_path):
+    trainer, x, _, calibration = small_network()
+    model = trainer.quantize(calibration)
+    model.save(tmp_path / "small.mpsgraph")
+    loaded = mg.load(tmp_path / "small.mpsgraph")
+    np.testing.assert_array_equal(loaded(x).numpy(), model(x).numpy())
+    assert "int8[3,3,16,16]" in str(loaded.graph)
+
+
+def test_what_calibration_refuses():
+    g = mg.Graph()
+    x = g.placeholder((-1, 8), name="x")
+    model = mg.Model(g, {"x": x}, {"y": x @ g.variable(np.ones((8, 3), np.float32))})
+    data = np.ones((2, 8), np.float32)
+    with pytest.raises(mg.GraphError, match="'symmetric' or 'asymmetric'"):
+        model.quantize(data, scheme="sideways")
+    with pytest.raises(mg.GraphError, match="'minmax' or 'percentile'"):
+        model.quantize(data, range="all")
+    with pytest.raises(mg.GraphError, match="no calibration data"):
+        model.quantize([])
+    with pytest.raises(mg.GraphError, match="not finite"):
+        model.quantize(data * np.inf)
+    with pytest.raises(mg.GraphError, match="nothing to quantize"):
+        mg.Model(g, {"x": x}, {"y": g.relu(x)}).quantize(data)

@@ -331,11 +331,17 @@ class Trainer:
         >>> bool((trainer.optimize_for_inference()(x).numpy() == expected).all())
         True
         """
+        return self._model().optimize_for_inference()
+
+    def quantize(self, calibration: Iterable[Any], **options: Any) -> Model:
+        """The trained model with 8-bit integers inside. Args and errors: Model.quantize."""
+        return self._model().quantize(calibration, **options)
+
+    def _model(self) -> Model:
         if self._inputs is None:
-            raise GraphError("there is no model to optimize yet: train, evaluate or predict first")
+            raise GraphError("there is no model yet: train, evaluate or predict first")
         self.wait()
-        model = Model(self.graph, {"inputs": self._inputs}, {"outputs": self._inference(self._inputs)})
-        return model.optimize_for_inference()
+        return Model(self.graph, {"inputs": self._inputs}, {"outputs": self._inference(self._inputs)})
 
     # --- checkpoints -----------------------------------------------------------------------------------------------
 

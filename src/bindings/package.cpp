@@ -56,6 +56,23 @@ PackageContents optimize_for_inference(const std::shared_ptr<Graph>& graph, cons
   return runtime::optimize_for_inference(contents, values, constants);
 }
 
+py::typing::List<Tensor> tensors_to_quantize(const GraphObject& graph, const Sequence<Tensor>& outputs) {
+  return to_list(graph, compiler::tensors_to_quantize(*graph, to_tensors(outputs, "quantize")));
+}
+
+PackageContents quantized(const std::shared_ptr<Graph>& graph, const py::dict& inputs, const py::dict& outputs,
+                          const py::dict& parameters, const Sequence<py::tuple>& tensors, bool per_channel) {
+  const PackageContents contents{
+      graph, to_named(inputs, "inputs"), to_named(outputs, "outputs"), to_named(parameters, "parameters"), {}};
+  std::unordered_map<const Tensor*, compiler::Quantized> how;
+  for (py::handle item : tensors) {
+    const auto four = py::cast<py::tuple>(item);
+    how[py::cast<Tensor*>(four[0])] = {py::cast<double>(four[1]), py::cast<int64_t>(four[2]), to_dtype(four[3])};
+  }
+  py::gil_scoped_release release;
+  return runtime::quantized(contents, how, per_channel);
+}
+
 using Self = std::shared_ptr<runtime::SerializedExecutable>;
 
 py::typing::List<py::tuple> described(const std::vector<runtime::SerializedTensor>& tensors) {
@@ -126,6 +143,10 @@ void define_package(py::module_& module) {
   module.def("optimize_for_inference", &optimize_for_inference, py::arg("graph"), py::arg("inputs"), py::arg("outputs"),
              py::arg("parameters"), py::arg("known") = py::tuple(), py::arg("values") = py::none(),
              "Contents for a new Graph; `known` are (placeholder, value) pairs.");
+  module.def("tensors_to_quantize", &tensors_to_quantize, py::arg("graph"), py::arg("outputs"));
+  module.def("quantized", &quantized, py::arg("graph"), py::arg("inputs"), py::arg("outputs"), py::arg("parameters"),
+             py::arg("tensors"), py::arg("per_channel"),
+             "Contents for a new Graph; `tensors` are (tensor, scale, zero_point, dtype).");
   define_serialized_executable(module);
 }
 

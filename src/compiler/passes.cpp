@@ -15,6 +15,8 @@ constexpr int64_t max_shown_elements = 1024;  // of a constant in the text that 
 const std::vector<Pass>& all_passes() {
   static const std::vector<Pass> passes = {
       {"prune", "drops what neither results nor effects need", prune, false},
+      {"quantize", "dequantize, convolution or product, and quantize become one operation on integers", quantize,
+       false},
       {"expand", "composites become the operations that backends have kernels for", expand, true},
       {"fold", "operations on constants become constants", fold, false},
       {"simplify", "algebra, merged duplicates, forwarded variable reads, decided branches", simplify, false},

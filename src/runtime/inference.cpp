@@ -31,6 +31,22 @@ std::vector<Tensor*> tensors_of(const NamedTensors& named) {
   return tensors;
 }
 
+// A program under the names of what it was made from; inputs that have become constants are none any more.
+PackageContents named(compiler::Program program, const PackageContents& source, const compiler::KnownValues& known) {
+  PackageContents result;
+  result.graph = std::move(program.graph);
+  size_t next = 0;
+  for (const auto& [name, tensor] : source.inputs)
+    if (!known.count(tensor)) result.inputs.emplace_back(name, program.feeds[next++]);
+  for (size_t i = 0; i < source.outputs.size(); ++i)
+    result.outputs.emplace_back(source.outputs[i].first, program.targets[i]);
+  for (size_t i = 0; i < program.variables.size(); ++i) {
+    for (const auto& [name, tensor] : source.parameters)
+      if (tensor == program.source_variables[i]) result.parameters.emplace_back(name, program.variables[i]);
+  }
+  return result;
+}
+
 }  // namespace
 
 PackageContents optimize_for_inference(const PackageContents& contents, DeviceGraph* values,
@@ -47,18 +63,14 @@ PackageContents optimize_for_inference(const PackageContents& contents, DeviceGr
     if (needed[static_cast<size_t>(variable->operation->id)]) all[variable] = value_of(variable, values);
   compiler::Program program =
       compiler::optimize_for_inference(*contents.graph, tensors_of(contents.inputs), tensors_of(contents.outputs), all);
-  PackageContents result;
-  result.graph = std::move(program.graph);
-  size_t next = 0;
-  for (const auto& [name, tensor] : contents.inputs)
-    if (!all.count(tensor)) result.inputs.emplace_back(name, program.feeds[next++]);
-  for (size_t i = 0; i < contents.outputs.size(); ++i)
-    result.outputs.emplace_back(contents.outputs[i].first, program.targets[i]);
-  for (size_t i = 0; i < program.variables.size(); ++i) {
-    for (const auto& [name, tensor] : contents.parameters)
-      if (tensor == program.source_variables[i]) result.parameters.emplace_back(name, program.variables[i]);
-  }
-  return result;
+  return named(std::move(program), contents, all);
+}
+
+PackageContents quantized(const PackageContents& contents,
+                          const std::unordered_map<const Tensor*, compiler::Quantized>& tensors, bool per_channel) {
+  return named(compiler::quantized(*contents.graph, tensors_of(contents.inputs), tensors_of(contents.outputs), tensors,
+                                   per_channel),
+               contents, {});
 }
 
 }  // namespace mpsgraph::runtime

@@ -1,10 +1,12 @@
-// Packages' contents made ready for inference: compiler/inference.h with the values that variables have on a device.
+// Packages' contents made ready for inference: compiler/inference.h with the values that variables have on a device,
+// and compiler/quantization.h.
 #pragma once
 
-#include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "compiler/quantization.h"
 #include "runtime/package.h"
 
 namespace mpsgraph::runtime {
@@ -14,5 +16,10 @@ namespace mpsgraph::runtime {
 // then no inputs any more. ShapeError, DTypeError when such a value does not fit.
 PackageContents optimize_for_inference(const PackageContents& contents, DeviceGraph* values = nullptr,
                                        const std::vector<std::pair<Tensor*, ConstantPtr>>& known = {});
+
+// The same with 8-bit integers for those tensors (compiler/quantization.h, which also finds them) and for the weights
+// beside them.
+PackageContents quantized(const PackageContents& contents,
+                          const std::unordered_map<const Tensor*, compiler::Quantized>& tensors, bool per_channel);
 
 }  // namespace mpsgraph::runtime

@@ -54,6 +54,7 @@ void register_kernels() {
     register_stitch_kernels();
     register_onednn_kernels();
     register_convolution_taps();
+    register_convolution_integers();
   });
 }
 
@@ -94,6 +95,7 @@ class CpuBackend final : public runtime::Backend {
     compiler::Options effective = options;
     // Only oneDNN's kernels take in what follows them.
     if (!has_onednn || options.reference_kernels) effective.disabled_passes.push_back("fuse");
+    if (!multiplies_integers() || options.reference_kernels) effective.disabled_passes.push_back("quantize");
     compiler::run_passes(program, effective);
     const runtime::ProfileScope scope("lower", "pass");
     std::vector<std::shared_ptr<CpuVariable>> variables;

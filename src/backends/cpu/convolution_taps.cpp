@@ -136,6 +136,12 @@ TapPlan TapPlan::data_gradient(const ConvolutionPlan& p) {
   return plan;
 }
 
+int64_t TapPlan::rows() const {
+  int64_t sum = 0;
+  for (const Class& c : classes) sum += static_cast<int64_t>(c.pixels.size());
+  return sum * images;
+}
+
 int64_t TapPlan::products() const {
   int64_t sum = 0;
   for (const Class& c : classes)
@@ -206,18 +212,6 @@ struct PackedWeights {
     }
   }
 };
-
-// The rows of a class, image after image, taking `group` images together: row r is pixel r % pixels of the images from
-// r / pixels * group on. Calls f(number of the row, first image, where it reads, where it belongs).
-template <class F>
-void for_each_row(const TapPlan& plan, const TapPlan::Class& c, int64_t begin, int64_t end, int64_t group, const F& f) {
-  const auto pixels = static_cast<int64_t>(c.pixels.size());
-  int64_t image = begin / pixels * group, pixel = begin % pixels;
-  for (int64_t row = begin; row < end; ++row) {
-    f(row - begin, image, image * plan.from_image + c.pixels[pixel].from, image * plan.to_image + c.pixels[pixel].to);
-    if (++pixel == pixels) pixel = 0, image += group;
-  }
-}
 
 int threads_for(int64_t products) {
   return static_cast<int>(std::clamp<int64_t>(products / 200000, 1, thread_count()));

@@ -37,10 +37,24 @@ struct TapPlan {
   int64_t products() const;  // multiply-adds
 };
 
+// The rows of a class, image after image, taking `group` images together: row r is pixel r % pixels of the images from
+// r / pixels * group on. Calls f(number of the row, first image, where it reads, where it belongs).
+template <class F>
+void for_each_row(const TapPlan& plan, const TapPlan::Class& c, int64_t begin, int64_t end, int64_t group, const F& f) {
+  const auto pixels = static_cast<int64_t>(c.pixels.size());
+  int64_t image = begin / pixels * group, pixel = begin % pixels;
+  for (int64_t row = begin; row < end; ++row) {
+    f(row - begin, image, image * plan.from_image + c.pixels[pixel].from, image * plan.to_image + c.pixels[pixel].to);
+    if (++pixel == pixels) pixel = 0, image += group;
+  }
+}
+
 // Should this convolution, or its gradient, run so? The answer is the same for all three.
 bool runs_by_taps(const ConvolutionPlan& p, DType dtype);
 
 // In front of the kernels that are there.
 void register_convolution_taps();
+void register_convolution_integers();  // of 8 bits, where the processor multiplies them
+bool multiplies_integers();            // does it?
 
 }  // namespace mpsgraph::cpu

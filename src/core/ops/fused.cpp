@@ -41,6 +41,47 @@ Shape without_batch_broadcast(const Shape& a, const Shape& b, bool transpose_a, 
   return Shape(dims);
 }
 
+// As a convolution of floats of these shapes.
+std::vector<TensorType> infer_quantized_convolution(const InferContext& c) {
+  for (size_t i = 0; i < c.count(); ++i) {
+    const bool fits = c.dtype(i) == DType::int8 || (i != 1 && c.dtype(i) == DType::uint8);
+    if (!fits) c.dtype_error(cat("operand ", i, " is ", c.type(i), ", expected int8", i == 1 ? "" : " or uint8"));
+  }
+  if (c.count() != 2u + c.attributes.boolean("has_residual"))
+    c.graph_error("takes source, weights, and a residual if it has one");
+  Graph floats;
+  std::vector<Tensor*> operands;
+  for (size_t i : {0, 1})
+    operands.push_back(floats.add("placeholder", {}, {{"type", TensorType{DType::float32, c.shape(i)}}}));
+  const InferContext as_floats(c.definition, operands, c.attributes, c.blocks, c.where);
+  return {{c.attributes.dtype("dtype"), definition_of("convolution2d").infer(as_floats)[0].shape}};
+}
+
+// v = sum of (source - source_zero_point) weights · source_scale · weights_scale + bias
+//     + (residual - residual_zero_point) · residual_scale;
+// relu, and of an integer dtype then saturate(round(v / result_scale) + result_zero_point). weights_scale is one number
+// or one for each output channel, as bias is.
+OperationDefinition quantized_convolution() {
+  OperationDefinition d;
+  d.name = "quantized_convolution2d";
+  d.family = "fused";
+  d.min_inputs = 2;
+  d.max_inputs = 3;
+  d.attributes = window_attributes(
+      2, {optional("weights_layout", std::string("HWIO")), optional("groups", int64_t{1}), layout_attribute(2)});
+  for (const AttributeSpec& spec :
+       {required("weights_scale", AttributeKind::data), required("bias", AttributeKind::data),
+        optional("has_residual", false), optional("activation", std::string("none")), optional("dtype", DType::uint8)})
+    d.attributes.push_back(spec);
+  for (std::string_view name : {"source_scale", "residual_scale", "result_scale"})
+    d.attributes.push_back(optional(name, 1.0));
+  for (std::string_view name : {"source_zero_point", "residual_zero_point", "result_zero_point"})
+    d.attributes.push_back(optional(name, int64_t{0}));
+  d.infer = infer_quantized_convolution;
+  d.internal = true;
+  return d;
+}
+
 }  // namespace
 
 void register_fused() {
@@ -70,6 +111,8 @@ void register_fused() {
   };
   convolution.internal = true;
   define(convolution);
+
+  define(quantized_convolution());
 
   OperationDefinition matrix;
   matrix.name = "fused_matrix_multiplication";

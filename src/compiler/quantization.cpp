@@ -1,0 +1,160 @@
+// Looking for the places, and putting the operations there.
+#include "compiler/quantization.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+#include "compiler/rewrite.h"
+#include "compiler/users.h"
+#include "core/builder.h"
+#include "core/definition.h"
+#include "core/ops/convolution.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+// Output channels' axis of the constant weights; -1 when the operation is none that becomes an integer one.
+int outputs_axis(const Operation& operation) {
+  const bool convolution = operation.is("convolution2d");
+  if (!convolution && !operation.is("matrix_multiplication")) return -1;
+  const Tensor& weights = *operation.input(1);
+  if (!weights.operation->is("constant") || operation.output()->dtype() != DType::float32) return -1;
+  int out = weights.type.shape.rank() - 1, in = out - 1;
+  if (convolution) {
+    const ops::Convolution c(operation.attributes);
+    if (c.groups != 1 || c.channel != -1) return -1;
+    out = c.weights_out, in = c.weights_in;
+  } else if (out != 1 || operation.input(0)->type.shape.rank() < 2) {
+    return -1;
+  }
+  return weights.type.shape[in] % 4 == 0 && weights.type.shape[in] > 0 ? out : -1;
+}
+
+// The result of such an operation, with a bias perhaps: what a residual is added to in one kernel.
+bool is_sum_of_products(const Tensor* tensor, const Users& users) {
+  const Operation* maker = tensor->operation;
+  if (users.of(tensor).size() != 1) return false;
+  if (maker->is("addition")) {
+    const bool first = maker->input(1)->operation->is("constant");
+    const Tensor* value = maker->input(first ? 0 : 1);
+    if (!maker->input(first ? 1 : 0)->operation->is("constant") || users.of(value).size() != 1) return false;
+    maker = value->operation;
+  }
+  return outputs_axis(*maker) >= 0;
+}
+
+// Does integer arithmetic go on behind this value? Else a residual had better stay as exact as it is.
+bool becomes_bytes(const Tensor* sum, const Users& users) {
+  const Operation* user = users.only(sum);
+  const Tensor* value = user && user->is("relu") ? user->output() : sum;
+  const auto& all = users.of(value);
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Operation* u) { return u && outputs_axis(*u) >= 0 && u->input(0) == value; });
+}
+
+Program as_program(const Graph& graph, const std::vector<Tensor*>& inputs, const std::vector<Tensor*>& outputs,
+                   const Rewriter::Visit& visit) {
+  std::vector<const Operation*> roots;
+  for (const auto* tensors : {&inputs, &outputs})
+    for (const Tensor* tensor : *tensors) roots.push_back(tensor->operation);
+  Program program;
+  Rewriter r(graph, needed_by(graph, roots), visit);
+  r.copy_operations(graph.root());
+  for (const Tensor* input : inputs) program.feeds.push_back(r.graph().find(input->operation->name)->output());
+  program.targets = r.now(outputs);
+  for (Tensor* variable : graph.variables()) {
+    if (!r.has(*variable->operation)) continue;
+    program.variables.push_back(r.now(variable));
+    program.source_variables.push_back(variable);
+  }
+  program.graph = r.take_graph();
+  return program;
+}
+
+// Through integers and back.
+Tensor* rounded(Graph& graph, Tensor* value, const Quantized& how) {
+  Builder b(graph);
+  std::vector<Tensor*> steps{b.scalar(DType::float32, how.scale)};
+  if (how.zero_point != 0) steps.push_back(b.scalar(how.dtype, static_cast<double>(how.zero_point)));
+  std::vector<Tensor*> operands{value};
+  operands.insert(operands.end(), steps.begin(), steps.end());
+  operands[0] = graph.add("quantize", operands, {{"dtype", how.dtype}});
+  return graph.add("dequantize", operands, {{"dtype", DType::float32}});
+}
+
+// Symmetric: steps of largest / 127, so that -128 is not used.
+Tensor* rounded_weights(Graph& graph, const Operation& constant, int axis, bool per_channel) {
+  const ConstantPtr& value = constant.attributes.data("value");
+  const Dims& dims = value->dims();
+  const Dims strides = contiguous_strides(dims);
+  const int64_t channels = per_channel ? dims[axis] : 1, stride = per_channel ? strides[axis] : 1;
+  std::vector<float> numbers(static_cast<size_t>(value->elements()));
+  value->expand_into(numbers.data());
+  const auto channel = [&](size_t i) { return static_cast<int64_t>(i) / stride % channels; };
+  std::vector<float> scales(static_cast<size_t>(channels), 0);
+  for (size_t i = 0; i < numbers.size(); ++i)
+    scales[channel(i)] = std::max(scales[channel(i)], std::abs(numbers[i]) / 127);
+  for (float& scale : scales) scale = scale > 0 && std::isfinite(scale) ? scale : 1;
+  std::vector<int8_t> integers(numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const float steps = std::nearbyint(numbers[i] / scales[channel(i)]);
+    integers[i] = static_cast<int8_t>(steps == steps ? std::clamp(steps, -127.f, 127.f) : 0.f);
+  }
+  const auto constant_of = [&](DType dtype, const Dims& shape, const void* data) {
+    return graph.add("constant", {}, {{"value", ConstantData::copy(dtype, shape, data)}});
+  };
+  Tensor* bytes = constant_of(DType::int8, dims, integers.data());
+  Tensor* scale = constant_of(DType::float32, per_channel ? Dims{channels} : Dims{}, scales.data());
+  return graph.add("dequantize", {bytes, scale}, {{"axis", int64_t{per_channel ? axis : 0}}});
+}
+
+}  // namespace
+
+std::vector<Tensor*> tensors_to_quantize(const Graph& graph, const std::vector<Tensor*>& outputs) {
+  Program copy = as_program(graph, {}, outputs, [](Rewriter&, const Operation&) { return std::nullopt; });
+  const Users users(copy);
+  std::unordered_set<std::string> names;  // of operations with one result
+  any_operation(copy, [&](const Operation& operation) {
+    const auto add = [&](const Tensor* tensor) {
+      const bool constant = tensor->operation->is("constant");
+      if (!constant && tensor->operation->outputs.size() == 1) names.insert(tensor->operation->name);
+    };
+    if (operation.parent->owner) return false;  // within blocks all stays as it is
+    if (outputs_axis(operation) >= 0) add(operation.input(0));
+    if (!operation.is("addition") || !becomes_bytes(operation.output(), users)) return false;
+    for (int i : {0, 1}) {
+      const bool same = operation.input(i)->type == operation.input(1 - i)->type;
+      if (!same || !is_sum_of_products(operation.input(i), users)) continue;
+      add(operation.input(1 - i));
+      break;
+    }
+    return false;
+  });
+  std::vector<Tensor*> result;
+  for (const auto& operation : graph.root().operations)
+    if (names.count(operation->name)) result.push_back(operation->output());
+  return result;
+}
+
+Program quantized(const Graph& graph, const std::vector<Tensor*>& inputs, const std::vector<Tensor*>& outputs,
+                  const std::unordered_map<const Tensor*, Quantized>& tensors, bool per_channel) {
+  std::unordered_map<const Operation*, Tensor*> weights;  // by constant
+  return as_program(graph, inputs, outputs, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
+    const int axis = operation.parent->owner ? -1 : outputs_axis(operation);
+    Operation* made = nullptr;
+    if (axis >= 0 && tensors.count(operation.input(0))) {
+      const Operation& constant = *operation.input(1)->operation;
+      Tensor*& rounded = weights[&constant];
+      if (!rounded) rounded = rounded_weights(r.graph(), constant, axis, per_channel);
+      made = r.create(operation, operation.kind(), {r.now(operation.input(0)), rounded}, operation.attributes);
+    }
+    const auto found = operation.outputs.size() == 1 ? tensors.find(operation.output()) : tensors.end();
+    if (!made && found == tensors.end()) return {};
+    if (!made) made = r.clone(operation);
+    Tensor* value = made->output();
+    return std::vector<Tensor*>{found == tensors.end() ? value : rounded(r.graph(), value, found->second)};
+  });
+}
+
+}  // namespace mpsgraph::compiler
