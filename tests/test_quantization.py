@@ -92,7 +92,7 @@ def test_what_is_refused():
         g.straight_through(x, g.placeholder((4, 5)))
 
 
-# --- integer kernels: what the pass `quantize` makes 
+# --- integer kernels: what the pass `quantize` makes
 def bytes_like(shape: tuple[int, ...], dtype: mg.DType, seed: int) -> np.ndarray:
     low, high = (0, 256) if dtype == mg.uint8 else (-128, 128)
     return np.random.default_rng(seed).integers(low, high, shape).astype(dtype.numpy)
@@ -192,7 +192,9 @@ def test_what_integer_kernels_cannot_do_runs_in_floats():
     floats = g.dequantize(x, 0.1)
     cases = [
         g.convolution2d(floats, g.dequantize(bytes_of(1, 1, 4, 8), 0.1), groups=2),
-        g.convolution2d(g.dequantize(g.slice(x, (0, 0, 0, 0), (1, 4, 4, 3)), 0.1), g.dequantize(bytes_of(1, 1, 3, 8), 0.1)),
+        g.convolution2d(
+            g.dequantize(g.slice(x, (0, 0, 0, 0), (1, 4, 4, 3)), 0.1), g.dequantize(bytes_of(1, 1, 3, 8), 0.1)
+        ),
         g.convolution2d(floats, g.dequantize(bytes_of(1, 1, 8, 8), g.constant(0.1, (8,)), axis=2)),
         g.convolution2d(floats, g.dequantize(bytes_of(1, 1, 8, 8), 0.1, 3)),
         g.convolution2d(g.dequantize(x, g.constant(0.1, (8,)), axis=3), g.dequantize(bytes_of(1, 1, 8, 8), 0.1)),
@@ -203,7 +205,7 @@ def test_what_integer_kernels_cannot_do_runs_in_floats():
         np.testing.assert_array_equal(got, expected)
 
 
-# --- models 
+# --- models
 def small_network() -> tuple[mg.Trainer, np.ndarray, np.ndarray, np.ndarray]:
     """Trained to tell where in an image the brightest stripe is; images and labels of the test, and for calibration."""
     rng = np.random.default_rng(0)

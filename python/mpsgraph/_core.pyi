@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'save_package', 'set_buffer_cache_limit', 'shutdown', 'start_profile', 'stop_profile', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'save_package', 'set_buffer_cache_limit', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises.
@@ -905,6 +905,10 @@ def profile_session() -> int:
     """
     0 when no profile is being taken.
     """
+def quantized(graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], tensors: collections.abc.Sequence[tuple[typing.Any, ...]], per_channel: bool) -> PackageContents:
+    """
+    Contents for a new Graph; `tensors` are (tensor, scale, zero_point, dtype).
+    """
 def save_package(path: str, graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], trainable: collections.abc.Sequence[Tensor], values: DeviceGraph | None = None) -> None:
     """
     Writes a package; `values` is the graph on the device whose variables' values are meant.
@@ -925,6 +929,8 @@ def stop_profile() -> Profile:
     """
     DeviceError when none is being taken.
     """
+def tensors_to_quantize(graph: Graph, outputs: collections.abc.Sequence[Tensor]) -> list[Tensor]:
+    ...
 def verify(graph: Graph) -> None:
     """
     GraphError when the graph is not well formed.
