@@ -14,7 +14,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 
-PASSES = ["prune", "quantize", "expand", "fold", "simplify", "absorb", "fuse", "stitch"]
+PASSES = ["prune", "quantize", "normalize", "expand", "fold", "simplify", "absorb", "fuse", "stitch"]
 OPTIONAL = [name for name in PASSES if name != "expand"]
 Program = Callable[[mg.Graph], tuple[dict, list, list]]
 
@@ -84,6 +84,59 @@ def test_prune():
     text = alone(unneeded, "prune")
     assert "never_used" not in text and "outside" not in text
     assert re.search(r"%kept = assign\(%v, %x\)", text) and "%used = cos(%x)" in text
+
+
+def normalized(g: mg.Graph):
+    x, r = g.placeholder((6, 8), name="x"), g.placeholder((6, 8), name="r")
+    gamma, beta = g.placeholder((8,), name="gamma"), g.placeholder((8,), name="beta")
+    m = g.mean(x, 0, name="m")
+    v = g.variance(x, m, 0, name="v")
+    n = g.normalization(x, m, v, gamma, beta, name="n")
+    y = g.relu(g.addition(n, r, name="sum"), name="y")
+    d = g.gradients(y, [x, gamma, beta, r], start=x)
+    return {x: (6, 8), r: (6, 8), gamma: (8,), beta: (8,)}, [y, d[x], d[r]], []
+
+
+def test_normalize_with_a_residual():
+    check(
+        alone(normalized, "normalize"),
+        """
+        graph {
+          %x = placeholder() {type=float32[6,8]} : float32[6,8]
+          %r = placeholder() {type=float32[6,8]} : float32[6,8]
+          %gamma = placeholder() {type=float32[8]} : float32[8]
+          %beta = placeholder() {type=float32[8]} : float32[8]
+          %m = fused_batch_moments(%x) {axis=1} : float32[1,8], float32[1,8]
+          %y = fused_batch_normalization(%x, %m:0, %m:1, %gamma, %beta, %r) {activation="relu", axis=1, has_beta=true, has_gamma=true, has_residual=true} : float32[6,8]
+          %relu_gradient = fused_batch_normalization_sums(%x, %x, %m:0, %m:1, %y) {axis=1, mask="given"} : float32[1,8], float32[1,8], float32[6,8]
+          %normalization_gradient = fused_batch_normalization_gradient(%relu_gradient:2, %x, %m:0, %m:1, %relu_gradient:0, %relu_gradient:1, %gamma) {axis=1, has_gamma=true} : float32[6,8]
+        }
+        """,  # noqa: E501
+    )
+
+
+def normalized_only(g: mg.Graph):
+    x, g_y = g.placeholder((6, 8), name="x"), g.placeholder((6, 8), name="g")
+    m = g.mean(x, 0, name="m")
+    v = g.variance(x, m, 0, name="v")
+    y = g.relu(g.normalization(x, m, v, name="n"), name="y")
+    return {x: (6, 8), g_y: (6, 8)}, [y, g.gradients(y, [x], start=g_y)[x]], []
+
+
+def test_normalize_computes_the_mask_again():
+    check(
+        alone(normalized_only, "normalize"),
+        """
+        graph {
+          %x = placeholder() {type=float32[6,8]} : float32[6,8]
+          %g = placeholder() {type=float32[6,8]} : float32[6,8]
+          %m = fused_batch_moments(%x) {axis=1} : float32[1,8], float32[1,8]
+          %y = fused_batch_normalization(%x, %m:0, %m:1) {activation="relu", axis=1} : float32[6,8]
+          %normalization_gamma_gradient = fused_batch_normalization_sums(%g, %x, %m:0, %m:1) {axis=1, mask="computed"} : float32[1,8], float32[1,8]
+          %normalization_gradient = fused_batch_normalization_gradient(%g, %x, %m:0, %m:1, %normalization_gamma_gradient:0, %normalization_gamma_gradient:1) {axis=1, mask="computed"} : float32[6,8]
+        }
+        """,  # noqa: E501
+    )
 
 
 def moments(g: mg.Graph):
@@ -334,7 +387,19 @@ def results_without(program: Program, disabled: tuple[str, ...], reference: bool
     return [r.numpy() for r in results] + [g.variable_value(v) for v in g.variables]
 
 
-ALL = [unneeded, moments, constants, redundant, decided, dense, convolution, wave, training_step]
+ALL = [
+    unneeded,
+    normalized,
+    normalized_only,
+    moments,
+    constants,
+    redundant,
+    decided,
+    dense,
+    convolution,
+    wave,
+    training_step,
+]
 
 
 @pytest.mark.parametrize("program", ALL, ids=lambda program: program.__name__)

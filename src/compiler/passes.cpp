@@ -17,6 +17,7 @@ const std::vector<Pass>& all_passes() {
       {"prune", "drops what neither results nor effects need", prune, false},
       {"quantize", "dequantize, convolution or product, and quantize become one operation on integers", quantize,
        false},
+      {"normalize", "batch normalizations take residual and relu along, their sums are made together", normalize, false},
       {"expand", "composites become the operations that backends have kernels for", expand, true},
       {"fold", "operations on constants become constants", fold, false},
       {"simplify", "algebra, merged duplicates, forwarded variable reads, decided branches", simplify, false},

@@ -82,7 +82,7 @@ class ReverseWalk {
     for (const auto& output : operation.outputs) incoming.push_back(gradient_of(output.get()));
     if (std::all_of(incoming.begin(), incoming.end(), [](Tensor* t) { return !t; })) return;
     const OperationDefinition& definition = *operation.definition;
-    if (definition.gradient) {
+    if (definition.gradient && !(definition.decompose && requests_between(operation))) {
       std::vector<bool> needed;
       for (Tensor* input : operation.inputs) needed.push_back(is_active(input));
       GradientContext context(operation, std::move(incoming), std::move(needed), active_captures(operation));
@@ -101,6 +101,18 @@ class ReverseWalk {
                            "' has no gradient, and a requested tensor reaches the ", "differentiated one through it",
                            operation.where()));
     }
+  }
+
+  // Is an operand requested that is made from another one? A composite's rule may take the two for one, as that of
+  // normalization does with a source and its mean; then the gradient for the operand between is nowhere.
+  bool requests_between(const Operation& operation) const {
+    return std::any_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* operand) {
+      if (std::find(with_respect_to_.begin(), with_respect_to_.end(), operand) == with_respect_to_.end()) return false;
+      return std::any_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* other) {
+        const auto& sources = operand->operation->inputs;
+        return std::find(sources.begin(), sources.end(), other) != sources.end();
+      });
+    });
   }
 
   // The operation again from simpler ones, and through these.

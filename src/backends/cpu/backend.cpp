@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "backends/cpu/batch_normalization.h"
 #include "backends/cpu/convolution_taps.h"
 #include "backends/cpu/executable.h"
 #include "backends/cpu/machine_limits.h"
@@ -45,6 +46,7 @@ void register_kernels() {
     register_convolution_kernels();
     register_pooling_kernels();
     register_stencil_kernels();
+    register_batch_normalization_kernels();
     register_activation_kernels();
     register_loss_kernels();
     register_random_kernels();

@@ -1,6 +1,7 @@
 // What only passes make: stitched regions, and convolution and matrix multiplication with what
 // follows them (bias, residual, activation). They have types but no derivative, because
 // differentiation happens before the passes.
+#include "core/ops/fused.h"
 #include "core/definition.h"
 #include "core/ops/window.h"
 
@@ -85,6 +86,8 @@ OperationDefinition quantized_convolution() {
 }  // namespace
 
 void register_fused() {
+  register_fused_batch_normalization();
+
   OperationDefinition stitched;
   stitched.name = "stitched";
   stitched.family = "fused";

@@ -1,7 +1,11 @@
 // Mean, variance, normalization and its gradients: composites that the compiler expands.
 //
-// Each states its formula once, as a decomposition; derivatives follow from that. Means and variances
-// keep their axes as 1, so that they broadcast against the source.
+// Each states its formula once, as a decomposition; derivatives follow from that, except that a normalization by the
+// source's own mean and variance is differentiated as a whole. Means and variances keep their axes as 1, so that they
+// broadcast against the source.
+#include <algorithm>
+#include <optional>
+
 #include "core/builder.h"
 #include "core/ops/shape.h"
 
@@ -85,6 +89,116 @@ Inputs normalization_parts(Builder& b, const Inputs& in, const Attributes& a) {
   return {beta ? b.add(result, in[3 + gamma]) : result};
 }
 
+// The axes that a broadcast of `x` against `source` runs along; nothing while that is not known.
+std::optional<Ints> axes_of_broadcast(const Tensor* x, const Tensor* source) {
+  const Shape &small = x->shape(), &full = source->shape();
+  if (!small.known() || !full.ranked()) return std::nullopt;
+  Ints axes;
+  for (int axis = 0; axis < full.rank(); ++axis) {
+    const int own = axis - (full.rank() - small.rank());
+    if (own < 0 || (small[own] == 1 && full[axis] != 1)) axes.push_back(axis);
+  }
+  return axes;
+}
+
+// Of a normalization by its source's own mean and variance, the axes that these are of; nothing for any other.
+std::optional<Ints> own_axes(const GradientContext& c) {
+  const Operation &mean = *c.input(1)->operation, &variance = *c.input(2)->operation;
+  if (!mean.is("mean") || !variance.is("variance")) return std::nullopt;
+  if (mean.input(0) != c.input(0) || variance.input(0) != c.input(0) || !c.input(0)->shape().ranked())
+    return std::nullopt;
+  if (variance.inputs.size() == 2 && variance.input(1) != c.input(1)) return std::nullopt;
+  const auto axes_of = [&](const Operation& statistic) {
+    const int rank = c.input(0)->shape().rank();
+    Ints axes;
+    for (int axis = 0; axis < rank; ++axis) axes.push_back(axis);
+    const Ints& given = statistic.attributes.integers("axes");
+    if (given.empty()) return axes;
+    axes.clear();
+    for (int64_t axis : given) axes.push_back(wrap_axis(axis, rank));
+    std::sort(axes.begin(), axes.end());
+    return axes;
+  };
+  const Ints axes = axes_of(mean);
+  return axes == axes_of(variance) ? std::optional(axes) : std::nullopt;
+}
+
+struct NormalizationGradient {
+  GradientContext& c;
+  Builder b{c.graph()};
+  Tensor *g = c.incoming(), *x = c.input(0), *mean = c.input(1), *variance = c.input(2);
+  const Attribute epsilon{c.attributes().real("epsilon")};
+  const bool has_gamma = c.attributes().boolean("has_gamma"), has_beta = c.attributes().boolean("has_beta");
+  Tensor* gamma = has_gamma ? c.input(3) : nullptr;
+
+  Tensor* gamma_sum(const Ints& axes) {
+    return c.graph().add("normalization_gamma_gradient", {g, x, mean, variance},
+                         {{"axes", axes}, {"epsilon", epsilon}});
+  }
+  Tensor* beta_sum(const Ints& axes) { return c.graph().add("normalization_beta_gradient", {g, x}, {{"axes", axes}}); }
+
+  // Of gamma or beta, whose sum runs over the axes along which it is broadcast.
+  Tensor* parameter(Tensor* p, bool is_gamma) {
+    const auto axes = axes_of_broadcast(p, x);
+    if (axes && !axes->empty()) return b.reshape_like(is_gamma ? gamma_sum(*axes) : beta_sum(*axes), p);
+    Tensor* n = is_gamma ? b.mul(b.sub(x, mean), inverse_deviation(b, variance, c.attributes())) : nullptr;
+    return b.sum_to_like(is_gamma ? b.mul(g, n) : g, p);
+  }
+
+  void parameters() {
+    if (has_gamma && c.needs(3)) c.set(3, parameter(gamma, true));
+    if (has_beta && c.needs(3 + has_gamma)) c.set(3 + has_gamma, parameter(c.input(3 + has_gamma), false));
+  }
+
+  // Mean and variance are functions of the source, whose whole gradient this is. Where gamma is constant along the
+  // axes, the sums for gamma and beta are what it needs, too.
+  void by_own_statistics(const Ints& axes) {
+    std::vector<Tensor*> operands{g, x, mean, variance};
+    const auto broadcast = has_gamma ? axes_of_broadcast(gamma, x) : axes;
+    if (has_gamma) operands.push_back(gamma);
+    if (broadcast && std::includes(broadcast->begin(), broadcast->end(), axes.begin(), axes.end())) {
+      Tensor *for_gamma = gamma_sum(axes), *for_beta = beta_sum(axes);
+      operands.insert(operands.end(), {for_gamma, for_beta});
+      const auto fit = [&](Tensor* sum, Tensor* p) {
+        return axes_of_broadcast(p, x) == axes ? b.reshape_like(sum, p) : b.sum_to_like(sum, p);
+      };
+      if (has_gamma && c.needs(3)) c.set(3, fit(for_gamma, gamma));
+      const size_t beta = 3 + has_gamma;
+      if (has_beta && c.needs(beta)) {
+        const auto along = axes_of_broadcast(c.input(beta), x);
+        const bool from_sum = along && std::includes(along->begin(), along->end(), axes.begin(), axes.end());
+        c.set(beta, from_sum ? fit(for_beta, c.input(beta)) : parameter(c.input(beta), false));
+      }
+    } else {
+      parameters();
+    }
+    const Attributes attributes{{"axes", axes}, {"epsilon", epsilon}, {"has_gamma", has_gamma}};
+    c.set(0, c.graph().add("normalization_gradient", operands, attributes));
+  }
+
+  void by_given_statistics() {
+    parameters();
+    if (!c.needs(0) && !c.needs(1) && !c.needs(2)) return;
+    Tensor* deviation = inverse_deviation(b, variance, c.attributes());
+    Tensor* slope = b.mul(g, gamma ? b.mul(deviation, gamma) : deviation);
+    if (c.needs(0)) c.set(0, slope);
+    if (c.needs(1)) c.set(1, b.sum_to_like(b.neg(slope), mean));
+    if (c.needs(2)) {
+      Tensor* along = b.sum_to_like(b.mul(slope, b.sub(x, mean)), variance);
+      c.set(2, b.mul(b.mul(along, b.unary("square", deviation)), -0.5));
+    }
+  }
+};
+
+void d_normalization(GradientContext& c) {
+  NormalizationGradient gradient{c};
+  const auto axes = own_axes(c);
+  if (axes && c.needs(0))
+    gradient.by_own_statistics(*axes);
+  else
+    gradient.by_given_statistics();
+}
+
 // ---- gradients, with mean and variance being those of the source over `axes` ----
 
 std::vector<TensorType> infer_normalization_gradient(const InferContext& c) {
@@ -150,7 +264,7 @@ Inputs beta_gradient_parts(Builder& b, const Inputs& in, const Attributes& a) {
 }
 
 void composite(std::string_view name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes,
-               Infer infer, Decompose decompose) {
+               Infer infer, Decompose decompose, Gradient gradient = {}) {
   OperationDefinition d;
   d.name = name;
   d.family = "normalization";
@@ -159,6 +273,7 @@ void composite(std::string_view name, int min_inputs, int max_inputs, std::vecto
   d.attributes = std::move(attributes);
   d.infer = std::move(infer);
   d.decompose = std::move(decompose);
+  d.gradient = std::move(gradient);
   define(std::move(d));
 }
 
@@ -169,7 +284,7 @@ void register_normalization() {
   AttributeSpec gamma = optional("has_gamma", false), beta = optional("has_beta", false);
   composite("mean", 1, 1, {axes}, infer_mean, mean_parts);
   composite("variance", 1, 2, {axes}, infer_variance, variance_parts);
-  composite("normalization", 3, 5, {epsilon, gamma, beta}, infer_normalization, normalization_parts);
+  composite("normalization", 3, 5, {epsilon, gamma, beta}, infer_normalization, normalization_parts, d_normalization);
   composite("normalization_gradient", 4, 7, {axes, epsilon, gamma}, infer_normalization_gradient,
             normalization_gradient_parts);
   composite("normalization_gamma_gradient", 4, 4, {axes, epsilon}, infer_parameter_gradient, gamma_gradient_parts);

@@ -1,0 +1,290 @@
+// Pass normalize: batch normalization becomes one operation for each pass over memory, with what surrounds it.
+//
+//   %m = mean(%x)                                  ->  %m, %v = fused_batch_moments(%x)
+//   %v = variance(%x, %m)
+//   %n = normalization(%x, %m, %v, %gamma, %beta)
+//   %a = addition(%n, %r)                          ->  %y = fused_batch_normalization(%x, %m, %v, %gamma, %beta, %r)
+//   %y = relu(%a)
+//   %h = relu_gradient(%g, %y)                     ->  %dgamma, %dbeta, %h = fused_batch_normalization_sums(%g, ...)
+//   %dgamma, %dbeta = the sums over %h
+//   %dx = normalization_gradient(%h, %x, ...)      ->  %dx = fused_batch_normalization_gradient(%h, ...)
+// It looks for the composites, and so comes before expand. Where no residual is added, %h is not made: both gradients
+// find relu's mask by normalizing %x again. Axes are all but one, the last or the second; float32 only.
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "compiler/passes.h"
+#include "compiler/users.h"
+#include "core/definition.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+// The axis of the channels when all others are reduced; nothing where that is neither the last nor the second.
+std::optional<int64_t> channel_axis(const Operation& reduction, const Tensor* source) {
+  const Shape& shape = source->type.shape;
+  const int rank = shape.rank();
+  const Ints& axes = reduction.attributes.integers("axes");
+  if (axes.empty() || static_cast<int>(axes.size()) != rank - 1) return std::nullopt;
+  std::vector<bool> reduced(rank, false);
+  for (int64_t axis : axes) reduced[ops::wrap_axis(axis, rank)] = true;
+  const int64_t axis = std::find(reduced.begin(), reduced.end(), false) - reduced.begin();
+  if (axis != rank - 1 && axis != 1) return std::nullopt;
+  return axis;
+}
+
+// One number for each index of the channels' axis, in that order?
+bool is_by_channel(const Tensor* parameter, const Tensor* source, int64_t axis) {
+  const Shape &shape = parameter->type.shape, &full = source->type.shape;
+  const int own = static_cast<int>(axis) - (full.rank() - shape.rank());
+  return own >= 0 && shape.elements() == full[static_cast<int>(axis)] && shape[own] == full[static_cast<int>(axis)];
+}
+
+bool computed_here(const TensorType& type) {
+  return type.dtype == DType::float32 && type.shape.known() && type.shape.rank() >= 2 && type.shape.elements() > 0;
+}
+
+// A normalization by its source's own moments, and the last operation that it takes in.
+struct Forward {
+  const Operation* root;
+  int64_t axis;
+  const Tensor* residual = nullptr;
+  bool relu = false;
+  const Operation* tail = nullptr;
+};
+
+// The gradients of one: for the source, gamma and beta, and the relu whose mask the incoming gradient passes first.
+struct Backward {
+  const Operation *root, *for_gamma, *for_beta;
+  int64_t axis;
+  const Operation* relu = nullptr;  // relu_gradient; null: none that could be taken in
+  const Operation* normalized = nullptr;  // the normalization whose result is the mask; null: relu's result is
+  const Operation* sum = nullptr;  // the addition in front, taken in where the mask is given
+};
+
+class Normalizer {
+ public:
+  explicit Normalizer(const Program& program) : users_(program) { find(program.graph->root()); }
+
+  Rewriter::Replacement visit(Rewriter& r, const Operation& operation) {
+    if (const auto found = moments_.find(&operation); found != moments_.end())
+      return moments(r, operation, found->second);
+    if (const auto found = forward_.find(&operation); found != forward_.end()) return forward(r, found->second);
+    if (const auto found = sums_.find(&operation); found != sums_.end()) return sums(r, operation, *found->second);
+    if (const auto found = backward_.find(&operation); found != backward_.end()) return backward(r, found->second);
+    return std::nullopt;
+  }
+
+ private:
+  using Tensors = std::vector<Tensor*>;
+
+  // ---- what is there
+
+  void find(const Block& block) {
+    for (const auto& operation : block.operations) {
+      for (const auto& inner : operation->blocks) find(*inner);
+      if (operation->is("normalization")) match_forward(*operation);
+      if (operation->is("normalization_gradient")) match_backward(*operation);
+    }
+  }
+
+  void match_forward(const Operation& root) {
+    const Tensor* x = root.input(0);
+    const Operation &mean = *root.input(1)->operation, &variance = *root.input(2)->operation;
+    if (!computed_here(x->type) || !mean.is("mean") || !variance.is("variance") || mean.parent != variance.parent)
+      return;
+    if (mean.input(0) != x || variance.input(0) != x) return;
+    if (variance.inputs.size() == 2 && variance.input(1) != root.input(1)) return;
+    const auto axis = channel_axis(mean, x);
+    if (!axis || axis != channel_axis(variance, x)) return;
+    for (size_t i = 3; i < root.inputs.size(); ++i)
+      if (!is_by_channel(root.input(i), x, *axis)) return;
+    if (!one_pair(mean, variance)) return;
+    Forward fusion{&root, *axis};
+    fusion.tail = &root;
+    while (const Operation* user = users_.only(fusion.tail->output())) {
+      if (user->parent != root.parent || taken_.contains(user)) break;
+      if (user->is("addition") && !fusion.residual) {
+        const Tensor* other = user->input(user->input(0) == fusion.tail->output());
+        if (other == fusion.tail->output() || other->type != x->type) break;
+        fusion.residual = other;
+      } else if (user->is("relu")) {
+        fusion.relu = true;
+      } else {
+        break;
+      }
+      taken_.insert(user);
+      fusion.tail = user;
+      if (fusion.relu) break;
+    }
+    normalized_[root.output()] = fusion.tail;
+    forward_.emplace(fusion.tail, fusion);
+  }
+
+  // Mean and variance are made together, which can be done for one pair of them.
+  bool one_pair(const Operation& mean, const Operation& variance) {
+    const auto pair = std::make_pair(&mean, &variance);
+    for (const Operation* one : {&mean, &variance})
+      if (const auto found = moments_.find(one); found != moments_.end() && found->second != pair) return false;
+    moments_[&mean] = moments_[&variance] = pair;
+    return true;
+  }
+
+  void match_backward(const Operation& root) {
+    const bool gamma = root.attributes.boolean("has_gamma");
+    const Tensor *g = root.input(0), *x = root.input(1);
+    if (root.inputs.size() != 6u + gamma || !computed_here(x->type) || g->type != x->type) return;
+    Backward fusion{&root, root.input(4 + gamma)->operation, root.input(5 + gamma)->operation, 0};
+    const auto axis = channel_axis(root, x);
+    if (!axis || !is_sum(*fusion.for_gamma, "normalization_gamma_gradient", root, 4) ||
+        !is_sum(*fusion.for_beta, "normalization_beta_gradient", root, 2))
+      return;
+    if (fusion.for_gamma->attributes.real("epsilon") != root.attributes.real("epsilon")) return;
+    for (size_t i = 2; i < 4u + gamma; ++i)
+      if (!is_by_channel(root.input(i), x, *axis)) return;
+    fusion.axis = *axis;
+    take_relu(fusion);
+    const Backward* kept = &backward_.emplace(&root, fusion).first->second;
+    for (const Operation* part : {fusion.for_gamma, fusion.for_beta}) sums_[part] = kept;
+    if (fusion.relu && !fusion.normalized) sums_[fusion.relu] = kept;
+  }
+
+  // Is it that sum over the same axes, of the operands that it shares with the gradient for the source?
+  bool is_sum(const Operation& operation, std::string_view kind, const Operation& root, size_t shared) const {
+    if (!operation.is(kind) || operation.parent != root.parent || sums_.contains(&operation)) return false;
+    for (size_t i = 0; i < shared; ++i)
+      if (operation.input(i) != root.input(i)) return false;
+    return channel_axis(operation, root.input(1)) == channel_axis(root, root.input(1));
+  }
+
+  void take_relu(Backward& fusion) {
+    const Operation& root = *fusion.root;
+    const Operation& relu = *root.input(0)->operation;
+    if (!relu.is("relu_gradient") || relu.parent != root.parent || sums_.contains(&relu)) return;
+    const Tensor *g = relu.input(0), *result = relu.input(1), *x = root.input(1);
+    if (g->type != x->type || result->type != x->type) return;
+    const std::vector<const Operation*>& users = users_.of(relu.output());
+    const bool only_here = std::all_of(users.begin(), users.end(), [&](const Operation* user) {
+      return user == fusion.for_gamma || user == fusion.for_beta || user == &root;
+    });
+    if (only_here && is_this_normalization(*result->operation, root)) {
+      fusion.relu = &relu;
+      fusion.normalized = result->operation->input(0)->operation;
+      return;
+    }
+    // The sums are made in place of the relu's gradient, where their operands must be there already.
+    for (size_t i = 1; i < 4; ++i)
+      if (root.input(i)->operation->id > relu.id) return;
+    fusion.relu = &relu;
+    const Operation& sum = *g->operation;
+    if (sum.is("addition") && sum.parent == root.parent && users_.only(g) == &relu && sum.input(0)->type == x->type &&
+        sum.input(1)->type == x->type)
+      fusion.sum = &sum;
+  }
+
+  // relu of the normalization that the gradient belongs to, with nothing added?
+  bool is_this_normalization(const Operation& relu, const Operation& gradient) const {
+    if (!relu.is("relu")) return false;
+    const Operation& n = *relu.input(0)->operation;
+    const auto tail = normalized_.find(relu.input(0));
+    if (!n.is("normalization") || tail == normalized_.end() || tail->second != &relu) return false;
+    const bool gamma = gradient.attributes.boolean("has_gamma");
+    for (size_t i = 0; i < 3u + gamma; ++i)
+      if (n.input(i) != gradient.input(i + 1)) return false;
+    return n.attributes.boolean("has_gamma") == gamma &&
+           n.attributes.real("epsilon") == gradient.attributes.real("epsilon");
+  }
+
+  // ---- what is made of it
+
+  Rewriter::Replacement moments(Rewriter& r, const Operation& operation,
+                                const std::pair<const Operation*, const Operation*>& pair) {
+    Operation*& made = made_[pair.first];
+    if (!made)
+      made = r.create(operation, "fused_batch_moments", {r.now(operation.input(0))},
+                      {{"axis", *channel_axis(operation, operation.input(0))}});
+    return Tensors{made->output(&operation == pair.second)};
+  }
+
+  Rewriter::Replacement forward(Rewriter& r, const Forward& fusion) {
+    Attributes attributes = fusion.root->attributes;
+    attributes.set("axis", fusion.axis);
+    attributes.set("has_residual", fusion.residual != nullptr);
+    attributes.set("activation", std::string(fusion.relu ? "relu" : "none"));
+    Tensors inputs = r.now(fusion.root->inputs);
+    if (fusion.residual) inputs.push_back(r.now(fusion.residual));
+    return Tensors{r.create(*fusion.tail, "fused_batch_normalization", inputs, attributes)->output()};
+  }
+
+  // epsilon, gamma and, to compute the normalization again, beta; operands are appended.
+  Attributes parameters(Rewriter& r, const Backward& fusion, Tensors& inputs) {
+    const Operation& root = *fusion.root;
+    const bool gamma = root.attributes.boolean("has_gamma");
+    const bool beta = fusion.normalized && fusion.normalized->attributes.boolean("has_beta");
+    if (gamma) inputs.push_back(r.now(root.input(4)));
+    if (beta) inputs.push_back(r.now(fusion.normalized->input(3 + gamma)));
+    return {{"axis", fusion.axis},
+            {"epsilon", root.attributes.real("epsilon")},
+            {"has_gamma", gamma},
+            {"has_beta", beta},
+            {"mask", std::string(fusion.normalized ? "computed" : "none")}};
+  }
+
+  // The incoming gradient, before a relu whose mask is computed.
+  static const Tensor* incoming(const Backward& fusion) {
+    return fusion.normalized ? fusion.relu->input(0) : fusion.root->input(0);
+  }
+
+  Rewriter::Replacement sums(Rewriter& r, const Operation& operation, const Backward& fusion) {
+    Operation*& made = made_[fusion.root];
+    if (!made) {
+      const bool given = fusion.relu && !fusion.normalized;
+      const Tensor* g = !given ? incoming(fusion) : fusion.sum ? fusion.sum->input(0) : fusion.relu->input(0);
+      Tensors inputs{r.now(g)};
+      for (size_t i = 1; i < 4; ++i) inputs.push_back(r.now(fusion.root->input(i)));
+      Attributes attributes = given ? Attributes{{"axis", fusion.axis},
+                                                 {"epsilon", fusion.root->attributes.real("epsilon")},
+                                                 {"mask", std::string("given")}}
+                                    : parameters(r, fusion, inputs);
+      if (given) inputs.push_back(r.now(fusion.relu->input(1)));
+      if (fusion.sum) inputs.push_back(r.now(fusion.sum->input(1)));
+      attributes.set("has_second", fusion.sum != nullptr);
+      made = r.create(operation, "fused_batch_normalization_sums", inputs, attributes);
+    }
+    return Tensors{made->output(&operation == fusion.for_gamma ? 0 : &operation == fusion.for_beta ? 1 : 2)};
+  }
+
+  Rewriter::Replacement backward(Rewriter& r, const Backward& fusion) {
+    const bool gamma = fusion.root->attributes.boolean("has_gamma");
+    Tensors inputs{r.now(incoming(fusion))};
+    for (size_t i : {size_t{1}, size_t{2}, size_t{3}, size_t{4} + gamma, size_t{5} + gamma})
+      inputs.push_back(r.now(fusion.root->input(i)));
+    const Attributes attributes = parameters(r, fusion, inputs);
+    return Tensors{r.create(*fusion.root, "fused_batch_normalization_gradient", inputs, attributes)->output()};
+  }
+
+  Users users_;
+  std::unordered_map<const Operation*, std::pair<const Operation*, const Operation*>> moments_;  // by either
+  std::unordered_map<const Operation*, Forward> forward_;     // by tail
+  std::unordered_set<const Operation*> taken_;                // additions and relus in them
+  std::unordered_map<const Tensor*, const Operation*> normalized_;  // result of a normalization -> its tail
+  std::unordered_map<const Operation*, Backward> backward_;   // by root
+  std::unordered_map<const Operation*, const Backward*> sums_;  // by what is made together with the sums
+  std::unordered_map<const Operation*, Operation*> made_;     // moments by mean, sums by root
+};
+
+}  // namespace
+
+void normalize(Program& program) {
+  const auto concerned = [](const Operation& o) { return o.is("normalization") || o.is("normalization_gradient"); };
+  if (!any_operation(program, concerned)) return;
+  Normalizer normalizer(program);
+  rewrite(program, [&](Rewriter& r, const Operation& operation) { return normalizer.visit(r, operation); });
+}
+
+}  // namespace mpsgraph::compiler

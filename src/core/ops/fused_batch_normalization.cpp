@@ -1,0 +1,126 @@
+// Batch normalization as pass normalize leaves it, for data whose channels run along `axis`:
+//
+//   m, v = fused_batch_moments(x)                     mean and variance of each channel
+//   y = fused_batch_normalization(x, m, v, ...)       activation((x - m) * scale + beta + residual)
+//   dgamma, dbeta, masked = fused_batch_normalization_sums(g, x, m, v, ...)
+//   dx = fused_batch_normalization_gradient(g, x, m, v, dgamma, dbeta, ...)
+// with scale = gamma / sqrt(v + epsilon). The last two first let g through a relu: mask says "computed" where its
+// result is the normalization computed again, "given" where its result is an operand; then `masked` is g behind it.
+// What belongs to channels is float32, with 1 in each other axis; gamma and beta may leave out leading ones.
+#include <algorithm>
+
+#include "core/definition.h"
+#include "core/ops/fused.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+TensorType channel_type(const InferContext& c, size_t x) {
+  const Shape& shape = c.shape(x);
+  Dims dims(shape.rank(), 1);
+  const int axis = c.axis(c.attributes.integer("axis"), shape.rank());
+  dims[axis] = shape[axis];
+  return {DType::float32, Shape(dims)};
+}
+
+// Operands by number: each of the tensor's type, or one number a channel.
+struct Operands {
+  const InferContext& c;
+  size_t x;
+  size_t next = 0;
+
+  void data(std::string_view role) {
+    if (c.type(next) != c.type(x)) c.shape_error(cat(role, " is ", c.type(next), ", the source ", c.type(x)));
+    ++next;
+  }
+  void channels(std::string_view role) {
+    const TensorType one = channel_type(c, x);
+    if (c.dtype(next) != DType::float32 || c.shape(next).elements() != one.shape.elements())
+      c.shape_error(cat(role, " is ", c.type(next), ", expected ", one));
+    ++next;
+  }
+  void end() const {
+    if (c.count() != next) c.graph_error(cat("expected ", next, " operands, got ", c.count()));
+  }
+};
+
+bool flag(const InferContext& c, std::string_view name) { return c.attributes.boolean(name); }
+
+void one_of(const InferContext& c, std::string_view attribute, std::initializer_list<std::string_view> allowed) {
+  const std::string& value = c.attributes.string(attribute);
+  if (std::find(allowed.begin(), allowed.end(), value) == allowed.end())
+    c.graph_error(cat(attribute, " cannot be ", value));
+}
+
+std::vector<TensorType> infer_moments(const InferContext& c) { return {channel_type(c, 0), channel_type(c, 0)}; }
+
+std::vector<TensorType> infer_normalization(const InferContext& c) {
+  one_of(c, "activation", {"none", "relu"});
+  Operands in{c, 0, 1};
+  for (std::string_view role : {"mean", "variance"}) in.channels(role);
+  if (flag(c, "has_gamma")) in.channels("gamma");
+  if (flag(c, "has_beta")) in.channels("beta");
+  if (flag(c, "has_residual")) in.data("residual");
+  in.end();
+  return {c.type(0)};
+}
+
+std::vector<TensorType> infer_sums(const InferContext& c) {
+  one_of(c, "mask", {"none", "computed", "given"});
+  const bool given = c.attributes.string("mask") == "given";
+  Operands in{c, 1};
+  in.data("incoming gradient");
+  in.data("source");
+  for (std::string_view role : {"mean", "variance"}) in.channels(role);
+  if (flag(c, "has_gamma")) in.channels("gamma");
+  if (flag(c, "has_beta")) in.channels("beta");
+  if (given) in.data("positive where the gradient passes");
+  if (flag(c, "has_second")) in.data("second part of the incoming gradient");
+  in.end();
+  std::vector<TensorType> types{channel_type(c, 1), channel_type(c, 1)};
+  if (given) types.push_back(c.type(0));
+  return types;
+}
+
+std::vector<TensorType> infer_gradient(const InferContext& c) {
+  one_of(c, "mask", {"none", "computed"});
+  Operands in{c, 1};
+  in.data("incoming gradient");
+  in.data("source");
+  for (std::string_view role : {"mean", "variance", "gamma_gradient", "beta_gradient"}) in.channels(role);
+  if (flag(c, "has_gamma")) in.channels("gamma");
+  if (flag(c, "has_beta")) in.channels("beta");
+  in.end();
+  return {c.type(1)};
+}
+
+void internal(std::string_view name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes,
+              Infer infer) {
+  OperationDefinition d;
+  d.name = name;
+  d.family = "fused";
+  d.min_inputs = min_inputs;
+  d.max_inputs = max_inputs;
+  d.attributes = std::move(attributes);
+  d.attributes.push_back(required("axis", AttributeKind::integer));
+  d.infer = std::move(infer);
+  d.internal = true;
+  define(std::move(d));
+}
+
+}  // namespace
+
+void register_fused_batch_normalization() {
+  const AttributeSpec epsilon = optional("epsilon", 1e-5), gamma = optional("has_gamma", false),
+                      beta = optional("has_beta", false), mask = optional("mask", std::string("none"));
+  internal("fused_batch_moments", 1, 1, {}, infer_moments);
+  internal("fused_batch_normalization", 3, 6,
+           {epsilon, gamma, beta, optional("has_residual", false), optional("activation", std::string("none"))},
+           infer_normalization);
+  internal("fused_batch_normalization_sums", 4, 8, {epsilon, gamma, beta, mask, optional("has_second", false)},
+           infer_sums);
+  internal("fused_batch_normalization_gradient", 6, 8, {epsilon, gamma, beta, mask}, infer_gradient);
+}
+
+}  // namespace mpsgraph::ops
