@@ -6,6 +6,7 @@
 
 #include "compiler/program.h"
 #include "core/attributes.h"
+#include "core/autocast.h"
 #include "core/builder.h"
 #include "core/definition.h"
 #include "core/errors.h"

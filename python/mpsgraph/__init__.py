@@ -14,7 +14,7 @@ from . import _loader
 
 _loader.load()
 
-from . import random  # noqa: E402
+from . import mixed_precision, random  # noqa: E402
 from ._core import (  # noqa: E402
     CacheStatistics,
     CommandBuffer,
@@ -63,6 +63,7 @@ from .errors import (  # noqa: E402
     UnsupportedError,
 )
 from .graph import Execution, Graph, parse  # noqa: E402
+from .mixed_precision import autocast  # noqa: E402
 from .tensor import install as _install_operators  # noqa: E402
 
 _install_operators()
@@ -136,6 +137,7 @@ __all__ = [
     "Trainer",
     "UnsupportedError",
     "asarray",
+    "autocast",
     "bfloat16",
     "bool_",
     "checkpoint",
@@ -153,6 +155,7 @@ __all__ = [
     "int64",
     "library_version",
     "load",
+    "mixed_precision",
     "nn",
     "onnx",
     "optim",

@@ -12,29 +12,32 @@ import hashlib
 import itertools
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from . import checkpoint
-from ._core import Device, Execution, Operation, Tensor
+from ._core import Device, Execution, Operation, Tensor, float32
 from ._dtypes import DTypeLike, as_dtype, dtype_of
 from ._optional import require
 from .data.batches import Batches, batches
 from .errors import CheckpointError, DTypeError, Error, GraphError
 from .graph import Graph
 from .history import History
+from .layer_precision import LayerPrecision, as_choices, choose, in_precision
+from .mixed_precision import POLICIES, global_policy
 from .model import Model
 from .nn.losses import Loss, loss_named
 from .nn.metrics import Metric, metric_named
 from .nn.module import Module
-from .optim import SGD, Optimizer
+from .optim import SGD, LossScaling, Optimizer
 
 IN_FLIGHT = 2
+PRECISIONS = ("float32", "bfloat16", "float16", "auto")
 Data: TypeAlias = Iterable[Any]
 """Arrays (inputs, labels) of one length, or an iterable of such batches."""
 
@@ -95,6 +98,9 @@ class Trainer:
         optimizer: of mpsgraph.optim; None: SGD with learning rate 0.01.
         metrics: names of mpsgraph.nn.metrics, or functions as for loss.
         device: None for the default one. seed: of first values and of dropout. dtype: of the inputs.
+        precision: what products are computed in, "float32", "bfloat16" or "float16", with weights in float32; "auto":
+            what is faster of float32 and bfloat16 for each layer on this machine, where bfloat16's relative error stays
+            within `precision_error`; or such choices by the layers' paths; None: as the global policy says.
 
     >>> model = mg.nn.Sequential(mg.nn.Linear(2))
     >>> trainer = mg.Trainer(model, optimizer=mg.optim.SGD(0.5), metrics=())
@@ -114,6 +120,8 @@ class Trainer:
         device: Device | str | None = None,
         seed: int = 0,
         dtype: DTypeLike = "float32",
+        precision: str | Mapping[str, str | LayerPrecision] | None = None,
+        precision_error: float = 0.02,
     ) -> None:
         if not isinstance(model, Module):
             raise GraphError(f"a model is a module of mpsgraph.nn, such as Sequential, got {model!r}")
@@ -125,9 +133,20 @@ class Trainer:
         self.graph = Graph(seed=seed)
         self.step = 0
         self.history = History()
+        self.precision, self.precision_error = _precision(precision), precision_error
+        self.precision_choices: dict[str, LayerPrecision] = {}
+        """What "auto" has measured and chosen for each layer, by its path; what the argument stated, where it did."""
+        if isinstance(precision, Mapping):
+            self._take_choices(as_choices(precision))
+        self._scaling: LossScaling | None = None
+        if self.precision == "float16":
+            given = self.optimizer
+            self._scaling = given if isinstance(given, LossScaling) else LossScaling(given)
         self._names = ["loss", *self.metrics]
-        if len(self.metrics) < len(metrics) or "loss" in self.metrics:
-            raise GraphError(f"each metric needs a name of its own besides 'loss', got {list(self.metrics)}")
+        self._reported = ["loss_scale", "skipped"] if self._scaling else []  # of a step, behind loss and metrics
+        taken = {"loss", *self._reported}
+        if len(self.metrics) < len(metrics) or taken & self.metrics.keys():
+            raise GraphError(f"each metric needs a name of its own besides {sorted(taken)}, got {list(self.metrics)}")
         self._inputs: Tensor | None = None
         self._prediction: Tensor | None = None
         self._built: _Built | None = None
@@ -150,6 +169,10 @@ class Trainer:
 
     def _build(self, x: np.ndarray, y: np.ndarray) -> _Built:
         """The training step and its inference form: one graph, the same variables."""
+        if self.precision == "auto" and not self.precision_choices:
+            if self._prediction is not None:  # what was made before there were labels was float32
+                self._prediction = None
+            self._take_choices(choose(self, x, y))
         inputs, g = self._build_inputs(x), self.graph
         labels = g.placeholder((-1, *y.shape[1:]), dtype_of(y), "labels")
 
@@ -160,17 +183,45 @@ class Trainer:
                     raise GraphError(f"{name} must be a tensor of rank 0, it has shape {tensor.shape}")
             return tensors
 
-        targets = results(self.model.train()(inputs))
+        targets = results(self._outputs(inputs, training=True))
         evaluation = results(self._inference(inputs))
-        gradients = g.gradients(targets[0], self.model.parameters(), unconnected="error")
-        updates = self.optimizer.updates(gradients, self._rate)
+        updates = self._updates(targets)
         self._built = _Built(inputs, labels, targets, updates, evaluation)
         return self._built
 
+    def _updates(self, targets: list[Tensor]) -> list[Operation]:
+        """The operations of one step; to the targets it adds what else is reported."""
+        g, parameters = self.graph, self.model.parameters()
+        if self._scaling is None:
+            gradients = g.gradients(targets[0], parameters, unconnected="error")
+            return self.optimizer.updates(gradients, self._rate)
+        scale = self._scaling.start(g)
+        gradients = g.gradients(targets[0], parameters, start=scale, unconnected="error")
+        updates = self._scaling.updates(gradients, self._rate)
+        targets += [scale, self._scaling.skipped]
+        return updates
+
     def _inference(self, inputs: Tensor) -> Tensor:
         if self._prediction is None:
-            self._prediction = self.model.eval()(inputs)
+            self._prediction = self._outputs(inputs, training=False)
         return self._prediction
+
+    def _outputs(self, inputs: Tensor, training: bool) -> Tensor:
+        """The model's outputs; those of mixed precision as float32, in which losses are computed."""
+        with in_precision(self.precision):
+            outputs = self.model.train(training)(inputs)
+        mixed = outputs.dtype.itemsize == 2 and self.precision != "float32"
+        return self.graph.cast(outputs, float32) if mixed else outputs
+
+    def _take_choices(self, choices: dict[str, LayerPrecision]) -> None:
+        """Layers are called in these precisions from now on. GraphError for a path that is no module's."""
+        modules = dict(self.model.named_modules())
+        unknown = choices.keys() - modules.keys()
+        if unknown:
+            raise GraphError(f"there are no layers {sorted(unknown)}; those of this model are {list(modules)}")
+        for path, choice in choices.items():
+            modules[path].precision = choice.precision
+        self.precision_choices = choices
 
     # --- training --------------------------------------------------------------------------------------------------
 
@@ -191,7 +242,7 @@ class Trainer:
             self._in_flight.popleft()[0].wait()
         feeds = {built.inputs: x, built.labels: y, self._rate: rate}
         run = self.graph.on(self.device).run_async(feeds, built.targets, built.updates)
-        result = StepResult(run, self._names)
+        result = StepResult(run, self._names + self._reported)
         self._in_flight.append((result, (x, y)))
         self.step += 1
         return result
@@ -360,6 +411,8 @@ class Trainer:
             "step": str(self.step),
             "signature": json.dumps([_signature(self._built.inputs), _signature(self._built.labels)]),
             "data": json.dumps(self._data.state_dict() if self._data is not None else self._data_state),
+            "precision": self.precision,
+            "precision_choices": json.dumps({path: asdict(c) for path, c in self.precision_choices.items()}),
         }
         values = {name: self.graph.variable_value(v, device=self.device) for name, v in variables.items()}
         checkpoint.save(path, values, metadata, {name: str(v.dtype) for name, v in variables.items()})
@@ -372,6 +425,7 @@ class Trainer:
         values, metadata = checkpoint.load(path)
         if metadata.get("kind") != "trainer" or not metadata.keys() >= {"structure", "step", "signature", "data"}:
             raise CheckpointError(f"{path} is not a trainer's checkpoint: read it with mg.checkpoint.load")
+        self._load_precision(path, metadata)
         if self._built is None:
             try:
                 self._build(*(_example(*signature) for signature in json.loads(metadata["signature"])))
@@ -391,6 +445,22 @@ class Trainer:
         self.step = int(metadata["step"])
         self._data_state = json.loads(metadata["data"])
 
+    def _load_precision(self, path: str | Path, metadata: Mapping[str, str]) -> None:
+        """Goes on in the precision that the checkpoint was written in."""
+        precision = metadata.get("precision", "float32")
+        if precision != self.precision:
+            raise CheckpointError(
+                f"{path} was trained in {precision}, this trainer works in {self.precision}: make one with "
+                f"precision='{precision}', or take the weights alone with model.load_state_dict"
+            )
+        choices = as_choices(json.loads(metadata.get("precision_choices", "{}")))
+        if self._built is None:
+            self._take_choices(choices)
+        elif {p: c.precision for p, c in choices.items()} != {
+            p: c.precision for p, c in self.precision_choices.items()
+        }:
+            raise CheckpointError(f"{path} chose other precisions than this trainer: load it before the first step")
+
     def _variables(self) -> dict[str, Tensor]:
         return {variable.name: variable for variable in self.graph.variables}
 
@@ -398,6 +468,17 @@ class Trainer:
         """A hash of what must agree between a checkpoint and a trainer: names, types and shapes of all variables."""
         described = [[name, str(v.dtype), list(v.shape or ())] for name, v in sorted(self._variables().items())]
         return hashlib.sha256(json.dumps([type(self.optimizer).__name__, described]).encode()).hexdigest()
+
+
+def _precision(precision: str | Mapping[str, Any] | None) -> str:
+    """The name of a precision that was asked for."""
+    if precision is None:
+        return str(POLICIES[global_policy()] or "float32")
+    if isinstance(precision, Mapping):
+        return "auto"
+    if precision not in PRECISIONS:
+        raise GraphError(f"a precision is one of {', '.join(PRECISIONS)}, or choices by layer, got {precision!r}")
+    return precision
 
 
 def _progress_bar(total: int | None) -> Any:

@@ -4,6 +4,7 @@
 // `tensor.graph` is the very object that made it. The reference is shown to the garbage collector, because graphs hold
 // tensors too.
 #include "bindings/bindings.h"
+#include "core/autocast.h"
 #include "core/definition.h"
 #include "core/gradients.h"
 #include "core/known_values.h"
@@ -96,7 +97,8 @@ BlockObject finish_block(const GraphObject& self, const BlockObject& block, cons
 
 OperationObject create(const GraphObject& self, const std::string& kind, const Sequence<Tensor>& inputs,
                        const py::dict& attributes, const std::optional<std::string>& name,
-                       const Sequence<BlockHandle>& blocks) {
+                       const Sequence<BlockHandle>& blocks, Autocast* autocast) {
+  if (autocast && &autocast->graph() != &*self) throw GraphError("create: the autocast is of another graph");
   auto operands = to_tensors(inputs, kind);
   auto converted = to_attributes(kind, attributes);
   std::vector<BlockHandle*> handles;
@@ -111,8 +113,10 @@ OperationObject create(const GraphObject& self, const std::string& kind, const S
     owned.push_back(std::move(handle->finished));
     handle->owned_elsewhere = true;  // the graph keeps it, also when create fails
   }
+  const std::string given = name.value_or("");
   return to_object(self,
-                   self->create(kind, std::move(operands), std::move(converted), name.value_or(""), std::move(owned)));
+                   autocast ? autocast->create(kind, std::move(operands), std::move(converted), given, std::move(owned))
+                            : self->create(kind, std::move(operands), std::move(converted), given, std::move(owned)));
 }
 
 std::vector<Operation*> operations_of(const Block& block) {
@@ -158,6 +162,7 @@ py::typing::List<py::dict> definitions() {
     item["internal"] = definition->internal;
     item["has_gradient"] = static_cast<bool>(definition->gradient);
     item["gradient_is_zero"] = definition->gradient_is_zero;
+    item["autocast"] = std::string(name(autocast_rule(*definition)));
     item["is_composite"] = static_cast<bool>(definition->decompose);
     result.append(item);
   }
@@ -210,6 +215,9 @@ std::vector<Operation*> to_operations(py::handle sequence, std::string_view what
 void define_graph(py::module_& module) {
   py::class_<Graph, std::shared_ptr<Graph>> graph(module, "Graph",
                                                   "A symbolic graph: operations in the order they were made.");
+  py::class_<Autocast>(module, "Autocast", "Casts operands of what is created through it; one for each graph and type.")
+      .def(py::init([](Graph& graph, const DTypeObject& low) { return Autocast(graph, to_dtype(low)); }),
+           py::arg("graph"), py::arg("low"));
   py::class_<BlockHandle> block(module, "Block", "A list of operations with arguments and results, for control flow.");
   py::class_<Operation, std::shared_ptr<Operation>> operation(module, "Operation", "One step of a graph.",
                                                               collected<Operation>());
@@ -283,8 +291,8 @@ void define_graph(py::module_& module) {
       .def(py::init([](const std::string& text) { return std::shared_ptr<Graph>(parse(text)); }), py::arg("text"),
            "From its printed form. GraphError with line and column.")
       .def("create", &create, py::arg("kind"), py::arg("inputs"), py::arg("attributes") = py::dict(),
-           py::arg("name") = py::none(), py::arg("blocks") = py::tuple(),
-           "Appends an operation; nothing changes when it raises.")
+           py::arg("name") = py::none(), py::arg("blocks") = py::tuple(), py::arg("autocast") = py::none(),
+           "Appends an operation, operands cast by `autocast` if given; nothing changes when it raises.")
       .def(
           "begin_block",
           [](const GraphObject& self, const Sequence<py::tuple>& argument_types) {

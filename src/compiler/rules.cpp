@@ -163,6 +163,23 @@ Tensor* select_decided(Site& s) {
 
 Tensor* cast_to_same(Site& s) { return s.in[0]->type == s.type() ? s.in[0] : nullptr; }
 
+bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+
+// A half made wider and narrow again is what it was; made wider twice, it is made wider once.
+Tensor* cast_of_wider(Site& s) {
+  Tensor* before = operand_of(s.in[0], "cast");
+  if (!before || !is_half(before->dtype())) return nullptr;
+  if (s.in[0]->dtype() != DType::float32 && s.in[0]->dtype() != DType::float64) return nullptr;
+  return before->type == s.type() ? before : s.make("cast", {before}, s.attributes());
+}
+
+// The sum of halves that is wanted in float32 is not rounded in between.
+Tensor* cast_of_sum(Site& s) {
+  Tensor* before = operand_of(s.in[0], "reduction_sum");
+  if (!before || !is_half(before->dtype()) || s.type().dtype != DType::float32) return nullptr;
+  return s.make("reduction_sum", {s.b.cast(before, DType::float32)}, s.in[0]->operation->attributes);
+}
+
 // Operands that are broadcasts, or constants of one number, are taken as they were before: the operation broadcasts
 // itself, and computes each element once when all operands are alike.
 Tensor* narrow_operands(Site& s) {
@@ -312,7 +329,7 @@ const std::unordered_map<std::string_view, std::vector<Rule>> rules = {
     {"minimum_with_nan_propagation", {equal_operands}},
     {"maximum_with_nan_propagation", {equal_operands}},
     {"select", {select_decided}},
-    {"cast", {cast_to_same}},
+    {"cast", {cast_to_same, cast_of_wider, cast_of_sum}},
     {"reshape", {same_type, last_shape_counts}},
     {"broadcast_to", {same_type, last_shape_counts}},
     {"transpose", {transpose_in_place, transpose_of_transpose}},

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "check.h"
+#include "core/autocast.h"
 #include "core/builder.h"
 #include "core/definition.h"
 #include "core/known_values.h"
@@ -480,6 +481,50 @@ TEST(builder_counts_what_reductions_take_together) {
   CHECK_EQUAL(b.reduced_count(x, {})->type, f32({}));
   CHECK_THROWS(ShapeError, b.reduced_count(placeholder(g, {DType::float32, Shape()}), {INT64_MAX}),
                "outside every rank");
+}
+
+// --- autocast --------------------------------------------------------------------------------------------------------
+
+TEST(autocast_casts_by_the_table) {
+  Graph g;
+  Autocast low(g, DType::bfloat16);
+  Tensor *x = placeholder(g, f32({3, 4})), *w = variable(g, {4, 4}), *bias = variable(g, {4});
+  Tensor* product = low.add("matrix_multiplication", {x, w});
+  CHECK_EQUAL(product->dtype(), DType::bfloat16);
+  CHECK_EQUAL(w->dtype(), DType::float32);
+  CHECK_EQUAL(low.add("addition", {product, bias})->dtype(), DType::bfloat16);  // a variable follows
+  CHECK_EQUAL(low.add("addition", {product, x})->dtype(), DType::float32);
+  CHECK_EQUAL(low.add("exponent", {product})->dtype(), DType::float32);
+  CHECK_EQUAL(low.add("relu", {product})->dtype(), DType::bfloat16);
+  Operation* stored = low.create("assign", {variable(g, {3, 4}), product});
+  CHECK_EQUAL(stored->input(1)->dtype(), DType::float32);
+}
+
+TEST(autocast_casts_a_tensor_once_and_a_variable_each_time) {
+  Graph g;
+  Autocast low(g, DType::float16);
+  Tensor *x = placeholder(g, f32({4, 4})), *w = variable(g, {4, 4});
+  Tensor *first = low.add("matrix_multiplication", {x, w}), *second = low.add("matrix_multiplication", {x, w});
+  CHECK(first->operation->input(0) == second->operation->input(0));
+  CHECK(first->operation->input(1) != second->operation->input(1));  // an assign may have come between
+  Block* block = g.begin_block();
+  Tensor* inside = low.add("exponent", {first});
+  auto finished = g.finish_block(block, {inside});
+  Tensor* outside = low.add("exponent", {first});
+  CHECK(inside->operation->input(0) != outside->operation->input(0));  // the block's cast is not to be seen here
+  CHECK_EQUAL(finished->results.size(), 1u);
+  g.abandon_block(std::move(finished));
+}
+
+TEST(autocast_refuses_as_the_graph_does_and_changes_nothing) {
+  Graph g;
+  Autocast low(g, DType::bfloat16);
+  Tensor *x = placeholder(g, f32({3, 4})), *w = variable(g, {5, 4});
+  const State before(g);
+  CHECK_THROWS(ShapeError, low.add("matrix_multiplication", {x, w}), "matrix_multiplication");
+  CHECK_THROWS(GraphError, low.add("matrix_multiplication", {x}), "operands");
+  CHECK_THROWS(GraphError, low.add("matrix_multiplication", {x, nullptr}), "missing");
+  CHECK(State(g) == before);
 }
 
 int main() { return check::run_all(); }

@@ -50,6 +50,7 @@ uint32_t evaluate(const Node& node, const std::vector<uint32_t>& values) {
     case Kind::shift_right_sign: return static_cast<uint32_t>(static_cast<int32_t>(a) >> node.stream);
     case Kind::to_float: return bits(static_cast<float>(static_cast<int32_t>(a)));
     case Kind::to_integer: return static_cast<uint32_t>(static_cast<int32_t>(x));
+    case Kind::to_bfloat16: return float_to_bfloat16(x);
     case Kind::scale: return bits(std::ldexp(x, static_cast<int>(y)));
     case Kind::compare: {
       const bool holds = node.stream == equal           ? x == y
@@ -86,8 +87,14 @@ Program random_program(VectorSet set, std::mt19937& random) {
   }
   p.scalars = below(8);
   for (int s = 0; s < p.scalars; s++) {
-    p.formats.push_back(Format::bits32);
-    floats.push_back(p.code.record({.kind = Kind::scalar, .stream = p.inputs + s}));
+    // Of bits16 both halves of a lane are the element.
+    const auto format = set == VectorSet::avx512 && below(4) == 0 ? Format::bits16 : Format::bits32;
+    p.formats.push_back(format);
+    const int value = p.code.record({.kind = Kind::scalar, .format = format, .stream = p.inputs + s});
+    if (format == Format::bits32)
+      floats.push_back(value);
+    else
+      integers.push_back(p.code.record({.kind = Kind::shift_right, .stream = 16, .a = value}));
   }
   for (int i = 0; i < 3; i++) floats.push_back(p.code.constant(static_cast<float>(below(9) - 4)));
   integers.push_back(p.code.constant(int32_t(below(4096))));
@@ -143,6 +150,10 @@ Program random_program(VectorSet set, std::mt19937& random) {
       default: {
         const int turned = p.code.record({.kind = Kind::to_integer, .a = a});
         floats.push_back(p.code.record({.kind = Kind::to_float, .a = turned}));
+        if (converts_bfloat16(set)) {
+          const int narrow = p.code.record({.kind = Kind::to_bfloat16, .a = any(floats)});
+          floats.push_back(p.code.record({.kind = Kind::shift_left, .stream = 16, .a = narrow}));
+        }
         if (set == VectorSet::avx512) floats.push_back(bounded(two(Kind::scale, a, p.code.constant(float(below(3))))));
       }
     }
@@ -209,7 +220,7 @@ void expect_same(const Program& p, int64_t n, std::mt19937& random) {
       if (node.kind == Kind::load)
         value = read(before, node.stream, node.format, i);
       else if (node.kind == Kind::scalar)
-        value = read(before, node.stream, Format::bits32, 0);
+        value = read(before, node.stream, node.format, 0) * (node.format == Format::bits16 ? 0x10001 : 1);
       else if (node.kind == Kind::store)
         write(expected, node.stream, node.format, i, values[node.a]);
       else if (node.kind == Kind::accumulate)

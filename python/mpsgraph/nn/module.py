@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .._core import DType, Tensor, bfloat16
+from .._core import DType, Tensor, bfloat16, float16, float32
 from ..errors import DTypeError, GraphError, ShapeError
+from ..mixed_precision import autocast_dtype, layer_scope
 from .initialisers import Initialiser
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Module:
 
     training: bool | Tensor = True
     """The mode: True or False, or a bool tensor of one element by which the graph chooses when it runs."""
+    precision: str | None = None
+    """What its products are computed in: "float32", "bfloat16" or "float16"; None: as what is around it."""
     _graph: Graph | None = None
     _path = ""
 
@@ -56,8 +59,9 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} must define forward(self, x)")
 
     def __call__(self, x: Tensor, *more: Any, **options: Any) -> Tensor:
-        self.ensure_built(x)
-        return self.forward(x, *more, **options)
+        with layer_scope(self.precision):
+            self.ensure_built(x)
+            return self.forward(x, *more, **options)
 
     def ensure_built(self, x: Tensor) -> None:
         """What a call does first: `build` if there are no variables yet. GraphError in another graph than theirs."""
@@ -81,7 +85,10 @@ class Module:
         fans: tuple[float, float] | None = None,
         dtype: DType | None = None,
     ) -> Tensor:
-        """A trainable variable in x's graph, of x's dtype or another, for `build` to keep as an attribute."""
+        """A trainable variable in x's graph, for `build` to keep as an attribute.
+
+        It has x's dtype or another that is asked for; under mixed precision float32, whatever x is.
+        """
         return self._add("_parameters", name, x, shape, initialiser, fans, dtype)
 
     def add_buffer(self, name: str, x: Tensor, shape: Sequence[int], initialiser: Initialiser) -> Tensor:
@@ -103,7 +110,9 @@ class Module:
             raise ShapeError(f"{self._path or type(self).__name__}: the size of '{name}' {tuple(shape)} must be known")
         value = initialiser(tuple(shape), graph.generator, fans)
         path = f"{self._path}.{name}" if self._path else name
-        variable = graph.variable(value, dtype or x.dtype, path, trainable=where == "_parameters")
+        low = x.dtype in (bfloat16, float16) and autocast_dtype() is not None
+        own = dtype or (float32 if low else x.dtype)
+        variable = graph.variable(value, own, path, trainable=where == "_parameters")
         vars(self).setdefault(where, {})[name] = variable
         return variable
 

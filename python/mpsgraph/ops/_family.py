@@ -19,6 +19,7 @@ from .. import _core
 from .._core import Block, DType, Operation, Tensor
 from .._dtypes import DTypeLike, as_dtype, constant_data, dtype_for, dtype_of_number, fits
 from ..errors import DTypeError, GraphError, ShapeError
+from ..mixed_precision import autocast_dtype
 
 TensorLike: TypeAlias = Tensor | bool | int | float | complex | np.generic
 ShapeLike: TypeAlias = Tensor | Sequence[int]
@@ -96,7 +97,15 @@ class Family(_core.Graph):
         blocks: Sequence[Block] = (),
     ) -> Operation:
         self.set_location(self.place or user_location())
-        return self.create(kind, list(inputs), dict(attributes or {}), name, list(blocks))
+        low = autocast_dtype()
+        autocast = None if low is None else self._autocast_to(low)
+        return self.create(kind, list(inputs), dict(attributes or {}), name, list(blocks), autocast)
+
+    def _autocast_to(self, low: DType) -> _core.Autocast:
+        made: dict[DType, _core.Autocast] = vars(self).setdefault("_autocasts", {})
+        if low not in made:
+            made[low] = _core.Autocast(self, low)
+        return made[low]
 
     def _tensor(self, kind: str, inputs: Sequence[TensorLike], name: str | None = None, **attributes: Any) -> Tensor:
         return self._operation(kind, self._operands(kind, inputs), attributes, name).outputs[0]
@@ -127,6 +136,8 @@ class Family(_core.Graph):
                 f"[{kind}] the number {number!r} cannot stand beside a tensor of {dtype}: "
                 f"cast the tensor with g.cast(x, mg.{dtype_for(number)}) first, or write the number as {dtype}"
             )
+        if dtype.is_float and dtype.itemsize == 2 and autocast_dtype() is not None:
+            dtype = _core.float32  # autocast decides what it becomes
         value = constant_data(number, (), dtype) if dtype == _core.bfloat16 else np.array(number, dtype.numpy)
         return self._operation("constant", [], {"value": value}).outputs[0]
 

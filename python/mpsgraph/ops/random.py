@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, overload
 
+from .._core import bfloat16, float16, float32
 from ..random import philox_state
 from ._family import DTypeLike, Family, GraphError, ShapeLike, Tensor, as_dtype, constant_data
 
@@ -318,11 +319,17 @@ class Random(Family):
             raise GraphError(
                 f"[dropout] rate is the share that is dropped, from 0 up to but not including 1, got {rate}"
             )
-        drawn = self.random(self._dropout_shape(x), state, dtype=x.dtype)
+        # The halves know too few numbers between 0 and 1 to drop the right share.
+        precise = float32 if x.dtype in (float16, bfloat16) else x.dtype
+        drawn = self.random(self._dropout_shape(x), state, dtype=precise)
         uniform, new_state = (drawn, None) if isinstance(drawn, Tensor) else drawn
-        share = self._operands("dropout", [rate, x])[0]
-        keep = self._tensor("cast", [self._tensor("greater_than_or_equal_to", [uniform, share])], dtype=x.dtype)
+        share = self._operands("dropout", [rate, uniform])[0]
+        if share.dtype != precise:
+            share = self._tensor("cast", [share], dtype=precise)
+        keep = self._tensor("cast", [self._tensor("greater_than_or_equal_to", [uniform, share])], dtype=precise)
         scale = self._tensor("division", [keep, self._tensor("subtraction", [1, share])])
+        if precise != x.dtype:
+            scale = self._tensor("cast", [scale], dtype=x.dtype)
         values = self._tensor("multiplication", [x, scale], name)
         return values if new_state is None else (values, new_state)
 

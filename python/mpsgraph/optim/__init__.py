@@ -6,6 +6,7 @@ checkpoints carry momenta and powers without further care.
 
 from .adaptive import AdaDelta, Adagrad, RMSProp
 from .clipping import ClipByNorm, ClipByValue
+from .loss_scaling import LossScaling
 from .optimizers import SGD, Adam, AdamW, Optimizer
 from .schedules import ConstantRate, CosineRate, ExponentialRate, Schedule, StepRate, WarmUp
 
@@ -20,6 +21,7 @@ __all__ = [
     "ConstantRate",
     "CosineRate",
     "ExponentialRate",
+    "LossScaling",
     "Optimizer",
     "RMSProp",
     "Schedule",

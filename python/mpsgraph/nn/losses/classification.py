@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from ..._core import Tensor
 from ...errors import DTypeError, GraphError, ShapeError
+from ...mixed_precision import in_float32
 from ..activations import log_sigmoid, softplus
 from ..module import graph_of
 from .reduction import as_dtype_of, like, reduced, sum_of_all
 
 
+@in_float32
 def cross_entropy(
     logits: Tensor,
     labels: Tensor,
@@ -93,6 +95,7 @@ def _weighed_mean(losses: Tensor, used: Tensor | None, weights: Tensor | None, r
     return reduced(losses, reduction, weights)
 
 
+@in_float32
 def nll(
     log_probabilities: Tensor,
     labels: Tensor,
@@ -125,6 +128,7 @@ def nll(
     return _weighed_mean(losses, used, weights, reduction)
 
 
+@in_float32
 def categorical_cross_entropy(
     outputs: Tensor,
     labels: Tensor,
@@ -148,6 +152,7 @@ def categorical_cross_entropy(
     return reduced(-g.squeeze(g.reduction_sum(parts, axis), axis), reduction, weights)
 
 
+@in_float32
 def binary_cross_entropy_with_logits(
     logits: Tensor,
     labels: Tensor,
@@ -177,6 +182,7 @@ def binary_cross_entropy_with_logits(
     return reduced(losses, reduction, weights)
 
 
+@in_float32
 def binary_cross_entropy(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -201,6 +207,7 @@ def binary_cross_entropy(
     return reduced(losses, reduction, weights)
 
 
+@in_float32
 def log_loss(
     outputs: Tensor, labels: Tensor, *, epsilon: float = 1e-7, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -218,6 +225,7 @@ def log_loss(
     return reduced(losses, reduction, weights)
 
 
+@in_float32
 def kl_divergence(
     outputs: Tensor,
     labels: Tensor,
@@ -249,6 +257,7 @@ def kl_divergence(
     return reduced(losses, "sum", weights) / g.reshape(sizes, ())
 
 
+@in_float32
 def hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """max(0, 1 - labels * outputs), for labels -1 and 1.
 
@@ -263,6 +272,7 @@ def hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, red
     return reduced(graph_of(outputs).relu(1.0 - outputs * like(labels, outputs)), reduction, weights)
 
 
+@in_float32
 def squared_hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """max(0, 1 - labels * outputs)^2. Args: as hinge's. Keras's SquaredHinge. Errors: ShapeError, GraphError.
 
@@ -273,6 +283,7 @@ def squared_hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = N
     return reduced(graph_of(outputs).square(hinge(outputs, labels, reduction="none")), reduction, weights)
 
 
+@in_float32
 def soft_margin(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """ln(1 + e^(-labels * outputs)), for labels -1 and 1. Args: as hinge's. PyTorch's SoftMarginLoss.
 
@@ -285,6 +296,7 @@ def soft_margin(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = Non
     return reduced(softplus(-outputs * like(labels, outputs)), reduction, weights)
 
 
+@in_float32
 def multi_label_soft_margin(
     logits: Tensor,
     labels: Tensor,

@@ -6,11 +6,13 @@ import math
 
 from ..._core import Tensor
 from ...errors import GraphError
+from ...mixed_precision import in_float32
 from ..activations import softplus
 from ..module import graph_of
 from .reduction import as_dtype_of, like, reduced
 
 
+@in_float32
 def mean_squared_error(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -25,6 +27,7 @@ def mean_squared_error(
     return reduced(graph_of(outputs).square(outputs - like(labels, outputs)), reduction, weights)
 
 
+@in_float32
 def mean_absolute_error(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -39,6 +42,7 @@ def mean_absolute_error(
     return reduced(abs(outputs - like(labels, outputs)), reduction, weights)
 
 
+@in_float32
 def huber(
     outputs: Tensor, labels: Tensor, *, delta: float = 1.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -60,6 +64,7 @@ def huber(
     return reduced(losses, reduction, weights)
 
 
+@in_float32
 def smooth_l1(
     outputs: Tensor, labels: Tensor, *, beta: float = 1.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -78,6 +83,7 @@ def smooth_l1(
     return reduced(losses, reduction, weights)
 
 
+@in_float32
 def log_cosh(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """ln(cosh(outputs - labels)), without overflow. Args: as mean_squared_error's. Keras's LogCosh.
 
@@ -91,6 +97,7 @@ def log_cosh(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, 
     return reduced(difference + softplus(difference * -2.0) - math.log(2), reduction, weights)
 
 
+@in_float32
 def mean_squared_logarithmic_error(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -107,6 +114,7 @@ def mean_squared_logarithmic_error(
     return reduced(g.square(difference), reduction, weights)
 
 
+@in_float32
 def mean_absolute_percentage_error(
     outputs: Tensor, labels: Tensor, *, epsilon: float = 1e-7, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -123,6 +131,7 @@ def mean_absolute_percentage_error(
     return reduced(abs(share) * 100.0, reduction, weights)
 
 
+@in_float32
 def poisson_nll(
     outputs: Tensor,
     labels: Tensor,
@@ -156,6 +165,7 @@ def poisson_nll(
     return reduced(losses, reduction, weights)
 
 
+@in_float32
 def gaussian_nll(
     outputs: Tensor,
     labels: Tensor,

@@ -20,11 +20,11 @@ constexpr int choice = 1, tail_mask = 7;  // mask registers of AVX-512
 constexpr int never = std::numeric_limits<int>::max();
 
 constexpr Opcode move_load{1, 0, 0x10}, move_store{1, 0, 0x11}, move_past{1, 0, 0x2b}, move_register{1, 0, 0x28};
-constexpr Opcode broadcast{2, 1, 0x18}, masked_load{2, 1, 0x2c}, masked_store{2, 1, 0x2e};
+constexpr Opcode broadcast{2, 1, 0x18}, broadcast_words{2, 1, 0x79}, masked_load{2, 1, 0x2c}, masked_store{2, 1, 0x2e};
 constexpr Opcode add_floats{1, 0, 0x58}, and_bits{1, 0, 0x54}, compare_floats{1, 0, 0xc2};
 constexpr Opcode blend_by_mask{2, 1, 0x65}, blend_by_vector{3, 1, 0x4a}, mask_to_vector{2, 2, 0x38},
     vector_to_mask{2, 2, 0x39};
-constexpr Opcode shift_by_immediate{1, 1, 0x72}, round_floats{3, 1, 0x08};
+constexpr Opcode shift_by_immediate{1, 1, 0x72}, round_floats{3, 1, 0x08}, extend_words{2, 1, 0x33};
 
 struct Binary {
   Opcode opcode;
@@ -316,7 +316,7 @@ class Generator {
       case Kind::constant: return;
       case Kind::scalar: {
         as_.load(scratch, streams, node.stream * 8);
-        as_.vector(broadcast, result(i), -1, Operand::at(scratch));
+        as_.vector(node.format == Format::bits16 ? broadcast_words : broadcast, result(i), -1, Operand::at(scratch));
         return;
       }
       case Kind::load: return load(i, node);
@@ -325,6 +325,10 @@ class Generator {
       case Kind::square_root: return unary(i, {1, 0, 0x51});
       case Kind::to_float: return unary(i, {1, 0, 0x5b});
       case Kind::to_integer: return unary(i, {1, 2, 0x5b});
+      case Kind::to_bfloat16: {
+        unary(i, {2, 2, 0x72});
+        return as_.vector(extend_words, register_[i], -1, Operand::in(register_[i]));
+      }
       case Kind::round: return unary(i, round_floats, 8 | node.stream);
       case Kind::shift_left: return shift(i, 6);
       case Kind::shift_right: return shift(i, 2);

@@ -190,11 +190,12 @@ const std::unordered_map<std::string_view, Expression>& mask_expressions() {
 
 bool float_lanes(DType dtype) { return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16; }
 
-// The nearest bfloat16, ties to even, in the upper half of each lane; NaN stays NaN.
-Value to_bfloat16(Value x) {
+// The bits of the nearest bfloat16, ties to even, in the lower half of each lane; NaN stays NaN.
+Value to_bfloat16(Value x, bool has_instruction) {
+  if (has_instruction) return unary(Kind::to_bfloat16, x);
   const Value odd = Steps::bitwise_and(unary(Kind::shift_right, x, 16), 1);
   const Value nearest = binary(Kind::integer_add, Steps::add(x, 0x7fff), odd);
-  return choose(is_nan(x), either(x, bits(0x400000)), nearest);
+  return unary(Kind::shift_right, choose(is_nan(x), either(x, bits(0x400000)), nearest), 16);
 }
 
 bool small_integer(DType dtype) { return dtype == DType::int8 || dtype == DType::uint8; }
@@ -207,17 +208,21 @@ Value saturated(DType to, Value x) {
   return unary(Kind::to_integer, Steps::least(above, constant(has_sign ? 127.f : 255.f)));
 }
 
-std::optional<Value> cast(DType from, DType to, Value x, bool shared) {
+// `cast_before`: the operand is a cast itself, whose rounding was meant.
+std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_before, bool has_bfloat16) {
   if (from == to) return x;
   if (small_integer(from) && to == DType::float32) return unary(Kind::to_float, x);
   if (float_lanes(from) && small_integer(to)) return saturated(to, x);
   if (from == DType::boolean && float_lanes(to)) return both(x, one());
   if (from == DType::int32 && to == DType::float32) return unary(Kind::to_float, x);
   if (float_lanes(from) && to == DType::boolean) return compare(not_equal, x, zero());
-  if (float_lanes(from) && to == DType::float32) return x;
+  if (float_lanes(from) && to == DType::float32) {
+    if (from == DType::float32 || !cast_before) return x;
+    if (from == DType::float16) return std::nullopt;  // no code rounds to it within registers
+    return unary(Kind::shift_left, to_bfloat16(x, has_bfloat16), 16);
+  }
   if (float_lanes(from) && float_lanes(to) && !shared) return x;  // rounded when it is stored
-  if (float_lanes(from) && to == DType::bfloat16)
-    return Steps::bitwise_and(to_bfloat16(x), static_cast<int32_t>(0xffff0000));
+  if (float_lanes(from) && to == DType::bfloat16) return unary(Kind::shift_left, to_bfloat16(x, has_bfloat16), 16);
   return std::nullopt;
 }
 
@@ -249,15 +254,21 @@ std::optional<int> Recorder::load(DType dtype, int stream) {
 }
 
 std::optional<int> Recorder::scalar(DType dtype, int stream) {
-  if (dtype != DType::float32) return std::nullopt;
-  return code_.record({.kind = Kind::scalar, .stream = stream});
+  if (dtype == DType::float32) return code_.record({.kind = Kind::scalar, .stream = stream});
+  if (dtype != DType::bfloat16 || code_.set == VectorSet::avx2) return std::nullopt;
+  const Recording scope(code_);
+  const Value twice{code_.record({.kind = Kind::scalar, .format = Format::bits16, .stream = stream})};
+  return unary(Kind::shift_left, twice, 16).node;
 }
 
 std::optional<int> Recorder::apply(const Operation& operation, std::span<const int> operands, bool shared) {
   const Recording scope(code_);
   const auto operand = [&](size_t i) { return Value{i < operands.size() ? operands[i] : -1}; };
   const DType dtype = operation.inputs.back()->type.dtype;
-  if (operation.is("cast")) return node_of(cast(dtype, operation.output()->type.dtype, operand(0), shared));
+  if (operation.is("cast")) {
+    const bool cast_before = operation.input(0)->operation->is("cast");
+    return node_of(cast(dtype, operation.output()->type.dtype, operand(0), shared, cast_before, has_bfloat16_));
+  }
   if (operation.is("select")) {
     if (!float_lanes(dtype) && dtype != DType::boolean) return std::nullopt;
     return choose(operand(0), operand(1), operand(2)).node;
@@ -278,7 +289,7 @@ bool Recorder::store(DType dtype, int value, int stream) {
   if (dtype == DType::float32) return write(Format::bits32, {value});
   if (code_.set == VectorSet::avx2) return false;
   if (dtype == DType::float16) return write(Format::float16, {value});
-  if (dtype == DType::bfloat16) return write(Format::bits16, unary(Kind::shift_right, to_bfloat16({value}), 16));
+  if (dtype == DType::bfloat16) return write(Format::bits16, to_bfloat16({value}, has_bfloat16_));
   if (dtype == DType::boolean) return write(Format::bits8, both({value}, bits(1)));
   if (small_integer(dtype)) return write(Format::bits8, {value});
   return false;

@@ -14,7 +14,7 @@ namespace mpsgraph::cpu::jit {
 
 class Recorder {
  public:
-  explicit Recorder(VectorSet set) : code_(set) {}
+  explicit Recorder(VectorSet set) : code_(set), has_bfloat16_(converts_bfloat16(set)) {}
 
   std::optional<int> load(DType dtype, int stream);
   std::optional<int> scalar(DType dtype, int stream);  // one element for all
@@ -29,6 +29,7 @@ class Recorder {
 
  private:
   VectorCode code_;
+  const bool has_bfloat16_;  // AVX512-BF16 is there
 };
 
 }  // namespace mpsgraph::cpu::jit

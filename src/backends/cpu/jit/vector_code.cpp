@@ -3,6 +3,14 @@
 
 namespace mpsgraph::cpu::jit {
 
+bool converts_bfloat16([[maybe_unused]] VectorSet set) {
+#if defined(__x86_64__)
+  return set == VectorSet::avx512 && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 int VectorCode::record(Node node) {
   const bool acts = node.kind == Kind::store || node.kind == Kind::accumulate;
   if (node.kind == Kind::accumulate) node.stream = accumulators++;

@@ -17,7 +17,7 @@ namespace mpsgraph::cpu::jit {
 
 enum class Kind : uint8_t {
   constant,    // bits
-  scalar,      // one float at streams[stream], read before the loop
+  scalar,      // one element at streams[stream], read before the loop; bits16: in both halves of each lane
   load,        // streams[stream], `format` in memory
   store,       // a -> streams[stream]
   accumulate,  // sum of a over all elements, lane by lane
@@ -43,6 +43,7 @@ enum class Kind : uint8_t {
   shift_right_sign,  // shifts: stream is the count
   to_float,
   to_integer,  // integers; to_integer rounds to zero
+  to_bfloat16, // the nearest bfloat16's bits as an integer, denormals as 0; only AVX512-BF16
   scale,       // a 2^b, b an integer as float; only AVX-512
   compare,     // stream: Comparison
   choose,      // a is a mask: b where set, else c
@@ -88,6 +89,7 @@ class VectorCode {
 // for AVX2 the address of a vector whose signs they are; 0: none. Each accumulator is a vector's lanes, added to.
 using Function = void (*)(std::byte* const* streams, int64_t whole, uint64_t tail, float* accumulators);
 
+bool converts_bfloat16(VectorSet set);  // does the processor, in one instruction?
 inline int lanes_of(VectorSet set) { return set == VectorSet::avx512 ? 16 : 8; }
 
 std::vector<uint8_t> generate(VectorCode code);

@@ -1,0 +1,119 @@
+"""Loss scaling: gradients that float16 can hold, and steps that are left out when it cannot.
+
+The loss is differentiated times a scale, a power of two, so that small gradients do not vanish in float16; before the
+optimizer sees them they are divided by it in float32. Everything, the test for overflow, the step that is left out and
+the next scale, happens in the graph: no value comes back to the host for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from .._core import Operation, Tensor, float32, int32
+from ..errors import GraphError
+from ..graph import Graph
+from .optimizers import Optimizer
+
+LARGEST, SMALLEST = 2.0**24, 2.0**-14
+
+
+class LossScaling(Optimizer):
+    """Another optimizer, whose rate and state it has, for gradients of a scaled loss.
+
+    A step with a gradient that is infinite or NaN changes nothing but the scale, which becomes scale * backoff; after
+    `interval` good steps in a row it becomes scale * growth, up to 2^24. Args: optimizer; initial, growth, backoff and
+    interval, Keras's and PyTorch's defaults. State, which checkpoints carry: "loss_scale/scale" and
+    "loss_scale/good_steps". Errors: GraphError. Micikevicius et al., arXiv:1710.03740.
+
+    >>> g = mg.Graph()
+    >>> v = g.variable([1.0])
+    >>> optimizer = mg.optim.LossScaling(mg.optim.SGD(0.5), initial=1024.0)
+    >>> slopes = g.gradients(g.reduction_sum(v * 3), [v], start=optimizer.start(g, (1,)))
+    >>> _ = g.run({}, [], optimizer.updates(slopes, g.constant(0.5)))
+    >>> g.variable_value(v).tolist()
+    [-0.5]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        initial: float = 2.0**15,
+        growth: float = 2.0,
+        backoff: float = 0.5,
+        interval: int = 2000,
+    ) -> None:
+        super().__init__(optimizer.learning_rate)
+        if not SMALLEST <= initial <= LARGEST or np.frexp(initial)[0] != 0.5:
+            raise GraphError(f"LossScaling: initial must be a power of two from 2^-14 to 2^24, got {initial}")
+        if not (growth > 1 > backoff > 0 and np.frexp(growth)[0] == np.frexp(backoff)[0] == 0.5):
+            raise GraphError(f"LossScaling: powers of two, growth > 1 > backoff > 0, got {growth} and {backoff}")
+        if interval < 1:
+            raise GraphError(f"LossScaling: interval must be 1 step or more, got {interval}")
+        self.optimizer, self.initial, self.interval = optimizer, initial, interval
+        self.growth, self.backoff = growth, backoff
+        self._scale: Tensor | None = None
+        self._skipped: Tensor | None = None
+
+    def start(self, graph: Graph, shape: tuple[int, ...] = ()) -> Tensor:
+        """The scale, in a loss's shape: `start` for the gradients of the loss."""
+        if self._scale is None:
+            self._scale = graph.variable(self.initial, float32, "loss_scale/scale", trainable=False)
+        scale = graph.read(self._scale)
+        return graph.broadcast_to(scale, shape) if shape else scale
+
+    @property
+    def scale(self) -> Tensor:
+        """The variable that holds the scale of the next step. GraphError before `start`."""
+        if self._scale is None:
+            raise GraphError("LossScaling: differentiate the scaled loss first, gradients(loss, ..., start=o.start(g))")
+        return self._scale
+
+    @property
+    def skipped(self) -> Tensor:
+        """1 in a run whose gradients overflowed, else 0: float32 of rank 0. GraphError before `updates`."""
+        if self._skipped is None:
+            raise GraphError("LossScaling: there are no updates yet")
+        return self._skipped
+
+    def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
+        if not gradients:
+            raise GraphError("there is nothing to train: no gradients were given")
+        graph: Graph = next(iter(gradients)).graph  # type: ignore[assignment]
+        self._graph, scale = graph, graph.read(self.scale)
+        finite = graph.equal(self._not_finite(gradients), 0.0)
+        unscale = 1.0 / scale
+
+        def wide(gradient: Tensor) -> Tensor:
+            return self._in(float32, gradient) if gradient.dtype.itemsize == 2 else gradient
+
+        def step() -> Tensor:
+            slopes = {v: wide(d) * self._in(wide(d).dtype, unscale) for v, d in gradients.items()}
+            made = self.optimizer.updates(slopes, learning_rate)
+            return graph.control_dependency(made, lambda: graph.constant(0.0))
+
+        self._skipped = graph.if_(finite, step, lambda: graph.constant(1.0))[0]
+        return [self._skipped.operation, *self._next_scale(scale, finite)]
+
+    def _not_finite(self, gradients: Mapping[Tensor, Tensor]) -> Tensor:
+        """How many numbers of the gradients are infinite or NaN."""
+        g, total = self.graph, None
+        for gradient in gradients.values():
+            bad = g.cast(g.not_(g.is_finite(gradient)), float32)
+            count = g.reshape(g.reduction_sum(bad), ())
+            total = count if total is None else total + count
+        assert total is not None
+        return total
+
+    def _next_scale(self, scale: Tensor, finite: Tensor) -> list[Operation]:
+        g = self.graph
+        steps = g.variable(0, int32, "loss_scale/good_steps", trainable=False)
+        good = g.select(finite, steps + 1, g.constant(0))
+        full = g.greater_than_or_equal_to(good, self.interval)
+        grown = g.select(full, g.minimum(scale * self.growth, LARGEST), scale)
+        smaller = g.maximum(scale * self.backoff, SMALLEST)
+        return [
+            g.assign(self.scale, g.select(finite, grown, smaller)),
+            g.assign(steps, g.select(full, g.constant(0), good)),
+        ]
