@@ -10,23 +10,41 @@ import ctypes
 import importlib
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 DISTRIBUTION = "onednn-cpu-gomp"
 
 
 def load() -> None:
     """Makes mpsgraph._core importable. ImportError that says what is missing."""
-    # Threads of GNU OpenMP wait actively, by default for milliseconds. Where two of them share a processor with Python
-    # or with other work, the one that waits keeps the other from what it waits for. Some microseconds are enough here.
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+    with _short_spinning():
+        try:
+            importlib.import_module("mpsgraph._core")
+        except ImportError as error:
+            if "libdnnl" not in str(error):
+                raise
+            _preload(error)
+            importlib.import_module("mpsgraph._core")
+
+
+@contextmanager
+def _short_spinning() -> Iterator[None]:
+    """Says how GNU OpenMP's threads wait, which it reads when it is loaded; the environment is as before afterwards.
+
+    They spin, by default for milliseconds. Where two of them share a processor with Python or with other work, the one
+    that waits keeps the other from what it waits for: some microseconds are enough here. When several threads of the
+    process have run kernels, as queues' and their callers do, it takes itself for overloaded and would not spin at all,
+    so that each kernel had to wake its threads; the policy "active" keeps them at it for half as long.
+    """
+    if "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ:
+        yield
+        return
+    os.environ.update(OMP_WAIT_POLICY="active", GOMP_SPINCOUNT="2000")
     try:
-        importlib.import_module("mpsgraph._core")
-    except ImportError as error:
-        if "libdnnl" not in str(error):
-            raise
-        _preload(error)
-        importlib.import_module("mpsgraph._core")
+        yield
+    finally:
+        del os.environ["OMP_WAIT_POLICY"], os.environ["GOMP_SPINCOUNT"]
 
 
 def _preload(error: ImportError) -> None:

@@ -121,13 +121,14 @@ std::vector<NDArray> to_results(const std::vector<Tensor*>& targets,
 
 std::shared_ptr<Execution> start(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs,
                                  std::vector<NDArray> results, const ExecutionDescriptor& descriptor,
-                                 const QueuePointer& queue) {
+                                 const QueuePointer& queue, bool waiting = false) {
   ExecutionDescriptor here = descriptor;
   here.wait_until_completed = false;
   std::shared_ptr<Execution> execution;
   {
     WithoutGil released;
-    execution = executable->run_async(std::move(inputs), std::move(results), here, queue);
+    waiting = waiting || descriptor.wait_until_completed;
+    execution = executable->run_async(std::move(inputs), std::move(results), here, queue, waiting);
   }
   if (descriptor.wait_until_completed) wait_until_completed(execution->command_buffer(), {});
   return execution;
@@ -135,7 +136,7 @@ std::shared_ptr<Execution> start(const std::shared_ptr<Executable>& executable, 
 
 Arrays run(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs, std::vector<NDArray> results,
            const QueuePointer& queue) {
-  auto execution = start(executable, std::move(inputs), std::move(results), {}, queue);
+  auto execution = start(executable, std::move(inputs), std::move(results), {}, queue, true);
   wait_until_completed(execution->command_buffer(), {});
   return to_list(execution->pending_results());
 }

@@ -41,6 +41,10 @@ Device& to_device(py::handle object) {
 
 void wait_until_completed(const std::shared_ptr<CommandBuffer>& buffer, std::optional<double> seconds) {
   const Timeout timeout = to_timeout(seconds);
+  if (!timeout && !buffer->done()) {
+    WithoutGil released;
+    buffer->hasten();
+  }
   if (!wait_released(timeout, [&](double slice) { return buffer->wait_for(slice); })) buffer->throw_timeout(*timeout);
   buffer->rethrow();
 }
@@ -116,7 +120,9 @@ void define_runtime(py::module_& module) {
           },
           py::arg("event"), py::arg("value"), py::arg("timeout") = py::none())
       .def("encode_signal_event", &CommandBuffer::encode_signal_event, py::arg("event"), py::arg("value"))
-      .def("commit", &CommandBuffer::commit, py::call_guard<WithoutGil>(), "DeviceError the second time.")
+      .def(
+          "commit", [](CommandBuffer& self) { self.commit(); }, py::call_guard<WithoutGil>(),
+          "DeviceError the second time.")
       .def("wait_until_completed", &wait_until_completed, py::arg("timeout") = py::none(),
            "Until work and handlers are done. Raises what they raised; TimeoutError.")
       .def_property_readonly(

@@ -11,6 +11,7 @@
 #include "core/builder.h"
 #include "core/definition.h"
 #include "core/ops/shape.h"
+#include "core/ops/window.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -249,6 +250,55 @@ Tensor* transpose_of_transpose(Site& s) {
   return s.make("transpose", {x}, {{"permutation", both}});
 }
 
+// A slice's attributes once axis i is at place_of(i), and how much of each of its axes it takes; none when that is nothing.
+template <class Place>
+std::optional<Attributes> moved_slice(const Attributes& slice, const Dims& dims, const Place& place_of, Dims& counts) {
+  const size_t rank = dims.size();
+  Ints starts(rank), ends(rank), strides(rank);
+  int64_t open = 0;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const auto range = ops::slice_range(slice, static_cast<int>(axis), dims[axis]);
+    if (!range || range->count == 0) return std::nullopt;
+    const size_t place = place_of(axis);
+    const int64_t end = range->start + (range->count - 1) * range->stride + (range->stride > 0 ? 1 : -1);
+    starts[place] = range->start;
+    ends[place] = std::max<int64_t>(end, 0);
+    strides[place] = range->stride;
+    open |= int64_t{end < 0} << place;
+    counts.push_back(range->count);
+  }
+  return Attributes{{"starts", starts}, {"ends", ends}, {"strides", strides}, {"end_mask", open}};
+}
+
+// The slice of a transposed tensor: less is transposed when the slice comes first.
+Tensor* slice_of_transpose(Site& s) {
+  Tensor* x = s.in.size() == 1 ? operand_of(s.in[0], "transpose") : nullptr;
+  if (!x) return nullptr;
+  const Ints permutation = permutation_of(*s.in[0]->operation);
+  Dims counts;
+  const auto place = [&](size_t axis) { return static_cast<size_t>(permutation[axis]); };
+  const auto attributes = moved_slice(s.attributes(), s.in[0]->shape().dims(), place, counts);
+  if (!attributes) return nullptr;
+  Tensor* slice = s.b.graph().add("slice", {x}, *attributes);
+  if (Shape(counts) == s.type().shape) return s.make("transpose", {slice}, {{"permutation", permutation}});
+  return s.make("reshape", {s.b.transpose(slice, permutation), s.b.ints(s.dims())});  // an axis was squeezed
+}
+
+// The other way round for its gradient.
+Tensor* transpose_of_slice_gradient(Site& s) {
+  Tensor* incoming = operand_of(s.in[0], "slice_gradient");
+  if (!incoming) return nullptr;
+  const Ints permutation = permutation_of(s.source);
+  Dims counts;
+  const auto place = [&](size_t axis) {
+    return static_cast<size_t>(std::ranges::find(permutation, static_cast<int64_t>(axis)) - permutation.begin());
+  };
+  const auto attributes = moved_slice(s.in[0]->operation->attributes, s.in[0]->shape().dims(), place, counts);
+  if (!attributes) return nullptr;
+  Tensor* part = s.b.transpose(s.b.reshape(incoming, counts), permutation);
+  return s.make("slice_gradient", {part, s.b.ints(s.dims())}, *attributes);
+}
+
 Tensor* concat_of_fewer(Site& s) {
   if (s.in.size() == 1) return s.in[0];
   if (s.attributes().boolean("interleave")) return nullptr;
@@ -305,6 +355,42 @@ Tensor* flatten_rows(Site& s) {
   return s.make("reshape", {product, s.b.ints(s.dims())});
 }
 
+// Do windows of one row lie behind each other without a gap? Then each is a row of a matrix, as it lies in memory.
+bool cuts_rows(const Attributes& a, const Dims& source, const Dims& weights) {
+  if (a.string("data_layout") != "NHWC" || a.string("weights_layout") != "HWIO" || a.integer("groups") != 1)
+    return false;
+  const ops::Windows windows(a);
+  const auto down = windows.window(0, source[1], weights[0]), along = windows.window(1, source[2], weights[1]);
+  return down && along && weights[2] > 0 && weights[3] > 0 && weights[0] == 1 && down->begin == 0 &&
+         down->output == source[1] && weights[1] > 1 && along->begin == 0 && along->dilation == 1 &&
+         along->stride == weights[1] && along->output * weights[1] == source[2];
+}
+Tensor* as_rows(Site& s, Tensor* image, int64_t columns) {
+  return s.b.reshape(image, {image->shape().elements() / columns, columns});
+}
+int64_t taps_of(const Dims& weights) { return weights[1] * weights[2]; }
+
+Tensor* convolution_of_cut_rows(Site& s) {
+  const Dims &source = s.in[0]->shape().dims(), &weights = s.in[1]->shape().dims();
+  if (!cuts_rows(s.attributes(), source, weights)) return nullptr;
+  const int64_t taps = taps_of(weights);
+  Tensor* product = s.b.matmul(as_rows(s, s.in[0], taps), as_rows(s, s.in[1], weights[3]));
+  return s.make("reshape", {product, s.b.ints(s.dims())});
+}
+Tensor* data_gradient_of_cut_rows(Site& s) {
+  const Dims& weights = s.in[1]->shape().dims();
+  if (!cuts_rows(s.attributes(), s.dims(), weights)) return nullptr;
+  Tensor* incoming = as_rows(s, s.in[0], weights[3]);
+  Tensor* product = s.b.matmul(incoming, s.b.transpose(as_rows(s, s.in[1], weights[3]), {1, 0}));
+  return s.make("reshape", {product, s.b.ints(s.dims())});
+}
+Tensor* weights_gradient_of_cut_rows(Site& s) {
+  if (!cuts_rows(s.attributes(), s.in[1]->shape().dims(), s.dims())) return nullptr;
+  Tensor* rows = s.b.transpose(as_rows(s, s.in[1], taps_of(s.dims())), {1, 0});
+  Tensor* product = s.b.matmul(rows, as_rows(s, s.in[0], s.dims()[3]));
+  return s.make("reshape", {product, s.b.ints(s.dims())});
+}
+
 const std::unordered_map<std::string_view, std::vector<Rule>> rules = {
     {"identity", {first_operand}},
     {"addition", {add_zero, add_negative}},
@@ -332,11 +418,14 @@ const std::unordered_map<std::string_view, std::vector<Rule>> rules = {
     {"cast", {cast_to_same, cast_of_wider, cast_of_sum}},
     {"reshape", {same_type, last_shape_counts}},
     {"broadcast_to", {same_type, last_shape_counts}},
-    {"transpose", {transpose_in_place, transpose_of_transpose}},
+    {"transpose", {transpose_in_place, transpose_of_transpose, transpose_of_slice_gradient}},
     {"concat", {concat_of_fewer}},
     {"split", {split_in_one}},
-    {"slice", {whole_slice}},
+    {"slice", {whole_slice, slice_of_transpose}},
     {"slice_gradient", {whole_slice}},
+    {"convolution2d", {convolution_of_cut_rows}},
+    {"convolution2d_data_gradient", {data_gradient_of_cut_rows}},
+    {"convolution2d_weights_gradient", {weights_gradient_of_cut_rows}},
     {"pad", {nothing_padded}},
     {"pad_gradient", {nothing_padded}},
     {"tile", {tiled_once}},

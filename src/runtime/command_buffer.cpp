@@ -1,6 +1,8 @@
 // Encoding, execution on the queue's thread, and the way of errors and handlers.
 #include "runtime/command_buffer.h"
 
+#include <algorithm>
+
 #include "core/errors.h"
 #include "runtime/command_queue.h"
 #include "runtime/handler_thread.h"
@@ -44,9 +46,9 @@ void CommandBuffer::encode(std::function<void()> work, std::string label) {
       std::move(label));
 }
 
-void CommandBuffer::encode_device_work(DeviceWork work, std::string label) {
+void CommandBuffer::encode_device_work(DeviceWork work, std::string label, bool brief) {
   check_open("encode");
-  commands_.push_back({.work = std::move(work), .label = std::move(label), .event = {}, .timeout = {}});
+  commands_.push_back({.work = std::move(work), .label = std::move(label), .event = {}, .timeout = {}, .brief = brief});
 }
 
 void CommandBuffer::encode_wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value, Timeout timeout) {
@@ -75,12 +77,15 @@ void CommandBuffer::add_completed_handler(Handler handler) {
   completed_handlers_.push_back(std::move(handler));
 }
 
-void CommandBuffer::commit() {
+void CommandBuffer::commit(bool waiting) {
   queue_->check_usable();
+  bool at_once;
   {
     std::lock_guard lock(mutex_);
     require_open("commit");
     status_ = CommandBufferStatus::committed;
+    brief_ = std::ranges::all_of(commands_, [](const Command& command) { return command.brief; });
+    at_once = waiting && brief_;
     handlers_pending_ = !scheduled_handlers_.empty() + !completed_handlers_.empty();
   }
   static std::atomic<uint64_t> numbers{0};
@@ -91,7 +96,8 @@ void CommandBuffer::commit() {
     profile_instant(label(), "commit", commit_.number);
   }
   try {
-    queue_->enqueue(shared_from_this());
+    const auto self = shared_from_this();
+    if (!at_once || !queue_->run_at_once(self)) queue_->enqueue(self);
   } catch (...) {
     std::lock_guard lock(mutex_);
     status_ = CommandBufferStatus::not_enqueued;
@@ -309,7 +315,16 @@ bool CommandBuffer::wait_for(Timeout timeout) {
   return result == WaitResult::ready;
 }
 
+void CommandBuffer::hasten() {
+  {
+    std::lock_guard lock(mutex_);
+    if (status_ != CommandBufferStatus::committed || !brief_) return;
+  }
+  queue_->run_instead(shared_from_this());
+}
+
 void CommandBuffer::wait_until_completed(Timeout timeout) {
+  if (!timeout) hasten();
   if (!wait_for(timeout)) throw_timeout(*timeout);
   rethrow();
 }

@@ -34,18 +34,23 @@ class CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
   void encode(std::function<void()> work, std::string label);  // runs on the host, after all work encoded before it
   // Is given the device's commands to encode into; null where work runs on the queue's thread.
   using DeviceWork = std::function<void(DeviceCommands*)>;
-  void encode_device_work(DeviceWork work, std::string label);
+  // `brief`: takes so little time that a thread that waits for it may run it itself.
+  void encode_device_work(DeviceWork work, std::string label, bool brief = false);
   void encode_wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value);  // the event's default time-out
   void encode_wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value, Timeout timeout);
   void encode_signal_event(std::shared_ptr<SharedEvent> event, uint64_t value);
   void add_scheduled_handler(Handler handler);  // when the queue has reached this buffer
   void add_completed_handler(Handler handler);  // when its work is done or has failed
 
-  void commit();  // DeviceError the second time
+  // DeviceError the second time. `waiting`: the caller waits for it next; if all work is brief and the queue has nothing
+  // else to do, it is done when this returns.
+  void commit(bool waiting = false);
   // Until work and handlers are done (from a handler: the work only). Throws what they threw, TimeoutError when it
   // takes longer, DeviceError before commit.
   void wait_until_completed(Timeout timeout = {});
   bool wait_for(Timeout timeout);  // the same without throwing: false when not done in time
+  // For a thread that will wait however long it takes: runs brief work here if the queue has not begun with it.
+  void hasten();
   // What wait_until_completed() does after the wait.
   void rethrow() const;
   [[noreturn]] void throw_timeout(double timeout) const;
@@ -67,6 +72,7 @@ class CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
     uint64_t value = 0;
     bool waits = false;
     Timeout timeout;
+    bool brief = false;
   };
   void check_open(std::string_view what) const;
   void require_open(std::string_view what) const;  // with mutex_ held
@@ -85,6 +91,7 @@ class CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
   std::condition_variable condition_;
   CommandBufferStatus status_ = CommandBufferStatus::not_enqueued;
   bool work_done_ = false;
+  bool brief_ = false;  // all of its commands are; known from commit on
   int handlers_pending_ = 0;
   std::exception_ptr error_;
 

@@ -37,6 +37,27 @@ class CommandQueue::Thread final : public Worker {
     condition_.notify_one();
   }
 
+  // Both look and take in one step under the lock, so that the order of the queue holds whoever runs a buffer.
+  bool run_at_once(const std::shared_ptr<CommandBuffer>& buffer) {
+    {
+      std::lock_guard lock(mutex_);
+      if (device_ || closing_ || shutting_down() || busy_ || !buffers_.empty()) return false;
+      begin();
+    }
+    run_here(*buffer);
+    return true;
+  }
+  bool run_instead(const std::shared_ptr<CommandBuffer>& buffer) {
+    {
+      std::lock_guard lock(mutex_);
+      if (device_ || busy_ || buffers_.empty() || buffers_.front() != buffer) return false;
+      buffers_.pop_front();
+      begin();
+    }
+    run_here(*buffer);
+    return true;
+  }
+
   // Ends the loop when everything is done, without waiting for it.
   void close() {
     {
@@ -68,19 +89,13 @@ class CommandQueue::Thread final : public Worker {
     Profiler::name_this_thread(cat("command queue ", ++numbers));
     std::unique_lock lock(mutex_);
     for (;;) {
-      condition_.wait(lock, [this] { return closing_ || !buffers_.empty(); });
+      condition_.wait(lock, [this] { return !busy_ && (closing_ || !buffers_.empty()); });
       if (buffers_.empty()) break;
       auto buffer = std::move(buffers_.front());
       buffers_.pop_front();
-      busy_ = true;
-      ++in_flight_;
+      begin();
       lock.unlock();
-      buffer->execute(device_.get(), [this] {
-        // Under the lock, because this object may go as soon as the loop has seen that nothing is in flight.
-        std::lock_guard done(mutex_);
-        --in_flight_;
-        condition_.notify_all();
-      });
+      buffer->execute(device_.get(), [this] { completed(); });
       buffer.reset();
       lock.lock();
       busy_ = false;
@@ -91,10 +106,31 @@ class CommandQueue::Thread final : public Worker {
     finished_ = true;
   }
 
+  void begin() {  // with mutex_ held
+    busy_ = true;
+    ++in_flight_;
+  }
+
+  void completed() {
+    // Under the lock, because this object may go as soon as the loop has seen that nothing is in flight.
+    std::lock_guard done(mutex_);
+    --in_flight_;
+    condition_.notify_all();
+  }
+
+  // The caller holds the queue, so this object stays.
+  void run_here(CommandBuffer& buffer) {
+    buffer.execute(nullptr, [] {});
+    std::lock_guard done(mutex_);
+    --in_flight_;
+    busy_ = false;
+    if (closing_ || !buffers_.empty()) condition_.notify_all();
+  }
+
   std::mutex mutex_;
   std::condition_variable condition_;
   std::deque<std::shared_ptr<CommandBuffer>> buffers_;
-  bool busy_ = false, closing_ = false;
+  bool busy_ = false, closing_ = false;  // busy: a thread, the queue's or another one, runs a command buffer
   int in_flight_ = 0;  // command buffers that are being run, here or by the device
   std::unique_ptr<DeviceQueue> device_;
   std::atomic<bool> finished_{false};
@@ -128,6 +164,16 @@ void CommandQueue::check_usable() const { thread_->guard.check("the command queu
 void CommandQueue::enqueue(std::shared_ptr<CommandBuffer> buffer) {
   check_usable();
   thread_->enqueue(std::move(buffer));
+}
+
+bool CommandQueue::run_at_once(const std::shared_ptr<CommandBuffer>& buffer) {
+  check_usable();
+  return thread_->run_at_once(buffer);
+}
+
+bool CommandQueue::run_instead(const std::shared_ptr<CommandBuffer>& buffer) {
+  check_usable();
+  return thread_->run_instead(buffer);
 }
 
 }  // namespace mpsgraph::runtime

@@ -1,6 +1,7 @@
 // CommandQueue: one thread that runs committed command buffers in order. Queues run beside each other.
 //
-// All kernels run on queue threads, never on the caller's. A queue that is dropped still finishes what was committed.
+// Work runs on the queue's thread, or, where it is brief, on a thread that waits for it: handing it over and back costs
+// more than a small step takes. A queue that is dropped still finishes what was committed.
 #pragma once
 
 #include <memory>
@@ -23,8 +24,12 @@ class CommandQueue : public std::enable_shared_from_this<CommandQueue> {
   // Takes no more work, cancels event waits, finishes what was committed, joins. Not from its own handlers' work.
   void close();
 
-  void check_usable() const;                               // DeviceError in a forked child
-  void enqueue(std::shared_ptr<CommandBuffer> buffer);     // by CommandBuffer::commit
+  void check_usable() const;  // DeviceError in a forked child
+  void enqueue(std::shared_ptr<CommandBuffer> buffer);  // by CommandBuffer::commit
+  // Runs the buffer on this thread if it is the next one: at once if the queue is idle, or in place of the queue's thread
+  // if that has not begun with it. False: nothing has happened.
+  bool run_at_once(const std::shared_ptr<CommandBuffer>& buffer);
+  bool run_instead(const std::shared_ptr<CommandBuffer>& buffer);
 
  private:
   class Thread;

@@ -21,6 +21,14 @@ bool has_effect(const Block& block) {
   });
 }
 
+// Loops run as often as values say, and what a call runs is not known here.
+bool open_ended(const Block& block) {
+  return std::ranges::any_of(block.operations, [](auto& operation) {
+    return operation->is("while") || operation->is("for") || operation->is("call") ||
+           std::ranges::any_of(operation->blocks, [](auto& inner) { return open_ended(*inner); });
+  });
+}
+
 // What specialisation cannot say better.
 void check_request(const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
                    const std::vector<Operation*>& target_operations) {
@@ -97,6 +105,7 @@ void Executable::build() {
   auto types = compiler::target_types(program);
   scope.reset();
   const bool excludes = program.rest || has_effect(program.graph->root());
+  const bool endless = program.rest || open_ended(program.graph->root());
   std::shared_ptr<CompiledProgram> compiled = compile(std::move(program), options_);
   const bool first = !program_;
   {
@@ -106,6 +115,7 @@ void Executable::build() {
   if (first) {  // the same every time, and read without the gate
     target_types_ = std::move(types);
     excludes_ = excludes;
+    open_ended_ = endless;
   }
   needs_build_ = false;
 }
@@ -271,7 +281,15 @@ void Executable::execute(Run& run, DeviceCommands* device) {
     return;
   }
   if (device) device->finish();
+  const auto begin = Profiler::Clock::now();
   program_->run(run.inputs, *run.results);
+  nanoseconds_ = std::chrono::nanoseconds(Profiler::Clock::now() - begin).count();
+}
+
+// A thread that runs it cannot be interrupted meanwhile, by Ctrl-C for one, so it has to be over soon.
+bool Executable::brief() const {
+  constexpr int64_t limit = 20'000'000;
+  return !open_ended_ && nanoseconds_ < limit;
 }
 
 std::vector<TensorType> Executable::operand_types() const {
@@ -297,20 +315,20 @@ void Executable::call(const std::vector<std::byte*>& operands, const std::vector
 
 std::shared_ptr<Execution> Executable::run_async(std::vector<NDArray> inputs, std::vector<NDArray> results,
                                                  const ExecutionDescriptor& descriptor,
-                                                 const std::shared_ptr<CommandQueue>& queue) {
+                                                 const std::shared_ptr<CommandQueue>& queue, bool waiting) {
   auto buffer = (queue ? queue : state_->device.default_queue())->command_buffer();
   ExecutionDescriptor here = descriptor;
   here.wait_until_completed = false;  // below, once the handle exists
   auto encoded = encode_run(*buffer, std::move(inputs), std::move(results), here);
   auto execution = std::make_shared<Execution>(buffer, std::move(encoded));
-  buffer->commit();
+  buffer->commit(waiting || descriptor.wait_until_completed);
   if (descriptor.wait_until_completed) execution->wait();
   return execution;
 }
 
 std::vector<NDArray> Executable::run(std::vector<NDArray> inputs, std::vector<NDArray> results,
                                      const std::shared_ptr<CommandQueue>& queue) {
-  return run_async(std::move(inputs), std::move(results), {}, queue)->results();
+  return run_async(std::move(inputs), std::move(results), {}, queue, true)->results();
 }
 
 void Executable::serialize(const std::filesystem::path& path, const SerializationDescriptor& descriptor) {
@@ -364,7 +382,7 @@ std::shared_ptr<std::vector<NDArray>> Executable::encode_run(CommandBuffer& buff
   for (auto& signal : descriptor.signals)
     if (signal.stage == Stage::scheduled) buffer.encode_signal_event(signal.event, signal.value);
   buffer.encode_device_work([run = std::move(run)](DeviceCommands* device) { run->executable->execute(*run, device); },
-                            label_);
+                            label_, brief());
   for (auto& signal : descriptor.signals)
     if (signal.stage == Stage::completed) buffer.encode_signal_event(signal.event, signal.value);
   if (descriptor.scheduled_handler) buffer.add_scheduled_handler(handler(descriptor.scheduled_handler));

@@ -38,12 +38,13 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
   // written in place: they must be contiguous, writable, of the target's type, and share no memory with the inputs.
   // Where a target's type has unknown dimensions, they depend on values: then the array is made by the run, and encode
   // needs one that is given.
-  // `queue`: null for the device's default queue.
+  // `queue`: null for the device's default queue. `run` may use this thread, where the last run was brief and the queue
+  // has nothing else to do; run_async does with `waiting`, and is then done when it returns.
   std::vector<NDArray> run(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                            const std::shared_ptr<CommandQueue>& queue = nullptr);
   std::shared_ptr<Execution> run_async(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                                        const ExecutionDescriptor& descriptor = {},
-                                       const std::shared_ptr<CommandQueue>& queue = nullptr);
+                                       const std::shared_ptr<CommandQueue>& queue = nullptr, bool waiting = false);
   // Commits the command buffer, and waits, only when the descriptor says wait_until_completed.
   std::vector<NDArray> encode(CommandBuffer& buffer, std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                               const ExecutionDescriptor& descriptor = {});
@@ -66,6 +67,7 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
   void check_callables();
   std::shared_ptr<Run> prepare(std::vector<NDArray> inputs, std::vector<NDArray> results);
   void execute(Run& run, DeviceCommands* device);
+  bool brief() const;
   std::unique_ptr<CompiledProgram> compile(compiler::Program program, compiler::Options options) const;
   std::shared_ptr<std::vector<NDArray>> encode_run(CommandBuffer& buffer, std::vector<NDArray> inputs,
                                                    std::vector<NDArray> results, const ExecutionDescriptor& descriptor);
@@ -82,6 +84,8 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
   mutable std::mutex program_mutex_;                 // guards the pointer for readers without the gate
   std::atomic<bool> needs_build_{false};
   std::atomic<int> in_flight_{0};
+  bool open_ended_ = false;                          // how long it runs depends on values
+  std::atomic<int64_t> nanoseconds_{INT64_MAX};      // of the last run on the host
 };
 
 }  // namespace mpsgraph::runtime

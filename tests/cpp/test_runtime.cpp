@@ -128,6 +128,112 @@ TEST(a_queue_runs_in_order_on_its_own_thread) {
   CHECK(last->status() == CommandBufferStatus::completed);
 }
 
+// Work that may run on the thread that waits for it.
+std::shared_ptr<CommandBuffer> brief(const std::shared_ptr<CommandQueue>& queue, std::function<void()> work) {
+  auto buffer = queue->command_buffer();
+  buffer->encode_device_work([work = std::move(work)](DeviceCommands*) { work(); }, "brief", true);
+  return buffer;
+}
+
+TEST(brief_work_runs_on_the_thread_that_waits_if_the_queue_is_idle) {
+  auto queue = CommandQueue::create(device());
+  const auto here = std::this_thread::get_id();
+  std::thread::id worker;
+  const auto note = [&] { worker = std::this_thread::get_id(); };
+  auto buffer = brief(queue, note);
+  buffer->commit(true);
+  CHECK(worker == here && buffer->status() == CommandBufferStatus::completed);
+  CHECK_THROWS(DeviceError, buffer->commit(true), "committed already");
+
+  auto long_work = queue->command_buffer();  // whoever waits shall be able to give up
+  long_work->encode(note, "long");
+  long_work->commit(true);
+  long_work->wait_until_completed();
+  CHECK(worker != here);
+
+  auto waits = brief(queue, note);  // for an event, which only the queue's thread can be cancelled in
+  waits->encode_wait_for_event(std::make_shared<SharedEvent>(0.01), 1);
+  waits->commit(true);
+  CHECK_THROWS(TimeoutError, waits->wait_until_completed(), "value 1");
+  CHECK(worker != here);
+}
+
+TEST(brief_work_keeps_its_place_in_the_queue) {
+  auto queue = CommandQueue::create(device());
+  Semaphore begun(0), go(0);
+  std::vector<int> order;
+  auto slow = queue->command_buffer();
+  slow->encode([&] { begun.signal(), go.wait(20.0), order.push_back(0); }, "slow");
+  slow->commit();
+  begun.wait(20.0);
+  std::vector<std::shared_ptr<CommandBuffer>> buffers;
+  for (int i = 1; i < 4; ++i) {
+    buffers.push_back(brief(queue, [&order, i] { order.push_back(i); }));
+    buffers.back()->commit(true);
+    CHECK(!buffers.back()->done());
+    buffers.back()->hasten();  // it is not the first, or the queue is busy
+    CHECK(!buffers.back()->done());
+  }
+  go.signal();
+  buffers.back()->wait_until_completed();
+  CHECK(std::ranges::is_sorted(order) && order.size() == 4);
+}
+
+TEST(many_threads_share_one_queue_with_brief_work) {
+  auto queue = CommandQueue::create(device());
+  int sum = 0;  // the queue's order is its only protection
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&, thread] {
+      std::vector<int> order;
+      for (int i = 0; i < 200; ++i) {
+        const auto work = [&sum, &order, i] { ++sum, order.push_back(i); };
+        auto buffer = i % 5 == thread ? queue->command_buffer() : brief(queue, work);
+        if (i % 5 == thread) buffer->encode(work, "work");
+        buffer->commit(i % 3 != 0);
+        if (i % 7 != 0 || i == 199) buffer->wait_until_completed();
+      }
+      CHECK(std::ranges::is_sorted(order) && order.size() == 200);
+    });
+  for (auto& thread : threads) thread.join();
+  CHECK_EQUAL(sum, 800);
+}
+
+TEST(what_brief_work_throws_reaches_the_waiter) {
+  auto queue = CommandQueue::create(device());
+  auto buffer = brief(queue, [] { throw ShapeError("went wrong"); });
+  std::atomic<bool> handled{false};
+  buffer->add_completed_handler([&](CommandBuffer& b) { handled = b.status() == CommandBufferStatus::error; });
+  buffer->commit(true);
+  CHECK_THROWS(ShapeError, buffer->wait_until_completed(), "went wrong");
+  CHECK(handled);
+  auto next = brief(queue, [] {});
+  next->commit(true);
+  CHECK(next->status() == CommandBufferStatus::completed);
+}
+
+TEST(a_queue_closes_behind_brief_work) {
+  auto queue = CommandQueue::create(device());
+  Semaphore begun(0), go(0);
+  std::thread runner([&] {
+    auto buffer = brief(queue, [&] { begun.signal(), go.wait(20.0); });
+    buffer->commit(true);
+    CHECK(buffer->status() == CommandBufferStatus::completed);
+  });
+  begun.wait(20.0);
+  std::atomic<bool> closed{false};
+  std::thread closer([&] {
+    queue->close();
+    closed = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(!closed);
+  go.signal();
+  closer.join();
+  runner.join();
+  CHECK_THROWS(DeviceError, brief(queue, [] {})->commit(true), "closed");
+}
+
 TEST(a_command_buffer_is_committed_once) {
   auto buffer = CommandQueue::create(device())->command_buffer();
   CHECK_THROWS(DeviceError, buffer->wait_until_completed(), "has not been committed");

@@ -27,13 +27,19 @@ bool flag(const Lowering& lowering, std::string_view name) {
 }
 
 // A matrix times one vector only reads the matrix: rows are multiplied where they lie.
-std::unique_ptr<Kernel> rows_times_vector(const Operand& a, const Operand& b, const Operand& result) {
+std::unique_ptr<Kernel> rows_times_vector(const Operand& matrix, const Operand& vector, const Operand& result,
+                                          Slot bias = -1, bool relu = false) {
   return kernel(
-      [a = a.slot, b = b.slot, y = result.slot, rows = result.elements(), n = a.dims.back()](Frame& f) {
+      [=, a = matrix.slot, x = vector.slot, y = result.slot, rows = result.elements(),
+       n = matrix.dims.back()](Frame& f) {
         const auto dot = float_functions().dot;
         parallel_for(rows, grain_for(n * 4), [&](int64_t begin, int64_t end) {
-          for (int64_t row = begin; row < end; ++row)
-            f.at<float>(y)[row] = dot(f.at<float>(a) + row * n, f.at<float>(b), n);
+          float* to = f.at<float>(y);
+          for (int64_t row = begin; row < end; ++row) to[row] = dot(f.at<float>(a) + row * n, f.at<float>(x), n);
+          if (bias >= 0)
+            for (int64_t row = begin; row < end; ++row) to[row] += f.at<float>(bias)[row];
+          if (relu)
+            for (int64_t row = begin; row < end; ++row) to[row] = to[row] < 0 ? 0 : to[row];  // NaN stays
         });
       },
       "rows times a vector");
@@ -49,11 +55,15 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   const bool vector = b.elements() == a.dims.back() && result.elements() * a.dims.back() == a.elements();
   if (!fused && vector && a.dtype == DType::float32 && !flag(lowering, "transpose_a"))
     return rows_times_vector(a, b, result);
+  const Epilogue epilogue(lowering.operation());
+  const int64_t k = result.elements() > 0 ? b.elements() / result.elements() : 0;  // of one row times transposed rows
+  if (fused && a.dtype == DType::float32 && flag(lowering, "transpose_b") && !flag(lowering, "transpose_a") &&
+      !epilogue.has_residual && a.elements() == k && b.dims.back() == k && b.elements() == k * result.elements())
+    return rows_times_vector(b, a, result, epilogue.has_bias ? epilogue.bias(lowering).slot : -1, epilogue.relu);
   const memory::data_type type = *onednn_type(a.dtype);
   const memory::desc left = matrix(a, type, rank, flag(lowering, "transpose_a")),
                      right = matrix(b, type, rank, flag(lowering, "transpose_b"));
   const memory::desc product = matrix(result, type, rank, false);
-  const Epilogue epilogue(lowering.operation());
   const dnnl::primitive_attr attributes = epilogue.attributes(product);
   memory::dims bias_dims(rank, 1);
   bias_dims.back() = result.dims.back();

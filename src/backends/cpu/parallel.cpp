@@ -1,11 +1,17 @@
 // The number of threads, asked for once.
 #include "backends/cpu/parallel.h"
 
+#include <pthread.h>
+
 namespace mpsgraph::cpu {
 
 #ifdef _OPENMP
 int thread_count() {
-  static const int count = omp_get_max_threads();
+  static const int count = [] {
+    // A forked child has none of a team's threads, and would wait for them in whatever uses OpenMP there.
+    pthread_atfork([] { omp_pause_resource_all(omp_pause_soft); }, nullptr, nullptr);
+    return omp_get_max_threads();
+  }();
   return count;
 }
 ThreadScope::ThreadScope() : before_(omp_get_max_threads()) {

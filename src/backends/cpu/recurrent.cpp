@@ -4,7 +4,9 @@
 // each other. Where there are too few rows, threads take hidden units, and wait for each other after each phase of each
 // step. The halves are computed in float32 on converted operands.
 #include <array>
+#include <atomic>
 #include <cmath>
+#include <memory>
 #include <optional>
 
 #include "backends/cpu/dispatch.h"
@@ -62,7 +64,9 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
   const auto at = [&](int64_t s) { return from_the_end ? j.steps - 1 - s : s; };
   const int threads = thread_count();
   const int64_t rows = j.batch * j.directions, work = j.batch * j.gates * j.hidden * j.hidden;
-  if (threads == 1 || rows >= 2 * threads || work < work_between_waits) {
+  const bool share_rows =
+      rows >= 2 * threads && !j.input_weight;  // otherwise each thread reads its part of the weights
+  if (threads == 1 || share_rows || work < work_between_waits) {
     const int64_t parts = work * j.directions * j.steps < work_between_waits ? 1 : std::min<int64_t>(rows, threads);
     parallel_parts(std::max<int64_t>(parts, 1), [&](int64_t part) {
       const int64_t begin = rows * part / std::max<int64_t>(parts, 1),
@@ -218,13 +222,15 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
     using T = typename Bound::T;
     Bound bind(lowering, ops::sequence_operands);
     const Dims weights_dims = lowering.input(1).dims;
+    const int64_t inputs = lowering.input(0).dims[2];
     const RecurrentJob<T> job = described<T>(lowering, weights_dims, first.dims, bind.find("mask"));
     const RecurrentEngine<T>* e = &engine<T>(lowering.reference_only());
     const bool gives_cell = lowering.attributes().boolean("gives_cell"),
                gives_training = lowering.attributes().boolean("gives_training_state");
     const Buffer source = bind.input("source"), weights = bind.input("recurrent_weight"),
                  initial_state = bind.input("initial_state"), initial_cell = bind.input("initial_cell"),
-                 mask = bind.input("mask"), extra = bind.input("extra");
+                 mask = bind.input("mask"), extra = bind.input("extra"), input_weight = bind.input("input_weight"),
+                 bias = bind.input("bias");
     const Buffer state = bind.output(0), cells = gives_cell ? bind.output(1) : Buffer(),
                  training = gives_training ? bind.output(1 + gives_cell) : Buffer();
     const int64_t last = job.batch * job.directions * job.hidden;
@@ -232,7 +238,9 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
     const Buffer running = is_lstm && !gives_cell ? bind.scratch(last) : Buffer(),
                  update = two_phases ? bind.scratch(last) : Buffer(),
                  reset = two_phases ? bind.scratch(last) : Buffer();
-    const bool packed = job.batch * job.steps > unpacked_rows;
+    const bool packed = job.batch * job.steps > unpacked_rows && !input_weight;
+    // To and fro from step to step and run to run: what the caches kept of the weights is read first.
+    const auto runs = std::make_shared<std::atomic<unsigned>>(0);
     const int64_t panels = job.directions * job.gates * job.hidden * blocks_of(job.hidden, e->lanes) * e->lanes;
     const Buffer panel_buffer = packed ? bind.scratch(panels) : Buffer(),
                  own = bind.scratch(thread_count() * e->own_rows * job.hidden);
@@ -240,6 +248,10 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
       conversions.load(f);
       RecurrentJob<T> j = job;
       j.source = pointer<T>(f, source);
+      j.input_weight = pointer<T>(f, input_weight);
+      j.bias = pointer<T>(f, bias);
+      j.inputs = inputs;
+      j.last_first = runs->fetch_add(1, std::memory_order_relaxed) % 2 != 0;
       j.weights = pointer<T>(f, weights);
       j.panels = pointer<T>(f, panel_buffer);
       j.mask = pointer<T>(f, mask);
@@ -276,6 +288,8 @@ std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
                  d_last_cell = bind.input("last_cell_gradient");
     const Buffer d_source = bind.output(0), d_initial_state = bind.output(1),
                  d_initial_cell = job.cell == ops::Cell::lstm ? bind.output(2) : Buffer();
+    const Buffer state_before =
+        lowering.attributes().boolean("gives_state_before") ? bind.output(d_initial_cell ? 3 : 2) : Buffer();
     const int64_t last = job.batch * job.directions * job.hidden;
     const Buffer inner = job.cell == ops::Cell::gru && job.reset_after ? bind.scratch(last) : Buffer();
     const int64_t wide = 4 * e->lanes;
@@ -300,6 +314,7 @@ std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
       j.carried_state = pointer<T>(f, d_initial_state);
       j.carried_cell = pointer<T>(f, d_initial_cell);
       j.inner = pointer<T>(f, inner);
+      j.state_before = pointer<T>(f, state_before);
       const auto begin = [&](T* carried, Buffer from) {
         if (!carried) return;
         const T* given = pointer<T>(f, from);

@@ -32,7 +32,11 @@ struct RecurrentJob {
   S *state = nullptr, *cells = nullptr, *training = nullptr;  // of the forward pass; cells and training may be missing
 
   // forward
-  const S* source = nullptr;  // projected
+  const S* source = nullptr;  // projected, or [steps, batch, inputs] when there is an input weight
+  const S* input_weight = nullptr;  // [directions, gates * hidden, inputs]; only without panels
+  const S* bias = nullptr;  // [directions, gates * hidden]; with an input weight, may be missing
+  int64_t inputs = 0;
+  bool last_first = false;  // the order of hidden units in the first step; it turns with each step
   S* running_cell = nullptr;  // [batch, directions * hidden], when `cells` is missing
   S *reset_state = nullptr, *update = nullptr;  // likewise: what a gru's second phase needs of its first
 
@@ -41,6 +45,7 @@ struct RecurrentJob {
   S* d_source = nullptr;
   S *carried_state = nullptr, *carried_cell = nullptr;  // gradients between steps; at the end those of the initial ones
   S* inner = nullptr;  // [batch, directions * hidden]: a gru's candidate before its reset
+  S* state_before = nullptr;  // what the weights were multiplied by, of other cells; may be missing
 
   int64_t time(int64_t direction, int64_t step) const { return backward(direction) ? steps - 1 - step : step; }
   bool backward(int64_t direction) const { return reverse != (direction == 1); }
@@ -211,16 +216,14 @@ class RecurrentSteps {
     S* panel = forward_panel(j, d, block);
     for (int first = 0; first < j.gates;) {
       const int count = j.forward_phases() == 1 ? static_cast<int>(j.gates) : first == 0 ? 2 : 1;
-      for (int v = 0; v < count; ++v)
-        for (int64_t lane = 0; lane < W; ++lane) {
-          S* to = panel + v * W + lane;
-          if (lane < lanes) {
-            const S* from = weight_row(j, d, j.places[first + v], unit + lane);
-            for (int64_t i = 0; i < j.hidden; ++i) to[i * count * W] = from[i];
-          } else {
-            for (int64_t i = 0; i < j.hidden; ++i) to[i * count * W] = S(0);
-          }
+      for (int v = 0; v < count; ++v) {
+        const S* from = weight_row(j, d, j.places[first + v], unit);
+        S* to = panel + v * W;
+        for (int64_t i = 0; i < j.hidden; ++i, to += count * W) {
+          for (int64_t lane = 0; lane < lanes; ++lane) to[lane] = from[lane * j.hidden + i];
+          std::fill(to + lanes, to + W, S(0));
         }
+      }
       panel += count * j.hidden * W;
       first += count;
     }
@@ -234,14 +237,18 @@ class RecurrentSteps {
   }
 
   static void pack_backward(const Job& j, int64_t d, int64_t block) {
-    constexpr int64_t wide = columns * W;
-    const int64_t unit = block * wide, count = std::min(wide, j.hidden - unit), rows = j.gates * j.hidden;
+    const int64_t unit = block * columns * W, wide = vectors_of(j, block) * W, count = std::min(wide, j.hidden - unit),
+                  rows = j.gates * j.hidden;
     const S* from = weight_row(j, d, 0, 0) + unit;
     S* to = backward_panel(j, d, block);
     for (int64_t i = 0; i < rows; ++i, from += j.hidden, to += wide) {
       std::memcpy(to, from, static_cast<size_t>(count) * sizeof(S));
       std::fill(to + count, to + wide, S(0));
     }
+  }
+  // How many vectors a block of columns has: fewer in the last one.
+  static int vectors_of(const Job& j, int64_t block) {
+    return static_cast<int>(std::min<int64_t>(columns, (j.hidden - block * columns * W + W - 1) / W));
   }
   static S* backward_panel(const Job& j, int64_t d, int64_t block) {
     constexpr int64_t wide = columns * W;
@@ -271,38 +278,70 @@ class RecurrentSteps {
   static void forward_rows(const Job& j, int phase, const RecurrentRange& range, S* own, const Gates& gates) {
     const int64_t d = range.direction, t = j.time(d, range.step), wide = j.directions * j.hidden;
     const int most = j.panels ? rows_for(vectors) : 4;
-    S out[max_rows * vectors * W];
-    for (int64_t n = range.first_row; n < range.last_row; n += most) {
-      const int count = static_cast<int>(std::min<int64_t>(most, range.last_row - n));
-      const S* states = phase == 0 ? j.before(j.state, j.initial_state, d, range.step, n) : j.at(j.reset_state, n, d);
-      int64_t row_stride = wide;
-      if (j.mask && phase == 0) {
-        for (int r = 0; r < count; ++r)
-          for (int64_t unit = 0; unit < j.hidden; unit += W) {
-            const int64_t lanes = j.hidden - unit;
-            const V value = load(states + r * row_stride + unit, lanes);
-            store(own + r * j.hidden + unit, value * mask(j, t, n + r, d, unit, lanes), lanes);
-          }
-        states = own;
-        row_stride = j.hidden;
+    const auto one = [&](int64_t n, int count, const S* states, int64_t row_stride, int64_t block) {
+      S out[max_rows * vectors * W];
+      Place place{d, range.step, t, n, block * W, std::min<int64_t>(W, j.hidden - block * W)};
+      if (j.panels) {
+        const S* panel = forward_panel(j, d, block) + (phase == 0 ? 0 : 2 * j.hidden * W);
+        multiply_some<vectors>(count, states, row_stride, panel, j.hidden, false, out);
+      } else {
+        const S* rows[vectors];
+        for (int v = 0; v < vectors; ++v) rows[v] = weight_row(j, d, j.places[phase == 0 ? v : 2], place.unit);
+        dot_some<vectors>(count, states, row_stride, rows, j.hidden, j.hidden, place.lanes, out);
+        if (j.input_weight) add_inputs<vectors>(j, place, count, out);
       }
-      for (int64_t block = range.first_unit; block < range.last_unit; ++block) {
-        Place place{d, range.step, t, n, block * W, std::min<int64_t>(W, j.hidden - block * W)};
-        if (j.panels) {
-          const S* panel = forward_panel(j, d, block) + (phase == 0 ? 0 : 2 * j.hidden * W);
-          multiply_some<vectors>(count, states, row_stride, panel, j.hidden, false, out);
-        } else {
-          const S* rows[vectors];
-          for (int v = 0; v < vectors; ++v) rows[v] = weight_row(j, d, j.places[phase == 0 ? v : 2], place.unit);
-          dot_some<vectors>(count, states, row_stride, rows, j.hidden, j.hidden, place.lanes, out);
-        }
-        for (int r = 0; r < count; ++r, ++place.n) gates(j, place, out + r * vectors * W);
+      for (int r = 0; r < count; ++r, ++place.n) gates(j, place, out + r * vectors * W);
+    };
+    if (!j.mask || phase != 0) {
+      const bool last_first = j.last_first != (range.step % 2 != 0);
+      for (int64_t i = range.first_unit; i < range.last_unit; ++i) {
+        const int64_t block = last_first ? range.last_unit - 1 - (i - range.first_unit) : i;
+        in_groups(range, most, [&](int64_t n, int count) {
+          one(n, count, phase == 0 ? j.before(j.state, j.initial_state, d, range.step, n) : j.at(j.reset_state, n, d),
+              wide, block);
+        });
       }
+      return;
     }
+    in_groups(range, most, [&](int64_t n, int count) {
+      const S* states = j.before(j.state, j.initial_state, d, range.step, n);
+      for (int r = 0; r < count; ++r)
+        for (int64_t unit = 0; unit < j.hidden; unit += W) {
+          const int64_t lanes = j.hidden - unit;
+          const V value = load(states + r * wide + unit, lanes);
+          store(own + r * j.hidden + unit, value * mask(j, t, n + r, d, unit, lanes), lanes);
+        }
+      for (int64_t block = range.first_unit; block < range.last_unit; ++block) one(n, count, own, j.hidden, block);
+    });
+  }
+
+  // f(first row, count) for groups of nearly equal size, at most `most`.
+  template <class F>
+  static void in_groups(const RecurrentRange& range, int most, const F& f) {
+    int64_t groups = (range.last_row - range.first_row + most - 1) / most;
+    for (int64_t n = range.first_row; groups > 0; --groups) {
+      const auto count = static_cast<int>((range.last_row - n + groups - 1) / groups);
+      f(n, count);
+      n += count;
+    }
+  }
+
+  // The inputs of a few rows times their weights, added to the products with the states.
+  template <int vectors>
+  static void add_inputs(const Job& j, const Place& p, int count, S* out) {
+    S more[max_rows * vectors * W];
+    const S* rows[vectors];
+    for (int v = 0; v < vectors; ++v)
+      rows[v] = j.input_weight + ((p.d * j.gates + j.places[v]) * j.hidden + p.unit) * j.inputs;
+    dot_some<vectors>(count, j.source + (p.t * j.batch + p.n) * j.inputs, j.inputs, rows, j.inputs, j.inputs, p.lanes,
+                      more);
+    for (int i = 0; i < count * vectors; ++i) P::store(out + i * W, P::load(out + i * W) + P::load(more + i * W));
   }
 
   // What a gate's input is before the product with the states, and where its value is kept for training.
   static V projected(const Job& j, const Place& p, int role) {
+    if (j.input_weight)
+      return j.bias ? load(j.bias + (p.d * j.gates + j.places[role]) * j.hidden + p.unit, p.lanes) : V{};
     return load(j.at(j.source, p.t, p.n, p.d, j.gates * j.hidden) + j.places[role] * j.hidden + p.unit, p.lanes);
   }
   static void keep(const Job& j, const Place& p, int role, V value) {
@@ -388,27 +427,32 @@ class RecurrentSteps {
   template <class Then>
   static void products(const Job& j, const RecurrentRange& range, int64_t first, int64_t end, const S* inner,
                        const Then& then) {
-    constexpr int most = rows_for(columns);
-    const int64_t d = range.direction, t = j.time(d, range.step), h = j.hidden;
-    S out[most * columns * W];
-    for (int64_t n = range.first_row; n < range.last_row; n += most) {
-      const int count = static_cast<int>(std::min<int64_t>(most, range.last_row - n));
-      const S* gradients = j.at(j.d_source, t, n, d, j.gates * h) + first * h;
-      for (int64_t block = range.first_unit; block < range.last_unit; ++block) {
-        const S* panel = backward_panel(j, d, block);
-        constexpr int64_t wide = columns * W;
-        multiply_some<columns>(count, gradients, j.directions * j.gates * h, panel + first * h * wide,
-                               (end - first) * h, false, out);
-        if (inner)
-          multiply_some<columns>(count, j.at(inner, n, d), j.directions * h, panel + 2 * h * wide, h, true, out);
-        for (int r = 0; r < count; ++r)
-          for (int v = 0; v < columns && block * wide + v * W < h; ++v) {
-            const int64_t unit = block * wide + v * W;
-            then(j, Place{d, range.step, t, n + r, unit, std::min<int64_t>(W, h - unit)},
-                 P::load(out + (r * columns + v) * W));
-          }
-      }
+    for (int64_t block = range.first_unit; block < range.last_unit; ++block)
+      products_of_block<columns>(vectors_of(j, block), j, range, block, first, end, inner, then);
+  }
+  template <int vectors, class Then>
+  static void products_of_block(int wanted, const Job& j, const RecurrentRange& range, int64_t block, int64_t first,
+                                int64_t end, const S* inner, const Then& then) {
+    if constexpr (vectors > 1) {
+      if (wanted < vectors) return products_of_block<vectors - 1>(wanted, j, range, block, first, end, inner, then);
     }
+    constexpr int most = rows_for(vectors);
+    constexpr int64_t wide = vectors * W;
+    const int64_t d = range.direction, t = j.time(d, range.step), h = j.hidden;
+    const S* panel = backward_panel(j, d, block);
+    S out[most * vectors * W];
+    in_groups(range, most, [&](int64_t n, int count) {
+      const S* gradients = j.at(j.d_source, t, n, d, j.gates * h) + first * h;
+      multiply_some<vectors>(count, gradients, j.directions * j.gates * h, panel + first * h * wide, (end - first) * h,
+                             false, out);
+      if (inner) multiply_some<vectors>(count, j.at(inner, n, d), j.directions * h, panel + 2 * h * wide, h, true, out);
+      for (int r = 0; r < count; ++r)
+        for (int v = 0; v < vectors; ++v) {
+          const int64_t unit = block * columns * W + v * W;
+          then(j, Place{d, range.step, t, n + r, unit, std::min<int64_t>(W, h - unit)},
+               P::load(out + (r * vectors + v) * W));
+        }
+    });
   }
 
   static V value(const Job& j, const Place& p, int role) {
@@ -428,8 +472,20 @@ class RecurrentSteps {
            load(j.at(j.d_state, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes);
   }
 
+  // The state after this step is what the next one begins with.
+  static void hand_on(const Job& j, const Place& p, V state) {
+    if (!j.state_before) return;
+    if (p.step == 0)
+      store(j.at(j.state_before, p.t, p.n, p.d, j.hidden) + p.unit,
+            load(j.at(j.initial_state, p.n, p.d) + p.unit, p.lanes), p.lanes);
+    if (p.step + 1 < j.steps)
+      store(j.at(j.state_before, j.time(p.d, p.step + 1), p.n, p.d, j.hidden) + p.unit, state, p.lanes);
+  }
+
   static void d_single_gate(const Job& j, const Place& p) {
-    V d = through(j.activations[0], incoming(j, p), activate(j.activations[0], value(j, p, 0)));
+    const V state = activate(j.activations[0], value(j, p, 0));
+    hand_on(j, p, state);
+    V d = through(j.activations[0], incoming(j, p), state);
     if (j.d_training) d += load(j.at(j.d_training, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes);
     store(j.at(j.d_source, p.t, p.n, p.d, j.hidden) + p.unit, d, p.lanes);
   }
@@ -438,6 +494,7 @@ class RecurrentSteps {
     const V i = value(j, p, 0), f = value(j, p, 1), z = value(j, p, 2), o = value(j, p, 3);
     const V before = load(j.before(j.cells, j.initial_cell, p.d, p.step, p.n) + p.unit, p.lanes);
     const V image = activate(j.activations[4], load(j.at(j.cells, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes));
+    hand_on(j, p, o * image);
     const V d_state = incoming(j, p);
     S* carried = j.at(j.carried_cell, p.n, p.d) + p.unit;
     V d_cell = load(carried, p.lanes) + through(j.activations[4], d_state * o, image);

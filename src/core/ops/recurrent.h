@@ -3,13 +3,14 @@
 // The operations of the face are in recurrent.cpp; each is a product over all time steps (recurrent_compositions.cpp) and
 // one of the internal operations that go step by step (recurrent_sequence.cpp), which have kernels:
 //
-//   recurrent_sequence(source, recurrent_weight, initial_state[, initial_cell][, mask][, extra])
+//   recurrent_sequence(source, recurrent_weight, initial_state[, initial_cell][, mask][, extra][, input_weight][, bias])
 //       -> state[, cell][, training_state]
-//   recurrent_sequence_gradient(recurrent_weight, training_state, ...) -> gradients of source, initial_state[, initial_cell]
+//   recurrent_sequence_gradient(recurrent_weight, training_state, ...)
+//       -> gradients of source, initial_state[, initial_cell][, the states before each step, of other cells than gru]
 //
 // There the weights are [directions, gates * hidden, hidden] always, the input is projected already ([T, N, directions *
-// gates * hidden]), and `extra` is the peephole [directions, 4 * hidden] of lstm or the secondary bias [directions, hidden]
-// of gru.
+// gates * hidden]) unless an input weight is given, and `extra` is the peephole [directions, 4 * hidden] of lstm or the
+// secondary bias [directions, hidden] of gru.
 #pragma once
 
 #include <string_view>

@@ -74,6 +74,24 @@ class Parts {
     return b.broadcast_to(b.scalar_like(steps, 0), shape);
   }
 
+  // One step of a few rows reads all weights and does little with them: better in one go.
+  bool takes_source() const {
+    constexpr int64_t few = 4;
+    const Shape& steps = given["source"]->shape();
+    return kind != Cell::gru && given["input_weight"] && steps.known() && steps[0] == 1 && steps[1] <= few;
+  }
+
+  // x Wᵀ + b of all steps: where sizes are known, a product of two matrices, which can take in the bias.
+  Tensor* projected() {
+    Tensor *source = given["source"], *weight = given["input_weight"], *bias = given["bias"];
+    const Shape steps = source->shape();
+    const bool flat = weight && steps.known();
+    if (flat) source = b.reshape(source, {steps[0] * steps[1], steps[2]});
+    if (weight) source = b.matmul(source, b.transpose(weight, {1, 0}));
+    if (bias) source = b.add(source, bias);
+    return flat ? b.reshape(source, {steps[0], steps[1], gates() * wide()}) : source;
+  }
+
   // The mask with rank 3, as the internal operations take it.
   Tensor* mask() {
     Tensor* tensor = given["mask"];
@@ -177,9 +195,8 @@ Tensors results_of(const Operation* operation) {
 
 Tensors recurrent_parts(Cell kind, Builder& b, const Tensors& in, const Attributes& a) {
   Parts p(kind, operands_of(kind), b, in, a);
-  Tensor* source = p.given["source"];
-  if (Tensor* weight = p.given["input_weight"]) source = b.matmul(source, b.transpose(weight, {1, 0}));
-  if (Tensor* bias = p.given["bias"]) source = b.add(source, bias);
+  const bool whole = p.takes_source();
+  Tensor* source = whole ? p.given["source"] : p.projected();
   Call call(p.attributes);
   call.operand(source);
   call.operand(p.weights);
@@ -190,6 +207,8 @@ Tensors recurrent_parts(Cell kind, Builder& b, const Tensors& in, const Attribut
   if (kind == Cell::lstm) extra = p.given["peephole"];
   if (kind == Cell::gru) extra = p.given["secondary_bias"];
   call.operand("has_extra", extra ? b.reshape(extra, {p.directions, -1}) : nullptr);
+  call.operand("has_input_weight", whole ? p.given["input_weight"] : nullptr);
+  call.operand("has_bias", whole ? p.given["bias"] : nullptr);
   const bool training = a.boolean("training");
   call.set("gives_cell", kind == Cell::lstm && (training || a.boolean("produce_cell")));
   call.set("gives_training_state", training);
@@ -202,25 +221,21 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
   Tensor* mask = p.mask();
   const bool is_lstm = kind == Cell::lstm, is_gru = kind == Cell::gru, reset_after = p.cell.reset_after;
 
-  // The values that the recurrent weights were multiplied by.
-  Tensor *state = is_gru ? p.given["state"] : nullptr, *cell = nullptr, *initial_cell = nullptr;
+  // What the recurrent weights were multiplied by; of other cells than gru the operation below says it.
+  Tensor *state = is_gru ? p.given["state"] : nullptr, *cell = is_lstm ? p.given["cell"] : nullptr;
   Tensor* initial_state = p.initial("initial_state", incoming);
-  if (is_lstm) {
-    cell = p.given["cell"];
-    initial_cell = p.initial("initial_cell", incoming);
-    state = b.mul(p.gate(gates, 3, cell), activate(b, p.cell.activations[4], cell));
-  } else if (!is_gru) {
-    state = activate(b, p.cell.activations[0], gates);
-  }
-  Tensor* state_before = p.before(state, initial_state);
-  Tensor* masked = mask ? b.mul(state_before, mask) : state_before;
+  Tensor* initial_cell = is_lstm ? p.initial("initial_cell", incoming) : nullptr;
+  Tensor* state_before = is_gru ? p.before(state, initial_state) : nullptr;
+  const auto with_mask = [&] { return mask ? b.mul(state_before, mask) : state_before; };
+  Tensor* masked = is_gru ? with_mask() : nullptr;
   Tensor* reset = is_gru ? p.gate(gates, 1, state) : nullptr;
 
   Call call(p.attributes);
   call.operand(p.weights);
   call.operand(gates);
-  call.operand("has_initial_state", is_gru ? initial_state : nullptr);
-  call.operand("has_state", is_gru ? state : nullptr);
+  call.operand("has_initial_state", initial_state);
+  call.operand("has_state", state);
+  call.set("gives_state_before", !is_gru);
   Tensor* candidate = nullptr;
   if (reset_after) {
     Tensors parts;
@@ -247,6 +262,10 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
   call.operand("has_last_cell_gradient", of_last_cell ? d_cell : nullptr);
   const Tensors backward = results_of(call.make(b.graph(), "recurrent_sequence_gradient"));
   Tensor* d_gates = backward[0];  // [T, N, directions * gates * H], of the values before the activations
+  if (!is_gru) {
+    state_before = backward.back();
+    masked = with_mask();
+  }
 
   // What was added to the candidate gate's input before the reset, when that comes after the product.
   Tensor* d_candidate = reset_after ? b.mul(p.gate(d_gates, 2, state), reset) : nullptr;
@@ -291,7 +310,7 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
   if (Tensor* bias = is_gru ? p.given["secondary_bias"] : nullptr)
     results.push_back(b.reshape_like(b.sum(b.reshape(d_candidate, {-1, p.wide()}), {0}), bias));
   if (mask_gradient) {
-    Tensor* d_mask = b.mul(b.reshape_like(p.concat(d_masked, 1), state), state_before);
+    Tensor* d_mask = b.mul(b.reshape_like(p.concat(d_masked, 1), state_before), state_before);
     results.push_back(b.sum_to_like(d_mask, p.given["mask"]));
   }
   return results;

@@ -9,12 +9,17 @@
 
 namespace mpsgraph::ops {
 
-const OperandNames sequence_operands = {{"source"},           {"recurrent_weight"},
-                                        {"initial_state"},    {"initial_cell", "has_initial_cell"},
-                                        {"mask", "has_mask"}, {"extra", "has_extra"}};
+const OperandNames sequence_operands = {{"source"},
+                                        {"recurrent_weight"},
+                                        {"initial_state"},
+                                        {"initial_cell", "has_initial_cell"},
+                                        {"mask", "has_mask"},
+                                        {"extra", "has_extra"},
+                                        {"input_weight", "has_input_weight"},
+                                        {"bias", "has_bias"}};
 const OperandNames sequence_gradient_operands = {{"recurrent_weight"},
                                                  {"training_state"},
-                                                 {"initial_state", "has_initial_state"},  // gru
+                                                 {"initial_state", "has_initial_state"},
                                                  {"state", "has_state"},
                                                  {"candidate", "has_candidate"},  // (h m) Rᵀ + b2, before the reset
                                                  {"initial_cell", "has_initial_cell"},  // lstm
@@ -64,6 +69,19 @@ class SequenceSizes {
     if (tensor && !compatible(tensor->shape(), expected))
       c_.shape_error(cat(name, " has shape ", tensor->shape(), ", expected ", expected));
   }
+  // The source as it is, or projected already.
+  void check_source() const {
+    const Shape& source = in_["source"]->shape();
+    const int64_t all = times(directions_, gated());
+    if (!in_["input_weight"]) {
+      check("source", all_gates());
+      if (in_["bias"]) c_.graph_error("takes a bias with an input weight only");
+      return;
+    }
+    if (c_.attributes.string("cell") == "gru") c_.graph_error("a gru's source must be projected already");
+    check("input_weight", {all, source.ranked() ? source[2] : -1});
+    check("bias", {all});
+  }
   void check_mask() const {
     const Tensor* mask = in_["mask"];
     if (!mask || !mask->shape().ranked()) return;
@@ -112,7 +130,7 @@ std::vector<TensorType> infer_sequence(const InferContext& c) {
   const NamedOperands& in = sizes.operands();
   const bool lstm = c.attributes.string("cell") == "lstm";
   sizes.sequence(c.shape(0));
-  sizes.check("source", sizes.all_gates());
+  sizes.check_source();
   for (std::string_view name : {"initial_state", "initial_cell"}) sizes.check(name, sizes.last());
   sizes.check("extra", sizes.extra());
   sizes.check_mask();
@@ -142,10 +160,14 @@ std::vector<TensorType> infer_sequence_gradient(const InferContext& c) {
   for (std::string_view name : {"initial_cell", "cell"}) sizes.require(!lstm || in[name], name);
   for (std::string_view name : {"initial_state", "state"}) sizes.require(!gru || in[name], name);
   sizes.require(!gru || !c.attributes.boolean("reset_after") || in["candidate"], "candidate");
+  const bool gives_state_before = c.attributes.boolean("gives_state_before");
+  sizes.require(!gives_state_before || in["initial_state"], "initial_state");
+  if (gives_state_before && gru) c.graph_error("a gru is given the states, and does not give those before each step");
   if (!lstm && (in["cell"] || in["peephole"] || in["cell_gradient"] || in["last_cell_gradient"]))
     c.graph_error("only an lstm has a cell");
   std::vector<TensorType> types{{c.dtype(0), sizes.all_gates()}, {c.dtype(0), sizes.last()}};
   if (lstm) types.push_back(types[1]);
+  if (gives_state_before) types.push_back({c.dtype(0), sizes.states()});
   return types;
 }
 
@@ -170,9 +192,11 @@ class Backwards {
     hidden_ = weight[2];
     steps_ = state[0];
     backward_ = cell_.reverse != (direction == 1);
+    gives_state_before_ = a.boolean("gives_state_before");
   }
 
-  // Gradients of the projected input [T, N, gates * H], of the initial state and of the initial cell.
+  // Gradients of the projected input [T, N, gates * H], of the initial state and of the initial cell; the states before
+  // each step if asked for.
   Tensors run() {
     Tensor* weights = squeeze(slice(in_["recurrent_weight"], 0, direction_, 1), 0);  // [gates * H, H]
     gates_ = by_step("training_state", cell_.gates());
@@ -185,6 +209,7 @@ class Backwards {
     Tensor* d_state = last("last_state_gradient");
     Tensor* d_cell = last("last_cell_gradient");
     Tensors d_source(static_cast<size_t>(steps_));
+    values_.resize(static_cast<size_t>(steps_));
     for (int64_t s = steps_; s-- > 0;) {
       const auto t = static_cast<size_t>(backward_ ? steps_ - 1 - s : s);
       before_ = s == 0 ? std::nullopt : std::optional<size_t>(backward_ ? t + 1 : t - 1);
@@ -197,20 +222,33 @@ class Backwards {
       Tensor* nothing = slice(in_["training_state"], 2, direction_ * width(), width());
       Tensors result{nothing, or_zeros(d_state, "state_gradient")};
       if (in_["cell"]) result.push_back(or_zeros(d_cell, "state_gradient"));
+      if (gives_state_before_) result.push_back(slice(in_["state_gradient"], 2, direction_ * hidden_, hidden_));
       return result;
     }
     Tensors result{b_.graph().add("concat", d_source, {{"axis", int64_t{0}}}), d_state};
     if (in_["cell"]) result.push_back(d_cell);
+    if (gives_state_before_) result.push_back(moved());
     return result;
   }
 
  private:
+  // The states of all steps, each where the next step is.
+  Tensor* moved() {
+    Tensors steps(values_.size());
+    for (int64_t t = 0; t < steps_; ++t) {
+      const int64_t before = backward_ ? t + 1 : t - 1;
+      const bool first = before < 0 || before == steps_;
+      steps[static_cast<size_t>(t)] = expand(first ? last("initial_state") : values_[static_cast<size_t>(before)], 0);
+    }
+    return b_.graph().add("concat", steps, {{"axis", int64_t{0}}});
+  }
+
   // From the gradients of this step's state and cell to those of the step before, and of the gates before their
   // activations, in the order of the weights.
   Tensors step(size_t t, Tensor* weights, Tensor*& d_state, Tensor*& d_cell) {
     Tensors d_gates(cell_.places.size());
     if (cell_.cell == Cell::single_gate) {
-      Tensor* value = activate(b_, cell_.activations[0], gates_[t]);
+      Tensor* value = values_[t] = activate(b_, cell_.activations[0], gates_[t]);
       d_gates[0] = sum(b_.mul(d_state, slope(0, value)), d_training_.empty() ? nullptr : d_training_[t]);
       d_state = masked(t, b_.matmul(d_gates[0], weights));
       return d_gates;
@@ -218,6 +256,7 @@ class Backwards {
     if (cell_.cell == Cell::lstm) {
       Tensor *i = gate(t, 0), *f = gate(t, 1), *z = gate(t, 2), *o = gate(t, 3), *before = cell_before();
       Tensor* image = activate(b_, cell_.activations[4], cells_[t]);
+      values_[t] = b_.mul(o, image);
       d_cell = sum(d_cell, b_.mul(b_.mul(d_state, o), slope(4, image)));
       finish(t, 0, b_.mul(d_cell, z), d_gates);
       finish(t, 1, b_.mul(d_cell, before), d_gates);
@@ -322,6 +361,8 @@ class Backwards {
   const int64_t direction_;
   int64_t directions_, hidden_, steps_;
   bool backward_;  // does this direction go from the last step to the first?
+  bool gives_state_before_;
+  Tensors values_;  // the state after each step
   std::optional<size_t> before_;  // the step before the current one in this direction
   Tensors gates_, d_training_, masks_, cells_, states_, candidates_;
 };
@@ -394,7 +435,10 @@ void define_recurrent_sequence() {
       else
         d.attributes.push_back(flag(operand.flag));
     }
-    if (!decompose) d.attributes.insert(d.attributes.end(), {flag("gives_cell"), flag("gives_training_state")});
+    if (decompose)
+      d.attributes.push_back(flag("gives_state_before"));
+    else
+      d.attributes.insert(d.attributes.end(), {flag("gives_cell"), flag("gives_training_state")});
     d.infer = std::move(infer);
     d.decompose = std::move(decompose);
     d.internal = true;

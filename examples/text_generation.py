@@ -1,0 +1,178 @@
+"""A network that writes: an LSTM over characters learns a text and goes on where you begin.
+
+The talk's "Build customized ML models" (WWDC20): embedding by gather, LSTM, dense layer, and a character drawn from the
+softmax of its results times the inverse temperature, all in one graph. What the network remembers, and the character it
+drew last, stay on the device from one character to the next.
+Run: python examples/text_generation.py [--text FILE] [--start WORDS] [--length 600] [--temperature 0.6] [--steps 1500]
+[--weights FILE] [--output DIR]; page: docs/examples/text_generation.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pydoc_data.topics
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import mpsgraph as mg
+import numpy as np
+from mpsgraph import nn
+from mpsgraph._optional import require
+
+EMBEDDED, HIDDEN = 64, 384
+BATCH, WINDOW = 32, 64  # sequences of a training step, and their characters
+RATE = 3e-3  # Adam's at the beginning; it falls to nothing along half a cosine
+HELD_OUT = 0.05  # the end of the text, which is not learnt
+RARE = 20  # characters that come less often are left out
+
+
+class Network(nn.Module):
+    """From characters (batch, time) as integers, and the state before them, to logits and the state behind them."""
+
+    def __init__(self, characters: int, hidden: int) -> None:
+        self.embedding, self.lstm, self.dense = (
+            nn.Embedding(characters, EMBEDDED),
+            nn.LSTM(hidden),
+            nn.Linear(characters),
+        )
+
+    def forward(self, x: mg.Tensor) -> mg.Tensor:
+        return self.dense(self.lstm(self.embedding(x)))
+
+    def with_state(self, x: mg.Tensor, state: tuple[mg.Tensor, mg.Tensor]) -> tuple[mg.Tensor, tuple]:
+        y, state = self.lstm.with_state(self.embedding(x), state)
+        return self.dense(y), state
+
+
+class Writer:
+    """The network's training step and its way to write, over the same variables in one graph."""
+
+    def __init__(self, alphabet: str, hidden: int = HIDDEN, seed: int = 0) -> None:
+        self.g = g = mg.Graph(seed)
+        self.alphabet, self.network = alphabet, Network(len(alphabet), hidden)
+        self.codes = {character: code for code, character in enumerate(alphabet)}
+        # training: each character is to be told from those before it
+        self.text = g.placeholder((-1, -1), mg.int32, "text")
+        self.next = g.placeholder((-1, -1), mg.int32, "next")
+        self.rate = g.placeholder((), name="rate")
+        self.loss = nn.losses.cross_entropy(self.network(self.text), self.next)
+        gradients = g.gradients(self.loss, self.network.parameters())
+        self.updates = mg.optim.Adam().updates(gradients, self.rate)
+        # writing: nothing but the inverse temperature is fed, and the drawn character comes back
+        self.state = [g.variable(np.zeros((1, 1, hidden), np.float32), name=name) for name in ("state", "cell")]
+        self.last = g.variable(np.zeros((1, 1), np.int32), name="last")
+        self.inverse_temperature = g.placeholder((), name="inverse_temperature")
+        self.given = g.placeholder((1, -1), mg.int32, "given")
+        self.read, self.read_updates = self.drawn(self.given)
+        self.write, self.write_updates = self.drawn(self.last)
+
+    def drawn(self, characters: mg.Tensor) -> tuple[mg.Tensor, list[mg.Operation]]:
+        """A character behind (1, n) others, and what keeps it and the network's state for the next one."""
+        g = self.g
+        logits, state = self.network.with_state(characters, (self.state[0], self.state[1]))
+        odds = g.softmax(logits[:, -1] * self.inverse_temperature)
+        passed = g.less_than(g.cumulative_sum(odds, -1), g.random_uniform((1, 1)))
+        drawn = g.minimum(g.reduction_sum(g.cast(passed, mg.int32), [-1]), len(self.alphabet) - 1)
+        kept = [g.assign(v, value) for v, value in zip(self.state, state, strict=True)]
+        return drawn, [*kept, g.assign(self.last, drawn)]
+
+    def step(self, text: np.ndarray, rate: float) -> float:
+        """One training step on (batch, window + 1) characters. Result: the mean loss before it, in nats."""
+        feeds = {self.text: text[:, :-1], self.next: text[:, 1:], self.rate: np.float32(rate)}
+        return float(self.g.run(feeds, self.loss, self.updates))
+
+    def loss_of(self, text: np.ndarray) -> float:
+        return float(self.g.run({self.text: text[:, :-1], self.next: text[:, 1:]}, self.loss))
+
+    def encode(self, text: str) -> np.ndarray:
+        unknown = sorted(set(text) - self.codes.keys())
+        if unknown:
+            raise SystemExit(f"the network has not seen {unknown}; it knows {self.alphabet!r}")
+        return np.array([self.codes[character] for character in text], np.int32)
+
+    def generate(self, start: str, length: int, temperature: float) -> Iterator[str]:
+        """Characters that go on from `start`, one by one. Low temperatures prefer the likely ones."""
+        if temperature <= 0 or not start:
+            raise SystemExit(f"the temperature must be above 0, and the start not empty; got {temperature}, {start!r}")
+        for variable in self.state:
+            self.g.set_variable(variable, np.zeros(variable.shape, np.float32))
+        feeds = {self.inverse_temperature: np.float32(1 / temperature), self.given: self.encode(start)[None]}
+        drawn = self.g.run(feeds, self.read, self.read_updates)
+        del feeds[self.given]
+        for left in range(length, 0, -1):
+            yield self.alphabet[drawn.item()]
+            if left > 1:
+                drawn = self.g.run(feeds, self.write, self.write_updates)
+
+
+def read_text(path: Path | None) -> str:
+    """A file's text, or Python's own manual, without rare characters."""
+    text = "\n".join(pydoc_data.topics.topics.values()) if path is None else path.read_text(encoding="utf-8")
+    counts = Counter(text)
+    kept = "".join(character for character in text if counts[character] >= RARE)
+    if len(kept) < 20 * (WINDOW + 1) / HELD_OUT:
+        raise SystemExit(f"{path} holds {len(kept)} characters that come {RARE} times or more: too few to learn from")
+    return kept
+
+
+def train(writer: Writer, text: str, steps: int, seed: int = 0) -> tuple[list[float], dict[int, float]]:
+    """The loss of every step, and by step that of the end of the text, which is not learnt."""
+    rng, codes = np.random.default_rng(seed), writer.encode(text)
+    learnt = codes[: int(len(codes) * (1 - HELD_OUT))]
+    rows = (len(codes) - len(learnt)) // (WINDOW + 1)
+    held_out = codes[-rows * (WINDOW + 1) :].reshape(rows, WINDOW + 1)[:256]
+    losses, tests = [], {}
+    for step in require("tqdm.auto", "demo", "the progress bar").trange(steps, unit="step"):
+        first = rng.integers(len(learnt) - WINDOW, size=(BATCH, 1))
+        losses.append(writer.step(learnt[first + np.arange(WINDOW + 1)], RATE * (1 + np.cos(np.pi * step / steps)) / 2))
+        if (step + 1) % max(steps // 15, 1) == 0 or step + 1 == steps:
+            tests[step + 1] = writer.loss_of(held_out)
+    return losses, tests
+
+
+def draw(path: Path, losses: list[float], tests: dict[int, float]) -> None:
+    """Both losses in bits a character."""
+    figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(np.arange(1, len(losses) + 1), np.array(losses) / np.log(2), linewidth=0.6, label="learnt text")
+    axes.plot(list(tests), np.array(list(tests.values())) / np.log(2), "o-", label="the rest of the text")
+    axes.set(xlabel="step", ylabel="bits a character", ylim=(0, None))
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--text", type=Path, help="what to learn, in UTF-8; else the manual in pydoc_data.topics")
+    parser.add_argument("--start", default="The ", help="what the written text begins with")
+    parser.add_argument("--length", type=int, default=600, help="characters to write")
+    parser.add_argument("--temperature", type=float, default=0.6, help="low: likely characters, high: surprising ones")
+    parser.add_argument("--steps", type=int, default=1500, help=f"of training, {BATCH} times {WINDOW} characters each")
+    parser.add_argument("--weights", type=Path, help="a file that keeps what was learnt: read if it is there")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, default=Path("demo-output"))
+    options = parser.parse_args()
+    text = read_text(options.text)
+    writer = Writer("".join(sorted(set(text))), seed=options.seed)
+    parameters = {v.name: v for v in writer.network.parameters()}
+    if options.weights and options.weights.exists():
+        for name, value in mg.checkpoint.load(options.weights)[0].items():
+            writer.g.set_variable(parameters[name], value)
+    else:
+        losses, tests = train(writer, text, options.steps, options.seed)
+        options.output.mkdir(parents=True, exist_ok=True)
+        draw(options.output / "text_generation.png", losses, tests)
+        print(f"{len(text):,} characters; {losses[-1]:.3f} nats a character, {tests[options.steps]:.3f} held out")
+        if options.weights:
+            mg.checkpoint.save(options.weights, {n: writer.g.variable_value(v) for n, v in parameters.items()})
+    print(options.start, end="")
+    for character in writer.generate(options.start, options.length, options.temperature):
+        sys.stdout.write(character)
+        sys.stdout.flush()
+    print()
+
+
+if __name__ == "__main__":
+    main()
