@@ -108,6 +108,7 @@ def package() -> Step:
 BUILDERS = {
     "Trainer": trainer,
     "Trainer bfloat16": lambda: trainer(precision="bfloat16"),
+    "Trainer auto": lambda: trainer(precision="auto"),
     "save": save,
     "package": package,
 }
@@ -117,7 +118,8 @@ def measure(options: Options) -> list[Row]:
     rows = compare(WORKLOAD, [ours(__file__, "Trainer")], options)
     if not hasattr(mg, "autocast"):
         return rows
-    return rows + compare(BFLOAT16, [ours(__file__, "Trainer bfloat16")], options)
+    mixed = [ours(__file__, mode) for mode in ("Trainer bfloat16", "Trainer auto")]
+    return rows + compare(BFLOAT16, mixed, options)
 
 
 if __name__ == "__main__":

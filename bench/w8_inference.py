@@ -15,15 +15,19 @@ from measuring.sides import ours
 from w2_resnet50 import images, network
 
 TORCH_MODES = ("script", "freeze", "freeze channels_last", "compile channels_last")
-ENGINES = {"ONNX Runtime": ("float32",), "OpenVINO": ("float32",)}
+PEERS = {"PyTorch": TORCH_MODES, "ONNX Runtime": ("float32",), "OpenVINO": ("float32",)}
 WORKLOADS = {
-    "batch 1": Workload(
-        "W8 batch 1", "ResNet-50 inference, one image", 1.0, False, {"PyTorch": TORCH_MODES, **ENGINES}
-    ),
-    "batch 64": Workload(
-        "W8 batch 64", "ResNet-50 inference, 64 images", 0.8, False, {"PyTorch": TORCH_MODES, **ENGINES}
-    ),
+    1: Workload("W8 batch 1", "ResNet-50 inference, one image", 1.0, trains=False, peers=PEERS),
+    64: Workload("W8 batch 64", "ResNet-50 inference, 64 images", 0.8, trains=False, peers=PEERS),
 }
+INT8 = Workload(
+    "W8 int8 batch 64",
+    "ResNet-50 inference, 64 images, quantized to int8",
+    target=0.7,
+    trains=False,
+    peers={"ONNX Runtime": ("int8",), "OpenVINO": ("int8",)},
+)
+CALIBRATION = 64  # images
 
 
 def trained_model() -> mg.Model:
@@ -52,19 +56,27 @@ def running(model: mg.Model, batch: int) -> Step:
     return step
 
 
-BATCHES = dict(zip(WORKLOADS, sizes.W8_BATCHES, strict=True))
+def quantized() -> mg.Model:
+    """By ranges seen on as many images as ONNX Runtime's tool is given."""
+    return trained_model().quantize(images(CALIBRATION))
+
+
+MODELS = {"optimized": lambda: trained_model().optimize_for_inference(), "as trained": trained_model}
 BUILDERS = {
-    f"optimized, {name}": lambda batch=batch: running(trained_model().optimize_for_inference(), batch)
-    for name, batch in BATCHES.items()
-} | {f"as trained, {name}": lambda batch=batch: running(trained_model(), batch) for name, batch in BATCHES.items()}
+    f"{mode}, batch {batch}": lambda model=model, batch=batch: running(model(), batch)
+    for mode, model in MODELS.items()
+    for batch in sizes.W8_BATCHES
+}
+BUILDERS["int8, batch 64"] = lambda: running(quantized(), 64)
 
 
 def measure(options: Options) -> list[Row]:
     rows = []
-    for name, workload in WORKLOADS.items():
-        own = [ours(__file__, f"{mode}, {name}", mode) for mode in ("optimized", "as trained")]
-        rows += compare(workload, own, options)
-    return rows
+    for batch, workload in WORKLOADS.items():
+        rows += compare(workload, [ours(__file__, f"{mode}, batch {batch}", mode) for mode in MODELS], options)
+    if not hasattr(mg.Model, "quantize"):
+        return rows
+    return rows + compare(INT8, [ours(__file__, "int8, batch 64", "int8")], options)
 
 
 if __name__ == "__main__":
