@@ -1,7 +1,8 @@
 """What `if_` on a flag costs: ResNet-50 with its 53 batch normalizations behind `if_`, beside graphs without `if_`.
 
-Training and inference, batch 64, in one process and in turns; the ratio is that of each turn. Ours alone: a talk about
-MPSGraph warns of a "conditional performance penalty". The network is that of examples/resnet50.py.
+Training and inference, batch 64, in one process and in turns; the ratio is that of each turn. Also with the branches
+kept for the run to choose (as for who observes the passes), which is what they cost if no program is chosen by the
+flag. Ours alone: a talk warns of a "conditional performance penalty". The network is that of examples/resnet50.py.
 """
 
 import statistics
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 
+import mpsgraph as mg
 import numpy as np
 from measuring import BENCH
 from measuring.machine import Patience
@@ -19,20 +21,19 @@ sys.path.insert(0, str(BENCH.parent / "examples"))
 from resnet50 import CLASSES, ResNet50
 
 BATCH = 64
-PLAIN, FLAG = "without if_", "if_ on is_training"
+PLAIN, CHOSEN, KEPT = "without if_", "if_ on is_training", "the same, if_ kept"
 
 
-def pairs() -> dict[str, dict[str, Callable[[], object]]]:
-    """A step without and with `if_`: of training, and of inference."""
+def step(mode: str, training: bool) -> Callable[[], object]:
+    """One step of training, or one inference."""
     rng = np.random.default_rng(0)
-    images, labels = rng.random((BATCH, 32, 32, 3), np.float32), rng.integers(0, CLASSES, BATCH)
-    nets = {FLAG: ResNet50(), True: ResNet50(is_training=True), False: ResNet50(is_training=False)}
-    return {
-        "training": {PLAIN: lambda: nets[True].train_step(images, labels),
-                     FLAG: lambda: nets[FLAG].train_step(images, labels)},
-        "inference": {PLAIN: lambda: nets[False].evaluate(images, labels),
-                      FLAG: lambda: nets[FLAG].evaluate(images, labels)},
-    }  # fmt: skip
+    net = ResNet50(is_training=training if mode == PLAIN else None)
+    feeds = net.feeds(rng.random((BATCH, 32, 32, 3), np.float32), rng.integers(0, CLASSES, BATCH), training)
+    options = mg.CompilationDescriptor(observe=(lambda *_: None) if mode == KEPT else None)
+    types, updates = {tensor: array.shape for tensor, array in feeds.items()}, net.updates if training else []
+    executable = net.graph.compile(types, [net.loss, net.probabilities], updates, options=options)
+    inputs = [feeds[tensor] for tensor in executable.feeds]
+    return lambda: executable.run(inputs)
 
 
 def seconds(function: Callable[[], object]) -> float:
@@ -44,22 +45,24 @@ def seconds(function: Callable[[], object]) -> float:
 def measure(options: Options) -> list[Row]:
     rows, patience = [], Patience(options.patience)
     with progress("branches") as say:
-        for what, steps in pairs().items():
-            say(what)
-            for step in steps.values():
-                step()  # compiles
-            turns, shares = [], []
-            for _ in range(3 * options.rounds):
-                turn, share = patience.undisturbed(lambda steps=steps: [seconds(step) for step in steps.values()])
-                turns.append(turn)
+        for training, turns in ((True, 3 * options.rounds), (False, 9 * options.rounds)):
+            title = f"ResNet-50, {'training' if training else 'inference'}, batch {BATCH}"
+            say(title)
+            steps = {mode: step(mode, training) for mode in (PLAIN, CHOSEN, KEPT)}
+            for function in steps.values():
+                function()  # the first compiles
+            times: dict[str, list[float]] = {mode: [] for mode in steps}
+            shares = []
+            for _ in range(turns):
+                turn, share = patience.undisturbed(lambda steps=steps: [1e3 * seconds(f) for f in steps.values()])
                 shares.append(share)
-            ratio = Spread.of([flag / plain for plain, flag in turns])
-            for mode, times in zip(steps, zip(*turns, strict=True), strict=True):
-                value = Spread.of([1e3 * t for t in times])
-                beside = ratio if mode == FLAG else None
-                title = f"ResNet-50, {what}, batch {BATCH}"
+                for mode, milliseconds in zip(steps, turn, strict=True):
+                    times[mode].append(milliseconds)
+            for mode, values in times.items():
+                ratio = Spread.of([own / plain for own, plain in zip(values, times[PLAIN], strict=True)])
+                beside = None if mode == PLAIN else ratio
                 disturbed = statistics.median(shares)
-                rows.append(Row("branches", title, "ms", OURS, mode, value, beside, disturbed=disturbed))
+                rows.append(Row("branches", title, "ms", OURS, mode, Spread.of(values), beside, disturbed=disturbed))
     return rows
 
 

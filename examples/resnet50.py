@@ -1,0 +1,194 @@
+"""ResNet-50 for images of 32x32 pixels, built and trained as in the talk "Training DNNs on iOS with MPSGraph".
+
+Block by block in the graph's own operations. Batch normalization chooses in the graph, by `if_` on the placeholder
+`is_training`, between the batch's statistics, which also move the averages under a control dependency, and the
+averages; mg.nn.BatchNorm trains to the same losses. Data: CIFAR-10's files, else scikit-learn's digits, enlarged.
+Run: python examples/resnet50.py [--data DIR] [--batch-norm graph|layer] [--epochs 10]; page: docs/examples/resnet50.md.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import mpsgraph as mg
+import numpy as np
+from matplotlib.figure import Figure
+from tqdm import tqdm
+
+STAGES = ((64, 256, 3, 1), (128, 512, 4, 2), (256, 1024, 6, 2), (512, 2048, 3, 2))  # f1, f2, blocks, stride
+CLASSES = 10
+EPSILON, MOMENTUM = 1e-3, 0.99  # Keras's, as in the talk
+LEARNING_RATE = 0.01
+glorot = mg.nn.initialisers.GlorotUniform()
+
+
+class ResNet50:
+    """The network, its loss and its update in one graph. `narrow` divides the numbers of filters.
+
+    is_training: None, a placeholder decides in each run; True or False: a graph without the choice and without `if_`.
+    """
+
+    def __init__(self, batch_norm: str = "graph", seed: int = 0, narrow: int = 1, is_training: bool | None = None):
+        self.graph = g = mg.Graph(seed=seed)
+        self.batch_norm, self.narrow = batch_norm, narrow
+        self.images = g.placeholder((-1, 32, 32, 3), name="images")
+        self.labels = g.placeholder((-1, CLASSES), name="labels")
+        self.is_training = g.placeholder((1,), mg.bool_, name="is_training") if is_training is None else is_training
+        self.weights: list[mg.Tensor] = []
+        logits = self.network(self.images)
+        self.loss = g.softmax_cross_entropy(logits, self.labels, axis=-1, reduction="mean")
+        self.probabilities = g.softmax(logits, axis=-1)
+        gradients = g.gradients(self.loss, self.weights)
+        self.updates = [
+            g.assign(weight, g.stochastic_gradient_descent(LEARNING_RATE, weight, gradient))
+            for weight, gradient in gradients.items()
+        ]
+
+    def network(self, x: mg.Tensor) -> mg.Tensor:
+        """From images (n, 32, 32, 3) to logits (n, 10)."""
+        x = self.convolution_and_norm(x, 64 // self.narrow, 7, strides=2)
+        x = self.graph.max_pooling2d(self.graph.relu(x), 3, 2)
+        for f1, f2, blocks, stride in STAGES:
+            filters = (f1 // self.narrow, f2 // self.narrow)
+            x = self.convolution_block(x, filters, stride)
+            for _ in range(blocks - 1):
+                x = self.identity_block(x, filters)
+        x = self.graph.avg_pooling2d(x, 2, padding="TF_SAME")
+        return self.fully_connected(self.graph.reshape(x, (-1, np.prod(x.shape[1:]))), CLASSES)
+
+    def identity_block(self, x: mg.Tensor, filters: tuple[int, int]) -> mg.Tensor:
+        """A residual block whose input and output are of one size."""
+        return self.graph.relu(self.three_convolutions(x, filters, 1) + x)
+
+    def convolution_block(self, x: mg.Tensor, filters: tuple[int, int], stride: int) -> mg.Tensor:
+        """A residual block that changes the size, so that its shortcut is a convolution too."""
+        y = self.three_convolutions(x, filters, stride)
+        return self.graph.relu(y + self.convolution_and_norm(x, filters[1], 1, strides=stride))
+
+    def three_convolutions(self, x: mg.Tensor, filters: tuple[int, int], stride: int) -> mg.Tensor:
+        x = self.graph.relu(self.convolution_and_norm(x, filters[0], 1, strides=stride))
+        x = self.graph.relu(self.convolution_and_norm(x, filters[0], 3, padding="TF_SAME"))
+        return self.convolution_and_norm(x, filters[1], 1)
+
+    def convolution_and_norm(
+        self, x: mg.Tensor, filters: int, kernel: int, strides: int = 1, padding: str = "TF_VALID"
+    ) -> mg.Tensor:
+        weights = self.weight(glorot((kernel, kernel, x.shape[-1], filters), self.graph.generator))
+        return self.batch_normalization(self.graph.convolution2d(x, weights, strides=strides, padding=padding))
+
+    def batch_normalization(self, x: mg.Tensor) -> mg.Tensor:
+        """Each channel brought to mean 0 and variance 1, in training over the batch, then scaled and shifted."""
+        if self.batch_norm == "layer":
+            norm = mg.nn.BatchNorm(epsilon=EPSILON, momentum=MOMENTUM).train(self.is_training)
+            y = norm(x)
+            self.weights += norm.parameters()
+            return y
+        g, channels = self.graph, x.shape[-1]
+        gamma = self.weight(np.ones((1, 1, 1, channels), np.float32))
+        beta = self.weight(np.zeros((1, 1, 1, channels), np.float32))
+        moving_mean = g.variable(np.zeros((1, 1, 1, channels), np.float32), trainable=False)
+        moving_variance = g.variable(np.ones((1, 1, 1, channels), np.float32), trainable=False)
+
+        def by_batch() -> mg.Tensor:
+            mean = g.mean(x, axes=(0, 1, 2))
+            variance = g.variance(x, mean, axes=(0, 1, 2))
+            assigns = [
+                g.assign(moving, MOMENTUM * moving + (1 - MOMENTUM) * batch)
+                for moving, batch in ((moving_mean, mean), (moving_variance, variance))
+            ]
+            return g.control_dependency(assigns, lambda: g.normalization(x, mean, variance, gamma, beta, EPSILON))
+
+        def by_moving_averages() -> mg.Tensor:
+            return g.normalization(x, moving_mean, moving_variance, gamma, beta, EPSILON)
+
+        if isinstance(self.is_training, bool):
+            return by_batch() if self.is_training else by_moving_averages()
+        return g.if_(self.is_training, by_batch, by_moving_averages)[0]
+
+    def fully_connected(self, x: mg.Tensor, features: int) -> mg.Tensor:
+        weights = self.weight(glorot((x.shape[-1], features), self.graph.generator))
+        return self.graph.matrix_multiplication(x, weights) + self.weight(np.zeros(features, np.float32))
+
+    def weight(self, value: np.ndarray) -> mg.Tensor:
+        self.weights.append(self.graph.variable(value))
+        return self.weights[-1]
+
+    # --- running -----------------------------------------------------------------------------------------------------
+
+    def feeds(self, images: np.ndarray, labels: np.ndarray, is_training: bool) -> dict[mg.Tensor, np.ndarray]:
+        feeds = {self.images: images, self.labels: np.eye(CLASSES, dtype=np.float32)[labels]}
+        return feeds if isinstance(self.is_training, bool) else feeds | {self.is_training: np.array([is_training])}
+
+    def train_step(self, images: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+        """One step on a batch of images in 0..1 and labels 0..9. Result: loss and accuracy before it."""
+        feeds = self.feeds(images, labels, True)
+        found = self.graph.run(feeds, [self.loss, self.probabilities], self.updates)
+        right = found[self.probabilities].numpy().argmax(axis=1) == labels
+        return found[self.loss].item(), float(right.mean())
+
+    def evaluate(self, images: np.ndarray, labels: np.ndarray, batch: int = 256) -> tuple[float, float]:
+        """Loss and accuracy by the moving averages."""
+        loss = right = 0.0
+        for x, y in mg.data.batches((images, labels), batch, shuffle=False):
+            found = self.graph.run(self.feeds(x, y, False), [self.loss, self.probabilities])
+            loss += found[self.loss].item() * len(x)
+            right += (found[self.probabilities].numpy().argmax(axis=1) == y).sum()
+        return loss / len(images), right / len(images)
+
+
+def read_data(directory: Path | None) -> tuple[str, mg.data.Dataset, mg.data.Dataset]:
+    """A name, and (images, labels) for training and test."""
+    if directory is not None:
+        return f"CIFAR-10 in {directory}", *mg.data.read_cifar10(directory)
+    enlarged = [(np.repeat(images, 3, axis=3), labels) for images, labels in mg.data.digits(32)]
+    return "scikit-learn's scanned digits", *enlarged
+
+
+def train(net: ResNet50, train_set: mg.data.Dataset, test_set: mg.data.Dataset, epochs: int, batch: int) -> mg.History:
+    history = mg.History()
+    batches = mg.data.batches(train_set, batch, drop_last=True)
+    with tqdm(total=epochs * len(batches), unit="step") as bar:
+        for _ in range(epochs):
+            for images, labels in batches:
+                loss, accuracy = net.train_step(images, labels)
+                history.append({"loss": loss, "accuracy": accuracy})
+                bar.update()
+                bar.set_postfix(loss=f"{loss:.4f}", accuracy=f"{accuracy:.1%}", refresh=False)
+            loss, accuracy = net.evaluate(*test_set)
+            history.append_validation(len(history.loss), {"loss": loss, "accuracy": accuracy})
+    return history
+
+
+def main(arguments: list[str] | None = None) -> float:
+    """Trains, reports and draws. Result: the accuracy on the test set, 0 to 1."""
+    parser = argparse.ArgumentParser(description="Trains ResNet-50 on images of 32x32 pixels.")
+    parser.add_argument("--data", type=Path, help="directory with CIFAR-10's binary or Python files; default: digits")
+    parser.add_argument("--batch-norm", choices=("graph", "layer"), default="graph")
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--narrow", type=int, default=1, help="divides the numbers of filters, for a quick look")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, default=Path("demo-output"))
+    options = parser.parse_args(arguments)
+
+    name, train_set, test_set = read_data(options.data)
+    print(f"Data    {name}: {len(train_set[0]):,} for training, {len(test_set[0]):,} for the test")
+    net = ResNet50(options.batch_norm, options.seed, options.narrow)
+    print(f"Network {sum(np.prod(weight.shape) for weight in net.weights):,} weights in {len(net.weights)} variables")
+    started = time.perf_counter()
+    history = train(net, train_set, test_set, options.epochs, options.batch)
+    seconds = time.perf_counter() - started
+    accuracy = history.validation[-1][1]["accuracy"]
+    print(f"Trained {len(history.loss)} steps of batch {options.batch} in {seconds:.1f} s, compiling included")
+    print(f"Test    accuracy {accuracy:.2%}, loss {history.validation[-1][1]['loss']:.4f}")
+
+    figure = Figure(figsize=(9, 5), layout="constrained")
+    history.plot(figure.subplots()).set_title(f"ResNet-50 on {name}: {accuracy:.1%} of the test set right", loc="left")
+    options.output.mkdir(parents=True, exist_ok=True)
+    figure.savefig(options.output / "resnet50.png", dpi=120)
+    print(f"Picture {options.output / 'resnet50.png'}")
+    return accuracy
+
+
+if __name__ == "__main__":
+    main()
