@@ -56,7 +56,9 @@ class ControlFlow(Family):
         """The results of one of two blocks; only that one runs.
 
         Args: predicate, bool of one element; then, else_, functions without arguments that return a tensor or a
-        sequence, as many on both sides and of equal dtypes and shapes. Result: a list of tensors.
+        sequence, as many on both sides and of equal dtypes and shapes. Result: a list of tensors. On the CPU device a
+        predicate that is fed, or made of up to three fed flags alone, chooses before the program is compiled: the other
+        side costs nothing, and each side is compiled when it is first taken.
         Errors: GraphError for different numbers of results, ShapeError, DTypeError. Gradient: of the side that runs.
         Source: MPSGraph ifWithPredicateTensor:thenBlock:elseBlock:name:.
 
