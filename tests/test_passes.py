@@ -250,6 +250,36 @@ def has_integer_kernels() -> bool:
     return "quantize" in observed(integers)
 
 
+def sequence(g: mg.Graph):
+    """Signals cut into windows, an LSTM with the batch first of which the last state counts, and gradients."""
+    x = g.placeholder((3, 20, 2), name="x")
+    cut, recurrent = mg.nn.Conv1d(4, 5, strides=5), mg.nn.LSTM(6)
+    last = recurrent(cut(x))[:, -1]
+    loss = g.mean(g.square(last), [0, 1])
+    parameters = [*cut.parameters(), *recurrent.parameters()]
+    return {x: (3, 20, 2)}, [last, loss, *g.gradients(loss, [x, *parameters]).values()], []
+
+
+def test_simplify_cuts_rows_and_moves_slices_before_transposes():
+    text = observed(sequence)["simplify"]
+    assert "convolution2d" not in text, "windows that lie behind each other are the rows of a matrix"
+    assert text.count(" transpose(") - text.count("permutation=[1,0]}") == 2, "of the layer's input and its gradient"
+    assert "float32[3,4,6]" not in text, "only the last state is brought into the batch's order"
+    assert re.search(r" = slice\(%\w+:0\) .* : float32\[1,3,6\]", text), text
+    assert re.search(r" = slice_gradient\(.* : float32\[4,3,6\]", text), text
+
+
+def one_step(g: mg.Graph):
+    x, h, c = (g.placeholder((1, 2, n), name=name) for name, n in (("x", 5), ("h", 6), ("c", 6)))
+    y, (state, cell) = mg.nn.LSTM(6, batch_first=False).with_state(x, (h, c))
+    return {x: (1, 2, 5), h: (1, 2, 6), c: (1, 2, 6)}, [y, state, cell], []
+
+
+def test_one_step_of_a_few_rows_is_one_kernel():
+    text = observed(one_step)["stitch"]
+    assert "matrix_multiplication" not in text and "has_input_weight=true" in text
+
+
 def scaled(g: mg.Graph):
     x = g.placeholder((1, 2), name="x")
     y = g.matrix_multiplication(x, g.constant([[1.0, 2.0], [3.0, 4.0]], name="w"), name="y")
@@ -400,6 +430,10 @@ ALL = [
     wave,
     training_step,
 ]
+
+
+    unneeded, moments, constants, redundant, decided, dense, convolution, wave, training_step, sequence, one_step
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("program", ALL, ids=lambda program: program.__name__)

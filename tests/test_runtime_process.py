@@ -219,6 +219,40 @@ def test_control_c_reaches_a_wait():
     assert done.stdout.strip() == "interrupted", done.stderr
 
 
+def test_a_forked_child_may_use_openmp():
+    """Brief work gives its caller a team of OpenMP's threads; a child has none of them, and must not wait for them."""
+    done = run_program(
+        """
+        import ctypes, os, re, signal, warnings
+        import mpsgraph as mg
+        import numpy as np
+        x = np.ones((512, 512), np.float32)
+        g = mg.Graph()
+        p = g.placeholder(x.shape)
+        executable = g.compile({p: x}, [p @ p])
+        for _ in range(3):
+            executable.run([x])
+        libraries = set(re.findall(r"/\\S*libgomp\\S*", open("/proc/self/maps").read()))
+        if not libraries:
+            print("both")  # another OpenMP, or none
+            raise SystemExit
+        gomp = ctypes.CDLL(libraries.pop())
+        seen = []
+        body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: seen.append(1))
+        warnings.simplefilter("ignore", DeprecationWarning)  # of fork beside threads
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            gomp.GOMP_parallel(body, None, 2, 0)
+            os._exit(len(seen))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+        np.testing.assert_allclose(executable.run([x])[0].numpy(), 512)
+        print("both")
+        """
+    )
+    assert done.stdout.strip() == "both", done.stderr
+
+
 def test_use_after_shutdown_is_an_error():
     done = run_program(
         """
