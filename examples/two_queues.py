@@ -9,7 +9,6 @@ Run: python examples/two_queues.py [--frames 40] [--size 320] [--output DIR]; pa
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import mpsgraph as mg
@@ -19,7 +18,7 @@ from mpsgraph._optional import require
 IN_FLIGHT = 2  # frames, and memories for masks: while one mask is used, the next is computed
 SMOOTHINGS, WINDOW = 4, 9
 COLOUR = 0.95, 0.35, 0.1
-KINDS, NAMES = ("right", "stale", "torn"), ("mask", "tinted")
+KINDS, NAMES, WAITING = ("right", "stale", "torn"), ("mask", "tinted"), "wait for event"
 SHOWN, FRAME_COLOURS = 8, ("#31688e", "#35b779", "#b5651d", "#7b4fa3")  # frames in the timeline
 
 
@@ -93,14 +92,14 @@ class Pipeline:
 
 
 def recorded(pipeline: Pipeline, frames: np.ndarray, event: mg.SharedEvent | None) -> tuple[list[np.ndarray], dict]:
-    """The tinted frames, and by graph the (start, length) of each run in milliseconds, from the profiler's trace."""
-    mg.profiler_start()
-    tinted = pipeline.side_by_side(frames, event)
-    mg.profiler_stop()
-    runs = [e for e in json.loads(mg.profiler_trace())["traceEvents"] if e["cat"] == "run"]
-    first = min(e["ts"] for e in runs)
+    """The tinted frames, and by name the (start, length) in milliseconds of both graphs' runs and of the waiting."""
+    with mg.profiler.profile() as profile:
+        tinted = pipeline.side_by_side(frames, event)
+    records = [r for r in profile.records if r.category in ("run", "event") and r.shape == "interval"]
+    first = min(r.begin for r in records)
     return tinted, {
-        name: [((e["ts"] - first) / 1000, e["dur"] / 1000) for e in runs if e["name"] == name] for name in NAMES
+        name: [(1000 * (r.begin - first), 1000 * r.duration) for r in records if r.name == name]
+        for name in (*NAMES, WAITING)
     }
 
 
@@ -119,6 +118,8 @@ def draw(path: Path, frames: list[np.ndarray], verdicts: list[list[str]], times:
             for number, (start, length) in enumerate(times[column][name][:SHOWN]):
                 lanes.barh(lane, length, 0.7, start, color=FRAME_COLOURS[number % len(FRAME_COLOURS)])
                 lanes.text(start + length / 2, lane, str(number), ha="center", va="center", color="white", fontsize=9)
+        for start, length in times[column][WAITING][:SHOWN]:
+            lanes.barh(1, length, 0.2, start, color="#cccccc")
         lanes.set(yticks=(0, 1), yticklabels=("compute queue", "post-processing queue"), xlabel="milliseconds")
         lanes.invert_yaxis()
         for side in ("top", "right", "left"):
