@@ -13,12 +13,13 @@ from pathlib import Path
 import operations
 from measuring import BENCH
 from measuring.picture import draw, headlines
-from measuring.report import OURS, Row, best_peer, figure
+from measuring.report import DISTURBED, OURS, Row, best_peer, figure
 from measuring.results import read
 
 RESULTS = BENCH / "results.csv"
 PAGE = BENCH.parent / "docs" / "performance.md"
 PICTURE = PAGE.with_suffix(".png")
+MARK = "†"
 MARKED = re.compile(r"(<!-- bench: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 WHY: dict[str, str] = {
@@ -48,9 +49,11 @@ def summary(rows: Sequence[Row]) -> list[str]:
         primitives = f"{figure(row.primitives)} ms" if row.primitives else ""
         text.append(
             f"| {_name(row)} | {_spread(row)}, {row.mode} | {_spread(peer)}, {peer.side} {peer.mode} "
-            f"| **{row.ratio.median:.2f}** ({row.ratio.q1:.2f}–{row.ratio.q3:.2f}) | {row.target:.2f} "
-            f"| {_bound(row)} | {primitives} |"
+            f"| **{row.ratio.median:.2f}** ({row.ratio.q1:.2f}–{row.ratio.q3:.2f}){_disturbed(row, peer)} "
+            f"| {row.target:.2f} | {_bound(row)} | {primitives} |"
         )
+    if any(MARK in line for line in text):
+        text += ["", f"{MARK} Others used more than {DISTURBED:.0%} of the machine meanwhile: not to be relied on."]
     return text
 
 
@@ -123,6 +126,10 @@ TABLES: dict[str, Callable[[Sequence[Row]], list[str]]] = {
     "limits": limits,
     "operations": operations.table,
 }
+
+
+def _disturbed(*rows: Row) -> str:
+    return f" {MARK}" if any((row.disturbed or 0.0) > DISTURBED for row in rows) else ""
 
 
 def _name(row: Row) -> str:
