@@ -429,11 +429,9 @@ ALL = [
     convolution,
     wave,
     training_step,
+    sequence,
+    one_step,
 ]
-
-
-    unneeded, moments, constants, redundant, decided, dense, convolution, wave, training_step, sequence, one_step
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("program", ALL, ids=lambda program: program.__name__)

@@ -45,7 +45,7 @@ class autocast(ContextDecorator):
     ...     y = x @ w
     ...     total = g.reduction_sum(y)
     >>> y.dtype, total.dtype, g.gradients(total, w)[w].dtype
-    (mg.bfloat16, mg.float32, mg.float32)
+    (bfloat16, float32, float32)
     """
 
     def __init__(self, dtype: DTypeLike = "bfloat16", enabled: bool = True) -> None:
@@ -79,7 +79,7 @@ def set_global_policy(policy: str) -> None:
 
     >>> mg.mixed_precision.set_global_policy("mixed_bfloat16")
     >>> mg.nn.Linear(2)(mg.Graph().placeholder((-1, 3))).dtype
-    mg.bfloat16
+    bfloat16
     >>> mg.mixed_precision.set_global_policy("float32")
     """
     global _policy
