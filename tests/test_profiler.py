@@ -200,7 +200,8 @@ def test_work_of_an_earlier_profile_is_in_no_later_one(d: Doubling):
         event.signal(1)
         execution.wait()
     assert not [r for r in first.records if r.category in ("run", "kernel")]
-    assert not [r for r in second.records if r.category in ("queue", "event") and r.shape != "instant"]
+    # The queue's thread may reach the event in either.
+    assert not [r for r in second.records if r.category == "queue"] and all(r.begin >= 0 for r in second.records)
 
 
 def test_start_and_stop(d: Doubling):
