@@ -22,7 +22,7 @@ bool ends_with(std::string_view text, std::string_view end) { return text.ends_w
 
 // The kinds that kernels are made from: transposed ones are expanded into these.
 bool is_convolution(std::string_view kind) {
-  if (kind.starts_with("fused_")) return kind == "fused_convolution2d";
+  if (kind == "fused_convolution2d" || kind == "quantized_convolution2d") return true;
   for (std::string_view end : {"_data_gradient", "_weights_gradient"})
     if (ends_with(kind, end)) kind.remove_suffix(end.size());
   for (std::string_view name : {"convolution2d", "convolution3d", "depthwise_convolution2d", "depthwise_convolution3d"})

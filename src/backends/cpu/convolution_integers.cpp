@@ -75,7 +75,7 @@ class IntegerProduct final : public Kernel {
 
  private:
   void prepack(Lowering& lowering, const ConvolutionPlan& p) {
-    const ConstantPtr constant = lowering.constant(1);
+    const ConstantPtr constant = constant_operand(lowering.operation(), 1);
     std::string layout = cat("integer panels: ", plan_.inputs, " ", plan_.outputs, " ", p.weights.input_stride, " ",
                              p.weights.output_stride);
     for (int64_t tap : plan_.taps) layout += cat(" ", p.tap_offset(tap));
@@ -182,7 +182,7 @@ class IntegerProduct final : public Kernel {
 std::unique_ptr<Kernel> lower_integers(Lowering& lowering) {
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), lowering.input(0).dims, lowering.input(1).dims,
                           lowering.output().dims);
-  if (!integer_tiles() || !lowering.constant(1))
+  if (!integer_tiles() || !constant_operand(lowering.operation(), 1))
     throw UnsupportedError(cat("[quantized_convolution2d] there is no kernel for '", lowering.operation().name,
                                "' here; disable the pass 'quantize'", lowering.operation().where()));
   return std::make_unique<IntegerProduct>(lowering, p);

@@ -238,7 +238,7 @@ class TapProduct final : public Kernel {
     threads_ = threads_for(plan_.products());
     const auto bytes = static_cast<int64_t>(sizeof(S));
     together_ = panels_ * panel_ * bytes <= cached_panels || panels_ < 2 * threads_;
-    if (const ConstantPtr constant = lowering.constant(1))
+    if (const ConstantPtr constant = constant_operand(lowering.operation(), 1))
       prepack(constant);
     else
       panels_slot_ = lowering.scratch(static_cast<size_t>((together_ ? panels_ : threads_) * panel_ * bytes));

@@ -66,8 +66,6 @@ class Lowering {
   virtual const Operation& operation() const = 0;
   virtual Operand input(size_t i) const = 0;
   virtual Operand output(size_t i = 0) const = 0;
-  // The value of an input that is a constant, of that many bytes in row-major order; else null.
-  virtual ConstantPtr constant(size_t) const { return nullptr; }
   virtual size_t input_count() const { return operation().inputs.size(); }
   // Memory that lives during this kernel only.
   virtual Slot scratch(size_t bytes) = 0;

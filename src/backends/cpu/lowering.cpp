@@ -12,16 +12,11 @@
 #include "runtime/memory_limit.h"
 
 namespace mpsgraph::cpu {
-namespace {
-
-// Same bytes, another shape: no kernel.
 bool is_alias(const Operation& operation) {
   for (std::string_view kind : {"identity", "reshape", "expand_dims", "squeeze", "flatten2d"})
     if (operation.is(kind)) return true;
   return false;
 }
-
-}  // namespace
 
 size_t bytes_of(const TensorType& type) {
   return type.history ? sizeof(HistoryNode*) : static_cast<size_t>(type.shape.elements()) * size_of(type.dtype);
@@ -41,13 +36,6 @@ class ProgramLowering::OperationLowering final : public Lowering {
   Operand output(size_t i) const override {
     Tensor* tensor = operation_.output(i);
     return {parent_.slot_of(tensor), tensor->type.dtype, tensor->type.shape.dims(), parent_.layout_of(tensor).get()};
-  }
-  ConstantPtr constant(size_t i) const override {
-    const Operation* maker = operation_.input(i)->operation;
-    while (is_alias(*maker)) maker = maker->input(0)->operation;
-    if (!maker->is("constant")) return nullptr;
-    const ConstantPtr& value = maker->attributes.data("value");
-    return value->is_splat() ? nullptr : value;
   }
   Slot scratch(size_t bytes) override {
     const Slot slot = parent_.new_slot(bytes);

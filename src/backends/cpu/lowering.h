@@ -18,6 +18,9 @@ namespace mpsgraph::cpu {
 
 using KernelList = std::vector<std::unique_ptr<Kernel>>;
 
+// Same bytes, another shape: no kernel.
+bool is_alias(const Operation& operation);
+
 // Of a value in a slot. A history is a reference to its last value.
 size_t bytes_of(const TensorType& type);
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "backends/cpu/lowering.h"
 #include "runtime/ndarray.h"
 
 namespace mpsgraph::cpu {
@@ -43,6 +44,14 @@ std::shared_ptr<std::byte> allocate(Table& table, size_t bytes) {
 }
 
 }  // namespace
+
+ConstantPtr constant_operand(const Operation& operation, size_t i) {
+  const Operation* maker = operation.input(i)->operation;
+  while (is_alias(*maker)) maker = maker->input(0)->operation;
+  if (!maker->is("constant")) return nullptr;
+  const ConstantPtr& value = maker->attributes.data("value");
+  return value->is_splat() ? nullptr : value;
+}
 
 PackedPtr prepacked(const ConstantPtr& constant, const std::string& layout, size_t bytes,
                     const std::function<void(std::byte*)>& pack) {

@@ -7,9 +7,12 @@
 #include <memory>
 #include <string>
 
-#include "core/attributes.h"
+#include "core/graph.h"
 
 namespace mpsgraph::cpu {
+
+// The value of an operand that is a constant, perhaps under another shape, with all its elements; else null.
+ConstantPtr constant_operand(const Operation& operation, size_t i);
 
 using PackedPtr = std::shared_ptr<const std::byte>;  // aligned to a cache line, as long as somebody holds it
 
