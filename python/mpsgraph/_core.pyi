@@ -275,6 +275,12 @@ class Graph:
     @property
     def variables(self) -> list[Tensor]:
         ...
+class Autocast:
+    """
+    Casts operands of what is created through it; one for each graph and type.
+    """
+    def __init__(self, graph: Graph, low: DType) -> None:
+        ...
 class Block:
     """
     A list of operations with arguments and results, for control flow.
@@ -695,12 +701,6 @@ class Executable:
         ...
     @property
     def targets(self) -> list[Tensor]:
-        ...
-class Autocast:
-    """
-    Casts operands of what is created through it; one for each graph and type.
-    """
-    def __init__(self, graph: Graph, low: DType) -> None:
         ...
 class CompilationDescriptor:
     """
