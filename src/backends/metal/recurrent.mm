@@ -402,11 +402,23 @@ class Backward : public Sequence {
     for (int64_t d = 0; d < directions; ++d) by_direction.push_back(one(d));
     GraphTensors results = joined(by_direction);
     if (steps == 0) results.insert(results.begin(), nil);
+    if (l.attributes().boolean("gives_state_before")) results.push_back(steps == 0 ? nil : states_before());
     return results;
   }
 
  private:
   const bool is_lstm;
+  // The states are not given: a cell's gates, and the cell, say what they were.
+  MPSGraphTensor* states_before() const {
+    Terms by_direction;
+    for (int64_t d = 0; d < directions; ++d) {
+      const Term gates = own(*operand("training_state"), d, cell.gates());
+      const Term states = is_lstm ? gate(gates, 3) * activate(cell.activations[4], own(*operand("cell"), d))
+                                  : activate(cell.activations[0], gates);
+      by_direction.push_back(before(states, own(*operand("initial_state"), d), d));
+    }
+    return beside(by_direction, 2).tensor();
+  }
   // Of the direction that is gone through: where its sequences are among the parts of a step.
   std::vector<std::string_view> names_;
 
