@@ -272,7 +272,7 @@ class Forward : public Sequence {
     const std::optional<Term> extra = operand("extra"), mask = this->mask(direction);
     const std::optional<Term> own_extra =
         extra ? std::optional(part(*extra, 0, direction, 1)) : std::nullopt;  // [1, gates * H] or [1, H]
-    Terms sequences{own(*operand("source"), direction, cell.gates())};
+    Terms sequences{own(projected(), direction, cell.gates())};
     if (mask) sequences.push_back(*mask);
     Terms carried{own(*operand("initial_state"), direction)};
     if (cell.cell == Cell::lstm) carried.push_back(own(*operand("initial_cell"), direction));
@@ -333,7 +333,7 @@ class Forward : public Sequence {
 
   // Both directions at once, and without weights of the input: then the source is what the gates take, as it is.
   GraphTensors native() const {
-    const Term source = *operand("source"), state = *operand("initial_state");
+    const Term source = projected(), state = *operand("initial_state");
     const bool turn = directions == 1 && cell.reverse;
     MPSGraphTensor* given = (turn ? reversed(source) : source).tensor();
     Term weights = *operand("recurrent_weight");
@@ -378,12 +378,23 @@ class Forward : public Sequence {
                                       name:l.name()];
   }
 
+  // The source times its weights, which a sequence of few rows is given with it.
+  Term projected() const {
+    const Term source = *operand("source");
+    const auto weight = operand("input_weight");
+    if (!weight) return source;
+    const int64_t inputs = source.tensor().shape.lastObject.longLongValue;
+    Term all = product(source.reshape({steps * batch, inputs}), transposed(*weight));
+    if (const auto bias = operand("bias")) all = all + *bias;
+    return all.reshape({steps, batch, directions * width()});
+  }
+
   Term training_state(const Term& states) const {
     Terms by_direction;
     for (int64_t d = 0; d < directions; ++d) {
       const Term earlier = before(own(states, d), own(*operand("initial_state"), d), d);
       const Term from_states = product(earlier.reshape({steps * batch, hidden}), transposed(weights(d)));
-      const Term sum = own(*operand("source"), d, cell.gates()) + from_states.reshape({steps, batch, width()});
+      const Term sum = own(projected(), d, cell.gates()) + from_states.reshape({steps, batch, width()});
       by_direction.push_back(cell.cell == Cell::lstm ? ordered(activated(sum)) : sum);
     }
     return beside(by_direction, 2);
