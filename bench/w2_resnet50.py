@@ -116,8 +116,6 @@ BUILDERS = {
 
 def measure(options: Options) -> list[Row]:
     rows = compare(WORKLOAD, [ours(__file__, "Trainer")], options)
-    if not hasattr(mg, "autocast"):
-        return rows
     mixed = [ours(__file__, mode) for mode in ("Trainer bfloat16", "Trainer auto")]
     return rows + compare(BFLOAT16, mixed, options)
 

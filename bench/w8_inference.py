@@ -74,8 +74,6 @@ def measure(options: Options) -> list[Row]:
     rows = []
     for batch, workload in WORKLOADS.items():
         rows += compare(workload, [ours(__file__, f"{mode}, batch {batch}", mode) for mode in MODELS], options)
-    if not hasattr(mg.Model, "quantize"):
-        return rows
     return rows + compare(INT8, [ours(__file__, "int8, batch 64", "int8")], options)
 
 
