@@ -9,7 +9,11 @@
 //   %dgamma, %dbeta = the sums over %h
 //   %dx = normalization_gradient(%h, %x, ...)      ->  %dx = fused_batch_normalization_gradient(%h, ...)
 // It looks for the composites, and so comes before expand. Where no residual is added, %h is not made: both gradients
-// find relu's mask by normalizing %x again. Axes are all but one, the last or the second; float32 only.
+// find relu's mask by normalizing %x again. Axes are all but one, the last or the second.
+//
+// Under autocast %x comes from bfloat16 by a cast to float32, and what is made of it goes back by another. Then the casts
+// are taken in, and data are bfloat16 in memory; statistics, sums and all arithmetic stay float32:
+//   %w = cast(%x); %m = mean(%w); ...; %n = normalization(%w, ...); %b = cast(%n); %y = relu(%b)
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -49,9 +53,20 @@ bool computed_here(const TensorType& type) {
   return type.dtype == DType::float32 && type.shape.known() && type.shape.rank() >= 2 && type.shape.elements() > 0;
 }
 
+bool is_cast(const Operation& operation, DType from, DType to) {
+  return operation.is("cast") && operation.input(0)->dtype() == from && operation.output()->dtype() == to;
+}
+
+// What a value is in memory: bfloat16 where it was cast from that.
+const Tensor* stored(const Tensor* value) {
+  const Operation& cast = *value->operation;
+  return is_cast(cast, DType::bfloat16, DType::float32) ? cast.input(0) : value;
+}
+
 // A normalization by its source's own moments, and the last operation that it takes in.
 struct Forward {
   const Operation* root;
+  const Tensor* source;
   int64_t axis;
   const Tensor* residual = nullptr;
   bool relu = false;
@@ -61,7 +76,9 @@ struct Forward {
 // The gradients of one: for the source, gamma and beta, and the relu whose mask the incoming gradient passes first.
 struct Backward {
   const Operation *root, *for_gamma, *for_beta;
+  const Tensor *gradient, *source;  // incoming, behind relu
   int64_t axis;
+  const Operation* tail;  // root, or the cast of its result
   const Operation* relu = nullptr;  // relu_gradient; null: none that could be taken in
   const Operation* normalized = nullptr;  // the normalization whose result is the mask; null: relu's result is
   const Operation* sum = nullptr;  // the addition in front, taken in where the mask is given
@@ -105,13 +122,17 @@ class Normalizer {
     for (size_t i = 3; i < root.inputs.size(); ++i)
       if (!is_by_channel(root.input(i), x, *axis)) return;
     if (!one_pair(mean, variance)) return;
-    Forward fusion{&root, *axis};
+    Forward fusion{&root, x, *axis};
     fusion.tail = &root;
+    if (const Operation* cast = cast_back(x, root)) {
+      fusion.source = stored(x);
+      fusion.tail = cast;
+    }
     while (const Operation* user = users_.only(fusion.tail->output())) {
       if (user->parent != root.parent || taken_.contains(user)) break;
       if (user->is("addition") && !fusion.residual) {
         const Tensor* other = user->input(user->input(0) == fusion.tail->output());
-        if (other == fusion.tail->output() || other->type != x->type) break;
+        if (other == fusion.tail->output() || other->type != fusion.source->type) break;
         fusion.residual = other;
       } else if (user->is("relu")) {
         fusion.relu = true;
@@ -124,6 +145,13 @@ class Normalizer {
     }
     normalized_[root.output()] = fusion.tail;
     forward_.emplace(fusion.tail, fusion);
+  }
+
+  // The cast to bfloat16 that alone looks at what is made of a source that was bfloat16; null: it is float32.
+  const Operation* cast_back(const Tensor* source, const Operation& made) const {
+    const Operation* user = stored(source) == source ? nullptr : users_.only(made.output());
+    if (!user || user->parent != made.parent || !is_cast(*user, DType::float32, DType::bfloat16)) return nullptr;
+    return user;
   }
 
   // Mean and variance are made together, which can be done for one pair of them.
@@ -139,7 +167,7 @@ class Normalizer {
     const bool gamma = root.attributes.boolean("has_gamma");
     const Tensor *g = root.input(0), *x = root.input(1);
     if (root.inputs.size() != 6u + gamma || !computed_here(x->type) || g->type != x->type) return;
-    Backward fusion{&root, root.input(4 + gamma)->operation, root.input(5 + gamma)->operation, 0};
+    Backward fusion{&root, root.input(4 + gamma)->operation, root.input(5 + gamma)->operation, g, x, 0, &root};
     const auto axis = channel_axis(root, x);
     if (!axis || !is_sum(*fusion.for_gamma, "normalization_gamma_gradient", root, 4) ||
         !is_sum(*fusion.for_beta, "normalization_beta_gradient", root, 2))
@@ -148,8 +176,13 @@ class Normalizer {
     for (size_t i = 2; i < 4u + gamma; ++i)
       if (!is_by_channel(root.input(i), x, *axis)) return;
     fusion.axis = *axis;
+    if (const Operation* cast = stored(g) == g ? nullptr : cast_back(x, root)) {
+      fusion.gradient = stored(g);
+      fusion.source = stored(x);
+      fusion.tail = cast;
+    }
     take_relu(fusion);
-    const Backward* kept = &backward_.emplace(&root, fusion).first->second;
+    const Backward* kept = &backward_.emplace(fusion.tail, fusion).first->second;
     for (const Operation* part : {fusion.for_gamma, fusion.for_beta}) sums_[part] = kept;
     if (fusion.relu && !fusion.normalized) sums_[fusion.relu] = kept;
   }
@@ -164,22 +197,24 @@ class Normalizer {
 
   void take_relu(Backward& fusion) {
     const Operation& root = *fusion.root;
-    const Operation& relu = *root.input(0)->operation;
+    const Operation& relu = *fusion.gradient->operation;
     if (!relu.is("relu_gradient") || relu.parent != root.parent || sums_.contains(&relu)) return;
-    const Tensor *g = relu.input(0), *result = relu.input(1), *x = root.input(1);
+    const Tensor *g = relu.input(0), *result = relu.input(1), *x = fusion.source;
     if (g->type != x->type || result->type != x->type) return;
-    const std::vector<const Operation*>& users = users_.of(relu.output());
+    const Tensor* behind = root.input(0);
+    const std::vector<const Operation*>& users = users_.of(behind);
     const bool only_here = std::all_of(users.begin(), users.end(), [&](const Operation* user) {
       return user == fusion.for_gamma || user == fusion.for_beta || user == &root;
     });
-    if (only_here && is_this_normalization(*result->operation, root)) {
+    const bool alone = only_here && (behind == fusion.gradient || users_.only(fusion.gradient) == behind->operation);
+    if (const Operation* n = alone ? taken_in_by(*result->operation, root) : nullptr) {
       fusion.relu = &relu;
-      fusion.normalized = result->operation->input(0)->operation;
+      fusion.normalized = n;
       return;
     }
     // The sums are made in place of the relu's gradient, where their operands must be there already.
-    for (size_t i = 1; i < 4; ++i)
-      if (root.input(i)->operation->id > relu.id) return;
+    for (const Tensor* operand : std::initializer_list<const Tensor*>{x, root.input(2), root.input(3)})
+      if (operand->operation->id > relu.id) return;
     fusion.relu = &relu;
     const Operation& sum = *g->operation;
     if (sum.is("addition") && sum.parent == root.parent && users_.only(g) == &relu && sum.input(0)->type == x->type &&
@@ -187,17 +222,19 @@ class Normalizer {
       fusion.sum = &sum;
   }
 
-  // relu of the normalization that the gradient belongs to, with nothing added?
-  bool is_this_normalization(const Operation& relu, const Operation& gradient) const {
-    if (!relu.is("relu")) return false;
-    const Operation& n = *relu.input(0)->operation;
-    const auto tail = normalized_.find(relu.input(0));
-    if (!n.is("normalization") || tail == normalized_.end() || tail->second != &relu) return false;
+  // The normalization that relu is of, if nothing is added in between and the gradient is its own; else null.
+  const Operation* taken_in_by(const Operation& relu, const Operation& gradient) const {
+    if (!relu.is("relu")) return nullptr;
+    const Operation& before = *relu.input(0)->operation;
+    const Operation& n = before.is("cast") ? *before.input(0)->operation : before;
+    const auto tail = normalized_.find(n.output());
+    if (!n.is("normalization") || tail == normalized_.end() || tail->second != &relu) return nullptr;
     const bool gamma = gradient.attributes.boolean("has_gamma");
     for (size_t i = 0; i < 3u + gamma; ++i)
-      if (n.input(i) != gradient.input(i + 1)) return false;
-    return n.attributes.boolean("has_gamma") == gamma &&
-           n.attributes.real("epsilon") == gradient.attributes.real("epsilon");
+      if (n.input(i) != gradient.input(i + 1)) return nullptr;
+    const bool same = n.attributes.boolean("has_gamma") == gamma &&
+                      n.attributes.real("epsilon") == gradient.attributes.real("epsilon");
+    return same ? &n : nullptr;
   }
 
   // ---- what is made of it
@@ -206,7 +243,7 @@ class Normalizer {
                                 const std::pair<const Operation*, const Operation*>& pair) {
     Operation*& made = made_[pair.first];
     if (!made)
-      made = r.create(operation, "fused_batch_moments", {r.now(operation.input(0))},
+      made = r.create(operation, "fused_batch_moments", {r.now(stored(operation.input(0)))},
                       {{"axis", *channel_axis(operation, operation.input(0))}});
     return Tensors{made->output(&operation == pair.second)};
   }
@@ -217,6 +254,7 @@ class Normalizer {
     attributes.set("has_residual", fusion.residual != nullptr);
     attributes.set("activation", std::string(fusion.relu ? "relu" : "none"));
     Tensors inputs = r.now(fusion.root->inputs);
+    inputs[0] = r.now(fusion.source);
     if (fusion.residual) inputs.push_back(r.now(fusion.residual));
     return Tensors{r.create(*fusion.tail, "fused_batch_normalization", inputs, attributes)->output()};
   }
@@ -237,7 +275,7 @@ class Normalizer {
 
   // The incoming gradient, before a relu whose mask is computed.
   static const Tensor* incoming(const Backward& fusion) {
-    return fusion.normalized ? fusion.relu->input(0) : fusion.root->input(0);
+    return fusion.normalized ? fusion.relu->input(0) : fusion.gradient;
   }
 
   Rewriter::Replacement sums(Rewriter& r, const Operation& operation, const Backward& fusion) {
@@ -245,8 +283,7 @@ class Normalizer {
     if (!made) {
       const bool given = fusion.relu && !fusion.normalized;
       const Tensor* g = !given ? incoming(fusion) : fusion.sum ? fusion.sum->input(0) : fusion.relu->input(0);
-      Tensors inputs{r.now(g)};
-      for (size_t i = 1; i < 4; ++i) inputs.push_back(r.now(fusion.root->input(i)));
+      Tensors inputs{r.now(g), r.now(fusion.source), r.now(fusion.root->input(2)), r.now(fusion.root->input(3))};
       Attributes attributes = given ? Attributes{{"axis", fusion.axis},
                                                  {"epsilon", fusion.root->attributes.real("epsilon")},
                                                  {"mask", std::string("given")}}
@@ -261,8 +298,8 @@ class Normalizer {
 
   Rewriter::Replacement backward(Rewriter& r, const Backward& fusion) {
     const bool gamma = fusion.root->attributes.boolean("has_gamma");
-    Tensors inputs{r.now(incoming(fusion))};
-    for (size_t i : {size_t{1}, size_t{2}, size_t{3}, size_t{4} + gamma, size_t{5} + gamma})
+    Tensors inputs{r.now(incoming(fusion)), r.now(fusion.source)};
+    for (size_t i : {size_t{2}, size_t{3}, size_t{4} + gamma, size_t{5} + gamma})
       inputs.push_back(r.now(fusion.root->input(i)));
     const Attributes attributes = parameters(r, fusion, inputs);
     return Tensors{r.create(*fusion.root, "fused_batch_normalization_gradient", inputs, attributes)->output()};
@@ -270,12 +307,12 @@ class Normalizer {
 
   Users users_;
   std::unordered_map<const Operation*, std::pair<const Operation*, const Operation*>> moments_;  // by either
-  std::unordered_map<const Operation*, Forward> forward_;     // by tail
-  std::unordered_set<const Operation*> taken_;                // additions and relus in them
+  std::unordered_map<const Operation*, Forward> forward_;  // by tail
+  std::unordered_set<const Operation*> taken_;  // additions and relus in them
   std::unordered_map<const Tensor*, const Operation*> normalized_;  // result of a normalization -> its tail
-  std::unordered_map<const Operation*, Backward> backward_;   // by root
+  std::unordered_map<const Operation*, Backward> backward_;  // by tail
   std::unordered_map<const Operation*, const Backward*> sums_;  // by what is made together with the sums
-  std::unordered_map<const Operation*, Operation*> made_;     // moments by mean, sums by root
+  std::unordered_map<const Operation*, Operation*> made_;  // moments by mean, sums by root
 };
 
 }  // namespace
