@@ -33,10 +33,14 @@ def rng() -> np.random.Generator:
 ON_METAL = {
     "test_operations.py": "",
     "test_gradients.py": "test_single_gradients",
+    "test_batch_normalization.py": "test_every_form_is_the",
+    "test_batch_normalization_bfloat16.py": "test_every_form_is_the",
     "test_call.py": "",
     "test_control_flow.py": "",
     "test_deciding_values.py": "",
+    "test_inference.py": "",
     "test_loop_gradients.py": "",
+    "test_mixed_precision.py": "",
     "test_random.py": "",
     "test_recurrent.py": "",
     "test_running.py": "",
@@ -47,7 +51,11 @@ ON_METAL = {
     "test_zero_copy.py": "",
 }  # file: what the names of its tests begin with
 # What tests/apple/test_metal_training.py says instead.
-TOO_LONG = {"test_the_demo", "test_the_digit_classifier_reaches_95_percent"}
+TOO_LONG = {
+    "test_the_demo",
+    "test_the_digit_classifier_reaches_95_percent",
+    "test_the_digit_classifier_is_as_good_in_every_precision",
+}
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

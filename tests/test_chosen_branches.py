@@ -67,7 +67,7 @@ def step(batch_norm: bool | str) -> tuple[mg.Graph, list[mg.Tensor], dict]:
 
 @pytest.mark.parametrize("training", [True, False])
 def test_what_is_compiled_is_the_program_without_if(training):
-    """But for `normalize`, which takes along a relu only where that stood beside the normalization from the beginning."""
+    """But for `normalize`, which takes along a relu only where it stood beside the normalization from the beginning."""
     options = mg.CompilationDescriptor(disabled_passes=["normalize"])
     losses, kernels, arenas = {}, {}, {}
     for mode in ("flag", training):
