@@ -19,16 +19,10 @@ import mpsgraph as mg
 import numpy as np
 from mpsgraph import nn
 from mpsgraph._optional import require
+from mpsgraph.data import DataError
 
 SAMPLES, WINDOW, RATE = 2000, 100, 50  # of a recording, of what one prediction is for, and a second
-AXES = (
-    "ax",
-    "ay",
-    "az",
-    "gx",
-    "gy",
-    "gz",
-)  # forward, along the thigh and to the side: acceleration in g, turning in rad/s
+AXES = "ax", "ay", "az", "gx", "gy", "gz"  # forward, along the thigh, to the side: acceleration in g, turning in rad/s
 ACTIVITIES = "sitting", "standing", "walking", "running", "stairs", "cycling"
 # Of each: strides a second, mean angle of the thigh to the vertical and swing in degrees, and of the body's own
 # acceleration in g: up and down with each step, forward and back, and the impact of the foot.
@@ -118,26 +112,25 @@ def most(labels: np.ndarray, activities: int) -> np.ndarray:
 
 def read_csv(directory: Path) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[str]]:
     """For each file its recordings (n, 2000, 6) and windows' labels (n, 20), and the activities' names."""
-    read, names = [], set()
+    read = []
     for path in sorted(directory.glob("*.csv")):
-        with path.open(newline="", encoding="utf-8") as file:
-            lines = csv.DictReader(file)
-            if not {*AXES, "activity"} <= set(lines.fieldnames or ()):
-                raise SystemExit(f"{path} begins with {lines.fieldnames}, it needs the columns {[*AXES, 'activity']}")
-            rows = list(lines)
         try:
-            read.append(([[float(row[axis]) for axis in AXES] for row in rows], [row["activity"] for row in rows]))
+            lines = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+            missing = {*AXES, "activity"} - set(lines.fieldnames or ())
+            rows = [] if missing else [(*(float(row[a]) for a in AXES), str.strip(row["activity"])) for row in lines]
         except (TypeError, ValueError) as error:
-            raise SystemExit(f"{path} holds a line without seven values: {error}") from error
-        names.update(read[-1][1])
-    files, known = [], sorted(names)
-    for values, labels in read:
-        whole = len(values) // SAMPLES * SAMPLES
-        codes = np.array([known.index(label) for label in labels[:whole]], np.int32).reshape(-1, SAMPLES)
-        if whole:
-            files.append((np.array(values[:whole], np.float32).reshape(-1, SAMPLES, 6), most(codes, len(known))))
-    if len(files) < 2:
-        raise SystemExit(f"{directory} needs two CSV files of {SAMPLES} samples at least: one to learn, one to test")
+            raise DataError(f"{path} holds a line without six numbers and an activity: {error}") from error
+        if missing:
+            raise DataError(f"{path} begins with {lines.fieldnames}, it needs the columns {[*AXES, 'activity']}")
+        if whole := len(rows) // SAMPLES * SAMPLES:
+            read.append(rows[:whole])
+    if len(read) < 2:
+        raise DataError(f"{directory} needs two CSV files of {SAMPLES} samples at least: one to learn, one to test")
+    files, known = [], sorted({row[-1] for rows in read for row in rows})
+    for rows in read:
+        codes = np.array([known.index(row[-1]) for row in rows], np.int32).reshape(-1, SAMPLES)
+        x = np.array([row[:-1] for row in rows], np.float32).reshape(-1, SAMPLES, len(AXES))
+        files.append((x, most(codes, len(known))))
     return files, known
 
 
@@ -151,24 +144,26 @@ def draw(path: Path, x: np.ndarray, labels: np.ndarray, predicted: np.ndarray, n
     figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(14, 5.5), layout="constrained")
     signals, matrix = figure.subplots(1, 2, width_ratios=(2.2, 1))
     shown = int(np.argmax([len(set(row)) for row in labels]))  # the one with the most activities
-    seconds = np.arange(SAMPLES) / RATE
-    for i in range(len(AXES)):
-        signals.plot(seconds, x[shown, :, i] / (1 if i < 3 else 4) - 3 * i, linewidth=0.6)
-    for window, (label, guess) in enumerate(zip(labels[shown], predicted[shown], strict=True)):
-        left, right = window * WINDOW / RATE, (window + 1) * WINDOW / RATE
-        signals.axvspan(left, right, color=f"C{label}", alpha=0.15, linewidth=0)
-        signals.text((left + right) / 2, 2.6, names[guess], color=f"C{guess}", rotation=90, ha="center", va="bottom")
-    signals.set(xlabel="seconds", yticks=[-3 * i for i in range(6)], yticklabels=AXES, ylim=(-18, 7), xlim=(0, 40))
-    signals.set_title("above: what was predicted; behind: what it is")
+    lines = x[shown] / [1, 1, 1, 3, 3, 3] - 4 * np.arange(6)
+    signals.plot(np.arange(SAMPLES) / RATE, lines, color="#333333", linewidth=0.6)
+    for height, row in ((8, labels[shown]), (5, predicted[shown])):
+        changes = np.flatnonzero(np.diff(row, prepend=-1, append=-1))  # where a stretch of one activity begins
+        for left, right in zip(changes[:-1], changes[1:], strict=True):
+            begin, end = left * WINDOW / RATE, right * WINDOW / RATE
+            signals.barh(height, end - begin, 2.4, begin, color=f"C{row[left]}", alpha=0.35, edgecolor="white")
+            signals.text((begin + end) / 2, height, names[row[left]], ha="center", va="center", fontsize=8)
+    signals.set(xlabel="seconds", ylim=(-23, 10), xlim=(0, SAMPLES / RATE), yticks=[8, 5, *(-4 * i for i in range(6))])
+    signals.set_yticklabels(["what it is", "predicted", *(f"{a}, {'g' if a[0] == 'a' else 'rad/s'}" for a in AXES)])
+    signals.set_title("One recording; from one axis to the next are 4 g or 12 rad/s")
     counts = confusion(labels, predicted, len(names))
     matrix.imshow(counts / np.maximum(counts.sum(1, keepdims=True), 1), cmap="Blues")
     for row, column in np.ndindex(counts.shape):
         dark = counts[row, column] > counts[row].sum() / 2
         matrix.text(column, row, counts[row, column], ha="center", va="center", color="white" if dark else "black")
-    matrix.set(xlabel="predicted", ylabel="windows of", xticks=range(len(names)), yticks=range(len(names)))
-    matrix.set_xticklabels(names, rotation=45, ha="right")
-    matrix.set_yticklabels(names)
-    figure.savefig(path, dpi=80)
+    matrix.set(title="Windows of all recordings", xlabel="predicted", ylabel="what it is")
+    matrix.set_xticks(range(len(names)), names, rotation=45, ha="right")
+    matrix.set_yticks(range(len(names)), names)
+    figure.savefig(path, dpi=90)
 
 
 def main() -> None:
@@ -179,6 +174,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
+    if options.recordings < 1 or options.epochs < 1:
+        parser.error(f"--recordings and --epochs must be 1 at least, got {options.recordings} and {options.epochs}")
     if options.data:
         files, names = read_csv(options.data)
         cut = max(len(files) // 5, 1)
@@ -196,4 +193,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (mg.Error, ImportError, OSError) as error:
+        raise SystemExit(f"activity_classifier.py: {error}") from error

@@ -123,7 +123,10 @@ class Gan:
 def scanned_digits(data: Path | None) -> np.ndarray:
     """All images (n, 28, 28, 1) of MNIST in a directory, or of scikit-learn's digits, in -1..1 as tanh has them."""
     parts = mg.data.digits() if data is None else mg.data.read_mnist(data)
-    return np.concatenate([images for images, _ in parts]) * 2 - 1
+    scans = np.concatenate([images for images, _ in parts])
+    if len(scans) < BATCH or scans.shape[1:] != (28, 28, 1):
+        raise mg.data.DataError(f"{data} has {len(scans)} images of {scans.shape[1:3]}; {BATCH} of 28x28 are needed")
+    return scans * 2 - 1
 
 
 def grid(images: np.ndarray) -> np.ndarray:
@@ -178,6 +181,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
+    if options.steps < 1:
+        parser.error(f"--steps must be 1 at least, got {options.steps}")
     scans = scanned_digits(options.data)
     options.output.mkdir(parents=True, exist_ok=True)
     losses, grids = train(Gan(seed=options.seed), scans, options.steps, options.seed, options.output)
@@ -186,4 +191,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (mg.Error, ImportError, OSError) as error:
+        raise SystemExit(f"gan.py: {error}") from error

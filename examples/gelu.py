@@ -124,9 +124,11 @@ def draw(path: Path, rows: list[Row]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--largest", type=int, default=24, help="measure up to 2 to this power elements")
+    parser.add_argument("--largest", type=int, default=24, help="a power of two: measure up to so many elements")
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
+    if not SMALLEST <= options.largest <= 30:
+        parser.error(f"--largest must be from {SMALLEST} to 30, got {options.largest}")
     for program, name in zip(programs(1 << SMALLEST, FORWARD), ("stitched", "not"), strict=True):
         print(f"Kernels {name}: {', '.join(program.executable.kernel_names())}")
     rows = measure([1 << power for power in range(SMALLEST, options.largest + 1, 2)])
@@ -136,4 +138,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (mg.Error, ImportError, OSError) as error:
+        raise SystemExit(f"gelu.py: {error}") from error

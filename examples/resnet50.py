@@ -3,7 +3,7 @@
 Block by block in the graph's own operations. Batch normalization chooses in the graph, by `if_` on the placeholder
 `is_training`, between the batch's statistics, which also move the averages under a control dependency, and the
 averages; mg.nn.BatchNorm trains to the same losses. Data: CIFAR-10's files, else scikit-learn's digits, enlarged.
-Run: python examples/resnet50.py [--data DIR] [--batch-norm graph|layer] [--epochs 10]; page: docs/examples/resnet50.md.
+Run: python examples/resnet50.py [--data DIR] [--batch-norm both|graph|layer]; page: docs/examples/resnet50.md.
 """
 
 import argparse
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import mpsgraph as mg
 import numpy as np
-from matplotlib.figure import Figure
-from tqdm import tqdm
+from mpsgraph._optional import require
 
 STAGES = ((64, 256, 3, 1), (128, 512, 4, 2), (256, 1024, 6, 2), (512, 2048, 3, 2))  # f1, f2, blocks, stride
 CLASSES = 10
+BATCH_NORMS = {"graph": "the graph's operations", "layer": "mg.nn.BatchNorm"}
 EPSILON, MOMENTUM = 1e-3, 0.99  # Keras's, as in the talk
 LEARNING_RATE = 0.01
 glorot = mg.nn.initialisers.GlorotUniform()
@@ -39,10 +39,8 @@ class ResNet50:
         self.loss = g.softmax_cross_entropy(logits, self.labels, axis=-1, reduction="mean")
         self.probabilities = g.softmax(logits, axis=-1)
         gradients = g.gradients(self.loss, self.weights)
-        self.updates = [
-            g.assign(weight, g.stochastic_gradient_descent(LEARNING_RATE, weight, gradient))
-            for weight, gradient in gradients.items()
-        ]
+        descended = ((w, g.stochastic_gradient_descent(LEARNING_RATE, w, slope)) for w, slope in gradients.items())
+        self.updates = [g.assign(weight, value) for weight, value in descended]
 
     def network(self, x: mg.Tensor) -> mg.Tensor:
         """From images (n, 32, 32, 3) to logits (n, 10)."""
@@ -113,8 +111,6 @@ class ResNet50:
         self.weights.append(self.graph.variable(value))
         return self.weights[-1]
 
-    # --- running -----------------------------------------------------------------------------------------------------
-
     def feeds(self, images: np.ndarray, labels: np.ndarray, is_training: bool) -> dict[mg.Tensor, np.ndarray]:
         feeds = {self.images: images, self.labels: np.eye(CLASSES, dtype=np.float32)[labels]}
         return feeds if isinstance(self.is_training, bool) else feeds | {self.is_training: np.array([is_training])}
@@ -123,8 +119,7 @@ class ResNet50:
         """One step on a batch of images in 0..1 and labels 0..9. Result: loss and accuracy before it."""
         feeds = self.feeds(images, labels, True)
         found = self.graph.run(feeds, [self.loss, self.probabilities], self.updates)
-        right = found[self.probabilities].numpy().argmax(axis=1) == labels
-        return found[self.loss].item(), float(right.mean())
+        return found[self.loss].item(), float((found[self.probabilities].numpy().argmax(axis=1) == labels).mean())
 
     def evaluate(self, images: np.ndarray, labels: np.ndarray, batch: int = 256) -> tuple[float, float]:
         """Loss and accuracy by the moving averages."""
@@ -147,48 +142,58 @@ def read_data(directory: Path | None) -> tuple[str, mg.data.Dataset, mg.data.Dat
 def train(net: ResNet50, train_set: mg.data.Dataset, test_set: mg.data.Dataset, epochs: int, batch: int) -> mg.History:
     history = mg.History()
     batches = mg.data.batches(train_set, batch, drop_last=True)
-    with tqdm(total=epochs * len(batches), unit="step") as bar:
-        for _ in range(epochs):
-            for images, labels in batches:
-                loss, accuracy = net.train_step(images, labels)
-                history.append({"loss": loss, "accuracy": accuracy})
-                bar.update()
-                bar.set_postfix(loss=f"{loss:.4f}", accuracy=f"{accuracy:.1%}", refresh=False)
-            loss, accuracy = net.evaluate(*test_set)
-            history.append_validation(len(history.loss), {"loss": loss, "accuracy": accuracy})
+    for _ in require("tqdm.auto", "demo", "the progress bar").trange(epochs, unit="epoch"):
+        for images, labels in batches:
+            loss, accuracy = net.train_step(images, labels)
+            history.append({"loss": loss, "accuracy": accuracy})
+        loss, accuracy = net.evaluate(*test_set)
+        history.append_validation(len(history.loss), {"loss": loss, "accuracy": accuracy})
     return history
 
 
-def main(arguments: list[str] | None = None) -> float:
-    """Trains, reports and draws. Result: the accuracy on the test set, 0 to 1."""
+def draw(path: Path, name: str, histories: dict[str, mg.History]) -> None:
+    """Loss and accuracy over the steps, of each batch normalization."""
+    figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(13, 4.5), layout="constrained")
+    figure.suptitle(f"ResNet-50 on {name}", fontweight="bold")
+    for i, (kind, history) in enumerate(histories.items()):
+        axes = history.plot(figure.add_subplot(1, len(histories), i + 1))
+        axes.set_title(f"{BATCH_NORMS[kind]}: {history.validation[-1][1]['accuracy']:.1%} of the test set right")
+        (legend := axes.get_legend()).remove()
+    labels = [text.get_text() for text in legend.get_texts()]
+    figure.legend(legend.legend_handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.savefig(path, dpi=100)
+
+
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Trains ResNet-50 on images of 32x32 pixels.")
     parser.add_argument("--data", type=Path, help="directory with CIFAR-10's binary or Python files; default: digits")
-    parser.add_argument("--batch-norm", choices=("graph", "layer"), default="graph")
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--batch-norm", choices=("both", *BATCH_NORMS), default="both", help="default: each in turn")
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--narrow", type=int, default=1, help="divides the numbers of filters, for a quick look")
+    parser.add_argument("--narrow", type=int, default=1, choices=(1, 2, 4, 8, 16), help="divides numbers of filters")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args(arguments)
-
     name, train_set, test_set = read_data(options.data)
+    if options.epochs < 1 or not 1 < options.batch <= len(train_set[0]):
+        parser.error(f"--epochs must be 1 at least, --batch from 2 to the {len(train_set[0])} images")
     print(f"Data    {name}: {len(train_set[0]):,} for training, {len(test_set[0]):,} for the test")
-    net = ResNet50(options.batch_norm, options.seed, options.narrow)
-    print(f"Network {sum(np.prod(weight.shape) for weight in net.weights):,} weights in {len(net.weights)} variables")
-    started = time.perf_counter()
-    history = train(net, train_set, test_set, options.epochs, options.batch)
-    seconds = time.perf_counter() - started
-    accuracy = history.validation[-1][1]["accuracy"]
-    print(f"Trained {len(history.loss)} steps of batch {options.batch} in {seconds:.1f} s, compiling included")
-    print(f"Test    accuracy {accuracy:.2%}, loss {history.validation[-1][1]['loss']:.4f}")
-
-    figure = Figure(figsize=(9, 5), layout="constrained")
-    history.plot(figure.subplots()).set_title(f"ResNet-50 on {name}: {accuracy:.1%} of the test set right", loc="left")
+    histories = {}
+    for kind in BATCH_NORMS if options.batch_norm == "both" else (options.batch_norm,):
+        net = ResNet50(kind, options.seed, options.narrow)
+        print(f"Network {sum(np.prod(w.shape) for w in net.weights):,} weights, normalized by {BATCH_NORMS[kind]}")
+        started = time.perf_counter()
+        history = histories[kind] = train(net, train_set, test_set, options.epochs, options.batch)
+        seconds, result = time.perf_counter() - started, history.validation[-1][1]
+        print(f"Trained {len(history.loss)} steps of batch {options.batch} in {seconds:.1f} s, compiling included")
+        print(f"Test    accuracy {result['accuracy']:.2%}, loss {result['loss']:.4f}")
     options.output.mkdir(parents=True, exist_ok=True)
-    figure.savefig(options.output / "resnet50.png", dpi=120)
+    draw(options.output / "resnet50.png", name, histories)
     print(f"Picture {options.output / 'resnet50.png'}")
-    return accuracy
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (mg.Error, ImportError, OSError) as error:
+        raise SystemExit(f"resnet50.py: {error}") from error

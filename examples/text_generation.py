@@ -20,6 +20,7 @@ import mpsgraph as mg
 import numpy as np
 from mpsgraph import nn
 from mpsgraph._optional import require
+from mpsgraph.data import DataError
 
 EMBEDDED, HIDDEN = 64, 384
 BATCH, WINDOW = 32, 64  # sequences of a training step, and their characters
@@ -89,13 +90,11 @@ class Writer:
     def encode(self, text: str) -> np.ndarray:
         unknown = sorted(set(text) - self.codes.keys())
         if unknown:
-            raise SystemExit(f"the network has not seen {unknown}; it knows {self.alphabet!r}")
+            raise DataError(f"the network has not seen {unknown}, begin without them; it knows {self.alphabet!r}")
         return np.array([self.codes[character] for character in text], np.int32)
 
     def generate(self, start: str, length: int, temperature: float) -> Iterator[str]:
-        """Characters that go on from `start`, one by one. Low temperatures prefer the likely ones."""
-        if temperature <= 0 or not start:
-            raise SystemExit(f"the temperature must be above 0, and the start not empty; got {temperature}, {start!r}")
+        """Characters that go on from `start`, which is not empty, one by one. Low temperatures prefer likely ones."""
         for variable in self.state:
             self.g.set_variable(variable, np.zeros(variable.shape, np.float32))
         feeds = {self.inverse_temperature: np.float32(1 / temperature), self.given: self.encode(start)[None]}
@@ -109,11 +108,14 @@ class Writer:
 
 def read_text(path: Path | None) -> str:
     """A file's text, or Python's own manual, without rare characters."""
-    text = "\n".join(pydoc_data.topics.topics.values()) if path is None else path.read_text(encoding="utf-8")
+    try:
+        text = "\n".join(pydoc_data.topics.topics.values()) if path is None else path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not a text in UTF-8: {error}") from error
     counts = Counter(text)
     kept = "".join(character for character in text if counts[character] >= RARE)
     if len(kept) < 20 * (WINDOW + 1) / HELD_OUT:
-        raise SystemExit(f"{path} holds {len(kept)} characters that come {RARE} times or more: too few to learn from")
+        raise DataError(f"{path} holds {len(kept)} characters that come {RARE} times or more: too few to learn")
     return kept
 
 
@@ -130,6 +132,16 @@ def train(writer: Writer, text: str, steps: int, seed: int = 0) -> tuple[list[fl
         if (step + 1) % max(steps // 15, 1) == 0 or step + 1 == steps:
             tests[step + 1] = writer.loss_of(held_out)
     return losses, tests
+
+
+def load(path: Path) -> Writer:
+    """The writer whose weights a file keeps, with the characters that it knows."""
+    weights, stated = mg.checkpoint.load(path)
+    if "alphabet" not in stated:
+        raise DataError(f"{path} does not say which characters its network knows: it is not a file of --weights")
+    writer = Writer(stated["alphabet"])
+    writer.network.load_state_dict(weights)
+    return writer
 
 
 def draw(path: Path, losses: list[float], tests: dict[int, float]) -> None:
@@ -154,19 +166,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
-    text = read_text(options.text)
-    writer = Writer("".join(sorted(set(text))), seed=options.seed)
-    parameters = {v.name: v for v in writer.network.parameters()}
+    if not options.start or not options.temperature > 0 or min(options.length, options.steps) < 1:
+        parser.error("--start must not be empty, --temperature be above 0, --length and --steps be 1 at least")
     if options.weights and options.weights.exists():
-        for name, value in mg.checkpoint.load(options.weights)[0].items():
-            writer.g.set_variable(parameters[name], value)
+        writer = load(options.weights)
     else:
+        text = read_text(options.text)
+        writer = Writer("".join(sorted(set(text))), seed=options.seed)
+        writer.encode(options.start)  # is refused before the training, not after
         losses, tests = train(writer, text, options.steps, options.seed)
         options.output.mkdir(parents=True, exist_ok=True)
         draw(options.output / "text_generation.png", losses, tests)
         print(f"{len(text):,} characters; {losses[-1]:.3f} nats a character, {tests[options.steps]:.3f} held out")
         if options.weights:
-            mg.checkpoint.save(options.weights, {n: writer.g.variable_value(v) for n, v in parameters.items()})
+            mg.checkpoint.save(options.weights, writer.network.state_dict(), {"alphabet": writer.alphabet})
     print(options.start, end="")
     for character in writer.generate(options.start, options.length, options.temperature):
         sys.stdout.write(character)
@@ -175,4 +188,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (mg.Error, ImportError, OSError) as error:
+        raise SystemExit(f"text_generation.py: {error}") from error

@@ -133,6 +133,8 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=320, help="pixels of a frame's side")
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
+    if options.frames < 1 or options.size < WINDOW:
+        parser.error(f"--frames must be 1 at least and --size {WINDOW}, got {options.frames} and {options.size}")
     frames, background = video(options.frames, options.size)
     pipeline = Pipeline(options.size, background)
     pipeline.in_turn(frames[:1])  # so that everything has run once
@@ -149,4 +151,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (mg.Error, ImportError, OSError) as error:
+        raise SystemExit(f"two_queues.py: {error}") from error

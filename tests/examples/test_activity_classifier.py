@@ -71,13 +71,13 @@ def test_files_are_read(tmp_path):
 
 def test_files_that_cannot_be_used_are_refused(tmp_path):
     write(tmp_path / "a.csv", np.zeros((2000, 6)), ["walk"] * 2000)
-    with pytest.raises(SystemExit, match="needs two CSV files"):
+    with pytest.raises(mg.data.DataError, match="needs two CSV files"):
         example.read_csv(tmp_path)
     write(tmp_path / "b.csv", np.zeros((3, 6)), ["walk"] * 3, header="x,y,z,gx,gy,gz,activity")
-    with pytest.raises(SystemExit, match=r"b\.csv begins with .* it needs the columns"):
+    with pytest.raises(mg.data.DataError, match=r"b\.csv begins with .* it needs the columns"):
         example.read_csv(tmp_path)
     (tmp_path / "b.csv").write_text("ax,ay,az,gx,gy,gz,activity\n1,2,3,4,five,6,walk\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"b\.csv holds a line without seven values"):
+    with pytest.raises(mg.data.DataError, match=r"b\.csv holds a line without six numbers"):
         example.read_csv(tmp_path)
 
 

@@ -1,5 +1,6 @@
 """examples/text_generation.py: the state goes on from character to character, and sampling follows the odds."""
 
+import mpsgraph as mg
 import numpy as np
 import pytest
 import text_generation as example
@@ -71,10 +72,21 @@ def test_texts_and_starts_that_cannot_be_used_are_refused(writer: example.Writer
     assert {"T", "h", "e", " "} <= set(example.read_text(None)), "the start that is written by default"
     short = tmp_path / "short.txt"
     short.write_text("too short", encoding="utf-8")
-    with pytest.raises(SystemExit, match="too few to learn from"):
+    with pytest.raises(mg.data.DataError, match="too few to learn"):
         example.read_text(short)
-    with pytest.raises(SystemExit, match="has not seen"):
+    short.write_bytes(b"\xff\xfe")
+    with pytest.raises(mg.data.DataError, match="is not a text in UTF-8"):
+        example.read_text(short)
+    with pytest.raises(mg.data.DataError, match="has not seen"):
         writer.encode("xyz")
-    for start, temperature in (("a", 0.0), ("", 1.0)):
-        with pytest.raises(SystemExit, match="temperature must be above 0"):
-            next(writer.generate(start, 1, temperature))
+
+
+def test_what_was_learnt_is_kept_with_its_characters(tmp_path):
+    learnt, path = example.Writer(ALPHABET, seed=1), tmp_path / "weights.safetensors"
+    mg.checkpoint.save(path, learnt.network.state_dict(), {"alphabet": ALPHABET})
+    loaded = example.load(path)
+    assert loaded.alphabet == ALPHABET
+    np.testing.assert_array_equal(probabilities(loaded, "face"), probabilities(learnt, "face"))
+    mg.checkpoint.save(path, {"a": np.zeros(1, np.float32)})
+    with pytest.raises(mg.data.DataError, match="is not a file of --weights"):
+        example.load(path)

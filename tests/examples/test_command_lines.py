@@ -1,0 +1,116 @@
+"""The examples as programs: run from an empty directory, on files of the user's, and refusing what they cannot use."""
+
+import gzip
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import activity_classifier
+import numpy as np
+import pytest
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
+NAMES = [path.stem for path in EXAMPLES]
+
+
+def run(name: str, *arguments: object, within: Path) -> subprocess.CompletedProcess[str]:
+    path = EXAMPLES[NAMES.index(name)]
+    return subprocess.run(
+        [sys.executable, path, *map(str, arguments)], cwd=within, capture_output=True, text=True, timeout=300
+    )
+
+
+def refused(name: str, *arguments: object, within: Path, status: int) -> str:
+    """What it says when it refuses; the status is argparse's 2 for options, and 1 for files."""
+    ended = run(name, *arguments, within=within)
+    assert ended.returncode == status and "Traceback" not in ended.stderr, ended.stderr
+    return ended.stderr
+
+
+def cifar10(directory: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name in [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]:
+        records = rng.integers(0, 256, (20, 1 + 3072), np.uint8)
+        records[:, 0] %= 10
+        records.tofile(directory / name)
+
+
+def recordings(directory: Path) -> None:
+    for i, activity in enumerate(["walking", "sitting", "running"]):
+        samples = activity_classifier.motion(activity, 2000, np.random.default_rng(i))
+        lines = [",".join([*map(str, row), activity]) for row in samples]
+        (directory / f"{i}.csv").write_text("\n".join(["ax,ay,az,gx,gy,gz,activity", *lines]), encoding="utf-8")
+
+
+def mnist(directory: Path, count: int = 80) -> None:
+    for part in ("train", "t10k"):
+        images = np.random.default_rng(0).integers(0, 256, (count, 28, 28), np.uint8)
+        for name, array in ((f"{part}-images-idx3-ubyte", images), (f"{part}-labels-idx1-ubyte", images[:, 0, 0] % 10)):
+            header = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+            (directory / f"{name}.gz").write_bytes(gzip.compress(header + array.tobytes()))
+
+
+def text(directory: Path) -> None:
+    (directory / "text.txt").write_text("the cat sat on the mat, and the rat ran. " * 700, encoding="utf-8")
+
+
+SHORT = {
+    "activity_classifier": (recordings, ["--data", "files", "--epochs", 1]),
+    "gan": (mnist, ["--data", "files", "--steps", 2]),
+    "gelu": (None, ["--largest", 10]),
+    "resnet50": (cifar10, ["--data", "files", "--epochs", 1, "--batch", 50, "--narrow", 16]),
+    "text_generation": (
+        text,
+        ["--text", "files/text.txt", "--steps", 2, "--start", "the", "--weights", "w.safetensors"],
+    ),
+    "two_queues": (None, ["--frames", 3, "--size", 64]),
+}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
+def test_each_stands_on_its_own(path: Path, tmp_path: Path):
+    assert path.stem in SHORT and len(path.read_text(encoding="utf-8").splitlines()) < 200
+    page = path.parents[1] / "docs" / "examples" / f"{path.stem}.md"
+    assert f"../images/{path.stem}.png" in page.read_text(encoding="utf-8")
+    assert (path.parents[1] / "docs" / "images" / f"{path.stem}.png").is_file()
+    ended = run(path.stem, "--help", within=tmp_path)
+    assert ended.returncode == 0 and "--output" in ended.stdout and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_on_small_files_from_an_empty_directory(name: str, tmp_path: Path):
+    write, arguments = SHORT[name]
+    if write:
+        (tmp_path / "files").mkdir()
+        write(tmp_path / "files")
+    ended = run(name, *arguments, within=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "demo-output" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    if name == "text_generation":  # from what is kept, without the text
+        again = run(name, "--weights", "w.safetensors", "--start", "the ", "--length", 9, within=tmp_path)
+        assert again.returncode == 0 and again.stdout.startswith("the ") and len(again.stdout) == 4 + 9 + 1
+
+
+def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
+    assert "--epochs must be 1" in refused("resnet50", "--epochs", 0, within=tmp_path, status=2)
+    assert "from 2 to the 1438 images" in refused("resnet50", "--batch", 5000, within=tmp_path, status=2)
+    assert "invalid choice: 3" in refused("resnet50", "--narrow", 3, within=tmp_path, status=2)
+    assert "--steps must be 1" in refused("gan", "--steps", 0, within=tmp_path, status=2)
+    assert "--largest must be from 10" in refused("gelu", "--largest", 3, within=tmp_path, status=2)
+    assert "--frames must be 1" in refused("two_queues", "--frames", 0, within=tmp_path, status=2)
+    assert "--recordings and --epochs" in refused("activity_classifier", "--epochs", 0, within=tmp_path, status=2)
+    for option, value in (("--temperature", "nan"), ("--temperature", 0), ("--start", ""), ("--length", 0)):
+        assert f"{option} " in refused("text_generation", option, value, within=tmp_path, status=2)
+
+
+def test_files_that_cannot_be_used_are_refused(tmp_path: Path):
+    assert "has no data_batch_1" in refused("resnet50", "--data", "none", within=tmp_path, status=1)
+    assert "needs two CSV files" in refused("activity_classifier", "--data", "none", within=tmp_path, status=1)
+    assert "none" in refused("text_generation", "--text", "none", within=tmp_path, status=1)
+    text(tmp_path)
+    assert "has not seen ['T']" in refused("text_generation", "--text", "text.txt", within=tmp_path, status=1)
+    mnist(tmp_path, count=10)
+    assert "64 of 28x28 are needed" in refused("gan", "--data", ".", within=tmp_path, status=1)
+    (tmp_path / "file").write_text("")
+    assert "file" in refused("two_queues", "--frames", 1, "--output", "file/x", within=tmp_path, status=1)
