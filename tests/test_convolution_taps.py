@@ -22,11 +22,16 @@ SIZES = {
     "one_channel": (4, (28, 28), 1, (5, 5), 32, {"padding": "TF_SAME"}),
     "three_channels": (4, (20, 20), 3, (7, 7), 64, {"strides": 2}),
     "few_outputs": (40, (9, 9), 48, (3, 3), 5, {"padding": "TF_SAME"}),
+    "four_pixels_of_one_image": (1, (2, 2), 64, (3, 3), 96, {"padding": "TF_SAME"}),
+    "more_rows_than_a_tile": (3, (5, 4), 32, (3, 3), 70, {"padding": "TF_SAME"}),
     "panels_one_by_one": (24, (2, 3), 256, (3, 3), 256, {"padding": "TF_SAME"}),
     "explicit_padding": (2, (5, 5), 16, (3, 3), 40, {"padding": ((3, 0), (1, 4))}),
     "outputs_first": (6, (6, 6), 48, (3, 3), 64, {"padding": "TF_SAME", "weights_layout": "OIHW"}),
     "outputs_first_product": (6, (6, 6), 48, (1, 1), 64, {"weights_layout": "OIHW"}),
 }
+
+
+TAP_BY_TAP = {"four_pixels_of_one_image", "more_rows_than_a_tile"}  # with few pixels a class
 
 
 def executables(size, bias, residual, relu, dtype=mg.float32):
@@ -63,6 +68,7 @@ def test_results_are_those_of_the_plain_kernels(size, bias, residual, relu):
     if "AVX" in mg.Device("cpu").description:
         few = SIZES[size][2] < 8  # of which the gradient with respect to the source is left to others
         assert fast.plan().count("a product a tap") == 3 - few and "a product a tap" not in plain.plan()
+        assert "tap by tap" in fast.plan() or size not in TAP_BY_TAP
     found, expected = ([a.numpy() for a in e.run([arrays[f] for f in e.feeds])] for e in (fast, plain))
     for name, ours, theirs in zip(("result", "source", "weights"), found, expected, strict=True):
         scale = np.abs(theirs).max()
@@ -84,6 +90,25 @@ def test_bfloat16_is_rounded_once(size):
     np.testing.assert_allclose(found[0][~near], expected[0][~near], rtol=2**-8, atol=1e-5)
     for name, ours, theirs in zip(("source", "weights"), found[1:], expected[1:], strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2**-8, atol=np.abs(theirs).max() * 2**-8, err_msg=name)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_constant_weights_are_packed_once(size):
+    images, source, channels, kernel, outputs, options = SIZES[size]
+    rng = np.random.default_rng(2)
+    weights = rng.standard_normal((*kernel, channels, outputs)).astype(np.float32)
+    if options.get("weights_layout") == "OIHW":
+        weights = np.ascontiguousarray(weights.transpose(3, 2, 0, 1))
+    g = mg.Graph()
+    x = g.placeholder((images, *source, channels))
+    y = g.relu(g.convolution2d(x, g.constant(weights), **options) + 0.5)
+    fed, results = rng.standard_normal(x.shape).astype(np.float32), []
+    for reference in (False, True):
+        made = g.compile({x: fed}, [y], options=mg.CompilationDescriptor(reference_kernels=reference))
+        if not reference and "AVX" in mg.Device("cpu").description:
+            assert "packed weights" in made.plan() and ("tap by tap" in made.plan()) == (size in TAP_BY_TAP)
+        results.append(made.run([fed])[0].numpy())
+    np.testing.assert_allclose(*results, rtol=0, atol=np.abs(results[1]).max() * 4e-6)
 
 
 def test_a_run_gives_the_same_bits_again():

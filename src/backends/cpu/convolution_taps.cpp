@@ -1,9 +1,10 @@
-// Which taps a pixel sees, and the kernels of the three operations. Inner loops: convolution_tiles.h.
+// The kernels of the three operations. Which taps a pixel sees: convolution_tap_plan.h; inner loops: convolution_tiles.h.
 //
 // Weights are packed into panels of a tile's columns in each run, because training changes them in each. If all panels
 // fit into the second-level cache together, every thread packs its share and then takes its rows through all of them;
-// otherwise a thread takes all rows through one panel after the other. In bfloat16 a step is a pair: of channels, or,
-// where pixels are summed over, of images.
+// otherwise a thread takes all rows through one panel after the other. Where classes have few pixels, as in inference
+// of one image, taps are taken one after the other instead, so that weights are read once. In bfloat16 a step is a
+// pair: of channels, or, where pixels are summed over, of images.
 #include "backends/cpu/convolution_taps.h"
 
 #include <algorithm>
@@ -20,134 +21,7 @@ namespace {
 constexpr int64_t cached_panels = 1 << 20;  // bytes that stay in a second-level cache beside the rows
 constexpr int64_t block_rows = 192;  // of a weights gradient: a panel's and the pixels' rows in the first-level cache
 
-using Taps = std::vector<std::pair<int64_t, int64_t>>;  // tap, offset of the pixel that it reads
-
-// Sorts pixels into classes. `taps_of(position)` calls back with each tap that lies inside, in rising order of what it
-// reads where that can be had, so that runs become long.
-class Classes {
- public:
-  explicit Classes(TapPlan& plan) : plan_(plan) {}
-  void add(int64_t to, const Taps& seen) {
-    std::vector<int64_t> key;
-    for (const auto& [tap, from] : seen) key.insert(key.end(), {tap, from - seen.front().second});
-    const auto [found, fresh] = index_.try_emplace(std::move(key), members_.size());
-    if (fresh) members_.push_back({seen, {}});
-    members_[found->second].pixels.push_back({seen.empty() ? 0 : seen.front().second, to});
-  }
-  // `order`: in which taps lie in panels.
-  void finish(const std::vector<int64_t>& order) {
-    std::map<int64_t, int64_t> place;
-    for (int64_t tap : order)
-      if (std::any_of(members_.begin(), members_.end(), [&](const Member& m) {
-            return std::any_of(m.seen.begin(), m.seen.end(), [&](const auto& s) { return s.first == tap; });
-          })) {
-        place[tap] = static_cast<int64_t>(plan_.taps.size());
-        plan_.taps.push_back(tap);
-      }
-    for (Member& member : members_) {
-      TapPlan::Class& made = plan_.classes.emplace_back();
-      made.pixels = std::move(member.pixels);
-      for (const auto& [tap, from] : member.seen) {
-        const TileRun run{from - member.seen.front().second, place[tap] * plan_.inputs, plan_.inputs};
-        TileRun* last = made.runs.empty() ? nullptr : &made.runs.back();
-        if (last && last->delta + last->steps == run.delta && last->panel + last->steps == run.panel)
-          last->steps += run.steps;
-        else
-          made.runs.push_back(run);
-      }
-    }
-  }
-
- private:
-  struct Member {
-    Taps seen;
-    std::vector<TapPlan::Pixel> pixels;
-  };
-  TapPlan& plan_;
-  std::map<std::vector<int64_t>, size_t> index_;
-  std::vector<Member> members_;
-};
-
-template <class F>
-void for_each_pixel(const ConvolutionImage& image, const F& f) {
-  std::array<int64_t, 3> at{};
-  for (at[0] = 0; at[0] < image.size[0]; ++at[0])
-    for (at[1] = 0; at[1] < image.size[1]; ++at[1])
-      for (at[2] = 0; at[2] < image.size[2]; ++at[2])
-        f(at, at[0] * image.step[0] + at[1] * image.step[1] + at[2] * image.step[2]);
-}
-
-std::array<int64_t, 3> position_of(const ConvolutionPlan& p, int64_t tap) {
-  return {tap / (p.kernel[1] * p.kernel[2]), tap / p.kernel[2] % p.kernel[1], tap % p.kernel[2]};
-}
-
 }  // namespace
-
-TapPlan TapPlan::forward(const ConvolutionPlan& p) {
-  TapPlan plan{p.x.n, p.inputs, p.outputs, p.x.sn, p.y.sn, {}, {}};
-  Classes classes(plan);
-  Taps seen;
-  for_each_pixel(p.y, [&](const std::array<int64_t, 3>& at, int64_t to) {
-    seen.clear();
-    for (int64_t tap = 0; tap < p.taps(); ++tap) {
-      const auto k = position_of(p, tap);
-      int64_t from = 0;
-      bool inside = true;
-      for (int i = 0; i < 3; ++i) {
-        const int64_t x = p.windows[i].at(at[i], k[i]);
-        inside = inside && x >= 0 && x < p.x.size[i];
-        from += x * p.x.step[i];
-      }
-      if (inside) seen.push_back({tap, from});
-    }
-    classes.add(to, seen);
-  });
-  std::vector<int64_t> order(static_cast<size_t>(p.taps()));
-  for (int64_t tap = 0; tap < p.taps(); ++tap) order[tap] = tap;
-  classes.finish(order);
-  return plan;
-}
-
-// A source pixel x takes result pixel y through tap k where x = y * stride + k * dilation - begin: a later tap reads an
-// earlier pixel.
-TapPlan TapPlan::data_gradient(const ConvolutionPlan& p) {
-  TapPlan plan{p.x.n, p.outputs, p.inputs, p.y.sn, p.x.sn, {}, {}};
-  Classes classes(plan);
-  Taps seen;
-  for_each_pixel(p.x, [&](const std::array<int64_t, 3>& at, int64_t to) {
-    seen.clear();
-    for (int64_t tap = p.taps(); tap-- > 0;) {
-      const auto k = position_of(p, tap);
-      int64_t from = 0;
-      bool inside = true;
-      for (int i = 0; i < 3; ++i) {
-        const ops::Window& w = p.windows[i];
-        const int64_t distance = at[i] + w.begin - k[i] * w.dilation, y = distance / w.stride;
-        inside = inside && distance >= 0 && distance % w.stride == 0 && y < p.y.size[i];
-        from += y * p.y.step[i];
-      }
-      if (inside) seen.push_back({tap, from});
-    }
-    classes.add(to, seen);
-  });
-  std::vector<int64_t> order(static_cast<size_t>(p.taps()));
-  for (int64_t tap = 0; tap < p.taps(); ++tap) order[tap] = p.taps() - 1 - tap;
-  classes.finish(order);
-  return plan;
-}
-
-int64_t TapPlan::rows() const {
-  int64_t sum = 0;
-  for (const Class& c : classes) sum += static_cast<int64_t>(c.pixels.size());
-  return sum * images;
-}
-
-int64_t TapPlan::products() const {
-  int64_t sum = 0;
-  for (const Class& c : classes)
-    for (const TileRun& run : c.runs) sum += static_cast<int64_t>(c.pixels.size()) * run.steps;
-  return sum * images * outputs;
-}
 
 template <>
 const ConvolutionTiles<float>* convolution_tiles() {
@@ -213,6 +87,9 @@ struct PackedWeights {
   }
 };
 
+constexpr int64_t products_of_read = 8;  // in the time in which one weight comes from a far cache
+constexpr int64_t least_inputs = 32;  // for which sums may be put away between taps
+
 int threads_for(int64_t products) {
   return static_cast<int>(std::clamp<int64_t>(products / 200000, 1, thread_count()));
 }
@@ -235,9 +112,12 @@ class TapProduct final : public Kernel {
         result_(lowering.output().slot) {
     panels_ = (plan_.outputs + tiles_.columns - 1) / tiles_.columns;
     panel_ = plan_.steps() * tiles_.columns;
-    threads_ = threads_for(plan_.products());
+    threads_ = threads_for(std::max(plan_.products(), panels_ * panel_ * products_of_read));
     const auto bytes = static_cast<int64_t>(sizeof(S));
-    together_ = panels_ * panel_ * bytes <= cached_panels || panels_ < 2 * threads_;
+    const auto classes = static_cast<int64_t>(plan_.classes.size());
+    const bool few = plan_.rows() < classes * tiles_.rows && plan_.inputs >= least_inputs;
+    if (classes > 1 && few && panels_ >= threads_) take_tap_by_tap(lowering);
+    together_ = by_tap_.empty() && (panels_ * panel_ * bytes <= cached_panels || panels_ < 2 * threads_);
     if (const ConstantPtr constant = constant_operand(lowering.operation(), 1))
       prepack(constant);
     else
@@ -261,13 +141,23 @@ class TapProduct final : public Kernel {
       }
       for (int64_t p = begin; p < end; ++p) {
         weights_.pack(tiles_, weights, p, panels + member * panel_);
-        multiply(frame, 0, 1, p, p + 1, panels + member * panel_);
+        multiply_all(frame, member, p, p + 1, panels + member * panel_);
       }
     });
   }
-  std::string description() const override { return text_of(plan_) + (packed_ ? ", packed weights" : ""); }
+  std::string description() const override {
+    return text_of(plan_) + (by_tap_.empty() ? "" : ", tap by tap") + (packed_ ? ", packed weights" : "");
+  }
 
  private:
+  void take_tap_by_tap(Lowering& lowering) {
+    by_tap_ = plan_.by_tap();
+    for (TapPlan::Tap& tap : by_tap_) tap.panel /= tiles_.group;
+    for (const TapPlan::Class& c : plan_.classes)
+      for_each_row(plan_, c, 0, static_cast<int64_t>(c.pixels.size()) * plan_.images, 1,
+                   [&](int64_t, int64_t, int64_t, int64_t to) { to_.push_back(to); });
+    sums_ = lowering.scratch(static_cast<size_t>(threads_ * plan_.rows() * tiles_.columns) * sizeof(float));
+  }
   void prepack(const ConstantPtr& constant) {
     const auto bytes = static_cast<size_t>(panels_ * panel_) * sizeof(S);
     packed_ = prepacked(constant, weights_.layout(tiles_.columns), bytes, [&](std::byte* to) {
@@ -288,25 +178,71 @@ class TapProduct final : public Kernel {
       const int64_t end = panels_ * (member + 1) / members, most = std::max<int64_t>(1, cached_panels / 2 / bytes);
       for (int64_t p = panels_ * member / members, next = 0; p < end; p = next) {
         next = std::min(end, p + most);
-        multiply(frame, 0, 1, p, next, panels + p * panel_);
+        multiply_all(frame, member, p, next, panels + p * panel_);
       }
     });
+  }
+
+  void multiply_all(Frame& frame, int64_t member, int64_t first, int64_t last, const S* panels) const {
+    if (by_tap_.empty()) return multiply(frame, 0, 1, first, last, panels);
+    multiply_tap_by_tap(frame, member, first, last, panels);
+  }
+
+  // All rows times panels [first, last), tap after tap, with sums of a member's own.
+  void multiply_tap_by_tap(Frame& frame, int64_t member, int64_t first, int64_t last, const S* panels) const {
+    const S* source = frame.at<const S>(source_);
+    S* result = frame.at<S>(result_);
+    const auto rows = static_cast<int64_t>(to_.size());
+    float* sums = frame.at<float>(sums_) + member * rows * tiles_.columns;
+    TileEpilogue<S> epilogue = epilogue_of(frame);
+    const S* bias = epilogue.bias;
+    for (int64_t p = first; p < last; ++p, panels += panel_) {
+      std::fill(sums, sums + rows * tiles_.columns, 0.f);
+      for (const TapPlan::Tap& tap : by_tap_) {
+        const auto end = static_cast<int64_t>(tap.rows.size());
+        for (int64_t row = 0; row < end;) {
+          const int count = next_tile(end - row);
+          const S* from[ConvolutionTiles<S>::most_rows];
+          float* to[ConvolutionTiles<S>::most_rows];
+          for (int i = 0; i < count; ++i)
+            from[i] = source + tap.from[row + i], to[i] = sums + tap.rows[row + i] * tiles_.columns;
+          tiles_.add(count, from, plan_.inputs / tiles_.group, panels + tap.panel * tiles_.columns * tiles_.group, to);
+          row += count;
+        }
+      }
+      const int64_t column = p * tiles_.columns;
+      const int width = static_cast<int>(std::min<int64_t>(tiles_.columns, plan_.outputs - column));
+      if (bias) epilogue.bias = bias + column;
+      for (int64_t row = 0; row < rows; ++row)
+        tiles_.finish(sums + row * tiles_.columns, result + to_[row] + column, width, epilogue);
+    }
+  }
+
+  TileEpilogue<S> epilogue_of(Frame& frame) const {
+    TileEpilogue<S> epilogue;
+    epilogue.relu = relu_;
+    if (residual_ >= 0) epilogue.residual = frame.at<std::byte>(residual_) - frame.at<std::byte>(result_);
+    if (bias_ >= 0) epilogue.bias = frame.at<const S>(bias_);
+    return epilogue;
+  }
+
+  // Rows that are left are shared evenly by tiles.
+  int next_tile(int64_t left) const {
+    const int64_t tiles = (left + tiles_.rows - 1) / tiles_.rows;
+    return static_cast<int>((left + tiles - 1) / tiles);
   }
 
   // A share of all rows times panels [first, last).
   void multiply(Frame& frame, int64_t share, int64_t shares, int64_t first, int64_t last, const S* panels) const {
     const S* source = frame.at<const S>(source_);
     S* result = frame.at<S>(result_);
-    TileEpilogue<S> epilogue;
-    epilogue.relu = relu_;
-    if (residual_ >= 0) epilogue.residual = frame.at<std::byte>(residual_) - frame.at<std::byte>(result_);
-    const S* bias = bias_ >= 0 ? frame.at<const S>(bias_) : nullptr;
+    TileEpilogue<S> epilogue = epilogue_of(frame);
+    const S* bias = epilogue.bias;
     for (const TapPlan::Class& c : plan_.classes) {
       const int64_t rows = static_cast<int64_t>(c.pixels.size()) * plan_.images;
       const int64_t end = rows * (share + 1) / shares;
       for (int64_t row = rows * share / shares; row < end;) {
-        const int64_t left = end - row, tiles = (left + tiles_.rows - 1) / tiles_.rows;
-        const int count = static_cast<int>((left + tiles - 1) / tiles);
+        const int count = next_tile(end - row);
         const S* from[ConvolutionTiles<S>::most_rows];
         S* to[ConvolutionTiles<S>::most_rows];
         for_each_row(plan_, c, row, row + count, 1, [&](int64_t i, int64_t, int64_t a, int64_t b) {
@@ -331,6 +267,9 @@ class TapProduct final : public Kernel {
   const ConvolutionTiles<S>& tiles_;
   Slot source_, weights_slot_, result_, panels_slot_ = -1, bias_ = -1, residual_ = -1;
   PackedPtr packed_;  // of weights that are a constant
+  std::vector<TapPlan::Tap> by_tap_;  // empty: class by class
+  std::vector<int64_t> to_;  // where each row's sum belongs
+  Slot sums_ = -1;
   bool relu_ = false, together_;
   int64_t panels_, panel_;
   int threads_;

@@ -35,6 +35,9 @@ struct ConvolutionTiles {
   // out[r][0, width) = epilogue(sum over runs and their steps of rows[r][delta + s] * panel[s]).
   void (*multiply)(int count, const S* const* rows, const TileRun* runs, int64_t run_count, const S* panel,
                    S* const* out, int width, const TileEpilogue<S>& epilogue);
+  // The same in two: sums[r][0, columns) += sum over s of rows[r][s] * panel[s]; out[r] = epilogue(sums[r]).
+  void (*add)(int count, const S* const* rows, int64_t steps, const S* panel, float* const* sums);
+  void (*finish)(const float* sums, S* out, int width, const TileEpilogue<S>& epilogue);
   // sums[i] += sum over r of step rows[r][(first + i) * group] * panel[r], for `count` rows of sums.
   void (*multiply_transposed)(int count, const S* const* rows, int64_t first, int64_t row_count, const S* panel,
                               float* sums);
