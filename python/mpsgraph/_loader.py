@@ -40,7 +40,7 @@ def _short_spinning() -> Iterator[None]:
     if "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ:
         yield
         return
-    os.environ.update(OMP_WAIT_POLICY="active", GOMP_SPINCOUNT="2000")
+    os.environ.update(OMP_WAIT_POLICY="active", GOMP_SPINCOUNT="10000")
     try:
         yield
     finally:

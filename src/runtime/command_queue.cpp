@@ -13,10 +13,10 @@ namespace mpsgraph::runtime {
 
 class CommandQueue::Thread final : public Worker {
  public:
-  static std::shared_ptr<Thread> start(std::unique_ptr<DeviceQueue> device) {
+  static std::shared_ptr<Thread> start(Backend& backend) {
     start_handler_thread();
-    auto self = std::make_shared<Thread>();
-    self->device_ = std::move(device);
+    auto self = std::make_shared<Thread>(backend);
+    self->device_ = backend.make_queue();
     self->thread_ = std::thread([self] { self->loop(); });
     try {
       register_worker(self);
@@ -26,6 +26,8 @@ class CommandQueue::Thread final : public Worker {
     }
     return self;
   }
+
+  explicit Thread(Backend& backend) : backend_(backend) {}
 
   void enqueue(std::shared_ptr<CommandBuffer> buffer) {
     {
@@ -88,9 +90,16 @@ class CommandQueue::Thread final : public Worker {
     static std::atomic<int> numbers{0};
     Profiler::name_this_thread(cat("command queue ", ++numbers));
     std::unique_lock lock(mutex_);
-    for (;;) {
-      condition_.wait(lock, [this] { return !busy_ && (closing_ || !buffers_.empty()); });
+    const auto called = [this] { return !busy_ && (closing_ || !buffers_.empty()); };
+    for (bool rested = true;;) {
+      if (!rested && !condition_.wait_for(lock, rest_after, called)) {
+        lock.unlock();
+        backend_.rest();
+        lock.lock();
+      }
+      condition_.wait(lock, called);
       if (buffers_.empty()) break;
+      rested = false;
       auto buffer = std::move(buffers_.front());
       buffers_.pop_front();
       begin();
@@ -127,6 +136,9 @@ class CommandQueue::Thread final : public Worker {
     if (closing_ || !buffers_.empty()) condition_.notify_all();
   }
 
+  static constexpr std::chrono::milliseconds rest_after{20};
+
+  Backend& backend_;  // lives as long as the process
   std::mutex mutex_;
   std::condition_variable condition_;
   std::deque<std::shared_ptr<CommandBuffer>> buffers_;
@@ -141,7 +153,7 @@ class CommandQueue::Thread final : public Worker {
 
 std::shared_ptr<CommandQueue> CommandQueue::create(Device& device) {
   device.check_usable();
-  return std::shared_ptr<CommandQueue>(new CommandQueue(device, Thread::start(device.backend().make_queue())));
+  return std::shared_ptr<CommandQueue>(new CommandQueue(device, Thread::start(device.backend())));
 }
 
 CommandQueue::~CommandQueue() {

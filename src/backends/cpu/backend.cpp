@@ -90,6 +90,7 @@ class CpuBackend final : public runtime::Backend {
  public:
   std::string_view name() const override { return "cpu"; }
   std::string description() const override { return cat("CPU: ", describe()); }
+  void rest() override { release_team(); }
   std::unique_ptr<runtime::CompiledProgram> compile(compiler::Program program,
                                                     std::vector<std::shared_ptr<runtime::VariableStorage>> storages,
                                                     const compiler::Options& options) override {

@@ -17,6 +17,9 @@ namespace mpsgraph::cpu {
 // size their scratch memory by it, so a later omp_set_num_threads, on whatever thread, changes nothing here.
 int thread_count();
 
+// Ends the threads that wait for this thread's next loop; that loop starts others.
+void release_team();
+
 // While it lives, OpenMP on this thread (and so oneDNN) uses thread_count() threads, whatever was set there.
 class ThreadScope {
  public:
