@@ -33,9 +33,10 @@ def _short_spinning() -> Iterator[None]:
     """Says how GNU OpenMP's threads wait, which it reads when it is loaded; the environment is as before afterwards.
 
     They spin, by default for milliseconds. Where two of them share a processor with Python or with other work, the one
-    that waits keeps the other from what it waits for: some microseconds are enough here. When several threads of the
-    process have run kernels, as queues' and their callers do, it takes itself for overloaded and would not spin at all,
-    so that each kernel had to wake its threads; the policy "active" keeps them at it for half as long.
+    that waits keeps the other from what it waits for: 100 microseconds bridge what lies between two steps of a loop.
+    When several threads of the process have run kernels, as queues' and their callers do, it takes itself for
+    overloaded and would not spin at all, so that each kernel had to wake its threads; the policy "active" keeps them at
+    it for ten.
     """
     if "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ:
         yield

@@ -33,6 +33,7 @@ struct FakeVariable final : VariableStorage {
 
 inline std::atomic<bool> fail_next_run{false};
 inline std::atomic<int> programs_alive{0};
+inline std::atomic<int> rests{0};  // of queues' threads
 
 struct FakeProgram final : CompiledProgram {
   FakeProgram(compiler::Program p, std::vector<std::shared_ptr<VariableStorage>> storages) : program(std::move(p)) {
@@ -115,6 +116,7 @@ struct FakeBackend final : Backend {
                                                  const std::shared_ptr<VariableHome>&) override {
     return std::make_shared<FakeVariable>(value);
   }
+  void rest() override { ++rests; }
 };
 
 inline Device& device() {

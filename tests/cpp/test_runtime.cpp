@@ -128,6 +128,22 @@ TEST(a_queue_runs_in_order_on_its_own_thread) {
   CHECK(last->status() == CommandBufferStatus::completed);
 }
 
+TEST(a_queues_thread_rests_once_when_nothing_is_left_to_do) {
+  auto queue = CommandQueue::create(device());
+  const auto rests_after_work = [&] {
+    const int before = rests;
+    auto buffer = queue->command_buffer();
+    buffer->encode([&] { CHECK_EQUAL(rests.load(), before); }, "work");
+    buffer->commit();
+    buffer->wait_until_completed();
+    for (int i = 0; i < 5000 && rests == before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    return rests - before;
+  };
+  CHECK_EQUAL(rests_after_work(), 1);
+  CHECK_EQUAL(rests_after_work(), 1);
+}
+
 // Work that may run on the thread that waits for it.
 std::shared_ptr<CommandBuffer> brief(const std::shared_ptr<CommandQueue>& queue, std::function<void()> work) {
   auto buffer = queue->command_buffer();
