@@ -105,6 +105,25 @@ def test_a_block_of_two_normalizations_is_a_few_passes():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("shape", [(7, 1, 1, 8), (1, 5, 1, 8)])
+def test_parameters_of_full_rank_where_a_size_is_1(shape):
+    """gamma of (1, 1, 1, 8), as a talk writes it, on one pixel: its sum is that of the moments' axes all the same."""
+    g = mg.Graph()
+    x, start = g.placeholder(shape), g.placeholder(shape)
+    gamma, beta = (g.variable(np.full((1, 1, 1, 8), value, np.float32)) for value in (1.5, 0.5))
+    m = g.mean(x, (0, 1, 2))
+    y = g.relu(g.normalization(x, m, g.variance(x, m, (0, 1, 2)), gamma, beta))
+    gradients = g.gradients(y, [x, gamma, beta], start=start)
+    found = kinds(g, {x: shape, start: shape}, list(gradients.values()))
+    assert "fused_batch_normalization_sums" in found and "fused_batch_normalization_gradient" in found
+    rng = np.random.default_rng(4)
+    feeds = [rng.standard_normal(shape).astype(np.float32) for _ in range(2)]
+    executables = [
+        g.compile({x: shape, start: shape}, list(gradients.values()), options=options) for options in (None, COMPOSITES)
+    ]
+    check(*([r.numpy() for r in executable.run(feeds)] for executable in executables))
+
+
 def test_the_gradient_for_a_mean_itself():
     """Asked for, mean and variance are operands like others, in the fed dtype's precision."""
     g = mg.Graph()

@@ -67,14 +67,12 @@ def step(batch_norm: bool | str) -> tuple[mg.Graph, list[mg.Tensor], dict]:
 
 @pytest.mark.parametrize("training", [True, False])
 def test_what_is_compiled_is_the_program_without_if(training):
-    """But for `normalize`, which takes along a relu only where it stood beside the normalization from the beginning."""
-    options = mg.CompilationDescriptor(disabled_passes=["normalize"])
     losses, kernels, arenas = {}, {}, {}
     for mode in ("flag", training):
         g, (loss, updates), feeds = step(mode)
         if mode == "flag":
             feeds[list(feeds)[-1]] = flag(training)
-        executable = g.compile({t: a.shape for t, a in feeds.items()}, [loss], updates, options=options)
+        executable = g.compile({t: a.shape for t, a in feeds.items()}, [loss], updates)
         losses[mode] = [executable.run([feeds[t] for t in executable.feeds])[0].item() for _ in range(3)]
         kernels[mode], arenas[mode] = executable.kernel_names(), executable.bytes
     assert losses["flag"] == losses[training], "to the last bit"

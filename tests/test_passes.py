@@ -86,6 +86,26 @@ def test_prune():
     assert re.search(r"%kept = assign\(%v, %x\)", text) and "%used = cos(%x)" in text
 
 
+def known_beforehand(g: mg.Graph):
+    x, known = g.placeholder((2,), name="x"), g.constant(True)
+    y = g.if_(g.not_(known), lambda: g.sin(x), lambda: g.relu(g.cos(x, name="c"), name="r"), name="choice")[0]
+    return {x: (2,)}, [g.negative(y, name="y")], []
+
+
+def test_prune_takes_the_branch_that_is_decided():
+    check(
+        alone(known_beforehand, "prune"),
+        """
+        graph {
+          %x = placeholder() {type=float32[2]} : float32[2]
+          %c = cos(%x) : float32[2]
+          %r = relu(%c) : float32[2]
+          %y = negative(%r) : float32[2]
+        }
+        """,
+    )
+
+
 def normalized(g: mg.Graph):
     x, r = g.placeholder((6, 8), name="x"), g.placeholder((6, 8), name="r")
     gamma, beta = g.placeholder((8,), name="gamma"), g.placeholder((8,), name="beta")

@@ -95,6 +95,17 @@ def test_a_region_counts_its_operations_and_only_its_borders():
     assert len(p.kernels) == 1
 
 
+def test_batch_normalization_counts():
+    g = mg.Graph()
+    x = g.placeholder((64, 16))
+    m = g.mean(x, 0)
+    y = g.relu(g.normalization(x, m, g.variance(x, m, 0)))
+    profile = profiled(g, {x: np.ones((64, 16), F)}, [y])
+    for kind, written in (("fused_batch_moments", 2 * 16), ("fused_batch_normalization", 64 * 16)):
+        kernel = only(profile, kind)
+        assert kernel.flops == 4 * 64 * 16 and kernel.bytes_written == 4 * written
+
+
 def test_a_slice_reads_what_it_takes():
     g = mg.Graph()
     x = g.placeholder((1000, 4))

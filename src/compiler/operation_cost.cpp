@@ -113,6 +113,7 @@ double flops_of(const Operation& operation) {
   if (operation.is("scaled_dot_product_attention")) return attention_flops(operation);
   if (operation.is("recurrent_sequence") || operation.is("recurrent_sequence_gradient"))
     return recurrent_flops(operation);
+  if (kind.starts_with("fused_batch_")) return 4 * elements_of(operation.input(0));  // a difference, its product, sums
   if (family == "fourier_transform") return fourier_flops(operation);
   if (family == "reduction" || family == "pooling" || family == "cumulative" || is_reduction(operation))
     return sum_of_inputs(operation);

@@ -4,10 +4,12 @@
 //   %b = negative(%x)      ->    %b = negative(%x)
 // A derivative makes branches and recurrent layers give, and loops carry around, what it needs of them. A program without
 // the derivative has no use for that: a value that goes around a loop only for its own sake goes, and what computes it in
-// the body.
+// the body. Of an `if` whose predicate is known the branch that is not taken goes, first of all, so that later passes find
+// what is in the other one beside what was around it.
 #include <unordered_set>
 
 #include "compiler/passes.h"
+#include "compiler/rules.h"
 #include "core/definition.h"
 
 namespace mpsgraph::compiler {
@@ -161,10 +163,18 @@ void drop_results(Block& block, const Needs& needed) {
   }
 }
 
+// What a predicate is made of is folded on the way.
+Rewriter::Replacement decided(Rewriter& r, const Operation& source) {
+  const bool makes_flag =
+      source.blocks.empty() && source.outputs.size() == 1 && source.output()->dtype() == DType::boolean;
+  return makes_flag ? folded(r, source) : taken_branch(r, source);
+}
+
 }  // namespace
 
 void prune(Program& program) {
   sweep(program);
+  if (any_operation(program, [](const Operation& op) { return op.is("if"); })) rewrite(program, decided);
   const auto gives_results = [](const Operation& op) {
     return (!op.blocks.empty() && !op.outputs.empty()) || trains(op);
   };

@@ -457,4 +457,13 @@ Rewriter::Replacement simplified(Rewriter& rewriter, const Operation& source) {
   return result ? Rewriter::Replacement(std::vector<Tensor*>{result}) : std::nullopt;
 }
 
+Rewriter::Replacement taken_branch(Rewriter& r, const Operation& source) {
+  if (!source.is("if") || source.outputs.empty()) return std::nullopt;
+  const Operation& predicate = *r.now(source.input(0))->operation;
+  if (!predicate.is("constant")) return std::nullopt;
+  const Block& taken = *source.blocks[predicate.attributes.data("value")->scalar() != 0 ? 0 : 1];
+  r.copy_operations(taken);
+  return r.now(taken.results);
+}
+
 }  // namespace mpsgraph::compiler

@@ -1,4 +1,4 @@
-// The rewrite rules of simplify: one operation, with what makes its operands, to something cheaper.
+// The rewrite rules of simplify: one operation, with what makes its operands, to something cheaper. Of `if`, for prune too.
 #pragma once
 
 #include "compiler/rewrite.h"
@@ -7,5 +7,8 @@ namespace mpsgraph::compiler {
 
 // What stands for the operation, when a rule applies to it now.
 Rewriter::Replacement simplified(Rewriter& rewriter, const Operation& source);
+
+// The block that an `if` takes, copied in place of it, when its predicate is known now.
+Rewriter::Replacement taken_branch(Rewriter& rewriter, const Operation& source);
 
 }  // namespace mpsgraph::compiler

@@ -115,17 +115,9 @@ class Round {
     return std::vector<Tensor*>{};
   }
 
-  // An `if` whose predicate is known is replaced by the block that is taken. Around other blocks, what they assign is
-  // not known: they may run never, once or many times.
+  // Around blocks that stay, what they assign is not known: they may run never, once or many times.
   Rewriter::Replacement control_flow(Rewriter& r, const Operation& source) {
-    if (source.is("if") && !source.outputs.empty()) {
-      const Operation& predicate = *r.now(source.input(0))->operation;
-      if (predicate.is("constant")) {
-        const Block& taken = *source.blocks[predicate.attributes.data("value")->scalar() != 0 ? 0 : 1];
-        r.copy_operations(taken);
-        return changed(r.now(taken.results));
-      }
-    }
+    if (auto taken = taken_branch(r, source)) return changed(std::move(taken));
     forget_assigned(r, source);
     Operation* copy = r.clone(source);
     forget_assigned(r, source);

@@ -62,6 +62,37 @@ TEST(prune_drops_what_nothing_needs) {
   CHECK_EQUAL(body(print(*program.graph)), x_line + "%out = negative(%x) : float32[2,3]\n");
 }
 
+TEST(prune_takes_the_branch_that_is_decided) {
+  CHECK_EQUAL(after(prune, R"(
+    %x = placeholder() {type=float32[2]} : float32[2]
+    %p = constant() {value=bool[] splat 0x00} : bool[]
+    %q = placeholder() {type=bool[]} : bool[]
+    %i = if(%p) : float32[2] {
+      %a = exponent(%x) : float32[2]
+      yield %a
+    } {
+      %j = if(%q) : float32[2] {
+        %b = sin(%x) : float32[2]
+        yield %b
+      } {
+        yield %x
+      }
+      yield %j
+    }
+    %out = negative(%i) : float32[2]
+  )"),
+              R"(%x = placeholder() {type=float32[2]} : float32[2]
+%q = placeholder() {type=bool[]} : bool[]
+%j = if(%q) : float32[2] {
+%b = sin(%x) : float32[2]
+yield %b
+} {
+yield %x
+}
+%out = negative(%j) : float32[2]
+)");
+}
+
 TEST(prune_drops_the_results_of_control_flow_that_nothing_needs) {
   // %b goes around for its own sake, and %h is what a derivative would take back.
   CHECK_EQUAL(after(prune, R"(

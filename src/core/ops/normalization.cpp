@@ -101,6 +101,17 @@ std::optional<Ints> axes_of_broadcast(const Tensor* x, const Tensor* source) {
   return axes;
 }
 
+// Has it one value along these axes of the source?
+bool is_constant_along(const Ints& axes, const Tensor* x, const Tensor* source) {
+  const Shape& small = x->shape();
+  if (!small.known() || !source->shape().ranked()) return false;
+  const int lead = source->shape().rank() - small.rank();
+  return std::all_of(axes.begin(), axes.end(), [&](int64_t axis) {
+    const int own = static_cast<int>(axis) - lead;
+    return own < 0 || small[own] == 1;
+  });
+}
+
 // Of a normalization by its source's own mean and variance, the axes that these are of; nothing for any other.
 std::optional<Ints> own_axes(const GradientContext& c) {
   const Operation &mean = *c.input(1)->operation, &variance = *c.input(2)->operation;
@@ -154,9 +165,8 @@ struct NormalizationGradient {
   // axes, the sums for gamma and beta are what it needs, too.
   void by_own_statistics(const Ints& axes) {
     std::vector<Tensor*> operands{g, x, mean, variance};
-    const auto broadcast = has_gamma ? axes_of_broadcast(gamma, x) : axes;
     if (has_gamma) operands.push_back(gamma);
-    if (broadcast && std::includes(broadcast->begin(), broadcast->end(), axes.begin(), axes.end())) {
+    if (!has_gamma || is_constant_along(axes, gamma, x)) {
       Tensor *for_gamma = gamma_sum(axes), *for_beta = beta_sum(axes);
       operands.insert(operands.end(), {for_gamma, for_beta});
       const auto fit = [&](Tensor* sum, Tensor* p) {
@@ -165,8 +175,7 @@ struct NormalizationGradient {
       if (has_gamma && c.needs(3)) c.set(3, fit(for_gamma, gamma));
       const size_t beta = 3 + has_gamma;
       if (has_beta && c.needs(beta)) {
-        const auto along = axes_of_broadcast(c.input(beta), x);
-        const bool from_sum = along && std::includes(along->begin(), along->end(), axes.begin(), axes.end());
+        const bool from_sum = is_constant_along(axes, c.input(beta), x);
         c.set(beta, from_sum ? fit(for_beta, c.input(beta)) : parameter(c.input(beta), false));
       }
     } else {
