@@ -20,7 +20,7 @@ BATCH, SEED_SIZE = 64, 100
 CHANNELS = 128, 64  # of the images of 7x7 and 14x14, in both networks
 RATE, BETA1 = 2e-4, 0.5  # Adam's, as in Radford et al., arXiv:1511.06434; so are the slope and first weights
 SLOPE, DROPOUT = 0.2, 0.3
-SHOWN = 0, 50, 200, 600, 2000, 6000  # after how many steps a grid is written
+SHOWN = 0, 50, 200, 600, 1200, 2000  # after how many steps a grid is written
 
 
 class Network:
