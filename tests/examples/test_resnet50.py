@@ -33,10 +33,10 @@ def curve(batch_norm: str, is_training: bool | None = None) -> tuple[list[float]
     return losses, net.evaluate(*batches[0])[0]
 
 
-def test_both_batch_normalizations_begin_alike():
-    """Few images make later steps magnify how each is fused and rounds; with more they are Keras's, both."""
-    (graph, evaluated), (layer, _) = (curve(kind) for kind in ("graph", "layer"))
-    np.testing.assert_allclose(graph[:2], layer[:2], rtol=1e-4)
+def test_both_batch_normalizations_train_to_the_same_losses():
+    """To the last bit, for the compiler makes the same kernels of both."""
+    graph, evaluated = curve("graph")
+    assert (graph, evaluated) == curve("layer")
     assert abs(evaluated - graph[0]) > 1e-3, "the averages are not the batch's statistics"
 
 
