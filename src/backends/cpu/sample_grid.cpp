@@ -6,9 +6,12 @@
 #include "core/ops/sample_grid.h"
 
 #include <cmath>
+#include <optional>
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/sample_grid_float.h"
+#include "backends/cpu/tile_functions.h"
 #include "core/ops/resize.h"
 #include "core/ops/shape.h"
 
@@ -244,6 +247,27 @@ void coordinate_gradient(const Plan& p, const T* incoming, const T* source, cons
   });
 }
 
+// The vectors for it, if there are any: bilinear, channels last, paddings that know an edge or a constant.
+std::optional<FloatGridSampling> in_vectors([[maybe_unused]] const Lowering& lowering, const Plan& p) {
+  const bool clamps = p.padding == ops::PadMode::clamp_to_edge;
+  if (p.planar || p.nearest || !(clamps || p.padding == ops::PadMode::constant)) return {};
+#if defined(__x86_64__)
+  if (lowering.reference_only() || instruction_set() == "baseline") return {};
+  const auto axis = [](const ops::GridAxis& a, int64_t size) {
+    return FloatGridSampling::Axis{a.gain, a.start, a.step, size};
+  };
+  return FloatGridSampling{axis(p.x, p.width),
+                           axis(p.y, p.height),
+                           p.columns,
+                           p.channels,
+                           clamps,
+                           static_cast<float>(p.constant),
+                           instruction_set() == "AVX-512" ? avx512::sample_bilinear : avx2::sample_bilinear};
+#else
+  return {};
+#endif
+}
+
 // Memory for all places' taps.
 template <class W>
 Slot taps_slot(Lowering& lowering, const Plan& p) {
@@ -253,11 +277,20 @@ Slot taps_slot(Lowering& lowering, const Plan& p) {
 std::unique_ptr<Kernel> lower_sample_grid(Lowering& lowering) {
   const Operand source = lowering.input(0), coordinates = lowering.input(1), y = lowering.output();
   const Plan p(lowering.attributes(), source.dims, coordinates.dims);
-  return dispatch_float(lowering, y.dtype, [&](auto type) {
+  return dispatch_float(lowering, y.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
     using W = Value<T>;
-    const Slot taps = taps_slot<W>(lowering, p);
     const bool empty = source.elements() == 0;
+    if constexpr (std::is_same_v<T, float>)
+      if (const auto vectors = in_vectors(lowering, p); vectors && !empty)
+        return kernel([=, v = *vectors](Frame& f) {
+          for_pieces(p, 64, [&](int64_t image, int64_t first, int64_t last) {
+            v.sample(v, f.at<const float>(source.slot) + image * p.image(),
+                     f.at<const float>(coordinates.slot) + image * p.places() * 2, first, last,
+                     f.at<float>(y.slot) + image * p.places() * p.channels);
+          });
+        });
+    const Slot taps = taps_slot<W>(lowering, p);
     return kernel([=](Frame& f) {
       if (empty) {
         std::fill_n(f.at<T>(y.slot), y.elements(), T(static_cast<W>(p.constant)));
