@@ -6,8 +6,10 @@
 
 #include <limits>
 
+#include "backends/cpu/cumulative_float.h"
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/tile_functions.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -210,6 +212,24 @@ std::unique_ptr<Kernel> scan_kernel(const Lowering& lowering, const Operand& x, 
   });
 }
 
+#if defined(__x86_64__)
+// Sums of rows of floats; null where they are not to be had in vectors.
+std::unique_ptr<Kernel> row_sums_kernel(const Lowering& lowering, const Operand& x, const Operand& y) {
+  const AxisSplit s(x.dims, lowering.attributes().integer("axis"));
+  const bool in_pieces = s.n >= long_row && s.outer < pieces_together;
+  if (s.inner != 1 || in_pieces || s.n < 16 || lowering.reference_only()) return nullptr;
+  if (instruction_set() == "baseline") return nullptr;
+  const auto sums = instruction_set() == "AVX-512" ? avx512::row_sums : avx2::row_sums;
+  return kernel([s, sums, exclusive = lowering.attributes().boolean("exclusive"),
+                 reverse = lowering.attributes().boolean("reverse"), x = x.slot, y = y.slot](Frame& f) {
+    parallel_for(s.outer, grain_for(s.n * 4), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        sums(f.at<const float>(x) + row * s.n, s.n, exclusive, reverse, f.at<float>(y) + row * s.n);
+    });
+  });
+}
+#endif
+
 template <class T>
 using Minimum = Extremum<T, false>;
 template <class T>
@@ -229,6 +249,18 @@ std::unique_ptr<Kernel> lower_algebraic_scan(Lowering& lowering) {
   lowering.may_share(0, 0);
   return dispatch_algebraic(lowering, x.dtype,
                             [&](auto type) { return scan_kernel<S<typename decltype(type)::type>>(lowering, x, y); });
+}
+
+std::unique_ptr<Kernel> lower_sum(Lowering& lowering) {
+#if defined(__x86_64__)
+  const Operand x = lowering.input(0), y = lowering.output();
+  if (x.dtype == DType::float32)
+    if (auto rows = row_sums_kernel(lowering, x, y)) {
+      lowering.may_share(0, 0);
+      return rows;
+    }
+#endif
+  return lower_algebraic_scan<Sum>(lowering);
 }
 
 std::unique_ptr<Kernel> lower_arg_extremum(Lowering& lowering) {
@@ -272,7 +304,7 @@ std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
 }  // namespace
 
 void register_cumulative_kernels() {
-  define_kernel("cumulative_sum", lower_algebraic_scan<Sum>);
+  define_kernel("cumulative_sum", lower_sum);
   define_kernel("cumulative_product", lower_algebraic_scan<Product>);
   define_kernel("cumulative_minimum", lower_scan<Minimum>);
   define_kernel("cumulative_maximum", lower_scan<Maximum>);

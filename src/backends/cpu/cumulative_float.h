@@ -1,0 +1,18 @@
+// Running sums along a row of floats in vectors, once per vector set.
+#pragma once
+
+#include <cstdint>
+
+namespace mpsgraph::cpu {
+
+// y[i] = the sum of x[0 .. i], exclusive without x[i], reverse from the end on; held in double. y may be x.
+using RowSums = void (*)(const float* x, int64_t n, bool exclusive, bool reverse, float* y);
+
+namespace avx2 {
+extern const RowSums row_sums;
+}
+namespace avx512 {
+extern const RowSums row_sums;
+}
+
+}  // namespace mpsgraph::cpu
