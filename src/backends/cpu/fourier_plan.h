@@ -9,12 +9,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
 namespace mpsgraph::cpu {
 
 // exp(-2 pi i k / n), exact on the axes.
 std::complex<double> root_of_unity(int64_t k, int64_t n);
+
+// Memory that begins with a cache line, so that no vector of it lies in two.
+template <class T>
+struct LineAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t line{64};
+  LineAllocator() = default;
+  template <class U>
+  LineAllocator(const LineAllocator<U>&) {}
+  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), line)); }
+  void deallocate(T* p, size_t) { ::operator delete(p, line); }
+  bool operator==(const LineAllocator&) const = default;
+};
 
 // Lanes of n points, in passes of small radices (Stockham's order: the result comes out sorted).
 template <class T>
@@ -47,11 +61,12 @@ struct FourierPlan {
   // Long: columns and rows of a matrix, and what is between them.
   int64_t n1 = 0, n2 = 0;
   LanePlan<T> columns, rows;
-  std::vector<T> twist_re, twist_im;  // [n1][n2 rounded up to lanes]
+  std::vector<T, LineAllocator<T>> twist_re, twist_im;  // [n1][n2 rounded up to lanes]
   // With a large prime factor: a convolution of a good length (Bluestein).
   std::unique_ptr<const FourierPlan> convolution;
   std::vector<T> chirp_re, chirp_im, spectrum_re, spectrum_im;
 
+  bool whole_sides() const { return n1 > 0 && n1 % lanes == 0 && n2 % lanes == 0; }
   int64_t rounded(int64_t count) const { return (count + lanes - 1) / lanes * lanes; }
 };
 
@@ -70,6 +85,8 @@ struct FourierFunctions {
   int lanes;
   // One planar signal to another, which may be the same; both with room for `lanes` more numbers.
   void (*signal)(const FourierPlan<T>& plan, const T* re, const T* im, T* to_re, T* to_im, T* work);
+  // Complex numbers to others, which may be the same, of a plan with whole_sides().
+  void (*complex_signal)(const FourierPlan<T>& plan, const T* from, T* to, bool inverse, T scale, T* work);
   // Lanes to lanes, data and room for as much.
   void (*side_by_side)(const LanePlan<T>& plan, T* data, T* room);
   // The same from and to memory, of neighbouring complex signals whose points lie `stride` apart.

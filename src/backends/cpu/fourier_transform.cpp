@@ -97,7 +97,8 @@ class AxisTransform {
   using Unit = void (AxisTransform::*)(int64_t unit, const T* from, T* to, T* work) const;
 
   int64_t blocks(int64_t count) const { return (count + functions_.lanes - 1) / functions_.lanes; }
-  int64_t room() const { return signal_.n + 1 + functions_.lanes; }  // numbers of one part of a signal
+  // Numbers of one part of a signal; whole vectors, so that what stands behind it begins with a cache line as well.
+  int64_t room() const { return blocks(signal_.n + 1 + functions_.lanes) * functions_.lanes; }
   size_t work() const {  // numbers that each thread needs
     const size_t one = static_cast<size_t>(2 * room()) + signal_.work();
     return one_by_one_ ? one : std::max(one, static_cast<size_t>(6 * functions_.lanes * (signal_.n + 1)));
@@ -177,7 +178,9 @@ class AxisTransform {
     const int64_t m = signal_.n;
     T *re = work, *im = re + room(), *rest = im + room();
     const auto transform = [&](T* a, T* b) { functions_.signal(signal_, a, b, a, b, rest); };
-    if (axis_.kind == Kind::complex && axis_.inner == 1) {
+    if (axis_.kind == Kind::complex && axis_.inner == 1 && signal_.whole_sides()) {
+      functions_.complex_signal(signal_, from + 2 * i * m, to + 2 * i * m, axis_.inverse, scale_, rest);
+    } else if (axis_.kind == Kind::complex && axis_.inner == 1) {
       T *a = axis_.inverse ? im : re, *b = axis_.inverse ? re : im;
       functions_.split(from + 2 * i * m, a, b, m);
       transform(re, im);
