@@ -45,6 +45,41 @@ std::unique_ptr<Kernel> rows_times_vector(const Operand& matrix, const Operand& 
       "rows times a vector");
 }
 
+// One row times a matrix likewise: each thread takes columns, or where they are few, pieces of rows of the matrix, which
+// it reads from one end to the other. The pieces depend on the sizes alone, and so does the result.
+std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row, const Operand& matrix,
+                                         const Operand& result, Slot bias, bool relu) {
+  constexpr int64_t wide = 1024, piece_bytes = 65536, most_pieces = 16;
+  const int64_t n = result.elements(), k = row.elements();
+  const int64_t pieces = n >= wide ? 1 : std::clamp<int64_t>(k * n * 4 / piece_bytes, 1, most_pieces);
+  const Slot sums = pieces > 1 ? lowering.scratch(static_cast<size_t>(pieces * n) * sizeof(float)) : result.slot;
+  return kernel(
+      [=, a = row.slot, b = matrix.slot, y = result.slot](Frame& f) {
+        const auto weighted_sum = float_functions().weighted_sum;
+        const float *x = f.at<float>(a), *rows = f.at<float>(b);
+        float *to = f.at<float>(y), *sum = f.at<float>(sums);
+        if (pieces > 1)
+          parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) {
+              const int64_t first = k * i / pieces, last = k * (i + 1) / pieces;
+              weighted_sum(sum + i * n, x + first, rows + first * n, n, last - first, n);
+            }
+          });
+        else
+          parallel_for((n + 15) / 16, grain_for(k * 64), [&](int64_t begin, int64_t end) {
+            weighted_sum(sum + begin * 16, x, rows + begin * 16, n, k, std::min(end * 16, n) - begin * 16);
+          });
+        if (pieces == 1 && bias < 0 && !relu) return;
+        for (int64_t i = 0; i < n; ++i) {
+          float total = sum[i];
+          for (int64_t piece = 1; piece < pieces; ++piece) total += sum[piece * n + i];
+          if (bias >= 0) total += f.at<float>(bias)[i];
+          to[i] = relu && total < 0 ? 0 : total;  // NaN stays
+        }
+      },
+      "a row times a matrix");
+}
+
 std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   const bool fused = lowering.operation().is("fused_matrix_multiplication");
   const Operand a = lowering.input(0), b = lowering.input(1), result = lowering.output();
@@ -60,6 +95,11 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
   if (fused && a.dtype == DType::float32 && flag(lowering, "transpose_b") && !flag(lowering, "transpose_a") &&
       !epilogue.has_residual && a.elements() == k && b.dims.back() == k && b.elements() == k * result.elements())
     return rows_times_vector(b, a, result, epilogue.has_bias ? epilogue.bias(lowering).slot : -1, epilogue.relu);
+  const bool one_row = a.elements() == a.dims.back() && b.dims.back() == result.elements();
+  if (usable && one_row && a.dtype == DType::float32 && !flag(lowering, "transpose_a") &&
+      !flag(lowering, "transpose_b") && !epilogue.has_residual)
+    return row_times_matrix(lowering, a, b, result, epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
+                            epilogue.relu);
   const memory::data_type type = *onednn_type(a.dtype);
   const memory::desc left = matrix(a, type, rank, flag(lowering, "transpose_a")),
                      right = matrix(b, type, rank, flag(lowering, "transpose_b"));

@@ -116,6 +116,7 @@ class RecurrentSteps {
     std::memcpy(part, p, static_cast<size_t>(n) * sizeof(S));
     return P::load(part);
   }
+  static V load(const S* p) { return P::load(p); }
   static void store(S* p, V v, int64_t n) {
     if (n >= W) return P::store(p, v);
     S part[W];
@@ -190,14 +191,17 @@ class RecurrentSteps {
                   S* out) {
     for (int64_t lane = 0; lane < lanes; ++lane) {
       V sums[rows][vectors] = {};
-      for (int64_t i = 0; i < k; i += W) {
+      const auto add = [&](int64_t i, const auto&... n) {
         V factors[rows];
-        for (int r = 0; r < rows; ++r) factors[r] = load(a + r * row_stride + i, k - i);
+        for (int r = 0; r < rows; ++r) factors[r] = load(a + r * row_stride + i, n...);
         for (int v = 0; v < vectors; ++v) {
-          const V weight = load(weights[v] + lane * stride + i, k - i);
+          const V weight = load(weights[v] + lane * stride + i, n...);
           for (int r = 0; r < rows; ++r) sums[r][v] += factors[r] * weight;
         }
-      }
+      };
+      int64_t i = 0;
+      for (; i + W <= k; i += W) add(i);
+      if (i < k) add(i, k - i);
       for (int r = 0; r < rows; ++r)
         for (int v = 0; v < vectors; ++v) out[(r * vectors + v) * W + lane] = total(sums[r][v]);
     }

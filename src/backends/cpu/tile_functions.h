@@ -40,6 +40,8 @@ struct FloatFunctions {  // what one instruction set brings
   CombineFunction (*combine)(Reduction);
   TileFunction (*cast)(DType from, DType to);  // the fast ones: float32 <-> half types, small integers, bool, int32
   float (*dot)(const float* a, const float* b, int64_t n);  // the sum of products
+  // sums[j] = sum over i < count of factors[i] * rows[i * stride + j], j < n.
+  void (*weighted_sum)(float* sums, const float* factors, const float* rows, int64_t stride, int64_t count, int64_t n);
   // Copies past the caches, for results too large to be found there again: saves reading what is overwritten.
   void (*stream)(void* to, const void* from, size_t bytes);
 };
