@@ -208,7 +208,8 @@ class QuickSort {
 
   // The middle one of some keys, evenly spread; of more where a bad one costs more.
   static Key middle(const Key* keys, int64_t begin, int64_t end) {
-    return end - begin > 1 << 16 ? middle_of<vectors>(keys, begin, end) : middle_of<4>(keys, begin, end);
+    if (end - begin > 1 << 16) return middle_of<vectors>(keys, begin, end);
+    return end - begin > 1 << 12 ? middle_of<4>(keys, begin, end) : middle_of<1>(keys, begin, end);
   }
   template <int N>
   static Key middle_of(const Key* keys, int64_t begin, int64_t end) {
