@@ -15,6 +15,7 @@ TESTS = [
 TESTS += [
     f"{HERE / 'test_fourier.py'}::{test}" for test in ("test_every_length_is_numpys", "test_many_signals_are_numpys")
 ]
+TESTS.append(str(HERE / "test_vector_kernels.py"))
 
 
 def with_set(name: str, *command: str) -> subprocess.CompletedProcess:

@@ -1,0 +1,82 @@
+"""Kernels in vectors at the sizes where their loops begin and end, and with numbers that are none; beside plain sums.
+
+test_instruction_sets.py runs this file with each set.
+"""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from cases.sample_grid import sampled
+
+
+def run(build, *arrays):
+    g = mg.Graph()
+    inputs = [g.placeholder(array.shape, array.dtype) for array in arrays]
+    y = build(g, *inputs)
+    return g.run(dict(zip(inputs, arrays, strict=True)), [y])[y].numpy()
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("shape", [(5, 15), (5, 16), (3, 37), (1, 40), (70, 101)])
+def test_running_sums_of_rows(shape, exclusive, reverse):
+    x = normal(*shape)
+    y = run(lambda g, t: g.cumulative_sum(t, axis=1, exclusive=exclusive, reverse=reverse), x)
+    lanes = x[:, ::-1] if reverse else x
+    sums = np.cumsum(lanes, axis=1, dtype=np.float64)
+    sums = np.hstack([np.zeros((shape[0], 1)), sums[:, :-1]]) if exclusive else sums
+    np.testing.assert_allclose(y, sums[:, ::-1] if reverse else sums, rtol=1e-6, atol=1e-6)
+
+
+def test_running_sums_show_no_number_only_from_there_on():
+    x = np.ones((2, 40), np.float32)
+    x[0, 21], x[1, 9], x[1, 27] = np.nan, np.inf, -np.inf
+    y = run(lambda g, t: g.cumulative_sum(t, axis=1), x)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(y, np.cumsum(x, axis=1))
+
+
+@pytest.mark.parametrize("how", [
+    {"padding_mode": "zero"},
+    {"padding_mode": "constant", "constant_value": 2.5, "align_corners": True},
+    {"padding_mode": "clamp_to_edge"},
+    {"padding_mode": "clamp_to_edge", "relative_coordinates": True},
+    {"padding_mode": "zero", "normalize_coordinates": False},
+], ids=lambda how: "_".join(how))  # fmt: skip
+@pytest.mark.parametrize("channels", [3, 16, 21])
+def test_sampling_between_pixels(how, channels):
+    source, places = normal(2, 4, 5, channels), 0.7 * normal(2, 9, 8, 2)
+    if how.get("normalize_coordinates") is False:
+        places = 3 * places + 2
+    y = run(lambda g, x, p: g.sample_grid(x, p, **how), source, places)
+    expected = sampled(source.astype(np.float64), places.astype(np.float64), **how)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_sampling_at_places_that_are_none():
+    places = np.array([[[[np.nan, 0.0], [1e30, 0.0], [-1e30, 0.0], [0.0, 3.0]]]], np.float32)
+    source = np.arange(16, dtype=np.float32).reshape(1, 1, 2, 8) + 1
+    y = run(lambda g, x, p: g.sample_grid(x, p, padding_mode="constant", constant_value=7.0), source, places)[0, 0]
+    assert np.isnan(y[0]).all()
+    np.testing.assert_array_equal(y[1:], np.full((3, 8), 7.0))
+
+
+@pytest.mark.parametrize("passes", [True, False])
+@pytest.mark.parametrize("k, n", [(1, 1), (40, 15), (40, 70), (300, 96), (900, 133), (40, 1100), (33, 2049)])
+def test_a_row_times_a_matrix(k, n, passes):
+    x, w, b = normal(1, k), normal(k, n), normal(n)
+    x[0, 0] = 2.0
+    w[0, n // 2] = np.nan
+    g = mg.Graph()
+    row = g.placeholder((1, k))
+    sums = row @ g.constant(w)
+    options = mg.CompilationDescriptor(disabled_passes=() if passes else ("fuse",))
+    results = g.compile({row: (1, k)}, [sums, g.relu(row @ g.constant(w) + g.constant(b))], options=options)
+    plain, finished = (value.numpy() for value in results.run([x]))
+    expected = x.astype(np.float64) @ w
+    np.testing.assert_allclose(plain, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(finished, np.maximum(expected + b, 0), rtol=1e-4, atol=1e-4)
