@@ -66,9 +66,10 @@ test-slow: build
 # Peers live in environments of their own. tcmalloc is PyTorch's best allocator; without it, it is measured without it.
 PEER_torch := torch==2.13.0 numpy
 PEER_jax   := jax==0.10.2
+PEER_mlx   := mlx==0.32.4 mlx-cpu==0.32.4 numpy
 PEER_onnx  := onnxruntime==1.31.1 openvino==2026.4.1 onnx==1.23.2
 PEER_numpy := numpy scipy
-bench: build $(foreach peer,torch jax onnx numpy,$(PEERS)/$(peer)/installed)
+bench: build $(foreach peer,torch jax mlx onnx numpy,$(PEERS)/$(peer)/installed)
 	-ldconfig -p | grep -q libtcmalloc_minimal || [ "$$(id -u)" != 0 ] || apt-get install --yes --quiet libtcmalloc-minimal4
 	$(BIN)/python bench/run.py $(BENCH)
 

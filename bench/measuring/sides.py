@@ -26,6 +26,7 @@ COMPILED_BY_TORCH = BENCH.parent / "build" / "bench" / "inductor"
 PEERS = {
     "PyTorch": ("torch", "peers.torch_peer"),
     "JAX": ("jax", "peers.jax_peer"),
+    "MLX": ("mlx", "peers.mlx_peer"),
     "ONNX Runtime": ("onnx", "peers.onnxruntime_peer"),
     "OpenVINO": ("onnx", "peers.openvino_peer"),
     "numpy": ("numpy", "peers.numpy_peer"),
