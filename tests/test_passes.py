@@ -14,7 +14,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 
-PASSES = ["prune", "quantize", "normalize", "expand", "fold", "simplify", "absorb", "fuse", "stitch"]
+PASSES = ["prune", "quantize", "normalize", "expand", "fold", "simplify", "absorb", "fuse", "stitch", "schedule"]
 OPTIONAL = [name for name in PASSES if name != "expand"]
 Program = Callable[[mg.Graph], tuple[dict, list, list]]
 
@@ -406,6 +406,58 @@ def test_stitch_a_region_that_ends_in_a_reduction():
     )
 
 
+def sums(g: mg.Graph):
+    x = g.placeholder((256, 256), name="x")
+    a, b = g.sin(x, name="a"), g.cos(x, name="b")
+    return {x: (256, 256)}, [g.reduction_sum(a, name="s"), g.reduction_sum(b, name="t")], []
+
+
+def test_schedule_runs_what_gives_back_memory_as_soon_as_it_can():
+    check(
+        alone(sums, "schedule"),
+        """
+        graph {
+          %x = placeholder() {type=float32[256,256]} : float32[256,256]
+          %a = sin(%x) : float32[256,256]
+          %s = reduction_sum(%a) : float32[1,1]
+          %b = cos(%x) : float32[256,256]
+          %t = reduction_sum(%b) : float32[1,1]
+        }
+        """,
+    )
+
+
+def large_layers(g: mg.Graph, optimizer: type[mg.optim.Optimizer] = mg.optim.SGD):
+    """Whose gradients are worth giving back, one by one, and one that is read again after its update."""
+    rng = np.random.default_rng(7)
+    x = g.placeholder((4, 256), name="x")
+    weights = [g.variable(rng.standard_normal((256, 256)).astype(np.float32) / 16) for _ in range(6)]
+    h = x
+    for w in weights:
+        h = g.tanh(h @ w)
+    loss = g.mean(g.square(h), name="loss")
+    updates = optimizer(0.01).updates(g.gradients(loss, weights), g.constant(0.1))
+    after = g.reduction_sum(g.read(weights[2]), name="after")
+    return {x: (4, 256)}, [loss, after], updates
+
+
+def large_adam(g: mg.Graph):
+    return large_layers(g, mg.optim.Adam)
+
+
+@pytest.mark.parametrize("program", [large_layers, large_adam], ids=lambda program: program.__name__)
+def test_schedule_lets_gradients_share_memory(program: Program):
+    def arena(*disabled: str) -> int:
+        g = mg.Graph()
+        types, targets, operations = program(g)
+        options = mg.CompilationDescriptor(disabled_passes=disabled)
+        plan = g.compile(types, targets, operations, options=options).plan()
+        return int(re.search(r"arena (\d+) bytes", plan)[1])
+
+    one = 256 * 256 * 4
+    assert arena("schedule") >= 6 * one > 3 * one >= arena()
+
+
 # --- no pass changes a result -----------------------------------------------------------------------------------------
 def training_step(g: mg.Graph):
     """A small network's step: everything the passes look for, in one program."""
@@ -451,6 +503,9 @@ ALL = [
     training_step,
     sequence,
     one_step,
+    sums,
+    large_layers,
+    large_adam,
 ]
 
 

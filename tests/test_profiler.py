@@ -167,7 +167,7 @@ def test_what_runs_within_a_kernel_is_taken_off_its_time():
 def test_compiling_shows_its_passes(d: Doubling):
     p = profiled(d.g, d.feeds(1), [d.y])
     passes = [r.name for r in p.records if r.category == "pass"]
-    assert passes[:2] == ["specialize", "prune"] and passes[-2:] == ["stitch", "lower"] and "expand" in passes
+    assert passes[:2] == ["specialize", "prune"] and passes[-2:] == ["schedule", "lower"] and "expand" in passes
     (compiled,) = [r for r in p.records if r.category == "compile"]
     assert all(compiled.begin <= r.begin and r.end <= compiled.end for r in p.records if r.name == "stitch")
     again = profiled(d.g, d.feeds(1), [d.y])

@@ -15,7 +15,7 @@ from harness.running import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-OPTIONAL_PASSES = ("prune", "normalize", "fold", "simplify", "fuse", "stitch")
+OPTIONAL_PASSES = ("prune", "normalize", "fold", "simplify", "fuse", "stitch", "schedule")
 LIMIT = 20.0  # values are squashed beyond, so that rounding errors stay small beside the tolerance
 
 

@@ -24,6 +24,7 @@ const std::vector<Pass>& all_passes() {
       {"absorb", "constant scales and shifts along channels go into constant weights", absorb, false},
       {"fuse", "convolutions and matrix products take bias, residual and activation along", fuse, false},
       {"stitch", "element-wise regions become one operation each", stitch, false},
+      {"schedule", "what gives back more memory than it takes runs as soon as it can", schedule, false},
   };
   return passes;
 }

@@ -22,6 +22,7 @@ void absorb(Program&);    // constant scales and shifts along channels go into c
 void fuse(Program&);      // convolution and matrix products with bias, residual and activation
 void fuse_sparse(Program&);  // part of fuse: products with sparse tensors
 void stitch(Program&);    // element-wise regions become one operation each
+void schedule(Program&);  // what gives back more memory than it takes runs as soon as it can: updates of variables
 
 // Computes an operation whose inputs are constants; no results when it cannot. A backend registers
 // one, because the compiler knows no kernels; without it only shape arithmetic is folded.

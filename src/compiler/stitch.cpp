@@ -9,10 +9,10 @@
 // without joining its consumer to it. Operations of one level that are connected can be merged, because a path that
 // leaves the region never comes back to that level.
 #include <algorithm>
-#include <functional>
 #include <queue>
 #include <unordered_map>
 
+#include "compiler/dependencies.h"
 #include "compiler/passes.h"
 #include "compiler/reduction_shape.h"
 #include "core/builder.h"
@@ -24,38 +24,17 @@ namespace {
 constexpr int max_operations = 96;  // bounds registers and the size of one kernel
 constexpr int max_inputs = 48;
 
-// The tensors that an operation needs: its operands and what its blocks capture.
-void for_each_operand(const Operation& operation, const std::function<void(Tensor*)>& visit) {
-  for (Tensor* in : operation.inputs) visit(in);
-  for (const auto& block : operation.blocks) {
-    for (const auto& inner : block->operations) for_each_operand(*inner, visit);
-    for (Tensor* result : block->results) visit(result);
-  }
-}
-
-bool is_alias(const Operation& operation) {
-  for (std::string_view kind : {"identity", "reshape", "expand_dims", "squeeze", "flatten2d"})
-    if (operation.is(kind)) return true;
-  return false;
-}
-
 // One block's operations, their levels and regions, by position in the block.
 class BlockPlan {
  public:
-  explicit BlockPlan(Block& block) : block_(block) {
+  explicit BlockPlan(Block& block) : block_(block), dependencies_(block), users_(dependencies_.users()) {
     const int n = static_cast<int>(block.operations.size());
-    for (int i = 0; i < n; i++) index_[block.operations[i].get()] = i;
-    dependencies_.resize(n);
-    users_.resize(n);
     level_.assign(n, 0);
     region_.resize(n);
-    find_dependencies();
     for (int i = 0; i < n; i++) {
       joins_.push_back(elementwise(i) || can_end_region(*block_.operations[i]));
       level_[i] = least_level(i);
     }
-    for (int i = 0; i < n; i++)
-      for (int d : dependencies_[i]) users_[d].push_back(i);
     for (int i = 0; i < n; i++) movable_.push_back(moves_freely(i));
     wanted_ = level_;
     for (int i = n; i-- > 0;) sink(i);
@@ -64,7 +43,7 @@ class BlockPlan {
 
   // Region of an operation: the position of its representative, or -1.
   int region_of(const Operation* operation) const {
-    const int i = index_.at(operation);
+    const int i = dependencies_.position(operation);
     return joins_[i] ? find(i) : -1;
   }
 
@@ -77,7 +56,7 @@ class BlockPlan {
     for (int i = 0; i < n; i++) {
       members[node[i]].push_back(i);
       last[node[i]] = i;
-      for (int d : dependencies_[i])
+      for (int d : dependencies_.before(i))
         if (node[d] != node[i]) users[node[d]].push_back(node[i]), waiting[node[i]]++;
     }
     using Entry = std::pair<int, int>;  // original position of the last member first: order stays close to the user's
@@ -112,61 +91,13 @@ class BlockPlan {
     return elementwise(i) ? operation.output()->type.shape.dims() : operation.input(0)->type.shape.dims();
   }
 
-  void find_dependencies() {
-    std::unordered_map<const Tensor*, int> last_assign;  // variable -> position
-    std::unordered_map<const Tensor*, std::vector<int>> using_value;  // variable -> who reads its present value
-    std::unordered_map<const Tensor*, const Tensor*> variable_of;  // value that is a variable's memory -> the variable
-    for (int i = 0; i < static_cast<int>(block_.operations.size()); i++) {
-      const Operation& operation = *block_.operations[i];
-      std::vector<int>& mine = dependencies_[i];
-      for_each_operand(operation, [&](Tensor* in) {
-        if (const auto found = index_.find(in->operation); found != index_.end() && found->second != i)
-          mine.push_back(found->second);
-        if (const auto alias = variable_of.find(in); alias != variable_of.end())
-          using_value[alias->second].push_back(i);
-      });
-      for (const Operation* before : operation.control_dependencies)
-        if (const auto found = index_.find(before); found != index_.end()) mine.push_back(found->second);
-      add_state(operation, operation, i, last_assign, using_value);
-      if (operation.is("read"))
-        variable_of[operation.output()] = operation.input(0);
-      else if (is_alias(operation) && variable_of.count(operation.input(0)))
-        variable_of[operation.output()] = variable_of[operation.input(0)];
-      std::sort(mine.begin(), mine.end());
-      mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
-    }
-  }
-
-  // A read comes after the assign before it; an assign after whatever uses the value that it replaces.
-  void add_state(const Operation& outer, const Operation& operation, int i,
-                 std::unordered_map<const Tensor*, int>& last_assign,
-                 std::unordered_map<const Tensor*, std::vector<int>>& using_value) {
-    for (const auto& inner_block : operation.blocks)
-      for (const auto& inner : inner_block->operations) add_state(outer, *inner, i, last_assign, using_value);
-    const auto after = [&](int d) {
-      if (d != i) dependencies_[i].push_back(d);
-    };
-    if (operation.is("read") || operation.is("assign")) {
-      const Tensor* variable = operation.input(0);
-      if (const auto found = last_assign.find(variable); found != last_assign.end()) after(found->second);
-      if (operation.is("read")) {
-        using_value[variable].push_back(i);
-      } else {
-        for (int user : using_value[variable]) after(user);
-        using_value[variable].clear();
-        last_assign[variable] = i;
-      }
-    }
-  }
-
   // Element-wise operations of the same shape whose value operation i takes: it may join them.
   std::vector<int> producers(int i) const {
     std::vector<int> found;
     if (!joins_[i]) return found;
     for (const Tensor* in : block_.operations[i]->inputs) {
-      const auto producer = index_.find(in->operation);
-      if (producer != index_.end() && elementwise(producer->second) && space(producer->second) == space(i))
-        found.push_back(producer->second);
+      const int producer = dependencies_.position(in->operation);
+      if (producer >= 0 && elementwise(producer) && space(producer) == space(i)) found.push_back(producer);
     }
     return found;
   }
@@ -174,7 +105,7 @@ class BlockPlan {
   int least_level(int i) const {
     const std::vector<int> joinable = producers(i);
     int level = 0;
-    for (int d : dependencies_[i]) {
+    for (int d : dependencies_.before(i)) {
       const bool may_join = std::find(joinable.begin(), joinable.end(), d) != joinable.end();
       level = std::max(level, level_[d] + (joins_[d] && !may_join ? 1 : 0));
     }
@@ -250,8 +181,7 @@ class BlockPlan {
   }
 
   Block& block_;
-  std::unordered_map<const Operation*, int> index_;
-  std::vector<std::vector<int>> dependencies_;
+  const Dependencies dependencies_;
   std::vector<std::vector<int>> users_;
   std::vector<int> level_, wanted_, parent_;
   std::vector<bool> joins_, movable_;

@@ -1,7 +1,9 @@
 // The compiler's passes on textual graphs, before and after.
+#include <algorithm>
 #include <cmath>
 
 #include "check.h"
+#include "compiler/dependencies.h"
 #include "compiler/passes.h"
 #include "core/builder.h"
 #include "core/definition.h"
@@ -370,6 +372,102 @@ TEST(simplify_takes_the_branch_that_is_decided) {
   CHECK_EQUAL(simplified_to(text), x_line + "%a = exponent(%x) : float32[2,3]\n%out = negative(%a) : float32[2,3]\n");
 }
 
+// ---- schedule ----
+
+// Two layers' gradients, then two updates; 512 KB each.
+const std::string layers = R"(%x = placeholder() {type=float32[256,4]} : float32[256,4]
+%y = placeholder() {type=float32[4,512]} : float32[4,512]
+%z = placeholder() {type=float32[512,4]} : float32[512,4]
+%v = variable() {value=float32[256,512] splat 0x00000000} : float32[256,512]
+%w = variable() {value=float32[256,512] splat 0x00000000} : float32[256,512]
+%read_v = read(%v) : float32[256,512]
+%read_w = read(%w) : float32[256,512]
+)";
+const std::string gradient_of_v = "%dv = matrix_multiplication(%x, %y) : float32[256,512]\n";
+const std::string use_of_v = "%out = matrix_multiplication(%read_v, %z) : float32[256,4]\n";
+const std::string gradient_of_w = "%dw = matrix_multiplication(%out, %y) : float32[256,512]\n";
+
+std::string update(const std::string& v) {
+  return "%new_" + v + " = subtraction(%read_" + v + ", %d" + v + ") : float32[256,512]\n%set_" + v + " = assign(%" +
+         v + ", %new_" + v + ") : ()\n";
+}
+
+TEST(schedule_updates_a_variable_when_its_gradient_is_there_and_nobody_needs_the_old_value) {
+  CHECK_EQUAL(after(schedule, layers + gradient_of_v + use_of_v + gradient_of_w + update("v") + update("w")),
+              layers + gradient_of_v + use_of_v + update("v") + gradient_of_w + update("w"));
+}
+
+TEST(schedule_follows_aliases) {
+  const std::string constant = "%to = constant() {value=int64[2] [0x0000000000000100,0x0000000000000200]} : int64[2]\n";
+  const std::string gradient = "%flat = matrix_multiplication(%x, %y) : float32[256,512]\n";
+  const std::string alias = "%dv = reshape(%flat, %to) : float32[256,512]\n";
+  CHECK_EQUAL(
+      after(schedule, layers + constant + gradient + use_of_v + gradient_of_w + alias + update("v") + update("w")),
+      layers + constant + gradient + alias + use_of_v + update("v") + gradient_of_w + update("w"));
+}
+
+TEST(schedule_brings_small_operands_along) {
+  const std::string scalars = R"(%rate = constant() {value=float32[] splat 0x3f000000} : float32[]
+%power = variable() {value=float32[] splat 0x3f800000} : float32[]
+%read_power = read(%power) : float32[]
+%corrected = multiplication(%rate, %read_power) : float32[]
+)";
+  const std::string change =
+      "%new_power = square(%read_power) : float32[]\n%set_power = assign(%power, %new_power) : ()\n";
+  const std::string region =
+      R"(%new_v = stitched(%corrected, %dv, %read_v) : float32[256,512] (%argument: float32[], %argument_1: float32[256,512], %argument_2: float32[256,512]) {
+%multiplication = multiplication(%argument, %argument_1) : float32[256,512]
+%subtraction = subtraction(%argument_2, %multiplication) : float32[256,512]
+yield %subtraction
+}
+%set_v = assign(%v, %new_v) : ()
+)";
+  CHECK_EQUAL(
+      after(schedule, layers + gradient_of_v + use_of_v + gradient_of_w + scalars + change + region + update("w")),
+      layers + gradient_of_v + use_of_v + scalars + region + gradient_of_w + update("w") + change);
+}
+
+TEST(schedule_leaves_what_must_wait) {
+  const auto stays = [&](const std::string& text) { CHECK_EQUAL(after(schedule, layers + text), layers + text); };
+  // The gradient is a result, too: its memory is not given back.
+  stays("%out_1 = matrix_multiplication(%x, %y) : float32[256,512]\n" + use_of_v + gradient_of_w + update("w") +
+        "%new_v = subtraction(%read_v, %out_1) : float32[256,512]\n%set_v = assign(%v, %new_v) : ()\n");
+  // The old value is needed to the end.
+  stays(gradient_of_v + use_of_v + gradient_of_w + update("w") +
+        "%out_1 = matrix_multiplication(%read_v, %z) : float32[256,4]\n" + update("v"));
+  // An update waits for another by a control dependency.
+  stays(gradient_of_v + use_of_v + gradient_of_w + "%new_v = subtraction(%read_v, %dv) : float32[256,512]\n" +
+        "%set_v = assign(%v, %new_v) after [%dw] : ()\n" + update("w"));
+}
+
+TEST(schedule_keeps_small_updates_together) {
+  const std::string text = R"(%x = placeholder() {type=float32[4]} : float32[4]
+%v = variable() {value=float32[4] splat 0x00000000} : float32[4]
+%w = variable() {value=float32[4] splat 0x00000000} : float32[4]
+%read_v = read(%v) : float32[4]
+%read_w = read(%w) : float32[4]
+%dv = sin(%x) : float32[4]
+%out = cos(%dv) : float32[4]
+%new_v = subtraction(%read_v, %dv) : float32[4]
+%set_v = assign(%v, %new_v) : ()
+%new_w = subtraction(%read_w, %out) : float32[4]
+%set_w = assign(%w, %new_w) : ()
+)";
+  CHECK_EQUAL(after(schedule, text), text);
+}
+
+TEST(calls_keep_their_order) {
+  Graph g;
+  Tensor* x = g.add("placeholder", {}, {{"type", f32({2})}});
+  const auto call = [&](const char* symbol) {
+    return g.create("call", {x}, {{"symbol", std::string(symbol)}, {"types", Types{f32({2})}}});
+  };
+  Operation *first = call("a"), *second = call("b");
+  const Dependencies dependencies(g.root());
+  const auto& before = dependencies.before(dependencies.position(second));
+  CHECK(std::find(before.begin(), before.end(), dependencies.position(first)) != before.end());
+}
+
 // ---- the pipeline ----
 
 Tensor* network(Graph& g, int layers) {
@@ -389,7 +487,7 @@ TEST(the_pipeline_reports_each_pass_and_obeys) {
   Tensor* x = g.placeholders()[0];
   std::vector<std::string> seen;
   Options options;
-  options.disabled_passes = {"fuse", "stitch"};
+  options.disabled_passes = {"fuse", "stitch", "schedule"};
   options.observe = [&](std::string_view pass, const std::string& text) {
     seen.emplace_back(pass);
     CHECK_EQUAL(print(*parse(text)), text);
@@ -397,7 +495,7 @@ TEST(the_pipeline_reports_each_pass_and_obeys) {
   Program program = specialize(g, {{x, f32({4, 8})}}, {y}, {});
   run_passes(program, options);
   CHECK((seen == std::vector<std::string>{"specialize", "prune", "quantize", "normalize", "expand", "fold", "simplify",
-                                                "absorb"}));
+                                          "absorb"}));
   CHECK_EQUAL(pass_named("fold").name, "fold");
   CHECK_THROWS(GraphError, pass_named("frobnicate"), "frobnicate", "simplify");
   options.disabled_passes = {"expand"};

@@ -12,11 +12,6 @@
 #include "runtime/memory_limit.h"
 
 namespace mpsgraph::cpu {
-bool is_alias(const Operation& operation) {
-  for (std::string_view kind : {"identity", "reshape", "expand_dims", "squeeze", "flatten2d"})
-    if (operation.is(kind)) return true;
-  return false;
-}
 
 size_t bytes_of(const TensorType& type) {
   return type.history ? sizeof(HistoryNode*) : static_cast<size_t>(type.shape.elements()) * size_of(type.dtype);

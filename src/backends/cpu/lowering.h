@@ -12,14 +12,14 @@
 #include "backends/cpu/home_layouts.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/memory_plan.h"
+#include "compiler/dependencies.h"
 #include "compiler/program.h"
 
 namespace mpsgraph::cpu {
 
 using KernelList = std::vector<std::unique_ptr<Kernel>>;
 
-// Same bytes, another shape: no kernel.
-bool is_alias(const Operation& operation);
+using compiler::is_alias;  // such an operation has no kernel
 
 // Of a value in a slot. A history is a reference to its last value.
 size_t bytes_of(const TensorType& type);

@@ -1,0 +1,178 @@
+// Pass schedule: an operation that gives back more memory than it takes runs as soon as it can.
+//
+//   %d = convolution2d_weights_gradient(%g, %x)        %d = convolution2d_weights_gradient(%g, %x)
+//   %h = convolution2d_data_gradient(%g, %w)           %h = convolution2d_data_gradient(%g, %w)
+//   ... the gradients of all layers before      ->     %u = stitched(%w, %rate, %d) { ... }
+//   %u = stitched(%w, %rate, %d) { ... }               %update = assign(%v, %u)
+//   %update = assign(%v, %u)                           ... the gradients of all layers before
+//
+// So a gradient's memory serves the next one, where all of them were alive until the end, and the update finds it in
+// the cache. Only large values count: many small updates stay together, where a backend makes one kernel of them.
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+
+#include "compiler/dependencies.h"
+#include "compiler/passes.h"
+#include "core/definition.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+constexpr int64_t worthwhile = int64_t{256} << 10;  // bytes: below, another kernel costs more than the memory is worth
+constexpr int64_t negligible = 1024;
+
+int64_t bytes_of(const TensorType& type) {
+  return type.history ? 0 : type.shape.elements() * static_cast<int64_t>(size_of(type.dtype));
+}
+
+// The order of the root block's operations.
+class Schedule {
+ public:
+  explicit Schedule(const Program& program)
+      : block_(program.graph->root()),
+        dependencies_(block_),
+        users_(dependencies_.users()),
+        touched_(block_.operations.size()),
+        early_(block_.operations.size(), false),
+        waiting_(block_.operations.size()),
+        done_(block_.operations.size(), false) {
+    for (int i = 0; i < size(); i++) enter(i);
+    for (const Tensor* target : program.targets) memories_[memory_.at(target)].bytes = 0;
+  }
+
+  bool is_worthwhile() const {
+    return std::any_of(memories_.begin(), memories_.end(), [](const Memory& m) { return m.bytes >= worthwhile; });
+  }
+
+  std::vector<int> order() {
+    for (int i = 0; i < size(); i++) {
+      if (!done_[i]) run_with_needs(i);
+      while (!candidates_.empty()) {
+        const int next = candidates_.front();
+        candidates_.pop_front();
+        if (!done_[next] && waiting_[next].count == 0 && should_run_now(next)) run_with_needs(next);
+      }
+    }
+    return std::move(order_);
+  }
+
+ private:
+  // What holds a value and its aliases.
+  struct Memory {
+    int64_t bytes;  // 0 where nothing is given back: variables, constants, feeds, targets
+    int left = 0;  // operations to run that use it
+    int64_t sum = 0;  // of their positions, which names the last one
+  };
+  // Operations that must run before, without early ones.
+  struct Waiting {
+    int count = 0;
+    int64_t sum = 0;
+  };
+
+  int size() const { return static_cast<int>(block_.operations.size()); }
+  const Operation& operation(int i) const { return *block_.operations[i]; }
+
+  void enter(int i) {
+    const Operation& op = operation(i);
+    early_[i] = !op.definition->has_effect && (op.blocks.empty() || op.is("stitched"));
+    for (int d : dependencies_.before(i)) {
+      early_[i] = early_[i] && early_[d];
+      if (!early_[d]) waiting_[i].count++, waiting_[i].sum += d;
+    }
+    std::vector<int>& touched = touched_[i];
+    for_each_operand(op, [&](const Tensor* in) {
+      if (const auto found = memory_.find(in); found != memory_.end()) touched.push_back(found->second);
+    });
+    std::sort(touched.begin(), touched.end());
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+    for (int m : touched) memories_[m].left++, memories_[m].sum += i;
+    const bool stays = op.is("variable") || op.is("constant") || op.is("placeholder");
+    for (const auto& output : op.outputs) {
+      if (op.is("read") || is_alias(op)) {
+        memory_[output.get()] = memory_.at(op.input(0));
+        continue;
+      }
+      memory_[output.get()] = static_cast<int>(memories_.size());
+      memories_.push_back({stays ? 0 : bytes_of(output->type)});
+      early_[i] = early_[i] && memories_.back().bytes <= negligible;
+    }
+  }
+
+  // What is early stands where it was, or before the first that needs it there.
+  void run_with_needs(int i) {
+    std::vector<int> needs, look{i};
+    while (!look.empty()) {
+      const int next = look.back();
+      look.pop_back();
+      for (int d : dependencies_.before(next))
+        if (!done_[d]) done_[d] = true, needs.push_back(d), look.push_back(d);
+    }
+    std::sort(needs.begin(), needs.end());
+    for (int d : needs) run(d);
+    run(i);
+  }
+
+  void run(int i) {
+    done_[i] = true;
+    order_.push_back(i);
+    std::vector<int> found;
+    for (int m : touched_[i]) {
+      Memory& memory = memories_[m];
+      memory.sum -= i;
+      if (--memory.left == 1 && memory.bytes >= worthwhile) found.push_back(static_cast<int>(memory.sum));
+    }
+    for (int user : users_[i]) {
+      if (early_[i]) break;  // nobody waits for it
+      Waiting& waiting = waiting_[user];
+      waiting.sum -= i;
+      if (--waiting.count == 0) found.push_back(user);
+      if (waiting.count == 1 && operation(user).is("assign")) found.push_back(static_cast<int>(waiting.sum));
+    }
+    candidates_.insert(candidates_.begin(), found.begin(), found.end());  // an assign stands behind its value
+  }
+
+  bool should_run_now(int i) const {
+    if (is_alias(operation(i))) return true;  // it costs nothing, and what is worthwhile may need it
+    int64_t gain = 0;
+    for (int m : touched_[i])
+      if (memories_[m].left == 1) gain += memories_[m].bytes;
+    if (gain < worthwhile) return false;
+    for (const auto& output : operation(i).outputs)
+      if (!goes_into_variable(*output)) gain -= memories_[memory_.at(output.get())].bytes;
+    return gain >= worthwhile;
+  }
+
+  // Is a value assigned, and nothing else, as soon as it is there? Then it takes no memory of its own.
+  bool goes_into_variable(const Tensor& value) const {
+    const Memory& memory = memories_[memory_.at(&value)];
+    if (memory.left != 1) return false;
+    const auto user = static_cast<int>(memory.sum);
+    return operation(user).is("assign") && waiting_[user].count == 1;
+  }
+
+  const Block& block_;
+  const Dependencies dependencies_;
+  const std::vector<std::vector<int>> users_;
+  std::unordered_map<const Tensor*, int> memory_;  // of a value: into memories_
+  std::vector<Memory> memories_;
+  std::vector<std::vector<int>> touched_;  // by operation, each memory once
+  std::vector<bool> early_;  // values that a run has from its start, and small ones made of these: rates, corrections
+  std::vector<Waiting> waiting_;
+  std::vector<bool> done_;
+  std::deque<int> candidates_;  // which may have become worthwhile
+  std::vector<int> order_;
+};
+
+}  // namespace
+
+void schedule(Program& program) {
+  Schedule plan(program);
+  if (!plan.is_worthwhile()) return;
+  Block& root = program.graph->root();
+  std::vector<std::unique_ptr<Operation>> sorted;
+  for (int i : plan.order()) sorted.push_back(std::move(root.operations[i]));
+  root.operations = std::move(sorted);
+}
+
+}  // namespace mpsgraph::compiler
