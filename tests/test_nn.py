@@ -186,6 +186,42 @@ def test_fans_are_those_of_the_layer_not_of_the_batch():
     np.testing.assert_allclose(variances, VARIANCES["GlorotUniform"], rtol=0.02)
 
 
+@pytest.mark.parametrize("name", sorted(VARIANCES))
+def test_first_values_are_the_same_when_they_are_drawn_again(name):
+    """A variable takes the memory of a large first value; who asks for that later has it drawn anew."""
+    g = mg.Graph(seed=3)
+    x = g.placeholder((2, 128), name="x")
+    initialiser = getattr(nn.initialisers, name)()
+    layer = nn.Linear(160, weight_initialiser=initialiser)
+    y = layer(x)
+    drawn = initialiser((128, 160), np.random.default_rng(3), (128.0, 160.0))
+    g.run({x: np.zeros((2, 128), np.float32)}, y, [g.assign(layer.weight, layer.weight * 2.0)])
+    np.testing.assert_array_equal(g.variable_value(layer.weight), drawn * 2)
+    first = layer.weight.operation.attributes["value"]
+    for _ in range(2):
+        np.testing.assert_array_equal(first.numpy(), drawn)
+    np.testing.assert_array_equal(g.variable_value(layer.weight), drawn * 2)
+    generator = np.random.default_rng(3)
+    initialiser((128, 160), generator)
+    assert g.generator.random() == generator.random(), "drawing again leaves the graph's generator alone"
+
+
+def test_what_cannot_be_drawn_again_is_kept():
+    class Counting:
+        calls = 0
+
+        def __call__(self, shape, generator=None, fans=None):
+            Counting.calls += 1
+            return np.full(shape, Counting.calls, np.float32)
+
+    g = mg.Graph()
+    x = g.placeholder((2, 128))
+    layer = nn.Linear(160, weight_initialiser=Counting(), bias=False)
+    g.run({x: np.zeros((2, 128), np.float32)}, layer(x), [g.assign(layer.weight, layer.weight * 2.0)])
+    assert (layer.weight.operation.attributes["value"].numpy() == 1).all() and Counting.calls == 1
+    assert (g.variable_value(layer.weight) == 2).all()
+
+
 def test_plain_initialisers():
     make = nn.initialisers
     assert (make.zeros((2, 3)) == 0).all() and (make.ones((2,)) == 1).all()

@@ -62,6 +62,22 @@ def test_variables_keep_the_values_that_they_have_now(tmp_path):
     assert mg.load(tmp_path / "now.mpsgraph", verify=False)(ones).tolist() == [3, 4]
 
 
+def test_variables_that_a_program_changes_leave_the_file_and_those_it_reads_mapped(tmp_path):
+    g = mg.Graph()
+    x = g.placeholder((-1, 200), name="x")
+    changing, fixed = (g.variable(np.full((200, 200), n, np.float32), name=f"w{n}", trainable=n == 1) for n in (1, 2))
+    y = x @ (changing + fixed)
+    mg.save(
+        tmp_path / "a.mpsgraph", g, [x], {"y": g.control_dependency([g.assign(changing, changing * 2)], lambda: y * 1)}
+    )
+    weights = (tmp_path / "a.mpsgraph" / "weights.safetensors").read_bytes()
+    one, two = mg.load(tmp_path / "a.mpsgraph"), mg.load(tmp_path / "a.mpsgraph")
+    assert [float(one(np.ones((1, 200), np.float32)).numpy()[0, 0]) for _ in range(3)] == [600, 800, 1200]
+    assert float(two(np.ones((1, 200), np.float32)).numpy()[0, 0]) == 600
+    assert (one.graph.variable_value(one.parameters["w2"]) == 2).all()
+    assert (tmp_path / "a.mpsgraph" / "weights.safetensors").read_bytes() == weights
+
+
 def test_a_loaded_model_trains(tmp_path):
     g, inputs, outputs, _ = network()
     mg.save(tmp_path / "net.mpsgraph", g, inputs, outputs)

@@ -171,6 +171,11 @@ class ConstantData:
     The value of a constant: immutable.
     """
     @staticmethod
+    def drawn(draw: collections.abc.Callable[..., typing.Any]) -> ConstantData:
+        """
+        The array that a function gives, the same each time: its memory becomes the variable's, and it is drawn again for whoever asks later.
+        """
+    @staticmethod
     def splat(value: typing.Any, shape: typing.Any, dtype: typing.Any) -> ConstantData:
         """
         One number that stands for all elements.

@@ -32,8 +32,10 @@ def constant_data(value: Any, shape: Sequence[int] | None, dtype: DTypeLike | No
 
     An array keeps its own dtype unless another is asked for; Python's numbers and lists become float32, int32, bool or
     complex64.
-    With a shape, `value` is the one number that fills it.
+    With a shape, `value` is the one number that fills it. Data stay what they are.
     """
+    if isinstance(value, ConstantData):
+        return value
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(value, (int, float, complex)) and not isinstance(value, bool):
         filled = wanted or dtype_of_number(value)

@@ -238,8 +238,8 @@ def save(
 
 
 def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) -> Model:
-    """A model from a package. Its weights are mapped: pages come from the file when they are used, and are copied when
-    a variable changes.
+    """A model from a package. Its weights are mapped: pages come from the file when they are used. Variables that a
+    program changes are read into memory when it is compiled.
 
     Args: path; verify, compare checksums, which reads all of it once; seed, of the graph.
     Errors: PackageError for a package that is missing, truncated, altered, of a newer format or no package.

@@ -181,6 +181,31 @@ ConstantPtr splat(const py::object& value, const py::object& shape, const py::ob
   return ConstantData::splat(type, to_dims(shape, "shape"), static_cast<const void*>(element.data()));
 }
 
+// An array's bytes in memory that a variable may take over.
+std::shared_ptr<std::byte> own_copy(const NDArray& array) {
+  const std::shared_ptr<runtime::Buffer> buffer = array.copy_contiguous().buffer();
+  return {buffer, buffer->data()};
+}
+
+// `draw()` gives the array, and gives it again when somebody asks for it after a variable has taken its memory.
+ConstantPtr drawn(const py::function& draw) {
+  const auto array = [](PyObject* function) {
+    return to_ndarray(py::reinterpret_borrow<py::object>(function)(), {}, {}, false, "a drawn value");
+  };
+  const NDArray first = array(draw.ptr());
+  const TensorType type = first.type();
+  return ConstantData::remade(type.dtype, first.dims(), own_copy(first), [array, type, draw = keep(draw)] {
+    std::shared_ptr<std::byte> memory;
+    call_python([&] {
+      const NDArray again = array(draw.get());
+      if (again.type() != type)
+        throw GraphError(cat("a value that was drawn as ", type, " is ", again.type(), " when it is drawn again"));
+      memory = own_copy(again);
+    });
+    return memory;
+  });
+}
+
 py::array constant_numpy(const ConstantData& self) {
   NDArray array = NDArray::allocate(self.dtype(), self.dims());
   self.expand_into(array.data());
@@ -306,6 +331,12 @@ void define_ndarray(py::module_& module) {
             return std::const_pointer_cast<ConstantData>(splat(value, shape, dtype));
           },
           py::arg("value"), py::arg("shape"), py::arg("dtype"), "One number that stands for all elements.")
+      .def_static(
+          "drawn", [](const py::function& draw) { return std::const_pointer_cast<ConstantData>(drawn(draw)); },
+          py::arg("draw"),
+          "The array that a function gives, the same each time: its memory becomes the variable's, and it is drawn "
+          "again "
+          "for whoever asks later.")
       .def_property_readonly("dtype", [](const ConstantData& self) { return to_object(self.dtype()); })
       .def_property_readonly("shape", [](const ConstantData& self) { return py::tuple(to_object(Shape(self.dims()))); })
       .def_property_readonly("is_splat", &ConstantData::is_splat)

@@ -7,6 +7,7 @@
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <mutex>
 
 #include "core/errors.h"
 
@@ -80,19 +81,56 @@ std::shared_ptr<std::vector<std::byte>> owned_copy(const void* bytes, size_t siz
 
 }  // namespace
 
-ConstantPtr ConstantData::borrow(DType dtype, Dims dims, const void* bytes, std::shared_ptr<void> owner,
-                                 PrivateView private_view) {
+struct ConstantData::Made {
+  const Make make;
+  std::mutex mutex;
+  std::shared_ptr<std::byte> bytes;  // null when they were taken
+  bool seen = false;  // somebody knows where they are
+};
+
+ConstantPtr ConstantData::borrow(DType dtype, Dims dims, const void* bytes, std::shared_ptr<void> owner, Read read) {
   std::shared_ptr<ConstantData> data(new ConstantData);
   data->dtype_ = dtype;
   data->elements_ = element_count(dims);
   data->dims_ = std::move(dims);
   data->bytes_ = static_cast<const std::byte*>(bytes);
   data->owner_ = std::move(owner);
-  data->private_view_ = std::move(private_view);
+  data->read_ = std::move(read);
   return data;
 }
 
-std::shared_ptr<std::byte> ConstantData::private_view() const { return private_view_ ? private_view_() : nullptr; }
+ConstantPtr ConstantData::remade(DType dtype, Dims dims, std::shared_ptr<std::byte> bytes, Make make) {
+  std::shared_ptr<ConstantData> data(new ConstantData);
+  data->dtype_ = dtype;
+  data->elements_ = element_count(dims);
+  data->dims_ = std::move(dims);
+  data->made_ = std::make_shared<Made>(std::move(make));
+  data->made_->bytes = std::move(bytes);
+  return data;
+}
+
+// Not made under the mutex: who makes them may wait for somebody who asks for them.
+const std::byte* ConstantData::remade_bytes() const {
+  {
+    std::lock_guard lock(made_->mutex);
+    made_->seen = true;
+    if (made_->bytes) return made_->bytes.get();
+  }
+  std::shared_ptr<std::byte> again = made_->make();
+  std::lock_guard lock(made_->mutex);
+  if (!made_->bytes) made_->bytes = std::move(again);
+  return made_->bytes.get();
+}
+
+std::shared_ptr<std::byte> ConstantData::take() const {
+  if (!made_) return nullptr;
+  {
+    std::lock_guard lock(made_->mutex);
+    if (made_->seen) return nullptr;
+    if (made_->bytes) return std::exchange(made_->bytes, nullptr);
+  }
+  return made_->make();
+}
 
 ConstantPtr ConstantData::copy(DType dtype, Dims dims, const void* bytes) {
   auto storage = owned_copy(bytes, static_cast<size_t>(element_count(dims)) * size_of(dtype));
@@ -121,22 +159,23 @@ ConstantPtr ConstantData::of_ints(const std::vector<int64_t>& values) {
 }
 
 void ConstantData::expand_into(void* destination) const {
+  if (read_) return read_(destination);
   if (!splat_) {
-    if (elements_) std::memcpy(destination, bytes_, stored_bytes());
+    if (elements_) std::memcpy(destination, bytes(), stored_bytes());
     return;
   }
   with_storage_type(dtype_, [&](auto zero) {
     using T = decltype(zero);
-    std::fill_n(static_cast<T*>(destination), elements_, load<T>(bytes_, 0));
+    std::fill_n(static_cast<T*>(destination), elements_, load<T>(bytes(), 0));
   });
 }
 
 double ConstantData::scalar(int64_t index) const {
   const int64_t i = splat_ ? 0 : index;
-  if (dtype_ == DType::float16) return half_to_float(load<uint16_t>(bytes_, i));
-  if (dtype_ == DType::bfloat16) return bfloat16_to_float(load<uint16_t>(bytes_, i));
+  if (dtype_ == DType::float16) return half_to_float(load<uint16_t>(bytes(), i));
+  if (dtype_ == DType::bfloat16) return bfloat16_to_float(load<uint16_t>(bytes(), i));
   return with_storage_type(dtype_,
-                           [&](auto zero) { return static_cast<double>(std::real(load<decltype(zero)>(bytes_, i))); });
+                           [&](auto zero) { return static_cast<double>(std::real(load<decltype(zero)>(bytes(), i))); });
 }
 
 double ConstantData::imaginary(int64_t index) const {
@@ -151,7 +190,7 @@ int64_t ConstantData::integer(int64_t index) const {
   return with_storage_type(dtype_, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_integral_v<T>)
-      return static_cast<int64_t>(load<T>(bytes_, i));
+      return static_cast<int64_t>(load<T>(bytes(), i));
     else
       return int64_t{0};  // refused above
   });
@@ -165,11 +204,11 @@ std::vector<int64_t> ConstantData::integers() const {
 
 bool ConstantData::operator==(const ConstantData& other) const {
   if (dtype_ != other.dtype_ || dims_ != other.dims_) return false;
-  if (elements_ == 0 || (bytes_ == other.bytes_ && splat_ == other.splat_)) return true;
+  if (this == &other || elements_ == 0 || (bytes() == other.bytes() && splat_ == other.splat_)) return true;
   const size_t size = size_of(dtype_);
-  if (splat_ == other.splat_) return std::memcmp(bytes_, other.bytes_, stored_bytes()) == 0;
-  const std::byte* element = splat_ ? bytes_ : other.bytes_;
-  const std::byte* all = splat_ ? other.bytes_ : bytes_;
+  if (splat_ == other.splat_) return std::memcmp(bytes(), other.bytes(), stored_bytes()) == 0;
+  const std::byte* element = splat_ ? bytes() : other.bytes();
+  const std::byte* all = splat_ ? other.bytes() : bytes();
   for (int64_t i = 0; i < elements_; ++i) {
     if (std::memcmp(element, all + static_cast<size_t>(i) * size, size) != 0) return false;
   }

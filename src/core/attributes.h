@@ -26,18 +26,23 @@ class ConstantData {
   static std::shared_ptr<const ConstantData> splat(DType, Dims, const void* element);
   static std::shared_ptr<const ConstantData> splat(DType, Dims, double value);  // rounded to dtype
   // Borrows memory that `owner` keeps alive (numpy arrays, mapped files).
-  // `private_view`: where the memory can be had once more, to be written to, cheaper than by copying all of it.
-  using PrivateView = std::function<std::shared_ptr<std::byte>()>;
+  // `read`: writes the bytes somewhere without looking at the memory, where that is cheaper.
+  using Read = std::function<void(void* destination)>;
   static std::shared_ptr<const ConstantData> borrow(DType, Dims, const void* bytes, std::shared_ptr<void> owner,
-                                                    PrivateView private_view = {});
+                                                    Read read = {});
+  // Memory that need not be kept, because `make` makes the same bytes again: see take(). It may be called on any thread.
+  using Make = std::function<std::shared_ptr<std::byte>()>;
+  static std::shared_ptr<const ConstantData> remade(DType, Dims, std::shared_ptr<std::byte> bytes, Make make);
   static std::shared_ptr<const ConstantData> of_ints(const std::vector<int64_t>& values);  // int64[n]
 
   DType dtype() const { return dtype_; }
   const Dims& dims() const { return dims_; }
   int64_t elements() const { return elements_; }
   bool is_splat() const { return splat_; }
-  const std::byte* bytes() const { return bytes_; }       // one element when splat
-  std::shared_ptr<std::byte> private_view() const;        // null when there is no such thing
+  const std::byte* bytes() const { return made_ ? remade_bytes() : bytes_; }  // one element when splat
+  // The memory itself, to be written to, if it can be made again and nobody has asked where it is; else null. Bytes that
+  // are asked for later are made then, and stay.
+  std::shared_ptr<std::byte> take() const;
   size_t stored_bytes() const { return (splat_ ? 1 : static_cast<size_t>(elements_)) * size_of(dtype_); }
   void expand_into(void* destination) const;              // all elements, row-major
   double scalar(int64_t index = 0) const;                 // any dtype as double; of a complex number the real part
@@ -54,7 +59,10 @@ class ConstantData {
   bool splat_ = false;
   const std::byte* bytes_ = nullptr;
   std::shared_ptr<void> owner_;
-  PrivateView private_view_;
+  Read read_;
+  struct Made;
+  std::shared_ptr<Made> made_;  // null for memory that is kept
+  const std::byte* remade_bytes() const;
 };
 using ConstantPtr = std::shared_ptr<const ConstantData>;
 

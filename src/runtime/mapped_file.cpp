@@ -52,13 +52,17 @@ MappedFile::~MappedFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-std::shared_ptr<std::byte> MappedFile::private_view(size_t offset, size_t bytes) const {
-  const size_t before = offset % static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  void* memory = ::mmap(nullptr, before + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor_,
-                        static_cast<off_t>(offset - before));
-  if (memory == MAP_FAILED) throw DeviceError(cat("a file cannot be mapped: ", std::strerror(errno)));
-  auto* first = static_cast<std::byte*>(memory) + before;
-  return {first, [memory, size = before + bytes](std::byte*) { ::munmap(memory, size); }};
+void MappedFile::read(size_t offset, size_t bytes, void* destination) const {
+  auto* to = static_cast<std::byte*>(destination);
+  while (bytes > 0) {
+    const ssize_t count = ::pread(descriptor_, to, std::min(bytes, size_t{1} << 30), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0)
+      throw DeviceError(cat("a file cannot be read: ", count < 0 ? std::strerror(errno) : "it was made shorter"));
+    to += count;
+    offset += static_cast<size_t>(count);
+    bytes -= static_cast<size_t>(count);
+  }
 }
 
 void write_file(const std::filesystem::path& path, const std::function<void(const Append&)>& write) {

@@ -21,8 +21,8 @@ class MappedFile : public std::enable_shared_from_this<MappedFile> {
 
   const std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  // The same bytes in memory that may be written: a page is copied when it is written to first; the file never changes.
-  std::shared_ptr<std::byte> private_view(size_t offset, size_t bytes) const;
+  // Reads a part of it past the mapping: neither a page fault for each page, nor pages that stay.
+  void read(size_t offset, size_t bytes, void* destination) const;
 
  private:
   MappedFile() = default;

@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr uint64_t largest_header = 100'000'000;  // the format's own limit
 constexpr size_t alignment = 64;                  // of the data's beginning in the file, and so in memory
-constexpr size_t worth_mapping = 65536;           // bytes of a tensor
+constexpr size_t worth_reading = 65536;           // bytes of a tensor: past the mapping, by a call
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
@@ -101,10 +101,10 @@ ConstantPtr tensor(const std::shared_ptr<const MappedFile>& file, size_t start, 
   const std::byte* first = file->data() + start + extent.begin;
   if (type.dtype == DType::boolean && std::any_of(first, first + bytes, [](std::byte b) { return b > std::byte{1}; }))
     throw PackageError("has bools other than 0 and 1");
-  ConstantData::PrivateView view;
-  if (bytes >= worth_mapping) view = [file, at = start + extent.begin, bytes] { return file->private_view(at, bytes); };
+  ConstantData::Read read;
+  if (bytes >= worth_reading) read = [file, at = start + extent.begin, bytes](void* to) { file->read(at, bytes, to); };
   return ConstantData::borrow(type.dtype, type.shape.dims(), first, std::const_pointer_cast<MappedFile>(file),
-                              std::move(view));
+                              std::move(read));
 }
 
 void require_no_overlap(std::vector<Extent> extents) {

@@ -145,6 +145,30 @@ TEST(constants_compare_by_content) {
   CHECK_EQUAL(ConstantData::of_ints({4, -1})->integers(), (Ints{4, -1}));
 }
 
+TEST(bytes_that_can_be_made_again_are_given_away_until_somebody_looks) {
+  int made = 0;
+  const auto make = [&] {
+    ++made;
+    std::shared_ptr<std::byte> bytes(new std::byte[8], std::default_delete<std::byte[]>());
+    const float values[] = {1, 2};
+    std::memcpy(bytes.get(), values, sizeof(values));
+    return bytes;
+  };
+  const auto data = ConstantData::remade(DType::float32, {2}, make(), make);
+  const std::shared_ptr<std::byte> mine = data->take(), more = data->take();
+  CHECK(mine && more && mine != more);
+  CHECK_EQUAL(made, 2);
+  const float changed = 5;
+  std::memcpy(mine.get(), &changed, sizeof(changed));
+  CHECK_EQUAL(data->scalar(0), 1.0);
+  CHECK_EQUAL(made, 3);
+  CHECK(!data->take());  // somebody may know where the bytes are
+  CHECK_EQUAL(data->scalar(1), 2.0);
+  CHECK(*data == *ConstantData::remade(DType::float32, {2}, make(), make));
+  CHECK_EQUAL(made, 4);
+  CHECK(!ConstantData::of_ints({1})->take());
+}
+
 TEST(constants_of_every_dtype_hold_a_number) {
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);

@@ -7,15 +7,18 @@ MPSGraph takes the whole source tensor, batch included, for the fan-in; that is 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
+from .._core import ConstantData, DType, float32
 from ..errors import GraphError, ShapeError
 
 Fans = tuple[float, float]
+_LARGE = 1 << 14  # elements from which on a first value is drawn again, rather than kept beside the variable
 # The standard deviation of a standard normal that is cut at two: Keras divides by it.
 _TRUNCATED_DEVIATION = 0.87962566103423978
 
@@ -230,3 +233,43 @@ class Identity:
         values = np.zeros(shape, np.float32)
         values[tuple(size // 2 for size in shape[:-2])] = self.gain * np.eye(shape[-2], shape[-1])
         return values
+
+
+_DRAWN_ALIKE = (
+    Uniform,
+    Normal,
+    TruncatedNormal,
+    VarianceScaling,
+    GlorotUniform,
+    GlorotNormal,
+    HeUniform,
+    HeNormal,
+    LecunUniform,
+    LecunNormal,
+)
+"""Of which the generator's state alone decides the values, to the last bit."""
+
+
+def first_value(
+    initialiser: Initialiser, shape: tuple[int, ...], generator: np.random.Generator, fans: Fans | None, dtype: DType
+) -> np.ndarray | ConstantData:
+    """A variable's first value, in memory that the variable takes over where the value can be drawn again.
+
+    Else a graph would hold the weights twice: as they are, and as they were at first, in case anybody asks, such as a
+    second device. Here the generator's state is kept instead. The generator goes on as if the initialiser was called.
+    """
+    if type(initialiser) is Constant:
+        return ConstantData.splat(initialiser.value, shape, dtype)
+    if type(initialiser) not in _DRAWN_ALIKE or dtype != float32 or math.prod(shape) < _LARGE:
+        return initialiser(shape, generator, fans)
+    kind, state, own = type(generator.bit_generator), generator.bit_generator.state, copy.copy(initialiser)
+    drawing: list[np.random.Generator] = [generator]  # the first time; later draws leave it alone
+
+    def draw() -> np.ndarray:
+        if drawing:
+            return own(shape, drawing.pop(), fans)
+        bits = kind()
+        bits.state = state
+        return own(shape, np.random.Generator(bits), fans)
+
+    return ConstantData.drawn(draw)

@@ -15,7 +15,7 @@ import numpy as np
 from .._core import DType, Tensor, bfloat16, float16, float32
 from ..errors import DTypeError, GraphError, ShapeError
 from ..mixed_precision import autocast_dtype, layer_scope
-from .initialisers import Initialiser
+from .initialisers import Initialiser, first_value
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -108,10 +108,10 @@ class Module:
         graph = graph_of(x)
         if any(size < 1 for size in shape):
             raise ShapeError(f"{self._path or type(self).__name__}: the size of '{name}' {tuple(shape)} must be known")
-        value = initialiser(tuple(shape), graph.generator, fans)
         path = f"{self._path}.{name}" if self._path else name
         low = x.dtype in (bfloat16, float16) and autocast_dtype() is not None
         own = dtype or (float32 if low else x.dtype)
+        value = first_value(initialiser, tuple(shape), graph.generator, fans, own)
         variable = graph.variable(value, own, path, trainable=where == "_parameters")
         vars(self).setdefault(where, {})[name] = variable
         return variable

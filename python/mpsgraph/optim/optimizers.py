@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from .._core import DType, Operation, Tensor, float32, float64
+from .._core import ConstantData, DType, Operation, Tensor, float32, float64
 from ..errors import GraphError
 from .schedules import Schedule, as_schedule
 
@@ -70,7 +68,7 @@ class Optimizer:
 
     def state(self, variable: Tensor, values: Tensor, name: str, initial: float = 0.0) -> Tensor:
         """A state variable like `values`, at first one number, that checkpoints carry as "<variable>/<name>"."""
-        numbers = np.full(variable.shape or (), initial, values.dtype.numpy)
+        numbers = ConstantData.splat(initial, variable.shape or (), values.dtype)
         return self.graph.variable(numbers, None, f"{variable.name}/{name}", trainable=False)
 
     def _in(self, dtype: DType, x: Tensor) -> Tensor:

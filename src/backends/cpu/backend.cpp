@@ -1,8 +1,10 @@
 // Compiles programs for the CPU: passes, lowering, executable; and evaluates constants for the fold pass.
 #include "backends/cpu/backend.h"
 
+#include <functional>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "backends/cpu/batch_normalization.h"
 #include "backends/cpu/convolution_taps.h"
@@ -86,6 +88,23 @@ std::vector<ConstantPtr> evaluate(const Operation& operation) {
   return values;
 }
 
+// The variables that the program, in any block, assigns.
+std::vector<CpuVariable*> assigned(const compiler::Program& program,
+                                   const std::vector<std::shared_ptr<CpuVariable>>& variables) {
+  std::unordered_set<const Tensor*> assigned;
+  const std::function<void(const Block&)> look = [&](const Block& block) {
+    for (const auto& operation : block.operations) {
+      if (operation->is("assign")) assigned.insert(operation->input(0));
+      for (const auto& inner : operation->blocks) look(*inner);
+    }
+  };
+  look(program.graph->root());
+  std::vector<CpuVariable*> result;
+  for (size_t i = 0; i < variables.size(); i++)
+    if (assigned.contains(program.variables[i])) result.push_back(variables[i].get());
+  return result;
+}
+
 class CpuBackend final : public runtime::Backend {
  public:
   std::string_view name() const override { return "cpu"; }
@@ -110,6 +129,7 @@ class CpuBackend final : public runtime::Backend {
     LoweredProgram lowered = lower(std::move(program), std::move(present), options.reference_kernels);
     // Nothing runs while a program is compiled, so values may move; programs that knew them elsewhere are stale.
     for (size_t i = 0; i < variables.size(); i++) variables[i]->move_to(lowered.variable_layouts[i]);
+    CpuVariable::own(assigned(lowered.program, variables));
     return std::make_unique<CpuProgram>(std::move(lowered), std::move(variables));
   }
   bool sees_feeds() const override { return true; }

@@ -1,17 +1,58 @@
 // A variable's memory: its first value, and the ways in and out of its layout.
 #include "backends/cpu/variable.h"
 
+#include <exception>
+#include <mutex>
+
+#include "backends/cpu/parallel.h"
+
 namespace mpsgraph::cpu {
+namespace {
+
+runtime::NDArray array_in(std::shared_ptr<std::byte> memory, const TensorType& type) {
+  std::byte* first = memory.get();
+  const Dims& dims = type.shape.dims();
+  return runtime::NDArray::borrow(first, type.dtype, dims, contiguous_strides(dims), [memory = std::move(memory)] {});
+}
+
+}  // namespace
 
 CpuVariable::CpuVariable(const ConstantPtr& value) {
-  if (std::shared_ptr<std::byte> own = value->private_view()) {
-    std::byte* first = own.get();
-    array_ = runtime::NDArray::borrow(first, value->dtype(), value->dims(), contiguous_strides(value->dims()),
-                                      [own = std::move(own)] {});
-    return;
+  const TensorType type{value->dtype(), Shape(value->dims())};
+  if (std::shared_ptr<std::byte> memory = value->take()) {
+    array_ = array_in(std::move(memory), type);
+  } else if (value->is_splat()) {
+    array_ = runtime::NDArray::allocate(type.dtype, value->dims());
+    value->expand_into(array_.data());
+  } else {
+    first_ = value;
+    array_ = runtime::NDArray::borrow(const_cast<std::byte*>(value->bytes()), type.dtype, value->dims(),
+                                      contiguous_strides(value->dims()), {}, false);
   }
-  array_ = runtime::NDArray::allocate(value->dtype(), value->dims());
-  value->expand_into(array_.data());
+}
+
+void CpuVariable::own() {
+  if (!first_) return;
+  const runtime::NDArray memory = runtime::NDArray::allocate(array_.dtype(), array_.dims());
+  first_->expand_into(memory.data());
+  array_ = memory;
+  first_ = nullptr;
+}
+
+// In parallel, because memory that is touched first costs more than the values.
+void CpuVariable::own(std::span<CpuVariable* const> variables) {
+  std::mutex mutex;
+  std::exception_ptr error;
+  parallel_team(thread_count(), [&](int member, int members, const auto&) {
+    try {
+      for (size_t i = static_cast<size_t>(member); i < variables.size(); i += static_cast<size_t>(members))
+        variables[i]->own();
+    } catch (...) {  // which must not leave the team
+      std::lock_guard lock(mutex);
+      error = std::current_exception();
+    }
+  });
+  if (error) std::rethrow_exception(error);
 }
 
 runtime::NDArray CpuVariable::read() const {
@@ -22,6 +63,10 @@ runtime::NDArray CpuVariable::read() const {
 }
 
 void CpuVariable::write(const runtime::NDArray& value) {
+  if (first_) {
+    array_ = runtime::NDArray::allocate(array_.dtype(), array_.dims());
+    first_ = nullptr;
+  }
   if (!layout_) return array_.copy_from(value);
   const runtime::NDArray plain = value.contiguous() ? value : value.copy_contiguous();
   layout_->from_row_major(plain.data(), array_.data());
@@ -29,7 +74,8 @@ void CpuVariable::write(const runtime::NDArray& value) {
 
 void CpuVariable::move_to(LayoutPtr layout) {
   if (same_layout(layout_, layout)) return;
-  const runtime::NDArray plain = read();
+  const ConstantPtr first = first_;  // while it is read
+  const runtime::NDArray plain = first ? array_ : read();
   layout_ = std::move(layout);
   write(plain);
 }

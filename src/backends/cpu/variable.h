@@ -1,5 +1,9 @@
 // A variable's value on the CPU device, in the layout of its home.
+//
+// A variable that nothing changes is its first value, where that lies: weights of a package are then pages of its file.
 #pragma once
+
+#include <span>
 
 #include "backends/cpu/home_layouts.h"
 #include "runtime/backend.h"
@@ -16,10 +20,15 @@ class CpuVariable final : public runtime::VariableStorage {
   const LayoutPtr& layout() const { return layout_; }
   // Moves the value. Programs that were compiled for another layout are stale then.
   void move_to(LayoutPtr layout);
+  // Call before programs write to data(): gives them memory of their own, with the values in it.
+  static void own(std::span<CpuVariable* const> variables);
 
  private:
+  void own();
+
   LayoutPtr layout_;
   runtime::NDArray array_;
+  ConstantPtr first_;  // whose memory array_ is; null when it has its own
 };
 
 }  // namespace mpsgraph::cpu
