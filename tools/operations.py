@@ -58,7 +58,7 @@ def apple() -> dict[str, tuple[str, list[str]]]:
 def kernels() -> set[str]:
     """Every kind that the CPU engine's sources name."""
     return {
-        name for path in (ROOT / "src/backends/cpu").glob("*.cpp") for name in re.findall(r'"(\w+)"', path.read_text())
+        name for path in (ROOT / "src/backends/cpu").rglob("*.cpp") for name in re.findall(r'"(\w+)"', path.read_text())
     }
 
 

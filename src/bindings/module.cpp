@@ -1,6 +1,6 @@
 // The module mpsgraph._core: calls the definitions, makes the CPU known, and sees to an orderly exit.
 #include "backends/cpu/backend.h"
-#include "backends/cpu/philox.h"
+#include "backends/cpu/random/philox.h"
 #include "bindings/bindings.h"
 
 #ifndef MPSGRAPH_VERSION

@@ -8,7 +8,7 @@
 
 #include "backends/cpu/jit/code_memory.h"
 #include "backends/cpu/jit/vector_code.h"
-#include "backends/cpu/tile_functions.h"
+#include "backends/cpu/stitched/tile_functions.h"
 #include "check.h"
 
 using namespace mpsgraph;

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "backends/cpu/philox.h"
+#include "backends/cpu/random/philox.h"
 #include "kernel_harness.h"
 
 using namespace kernels;

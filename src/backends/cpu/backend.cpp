@@ -6,13 +6,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "backends/cpu/batch_normalization.h"
-#include "backends/cpu/convolution_taps.h"
+#include "backends/cpu/convolution/convolution_taps.h"
 #include "backends/cpu/executable.h"
 #include "backends/cpu/machine_limits.h"
+#include "backends/cpu/normalization/batch_normalization.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/tile_functions.h"
+#include "backends/cpu/stitched/tile_functions.h"
 #include "compiler/passes.h"
 #include "core/definition.h"
 #include "runtime/profiler.h"

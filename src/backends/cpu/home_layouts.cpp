@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/convolution_taps.h"
+#include "backends/cpu/convolution/convolution_taps.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -120,8 +120,8 @@ ConvolutionPlan plan_of(const Operation& convolution) {
   const bool forward = !convolution.kind().ends_with("_data_gradient");
   const Dims& first = convolution.input(0)->type.shape.dims();
   const Dims& result = convolution.output()->type.shape.dims();
-  return {ops::Convolution(convolution.attributes), forward ? first : result,
-          convolution.input(1)->type.shape.dims(), forward ? result : first};
+  return {ops::Convolution(convolution.attributes), forward ? first : result, convolution.input(1)->type.shape.dims(),
+          forward ? result : first};
 }
 
 }  // namespace

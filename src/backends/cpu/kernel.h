@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cpu/history_memory.h"
+#include "backends/cpu/control_flow/history_memory.h"
 #include "core/graph.h"
 
 namespace mpsgraph::cpu {

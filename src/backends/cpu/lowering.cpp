@@ -7,7 +7,7 @@
 #include <set>
 
 #include "backends/cpu/onednn.h"
-#include "backends/cpu/stitch.h"
+#include "backends/cpu/stitched/stitch.h"
 #include "core/definition.h"
 #include "runtime/memory_limit.h"
 

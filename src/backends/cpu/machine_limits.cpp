@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/tile_functions.h"
+#include "backends/cpu/stitched/tile_functions.h"
 #include "runtime/ndarray.h"
 
 namespace mpsgraph::cpu {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "backends/cpu/vector_math.h"
+#include "backends/cpu/stitched/vector_math.h"
 
 namespace mpsgraph::cpu::jit {
 namespace {

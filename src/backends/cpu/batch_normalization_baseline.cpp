@@ -1,4 +1,0 @@
-// The loops of batch normalization for the instruction set that is always there.
-#define MPSGRAPH_ISA baseline
-#define MPSGRAPH_VECTOR_BYTES 16
-#include "backends/cpu/batch_normalization.inc"

@@ -1,0 +1,197 @@
+// Convolutions of 8-bit integers with what follows them, which the pass `quantize` makes, as one kernel.
+//
+// Their weights are constants, packed once. Sums are exact; they are scaled and rounded once, in float32.
+#include "backends/cpu/convolution/convolution_integers.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/convolution/convolution_taps.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
+#include "backends/cpu/stitched/tile_functions.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int64_t cached_panels = 1 << 19;  // bytes of weights that stay in a second-level cache beside the rows
+constexpr int columns = IntegerTiles::columns, group = IntegerTiles::group;
+
+const IntegerTiles* integer_tiles() {
+#if defined(__x86_64__)
+  static const bool there = instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512vnni");
+  if (there) return &avx512_vnni::integer_tiles();
+#endif
+  return nullptr;
+}
+
+// Weights as panels [step][columns][group], zero beyond the outputs.
+void pack(const ConvolutionPlan& p, const TapPlan& plan, const int8_t* weights, int64_t panel, int8_t* to) {
+  const int64_t first = panel * columns, width = std::min<int64_t>(columns, plan.outputs - first);
+  for (int64_t tap : plan.taps) {
+    const int8_t* from = weights + p.tap_offset(tap) + first * p.weights.output_stride;
+    for (int64_t i = 0; i < plan.inputs; i += group, to += columns * group)
+      for (int64_t c = 0; c < columns; ++c)
+        for (int64_t k = 0; k < group; ++k)
+          to[c * group + k] =
+              c < width ? from[(i + k) * p.weights.input_stride + c * p.weights.output_stride] : int8_t{0};
+  }
+}
+
+class IntegerProduct final : public Kernel {
+ public:
+  IntegerProduct(Lowering& lowering, const ConvolutionPlan& p)
+      : plan_(TapPlan::forward(p)),
+        tiles_(*integer_tiles()),
+        source_(lowering.input(0).slot),
+        result_(lowering.output().slot),
+        element_(size_of(lowering.output().dtype)),
+        turn_(lowering.input(0).dtype == DType::int8) {
+    panels_ = (plan_.outputs + columns - 1) / columns;
+    panel_ = plan_.steps() * columns;
+    threads_ = static_cast<int>(std::clamp<int64_t>(plan_.products() / 500000, 1, thread_count()));
+    prepack(lowering, p);
+    for (TapPlan::Class& c : plan_.classes)
+      for (TileRun& run : c.runs) run.panel /= group, run.steps /= group;
+    prepare_epilogue(lowering);
+    // Weights that fit into the cache are read by every thread, for its share of the rows, if there are enough.
+    together_ = panels_ < threads_ || (panels_ * panel_ <= cached_panels && plan_.rows() >= 2 * threads_ * 12);
+  }
+
+  void run(Frame& frame) const override {
+    parallel_team(threads_, [&](int64_t member, int64_t members, const auto&) {
+      if (together_) return multiply(frame, member, members, 0, panels_);
+      const int64_t end = panels_ * (member + 1) / members, most = std::max<int64_t>(1, cached_panels / panel_);
+      for (int64_t p = panels_ * member / members, next = 0; p < end; p = next) {
+        next = std::min(end, p + most);
+        multiply(frame, 0, 1, p, next);
+      }
+    });
+  }
+  std::string description() const override {
+    return cat("integers, a product a tap, ", plan_.taps.size(), " taps, ", plan_.classes.size(),
+               " classes of pixels, packed weights");
+  }
+
+ private:
+  void prepack(Lowering& lowering, const ConvolutionPlan& p) {
+    const ConstantPtr constant = constant_operand(lowering.operation(), 1);
+    std::string layout = cat("integer panels: ", plan_.inputs, " ", plan_.outputs, " ", p.weights.input_stride, " ",
+                             p.weights.output_stride);
+    for (int64_t tap : plan_.taps) layout += cat(" ", p.tap_offset(tap));
+    const TapPlan& plan = plan_;
+    packed_ = prepacked(constant, layout, static_cast<size_t>(panels_ * panel_), [&](std::byte* to) {
+      const auto* from = reinterpret_cast<const int8_t*>(constant->bytes());
+      parallel_for(panels_, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) pack(p, plan, from, i, reinterpret_cast<int8_t*>(to) + i * panel_);
+      });
+    });
+  }
+
+  // In steps of the result: scales, the bias, and what zero points add to the sums of each class of pixels.
+  void prepare_epilogue(Lowering& lowering) {
+    const Attributes& a = lowering.attributes();
+    const DType dtype = a.dtype("dtype");
+    const double unit = dtype == DType::float32 ? 1 : a.real("result_scale");
+    const bool has_residual = a.boolean("has_residual");
+    const ConstantPtr& weights_scale = a.data("weights_scale");
+    const double residual_scale = has_residual ? a.real("residual_scale") / unit : 0;
+    const double residual_zero = has_residual ? static_cast<double>(a.integer("residual_zero_point")) : 0;
+    scale_.assign(static_cast<size_t>(panels_ * columns), 0);
+    bias_ = scale_;
+    for (int64_t c = 0; c < plan_.outputs; ++c) {
+      scale_[c] = static_cast<float>(a.real("source_scale") *
+                                     weights_scale->scalar(weights_scale->elements() == 1 ? 0 : c) / unit);
+      bias_[c] = static_cast<float>(a.data("bias")->scalar(c) / unit - residual_zero * residual_scale);
+    }
+    epilogue_.relu = a.string("activation") == "relu";
+    epilogue_.zero_point = static_cast<int32_t>(a.integer("result_zero_point"));
+    epilogue_.residual_scale = static_cast<float>(residual_scale);
+    epilogue_.result = dtype == DType::float32 ? IntegerResult::float32
+                       : dtype == DType::int8  ? IntegerResult::int8
+                                               : IntegerResult::uint8;
+    if (has_residual) {
+      residual_ = lowering.input(2).slot;
+      epilogue_.has_residual = true;
+      epilogue_.residual_is_signed = lowering.input(2).dtype == DType::int8;
+      lowering.may_share(0, 2);
+    }
+    const auto shift = static_cast<int32_t>(a.integer("source_zero_point")) + (turn_ ? 128 : 0);
+    if (shift == 0) return;
+    for (const TapPlan::Class& c : plan_.classes) {
+      std::vector<int32_t>& start = starts_.emplace_back(static_cast<size_t>(panels_ * columns), 0);
+      for (int64_t i = 0; i < panels_; ++i) add_weights(c, i, start.data() + i * columns);
+      for (int32_t& sum : start) sum *= -shift;
+    }
+  }
+  void add_weights(const TapPlan::Class& c, int64_t panel, int32_t* sums) const {
+    const auto* weights = reinterpret_cast<const int8_t*>(packed_.get()) + panel * panel_;
+    for (const TileRun& run : c.runs) {
+      const int8_t* from = weights + run.panel * columns * group;
+      for (int64_t s = 0; s < run.steps; ++s, from += columns * group)
+        for (int64_t i = 0; i < columns * group; ++i) sums[i / group] += from[i];
+    }
+  }
+
+  // A share of all rows times panels [first, last).
+  void multiply(Frame& frame, int64_t share, int64_t shares, int64_t first, int64_t last) const {
+    const auto* source = frame.at<const uint8_t>(source_);
+    auto* result = frame.at<std::byte>(result_);
+    const auto* panels = reinterpret_cast<const int8_t*>(packed_.get());
+    IntegerEpilogue epilogue = epilogue_;
+    if (epilogue.has_residual) epilogue.residual = frame.at<std::byte>(residual_) - result;
+    for (size_t k = 0; k < plan_.classes.size(); ++k) {
+      const TapPlan::Class& c = plan_.classes[k];
+      const int64_t rows = static_cast<int64_t>(c.pixels.size()) * plan_.images, end = rows * (share + 1) / shares;
+      for (int64_t row = rows * share / shares; row < end;) {
+        const int64_t left = end - row, tiles = (left + IntegerTiles::most_rows - 1) / IntegerTiles::most_rows;
+        const int count = static_cast<int>((left + tiles - 1) / tiles);
+        const uint8_t* from[IntegerTiles::most_rows];
+        std::byte* to[IntegerTiles::most_rows];
+        for_each_row(plan_, c, row, row + count, 1, [&](int64_t i, int64_t, int64_t a, int64_t b) {
+          from[i] = source + a;
+          to[i] = result + (b + first * columns) * static_cast<int64_t>(element_);
+        });
+        for (int64_t p = first; p < last; ++p) {
+          const int64_t column = p * columns;
+          epilogue.scale = scale_.data() + column;
+          epilogue.bias = bias_.data() + column;
+          epilogue.start = starts_.empty() ? nullptr : starts_[k].data() + column;
+          tiles_.multiply(count, from, turn_, c.runs.data(), static_cast<int64_t>(c.runs.size()), panels + p * panel_,
+                          to, static_cast<int>(std::min<int64_t>(columns, plan_.outputs - column)), epilogue);
+          for (int i = 0; i < count; ++i) to[i] += columns * element_;
+        }
+        row += count;
+      }
+    }
+  }
+
+  TapPlan plan_;
+  const IntegerTiles& tiles_;
+  Slot source_, result_, residual_ = -1;
+  size_t element_;  // bytes of the result's
+  bool turn_, together_ = false;
+  int64_t panels_, panel_;
+  int threads_;
+  PackedPtr packed_;
+  std::vector<float> scale_, bias_;
+  std::vector<std::vector<int32_t>> starts_;  // by class
+  IntegerEpilogue epilogue_;
+};
+
+std::unique_ptr<Kernel> lower_integers(Lowering& lowering) {
+  const ConvolutionPlan p(ops::Convolution(lowering.attributes()), lowering.input(0).dims, lowering.input(1).dims,
+                          lowering.output().dims);
+  if (!integer_tiles() || !constant_operand(lowering.operation(), 1))
+    throw UnsupportedError(cat("[quantized_convolution2d] there is no kernel for '", lowering.operation().name,
+                               "' here; disable the pass 'quantize'", lowering.operation().where()));
+  return std::make_unique<IntegerProduct>(lowering, p);
+}
+
+}  // namespace
+
+bool multiplies_integers() { return integer_tiles(); }
+
+void register_convolution_integers() { define_kernel("quantized_convolution2d", lower_integers); }
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,41 @@
+// The inner loop of a convolution of 8-bit integers that runs as one matrix product a tap (convolution_taps.h).
+//
+// A tile is a few rows by `columns` columns of sums in int32 registers. A step is four bytes of a row, four channels,
+// which one instruction multiplies with four weights and adds; weights come as panels [step][columns][4]. Rows are
+// unsigned: signed ones are read with their sign bit turned, which adds 128, and what that and a zero point add to a sum
+// is known beforehand and stands in `start`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/convolution/convolution_tiles.h"
+
+namespace mpsgraph::cpu {
+
+enum class IntegerResult : uint8_t { uint8, int8, float32 };
+
+// What becomes of a sum, by column: v = sum * scale + bias + residual * residual_scale; relu; of an integer result then
+// saturate(round(v) + zero_point). Everything is in steps of the result; the residual's zero point is in the bias.
+struct IntegerEpilogue {
+  const int32_t* start = nullptr;  // what sums begin with; null: zero
+  const float *scale = nullptr, *bias = nullptr;
+  ptrdiff_t residual = 0;  // from a result's byte to the one that is added to it
+  float residual_scale = 0;
+  bool has_residual = false, residual_is_signed = false, relu = false;
+  int32_t zero_point = 0;
+  IntegerResult result = IntegerResult::uint8;
+};
+
+struct IntegerTiles {
+  static constexpr int most_rows = 12, columns = 32, group = 4;
+  // For all columns of a panel, of which `width` are stored. `turn`: rows are signed.
+  void (*multiply)(int count, const uint8_t* const* rows, bool turn, const TileRun* runs, int64_t run_count,
+                   const int8_t* panel, std::byte* const* out, int width, const IntegerEpilogue& epilogue);
+};
+
+namespace avx512_vnni {
+const IntegerTiles& integer_tiles();
+}
+
+}  // namespace mpsgraph::cpu

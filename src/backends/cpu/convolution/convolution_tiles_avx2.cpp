@@ -1,0 +1,5 @@
+// Tiles of convolutions in float32 with AVX2.
+#define MPSGRAPH_ISA avx2
+#define MPSGRAPH_VECTOR_BYTES 32
+#define MPSGRAPH_ELEMENT float
+#include "backends/cpu/convolution/convolution_tiles.inc"

@@ -1,0 +1,5 @@
+// Tiles of convolutions in float32 with AVX-512.
+#define MPSGRAPH_ISA avx512
+#define MPSGRAPH_VECTOR_BYTES 64
+#define MPSGRAPH_ELEMENT float
+#include "backends/cpu/convolution/convolution_tiles.inc"

@@ -1,0 +1,235 @@
+// Convolution and its gradients on oneDNN, in the layout that the data has.
+//
+// Data with the channels last stays as the user laid it out. With the channels in front only convolutions of 1x1 kernels
+// are fast so (they are matrix products); for others data is brought into the layout that oneDNN chooses, and back.
+// Weights are brought into the layout that the primitive asks for: once, when they are a variable that has its home
+// in that layout, else before each run.
+#include "backends/cpu/convolution/convolution.h"
+#include "backends/cpu/home_layouts.h"
+#include "backends/cpu/onednn_kernel.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+using dnnl::memory;
+using Forward = dnnl::convolution_forward::primitive_desc;
+using DataGradient = dnnl::convolution_backward_data::primitive_desc;
+using WeightsGradient = dnnl::convolution_backward_weights::primitive_desc;
+
+// The plain kernels, for what oneDNN cannot do.
+Lower plain_forward, plain_data_gradient, plain_weights_gradient;
+
+struct Geometry {
+  ops::Convolution c;
+  memory::data_type type;
+  memory::desc source, weights, any_weights, result;
+  memory::desc asked_source, asked_result;  // what primitives are asked for
+  memory::dims strides, dilations, begin, end;
+
+  Geometry(const Attributes& attributes, memory::data_type t, const Dims& s, const Dims& w, const Dims& r,
+           bool as_it_lies = false)
+      : c(attributes), type(t) {
+    asked_source = source = data(s);
+    asked_result = result = data(r);
+    const ops::GroupedWeights g(c, ops::size_at(s, c.channel), w);
+    const Dims ws = contiguous_strides(w);
+    memory::dims dims{g.outputs, g.inputs}, steps{g.output_stride, g.input_stride};
+    if (g.groups > 1) {
+      dims.insert(dims.begin(), g.groups);
+      steps.insert(steps.begin(), g.group_stride);
+    }
+    for (int i = 0; i < c.count; ++i) {
+      const auto axis = static_cast<size_t>(c.weights_spatial[i]);
+      dims.push_back(w[axis]);
+      steps.push_back(ws[axis]);
+      const auto window = *c.window(i, ops::size_at(s, c.spatial[i]), w[axis]);
+      strides.push_back(window.stride);
+      dilations.push_back(window.dilation - 1);
+      begin.push_back(window.begin);
+      end.push_back(window.end);
+    }
+    weights = memory::desc(dims, type, steps);
+    any_weights = memory::desc(dims, type, memory::format_tag::any);
+    bool product = g.groups == 1;
+    for (int i = 0; i < c.count; ++i) product = product && w[c.weights_spatial[i]] == 1 && c.strides[i] == 1;
+    if (as_it_lies || c.channel == -1 || product) return;
+    asked_source = memory::desc(source.get_dims(), type, memory::format_tag::any);
+    asked_result = memory::desc(result.get_dims(), type, memory::format_tag::any);
+  }
+  memory::desc data(const Dims& d) const {
+    const Dims s = contiguous_strides(d);
+    memory::dims dims{1, ops::size_at(d, c.channel)}, steps{1, ops::size_at(s, c.channel)};
+    for (int i = 0; i < c.count; ++i) {
+      dims.push_back(ops::size_at(d, c.spatial[i]));
+      steps.push_back(ops::size_at(s, c.spatial[i]));
+    }
+    for (size_t i = 1; i < dims.size(); ++i) steps[0] *= dims[i];  // everything in front of an image is batch
+    dims[0] = element_count(d) / steps[0];
+    return memory::desc(dims, type, steps);
+  }
+};
+
+class WeightsLayout final : public Layout {
+ public:
+  WeightsLayout(memory::desc row_major, memory::desc home) : row_major_(std::move(row_major)), home_(std::move(home)) {}
+  bool equals(const Layout& other) const override { return home_ == static_cast<const WeightsLayout&>(other).home_; }
+  void from_row_major(const void* from, void* to) const override { reorder(row_major_, from, home_, to); }
+  void to_row_major(const void* from, void* to) const override { reorder(home_, from, row_major_, to); }
+  const memory::desc& home() const { return home_; }
+
+ private:
+  static void reorder(const memory::desc& from, const void* source, const memory::desc& to, void* target) {
+    memory a(from, onednn_engine(), const_cast<void*>(source)), b(to, onednn_engine(), target);
+    dnnl::reorder(a, b).execute(onednn_stream(), a, b);
+  }
+  memory::desc row_major_, home_;
+};
+
+// How an operand's weights lie.
+memory::desc described(const Operand& weights, const memory::desc& row_major) {
+  return weights.layout ? static_cast<const WeightsLayout*>(weights.layout)->home() : row_major;
+}
+
+bool usable(const Lowering& lowering, const std::vector<Operand>& operands) {
+  if (lowering.reference_only() || !onednn_type(operands[0].dtype)) return false;
+  for (const Operand& operand : operands)
+    if (operand.elements() == 0) return false;
+  return true;
+}
+
+// An operand in the primitive's layout: its own memory, or a copy made before it runs.
+Slot brought(OnednnKernel& kernel, Lowering& lowering, const memory::desc& have, Slot slot, const memory::desc& want) {
+  if (have == want) return slot;
+  const Slot copy = lowering.scratch(want.get_size());
+  kernel.add_reorder(lowering, have, slot, want, copy);
+  return copy;
+}
+
+// The primitive with its result in `made`, which then is brought to where it belongs.
+void add_with_result(OnednnKernel& kernel, Lowering& lowering, const dnnl::primitive& primitive,
+                     std::vector<OnednnKernel::Argument> arguments, int id, const memory::desc& made,
+                     const memory::desc& wanted, Slot result) {
+  const Slot target = made == wanted ? result : lowering.scratch(made.get_size());
+  arguments.push_back({id, made, target});
+  kernel.add(lowering, primitive, std::move(arguments));
+  if (made != wanted) kernel.add_reorder(lowering, made, target, wanted, result);
+}
+
+std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
+  const bool fused = lowering.operation().is("fused_convolution2d");
+  const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
+  if (!fused && !usable(lowering, {source, weights, result})) return plain_forward(lowering);
+  const Epilogue epilogue(lowering.operation());
+  const Geometry g(lowering.attributes(), *onednn_type(source.dtype), source.dims, weights.dims, result.dims,
+                   epilogue.has_residual);
+  const dnnl::primitive_attr attributes = epilogue.attributes(g.result);
+  const memory::desc bias({ops::size_at(result.dims, g.c.channel)}, g.type, memory::format_tag::x);
+  const auto kind = dnnl::prop_kind::forward_training;
+  const auto algorithm = dnnl::algorithm::convolution_direct;
+  const bool take_reference = fused || weights.layout;
+  const auto description =
+      epilogue.has_bias ? try_primitive<Forward>(take_reference, kind, algorithm, g.asked_source, g.any_weights, bias,
+                                                 g.asked_result, g.strides, g.dilations, g.begin, g.end, attributes)
+                        : try_primitive<Forward>(take_reference, kind, algorithm, g.asked_source, g.any_weights,
+                                                 g.asked_result, g.strides, g.dilations, g.begin, g.end, attributes);
+  if (!description && fused) refuse(lowering);
+  if (!description) return plain_forward(lowering);
+  auto kernel = std::make_unique<OnednnKernel>();
+  const memory::desc from = description->src_desc(), by = description->weights_desc();
+  std::vector<OnednnKernel::Argument> arguments{
+      {DNNL_ARG_SRC, from, brought(*kernel, lowering, g.source, source.slot, from)},
+      {DNNL_ARG_WEIGHTS, by, brought(*kernel, lowering, described(weights, g.weights), weights.slot, by)}};
+  if (epilogue.has_bias) arguments.push_back({DNNL_ARG_BIAS, bias, epilogue.bias(lowering).slot});
+  if (epilogue.has_residual) {
+    arguments.push_back(
+        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, g.result, epilogue.residual(lowering).slot});
+  }
+  add_with_result(*kernel, lowering, dnnl::convolution_forward(*description), std::move(arguments), DNNL_ARG_DST,
+                  description->dst_desc(), g.result, result.slot);
+  return kernel;
+}
+
+// The forward primitive that the backward ones want to know.
+std::optional<Forward> forward_hint(const Geometry& g, bool take_reference = false) {
+  return try_primitive<Forward>(take_reference, dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
+                                g.asked_source, g.any_weights, g.asked_result, g.strides, g.dilations, g.begin, g.end,
+                                scratchpad_attributes());
+}
+
+// A gradient's primitive; the slow reference one only where the plain kernels cannot read the weights' layout.
+template <class Description>
+std::optional<Description> try_gradient(const Geometry& g, bool take_reference) {
+  const auto hint = forward_hint(g, take_reference);
+  if (!hint) return std::nullopt;
+  return try_primitive<Description>(take_reference, dnnl::algorithm::convolution_direct, g.asked_source, g.any_weights,
+                                    g.asked_result, g.strides, g.dilations, g.begin, g.end, *hint,
+                                    scratchpad_attributes());
+}
+
+template <class Description>
+std::optional<Description> gradient_description(const Geometry& g, const Operand& weights) {
+  auto description = try_gradient<Description>(g, false);
+  return description || !weights.layout ? description : try_gradient<Description>(g, true);
+}
+
+std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
+  const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
+  if (!usable(lowering, {incoming, weights, result})) return plain_data_gradient(lowering);
+  const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), result.dims, weights.dims, incoming.dims);
+  const auto description = gradient_description<DataGradient>(g, weights);
+  if (!description) return plain_data_gradient(lowering);
+  auto kernel = std::make_unique<OnednnKernel>();
+  const memory::desc from = description->diff_dst_desc(), by = description->weights_desc();
+  std::vector<OnednnKernel::Argument> arguments{
+      {DNNL_ARG_DIFF_DST, from, brought(*kernel, lowering, g.result, incoming.slot, from)},
+      {DNNL_ARG_WEIGHTS, by, brought(*kernel, lowering, described(weights, g.weights), weights.slot, by)}};
+  add_with_result(*kernel, lowering, dnnl::convolution_backward_data(*description), std::move(arguments),
+                  DNNL_ARG_DIFF_SRC, description->diff_src_desc(), g.source, result.slot);
+  return kernel;
+}
+
+std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
+  const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
+  if (!usable(lowering, {incoming, source, result})) return plain_weights_gradient(lowering);
+  const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), source.dims, result.dims, incoming.dims);
+  const auto description = gradient_description<WeightsGradient>(g, result);
+  if (!description) return plain_weights_gradient(lowering);
+  auto kernel = std::make_unique<OnednnKernel>();
+  const memory::desc from = description->src_desc(), by = description->diff_dst_desc();
+  std::vector<OnednnKernel::Argument> arguments{
+      {DNNL_ARG_SRC, from, brought(*kernel, lowering, g.source, source.slot, from)},
+      {DNNL_ARG_DIFF_DST, by, brought(*kernel, lowering, g.result, incoming.slot, by)}};
+  add_with_result(*kernel, lowering, dnnl::convolution_backward_weights(*description), std::move(arguments),
+                  DNNL_ARG_DIFF_WEIGHTS, description->diff_weights_desc(), described(result, g.weights), result.slot);
+  return kernel;
+}
+
+}  // namespace
+
+LayoutPtr wanted_weights_layout(const Operation& convolution) {
+  const bool forward = !convolution.kind().ends_with("_data_gradient");
+  const Dims& image = convolution.input(0)->type.shape.dims();
+  const Dims& weights = convolution.input(1)->type.shape.dims();
+  const Dims& result = convolution.output()->type.shape.dims();
+  const Geometry g(convolution.attributes, memory::data_type::f32, forward ? image : result, weights,
+                   forward ? result : image);
+  const auto description = forward_hint(g);
+  if (!description || !try_gradient<DataGradient>(g, false) || !try_gradient<WeightsGradient>(g, false)) return nullptr;
+  const memory::desc home = description->weights_desc();
+  const bool padded = home.get_size() != g.weights.get_size();  // element-wise kernels would fill the padding
+  return home == g.weights || padded ? nullptr : std::make_shared<WeightsLayout>(g.weights, home);
+}
+
+void register_onednn_convolution() {
+  plain_forward = find_kernel("convolution2d");  // those of all kinds
+  plain_data_gradient = find_kernel("convolution2d_data_gradient");
+  plain_weights_gradient = find_kernel("convolution2d_weights_gradient");
+  for (const ConvolutionKinds& kinds : convolution_kinds) {
+    define_kernel(kinds.forward, lower_forward);
+    define_kernel(kinds.data_gradient, lower_data_gradient);
+    define_kernel(kinds.weights_gradient, lower_weights_gradient);
+  }
+  define_kernel("fused_convolution2d", lower_forward);
+}
+
+}  // namespace mpsgraph::cpu

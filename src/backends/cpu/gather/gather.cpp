@@ -1,0 +1,195 @@
+// gather, its gradient (scatter-add), gather_nd, gather_along_axis and one_hot.
+//
+// Tensors are seen as updates [batch, outer, n, inner] and indices [batch, picks]. An index outside
+// [0, n) picks zero, and drops what comes back to it. The gradient gives each thread rows of the result
+// and lets it walk all indices in order, so that equal indices add up in one fixed order.
+
+#include <cstring>
+
+#include "backends/cpu/gather/indices.h"
+#include "backends/cpu/parallel.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+struct Picks {
+  int64_t batch = 1, outer = 1, n = 1, inner = 1, picks = 1;
+  Picks(const Attributes& attributes, const Dims& updates, const Dims& indices) {
+    const auto rank = static_cast<int64_t>(updates.size());
+    const int64_t batches = attributes.integer("batch_dimensions");
+    int64_t axis = attributes.integer("axis");
+    if (axis < 0) axis += rank;
+    for (int64_t i = 0; i < rank; ++i)
+      (i < batches ? batch : i < axis ? outer : i == axis ? n : inner) *= updates[static_cast<size_t>(i)];
+    for (size_t i = static_cast<size_t>(batches); i < indices.size(); ++i) picks *= indices[i];
+  }
+};
+
+// Single elements: to[row, pick] = from[row, index]; `shared` rows in a row have one row of indices.
+template <class T, class Read>
+void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const T* from, const Read& read,
+                   const std::byte* index, T* to) {
+  parallel_for(rows * picks, grain_for(2 * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t row = begin / picks, first = begin % picks, last = std::min(picks, first + end - begin);
+      const T* x = from + row * n;
+      T* y = to + row * picks;
+      const int64_t own = row / shared * picks;
+      for (int64_t pick = first; pick < last; ++pick) {
+        const int64_t i = read(index, own + pick);
+        y[pick] = i >= 0 && i < n ? x[i] : T(0);
+      }
+      begin += last - first;
+    }
+  });
+}
+
+std::unique_ptr<Kernel> lower_gather(Lowering& lowering) {
+  const Operand x = lowering.input(0), indices = lowering.input(1), y = lowering.output();
+  const Picks p(lowering.attributes(), x.dims, indices.dims);
+  return dispatch_size(size_of(x.dtype), [&](auto type) {
+    using T = typename decltype(type)::type;
+    return with_indices(indices.dtype, [&](auto read) {
+      return kernel([=](Frame& f) {
+        const T* from = f.at<T>(x.slot);
+        const std::byte* index = f.at<std::byte>(indices.slot);
+        T* to = f.at<T>(y.slot);
+        if (p.inner == 1) return pick_elements(p.batch * p.outer, p.picks, p.n, p.outer, from, read, index, to);
+        parallel_for(p.batch * p.outer * p.picks, grain_for(p.inner * int64_t{sizeof(T)}),
+                     [&](int64_t begin, int64_t end) {
+                       for (int64_t unit = begin; unit < end; ++unit) {
+                         const int64_t row = unit / p.picks, pick = unit % p.picks;
+                         const int64_t i = read(index, row / p.outer * p.picks + pick);
+                         if (i < 0 || i >= p.n)
+                           std::fill_n(to + unit * p.inner, p.inner, T(0));
+                         else
+                           std::copy_n(from + (row * p.n + i) * p.inner, p.inner, to + unit * p.inner);
+                       }
+                     });
+      });
+    });
+  });
+}
+
+// Adds incoming to y, which is cleared first. V is what sums are kept in.
+template <class T, class V>
+void scatter(const Picks& p, const T* incoming, const std::byte* index, DType index_type, V* y) {
+  const int64_t rows = p.batch * p.outer, ranges = rows >= thread_count() ? 1 : std::min<int64_t>(p.n, thread_count());
+  parallel_for(rows * ranges, grain_for((p.picks + p.n) * p.inner * 4 / std::max<int64_t>(ranges, 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t unit = begin; unit < end; ++unit) {
+                   const int64_t row = unit / ranges, range = unit % ranges;
+                   const int64_t first = p.n * range / ranges, last = p.n * (range + 1) / ranges;
+                   V* to = y + row * p.n * p.inner;
+                   std::fill(to + first * p.inner, to + last * p.inner, V(0));
+                   for (int64_t pick = 0; pick < p.picks; ++pick) {
+                     const int64_t i = integer_at(index, index_type, row / p.outer * p.picks + pick);
+                     if (i < first || i >= last) continue;
+                     const T* from = incoming + (row * p.picks + pick) * p.inner;
+                     for (int64_t j = 0; j < p.inner; ++j)
+                       to[i * p.inner + j] = static_cast<V>(static_cast<Accumulate<V>>(to[i * p.inner + j]) +
+                                                            static_cast<Accumulate<V>>(from[j]));
+                   }
+                 }
+               });
+}
+
+std::unique_ptr<Kernel> lower_gather_gradient(Lowering& lowering) {
+  const Operand incoming = lowering.input(0), indices = lowering.input(1), y = lowering.output();
+  const Picks p(lowering.attributes(), y.dims, indices.dims);
+  return dispatch_algebraic(lowering, y.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    using V = Value<T>;
+    const int64_t n = y.elements();
+    const Slot sums = is_half_type<T> ? lowering.scratch(static_cast<size_t>(n) * sizeof(V)) : y.slot;
+    return kernel([=](Frame& f) {
+      scatter(p, f.at<const T>(incoming.slot), f.at<std::byte>(indices.slot), indices.dtype, f.at<V>(sums));
+      if constexpr (is_half_type<T>)
+        for (int64_t i = 0; i < n; ++i) f.at<T>(y.slot)[i] = T(f.at<V>(sums)[i]);
+    });
+  });
+}
+
+std::unique_ptr<Kernel> lower_gather_nd(Lowering& lowering) {
+  const Operand x = lowering.input(0), indices = lowering.input(1), y = lowering.output();
+  const NdPicks p(lowering.attributes().integer("batch_dimensions"), x.dims, indices.dims);
+  return dispatch_size(size_of(x.dtype), [&](auto type) {
+    using T = typename decltype(type)::type;
+    return with_indices(indices.dtype, [&](auto read) {
+      return kernel([=](Frame& f) {
+        const T* from = f.at<T>(x.slot);
+        T* to = f.at<T>(y.slot);
+        const std::byte* index = f.at<std::byte>(indices.slot);
+        const int64_t cost = (p.inner + p.depth) * int64_t{sizeof(T)};
+        parallel_for(p.batch * p.picks, grain_for(cost), [&](int64_t begin, int64_t end) {
+          for (int64_t at = begin; at < end; ++at) {
+            const int64_t i = p.position(read, index, at);
+            if (i < 0)
+              std::fill_n(to + at * p.inner, p.inner, T(0));
+            else
+              std::copy_n(from + (at / p.picks * p.n + i) * p.inner, p.inner, to + at * p.inner);
+          }
+        });
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> lower_gather_along_axis(Lowering& lowering) {
+  const Operand x = lowering.input(0), indices = lowering.input(1), y = lowering.output();
+  const int64_t axis = lowering.attributes().integer("axis");
+  const AxisSplit from_axis(x.dims, axis), to_axis(y.dims, axis);
+  return dispatch_size(size_of(x.dtype), [&](auto type) {
+    using T = typename decltype(type)::type;
+    return with_indices(indices.dtype, [&](auto read) {
+      return kernel([=, n = from_axis.n, m = to_axis.n, inner = to_axis.inner, outer = to_axis.outer](Frame& f) {
+        const std::byte* index = f.at<std::byte>(indices.slot);
+        if (inner == 1) return pick_elements(outer, m, n, 1, f.at<const T>(x.slot), read, index, f.at<T>(y.slot));
+        parallel_for(outer * m, grain_for(inner * 2 * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row) {
+            const T* from = f.at<T>(x.slot) + row / m * n * inner;
+            T* to = f.at<T>(y.slot) + row * inner;
+            for (int64_t j = 0; j < inner; ++j) {
+              const int64_t i = read(index, row * inner + j);
+              to[j] = i >= 0 && i < n ? from[i * inner + j] : T(0);
+            }
+          }
+        });
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> lower_one_hot(Lowering& lowering) {
+  const Operand indices = lowering.input(0), y = lowering.output();
+  const AxisSplit s(y.dims, lowering.attributes().integer("axis"));  // n is the depth
+  return dispatch_size(size_of(y.dtype), [&](auto type) {
+    using T = typename decltype(type)::type;
+    T on, off;
+    std::memcpy(&on, ConstantData::splat(y.dtype, {}, lowering.attributes().real("on_value"))->bytes(), sizeof on);
+    std::memcpy(&off, ConstantData::splat(y.dtype, {}, lowering.attributes().real("off_value"))->bytes(), sizeof off);
+    return kernel([=](Frame& f) {
+      const std::byte* index = f.at<std::byte>(indices.slot);
+      T* to = f.at<T>(y.slot);
+      parallel_for(s.outer, grain_for(s.n * s.inner * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
+        std::fill(to + begin * s.n * s.inner, to + end * s.n * s.inner, off);
+        for (int64_t at = begin * s.inner; at < end * s.inner; ++at) {
+          const int64_t i = integer_at(index, indices.dtype, at);
+          if (i >= 0 && i < s.n) to[(at / s.inner * s.n + i) * s.inner + at % s.inner] = on;
+        }
+      });
+    });
+  });
+}
+
+}  // namespace
+
+void register_gather_kernels() {
+  define_kernel("gather", lower_gather);
+  define_kernel("gather_gradient", lower_gather_gradient);
+  define_kernel("gather_nd", lower_gather_nd);
+  define_kernel("gather_along_axis", lower_gather_along_axis);
+  define_kernel("one_hot", lower_one_hot);
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,312 @@
+// matrix_multiplication: batched, with broadcast batches, for all float and complex types.
+//
+// float and double run through Eigen, the halves in float on converted operands, complex numbers as products of real
+// matrices of twice the size, the reference in plain loops. The threads share batches and blocks of rows or columns. Eigen allocates its packing buffers.
+
+#define EIGEN_DONT_PARALLELIZE
+
+#include <Eigen/Core>
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/matrix/gemm.h"
+#include "backends/cpu/parallel.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+template <class T, int order>
+using Map =
+    Eigen::Map<std::conditional_t<std::is_const_v<T>,
+                                  const Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, order>,
+                                  Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, order>>,
+               0, Eigen::OuterStride<>>;
+
+// Calls f with the matrix as a map of the storage order that it has.
+template <class T, class F>
+void with_map(const Matrix<T>& m, const F& f) {
+  if (m.column_stride == 1)
+    f(Map<T, Eigen::RowMajor>(m.data, m.rows, m.columns, Eigen::OuterStride<>(m.row_stride)));
+  else
+    f(Map<T, Eigen::ColMajor>(m.data, m.rows, m.columns, Eigen::OuterStride<>(m.column_stride)));
+}
+
+}  // namespace
+
+template <class T>
+void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, bool accumulate) {
+  if (c.column_stride != 1) return gemm(b.transposed(), a.transposed(), c.transposed(), accumulate);
+  if (c.rows == 0 || c.columns == 0) return;
+  Map<T, Eigen::RowMajor> result(c.data, c.rows, c.columns, Eigen::OuterStride<>(c.row_stride));
+  if (a.columns == 0) {
+    if (!accumulate) result.setZero();
+    return;
+  }
+  with_map(a, [&](const auto& left) {
+    with_map(b, [&](const auto& right) {
+      if (accumulate)
+        result.noalias() += left * right;
+      else
+        result.noalias() = left * right;
+    });
+  });
+}
+
+namespace {
+
+// How many blocks of the larger side of c occupy the threads that `products` leave idle.
+int64_t blocks_of(int64_t products, int64_t m, int64_t n, int64_t k) {
+  const double work =
+      2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(products);
+  const auto useful = static_cast<int64_t>(std::clamp(work / 100'000, 1.0, static_cast<double>(thread_count())));
+  return std::clamp<int64_t>((useful + products - 1) / std::max<int64_t>(products, 1), 1,
+                             std::max<int64_t>(std::max(m, n) / 8, 1));
+}
+
+// Block `which` of `blocks` of c = a·b.
+template <class T>
+void gemm_block(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, int64_t which, int64_t blocks) {
+  const auto cut = [&](int64_t n, int64_t i) { return i == blocks ? n : n * i / blocks / 8 * 8; };
+  if (c.rows >= c.columns) {
+    const int64_t begin = cut(c.rows, which), n = cut(c.rows, which + 1) - begin;
+    gemm<T>(a.block(begin, 0, n, a.columns), b, c.block(begin, 0, n, c.columns));
+  } else {
+    const int64_t begin = cut(c.columns, which), n = cut(c.columns, which + 1) - begin;
+    gemm<T>(a, b.block(0, begin, b.rows, n), c.block(0, begin, c.rows, n));
+  }
+}
+
+}  // namespace
+
+template <class T>
+void parallel_gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c) {
+  const int64_t blocks = blocks_of(1, c.rows, c.columns, a.columns);
+  parallel_parts(blocks, [&](int64_t which) { gemm_block(a, b, c, which, blocks); });
+}
+
+template void gemm(const Matrix<const float>&, const Matrix<const float>&, const Matrix<float>&, bool);
+template void gemm(const Matrix<const double>&, const Matrix<const double>&, const Matrix<double>&, bool);
+template void parallel_gemm(const Matrix<const float>&, const Matrix<const float>&, const Matrix<float>&);
+template void parallel_gemm(const Matrix<const double>&, const Matrix<const double>&, const Matrix<double>&);
+
+namespace {
+
+// products of [m, k]·[k, n]; offsets of the operands of each, in elements.
+struct Products {
+  int64_t m, n, k;
+  std::vector<int64_t> a, b;
+  Products(const Dims& x, const Dims& y, const Dims& result) : m(x[x.size() - 2]), n(y.back()), k(x.back()) {
+    const size_t batch_rank = result.size() - 2;
+    int64_t count = 1;
+    for (size_t i = 0; i < batch_rank; ++i) count *= result[i];
+    a = offsets(x, result, count), b = offsets(y, result, count);
+    bool tall = count > 1;  // one matrix for all batches is one tall product
+    for (size_t i = 0; i < a.size(); ++i) tall &= b[i] == 0 && a[i] == static_cast<int64_t>(i) * m * k;
+    if (tall) m *= count, a = b = {0};
+  }
+  int64_t count() const { return static_cast<int64_t>(a.size()); }
+
+ private:
+  static std::vector<int64_t> offsets(const Dims& dims, const Dims& result, int64_t count) {
+    std::vector<int64_t> offsets(static_cast<size_t>(count));
+    const Dims strides = contiguous_strides(dims);
+    const size_t rank = result.size() - 2, missing = result.size() - dims.size();
+    for (int64_t which = 0; which < count; ++which) {
+      int64_t rest = which, offset = 0;
+      for (size_t i = rank; i-- > 0; rest /= result[i])
+        if (i >= missing && dims[i - missing] != 1) offset += rest % result[i] * strides[i - missing];
+      offsets[static_cast<size_t>(which)] = offset;
+    }
+    return offsets;
+  }
+};
+
+template <class T>
+void multiply(const Products& p, const T* a, const T* b, T* c) {
+  const int64_t blocks = blocks_of(std::max<int64_t>(p.count(), 1), p.m, p.n, p.k);
+  parallel_for(p.count() * blocks, grain_for(2 * p.m * p.n * p.k / blocks / 4), [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t which = unit / blocks;
+      gemm_block<T>({a + p.a[static_cast<size_t>(which)], p.m, p.k, p.k},
+                    {b + p.b[static_cast<size_t>(which)], p.k, p.n, p.n}, {c + which * p.m * p.n, p.m, p.n, p.n},
+                    unit % blocks, blocks);
+    }
+  });
+}
+
+template <class T>
+void multiply_plainly(const Products& p, const T* a, const T* b, T* c) {
+  using Sum = std::conditional_t<is_complex_type<T>, std::complex<double>, double>;
+  constexpr int64_t tile = 256;
+  parallel_for(p.count() * p.m, grain_for(p.n * p.k), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const auto which = static_cast<size_t>(row / p.m);
+      const T *x = a + p.a[which] + row % p.m * p.k, *y = b + p.b[which];
+      for (int64_t j0 = 0; j0 < p.n; j0 += tile) {
+        const int64_t width = std::min(tile, p.n - j0);
+        Sum sums[tile] = {};
+        for (int64_t i = 0; i < p.k; ++i) {
+          const Sum factor{Value<T>(x[i])};
+          for (int64_t j = 0; j < width; ++j) sums[j] += factor * Sum(Value<T>(y[i * p.n + j0 + j]));
+        }
+        for (int64_t j = 0; j < width; ++j) c[row * p.n + j0 + j] = T(static_cast<Value<T>>(sums[j]));
+      }
+    }
+  });
+}
+
+template <class To, class From>
+void convert(const From* from, To* to, int64_t n) {
+  parallel_for(n, 32768, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = To(from[i]);
+  });
+}
+
+template <class T>
+std::unique_ptr<Kernel> plain_kernel(const Products& products, const Operand& a, const Operand& b, const Operand& c) {
+  return kernel([=](Frame& f) { multiply_plainly<T>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
+}
+
+// A complex product as one of real matrices: a and c as they lie in memory are [m, 2k] and [m, 2n] with real and
+// imaginary parts alternating, if each row of b stands twice: as it is, and times i. That is the same number of
+// operations, with the best kernel that there is for reals.
+class ComplexProduct final : public Kernel {
+ public:
+  explicit ComplexProduct(Lowering& lowering)
+      : b_(lowering.input(1)),
+        twice_(lowering.scratch(2 * b_.bytes())),
+        rows_(b_.elements() / std::max<int64_t>(n(), 1)) {
+    Reals reals(lowering, twice_);
+    product_ = find_kernel("matrix_multiplication")(reals);
+  }
+
+  void run(Frame& frame) const override {
+    if (b_.dtype == DType::complex64)
+      expand(frame.at<float>(b_.slot), frame.at<float>(twice_));
+    else
+      expand(frame.at<double>(b_.slot), frame.at<double>(twice_));
+    product_->run(frame);
+  }
+  std::unique_ptr<KernelState> make_state() const override {
+    product_->index = index;  // the state of this kernel is the product's
+    return product_->make_state();
+  }
+  std::string description() const override {
+    return cat("complex as real of twice the size; ", product_->description());
+  }
+
+ private:
+  // The operation's operands as real matrices.
+  struct Reals final : Lowering {
+    Reals(Lowering& complex, Slot twice) : complex(complex), twice(twice) {}
+    static Operand real(Operand x) {
+      x.dtype = real_type(x.dtype);
+      x.dims.back() *= 2;
+      return x;
+    }
+    const Operation& operation() const override { return complex.operation(); }
+    Operand input(size_t i) const override {
+      Operand x = real(complex.input(i));
+      if (i == 1) x.slot = twice, x.dims[x.dims.size() - 2] *= 2;
+      return x;
+    }
+    Operand output(size_t i) const override { return real(complex.output(i)); }
+    Slot scratch(size_t bytes) override { return complex.scratch(bytes); }
+    void may_share(size_t, size_t) override {}
+    void enters_memory(size_t o) override { complex.enters_memory(o); }
+    bool reference_only() const override { return false; }
+    Lowering& complex;
+    const Slot twice;
+  };
+
+  int64_t n() const { return b_.dims.back(); }
+
+  template <class T>
+  void expand(const T* b, T* twice) const {
+    const int64_t width = 2 * n();
+    parallel_for(rows_, grain_for(width * 3 * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const T* from = b + row * width;
+        T *to = twice + 2 * row * width, *rotated = to + width;
+        std::copy_n(from, width, to);
+        for (int64_t j = 0; j < width; j += 2) rotated[j] = -from[j + 1], rotated[j + 1] = from[j];
+      }
+    });
+  }
+
+  Operand b_;
+  Slot twice_;
+  int64_t rows_;
+  std::unique_ptr<Kernel> product_;
+};
+
+std::unique_ptr<Kernel> lower_complex_product(Lowering& lowering) {
+  const Operand a = lowering.input(0), b = lowering.input(1), c = lowering.output();
+  if (!lowering.reference_only()) return std::make_unique<ComplexProduct>(lowering);
+  const Products products(a.dims, b.dims, c.dims);
+  return c.dtype == DType::complex64 ? plain_kernel<std::complex<float>>(products, a, b, c)
+                                     : plain_kernel<std::complex<double>>(products, a, b, c);
+}
+
+std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
+  const Operand a = lowering.input(0), b = lowering.input(1), c = lowering.output();
+  if (is_complex(c.dtype)) return lower_complex_product(lowering);
+  const Products products(a.dims, b.dims, c.dims);
+  return dispatch_float(lowering, c.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(type)::type;
+    if (lowering.reference_only()) return plain_kernel<T>(products, a, b, c);
+    if constexpr (is_half_type<T>) {
+      const int64_t na = a.elements(), nb = b.elements(), nc = c.elements();
+      const Slot scratch = lowering.scratch(static_cast<size_t>(na + nb + nc) * sizeof(float));
+      return kernel([=](Frame& f) {
+        float *fa = f.at<float>(scratch), *fb = fa + na, *fc = fb + nb;
+        convert(f.at<T>(a.slot), fa, na);
+        convert(f.at<T>(b.slot), fb, nb);
+        multiply(products, fa, fb, fc);
+        convert(fc, f.at<T>(c.slot), nc);
+      });
+    } else {
+      return kernel([=](Frame& f) { multiply<T>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
+    }
+  });
+}
+
+// Rows of a against rows of b, bit by bit.
+std::unique_ptr<Kernel> lower_hamming_distance(Lowering& lowering) {
+  const Operand a = lowering.input(0), b = lowering.input(1), c = lowering.output();
+  Dims turned = b.dims;
+  std::swap(turned[turned.size() - 2], turned[turned.size() - 1]);
+  const Products p(a.dims, turned, c.dims);
+  return dispatch_size(size_of(a.dtype), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto lower = [&](auto result) {
+      using R = typename decltype(result)::type;
+      return kernel([=](Frame& f) {
+        const auto rows = static_cast<int64_t>(p.a.size()) * p.m;
+        parallel_for(rows, grain_for(p.n * p.k * 2), [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row) {
+            const auto batch = static_cast<size_t>(row / std::max<int64_t>(p.m, 1));
+            const T* left = f.at<const T>(a.slot) + p.a[batch] + row % p.m * p.k;
+            const T* right = f.at<const T>(b.slot) + p.b[batch];
+            for (int64_t j = 0; j < p.n; ++j) {
+              uint32_t bits = 0;
+              if constexpr (std::is_integral_v<T>)
+                for (int64_t k = 0; k < p.k; ++k)
+                  bits += static_cast<uint32_t>(std::popcount(static_cast<T>(left[k] ^ right[j * p.k + k])));
+              f.at<R>(c.slot)[row * p.n + j] = static_cast<R>(bits);
+            }
+          }
+        });
+      });
+    };
+    return c.dtype == DType::uint16 ? lower(Type<uint16_t>()) : lower(Type<uint32_t>());
+  });
+}
+
+}  // namespace
+
+void register_matrix_kernels() {
+  define_kernel("matrix_multiplication", lower_matrix_multiplication);
+  define_kernel("hamming_distance", lower_hamming_distance);
+}
+
+}  // namespace mpsgraph::cpu

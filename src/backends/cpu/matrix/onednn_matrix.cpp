@@ -1,0 +1,135 @@
+// Matrix multiplication on oneDNN, with transposes as strides and bias, residual and activation as post-operations.
+#include "backends/cpu/onednn_kernel.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/stitched/tile_functions.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+using dnnl::memory;
+
+Lower plain_product;  // for what oneDNN cannot do
+
+// A matrix operand with `rank` dimensions, the last two swapped in place when it is used transposed.
+memory::desc matrix(const Operand& operand, memory::data_type type, size_t rank, bool transposed) {
+  memory::dims dims(rank - operand.dims.size(), 1);
+  dims.insert(dims.end(), operand.dims.begin(), operand.dims.end());
+  memory::dims strides = contiguous_strides(dims);
+  if (transposed) {
+    std::swap(dims[rank - 1], dims[rank - 2]);
+    std::swap(strides[rank - 1], strides[rank - 2]);
+  }
+  return memory::desc(dims, type, strides);
+}
+
+bool flag(const Lowering& lowering, std::string_view name) {
+  return lowering.attributes().has(name) && lowering.attributes().boolean(name);
+}
+
+// A matrix times one vector only reads the matrix: rows are multiplied where they lie.
+std::unique_ptr<Kernel> rows_times_vector(const Operand& matrix, const Operand& vector, const Operand& result,
+                                          Slot bias = -1, bool relu = false) {
+  return kernel(
+      [=, a = matrix.slot, x = vector.slot, y = result.slot, rows = result.elements(),
+       n = matrix.dims.back()](Frame& f) {
+        const auto dot = float_functions().dot;
+        parallel_for(rows, grain_for(n * 4), [&](int64_t begin, int64_t end) {
+          float* to = f.at<float>(y);
+          for (int64_t row = begin; row < end; ++row) to[row] = dot(f.at<float>(a) + row * n, f.at<float>(x), n);
+          if (bias >= 0)
+            for (int64_t row = begin; row < end; ++row) to[row] += f.at<float>(bias)[row];
+          if (relu)
+            for (int64_t row = begin; row < end; ++row) to[row] = to[row] < 0 ? 0 : to[row];  // NaN stays
+        });
+      },
+      "rows times a vector");
+}
+
+// One row times a matrix likewise: each thread takes columns, or where they are few, pieces of rows of the matrix, which
+// it reads from one end to the other. The pieces depend on the sizes alone, and so does the result.
+std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row, const Operand& matrix,
+                                         const Operand& result, Slot bias, bool relu) {
+  constexpr int64_t wide = 1024, piece_bytes = 65536, most_pieces = 16;
+  const int64_t n = result.elements(), k = row.elements();
+  const int64_t pieces = n >= wide ? 1 : std::clamp<int64_t>(k * n * 4 / piece_bytes, 1, most_pieces);
+  const Slot sums = pieces > 1 ? lowering.scratch(static_cast<size_t>(pieces * n) * sizeof(float)) : result.slot;
+  return kernel(
+      [=, a = row.slot, b = matrix.slot, y = result.slot](Frame& f) {
+        const auto weighted_sum = float_functions().weighted_sum;
+        const float *x = f.at<float>(a), *rows = f.at<float>(b);
+        float *to = f.at<float>(y), *sum = f.at<float>(sums);
+        if (pieces > 1)
+          parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) {
+              const int64_t first = k * i / pieces, last = k * (i + 1) / pieces;
+              weighted_sum(sum + i * n, x + first, rows + first * n, n, last - first, n);
+            }
+          });
+        else
+          parallel_for((n + 15) / 16, grain_for(k * 64), [&](int64_t begin, int64_t end) {
+            weighted_sum(sum + begin * 16, x, rows + begin * 16, n, k, std::min(end * 16, n) - begin * 16);
+          });
+        if (pieces == 1 && bias < 0 && !relu) return;
+        for (int64_t i = 0; i < n; ++i) {
+          float total = sum[i];
+          for (int64_t piece = 1; piece < pieces; ++piece) total += sum[piece * n + i];
+          if (bias >= 0) total += f.at<float>(bias)[i];
+          to[i] = relu && total < 0 ? 0 : total;  // NaN stays
+        }
+      },
+      "a row times a matrix");
+}
+
+std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
+  const bool fused = lowering.operation().is("fused_matrix_multiplication");
+  const Operand a = lowering.input(0), b = lowering.input(1), result = lowering.output();
+  const size_t rank = result.dims.size();
+  const bool usable =
+      !lowering.reference_only() && onednn_type(a.dtype) && result.elements() > 0 && a.elements() > 0 && rank <= 12;
+  if (!fused && !usable) return plain_product(lowering);
+  const bool vector = b.elements() == a.dims.back() && result.elements() * a.dims.back() == a.elements();
+  if (!fused && vector && a.dtype == DType::float32 && !flag(lowering, "transpose_a"))
+    return rows_times_vector(a, b, result);
+  const Epilogue epilogue(lowering.operation());
+  const int64_t k = result.elements() > 0 ? b.elements() / result.elements() : 0;  // of one row times transposed rows
+  if (fused && a.dtype == DType::float32 && flag(lowering, "transpose_b") && !flag(lowering, "transpose_a") &&
+      !epilogue.has_residual && a.elements() == k && b.dims.back() == k && b.elements() == k * result.elements())
+    return rows_times_vector(b, a, result, epilogue.has_bias ? epilogue.bias(lowering).slot : -1, epilogue.relu);
+  const bool one_row = a.elements() == a.dims.back() && b.dims.back() == result.elements();
+  if (usable && one_row && a.dtype == DType::float32 && !flag(lowering, "transpose_a") &&
+      !flag(lowering, "transpose_b") && !epilogue.has_residual)
+    return row_times_matrix(lowering, a, b, result, epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
+                            epilogue.relu);
+  const memory::data_type type = *onednn_type(a.dtype);
+  const memory::desc left = matrix(a, type, rank, flag(lowering, "transpose_a")),
+                     right = matrix(b, type, rank, flag(lowering, "transpose_b"));
+  const memory::desc product = matrix(result, type, rank, false);
+  const dnnl::primitive_attr attributes = epilogue.attributes(product);
+  memory::dims bias_dims(rank, 1);
+  bias_dims.back() = result.dims.back();
+  const memory::desc bias(bias_dims, type, contiguous_strides(bias_dims));
+  using Description = dnnl::matmul::primitive_desc;
+  const auto description = epilogue.has_bias ? try_primitive<Description>(fused, left, right, bias, product, attributes)
+                                             : try_primitive<Description>(fused, left, right, product, attributes);
+  if (!description && fused) refuse(lowering);
+  if (!description) return plain_product(lowering);
+  auto kernel = std::make_unique<OnednnKernel>();
+  std::vector<OnednnKernel::Argument> arguments{
+      {DNNL_ARG_SRC, left, a.slot}, {DNNL_ARG_WEIGHTS, right, b.slot}, {DNNL_ARG_DST, product, result.slot}};
+  if (epilogue.has_bias) arguments.push_back({DNNL_ARG_BIAS, bias, epilogue.bias(lowering).slot});
+  if (epilogue.has_residual)
+    arguments.push_back(
+        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, product, epilogue.residual(lowering).slot});
+  kernel->add(lowering, dnnl::matmul(*description), std::move(arguments));
+  return kernel;
+}
+
+}  // namespace
+
+void register_onednn_matrix() {
+  plain_product = find_kernel("matrix_multiplication");
+  define_kernel("matrix_multiplication", lower_product);
+  define_kernel("fused_matrix_multiplication", lower_product);
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,210 @@
+// avg_pooling and sum_pooling and their gradients, over two and four axes.
+#include "backends/cpu/pooling/pooling.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+// Are sums divided by the number of their elements? A window that sees no source has the sum 0.
+enum class Mean { yes, no };
+
+// What the sums of a row's windows are multiplied with, but for what axis 3 adds to that.
+double row_factor(const PoolingPlan& p, Mean mean, const RowPosition& row) {
+  if (mean == Mean::no) return 1;
+  double divisor = 1;
+  for (int a : {0, 1, 2}) divisor *= static_cast<double>(p.inside[a][static_cast<size_t>(row[a])].divisor);
+  return divisor > 0 ? 1 / divisor : 0;
+}
+
+// And that, by position.
+std::vector<double> position_factors(const PoolingPlan& p, Mean mean) {
+  std::vector<double> factors;
+  for (const ops::PoolingTaps& in : p.inside[3])
+    factors.push_back(mean == Mean::no ? 1 : in.divisor > 0 ? 1 / static_cast<double>(in.divisor) : 0);
+  return factors;
+}
+
+struct SumPlan : PoolingPlan {
+  Mean mean;
+  std::vector<double> factors;  // of the positions of a row
+  SumPlan(const Lowering& lowering, const Dims& source, const Dims& result)
+      : PoolingPlan(lowering, source, result),
+        mean(lowering.operation().kind().starts_with("avg") ? Mean::yes : Mean::no),
+        factors(position_factors(*this, mean)) {}
+};
+
+template <class T, class V>
+V run_sum(const T* x, int64_t n) {
+  constexpr int64_t width = 16;
+  V side[width] = {}, sum = 0;
+  int64_t i = 0;
+  for (; i + width <= n; i += width)
+    for (int64_t k = 0; k < width; ++k) side[k] += V(x[i + k]);
+  for (; i < n; ++i) sum += V(x[i]);
+  for (V part : side) sum += part;
+  return sum;
+}
+
+template <class T>
+void sum_row(const SumPlan& p, const T* plane, const RowPosition& row, T* out) {
+  using V = Value<T>;
+  const ops::Window& w = p.windows[3];
+  const double by = row_factor(p, p.mean, row);
+  if (p.few_long_windows()) {
+    for (int64_t i = 0; i < w.output; ++i) {
+      const ops::PoolingTaps& in = p.inside[3][static_cast<size_t>(i)];
+      V sum = 0;
+      for_outer_taps(p, row, [&](int64_t, int64_t element) {
+        sum += run_sum<T, V>(plane + element + w.at(i, in.first), in.count);
+      });
+      out[i] = T(sum * static_cast<V>(by * p.factors[static_cast<size_t>(i)]));
+    }
+    return;
+  }
+  V sums[pooling_tile];
+  for (int64_t begin = 0; begin < w.output; begin += pooling_tile) {
+    const int64_t n = std::min(pooling_tile, w.output - begin);
+    std::fill(sums, sums + n, V(0));
+    for_row_taps(p, row, begin, begin + n, [&](int64_t, int64_t first, int64_t last, int64_t element) {
+      const T* from = plane + element;
+      V* to = sums + first - begin;
+      if (w.stride == 1)
+        for (int64_t i = 0; i < last - first; ++i) to[i] += V(from[i]);
+      else
+        for (int64_t i = 0; i < last - first; ++i) to[i] += V(from[i * w.stride]);
+    });
+    const double* factors = p.factors.data() + begin;
+    for (int64_t i = 0; i < n; ++i) out[begin + i] = T(sums[i] * static_cast<V>(by * factors[i]));
+  }
+}
+
+template <class T>
+void sum_lanes(const SumPlan& p, const T* plane, const RowPosition& row, int64_t position, T* out) {
+  using V = Value<T>;
+  const auto by = static_cast<V>(row_factor(p, p.mean, row) * p.factors[static_cast<size_t>(position)]);
+  V sums[pooling_tile];
+  for (int64_t lane = 0; lane < p.lanes; lane += pooling_tile) {
+    const int64_t n = std::min(pooling_tile, p.lanes - lane);
+    std::fill(sums, sums + n, V(0));
+    for_taps(p, row, position, [&](int64_t, int64_t element) {
+      const T* from = plane + element + lane;
+      for (int64_t i = 0; i < n; ++i) sums[i] += V(from[i]);
+    });
+    for (int64_t i = 0; i < n; ++i) out[lane + i] = T(sums[i] * by);
+  }
+}
+
+template <class T>
+void sum_pool(const SumPlan& p, const T* x, T* y) {
+  const int64_t row_size = p.row() * p.lanes;
+  parallel_for(p.planes * p.rows(), grain_for(row_size * p.taps()), [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const T* plane = x + unit / p.rows() * p.source;
+      const RowPosition row = row_position(p, unit % p.rows());
+      T* out = y + unit * row_size;
+      if (p.lanes == 1)
+        sum_row(p, plane, row, out);
+      else
+        for (int64_t i = 0; i < p.row(); ++i) sum_lanes(p, plane, row, i, out + i * p.lanes);
+    }
+  });
+}
+
+// What comes in for a row of positions, added to all elements of their windows.
+template <class T, class V>
+void spread_row(const SumPlan& p, const T* incoming, const RowPosition& row, V* to) {
+  const ops::Window& w = p.windows[3];
+  const double by = row_factor(p, p.mean, row);
+  if (p.few_long_windows()) {
+    for (int64_t i = 0; i < w.output; ++i) {
+      const ops::PoolingTaps& in = p.inside[3][static_cast<size_t>(i)];
+      const V share = V(incoming[i]) * static_cast<V>(by * p.factors[static_cast<size_t>(i)]);
+      for_outer_taps(p, row, [&](int64_t, int64_t element) {
+        V* at = to + element + w.at(i, in.first);
+        for (int64_t k = 0; k < in.count; ++k) at[k] += share;
+      });
+    }
+    return;
+  }
+  V share[pooling_tile];
+  for (int64_t begin = 0; begin < w.output; begin += pooling_tile) {
+    const int64_t n = std::min(pooling_tile, w.output - begin);
+    const double* factors = p.factors.data() + begin;
+    for (int64_t i = 0; i < n; ++i) share[i] = V(incoming[begin + i]) * static_cast<V>(by * factors[i]);
+    for_row_taps(p, row, begin, begin + n, [&](int64_t, int64_t first, int64_t last, int64_t element) {
+      V* at = to + element;
+      const V* from = share + first - begin;
+      if (w.stride == 1)
+        for (int64_t i = 0; i < last - first; ++i) at[i] += from[i];
+      else
+        for (int64_t i = 0; i < last - first; ++i) at[i * w.stride] += from[i];
+    });
+  }
+}
+
+// The same for lanes [begin, end) of one position.
+template <class T, class V>
+void spread_lanes(const SumPlan& p, const T* incoming, const RowPosition& row, int64_t position, int64_t begin,
+                  int64_t end, bool stores, V* to) {
+  const auto by = static_cast<V>(row_factor(p, p.mean, row) * p.factors[static_cast<size_t>(position)]);
+  V share[pooling_tile];
+  for (int64_t lane = begin; lane < end; lane += pooling_tile) {
+    const int64_t n = std::min(pooling_tile, end - lane);
+    for (int64_t i = 0; i < n; ++i) share[i] = V(incoming[lane + i]) * by;
+    for_taps(p, row, position, [&](int64_t, int64_t element) {
+      V* __restrict at = to + element + lane;
+      if (stores)
+        for (int64_t i = 0; i < n; ++i) at[i] = share[i];
+      else
+        for (int64_t i = 0; i < n; ++i) at[i] += share[i];
+    });
+  }
+}
+
+template <class T>
+void sum_pool_gradient(const SumPlan& p, const PoolingBlocks& b, const T* incoming, T* g, Value<T>* scratch) {
+  const bool stores = p.lanes > 1 && p.disjoint && p.covering;
+  for_gradient_blocks(p, b, g, scratch, !stores, [&](int64_t plane, int64_t begin, int64_t end, Value<T>* to) {
+    const T* from = incoming + plane * p.result;
+    for (int64_t r = 0; r < p.rows(); ++r, from += p.row() * p.lanes) {
+      const RowPosition row = row_position(p, r);
+      if (p.lanes == 1)
+        spread_row(p, from, row, to);
+      else
+        for (int64_t i = 0; i < p.row(); ++i) spread_lanes(p, from + i * p.lanes, row, i, begin, end, stores, to);
+    }
+  });
+}
+
+std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  return dispatch_float(lowering, x.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    const SumPlan p(lowering, x.dims, y.dims);
+    return kernel([=](Frame& f) { sum_pool(p, f.at<const T>(x.slot), f.at<T>(y.slot)); });
+  });
+}
+
+std::unique_ptr<Kernel> lower_gradient(Lowering& lowering) {
+  const Operand incoming = lowering.input(0), g = lowering.output();
+  return dispatch_float(lowering, g.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    const SumPlan p(lowering, g.dims, incoming.dims);
+    const PoolingBlocks b(p);
+    return kernel([=, scratch = gradient_scratch<T>(lowering, p, b)](Frame& f) {
+      sum_pool_gradient(p, b, f.at<const T>(incoming.slot), f.at<T>(g.slot), f.at<Value<T>>(scratch));
+    });
+  });
+}
+
+}  // namespace
+
+void register_pooling_average_kernels() {
+  define_kernel("avg_pooling2d", lower_forward);
+  define_kernel("avg_pooling4d", lower_forward);
+  define_kernel("sum_pooling4d", lower_forward);
+  define_kernel("avg_pooling2d_gradient", lower_gradient);
+  define_kernel("avg_pooling4d_gradient", lower_gradient);
+  define_kernel("sum_pooling4d_gradient", lower_gradient);
+}
+
+}  // namespace mpsgraph::cpu

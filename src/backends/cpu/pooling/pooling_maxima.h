@@ -1,0 +1,136 @@
+// The loops that find maxima and where they are first, for the kernels of maximum pooling.
+//
+// A NaN is larger than everything, and the first one is the first maximum. Float32 goes through pooling_float.h; the
+// other types run the same loops here, the halves in float.
+#pragma once
+
+#include "backends/cpu/pooling/pooling.h"
+#include "backends/cpu/pooling/pooling_float.h"
+
+namespace mpsgraph::cpu {
+
+// m[i] becomes x[i * stride] where that is larger.
+template <class T>
+void take_larger(const T* x, int64_t stride, int64_t n, Value<T>* m) {
+  if constexpr (std::is_same_v<T, float>) {
+    float_max_pooling().take_larger(x, stride, n, m);
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      const Value<T> v = x[i * stride];
+      m[i] = ((v > m[i]) | (v != v)) ? v : m[i];
+    }
+  }
+}
+
+// And there, or where at[i] is still negative, at[i] becomes index + i * step.
+template <class T>
+void take_first_larger(const T* x, int64_t stride, int64_t n, int64_t index, int64_t step, Value<T>* m, int32_t* at) {
+  const auto first = static_cast<int32_t>(index), by = static_cast<int32_t>(step);
+  if constexpr (std::is_same_v<T, float>) {
+    float_max_pooling().take_first_larger(x, stride, n, first, by, m, at);
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      const Value<T> v = x[i * stride];
+      const bool better = (v > m[i]) | ((v != v) & (m[i] == m[i])) | (at[i] < 0);
+      m[i] = better ? v : m[i];
+      at[i] = better ? first + static_cast<int32_t>(i) * by : at[i];
+    }
+  }
+}
+
+// What stands for the place of a maximum: the element of the plane, or the tap of the window.
+enum class Place { element, tap };
+
+// Up to a tile of maxima and their places; -1, and the lowest value, where a window sees no source.
+template <class T>
+struct MaximaTile {
+  Value<T> m[pooling_tile];
+  int32_t at[pooling_tile];
+
+  void clear(int64_t n) {
+    std::fill(m, m + n, -std::numeric_limits<Value<T>>::infinity());
+    std::fill(at, at + n, -1);
+  }
+  // Positions [begin, begin + n) of a row of a plan with a single lane.
+  template <Place place>
+  void row(const PoolingPlan& p, const T* plane, const RowPosition& row, int64_t begin, int64_t n) {
+    clear(n);
+    if (p.few_long_windows()) return long_windows<place>(p, plane, row, begin, n);
+    const int64_t stride = p.windows[3].stride;
+    for_row_taps(p, row, begin, begin + n, [&](int64_t tap, int64_t first, int64_t last, int64_t element) {
+      const int64_t i = first - begin;
+      if constexpr (place == Place::element)
+        take_first_larger(plane + element, stride, last - first, element, stride, m + i, at + i);
+      else
+        take_first_larger(plane + element, stride, last - first, tap, 0, m + i, at + i);
+    });
+  }
+  // Lanes [lane, lane + n) of one position. Elements are those of lane 0.
+  template <Place place>
+  void lanes(const PoolingPlan& p, const T* plane, const RowPosition& row, int64_t position, int64_t lane, int64_t n) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (first_of_few<place>(p, plane, row, position, lane, n)) return;
+    }
+    clear(n);
+    for_taps(p, row, position, [&](int64_t tap, int64_t element) {
+      take_first_larger(plane + element + lane, 1, n, place == Place::element ? element : tap, 0, m, at);
+    });
+  }
+
+ private:
+  template <Place place>
+  void long_windows(const PoolingPlan& p, const T* plane, const RowPosition& row, int64_t begin, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      const ops::PoolingTaps& in = p.inside[3][static_cast<size_t>(begin + i)];
+      for_outer_taps(p, row, [&](int64_t tap, int64_t element) {
+        element += p.windows[3].at(begin + i, in.first);
+        for (int64_t k = 0; k < in.count; ++k) {
+          const Value<T> v = plane[element + k];
+          if (!((v > m[i]) | ((v != v) & (m[i] == m[i])) | (at[i] < 0))) continue;
+          m[i] = v;
+          at[i] = static_cast<int32_t>(place == Place::element ? element + k : tap + in.first + k);
+        }
+      });
+    }
+  }
+  // False when there are more taps, or none, than pass through registers.
+  template <Place place>
+  bool first_of_few(const PoolingPlan& p, const float* plane, const RowPosition& row, int64_t position, int64_t lane,
+                    int64_t n) {
+    if (p.taps() > FloatMaxPooling::max_taps) return false;
+    int64_t offsets[FloatMaxPooling::max_taps], taps = 0;
+    int32_t places[FloatMaxPooling::max_taps];
+    for_taps(p, row, position, [&](int64_t tap, int64_t element) {
+      places[taps] = static_cast<int32_t>(place == Place::element ? element : tap);
+      offsets[taps++] = element;
+    });
+    if (taps == 0) return false;
+    float_max_pooling().first_maxima(plane + lane, offsets, taps, n, m, at);
+    for (int64_t i = 0; i < n; ++i) at[i] = places[at[i]];
+    return true;
+  }
+};
+
+// f(first, n, element of the result's plane that the first one is, lane of the first, the tile) for tiles of maxima
+// that cover positions of one row, or lanes [begin, end) of its positions.
+template <Place place, class T, class F>
+void for_maxima(const PoolingPlan& p, const T* plane, int64_t row, int64_t begin, int64_t end, const F& f) {
+  const RowPosition at = row_position(p, row);
+  MaximaTile<T> tile;
+  if (p.lanes == 1) {
+    for (int64_t i = 0; i < p.row(); i += pooling_tile) {
+      const int64_t n = std::min(pooling_tile, p.row() - i);
+      tile.template row<place>(p, plane, at, i, n);
+      f(row * p.row() + i, n, 0, tile);
+    }
+    return;
+  }
+  for (int64_t position = 0; position < p.row(); ++position)
+    for (int64_t lane = begin; lane < end; lane += pooling_tile) {
+      const int64_t n = std::min(pooling_tile, end - lane);
+      tile.template lanes<place>(p, plane, at, position, lane, n);
+      f((row * p.row() + position) * p.lanes + lane, n, lane, tile);
+    }
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,217 @@
+// random: values and the advanced state from Philox 4x32-10, bit for bit as TensorFlow makes them.
+//
+// Block i of the stream makes outputs 4i.. (2i.. for 64-bit types), so threads share the range of
+// blocks. Truncated normals reject samples, so each group of outputs has 256 (128) blocks of its own.
+// Sampling "inverse_cdf" maps one uniform number to one normal one, at the midpoints of the uniform
+// grid. Scaling is two roundings, in the element type: value * (max - min) + min,
+// value * standard_deviation + mean; the bounds of truncated ones are compared before it.
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/random/philox.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int64_t chunk_blocks = 64;  // words of a chunk stay on the stack
+
+// What all float distributions end with, in T's own arithmetic.
+template <class T>
+struct Scale {
+  T factor = T(1), offset = T(0);
+  T operator()(Value<T> x) const { return T(Value<T>(T(x * Value<T>(factor))) + Value<T>(offset)); }
+};
+
+template <class T>
+inline constexpr int64_t per_block = sizeof(T) == 8 ? 2 : 4;
+
+// convert(words of whole blocks, values, count) for pieces of [0, n) in parallel.
+template <class T, class Convert>
+void fill_blocks(const Philox& philox, T* out, int64_t n, int64_t cost, const Convert& convert) {
+  constexpr int64_t chunk = chunk_blocks * per_block<T>;
+  parallel_for((n + chunk - 1) / chunk, grain_for(chunk * cost), [&](int64_t begin, int64_t end) {
+    uint32_t words[4 * chunk_blocks];
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t count = std::min(chunk, n - i * chunk), blocks = (count + per_block<T> - 1) / per_block<T>;
+      philox.skipped(static_cast<uint64_t>(i * chunk_blocks)).generate(words, blocks);
+      convert(words, out + i * chunk, count);
+    }
+  });
+}
+
+template <class T>
+Value<T> uniform(const uint32_t* words, int64_t i) {
+  if constexpr (std::is_same_v<T, double>)
+    return uniform_double(words[2 * i], words[2 * i + 1]);
+  else if constexpr (std::is_same_v<T, Half>)
+    return uniform_half(words[i]);
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return uniform_bfloat16(words[i]);
+  else
+    return uniform_float(words[i]);
+}
+
+template <class T>
+void fill_uniform(const Philox& philox, T* out, int64_t n, const Scale<T>& scale) {
+  fill_blocks(philox, out, n, 8, [&](const uint32_t* words, T* values, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) values[i] = scale(uniform<T>(words, i));
+  });
+}
+
+// [low, low + range) by modulo, slightly biased, as specified; a range of 0 stands for all of the type.
+template <class T>
+void fill_integers(const Philox& philox, T* out, int64_t n, T low, std::make_unsigned_t<T> range) {
+  using U = std::make_unsigned_t<T>;
+  fill_blocks(philox, out, n, 16, [&](const uint32_t* words, T* values, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      U bits;
+      if constexpr (sizeof(T) == 8)
+        bits = words[2 * i] | uint64_t{words[2 * i + 1]} << 32;
+      else
+        bits = words[i];
+      values[i] = static_cast<T>(static_cast<U>(low) + (range ? bits % range : bits));
+    }
+  });
+}
+
+template <class T>
+void fill_normal(const Philox& philox, T* out, int64_t n, const Scale<T>& scale) {
+  fill_blocks(philox, out, n, 128, [&](const uint32_t* words, T* values, int64_t count) {
+    for (int64_t i = 0; i < count; i += 2) {  // the words of a pair are there even when its second value is not wanted
+      Value<T> pair[2];
+      if constexpr (std::is_same_v<T, double>)
+        box_muller(words + 2 * i, pair);
+      else
+        box_muller(words[i], words[i + 1], pair);
+      values[i] = scale(pair[0]);
+      if (i + 1 < count) values[i + 1] = scale(pair[1]);
+    }
+  });
+}
+
+struct Bounds {
+  double lower, upper;
+};
+
+// Standard normals between the bounds, from the group's own blocks on.
+template <class T>
+void fill_truncated_group(Philox philox, T* out, int64_t count, const Scale<T>& scale, const Bounds& bounds) {
+  const auto lower = static_cast<Value<T>>(bounds.lower), upper = static_cast<Value<T>>(bounds.upper);
+  for (int64_t made = 0; made < count; philox.skip(1)) {
+    const Philox::Block words = philox.block();
+    Value<T> z[4];
+    if constexpr (std::is_same_v<T, double>)
+      box_muller(words.data(), z);
+    else
+      box_muller(words[0], words[1], z), box_muller(words[2], words[3], z + 2);
+    for (int64_t i = 0; i < per_block<T> && made < count; ++i)
+      if (z[i] > lower && z[i] < upper) out[made++] = scale(z[i]);
+  }
+}
+
+template <class T>
+void fill_truncated(const Philox& philox, T* out, int64_t n, const Scale<T>& scale, const Bounds& bounds) {
+  constexpr int64_t group = per_block<T>, blocks = group * 64;  // 256 reserved words an output
+  parallel_for((n + group - 1) / group, grain_for(group * 256), [&](int64_t begin, int64_t end) {
+    for (int64_t g = begin; g < end; ++g)
+      fill_truncated_group(philox.skipped(static_cast<uint64_t>(g * blocks)), out + g * group,
+                           std::min(group, n - g * group), scale, bounds);
+  });
+}
+
+// A stretch of the normal distribution, in probabilities. One that lies above the mean is taken from its mirror image,
+// where small probabilities are as precise as they can be.
+struct Stretch {
+  double lower = -HUGE_VAL, upper = HUGE_VAL, begin = 0, length = 1;
+  bool mirrored = false;
+
+  Stretch() = default;
+  explicit Stretch(const Bounds& bounds) : lower(bounds.lower), upper(bounds.upper), mirrored(lower > 0) {
+    if (mirrored) lower = -bounds.upper, upper = -bounds.lower;
+    const auto below = [](double z) { return 0.5 * std::erfc(-z * std::sqrt(0.5)); };
+    begin = below(lower), length = below(upper) - begin;
+  }
+  double at(double u) const {
+    const double z = std::clamp(inverse_normal(begin + u * length), lower, upper);
+    return mirrored ? -z : z;
+  }
+};
+
+// Normals by inversion.
+template <class T>
+void fill_inverse(const Philox& philox, T* out, int64_t n, const Scale<T>& scale, const Stretch& stretch) {
+  fill_blocks(philox, out, n, 512, [&](const uint32_t* words, T* values, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      double u;
+      if constexpr (std::is_same_v<T, double>)
+        u = uniform_double(words[2 * i], words[2 * i + 1]) + 0x1p-53;
+      else
+        u = static_cast<double>(uniform_float(words[i])) + 0x1p-24;
+      values[i] = scale(static_cast<Value<T>>(stretch.at(u)));
+    }
+  });
+}
+
+// Wraps `fill` with what all distributions do with the state.
+template <class T, class Fill>
+std::unique_ptr<Kernel> random_kernel(Lowering& lowering, const Fill& fill) {
+  const Operand state = lowering.input(1), values = lowering.output(0), next = lowering.output(1);
+  const int64_t n = values.elements();
+  int64_t blocks = 256 * n;
+  if (lowering.attributes().string("advance") == "blocks") {
+    const bool rejects = lowering.attributes().string("distribution") == "truncated_normal" &&
+                         lowering.attributes().string("sampling_method") == "box_muller";
+    blocks = (n + per_block<T> - 1) / per_block<T> * (rejects ? per_block<T> * 64 : 1);
+  }
+  return kernel([=](Frame& f) {
+    const Philox philox(f.at<int32_t>(state.slot));
+    fill(philox, f.at<T>(values.slot), n);
+    philox.skipped(static_cast<uint64_t>(blocks)).write_state(f.at<int32_t>(next.slot));
+  });
+}
+
+template <class T>
+std::unique_ptr<Kernel> lower_floats(Lowering& lowering) {
+  const Attributes& a = lowering.attributes();
+  const bool uniform_ = a.string("distribution") == "uniform",
+             truncated = a.string("distribution") == "truncated_normal";
+  using V = Value<T>;
+  const auto rounded = [&](std::string_view key) { return T(static_cast<V>(a.real(key))); };
+  if (uniform_) {
+    const Scale<T> scale{T(V(rounded("max")) - V(rounded("min"))), rounded("min")};
+    return random_kernel<T>(lowering, [=](const Philox& p, T* out, int64_t n) { fill_uniform(p, out, n, scale); });
+  }
+  const Scale<T> scale{rounded("standard_deviation"), rounded("mean")};
+  const Bounds bounds{a.real("lower"), a.real("upper")};
+  if (a.string("sampling_method") == "inverse_cdf") {
+    const Stretch stretch = truncated ? Stretch(bounds) : Stretch();
+    return random_kernel<T>(lowering,
+                            [=](const Philox& p, T* out, int64_t n) { fill_inverse(p, out, n, scale, stretch); });
+  }
+  if (truncated)
+    return random_kernel<T>(lowering,
+                            [=](const Philox& p, T* out, int64_t n) { fill_truncated(p, out, n, scale, bounds); });
+  return random_kernel<T>(lowering, [=](const Philox& p, T* out, int64_t n) { fill_normal(p, out, n, scale); });
+}
+
+template <class T>
+std::unique_ptr<Kernel> lower_integers(Lowering& lowering) {
+  using U = std::make_unsigned_t<T>;
+  const auto low = static_cast<T>(lowering.attributes().integer("min_integer"));
+  const auto range = static_cast<U>(static_cast<U>(lowering.attributes().integer("max_integer")) - static_cast<U>(low));
+  return random_kernel<T>(lowering, [=](const Philox& p, T* out, int64_t n) { fill_integers(p, out, n, low, range); });
+}
+
+std::unique_ptr<Kernel> lower_random(Lowering& lowering) {
+  const DType dtype = lowering.output().dtype;
+  if (dtype == DType::int32) return lower_integers<int32_t>(lowering);
+  if (dtype == DType::int64) return lower_integers<int64_t>(lowering);
+  return dispatch_float(lowering, dtype,
+                        [&](auto type) { return lower_floats<typename decltype(type)::type>(lowering); });
+}
+
+}  // namespace
+
+void register_random_kernels() { define_kernel("random", lower_random); }
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,338 @@
+// recurrent_sequence and its gradient: the steps of recurrent layers, shared out to threads.
+//
+// Rows of the batch never depend on each other, so threads take rows and whole sequences of them, without waiting for
+// each other. Where there are too few rows, threads take hidden units, and wait for each other after each phase of each
+// step. The halves are computed in float32 on converted operands.
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/recurrent/recurrent_engine.h"
+#include "backends/cpu/stitched/tile_functions.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+// One number at a time: the reference, and float64.
+template <class T>
+struct Scalars {
+  using S = T;
+  using V = T;
+  static constexpr int W = 1;
+  static constexpr int registers = 16;
+  static V load(const T* p) { return *p; }
+  static void store(T* p, V v) { *p = v; }
+  static V splat(T x) { return x; }
+  static V tanh(V x) { return std::tanh(x); }
+  static V sigmoid(V x) { return T(1) / (T(1) + std::exp(-x)); }
+  static V least(V a, V b) { return a < b ? a : b; }
+  static V greatest(V a, V b) { return a > b ? a : b; }
+  static V where_positive(V x, V y) { return x > T(0) ? y : T(0); }
+};
+
+template <class T>
+const RecurrentEngine<T>& engine(bool reference) {
+  static constexpr RecurrentEngine<T> plain = RecurrentSteps<Scalars<T>>::engine();
+  if constexpr (std::is_same_v<T, float>) {
+    if (reference) return plain;
+#if defined(__x86_64__)
+    if (instruction_set() == "AVX-512") return avx512::recurrent_engine;
+    if (instruction_set() == "AVX2") return avx2::recurrent_engine;
+#endif
+    return baseline::recurrent_engine;
+  } else {
+    return plain;
+  }
+}
+
+// ---- sharing out
+
+constexpr int64_t unpacked_rows = 192;  // fewer rows in all steps do not pay for packing the weights
+constexpr int64_t work_between_waits = 1 << 17;  // multiplications that make a barrier small
+
+int64_t blocks_of(int64_t hidden, int64_t lanes) { return (hidden + lanes - 1) / lanes; }
+
+// step(range, phase, member): all steps of all directions. Units are counted in blocks of lanes, in later phases of the
+// backward pass in blocks of four times as many.
+template <class T, class Step>
+void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3>& blocks, bool from_the_end,
+               const Step& step) {
+  const auto at = [&](int64_t s) { return from_the_end ? j.steps - 1 - s : s; };
+  const int threads = thread_count();
+  const int64_t rows = j.batch * j.directions, work = j.batch * j.gates * j.hidden * j.hidden;
+  const bool share_rows =
+      rows >= 2 * threads && !j.input_weight;  // otherwise each thread reads its part of the weights
+  if (threads == 1 || share_rows || work < work_between_waits) {
+    const int64_t parts = work * j.directions * j.steps < work_between_waits ? 1 : std::min<int64_t>(rows, threads);
+    parallel_parts(std::max<int64_t>(parts, 1), [&](int64_t part) {
+      const int64_t begin = rows * part / std::max<int64_t>(parts, 1),
+                    end = rows * (part + 1) / std::max<int64_t>(parts, 1);
+      for (int64_t d = 0; d < j.directions; ++d) {
+        const int64_t first = std::clamp(begin - d * j.batch, int64_t{0}, j.batch),
+                      last = std::clamp(end - d * j.batch, int64_t{0}, j.batch);
+        if (first == last) continue;
+        for (int64_t s = 0; s < j.steps; ++s)
+          for (int phase = 0; phase < phases; ++phase)
+            step({d, at(s), first, last, 0, blocks[static_cast<size_t>(phase)]}, phase, part);
+      }
+    });
+    return;
+  }
+  parallel_team(threads, [&](int64_t member, int64_t members, const auto& wait) {
+    for (int64_t s = 0; s < j.steps; ++s)
+      for (int phase = 0; phase < phases; ++phase) {
+        const int64_t count = blocks[static_cast<size_t>(phase)];
+        for (int64_t d = 0; d < j.directions; ++d)
+          step({d, at(s), 0, j.batch, count * member / members, count * (member + 1) / members}, phase, member);
+        wait();
+      }
+  });
+}
+
+template <class T, class Pack>
+void pack(const RecurrentJob<T>& j, int64_t blocks, const Pack& one) {
+  parallel_for(j.directions * blocks, grain_for(4 * j.gates * j.hidden * j.hidden / std::max<int64_t>(blocks, 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) one(j, i / blocks, i % blocks);
+               });
+}
+
+template <class T>
+void run_forward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j, T* own) {
+  const int64_t blocks = blocks_of(j.hidden, e.lanes);
+  if (j.panels) pack(j, blocks, e.pack_forward);
+  run_steps(j, j.forward_phases(), {blocks, blocks, blocks}, false,
+            [&](const RecurrentRange& range, int phase, int64_t member) {
+              e.forward(j, phase, range, own + member * e.own_rows * j.hidden);
+            });
+}
+
+template <class T>
+void run_backward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j) {
+  const int64_t blocks = blocks_of(j.hidden, e.lanes), wide = blocks_of(j.hidden, 4 * e.lanes);
+  pack(j, wide, e.pack_backward);
+  run_steps(j, j.backward_phases(), {blocks, wide, wide}, true,
+            [&](const RecurrentRange& range, int phase, int64_t) { e.backward(j, phase, range); });
+}
+
+// ---- operands
+
+// A tensor in memory of T: the operand itself, or for the halves a converted copy in scratch memory.
+struct Buffer {
+  Slot slot = -1;
+  explicit operator bool() const { return slot >= 0; }
+};
+
+template <class Stored>
+class Binding {
+ public:
+  using T = std::conditional_t<is_half_type<Stored>, float, Stored>;
+
+  Binding(Lowering& lowering, const ops::OperandNames& names)
+      : lowering_(lowering), operands_(names, lowering.attributes(), lowering.operation().inputs) {}
+
+  std::optional<Operand> find(std::string_view name) const {
+    const int i = operands_.index(name);
+    return i < 0 ? std::nullopt : std::optional(lowering_.input(static_cast<size_t>(i)));
+  }
+  Buffer input(std::string_view name) {
+    const auto operand = find(name);
+    if (!operand) return {};
+    return converted(*operand, before_);
+  }
+  Buffer output(size_t i) { return converted(lowering_.output(i), after_); }
+  Buffer scratch(int64_t elements) { return {lowering_.scratch(static_cast<size_t>(elements) * sizeof(T))}; }
+
+  // What a kernel does around its work, a copy of two lists.
+  struct Conversions {
+    struct One {
+      Slot stored, computed;
+      int64_t elements;
+    };
+    std::vector<One> before, after;
+
+    void load(Frame& f) const {
+      for (const One& c : before) convert(f.at<Stored>(c.stored), f.at<T>(c.computed), c.elements);
+    }
+    void save(Frame& f) const {
+      for (const One& c : after) convert(f.at<T>(c.computed), f.at<Stored>(c.stored), c.elements);
+    }
+    template <class To, class From>
+    static void convert(const From* from, To* to, int64_t n) {
+      parallel_for(n, 32768, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) to[i] = To(from[i]);
+      });
+    }
+  };
+  Conversions conversions() const { return {before_, after_}; }
+
+ private:
+  Buffer converted(const Operand& operand, std::vector<typename Conversions::One>& list) {
+    if constexpr (!is_half_type<Stored>) return {operand.slot};
+    const Buffer copy = scratch(operand.elements());
+    list.push_back({operand.slot, copy.slot, operand.elements()});
+    return copy;
+  }
+
+  Lowering& lowering_;
+  const ops::NamedOperands operands_;
+  std::vector<typename Conversions::One> before_, after_;
+};
+
+template <class T>
+T* pointer(Frame& f, Buffer buffer) {
+  return buffer ? f.at<T>(buffer.slot) : nullptr;
+}
+
+// The job but for its pointers.
+template <class T>
+RecurrentJob<T> described(const Lowering& lowering, const Dims& weights, const Dims& state,
+                          const std::optional<Operand>& mask) {
+  const ops::CellDescription cell(lowering.attributes());
+  RecurrentJob<T> j;
+  j.cell = cell.cell;
+  j.steps = state[0];
+  j.batch = state[1];
+  j.directions = weights[0];
+  j.hidden = weights[2];
+  j.gates = cell.gates();
+  j.reverse = cell.reverse;
+  j.reset_after = cell.reset_after;
+  j.flip = cell.flip_z;
+  std::copy(cell.activations.begin(), cell.activations.end(), j.activations);
+  std::copy(cell.places.begin(), cell.places.end(), j.places);
+  if (mask) {
+    const Dims strides = contiguous_strides(mask->dims);
+    const auto stride = [&](size_t axis) { return mask->dims[axis] == 1 ? 0 : strides[axis]; };
+    j.mask_step = stride(0);
+    j.mask_row = stride(1);
+    j.mask_unit = stride(2);
+  }
+  return j;
+}
+
+std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
+  const Operand first = lowering.output();
+  return dispatch_float(lowering, first.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+    using Bound = Binding<typename decltype(type)::type>;
+    using T = typename Bound::T;
+    Bound bind(lowering, ops::sequence_operands);
+    const Dims weights_dims = lowering.input(1).dims;
+    const int64_t inputs = lowering.input(0).dims[2];
+    const RecurrentJob<T> job = described<T>(lowering, weights_dims, first.dims, bind.find("mask"));
+    const RecurrentEngine<T>* e = &engine<T>(lowering.reference_only());
+    const bool gives_cell = lowering.attributes().boolean("gives_cell"),
+               gives_training = lowering.attributes().boolean("gives_training_state");
+    const Buffer source = bind.input("source"), weights = bind.input("recurrent_weight"),
+                 initial_state = bind.input("initial_state"), initial_cell = bind.input("initial_cell"),
+                 mask = bind.input("mask"), extra = bind.input("extra"), input_weight = bind.input("input_weight"),
+                 bias = bind.input("bias");
+    const Buffer state = bind.output(0), cells = gives_cell ? bind.output(1) : Buffer(),
+                 training = gives_training ? bind.output(1 + gives_cell) : Buffer();
+    const int64_t last = job.batch * job.directions * job.hidden;
+    const bool is_lstm = job.cell == ops::Cell::lstm, two_phases = job.forward_phases() == 2;
+    const Buffer running = is_lstm && !gives_cell ? bind.scratch(last) : Buffer(),
+                 update = two_phases ? bind.scratch(last) : Buffer(),
+                 reset = two_phases ? bind.scratch(last) : Buffer();
+    const bool packed = job.batch * job.steps > unpacked_rows && !input_weight;
+    // To and fro from step to step and run to run: what the caches kept of the weights is read first.
+    const auto runs = std::make_shared<std::atomic<unsigned>>(0);
+    const int64_t panels = job.directions * job.gates * job.hidden * blocks_of(job.hidden, e->lanes) * e->lanes;
+    const Buffer panel_buffer = packed ? bind.scratch(panels) : Buffer(),
+                 own = bind.scratch(thread_count() * e->own_rows * job.hidden);
+    return kernel([=, conversions = bind.conversions()](Frame& f) {
+      conversions.load(f);
+      RecurrentJob<T> j = job;
+      j.source = pointer<T>(f, source);
+      j.input_weight = pointer<T>(f, input_weight);
+      j.bias = pointer<T>(f, bias);
+      j.inputs = inputs;
+      j.last_first = runs->fetch_add(1, std::memory_order_relaxed) % 2 != 0;
+      j.weights = pointer<T>(f, weights);
+      j.panels = pointer<T>(f, panel_buffer);
+      j.mask = pointer<T>(f, mask);
+      j.extra = pointer<T>(f, extra);
+      j.initial_state = pointer<T>(f, initial_state);
+      j.initial_cell = pointer<T>(f, initial_cell);
+      j.state = pointer<T>(f, state);
+      j.cells = pointer<T>(f, cells);
+      j.training = pointer<T>(f, training);
+      j.running_cell = pointer<T>(f, running);
+      j.reset_state = pointer<T>(f, reset);
+      j.update = pointer<T>(f, update);
+      run_forward(*e, j, pointer<T>(f, own));
+      conversions.save(f);
+    });
+  });
+}
+
+std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
+  const Operand first = lowering.output();
+  return dispatch_float(lowering, first.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+    using Bound = Binding<typename decltype(type)::type>;
+    using T = typename Bound::T;
+    Bound bind(lowering, ops::sequence_gradient_operands);
+    const Operand d_state_operand = *bind.find("state_gradient");
+    const RecurrentJob<T> job = described<T>(lowering, lowering.input(0).dims, d_state_operand.dims, bind.find("mask"));
+    const RecurrentEngine<T>* e = &engine<T>(lowering.reference_only());
+    const Buffer weights = bind.input("recurrent_weight"), training = bind.input("training_state"),
+                 initial_state = bind.input("initial_state"), state = bind.input("state"),
+                 candidate = bind.input("candidate"), initial_cell = bind.input("initial_cell"),
+                 cell = bind.input("cell"), mask = bind.input("mask"), peephole = bind.input("peephole"),
+                 d_state = bind.input("state_gradient"), d_cell = bind.input("cell_gradient"),
+                 d_training = bind.input("training_state_gradient"), d_last_state = bind.input("last_state_gradient"),
+                 d_last_cell = bind.input("last_cell_gradient");
+    const Buffer d_source = bind.output(0), d_initial_state = bind.output(1),
+                 d_initial_cell = job.cell == ops::Cell::lstm ? bind.output(2) : Buffer();
+    const Buffer state_before =
+        lowering.attributes().boolean("gives_state_before") ? bind.output(d_initial_cell ? 3 : 2) : Buffer();
+    const int64_t last = job.batch * job.directions * job.hidden;
+    const Buffer inner = job.cell == ops::Cell::gru && job.reset_after ? bind.scratch(last) : Buffer();
+    const int64_t wide = 4 * e->lanes;
+    const Buffer panels = bind.scratch(job.directions * job.gates * job.hidden * blocks_of(job.hidden, wide) * wide);
+    return kernel([=, conversions = bind.conversions()](Frame& f) {
+      conversions.load(f);
+      RecurrentJob<T> j = job;
+      j.weights = pointer<T>(f, weights);
+      j.panels = pointer<T>(f, panels);
+      j.mask = pointer<T>(f, mask);
+      j.extra = pointer<T>(f, peephole);
+      j.initial_state = pointer<T>(f, initial_state);
+      j.initial_cell = pointer<T>(f, initial_cell);
+      j.state = pointer<T>(f, state);
+      j.cells = pointer<T>(f, cell);
+      j.training = pointer<T>(f, training);
+      j.candidate = pointer<T>(f, candidate);
+      j.d_state = pointer<T>(f, d_state);
+      j.d_cell = pointer<T>(f, d_cell);
+      j.d_training = pointer<T>(f, d_training);
+      j.d_source = pointer<T>(f, d_source);
+      j.carried_state = pointer<T>(f, d_initial_state);
+      j.carried_cell = pointer<T>(f, d_initial_cell);
+      j.inner = pointer<T>(f, inner);
+      j.state_before = pointer<T>(f, state_before);
+      const auto begin = [&](T* carried, Buffer from) {
+        if (!carried) return;
+        const T* given = pointer<T>(f, from);
+        for (int64_t i = 0; i < last; ++i) carried[i] = given ? given[i] : T(0);
+      };
+      begin(j.carried_state, d_last_state);
+      begin(j.carried_cell, d_last_cell);
+      run_backward(*e, j);
+      conversions.save(f);
+    });
+  });
+}
+
+}  // namespace
+
+void register_recurrent_kernels() {
+  define_kernel("recurrent_sequence", lower_sequence);
+  define_kernel("recurrent_sequence_gradient", lower_sequence_gradient);
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,83 @@
+// softmax and log_softmax along an axis, and their gradients from the source.
+//
+//   d_softmax = s (g - Σ g s),  d_log_softmax = g - s Σ g,  s = softmax(source)
+// The element-wise activations are stitched and not here.
+
+#include <cmath>
+
+#include "backends/cpu/reduction/softmax.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int64_t most = SoftmaxUnit::max_groups;
+
+AxisSplit split_of(const Lowering& lowering) { return {lowering.output().dims, lowering.attributes().integer("axis")}; }
+
+std::unique_ptr<Kernel> lower_softmax(Lowering& lowering) {
+  lowering.may_share(0, 0);
+  return float_kernel<1>(lowering, 0, [s = split_of(lowering)](auto type) {
+    using V = typename decltype(type)::type;
+    return [s, exponent = Exponent<V>()](const std::array<const V*, 1>& in, V* y, V*) {
+      for_softmax_units(s, [&](const SoftmaxUnit& u) { softmax_unit(u, exponent, in[0], y); });
+    };
+  });
+}
+
+std::unique_ptr<Kernel> lower_log_softmax(Lowering& lowering) {
+  const AxisSplit s = split_of(lowering);
+  return float_kernel<1>(lowering, 0, [s](auto type) {
+    using V = typename decltype(type)::type;
+    return [s, exponent = Exponent<V>()](const std::array<const V*, 1>& in, V* y, V*) {
+      for_softmax_units(s, [&](const SoftmaxUnit& u) {
+        V shift[most], sum[most];
+        max_groups(u, in[0], shift);
+        for_elements(u, [&](int64_t g, int64_t i) { y[i] = in[0][i] - shift[g]; });
+        exponent.on(u, y, y);
+        sum_groups(u, sum, [&](int64_t, int64_t i) { return y[i]; });
+        for (int64_t g = 0; g < u.groups; ++g) sum[g] = std::log(sum[g]);
+        for_elements(u, [&](int64_t g, int64_t i) { y[i] = (in[0][i] - shift[g]) - sum[g]; });
+      });
+    };
+  });
+}
+
+// Inputs of the gradients: incoming, source.
+std::unique_ptr<Kernel> lower_softmax_gradient(Lowering& lowering) {
+  return float_kernel<2>(lowering, 0, [s = split_of(lowering)](auto type) {
+    using V = typename decltype(type)::type;
+    return [s, exponent = Exponent<V>()](const std::array<const V*, 2>& in, V* y, V*) {
+      for_softmax_units(s, [&](const SoftmaxUnit& u) {
+        V dot[most];
+        softmax_unit(u, exponent, in[1], y);
+        sum_groups(u, dot, [&](int64_t, int64_t i) { return in[0][i] * y[i]; });
+        for_elements(u, [&](int64_t g, int64_t i) { y[i] *= in[0][i] - dot[g]; });
+      });
+    };
+  });
+}
+
+std::unique_ptr<Kernel> lower_log_softmax_gradient(Lowering& lowering) {
+  return float_kernel<2>(lowering, 0, [s = split_of(lowering)](auto type) {
+    using V = typename decltype(type)::type;
+    return [s, exponent = Exponent<V>()](const std::array<const V*, 2>& in, V* y, V*) {
+      for_softmax_units(s, [&](const SoftmaxUnit& u) {
+        V sum[most];
+        softmax_unit(u, exponent, in[1], y);
+        sum_groups(u, sum, [&](int64_t, int64_t i) { return in[0][i]; });
+        for_elements(u, [&](int64_t g, int64_t i) { y[i] = in[0][i] - y[i] * sum[g]; });
+      });
+    };
+  });
+}
+
+}  // namespace
+
+void register_activation_kernels() {
+  define_kernel("softmax", lower_softmax);
+  define_kernel("softmax_gradient", lower_softmax_gradient);
+  define_kernel("log_softmax", lower_log_softmax);
+  define_kernel("log_softmax_gradient", lower_log_softmax_gradient);
+}
+
+}  // namespace mpsgraph::cpu

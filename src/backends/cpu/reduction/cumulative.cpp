@@ -1,0 +1,315 @@
+// Running sums, products and extrema: scans along one axis.
+//
+// Scans are serial along the axis and go over several lanes of it at once, which hides the latency of their chain:
+// neighbouring columns where the axis is not the last one, neighbouring rows where it is. Sums and products of floats
+// are kept in double.
+
+#include <limits>
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/reduction/cumulative_float.h"
+#include "backends/cpu/stitched/tile_functions.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+template <class T>
+using Running = std::conditional_t<is_float_type<T>, double,
+                                   std::conditional_t<is_complex_type<T>, std::complex<double>, uint64_t>>;
+
+template <class T>
+T stored(Running<T> x) {
+  if constexpr (is_half_type<T>)
+    return T(static_cast<float>(x));
+  else
+    return static_cast<T>(x);
+}
+
+// What a scan brings: In and Out in memory, State of a lane, value(state), step(state, element, index), and where a row may
+// be cut into pieces append(state, state of what follows).
+template <class T>
+struct Sum {
+  using In = T;
+  using Out = T;
+  struct State {
+    Running<T> x = 0;
+  };
+  static Out value(const State& s) { return stored<T>(s.x); }
+  static void step(State& s, In x, int64_t) { s.x += static_cast<Running<T>>(static_cast<Value<T>>(x)); }
+  static void append(State& s, const State& next) { s.x += next.x; }
+};
+
+template <class T>
+struct Product {
+  using In = T;
+  using Out = T;
+  struct State {
+    Running<T> x = 1;
+  };
+  static Out value(const State& s) { return stored<T>(s.x); }
+  static void step(State& s, In x, int64_t) { s.x *= static_cast<Running<T>>(static_cast<Value<T>>(x)); }
+  static void append(State& s, const State& next) { s.x *= next.x; }
+};
+
+template <class V>
+constexpr V neutral(bool maximum) {
+  using L = std::numeric_limits<V>;
+  if constexpr (L::has_infinity)
+    return maximum ? -L::infinity() : L::infinity();
+  else
+    return maximum ? L::lowest() : L::max();
+}
+
+template <class V, bool maximum>
+bool takes_over(V best, V x) {
+  if constexpr (std::is_floating_point_v<V>) {
+    if (x != x) return true;
+  }
+  return maximum ? x >= best : x <= best;
+}
+
+template <class T, bool maximum>
+struct Extremum {
+  using In = T;
+  using Out = T;
+  struct State {
+    Value<T> x = neutral<Value<T>>(maximum);
+  };
+  static Out value(const State& s) { return T(s.x); }
+  static void step(State& s, In x, int64_t) { s.x = takes_over<Value<T>, maximum>(s.x, x) ? Value<T>(x) : s.x; }
+  static void append(State& s, const State& next) { s.x = takes_over<Value<T>, maximum>(s.x, next.x) ? next.x : s.x; }
+};
+
+template <class T, bool maximum>
+struct ArgExtremum {
+  using In = T;
+  using Out = int32_t;
+  struct State {
+    Value<T> x = neutral<Value<T>>(maximum);
+    int32_t index = -1;
+  };
+  static Out value(const State& s) { return s.index; }
+  static void step(State& s, In x, int64_t index) {
+    const bool taken = takes_over<Value<T>, maximum>(s.x, x);
+    s.x = taken ? Value<T>(x) : s.x;
+    s.index = taken ? static_cast<int32_t>(index) : s.index;
+  }
+};
+
+// Every lane of [outer, n, inner], in groups: f(first element, distance between lanes, number of lanes).
+template <class F>
+void for_lanes(const AxisSplit& s, int64_t bytes, const F& f) {
+  constexpr int64_t columns = 64, rows = 8;
+  if (s.inner > 1) {
+    const int64_t tiles = (s.inner + columns - 1) / columns;
+    parallel_for(s.outer * tiles, grain_for(s.n * std::min(s.inner, columns) * bytes), [&](int64_t begin, int64_t end) {
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t first = unit % tiles * columns;
+        f(unit / tiles * s.n * s.inner + first, int64_t{1}, std::min(columns, s.inner - first));
+      }
+    });
+    return;
+  }
+  const int64_t groups = (s.outer + rows - 1) / rows;
+  parallel_for(groups, grain_for(s.n * rows * bytes), [&](int64_t begin, int64_t end) {
+    for (int64_t group = begin; group < end; ++group)
+      f(group * rows * s.n, s.n, std::min(rows, s.outer - group * rows));
+  });
+}
+
+// step(state of the lane, i, at) for element i of each lane, at its place in memory.
+template <class State, class Step>
+void walk_on(State* state, const AxisSplit& s, bool reverse, int64_t count, int64_t lane, const Step& step) {
+  const auto along = [&](auto width) {
+    for (int64_t k = 0; k < s.n; ++k) {
+      const int64_t i = reverse ? s.n - 1 - k : k;
+#pragma omp simd
+      for (int64_t l = 0; l < width; ++l) step(state[l], i, i * s.inner + l * lane);
+    }
+  };
+  if (count == 64)
+    along(std::integral_constant<int64_t, 64>());
+  else if (count == 8)
+    along(std::integral_constant<int64_t, 8>());
+  else
+    along(count);
+}
+template <class State, class Step>
+void walk(const AxisSplit& s, bool reverse, int64_t count, int64_t lane, const Step& step) {
+  State state[64];
+  walk_on(state, s, reverse, count, lane, step);
+}
+
+template <class S>
+void scan_lanes(typename S::State* state, const AxisSplit& s, bool exclusive, bool reverse, int64_t count, int64_t lane,
+                const typename S::In* from, typename S::Out* to) {
+  using State = typename S::State;
+  if (exclusive)
+    walk_on(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
+      const typename S::In element = from[at];  // before its place is written
+      to[at] = S::value(state);
+      S::step(state, element, i);
+    });
+  else
+    walk_on(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
+      S::step(state, from[at], i);
+      to[at] = S::value(state);
+    });
+}
+
+// A long row as pieces that are scanned side by side, after a first pass has found what each begins with. The pieces
+// depend on the size alone.
+constexpr int64_t long_row = 1 << 14, pieces = 16, pieces_together = 8;
+
+template <class S>
+void scan_long(int64_t n, bool exclusive, bool reverse, const typename S::In* x, typename S::Out* y) {
+  using State = typename S::State;
+  const int64_t size = n / pieces, rest = n - size * pieces;
+  const AxisSplit piece({1, size}, 1);
+  const int64_t first = reverse ? rest : 0;  // what is left over comes last
+  State total[pieces], start[pieces + 1];
+  parallel_for(pieces / pieces_together, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin * pieces_together; p < end * pieces_together; p += pieces_together)
+      walk_on(total + p, piece, reverse, pieces_together, size,
+              [from = x + first + p * size](State& state, int64_t i, int64_t at) { S::step(state, from[at], i); });
+  });
+  for (int64_t k = 0; k < pieces; ++k) {
+    start[k + 1] = start[k];
+    S::append(start[k + 1], total[reverse ? pieces - 1 - k : k]);
+  }
+  for (int64_t k = 0; k < pieces; ++k) total[reverse ? pieces - 1 - k : k] = start[k];
+  parallel_for(pieces / pieces_together, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin * pieces_together; p < end * pieces_together; p += pieces_together)
+      scan_lanes<S>(total + p, piece, exclusive, reverse, pieces_together, size, x + first + p * size,
+                    y + first + p * size);
+  });
+  const int64_t last = reverse ? 0 : n - rest;
+  scan_lanes<S>(start + pieces, AxisSplit({1, rest}, 1), exclusive, reverse, 1, rest, x + last, y + last);
+}
+
+template <class S>
+void scan(const AxisSplit& s, bool exclusive, bool reverse, const typename S::In* x, typename S::Out* y) {
+  using State = typename S::State;
+  if constexpr (requires(State state) { S::append(state, state); }) {
+    if (s.inner == 1 && s.n >= long_row && s.outer < pieces_together) {
+      for (int64_t row = 0; row < s.outer; ++row) scan_long<S>(s.n, exclusive, reverse, x + row * s.n, y + row * s.n);
+      return;
+    }
+  }
+  for_lanes(s, sizeof(typename S::In), [&](int64_t first, int64_t lane, int64_t count) {
+    State state[64];
+    scan_lanes<S>(state, s, exclusive, reverse, count, lane, x + first, y + first);
+  });
+}
+
+template <class S>
+std::unique_ptr<Kernel> scan_kernel(const Lowering& lowering, const Operand& x, const Operand& y) {
+  const AxisSplit s(x.dims, lowering.attributes().integer("axis"));
+  return kernel([s, exclusive = lowering.attributes().boolean("exclusive"),
+                 reverse = lowering.attributes().boolean("reverse"), x = x.slot, y = y.slot](Frame& f) {
+    scan<S>(s, exclusive, reverse, f.at<const typename S::In>(x), f.at<typename S::Out>(y));
+  });
+}
+
+#if defined(__x86_64__)
+// Sums of rows of floats; null where they are not to be had in vectors.
+std::unique_ptr<Kernel> row_sums_kernel(const Lowering& lowering, const Operand& x, const Operand& y) {
+  const AxisSplit s(x.dims, lowering.attributes().integer("axis"));
+  const bool in_pieces = s.n >= long_row && s.outer < pieces_together;
+  if (s.inner != 1 || in_pieces || s.n < 16 || lowering.reference_only()) return nullptr;
+  if (instruction_set() == "baseline") return nullptr;
+  const auto sums = instruction_set() == "AVX-512" ? avx512::row_sums : avx2::row_sums;
+  return kernel([s, sums, exclusive = lowering.attributes().boolean("exclusive"),
+                 reverse = lowering.attributes().boolean("reverse"), x = x.slot, y = y.slot](Frame& f) {
+    parallel_for(s.outer, grain_for(s.n * 4), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        sums(f.at<const float>(x) + row * s.n, s.n, exclusive, reverse, f.at<float>(y) + row * s.n);
+    });
+  });
+}
+#endif
+
+template <class T>
+using Minimum = Extremum<T, false>;
+template <class T>
+using Maximum = Extremum<T, true>;
+
+template <template <class> class S>
+std::unique_ptr<Kernel> lower_scan(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  lowering.may_share(0, 0);
+  return dispatch_number(lowering, x.dtype,
+                         [&](auto type) { return scan_kernel<S<typename decltype(type)::type>>(lowering, x, y); });
+}
+
+template <template <class> class S>
+std::unique_ptr<Kernel> lower_algebraic_scan(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  lowering.may_share(0, 0);
+  return dispatch_algebraic(lowering, x.dtype,
+                            [&](auto type) { return scan_kernel<S<typename decltype(type)::type>>(lowering, x, y); });
+}
+
+std::unique_ptr<Kernel> lower_sum(Lowering& lowering) {
+#if defined(__x86_64__)
+  const Operand x = lowering.input(0), y = lowering.output();
+  if (x.dtype == DType::float32)
+    if (auto rows = row_sums_kernel(lowering, x, y)) {
+      lowering.may_share(0, 0);
+      return rows;
+    }
+#endif
+  return lower_algebraic_scan<Sum>(lowering);
+}
+
+std::unique_ptr<Kernel> lower_arg_extremum(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  return dispatch_number(lowering, x.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    return lowering.attributes().boolean("maximum") ? scan_kernel<ArgExtremum<T, true>>(lowering, x, y)
+                                                    : scan_kernel<ArgExtremum<T, false>>(lowering, x, y);
+  });
+}
+
+std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
+  const Operand a = lowering.input(0), b = lowering.input(1), y = lowering.output();
+  const AxisSplit s(y.dims, lowering.attributes().integer("axis"));
+  lowering.may_share(0, 0);
+  lowering.may_share(0, 1);
+  const bool reverse = lowering.attributes().boolean("reverse");
+  const auto lower = [&](auto type) {
+    using T = typename decltype(type)::type;
+    struct State {
+      Running<T> y = 0;
+    };
+    return kernel([s, reverse, a = a.slot, b = b.slot, y = y.slot](Frame& f) {
+      for_lanes(s, 2 * sizeof(T), [&](int64_t first, int64_t lane, int64_t count) {
+        const T *factor = f.at<const T>(a) + first, *term = f.at<const T>(b) + first;
+        T* to = f.at<T>(y) + first;
+        walk<State>(s, reverse, count, lane, [=](State& state, int64_t, int64_t at) {
+          const auto scale = static_cast<Running<T>>(static_cast<Value<T>>(factor[at]));
+          const auto next = static_cast<Running<T>>(static_cast<Value<T>>(term[at])) + scale * state.y;
+          to[at] = stored<T>(state.y);
+          state.y = next;
+        });
+      });
+    });
+  };
+  if (y.dtype == DType::complex64) return lower(Type<std::complex<float>>());
+  if (y.dtype == DType::complex128) return lower(Type<std::complex<double>>());
+  return dispatch_float(lowering, y.dtype, lower);
+}
+
+}  // namespace
+
+void register_cumulative_kernels() {
+  define_kernel("cumulative_sum", lower_sum);
+  define_kernel("cumulative_product", lower_algebraic_scan<Product>);
+  define_kernel("cumulative_minimum", lower_scan<Minimum>);
+  define_kernel("cumulative_maximum", lower_scan<Maximum>);
+  define_kernel("cumulative_arg_extremum", lower_arg_extremum);
+  define_kernel("cumulative_recurrence", lower_recurrence);
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,240 @@
+// Reductions: sum, extrema with and without NaN, product, and, or; arg maximum and minimum.
+//
+// Reduced axes stay as 1. Over no elements: sum 0, product 1, maximum -inf (or the lowest integer).
+// Plain extrema skip NaN unless all is NaN; the propagating ones return it. Arg extrema give the first
+// occurrence, and the first NaN if there is one, as numpy does.
+
+#include "backends/cpu/reduction/reduction.h"
+
+#include <limits>
+
+namespace mpsgraph::cpu {
+namespace {
+
+// What sums and products of blocks are kept in.
+template <class T>
+using TotalOf = std::conditional_t<is_complex_type<T>, std::complex<double>,
+                                   std::conditional_t<is_float_type<T>, double, uint64_t>>;
+
+template <class T>
+struct Sum {
+  static constexpr Reduction vector_kind = Reduction::sum;
+  using Item = T;
+  using Block = Accumulate<T>;
+  using Total = TotalOf<T>;
+  static Block identity() { return 0; }
+  static T empty() { return T(0); }
+  static void add(Block& block, T x) { block += static_cast<Block>(x); }
+  static void merge(Total& total, Total x) { total += x; }
+  static T result(Total total) { return round<T>(total); }
+  template <class U>
+  static U round(Total total) {
+    if constexpr (is_half_type<U>)
+      return U(static_cast<float>(total));
+    else
+      return static_cast<U>(total);
+  }
+};
+
+template <class T>
+struct Product {
+  static constexpr Reduction vector_kind = Reduction::product;
+  using Item = T;
+  using Block = Accumulate<T>;
+  using Total = TotalOf<T>;
+  static Block identity() { return 1; }
+  static T empty() { return T(1); }
+  static void add(Block& block, T x) { block *= static_cast<Block>(x); }
+  static void merge(Total& total, Total x) { total *= x; }
+  static T result(Total total) { return Sum<T>::template round<T>(total); }
+};
+
+template <class T>
+Value<T> infinite(bool negative) {
+  using V = Value<T>;
+  if constexpr (is_float_type<T>)
+    return negative ? -std::numeric_limits<V>::infinity() : std::numeric_limits<V>::infinity();
+  else
+    return negative ? std::numeric_limits<V>::lowest() : std::numeric_limits<V>::max();
+}
+
+template <class T, bool maximum, bool propagate>
+struct Extremum {
+  static constexpr Reduction vector_kind = maximum
+                                               ? (propagate ? Reduction::maximum_propagate_nan : Reduction::maximum)
+                                               : (propagate ? Reduction::minimum_propagate_nan : Reduction::minimum);
+  using Item = T;
+  using Block = Value<T>;
+  using Total = Block;
+  static Block identity() {
+    if constexpr (is_float_type<T> && !propagate)
+      return std::numeric_limits<Block>::quiet_NaN();  // so that all-NaN stays NaN
+    else
+      return infinite<T>(maximum);
+  }
+  static T empty() { return T(infinite<T>(maximum)); }
+  static void add(Block& block, Block x) {
+    const bool better = maximum ? x > block : x < block;
+    if constexpr (is_float_type<T>)
+      block = (better | (propagate ? x != x : block != block)) ? x : block;
+    else
+      block = better ? x : block;
+  }
+  static void merge(Total& total, Block x) { add(total, x); }
+  static T result(Total total) { return T(total); }
+};
+template <class T>
+using Maximum = Extremum<T, true, false>;
+template <class T>
+using Minimum = Extremum<T, false, false>;
+template <class T>
+using MaximumPropagateNan = Extremum<T, true, true>;
+template <class T>
+using MinimumPropagateNan = Extremum<T, false, true>;
+
+// On bool; on integers bit by bit.
+template <class T, bool all>
+struct Logical {
+  using Item = T;
+  using Block = T;
+  using Total = T;
+  static T identity() { return all ? static_cast<T>(~uint64_t{0}) : T(0); }
+  static T empty() { return identity(); }
+  static void add(T& block, T x) { block = static_cast<T>(all ? block & x : block | x); }
+  static void merge(T& total, T x) { add(total, x); }
+  static T result(T total) { return total; }
+};
+template <class T>
+using And = Logical<T, true>;
+template <class T>
+using Or = Logical<T, false>;
+
+template <class Op>
+std::unique_ptr<Kernel> reducer(Lowering& lowering, const Operand& in, const Operand& out, const ReducePlan& plan) {
+  const size_t bytes = plan.scratch_bytes(sizeof(typename Op::Total));
+  const Slot scratch = bytes ? lowering.scratch(bytes) : -1;
+  return kernel([plan, x = in.slot, y = out.slot, scratch](Frame& f) {
+    using Total = typename Op::Total;
+    Reducer<Op>::run(plan, f.at<typename Op::Item>(x), f.at<typename Op::Item>(y),
+                     scratch < 0 ? nullptr : f.at<Total>(scratch));
+  });
+}
+
+ReducePlan plan_of(const Lowering& lowering, const Dims& dims) {
+  const Ints& axes = lowering.attributes().integers("axes");
+  std::vector<bool> reduced(dims.size(), axes.empty());
+  for (int64_t axis : axes)
+    reduced[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(dims.size()) : axis)] = true;
+  return ReducePlan(dims, reduced);
+}
+
+template <template <class> class Op>
+std::unique_ptr<Kernel> lower_number(Lowering& lowering) {
+  const Operand in = lowering.input(0), out = lowering.output();
+  return dispatch_number(lowering, in.dtype, [&](auto type) {
+    return reducer<Op<typename decltype(type)::type>>(lowering, in, out, plan_of(lowering, in.dims));
+  });
+}
+
+template <template <class> class Op>
+std::unique_ptr<Kernel> lower_algebraic(Lowering& lowering) {
+  const Operand in = lowering.input(0), out = lowering.output();
+  return dispatch_algebraic(lowering, in.dtype, [&](auto type) {
+    return reducer<Op<typename decltype(type)::type>>(lowering, in, out, plan_of(lowering, in.dims));
+  });
+}
+
+template <template <class> class Op>
+std::unique_ptr<Kernel> lower_logical(Lowering& lowering) {
+  const Operand in = lowering.input(0), out = lowering.output();
+  return dispatch(in.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+    using T = typename decltype(type)::type;
+    if constexpr (is_float_type<T> || is_complex_type<T>)
+      unsupported(lowering, in.dtype);
+    else
+      return reducer<Op<T>>(lowering, in, out, plan_of(lowering, in.dims));
+  });
+}
+
+// best and index of one tile of columns; rows are n apart by `inner`.
+template <class T, bool maximum>
+void arg_extremum(const T* in, int32_t* out, const AxisSplit& s) {
+  using V = Value<T>;
+  constexpr int64_t tile = 256;
+  const int64_t tiles = (s.inner + tile - 1) / tile;
+  parallel_for(s.outer * tiles, grain_for(s.n * std::min(s.inner, tile)), [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t outer = unit / tiles, column = unit % tiles * tile, width = std::min(tile, s.inner - column);
+      const T* rows = in + outer * s.n * s.inner + column;
+      V best[tile];
+      int32_t* index = out + outer * s.inner + column;
+      for (int64_t i = 0; i < width; ++i) best[i] = rows[i], index[i] = 0;
+      for (int64_t r = 1; r < s.n; ++r)
+        for (int64_t i = 0; i < width; ++i) {
+          const V x = rows[r * s.inner + i];
+          bool better = maximum ? x > best[i] : x < best[i];
+          if constexpr (is_float_type<T>) better |= (x != x) & (best[i] == best[i]);
+          best[i] = better ? x : best[i];
+          index[i] = better ? static_cast<int32_t>(r) : index[i];
+        }
+    }
+  });
+}
+
+// Of rows of float32: the extremum in vectors, then where it stands first. NaN is the extremum where there is one.
+template <bool maximum>
+void arg_extremum_of_rows(const float* in, int32_t* out, int64_t rows, int64_t n) {
+  const ReduceFunction extremum = float_functions().reduce(Extremum<float, maximum, true>::vector_kind);
+  parallel_for(rows, grain_for(n), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* x = in + row * n;
+      float best = x[0];
+      extremum(&best, x, n);
+      const bool is_nan = best != best;
+      int64_t i = 0;
+      while (is_nan ? x[i] == x[i] : x[i] != best) ++i;
+      out[row] = static_cast<int32_t>(i);
+    }
+  });
+}
+
+template <bool maximum>
+std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
+  const Operand in = lowering.input(0), out = lowering.output();
+  const AxisSplit split(in.dims, lowering.attributes().integer("axis"));
+  if (split.n == 0 && out.elements() > 0)
+    throw ShapeError(cat("[", lowering.operation().kind(), "] needs at least one element along the axis; source ",
+                         to_string(in.dims), lowering.operation().where()));
+  if (in.dtype == DType::float32 && split.inner == 1 && !lowering.reference_only())
+    return kernel([=](Frame& f) {
+      arg_extremum_of_rows<maximum>(f.at<float>(in.slot), f.at<int32_t>(out.slot), split.outer, split.n);
+    });
+  return dispatch_number(lowering, in.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    return kernel([=](Frame& f) { arg_extremum<T, maximum>(f.at<T>(in.slot), f.at<int32_t>(out.slot), split); });
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> sum_kernel(Lowering& lowering, const Operand& in, const Operand& out, const Dims& dims,
+                                   const std::vector<bool>& is_reduced) {
+  return dispatch_algebraic(lowering, in.dtype, [&](auto type) {
+    return reducer<Sum<typename decltype(type)::type>>(lowering, in, out, ReducePlan(dims, is_reduced));
+  });
+}
+
+void register_reduction_kernels() {
+  define_kernel("reduction_sum", lower_algebraic<Sum>);
+  define_kernel("reduction_product", lower_algebraic<Product>);
+  define_kernel("reduction_maximum", lower_number<Maximum>);
+  define_kernel("reduction_minimum", lower_number<Minimum>);
+  define_kernel("reduction_maximum_propagate_nan", lower_number<MaximumPropagateNan>);
+  define_kernel("reduction_minimum_propagate_nan", lower_number<MinimumPropagateNan>);
+  define_kernel("reduction_and", lower_logical<And>);
+  define_kernel("reduction_or", lower_logical<Or>);
+  define_kernel("reduction_arg_maximum", lower_arg<true>);
+  define_kernel("reduction_arg_minimum", lower_arg<false>);
+}
+
+}  // namespace mpsgraph::cpu

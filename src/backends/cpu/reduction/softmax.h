@@ -1,0 +1,164 @@
+// The shared core of softmax, log-softmax and softmax cross-entropy along any axis, in float or double.
+//
+// The tensor is [outer, n, inner]; softmax runs over n. It is cut into units that stay in the cache:
+// blocks of whole rows when the axis is the last one, else columns side by side. Each unit has "groups",
+// one for each softmax. The halves convert whole operands to float first.
+#pragma once
+
+#include <array>
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/stitched/tile_functions.h"
+
+namespace mpsgraph::cpu {
+
+struct SoftmaxUnit {
+  static constexpr int64_t max_groups = 256;
+  int64_t first, groups, n;
+  int64_t group_stride, item_stride;
+  int64_t first_group;  // the index of its first softmax among all
+
+  bool rows() const { return item_stride == 1; }
+  // The element of group g and item i.
+  int64_t at(int64_t g, int64_t i) const { return first + g * group_stride + i * item_stride; }
+};
+
+// f(unit) for all units, in parallel.
+template <class F>
+void for_softmax_units(const AxisSplit& s, const F& f) {
+  constexpr int64_t most = SoftmaxUnit::max_groups;
+  if (s.inner == 1) {
+    const int64_t block = std::clamp<int64_t>(2048 / std::max<int64_t>(s.n, 1), 1, most),
+                  units = (s.outer + block - 1) / block;
+    return parallel_for(units, grain_for(block * s.n * 8), [&](int64_t begin, int64_t end) {
+      for (int64_t unit = begin; unit < end; ++unit)
+        f(SoftmaxUnit{unit * block * s.n, std::min(block, s.outer - unit * block), s.n, s.n, 1, unit * block});
+    });
+  }
+  const int64_t block = std::min(most, s.inner), tiles = (s.inner + most - 1) / most;
+  parallel_for(s.outer * tiles, grain_for(block * s.n * 8), [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t outer = unit / tiles, column = unit % tiles * most;
+      f(SoftmaxUnit{outer * s.n * s.inner + column, std::min(most, s.inner - column), s.n, 1, s.inner,
+                    outer * s.inner + column});
+    }
+  });
+}
+
+// f(group, element) for all elements of a unit, along memory.
+template <class F>
+void for_elements(const SoftmaxUnit& u, const F& f) {
+  if (u.rows()) {
+    for (int64_t g = 0; g < u.groups; ++g)
+      for (int64_t i = 0; i < u.n; ++i) f(g, u.first + g * u.n + i);
+  } else {
+    for (int64_t i = 0; i < u.n; ++i)
+      for (int64_t g = 0; g < u.groups; ++g) f(g, u.first + i * u.item_stride + g);
+  }
+}
+
+// result[g] = combine over the group of value(g, element), starting from `start`; combine must be associative
+// up to rounding, since a row is taken in 16 interleaved parts.
+template <class V, class Combine, class Get>
+void reduce_groups(const SoftmaxUnit& u, V start, V* result, const Combine& combine, const Get& value) {
+  if (!u.rows()) {
+    std::fill(result, result + u.groups, start);
+    for (int64_t i = 0; i < u.n; ++i)
+      for (int64_t g = 0; g < u.groups; ++g) result[g] = combine(result[g], value(g, u.first + i * u.item_stride + g));
+    return;
+  }
+  constexpr int64_t lanes = 16;
+  for (int64_t g = 0; g < u.groups; ++g) {
+    const int64_t first = u.first + g * u.n;
+    V all = start;
+    int64_t i = 0;
+    if (u.n >= lanes) {
+      V lane[lanes];
+      std::fill(lane, lane + lanes, start);
+      for (; i + lanes <= u.n; i += lanes)
+#pragma omp simd
+        for (int64_t l = 0; l < lanes; ++l) lane[l] = combine(lane[l], value(g, first + i + l));
+      for (const V& part : lane) all = combine(all, part);
+    }
+    for (; i < u.n; ++i) all = combine(all, value(g, first + i));
+    result[g] = all;
+  }
+}
+
+template <class V, class Get>
+void sum_groups(const SoftmaxUnit& u, V* result, const Get& value) {
+  reduce_groups(u, V(0), result, [](V a, V b) { return a + b; }, value);
+}
+
+template <class V>
+void max_groups(const SoftmaxUnit& u, const V* x, V* result) {
+  reduce_groups(
+      u, -std::numeric_limits<V>::infinity(), result, [](V a, V b) { return b > a ? b : a; },
+      [&](int64_t, int64_t i) { return x[i]; });
+}
+
+template <class V>
+struct Exponent {
+  TileFunction function = tile_function("exponent", std::is_same_v<V, float> ? DType::float32 : DType::float64, 0);
+  void operator()(const V* x, V* y, int64_t n) const {
+    const void* in = x;
+    function(y, &in, n);
+  }
+  // y = e^x on all elements of a unit; x and y may be the same.
+  void on(const SoftmaxUnit& u, const V* x, V* y) const {
+    if (u.rows()) return (*this)(x + u.first, y + u.first, u.groups * u.n);
+    for (int64_t i = 0; i < u.n; ++i) (*this)(x + u.at(0, i), y + u.at(0, i), u.groups);
+  }
+};
+
+// y = softmax(x) on a unit; x and y may be the same.
+template <class V>
+void softmax_unit(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, V* y) {
+  V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];
+  max_groups(u, x, shift);
+  for_elements(u, [&](int64_t g, int64_t i) { y[i] = x[i] - shift[g]; });
+  exponent.on(u, y, y);
+  sum_groups(u, sum, [&](int64_t, int64_t i) { return y[i]; });
+  for (int64_t g = 0; g < u.groups; ++g) sum[g] = V(1) / sum[g];
+  for_elements(u, [&](int64_t g, int64_t i) { y[i] *= sum[g]; });
+}
+
+// A kernel for all float types from `run(array of const V* inputs, V* output, V* extra)` for float and double; `extra`
+// elements are memory for it.
+template <size_t inputs, class MakeRun>
+std::unique_ptr<Kernel> float_kernel(Lowering& lowering, int64_t extra, const MakeRun& make_run) {
+  std::array<Operand, inputs> in;
+  for (size_t i = 0; i < inputs; ++i) in[i] = lowering.input(i);
+  const Operand out = lowering.output();
+  return dispatch_float(lowering, out.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    using V = Value<T>;
+    int64_t converted = 0;
+    if (is_half_type<T>) {
+      for (const Operand& x : in) converted += x.elements();
+      converted += out.elements();
+    }
+    const Slot scratch = lowering.scratch(static_cast<size_t>(converted + extra) * sizeof(V));
+    return kernel([=, run = make_run(Type<V>{})](Frame& f) {
+      std::array<const V*, inputs> x;
+      V* rest = f.at<V>(scratch);
+      if constexpr (is_half_type<T>) {
+        for (size_t i = 0; i < inputs; ++i) {
+          const T* from = f.at<T>(in[i].slot);
+          x[i] = rest;
+          for (int64_t n = in[i].elements(); n > 0; --n) *rest++ = *from++;
+        }
+        V* y = rest;
+        run(x, y, rest + out.elements());
+        T* to = f.at<T>(out.slot);
+        for (int64_t i = 0; i < out.elements(); ++i) to[i] = T(y[i]);
+      } else {
+        for (size_t i = 0; i < inputs; ++i) x[i] = f.at<const V>(in[i].slot);
+        run(x, f.at<V>(out.slot), rest);
+      }
+    });
+  });
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,238 @@
+// Shape operations that move data: transpose, slices, concatenation, broadcasts, tiles. Padding: pad.cpp.
+//
+// Almost all are a StridedCopy between views of their operands; gradients are the copy the other way,
+// or a sum. Views that move nothing (reshape, squeeze, ...) are aliases of the lowering and not here.
+
+#include "core/ops/shape.h"
+
+#include <cstring>
+
+#include "backends/cpu/reduction/reduction.h"
+#include "backends/cpu/shape/strided_copy.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+// A copy between operands, each from a first element on.
+struct Move {
+  StridedCopy copy;
+  Slot to, from;
+  int64_t to_byte = 0, from_byte = 0;
+  void run(Frame& f) const { copy.run(f.at<std::byte>(to) + to_byte, f.at<std::byte>(from) + from_byte); }
+};
+
+std::unique_ptr<Kernel> move_kernel(std::vector<Move> moves) {
+  if (moves.size() == 1) return kernel([move = moves[0]](Frame& f) { move.run(f); });
+  return kernel([moves = std::move(moves)](Frame& f) {
+    for (const Move& move : moves) move.run(f);
+  });
+}
+
+Dims slice_of(const Dims& dims, size_t axis, int64_t n) {
+  Dims result = dims;
+  result[axis] = n;
+  return result;
+}
+
+std::unique_ptr<Kernel> lower_transpose(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const Ints& permutation = lowering.attributes().integers("permutation");
+  const Dims strides = contiguous_strides(x.dims);
+  Dims source(x.dims.size());
+  for (size_t i = 0; i < source.size(); ++i)
+    source[i] = strides[static_cast<size_t>(ops::wrap_axis(permutation[i], static_cast<int>(source.size())))];
+  return move_kernel({{StridedCopy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), source), y.slot, x.slot}});
+}
+
+// The view of a full tensor that a slice takes: dims and strides over all its axes, and the first element.
+struct SliceView {
+  Dims dims, strides;
+  int64_t first = 0;
+  SliceView(const Attributes& attributes, const Dims& full) : strides(contiguous_strides(full)) {
+    for (size_t i = 0; i < full.size(); ++i) {
+      const ops::SliceRange range = *ops::slice_range(attributes, static_cast<int>(i), full[i]);
+      first += range.start * strides[i];
+      strides[i] *= range.stride;
+      dims.push_back(range.count);
+    }
+  }
+};
+
+std::unique_ptr<Kernel> lower_slice(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const SliceView view(lowering.attributes(), x.dims);
+  const auto item = static_cast<int64_t>(size_of(x.dtype));
+  return move_kernel({{StridedCopy(size_of(x.dtype), view.dims, contiguous_strides(view.dims), view.strides), y.slot,
+                       x.slot, 0, view.first * item}});
+}
+
+// Zeros, then one copy into them.
+std::unique_ptr<Kernel> scatter_kernel(const Operand& y, const void* background, Move move) {
+  Item16 element;
+  std::memcpy(&element, background, size_of(y.dtype));
+  return kernel([=, item = size_of(y.dtype), n = y.elements()](Frame& f) {
+    fill(f.at<std::byte>(y.slot), &element, item, n);
+    move.run(f);
+  });
+}
+
+std::unique_ptr<Kernel> lower_slice_gradient(Lowering& lowering) {
+  const Operand incoming = lowering.input(0), y = lowering.output();
+  const SliceView view(lowering.attributes(), y.dims);
+  const auto item = static_cast<int64_t>(size_of(y.dtype));
+  const Item16 zero;
+  return scatter_kernel(y, &zero,
+                        {StridedCopy(size_of(y.dtype), view.dims, view.strides, contiguous_strides(view.dims)), y.slot,
+                         incoming.slot, view.first * item, 0});
+}
+
+std::unique_ptr<Kernel> lower_slice_update_data(Lowering& lowering) {
+  const Operand data = lowering.input(0), update = lowering.input(1), y = lowering.output();
+  const SliceView view(lowering.attributes(), y.dims);
+  const Move move{StridedCopy(size_of(y.dtype), view.dims, view.strides, contiguous_strides(view.dims)), y.slot,
+                  update.slot, view.first * static_cast<int64_t>(size_of(y.dtype)), 0};
+  lowering.may_share(0, 0);
+  return kernel([=](Frame& f) {
+    if (f.pointers[y.slot] != f.pointers[data.slot])
+      copy_bytes(f.at<std::byte>(y.slot), f.at<std::byte>(data.slot), data.bytes());
+    move.run(f);
+  });
+}
+
+std::unique_ptr<Kernel> lower_concat(Lowering& lowering) {
+  const Operand y = lowering.output();
+  const auto axis =
+      static_cast<size_t>(ops::wrap_axis(lowering.attributes().integer("axis"), static_cast<int>(y.dims.size())));
+  const bool interleave = lowering.attributes().boolean("interleave");
+  const Dims strides = contiguous_strides(y.dims);
+  const auto item = static_cast<int64_t>(size_of(y.dtype)), count = static_cast<int64_t>(lowering.input_count());
+  std::vector<Move> moves;
+  int64_t position = 0;
+  for (size_t i = 0; i < lowering.input_count(); ++i) {
+    const Operand x = lowering.input(i);
+    Dims to = strides;
+    if (interleave) to[axis] *= count;
+    moves.push_back({StridedCopy(size_of(y.dtype), x.dims, to, contiguous_strides(x.dims)), y.slot, x.slot,
+                     position * strides[axis] * item, 0});
+    position += interleave ? 1 : x.dims[axis];
+  }
+  return move_kernel(std::move(moves));
+}
+
+std::unique_ptr<Kernel> lower_split(Lowering& lowering) {
+  const Operand x = lowering.input(0);
+  const auto axis =
+      static_cast<size_t>(ops::wrap_axis(lowering.attributes().integer("axis"), static_cast<int>(x.dims.size())));
+  const Dims strides = contiguous_strides(x.dims);
+  std::vector<Move> moves;
+  int64_t position = 0;
+  for (size_t i = 0; i < lowering.operation().outputs.size(); ++i) {
+    const Operand y = lowering.output(i);
+    moves.push_back({StridedCopy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), strides), y.slot, x.slot, 0,
+                     position * strides[axis] * static_cast<int64_t>(size_of(x.dtype))});
+    position += y.dims[axis];
+  }
+  return move_kernel(std::move(moves));
+}
+
+std::unique_ptr<Kernel> lower_stack(Lowering& lowering) {
+  const Operand y = lowering.output();
+  const auto axis =
+      static_cast<size_t>(ops::wrap_axis(lowering.attributes().integer("axis"), static_cast<int>(y.dims.size())));
+  const Dims strides = contiguous_strides(y.dims), dims = slice_of(y.dims, axis, 1);
+  std::vector<Move> moves;
+  for (size_t i = 0; i < lowering.input_count(); ++i)
+    moves.push_back({StridedCopy(size_of(y.dtype), dims, strides, contiguous_strides(dims)), y.slot,
+                     lowering.input(i).slot, static_cast<int64_t>(i * size_of(y.dtype)) * strides[axis], 0});
+  return move_kernel(std::move(moves));
+}
+
+std::unique_ptr<Kernel> lower_broadcast_to(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const Dims strides = contiguous_strides(x.dims);
+  const size_t missing = y.dims.size() - x.dims.size();
+  Dims source(y.dims.size(), 0);
+  for (size_t i = 0; i < x.dims.size(); ++i)
+    if (x.dims[i] != 1) source[missing + i] = strides[i];
+  return move_kernel({{StridedCopy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), source), y.slot, x.slot}});
+}
+
+std::unique_ptr<Kernel> lower_broadcast_gradient(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const size_t missing = x.dims.size() - y.dims.size();
+  std::vector<bool> reduced(x.dims.size());
+  for (size_t i = 0; i < reduced.size(); ++i) reduced[i] = i < missing || (y.dims[i - missing] == 1 && x.dims[i] != 1);
+  return sum_kernel(lowering, x, y, x.dims, reduced);
+}
+
+// [m0, d0, m1, d1, ...]: a tiled tensor with its repetitions as axes of their own.
+Dims repetitions(const Dims& multiplier, const Dims& dims) {
+  Dims result;
+  for (size_t i = 0; i < dims.size(); ++i) result.insert(result.end(), {multiplier[i], dims[i]});
+  return result;
+}
+
+std::unique_ptr<Kernel> lower_tile(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const Dims dims = repetitions(lowering.attributes().integers("multiplier"), x.dims),
+             strides = contiguous_strides(x.dims);
+  Dims source;
+  for (int64_t stride : strides) source.insert(source.end(), {0, stride});
+  return move_kernel({{StridedCopy(size_of(x.dtype), dims, contiguous_strides(dims), source), y.slot, x.slot}});
+}
+
+std::unique_ptr<Kernel> lower_tile_gradient(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const Dims dims = repetitions(lowering.attributes().integers("multiplier"), y.dims);
+  std::vector<bool> reduced(dims.size());
+  for (size_t i = 0; i < reduced.size(); i += 2) reduced[i] = true;
+  return sum_kernel(lowering, x, y, dims, reduced);
+}
+
+std::unique_ptr<Kernel> lower_shape_of(Lowering& lowering) {
+  const Operand y = lowering.output();
+  return kernel([dims = lowering.input(0).dims, slot = y.slot](Frame& f) {
+    for (size_t i = 0; i < dims.size(); ++i) f.at<int32_t>(slot)[i] = static_cast<int32_t>(dims[i]);
+  });
+}
+
+std::unique_ptr<Kernel> lower_reinterpret_cast(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  lowering.may_share(0, 0);
+  return kernel([=](Frame& f) {
+    if (f.pointers[y.slot] != f.pointers[x.slot])
+      copy_bytes(f.at<std::byte>(y.slot), f.at<std::byte>(x.slot), y.bytes());
+  });
+}
+
+std::unique_ptr<Kernel> lower_coordinate_along_axis(Lowering& lowering) {
+  const Operand y = lowering.output();
+  const AxisSplit s(y.dims, lowering.attributes().integer("axis"));
+  return kernel([=](Frame& f) {
+    parallel_for(s.outer * s.n, grain_for(s.inner * 4), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        std::fill_n(f.at<int32_t>(y.slot) + row * s.inner, s.inner, static_cast<int32_t>(row % s.n));
+    });
+  });
+}
+
+}  // namespace
+
+void register_shape_kernels() {
+  define_kernel("transpose", lower_transpose);
+  define_kernel("slice", lower_slice);
+  define_kernel("slice_gradient", lower_slice_gradient);
+  define_kernel("slice_update_data", lower_slice_update_data);
+  define_kernel("concat", lower_concat);
+  define_kernel("split", lower_split);
+  define_kernel("stack", lower_stack);
+  define_kernel("broadcast_to", lower_broadcast_to);
+  define_kernel("broadcast_gradient", lower_broadcast_gradient);
+  define_kernel("tile", lower_tile);
+  define_kernel("tile_gradient", lower_tile_gradient);
+  define_kernel("shape_of", lower_shape_of);
+  define_kernel("reinterpret_cast", lower_reinterpret_cast);
+  define_kernel("coordinate_along_axis", lower_coordinate_along_axis);
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,265 @@
+// The engine behind StridedCopy, fill and copy_bytes. Knows bytes and strides, no operations.
+
+#include "backends/cpu/shape/strided_copy.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/parallel.h"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+namespace mpsgraph::cpu {
+namespace {
+
+// Walks the outer loops from any starting index; keeps both byte offsets.
+class Odometer {
+ public:
+  Odometer(const Dims& dims, const Dims& source, const Dims& destination, int64_t start)
+      : dims_(dims), source_strides_(source), destination_strides_(destination) {
+    for (size_t i = dims.size(); i-- > 0;) {
+      index_[i] = start % dims[i];
+      start /= dims[i];
+      this->source += index_[i] * source[i];
+      this->destination += index_[i] * destination[i];
+    }
+  }
+  void next() {
+    for (size_t i = dims_.size(); i-- > 0;) {
+      source += source_strides_[i];
+      destination += destination_strides_[i];
+      if (++index_[i] < dims_[i]) return;
+      source -= dims_[i] * source_strides_[i];
+      destination -= dims_[i] * destination_strides_[i];
+      index_[i] = 0;
+    }
+  }
+  int64_t source = 0, destination = 0;
+
+ private:
+  const Dims &dims_, &source_strides_, &destination_strides_;
+  int64_t index_[2 * max_rank] = {};
+};
+
+// Items that were made of several elements lie at the alignment of those.
+template <class Item>
+using Loose [[gnu::aligned(1)]] = Item;
+
+// n items; the distances that are common have loops of their own, which become vectors.
+template <class Item>
+void copy_run(std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n) {
+  constexpr auto size = static_cast<int64_t>(sizeof(Item));
+  auto* y = reinterpret_cast<Loose<Item>*>(to);
+  const auto* x = reinterpret_cast<const Loose<Item>*>(from);
+  if (to_step == size) {
+    if (from_step == 0) {
+      const Item value = *x;
+      for (int64_t i = 0; i < n; ++i) y[i] = value;
+      return;
+    }
+    if (from_step == -size) {
+      for (int64_t i = 0; i < n; ++i) y[i] = x[-i];
+      return;
+    }
+    if (from_step == 2 * size) {
+      for (int64_t i = 0; i < n; ++i) y[i] = x[2 * i];
+      return;
+    }
+  }
+  for (int64_t i = 0; i < n; ++i, to += to_step, from += from_step) std::memcpy(to, from, size);
+}
+
+#ifdef __SSE2__
+void transpose_8x8(std::byte* destination, int64_t row, const std::byte* source, int64_t column) {
+  __m128i a[8], b[8];
+  for (int64_t j = 0; j < 8; ++j) a[j] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + j * column));
+  for (int j = 0; j < 4; ++j)
+    b[2 * j] = _mm_unpacklo_epi16(a[j], a[j + 4]), b[2 * j + 1] = _mm_unpackhi_epi16(a[j], a[j + 4]);
+  for (int j = 0; j < 4; ++j)
+    a[2 * j] = _mm_unpacklo_epi16(b[j], b[j + 4]), a[2 * j + 1] = _mm_unpackhi_epi16(b[j], b[j + 4]);
+  for (int j = 0; j < 4; ++j)
+    b[2 * j] = _mm_unpacklo_epi16(a[j], a[j + 4]), b[2 * j + 1] = _mm_unpackhi_epi16(a[j], a[j + 4]);
+  for (int64_t i = 0; i < 8; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(destination + i * row), b[i]);
+}
+void transpose_4x4(std::byte* destination, int64_t row, const std::byte* source, int64_t column) {
+  const auto load = [&](int64_t j) { return _mm_loadu_ps(reinterpret_cast<const float*>(source + j * column)); };
+  __m128 a = load(0), b = load(1), c = load(2), d = load(3);
+  _MM_TRANSPOSE4_PS(a, b, c, d);
+  const auto store = [&](int64_t i, __m128 v) { _mm_storeu_ps(reinterpret_cast<float*>(destination + i * row), v); };
+  store(0, a), store(1, b), store(2, c), store(3, d);
+}
+#endif
+
+}  // namespace
+
+StridedCopy::StridedCopy(size_t item, const Dims& dims, const Dims& destination_strides, const Dims& source_strides)
+    : item_(item) {
+  struct Axis {
+    int64_t n, destination, source;
+  };
+  std::vector<Axis> axes;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 0) return;
+    const int64_t bytes = static_cast<int64_t>(item);
+    if (dims[i] > 1) axes.push_back({dims[i], destination_strides[i] * bytes, source_strides[i] * bytes});
+  }
+  // Writing in the order of the destination's memory; then axes that are one in both views become one.
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis& a, const Axis& b) { return std::abs(a.destination) > std::abs(b.destination); });
+  for (size_t i = axes.size(); i-- > 1;) {
+    Axis &outer = axes[i - 1], &inner = axes[i];
+    if (outer.destination != inner.destination * inner.n || outer.source != inner.source * inner.n) continue;
+    outer = {outer.n * inner.n, inner.destination, inner.source};
+    axes.erase(axes.begin() + static_cast<int64_t>(i));
+  }
+
+  mode_ = Mode::items;
+  int64_t size = static_cast<int64_t>(item);
+  inner_destination_ = inner_source_ = size;
+  if (!axes.empty() && axes.back().destination == size && axes.back().source == size) {
+    size *= axes.back().n;  // a contiguous run; short ones move as one item
+    axes.pop_back();
+    if (axes.empty() || size > 16 || (size & (size - 1)) != 0) mode_ = Mode::bytes, inner_ = size;
+    item_ = static_cast<size_t>(size);
+  }
+  if (mode_ == Mode::items && !axes.empty()) {
+    const Axis run = axes.back();
+    axes.pop_back();
+    inner_ = run.n, inner_source_ = run.source, inner_destination_ = run.destination;
+    const auto row = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.source == size; });
+    // Few streams of the source become one: they are read side by side, so that each row is written once.
+    if (row != axes.end() && run.destination == size && run.source != 0 && run.n <= 4 && row->n >= 8 &&
+        row->destination == run.n * size) {
+      mode_ = Mode::interleave;
+      rows_ = row->n;
+      axes.erase(row);
+    } else if (row != axes.end() && run.destination == size && run.source != 0 && row->n >= 4 && run.n >= 4) {
+      mode_ = Mode::transpose;
+      rows_ = row->n, row_destination_ = row->destination;
+      axes.erase(row);
+    }
+  }
+  for (const Axis& axis : axes) {
+    outer_.push_back(axis.n), outer_source_.push_back(axis.source), outer_destination_.push_back(axis.destination);
+    outer_count_ *= axis.n;
+  }
+}
+
+void StridedCopy::run_bytes(std::byte* destination, const std::byte* source) const {
+  // Parts are ranges of bytes, so that one long run is shared between threads as well as many short ones.
+  parallel_for(outer_count_ * inner_, 1 << 16, [&](int64_t begin, int64_t end) {
+    Odometer at(outer_, outer_source_, outer_destination_, begin / inner_);
+    for (int64_t offset = begin % inner_; begin < end; offset = 0, at.next()) {
+      const int64_t n = std::min(inner_ - offset, end - begin);
+      std::memcpy(destination + at.destination + offset, source + at.source + offset, static_cast<size_t>(n));
+      begin += n;
+    }
+  });
+}
+
+template <class Item>
+void StridedCopy::run_items(std::byte* destination, const std::byte* source) const {
+  parallel_for(outer_count_ * inner_, 16384, [&](int64_t begin, int64_t end) {
+    Odometer at(outer_, outer_source_, outer_destination_, begin / inner_);
+    for (int64_t offset = begin % inner_; begin < end; offset = 0, at.next()) {
+      const int64_t n = std::min(inner_ - offset, end - begin);
+      std::byte* to = destination + at.destination + offset * inner_destination_;
+      const std::byte* from = source + at.source + offset * inner_source_;
+      begin += n;
+      copy_run<Item>(to, inner_destination_, from, inner_source_, n);
+    }
+  });
+}
+
+template <class Item>
+void StridedCopy::run_transpose(std::byte* destination, const std::byte* source) const {
+  // A block of rows reads whole cache lines of the source and writes runs of the destination.
+  constexpr auto size = static_cast<int64_t>(sizeof(Item));
+  constexpr int64_t row_block = std::max<int64_t>(64 / size, 8), column_block = 64;
+  const int64_t row_blocks = (rows_ + row_block - 1) / row_block;
+  parallel_for(outer_count_ * row_blocks, grain_for(row_block * inner_ * size), [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const Odometer at(outer_, outer_source_, outer_destination_, unit / row_blocks);
+      const int64_t i0 = unit % row_blocks * row_block, i1 = std::min(rows_, i0 + row_block);
+      std::byte* to = destination + at.destination;
+      const std::byte* from = source + at.source;
+      for (int64_t j0 = 0; j0 < inner_; j0 += column_block) {
+        const int64_t j1 = std::min(inner_, j0 + column_block);
+        int64_t i = i0;
+#ifdef __SSE2__
+        if constexpr (size == 4 || size == 2) {
+          constexpr int64_t square = 16 / size;
+          for (; i + square <= i1; i += square) {
+            int64_t j = j0;
+            for (; j + square <= j1; j += square)
+              (size == 4 ? transpose_4x4 : transpose_8x8)(to + i * row_destination_ + j * size, row_destination_,
+                                                          from + i * size + j * inner_source_, inner_source_);
+            for (; j < j1; ++j)
+              for (int64_t r = i; r < i + square; ++r)
+                std::memcpy(to + r * row_destination_ + j * size, from + r * size + j * inner_source_, size);
+          }
+        }
+#endif
+        for (; i < i1; ++i)
+          for (int64_t j = j0; j < j1; ++j)
+            std::memcpy(to + i * row_destination_ + j * size, from + i * size + j * inner_source_, size);
+      }
+    }
+  });
+}
+
+template <class Item>
+void StridedCopy::run_interleave(std::byte* destination, const std::byte* source) const {
+  constexpr auto size = static_cast<int64_t>(sizeof(Item));
+  const auto with_streams = [&](auto streams) {
+    parallel_for(outer_count_, grain_for(rows_ * streams * size), [&](int64_t begin, int64_t end) {
+      Odometer at(outer_, outer_source_, outer_destination_, begin);
+      for (; begin < end; ++begin, at.next()) {
+        auto* to = reinterpret_cast<Loose<Item>*>(destination + at.destination);
+        const Loose<Item>* from[streams];
+        for (int s = 0; s < streams; ++s)
+          from[s] = reinterpret_cast<const Loose<Item>*>(source + at.source + s * inner_source_);
+        for (int64_t i = 0; i < rows_; ++i)
+          for (int s = 0; s < streams; ++s) to[i * streams + s] = from[s][i];
+      }
+    });
+  };
+  if (inner_ == 2) return with_streams(std::integral_constant<int, 2>());
+  if (inner_ == 3) return with_streams(std::integral_constant<int, 3>());
+  with_streams(std::integral_constant<int, 4>());
+}
+
+void StridedCopy::run(std::byte* destination, const std::byte* source) const {
+  if (mode_ == Mode::nothing) return;
+  if (mode_ == Mode::bytes) return run_bytes(destination, source);
+  const auto with_item = [&](auto type) {
+    using Item = typename decltype(type)::type;
+    if (mode_ == Mode::transpose) return run_transpose<Item>(destination, source);
+    mode_ == Mode::interleave ? run_interleave<Item>(destination, source) : run_items<Item>(destination, source);
+  };
+  dispatch_size(item_, with_item);
+}
+
+void fill(std::byte* destination, const void* element, size_t item, int64_t n) {
+  dispatch_size(item, [&](auto type) {
+    using Item = typename decltype(type)::type;
+    Item value;
+    std::memcpy(&value, element, sizeof value);
+    parallel_for(n, 1 << 16, [&](int64_t begin, int64_t end) {
+      std::fill(reinterpret_cast<Item*>(destination) + begin, reinterpret_cast<Item*>(destination) + end, value);
+    });
+  });
+}
+
+void copy_bytes(std::byte* destination, const std::byte* source, size_t bytes) {
+  if (destination == source) return;
+  parallel_for(static_cast<int64_t>(bytes), 1 << 17, [&](int64_t begin, int64_t end) {
+    std::memcpy(destination + begin, source + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,123 @@
+// sort and arg_sort along an axis.
+//
+// Rows are sorted as keys, in vectors or by radix: several rows at once by a thread each, or a single long one by all
+// threads together. Where the axis is not the last one, lanes are brought together by a transposition first and back
+// afterwards.
+
+#include "backends/cpu/shape/strided_copy.h"
+#include "backends/cpu/sort/sort_keys.h"
+#include "backends/cpu/sort/sort_row.h"
+#include "backends/cpu/stitched/tile_functions.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+struct SortPlan {
+  AxisSplit s;
+  bool descending, whole_rows;  // a thread a row, else all threads a row
+  int64_t rows, parts;
+  StridedCopy gather, scatter;  // [outer, n, inner] to [outer, inner, n] and back
+
+  SortPlan(const Operand& x, const Operand& y, const Attributes& attributes)
+      : s(x.dims, attributes.integer("axis")), descending(attributes.boolean("descending")), rows(s.outer * s.inner) {
+    whole_rows = rows >= thread_count() || s.n < 1 << 16;
+    parts = whole_rows ? std::clamp<int64_t>(rows, 1, thread_count()) : thread_count();
+    const Dims dims{s.outer, s.inner, s.n}, together = contiguous_strides(dims), apart{s.n * s.inner, 1, s.inner};
+    gather = StridedCopy(size_of(x.dtype), dims, together, apart);
+    scatter = StridedCopy(size_of(y.dtype), dims, apart, together);
+  }
+  bool moves() const { return s.inner > 1 && s.n > 1; }
+};
+
+// What vectors sort: keys that are the elements, or keys with their index behind them.
+template <class Element>
+using VectorKey = std::conditional_t<sizeof(Element) == 4, uint32_t, uint64_t>;
+template <class Element>
+inline constexpr bool in_vectors = sizeof(Element) == sizeof(VectorKey<Element>);
+
+#if defined(__x86_64__)
+template <class Element, class Load, class Store>
+void sort_in_vectors(std::byte* scratch, int64_t n, int64_t parts, const Load& load, const Store& store) {
+  auto* keys = reinterpret_cast<VectorKey<Element>*>(scratch);
+  const auto in_parts = [&](const auto& f) {
+    parallel_parts(parts, [&](int64_t part) {
+      for (int64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) f(i);
+    });
+  };
+  in_parts([&](int64_t i) { keys[i] = std::bit_cast<VectorKey<Element>>(load(i)); });
+  avx512::sort_keys(keys, keys + n, n, static_cast<int>(parts));
+  in_parts([&](int64_t i) { store(i, std::bit_cast<Element>(keys[i])); });
+}
+#endif
+
+// Element as Indexed<Key> writes the order, as Key the sorted elements.
+template <class T, class Element, class Out>
+std::unique_ptr<Kernel> sort_kernel(Lowering& lowering) {
+  constexpr bool order = !std::is_same_v<T, Out>;
+  const Operand x = lowering.input(0), y = lowering.output();
+  const SortPlan plan(x, y, lowering.attributes());
+  const int64_t n = plan.s.n;
+  using Sorter = RowSorter<Element>;
+  const size_t bytes = Sorter::scratch_bytes(n, plan.whole_rows ? 1 : plan.parts);
+  const Slot scratch = lowering.scratch(bytes * static_cast<size_t>(plan.whole_rows ? plan.parts : 1));
+  const Slot rows_in = plan.moves() ? lowering.scratch(x.bytes()) : x.slot;
+  const Slot rows_out = plan.moves() ? lowering.scratch(y.bytes()) : y.slot;  // never where it is read from
+  return kernel([=](Frame& f) {
+    if (n == 0) return;
+    if (plan.moves()) plan.gather.run(f.at<std::byte>(rows_in), f.at<std::byte>(x.slot));
+    const auto sort_row = [&](std::byte* memory, int64_t row, int64_t parts) {
+      const T* from = f.at<const T>(rows_in) + row * n;
+      Out* to = f.at<Out>(rows_out) + row * n;
+      const auto sort = [&](const auto& load, const auto& store) {
+#if defined(__x86_64__)
+        if constexpr (in_vectors<Element>)
+          if (sorts_keys_in_vectors()) return sort_in_vectors<Element>(memory, n, parts, load, store);
+#endif
+        Sorter(memory, n, parts).run(load, store);
+      };
+      if constexpr (order)
+        sort([=, d = plan.descending](int64_t i) { return Element(Keys<T>::of(from[i], d, true), i); },
+             [=](int64_t at, const Element& e) { to[at] = e.index(); });
+      else
+        sort([=, d = plan.descending](int64_t i) { return Keys<T>::of(from[i], d, false); },
+             [=, d = plan.descending](int64_t at, Element e) { to[at] = Keys<T>::back(e, d); });
+    };
+    if (plan.whole_rows)
+      parallel_parts(plan.parts, [&](int64_t part) {
+        for (int64_t row = plan.rows * part / plan.parts; row < plan.rows * (part + 1) / plan.parts; ++row)
+          sort_row(f.at<std::byte>(scratch) + static_cast<size_t>(part) * bytes, row, 1);
+      });
+    else
+      for (int64_t row = 0; row < plan.rows; ++row) sort_row(f.at<std::byte>(scratch), row, plan.parts);
+    if (plan.moves()) plan.scatter.run(f.at<std::byte>(y.slot), f.at<std::byte>(rows_out));
+  });
+}
+
+std::unique_ptr<Kernel> lower_sort(Lowering& lowering) {
+  return dispatch_ordered(lowering, lowering.input(0).dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    return sort_kernel<T, typename Keys<T>::Key, T>(lowering);
+  });
+}
+
+std::unique_ptr<Kernel> lower_arg_sort(Lowering& lowering) {
+  return dispatch_ordered(lowering, lowering.input(0).dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    struct Index {  // a type of its own, because T may be int32 too
+      int32_t value;
+      Index& operator=(int32_t v) { return value = v, *this; }
+    };
+    return sort_kernel<T, Indexed<typename Keys<T>::Key>, Index>(lowering);
+  });
+}
+
+}  // namespace
+
+bool sorts_keys_in_vectors() { return instruction_set() == "AVX-512"; }
+
+void register_sort_kernels() {
+  define_kernel("sort", lower_sort);
+  define_kernel("arg_sort", lower_arg_sort);
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,388 @@
+// Tile functions for float64, integers and bool, casts between all types, and the choice of the
+// float32 set. Plain loops: these types are for gradient checks, indices and masks. Complex numbers
+// are in tile_functions_complex.cpp.
+#include "backends/cpu/stitched/tile_functions.h"
+
+#include <bit>
+#include <cmath>
+#include <complex>
+#include <cstdlib>
+#include <limits>
+#include <type_traits>
+
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/stitched/tile_loops.h"
+#include "core/errors.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+// The upper bound wins where the bounds cross; NaN stays.
+template <class T>
+T clamp(T x, T low, T high) {
+  const T raised = x < low ? low : x;
+  return raised > high ? high : raised;
+}
+
+template <class T>
+TileFunction comparison(std::string_view k, ScalarMask m) {
+  if (k == "equal") return binary<uint8_t, T>([](T a, T b) { return a == b; }, m);
+  if (k == "not_equal") return binary<uint8_t, T>([](T a, T b) { return a != b; }, m);
+  if (k == "less_than") return binary<uint8_t, T>([](T a, T b) { return a < b; }, m);
+  if (k == "less_than_or_equal_to") return binary<uint8_t, T>([](T a, T b) { return a <= b; }, m);
+  if (k == "greater_than") return binary<uint8_t, T>([](T a, T b) { return a > b; }, m);
+  if (k == "greater_than_or_equal_to") return binary<uint8_t, T>([](T a, T b) { return a >= b; }, m);
+  return nullptr;
+}
+
+double floor_modulo(double a, double b) {
+  const double r = std::fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+TileFunction float64_tile(std::string_view k, ScalarMask m) {
+  using T = double;
+#define UNARY(KIND, EXPR) \
+  if (k == KIND) return unary<T, T>([](T x) -> T { return EXPR; });
+#define PREDICATE(KIND, EXPR) \
+  if (k == KIND) return unary<uint8_t, T>([](T x) -> bool { return EXPR; });
+#define BINARY(KIND, EXPR) \
+  if (k == KIND) return binary<T, T>([](T a, T b) -> T { return EXPR; }, m);
+#define TERNARY(KIND, EXPR) \
+  if (k == KIND) return ternary<T, T>([](T a, T b, T c) -> T { return EXPR; }, m);
+  UNARY("identity", x)
+  UNARY("conjugate", x)
+  UNARY("exponent", std::exp(x))
+  UNARY("exponent_base2", std::exp2(x))
+  UNARY("exponent_base10", std::pow(10., x))
+  UNARY("logarithm", std::log(x))
+  UNARY("logarithm_base2", std::log2(x))
+  UNARY("logarithm_base10", std::log10(x))
+  UNARY("square", x * x)
+  UNARY("absolute_square", x * x)
+  UNARY("square_root", std::sqrt(x))
+  UNARY("reciprocal_square_root", 1 / std::sqrt(x))
+  UNARY("reverse_square_root", 1 / std::sqrt(x))
+  UNARY("reciprocal", 1 / x)
+  UNARY("absolute", std::fabs(x))
+  UNARY("negative", -x)
+  UNARY("sign", x > 0 ? 1 : x < 0 ? -1 : x)
+  UNARY("ceil", std::ceil(x))
+  UNARY("floor", std::floor(x))
+  UNARY("round", std::round(x))
+  UNARY("rint", std::nearbyint(x))
+  UNARY("truncate", std::trunc(x))
+  UNARY("sin", std::sin(x))
+  UNARY("cos", std::cos(x))
+  UNARY("tan", std::tan(x))
+  UNARY("sinh", std::sinh(x))
+  UNARY("cosh", std::cosh(x))
+  UNARY("tanh", std::tanh(x))
+  UNARY("asin", std::asin(x))
+  UNARY("acos", std::acos(x))
+  UNARY("atan", std::atan(x))
+  UNARY("asinh", std::asinh(x))
+  UNARY("acosh", std::acosh(x))
+  UNARY("atanh", std::atanh(x))
+  UNARY("erf", std::erf(x))
+  UNARY("relu", x > 0 || x != x ? x : 0)
+  UNARY("sigmoid", sigmoid(x))
+  PREDICATE("is_nan", std::isnan(x))
+  PREDICATE("is_infinite", std::isinf(x))
+  PREDICATE("is_finite", std::isfinite(x))
+  PREDICATE("signbit", std::signbit(x))
+  BINARY("addition", a + b)
+  BINARY("subtraction", a - b)
+  BINARY("multiplication", a * b)
+  BINARY("division", a / b)
+  BINARY("division_no_nan", b == 0 ? 0 : a / b)
+  BINARY("minimum", std::fmin(a, b))
+  BINARY("maximum", std::fmax(a, b))
+  BINARY("minimum_with_nan_propagation", a < b || a != a ? a : b)
+  BINARY("maximum_with_nan_propagation", a > b || a != a ? a : b)
+  BINARY("power", std::pow(a, b))
+  BINARY("modulo", std::fmod(a, b))
+  BINARY("floor_modulo", floor_modulo(a, b))
+  BINARY("atan2", std::atan2(a, b))
+  BINARY("relu_gradient", b > 0 ? a : 0)
+  BINARY("leaky_relu", a >= 0 ? a : a * b)
+  BINARY("sigmoid_gradient", a * sigmoid(b) * (1 - sigmoid(b)))
+  TERNARY("leaky_relu_gradient", b >= 0 ? a : a * c)
+  TERNARY("clamp", clamp(a, b, c))
+#undef UNARY
+#undef PREDICATE
+#undef BINARY
+#undef TERNARY
+  return comparison<T>(k, m);
+}
+
+// Division and remainder never trap: by zero gives 0, and the least integer over -1 wraps.
+template <class T>
+T quotient(T a, T b) {
+  if (b == 0) return 0;
+  if constexpr (std::is_signed_v<T>)
+    if (b == -1) return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(a));
+  return static_cast<T>(a / b);
+}
+template <class T>
+T remainder(T a, T b) {
+  if (b == 0) return 0;
+  if constexpr (std::is_signed_v<T>)
+    if (b == -1) return 0;
+  return static_cast<T>(a % b);
+}
+template <class T>
+T floor_remainder(T a, T b) {
+  const T r = remainder(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
+}
+template <class T>
+T integer_power(T base, T exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == static_cast<T>(-1) ? (exponent % 2 ? base : 1) : 0;
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;  // wraps instead of overflowing
+  U result = 1, b = static_cast<U>(base);
+  for (auto e = static_cast<std::make_unsigned_t<T>>(exponent); e; e >>= 1, b *= b)
+    if (e & 1) result *= b;
+  return static_cast<T>(result);
+}
+
+template <class T>
+TileFunction integer_tile(std::string_view k, ScalarMask m) {
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;  // arithmetic wraps
+  constexpr int bits = sizeof(T) * 8;
+#define UNARY(KIND, EXPR) \
+  if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
+#define BINARY(KIND, EXPR) \
+  if (k == KIND) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
+  UNARY("identity", x)
+  UNARY("conjugate", x)
+  UNARY("square", U(x) * U(x))
+  UNARY("absolute_square", U(x) * U(x))
+  UNARY("absolute", x < 0 ? U(0) - U(x) : U(x))
+  UNARY("negative", U(0) - U(x))
+  UNARY("sign", (x > 0) - (x < 0))
+  UNARY("ceil", x)
+  UNARY("floor", x)
+  UNARY("round", x)
+  UNARY("rint", x)
+  UNARY("truncate", x)
+  UNARY("bitwise_not", ~x)
+  UNARY("relu", x > 0 ? x : 0)
+  UNARY("bitwise_population_count", std::popcount(static_cast<std::make_unsigned_t<T>>(x)))
+  BINARY("addition", U(a) + U(b))
+  BINARY("subtraction", U(a) - U(b))
+  BINARY("multiplication", U(a) * U(b))
+  BINARY("division", quotient(a, b))
+  BINARY("division_no_nan", quotient(a, b))
+  BINARY("modulo", remainder(a, b))
+  BINARY("floor_modulo", floor_remainder(a, b))
+  BINARY("power", integer_power(a, b))
+  BINARY("minimum", a < b ? a : b)
+  BINARY("maximum", a > b ? a : b)
+  BINARY("minimum_with_nan_propagation", a < b ? a : b)
+  BINARY("maximum_with_nan_propagation", a > b ? a : b)
+  BINARY("bitwise_and", a & b)
+  BINARY("bitwise_or", a | b)
+  BINARY("bitwise_xor", a ^ b)
+  BINARY("relu_gradient", b > 0 ? a : 0)
+  BINARY("bitwise_left_shift", b < 0 || b >= static_cast<T>(bits) ? 0 : U(a) << b)
+  BINARY("bitwise_right_shift", b < 0 || b >= static_cast<T>(bits) ? (a < 0 ? -1 : 0) : a >> b)
+#undef UNARY
+#undef BINARY
+  if (k == "clamp") return ternary<T, T>([](T a, T b, T c) -> T { return clamp(a, b, c); }, m);
+  if (k == "signbit") return unary<uint8_t, T>([](T x) { return x < 0; });
+  if (k == "is_nan" || k == "is_infinite") return unary<uint8_t, T>([](T) { return false; });
+  if (k == "is_finite") return unary<uint8_t, T>([](T) { return true; });
+  return comparison<T>(k, m);
+}
+
+TileFunction boolean_tile(std::string_view k, ScalarMask m) {
+  using T = uint8_t;
+  if (k == "identity") return unary<T, T>([](T x) { return x; });
+  if (k == "not") return unary<T, T>([](T x) { return !x; });
+  if (k == "logical_and") return binary<T, T>([](T a, T b) { return a && b; }, m);
+  if (k == "logical_or") return binary<T, T>([](T a, T b) { return a || b; }, m);
+  if (k == "logical_nand") return binary<T, T>([](T a, T b) { return !(a && b); }, m);
+  if (k == "logical_nor") return binary<T, T>([](T a, T b) { return !(a || b); }, m);
+  if (k == "logical_xor") return binary<T, T>([](T a, T b) { return !a != !b; }, m);
+  if (k == "logical_xnor") return binary<T, T>([](T a, T b) { return !a == !b; }, m);
+  if (k == "equal") return binary<T, T>([](T a, T b) { return !a == !b; }, m);
+  if (k == "not_equal") return binary<T, T>([](T a, T b) { return !a != !b; }, m);
+  if (k == "less_than") return binary<T, T>([](T a, T b) { return !a && b; }, m);
+  if (k == "less_than_or_equal_to") return binary<T, T>([](T a, T b) { return !a || b; }, m);
+  if (k == "greater_than") return binary<T, T>([](T a, T b) { return a && !b; }, m);
+  if (k == "greater_than_or_equal_to") return binary<T, T>([](T a, T b) { return a || !b; }, m);
+  return nullptr;
+}
+
+// ---- casts
+
+struct HalfBits {
+  uint16_t bits;
+};
+struct Brain {
+  uint16_t bits;
+};
+struct Bool {
+  uint8_t value;
+};
+
+template <class T>
+auto widen(T x) {
+  return x;
+}
+inline float widen(HalfBits x) { return half_to_float(x.bits); }
+inline float widen(Brain x) { return bfloat16_to_float(x.bits); }
+inline int widen(Bool x) { return x.value ? 1 : 0; }
+
+template <class R, class T>
+R convert(T x) {
+  const auto wide = widen(x);
+  if constexpr (is_complex_type<T>) {
+    if constexpr (is_complex_type<R>)
+      return R(x);
+    else if constexpr (std::is_same_v<R, Bool>)
+      return Bool{x != T()};
+    else
+      return convert<R>(x.real());
+  } else if constexpr (is_complex_type<R>)
+    return R(static_cast<typename R::value_type>(wide));
+  else if constexpr (std::is_same_v<R, HalfBits>)
+    return HalfBits{float_to_half(static_cast<float>(wide))};
+  else if constexpr (std::is_same_v<R, Brain>)
+    return Brain{float_to_bfloat16(static_cast<float>(wide))};
+  else if constexpr (std::is_same_v<R, Bool>)
+    return Bool{wide != 0};
+  else if constexpr (std::is_integral_v<R> && std::is_floating_point_v<decltype(wide)>) {
+    // Saturates, and NaN gives 0: the plain conversion would be undefined there.
+    if (!(wide == wide)) return 0;
+    if (wide >= static_cast<decltype(wide)>(std::numeric_limits<R>::max())) return std::numeric_limits<R>::max();
+    if (wide <= static_cast<decltype(wide)>(std::numeric_limits<R>::min())) return std::numeric_limits<R>::min();
+    return static_cast<R>(wide);
+  } else
+    return static_cast<R>(wide);
+}
+template <class R, class T>
+void cast_loop(void* out, const void* const* in, int64_t n) {
+  const T* x = static_cast<const T*>(in[0]);
+  R* y = static_cast<R*>(out);
+  for (int64_t i = 0; i < n; i++) y[i] = convert<R>(x[i]);
+}
+template <class T>
+TileFunction cast_from(DType to) {
+  switch (to) {
+    case DType::float32: return cast_loop<float, T>;
+    case DType::float16: return cast_loop<HalfBits, T>;
+    case DType::bfloat16: return cast_loop<Brain, T>;
+    case DType::float64: return cast_loop<double, T>;
+    case DType::int8: return cast_loop<int8_t, T>;
+    case DType::int16: return cast_loop<int16_t, T>;
+    case DType::int32: return cast_loop<int32_t, T>;
+    case DType::int64: return cast_loop<int64_t, T>;
+    case DType::uint8: return cast_loop<uint8_t, T>;
+    case DType::uint16: return cast_loop<uint16_t, T>;
+    case DType::uint32: return cast_loop<uint32_t, T>;
+    case DType::uint64: return cast_loop<uint64_t, T>;
+    case DType::boolean: return cast_loop<Bool, T>;
+    case DType::complex64: return cast_loop<std::complex<float>, T>;
+    case DType::complex128: return cast_loop<std::complex<double>, T>;
+  }
+  return nullptr;
+}
+
+template <class H>
+void round_loop(void* out, const void* const* in, int64_t n) {
+  const float* x = static_cast<const float*>(in[0]);
+  float* y = static_cast<float*>(out);
+  for (int64_t i = 0; i < n; i++) y[i] = widen(convert<H>(x[i]));
+}
+
+}  // namespace
+
+TileFunction tile_function(std::string_view kind, DType dtype, ScalarMask scalars) {
+  if (kind == "complex_tensor") return complex_tile(kind, dtype, scalars);
+  if (kind == "select") {
+    switch (size_of(dtype)) {
+      case 1: return select_of<uint8_t>(scalars);
+      case 2: return select_of<uint16_t>(scalars);
+      case 4: return dtype == DType::float32 ? float_functions().tile(kind, scalars) : select_of<uint32_t>(scalars);
+      case 16: return select_of<Item16>(scalars);
+      default: return select_of<uint64_t>(scalars);
+    }
+  }
+  switch (dtype) {
+    case DType::float32: return float_functions().tile(kind, scalars);
+    case DType::float64: return float64_tile(kind, scalars);
+    case DType::int8: return integer_tile<int8_t>(kind, scalars);
+    case DType::int16: return integer_tile<int16_t>(kind, scalars);
+    case DType::int32: return integer_tile<int32_t>(kind, scalars);
+    case DType::int64: return integer_tile<int64_t>(kind, scalars);
+    case DType::uint8: return integer_tile<uint8_t>(kind, scalars);
+    case DType::uint16: return integer_tile<uint16_t>(kind, scalars);
+    case DType::uint32: return integer_tile<uint32_t>(kind, scalars);
+    case DType::uint64: return integer_tile<uint64_t>(kind, scalars);
+    case DType::boolean: return boolean_tile(kind, scalars);
+    case DType::complex64:
+    case DType::complex128: return complex_tile(kind, dtype, scalars);
+    case DType::float16:
+    case DType::bfloat16: return nullptr;  // computed in float32
+  }
+  return nullptr;
+}
+
+TileFunction cast_function(DType from, DType to) {
+  if (TileFunction fast = float_functions().cast(from, to)) return fast;
+  switch (from) {
+    case DType::float32: return cast_from<float>(to);
+    case DType::float16: return cast_from<HalfBits>(to);
+    case DType::bfloat16: return cast_from<Brain>(to);
+    case DType::float64: return cast_from<double>(to);
+    case DType::int8: return cast_from<int8_t>(to);
+    case DType::int16: return cast_from<int16_t>(to);
+    case DType::int32: return cast_from<int32_t>(to);
+    case DType::int64: return cast_from<int64_t>(to);
+    case DType::uint8: return cast_from<uint8_t>(to);
+    case DType::uint16: return cast_from<uint16_t>(to);
+    case DType::uint32: return cast_from<uint32_t>(to);
+    case DType::uint64: return cast_from<uint64_t>(to);
+    case DType::boolean: return cast_from<Bool>(to);
+    case DType::complex64: return cast_from<std::complex<float>>(to);
+    case DType::complex128: return cast_from<std::complex<double>>(to);
+  }
+  return nullptr;
+}
+
+TileFunction round_function(DType half) { return half == DType::float16 ? round_loop<HalfBits> : round_loop<Brain>; }
+
+std::string_view instruction_set() {
+  static const std::string_view best = [] {
+    // Set before the library is loaded, MPSGRAPH_INSTRUCTION_SET asks for a lesser one, so that its code can be tested.
+    const char* wish = std::getenv("MPSGRAPH_INSTRUCTION_SET");
+    const auto wanted = [&](std::string_view set) { return !wish || *wish == 0 || set == wish; };
+#if defined(__x86_64__)
+    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (has_avx512 && wanted("AVX-512")) return "AVX-512";
+    if (has_avx2 && (wanted("AVX2") || wanted("AVX-512"))) return "AVX2";
+#endif
+    if (!wanted("baseline") && !wanted("AVX2") && !wanted("AVX-512"))
+      throw DeviceError(cat("MPSGRAPH_INSTRUCTION_SET is '", wish, "'; it may be AVX-512, AVX2 or baseline"));
+    return "baseline";
+  }();
+  return best;
+}
+
+const FloatFunctions& float_functions() {
+  static const FloatFunctions& best = []() -> const FloatFunctions& {
+#if defined(__x86_64__)
+    if (instruction_set() == "AVX-512") return avx512::functions();
+    if (instruction_set() == "AVX2") return avx2::functions();
+#endif
+    return baseline::functions();
+  }();
+  return best;
+}
+
+}  // namespace mpsgraph::cpu
