@@ -3,6 +3,7 @@
 #include "backends/cpu/fourier/fourier_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <type_traits>
@@ -57,21 +58,37 @@ bool LanePlan<T>::possible(int64_t n) {
 }
 
 template <class T>
-LanePlan<T>::LanePlan(int64_t n) : n(n) {
-  int64_t rest = n;
+LanePlan<T>::LanePlan(int64_t n, int64_t columns, int lanes) : n(n) {
+  int64_t before = 1;
   for (int radix : factors(n)) {
-    Pass pass{radix, rest / radix, {}, {}};
-    for (int64_t p = 0; p < pass.points; ++p) {
-      for (int k = 1; k < radix; ++k) {
-        const std::complex<double> w = root_of_unity(p * k, rest);
-        pass.twiddles.push_back(static_cast<T>(w.real())), pass.twiddles.push_back(static_cast<T>(w.imag()));
+    Pass pass{radix, before, n / before / radix, {}, 0, {}};
+    const int64_t whole = columns * before * radix;
+    const bool turned = whole > radix;
+    const auto factor = [&](int which, int64_t q) {  // q of columns * before
+      const int64_t power = radix == 4 ? which + 1 : radix == 8 ? std::array{1, 1, 2, 4}[which] : which + 1;
+      const int64_t eighth = radix == 8 && which == 1 ? whole : 0;
+      return root_of_unity(8 * power * q + eighth, 8 * whole);
+    };
+    const int count = !turned ? 0 : radix == 4 ? 2 : radix == 8 ? 4 : radix - 1;
+    const int width = std::max(lanes, 1);
+    pass.factors_stride = 2 * count * width;
+    for (int64_t block = 0; block * width < columns; ++block) {
+      for (int64_t q = 0; q < before; ++q) {
+        for (int which = 0; which < count; ++which) {
+          for (bool imaginary : {false, true}) {
+            for (int lane = 0; lane < width; ++lane) {
+              const std::complex<double> w = factor(which, block * width + lane + columns * q);
+              pass.factors.push_back(static_cast<T>(imaginary ? w.imag() : w.real()));
+            }
+          }
+        }
       }
     }
     for (int k = 0; radix > 5 && radix != 8 && k < radix; ++k) {
       const std::complex<double> w = root_of_unity(k, radix);
       pass.roots.push_back(static_cast<T>(w.real())), pass.roots.push_back(static_cast<T>(w.imag()));
     }
-    rest = pass.points;
+    before *= radix;
     passes.push_back(std::move(pass));
   }
 }
@@ -101,13 +118,7 @@ FourierPlan<T>::FourierPlan(int64_t n, int lanes) : n(n), lanes(lanes) {
     return;
   }
   n1 = longer_side(n), n2 = n / n1;
-  columns = LanePlan<T>(n1), rows = LanePlan<T>(n2);
-  for (int64_t k = 0; k < n1; ++k) {
-    for (int64_t j = 0; j < rounded(n2); ++j) {
-      const std::complex<double> w = root_of_unity(k * (j % n2), n);
-      twist_re.push_back(static_cast<T>(w.real())), twist_im.push_back(static_cast<T>(w.imag()));
-    }
-  }
+  columns = LanePlan<T>(n1), rows = LanePlan<T>(n2, n1, lanes);
 }
 
 template <class T>

@@ -30,18 +30,26 @@ struct LineAllocator {
   bool operator==(const LineAllocator&) const = default;
 };
 
-// Lanes of n points, in passes of small radices (Stockham's order: the result comes out sorted).
+// Lanes of n points, in passes of small radices (Stockham's order: the result comes out sorted; decimated in time: points
+// are turned before a pass, so that additions and twiddle factors are one fused operation).
 template <class T>
 struct LanePlan {
   LanePlan() = default;
-  explicit LanePlan(int64_t n);
+  explicit LanePlan(int64_t n) : LanePlan(n, 1, 0) {}
+  // Of rows of a matrix whose `columns` are lanes, and are transformed already: lane k is turned by exp(-2 pi i j k / (n
+  // columns)) at point j first. The columns come in blocks of `lanes`.
+  LanePlan(int64_t n, int64_t columns, int lanes);
   static bool possible(int64_t n);  // no prime factor above max_radix
 
   static constexpr int max_radix = 31;
   struct Pass {
     int radix;
-    int64_t points;  // that the signal is cut into: radix x points x (product of the radices before) = n
-    std::vector<T> twiddles;  // [points][radix - 1]: cosine, sine
+    int64_t before;  // the product of the radices before
+    int64_t points;  // that are left: before x radix x points = n
+    // [blocks][before][which][re, im], or [re, im][lanes] in place of the last. With w = exp(-2 pi i q / (before radix))
+    // those which a radix needs: of 2, w; of 4, w and w²; of 8, w, w exp(-i pi/4), w² and w⁴; else w to w^(radix - 1).
+    std::vector<T, LineAllocator<T>> factors;
+    int64_t factors_stride;  // of q
     std::vector<T> roots;  // [radix]: cosine, sine; of radices without formulas of their own
   };
   int64_t n = 1;
@@ -58,10 +66,9 @@ struct FourierPlan {
   int lanes;
   // Short: one of many lanes.
   LanePlan<T> whole;
-  // Long: columns and rows of a matrix, and what is between them.
+  // Long: columns and rows of a matrix.
   int64_t n1 = 0, n2 = 0;
   LanePlan<T> columns, rows;
-  std::vector<T, LineAllocator<T>> twist_re, twist_im;  // [n1][n2 rounded up to lanes]
   // With a large prime factor: a convolution of a good length (Bluestein).
   std::unique_ptr<const FourierPlan> convolution;
   std::vector<T> chirp_re, chirp_im, spectrum_re, spectrum_im;
