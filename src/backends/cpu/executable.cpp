@@ -3,6 +3,7 @@
 
 #include <sstream>
 
+#include "backends/cpu/arenas.h"
 #include "backends/cpu/parallel.h"
 
 namespace mpsgraph::cpu {
@@ -39,25 +40,38 @@ CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVa
     if (info.home == Home::feed || info.home == Home::result || info.home == Home::variable)
       external_.push_back({slot, info});
   }
-  give_back(take_frame());  // the first run finds its memory ready
+  free_frames_.push_back(new_frame());  // the first run finds its frame and its memory ready
+  Arenas::get().join(lowered_.arena_bytes);
 }
 
+CpuProgram::~CpuProgram() { Arenas::get().leave(lowered_.arena_bytes); }
+
 std::unique_ptr<CpuProgram::OwnedFrame> CpuProgram::take_frame() {
+  std::unique_ptr<OwnedFrame> owned;
   {
     std::lock_guard lock(mutex_);
     if (!free_frames_.empty()) {
-      auto frame = std::move(free_frames_.back());
+      owned = std::move(free_frames_.back());
       free_frames_.pop_back();
-      return frame;
     }
   }
+  if (!owned) owned = new_frame();
+  owned->arena = Arenas::get().take(lowered_.arena_bytes, owned->base);
+  if (owned->arena->data() == owned->base) return owned;
+  owned->base = owned->arena->data();
+  for (size_t i = 0; i < lowered_.slots.size(); i++) {
+    const SlotInfo& info = lowered_.slots[i];
+    if (info.home == Home::arena) owned->frame.pointers[i] = owned->base + lowered_.slots[info.memory].offset;
+  }
+  return owned;
+}
+
+std::unique_ptr<CpuProgram::OwnedFrame> CpuProgram::new_frame() const {
   auto owned = std::make_unique<OwnedFrame>();
-  owned->arena = runtime::Buffer::allocate(lowered_.arena_bytes);
   Frame& frame = owned->frame;
   frame.pointers.resize(lowered_.slots.size());
   for (size_t i = 0; i < lowered_.slots.size(); i++) {
     const SlotInfo& info = lowered_.slots[i];
-    if (info.home == Home::arena) frame.pointers[i] = owned->arena->data() + lowered_.slots[info.memory].offset;
     if (info.home == Home::constant) frame.pointers[i] = constant_pointers_[info.index];
   }
   for (const Kernel* kernel : lowered_.all_kernels) frame.states.push_back(kernel ? kernel->make_state() : nullptr);
@@ -65,6 +79,7 @@ std::unique_ptr<CpuProgram::OwnedFrame> CpuProgram::take_frame() {
 }
 
 void CpuProgram::give_back(std::unique_ptr<OwnedFrame> frame) {
+  Arenas::get().give_back(std::move(frame->arena));
   std::lock_guard lock(mutex_);
   free_frames_.push_back(std::move(frame));
 }

@@ -13,6 +13,7 @@ namespace mpsgraph::cpu {
 class CpuProgram final : public runtime::CompiledProgram {
  public:
   CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVariable>> variables);
+  ~CpuProgram() override;
 
   void run(std::span<const runtime::NDArray> feeds, std::span<runtime::NDArray> results) override;
   bool stale() const override;
@@ -22,12 +23,15 @@ class CpuProgram final : public runtime::CompiledProgram {
   std::string plan() const override;
 
  private:
-  // A frame is memory for one run at a time; runs on several queues get one each.
+  // A frame is for one run at a time; runs on several queues get one each. Its slots point into the arena of its last
+  // run.
   struct OwnedFrame {
     Frame frame;
-    std::shared_ptr<runtime::Buffer> arena;
+    std::shared_ptr<runtime::Buffer> arena;  // during a run
+    std::byte* base = nullptr;               // where that lies, or lay
   };
   std::unique_ptr<OwnedFrame> take_frame();
+  std::unique_ptr<OwnedFrame> new_frame() const;
   void give_back(std::unique_ptr<OwnedFrame> frame);
   void run_profiled(Frame& frame, runtime::Profiler::Session session);
 

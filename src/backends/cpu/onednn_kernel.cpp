@@ -1,10 +1,23 @@
 // Engine, streams, and the run of primitives over frames.
 #include "backends/cpu/onednn_kernel.h"
 
+#include <cstdlib>
+
 namespace mpsgraph::cpu {
+namespace {
+
+// Executables hold their primitives themselves: oneDNN's cache only has to serve those that are compiled again.
+constexpr int cached_primitives = 256;
+
+dnnl::engine first_engine() {
+  if (!std::getenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY")) dnnl::set_primitive_cache_capacity(cached_primitives);
+  return {dnnl::engine::kind::cpu, 0};
+}
+
+}  // namespace
 
 const dnnl::engine& onednn_engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine engine = first_engine();
   return engine;
 }
 

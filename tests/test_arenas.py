@@ -1,0 +1,81 @@
+"""Executables take turns in the same memory: all need no more than the largest, and it goes with the last of them."""
+
+import gc
+import threading
+
+import mpsgraph as mg
+import numpy as np
+from mpsgraph import _core
+
+WIDTH = 1024
+WEIGHTS = np.random.default_rng(0).standard_normal((2, WIDTH, WIDTH)).astype(np.float32) / 32
+
+
+def layers() -> tuple[mg.Graph, mg.Tensor, mg.Tensor]:
+    """Of N rows; between the layers N x 1024 numbers."""
+    g = mg.Graph()
+    x = g.placeholder((-1, WIDTH), name="x")
+    first, second = (g.constant(weights) for weights in WEIGHTS)
+    return g, x, g.mean(g.relu(g.relu(x @ first) @ second), axes=1)
+
+
+def wanted(rows: np.ndarray) -> np.ndarray:
+    first, second = WEIGHTS
+    return np.maximum(np.maximum(rows @ first, 0) @ second, 0).mean(1, keepdims=True)
+
+
+def in_use() -> int:
+    gc.collect()
+    return _core.buffer_statistics()["live_bytes"]
+
+
+def test_many_sizes_need_no_more_than_the_largest():
+    g, x, y = layers()
+    largest = g.compile({x: (512, WIDTH)}, [y])
+    rows = np.random.default_rng(1).standard_normal((512, WIDTH)).astype(np.float32)
+    held = [largest]
+    largest.run([rows])
+    with_largest = in_use()
+    for n in range(16, 512, 16):
+        held.append(g.compile({x: (n, WIDTH)}, [y]))
+        np.testing.assert_allclose(held[-1].run([rows[:n]])[0].numpy(), wanted(rows[:n]), rtol=1e-4, atol=1e-5)
+    assert in_use() < with_largest + 2**20, "31 executables of 4 MB each take no arenas of their own"
+
+
+def test_runs_that_overlap_have_arenas_of_their_own():
+    g, x, y = layers()
+    sizes = (96, 160, 256)
+    executables = [g.compile({x: (n, WIDTH)}, [y]) for n in sizes]
+    rows = np.random.default_rng(2).standard_normal((max(sizes), WIDTH)).astype(np.float32)
+    expected = [executable.run([rows[:n]])[0].numpy().copy() for n, executable in zip(sizes, executables, strict=True)]
+    failures: list[str] = []
+
+    def work(i: int) -> None:
+        queue = mg.CommandQueue()
+        for _ in range(20):
+            run = executables[i].run_async([rows[: sizes[i]]], queue=queue)
+            run.wait()
+            found = run.results[0].numpy()
+            if not np.array_equal(found, expected[i]):
+                failures.append(f"{sizes[i]} rows")
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(sizes))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_the_memory_goes_with_the_last_executable_that_needs_it():
+    small, x, y = layers()
+    kept = small.compile({x: (16, WIDTH)}, [y])
+    ones = np.ones((4096, WIDTH), np.float32)
+    kept.run([ones[:16]])
+    before = in_use()
+    large, x, y = layers()
+    large.compile({x: (4096, WIDTH)}, [y]).run([ones])
+    assert in_use() > before + 2**24
+    del large, x, y
+    assert in_use() < before + 2**20
+    np.testing.assert_allclose(kept.run([ones[:16]])[0].numpy(), wanted(ones[:16]), rtol=1e-4)
