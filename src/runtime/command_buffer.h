@@ -49,6 +49,7 @@ class CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
   // takes longer, DeviceError before commit.
   void wait_until_completed(Timeout timeout = {});
   bool wait_for(Timeout timeout);  // the same without throwing: false when not done in time
+  bool brief() const { return brief_; }  // from commit on
   // For a thread that will wait however long it takes: runs brief work here if the queue has not begun with it.
   void hasten();
   // What wait_until_completed() does after the wait.

@@ -1,7 +1,9 @@
 // The queue's thread owns its state, so a queue may be dropped by anybody, even by that thread.
 #include "runtime/command_queue.h"
 
+#include <chrono>
 #include <deque>
+#include <optional>
 #include <thread>
 
 #include "core/errors.h"
@@ -35,6 +37,7 @@ class CommandQueue::Thread final : public Worker {
       if (closing_ || shutting_down())
         throw DeviceError("[commit] the command queue is closed and takes no more command buffers");
       buffers_.push_back(std::move(buffer));
+      ++enqueued_;
     }
     condition_.notify_one();
   }
@@ -91,15 +94,14 @@ class CommandQueue::Thread final : public Worker {
     Profiler::name_this_thread(cat("command queue ", ++numbers));
     std::unique_lock lock(mutex_);
     const auto called = [this] { return !busy_ && (closing_ || !buffers_.empty()); };
-    for (bool rested = true;;) {
-      if (!rested && !condition_.wait_for(lock, rest_after, called)) {
-        lock.unlock();
-        backend_.rest();
-        lock.lock();
-      }
+    while (true) {
+      if (ran_ && !condition_.wait_until(lock, *ran_ + rest_after, called)) rest(lock);
       condition_.wait(lock, called);
       if (buffers_.empty()) break;
-      rested = false;
+      if (taken_by_a_waiter(lock)) {
+        if (ran_ && Clock::now() >= *ran_ + rest_after) rest(lock);
+        continue;
+      }
       auto buffer = std::move(buffers_.front());
       buffers_.pop_front();
       begin();
@@ -108,11 +110,33 @@ class CommandQueue::Thread final : public Worker {
       buffer.reset();
       lock.lock();
       busy_ = false;
+      ran_ = Clock::now();
     }
     condition_.wait(lock, [this] { return in_flight_ == 0; });
     lock.unlock();
     device_.reset();  // now, and not when another queue looks for threads that have ended
     finished_ = true;
+  }
+
+  // A brief buffer that is alone belongs for a moment to the thread that has committed it, which often waits for it next:
+  // otherwise the two would race for it, and with each race that this thread wins there are two teams of threads.
+  bool taken_by_a_waiter(std::unique_lock<std::mutex>& lock) {
+    const auto alone = [this] {
+      return !device_ && !closing_ && !busy_ && buffers_.size() == 1 && buffers_.front()->brief();
+    };
+    while (alone()) {
+      const uint64_t seen = enqueued_;
+      const bool changed = condition_.wait_for(lock, left_alone, [&] { return !alone(); });
+      if (!changed && enqueued_ == seen) break;  // nobody waits for it
+    }
+    return busy_ || buffers_.empty();
+  }
+
+  void rest(std::unique_lock<std::mutex>& lock) {
+    ran_.reset();
+    lock.unlock();
+    backend_.rest();
+    lock.lock();
   }
 
   void begin() {  // with mutex_ held
@@ -136,13 +160,17 @@ class CommandQueue::Thread final : public Worker {
     if (closing_ || !buffers_.empty()) condition_.notify_all();
   }
 
+  using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds rest_after{20};
+  static constexpr std::chrono::microseconds left_alone{200};
 
   Backend& backend_;  // lives as long as the process
   std::mutex mutex_;
   std::condition_variable condition_;
   std::deque<std::shared_ptr<CommandBuffer>> buffers_;
   bool busy_ = false, closing_ = false;  // busy: a thread, the queue's or another one, runs a command buffer
+  uint64_t enqueued_ = 0;  // command buffers, ever
+  std::optional<Clock::time_point> ran_;  // when the queue's thread did last; none: it has rested since
   int in_flight_ = 0;  // command buffers that are being run, here or by the device
   std::unique_ptr<DeviceQueue> device_;
   std::atomic<bool> finished_{false};

@@ -38,7 +38,7 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
   // written in place: they must be contiguous, writable, of the target's type, and share no memory with the inputs.
   // Where a target's type has unknown dimensions, they depend on values: then the array is made by the run, and encode
   // needs one that is given.
-  // `queue`: null for the device's default queue. `run` may use this thread, where the last run was brief and the queue
+  // `queue`: null for the device's default queue. `run` may use this thread, where its runs are brief and the queue
   // has nothing else to do; run_async does with `waiting`, and is then done when it returns.
   std::vector<NDArray> run(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                            const std::shared_ptr<CommandQueue>& queue = nullptr);
@@ -86,6 +86,7 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
   std::atomic<int> in_flight_{0};
   bool open_ended_ = false;                          // how long it runs depends on values
   std::atomic<int64_t> nanoseconds_{INT64_MAX};      // of the last run on the host
+  std::atomic<int64_t> fastest_{INT64_MAX};          // of all
 };
 
 }  // namespace mpsgraph::runtime
