@@ -15,7 +15,7 @@ from pathlib import Path
 from measuring.machine import Patience
 from measuring.options import Options, main, progress
 from measuring.report import OURS, Row, Spread
-from measuring.sides import Running, Side, ours, peer
+from measuring.sides import Running, Side, SideFailed, ours, peer
 
 IMPORT_TITLE = "importing the package, in a fresh process"
 IMPORT = "import time; begin = time.perf_counter(); import {}; print(time.perf_counter() - begin)"
@@ -78,18 +78,24 @@ def measure(options: Options) -> list[Row]:
         return [side for side in sides if re.search(options.modes, side.label)]
 
     with progress("first step") as say, tempfile.TemporaryDirectory() as empty:
-        for beginning in BEGINNINGS:
+        for number, beginning in enumerate(BEGINNINGS):
             if not re.search(options.workloads, beginning.title):
                 continue
             if any(side.mode == "package" for side in beginning.sides):
                 first_step(ours("w2_resnet50.py", "save"))
             eager = chosen(beginning.workload, "eager", Path(empty))
-            folder = Path(empty) / beginning.title
+            folder = Path(empty) / str(number)  # a name that a compiler's command line takes
             compiled = [] if options.quick else chosen(beginning.workload, "compile", folder)
             headline = None
             for side in [*beginning.sides, *eager, *compiled]:
                 say(f"{beginning.title}: {side.label}")
-                value = samples(first_step, side, options.rounds if side not in compiled else 1)
+                try:
+                    value = samples(first_step, side, options.rounds if side not in compiled else 1)
+                except SideFailed as failure:
+                    if side in beginning.sides:
+                        raise
+                    say.keep(str(failure))
+                    continue
                 headline = headline or value
                 ratio = None if value is headline else Spread.of([headline.median / value.median])
                 limit = beginning.limit if value is headline else None
