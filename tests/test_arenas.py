@@ -79,3 +79,18 @@ def test_the_memory_goes_with_the_last_executable_that_needs_it():
     del large, x, y
     assert in_use() < before + 2**20
     np.testing.assert_allclose(kept.run([ones[:16]])[0].numpy(), wanted(ones[:16]), rtol=1e-4)
+
+
+def test_an_arena_that_is_left_serves_the_next_large_executable():
+    g, x, y = layers()
+    rows = np.ones((512, WIDTH), np.float32)
+    kept = g.compile({x: (300, WIDTH)}, [y])  # needs more than half of what the others do, whose arena so stays
+    held = []
+    for _ in range(4):
+        large = g.compile({x: (512, WIDTH)}, [y])
+        large.run([rows])
+        g.clear_cache()
+        del large
+        kept.run([rows[:300]])
+        held.append(in_use())
+    assert held[-1] < held[0] + 2**20, held
