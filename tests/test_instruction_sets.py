@@ -17,9 +17,16 @@ TESTS += [
 ]
 TESTS.append(str(HERE / "test_vector_kernels.py"))
 
+PLAN_OF_BFLOAT16 = """
+import mpsgraph as mg
+g = mg.Graph()
+x, w = g.placeholder((2, 8, 8, 16), mg.bfloat16), g.placeholder((3, 3, 16, 32), mg.bfloat16)
+print(g.compile({t: t.shape for t in (x, w)}, g.convolution2d(x, w)).plan())
+"""
 
-def with_set(name: str, *command: str) -> subprocess.CompletedProcess:
-    environment = os.environ | {"MPSGRAPH_INSTRUCTION_SET": name}
+
+def with_set(name: str, *command: str, variable: str = "MPSGRAPH_INSTRUCTION_SET") -> subprocess.CompletedProcess:
+    environment = os.environ | {variable: name}
     return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=600)
 
 
@@ -28,6 +35,24 @@ def test_vectorised_kernels(name):
     run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     assert int(run.stdout.split(" passed")[0].split()[-1]) > 200
+
+
+@pytest.mark.parametrize("name, told", [("pairs", False), ("float32", True)])
+def test_products_of_bfloat16(name, told):
+    of_bfloat16 = f"{HERE / 'test_convolution_taps.py'}::test_bfloat16_is_rounded_once"
+    run = with_set(
+        name, "-m", "pytest", "-q", "-p", "no:cacheprovider", of_bfloat16, variable="MPSGRAPH_BFLOAT16_PRODUCTS"
+    )
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr
+    run = with_set(name, "-c", PLAN_OF_BFLOAT16, variable="MPSGRAPH_BFLOAT16_PRODUCTS")
+    if "avx512_bf16" in Path("/proc/cpuinfo").read_text():
+        assert ("in float32" in run.stdout) == told, run.stdout + run.stderr
+
+
+def test_an_unknown_product_of_bfloat16_is_an_error():
+    run = with_set("int8", "-c", PLAN_OF_BFLOAT16, variable="MPSGRAPH_BFLOAT16_PRODUCTS")
+    if "avx512_bf16" in Path("/proc/cpuinfo").read_text():
+        assert "DeviceError: MPSGRAPH_BFLOAT16_PRODUCTS is 'int8'; it may be pairs or float32" in run.stderr, run.stdout
 
 
 def test_what_runs_says_its_set():

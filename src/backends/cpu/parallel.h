@@ -1,7 +1,7 @@
-// Static parallel loops: the only place where kernels meet OpenMP.
+// Parallel loops: the only place where kernels meet OpenMP.
 //
-// A range is cut into equal contiguous parts, one per thread and fixed by sizes alone, so that the
-// same run gives the same bits. Without OpenMP (sanitizer builds) the loops are serial.
+// A loop is cut into items, by sizes alone, so that the same run gives the same bits; threads take the items as they
+// come (shares.h). Without OpenMP (sanitizer builds) the loops are serial.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,8 @@
 #ifdef _OPENMP
 #include <omp.h>
 #endif
+
+#include "backends/cpu/shares.h"
 
 namespace mpsgraph::cpu {
 
@@ -32,29 +34,6 @@ class ThreadScope {
   [[maybe_unused]] int before_;  // without OpenMP
 };
 
-// f(part) for each part in [0, parts), one thread each as far as there are threads.
-template <class F>
-void parallel_parts(int64_t parts, const F& f) {
-#ifdef _OPENMP
-  if (parts > 1 && !omp_in_parallel()) {
-    const int threads = static_cast<int>(std::min<int64_t>(parts, thread_count()));
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t part = 0; part < parts; ++part) f(part);
-    return;
-  }
-#endif
-  for (int64_t part = 0; part < parts; ++part) f(part);
-}
-
-// f(begin, end) over [0, n) in at most thread_count() parts of at least `grain` items.
-template <class F>
-void parallel_for(int64_t n, int64_t grain, const F& f) {
-  if (n <= 0) return;
-  const int64_t parts = std::clamp<int64_t>(n / std::max<int64_t>(grain, 1), 1, thread_count());
-  if (parts == 1) return f(int64_t{0}, n);
-  parallel_parts(parts, [&](int64_t part) { f(n * part / parts, n * (part + 1) / parts); });
-}
-
 // f(member, members, wait) on a team of at most `threads`, each once; wait() returns when all have called it.
 template <class F>
 void parallel_team([[maybe_unused]] int threads, const F& f) {
@@ -70,7 +49,39 @@ void parallel_team([[maybe_unused]] int threads, const F& f) {
   f(0, 1, [] {});
 }
 
-// Items per part that make a fork worth its microseconds, when one item costs about `bytes` of traffic
+// f(item, member) for each item in [0, items); a member, below thread_count(), takes one after the other.
+template <class F>
+void parallel_items(int64_t items, const F& f) {
+  const auto threads = static_cast<int>(std::min<int64_t>(items, thread_count()));
+  if (threads <= 1) {
+    for (int64_t item = 0; item < items; ++item) f(item, int64_t{0});
+    return;
+  }
+  Shares shares(items, threads);
+  parallel_team(threads, [&](int64_t member, int64_t, const auto&) {
+    for (int64_t item; (item = shares.take(member)) >= 0;) f(item, member);
+  });
+}
+
+// f(part) for each part in [0, parts), one thread each as far as there are threads.
+template <class F>
+void parallel_parts(int64_t parts, const F& f) {
+  parallel_items(parts, [&](int64_t part, int64_t) { f(part); });
+}
+
+constexpr int64_t items_per_thread = 8;  // enough that a thread which is late costs little
+
+// f(begin, end) over [0, n), in some parts for each thread, of at least `grain` elements.
+template <class F>
+void parallel_for(int64_t n, int64_t grain, const F& f) {
+  if (n <= 0) return;
+  const int64_t most = thread_count() > 1 ? thread_count() * items_per_thread : 1;
+  const int64_t parts = std::clamp<int64_t>(n / std::max<int64_t>(grain, 1), 1, most);
+  if (parts == 1) return f(int64_t{0}, n);
+  parallel_items(parts, [&](int64_t part, int64_t) { f(n * part / parts, n * (part + 1) / parts); });
+}
+
+// Elements per part that make a fork worth its microseconds, when one costs about `bytes` of traffic
 // (or as many elementary operations).
 inline int64_t grain_for(int64_t bytes) { return std::max<int64_t>(1, 32768 / std::max<int64_t>(bytes, 1)); }
 

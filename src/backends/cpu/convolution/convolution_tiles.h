@@ -2,7 +2,8 @@
 //
 // A tile is a few rows by `columns` columns of a result, held in float32 registers while all taps are summed. Rows are
 // found by pointers, so that nothing is unfolded; the other factor comes as panels [step][columns][group]. A step is
-// four bytes of a row, `group` elements: one float32, or the pair of bfloat16 that one instruction multiplies and adds.
+// four bytes of a row, `group` factors: one float32, or the pair of bfloat16 that one instruction multiplies and adds.
+// Where that instruction is slower than two of float32, bfloat16 is widened on its way to the factors.
 #pragma once
 
 #include <cstddef>
@@ -25,40 +26,49 @@ struct TileEpilogue {
   bool relu = false;
 };
 
-template <class S>
+// S: elements in memory; F: factors, the same or float.
+template <class S, class F>
 struct ConvolutionTiles {
   static constexpr int most_rows = 12;
-  static constexpr int group = 4 / static_cast<int>(sizeof(S));
+  static constexpr int group = 4 / static_cast<int>(sizeof(F));
   int columns;  // of a tile
   int rows;  // at most
 
   // out[r][0, width) = epilogue(sum over runs and their steps of rows[r][delta + s] * panel[s]).
-  void (*multiply)(int count, const S* const* rows, const TileRun* runs, int64_t run_count, const S* panel,
+  void (*multiply)(int count, const F* const* rows, const TileRun* runs, int64_t run_count, const F* panel,
                    S* const* out, int width, const TileEpilogue<S>& epilogue);
   // The same in two: sums[r][0, columns) += sum over s of rows[r][s] * panel[s]; out[r] = epilogue(sums[r]).
-  void (*add)(int count, const S* const* rows, int64_t steps, const S* panel, float* const* sums);
+  void (*add)(int count, const F* const* rows, int64_t steps, const F* panel, float* const* sums);
   void (*finish)(const float* sums, S* out, int width, const TileEpilogue<S>& epilogue);
-  // sums[i] += sum over r of step rows[r][(first + i) * group] * panel[r], for `count` rows of sums.
-  void (*multiply_transposed)(int count, const S* const* rows, int64_t first, int64_t row_count, const S* panel,
-                              float* sums);
+  // For `count` rows i: sums[i] (zero, if `fresh`) + sum over r of step rows[r][(first + i) * group] * panel[r], stored
+  // to sums[i], or, if there is an `out`, to out[i * out_stride].
+  void (*multiply_transposed)(int count, const F* const* rows, int64_t first, int64_t row_count, const F* panel,
+                              float* sums, bool fresh, S* out, int64_t out_stride);
   // panel[k / group][c][k % group] = matrix[k * row_stride + c * column_stride], zero beyond `width` and `rows`.
-  void (*pack)(const S* matrix, int64_t row_stride, int64_t column_stride, int64_t rows, int width, S* panel);
+  void (*pack)(const S* matrix, int64_t row_stride, int64_t column_stride, int64_t rows, int width, F* panel);
+  // panel[r][c][g] = rows[r][g * row_stride + c], g < valid[r], else zero.
+  void (*gather)(const S* const* rows, const int* valid, int64_t row_stride, int64_t count, int width, F* panel);
+  // to[i] = from[i], where factors are wider.
+  void (*widen)(const S* from, int64_t n, float* to);
   // matrix[k * row_stride + c * column_stride] = sums[k][c].
   void (*unpack)(const float* sums, int64_t rows, int width, S* matrix, int64_t row_stride, int64_t column_stride);
 };
 
 // Null where vectors are too short for it to be of use, or cannot multiply such elements.
-template <class S>
-const ConvolutionTiles<S>* convolution_tiles();
+template <class S, class F>
+const ConvolutionTiles<S, F>* convolution_tiles();
 
 namespace avx2 {
-const ConvolutionTiles<float>& convolution_tiles();
+const ConvolutionTiles<float, float>& convolution_tiles();
 }
 namespace avx512 {
-const ConvolutionTiles<float>& convolution_tiles();
+const ConvolutionTiles<float, float>& convolution_tiles();
 }
 namespace avx512_bf16 {
-const ConvolutionTiles<BFloat16>& convolution_tiles();
+const ConvolutionTiles<BFloat16, BFloat16>& convolution_tiles();
+}
+namespace avx512_bf16_widened {
+const ConvolutionTiles<BFloat16, float>& convolution_tiles();
 }
 
 }  // namespace mpsgraph::cpu

@@ -2,4 +2,5 @@
 #define MPSGRAPH_ISA avx512_bf16
 #define MPSGRAPH_VECTOR_BYTES 64
 #define MPSGRAPH_ELEMENT BFloat16
+#define MPSGRAPH_FACTOR BFloat16
 #include "backends/cpu/convolution/convolution_tiles.inc"

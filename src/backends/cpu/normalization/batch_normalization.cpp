@@ -46,7 +46,7 @@ std::unique_ptr<Kernel> dispatch_data(const Lowering& lowering, DType dtype, con
   unsupported(lowering, dtype);
 }
 
-// The source, with its rows cut into equal parts for the threads where its channels are last.
+// The source, with its rows cut into equal parts, some for each thread, where its channels are last.
 struct Geometry : Planes {
   int64_t parts;
 
@@ -55,13 +55,13 @@ struct Geometry : Planes {
     const AxisSplit split(x.dims, lowering.attributes().integer("axis"));
     outer = split.outer, channels = split.n, inner = split.inner;
     const int64_t bytes = channels * static_cast<int64_t>(size_of(x.dtype));
-    parts = std::clamp<int64_t>(outer / grain_for(bytes), 1, thread_count());
+    parts = std::clamp<int64_t>(outer / grain_for(bytes), 1, thread_count() > 1 ? thread_count() * 4 : 1);
   }
   bool rows_of_channels() const { return inner == 1; }
   int64_t begin(int64_t part) const { return outer * part / parts; }
   int64_t rows(int64_t part) const { return begin(part + 1) - begin(part); }
   int64_t count() const { return outer * inner; }  // of a channel's elements
-  // f(part, its first element, its rows), each on its thread.
+  // f(part, its first element, its rows), in parallel.
   template <class F>
   void for_parts(const F& f) const {
     parallel_parts(parts, [&](int64_t part) { f(part, begin(part) * channels, rows(part)); });
@@ -69,8 +69,10 @@ struct Geometry : Planes {
   // Then combine(first channel, end), some channels on each thread: without going to sleep in between.
   template <class F, class Combine>
   void for_parts(const F& f, const Combine& combine) const {
-    parallel_team(static_cast<int>(parts), [&](int64_t member, int64_t members, const auto& wait) {
-      for (int64_t part = member; part < parts; part += members) f(part, begin(part) * channels, rows(part));
+    const auto threads = static_cast<int>(std::min<int64_t>(parts, thread_count()));
+    Shares shares(parts, threads);
+    parallel_team(threads, [&](int64_t member, int64_t members, const auto& wait) {
+      for (int64_t part; (part = shares.take(member)) >= 0;) f(part, begin(part) * channels, rows(part));
       wait();
       combine(channels * member / members, channels * (member + 1) / members);
     });

@@ -92,7 +92,7 @@ struct PoolingBlocks {
   int64_t blocks, parts;
   explicit PoolingBlocks(const PoolingPlan& p);
 };
-// The halves gather a plane's gradient in floats, one plane a part.
+// The halves gather a plane's gradient in floats, one plane a thread.
 template <class T>
 Slot gradient_scratch(Lowering& lowering, const PoolingPlan& p, const PoolingBlocks& b) {
   return is_half_type<T> ? lowering.scratch(static_cast<size_t>(b.parts * p.source) * sizeof(float))
@@ -105,14 +105,15 @@ template <class T, class F>
 void for_gradient_blocks(const PoolingPlan& p, const PoolingBlocks& b, T* gradient, [[maybe_unused]] Value<T>* scratch,
                          bool clear, const F& f) {
   const int64_t units = p.planes * b.blocks;
-  parallel_parts(b.parts, [&](int64_t part) {
-    for (int64_t unit = units * part / b.parts; unit < units * (part + 1) / b.parts; ++unit) {
+  const int64_t pieces = b.parts > 1 && b.parts == thread_count() ? b.parts * items_per_thread : b.parts;
+  parallel_items(pieces, [&](int64_t piece, int64_t member) {
+    for (int64_t unit = units * piece / pieces; unit < units * (piece + 1) / pieces; ++unit) {
       const int64_t plane = unit / b.blocks, block = unit % b.blocks;
       const int64_t begin = p.lanes * block / b.blocks, end = p.lanes * (block + 1) / b.blocks;
       T* result = gradient + plane * p.source;
       Value<T>* to;
       if constexpr (is_half_type<T>)
-        to = scratch + part * p.source;
+        to = scratch + member * p.source;
       else
         to = result;
       if (clear && b.blocks == 1)

@@ -52,12 +52,14 @@ const RecurrentEngine<T>& engine(bool reference) {
 // ---- sharing out
 
 constexpr int64_t unpacked_rows = 192;  // fewer rows in all steps do not pay for packing the weights
+constexpr int64_t rows_of_piece = 10;  // about as many as are multiplied at once
+constexpr int64_t pieces_of_units = 4;  // for each thread
 constexpr int64_t work_between_waits = 1 << 17;  // multiplications that make a barrier small
 
 int64_t blocks_of(int64_t hidden, int64_t lanes) { return (hidden + lanes - 1) / lanes; }
 
 // step(range, phase, member): all steps of all directions. Units are counted in blocks of lanes, in later phases of the
-// backward pass in blocks of four times as many.
+// backward pass in blocks of `columns` times as many.
 template <class T, class Step>
 void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3>& blocks, bool from_the_end,
                const Step& step) {
@@ -67,28 +69,36 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
   const bool share_rows =
       rows >= 2 * threads && !j.input_weight;  // otherwise each thread reads its part of the weights
   if (threads == 1 || share_rows || work < work_between_waits) {
-    const int64_t parts = work * j.directions * j.steps < work_between_waits ? 1 : std::min<int64_t>(rows, threads);
-    parallel_parts(std::max<int64_t>(parts, 1), [&](int64_t part) {
-      const int64_t begin = rows * part / std::max<int64_t>(parts, 1),
-                    end = rows * (part + 1) / std::max<int64_t>(parts, 1);
+    // More pieces than threads, so that these end together, if there are rows for it.
+    const bool small = threads == 1 || work * j.directions * j.steps < work_between_waits;
+    const int64_t pieces = small ? 1 : std::clamp(rows / rows_of_piece, std::min<int64_t>(rows, threads), threads * 3L);
+    parallel_items(pieces, [&](int64_t piece, int64_t member) {
+      const int64_t begin = rows * piece / pieces, end = rows * (piece + 1) / pieces;
       for (int64_t d = 0; d < j.directions; ++d) {
         const int64_t first = std::clamp(begin - d * j.batch, int64_t{0}, j.batch),
                       last = std::clamp(end - d * j.batch, int64_t{0}, j.batch);
         if (first == last) continue;
         for (int64_t s = 0; s < j.steps; ++s)
           for (int phase = 0; phase < phases; ++phase)
-            step({d, at(s), first, last, 0, blocks[static_cast<size_t>(phase)]}, phase, part);
+            step({d, at(s), first, last, 0, blocks[static_cast<size_t>(phase)]}, phase, member);
       }
     });
     return;
   }
-  parallel_team(threads, [&](int64_t member, int64_t members, const auto& wait) {
-    for (int64_t s = 0; s < j.steps; ++s)
-      for (int phase = 0; phase < phases; ++phase) {
+  const int64_t pieces = threads * pieces_of_units;
+  Shares shares[2] = {{pieces, threads}, {pieces, threads}};  // of phases in turn
+  parallel_team(threads, [&](int64_t member, int64_t, const auto& wait) {
+    for (int64_t s = 0, turn = 0; s < j.steps; ++s)
+      for (int phase = 0; phase < phases; ++phase, turn = 1 - turn) {
+        const bool last_first = j.last_first != (at(s) % 2 != 0);
         const int64_t count = blocks[static_cast<size_t>(phase)];
-        for (int64_t d = 0; d < j.directions; ++d)
-          step({d, at(s), 0, j.batch, count * member / members, count * (member + 1) / members}, phase, member);
+        for (int64_t piece; (piece = shares[turn].take(member)) >= 0;) {
+          if (last_first) piece += pieces_of_units - 1 - 2 * (piece % pieces_of_units);  // of the same part
+          const int64_t first = count * piece / pieces, last = count * (piece + 1) / pieces;
+          for (int64_t d = 0; d < j.directions; ++d) step({d, at(s), 0, j.batch, first, last}, phase, member);
+        }
         wait();
+        if (member == 0) shares[turn].share(pieces);  // while all take from the other
       }
   });
 }
@@ -113,7 +123,7 @@ void run_forward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j, T* own) 
 
 template <class T>
 void run_backward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j) {
-  const int64_t blocks = blocks_of(j.hidden, e.lanes), wide = blocks_of(j.hidden, 4 * e.lanes);
+  const int64_t blocks = blocks_of(j.hidden, e.lanes), wide = blocks_of(j.hidden, e.columns * e.lanes);
   pack(j, wide, e.pack_backward);
   run_steps(j, j.backward_phases(), {blocks, wide, wide}, true,
             [&](const RecurrentRange& range, int phase, int64_t) { e.backward(j, phase, range); });
@@ -292,7 +302,7 @@ std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
         lowering.attributes().boolean("gives_state_before") ? bind.output(d_initial_cell ? 3 : 2) : Buffer();
     const int64_t last = job.batch * job.directions * job.hidden;
     const Buffer inner = job.cell == ops::Cell::gru && job.reset_after ? bind.scratch(last) : Buffer();
-    const int64_t wide = 4 * e->lanes;
+    const int64_t wide = e->columns * e->lanes;
     const Buffer panels = bind.scratch(job.directions * job.gates * job.hidden * blocks_of(job.hidden, wide) * wide);
     return kernel([=, conversions = bind.conversions()](Frame& f) {
       conversions.load(f);

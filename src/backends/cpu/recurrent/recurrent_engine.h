@@ -68,13 +68,13 @@ struct RecurrentJob {
 struct RecurrentRange {
   int64_t direction, step;
   int64_t first_row, last_row;  // of the batch
-  int64_t first_unit, last_unit;  // in blocks of `lanes`, in phases with products of gradients of 4 lanes
+  int64_t first_unit, last_unit;  // in blocks of `lanes`, in phases with products of gradients of `columns` lanes
 };
 
 // What an instruction set brings. `own` is memory for a thread alone, of own_rows * hidden elements.
 template <class S>
 struct RecurrentEngine {
-  int64_t lanes, own_rows;
+  int64_t lanes, columns, own_rows;
   void (*pack_forward)(const RecurrentJob<S>&, int64_t direction, int64_t unit);
   void (*forward)(const RecurrentJob<S>&, int phase, const RecurrentRange&, S* own);
   void (*pack_backward)(const RecurrentJob<S>&, int64_t direction, int64_t column);
@@ -100,14 +100,18 @@ class RecurrentSteps {
   using Job = RecurrentJob<S>;
   using Activation = ops::RecurrentActivation;
   static constexpr int W = P::W;
-  static constexpr int columns = 4;  // vectors side by side in products of gradients
+  static constexpr int columns = 2;  // vectors side by side in products of gradients
 
-  static constexpr int max_rows = 8;
+  static constexpr int max_rows = 12;
   // Rows at once: as many as registers hold sums for, beside the weights and one factor.
   static constexpr int rows_for(int vectors) { return std::min((P::registers - 1 - vectors) / vectors, max_rows); }
+  // Gates at once: pairs of four, so that a step of the weights serves more rows.
+  static constexpr int gates_at_once(int gates) { return gates == 4 ? 2 : gates; }
 
  public:
-  static constexpr RecurrentEngine<S> engine() { return {W, max_rows, pack_forward, forward, pack_backward, backward}; }
+  static constexpr RecurrentEngine<S> engine() {
+    return {W, columns, max_rows, pack_forward, forward, pack_backward, backward};
+  }
 
  private:
   static V load(const S* p, int64_t n) {
@@ -153,14 +157,23 @@ class RecurrentSteps {
     return j.mask ? x * mask(j, t, n, d, unit, lanes) : x;
   }
 
+  // ---- asking ahead: rows of a step lie far from each other, so that nobody else sees what will be read
+
+  template <int for_writing>
+  static void ask_for(const S* first, int64_t count) {
+    constexpr int64_t line = 64 / sizeof(S);
+    for (int64_t i = 0; i < count; i += line) __builtin_prefetch(first + i, for_writing);
+    __builtin_prefetch(first + count - 1, for_writing);
+  }
+
   // ---- products
 
-  // out[r][v][W] = sum over i < k of a[r][i] * b[i][v][W], or added to it.
+  // out[r * out_stride + v * W ..] = sum over i < k of a[r][i] * b[i][v][W], or added to it.
   template <int vectors, int rows>
-  static void multiply(const S* a, int64_t row_stride, const S* b, int64_t k, bool add, S* out) {
+  static void multiply(const S* a, int64_t row_stride, const S* b, int64_t k, bool add, S* out, int64_t out_stride) {
     V sums[rows][vectors];
     for (int r = 0; r < rows; ++r)
-      for (int v = 0; v < vectors; ++v) sums[r][v] = add ? P::load(out + (r * vectors + v) * W) : V{};
+      for (int v = 0; v < vectors; ++v) sums[r][v] = add ? P::load(out + r * out_stride + v * W) : V{};
     for (int64_t i = 0; i < k; ++i, b += vectors * W) {
       V weights[vectors];
       for (int v = 0; v < vectors; ++v) weights[v] = P::load(b + v * W);
@@ -170,12 +183,13 @@ class RecurrentSteps {
       }
     }
     for (int r = 0; r < rows; ++r)
-      for (int v = 0; v < vectors; ++v) P::store(out + (r * vectors + v) * W, sums[r][v]);
+      for (int v = 0; v < vectors; ++v) P::store(out + r * out_stride + v * W, sums[r][v]);
   }
   template <int vectors, int rows = rows_for(vectors)>
-  static void multiply_some(int count, const S* a, int64_t row_stride, const S* b, int64_t k, bool add, S* out) {
-    if (count == rows) return multiply<vectors, rows>(a, row_stride, b, k, add, out);
-    if constexpr (rows > 1) multiply_some<vectors, rows - 1>(count, a, row_stride, b, k, add, out);
+  static void multiply_some(int count, const S* a, int64_t row_stride, const S* b, int64_t k, bool add, S* out,
+                            int64_t out_stride) {
+    if (count == rows) return multiply<vectors, rows>(a, row_stride, b, k, add, out, out_stride);
+    if constexpr (rows > 1) multiply_some<vectors, rows - 1>(count, a, row_stride, b, k, add, out, out_stride);
   }
 
   static S total(V v) {
@@ -213,13 +227,14 @@ class RecurrentSteps {
     if constexpr (rows > 1) dot_some<vectors, rows - 1>(count, a, row_stride, weights, stride, k, lanes, out);
   }
 
-  // ---- packing: the panel of a block of units has the gates of each phase one after the other
+  // ---- packing: the panel of a block of units has the gates of each phase, those at once, one after the other
 
   static void pack_forward(const Job& j, int64_t d, int64_t block) {
     const int64_t unit = block * W, lanes = std::min<int64_t>(W, j.hidden - unit);
     S* panel = forward_panel(j, d, block);
     for (int first = 0; first < j.gates;) {
-      const int count = j.forward_phases() == 1 ? static_cast<int>(j.gates) : first == 0 ? 2 : 1;
+      const int of_phase = j.forward_phases() == 1 ? static_cast<int>(j.gates) : first == 0 ? 2 : 1;
+      const int count = gates_at_once(of_phase);
       for (int v = 0; v < count; ++v) {
         const S* from = weight_row(j, d, j.places[first + v], unit);
         S* to = panel + v * W;
@@ -281,13 +296,17 @@ class RecurrentSteps {
   template <int vectors, class Gates>
   static void forward_rows(const Job& j, int phase, const RecurrentRange& range, S* own, const Gates& gates) {
     const int64_t d = range.direction, t = j.time(d, range.step), wide = j.directions * j.hidden;
-    const int most = j.panels ? rows_for(vectors) : 4;
+    constexpr int at_once = gates_at_once(vectors);
+    const int most = j.panels ? rows_for(at_once) : 4;
     const auto one = [&](int64_t n, int count, const S* states, int64_t row_stride, int64_t block) {
       S out[max_rows * vectors * W];
       Place place{d, range.step, t, n, block * W, std::min<int64_t>(W, j.hidden - block * W)};
       if (j.panels) {
+        for (int r = 0; r < count; ++r)
+          for (int v = 0; v < vectors; ++v) ask_for_gate(j, place, r, phase == 0 ? v : 2);
         const S* panel = forward_panel(j, d, block) + (phase == 0 ? 0 : 2 * j.hidden * W);
-        multiply_some<vectors>(count, states, row_stride, panel, j.hidden, false, out);
+        for (int v = 0; v < vectors; v += at_once, panel += at_once * j.hidden * W)
+          multiply_some<at_once>(count, states, row_stride, panel, j.hidden, false, out + v * W, vectors * W);
       } else {
         const S* rows[vectors];
         for (int v = 0; v < vectors; ++v) rows[v] = weight_row(j, d, j.places[phase == 0 ? v : 2], place.unit);
@@ -347,6 +366,11 @@ class RecurrentSteps {
     if (j.input_weight)
       return j.bias ? load(j.bias + (p.d * j.gates + j.places[role]) * j.hidden + p.unit, p.lanes) : V{};
     return load(j.at(j.source, p.t, p.n, p.d, j.gates * j.hidden) + j.places[role] * j.hidden + p.unit, p.lanes);
+  }
+  static void ask_for_gate(const Job& j, const Place& p, int row, int role) {
+    const int64_t place = (((p.t * j.batch + p.n + row) * j.directions + p.d) * j.gates + j.places[role]) * j.hidden;
+    if (!j.input_weight) ask_for<0>(j.source + place + p.unit, p.lanes);
+    if (j.training) ask_for<1>(j.training + place + p.unit, p.lanes);
   }
   static void keep(const Job& j, const Place& p, int role, V value) {
     if (!j.training) return;
@@ -448,8 +472,9 @@ class RecurrentSteps {
     in_groups(range, most, [&](int64_t n, int count) {
       const S* gradients = j.at(j.d_source, t, n, d, j.gates * h) + first * h;
       multiply_some<vectors>(count, gradients, j.directions * j.gates * h, panel + first * h * wide, (end - first) * h,
-                             false, out);
-      if (inner) multiply_some<vectors>(count, j.at(inner, n, d), j.directions * h, panel + 2 * h * wide, h, true, out);
+                             false, out, wide);
+      if (inner)
+        multiply_some<vectors>(count, j.at(inner, n, d), j.directions * h, panel + 2 * h * wide, h, true, out, wide);
       for (int r = 0; r < count; ++r)
         for (int v = 0; v < vectors; ++v) {
           const int64_t unit = block * columns * W + v * W;

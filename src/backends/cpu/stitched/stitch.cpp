@@ -292,26 +292,25 @@ void StitchKernel::run(Frame& frame) const {
     walk.combine_chunks();
     return;
   }
-  // Each thread takes an equal share of the work, in order, cut at units.
-  const auto share = [&](int64_t thread) {
+  // Equal shares of the work, in order, cut at units.
+  const int64_t shares =
+      threads == 1 ? 1 : std::clamp(work_ / serial_work * threads, threads, threads * items_per_thread);
+  const auto share = [&](int64_t which) {
     int64_t before = 0;
     for (const Part& part : parts_) {
       const auto unit_at = [&](int64_t t) {
-        const int64_t cut = static_cast<int64_t>(static_cast<double>(work_) * t / threads) - before;
+        const int64_t cut = static_cast<int64_t>(static_cast<double>(work_) * t / shares) - before;
         return part.work == 0
                    ? 0
                    : std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(part.units) * cut / part.work), 0,
                                          part.units);
       };
-      const int64_t begin = unit_at(thread), end = thread + 1 == threads ? part.units : unit_at(thread + 1);
+      const int64_t begin = unit_at(which), end = which + 1 == shares ? part.units : unit_at(which + 1);
       if (begin < end) Walk{part.program, part.tiles_per_row, frame}.walk(begin, end, 0);
       before += part.work;
     }
   };
-  if (threads == 1)
-    share(0);
-  else
-    parallel_parts(threads, share);
+  parallel_parts(shares, share);
 }
 
 std::string StitchKernel::description() const {

@@ -1,0 +1,128 @@
+// The kernels of products by taps, for a convolution's three operations.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <type_traits>
+
+#include "backends/cpu/convolution/convolution_tap_plan.h"
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/kernel.h"
+
+namespace mpsgraph::cpu {
+
+// Weights as a matrix [steps, outputs] of a plan, by taps.
+struct TapWeights {
+  std::vector<int64_t> tap_offsets;  // by the order of panels
+  int64_t inputs, outputs, input_stride, output_stride;
+
+  TapWeights(const ConvolutionPlan& p, const TapPlan& plan, bool of_data_gradient)
+      : inputs(plan.inputs),
+        outputs(plan.outputs),
+        input_stride(p.weights.input_stride),
+        output_stride(p.weights.output_stride) {
+    for (int64_t tap : plan.taps) tap_offsets.push_back(p.tap_offset(tap));
+    if (of_data_gradient) std::swap(input_stride, output_stride);
+  }
+  std::string layout(int columns) const;
+  int width(int columns, int64_t panel) const {
+    return static_cast<int>(std::min<int64_t>(columns, outputs - panel * columns));
+  }
+  template <class S, class F>
+  void pack(const ConvolutionTiles<S, F>& tiles, const S* weights, int64_t panel, F* to) const {
+    const int64_t first = panel * tiles.columns;
+    for (int64_t offset : tap_offsets) {
+      tiles.pack(weights + offset + first * output_stride, input_stride, output_stride, inputs,
+                 width(tiles.columns, panel), to);
+      to += inputs * tiles.columns;
+    }
+  }
+  // Memory of a panel's elements, in lines of caches, and asking for some of them; 0 where elements lie apart.
+  template <class S>
+  int64_t lines(int columns) const {
+    constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(S));
+    const auto taps = static_cast<int64_t>(tap_offsets.size());
+    if (output_stride == 1) return taps * inputs * (columns / line);
+    return input_stride == 1 ? taps * columns * ((inputs + line - 1) / line) : 0;
+  }
+  template <class S>
+  void ask_for(const S* weights, int columns, int64_t panel, int64_t first, int64_t last) const {
+    constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(S));
+    const int64_t in_row = output_stride == 1 ? columns / line : (inputs + line - 1) / line,
+                  rows = output_stride == 1 ? inputs : columns,
+                  row_stride = output_stride == 1 ? input_stride : output_stride;
+    const S* from = weights + panel * columns * output_stride;
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t row = i / in_row;
+      __builtin_prefetch(from + tap_offsets[row / rows] + row % rows * row_stride + i % in_row * line);
+    }
+  }
+  // Sums of steps [begin, end) of a panel to where they belong.
+  template <class S, class F>
+  void unpack(const ConvolutionTiles<S, F>& tiles, const float* from, int64_t panel, int64_t begin, int64_t end,
+              S* weights) const {
+    const int64_t first = panel * tiles.columns;
+    for (int64_t step = begin; step < end;) {
+      const int64_t tap = step / inputs, input = step % inputs, count = std::min(end - step, inputs - input);
+      tiles.unpack(from, count, width(tiles.columns, panel),
+                   weights + tap_offsets[tap] + input * input_stride + first * output_stride, input_stride,
+                   output_stride);
+      from += count * tiles.columns;
+      step += count;
+    }
+  }
+};
+
+// How many threads some multiply-adds are worth.
+int threads_for(int64_t products);
+
+// "a product a tap, 9 taps, 9 classes of pixels"
+std::string text_of(const TapPlan& plan);
+
+// A source as factors: itself, or a widened copy that a team makes.
+template <class S, class F>
+class TapSource {
+ public:
+  TapSource(Lowering& lowering, Slot slot, int64_t elements) : slot_(slot), elements_(elements) {
+    if (copies) copy_ = lowering.scratch(static_cast<size_t>(elements) * sizeof(F));
+  }
+  static constexpr bool copies = !std::is_same_v<S, F>;
+  static constexpr int64_t piece = 16384;
+
+  int64_t pieces() const { return copies ? (elements_ + piece - 1) / piece : 0; }
+  void copy(Frame& frame, const ConvolutionTiles<S, F>& tiles, int64_t which) const {
+    const int64_t begin = which * piece;
+    if constexpr (copies)
+      tiles.widen(frame.at<const S>(slot_) + begin, std::min(piece, elements_ - begin), frame.at<F>(copy_) + begin);
+  }
+  const F* factors(const Frame& frame) const { return frame.at<const F>(copies ? copy_ : slot_); }
+
+ private:
+  Slot slot_, copy_ = -1;
+  int64_t elements_;
+};
+
+// What is added to a product: of a slot, or -1.
+struct TapExtras {
+  Slot bias = -1, residual = -1;
+  bool relu = false;
+};
+
+// f(element, factor): what bfloat16 is multiplied as depends on the processor.
+bool multiplies_pairs();
+template <class F>
+std::unique_ptr<Kernel> with_factors(DType dtype, const F& f) {
+  if (dtype == DType::float32) return f(Type<float>{}, Type<float>{});
+  return multiplies_pairs() ? f(Type<BFloat16>{}, Type<BFloat16>{}) : f(Type<BFloat16>{}, Type<float>{});
+}
+
+// Result = source x weights, operands 0 and 1, float32 or bfloat16.
+std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
+                                    const TapExtras& extras);
+
+// Result, the weights' gradient = source, operand 1, transposed, x incoming gradient, operand 0. `complete`: every
+// element of the result has a tap; the others become zero.
+std::unique_ptr<Kernel> tap_weights_gradient(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
+                                             bool complete);
+
+}  // namespace mpsgraph::cpu

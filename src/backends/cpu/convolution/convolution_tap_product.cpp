@@ -1,0 +1,285 @@
+// A product by taps: forward, and the gradient with respect to the source.
+//
+// Weights are packed into panels of a tile's columns in each run, because training changes them in each. If all panels
+// fit into the second-level cache together, and rows are many, threads pack them all and then take some rows after
+// others through all of them; otherwise a thread takes all rows through one panel after the other. Where classes have
+// few pixels, as in inference of one image, taps are taken one after the other instead, so that weights are read once.
+#include <algorithm>
+
+#include "backends/cpu/convolution/convolution_tap_kernels.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int64_t cached_panels = 1 << 20;  // bytes that stay in a second-level cache beside the rows
+constexpr int64_t products_of_read = 8;  // in the time in which one weight comes from a far cache
+constexpr int64_t least_steps = 1 << 14;  // of rows that are worth taking by themselves: some microseconds
+constexpr int64_t least_inputs = 32;  // for which sums may be put away between taps
+
+template <class S, class F>
+class TapProduct final : public Kernel {
+ public:
+  TapProduct(Lowering& lowering, TapPlan plan, TapWeights weights, const TapExtras& extras)
+      : plan_(std::move(plan)),
+        weights_(std::move(weights)),
+        tiles_(*convolution_tiles<S, F>()),
+        source_(lowering, lowering.input(0).slot, plan_.images * plan_.from_image),
+        weights_slot_(lowering.input(1).slot),
+        result_(lowering.output().slot),
+        extras_(extras) {
+    panels_ = (plan_.outputs + tiles_.columns - 1) / tiles_.columns;
+    panel_ = plan_.steps() * tiles_.columns;
+    threads_ = threads_for(std::max(plan_.products(), panels_ * panel_ * products_of_read));
+    const auto bytes = static_cast<int64_t>(sizeof(F));
+    const auto classes = static_cast<int64_t>(plan_.classes.size());
+    const bool few = plan_.rows() < classes * tiles_.rows && plan_.inputs >= least_inputs;
+    if (classes > 1 && few && panels_ >= threads_) take_tap_by_tap(lowering);
+    const ConstantPtr constant = constant_operand(lowering.operation(), 1);
+    // A panel that another core packed just now comes slowly: worth it for many rows.
+    const bool cached = panels_ * panel_ * bytes <= cached_panels,
+               worth_it = constant || plan_.rows() > plan_.outputs * static_cast<int64_t>(plan_.taps.size());
+    together_ = by_tap_.empty() && ((cached && worth_it) || panels_ < 2 * threads_);
+    if (constant)
+      prepack(constant);
+    else
+      panels_slot_ = lowering.scratch(static_cast<size_t>((together_ ? panels_ : threads_) * panel_ * bytes));
+    for (TapPlan::Class& c : plan_.classes)
+      for (TileRun& run : c.runs) run.panel /= tiles_.group, run.steps /= tiles_.group;
+    cut(threads_);
+    int64_t tiles = 0;
+    for (const Piece& piece : pieces_) tiles += (piece.end - piece.begin + tiles_.rows - 1) / tiles_.rows;
+    // The last panel of few columns has fewer lines.
+    if (plan_.outputs % tiles_.columns == 0) lines_ = weights_.template lines<S>(tiles_.columns);
+    lines_per_tile_ = (lines_ + tiles - 1) / std::max<int64_t>(tiles, 1);
+  }
+
+  void run(Frame& frame) const override {
+    if (packed_) return run_packed(frame);
+    const S* weights = frame.at<const S>(weights_slot_);
+    F* panels = frame.at<F>(panels_slot_);
+    Shares widening(source_.pieces(), threads_), packing(panels_, threads_),
+        multiplying(static_cast<int64_t>(pieces_.size()), threads_);
+    parallel_team(threads_, [&](int64_t member, int64_t, const auto& wait) {
+      for (int64_t i; (i = widening.take(member)) >= 0;) source_.copy(frame, tiles_, i);
+      if (together_) {
+        for (int64_t p; (p = packing.take(member)) >= 0;) weights_.pack(tiles_, weights, p, panels + p * panel_);
+        wait();
+        for (int64_t i; (i = multiplying.take(member)) >= 0;) multiply(frame, pieces_[i], panels);
+        return;
+      }
+      if (source_.copies) wait();
+      F* own = panels + member * panel_;
+      for (int64_t p; (p = packing.take(member)) >= 0;) {
+        weights_.pack(tiles_, weights, p, own);
+        Ahead ahead{weights, p + 1, lines_, lines_per_tile_};
+        multiply_all(frame, member, p, p + 1, own, &ahead);
+      }
+    });
+  }
+  std::string description() const override {
+    return text_of(plan_) + (by_tap_.empty() ? "" : ", tap by tap") + (source_.copies ? ", in float32" : "") +
+           (packed_ ? ", packed weights" : "");
+  }
+
+ private:
+  // Rows of a class times some panels.
+  struct Piece {
+    size_t of_class;
+    int64_t begin, end, first_panel, last_panel;
+  };
+
+  // What is asked for of the weights' next panel while this one is multiplied, so that packing does not wait for it.
+  struct Ahead {
+    const S* weights;
+    int64_t panel, left, per_tile;
+  };
+  void ask(Ahead& ahead) const {
+    const int64_t first = lines_ - ahead.left, count = std::min(ahead.left, ahead.per_tile);
+    if (ahead.panel < panels_) weights_.ask_for(ahead.weights, tiles_.columns, ahead.panel, first, first + count);
+    ahead.left -= count;
+  }
+
+  // Pieces of about the same work, some for each thread; panels of few rows are shared out too.
+  void cut(int64_t threads) {
+    const int64_t wanted = threads > 1 ? threads * items_per_thread : 1;
+    const int64_t most = std::max(plan_.products() / plan_.outputs / wanted, least_steps);
+    std::vector<Piece> all;
+    for (size_t i = 0; i < plan_.classes.size(); ++i) {
+      const TapPlan::Class& c = plan_.classes[i];
+      int64_t steps = 0;
+      for (const TileRun& run : c.runs) steps += run.steps * tiles_.group;
+      const int64_t rows = static_cast<int64_t>(c.pixels.size()) * plan_.images;
+      const int64_t count = std::max<int64_t>(std::min(rows * steps / most, rows / tiles_.rows), 1);
+      for (int64_t n = 0; n < count; ++n) all.push_back({i, rows * n / count, rows * (n + 1) / count, 0, panels_});
+    }
+    const int64_t columns = std::clamp<int64_t>(wanted / static_cast<int64_t>(all.size()), 1, together_ ? panels_ : 1);
+    for (int64_t n = 0; n < columns; ++n)
+      for (Piece piece : all) {
+        piece.first_panel = panels_ * n / columns, piece.last_panel = panels_ * (n + 1) / columns;
+        pieces_.push_back(piece);
+      }
+  }
+  void take_tap_by_tap(Lowering& lowering) {
+    by_tap_ = plan_.by_tap();
+    for (TapPlan::Tap& tap : by_tap_) tap.panel /= tiles_.group;
+    for (const TapPlan::Class& c : plan_.classes)
+      for_each_row(plan_, c, 0, static_cast<int64_t>(c.pixels.size()) * plan_.images, 1,
+                   [&](int64_t, int64_t, int64_t, int64_t to) { to_.push_back(to); });
+    sums_ = lowering.scratch(static_cast<size_t>(threads_ * plan_.rows() * tiles_.columns) * sizeof(float));
+  }
+  void prepack(const ConstantPtr& constant) {
+    const auto bytes = static_cast<size_t>(panels_ * panel_) * sizeof(F);
+    packed_ = prepacked(constant, weights_.layout(tiles_.columns) + (source_.copies ? " widened" : ""), bytes,
+                        [&](std::byte* to) {
+                          const S* from = reinterpret_cast<const S*>(constant->bytes());
+                          parallel_for(panels_, grain_for(panel_ * 8), [&](int64_t begin, int64_t end) {
+                            for (int64_t p = begin; p < end; ++p)
+                              weights_.pack(tiles_, from, p, reinterpret_cast<F*>(to) + p * panel_);
+                          });
+                        });
+    // Few rows are not worth sharing: a thread reads its own weights only, the same in each run.
+    if (panels_ >= threads_ && plan_.rows() < 2 * threads_ * tiles_.rows) together_ = false;
+  }
+  void run_packed(Frame& frame) const {
+    const F* panels = reinterpret_cast<const F*>(packed_.get());
+    Shares widening(source_.pieces(), threads_), multiplying(static_cast<int64_t>(pieces_.size()), threads_);
+    parallel_team(threads_, [&](int64_t member, int64_t members, const auto& wait) {
+      for (int64_t i; (i = widening.take(member)) >= 0;) source_.copy(frame, tiles_, i);
+      if (source_.copies) wait();
+      if (together_) {
+        for (int64_t i; (i = multiplying.take(member)) >= 0;) multiply(frame, pieces_[i], panels);
+        return;
+      }
+      // As many panels at a time as stay in a cache while all rows pass by.
+      const auto bytes = panel_ * static_cast<int64_t>(sizeof(F));
+      const int64_t end = panels_ * (member + 1) / members, most = std::max<int64_t>(1, cached_panels / 2 / bytes);
+      for (int64_t p = panels_ * member / members, next = 0; p < end; p = next) {
+        next = std::min(end, p + most);
+        multiply_all(frame, member, p, next, panels + p * panel_);
+      }
+    });
+  }
+
+  void multiply_all(Frame& frame, int64_t member, int64_t first, int64_t last, const F* panels,
+                    Ahead* ahead = nullptr) const {
+    if (by_tap_.empty())
+      for (Piece piece : pieces_) {
+        piece.first_panel = first, piece.last_panel = last;
+        multiply(frame, piece, panels - first * panel_, ahead);
+      }
+    else
+      multiply_tap_by_tap(frame, member, first, last, panels);
+  }
+
+  // All rows times panels [first, last), tap after tap, with sums of a member's own.
+  void multiply_tap_by_tap(Frame& frame, int64_t member, int64_t first, int64_t last, const F* panels) const {
+    const F* source = source_.factors(frame);
+    S* result = frame.at<S>(result_);
+    const auto rows = static_cast<int64_t>(to_.size());
+    float* sums = frame.at<float>(sums_) + member * rows * tiles_.columns;
+    TileEpilogue<S> epilogue = epilogue_of(frame);
+    const S* bias = epilogue.bias;
+    for (int64_t p = first; p < last; ++p, panels += panel_) {
+      std::fill(sums, sums + rows * tiles_.columns, 0.f);
+      for (const TapPlan::Tap& tap : by_tap_) {
+        const auto end = static_cast<int64_t>(tap.rows.size());
+        for (int64_t row = 0; row < end;) {
+          const int count = next_tile(end - row);
+          const F* from[ConvolutionTiles<S, F>::most_rows];
+          float* to[ConvolutionTiles<S, F>::most_rows];
+          for (int i = 0; i < count; ++i)
+            from[i] = source + tap.from[row + i], to[i] = sums + tap.rows[row + i] * tiles_.columns;
+          tiles_.add(count, from, plan_.inputs / tiles_.group, panels + tap.panel * tiles_.columns * tiles_.group, to);
+          row += count;
+        }
+      }
+      const int64_t column = p * tiles_.columns;
+      const int width = weights_.width(tiles_.columns, p);
+      if (bias) epilogue.bias = bias + column;
+      for (int64_t row = 0; row < rows; ++row)
+        tiles_.finish(sums + row * tiles_.columns, result + to_[row] + column, width, epilogue);
+    }
+  }
+
+  TileEpilogue<S> epilogue_of(Frame& frame) const {
+    TileEpilogue<S> epilogue;
+    epilogue.relu = extras_.relu;
+    if (extras_.residual >= 0) epilogue.residual = frame.at<std::byte>(extras_.residual) - frame.at<std::byte>(result_);
+    if (extras_.bias >= 0) epilogue.bias = frame.at<const S>(extras_.bias);
+    return epilogue;
+  }
+
+  // Rows that are left are shared evenly by tiles.
+  int next_tile(int64_t left) const {
+    const int64_t tiles = (left + tiles_.rows - 1) / tiles_.rows;
+    return static_cast<int>((left + tiles - 1) / tiles);
+  }
+
+  void multiply(Frame& frame, const Piece& piece, const F* panels, Ahead* ahead = nullptr) const {
+    const F* source = source_.factors(frame);
+    S* result = frame.at<S>(result_);
+    TileEpilogue<S> epilogue = epilogue_of(frame);
+    const S* bias = epilogue.bias;
+    const TapPlan::Class& c = plan_.classes[piece.of_class];
+    for (int64_t row = piece.begin; row < piece.end;) {
+      const int count = next_tile(piece.end - row);
+      const F* from[ConvolutionTiles<S, F>::most_rows];
+      S* to[ConvolutionTiles<S, F>::most_rows];
+      for_each_row(plan_, c, row, row + count, 1, [&](int64_t i, int64_t, int64_t a, int64_t b) {
+        from[i] = source + a;
+        to[i] = result + b + piece.first_panel * tiles_.columns;
+      });
+      if (ahead) ask(*ahead);
+      for (int64_t p = piece.first_panel; p < piece.last_panel; ++p) {
+        if (bias) epilogue.bias = bias + p * tiles_.columns;
+        tiles_.multiply(count, from, c.runs.data(), static_cast<int64_t>(c.runs.size()), panels + p * panel_, to,
+                        weights_.width(tiles_.columns, p), epilogue);
+        for (int i = 0; i < count; ++i) to[i] += tiles_.columns;
+      }
+      row += count;
+    }
+  }
+
+  TapPlan plan_;
+  TapWeights weights_;
+  const ConvolutionTiles<S, F>& tiles_;
+  TapSource<S, F> source_;
+  Slot weights_slot_, result_, panels_slot_ = -1;
+  TapExtras extras_;
+  std::vector<Piece> pieces_;
+  PackedPtr packed_;  // of weights that are a constant
+  std::vector<TapPlan::Tap> by_tap_;  // empty: class by class
+  std::vector<int64_t> to_;  // where each row's sum belongs
+  Slot sums_ = -1;
+  bool together_;
+  int64_t panels_, panel_, lines_ = 0, lines_per_tile_ = 0;
+  int threads_;
+};
+
+}  // namespace
+
+std::string TapWeights::layout(int columns) const {
+  std::string text = cat("panels of ", columns, ": ", inputs, " ", outputs, " ", input_stride, " ", output_stride);
+  for (int64_t offset : tap_offsets) text += cat(" ", offset);
+  return text;
+}
+
+int threads_for(int64_t products) {
+  return static_cast<int>(std::clamp<int64_t>(products / 200000, 1, thread_count()));
+}
+
+std::string text_of(const TapPlan& plan) {
+  return cat("a product a tap, ", plan.taps.size(), " taps, ", plan.classes.size(), " classes of pixels");
+}
+
+std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
+                                    const TapExtras& extras) {
+  return with_factors(dtype, [&](auto element, auto factor) -> std::unique_ptr<Kernel> {
+    using Made = TapProduct<typename decltype(element)::type, typename decltype(factor)::type>;
+    return std::make_unique<Made>(lowering, std::move(plan), std::move(weights), extras);
+  });
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,186 @@
+// The gradient of a product by taps with respect to the weights.
+//
+// Sums of a panel of weights are cut into slices of steps, and where these are few, images into parts, whose sums are
+// added in order: threads take one after the other. The incoming gradient is brought into panels, whose steps are its
+// pixels, in blocks. Where bfloat16 is multiplied in pairs, pixels of two images make a step, and the source is copied
+// so that such pairs lie beside one another.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/convolution/convolution_tap_kernels.h"
+#include "backends/cpu/parallel.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int64_t block_rows = 192;  // a panel's and the pixels' rows in the first-level cache
+constexpr int64_t least_slice = 400;  // steps for which bringing the incoming gradient into panels is little
+constexpr int64_t wanted_pieces = 4;  // for each thread
+
+template <class S, class F>
+class TapWeightsGradient final : public Kernel {
+ public:
+  TapWeightsGradient(Lowering& lowering, TapPlan plan, TapWeights weights, bool complete)
+      : plan_(std::move(plan)),
+        weights_(std::move(weights)),
+        tiles_(*convolution_tiles<S, F>()),
+        incoming_(lowering.input(0).slot),
+        source_(lowering, lowering.input(1).slot, plan_.images * plan_.from_image),
+        source_slot_(lowering.input(1).slot),
+        result_(lowering.output().slot),
+        bytes_(lowering.output().bytes()),
+        complete_(complete),
+        image_steps_((plan_.images + group - 1) / group),
+        threads_(threads_for(plan_.products())) {
+    const int64_t panels = (plan_.outputs + tiles_.columns - 1) / tiles_.columns;
+    const int64_t wanted = threads_ > 1 ? threads_ * wanted_pieces : 1;
+    const int64_t slices = std::clamp<int64_t>(plan_.steps() / least_slice, 1, (wanted + panels - 1) / panels);
+    parts_ = std::clamp<int64_t>(wanted / (panels * slices), 1, image_steps_);
+    for (int64_t panel = 0; panel < panels; ++panel)
+      for (int64_t slice = 0; slice < slices; ++slice)
+        pieces_.push_back({panel, cut(slice, slices), cut(slice + 1, slices)});
+    longest_ = 0;
+    for (const Piece& piece : pieces_) longest_ = std::max(longest_, piece.end - piece.begin);
+    // With one part a piece's sums are put in place at once.
+    const int64_t sums = parts_ > 1 ? static_cast<int64_t>(pieces_.size()) * parts_ : threads_;
+    sums_ = lowering.scratch(static_cast<size_t>(sums * longest_ * tiles_.columns) * sizeof(float));
+    blocks_ = lowering.scratch(static_cast<size_t>(threads_ * block_rows * tiles_.columns * group) * sizeof(F));
+    if (group > 1) pairs_ = lowering.scratch(static_cast<size_t>(image_steps_ * plan_.from_image * group) * sizeof(S));
+  }
+
+  void run(Frame& frame) const override {
+    if (!complete_)
+      parallel_for(static_cast<int64_t>(bytes_), 1 << 17, [&](int64_t begin, int64_t end) {
+        std::memset(frame.at<std::byte>(result_) + begin, 0, static_cast<size_t>(end - begin));
+      });
+    const auto pieces = static_cast<int64_t>(pieces_.size());
+    Shares widening(source_.pieces(), threads_), pairing(group > 1 ? image_steps_ : 0, threads_),
+        summing(pieces * parts_, threads_), finishing(parts_ > 1 ? pieces : 0, threads_);
+    parallel_team(threads_, [&](int64_t member, int64_t, const auto& wait) {
+      for (int64_t i; (i = widening.take(member)) >= 0;) source_.copy(frame, tiles_, i);
+      for (int64_t step; (step = pairing.take(member)) >= 0;) pair_images(frame, step);
+      if (source_.copies || group > 1) wait();
+      float* all = frame.at<float>(sums_);
+      const int64_t most = longest_ * tiles_.columns;
+      for (int64_t i; (i = summing.take(member)) >= 0;) {
+        float* sums = all + (parts_ > 1 ? i : member) * most;
+        const bool done = sum(frame, pieces_[i / parts_], i % parts_, member, sums);
+        if (parts_ == 1 && !done) finish(frame, pieces_[i], sums);
+      }
+      if (parts_ == 1) return;
+      wait();
+      for (int64_t i; (i = finishing.take(member)) >= 0;) {
+        float* sums = all + i * parts_ * most;
+        const int64_t count = (pieces_[i].end - pieces_[i].begin) * tiles_.columns;
+        for (int64_t part = 1; part < parts_; ++part)
+          for (int64_t k = 0; k < count; ++k) sums[k] += sums[part * most + k];
+        finish(frame, pieces_[i], sums);
+      }
+    });
+  }
+  std::string description() const override { return text_of(plan_) + (source_.copies ? ", in float32" : ""); }
+
+ private:
+  static constexpr int64_t group = ConvolutionTiles<S, F>::group;
+
+  // Steps of a panel.
+  struct Piece {
+    int64_t panel, begin, end;
+  };
+
+  // Where a slice begins: at whole tiles, and at what transposes take at once.
+  int64_t cut(int64_t slice, int64_t slices) const {
+    constexpr int64_t whole = 48;
+    return slice == slices ? plan_.steps() : plan_.steps() * slice / slices / whole * whole;
+  }
+
+  void pair_images(Frame& frame, int64_t step) const {
+    const int64_t size = plan_.from_image;
+    const S* from = frame.at<const S>(source_slot_) + step * group * size;
+    S* to = frame.at<S>(pairs_) + step * group * size;
+    const bool both = (step + 1) * group <= plan_.images;
+    for (int64_t i = 0; i < size; ++i) {
+      to[2 * i] = from[i];
+      to[2 * i + 1] = both ? from[size + i] : S(0.f);
+    }
+  }
+
+  // Of a part of the images. The answer: are the sums where they belong? Else they are in `sums`.
+  bool sum(Frame& frame, const Piece& piece, int64_t part, int64_t member, float* sums) const {
+    const F* source = group > 1 ? frame.at<const F>(pairs_) : source_.factors(frame);
+    const S* incoming = frame.at<const S>(incoming_);
+    F* block = frame.at<F>(blocks_) + member * block_rows * tiles_.columns * group;
+    // With one class each block of pixels has all steps: the first one's sums are fresh, the last one's go straight to
+    // where they belong.
+    const bool at_once = plan_.classes.size() == 1;
+    if (!at_once) std::fill(sums, sums + (piece.end - piece.begin) * tiles_.columns, 0.f);
+    const int64_t column = piece.panel * tiles_.columns;
+    const int width = weights_.width(tiles_.columns, piece.panel);
+    const bool straight = at_once && parts_ == 1 && weights_.output_stride == 1 && width == tiles_.columns;
+    const int64_t first_image = image_steps_ * part / parts_, last_image = image_steps_ * (part + 1) / parts_;
+    const F* rows[block_rows];
+    const S* gradients[block_rows];
+    int valid[block_rows];
+    for (const TapPlan::Class& c : plan_.classes) {
+      if (std::none_of(c.runs.begin(), c.runs.end(), [&](const TileRun& run) {
+            return run.panel < piece.end && piece.begin < run.panel + run.steps;
+          }))
+        continue;
+      const auto pixels = static_cast<int64_t>(c.pixels.size());
+      for (int64_t row = first_image * pixels, end = last_image * pixels; row < end; row += block_rows) {
+        const int64_t count = std::min(block_rows, end - row);
+        for_each_row(plan_, c, row, row + count, group, [&](int64_t i, int64_t image, int64_t a, int64_t b) {
+          const int64_t images = image * plan_.from_image;  // the same place where images are paired
+          rows[i] = source + images + (a - images) * group;
+          gradients[i] = incoming + b + column;
+          valid[i] = static_cast<int>(std::min(group, plan_.images - image));
+        });
+        tiles_.gather(gradients, valid, plan_.to_image, count, width, block);
+        const bool fresh = at_once && row == first_image * pixels;
+        S* result = straight && row + count == end ? frame.at<S>(result_) + column : nullptr;
+        for (const TileRun& run : c.runs) {
+          const int64_t last = std::min(run.steps, piece.end - run.panel);
+          for (int64_t i = std::max<int64_t>(0, piece.begin - run.panel); i < last;) {
+            const int64_t step = run.panel + i, tap = step / weights_.inputs, input = step % weights_.inputs;
+            const int64_t left = std::min(last - i, result ? weights_.inputs - input : last - i);
+            const int64_t tiles = (left + tiles_.rows - 1) / tiles_.rows;
+            const int tile = static_cast<int>((left + tiles - 1) / tiles);
+            S* out = result ? result + weights_.tap_offsets[tap] + input * weights_.input_stride : nullptr;
+            tiles_.multiply_transposed(tile, rows, run.delta + i, count, block,
+                                       sums + (step - piece.begin) * tiles_.columns, fresh, out, weights_.input_stride);
+            i += tile;
+          }
+        }
+      }
+    }
+    return straight;
+  }
+
+  void finish(Frame& frame, const Piece& piece, const float* sums) const {
+    weights_.unpack(tiles_, sums, piece.panel, piece.begin, piece.end, frame.at<S>(result_));
+  }
+
+  TapPlan plan_;
+  TapWeights weights_;
+  const ConvolutionTiles<S, F>& tiles_;
+  Slot incoming_;
+  TapSource<S, F> source_;
+  Slot source_slot_, result_, sums_ = -1, blocks_ = -1, pairs_ = -1;
+  size_t bytes_;
+  bool complete_;
+  int64_t image_steps_, parts_, longest_;
+  int threads_;
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> tap_weights_gradient(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
+                                             bool complete) {
+  return with_factors(dtype, [&](auto element, auto factor) -> std::unique_ptr<Kernel> {
+    using Made = TapWeightsGradient<typename decltype(element)::type, typename decltype(factor)::type>;
+    return std::make_unique<Made>(lowering, std::move(plan), std::move(weights), complete);
+  });
+}
+
+}  // namespace mpsgraph::cpu
