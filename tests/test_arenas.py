@@ -94,3 +94,16 @@ def test_an_arena_that_is_left_serves_the_next_large_executable():
         kept.run([rows[:300]])
         held.append(in_use())
     assert held[-1] < held[0] + 2**20, held
+
+
+def test_the_cache_of_executables_counts_an_arena_once():
+    g, x, y = layers()
+    for rows in (400, 500, 600):
+        g.run({x: np.ones((rows, WIDTH), np.float32)}, y)
+    of_arena = 600 * WIDTH * 4
+    three = g.cache.bytes
+    g.run({x: np.ones((450, WIDTH), np.float32)}, y)
+    assert g.cache.bytes - three < of_arena / 2, "only what is its own"
+    g.set_cache_limits(64, 3 * of_arena + 4 * WEIGHTS.nbytes)
+    g.run({x: np.ones((350, WIDTH), np.float32)}, y)
+    assert g.cache.count == 5, "five arenas would be more than the limit"

@@ -64,6 +64,7 @@ class CompiledProgram {
     return false;
   }
   virtual size_t arena_bytes() const = 0;             // planned intermediates
+  virtual size_t shared_bytes() const { return 0; }   // of the arena: in what programs take turns
   virtual size_t constant_bytes() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;  // in execution order
   virtual std::string plan() const = 0;               // for people: kernels, buffers, offsets

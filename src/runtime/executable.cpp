@@ -173,9 +173,14 @@ void Executable::require_built() {
   state_->refresh();
 }
 
-size_t Executable::bytes() const {
+size_t Executable::own_bytes() const {
   std::lock_guard lock(program_mutex_);
-  return program_->arena_bytes() + program_->constant_bytes();
+  return program_->arena_bytes() - program_->shared_bytes() + program_->constant_bytes();
+}
+
+size_t Executable::shared_bytes() const {
+  std::lock_guard lock(program_mutex_);
+  return program_->shared_bytes();
 }
 
 std::shared_ptr<CompiledProgram> Executable::compiled() const {

@@ -28,7 +28,9 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
   const std::vector<Operation*>& target_operations() const { return target_operations_; }
   Device& device() const { return state_->device; }
   const std::shared_ptr<Graph>& graph() const { return state_->graph; }
-  size_t bytes() const;                              // arena and constants
+  size_t bytes() const { return own_bytes() + shared_bytes(); }  // arena and constants
+  size_t own_bytes() const;
+  size_t shared_bytes() const;                       // of arenas in which executables take turns
   std::vector<std::string> kernel_names() const;
   // What its device made of it, for a backend that makes it a part of another program.
   std::shared_ptr<CompiledProgram> compiled() const;

@@ -1,6 +1,8 @@
 // A list by recency and a map into it.
 #include "runtime/executable_cache.h"
 
+#include <algorithm>
+
 namespace mpsgraph::runtime {
 
 std::shared_ptr<Executable> ExecutableCache::find(const CacheKey& key, bool count) {
@@ -58,17 +60,18 @@ CacheStatistics ExecutableCache::statistics() const {
 }
 
 size_t ExecutableCache::bytes() const {
-  size_t total = 0;
-  for (auto& entry : entries_) total += entry.executable->bytes();
-  return total;
+  size_t total = 0, most = 0;
+  for (auto& entry : entries_) {
+    total += entry.executable->own_bytes();
+    most = std::max(most, entry.executable->shared_bytes());
+  }
+  return total + most;
 }
 
 std::vector<std::shared_ptr<Executable>> ExecutableCache::evict() {
   std::vector<std::shared_ptr<Executable>> evicted;
-  size_t total = bytes();
-  while (entries_.size() > 1 && (entries_.size() > count_limit_ || total > byte_limit_)) {
+  while (entries_.size() > 1 && (entries_.size() > count_limit_ || bytes() > byte_limit_)) {
     auto& oldest = entries_.back();
-    total -= std::min(total, oldest.executable->bytes());
     by_key_.erase(oldest.key);
     evicted.push_back(std::move(oldest.executable));
     entries_.pop_back();

@@ -1,6 +1,7 @@
 // ExecutableCache: the executables of one graph, found by what was asked for, bounded by count and bytes.
 //
-// The least recently used goes first; the newest always stays. Holders of an evicted executable may go on using it.
+// The least recently used goes first; the newest always stays. Of memory in which executables take turns, the largest
+// counts. Holders of an evicted executable may go on using it.
 #pragma once
 
 #include <list>

@@ -82,9 +82,15 @@ std::vector<StagedProgram::Known> StagedProgram::known() const {
 }
 
 size_t StagedProgram::arena_bytes() const {
-  size_t bytes = first_ ? first_->arena_bytes() : 0;
-  for (const Known& k : known()) bytes += k.program->arena_bytes();
-  return bytes;
+  size_t bytes = first_ ? first_->arena_bytes() - first_->shared_bytes() : 0;
+  for (const Known& k : known()) bytes += k.program->arena_bytes() - k.program->shared_bytes();
+  return bytes + shared_bytes();
+}
+
+size_t StagedProgram::shared_bytes() const {
+  size_t most = first_ ? first_->shared_bytes() : 0;
+  for (const Known& k : known()) most = std::max(most, k.program->shared_bytes());
+  return most;
 }
 
 size_t StagedProgram::constant_bytes() const {

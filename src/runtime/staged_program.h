@@ -26,6 +26,7 @@ class StagedProgram final : public CompiledProgram {
   bool stale() const override { return first_ && first_->stale(); }  // stale rests are compiled anew when needed
   bool compiles(std::span<const NDArray> feeds) const override;
   size_t arena_bytes() const override;
+  size_t shared_bytes() const override;
   size_t constant_bytes() const override;
   std::vector<std::string> kernel_names() const override;
   std::string plan() const override;
