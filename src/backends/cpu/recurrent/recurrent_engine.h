@@ -168,6 +168,8 @@ class RecurrentSteps {
 
   // ---- products
 
+  static constexpr int64_t ahead = 8;  // steps of a panel
+
   // out[r * out_stride + v * W ..] = sum over i < k of a[r][i] * b[i][v][W], or added to it.
   template <int vectors, int rows>
   static void multiply(const S* a, int64_t row_stride, const S* b, int64_t k, bool add, S* out, int64_t out_stride) {
@@ -175,6 +177,7 @@ class RecurrentSteps {
     for (int r = 0; r < rows; ++r)
       for (int v = 0; v < vectors; ++v) sums[r][v] = add ? P::load(out + r * out_stride + v * W) : V{};
     for (int64_t i = 0; i < k; ++i, b += vectors * W) {
+      for (int v = 0; v < vectors; ++v) __builtin_prefetch(b + (ahead * vectors + v) * W);
       V weights[vectors];
       for (int v = 0; v < vectors; ++v) weights[v] = P::load(b + v * W);
       for (int r = 0; r < rows; ++r) {
