@@ -27,6 +27,7 @@ SIZES = {
     "panels_one_by_one": (24, (2, 3), 256, (3, 3), 256, {"padding": "TF_SAME"}),
     "slices_and_parts_of_sums": (3, (14, 14), 32, (5, 5), 64, {"padding": "TF_SAME"}),
     "product_of_many_rows": (20, (5, 5), 48, (1, 1), 64, {}),
+    "all_taps_of_all_windows": (1, (14, 14), 56, (3, 3), 128, {}),  # one part: sums go straight into place
     "explicit_padding": (2, (5, 5), 16, (3, 3), 40, {"padding": ((3, 0), (1, 4))}),
     "outputs_first": (6, (6, 6), 48, (3, 3), 64, {"padding": "TF_SAME", "weights_layout": "OIHW"}),
     "outputs_first_product": (6, (6, 6), 48, (1, 1), 64, {"weights_layout": "OIHW"}),

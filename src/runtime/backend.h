@@ -64,7 +64,8 @@ class CompiledProgram {
     return false;
   }
   virtual size_t arena_bytes() const = 0;             // planned intermediates
-  virtual size_t shared_bytes() const { return 0; }   // of the arena: in what programs take turns
+  virtual size_t own_arena_bytes() const { return arena_bytes(); }
+  virtual size_t shared_bytes() const { return 0; }   // the rest of them: of arenas in which programs take turns
   virtual size_t constant_bytes() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;  // in execution order
   virtual std::string plan() const = 0;               // for people: kernels, buffers, offsets

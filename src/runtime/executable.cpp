@@ -175,7 +175,7 @@ void Executable::require_built() {
 
 size_t Executable::own_bytes() const {
   std::lock_guard lock(program_mutex_);
-  return program_->arena_bytes() - program_->shared_bytes() + program_->constant_bytes();
+  return program_->own_arena_bytes() + program_->constant_bytes();
 }
 
 size_t Executable::shared_bytes() const {

@@ -29,7 +29,7 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
   Device& device() const { return state_->device; }
   const std::shared_ptr<Graph>& graph() const { return state_->graph; }
   size_t bytes() const { return own_bytes() + shared_bytes(); }  // arena and constants
-  size_t own_bytes() const;
+  size_t own_bytes() const;  // all but the shared ones
   size_t shared_bytes() const;                       // of arenas in which executables take turns
   std::vector<std::string> kernel_names() const;
   // What its device made of it, for a backend that makes it a part of another program.

@@ -81,10 +81,10 @@ std::vector<StagedProgram::Known> StagedProgram::known() const {
   return {known_.begin(), known_.end()};
 }
 
-size_t StagedProgram::arena_bytes() const {
-  size_t bytes = first_ ? first_->arena_bytes() - first_->shared_bytes() : 0;
-  for (const Known& k : known()) bytes += k.program->arena_bytes() - k.program->shared_bytes();
-  return bytes + shared_bytes();
+size_t StagedProgram::own_arena_bytes() const {
+  size_t bytes = first_ ? first_->own_arena_bytes() : 0;
+  for (const Known& k : known()) bytes += k.program->own_arena_bytes();
+  return bytes;
 }
 
 size_t StagedProgram::shared_bytes() const {

@@ -25,7 +25,8 @@ class StagedProgram final : public CompiledProgram {
   void run(std::span<const NDArray> feeds, std::span<NDArray> results) override;
   bool stale() const override { return first_ && first_->stale(); }  // stale rests are compiled anew when needed
   bool compiles(std::span<const NDArray> feeds) const override;
-  size_t arena_bytes() const override;
+  size_t arena_bytes() const override { return own_arena_bytes() + shared_bytes(); }
+  size_t own_arena_bytes() const override;
   size_t shared_bytes() const override;
   size_t constant_bytes() const override;
   std::vector<std::string> kernel_names() const override;

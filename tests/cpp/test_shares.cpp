@@ -1,4 +1,4 @@
-// The items of a parallel loop: each is taken once, whoever takes it, and nobody waits for a member that is late.
+// The items of a parallel loop: each is taken once, whoever takes it, also those of a member that is late.
 #include <atomic>
 #include <thread>
 #include <vector>

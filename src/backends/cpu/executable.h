@@ -18,6 +18,7 @@ class CpuProgram final : public runtime::CompiledProgram {
   void run(std::span<const runtime::NDArray> feeds, std::span<runtime::NDArray> results) override;
   bool stale() const override;
   size_t arena_bytes() const override { return lowered_.arena_bytes; }
+  size_t own_arena_bytes() const override { return 0; }
   size_t shared_bytes() const override { return lowered_.arena_bytes; }
   size_t constant_bytes() const override { return constant_bytes_; }
   std::vector<std::string> kernel_names() const override;

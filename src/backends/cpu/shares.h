@@ -8,8 +8,8 @@
 namespace mpsgraph::cpu {
 
 // A member takes the items of its own part one after the other, and then what others have left, from the end. So
-// threads come back to the same data from kernel to kernel, and one whose core is slower, or lent to somebody else for
-// a while, holds up the others by one item at most. Which member takes an item must not change what the item computes.
+// threads come back to the same data from kernel to kernel, and one whose core is slower leaves others one item to wait
+// for. A team still ends when all its members have come. Which member takes an item must not change what it computes.
 class Shares {
  public:
   Shares(int64_t count, int64_t members) : parts_(std::clamp<int64_t>(members, 1, most_parts)) { share(count); }
