@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import mpsgraph as mg
 import numpy as np
@@ -251,6 +252,40 @@ def test_a_forked_child_may_use_openmp():
         """
     )
     assert done.stdout.strip() == "both", done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux shows them")
+def test_one_team_of_threads_stays_awake():
+    """OpenMP lets threads sleep at once where teams have more of them than there are processors (decision 0015)."""
+    done = run_program(
+        """
+        import os, time
+        import mpsgraph as mg
+        import numpy as np
+        x = np.ones((512, 512), np.float32)
+
+        def product(factor):
+            g = mg.Graph()
+            p = g.placeholder(x.shape)
+            return g.compile({p: x}, [p @ p * factor])
+
+        def threads(work):  # the fewest that are there 5 ms after work
+            work()
+            time.sleep(0.005)
+            return len(os.listdir("/proc/self/task"))
+
+        known, new = product(1), [product(2 + i) for i in range(20)]
+        for _ in range(5):
+            known.run([x])
+        time.sleep(0.1)
+        one_team = threads(lambda: known.run([x]))
+        left_to_the_queue = min(threads(lambda: known.run_async([x])) for _ in range(20))
+        for_the_first_time = min(threads(lambda: e.run([x])) for e in new)
+        print(one_team, left_to_the_queue, for_the_first_time)
+        """
+    )
+    one_team, left_to_the_queue, for_the_first_time = done.stdout.split()
+    assert one_team == left_to_the_queue == for_the_first_time, done.stderr
 
 
 def test_use_after_shutdown_is_an_error():

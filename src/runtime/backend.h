@@ -109,6 +109,8 @@ class Backend {
   virtual DeviceLimits measure_limits() { return {}; }  // takes a while
   // On a queue's thread that has had nothing to do for a while: gives up what the thread holds for its work.
   virtual void rest() {}
+  // Where another thread goes on: gives it up if that one holds the same.
+  virtual void make_way() {}
   // For a device that runs work by itself; null when work runs on the queue's thread.
   virtual std::unique_ptr<DeviceQueue> make_queue() { return nullptr; }
   // For the self-test, too: by the frameworks' own differentiation the gradients of the program's only target, of rank

@@ -32,6 +32,7 @@ class CommandQueue::Thread final : public Worker {
   explicit Thread(Backend& backend) : backend_(backend) {}
 
   void enqueue(std::shared_ptr<CommandBuffer> buffer) {
+    if (!device_ && !buffer->brief()) backend_.make_way();
     {
       std::lock_guard lock(mutex_);
       if (closing_ || shutting_down())
@@ -107,7 +108,9 @@ class CommandQueue::Thread final : public Worker {
       begin();
       lock.unlock();
       buffer->execute(device_.get(), [this] { completed(); });
+      const bool brief = buffer->brief();
       buffer.reset();
+      if (brief) backend_.make_way();  // the thread that commits will more often run such work itself
       lock.lock();
       busy_ = false;
       ran_ = Clock::now();

@@ -34,6 +34,7 @@ struct FakeVariable final : VariableStorage {
 inline std::atomic<bool> fail_next_run{false};
 inline std::atomic<int> programs_alive{0};
 inline std::atomic<int> rests{0};  // of queues' threads
+inline std::atomic<int> ways_made{0};  // by any thread
 
 struct FakeProgram final : CompiledProgram {
   FakeProgram(compiler::Program p, std::vector<std::shared_ptr<VariableStorage>> storages) : program(std::move(p)) {
@@ -117,6 +118,7 @@ struct FakeBackend final : Backend {
     return std::make_shared<FakeVariable>(value);
   }
   void rest() override { ++rests; }
+  void make_way() override { ++ways_made; }
 };
 
 inline Device& device() {

@@ -110,6 +110,7 @@ class CpuBackend final : public runtime::Backend {
   std::string_view name() const override { return "cpu"; }
   std::string description() const override { return cat("CPU: ", describe()); }
   void rest() override { release_team(); }
+  void make_way() override { cpu::make_way(); }
   std::unique_ptr<runtime::CompiledProgram> compile(compiler::Program program,
                                                     std::vector<std::shared_ptr<runtime::VariableStorage>> storages,
                                                     const compiler::Options& options) override {

@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 
+#include "backends/cpu/parallel.h"
+
 namespace mpsgraph::cpu {
 namespace {
 
@@ -23,6 +25,7 @@ const dnnl::engine& onednn_engine() {
 
 dnnl::stream& onednn_stream() {
   static thread_local dnnl::stream stream(onednn_engine());
+  note_team();
   return stream;
 }
 

@@ -19,8 +19,11 @@ namespace mpsgraph::cpu {
 // size their scratch memory by it, so a later omp_set_num_threads, on whatever thread, changes nothing here.
 int thread_count();
 
-// Ends the threads that wait for this thread's next loop; that loop starts others.
-void release_team();
+// Each thread that forks has a team, whose threads wait for its next fork. OpenMP counts the threads of all teams, and
+// lets them sleep at once, so that each fork has to wake them, where they are more than processors.
+void note_team();     // this thread forks, or calls what may
+void release_team();  // ends this thread's team; its next fork starts another one
+void make_way();      // does so if another thread has a team as well
 
 // While it lives, OpenMP on this thread (and so oneDNN) uses thread_count() threads, whatever was set there.
 class ThreadScope {
@@ -39,6 +42,7 @@ template <class F>
 void parallel_team([[maybe_unused]] int threads, const F& f) {
 #ifdef _OPENMP
   if (threads > 1 && !omp_in_parallel()) {
+    note_team();
 #pragma omp parallel num_threads(std::min(threads, thread_count()))
     f(omp_get_thread_num(), omp_get_num_threads(), [] {
 #pragma omp barrier
