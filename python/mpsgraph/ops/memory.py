@@ -115,7 +115,6 @@ class Memory(Family):
 
         Args: variable; value, its shape and dtype. Result: an operation. Errors: GraphError when it is no variable,
         ShapeError, DTypeError. Gradient: none, it has no result.
-        Numbers that are too small for a full mantissa (below 2^-126 in float32) may become 0 in it.
         Source: MPSGraph assignVariable:withValueOfTensor:name:.
 
         >>> g = mg.Graph()

@@ -75,7 +75,6 @@ class Lowering {
   // Says that the kernel finds memory for output `o` itself, when it runs, and enters it into the frame.
   virtual void enters_memory(size_t o) = 0;
   virtual bool reference_only() const = 0;  // plain loops, for tests
-  virtual bool updates_variables() const { return false; }  // is a result a variable's next value?
 
   const Attributes& attributes() const { return operation().attributes; }
 };

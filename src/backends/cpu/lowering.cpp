@@ -50,7 +50,6 @@ class ProgramLowering::OperationLowering final : public Lowering {
     parent_.out_.slots[slot].index = slot;
   }
   bool reference_only() const override { return parent_.reference_only_; }
-  bool updates_variables() const override { return parent_.updates_.contains(&operation_); }
 
  private:
   ProgramLowering& parent_;
@@ -246,17 +245,6 @@ void ProgramLowering::find_overwritten_reads(Block& block) {
     for (auto& inner : operation->blocks) find_overwritten_reads(*inner);
 }
 
-void ProgramLowering::find_updates(const Block& block) {
-  for (const auto& operation : block.operations) {
-    if (operation->is("assign")) {
-      const Operation* made = operation->input(1)->operation;
-      while (is_alias(*made)) made = made->input(0)->operation;
-      updates_.insert(made);
-    }
-    for (const auto& inner : operation->blocks) find_updates(*inner);
-  }
-}
-
 // The kernel that computes a variable's next value writes it into the variable, if nobody needs the old one any more.
 void ProgramLowering::write_assigns_in_place() {
   std::unordered_map<Slot, int> count;
@@ -394,7 +382,6 @@ void ProgramLowering::run() {
     homes_[program.variables[i]] = home;
   }
   find_overwritten_reads(program.graph->root());
-  find_updates(program.graph->root());
   depth_ = -1;
   out_.kernels = lower_block(program.graph->root());
   depth_ = 0;

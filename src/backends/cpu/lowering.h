@@ -7,7 +7,6 @@
 
 #include <memory>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "backends/cpu/home_layouts.h"
@@ -81,7 +80,6 @@ class ProgramLowering {
   void lower_read(Operation& operation, KernelList& list);
   void lower_assign(Operation& operation, KernelList& list);
   void find_overwritten_reads(Block& block);
-  void find_updates(const Block& block);
   void write_assigns_in_place();
   void place_results(KernelList& list);
   void share_memory();
@@ -96,7 +94,6 @@ class ProgramLowering {
   int depth_ = 0;
   std::unordered_map<const Tensor*, Slot> slots_;
   std::unordered_map<const Operation*, bool> copied_reads_;  // reads whose variable changes while they are in use
-  std::unordered_set<const Operation*> updates_;  // what makes a variable's next value
   std::vector<Share> shares_;
   std::vector<Assign> assigns_;
   std::unordered_map<Slot, std::vector<int>> variable_uses_;

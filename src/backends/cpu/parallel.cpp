@@ -32,7 +32,12 @@ int thread_count() {
   }();
   return count;
 }
-void note_team() { team.set(true); }
+void note_team() {
+  if (team.there) return;
+  team.set(true);
+#pragma omp parallel num_threads(thread_count())
+  if (omp_get_thread_num() > 0) FlushToZero::for_good();
+}
 void release_team() {
   if (!team.there) return;
   omp_pause_resource_all(omp_pause_soft);

@@ -11,6 +11,7 @@
 #include <omp.h>
 #endif
 
+#include "backends/cpu/flush_to_zero.h"
 #include "backends/cpu/shares.h"
 
 namespace mpsgraph::cpu {
@@ -20,12 +21,14 @@ namespace mpsgraph::cpu {
 int thread_count();
 
 // Each thread that forks has a team, whose threads wait for its next fork. OpenMP counts the threads of all teams, and
-// lets them sleep at once, so that each fork has to wake them, where they are more than processors.
+// lets them sleep at once, so that each fork has to wake them, where they are more than processors. A team's threads
+// flush to zero, whoever forks.
 void note_team();     // this thread forks, or calls what may
 void release_team();  // ends this thread's team; its next fork starts another one
 void make_way();      // does so if another thread has a team as well
 
-// While it lives, OpenMP on this thread (and so oneDNN) uses thread_count() threads, whatever was set there.
+// Where kernels run. While it lives, OpenMP on this thread (and so oneDNN) uses thread_count() threads, whatever was set
+// there, and this thread flushes to zero.
 class ThreadScope {
  public:
   ThreadScope();
@@ -34,6 +37,7 @@ class ThreadScope {
   ThreadScope& operator=(const ThreadScope&) = delete;
 
  private:
+  FlushToZero flush_;
   [[maybe_unused]] int before_;  // without OpenMP
 };
 

@@ -81,7 +81,6 @@ struct RegionBuilder {
     collapse();
     for (const Operation* op : operations)
       for (const Tensor* in : op->inputs) uses[in]++;
-    program.flushes = lowering.updates_variables();
     program.cost = static_cast<int64_t>(operations.size()) + 1;
     if (!generate(results)) {
       add_outputs(results);

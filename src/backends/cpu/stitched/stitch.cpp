@@ -8,7 +8,6 @@
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/jit/vector_code.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/stitched/flush_to_zero.h"
 #include "core/definition.h"
 
 namespace mpsgraph::cpu {
@@ -86,7 +85,6 @@ struct Walk {
 
   // Units (rows, or flat tiles) [begin, end), with the accumulators of one chunk.
   void walk(int64_t begin, int64_t end, int64_t chunk) const {
-    const FlushToZero scope(p_.flushes);
     std::byte* registers[max_registers];
     std::byte* scratch = frame.at<std::byte>(p_.scratch) + p_.temporary_bytes * p_.temporaries.size() * thread_number();
     for (size_t i = 0; i < p_.temporaries.size(); i++) registers[p_.temporaries[i]] = scratch + i * p_.temporary_bytes;

@@ -75,7 +75,6 @@ struct TileProgram {
   int64_t cost = 1;  // operations an element
   std::vector<TileOutput> outputs;
   std::vector<TileReduction> reductions;
-  bool flushes = false;  // numbers too small for a full mantissa are zero: it updates variables
   bool prefetch = false;  // ask for the next tile's operands while this one is computed
   int registers = 0;
   std::vector<int> temporaries;  // registers that live in scratch
