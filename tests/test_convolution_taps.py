@@ -21,6 +21,8 @@ SIZES = {
     "one_image": (1, (14, 14), 24, (5, 5), 96, {"padding": "TF_SAME"}),
     "one_channel": (4, (28, 28), 1, (5, 5), 32, {"padding": "TF_SAME"}),
     "three_channels": (4, (20, 20), 3, (7, 7), 64, {"strides": 2}),
+    "few_channels_dilated": (5, (12, 9), 5, (3, 3), 33, {"dilations": (2, 3), "padding": "TF_SAME"}),
+    "few_channels_of_pixels_that_no_window_sees": (3, (23, 11), 3, (2, 2), 40, {"strides": 4}),
     "few_outputs": (40, (9, 9), 48, (3, 3), 5, {"padding": "TF_SAME"}),
     "four_pixels_of_one_image": (1, (2, 2), 64, (3, 3), 96, {"padding": "TF_SAME"}),
     "more_rows_than_a_tile": (3, (5, 4), 32, (3, 3), 70, {"padding": "TF_SAME"}),
@@ -71,6 +73,7 @@ def test_results_are_those_of_the_plain_kernels(size, bias, residual, relu):
     if "AVX" in mg.Device("cpu").description:
         few = SIZES[size][2] < 8  # of which the gradient with respect to the source is left to others
         assert fast.plan().count("a product a tap") == 3 - few and "a product a tap" not in plain.plan()
+        assert fast.plan().count("taps, added up") == few
         assert "tap by tap" in fast.plan() or size not in TAP_BY_TAP
     found, expected = ([a.numpy() for a in e.run([arrays[f] for f in e.feeds])] for e in (fast, plain))
     for name, ours, theirs in zip(("result", "source", "weights"), found, expected, strict=True):

@@ -33,14 +33,16 @@ class CommandQueue::Thread final : public Worker {
 
   void enqueue(std::shared_ptr<CommandBuffer> buffer) {
     if (!device_ && !buffer->brief()) backend_.make_way();
+    bool calls;
     {
       std::lock_guard lock(mutex_);
       if (closing_ || shutting_down())
         throw DeviceError("[commit] the command queue is closed and takes no more command buffers");
       buffers_.push_back(std::move(buffer));
       ++enqueued_;
+      calls = !watching_ || called();
     }
-    condition_.notify_one();
+    if (calls) condition_.notify_one();
   }
 
   // Both look and take in one step under the lock, so that the order of the queue holds whoever runs a buffer.
@@ -59,6 +61,7 @@ class CommandQueue::Thread final : public Worker {
       if (device_ || busy_ || buffers_.empty() || buffers_.front() != buffer) return false;
       buffers_.pop_front();
       begin();
+      ++taken_in_a_row_;
     }
     run_here(*buffer);
     return true;
@@ -94,15 +97,17 @@ class CommandQueue::Thread final : public Worker {
     static std::atomic<int> numbers{0};
     Profiler::name_this_thread(cat("command queue ", ++numbers));
     std::unique_lock lock(mutex_);
-    const auto called = [this] { return !busy_ && (closing_ || !buffers_.empty()); };
     while (true) {
-      if (ran_ && !condition_.wait_until(lock, *ran_ + rest_after, called)) rest(lock);
-      condition_.wait(lock, called);
+      const auto something = [this] { return !busy_ && (closing_ || !buffers_.empty()); };
+      if (ran_ && !condition_.wait_until(lock, *ran_ + rest_after, something)) rest(lock);
+      condition_.wait(lock, something);
       if (buffers_.empty()) break;
       if (taken_by_a_waiter(lock)) {
         if (ran_ && Clock::now() >= *ran_ + rest_after) rest(lock);
+        if (taken_in_a_row_ >= habit) watch(lock);
         continue;
       }
+      taken_in_a_row_ = 0;
       auto buffer = std::move(buffers_.front());
       buffers_.pop_front();
       begin();
@@ -121,18 +126,33 @@ class CommandQueue::Thread final : public Worker {
     finished_ = true;
   }
 
+  bool alone() const { return !device_ && !closing_ && buffers_.size() == 1 && buffers_.front()->brief(); }
+  bool called() const { return !busy_ && (closing_ || (!buffers_.empty() && !alone())); }
+
   // A brief buffer that is alone belongs for a moment to the thread that has committed it, which often waits for it next:
   // otherwise the two would race for it, and with each race that this thread wins there are two teams of threads.
   bool taken_by_a_waiter(std::unique_lock<std::mutex>& lock) {
-    const auto alone = [this] {
-      return !device_ && !closing_ && !busy_ && buffers_.size() == 1 && buffers_.front()->brief();
-    };
-    while (alone()) {
+    const auto left = [this] { return alone() && !busy_; };
+    while (left()) {
       const uint64_t seen = enqueued_;
-      const bool changed = condition_.wait_for(lock, left_alone, [&] { return !alone(); });
+      const bool changed = condition_.wait_for(lock, left_alone, [&] { return !left(); });
       if (!changed && enqueued_ == seen) break;  // nobody waits for it
     }
     return busy_ || buffers_.empty();
+  }
+
+  // Where waiters take each buffer, being woken for each of them would only take a processor from a kernel's threads: this
+  // thread looks now and then whether one was left, until there is other work, or none for a while.
+  void watch(std::unique_lock<std::mutex>& lock) {
+    watching_ = true;
+    for (auto last = Clock::now(); Clock::now() < last + rest_after;) {
+      const uint64_t seen = enqueued_;
+      if (condition_.wait_for(lock, look_every, [this] { return called(); })) break;
+      if (ran_ && Clock::now() >= *ran_ + rest_after) rest(lock);
+      if (enqueued_ != seen) last = Clock::now();
+      if (enqueued_ == seen && !busy_ && !buffers_.empty()) break;  // it was there the whole time
+    }
+    watching_ = false;
   }
 
   void rest(std::unique_lock<std::mutex>& lock) {
@@ -166,6 +186,8 @@ class CommandQueue::Thread final : public Worker {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds rest_after{20};
   static constexpr std::chrono::microseconds left_alone{200};
+  static constexpr std::chrono::milliseconds look_every{2};
+  static constexpr int habit = 8;
 
   Backend& backend_;  // lives as long as the process
   std::mutex mutex_;
@@ -173,6 +195,8 @@ class CommandQueue::Thread final : public Worker {
   std::deque<std::shared_ptr<CommandBuffer>> buffers_;
   bool busy_ = false, closing_ = false;  // busy: a thread, the queue's or another one, runs a command buffer
   uint64_t enqueued_ = 0;  // command buffers, ever
+  int taken_in_a_row_ = 0;  // by threads that waited for them
+  bool watching_ = false;   // the queue's thread looks by itself for brief buffers
   std::optional<Clock::time_point> ran_;  // when the queue's thread did last; none: it has rested since
   int in_flight_ = 0;  // command buffers that are being run, here or by the device
   std::unique_ptr<DeviceQueue> device_;

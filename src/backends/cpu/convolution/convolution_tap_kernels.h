@@ -120,6 +120,9 @@ std::unique_ptr<Kernel> with_factors(DType dtype, const F& f) {
 std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
                                     const TapExtras& extras);
 
+// Result, a source of few channels = incoming gradient x weights, operands 0 and 1, added up tap by tap, float32.
+std::unique_ptr<Kernel> tap_scatter(Lowering& lowering, const ConvolutionPlan& plan);
+
 // Result, the weights' gradient = source, operand 1, transposed, x incoming gradient, operand 0. `complete`: every
 // element of the result has a tap; the others become zero.
 std::unique_ptr<Kernel> tap_weights_gradient(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,

@@ -75,6 +75,8 @@ bool runs_by_taps(const ConvolutionPlan& p, DType dtype) {
 
 namespace {
 
+constexpr int64_t few_channels = 8;  // of a source: a tap's panel of its gradient would be mostly empty
+
 // Those of the others: oneDNN's, or the patches.
 std::map<std::string_view, Lower> others;
 
@@ -104,8 +106,13 @@ std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
 std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), result.dims, weights.dims, incoming.dims);
-  // A panel of a gradient with few channels would be mostly empty.
-  if (!usable(lowering, p, weights) || p.inputs < 8) return others.at(lowering.operation().kind())(lowering);
+  if (!usable(lowering, p, weights)) return others.at(lowering.operation().kind())(lowering);
+  if (p.inputs < few_channels) {
+    // An image belongs to one thread.
+    const bool scatters =
+        weights.dtype == DType::float32 && p.x.n >= threads_for(p.y.n * p.y.pixels() * p.taps() * p.outputs);
+    return scatters ? tap_scatter(lowering, p) : others.at(lowering.operation().kind())(lowering);
+  }
   return product(lowering, p, TapPlan::data_gradient(p), true);
 }
 

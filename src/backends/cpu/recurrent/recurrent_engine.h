@@ -202,6 +202,9 @@ class RecurrentSteps {
       for (int i = 0; i < n; ++i) part[i] += part[i + n];
     return part[0];
   }
+  // Elements of the weights: rows lie one after the other, and hardware looks ahead within pages of 4 KB only.
+  static constexpr int64_t rows_ahead = 256;
+
   // out[r][v][lane] = a[r] . row(v, lane), with rows of weights as they lie.
   template <int vectors, int rows>
   static void dot(const S* a, int64_t row_stride, const S* const* weights, int64_t stride, int64_t k, int64_t lanes,
@@ -212,7 +215,9 @@ class RecurrentSteps {
         V factors[rows];
         for (int r = 0; r < rows; ++r) factors[r] = load(a + r * row_stride + i, n...);
         for (int v = 0; v < vectors; ++v) {
-          const V weight = load(weights[v] + lane * stride + i, n...);
+          const S* place = weights[v] + lane * stride + i;
+          __builtin_prefetch(place + rows_ahead);
+          const V weight = load(place, n...);
           for (int r = 0; r < rows; ++r) sums[r][v] += factors[r] * weight;
         }
       };

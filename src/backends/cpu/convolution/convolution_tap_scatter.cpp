@@ -1,0 +1,120 @@
+// The gradient of a convolution with respect to a source of few channels: what a decoder's last layer computes, too.
+//
+// A panel of a tap would be mostly empty, so the columns of one product are the channels of all taps. A pixel of the
+// incoming gradient times the weights gives what it adds to each pixel that it sees, and an image belongs to one thread,
+// which adds this up in the order of the incoming pixels.
+#include <algorithm>
+
+#include "backends/cpu/convolution/convolution_tap_kernels.h"
+#include "backends/cpu/parallel.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int64_t block_rows = 96;  // whose products stay in the first- or second-level cache until they are added
+
+class TapScatter final : public Kernel {
+ public:
+  TapScatter(Lowering& lowering, const ConvolutionPlan& plan)
+      : plan_(plan),
+        tiles_(*convolution_tiles<float, float>()),
+        incoming_(lowering.input(0).slot),
+        weights_(lowering.input(1).slot),
+        result_(lowering.output().slot) {
+    const int64_t used = plan_.taps() * plan_.inputs;
+    panels_ = (used + tiles_.columns - 1) / tiles_.columns;
+    columns_ = panels_ * tiles_.columns;
+    packed_ = lowering.scratch(static_cast<size_t>(plan_.outputs * columns_) * sizeof(float));
+    products_ = lowering.scratch(static_cast<size_t>(thread_count() * block_rows * columns_) * sizeof(float));
+  }
+
+  void run(Frame& frame) const override {
+    parallel_for(plan_.outputs, grain_for(columns_ * 16), [&](int64_t begin, int64_t end) { pack(frame, begin, end); });
+    parallel_items(plan_.x.n, [&](int64_t image, int64_t member) {
+      float* to = frame.at<float>(result_) + image * plan_.x.sn;
+      std::fill_n(to, plan_.x.pixels() * plan_.x.c, 0.f);
+      float* products = frame.at<float>(products_) + member * block_rows * columns_;
+      for (int64_t pixel = 0; pixel < plan_.y.pixels(); pixel += block_rows) {
+        const int64_t count = std::min(block_rows, plan_.y.pixels() - pixel);
+        multiply(frame, image, pixel, count, products);
+        for (int64_t i = 0; i < count; ++i) add(products + i * columns_, pixel + i, to);
+      }
+    });
+  }
+  std::string description() const override { return cat("a product of all ", plan_.taps(), " taps, added up"); }
+
+ private:
+  // Rows of the weights' matrix [outputs][taps, channels], in panels.
+  void pack(Frame& frame, int64_t begin, int64_t end) const {
+    const float* weights = frame.at<const float>(weights_);
+    float* packed = frame.at<float>(packed_);
+    const int64_t used = plan_.taps() * plan_.inputs;
+    for (int64_t output = begin; output < end; ++output)
+      for (int64_t column = 0; column < columns_; ++column) {
+        float* to = packed + (column / tiles_.columns * plan_.outputs + output) * tiles_.columns;
+        to[column % tiles_.columns] =
+            column < used
+                ? weights[plan_.tap_offset(column / plan_.inputs) + column % plan_.inputs * plan_.weights.input_stride +
+                          output * plan_.weights.output_stride]
+                : 0.f;
+      }
+  }
+
+  void multiply(Frame& frame, int64_t image, int64_t first, int64_t count, float* products) const {
+    const ConvolutionImage& y = plan_.y;
+    const float* incoming = frame.at<const float>(incoming_) + image * y.sn;
+    const TileRun run{0, 0, plan_.outputs};
+    for (int64_t i = 0; i < count; i += tiles_.rows) {
+      const int rows = static_cast<int>(std::min<int64_t>(tiles_.rows, count - i));
+      const float* from[ConvolutionTiles<float, float>::most_rows];
+      float* to[ConvolutionTiles<float, float>::most_rows];
+      for (int r = 0; r < rows; ++r) {
+        const int64_t pixel = first + i + r;
+        from[r] = incoming + pixel / (y.size[1] * y.size[2]) * y.step[0] + pixel / y.size[2] % y.size[1] * y.step[1] +
+                  pixel % y.size[2] * y.step[2];
+        to[r] = products + (i + r) * columns_;
+      }
+      for (int64_t panel = 0; panel < panels_; ++panel) {
+        tiles_.multiply(rows, from, &run, 1, frame.at<const float>(packed_) + panel * plan_.outputs * tiles_.columns,
+                        to, tiles_.columns, {});
+        for (int r = 0; r < rows; ++r) to[r] += tiles_.columns;
+      }
+    }
+  }
+
+  // What one pixel adds to an image.
+  void add(const float* products, int64_t pixel, float* image) const {
+    const auto& [wz, wy, wx] = plan_.windows;
+    const int64_t z = pixel / (plan_.y.size[1] * plan_.y.size[2]), y = pixel / plan_.y.size[2] % plan_.y.size[1],
+                  x = pixel % plan_.y.size[2], channels = plan_.inputs;
+    for (int64_t kz = 0; kz < wz.kernel; ++kz) {
+      const int64_t iz = wz.at(z, kz);
+      for (int64_t ky = 0; ky < wy.kernel; ++ky) {
+        const int64_t iy = wy.at(y, ky);
+        if (iz < 0 || iz >= wz.input || iy < 0 || iy >= wy.input) {
+          products += wx.kernel * channels;
+          continue;
+        }
+        float* row = image + iz * plan_.x.step[0] + iy * plan_.x.step[1];
+        for (int64_t kx = 0; kx < wx.kernel; ++kx, products += channels) {
+          const int64_t ix = wx.at(x, kx);
+          if (ix < 0 || ix >= wx.input) continue;
+          for (int64_t c = 0; c < channels; ++c) row[ix * plan_.x.step[2] + c] += products[c];
+        }
+      }
+    }
+  }
+
+  ConvolutionPlan plan_;
+  const ConvolutionTiles<float, float>& tiles_;
+  Slot incoming_, weights_, result_, packed_, products_;
+  int64_t panels_, columns_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> tap_scatter(Lowering& lowering, const ConvolutionPlan& plan) {
+  return std::make_unique<TapScatter>(lowering, plan);
+}
+
+}  // namespace mpsgraph::cpu
