@@ -269,6 +269,8 @@ class Graph(
     ) -> NDArray | Results:
         """Runs what the targets and target operations need, and waits.
 
+        On x86, arithmetic takes numbers too small for a full mantissa (below 2^-126 in float32) for zero.
+
         Args:
             feeds: arrays by placeholder. C-contiguous ones of the right dtype are shared, not copied.
             targets: a tensor, or several. target_operations: such as assigns, that shall run too.
