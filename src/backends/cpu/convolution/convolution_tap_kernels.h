@@ -121,7 +121,7 @@ std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan pla
                                     const TapExtras& extras);
 
 // Result, a source of few channels = incoming gradient x weights, operands 0 and 1, added up tap by tap, float32.
-std::unique_ptr<Kernel> tap_scatter(Lowering& lowering, const ConvolutionPlan& plan);
+std::unique_ptr<Kernel> tap_scatter(Lowering& lowering, const ConvolutionPlan& plan, int threads);
 
 // Result, the weights' gradient = source, operand 1, transposed, x incoming gradient, operand 0. `complete`: every
 // element of the result has a tap; the others become zero.

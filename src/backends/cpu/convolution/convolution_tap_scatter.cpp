@@ -15,8 +15,9 @@ constexpr int64_t block_rows = 96;  // whose products stay in the first- or seco
 
 class TapScatter final : public Kernel {
  public:
-  TapScatter(Lowering& lowering, const ConvolutionPlan& plan)
+  TapScatter(Lowering& lowering, const ConvolutionPlan& plan, int threads)
       : plan_(plan),
+        threads_(threads),
         tiles_(*convolution_tiles<float, float>()),
         incoming_(lowering.input(0).slot),
         weights_(lowering.input(1).slot),
@@ -25,20 +26,15 @@ class TapScatter final : public Kernel {
     panels_ = (used + tiles_.columns - 1) / tiles_.columns;
     columns_ = panels_ * tiles_.columns;
     packed_ = lowering.scratch(static_cast<size_t>(plan_.outputs * columns_) * sizeof(float));
-    products_ = lowering.scratch(static_cast<size_t>(thread_count() * block_rows * columns_) * sizeof(float));
+    products_ = lowering.scratch(static_cast<size_t>(threads_ * block_rows * columns_) * sizeof(float));
   }
 
   void run(Frame& frame) const override {
     parallel_for(plan_.outputs, grain_for(columns_ * 16), [&](int64_t begin, int64_t end) { pack(frame, begin, end); });
-    parallel_items(plan_.x.n, [&](int64_t image, int64_t member) {
-      float* to = frame.at<float>(result_) + image * plan_.x.sn;
-      std::fill_n(to, plan_.x.pixels() * plan_.x.c, 0.f);
+    Shares images(plan_.x.n, threads_);
+    parallel_team(threads_, [&](int64_t member, int64_t, const auto&) {
       float* products = frame.at<float>(products_) + member * block_rows * columns_;
-      for (int64_t pixel = 0; pixel < plan_.y.pixels(); pixel += block_rows) {
-        const int64_t count = std::min(block_rows, plan_.y.pixels() - pixel);
-        multiply(frame, image, pixel, count, products);
-        for (int64_t i = 0; i < count; ++i) add(products + i * columns_, pixel + i, to);
-      }
+      for (int64_t image; (image = images.take(member)) >= 0;) compute(frame, image, products);
     });
   }
   std::string description() const override { return cat("a product of all ", plan_.taps(), " taps, added up"); }
@@ -58,6 +54,16 @@ class TapScatter final : public Kernel {
                           output * plan_.weights.output_stride]
                 : 0.f;
       }
+  }
+
+  void compute(Frame& frame, int64_t image, float* products) const {
+    float* to = frame.at<float>(result_) + image * plan_.x.sn;
+    std::fill_n(to, plan_.x.pixels() * plan_.x.c, 0.f);
+    for (int64_t pixel = 0; pixel < plan_.y.pixels(); pixel += block_rows) {
+      const int64_t count = std::min(block_rows, plan_.y.pixels() - pixel);
+      multiply(frame, image, pixel, count, products);
+      for (int64_t i = 0; i < count; ++i) add(products + i * columns_, pixel + i, to);
+    }
   }
 
   void multiply(Frame& frame, int64_t image, int64_t first, int64_t count, float* products) const {
@@ -106,6 +112,7 @@ class TapScatter final : public Kernel {
   }
 
   ConvolutionPlan plan_;
+  int threads_;
   const ConvolutionTiles<float, float>& tiles_;
   Slot incoming_, weights_, result_, packed_, products_;
   int64_t panels_, columns_;
@@ -113,8 +120,8 @@ class TapScatter final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> tap_scatter(Lowering& lowering, const ConvolutionPlan& plan) {
-  return std::make_unique<TapScatter>(lowering, plan);
+std::unique_ptr<Kernel> tap_scatter(Lowering& lowering, const ConvolutionPlan& plan, int threads) {
+  return std::make_unique<TapScatter>(lowering, plan, threads);
 }
 
 }  // namespace mpsgraph::cpu

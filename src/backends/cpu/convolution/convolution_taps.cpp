@@ -108,10 +108,9 @@ std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), result.dims, weights.dims, incoming.dims);
   if (!usable(lowering, p, weights)) return others.at(lowering.operation().kind())(lowering);
   if (p.inputs < few_channels) {
-    // An image belongs to one thread.
-    const bool scatters =
-        weights.dtype == DType::float32 && p.x.n >= threads_for(p.y.n * p.y.pixels() * p.taps() * p.outputs);
-    return scatters ? tap_scatter(lowering, p) : others.at(lowering.operation().kind())(lowering);
+    const int threads = threads_for(p.y.n * p.y.pixels() * p.taps() * p.inputs * p.outputs);
+    const bool scatters = weights.dtype == DType::float32 && p.x.n >= threads;  // an image belongs to one thread
+    return scatters ? tap_scatter(lowering, p, threads) : others.at(lowering.operation().kind())(lowering);
   }
   return product(lowering, p, TapPlan::data_gradient(p), true);
 }
