@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -34,7 +37,24 @@ struct FakeVariable final : VariableStorage {
 inline std::atomic<bool> fail_next_run{false};
 inline std::atomic<int> programs_alive{0};
 inline std::atomic<int> rests{0};  // of queues' threads
-inline std::atomic<int> ways_made{0};  // by any thread
+
+// How often each thread has made way for others.
+class WaysMade {
+ public:
+  void count() {
+    std::lock_guard lock(mutex_);
+    ++ways_[std::this_thread::get_id()];
+  }
+  int by(std::thread::id thread) {
+    std::lock_guard lock(mutex_);
+    return ways_[thread];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::thread::id, int> ways_;
+};
+inline WaysMade ways_made;
 
 struct FakeProgram final : CompiledProgram {
   FakeProgram(compiler::Program p, std::vector<std::shared_ptr<VariableStorage>> storages) : program(std::move(p)) {
@@ -118,7 +138,7 @@ struct FakeBackend final : Backend {
     return std::make_shared<FakeVariable>(value);
   }
   void rest() override { ++rests; }
-  void make_way() override { ++ways_made; }
+  void make_way() override { ways_made.count(); }
 };
 
 inline Device& device() {

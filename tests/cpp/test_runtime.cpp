@@ -199,24 +199,32 @@ TEST(brief_work_alone_is_left_to_a_waiter_that_comes_soon) {
 // Two threads that take turns with programs would each keep what one of them needs.
 TEST(a_thread_makes_way_for_the_one_that_goes_on) {
   auto queue = CommandQueue::create(device());
-  std::atomic<bool> done{false};
-  const auto ways_after = [&](const std::shared_ptr<CommandBuffer>& buffer) {
-    const int before = ways_made;
-    buffer->add_completed_handler([&](CommandBuffer&) { done = true; });
-    buffer->commit();
-    const int at_commit = ways_made - before;
-    while (!done.exchange(false)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    for (int i = 0; i < 5000 && ways_made == before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return std::pair(at_commit, ways_made - before);
+  const auto here = std::this_thread::get_id();
+  const auto finished = [](CommandBuffer& buffer) {
+    buffer.commit();
+    while (!buffer.done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
+  std::thread::id worker;
+  const auto note = [&] { worker = std::this_thread::get_id(); };
+  const int before = ways_made.by(here);
   auto buffer = queue->command_buffer();
-  buffer->encode([] {}, "long");
-  CHECK(ways_after(buffer) == std::pair(1, 1));  // this thread
-  CHECK(ways_after(brief(queue, [] {})) == std::pair(0, 1));  // the queue's, after the moment left to a waiter
+  buffer->encode(note, "long");
+  finished(*buffer);
+  CHECK_EQUAL(ways_made.by(here), before + 1);
+  CHECK(worker != here);
 
-  const int before = ways_made;
-  brief(queue, [] {})->commit(true);  // nobody goes on elsewhere
-  CHECK_EQUAL(ways_made - before, 0);
+  const int by_worker = ways_made.by(worker);
+  finished(*brief(queue, note));  // by the queue's thread, after the moment left to a waiter
+  for (int i = 0; i < 5000 && ways_made.by(worker) == by_worker; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK_EQUAL(ways_made.by(worker), by_worker + 1);
+  for (int i = 0; i < 1000 && worker != here; ++i) {  // where this thread runs it, nobody goes on elsewhere
+    auto last = brief(queue, note);
+    last->commit(true);
+    last->wait_until_completed();
+  }
+  CHECK(worker == here);
+  CHECK_EQUAL(ways_made.by(here), before + 1);
 }
 
 TEST(brief_work_keeps_its_place_in_the_queue) {
