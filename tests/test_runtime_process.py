@@ -13,6 +13,7 @@ from pathlib import Path
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness import device
 from harness.runtime import SECONDS, Doubling, run_program, waiting_for
 
 
@@ -254,7 +255,9 @@ def test_a_forked_child_may_use_openmp():
     assert done.stdout.strip() == "both", done.stderr
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux shows them")
+@pytest.mark.skipif(
+    device.IS_METAL or not Path("/proc/self/task").exists(), reason="counts OpenMP's threads, as Linux shows them"
+)
 def test_one_team_of_threads_stays_awake():
     """OpenMP lets threads sleep at once where teams have more of them than there are processors (decision 0015)."""
     done = run_program(
