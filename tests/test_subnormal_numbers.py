@@ -4,9 +4,12 @@ On every thread: what a product or a region computes of them must not depend on 
 them at no cost.
 """
 
+from pathlib import Path
+
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.runtime import run_program
 from harness.subnormal import FLUSHED, flushed
 
 SMALLEST = np.float32(2.0**-126)  # with a full mantissa
@@ -19,22 +22,14 @@ def compiled(g: mg.Graph, feeds, targets, kernels: str) -> mg.Executable:
 
 @pytest.mark.parametrize("kernels", ON)
 @pytest.mark.parametrize("size", [1, 100, 300_000])
-def test_results_of_a_region(size: int, kernels: str):
-    x = SMALLEST * np.linspace(1, 4, size, dtype=np.float32)
+@pytest.mark.parametrize("factor", [2.0**-1, 2.0**40], ids=["results", "operands"])
+def test_a_region(factor: float, size: int, kernels: str):
+    x = SMALLEST * np.linspace(0.5, 4, size, dtype=np.float32)
     g = mg.Graph()
     p = g.placeholder(x.shape)
-    halve = compiled(g, {p: x.shape}, [p * np.float32(0.5)], kernels)
-    np.testing.assert_array_equal(halve.run([x])[0].numpy(), flushed(x * np.float32(0.5)))
-
-
-@pytest.mark.parametrize("kernels", ON)
-@pytest.mark.parametrize("size", [1, 100, 300_000])
-def test_operands_of_a_region(size: int, kernels: str):
-    x = SMALLEST * np.linspace(0, 2, size, dtype=np.float32)
-    g = mg.Graph()
-    p = g.placeholder(x.shape)
-    enlarge = compiled(g, {p: x.shape}, [p * np.float32(2.0**40)], kernels)
-    np.testing.assert_array_equal(enlarge.run([x])[0].numpy(), flushed(x) * np.float32(2.0**40))
+    scale = compiled(g, {p: x.shape}, [p * np.float32(factor)], kernels)
+    wanted = flushed(flushed(x) * np.float32(factor))
+    np.testing.assert_array_equal(scale.run([x])[0].numpy(), wanted)
 
 
 @pytest.mark.parametrize("kernels", ON)
@@ -75,3 +70,27 @@ def test_the_threads_own_arithmetic_stays_as_it_was():
     for _ in range(5):
         multiply.run([x])  # the later ones on this thread
     assert SMALLEST * np.float32(0.5) > 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="finds OpenMP as Linux shows it")
+def test_threads_that_somebody_else_has_started_flush_too():
+    """A team of OpenMP's begins with the state of the thread that first forks, which need not be a program's."""
+    done = run_program(
+        """
+        import ctypes, re
+        import mpsgraph as mg
+        import numpy as np
+        libraries = set(re.findall(r"/\\S*libgomp\\S*", open("/proc/self/maps").read()))
+        body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
+        for library in libraries:
+            ctypes.CDLL(library).GOMP_parallel(body, None, 2, 0)
+        g = mg.Graph()
+        a, b = g.placeholder((512, 256)), g.placeholder((256, 256))
+        multiply = g.compile({a: a.shape, b: b.shape}, [a @ b])
+        small, large = np.eye(256, dtype=np.float32) * 2.0**-130, np.full(a.shape, 2.0**40, np.float32)
+        for _ in range(5):  # the later ones on this thread
+            result = multiply.run([large, small])[0].numpy()
+        print(np.count_nonzero(result))
+        """
+    )
+    assert done.stdout.strip() == ("0" if FLUSHED else str(512 * 256)), done.stderr
