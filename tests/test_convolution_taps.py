@@ -1,6 +1,7 @@
 """Convolutions as a product a tap: against the plain kernels in sizes that cross its tiles, panels, classes and parts.
 
-The case suite covers what a convolution means; its sizes are smaller than a tile.
+The case suite covers what a convolution means; its sizes are smaller than a tile. Those that run in Winograd's tiles are
+in test_convolution_winograd.py.
 """
 
 from pathlib import Path
@@ -27,11 +28,11 @@ SIZES = {
     "four_pixels_of_one_image": (1, (2, 2), 64, (3, 3), 96, {"padding": "TF_SAME"}),
     "more_rows_than_a_tile": (3, (5, 4), 32, (3, 3), 70, {"padding": "TF_SAME"}),
     "panels_one_by_one": (24, (2, 3), 256, (3, 3), 256, {"padding": "TF_SAME"}),
-    "slices_and_parts_of_sums": (3, (14, 14), 32, (5, 5), 64, {"padding": "TF_SAME"}),
+    "slices_and_parts_of_sums": (3, (14, 14), 40, (5, 5), 64, {"padding": "TF_SAME"}),
     "product_of_many_rows": (20, (5, 5), 48, (1, 1), 64, {}),
     "all_taps_of_all_windows": (1, (14, 14), 56, (3, 3), 128, {}),  # one part: sums go straight into place
     "explicit_padding": (2, (5, 5), 16, (3, 3), 40, {"padding": ((3, 0), (1, 4))}),
-    "outputs_first": (6, (6, 6), 48, (3, 3), 64, {"padding": "TF_SAME", "weights_layout": "OIHW"}),
+    "outputs_first": (6, (6, 6), 40, (3, 3), 64, {"padding": "TF_SAME", "weights_layout": "OIHW"}),
     "outputs_first_product": (6, (6, 6), 48, (1, 1), 64, {"weights_layout": "OIHW"}),
 }
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mpsgraph as mg
 import pytest
 
 HERE = Path(__file__).resolve().parent
@@ -15,12 +16,19 @@ TESTS = [
 TESTS += [
     f"{HERE / 'test_fourier.py'}::{test}" for test in ("test_every_length_is_numpys", "test_many_signals_are_numpys")
 ]
-TESTS.append(str(HERE / "test_vector_kernels.py"))
+TESTS += [str(HERE / name) for name in ("test_vector_kernels.py", "test_convolution_winograd.py")]
 
 PLAN_OF_BFLOAT16 = """
 import mpsgraph as mg
 g = mg.Graph()
 x, w = g.placeholder((2, 8, 8, 16), mg.bfloat16), g.placeholder((3, 3, 16, 32), mg.bfloat16)
+print(g.compile({t: t.shape for t in (x, w)}, g.convolution2d(x, w)).plan())
+"""
+
+PLAN_IN_TILES = """
+import mpsgraph as mg
+g = mg.Graph()
+x, w = g.placeholder((8, 16, 16, 32)), g.placeholder((3, 3, 32, 32))
 print(g.compile({t: t.shape for t in (x, w)}, g.convolution2d(x, w)).plan())
 """
 
@@ -53,6 +61,14 @@ def test_an_unknown_product_of_bfloat16_is_an_error():
     run = with_set("int8", "-c", PLAN_OF_BFLOAT16, variable="MPSGRAPH_BFLOAT16_PRODUCTS")
     if "avx512_bf16" in Path("/proc/cpuinfo").read_text():
         assert "DeviceError: MPSGRAPH_BFLOAT16_PRODUCTS is 'int8'; it may be pairs or float32" in run.stderr, run.stdout
+
+
+@pytest.mark.skipif("AVX" not in mg.Device("cpu").description, reason="kernels by taps and in tiles need vectors")
+def test_products_in_tiles_can_be_switched_off():
+    plans = {wish: with_set(wish, "-c", PLAN_IN_TILES, variable="MPSGRAPH_WINOGRAD") for wish in ("0", "1", "no")}
+    assert "a product a tap" in plans["0"].stdout and "Winograd" not in plans["0"].stdout, plans["0"].stderr
+    assert "tiles of 4 x 4 by Winograd" in plans["1"].stdout, plans["1"].stderr
+    assert "DeviceError: MPSGRAPH_WINOGRAD is 'no'; it may be 0 or 1" in plans["no"].stderr, plans["no"].stdout
 
 
 def test_what_runs_says_its_set():

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "backends/cpu/convolution/convolution_tap_kernels.h"
+#include "backends/cpu/convolution/convolution_winograd.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
@@ -84,8 +85,8 @@ bool usable(const Lowering& lowering, const ConvolutionPlan& p, const Operand& w
   return !lowering.reference_only() && !weights.layout && runs_by_taps(p, weights.dtype);
 }
 
-std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, TapPlan plan, bool of_data_gradient) {
-  TapWeights weights(p, plan, of_data_gradient);
+std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, TapPlan plan, ConvolutionPart part) {
+  TapWeights weights(p, plan, part == ConvolutionPart::data_gradient);
   TapExtras extras;
   if (lowering.operation().is("fused_convolution2d")) {
     const Attributes& a = lowering.attributes();
@@ -93,14 +94,17 @@ std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, Ta
     extras = {bias ? lowering.input(2).slot : -1, residual ? lowering.input(bias ? 3 : 2).slot : -1,
               a.string("activation") == "relu"};
   }
-  return tap_product(lowering, lowering.input(1).dtype, std::move(plan), std::move(weights), extras);
+  const DType dtype = lowering.input(1).dtype;
+  if (auto tiles = dtype == DType::float32 ? winograd_plan(p, plan, part) : std::nullopt)
+    return winograd_product(lowering, std::move(*tiles), std::move(weights), extras);
+  return tap_product(lowering, dtype, std::move(plan), std::move(weights), extras);
 }
 
 std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
   const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, weights.dims, result.dims);
   if (!usable(lowering, p, weights)) return others.at(lowering.operation().kind())(lowering);
-  return product(lowering, p, TapPlan::forward(p), false);
+  return product(lowering, p, TapPlan::forward(p), ConvolutionPart::forward);
 }
 
 std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
@@ -112,7 +116,7 @@ std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
     const bool scatters = weights.dtype == DType::float32 && p.x.n >= threads;  // an image belongs to one thread
     return scatters ? tap_scatter(lowering, p, threads) : others.at(lowering.operation().kind())(lowering);
   }
-  return product(lowering, p, TapPlan::data_gradient(p), true);
+  return product(lowering, p, TapPlan::data_gradient(p), ConvolutionPart::data_gradient);
 }
 
 std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
@@ -122,6 +126,8 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
   TapPlan plan = TapPlan::forward(p);
   const bool complete = static_cast<int64_t>(plan.taps.size()) == p.taps();
   TapWeights weights(p, plan, false);
+  if (auto tiles = result.dtype == DType::float32 ? winograd_plan(p, plan, ConvolutionPart::weights_gradient) : std::nullopt)
+    return winograd_weights_gradient(lowering, std::move(*tiles), std::move(weights));
   return tap_weights_gradient(lowering, result.dtype, std::move(plan), std::move(weights), complete);
 }
 

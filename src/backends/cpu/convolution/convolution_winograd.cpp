@@ -1,0 +1,194 @@
+// A product in tiles: forward, and the gradient with respect to the source.
+//
+// Threads transform the weights once in each run, because training changes them, and then take blocks of tiles: a
+// block's source is transformed, each of its points multiplied with the weights', and the sums transformed to results,
+// all within the second-level cache.
+#include <algorithm>
+
+#include "backends/cpu/convolution/convolution_winograd.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int64_t block_elements = 1 << 18;  // of a block's points, before and behind the product
+constexpr int64_t cached_weights = 1 << 18;  // elements that stay in a second-level cache beside a block
+constexpr int64_t least_rows = 4;            // row tiles of a block for which weights may come from a far cache
+constexpr int64_t chunk = 16;  // inputs whose weights are transformed at once
+
+class WinogradProduct final : public Kernel {
+ public:
+  WinogradProduct(Lowering& lowering, WinogradPlan plan, TapWeights weights, const TapExtras& extras)
+      : plan_(std::move(plan)),
+        weights_(std::move(weights)),
+        transforms_(*plan_.transforms),
+        tiles_(*convolution_tiles<float, float>()),
+        source_(lowering.input(0).slot),
+        weights_slot_(lowering.input(1).slot),
+        result_(lowering.output().slot),
+        extras_(extras),
+        outside_(static_cast<size_t>(plan_.source.channels)),
+        inputs_(plan_.inputs()),
+        phase_panels_((plan_.result.channels + tiles_.columns - 1) / tiles_.columns),
+        panels_(plan_.result.all_phases() * phase_panels_),
+        outputs_(panels_ * tiles_.columns),
+        chunks_((plan_.source.channels + chunk - 1) / chunk),
+        threads_(threads_for(plan_.products())) {
+    const int64_t points = transforms_.all_points();
+    weights_stride_ = panels_ * panel() + line;
+    const int64_t least = points * weights_stride_ > cached_weights ? least_rows : 1;
+    const int64_t most = std::max(block_elements / (points * (inputs_ + outputs_)) / tiles_.rows, least) * tiles_.rows;
+    const int64_t wanted = threads_ > 1 ? threads_ * items_per_thread : 1, tiles = plan_.all_tiles();
+    blocks_ = std::max((tiles + most - 1) / most, std::min(wanted, tiles / (tiles_.rows * least)));
+    const int64_t largest = (tiles + blocks_ - 1) / blocks_;
+    source_stride_ = largest * inputs_ + line;
+    sums_stride_ = largest * outputs_ + line;
+    of_block_ = points * (source_stride_ + sums_stride_);
+    block_ = floats(lowering, threads_ * of_block_);
+    if (const ConstantPtr constant = constant_operand(lowering.operation(), 1)) {
+      prepack(constant);
+    } else {
+      packed_slot_ = floats(lowering, points * weights_stride_);
+      taps_ = floats(lowering, threads_ * of_chunk());
+    }
+  }
+
+  void run(Frame& frame) const override {
+    const float* packed = reinterpret_cast<const float*>(constant_.get());
+    Shares packing(constant_ ? 0 : weight_chunks(), threads_), multiplying(blocks_, threads_);
+    parallel_team(threads_, [&](int64_t member, int64_t, const auto& wait) {
+      const float* weights = packed;
+      if (!constant_) {
+        float* to = frame.at<float>(packed_slot_);
+        for (int64_t i; (i = packing.take(member)) >= 0;)
+          pack(frame.at<const float>(weights_slot_), i, frame.at<float>(taps_) + member * of_chunk(), to);
+        wait();
+        weights = to;
+      }
+      for (int64_t i; (i = multiplying.take(member)) >= 0;) {
+        const int64_t begin = plan_.all_tiles() * i / blocks_, end = plan_.all_tiles() * (i + 1) / blocks_;
+        float* points = frame.at<float>(block_) + member * of_block_;
+        float* sums = points + transforms_.all_points() * source_stride_;
+        take_source(frame, begin, end, points);
+        multiply(points, end - begin, weights, sums);
+        give_result(frame, begin, end, sums);
+      }
+    });
+  }
+  std::string description() const override { return plan_.text() + (constant_ ? ", packed weights" : ""); }
+
+ private:
+  static constexpr int64_t line = 16;  // so that points do not fall on the same lines of a cache
+
+  static Slot floats(Lowering& lowering, int64_t count) {
+    return lowering.scratch(static_cast<size_t>(count) * sizeof(float));
+  }
+  int64_t panel() const { return inputs_ * tiles_.columns; }
+  int64_t of_chunk() const { return static_cast<int64_t>(weights_.tap_offsets.size()) * chunk * tiles_.columns; }
+  int64_t weight_chunks() const { return phase_panels_ * chunks_; }
+
+  // Weights of some inputs to some outputs, in all phases: taps as panels, then points [point][panel][input][column].
+  void pack(const float* weights, int64_t which, float* taps, float* to) const {
+    const int64_t p = which / chunks_, first = which % chunks_ * chunk,
+                  count = std::min(chunk, plan_.source.channels - first), column = p * tiles_.columns;
+    const int width = weights_.width(tiles_.columns, p);
+    const auto all = static_cast<int64_t>(weights_.tap_offsets.size());
+    for (int64_t tap = 0; tap < all; ++tap)
+      tiles_.pack(weights + weights_.tap_offsets[tap] + first * weights_.input_stride + column * weights_.output_stride,
+                  weights_.input_stride, weights_.output_stride, count, width, taps + tap * chunk * tiles_.columns);
+    const int64_t of_source = plan_.source.all_phases(), of_result = plan_.result.all_phases();
+    for (int64_t phase = 0; phase < of_source * of_result; ++phase) {  // one side has them
+      const float* from[most_winograd_points * most_winograd_points];
+      const int64_t phases = std::max(plan_.source.phases, plan_.result.phases);
+      for (int i = 0; i < transforms_.taps; ++i)
+        for (int j = 0; j < transforms_.taps; ++j)
+          from[i * transforms_.taps + j] = taps + plan_.tap(phase, phases, i, j) * chunk * tiles_.columns;
+      const int64_t of_panel = (of_result > 1 ? phase : 0) * phase_panels_ + p;
+      const int64_t input = (of_source > 1 ? phase : 0) * plan_.source.channels + first;
+      transforms_.weights(from, count * tiles_.columns, to + of_panel * panel() + input * tiles_.columns,
+                          weights_stride_, tiles_.columns);
+    }
+  }
+  void prepack(const ConstantPtr& constant) {
+    const auto bytes = static_cast<size_t>(transforms_.all_points() * weights_stride_) * sizeof(float);
+    const std::string layout = cat(weights_.layout(tiles_.columns), ", ", plan_.text(), ", ", plan_.source.phases);
+    constant_ = prepacked(constant, layout, bytes, [&](std::byte* to) {
+      parallel_for(weight_chunks(), 1, [&](int64_t begin, int64_t end) {
+        std::vector<float> taps(static_cast<size_t>(of_chunk()));
+        for (int64_t i = begin; i < end; ++i)
+          pack(reinterpret_cast<const float*>(constant->bytes()), i, taps.data(), reinterpret_cast<float*>(to));
+      });
+    });
+  }
+
+  void take_source(Frame& frame, int64_t begin, int64_t end, float* points) const {
+    const WinogradSide& side = plan_.source;
+    const float* images = frame.at<const float>(source_);
+    plan_.for_each_tile(begin, end, [&](int64_t tile, int64_t image, int64_t y, int64_t x) {
+      const float* at[most_winograd_points * most_winograd_points];
+      for (int64_t phase = 0; phase < side.all_phases(); ++phase) {
+        side.find(y, x, phase, images + image * side.image, outside_.data(), at);
+        transforms_.source(at, side.channels, points + tile * inputs_ + phase * side.channels, source_stride_,
+                           tiles_.columns);
+      }
+    });
+  }
+
+  void multiply(const float* points, int64_t tiles, const float* weights, float* sums) const {
+    const TileRun run{0, 0, inputs_};
+    for (int point = 0; point < transforms_.all_points(); ++point)
+      for (int64_t p = 0; p < panels_; ++p)
+        for (int64_t tile = 0; tile < tiles;) {
+          const int64_t left = (tiles - tile + tiles_.rows - 1) / tiles_.rows;
+          const int count = static_cast<int>((tiles - tile + left - 1) / left);
+          const float* from[ConvolutionTiles<float, float>::most_rows];
+          float* to[ConvolutionTiles<float, float>::most_rows];
+          for (int i = 0; i < count; ++i) {
+            from[i] = points + point * source_stride_ + (tile + i) * inputs_;
+            to[i] = sums + point * sums_stride_ + (tile + i) * outputs_ + p * tiles_.columns;
+          }
+          tiles_.multiply(count, from, &run, 1, weights + point * weights_stride_ + p * panel(), to, tiles_.columns,
+                          {});
+          tile += count;
+        }
+  }
+
+  void give_result(Frame& frame, int64_t begin, int64_t end, const float* sums) const {
+    const WinogradSide& side = plan_.result;
+    float* images = frame.at<float>(result_);
+    TileEpilogue<float> epilogue;
+    epilogue.relu = extras_.relu;
+    if (extras_.residual >= 0) epilogue.residual = frame.at<std::byte>(extras_.residual) - frame.at<std::byte>(result_);
+    if (extras_.bias >= 0) epilogue.bias = frame.at<const float>(extras_.bias);
+    plan_.for_each_tile(begin, end, [&](int64_t tile, int64_t image, int64_t y, int64_t x) {
+      float* at[most_winograd_points * most_winograd_points];
+      for (int64_t phase = 0; phase < side.all_phases(); ++phase) {
+        side.find(y, x, phase, images + image * side.image, static_cast<float*>(nullptr), at);
+        transforms_.result(sums + tile * outputs_ + phase * phase_panels_ * tiles_.columns, sums_stride_, side.channels,
+                           at, epilogue);
+      }
+    });
+  }
+
+  WinogradPlan plan_;
+  TapWeights weights_;
+  const WinogradTransforms& transforms_;
+  const ConvolutionTiles<float, float>& tiles_;
+  Slot source_, weights_slot_, result_, block_ = -1, packed_slot_ = -1, taps_ = -1;
+  TapExtras extras_;
+  std::vector<float> outside_;  // zeros
+  int64_t inputs_, phase_panels_, panels_, outputs_;  // rows of points and sums
+  int64_t chunks_, blocks_ = 1, weights_stride_ = 0, source_stride_ = 0, sums_stride_ = 0, of_block_ = 0;
+  PackedPtr constant_;  // points of weights that are a constant
+  int threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> winograd_product(Lowering& lowering, WinogradPlan plan, TapWeights weights,
+                                         const TapExtras& extras) {
+  return std::make_unique<WinogradProduct>(lowering, std::move(plan), std::move(weights), extras);
+}
+
+}  // namespace mpsgraph::cpu

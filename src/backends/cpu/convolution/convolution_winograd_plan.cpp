@@ -1,0 +1,139 @@
+// Which convolutions run in tiles, of what size, and where their pixels lie.
+#include <cstdlib>
+
+#include "backends/cpu/convolution/convolution_taps.h"
+#include "backends/cpu/convolution/convolution_winograd.h"
+#include "backends/cpu/stitched/tile_functions.h"
+
+namespace mpsgraph::cpu {
+
+const WinogradTransforms* winograd_transforms(int results, int taps) {
+#if defined(__x86_64__)
+  if (instruction_set() == "AVX-512") return avx512::winograd_transforms(results, taps);
+  if (instruction_set() == "AVX2") return avx2::winograd_transforms(results, taps);
+#endif
+  static_cast<void>(results), static_cast<void>(taps);
+  return nullptr;
+}
+
+namespace {
+
+constexpr int64_t whole_channels = 16;  // transforms take whole vectors
+constexpr int largest_tile = 4;
+constexpr int64_t most_points = 1 << 24;  // of weights: 64 MB beside their own
+constexpr int64_t cached_points = 1 << 18;  // of weights, that stay in a second-level cache
+constexpr double worth_it = 0.9;  // of the time by taps: the results are less exact
+
+// Set before the library is loaded, MPSGRAPH_WINOGRAD=0 keeps to products by taps.
+bool wanted() {
+  static const bool answer = [] {
+    const char* set = std::getenv("MPSGRAPH_WINOGRAD");
+    const std::string_view wish = set ? set : "1";
+    if (wish != "0" && wish != "1") throw DeviceError(cat("MPSGRAPH_WINOGRAD is '", wish, "'; it may be 0 or 1"));
+    return wish == "1";
+  }();
+  return answer;
+}
+
+// One axis: which pixels a tile reads and writes.
+struct Axis {
+  const ops::Window& window;
+  bool of_data_gradient;
+
+  int64_t phases() const { return window.stride; }
+  int64_t taps() const { return window.kernel / window.stride; }
+  // Results are counted from here on. Pixel u of a source's phase q is pixel u * stride + q - begin, which result o
+  // takes through tap u - o of the phase; so a source's derivative has as many pixels in each phase.
+  int64_t first() const { return of_data_gradient ? window.begin / window.stride : 0; }
+  int64_t last() const {
+    return of_data_gradient ? (window.input - 1 + window.begin) / window.stride : window.output - 1;
+  }
+  int64_t tiles(int64_t size) const { return (last() - first() + size) / size; }
+
+  // Of the source, or its derivative.
+  std::vector<int64_t> phased(int64_t size, int64_t count, int64_t step) const {
+    std::vector<int64_t> found;
+    for (int64_t tile = 0; tile < tiles(size); ++tile)
+      for (int64_t phase = 0; phase < phases(); ++phase)
+        for (int64_t i = 0; i < count; ++i) {
+          // Taps of a derivative are taken backwards, and so are its phases.
+          const int64_t q = of_data_gradient ? phases() - 1 - phase : phase;
+          const int64_t pixel = (first() + tile * size + i) * window.stride + q - window.begin;
+          found.push_back(pixel >= 0 && pixel < window.input ? pixel * step : -1);
+        }
+    return found;
+  }
+  // Of the result, or the incoming gradient.
+  std::vector<int64_t> plain(int64_t size, int64_t count, int64_t step) const {
+    std::vector<int64_t> found;
+    for (int64_t tile = 0; tile < tiles(size); ++tile)
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t pixel = first() + tile * size + i - (of_data_gradient ? taps() - 1 : 0);
+        found.push_back(pixel >= 0 && pixel < window.output ? pixel * step : -1);
+      }
+    return found;
+  }
+};
+
+bool in_tiles(const ConvolutionPlan& p) {
+  const auto& [depth, rows, columns] = p.windows;
+  return depth.kernel == 1 && p.x.size[0] == 1 && p.y.size[0] == 1 && rows.kernel == columns.kernel &&
+         rows.stride == columns.stride && rows.dilation == 1 && columns.dilation == 1 &&
+         rows.kernel % rows.stride == 0 && p.inputs % whole_channels == 0 && p.outputs % whole_channels == 0;
+}
+
+WinogradPlan make_plan(const ConvolutionPlan& p, const WinogradTransforms& transforms, bool of_data_gradient) {
+  const std::array<Axis, 2> axes{Axis{p.windows[1], of_data_gradient}, Axis{p.windows[2], of_data_gradient}};
+  const int64_t size = transforms.results, points = transforms.points(), phases = axes[0].phases();
+  WinogradPlan plan{&transforms, p.x.n, {axes[0].tiles(size), axes[1].tiles(size)}, {}, {}, p.kernel[2]};
+  WinogradSide phased{of_data_gradient ? size : points, phases, p.inputs, p.x.sn, {}};
+  WinogradSide plain{of_data_gradient ? points : size, 1, p.outputs, p.y.sn, {}};
+  for (int i = 0; i < 2; ++i) {
+    phased.offsets[i] = axes[i].phased(size, phased.size, p.x.step[i + 1]);
+    plain.offsets[i] = axes[i].plain(size, plain.size, p.y.step[i + 1]);
+  }
+  plan.source = of_data_gradient ? plain : phased;
+  plan.result = of_data_gradient ? phased : plain;
+  return plan;
+}
+
+// Time, in multiply-adds of a product by taps, fitted to layers of 3 x 3 to 8 x 8 taps and 16 to 512 channels: points of
+// a transform are no blocks of registers, and those of weights go to a far cache and come back where they are many.
+double time_in_tiles(const WinogradPlan& plan) {
+  const double t = plan.transforms->points(), m = plan.transforms->results;
+  const auto inputs = static_cast<double>(plan.inputs()), outputs = static_cast<double>(plan.outputs()),
+             tiles = static_cast<double>(plan.all_tiles());
+  const double of_source = t * t * (1.5 * t + 4), of_result = 0.8 * (t * t + t * m) * m + 4 * t * t;
+  const double of_point = plan.points_of_weights() > cached_points ? 50 : 12;
+  return 1.1 * static_cast<double>(plan.products()) + 1.2 * tiles * (inputs * of_source + outputs * of_result) +
+         of_point * static_cast<double>(plan.points_of_weights());
+}
+double time_by_taps(const TapPlan& taps, ConvolutionPart part) {
+  return static_cast<double>(taps.products()) * (part == ConvolutionPart::weights_gradient ? 1.2 : 1);
+}
+
+}  // namespace
+
+std::string WinogradPlan::text() const {
+  return cat("tiles of ", transforms->results, " x ", transforms->results, " by Winograd, ", transforms->all_points(),
+             " products for ", transforms->results * transforms->results, " of ", transforms->taps, " x ",
+             transforms->taps, " taps");
+}
+
+std::optional<WinogradPlan> winograd_plan(const ConvolutionPlan& p, const TapPlan& taps, ConvolutionPart part) {
+  if (!wanted() || !in_tiles(p) || static_cast<int64_t>(taps.taps.size()) != p.taps()) return std::nullopt;
+  std::optional<WinogradPlan> best;
+  double least = worth_it * time_by_taps(taps, part);
+  for (int size = 2; size <= largest_tile; ++size) {
+    const auto* transforms = winograd_transforms(size, static_cast<int>(p.kernel[1] / p.windows[1].stride));
+    if (!transforms) continue;
+    WinogradPlan plan = make_plan(p, *transforms, part == ConvolutionPart::data_gradient);
+    const double time = time_in_tiles(plan);
+    if (time >= least || plan.points_of_weights() > most_points) continue;
+    least = time;
+    best = std::move(plan);
+  }
+  return best;
+}
+
+}  // namespace mpsgraph::cpu

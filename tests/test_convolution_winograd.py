@@ -1,0 +1,149 @@
+"""Convolutions in Winograd's tiles: against the plain kernels, which add up in double.
+
+test_instruction_sets.py runs this file with each set of vectors.
+"""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+VECTORS = "AVX" in mg.Device("cpu").description
+
+# images, source size, channels, kernel, outputs, and what else the convolution is told; then the tiles of
+# the result and the gradients of source and weights; 0: by taps, where that takes less time
+SIZES = {
+    "four_of_three_taps": (8, (16, 16), 32, 3, 32, {"padding": "TF_SAME"}, (4, 4, 4)),
+    "three_of_three_taps": (32, (6, 6), 64, 3, 64, {"padding": "TF_SAME"}, (3, 3, 3)),
+    "two_of_three_taps": (64, (4, 20), 64, 3, 64, {}, (2, 4, 2)),
+    "three_of_five_taps": (8, (14, 14), 32, 5, 64, {"padding": "TF_SAME"}, (3, 3, 3)),
+    "two_of_five_taps": (64, (6, 6), 32, 5, 32, {}, (2, 0, 2)),
+    "four_of_two_taps": (16, (16, 16), 64, 2, 64, {"padding": "TF_SAME"}, (4, 4, 4)),
+    "three_of_two_taps": (32, (10, 10), 64, 2, 64, {}, (3, 0, 3)),
+    "two_of_two_taps": (64, (3, 3), 64, 2, 64, {}, (2, 0, 2)),
+    "phases_of_two_taps": (16, (16, 16), 48, 4, 64, {"strides": 2, "padding": "TF_SAME"}, (2, 3, 2)),
+    "phases_of_three_taps": (9, (21, 18), 32, 6, 32, {"strides": 2, "padding": "TF_SAME"}, (3, 3, 3)),
+    "phases_of_five_taps": (8, (24, 24), 16, 10, 32, {"strides": 2, "padding": "TF_SAME"}, (3, 3, 3)),
+    "nine_phases": (12, (36, 36), 32, 6, 48, {"strides": 3, "padding": ((2, 1), (0, 3))}, (3, 3, 3)),
+    "half_a_panel": (5, (32, 31), 16, 3, 16, {"padding": "TF_SAME"}, (4, 4, 4)),
+    "panels_and_a_half": (4, (19, 13), 80, 3, 48, {"padding": "TF_SAME"}, (4, 4, 4)),
+    "uneven_padding": (5, (15, 18), 32, 3, 48, {"padding": ((3, 0), (1, 4))}, (4, 3, 4)),
+    "one_image": (1, (40, 40), 48, 3, 64, {"padding": "TF_SAME"}, (4, 4, 4)),
+    "weights_from_a_far_cache": (16, (8, 8), 128, 3, 160, {"padding": "TF_SAME"}, (4, 4, 4)),
+    "outputs_first": (6, (13, 12), 48, 3, 64, {"padding": "TF_SAME", "weights_layout": "OIHW"}, (4, 4, 4)),
+}
+BOUNDS = {
+    (4, 3): 8e-6,
+    (3, 3): 6e-6,
+    (2, 3): 3e-6,
+    (3, 5): 1.2e-5,
+    (2, 5): 8e-6,
+    (4, 2): 8e-6,
+    (3, 2): 3e-6,
+    (2, 2): 3e-6,
+}
+"""Of the largest result's size, by tile and taps: larger tiles take points whose powers grow."""
+
+
+def weights_shape(size):
+    _, _, channels, kernel, outputs, options, _ = SIZES[size]
+    shape = (kernel, kernel, channels, outputs)
+    return tuple(shape[i] for i in (3, 2, 0, 1)) if options.get("weights_layout") == "OIHW" else shape
+
+
+def executables(size, bias=False, residual=False, relu=False):
+    images, source, channels, _, outputs, options, _ = SIZES[size]
+    g = mg.Graph()
+    x, w = g.placeholder((images, *source, channels)), g.placeholder(weights_shape(size))
+    y = g.convolution2d(x, w, **options)
+    r, b, cotangent = g.placeholder(y.shape), g.placeholder((outputs,)), g.placeholder(y.shape)
+    z = y + b if bias else y
+    z = z + r if residual else z
+    z = g.relu(z) if relu else z
+    gradients = g.gradients(z, [x, w], start=cotangent)
+    feeds = {t: t.shape for t in (x, w, b, r, cotangent)}
+    made = [
+        g.compile(
+            feeds,
+            [z, gradients[x], gradients[w]],
+            options=mg.CompilationDescriptor(reference_kernels=reference),
+        )
+        for reference in (False, True)
+    ]
+    rng = np.random.default_rng(1)
+    return made, [rng.standard_normal(t.shape).astype(np.float32) for t in feeds]
+
+
+def tiles_of(executable):
+    """Of the three kernels: results of a tile, along an axis."""
+    lines = [line for line in executable.plan().splitlines() if "by Winograd" in line]
+    order = {"data_gradient": 1, "weights_gradient": 2}
+    found = {next((n for k, n in order.items() if k in line), 0): int(line.split("tiles of ")[1][0]) for line in lines}
+    return tuple(found.get(i, 0) for i in range(3))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("bias, residual, relu", [(False, False, False), (True, True, True), (True, False, False)])
+def test_results_are_those_of_the_plain_kernels(size, bias, residual, relu):
+    (fast, plain), arrays = executables(size, bias, residual, relu)
+    kernel, options, tiles = SIZES[size][3], *SIZES[size][5:]
+    if VECTORS:
+        assert tiles_of(fast) == tiles and tiles_of(plain) == (0, 0, 0)
+    taps = kernel // options.get("strides", 1)
+    found, expected = ([a.numpy() for a in e.run(arrays)] for e in (fast, plain))
+    if relu:  # whose derivative may fall on the other side of 0 where the result is close to it
+        near = np.abs(expected[0]) <= np.abs(expected[0]).max() * 1e-4
+        arrays[4][near] = 0
+        found, expected = ([a.numpy() for a in e.run(arrays)] for e in (fast, plain))
+    for name, tile, ours, theirs in zip(("result", "source", "weights"), tiles, found, expected, strict=True):
+        bound = np.abs(theirs).max() * BOUNDS.get((tile, taps), 4e-6)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=bound, err_msg=name)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_constant_weights_are_transformed_once(size):
+    images, source, channels, _, _, options, _ = SIZES[size]
+    rng = np.random.default_rng(2)
+    g = mg.Graph()
+    x = g.placeholder((images, *source, channels))
+    weights = g.constant(rng.standard_normal(weights_shape(size)).astype(np.float32))
+    y = g.relu(g.convolution2d(x, weights, **options) + 0.5)
+    fed, results = rng.standard_normal(x.shape).astype(np.float32), []
+    for reference in (False, True):
+        made = g.compile({x: fed}, [y], options=mg.CompilationDescriptor(reference_kernels=reference))
+        assert reference or not VECTORS or "taps, packed weights" in made.plan(), made.plan()
+        results.append(made.run([fed])[0].numpy())
+    np.testing.assert_allclose(*results, rtol=0, atol=np.abs(results[1]).max() * 1.2e-5)
+
+
+@pytest.mark.parametrize("size", ["three_of_five_taps", "weights_from_a_far_cache", "phases_of_two_taps"])
+def test_a_run_gives_the_same_bits_again(size):
+    (fast, _), arrays = executables(size, True, True, True)
+    first = [a.numpy().copy() for a in fast.run(arrays)]
+    for _ in range(5):
+        for ours, theirs in zip(first, fast.run(arrays), strict=True):
+            assert ours.tobytes() == theirs.numpy().tobytes()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_a_number_stays_in_its_tile(value):
+    """Where taps see it there is no number in the result; outside of the tiles that read it nothing changes."""
+    g = mg.Graph()
+    x, w = g.placeholder((4, 16, 16, 32)), g.placeholder((3, 3, 32, 32))
+    y = g.convolution2d(x, w, padding="TF_SAME")
+    rng = np.random.default_rng(3)
+    source, weights = (rng.standard_normal(t.shape).astype(np.float32) for t in (x, w))
+    before = g.run({x: source, w: weights}, y).numpy().copy()
+    source[1, 5, 5, 7] = value
+    after = g.run({x: source, w: weights}, y).numpy()
+    assert not np.isfinite(after[1, 4:7, 4:7]).any()
+    changed = np.zeros(after.shape, bool)
+    changed[1, 4:8, 4:8] = True
+    np.testing.assert_array_equal(after[~changed], before[~changed])
+
+
+def test_errors_are_a_few_times_those_of_plain_sums():
+    """Root of the mean square, of the results' own: what docs/decisions/0018 says."""
+    (fast, plain), arrays = executables("three_of_five_taps")
+    for ours, theirs in zip(fast.run(arrays), plain.run(arrays), strict=True):
+        ours, theirs = ours.numpy(), theirs.numpy()
+        assert np.sqrt(np.mean((ours - theirs) ** 2) / np.mean(theirs**2)) < 4e-6
