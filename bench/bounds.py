@@ -2,7 +2,8 @@
 
 Operations are those of convolutions and matrix products, two a multiply-add; products with padding are not counted, nor
 is anything that has to be computed besides. Bytes are those of weights, of optimizer states, of what is fed and handed
-out, each moved once. So a bound is below what any engine reaches. `PRIMITIVES` is nearer: a sum of measured kernels.
+out, each moved once. So a bound is below what any engine reaches that adds up plain products; convolutions in Winograd's
+tiles take fewer. `PRIMITIVES` is a sum of measured kernels.
 """
 
 from __future__ import annotations

@@ -107,9 +107,10 @@ class AxisTransform {
   void share(int64_t units, const T* from, T* to, T* work, Unit unit) const {
     const int64_t parts =
         std::clamp<int64_t>(axis_.signals() * axis_.n / least_points, 1, std::min<int64_t>(units, thread_count()));
-    parallel_parts(parts, [&](int64_t part) {
-      T* own = work + static_cast<size_t>(part) * this->work();
-      for (int64_t i = units * part / parts; i < units * (part + 1) / parts; ++i) (this->*unit)(i, from, to, own);
+    const int64_t pieces = parts > 1 ? std::min(units, parts * items_per_thread) : 1;
+    parallel_items(pieces, [&](int64_t piece, int64_t member) {
+      T* own = work + static_cast<size_t>(member) * this->work();
+      for (int64_t i = units * piece / pieces; i < units * (piece + 1) / pieces; ++i) (this->*unit)(i, from, to, own);
     });
   }
 
