@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 
+#include "backends/cpu/matrix/gradient_update.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/stitched/stitch.h"
 #include "core/definition.h"
@@ -97,7 +98,7 @@ void ProgramLowering::end_loop() {
 }
 
 std::unique_ptr<Kernel> ProgramLowering::registered(std::unique_ptr<Kernel> kernel, const Operation& operation) {
-  kernel->operations = {&operation};
+  if (kernel->operations.empty()) kernel->operations = {&operation};
   return registered(std::move(kernel), operation.name);
 }
 
@@ -133,6 +134,8 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
     touch(source);
     return;
   }
+  if (!operation.outputs.empty() && awaited_.count(operation.output()))
+    return bind(operation.output(), new_slot(0));  // it is computed with its update
   for (Tensor* in : operation.inputs) touch(slot_of(in));
   for (const auto& output : operation.outputs)
     if (!slots_.count(output.get())) bind(output.get(), new_slot(bytes_of(output->type)));
@@ -149,7 +152,56 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
     throw UnsupportedError(
         cat("[", operation.kind(), "] the CPU has no kernel for '", operation.name, "'", operation.where()));
   OperationLowering lowering(*this, operation);
-  list.push_back(registered(factory(lowering), operation));
+  auto kernel = factory(lowering);
+  if (operation.is("stitched")) kernel = with_gradient(std::move(kernel), operation, lowering, list);
+  list.push_back(registered(std::move(kernel), operation));
+}
+
+// Gradients of weights that one region reads, and nobody else, wait for it: it may be their update.
+void ProgramLowering::find_updates(Block& block) {
+  std::unordered_map<const Tensor*, std::vector<const Operation*>> users;
+  const std::function<void(Block&)> visit = [&](Block& inside) {
+    for (auto& operation : inside.operations) {
+      for (Tensor* in : operation->inputs) users[in].push_back(operation.get());
+      for (auto& inner : operation->blocks) visit(*inner);
+    }
+    for (Tensor* result : inside.results) users[result].push_back(nullptr);
+  };
+  visit(block);
+  for (Tensor* target : out_.program.targets) users[target].push_back(nullptr);
+  std::unordered_map<const Operation*, int> awaiting;  // one each
+  for (auto& operation : block.operations) {
+    if (!computes_in_blocks(*operation)) continue;
+    const auto& by = users[operation->output()];
+    // What reads a variable may be the variable's own memory, which its update changes.
+    const bool of_variables = std::any_of(operation->inputs.begin(), operation->inputs.end(), [](const Tensor* in) {
+      while (is_alias(*in->operation)) in = in->operation->input(0);
+      return in->operation->is("read");
+    });
+    if (by.size() == 1 && by[0] && by[0]->is("stitched") && !of_variables && awaiting[by[0]]++ == 0)
+      awaited_[operation->output()] = operation.get();
+  }
+}
+
+// A region with the gradient that waits for it as one kernel; where it does not take it in blocks, the gradient's kernel
+// goes in front.
+std::unique_ptr<Kernel> ProgramLowering::with_gradient(std::unique_ptr<Kernel> update, Operation& operation,
+                                                       Lowering& lowering, KernelList& list) {
+  const auto found = std::find_if(operation.inputs.begin(), operation.inputs.end(),
+                                  [&](const Tensor* in) { return awaited_.count(in) > 0; });
+  if (found == operation.inputs.end()) return update;
+  Operation& product = *awaited_.at(*found);
+  const Slot gradient = slot_of(*found);
+  for (Tensor* in : product.inputs) touch(slot_of(in));
+  if (auto both =
+          gradient_update(lowering, product, slot_of(product.input(0)), slot_of(product.input(1)), gradient, update)) {
+    both->operations = {&product, &operation};
+    return both;
+  }
+  out_.slots[gradient].bytes = bytes_of((*found)->type);
+  OperationLowering of_product(*this, product);
+  list.push_back(registered(find_kernel(product.kind())(of_product), product));
+  return update;
 }
 
 LayoutPtr ProgramLowering::layout_of(const Tensor* tensor) const {
@@ -382,6 +434,7 @@ void ProgramLowering::run() {
     homes_[program.variables[i]] = home;
   }
   find_overwritten_reads(program.graph->root());
+  if (!reference_only_) find_updates(program.graph->root());
   depth_ = -1;
   out_.kernels = lower_block(program.graph->root());
   depth_ = 0;

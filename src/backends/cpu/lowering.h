@@ -74,6 +74,9 @@ class ProgramLowering {
   };  // fixed: the copy cannot be saved
 
   void lower_operation(Operation& operation, KernelList& list);
+  void find_updates(Block& block);
+  std::unique_ptr<Kernel> with_gradient(std::unique_ptr<Kernel> update, Operation& operation, Lowering& lowering,
+                                        KernelList& list);
   std::unique_ptr<Kernel> lower_control_flow(Operation& operation);
   std::unique_ptr<Kernel> lower_call(Operation& operation);
   LayoutPtr layout_of(const Tensor* tensor) const;
@@ -94,6 +97,7 @@ class ProgramLowering {
   int depth_ = 0;
   std::unordered_map<const Tensor*, Slot> slots_;
   std::unordered_map<const Operation*, bool> copied_reads_;  // reads whose variable changes while they are in use
+  std::unordered_map<const Tensor*, Operation*> awaited_;  // gradients that their update computes, by result
   std::vector<Share> shares_;
   std::vector<Assign> assigns_;
   std::unordered_map<Slot, std::vector<int>> variable_uses_;

@@ -262,6 +262,34 @@ void StitchKernel::merge(StitchKernel& other) {
   }
 }
 
+bool StitchKernel::takes_blocks(Slot operand) const {
+  const TileProgram& p = parts_.front().program;
+  const auto plain = [](const TileInput& in) { return in.access == Access::flat || in.access == Access::scalar; };
+  const auto is_operand = [&](const TileInput& in) { return in.slot == operand && in.access == Access::flat; };
+  return parts_.size() == 1 && p.code && p.temporaries.empty() && p.reductions.empty() && !p.rows_mode && p.total > 1 &&
+         std::all_of(p.inputs.begin(), p.inputs.end(), plain) &&
+         std::count_if(p.inputs.begin(), p.inputs.end(), is_operand) == 1;
+}
+
+void StitchKernel::run_block(Frame& frame, int64_t begin, int64_t end, Slot operand, std::byte* block) const {
+  const TileProgram& p = parts_.front().program;
+  std::byte* registers[max_registers];
+  for (const TileInput& in : p.inputs) {
+    if (in.reg < 0) continue;
+    std::byte* const base = frame.at<std::byte>(in.slot);
+    const bool scalar = in.access == Access::scalar;
+    registers[in.reg] = in.slot == operand ? block
+                        : scalar           ? base
+                                           : base + begin * static_cast<int64_t>(in.element_size);
+  }
+  for (const TileOutput& out : p.outputs)
+    registers[out.reg] = frame.at<std::byte>(out.slot) + begin * static_cast<int64_t>(out.element_size);
+  Walk{p, 1, frame}.generated(registers, end - begin, 0);
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();  // what was streamed is there before other threads look
+#endif
+}
+
 std::vector<Slot> StitchKernel::reads() const {
   std::vector<Slot> slots;
   for (const Part& part : parts_)

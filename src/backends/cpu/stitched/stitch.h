@@ -95,6 +95,9 @@ class StitchKernel final : public Kernel {
   // Takes in the regions of another kernel, which must not depend on these; see can_merge.
   void merge(StitchKernel& other);
   bool can_merge() const;  // partial results of reductions need a kernel of their own
+  // A region of one walk over elements, which may take those of an operand from a block of them.
+  bool takes_blocks(Slot operand) const;
+  void run_block(Frame& frame, int64_t begin, int64_t end, Slot operand, std::byte* block) const;
   std::vector<Slot> reads() const;
   std::vector<Slot> writes() const;
 

@@ -1,0 +1,132 @@
+"""Gradients of dense layers' weights, computed block by block together with the update that reads them."""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+VECTORS = "AVX" in mg.Device("cpu").description
+TOGETHER = "a gradient's product in"
+RATE = 1e-3  # small: steps must not magnify rounding
+
+
+# Smooth functions of the gradient: rounding must not decide about signs.
+UPDATES = {
+    "descent": lambda g, w, d: [g.assign(w, w - d * RATE)],
+    "adam": lambda g, w, d: mg.optim.Adam(RATE, epsilon=1.0).updates({w: d}, g.constant(RATE)),
+    "decay": lambda g, w, d: [g.assign(w, w * 0.99 - d * RATE)],
+}
+
+
+def programs(update, rows, inputs, outputs, source=None, targets=lambda gradient: []):
+    """The step of one dense layer: fast and plain executables, of graphs of their own, and what to feed."""
+    made = []
+    for reference in (False, True):
+        g = mg.Graph()
+        rng = np.random.default_rng(0)
+        x = source(g) if source else g.placeholder((rows, inputs))
+        w = g.variable((rng.standard_normal((inputs, outputs)) / np.sqrt(inputs)).astype(np.float32))
+        cotangent = g.placeholder((rows, outputs))
+        y = g.tanh(x @ w)
+        d = g.gradients(y, [w], start=cotangent)[w]
+        feeds = {t: t.shape for t in ((cotangent,) if source else (x, cotangent))}
+        options = mg.CompilationDescriptor(reference_kernels=reference)
+        made.append((g, g.compile(feeds, [g.reduction_sum(y * y), *targets(d)], update(g, w, d), options=options)))
+    arrays = [rng.standard_normal(t.shape).astype(np.float32) for t in feeds]
+    return made, arrays
+
+
+def variables_of(g):
+    return [g.variable_value(v) for v in g.variables]
+
+
+def assert_steps_agree(made, arrays, steps=3):
+    for _ in range(steps):
+        results = [[t.numpy().copy() for t in executable.run(arrays)] for _, executable in made]
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+    for ours, theirs in zip(*(variables_of(g) for g, _ in made), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize(
+    "rows, inputs, outputs", [(32, 784, 512), (8, 2049, 32), (64, 391, 1024), (256, 300, 224), (17, 11, 6272)]
+)
+def test_an_update_takes_its_gradient_in_blocks(update, rows, inputs, outputs):
+    made, arrays = programs(UPDATES[update], rows, inputs, outputs)
+    fast, plain = (executable.plan() for _, executable in made)
+    assert (TOGETHER in fast) == VECTORS and TOGETHER not in plain
+    assert_steps_agree(made, arrays)
+
+
+def test_the_gradient_needs_no_memory():
+    (fast, plain), _ = programs(UPDATES["descent"], 32, 2048, 2048)
+    arenas = [int(e.plan().split("arena ")[1].split()[0]) for _, e in (fast, plain)]
+    assert not VECTORS or (arenas[0] < 2 << 20 and arenas[1] >= 2048 * 2048 * 4), arenas
+
+
+def test_the_same_bits_again():
+    runs = []
+    for _ in range(2):
+        (fast, _), arrays = programs(UPDATES["adam"], 32, 784, 512)
+        for _ in range(3):
+            fast[1].run(arrays)
+        runs.append([v.tobytes() for v in variables_of(fast[0])])
+    assert runs[0] == runs[1]
+
+
+# What reads the gradient besides, or cannot take it in blocks, gets all of it; and so does a product that adds.
+def momentum(g, w, d):
+    v = g.variable(np.full(w.shape, 0.25, np.float32), trainable=False)
+    moved = v * 0.9 + d
+    return [g.assign(v, moved), g.assign(w, w - moved * RATE)]
+
+
+def clipped(g, w, d):
+    return [g.assign(w, w - d * (RATE / (1 + g.reduction_sum(d * d, axes=[0, 1]))))]
+
+
+def by_column(g, w, d):
+    return [g.assign(w, w - d * g.constant(np.linspace(0, RATE, w.shape[1], dtype=np.float32)))]
+
+
+def with_its_sum(g, w, d):
+    total = g.variable(np.zeros((1, 1), np.float32), trainable=False)
+    moved = d * RATE
+    return [g.assign(w, w - moved), g.assign(total, g.reduction_sum(moved, axes=[0, 1]))]
+
+
+@pytest.mark.parametrize("update", [momentum, clipped, by_column, with_its_sum])
+def test_other_regions_get_the_whole_gradient(update):
+    made, arrays = programs(update, 32, 784, 512)
+    assert TOGETHER not in made[0][1].plan()
+    assert_steps_agree(made, arrays)
+
+
+def test_a_gradient_that_is_a_target_is_whole():
+    made, arrays = programs(UPDATES["descent"], 32, 784, 512, targets=lambda gradient: [gradient])
+    assert TOGETHER not in made[0][1].plan()
+    assert_steps_agree(made, arrays)
+
+
+@pytest.mark.parametrize("rows, inputs, outputs", [(257, 784, 512), (7, 784, 512), (32, 784, 500), (32, 60, 512)])
+def test_other_sizes_are_products_of_their_own(rows, inputs, outputs):
+    made, arrays = programs(UPDATES["descent"], rows, inputs, outputs)
+    assert TOGETHER not in made[0][1].plan()
+    assert_steps_agree(made, arrays)
+
+
+def test_operands_that_are_variables_are_read_before_they_change():
+    """The layer's source is a variable that the same step assigns, perhaps before the update runs."""
+    kept = []
+
+    def source(g):
+        kept.append(g.variable(np.random.default_rng(1).standard_normal((32, 784)).astype(np.float32), trainable=False))
+        return kept[-1]
+
+    def update(g, w, d):
+        return [g.assign(kept[-1], kept[-1] * 0.5), g.assign(w, w - d * RATE)]
+
+    made, arrays = programs(update, 32, 784, 512, source)
+    assert TOGETHER not in made[0][1].plan()
+    assert_steps_agree(made, arrays)
