@@ -3,6 +3,7 @@
 
 #include "backends/cpu/convolution/convolution_taps.h"
 #include "backends/cpu/convolution/convolution_winograd.h"
+#include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
@@ -20,7 +21,7 @@ namespace {
 
 constexpr int64_t whole_channels = 16;  // transforms take whole vectors
 constexpr int largest_tile = 4;
-constexpr int64_t most_points = 1 << 24;  // of weights: 64 MB beside their own
+constexpr int64_t most_scratch = 1 << 26;  // elements, of all threads: 256 MB
 constexpr int64_t cached_points = 1 << 18;  // of weights, that stay in a second-level cache
 constexpr double worth_it = 0.9;  // of the time by taps: the results are less exact
 
@@ -112,6 +113,16 @@ double time_by_taps(const TapPlan& taps, ConvolutionPart part) {
   return static_cast<double>(taps.products()) * (part == ConvolutionPart::weights_gradient ? 1.2 : 1);
 }
 
+// Elements that the threads need for blocks of tiles, and for sums of weights' gradients, at most.
+int64_t scratch(const WinogradPlan& plan, ConvolutionPart part) {
+  constexpr int64_t cached_block = 1 << 18, far_block = 128;  // elements, tiles
+  const int64_t points = plan.points_of_weights();
+  const int64_t block = points > cached_points
+                            ? far_block * plan.transforms->all_points() * (plan.inputs() + plan.outputs())
+                            : cached_block;
+  return points + thread_count() * (block + (part == ConvolutionPart::weights_gradient ? points : 0));
+}
+
 }  // namespace
 
 std::string WinogradPlan::text() const {
@@ -129,7 +140,7 @@ std::optional<WinogradPlan> winograd_plan(const ConvolutionPlan& p, const TapPla
     if (!transforms) continue;
     WinogradPlan plan = make_plan(p, *transforms, part == ConvolutionPart::data_gradient);
     const double time = time_in_tiles(plan);
-    if (time >= least || plan.points_of_weights() > most_points) continue;
+    if (time >= least || scratch(plan, part) > most_scratch) continue;
     least = time;
     best = std::move(plan);
   }
