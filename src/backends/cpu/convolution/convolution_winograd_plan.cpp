@@ -108,7 +108,8 @@ double time_in_tiles(const WinogradPlan& plan) {
   const double of_source = t * t * (1.5 * t + 4), of_result = 0.8 * (t * t + t * m) * m + 4 * t * t;
   const double of_point = plan.points_of_weights() > cached_points ? 50 : 12;
   const double rows = std::max(tiles, 12.);  // of a product's tile; fewer leave registers empty
-  return 1.1 * rows / tiles * static_cast<double>(plan.products()) + 1.2 * tiles * (inputs * of_source + outputs * of_result) +
+  return 1.1 * rows / tiles * static_cast<double>(plan.products()) +
+         1.2 * tiles * (inputs * of_source + outputs * of_result) +
          of_point * static_cast<double>(plan.points_of_weights());
 }
 double time_by_taps(const TapPlan& taps, ConvolutionPart part) {
