@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/recurrent/recurrent_products.h"
 #include "core/ops/recurrent.h"
 
 namespace mpsgraph::cpu {
@@ -91,20 +92,18 @@ namespace avx512 {
 extern const RecurrentEngine<float> recurrent_engine;
 }
 
-// P: the element type S, vectors V of W of them with operators, load, store and splat, tanh and sigmoid, least and
-// greatest, positive(x) ? y : 0, and how many vector registers there are.
+// P: as RecurrentProducts says, with tanh and sigmoid, least and greatest, where_positive(x, y): x > 0 ? y : 0.
 template <class P>
-class RecurrentSteps {
+class RecurrentSteps : RecurrentProducts<P> {
+  using Products = RecurrentProducts<P>;
   using S = typename P::S;
   using V = typename P::V;
+  using Products::load, Products::max_rows, Products::rows_for, Products::store;
+  using typename Products::Summand;
   using Job = RecurrentJob<S>;
   using Activation = ops::RecurrentActivation;
   static constexpr int W = P::W;
   static constexpr int columns = 2;  // vectors side by side in products of gradients
-
-  static constexpr int max_rows = 12;
-  // Rows at once: as many as registers hold sums for, beside the weights and one factor.
-  static constexpr int rows_for(int vectors) { return std::min((P::registers - 1 - vectors) / vectors, max_rows); }
   // Gates at once: pairs of four, so that a step of the weights serves more rows.
   static constexpr int gates_at_once(int gates) { return gates == 4 ? 2 : gates; }
 
@@ -114,19 +113,6 @@ class RecurrentSteps {
   }
 
  private:
-  static V load(const S* p, int64_t n) {
-    if (n >= W) return P::load(p);
-    S part[W] = {};
-    std::memcpy(part, p, static_cast<size_t>(n) * sizeof(S));
-    return P::load(part);
-  }
-  static V load(const S* p) { return P::load(p); }
-  static void store(S* p, V v, int64_t n) {
-    if (n >= W) return P::store(p, v);
-    S part[W];
-    P::store(part, v);
-    std::memcpy(p, part, static_cast<size_t>(n) * sizeof(S));
-  }
   static V one() { return P::splat(1); }
 
   static V activate(Activation activation, V x) {
@@ -137,6 +123,22 @@ class RecurrentSteps {
       case Activation::hard_sigmoid: return P::least(one(), P::greatest(V{}, x * S(0.2) + S(0.5)));
       default: return x;
     }
+  }
+  // Of a role; `usual`: those that an LSTM has unless others are asked for, known when this is compiled.
+  template <bool usual>
+  [[gnu::always_inline]] static V activate(const Job& j, int role, V x) {
+    if constexpr (usual) return role == 2 || role == 4 ? P::tanh(x) : P::sigmoid(x);
+    return activate(j.activations[role], x);
+  }
+  template <bool usual>
+  [[gnu::always_inline]] static V through(const Job& j, int role, V gradient, V y) {
+    if constexpr (usual) return through(role == 2 || role == 4 ? Activation::tanh : Activation::sigmoid, gradient, y);
+    return through(j.activations[role], gradient, y);
+  }
+  static bool usual(const Job& j) {
+    for (int role = 0; role < 5; ++role)
+      if (j.activations[role] != (role == 2 || role == 4 ? Activation::tanh : Activation::sigmoid)) return false;
+    return true;
   }
   // gradient times the activation's slope where it has the value y.
   static V through(Activation activation, V gradient, V y) {
@@ -155,84 +157,6 @@ class RecurrentSteps {
   }
   static V masked(const Job& j, V x, int64_t t, int64_t n, int64_t d, int64_t unit, int64_t lanes) {
     return j.mask ? x * mask(j, t, n, d, unit, lanes) : x;
-  }
-
-  // ---- asking ahead: rows of a step lie far from each other, so that nobody else sees what will be read
-
-  template <int for_writing>
-  static void ask_for(const S* first, int64_t count) {
-    constexpr int64_t line = 64 / sizeof(S);
-    for (int64_t i = 0; i < count; i += line) __builtin_prefetch(first + i, for_writing);
-    __builtin_prefetch(first + count - 1, for_writing);
-  }
-
-  // ---- products
-
-  static constexpr int64_t ahead = 8;  // steps of a panel
-
-  // out[r * out_stride + v * W ..] = sum over i < k of a[r][i] * b[i][v][W], or added to it.
-  template <int vectors, int rows>
-  static void multiply(const S* a, int64_t row_stride, const S* b, int64_t k, bool add, S* out, int64_t out_stride) {
-    V sums[rows][vectors];
-    for (int r = 0; r < rows; ++r)
-      for (int v = 0; v < vectors; ++v) sums[r][v] = add ? P::load(out + r * out_stride + v * W) : V{};
-    for (int64_t i = 0; i < k; ++i, b += vectors * W) {
-      for (int v = 0; v < vectors; ++v) __builtin_prefetch(b + (ahead * vectors + v) * W);
-      V weights[vectors];
-      for (int v = 0; v < vectors; ++v) weights[v] = P::load(b + v * W);
-      for (int r = 0; r < rows; ++r) {
-        const V factor = P::splat(a[r * row_stride + i]);
-        for (int v = 0; v < vectors; ++v) sums[r][v] += factor * weights[v];
-      }
-    }
-    for (int r = 0; r < rows; ++r)
-      for (int v = 0; v < vectors; ++v) P::store(out + r * out_stride + v * W, sums[r][v]);
-  }
-  template <int vectors, int rows = rows_for(vectors)>
-  static void multiply_some(int count, const S* a, int64_t row_stride, const S* b, int64_t k, bool add, S* out,
-                            int64_t out_stride) {
-    if (count == rows) return multiply<vectors, rows>(a, row_stride, b, k, add, out, out_stride);
-    if constexpr (rows > 1) multiply_some<vectors, rows - 1>(count, a, row_stride, b, k, add, out, out_stride);
-  }
-
-  static S total(V v) {
-    S part[W];
-    P::store(part, v);
-    for (int n = W / 2; n > 0; n /= 2)
-      for (int i = 0; i < n; ++i) part[i] += part[i + n];
-    return part[0];
-  }
-  // Elements of the weights: rows lie one after the other, and hardware looks ahead within pages of 4 KB only.
-  static constexpr int64_t rows_ahead = 256;
-
-  // out[r][v][lane] = a[r] . row(v, lane), with rows of weights as they lie.
-  template <int vectors, int rows>
-  static void dot(const S* a, int64_t row_stride, const S* const* weights, int64_t stride, int64_t k, int64_t lanes,
-                  S* out) {
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      V sums[rows][vectors] = {};
-      const auto add = [&](int64_t i, const auto&... n) {
-        V factors[rows];
-        for (int r = 0; r < rows; ++r) factors[r] = load(a + r * row_stride + i, n...);
-        for (int v = 0; v < vectors; ++v) {
-          const S* place = weights[v] + lane * stride + i;
-          __builtin_prefetch(place + rows_ahead);
-          const V weight = load(place, n...);
-          for (int r = 0; r < rows; ++r) sums[r][v] += factors[r] * weight;
-        }
-      };
-      int64_t i = 0;
-      for (; i + W <= k; i += W) add(i);
-      if (i < k) add(i, k - i);
-      for (int r = 0; r < rows; ++r)
-        for (int v = 0; v < vectors; ++v) out[(r * vectors + v) * W + lane] = total(sums[r][v]);
-    }
-  }
-  template <int vectors, int rows = 4>
-  static void dot_some(int count, const S* a, int64_t row_stride, const S* const* weights, int64_t stride, int64_t k,
-                       int64_t lanes, S* out) {
-    if (count == rows) return dot<vectors, rows>(a, row_stride, weights, stride, k, lanes, out);
-    if constexpr (rows > 1) dot_some<vectors, rows - 1>(count, a, row_stride, weights, stride, k, lanes, out);
   }
 
   // ---- packing: the panel of a block of units has the gates of each phase, those at once, one after the other
@@ -288,7 +212,9 @@ class RecurrentSteps {
   static void forward(const Job& j, int phase, const RecurrentRange& range, S* own) {
     switch (j.cell) {
       case ops::Cell::single_gate: return forward_rows<1>(j, phase, range, own, single_gate);
-      case ops::Cell::lstm: return forward_rows<4>(j, phase, range, own, lstm);
+      case ops::Cell::lstm:
+        if (usual(j)) return forward_rows<4>(j, phase, range, own, lstm<true>);
+        return forward_rows<4>(j, phase, range, own, lstm<false>);
       case ops::Cell::gru:
         if (j.reset_after) return forward_rows<3>(j, phase, range, own, gru_at_once);
         if (phase == 0) return forward_rows<2>(j, phase, range, own, gru_gates);
@@ -300,7 +226,8 @@ class RecurrentSteps {
     int64_t d, step, t, n, unit, lanes;
   };
 
-  // The states before the step, times the weights of `vectors` gates; then the gates of each row.
+  // What the gates are before, and the states before the step times the weights of `vectors` gates; then the gates of
+  // each row.
   template <int vectors, class Gates>
   static void forward_rows(const Job& j, int phase, const RecurrentRange& range, S* own, const Gates& gates) {
     const int64_t d = range.direction, t = j.time(d, range.step), wide = j.directions * j.hidden;
@@ -309,17 +236,20 @@ class RecurrentSteps {
     const auto one = [&](int64_t n, int count, const S* states, int64_t row_stride, int64_t block) {
       S out[max_rows * vectors * W];
       Place place{d, range.step, t, n, block * W, std::min<int64_t>(W, j.hidden - block * W)};
+      const Summand begin = projected<vectors>(j, place, phase);
       if (j.panels) {
-        for (int r = 0; r < count; ++r)
-          for (int v = 0; v < vectors; ++v) ask_for_gate(j, place, r, phase == 0 ? v : 2);
+        ask_for_gates<vectors>(j, place, count, phase);
         const S* panel = forward_panel(j, d, block) + (phase == 0 ? 0 : 2 * j.hidden * W);
         for (int v = 0; v < vectors; v += at_once, panel += at_once * j.hidden * W)
-          multiply_some<at_once>(count, states, row_stride, panel, j.hidden, false, out + v * W, vectors * W);
+          Products::template multiply_some<at_once>(count, states, row_stride, panel, j.hidden, begin.from(v),
+                                                    out + v * W, vectors * W);
       } else {
         const S* rows[vectors];
         for (int v = 0; v < vectors; ++v) rows[v] = weight_row(j, d, j.places[phase == 0 ? v : 2], place.unit);
-        dot_some<vectors>(count, states, row_stride, rows, j.hidden, j.hidden, place.lanes, out);
+        Products::template dot_some<vectors>(count, states, row_stride, rows, j.hidden, j.hidden, place.lanes, out);
         if (j.input_weight) add_inputs<vectors>(j, place, count, out);
+        for (int i = 0; i < count * vectors; ++i)
+          P::store(out + i * W, P::load(out + i * W) + begin.at(i / vectors, i % vectors));
       }
       for (int r = 0; r < count; ++r, ++place.n) gates(j, place, out + r * vectors * W);
     };
@@ -364,41 +294,60 @@ class RecurrentSteps {
     const S* rows[vectors];
     for (int v = 0; v < vectors; ++v)
       rows[v] = j.input_weight + ((p.d * j.gates + j.places[v]) * j.hidden + p.unit) * j.inputs;
-    dot_some<vectors>(count, j.source + (p.t * j.batch + p.n) * j.inputs, j.inputs, rows, j.inputs, j.inputs, p.lanes,
-                      more);
+    Products::template dot_some<vectors>(count, j.source + (p.t * j.batch + p.n) * j.inputs, j.inputs, rows, j.inputs,
+                                         j.inputs, p.lanes, more);
     for (int i = 0; i < count * vectors; ++i) P::store(out + i * W, P::load(out + i * W) + P::load(more + i * W));
   }
 
-  // What a gate's input is before the product with the states, and where its value is kept for training.
-  static V projected(const Job& j, const Place& p, int role) {
-    if (j.input_weight)
-      return j.bias ? load(j.bias + (p.d * j.gates + j.places[role]) * j.hidden + p.unit, p.lanes) : V{};
-    return load(j.at(j.source, p.t, p.n, p.d, j.gates * j.hidden) + j.places[role] * j.hidden + p.unit, p.lanes);
+  // What the gates of a phase are before the product with the states. A gru that resets after the product adds its
+  // candidate's later.
+  template <int vectors>
+  static Summand projected(const Job& j, const Place& p, int phase) {
+    Summand result{{}, j.input_weight ? 0 : j.directions * j.gates * j.hidden, p.lanes};
+    for (int v = 0; v < vectors; ++v)
+      if (!(j.reset_after && v == 2)) result.of[v] = projected(j, p, phase == 0 ? v : 2);
+    return result;
   }
-  static void ask_for_gate(const Job& j, const Place& p, int row, int role) {
-    const int64_t place = (((p.t * j.batch + p.n + row) * j.directions + p.d) * j.gates + j.places[role]) * j.hidden;
-    if (!j.input_weight) ask_for<0>(j.source + place + p.unit, p.lanes);
-    if (j.training) ask_for<1>(j.training + place + p.unit, p.lanes);
+  static const S* projected(const Job& j, const Place& p, int role) {
+    const int64_t unit = j.places[role] * j.hidden + p.unit;
+    if (!j.input_weight) return j.at(j.source, p.t, p.n, p.d, j.gates * j.hidden) + unit;
+    return j.bias ? j.bias + p.d * j.gates * j.hidden + unit : nullptr;
   }
-  static void keep(const Job& j, const Place& p, int role, V value) {
+  // Asks for the gates' places for training, and for what the next block of units begins with: rows of a step lie far
+  // from each other, so that nobody else sees what comes.
+  template <int vectors>
+  static void ask_for_gates(const Job& j, const Place& p, int rows, int phase) {
+    const bool more = !j.input_weight && p.unit + W < j.hidden;
+    const int64_t wide = j.gates * j.hidden, row = ((p.t * j.batch + p.n) * j.directions + p.d) * wide + p.unit;
+    for (int v = 0; v < vectors; ++v) {
+      int64_t at = row + j.places[phase == 0 ? v : 2] * j.hidden;
+      for (int r = 0; r < rows; ++r, at += j.directions * wide) {
+        if (j.training) __builtin_prefetch(j.training + at, 1);
+        if (more) __builtin_prefetch(j.source + at + W);
+      }
+    }
+  }
+  [[gnu::always_inline]] static void keep(const Job& j, const Place& p, int role, V value) {
     if (!j.training) return;
     store(j.at(j.training, p.t, p.n, p.d, j.gates * j.hidden) + j.places[role] * j.hidden + p.unit, value, p.lanes);
   }
-  static V gate(const Job& j, const Place& p, int role, V x) {
-    const V value = activate(j.activations[role], x + projected(j, p, role));
+  template <bool usual = false>
+  [[gnu::always_inline]] static V gate(const Job& j, const Place& p, int role, V x) {
+    const V value = activate<usual>(j, role, x);
     keep(j, p, role, value);
     return value;
   }
-  static void finish(const Job& j, const Place& p, V state) {
+  [[gnu::always_inline]] static void finish(const Job& j, const Place& p, V state) {
     store(j.at(j.state, p.t, p.n, p.d, j.hidden) + p.unit, state, p.lanes);
   }
 
   static void single_gate(const Job& j, const Place& p, const S* product) {
-    const V x = P::load(product) + projected(j, p, 0);
+    const V x = P::load(product);
     keep(j, p, 0, x);
     finish(j, p, activate(j.activations[0], x));
   }
 
+  template <bool usual>
   static void lstm(const Job& j, const Place& p, const S* product) {
     S* cell = j.cells ? j.at(j.cells, p.t, p.n, p.d, j.hidden) : j.at(j.running_cell, p.n, p.d);
     const S* old = p.step > 0 && !j.cells ? cell : j.before(j.cells, j.initial_cell, p.d, p.step, p.n);
@@ -407,11 +356,11 @@ class RecurrentSteps {
     for (int role = 0; role < 4; ++role) {
       V x = P::load(product + role * W);
       if (j.extra) x += before * load(j.extra + (p.d * 4 + j.places[role]) * j.hidden + p.unit, p.lanes);
-      gates[role] = gate(j, p, role, x);
+      gates[role] = gate<usual>(j, p, role, x);
     }
     const V value = gates[1] * before + gates[0] * gates[2];
     store(cell + p.unit, value, p.lanes);
-    finish(j, p, gates[3] * activate(j.activations[4], value));
+    finish(j, p, gates[3] * activate<usual>(j, 4, value));
   }
 
   static V mixed(const Job& j, V update, V before, V output) {
@@ -425,7 +374,9 @@ class RecurrentSteps {
     const V z = gate(j, p, 0, P::load(product)), r = gate(j, p, 1, P::load(product + W));
     V candidate = P::load(product + 2 * W);
     if (j.extra) candidate += load(j.extra + p.d * j.hidden + p.unit, p.lanes);
-    finish(j, p, mixed(j, z, state_before(j, p), gate(j, p, 2, candidate * r)));
+    candidate *= r;
+    if (const S* before = projected(j, p, 2)) candidate += load(before, p.lanes);
+    finish(j, p, mixed(j, z, state_before(j, p), gate(j, p, 2, candidate)));
   }
 
   static void gru_gates(const Job& j, const Place& p, const S* product) {
@@ -452,7 +403,11 @@ class RecurrentSteps {
         }
     };
     const bool is_gru = j.cell == ops::Cell::gru, last = phase + 1 == j.backward_phases();
-    if (phase == 0) return is_gru ? gates(d_gru) : j.cell == ops::Cell::lstm ? gates(d_lstm) : gates(d_single_gate);
+    if (phase == 0)
+      return is_gru                      ? gates(d_gru)
+             : j.cell != ops::Cell::lstm ? gates(d_single_gate)
+             : usual(j)                  ? gates(d_lstm<true>)
+                                         : gates(d_lstm<false>);
     if (!is_gru) return products(j, range, 0, j.gates, nullptr, carry);
     if (!last) return products(j, range, 2, 3, nullptr, d_reset);
     products(j, range, 0, 2, j.reset_after ? j.inner : nullptr, carry_on);
@@ -479,10 +434,11 @@ class RecurrentSteps {
     S out[most * vectors * W];
     in_groups(range, most, [&](int64_t n, int count) {
       const S* gradients = j.at(j.d_source, t, n, d, j.gates * h) + first * h;
-      multiply_some<vectors>(count, gradients, j.directions * j.gates * h, panel + first * h * wide, (end - first) * h,
-                             false, out, wide);
+      Products::template multiply_some<vectors>(count, gradients, j.directions * j.gates * h, panel + first * h * wide,
+                                                (end - first) * h, {}, out, wide);
       if (inner)
-        multiply_some<vectors>(count, j.at(inner, n, d), j.directions * h, panel + 2 * h * wide, h, true, out, wide);
+        Products::template multiply_some<vectors>(count, j.at(inner, n, d), j.directions * h, panel + 2 * h * wide, h,
+                                                  {{out, out + W}, wide}, out, wide);
       for (int r = 0; r < count; ++r)
         for (int v = 0; v < vectors; ++v) {
           const int64_t unit = block * columns * W + v * W;
@@ -492,25 +448,26 @@ class RecurrentSteps {
     });
   }
 
-  static V value(const Job& j, const Place& p, int role) {
+  [[gnu::always_inline]] static V value(const Job& j, const Place& p, int role) {
     return load(j.at(j.training, p.t, p.n, p.d, j.gates * j.hidden) + j.places[role] * j.hidden + p.unit, p.lanes);
   }
   // The gradient of a gate's value goes through its activation into d_source.
-  static V deliver(const Job& j, const Place& p, int role, V gradient, V y) {
+  template <bool usual = false>
+  [[gnu::always_inline]] static V deliver(const Job& j, const Place& p, int role, V gradient, V y) {
     const int64_t offset = j.places[role] * j.hidden + p.unit;
     if (j.d_training && j.cell != ops::Cell::single_gate)
       gradient += load(j.at(j.d_training, p.t, p.n, p.d, j.gates * j.hidden) + offset, p.lanes);
-    const V result = through(j.activations[role], gradient, y);
+    const V result = through<usual>(j, role, gradient, y);
     store(j.at(j.d_source, p.t, p.n, p.d, j.gates * j.hidden) + offset, result, p.lanes);
     return result;
   }
-  static V incoming(const Job& j, const Place& p) {
+  [[gnu::always_inline]] static V incoming(const Job& j, const Place& p) {
     return load(j.at(j.carried_state, p.n, p.d) + p.unit, p.lanes) +
            load(j.at(j.d_state, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes);
   }
 
   // The state after this step is what the next one begins with.
-  static void hand_on(const Job& j, const Place& p, V state) {
+  [[gnu::always_inline]] static void hand_on(const Job& j, const Place& p, V state) {
     if (!j.state_before) return;
     if (p.step == 0)
       store(j.at(j.state_before, p.t, p.n, p.d, j.hidden) + p.unit,
@@ -527,17 +484,18 @@ class RecurrentSteps {
     store(j.at(j.d_source, p.t, p.n, p.d, j.hidden) + p.unit, d, p.lanes);
   }
 
+  template <bool usual>
   static void d_lstm(const Job& j, const Place& p) {
     const V i = value(j, p, 0), f = value(j, p, 1), z = value(j, p, 2), o = value(j, p, 3);
     const V before = load(j.before(j.cells, j.initial_cell, p.d, p.step, p.n) + p.unit, p.lanes);
-    const V image = activate(j.activations[4], load(j.at(j.cells, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes));
+    const V image = activate<usual>(j, 4, load(j.at(j.cells, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes));
     hand_on(j, p, o * image);
     const V d_state = incoming(j, p);
     S* carried = j.at(j.carried_cell, p.n, p.d) + p.unit;
-    V d_cell = load(carried, p.lanes) + through(j.activations[4], d_state * o, image);
+    V d_cell = load(carried, p.lanes) + through<usual>(j, 4, d_state * o, image);
     if (j.d_cell) d_cell += load(j.at(j.d_cell, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes);
-    const V gradients[4] = {deliver(j, p, 0, d_cell * z, i), deliver(j, p, 1, d_cell * before, f),
-                            deliver(j, p, 2, d_cell * i, z), deliver(j, p, 3, d_state * image, o)};
+    const V gradients[4] = {deliver<usual>(j, p, 0, d_cell * z, i), deliver<usual>(j, p, 1, d_cell * before, f),
+                            deliver<usual>(j, p, 2, d_cell * i, z), deliver<usual>(j, p, 3, d_state * image, o)};
     V next = d_cell * f;
     for (int role = 0; j.extra && role < 4; ++role)
       next += gradients[role] * load(j.extra + (p.d * 4 + j.places[role]) * j.hidden + p.unit, p.lanes);

@@ -1,0 +1,124 @@
+// Products of a few rows of states with the weights of a recurrent layer, for any vector set.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace mpsgraph::cpu {
+
+// P: the element type S, vectors V of W of them with operators, load, store and splat, and how many vector registers
+// there are.
+template <class P>
+class RecurrentProducts {
+ protected:
+  using S = typename P::S;
+  using V = typename P::V;
+  static constexpr int W = P::W;
+
+  static constexpr int max_rows = 12;
+  // Rows at once: as many as registers hold sums for, beside the weights and one factor.
+  static constexpr int rows_for(int vectors) { return std::min((P::registers - 1 - vectors) / vectors, max_rows); }
+
+  [[gnu::always_inline]] static V load(const S* p, int64_t n) { return n >= W ? P::load(p) : load_part(p, n); }
+  [[gnu::noinline]] static V load_part(const S* p, int64_t n) {
+    S part[W] = {};
+    std::memcpy(part, p, static_cast<size_t>(n) * sizeof(S));
+    return P::load(part);
+  }
+  static V load(const S* p) { return P::load(p); }
+  [[gnu::always_inline]] static void store(S* p, V v, int64_t n) { n >= W ? P::store(p, v) : store_part(p, v, n); }
+  [[gnu::noinline]] static void store_part(S* p, V v, int64_t n) {
+    S part[W];
+    P::store(part, v);
+    std::memcpy(p, part, static_cast<size_t>(n) * sizeof(S));
+  }
+
+  // ---- with panels: `vectors` vectors of weights for each state
+
+  static constexpr int64_t ahead = 8;  // steps of a panel
+
+  // What a product is added to: for each vector that of the first row, null for zeros, and how far the next row's lies.
+  struct Summand {
+    const S* of[4] = {};
+    int64_t row_stride = 0, lanes = W;
+    V at(int row, int vector) const {
+      return of[vector] ? RecurrentProducts::load(of[vector] + row * row_stride, lanes) : V{};
+    }
+    Summand from(int vector) const {
+      Summand rest = *this;
+      std::copy(of + vector, of + 4, rest.of);
+      return rest;
+    }
+  };
+
+  // out[r * out_stride + v * W ..] = sum over i < k of a[r][i] * b[i][v][W], and a summand.
+  template <int vectors, int rows>
+  static void multiply(const S* a, int64_t row_stride, const S* b, int64_t k, const Summand& begin, S* out,
+                       int64_t out_stride) {
+    V sums[rows][vectors];
+    for (int v = 0; v < vectors; ++v)
+      for (int r = 0; r < rows; ++r) sums[r][v] = begin.at(r, v);
+    for (int64_t i = 0; i < k; ++i, b += vectors * W) {
+      for (int v = 0; v < vectors; ++v) __builtin_prefetch(b + (ahead * vectors + v) * W);
+      V weights[vectors];
+      for (int v = 0; v < vectors; ++v) weights[v] = P::load(b + v * W);
+      for (int r = 0; r < rows; ++r) {
+        const V factor = P::splat(a[r * row_stride + i]);
+        for (int v = 0; v < vectors; ++v) sums[r][v] += factor * weights[v];
+      }
+    }
+    for (int r = 0; r < rows; ++r)
+      for (int v = 0; v < vectors; ++v) P::store(out + r * out_stride + v * W, sums[r][v]);
+  }
+  template <int vectors, int rows = rows_for(vectors)>
+  static void multiply_some(int count, const S* a, int64_t row_stride, const S* b, int64_t k, const Summand& begin,
+                            S* out, int64_t out_stride) {
+    if (count == rows) return multiply<vectors, rows>(a, row_stride, b, k, begin, out, out_stride);
+    if constexpr (rows > 1) multiply_some<vectors, rows - 1>(count, a, row_stride, b, k, begin, out, out_stride);
+  }
+
+  // ---- with weights as they lie
+
+  static S total(V v) {
+    S part[W];
+    P::store(part, v);
+    for (int n = W / 2; n > 0; n /= 2)
+      for (int i = 0; i < n; ++i) part[i] += part[i + n];
+    return part[0];
+  }
+  // Elements of the weights: rows lie one after the other, and hardware looks ahead within pages of 4 KB only.
+  static constexpr int64_t rows_ahead = 256;
+
+  // out[r][v][lane] = a[r] . row(v, lane), with rows of weights as they lie.
+  template <int vectors, int rows>
+  static void dot(const S* a, int64_t row_stride, const S* const* weights, int64_t stride, int64_t k, int64_t lanes,
+                  S* out) {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      V sums[rows][vectors] = {};
+      const auto add = [&](int64_t i, const auto&... n) {
+        V factors[rows];
+        for (int r = 0; r < rows; ++r) factors[r] = load(a + r * row_stride + i, n...);
+        for (int v = 0; v < vectors; ++v) {
+          const S* place = weights[v] + lane * stride + i;
+          __builtin_prefetch(place + rows_ahead);
+          const V weight = load(place, n...);
+          for (int r = 0; r < rows; ++r) sums[r][v] += factors[r] * weight;
+        }
+      };
+      int64_t i = 0;
+      for (; i + W <= k; i += W) add(i);
+      if (i < k) add(i, k - i);
+      for (int r = 0; r < rows; ++r)
+        for (int v = 0; v < vectors; ++v) out[(r * vectors + v) * W + lane] = total(sums[r][v]);
+    }
+  }
+  template <int vectors, int rows = 4>
+  static void dot_some(int count, const S* a, int64_t row_stride, const S* const* weights, int64_t stride, int64_t k,
+                       int64_t lanes, S* out) {
+    if (count == rows) return dot<vectors, rows>(a, row_stride, weights, stride, k, lanes, out);
+    if constexpr (rows > 1) dot_some<vectors, rows - 1>(count, a, row_stride, weights, stride, k, lanes, out);
+  }
+};
+
+}  // namespace mpsgraph::cpu
