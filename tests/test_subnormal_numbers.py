@@ -54,6 +54,31 @@ def test_copies_keep_them():
         np.testing.assert_array_equal(g.run({p: x}, y).numpy(), x.T)
 
 
+HALVES = {
+    "cast": (lambda g, x: g.cast(x, mg.float32), lambda x: x.astype(np.float32)),
+    "negative": (lambda g, x: -x, np.negative),
+    "sum": (lambda g, x: g.reduction_sum(x, axes=[1]), lambda x: x.sum(1, dtype=np.float32, keepdims=True)),
+    "maximum": (lambda g, x: g.reduction_maximum(x, axes=[1]), lambda x: x.max(1, keepdims=True)),
+    "cumulative sum": (lambda g, x: g.cumulative_sum(x, axis=1), lambda x: np.cumsum(x, 1, dtype=np.float32)),
+    "sort": (lambda g, x: g.sort(x, axis=1), lambda x: np.sort(x, 1)),
+    "arg-sort": (lambda g, x: g.arg_sort(x, axis=1), lambda x: np.argsort(x, 1, kind="stable")),
+    "product": (lambda g, x: x @ g.constant(np.eye(32, dtype=np.float16)), lambda x: x),
+}
+
+
+@pytest.mark.parametrize("kernels", ON)
+@pytest.mark.parametrize("name", HALVES)
+def test_of_float16_they_are_kept(name: str, kernels: str):
+    """What float16 has too small for its full mantissa is no small number of float32, which it is computed in."""
+    x = np.random.default_rng(0).permutation(np.arange(-512, 512)).reshape(32, 32).astype(np.float16) * 2.0**-24
+    x = x.astype(np.float16)
+    build, wanted = HALVES[name]
+    g = mg.Graph()
+    p = g.placeholder(x.shape, mg.float16)
+    result = compiled(g, {p: x.shape}, [build(g, p)], kernels).run([x])[0].numpy()
+    np.testing.assert_array_equal(result, wanted(x).astype(result.dtype))
+
+
 def test_a_variable_that_decays_becomes_zero():
     g = mg.Graph()
     v = g.variable(np.full(1000, 1.0, np.float32))

@@ -26,11 +26,12 @@ struct Half {
     const uint32_t big = u > 0x7f800000u ? 0x7e00u | ((u >> 13) & 0x3ffu) : 0x7c00u;
     bits = static_cast<uint16_t>(sign | (u >= 0x47800000u ? big : u < 0x38800000u ? small : normal));
   }
+  // Without subnormal floats, which a program takes for zero: subnormals of float16 are no subnormals of float32.
   operator float() const {
     const uint32_t magnitude = (bits & 0x7fffu) << 13;
-    uint32_t u = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
-    if (magnitude >= 0x0f800000u) u |= 0x7f800000u;  // infinity and NaN
-    return std::bit_cast<float>(u | (bits & 0x8000u) << 16);
+    const uint32_t normal = magnitude + (magnitude >= 0x0f800000u ? 224u << 23 : 112u << 23);  // infinity and NaN stay
+    const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude + (113u << 23)) - 0x1p-14f);
+    return std::bit_cast<float>((magnitude < 0x00800000u ? small : normal) | (bits & 0x8000u) << 16);
   }
 };
 
