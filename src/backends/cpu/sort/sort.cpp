@@ -5,6 +5,7 @@
 // afterwards.
 
 #include "backends/cpu/shape/strided_copy.h"
+#include "backends/cpu/sort/sort_buckets.h"
 #include "backends/cpu/sort/sort_keys.h"
 #include "backends/cpu/sort/sort_row.h"
 #include "backends/cpu/stitched/tile_functions.h"
@@ -38,6 +39,8 @@ inline constexpr bool in_vectors = sizeof(Element) == sizeof(VectorKey<Element>)
 #if defined(__x86_64__)
 template <class Element, class Load, class Store>
 void sort_in_vectors(std::byte* scratch, int64_t n, int64_t parts, const Load& load, const Store& store) {
+  using Buckets = BucketSorter<Element>;
+  if (n >= Buckets::shortest) return Buckets(scratch, n, parts).run(load, store);
   auto* keys = reinterpret_cast<VectorKey<Element>*>(scratch);
   const auto in_parts = [&](const auto& f) {
     parallel_parts(parts, [&](int64_t part) {
@@ -50,6 +53,15 @@ void sort_in_vectors(std::byte* scratch, int64_t n, int64_t parts, const Load& l
 }
 #endif
 
+template <class Element>
+size_t scratch_bytes(int64_t n, int64_t threads) {
+  const size_t by_radix = RowSorter<Element>::scratch_bytes(n, threads);
+#if defined(__x86_64__)
+  if constexpr (in_vectors<Element>) return std::max(by_radix, BucketSorter<Element>::scratch_bytes(n, threads));
+#endif
+  return by_radix;
+}
+
 // Element as Indexed<Key> writes the order, as Key the sorted elements.
 template <class T, class Element, class Out>
 std::unique_ptr<Kernel> sort_kernel(Lowering& lowering) {
@@ -58,7 +70,8 @@ std::unique_ptr<Kernel> sort_kernel(Lowering& lowering) {
   const SortPlan plan(x, y, lowering.attributes());
   const int64_t n = plan.s.n;
   using Sorter = RowSorter<Element>;
-  const size_t bytes = Sorter::scratch_bytes(n, plan.whole_rows ? 1 : plan.parts);
+  const int64_t threads = plan.whole_rows ? 1 : plan.parts;  // of a row
+  const size_t bytes = scratch_bytes<Element>(n, threads);
   const Slot scratch = lowering.scratch(bytes * static_cast<size_t>(plan.whole_rows ? plan.parts : 1));
   const Slot rows_in = plan.moves() ? lowering.scratch(x.bytes()) : x.slot;
   const Slot rows_out = plan.moves() ? lowering.scratch(y.bytes()) : y.slot;  // never where it is read from
