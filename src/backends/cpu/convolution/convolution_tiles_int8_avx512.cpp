@@ -60,7 +60,7 @@ void multiply_rows(const uint8_t* const* rows, const TileRun* runs, int64_t run_
     const int8_t* b = panel + run.panel * columns * group;
     for (int64_t s = 0; s < run.steps * group; s += group, b += columns * group) {
       const __m512i first = _mm512_loadu_si512(b), second = _mm512_loadu_si512(b + lanes * group);
-      __builtin_prefetch(b + 8 * columns * group);
+      ask_for_step<R, columns * group>(b);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
         const __m512i four = four_of_row<Turn>(a[r] + s);
