@@ -66,7 +66,9 @@ def test_sampling_at_places_that_are_none():
 
 
 @pytest.mark.parametrize("passes", [True, False])
-@pytest.mark.parametrize("k, n", [(1, 1), (40, 15), (40, 70), (300, 96), (900, 133), (40, 1100), (33, 2049)])
+@pytest.mark.parametrize(
+    "k, n", [(1, 1), (2, 3), (17, 1), (2048, 10), (40, 15), (40, 70), (300, 96), (900, 133), (40, 1100), (33, 2049)]
+)
 def test_a_row_times_a_matrix(k, n, passes):
     x, w, b = normal(1, k), normal(k, n), normal(n)
     x[0, 0] = 2.0
