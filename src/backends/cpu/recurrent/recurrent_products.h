@@ -88,7 +88,7 @@ class RecurrentProducts {
     return part[0];
   }
   // Elements of the weights: rows lie one after the other, and hardware looks ahead within pages of 4 KB only.
-  static constexpr int64_t rows_ahead = 256;
+  static constexpr int64_t rows_ahead = 128;
 
   // out[r][v][lane] = a[r] . row(v, lane), with rows of weights as they lie.
   template <int vectors, int rows>
