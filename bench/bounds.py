@@ -1,9 +1,9 @@
 """What each workload needs at least on the machine at hand: its multiply-adds, or its bytes, at measured ceilings.
 
-Operations are those of convolutions and matrix products, two a multiply-add; products with padding are not counted, nor
-is anything that has to be computed besides. Bytes are those of weights, of optimizer states, of what is fed and handed
-out, each moved once. So a bound is below what any engine reaches that adds up plain products; convolutions in Winograd's
-tiles take fewer. `PRIMITIVES` is a sum of measured kernels.
+Operations are those of convolutions and matrix products, two a multiply-add; products with padding are not counted,
+nor is anything that has to be computed besides. Bytes are those of weights, of optimizer states, of what is fed and
+handed out, each moved once. So a bound is below what any engine reaches that adds up plain products; convolutions in
+Winograd's tiles take fewer. `PRIMITIVES` is a sum of measured kernels.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """docs/performance.md from bench/results.csv: tables between markers and the picture; the prose around them stays.
 
+Of a benchmark that several machines have measured, the tables and the picture show the last one's rows, and one table
+puts the machines side by side.
+
 `run.py` calls it; alone it writes the page anew from the file. What has no peer's row in the file is not in the tables.
 """
 
@@ -14,7 +17,7 @@ import operations
 from measuring import BENCH
 from measuring.picture import draw, headlines
 from measuring.report import DISTURBED, OURS, Row, best_peer, figure
-from measuring.results import read
+from measuring.results import latest, read
 
 RESULTS = BENCH / "results.csv"
 PAGE = BENCH.parent / "docs" / "performance.md"
@@ -30,11 +33,13 @@ WHY: dict[str, str] = {
 
 def write(results: Path = RESULTS, page: Path = PAGE, picture: Path = PICTURE) -> list[Path]:
     """Writes the page and the picture. Result: what was written. Errors: KeyError for a marker that is not known."""
-    rows = read(results)
+    every = read(results)
+    rows = latest(every)
     compared = [row for row in rows if row.benchmark != "operations"]
+    of_table = {"operations": rows, "machines": every}
 
     def filled(match: re.Match[str]) -> str:
-        return match[1] + "\n".join(TABLES[match[2]](rows if match[2] == "operations" else compared)) + "\n" + match[3]
+        return match[1] + "\n".join(TABLES[match[2]](of_table.get(match[2], compared))) + "\n" + match[3]
 
     page.write_text(MARKED.sub(filled, page.read_text()))
     return [page, picture] if draw(compared, picture) else [page]
@@ -80,6 +85,20 @@ def peers(rows: Sequence[Row]) -> list[str]:
     return text
 
 
+def machines(every: Sequence[Row]) -> list[str]:
+    """Each machine's ratios, the last one's first; a line for each workload that has been measured on two."""
+    days = {row.machine: row.measured for row in sorted(every, key=lambda row: row.measured)}
+    names = sorted(days, key=lambda name: days[name], reverse=True)
+    text = [f"| workload | {' | '.join(names)} | target |", "|---" * (len(names) + 2) + "|"]
+    for headline in headlines(latest(every)):
+        same = [r for r in headlines(every) if (r.workload, r.title) == (headline.workload, headline.title)]
+        found = {row.machine: row.ratio for row in same}
+        if len(found) > 1:
+            cells = [f"{r.median:.2f} ({r.q1:.2f}–{r.q3:.2f})" if (r := found.get(name)) else "" for name in names]
+            text.append(f"| {_name(headline)} | {' | '.join(cells)} | {headline.target:.2f} |")
+    return text
+
+
 def behind(rows: Sequence[Row]) -> list[str]:
     """Where the best peer is faster, and what is ahead but misses its target."""
     slower = [row for row in headlines(rows) if row.ratio.median > 1]
@@ -101,18 +120,21 @@ def behind(rows: Sequence[Row]) -> list[str]:
 
 
 def machine(rows: Sequence[Row]) -> list[str]:
-    """The processor, what was measured of it, the versions and the days."""
-    described = [row for row in rows if row.workload == "machine"]
+    """The processors, what was measured of them, the versions and the days."""
+    names = dict.fromkeys(row.machine for row in rows if row.workload == "machine")
     versions = {row.side: row.version for row in rows if row.version and row.workload != "machine"}
     days = sorted({row.measured for row in rows if row.measured})
-    text = [f"- Machine: {' and '.join(dict.fromkeys(row.title for row in described))}, one after the other:"]
-    for what in dict.fromkeys(row.mode for row in described):
-        values = [row.value.median for row in described if row.mode == what]
-        unit = next(row.unit for row in described if row.mode == what)
-        text[0] += (
-            f" {what} {figure(min(values))}–{figure(max(values))} {unit} (middle {figure(statistics.median(values))});"
-        )
-    text[0] = text[0].rstrip(";") + "."
+    text = []
+    for name in names:
+        described = [row for row in rows if row.workload == "machine" and row.machine == name]
+        rates = []
+        for what in dict.fromkeys(row.mode for row in described):
+            values = [row.value.median for row in described if row.mode == what]
+            unit = next(row.unit for row in described if row.mode == what)
+            middle = figure(statistics.median(values))
+            rates.append(f" {what} {figure(min(values))}–{figure(max(values))} {unit} (middle {middle})")
+        where = f", for {', '.join(dict.fromkeys(r.benchmark for r in described))}" if len(names) > 1 else ""
+        text.append(f"- Machine: {described[0].title}{where}:{';'.join(rates)}.")
     text.append(f"- Versions: {', '.join(f'{side} {version}' for side, version in sorted(versions.items()))}.")
     text.append(f"- Measured from {days[0]} to {days[-1]}." if days else "- Nothing is measured yet.")
     return text
@@ -123,6 +145,7 @@ TABLES: dict[str, Callable[[Sequence[Row]], list[str]]] = {
     "summary": summary,
     "behind": behind,
     "peers": peers,
+    "machines": machines,
     "limits": limits,
     "operations": operations.table,
 }

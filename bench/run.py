@@ -60,11 +60,9 @@ def version() -> str:
 
 def dated(rows: list[Row], benchmark: str) -> list[Row]:
     """Rows with what is the same for all of a benchmark."""
-    today, own = datetime.date.today().isoformat(), version()
-    return [
-        replace(row, benchmark=benchmark, measured=today, version=own if row.side == OURS else row.version)
-        for row in rows
-    ]
+    common = {"benchmark": benchmark, "measured": datetime.date.today().isoformat(), "machine": processor()}
+    own = version()
+    return [replace(row, version=own if row.side == OURS else row.version, **common) for row in rows]
 
 
 def run(benchmarks: list[str], options: Options, path: Path) -> None:

@@ -163,6 +163,30 @@ def test_the_page_says_where_the_best_peer_is_faster(tmp_path: Path):
     assert (tmp_path / "page.png").stat().st_size > 1000
 
 
+def test_machines_do_not_replace_each_other(tmp_path: Path):
+    """The page is of the machine that measured last; one table has all of them."""
+    page, path = tmp_path / "page.md", tmp_path / "results.csv"
+    page.write_text("<!-- bench: summary -->\n<!-- end -->\n<!-- bench: machines -->\n<!-- end -->\n")
+
+    def measured(machine: str, day: str, ratio: float) -> list[Row]:
+        common = {"ratio": Spread.of([ratio]), "machine": machine, "measured": day}
+        return [row("w", OURS, ratio, target=0.5, **common), row("w", "A", 1.0, **common)]
+
+    enter(measured("old", "2026-01-01", 0.75), path, ["w"])
+    enter(measured("new", "2026-01-02", 0.25), path, ["w"])
+    assert [(r.machine, r.value.median) for r in read(path) if r.side == OURS] == [("old", 0.75), ("new", 0.25)]
+    document.write(path, page, tmp_path / "page.png")
+    summary, machines = page.read_text().split("<!-- end -->")[:2]
+    assert "0.25" in summary and "0.75" not in summary
+    assert "| workload | new | old | target |" in machines
+    assert "| w, title | 0.25 (0.25–0.25) | 0.75 (0.75–0.75) | 0.50 |" in machines
+
+    enter(measured("old", "2026-01-03", 0.6), path, ["w"])
+    document.write(path, page, tmp_path / "page.png")
+    summary, machines = page.read_text().split("<!-- end -->")[:2]
+    assert "0.60" in summary and "0.25" not in summary and "| workload | old | new | target |" in machines
+
+
 def test_the_page_is_what_the_results_make(tmp_path: Path):
     page = tmp_path / "page.md"
     page.write_text(document.PAGE.read_text())

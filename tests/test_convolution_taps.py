@@ -1,7 +1,7 @@
 """Convolutions as a product a tap: against the plain kernels in sizes that cross its tiles, panels, classes and parts.
 
-The case suite covers what a convolution means; its sizes are smaller than a tile. Those that run in Winograd's tiles are
-in test_convolution_winograd.py.
+The case suite covers what a convolution means; its sizes are smaller than a tile. Those that run in Winograd's tiles
+are in test_convolution_winograd.py.
 """
 
 from pathlib import Path

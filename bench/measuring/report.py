@@ -54,6 +54,7 @@ class Row:
     primitives: float | None = None  # the sum of oneDNN's primitives, as it was measured once
     benchmark: str = ""  # the script
     measured: str = ""  # the day
+    machine: str = ""  # its processors
 
     @property
     def verdict(self) -> str:

@@ -21,13 +21,13 @@ def read(path: Path) -> list[Row]:
 
 
 def enter(rows: Sequence[Row], path: Path, order: Sequence[str]) -> None:
-    """Writes rows instead of those of the same benchmark, workload and title; the others stay.
+    """Writes rows instead of those of the same benchmark, workload, title and machine; the others stay.
 
     Args: order, of the benchmarks in the file.
     """
 
-    def measured(row: Row) -> tuple[str, str, str]:
-        return row.benchmark, row.workload, row.title
+    def measured(row: Row) -> tuple[str, ...]:
+        return row.benchmark, row.workload, row.title, row.machine
 
     anew = {measured(row) for row in rows}
     whole = [row for row in read(path) if measured(row) not in anew] + list(rows)
@@ -37,6 +37,12 @@ def enter(rows: Sequence[Row], path: Path, order: Sequence[str]) -> None:
         writer = csv.DictWriter(file, _columns(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(map(_record, whole))
+
+
+def latest(rows: Sequence[Row]) -> list[Row]:
+    """Of each benchmark the rows of the machine that measured it last."""
+    machine = {row.benchmark: row.machine for row in sorted(rows, key=lambda row: row.measured)}
+    return [row for row in rows if row.machine == machine[row.benchmark]]
 
 
 def _columns() -> list[str]:
@@ -66,7 +72,7 @@ def _row(record: dict[str, str]) -> Row:
     def number(name: str) -> float | None:
         return float(record[name]) if record[name] else None
 
-    words = ("workload", "title", "unit", "side", "mode", "version", "bound_by", "benchmark", "measured")
+    words = ("workload", "title", "unit", "side", "mode", "version", "bound_by", "benchmark", "measured", "machine")
     numbers = ("target", "limit", "disturbed", "bound", "primitives")
     return Row(
         value=spread(""),
