@@ -124,6 +124,16 @@ class RecurrentSteps : RecurrentProducts<P> {
       default: return x;
     }
   }
+  // gradient times the activation's slope where it has the value y.
+  static V through(Activation activation, V gradient, V y) {
+    switch (activation) {
+      case Activation::relu: return P::where_positive(y, gradient);
+      case Activation::tanh: return gradient * (one() - y * y);
+      case Activation::sigmoid: return gradient * (y * (one() - y));
+      case Activation::hard_sigmoid: return P::where_positive(y, P::where_positive(one() - y, gradient * S(0.2)));
+      default: return gradient;
+    }
+  }
   // Of a role; `usual`: those that an LSTM has unless others are asked for, known when this is compiled.
   template <bool usual>
   [[gnu::always_inline]] static V activate(const Job& j, int role, V x) {
@@ -139,16 +149,6 @@ class RecurrentSteps : RecurrentProducts<P> {
     for (int role = 0; role < 5; ++role)
       if (j.activations[role] != (role == 2 || role == 4 ? Activation::tanh : Activation::sigmoid)) return false;
     return true;
-  }
-  // gradient times the activation's slope where it has the value y.
-  static V through(Activation activation, V gradient, V y) {
-    switch (activation) {
-      case Activation::relu: return P::where_positive(y, gradient);
-      case Activation::tanh: return gradient * (one() - y * y);
-      case Activation::sigmoid: return gradient * (y * (one() - y));
-      case Activation::hard_sigmoid: return P::where_positive(y, P::where_positive(one() - y, gradient * S(0.2)));
-      default: return gradient;
-    }
   }
 
   static V mask(const Job& j, int64_t t, int64_t n, int64_t d, int64_t unit, int64_t lanes) {
@@ -303,9 +303,10 @@ class RecurrentSteps : RecurrentProducts<P> {
   // candidate's later.
   template <int vectors>
   static Summand projected(const Job& j, const Place& p, int phase) {
+    const bool later = j.cell == ops::Cell::gru && j.reset_after;
     Summand result{{}, j.input_weight ? 0 : j.directions * j.gates * j.hidden, p.lanes};
     for (int v = 0; v < vectors; ++v)
-      if (!(j.reset_after && v == 2)) result.of[v] = projected(j, p, phase == 0 ? v : 2);
+      if (!(later && v == 2)) result.of[v] = projected(j, p, phase == 0 ? v : 2);
     return result;
   }
   static const S* projected(const Job& j, const Place& p, int role) {

@@ -57,7 +57,9 @@ template <class Element>
 size_t scratch_bytes(int64_t n, int64_t threads) {
   const size_t by_radix = RowSorter<Element>::scratch_bytes(n, threads);
 #if defined(__x86_64__)
-  if constexpr (in_vectors<Element>) return std::max(by_radix, BucketSorter<Element>::scratch_bytes(n, threads));
+  if constexpr (in_vectors<Element>)
+    if (n >= BucketSorter<Element>::shortest)
+      return std::max(by_radix, BucketSorter<Element>::scratch_bytes(n, threads));
 #endif
   return by_radix;
 }
