@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -26,6 +27,7 @@ MARK = "†"
 MARKED = re.compile(r"(<!-- bench: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 WHY: dict[str, str] = {
+    "W7": "both wait for the third-level cache, at its rate",
     "W8 batch 1": "layers of one image are short: what lies between kernels weighs",
 }
 """Why a workload is slower than the best peer, as far as it is known."""
@@ -86,9 +88,9 @@ def peers(rows: Sequence[Row]) -> list[str]:
 
 
 def machines(every: Sequence[Row]) -> list[str]:
-    """Each machine's ratios, the last one's first; a line for each workload that has been measured on two."""
-    days = {row.machine: row.measured for row in sorted(every, key=lambda row: row.measured)}
-    names = sorted(days, key=lambda name: days[name], reverse=True)
+    """Each machine's ratios, a line for each workload that two have measured; first who is in the other tables most."""
+    shown = Counter(row.machine for row in headlines(latest(every)))
+    names = sorted({row.machine for row in every}, key=lambda name: (-shown[name], name))
     text = [f"| workload | {' | '.join(names)} | target |", "|---" * (len(names) + 2) + "|"]
     for headline in headlines(latest(every)):
         same = [r for r in headlines(every) if (r.workload, r.title) == (headline.workload, headline.title)]
