@@ -38,7 +38,7 @@ def write(results: Path = RESULTS, page: Path = PAGE, picture: Path = PICTURE) -
     every = read(results)
     rows = latest(every)
     compared = [row for row in rows if row.benchmark != "operations"]
-    of_table = {"operations": rows, "machines": every}
+    of_table = {"operations": rows, "machines": [row for row in every if row.benchmark != "operations"]}
 
     def filled(match: re.Match[str]) -> str:
         return match[1] + "\n".join(TABLES[match[2]](of_table.get(match[2], compared))) + "\n" + match[3]
@@ -124,7 +124,11 @@ def behind(rows: Sequence[Row]) -> list[str]:
 def machine(rows: Sequence[Row]) -> list[str]:
     """The processors, what was measured of them, the versions and the days."""
     names = dict.fromkeys(row.machine for row in rows if row.workload == "machine")
-    versions = {row.side: row.version for row in rows if row.version and row.workload != "machine"}
+    counted: dict[str, Counter[str]] = {}
+    for row in rows:
+        if row.version and row.workload != "machine":
+            counted.setdefault(row.side, Counter())[row.version] += 1
+    versions = {side: versions.most_common(1)[0][0] for side, versions in counted.items()}
     days = sorted({row.measured for row in rows if row.measured})
     text = []
     for name in names:

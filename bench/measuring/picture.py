@@ -7,8 +7,8 @@ from pathlib import Path
 
 from .report import OURS, Row, best_peer, figure
 
-RANGE = 0.1, 4.0  # of ratios; what lies outside stands at the edge
-TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4)
+RANGE = 0.05, 4.0  # of ratios; what lies outside stands at the edge
+TICKS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4)
 AHEAD, REACHED, BEHIND, INK, FAINT = "#e09c2c", "#2e7d32", "#c62828", "#222222", "#9a9a9a"
 
 
