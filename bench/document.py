@@ -1,6 +1,6 @@
 """docs/performance.md from bench/results.csv: tables between markers and the picture; the prose around them stays.
 
-Of a benchmark that several machines have measured, the tables and the picture show the last one's rows, and one table
+Of a workload that several machines have measured, the tables and the picture show the last one's rows, and one table
 puts the machines side by side.
 
 `run.py` calls it; alone it writes the page anew from the file. What has no peer's row in the file is not in the tables.

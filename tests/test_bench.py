@@ -29,7 +29,7 @@ from measuring import compare as comparing  # noqa: E402
 from measuring.compare import Contender, Turn, Workload, compare, first_places, rows_of  # noqa: E402
 from measuring.options import Options  # noqa: E402
 from measuring.report import OURS, Row, Spread, best_peer  # noqa: E402
-from measuring.results import enter, read  # noqa: E402
+from measuring.results import enter, latest, read  # noqa: E402
 from measuring.sides import Running, Side, SideFailed  # noqa: E402
 
 os.environ.clear()  # the benchmarks fix the number of threads for what they start; other tests shall not see it
@@ -185,6 +185,19 @@ def test_machines_do_not_replace_each_other(tmp_path: Path):
     document.write(path, page, tmp_path / "page.png")
     summary, machines = page.read_text().split("<!-- end -->")[:2]
     assert "0.60" in summary and "0.25" not in summary and "| workload | old | new | target |" in machines
+
+
+def test_a_machine_that_measures_a_part_leaves_the_rest(tmp_path: Path):
+    def of(machine: str, day: str, *workloads: str) -> list[Row]:
+        rows = [row(workload, OURS, 1.0) for workload in (*workloads, "machine")]
+        return [replace(r, benchmark="b", machine=machine, title=machine, measured=day) for r in rows[-1:]] + [
+            replace(r, benchmark="b", machine=machine, measured=day) for r in rows[:-1]
+        ]
+
+    rows = of("old", "2026-01-01", "v", "w") + of("new", "2026-01-02", "w")
+    assert {(r.workload, r.machine) for r in latest(rows)} == {
+        ("machine", "old"), ("v", "old"), ("machine", "new"), ("w", "new")}  # fmt: skip
+    assert {r.machine for r in latest(rows + of("new", "2026-01-02", "v"))} == {"new"}
 
 
 def test_the_page_is_what_the_results_make(tmp_path: Path):

@@ -5,40 +5,43 @@ import numpy as np
 import pytest
 
 LENGTHS = {"sort": 1 << 18, "arg_sort": 1 << 15}  # from which on there are buckets
-RNG = np.random.default_rng(7)
 INT32, INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
 
 
-def crowded(n: int) -> np.ndarray:
+def crowded(rng: np.random.Generator, n: int) -> np.ndarray:
     """Most numbers in two places far from each other, so that few leading bits differ."""
-    near = np.where(RNG.random(n) < 0.9, 1.0, -1e30).astype(np.float32)
-    return near * (1 + 1e-4 * RNG.random(n, np.float32))
+    near = np.where(rng.random(n) < 0.9, 1.0, -1e30).astype(np.float32)
+    return near * (1 + 1e-4 * rng.random(n, np.float32))
 
 
-def with_ends(n: int) -> np.ndarray:
-    x = RNG.standard_normal(n, np.float32)
-    x[RNG.integers(n, size=9)] = [np.nan, np.inf, -np.inf, 0.0, -0.0, np.nan, -0.0, 3e38, -3e38]
+def with_ends(rng: np.random.Generator, n: int) -> np.ndarray:
+    x = rng.standard_normal(n, np.float32)
+    x[rng.integers(n, size=9)] = [np.nan, np.inf, -np.inf, 0.0, -0.0, np.nan, -0.0, 3e38, -3e38]
     return x
 
 
 ROWS = {
-    "whole range": lambda n: RNG.integers(INT32.min, INT32.max, n, np.int32, endpoint=True),
-    "long integers": lambda n: RNG.integers(INT64.min, INT64.max, n, np.int64, endpoint=True),
-    "unsigned": lambda n: RNG.integers(0, 2**32, n, np.uint32),
-    "few values": lambda n: RNG.integers(0, 1000, n, np.int32),
-    "one value": lambda n: np.full(n, -3, np.int32),
-    "two values": lambda n: RNG.integers(0, 2, n).astype(np.float32),
-    "ascending": lambda n: np.arange(n, dtype=np.int32),
-    "descending": lambda n: np.arange(n, dtype=np.float32)[::-1].copy(),
-    "mostly zeros": lambda n: np.maximum(RNG.standard_normal(n, np.float32) - 1, 0),
-    "one apart": lambda n: np.where(np.arange(n) == n // 3, INT32.min, INT32.max).astype(np.int32),
-    "normal": lambda n: RNG.standard_normal(n, np.float32),
-    "orders of magnitude": lambda n: np.exp(9 * RNG.standard_normal(n)).astype(np.float32),
+    "whole range": lambda rng, n: rng.integers(INT32.min, INT32.max, n, np.int32, endpoint=True),
+    "long integers": lambda rng, n: rng.integers(INT64.min, INT64.max, n, np.int64, endpoint=True),
+    "unsigned": lambda rng, n: rng.integers(0, 2**32, n, np.uint32),
+    "few values": lambda rng, n: rng.integers(0, 1000, n, np.int32),
+    "one value": lambda rng, n: np.full(n, -3, np.int32),
+    "two values": lambda rng, n: rng.integers(0, 2, n).astype(np.float32),
+    "ascending": lambda rng, n: np.arange(n, dtype=np.int32),
+    "descending": lambda rng, n: np.arange(n, dtype=np.float32)[::-1].copy(),
+    "mostly zeros": lambda rng, n: np.maximum(rng.standard_normal(n, np.float32) - 1, 0),
+    "one apart": lambda rng, n: np.where(np.arange(n) == n // 3, INT32.min, INT32.max).astype(np.int32),
+    "normal": lambda rng, n: rng.standard_normal(n, np.float32),
+    "orders of magnitude": lambda rng, n: np.exp(9 * rng.standard_normal(n)).astype(np.float32),
     "crowded": crowded,
     "with ends": with_ends,
-    "float64": lambda n: RNG.standard_normal(n),
-    "float16": lambda n: RNG.standard_normal(n).astype(np.float16),
+    "float64": lambda rng, n: rng.standard_normal(n),
+    "float16": lambda rng, n: rng.standard_normal(n).astype(np.float16),
 }
+
+
+def row(name: str, n: int, seed: int = 0) -> np.ndarray:
+    return ROWS[name](np.random.default_rng(seed), n)
 
 
 def check(operation: str, x: np.ndarray, descending: bool) -> None:
@@ -54,16 +57,16 @@ def check(operation: str, x: np.ndarray, descending: bool) -> None:
 @pytest.mark.parametrize("operation", LENGTHS)
 @pytest.mark.parametrize("name", ROWS)
 def test_one_row(name: str, operation: str, descending: bool):
-    check(operation, ROWS[name](2 * LENGTHS[operation] + 11), descending)
+    check(operation, row(name, 2 * LENGTHS[operation] + 11), descending)
 
 
 @pytest.mark.parametrize("operation", LENGTHS)
 @pytest.mark.parametrize("longer", [-1, 0, 1])
 def test_about_the_shortest_length(longer: int, operation: str):
-    check(operation, ROWS["normal"](LENGTHS[operation] + longer), False)
+    check(operation, row("normal", LENGTHS[operation] + longer), False)
 
 
 @pytest.mark.parametrize("operation", LENGTHS)
 @pytest.mark.parametrize("name", ["few values", "normal", "one value", "mostly zeros"])
 def test_a_row_for_each_thread(name: str, operation: str):
-    check(operation, np.stack([ROWS[name](LENGTHS[operation] + 5) for _ in range(3)]), False)
+    check(operation, np.stack([row(name, LENGTHS[operation] + 5, seed) for seed in range(3)]), False)

@@ -40,9 +40,15 @@ def enter(rows: Sequence[Row], path: Path, order: Sequence[str]) -> None:
 
 
 def latest(rows: Sequence[Row]) -> list[Row]:
-    """Of each benchmark the rows of the machine that measured it last."""
-    machine = {row.benchmark: row.machine for row in sorted(rows, key=lambda row: row.measured)}
-    return [row for row in rows if row.machine == machine[row.benchmark]]
+    """Of each workload the rows of the machine that measured it last, and what these machines can do."""
+
+    def what(row: Row) -> tuple[str, ...]:
+        return row.benchmark, row.workload, row.title
+
+    last = {what(row): row.machine for row in sorted(rows, key=lambda row: row.measured)}
+    kept = [row for row in rows if row.machine == last[what(row)]]
+    used = {(row.benchmark, row.machine) for row in kept if row.workload != "machine"}
+    return [row for row in kept if (row.benchmark, row.machine) in used]
 
 
 def _columns() -> list[str]:
