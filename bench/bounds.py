@@ -120,6 +120,7 @@ class Layers:
     forward: float = 0.0
     of_inputs: float = 0.0  # those of the gradient by a layer's input, which the first layer does not need
     parameters: int = field(default=0)
+    read: int = field(default=0)  # parameters without those that meet padding only: what inference has to read
 
     def convolution(
         self, size: int, inputs: int, outputs: int, kernel: int, stride: int = 1, padded: bool = True
@@ -127,17 +128,19 @@ class Layers:
         """A square one. Result: the result's size."""
         result = math.ceil(size / stride) if padded else (size - kernel) // stride + 1
         before = max(0, (result - 1) * stride + kernel - size) // 2 if padded else 0
-        taps = sum(0 <= place * stride - before + tap < size for place in range(result) for tap in range(kernel))
-        self._add(self.batch * inputs * outputs * taps**2, inputs * outputs * kernel**2)
+        taps = [tap for place in range(result) for tap in range(kernel) if 0 <= place * stride - before + tap < size]
+        products, meeting = self.batch * len(taps) ** 2, len(set(taps)) ** 2
+        self._add(inputs * outputs * products, inputs * outputs * kernel**2, inputs * outputs * meeting)
         return result
 
     def dense(self, inputs: int, outputs: int, rows: int = 1) -> None:
-        self._add(self.batch * rows * inputs * outputs, inputs * outputs)
+        self._add(self.batch * rows * inputs * outputs, inputs * outputs, inputs * outputs)
 
-    def _add(self, products: float, parameters: int) -> None:
+    def _add(self, products: float, parameters: int, read: int) -> None:
         self.of_inputs += products if self.forward else 0.0
         self.forward += products
         self.parameters += parameters
+        self.read += read
 
     def training(self) -> float:
         """Operations of a step: forward, and the gradients by weights and inputs."""
@@ -228,7 +231,7 @@ def work() -> dict[str, Work]:
         ("W8 int8 batch 64", 64, "int8", 1),
     ):
         layers = resnet50(batch)
-        result[name] = Work(2 * layers.forward, size * layers.parameters, precision)
+        result[name] = Work(2 * layers.forward, size * layers.read, precision)
     return result | {f"W9 {name}": each for name, each in single_operations().items()}
 
 

@@ -213,6 +213,7 @@ def test_the_page_is_what_the_results_make(tmp_path: Path):
 def test_bounds_count_products_that_meet_no_padding():
     layers = bounds.Layers(batch=2)
     assert layers.convolution(1, 3, 5, 3) == 1 and layers.forward == 2 * 3 * 5  # one tap of nine
+    assert layers.parameters == 9 * 3 * 5 and layers.read == 3 * 5
     assert layers.training() == 2 * 2 * layers.forward  # the first layer's input has no gradient
     layers.dense(5, 7)
     assert layers.training() == 2 * (2 * layers.forward + 2 * 5 * 7)
