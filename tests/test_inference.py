@@ -349,3 +349,102 @@ def test_other_weights_at_the_same_address_are_not_mistaken():
         y = g.convolution2d(g.reshape(x, (1, 1, 1, 64)), g.constant(w))
         got = g.run({x: np.ones((1, 64), np.float32)}, y).numpy()
         np.testing.assert_allclose(got.ravel(), w.sum((0, 1, 2)), rtol=1e-4, atol=1e-4)
+
+
+# --- embeddings and the products behind them
+CHARACTERS, EMBEDDED = 20, 12
+TABLE, WEIGHTS = (CHARACTERS, EMBEDDED), (EMBEDDED, CHANNELS)
+
+
+def lookups(between=lambda g, x: x, table=TABLE, weights=WEIGHTS, **options) -> mg.Model:
+    """An embedding, what comes between, and a product."""
+    g = mg.Graph()
+    i = g.placeholder((2, 4), "int32", name="i")
+    y = between(g, g.gather(g.variable(numbers(*table)), i, **options)) @ g.variable(numbers(*weights, seed=1))
+    return mg.Model(g, {"i": i}, {"y": y})
+
+
+INDICES = np.int32([[3, 19, 0, 3], [7, 7, 12, 1]])
+
+MOVING_ROWS = {
+    "nothing": lambda g, x: x,
+    "transpose": lambda g, x: g.transpose(x, (1, 0, 2)),
+    "reshape": lambda g, x: g.reshape(x, (-1, EMBEDDED)),
+    "reshape to an open width": lambda g, x: g.reshape(x, (2, 2, 2, -1)),
+    "expand_dims": lambda g, x: g.expand_dims(x, 1),
+    "squeeze": lambda g, x: g.squeeze(g.reshape(x, (1, 8, 1, EMBEDDED)), (0, 2)),
+    "all of them": lambda g, x: g.transpose(g.reshape(g.expand_dims(x, 2), (2, 4, EMBEDDED)), (1, 0, 2)),
+}
+
+
+@pytest.mark.parametrize("between", MOVING_ROWS.values(), ids=MOVING_ROWS)
+def test_a_product_of_embeddings_becomes_a_table(between):
+    model = lookups(between)
+    optimized = model.optimize_for_inference()
+    assert not kinds(optimized)["matrix_multiplication"] and kinds(optimized)["gather"] == 1
+    same_results(model, optimized, INDICES)
+
+
+def test_indices_outside_the_table_give_zeros_as_before():
+    model = lookups()
+    optimized, outside = model.optimize_for_inference(), np.int32([[0, CHARACTERS, -CHARACTERS - 1, 5], [1, 2, 3, 4]])
+    same_results(model, optimized, outside)
+    assert not optimized(outside).numpy()[0, 1].any()
+
+
+STAYING = {
+    "elements are moved": lambda: lookups(lambda g, x: g.transpose(x, (0, 2, 1)), weights=(4, CHANNELS)),
+    "rows are cut": lambda: lookups(lambda g, x: g.reshape(x, (-1, EMBEDDED // 2)), weights=(EMBEDDED // 2, CHANNELS)),
+    "columns are gathered": lambda: lookups(
+        lambda g, x: g.transpose(x, (1, 2, 0)), table=(EMBEDDED, CHARACTERS), axis=1
+    ),
+    "a larger table": lambda: lookups(weights=(EMBEDDED, 100)),
+    "something between": lambda: lookups(lambda g, x: g.tanh(x)),
+}
+
+
+@pytest.mark.parametrize("make", STAYING.values(), ids=STAYING)
+def test_other_products_of_embeddings_stay(make):
+    model = make()
+    optimized = model.optimize_for_inference()
+    assert kinds(optimized)["matrix_multiplication"] == 1
+    same_results(model, optimized, INDICES)
+
+
+def test_a_table_that_the_model_assigns_stays():
+    g = mg.Graph()
+    i, table = g.placeholder((4,), "int32", name="i"), g.variable(numbers(*TABLE))
+    y = g.gather(table, i) @ g.variable(numbers(*WEIGHTS, seed=1))
+    kept = g.assign(table, table * 0.5)
+    model = mg.Model(g, {"i": i}, {"y": g.control_dependency([kept], lambda: g.identity(y))})
+    optimized = model.optimize_for_inference()
+    assert kinds(optimized)["matrix_multiplication"] == 1
+    first, second = (optimized(INDICES[0]).numpy() for _ in range(2))
+    np.testing.assert_allclose(second, first / 2, rtol=1e-6)
+
+
+RECURRENT = {"lstm", "gru", "single_gate_rnn"}
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("layer", [mg.nn.LSTM, mg.nn.GRU, mg.nn.RNN])
+def test_a_recurrent_layer_looks_up_what_its_inputs_add(layer, batch_first: bool):
+    g, hidden = mg.Graph(), 3
+    i = g.placeholder((2, 4), "int32", name="i")
+    embedding, recurrent = mg.nn.Embedding(CHARACTERS, EMBEDDED), layer(hidden, batch_first=batch_first)
+    model = mg.Model(g, {"i": i}, {"y": recurrent(embedding(i))})
+    optimized = model.optimize_for_inference()
+    (before,), (after,) = ([o for o in m.graph.operations if o.kind in RECURRENT] for m in (model, optimized))
+    assert before.attributes["has_input_weight"] and not after.attributes["has_input_weight"]
+    same_results(model, optimized, INDICES)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in ("float64", "float16", "bfloat16") if has(dtype)])
+def test_tables_of_other_precisions(dtype: str):
+    g = mg.Graph()
+    i = g.placeholder((4,), "int32", name="i")
+    y = g.gather(g.variable(numbers(*TABLE), dtype), i) @ g.variable(numbers(*WEIGHTS, seed=1), dtype)
+    model = mg.Model(g, {"i": i}, {"y": g.cast(y, "float32")})
+    optimized = model.optimize_for_inference()
+    assert steps(optimized) == ["gather", "cast"]
+    same_results(model, optimized, INDICES[0], {"float64": 1e-6, "float16": 2e-3, "bfloat16": 2e-2}[dtype])

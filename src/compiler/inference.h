@@ -4,6 +4,7 @@
 //   placeholders whose values are given       -> constants, and `if`s on them the branch that is taken
 //   dropout                                   -> its source
 //   normalization by constants                -> weights and bias of the convolution or product before it (absorb)
+//   products of rows that are looked up       -> rows looked up in a product (project_lookups)
 //   operations on constants                   -> constants, whatever their size; integers that stand for weights stay
 // The result is an ordinary graph: it can be printed, saved, differentiated, run on every device. Dimensions that are
 // not known stay so, which is why this is not a pass of the pipeline.
@@ -24,5 +25,8 @@ using KnownValues = std::unordered_map<const Tensor*, ConstantPtr>;  // of varia
 // neither known nor among the inputs.
 Program optimize_for_inference(const Graph& graph, const std::vector<Tensor*>& inputs,
                                const std::vector<Tensor*>& outputs, const KnownValues& known);
+
+// Products of rows of constant tables with constant weights, as rows of the tables' products.
+void project_lookups(Program&);
 
 }  // namespace mpsgraph::compiler
