@@ -210,8 +210,8 @@ def perceptron() -> Layers:
 def work() -> dict[str, Work]:
     """Of each workload."""
     w5 = 2 * 4 * math.prod(sizes.W5_SHAPE)
-    character = Layers(1)
-    character.dense(sizes.W7_EMBEDDING + sizes.W7_HIDDEN, 4 * sizes.W7_HIDDEN)
+    character = Layers(1)  # what it adds to the gates is one row of the embeddings times the input weights
+    character.dense(sizes.W7_HIDDEN, 4 * sizes.W7_HIDDEN)
     character.dense(sizes.W7_HIDDEN, sizes.W7_CHARACTERS)
     training = resnet50(sizes.W2_BATCH)
     result = {

@@ -238,7 +238,11 @@ def test_the_distance_from_a_line():
     assert growth.off_line((1, 2, 4), [3.0, 7.0, 9.0]) > 0.1
 
 
-@pytest.mark.parametrize("build", [w3_conv_lstm.trainer, w4_gan.graph, w7_character.graph], ids=["W3", "W4", "W7"])
+@pytest.mark.parametrize(
+    "build",
+    [w3_conv_lstm.trainer, w4_gan.graph, *w7_character.BUILDERS.values()],
+    ids=["W3", "W4", "W7 optimized", "W7"],
+)
 def test_our_sides_compute_something(build):
     step = build()
     values = [step() for _ in range(4)]
