@@ -13,7 +13,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t block_rows = 192;  // a panel's and the pixels' rows in the first-level cache
+constexpr int64_t block_rows = 128;  // a panel's and the pixels' rows in the first-level cache
 constexpr int64_t least_slice = 400;  // steps for which bringing the incoming gradient into panels is little
 constexpr int64_t wanted_pieces = 4;  // for each thread
 
