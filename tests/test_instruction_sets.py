@@ -18,6 +18,14 @@ TESTS += [
 ]
 TESTS += [str(HERE / name) for name in ("test_vector_kernels.py", "test_convolution_winograd.py")]
 
+LONG_SORTS = str(HERE / "test_sort_long_rows.py")
+LONG_SORT = """
+import mpsgraph as mg
+g = mg.Graph()
+x = g.placeholder((1 << 18,))
+g.compile({x: x.shape}, [g.sort(x)])
+"""
+
 PLAN_OF_BFLOAT16 = """
 import mpsgraph as mg
 g = mg.Graph()
@@ -69,6 +77,19 @@ def test_products_in_tiles_can_be_switched_off():
     assert "a product a tap" in plans["0"].stdout and "Winograd" not in plans["0"].stdout, plans["0"].stderr
     assert "tiles of 4 x 4 by Winograd" in plans["1"].stdout, plans["1"].stderr
     assert "DeviceError: MPSGRAPH_WINOGRAD is 'no'; it may be 0 or 1" in plans["no"].stderr, plans["no"].stdout
+
+
+@pytest.mark.parametrize("way", ["buckets", "quicksort"])
+def test_sorts_of_long_rows(way):
+    run = with_set(way, "-m", "pytest", "-q", "-p", "no:cacheprovider", LONG_SORTS, variable="MPSGRAPH_SORT")
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr
+    assert int(run.stdout.split(" passed")[0].split()[-1]) > 70
+
+
+@pytest.mark.skipif("AVX-512" not in mg.Device("cpu").description, reason="other vectors sort by radix")
+def test_an_unknown_way_to_sort_is_an_error():
+    run = with_set("bubbles", "-c", LONG_SORT, variable="MPSGRAPH_SORT")
+    assert "DeviceError: MPSGRAPH_SORT is 'bubbles'; it may be buckets or quicksort" in run.stderr, run.stdout
 
 
 def test_what_runs_says_its_set():

@@ -3,6 +3,7 @@
 // Rows are sorted as keys, in vectors or by radix: several rows at once by a thread each, or a single long one by all
 // threads together. Where the axis is not the last one, lanes are brought together by a transposition first and back
 // afterwards.
+#include <cstdlib>
 
 #include "backends/cpu/shape/strided_copy.h"
 #include "backends/cpu/sort/sort_buckets.h"
@@ -40,7 +41,7 @@ inline constexpr bool in_vectors = sizeof(Element) == sizeof(VectorKey<Element>)
 template <class Element, class Load, class Store>
 void sort_in_vectors(std::byte* scratch, int64_t n, int64_t parts, const Load& load, const Store& store) {
   using Buckets = BucketSorter<Element>;
-  if (n >= Buckets::shortest) return Buckets(scratch, n, parts).run(load, store);
+  if (Buckets::takes(n)) return Buckets(scratch, n, parts).run(load, store);
   auto* keys = reinterpret_cast<VectorKey<Element>*>(scratch);
   const auto in_parts = [&](const auto& f) {
     parallel_parts(parts, [&](int64_t part) {
@@ -58,8 +59,7 @@ size_t scratch_bytes(int64_t n, int64_t threads) {
   const size_t by_radix = RowSorter<Element>::scratch_bytes(n, threads);
 #if defined(__x86_64__)
   if constexpr (in_vectors<Element>)
-    if (n >= BucketSorter<Element>::shortest)
-      return std::max(by_radix, BucketSorter<Element>::scratch_bytes(n, threads));
+    if (BucketSorter<Element>::takes(n)) return std::max(by_radix, BucketSorter<Element>::scratch_bytes(n, threads));
 #endif
   return by_radix;
 }
@@ -129,6 +129,22 @@ std::unique_ptr<Kernel> lower_arg_sort(Lowering& lowering) {
 }  // namespace
 
 bool sorts_keys_in_vectors() { return instruction_set() == "AVX-512"; }
+
+bool sorts_words_by_buckets() {
+  static const bool buckets = [] {
+    // Set before the library is loaded, MPSGRAPH_SORT asks for one of the two, so that both can be tested.
+    const char* set = std::getenv("MPSGRAPH_SORT");
+    const std::string_view wish = set ? set : "";
+    if (wish == "buckets" || wish == "quicksort") return wish == "buckets";
+    if (!wish.empty()) throw DeviceError(cat("MPSGRAPH_SORT is '", wish, "'; it may be buckets or quicksort"));
+#if defined(__x86_64__)
+    return !__builtin_cpu_is("intel");
+#else
+    return true;
+#endif
+  }();
+  return buckets;
+}
 
 void register_sort_kernels() {
   define_kernel("sort", lower_sort);

@@ -22,7 +22,10 @@ class BucketSorter {
   using Key = decltype(key_of(std::declval<Element>()));
   using Packed = std::conditional_t<sizeof(Element) == 4, uint32_t, uint64_t>;  // what vectors sort
   static constexpr bool with_index = !std::is_same_v<Element, Key>;
-  static constexpr int64_t shortest = sizeof(Element) == 4 ? 1 << 18 : 1 << 15;  // where it is faster than quicksort
+  // From what length on it is faster than quicksort.
+  static bool takes(int64_t n) {
+    return sizeof(Element) == 4 ? n >= 1 << 18 && sorts_words_by_buckets() : n >= 1 << 15;
+  }
 
   static size_t scratch_bytes(int64_t n, int64_t parts) {
     return 2 * padded(n) + static_cast<size_t>(parts) * sizeof(Counts) + sizeof(Buckets);
