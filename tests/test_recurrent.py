@@ -251,3 +251,19 @@ def test_numbers_do_not_depend_on_the_number_of_threads():
     runs = [run_program(program, OMP_NUM_THREADS=threads) for threads in ("1", "2")]
     assert all(r.returncode == 0 for r in runs), runs[0].stderr + runs[1].stderr
     assert runs[0].stdout == runs[1].stdout
+
+
+@pytest.mark.parametrize("batch, hidden", [(9, 20), (3, 5)])
+def test_what_the_gates_were_survives_their_gradients(batch: int, hidden: int):
+    """Gradients may go where the training state was, but not while somebody else wants it."""
+    g, rng = mg.Graph(), np.random.default_rng(0)
+    x, r, w = (g.constant(rng.normal(size=shape).astype(np.float32) * 0.3)
+               for shape in ((30, batch, 5), (4 * hidden, hidden), (4 * hidden, 5)))  # fmt: skip
+    state, cell, gates = g.lstm(x, r, w, training=True, produce_cell=True)
+    gradients = g.lstm_gradients(x, r, g.constant(1.0, (30, batch, hidden)), gates, cell, input_weight=w)
+    alone = g.run({}, [gates])[gates].numpy()
+    found = g.run({}, [gates, *gradients])
+    np.testing.assert_array_equal(found[gates].numpy(), alone)
+    again = g.run({}, list(gradients))
+    for gradient in gradients:
+        np.testing.assert_array_equal(found[gradient].numpy(), again[gradient].numpy())

@@ -9,6 +9,7 @@
 #include "core/definition.h"
 #include "core/ops/convolution.h"
 #include "core/ops/fourier_transform.h"
+#include "core/ops/recurrent.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -73,12 +74,19 @@ double attention_flops(const Operation& operation) {
   return 2 * elements_of(operation.output()) * keys + 2 * elements_of(operation.input(0)) / size * keys * size;
 }
 
-// A product of each step's state with the recurrent weights, and as much again in the gradient.
+// A product of each step's state with the recurrent weights, and of its inputs with theirs where it has them; as much
+// again in the gradient.
 double recurrent_flops(const Operation& operation) {
   const bool gradient = operation.is("recurrent_sequence_gradient");
   const Dims& weights = dims_of(operation.input(gradient ? 0 : 1));  // directions, gates * hidden, hidden
   const Dims& gates = dims_of(operation.input(gradient ? 1 : 0));    // steps, batch, directions * gates * hidden
-  return 2 * static_cast<double>(gates[0] * gates[1]) * static_cast<double>(weights[0] * weights[1] * weights[2]);
+  double products = static_cast<double>(weights[0] * weights[1] * weights[2]);
+  if (const int at = gradient ? -1
+                              : ops::NamedOperands(ops::sequence_operands, operation.attributes, operation.inputs)
+                                    .index("input_weight");
+      at >= 0)
+    products += elements_of(operation.inputs[static_cast<size_t>(at)]);
+  return 2 * static_cast<double>(gates[0] * gates[1]) * products;
 }
 
 // 5 n log2 n for n complex points, half of it where one side is real.

@@ -401,6 +401,7 @@ def gradient_case(kind, label, wanted=(), directions=1, how=None, sizes=None, mo
 ODD = {"t": 2, "n": 7, "i": 5, "h": 19}
 LONG = {"t": 70, "n": 5, "i": 3, "h": 34}  # enough rows for packed weights, and for both threads
 WIDE = {"t": 3, "n": 1, "i": 2, "h": 200}  # threads share the hidden units of the one row
+MANY = {"t": 30, "n": 9, "i": 5, "h": 20}  # enough in each step for inputs to be multiplied along with the states
 VALUES = {"gradient": False, "dtypes": ("float32", "float64", "float16")}
 PLAIN = ("input_weight", "bias")
 
@@ -423,6 +424,11 @@ for kind in GATES:
         forward_case(kind, "odd_both_ways", everything, 2, training, sizes=ODD, **VALUES),
         forward_case(kind, "long", PLAIN, how=training, sizes=LONG, batch=(), tolerance=64, **VALUES),
         forward_case(kind, "wide", PLAIN, 2, sizes=WIDE, batch=(), tolerance=64, **VALUES),
+        forward_case(kind, "many", PLAIN, how=training, sizes=MANY, batch=(), tolerance=64, **VALUES),
+        forward_case(kind, "many_all", everything, how=training, sizes=MANY, batch=(), tolerance=64, **VALUES),
+        forward_case(kind, "many_both_ways", everything, 2, training, sizes=MANY, batch=(), tolerance=64, **VALUES),
+        forward_case(kind, "many_reverse", ("input_weight",), how={"reverse": True}, sizes=MANY, batch=(),
+                     tolerance=64, **VALUES),
         gradient_case(kind, "projected"),
         gradient_case(kind, "plain", PLAIN, sizes={"t": 2}),
         gradient_case(kind, "all", everything, more=("state_gradient",)),
@@ -431,6 +437,7 @@ for kind in GATES:
         gradient_case(kind, "odd", everything, sizes=ODD, tolerance=128, **VALUES),
         gradient_case(kind, "odd_both_ways", everything, 2, sizes=ODD, tolerance=128, **VALUES),
         gradient_case(kind, "long", PLAIN, sizes=LONG, tolerance=512, gradient=False, dtypes=("float32", "float64")),
+        gradient_case(kind, "many", PLAIN, sizes=MANY, tolerance=512, gradient=False, dtypes=("float32", "float64")),
         gradient_case(kind, "wide", PLAIN, 2, sizes=WIDE, tolerance=512, gradient=False, dtypes=("float32", "float64")),
         gradient_case(kind, "no_steps", everything, sizes={"t": 0}, more=("state_gradient",)),
     ]  # fmt: skip

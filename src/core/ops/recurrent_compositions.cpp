@@ -1,7 +1,8 @@
 // Recurrent layers and their gradients as products over all time steps around the operations that go step by step.
 //
-// The input's projection, and the gradients of the weights, are one product each, however long the sequence is. What the
-// gradient of a step does not say itself follows from it: the gradients of the weights, biases, peepholes and the mask.
+// The gradients of the weights are one product each, however long the sequence is, and so is the input's projection,
+// where its result is not better left to the steps. What the gradient of a step does not say itself follows from it: the
+// gradients of the weights, biases, peepholes and the mask.
 #include "core/ops/recurrent.h"
 
 namespace mpsgraph::ops {
@@ -74,11 +75,16 @@ class Parts {
     return b.broadcast_to(b.scalar_like(steps, 0), shape);
   }
 
-  // One step of a few rows reads all weights and does little with them: better in one go.
+  // Is the input multiplied by the steps? One step of a few rows reads all weights and does little with them: better in
+  // one go. With many rows, and weights that stay in a cache, the product would be written and read again.
   bool takes_source() const {
-    constexpr int64_t few = 4;
+    constexpr int64_t few = 4, rows_at_once = 8, many = 256, in_cache = 1 << 18;
     const Shape& steps = given["source"]->shape();
-    return kind != Cell::gru && given["input_weight"] && steps.known() && steps[0] == 1 && steps[1] <= few;
+    if (kind == Cell::gru || !given["input_weight"] || !steps.known()) return false;
+    if (steps[0] == 1 && steps[1] <= few) return true;
+    const int64_t inputs = steps[2];
+    return steps[1] >= rows_at_once && steps[0] * steps[1] >= many && inputs <= hidden &&
+           directions * gates() * hidden * (hidden + inputs) <= in_cache;
   }
 
   // x Wᵀ + b of all steps: where sizes are known, a product of two matrices, which can take in the bias.

@@ -26,6 +26,8 @@ struct Scalars {
   static constexpr int registers = 16;
   static V load(const T* p) { return *p; }
   static void store(T* p, V v) { *p = v; }
+  static V load_part(const T* p, int64_t) { return load(p); }  // there are no parts of one
+  static void store_part(T* p, V v, int64_t) { store(p, v); }
   static V splat(T x) { return x; }
   static V tanh(V x) { return std::tanh(x); }
   static V sigmoid(V x) { return T(1) / (T(1) + std::exp(-x)); }
@@ -67,7 +69,7 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
   const int threads = thread_count();
   const int64_t rows = j.batch * j.directions, work = j.batch * j.gates * j.hidden * j.hidden;
   const bool share_rows =
-      rows >= 2 * threads && !j.input_weight;  // otherwise each thread reads its part of the weights
+      rows >= 2 * threads && (j.panels || !j.input_weight);  // otherwise each thread reads its part of the weights
   if (threads == 1 || share_rows || work < work_between_waits) {
     // More pieces than threads, so that these end together, if there are rows for it.
     const bool small = threads == 1 || work * j.directions * j.steps < work_between_waits;
@@ -248,10 +250,11 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
     const Buffer running = is_lstm && !gives_cell ? bind.scratch(last) : Buffer(),
                  update = two_phases ? bind.scratch(last) : Buffer(),
                  reset = two_phases ? bind.scratch(last) : Buffer();
-    const bool packed = job.batch * job.steps > unpacked_rows && !input_weight;
+    const bool packed = job.batch * job.steps > unpacked_rows;
     // To and fro from step to step and run to run: what the caches kept of the weights is read first.
     const auto runs = std::make_shared<std::atomic<unsigned>>(0);
-    const int64_t panels = job.directions * job.gates * job.hidden * blocks_of(job.hidden, e->lanes) * e->lanes;
+    const int64_t depth = job.hidden + (input_weight ? inputs : 0),
+                  panels = job.directions * job.gates * depth * blocks_of(job.hidden, e->lanes) * e->lanes;
     const Buffer panel_buffer = packed ? bind.scratch(panels) : Buffer(),
                  own = bind.scratch(thread_count() * e->own_rows * job.hidden);
     return kernel([=, conversions = bind.conversions()](Frame& f) {
@@ -296,6 +299,8 @@ std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
                  d_state = bind.input("state_gradient"), d_cell = bind.input("cell_gradient"),
                  d_training = bind.input("training_state_gradient"), d_last_state = bind.input("last_state_gradient"),
                  d_last_cell = bind.input("last_cell_gradient");
+    // Each gradient of a gate goes where its value was: half the memory that a step reads and writes.
+    if (job.cell == ops::Cell::lstm && !is_half_type<typename decltype(type)::type>) lowering.may_share(0, 1);
     const Buffer d_source = bind.output(0), d_initial_state = bind.output(1),
                  d_initial_cell = job.cell == ops::Cell::lstm ? bind.output(2) : Buffer();
     const Buffer state_before =

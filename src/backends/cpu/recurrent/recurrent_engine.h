@@ -3,7 +3,8 @@
 // A step is one or two phases; within a phase all ranges are independent, so that threads may share rows, which never
 // depend on each other, or hidden units, with a barrier behind each phase. A phase multiplies a few rows of states by the
 // weights of W hidden units, all gates at once, and goes on with the gates of these units while they are in the cache.
-// Weights are packed into panels for that, [k][gates][W]; for few rows in all they are used as they lie.
+// Weights are packed into panels for that, [k][gates][W], where k counts the inputs, if these are multiplied along, and
+// then the states; for few rows in all they are used as they lie.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +35,7 @@ struct RecurrentJob {
 
   // forward
   const S* source = nullptr;  // projected, or [steps, batch, inputs] when there is an input weight
-  const S* input_weight = nullptr;  // [directions, gates * hidden, inputs]; only without panels
+  const S* input_weight = nullptr;  // [directions, gates * hidden, inputs]
   const S* bias = nullptr;  // [directions, gates * hidden]; with an input weight, may be missing
   int64_t inputs = 0;
   bool last_first = false;  // the order of hidden units in the first step; it turns with each step
@@ -62,6 +63,7 @@ struct RecurrentJob {
   const S* before(const S* values, const S* initial, int64_t d, int64_t step, int64_t n) const {
     return step == 0 ? at(initial, n, d) : at(values, time(d, step - 1), n, d, hidden);
   }
+  int64_t depth() const { return hidden + (input_weight ? inputs : 0); }  // steps of a panel
   int forward_phases() const { return cell == ops::Cell::gru && !reset_after ? 2 : 1; }
   int backward_phases() const { return cell == ops::Cell::gru && !reset_after ? 3 : 2; }
 };
@@ -99,7 +101,7 @@ class RecurrentSteps : RecurrentProducts<P> {
   using S = typename P::S;
   using V = typename P::V;
   using Products::load, Products::max_rows, Products::rows_for, Products::store;
-  using typename Products::Summand;
+  using typename Products::Factors, typename Products::Summand;
   using Job = RecurrentJob<S>;
   using Activation = ops::RecurrentActivation;
   static constexpr int W = P::W;
@@ -134,17 +136,7 @@ class RecurrentSteps : RecurrentProducts<P> {
       default: return gradient;
     }
   }
-  // Of a role; `usual`: those that an LSTM has unless others are asked for, known when this is compiled.
-  template <bool usual>
-  [[gnu::always_inline]] static V activate(const Job& j, int role, V x) {
-    if constexpr (usual) return role == 2 || role == 4 ? P::tanh(x) : P::sigmoid(x);
-    return activate(j.activations[role], x);
-  }
-  template <bool usual>
-  [[gnu::always_inline]] static V through(const Job& j, int role, V gradient, V y) {
-    if constexpr (usual) return through(role == 2 || role == 4 ? Activation::tanh : Activation::sigmoid, gradient, y);
-    return through(j.activations[role], gradient, y);
-  }
+  // Those that an LSTM has unless others are asked for: these are compiled in.
   static bool usual(const Job& j) {
     for (int role = 0; role < 5; ++role)
       if (j.activations[role] != (role == 2 || role == 4 ? Activation::tanh : Activation::sigmoid)) return false;
@@ -168,20 +160,27 @@ class RecurrentSteps : RecurrentProducts<P> {
       const int of_phase = j.forward_phases() == 1 ? static_cast<int>(j.gates) : first == 0 ? 2 : 1;
       const int count = gates_at_once(of_phase);
       for (int v = 0; v < count; ++v) {
-        const S* from = weight_row(j, d, j.places[first + v], unit);
         S* to = panel + v * W;
-        for (int64_t i = 0; i < j.hidden; ++i, to += count * W) {
-          for (int64_t lane = 0; lane < lanes; ++lane) to[lane] = from[lane * j.hidden + i];
-          std::fill(to + lanes, to + W, S(0));
-        }
+        const auto take = [&](const S* from, int64_t elements) {
+          for (int64_t i = 0; i < elements; ++i, to += count * W) {
+            for (int64_t lane = 0; lane < lanes; ++lane) to[lane] = from[lane * elements + i];
+            std::fill(to + lanes, to + W, S(0));
+          }
+        };
+        const int64_t gate = j.places[first + v];
+        if (j.input_weight) take(input_row(j, d, gate, unit), j.inputs);
+        take(weight_row(j, d, gate, unit), j.hidden);
       }
-      panel += count * j.hidden * W;
+      panel += count * j.depth() * W;
       first += count;
     }
   }
   static S* forward_panel(const Job& j, int64_t d, int64_t block) {
     const int64_t blocks = (j.hidden + W - 1) / W;
-    return j.panels + (d * blocks + block) * j.gates * j.hidden * W;
+    return j.panels + (d * blocks + block) * j.gates * j.depth() * W;
+  }
+  static const S* input_row(const Job& j, int64_t d, int64_t gate, int64_t unit) {
+    return j.input_weight + ((d * j.gates + gate) * j.hidden + unit) * j.inputs;
   }
   static const S* weight_row(const Job& j, int64_t d, int64_t gate, int64_t unit) {
     return j.weights + ((d * j.gates + gate) * j.hidden + unit) * j.hidden;
@@ -211,20 +210,25 @@ class RecurrentSteps : RecurrentProducts<P> {
 
   static void forward(const Job& j, int phase, const RecurrentRange& range, S* own) {
     switch (j.cell) {
-      case ops::Cell::single_gate: return forward_rows<1>(j, phase, range, own, single_gate);
+      case ops::Cell::single_gate: return forward_rows<1>(j, phase, range, own, each<1, single_gate>);
       case ops::Cell::lstm:
-        if (usual(j)) return forward_rows<4>(j, phase, range, own, lstm<true>);
-        return forward_rows<4>(j, phase, range, own, lstm<false>);
+        if (usual(j) && !j.extra) return forward_rows<4>(j, phase, range, own, usual_lstm);
+        return forward_rows<4>(j, phase, range, own, each<4, lstm>);
       case ops::Cell::gru:
-        if (j.reset_after) return forward_rows<3>(j, phase, range, own, gru_at_once);
-        if (phase == 0) return forward_rows<2>(j, phase, range, own, gru_gates);
-        return forward_rows<1>(j, phase, range, own, gru_candidate);
+        if (j.reset_after) return forward_rows<3>(j, phase, range, own, each<3, gru_at_once>);
+        if (phase == 0) return forward_rows<2>(j, phase, range, own, each<2, gru_gates>);
+        return forward_rows<1>(j, phase, range, own, each<1, gru_candidate>);
     }
   }
 
   struct Place {
     int64_t d, step, t, n, unit, lanes;
   };
+  // Row by row.
+  template <int vectors, void (*one)(const Job&, const Place&, const S*)>
+  static void each(const Job& j, Place p, int count, S* products) {
+    for (int r = 0; r < count; ++r, ++p.n) one(j, p, products + r * vectors * W);
+  }
 
   // What the gates are before, and the states before the step times the weights of `vectors` gates; then the gates of
   // each row.
@@ -239,10 +243,11 @@ class RecurrentSteps : RecurrentProducts<P> {
       const Summand begin = projected<vectors>(j, place, phase);
       if (j.panels) {
         ask_for_gates<vectors>(j, place, count, phase);
-        const S* panel = forward_panel(j, d, block) + (phase == 0 ? 0 : 2 * j.hidden * W);
-        for (int v = 0; v < vectors; v += at_once, panel += at_once * j.hidden * W)
-          Products::template multiply_some<at_once>(count, states, row_stride, panel, j.hidden, begin.from(v),
-                                                    out + v * W, vectors * W);
+        const S* panel = forward_panel(j, d, block) + (phase == 0 ? 0 : 2 * j.depth() * W);
+        Factors factors{{}, {states, row_stride, j.hidden}};
+        if (j.input_weight) factors.first = {j.source + (t * j.batch + n) * j.inputs, j.inputs, j.inputs};
+        for (int v = 0; v < vectors; v += at_once, panel += at_once * j.depth() * W)
+          Products::template multiply_some<at_once>(count, factors, panel, begin.from(v), out + v * W, vectors * W);
       } else {
         const S* rows[vectors];
         for (int v = 0; v < vectors; ++v) rows[v] = weight_row(j, d, j.places[phase == 0 ? v : 2], place.unit);
@@ -251,7 +256,7 @@ class RecurrentSteps : RecurrentProducts<P> {
         for (int i = 0; i < count * vectors; ++i)
           P::store(out + i * W, P::load(out + i * W) + begin.at(i / vectors, i % vectors));
       }
-      for (int r = 0; r < count; ++r, ++place.n) gates(j, place, out + r * vectors * W);
+      gates(j, place, count, out);
     };
     if (!j.mask || phase != 0) {
       const bool last_first = j.last_first != (range.step % 2 != 0);
@@ -292,8 +297,7 @@ class RecurrentSteps : RecurrentProducts<P> {
   static void add_inputs(const Job& j, const Place& p, int count, S* out) {
     S more[max_rows * vectors * W];
     const S* rows[vectors];
-    for (int v = 0; v < vectors; ++v)
-      rows[v] = j.input_weight + ((p.d * j.gates + j.places[v]) * j.hidden + p.unit) * j.inputs;
+    for (int v = 0; v < vectors; ++v) rows[v] = input_row(j, p.d, j.places[v], p.unit);
     Products::template dot_some<vectors>(count, j.source + (p.t * j.batch + p.n) * j.inputs, j.inputs, rows, j.inputs,
                                          j.inputs, p.lanes, more);
     for (int i = 0; i < count * vectors; ++i) P::store(out + i * W, P::load(out + i * W) + P::load(more + i * W));
@@ -332,9 +336,8 @@ class RecurrentSteps : RecurrentProducts<P> {
     if (!j.training) return;
     store(j.at(j.training, p.t, p.n, p.d, j.gates * j.hidden) + j.places[role] * j.hidden + p.unit, value, p.lanes);
   }
-  template <bool usual = false>
   [[gnu::always_inline]] static V gate(const Job& j, const Place& p, int role, V x) {
-    const V value = activate<usual>(j, role, x);
+    const V value = activate(j.activations[role], x);
     keep(j, p, role, value);
     return value;
   }
@@ -348,20 +351,54 @@ class RecurrentSteps : RecurrentProducts<P> {
     finish(j, p, activate(j.activations[0], x));
   }
 
-  template <bool usual>
+  // Where the cell's value is kept, and where it was before the step.
+  static S* cell_of(const Job& j, const Place& p) {
+    return (j.cells ? j.at(j.cells, p.t, p.n, p.d, j.hidden) : j.at(j.running_cell, p.n, p.d)) + p.unit;
+  }
+  static const S* cell_before(const Job& j, const Place& p) {
+    return p.step > 0 && !j.cells ? cell_of(j, p) : j.before(j.cells, j.initial_cell, p.d, p.step, p.n) + p.unit;
+  }
   static void lstm(const Job& j, const Place& p, const S* product) {
-    S* cell = j.cells ? j.at(j.cells, p.t, p.n, p.d, j.hidden) : j.at(j.running_cell, p.n, p.d);
-    const S* old = p.step > 0 && !j.cells ? cell : j.before(j.cells, j.initial_cell, p.d, p.step, p.n);
-    const V before = load(old + p.unit, p.lanes);
+    const V before = load(cell_before(j, p), p.lanes);
     V gates[4];
     for (int role = 0; role < 4; ++role) {
       V x = P::load(product + role * W);
       if (j.extra) x += before * load(j.extra + (p.d * 4 + j.places[role]) * j.hidden + p.unit, p.lanes);
-      gates[role] = gate<usual>(j, p, role, x);
+      gates[role] = gate(j, p, role, x);
     }
     const V value = gates[1] * before + gates[0] * gates[2];
-    store(cell + p.unit, value, p.lanes);
-    finish(j, p, gates[3] * activate<usual>(j, 4, value));
+    store(cell_of(j, p), value, p.lanes);
+    finish(j, p, gates[3] * activate(j.activations[4], value));
+  }
+
+  // The usual activations and no peephole: in two loops without anything else, so that the processor sees several rows'
+  // long chains of operations at once.
+  static void usual_lstm(const Job& j, const Place& p, int count, S* products) {
+    if (p.lanes == W) return usual_lstm_of<true>(j, p, count, products);
+    usual_lstm_of<false>(j, p, count, products);
+  }
+  template <bool whole>
+  static void usual_lstm_of(const Job& j, const Place& p, int count, S* products) {
+    const int64_t lanes = whole ? W : p.lanes, row = j.directions * j.hidden;
+    const S* before = cell_before(j, p);
+    S *cell = cell_of(j, p), *state = j.at(j.state, p.t, p.n, p.d, j.hidden) + p.unit;
+    S* gates[4] = {};
+    for (int role = 0; j.training && role < 4; ++role)
+      gates[role] = j.at(j.training, p.t, p.n, p.d, 4 * j.hidden) + j.places[role] * j.hidden + p.unit;
+    for (int64_t r = 0; r < count; ++r) {
+      S* product = products + r * 4 * W;
+      const V in = P::sigmoid(P::load(product)), forget = P::sigmoid(P::load(product + W)),
+              image = P::tanh(P::load(product + 2 * W)), out = P::sigmoid(P::load(product + 3 * W));
+      const V value = forget * load(before + r * row, lanes) + in * image;
+      store(cell + r * row, value, lanes);
+      P::store(product, out);
+      P::store(product + W, value);
+      if (!j.training) continue;
+      const V values[4] = {in, forget, image, out};
+      for (int role = 0; role < 4; ++role) store(gates[role] + r * 4 * row, values[role], lanes);
+    }
+    for (int64_t r = 0; r < count; ++r)
+      store(state + r * row, P::load(products + r * 4 * W) * P::tanh(P::load(products + r * 4 * W + W)), lanes);
   }
 
   static V mixed(const Job& j, V update, V before, V output) {
@@ -404,11 +441,14 @@ class RecurrentSteps : RecurrentProducts<P> {
         }
     };
     const bool is_gru = j.cell == ops::Cell::gru, last = phase + 1 == j.backward_phases();
-    if (phase == 0)
-      return is_gru                      ? gates(d_gru)
-             : j.cell != ops::Cell::lstm ? gates(d_single_gate)
-             : usual(j)                  ? gates(d_lstm<true>)
-                                         : gates(d_lstm<false>);
+    if (phase == 0) {
+      if (is_gru) return gates(d_gru);
+      if (j.cell != ops::Cell::lstm) return gates(d_single_gate);
+      if (!usual(j) || j.extra || j.d_cell || j.d_training) return gates(d_lstm);
+      return gates([](const Job& job, const Place& p) {
+        p.lanes == W ? usual_d_lstm<true>(job, p) : usual_d_lstm<false>(job, p);
+      });
+    }
     if (!is_gru) return products(j, range, 0, j.gates, nullptr, carry);
     if (!last) return products(j, range, 2, 3, nullptr, d_reset);
     products(j, range, 0, 2, j.reset_after ? j.inner : nullptr, carry_on);
@@ -435,11 +475,12 @@ class RecurrentSteps : RecurrentProducts<P> {
     S out[most * vectors * W];
     in_groups(range, most, [&](int64_t n, int count) {
       const S* gradients = j.at(j.d_source, t, n, d, j.gates * h) + first * h;
-      Products::template multiply_some<vectors>(count, gradients, j.directions * j.gates * h, panel + first * h * wide,
-                                                (end - first) * h, {}, out, wide);
-      if (inner)
-        Products::template multiply_some<vectors>(count, j.at(inner, n, d), j.directions * h, panel + 2 * h * wide, h,
-                                                  {{out, out + W}, wide}, out, wide);
+      const auto multiply = [&](const S* rows, int64_t stride, int64_t from, int64_t to, const Summand& begin) {
+        Products::template multiply_some<vectors>(count, {{}, {rows, stride, (to - from) * h}}, panel + from * h * wide,
+                                                  begin, out, wide);
+      };
+      multiply(gradients, j.directions * j.gates * h, first, end, {});
+      if (inner) multiply(j.at(inner, n, d), j.directions * h, 2, 3, {{out, out + W}, wide});
       for (int r = 0; r < count; ++r)
         for (int v = 0; v < vectors; ++v) {
           const int64_t unit = block * columns * W + v * W;
@@ -453,12 +494,11 @@ class RecurrentSteps : RecurrentProducts<P> {
     return load(j.at(j.training, p.t, p.n, p.d, j.gates * j.hidden) + j.places[role] * j.hidden + p.unit, p.lanes);
   }
   // The gradient of a gate's value goes through its activation into d_source.
-  template <bool usual = false>
   [[gnu::always_inline]] static V deliver(const Job& j, const Place& p, int role, V gradient, V y) {
     const int64_t offset = j.places[role] * j.hidden + p.unit;
     if (j.d_training && j.cell != ops::Cell::single_gate)
       gradient += load(j.at(j.d_training, p.t, p.n, p.d, j.gates * j.hidden) + offset, p.lanes);
-    const V result = through<usual>(j, role, gradient, y);
+    const V result = through(j.activations[role], gradient, y);
     store(j.at(j.d_source, p.t, p.n, p.d, j.gates * j.hidden) + offset, result, p.lanes);
     return result;
   }
@@ -485,22 +525,42 @@ class RecurrentSteps : RecurrentProducts<P> {
     store(j.at(j.d_source, p.t, p.n, p.d, j.hidden) + p.unit, d, p.lanes);
   }
 
-  template <bool usual>
   static void d_lstm(const Job& j, const Place& p) {
     const V i = value(j, p, 0), f = value(j, p, 1), z = value(j, p, 2), o = value(j, p, 3);
     const V before = load(j.before(j.cells, j.initial_cell, p.d, p.step, p.n) + p.unit, p.lanes);
-    const V image = activate<usual>(j, 4, load(j.at(j.cells, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes));
+    const V image = activate(j.activations[4], load(j.at(j.cells, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes));
     hand_on(j, p, o * image);
     const V d_state = incoming(j, p);
     S* carried = j.at(j.carried_cell, p.n, p.d) + p.unit;
-    V d_cell = load(carried, p.lanes) + through<usual>(j, 4, d_state * o, image);
+    V d_cell = load(carried, p.lanes) + through(j.activations[4], d_state * o, image);
     if (j.d_cell) d_cell += load(j.at(j.d_cell, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes);
-    const V gradients[4] = {deliver<usual>(j, p, 0, d_cell * z, i), deliver<usual>(j, p, 1, d_cell * before, f),
-                            deliver<usual>(j, p, 2, d_cell * i, z), deliver<usual>(j, p, 3, d_state * image, o)};
+    const V gradients[4] = {deliver(j, p, 0, d_cell * z, i), deliver(j, p, 1, d_cell * before, f),
+                            deliver(j, p, 2, d_cell * i, z), deliver(j, p, 3, d_state * image, o)};
     V next = d_cell * f;
     for (int role = 0; j.extra && role < 4; ++role)
       next += gradients[role] * load(j.extra + (p.d * 4 + j.places[role]) * j.hidden + p.unit, p.lanes);
     store(carried, next, p.lanes);
+  }
+
+  // The usual activations, no peephole, and no other gradients than those of the states.
+  template <bool whole>
+  [[gnu::always_inline]] static void usual_d_lstm(const Job& j, const Place& p) {
+    const int64_t lanes = whole ? W : p.lanes, own = (p.n * j.directions + p.d) * j.hidden + p.unit,
+                  now = ((p.t * j.batch + p.n) * j.directions + p.d) * j.hidden + p.unit, gates = now * 4 - 3 * p.unit;
+    const auto value = [&](int role) { return load(j.training + gates + j.places[role] * j.hidden, lanes); };
+    const auto deliver = [&](int role, V gradient) {
+      store(j.d_source + gates + j.places[role] * j.hidden, gradient, lanes);
+    };
+    const V i = value(0), f = value(1), z = value(2), o = value(3);
+    const V before = load(j.before(j.cells, j.initial_cell, p.d, p.step, p.n) + p.unit, lanes);
+    const V image = P::tanh(load(j.cells + now, lanes)), d_state = incoming(j, p);
+    const V d_cell = load(j.carried_cell + own, lanes) + through(Activation::tanh, d_state * o, image);
+    hand_on(j, p, o * image);
+    deliver(0, through(Activation::sigmoid, d_cell * z, i));
+    deliver(1, through(Activation::sigmoid, d_cell * before, f));
+    deliver(2, through(Activation::tanh, d_cell * i, z));
+    deliver(3, through(Activation::sigmoid, d_state * image, o));
+    store(j.carried_cell + own, d_cell * f, lanes);
   }
 
   static void d_gru(const Job& j, const Place& p) {

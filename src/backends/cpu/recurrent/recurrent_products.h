@@ -7,8 +7,8 @@
 
 namespace mpsgraph::cpu {
 
-// P: the element type S, vectors V of W of them with operators, load, store and splat, and how many vector registers
-// there are.
+// P: the element type S, vectors V of W of them with operators, load, store and splat, load_part and store_part of the
+// first n < W, and how many vector registers there are.
 template <class P>
 class RecurrentProducts {
  protected:
@@ -20,19 +20,9 @@ class RecurrentProducts {
   // Rows at once: as many as registers hold sums for, beside the weights and one factor.
   static constexpr int rows_for(int vectors) { return std::min((P::registers - 1 - vectors) / vectors, max_rows); }
 
-  [[gnu::always_inline]] static V load(const S* p, int64_t n) { return n >= W ? P::load(p) : load_part(p, n); }
-  [[gnu::noinline]] static V load_part(const S* p, int64_t n) {
-    S part[W] = {};
-    std::memcpy(part, p, static_cast<size_t>(n) * sizeof(S));
-    return P::load(part);
-  }
+  [[gnu::always_inline]] static V load(const S* p, int64_t n) { return n >= W ? P::load(p) : P::load_part(p, n); }
   static V load(const S* p) { return P::load(p); }
-  [[gnu::always_inline]] static void store(S* p, V v, int64_t n) { n >= W ? P::store(p, v) : store_part(p, v, n); }
-  [[gnu::noinline]] static void store_part(S* p, V v, int64_t n) {
-    S part[W];
-    P::store(part, v);
-    std::memcpy(p, part, static_cast<size_t>(n) * sizeof(S));
-  }
+  [[gnu::always_inline]] static void store(S* p, V v, int64_t n) { n >= W ? P::store(p, v) : P::store_part(p, v, n); }
 
   // ---- with panels: `vectors` vectors of weights for each state
 
@@ -52,30 +42,60 @@ class RecurrentProducts {
     }
   };
 
-  // out[r * out_stride + v * W ..] = sum over i < k of a[r][i] * b[i][v][W], and a summand.
+  // Rows that are multiplied by as many steps of a panel as they have elements.
+  struct Rows {
+    const S* of = nullptr;
+    int64_t stride = 0, elements = 0;
+  };
+  struct Factors {
+    Rows first, then;  // by the steps behind one another; the first may be none
+  };
+
+  // out[r * out_stride + v * W ..] = sum over i of factors[r][i] * b[i][v][W], and a summand.
   template <int vectors, int rows>
-  static void multiply(const S* a, int64_t row_stride, const S* b, int64_t k, const Summand& begin, S* out,
-                       int64_t out_stride) {
-    V sums[rows][vectors];
-    for (int v = 0; v < vectors; ++v)
-      for (int r = 0; r < rows; ++r) sums[r][v] = begin.at(r, v);
-    for (int64_t i = 0; i < k; ++i, b += vectors * W) {
-      for (int v = 0; v < vectors; ++v) __builtin_prefetch(b + (ahead * vectors + v) * W);
-      V weights[vectors];
-      for (int v = 0; v < vectors; ++v) weights[v] = P::load(b + v * W);
-      for (int r = 0; r < rows; ++r) {
-        const V factor = P::splat(a[r * row_stride + i]);
-        for (int v = 0; v < vectors; ++v) sums[r][v] += factor * weights[v];
-      }
+  static void multiply(const Factors& factors, const S* b, const Summand& begin, S* out, int64_t out_stride) {
+    V sums[rows][vectors];  // in registers: loops over all of them are unrolled before GCC decides that
+#pragma GCC unroll 16
+    for (int v = 0; v < vectors; ++v) {
+      const S* of = begin.of[v];
+      const auto begin_with = [&](const auto& value) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; ++r) sums[r][v] = value(of + r * begin.row_stride);
+      };
+      if (!of)
+        begin_with([](const S*) { return V{}; });
+      else if (begin.lanes >= W)
+        begin_with([](const S* place) { return P::load(place); });
+      else
+        begin_with([&](const S* place) { return P::load_part(place, begin.lanes); });
     }
+    const auto add = [&](const Rows& a) __attribute__((always_inline)) {
+      const S* row[rows];
+#pragma GCC unroll 16
+      for (int r = 0; r < rows; ++r) row[r] = a.of + r * a.stride;
+      for (int64_t i = 0; i < a.elements; ++i, b += vectors * W) {
+        for (int v = 0; v < vectors; ++v) __builtin_prefetch(b + (ahead * vectors + v) * W);
+        V weights[vectors];
+        for (int v = 0; v < vectors; ++v) weights[v] = P::load(b + v * W);
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; ++r) {
+          const V factor = P::splat(row[r][i]);
+          for (int v = 0; v < vectors; ++v) sums[r][v] += factor * weights[v];
+        }
+      }
+    };
+    if (factors.first.elements) add(factors.first);
+    add(factors.then);
+#pragma GCC unroll 16
     for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 16
       for (int v = 0; v < vectors; ++v) P::store(out + r * out_stride + v * W, sums[r][v]);
   }
   template <int vectors, int rows = rows_for(vectors)>
-  static void multiply_some(int count, const S* a, int64_t row_stride, const S* b, int64_t k, const Summand& begin,
-                            S* out, int64_t out_stride) {
-    if (count == rows) return multiply<vectors, rows>(a, row_stride, b, k, begin, out, out_stride);
-    if constexpr (rows > 1) multiply_some<vectors, rows - 1>(count, a, row_stride, b, k, begin, out, out_stride);
+  static void multiply_some(int count, const Factors& factors, const S* b, const Summand& begin, S* out,
+                            int64_t out_stride) {
+    if (count == rows) return multiply<vectors, rows>(factors, b, begin, out, out_stride);
+    if constexpr (rows > 1) multiply_some<vectors, rows - 1>(count, factors, b, begin, out, out_stride);
   }
 
   // ---- with weights as they lie
