@@ -60,14 +60,14 @@ class RecurrentProducts {
       const S* of = begin.of[v];
       const auto begin_with = [&](const auto& value) __attribute__((always_inline)) {
 #pragma GCC unroll 16
-        for (int r = 0; r < rows; ++r) sums[r][v] = value(of + r * begin.row_stride);
+        for (int r = 0; r < rows; ++r) sums[r][v] = value(r * begin.row_stride);
       };
       if (!of)
-        begin_with([](const S*) { return V{}; });
+        begin_with([](int64_t) { return V{}; });
       else if (begin.lanes >= W)
-        begin_with([](const S* place) { return P::load(place); });
+        begin_with([&](int64_t row) { return P::load(of + row); });
       else
-        begin_with([&](const S* place) { return P::load_part(place, begin.lanes); });
+        begin_with([&](int64_t row) { return P::load_part(of + row, begin.lanes); });
     }
     const auto add = [&](const Rows& a) __attribute__((always_inline)) {
       const S* row[rows];
