@@ -27,6 +27,7 @@ import w7_character  # noqa: E402
 import w9_operations  # noqa: E402
 from measuring import compare as comparing  # noqa: E402
 from measuring.compare import Contender, Turn, Workload, compare, first_places, rows_of  # noqa: E402
+from measuring.machine import processor  # noqa: E402
 from measuring.options import Options  # noqa: E402
 from measuring.report import OURS, Row, Spread, best_peer  # noqa: E402
 from measuring.results import enter, latest, read  # noqa: E402
@@ -231,6 +232,16 @@ def test_a_bound_is_the_slower_of_products_and_bytes():
     assert bounds.Work(operations=2e6).bound(at) == (2.0, "operations")
     assert bounds.Work(operations=1e6, bytes=1e8).bound(at) == (1e5, "bytes")
     assert bounds.Work(bytes=1e6).bound(at) == (1.0, "bytes")  # stays in the cache
+
+
+def test_processors_of_one_name_are_told_apart_by_their_instructions():
+    named = "processor\t: 0\nmodel name\t: Some CPU @ 2.0GHz\nflags\t\t: avx2{}\n"
+    names = [processor(named.format(flags)) for flags in (" avx512f avx512_bf16", " avx512f", "")]
+    assert [name.partition(" x ")[2] for name in names] == [
+        "Some CPU @ 2.0GHz",
+        "Some CPU @ 2.0GHz without bfloat16",
+        "Some CPU @ 2.0GHz",
+    ]
 
 
 def test_the_distance_from_a_line():

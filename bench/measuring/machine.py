@@ -89,9 +89,14 @@ def copy_bandwidth(threads: int, megabytes: int = 128, attempts: int = 5) -> flo
     return max(attempt() for _ in range(attempts))
 
 
-def processor() -> str:
-    """The processor's name, and how many of it."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return f"{os.cpu_count()} x {line.split(':')[1].strip()}"
-    return f"{os.cpu_count()} processors"
+def processor(description: str | None = None) -> str:
+    """The processor's name, and how many of it. Virtual ones of one name may have bfloat16's instructions or not.
+
+    Args: description, as /proc/cpuinfo has it; by default what is there.
+    """
+    lines = (Path("/proc/cpuinfo").read_text() if description is None else description).splitlines()
+    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
+    flags = told.get("flags", "").split()
+    lacking = " without bfloat16" if "avx512f" in flags and "avx512_bf16" not in flags else ""
+    name = f" x {told['model name']}{lacking}" if "model name" in told else " processors"
+    return f"{os.cpu_count()}{name}"
