@@ -46,23 +46,24 @@ template <>
 const ConvolutionTiles<BFloat16, float>* convolution_tiles() {
 #if defined(__x86_64__)
   if (has_bfloat16()) return &avx512_bf16_widened::convolution_tiles();
+  if (instruction_set() == "AVX-512") return &avx512_rounding::convolution_tiles();
 #endif
   return nullptr;
 }
 
-// Intel's cores take four times as long for the instruction that multiplies pairs as for one of float32 (measured on a
+// Without instructions for pairs there are none. Intel's cores take four times as long for the instruction that multiplies pairs as for one of float32 (measured on a
 // fifth generation Xeon): half the rate. Elsewhere pairs are what such instructions are for.
 bool multiplies_pairs() {
   static const bool pairs = [] {
     // Set before the library is loaded, MPSGRAPH_BFLOAT16_PRODUCTS asks for one of the two, so that both can be tested.
     const char* set = std::getenv("MPSGRAPH_BFLOAT16_PRODUCTS");
     const std::string_view wish = set ? set : "";
-    if (wish == "pairs" || wish == "float32") return wish == "pairs";
+    if (wish == "pairs" || wish == "float32") return wish == "pairs" && has_bfloat16();
     if (!wish.empty()) throw DeviceError(cat("MPSGRAPH_BFLOAT16_PRODUCTS is '", wish, "'; it may be pairs or float32"));
 #if defined(__x86_64__)
-    return !__builtin_cpu_is("intel");
+    return has_bfloat16() && !__builtin_cpu_is("intel");
 #else
-    return true;
+    return false;
 #endif
   }();
   return pairs;
@@ -71,7 +72,7 @@ bool multiplies_pairs() {
 bool runs_by_taps(const ConvolutionPlan& p, DType dtype) {
   if (p.groups != 1 || p.x.sc != 1 || p.y.sc != 1 || p.empty()) return false;
   if (dtype == DType::float32) return convolution_tiles<float, float>();
-  return dtype == DType::bfloat16 && has_bfloat16() && p.inputs % 2 == 0 && p.outputs % 2 == 0;
+  return dtype == DType::bfloat16 && convolution_tiles<BFloat16, float>() && p.inputs % 2 == 0 && p.outputs % 2 == 0;
 }
 
 namespace {
@@ -126,7 +127,8 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
   TapPlan plan = TapPlan::forward(p);
   const bool complete = static_cast<int64_t>(plan.taps.size()) == p.taps();
   TapWeights weights(p, plan, false);
-  if (auto tiles = result.dtype == DType::float32 ? winograd_plan(p, plan, ConvolutionPart::weights_gradient) : std::nullopt)
+  if (auto tiles =
+          result.dtype == DType::float32 ? winograd_plan(p, plan, ConvolutionPart::weights_gradient) : std::nullopt)
     return winograd_weights_gradient(lowering, std::move(*tiles), std::move(weights));
   return tap_weights_gradient(lowering, result.dtype, std::move(plan), std::move(weights), complete);
 }

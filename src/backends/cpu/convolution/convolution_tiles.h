@@ -75,6 +75,9 @@ const ConvolutionTiles<float, float>& convolution_tiles();
 namespace avx512_bf16 {
 const ConvolutionTiles<BFloat16, BFloat16>& convolution_tiles();
 }
+namespace avx512_rounding {
+const ConvolutionTiles<BFloat16, float>& convolution_tiles();
+}
 namespace avx512_bf16_widened {
 const ConvolutionTiles<BFloat16, float>& convolution_tiles();
 }
