@@ -51,8 +51,8 @@ const ConvolutionTiles<BFloat16, float>* convolution_tiles() {
   return nullptr;
 }
 
-// Not where there is no instruction for it. Intel's cores take four times as long for that as for one of float32 (measured
-// on a fifth generation Xeon): half the rate. Elsewhere pairs are what such instructions are for.
+// Not where there is no instruction for it. Intel's cores take four times as long for that as for one of float32
+// (measured on a fifth generation Xeon): half the rate. Elsewhere pairs are what such instructions are for.
 bool multiplies_pairs() {
   static const bool pairs = [] {
     // Set before the library is loaded, MPSGRAPH_BFLOAT16_PRODUCTS asks for one of the two, so that both can be tested.
