@@ -21,10 +21,6 @@ namespace {
 
 using Values = std::vector<double>;  // by channel
 
-const ConstantPtr* constant_of(const Tensor* tensor) {
-  return tensor->operation->is("constant") ? &tensor->operation->attributes.data("value") : nullptr;
-}
-
 // Something linear in its source, whose weights are a constant: its result's channels, and where they lie.
 struct Linear {
   const Operation* root;

@@ -11,10 +11,6 @@
 namespace mpsgraph::compiler {
 namespace {
 
-const ConstantPtr* constant_of(const Tensor* tensor) {
-  return tensor->operation->is("constant") ? &tensor->operation->attributes.data("value") : nullptr;
-}
-
 bool are_constants(const std::vector<Tensor*>& tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [](const Tensor* t) { return t->operation->is("constant"); });
 }

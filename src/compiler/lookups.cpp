@@ -15,10 +15,6 @@
 namespace mpsgraph::compiler {
 namespace {
 
-const ConstantPtr* constant_of(const Tensor* tensor) {
-  return tensor->operation->is("constant") ? &tensor->operation->attributes.data("value") : nullptr;
-}
-
 // Rows of a constant table, and the operations from there to a product that leave each row in one piece.
 struct Lookup {
   const Operation* gather;

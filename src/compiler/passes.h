@@ -35,5 +35,9 @@ ConstantPtr computed(std::string_view kind, const std::vector<ConstantPtr>& oper
 // The constants that stand for an operation whose inputs are constants now; nothing when it stays.
 Rewriter::Replacement folded(Rewriter&, const Operation& source);
 ConstantPtr integer_constant(const TensorType& type, const Ints& values);
+// What a constant holds; null for any other tensor.
+inline const ConstantPtr* constant_of(const Tensor* tensor) {
+  return tensor->operation->is("constant") ? &tensor->operation->attributes.data("value") : nullptr;
+}
 
 }  // namespace mpsgraph::compiler

@@ -25,10 +25,6 @@ namespace {
 
 bool is_byte(DType dtype) { return dtype == DType::int8 || dtype == DType::uint8; }
 
-const ConstantPtr* constant_of(const Tensor* tensor) {
-  return tensor->operation->is("constant") ? &tensor->operation->attributes.data("value") : nullptr;
-}
-
 // Scale and zero point that are one constant each for all of a tensor.
 struct Steps {
   double scale = 1;
