@@ -4,11 +4,11 @@
 // channels, or, where pixels are summed over, of images.
 #include "backends/cpu/convolution/convolution_taps.h"
 
-#include <cstdlib>
 #include <map>
 
 #include "backends/cpu/convolution/convolution_tap_kernels.h"
 #include "backends/cpu/convolution/convolution_winograd.h"
+#include "backends/cpu/environment.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
@@ -55,11 +55,8 @@ const ConvolutionTiles<BFloat16, float>* convolution_tiles() {
 // (measured on a fifth generation Xeon): half the rate. Elsewhere pairs are what such instructions are for.
 bool multiplies_pairs() {
   static const bool pairs = [] {
-    // Set before the library is loaded, MPSGRAPH_BFLOAT16_PRODUCTS asks for one of the two, so that both can be tested.
-    const char* set = std::getenv("MPSGRAPH_BFLOAT16_PRODUCTS");
-    const std::string_view wish = set ? set : "";
-    if (wish == "pairs" || wish == "float32") return wish == "pairs" && has_bfloat16();
-    if (!wish.empty()) throw DeviceError(cat("MPSGRAPH_BFLOAT16_PRODUCTS is '", wish, "'; it may be pairs or float32"));
+    const std::string_view wish = asked_for("MPSGRAPH_BFLOAT16_PRODUCTS", {"pairs", "float32"});
+    if (!wish.empty()) return wish == "pairs" && has_bfloat16();
 #if defined(__x86_64__)
     return has_bfloat16() && !__builtin_cpu_is("intel");
 #else

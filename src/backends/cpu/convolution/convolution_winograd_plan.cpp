@@ -1,9 +1,9 @@
 // Which convolutions run in tiles, of what size, and where their pixels lie.
 #include <algorithm>
-#include <cstdlib>
 
 #include "backends/cpu/convolution/convolution_taps.h"
 #include "backends/cpu/convolution/convolution_winograd.h"
+#include "backends/cpu/environment.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
@@ -26,14 +26,9 @@ constexpr int64_t most_scratch = 1 << 26;  // elements, of all threads: 256 MB
 constexpr int64_t cached_points = 1 << 18;  // of weights, that stay in a second-level cache
 constexpr double worth_it = 0.9;  // of the time by taps: the results are less exact
 
-// Set before the library is loaded, MPSGRAPH_WINOGRAD=0 keeps to products by taps.
+// MPSGRAPH_WINOGRAD=0 keeps to products by taps.
 bool wanted() {
-  static const bool answer = [] {
-    const char* set = std::getenv("MPSGRAPH_WINOGRAD");
-    const std::string_view wish = set ? set : "1";
-    if (wish != "0" && wish != "1") throw DeviceError(cat("MPSGRAPH_WINOGRAD is '", wish, "'; it may be 0 or 1"));
-    return wish == "1";
-  }();
+  static const bool answer = asked_for("MPSGRAPH_WINOGRAD", {"0", "1"}) != "0";
   return answer;
 }
 

@@ -3,8 +3,8 @@
 // Rows are sorted as keys, in vectors or by radix: several rows at once by a thread each, or a single long one by all
 // threads together. Where the axis is not the last one, lanes are brought together by a transposition first and back
 // afterwards.
-#include <cstdlib>
 
+#include "backends/cpu/environment.h"
 #include "backends/cpu/shape/strided_copy.h"
 #include "backends/cpu/sort/sort_buckets.h"
 #include "backends/cpu/sort/sort_keys.h"
@@ -132,11 +132,8 @@ bool sorts_keys_in_vectors() { return instruction_set() == "AVX-512"; }
 
 bool sorts_words_by_buckets() {
   static const bool buckets = [] {
-    // Set before the library is loaded, MPSGRAPH_SORT asks for one of the two, so that both can be tested.
-    const char* set = std::getenv("MPSGRAPH_SORT");
-    const std::string_view wish = set ? set : "";
-    if (wish == "buckets" || wish == "quicksort") return wish == "buckets";
-    if (!wish.empty()) throw DeviceError(cat("MPSGRAPH_SORT is '", wish, "'; it may be buckets or quicksort"));
+    const std::string_view wish = asked_for("MPSGRAPH_SORT", {"buckets", "quicksort"});
+    if (!wish.empty()) return wish == "buckets";
 #if defined(__x86_64__)
     return !__builtin_cpu_is("intel");
 #else
