@@ -32,7 +32,8 @@ class GradientUpdate final : public Kernel {
         outputs_(product.output()->type.shape.dims()[1]),
         panels_(outputs_ / tiles.columns) {
     const int64_t most = std::max<int64_t>(block_elements / outputs_ / tiles.rows, 1) * tiles.rows;
-    blocks_ = (inputs_ + most - 1) / most;
+    const int64_t threads = thread_count();
+    blocks_ = (inputs_ + most * threads - 1) / (most * threads) * threads;  // as many for each thread
     panel_slot_ = floats(lowering, rows_ * outputs_);
     block_slot_ = floats(lowering, thread_count() * most * outputs_);
     block_size_ = most * outputs_;
