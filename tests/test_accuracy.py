@@ -88,3 +88,36 @@ def test_large_angles(name):
     rng = np.random.default_rng(3)
     x = np.where(rng.random(1000) < 0.1, rng.uniform(1e6, 1e30, 1000), rng.uniform(-3, 3, 1000)).astype(np.float32)
     assert ulps(computed(name, [x], False), FAR[name](x.astype(np.float64))).max() < 4.5
+
+
+BOTH = pytest.mark.parametrize("reference", [False, True], ids=["fast", "reference"])
+
+
+@BOTH
+def test_erf_beyond_its_polynomial(reference):
+    """Past 3.95, where it is a number's length from 1, it stays within [-1, 1]; NaN stays NaN."""
+    x = np.array([3.9499, 3.95, 3.9501, 4, 10, 1e10, 3e38, np.inf, np.nan] * 4, np.float32)
+    for sign in (1, -1):
+        found = computed("erf", [sign * x], reference)
+        assert np.isnan(found[8::9]).all()
+        known = found[~np.isnan(x)] * sign
+        assert known.max() == 1 and known.min() >= 1 - 2**-23 and (known[7::8] == 1).all()
+
+
+@BOTH
+@pytest.mark.parametrize("form", ["minus a square", "minus a product"])
+def test_exponent_of_what_is_never_positive(form, reference):
+    """Generated code knows that minus a square needs no bound above; minus another product does."""
+    x = np.array([0, -0.0, 1e-20, 0.5, -3, 9, -9.4, 11, 1e10, -1e30, np.inf, -np.inf, np.nan] * 3, np.float32)
+    y = x if form == "minus a square" else -x
+    g = mg.Graph()
+    a, b = g.placeholder(x.shape), g.placeholder(x.shape)
+    result = g.exponent(-(a * a) if form == "minus a square" else -(a * b))
+    options = mg.CompilationDescriptor(reference_kernels=reference)
+    feeds = {a: x} if form == "minus a square" else {a: x, b: y}
+    executable = g.compile({p: p.shape for p in feeds}, result, options=options)
+    found = np.array(executable.run([feeds[p] for p in executable.feeds])[0])
+    with np.errstate(over="ignore"):
+        exact = np.exp((-x * y).astype(np.float64)).astype(np.float32)
+        exact[np.abs(exact) < np.finfo(np.float32).tiny] = 0  # programs flush subnormal numbers
+    np.testing.assert_allclose(found, exact, rtol=4e-7)

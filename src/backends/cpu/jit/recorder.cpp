@@ -2,6 +2,7 @@
 #include "backends/cpu/jit/recorder.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <string_view>
 #include <unordered_map>
@@ -46,7 +47,7 @@ struct Steps {
   using I = Value;
   using M = Value;
   static V splat(float x) { return constant(x); }
-  static V least(V a, V b) { return binary(Kind::least, a, b); }
+  static V least(V a, V b) { return above(a, b) ? b : binary(Kind::least, a, b); }
   static V greatest(V a, V b) { return binary(Kind::greatest, a, b); }
   static V absolute(V x) { return binary(Kind::bitwise_and, x, bits_of(0x7fffffff)); }
   static V with_sign_of(V magnitude, V sign) {
@@ -77,6 +78,17 @@ struct Steps {
 
  private:
   static I bits_of(int32_t x) { return jit::bits(x); }
+  // Is a a constant that b, minus a square, cannot exceed? Half of exp's clamp in what Gaussians are made of.
+  static bool above(V a, V b) {
+    const auto node = [](int i) { return recording->nodes[i]; };
+    const auto is_constant = [&](int i, auto holds) { return node(i).kind == Kind::constant && holds(node(i).bits); };
+    const Node negated = node(b.node);
+    if (!is_constant(a.node, [](uint32_t bits) { return std::bit_cast<float>(bits) >= 0; }) ||
+        negated.kind != Kind::bitwise_xor || !is_constant(negated.b, [](uint32_t bits) { return bits == 1u << 31; }))
+      return false;
+    const Node square = node(negated.a);
+    return square.kind == Kind::multiply && square.a == square.b;
+  }
   static V power_of_two(I k) { return unary(Kind::shift_left, add(k, 127), 23); }
 };
 using Math = VectorMath<Steps>;
