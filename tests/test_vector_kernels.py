@@ -57,6 +57,23 @@ def test_sampling_between_pixels(how, channels):
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("padding", ["constant", "clamp_to_edge"])
+@pytest.mark.parametrize("channels", [16, 48])
+@pytest.mark.parametrize("behind", [0, 1, 4, 15])
+def test_sampling_pixels_that_begin_behind_a_cache_line(behind, channels, padding):
+    """As numpy's large arrays do; what lies before the first pixel and after the last is not read."""
+    source = normal(2, 4, 5, channels)
+    memory = np.full(source.size + 64, np.nan, np.float32)
+    first = -(memory.ctypes.data // 4) % 16 + behind
+    pixels = memory[first : first + source.size].reshape(source.shape)
+    pixels[:] = source
+    assert pixels.ctypes.data % 64 == 4 * behind
+    places = 0.7 * normal(2, 9, 8, 2)
+    y = run(lambda g, x, p: g.sample_grid(x, p, padding_mode=padding), pixels, places)
+    expected = sampled(source.astype(np.float64), places.astype(np.float64), padding_mode=padding)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_sampling_at_places_that_are_none():
     places = np.array([[[[np.nan, 0.0], [1e30, 0.0], [-1e30, 0.0], [0.0, 3.0]]]], np.float32)
     source = np.arange(16, dtype=np.float32).reshape(1, 1, 2, 8) + 1

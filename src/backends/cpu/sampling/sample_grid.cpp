@@ -6,6 +6,7 @@
 #include "core/ops/sample_grid.h"
 
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "backends/cpu/dispatch.h"
@@ -253,6 +254,7 @@ std::optional<FloatGridSampling> in_vectors([[maybe_unused]] const Lowering& low
   if (p.planar || p.nearest || !(clamps || p.padding == ops::PadMode::constant)) return {};
 #if defined(__x86_64__)
   if (lowering.reference_only() || instruction_set() == "baseline") return {};
+  if (p.height * p.width > std::numeric_limits<int32_t>::max()) return {};
   const auto axis = [](const ops::GridAxis& a, int64_t size) {
     return FloatGridSampling::Axis{a.gain, a.start, a.step, size};
   };
