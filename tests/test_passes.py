@@ -14,7 +14,10 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 
-PASSES = ["prune", "quantize", "normalize", "expand", "fold", "simplify", "absorb", "fuse", "stitch", "schedule"]
+PASSES = [
+    "prune", "channels_last", "quantize", "normalize", "expand", "fold", "simplify", "absorb", "fuse", "stitch",
+    "schedule",
+]  # fmt: skip
 OPTIONAL = [name for name in PASSES if name != "expand"]
 Program = Callable[[mg.Graph], tuple[dict, list, list]]
 
@@ -101,6 +104,39 @@ def test_prune_takes_the_branch_that_is_decided():
           %c = cos(%x) : float32[2]
           %r = relu(%c) : float32[2]
           %y = negative(%r) : float32[2]
+        }
+        """,
+    )
+
+
+def channels_second(g: mg.Graph):
+    x, b = g.placeholder((-1, 1, 4, 4), name="x"), g.placeholder((2, 1, 1), name="b")
+    w = g.constant(np.array([[1, 2]], np.float32).reshape(2, 1, 1, 1), name="w")
+    c = g.convolution2d(x, w, data_layout="NCHW", weights_layout="OIHW", name="c")
+    r = g.relu(g.addition(c, b, name="a"), name="r")
+    p = g.max_pooling2d(r, (2, 2), strides=(2, 2), data_layout="NCHW", name="p")
+    return {x: (1, 1, 4, 4), b: (2, 1, 1)}, [g.mean(p, [2, 3], name="m"), r], []
+
+
+def test_channels_last_from_the_first_convolution_to_what_is_fetched():
+    check(
+        observed(channels_second)["channels_last"],
+        """
+        graph {
+          %x = placeholder() {type=float32[1,1,4,4]} : float32[1,1,4,4]
+          %b = placeholder() {type=float32[2,1,1]} : float32[2,1,1]
+          %transpose = transpose(%x) {permutation=[0,2,3,1]} : float32[1,4,4,1]
+          %constant = constant() {value=float32[1,1,1,2] [0x3f800000,0x40000000]} : float32[1,1,1,2]
+          %c = convolution2d(%transpose, %constant) : float32[1,4,4,2]
+          %constant_1 = constant() {value=int64[4] [0x0000000000000001,0x0000000000000002,0x0000000000000001,0x0000000000000001]} : int64[4]
+          %reshape = reshape(%b, %constant_1) : float32[1,2,1,1]
+          %transpose_2 = transpose(%reshape) {permutation=[0,2,3,1]} : float32[1,1,1,2]
+          %a = addition(%c, %transpose_2) : float32[1,4,4,2]
+          %r = relu(%a) : float32[1,4,4,2]
+          %transpose_4 = transpose(%r) {permutation=[0,3,1,2]} : float32[1,2,4,4]
+          %p = max_pooling2d(%r) {kernel=[2,2], strides=[2,2]} : float32[1,2,2,2]
+          %m = mean(%p) {axes=[1,2]} : float32[1,1,1,2]
+          %transpose_6 = transpose(%m) {permutation=[0,3,1,2]} : float32[1,2,1,1]
         }
         """,
     )

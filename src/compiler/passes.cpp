@@ -15,6 +15,7 @@ constexpr int64_t max_shown_elements = 1024;  // of a constant in the text that 
 const std::vector<Pass>& all_passes() {
   static const std::vector<Pass> passes = {
       {"prune", "drops what neither results nor effects need", prune, false},
+      {"channels_last", "images with their channels second have them last around convolutions", channels_last, false},
       {"quantize", "dequantize, convolution or product, and quantize become one operation on integers", quantize,
        false},
       {"normalize", "batch normalizations take residual and relu along, their sums are made together", normalize, false},

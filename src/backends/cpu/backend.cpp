@@ -118,6 +118,7 @@ class CpuBackend final : public runtime::Backend {
     compiler::Options effective = options;
     // Only oneDNN's kernels take in what follows them.
     if (!has_onednn || options.reference_kernels) effective.disabled_passes.push_back("fuse");
+    if (!has_onednn || options.reference_kernels) effective.disabled_passes.push_back("channels_last");
     if (!multiplies_integers() || options.reference_kernels) effective.disabled_passes.push_back("quantize");
     compiler::run_passes(program, effective);
     const runtime::ProfileScope scope("lower", "pass");

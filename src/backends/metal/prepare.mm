@@ -106,7 +106,7 @@ void remove_nothing(compiler::Program& program) {
 void prepare(compiler::Program& program, const compiler::Options& options) {
   program.native_composites = lowered_kinds();
   compiler::Options effective = options;
-  for (const char* ours : {"quantize", "normalize", "fuse", "stitch", "schedule"}) effective.disabled_passes.emplace_back(ours);
+  for (const char* ours : {"channels_last", "quantize", "normalize", "fuse", "stitch", "schedule"}) effective.disabled_passes.emplace_back(ours);
   compiler::run_passes(program, effective);
   remove_nothing(program);
   if (options.observe) options.observe("remove_nothing", print(*program.graph));

@@ -1,0 +1,203 @@
+// channels_last: images whose channels stand second have them last, from where a convolution begins to where it ends.
+//
+//   %c = convolution2d(%x, %w) {data_layout="NCHW"}        %t = transpose(%x) {permutation=[0,2,3,1]}
+//   %a = addition(%c, %b)               (%b: [1,C,1,1])    %c = convolution2d(%t, %w) {data_layout="NHWC"}
+//   %r = relu(%a)                                     ->   %a = addition(%c, %b')           (%b': [1,1,1,C])
+//   %p = max_pooling2d(%r) {data_layout="NCHW"}            %r = relu(%a)
+//   %m = mean(%p) {axes=[2,3]}                             %p = max_pooling2d(%r) {data_layout="NHWC"}
+//                                                          %n = mean(%p) {axes=[1,2]}
+//                                                          %m = transpose(%n) {permutation=[0,3,1,2]}
+// Our kernels want the channels side by side, and a library's blocks would be made and unmade around each of its own.
+// What follows a convolution follows its layout if it can say where the channels are: element by element, sums and
+// normalizations, pooling, padding, resizing, joining. All else takes the tensor as it was, by a transposition; so does
+// who fetches it. Constant weights are turned, too. Only in the program's own block, and only where there is a
+// convolution to do it for.
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "compiler/passes.h"
+#include "core/builder.h"
+#include "core/definition.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+const Ints to_last{0, 2, 3, 1}, to_second{0, 3, 1, 2};
+constexpr std::array<int64_t, 4> place_of = {0, 3, 1, 2};  // of an axis, with the channels last
+
+bool one_of(std::string_view kind, std::initializer_list<std::string_view> kinds) {
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+bool has_channels_second(const Operation& operation) {
+  const Attribute* layout = operation.attributes.find("data_layout");
+  return layout && operation.attributes.string("data_layout") == "NCHW";
+}
+
+bool is_convolution(const Operation& operation) {
+  if (!has_channels_second(operation) ||
+      !one_of(operation.kind(), {"convolution2d", "convolution2d_data_gradient", "convolution2d_weights_gradient",
+                                 "convolution_transpose2d", "depthwise_convolution2d",
+                                 "depthwise_convolution2d_data_gradient", "depthwise_convolution2d_weights_gradient"}))
+    return false;
+  const DType dtype = operation.output()->dtype();
+  return dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16;
+}
+
+bool is_image(const Tensor* tensor) { return tensor->type.shape.known() && tensor->type.shape.rank() == 4; }
+
+Ints turned(const Ints& of_axes) { return {of_axes[0], of_axes[2], of_axes[3], of_axes[1]}; }
+
+class ChannelsLast {
+ public:
+  explicit ChannelsLast(const Graph& graph) : block_(&graph.root()) {}
+
+  Rewriter::Replacement operator()(Rewriter& r, const Operation& operation) {
+    if (operation.parent != block_ || !operation.control_dependencies.empty() || operation.outputs.empty() ||
+        !std::all_of(operation.outputs.begin(), operation.outputs.end(),
+                     [](const auto& result) { return result->type.shape.known(); }))
+      return {};
+    const Operation* made = follow(r, operation);
+    if (!made) return {};
+    std::vector<Tensor*> stand_ins;
+    for (size_t i = 0; i < operation.outputs.size(); ++i) {
+      Tensor* result = made->output(i);
+      if (!turns(operation, i)) {
+        stand_ins.push_back(result);
+        continue;
+      }
+      turned_[operation.output(i)] = result;
+      stand_ins.push_back(Builder(r.graph()).transpose(result, to_second));
+    }
+    return stand_ins;
+  }
+
+ private:
+  // A convolution's weights and their gradient stay as they lie.
+  static bool turns(const Operation& operation, size_t result) {
+    return is_image(operation.output(result)) && !operation.kind().ends_with("weights_gradient");
+  }
+
+  bool follows(const Tensor* tensor) const { return is_image(tensor) && turned_.count(tensor); }
+
+  // The operation on turned operands; null when it stays.
+  const Operation* follow(Rewriter& r, const Operation& operation) {
+    if (is_convolution(operation)) return convolution(r, operation);
+    if (std::none_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* in) { return follows(in); }))
+      return nullptr;
+    const std::string_view kind = operation.kind(), family = operation.definition->family;
+    const bool by_axes = operation.attributes.has("axes"), by_axis = operation.attributes.has("axis");
+    if (one_of(kind, {"max_pooling2d", "avg_pooling2d", "max_pooling2d_gradient", "avg_pooling2d_gradient",
+                      "max_pooling2d_at_maxima"}))
+      return has_channels_second(operation) ? with_layout(r, operation) : nullptr;
+    if (!is_image(operation.output())) return nullptr;
+    if (operation.definition->elementwise && !by_axes && !by_axis) return with(r, operation, operation.attributes);
+    if (one_of(kind, {"normalization", "normalization_gradient", "normalization_gamma_gradient",
+                      "normalization_beta_gradient", "mean", "variance"}) ||
+        (family == "reduction" && by_axes))
+      return with_axes(r, operation);
+    if (kind == "concat" || kind == "softmax" || kind == "log_softmax") return with_axis(r, operation);
+    if (kind == "pad") return padding(r, operation);
+    return nullptr;
+  }
+
+  const Operation* convolution(Rewriter& r, const Operation& operation) {
+    if (!is_image(operation.output()) && !operation.kind().ends_with("weights_gradient")) return nullptr;
+    if (!is_image(operation.input(0)) || !is_image(operation.input(1))) return nullptr;
+    Attributes attributes = operation.attributes;
+    attributes.set("data_layout", std::string("NHWC"));
+    std::vector<Tensor*> inputs{image(r, operation.input(0))};
+    if (operation.kind().ends_with("weights_gradient")) {
+      inputs.push_back(image(r, operation.input(1)));
+      inputs.push_back(r.now(operation.input(2)));
+      return r.create(operation, operation.kind(), inputs, attributes);
+    }
+    const ConstantPtr* weights = constant_of(r.now(operation.input(1)));
+    const bool plain = operation.is("convolution2d") && operation.attributes.string("weights_layout") == "OIHW";
+    if (const ConstantPtr last = plain && weights ? computed("transpose", {*weights}, {{"permutation", Ints{2, 3, 1, 0}}})
+                                                  : nullptr) {
+      attributes.set("weights_layout", std::string("HWIO"));
+      inputs.push_back(r.constant(*operation.input(1)->operation, last));
+    } else {
+      inputs.push_back(r.now(operation.input(1)));
+    }
+    if (operation.inputs.size() == 3) inputs.push_back(Builder(r.graph()).ints(turned(operation.output()->shape().dims())));
+    return r.create(operation, operation.kind(), inputs, attributes);
+  }
+
+  const Operation* with_layout(Rewriter& r, const Operation& operation) {
+    Attributes attributes = operation.attributes;
+    attributes.set("data_layout", std::string("NHWC"));
+    std::vector<Tensor*> inputs;
+    for (const Tensor* in : operation.inputs) {
+      const bool states_shape = !is_image(in);
+      inputs.push_back(states_shape ? Builder(r.graph()).ints(turned(operation.output()->shape().dims()))
+                                    : image(r, in));
+    }
+    return r.create(operation, operation.kind(), inputs, attributes);
+  }
+
+  const Operation* with(Rewriter& r, const Operation& operation, Attributes attributes) {
+    std::vector<Tensor*> inputs;
+    for (const Tensor* in : operation.inputs) {
+      if (!in->type.shape.known() || in->type.shape.rank() > 4) return nullptr;
+      inputs.push_back(image(r, in));
+    }
+    return r.create(operation, operation.kind(), inputs, std::move(attributes));
+  }
+
+  const Operation* with_axes(Rewriter& r, const Operation& operation) {
+    Attributes attributes = operation.attributes;
+    if (attributes.has("axes")) {
+      Ints axes = attributes.integers("axes");
+      for (int64_t& axis : axes) axis = place_of[ops::wrap_axis(axis, 4)];
+      std::sort(axes.begin(), axes.end());
+      attributes.set("axes", axes);
+    }
+    return with(r, operation, std::move(attributes));
+  }
+
+  const Operation* with_axis(Rewriter& r, const Operation& operation) {
+    if (!std::all_of(operation.inputs.begin(), operation.inputs.end(), is_image)) return nullptr;
+    Attributes attributes = operation.attributes;
+    attributes.set("axis", place_of[ops::wrap_axis(attributes.integer("axis"), 4)]);
+    return with(r, operation, std::move(attributes));
+  }
+
+  const Operation* padding(Rewriter& r, const Operation& operation) {
+    Attributes attributes = operation.attributes;
+    for (const char* side : {"left", "right"}) attributes.set(side, turned(attributes.integers(side)));
+    return with(r, operation, std::move(attributes));
+  }
+
+  // A tensor with its channels last; one of fewer axes as it is broadcast to an image.
+  Tensor* image(Rewriter& r, const Tensor* tensor) {
+    if (const auto known = turned_.find(tensor); known != turned_.end()) return known->second;
+    Tensor* now = r.now(tensor);
+    Dims dims = tensor->type.shape.dims();
+    if (element_count(dims) == 1 && dims.size() < 4) return now;  // as it is broadcast to anything
+    Builder b(r.graph());
+    if (dims.size() < 4) {
+      dims.insert(dims.begin(), 4 - dims.size(), 1);
+      now = b.reshape(now, dims);
+    }
+    return turned_[tensor] = b.transpose(now, to_last);
+  }
+
+  const Block* block_;
+  std::unordered_map<const Tensor*, Tensor*> turned_;
+};
+
+}  // namespace
+
+void channels_last(Program& program) {
+  const Block* root = &program.graph->root();
+  const auto begins = [&](const Operation& operation) { return operation.parent == root && is_convolution(operation); };
+  if (!any_operation(program, begins)) return;
+  ChannelsLast pass(*program.graph);
+  rewrite(program, std::ref(pass));
+}
+
+}  // namespace mpsgraph::compiler
