@@ -6,6 +6,7 @@ from collections import Counter
 import mpsgraph as mg
 import numpy as np
 import pytest
+from test_passes import has_integer_kernels
 
 PLAIN = mg.CompilationDescriptor(reference_kernels=True)
 AS_WRITTEN = mg.CompilationDescriptor(disabled_passes=("channels_last",))
@@ -151,3 +152,22 @@ def test_half_precision(dtype):
 
     for x, y in zip(trained(network, PLAIN, dtype), trained(network, None, dtype), strict=True):
         np.testing.assert_allclose(y, x, atol=0.02 * max(1, np.abs(x).max()))
+
+
+def test_integers():
+    """Constant weights that stand for integers are turned with their scales, and kernels on integers are found."""
+
+    def network(g, x):
+        h = g.convolution2d(x, weights(g, 8, 4, 3, 3, constant=True), padding="TF_SAME", **ONNX)
+        h = g.relu(h + weights(g, 8, 1, 1, constant=True))
+        return g.convolution2d(h, weights(g, 8, 8, 1, 1, constant=True), **ONNX) + weights(g, 1, 8, 1, 1, constant=True)
+
+    g = mg.Graph()
+    x = g.placeholder((-1, *IMAGES.shape[1:]), name="x")
+    model = mg.Model(g, {"x": x}, {"y": network(g, x)})
+    exact, quantized = model(IMAGES).numpy(), model.quantize(IMAGES)
+    found = quantized(IMAGES).numpy()
+    assert 0 < np.abs(found - exact).max() < 0.05 * np.abs(exact).max()
+    plan = quantized.graph.compile({quantized.inputs["x"]: IMAGES}, [quantized.outputs["y"]]).plan()
+    if has_integer_kernels():
+        assert plan.count("integers, a product a tap") == 2, plan

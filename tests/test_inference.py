@@ -259,6 +259,16 @@ def test_integers_that_stand_for_weights_stay_integers():
     assert "int8[4,3]" in str(optimized.graph)
 
 
+def test_biases_in_int32_become_numbers():
+    """As ONNX Runtime's tool writes them, one scale a channel; then a kernel on integers takes them along."""
+    g = mg.Graph()
+    x = g.placeholder((-1, 4), name="x")
+    bias = g.dequantize(g.constant(np.array([3, -5, 700], np.int32)), g.constant([0.5, 0.25, 0.01]), axis=0)
+    optimized = mg.Model(g, {"x": x}, {"y": x + g.reduction_sum(bias)}).optimize_for_inference()
+    assert steps(optimized) == ["addition"]
+    np.testing.assert_allclose(optimized(np.zeros((1, 4), np.float32)).numpy(), 7.25, rtol=1e-6)
+
+
 def test_it_can_be_saved_and_loaded(tmp_path):
     trainer, x = trained()
     model = trainer.optimize_for_inference()

@@ -110,12 +110,12 @@ def test_prune_takes_the_branch_that_is_decided():
 
 
 def channels_second(g: mg.Graph):
-    x, b = g.placeholder((-1, 1, 4, 4), name="x"), g.placeholder((2, 1, 1), name="b")
+    x, b = g.placeholder((-1, 1, 4, 4), name="x"), g.placeholder((1, 2, 1, 1), name="b")
     w = g.constant(np.array([[1, 2]], np.float32).reshape(2, 1, 1, 1), name="w")
     c = g.convolution2d(x, w, data_layout="NCHW", weights_layout="OIHW", name="c")
     r = g.relu(g.addition(c, b, name="a"), name="r")
     p = g.max_pooling2d(r, (2, 2), strides=(2, 2), data_layout="NCHW", name="p")
-    return {x: (1, 1, 4, 4), b: (2, 1, 1)}, [g.mean(p, [2, 3], name="m"), r], []
+    return {x: (1, 1, 4, 4), b: (1, 2, 1, 1)}, [g.mean(p, [2, 3], name="m"), r], []
 
 
 def test_channels_last_from_the_first_convolution_to_what_is_fetched():
@@ -124,13 +124,11 @@ def test_channels_last_from_the_first_convolution_to_what_is_fetched():
         """
         graph {
           %x = placeholder() {type=float32[1,1,4,4]} : float32[1,1,4,4]
-          %b = placeholder() {type=float32[2,1,1]} : float32[2,1,1]
+          %b = placeholder() {type=float32[1,2,1,1]} : float32[1,2,1,1]
           %transpose = transpose(%x) {permutation=[0,2,3,1]} : float32[1,4,4,1]
           %constant = constant() {value=float32[1,1,1,2] [0x3f800000,0x40000000]} : float32[1,1,1,2]
           %c = convolution2d(%transpose, %constant) : float32[1,4,4,2]
-          %constant_1 = constant() {value=int64[4] [0x0000000000000001,0x0000000000000002,0x0000000000000001,0x0000000000000001]} : int64[4]
-          %reshape = reshape(%b, %constant_1) : float32[1,2,1,1]
-          %transpose_2 = transpose(%reshape) {permutation=[0,2,3,1]} : float32[1,1,1,2]
+          %transpose_2 = transpose(%b) {permutation=[0,2,3,1]} : float32[1,1,1,2]
           %a = addition(%c, %transpose_2) : float32[1,4,4,2]
           %r = relu(%a) : float32[1,4,4,2]
           %transpose_4 = transpose(%r) {permutation=[0,3,1,2]} : float32[1,2,4,4]

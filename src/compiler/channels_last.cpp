@@ -48,6 +48,13 @@ bool is_convolution(const Operation& operation) {
 
 bool is_image(const Tensor* tensor) { return tensor->type.shape.known() && tensor->type.shape.rank() == 4; }
 
+// To integers or back, in steps that are the same for all channels.
+bool rounds_alike(const Operation& operation) {
+  return one_of(operation.kind(), {"quantize", "dequantize"}) &&
+         std::all_of(operation.inputs.begin() + 1, operation.inputs.end(),
+                     [](const Tensor* in) { return in->type.shape.known() && in->type.shape.rank() == 0; });
+}
+
 Ints turned(const Ints& of_axes) { return {of_axes[0], of_axes[2], of_axes[3], of_axes[1]}; }
 
 class ChannelsLast {
@@ -98,6 +105,7 @@ class ChannelsLast {
                       "normalization_beta_gradient", "mean", "variance"}) ||
         (family == "reduction" && by_axes))
       return with_axes(r, operation);
+    if (rounds_alike(operation)) return with(r, operation, operation.attributes);
     if (kind == "concat" || kind == "softmax" || kind == "log_softmax") return with_axis(r, operation);
     if (kind == "pad") return padding(r, operation);
     return nullptr;
@@ -114,17 +122,33 @@ class ChannelsLast {
       inputs.push_back(r.now(operation.input(2)));
       return r.create(operation, operation.kind(), inputs, attributes);
     }
-    const ConstantPtr* weights = constant_of(r.now(operation.input(1)));
-    const bool plain = operation.is("convolution2d") && operation.attributes.string("weights_layout") == "OIHW";
-    if (const ConstantPtr last = plain && weights ? computed("transpose", {*weights}, {{"permutation", Ints{2, 3, 1, 0}}})
-                                                  : nullptr) {
+    const bool may_turn = operation.is("convolution2d") && operation.attributes.string("weights_layout") == "OIHW";
+    if (Tensor* weights = may_turn ? turned_weights(r, *operation.input(1)->operation) : nullptr) {
       attributes.set("weights_layout", std::string("HWIO"));
-      inputs.push_back(r.constant(*operation.input(1)->operation, last));
+      inputs.push_back(weights);
     } else {
       inputs.push_back(r.now(operation.input(1)));
     }
-    if (operation.inputs.size() == 3) inputs.push_back(Builder(r.graph()).ints(turned(operation.output()->shape().dims())));
+    if (operation.inputs.size() == 3)
+      inputs.push_back(Builder(r.graph()).ints(turned(operation.output()->shape().dims())));
     return r.create(operation, operation.kind(), inputs, attributes);
+  }
+
+  // Constant weights from OIHW to HWIO, also those that stand for integers; null for all others.
+  static Tensor* turned_weights(Rewriter& r, const Operation& maker) {
+    if (maker.is("dequantize")) {
+      Tensor* integers = turned_weights(r, *maker.input(0)->operation);
+      if (!integers) return nullptr;
+      std::vector<Tensor*> inputs = r.now(maker.inputs);
+      inputs[0] = integers;
+      Attributes attributes = maker.attributes;
+      constexpr std::array<int64_t, 4> place = {3, 2, 0, 1};
+      attributes.set("axis", place[ops::wrap_axis(attributes.integer("axis"), 4)]);
+      return r.create(maker, maker.kind(), inputs, attributes)->output();
+    }
+    const ConstantPtr* value = constant_of(r.now(maker.output()));
+    const ConstantPtr turned = value ? computed("transpose", {*value}, {{"permutation", Ints{2, 3, 1, 0}}}) : nullptr;
+    return turned ? r.constant(maker, turned) : nullptr;
   }
 
   const Operation* with_layout(Rewriter& r, const Operation& operation) {
@@ -178,12 +202,21 @@ class ChannelsLast {
     Tensor* now = r.now(tensor);
     Dims dims = tensor->type.shape.dims();
     if (element_count(dims) == 1 && dims.size() < 4) return now;  // as it is broadcast to anything
+    if (is_image(tensor) && rounds_alike(*tensor->operation))  // a kernel on integers wants nothing in between
+      return turned_[tensor] = with(r, *tensor->operation, tensor->operation->attributes)->output();
     Builder b(r.graph());
-    if (dims.size() < 4) {
-      dims.insert(dims.begin(), 4 - dims.size(), 1);
-      now = b.reshape(now, dims);
-    }
+    const bool widens = dims.size() < 4;
+    if (widens) dims.insert(dims.begin(), 4 - dims.size(), 1);
+    if (const ConstantPtr* value = constant_of(now))
+      if (const ConstantPtr constant = turned_constant(*value, dims))
+        return turned_[tensor] = r.constant(*tensor->operation, constant);
+    if (widens) now = b.reshape(now, dims);
     return turned_[tensor] = b.transpose(now, to_last);
+  }
+
+  // At once, because passes before fold ask what is constant.
+  static ConstantPtr turned_constant(const ConstantPtr& value, const Dims& dims) {
+    return computed("transpose", {reshaped(value, dims)}, {{"permutation", to_last}});
   }
 
   const Block* block_;

@@ -47,12 +47,6 @@ ConstantPtr folded_splat(const Operation& source, const std::vector<ConstantPtr>
   return result.empty() ? nullptr : ConstantData::splat(type.dtype, type.shape.dims(), result[0]->bytes());
 }
 
-// Other dimensions for the same elements.
-ConstantPtr reshaped(const ConstantPtr& value, const Dims& dims) {
-  if (value->is_splat()) return ConstantData::splat(value->dtype(), dims, value->bytes());
-  return ConstantData::borrow(value->dtype(), dims, value->bytes(), std::make_shared<ConstantPtr>(value));
-}
-
 }  // namespace
 
 void register_evaluator(Evaluator function) { evaluator = function; }
@@ -65,6 +59,11 @@ ConstantPtr computed(std::string_view kind, const std::vector<ConstantPtr>& oper
   for (const ConstantPtr& operand : operands) inputs.push_back(scratch.add("constant", {}, {{"value", operand}}));
   auto results = evaluate_one(*scratch.create(kind, std::move(inputs), attributes));
   return results.empty() ? nullptr : results[0];
+}
+
+ConstantPtr reshaped(const ConstantPtr& value, const Dims& dims) {
+  if (value->is_splat()) return ConstantData::splat(value->dtype(), dims, value->bytes());
+  return ConstantData::borrow(value->dtype(), dims, value->bytes(), std::make_shared<ConstantPtr>(value));
 }
 
 ConstantPtr integer_constant(const TensorType& type, const Ints& values) {

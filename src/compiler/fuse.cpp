@@ -111,7 +111,7 @@ class Fuser {
       if (other == fusion.tail->output()) break;
       if (!fusion.bias && !fusion.residual && is_bias(*other, type.shape, channels_from_end))
         fusion.bias = other;
-      else if (!fusion.residual && other->type == type)
+      else if (channels_from_end == 1 && !fusion.residual && other->type == type)  // else oneDNN's plain loops take it
         fusion.residual = other;
       else
         break;

@@ -111,7 +111,8 @@ class Settle {
   Rewriter::Replacement folded_whole(Rewriter& r, const Operation& operation, const std::vector<Tensor*>& inputs) {
     const bool pure = !operation.definition->has_effect && operation.blocks.empty() && operation.outputs.size() == 1;
     if (!pure || inputs.empty() || !are_constants(inputs) || operation.is("read")) return {};
-    if (operation.kind().starts_with("dequantize") || operation.is("random")) return {};
+    const bool stands_for_weights = operation.kind().starts_with("dequantize") && inputs[0]->dtype() != DType::int32;
+    if (stands_for_weights || operation.is("random")) return {};  // int32 is what biases are in
     if (auto constants = folded(r, operation)) return changed(std::move(*constants));
     int64_t operands = 0;
     std::vector<ConstantPtr> values;

@@ -35,6 +35,7 @@ ConstantPtr computed(std::string_view kind, const std::vector<ConstantPtr>& oper
 
 // The constants that stand for an operation whose inputs are constants now; nothing when it stays.
 Rewriter::Replacement folded(Rewriter&, const Operation& source);
+ConstantPtr reshaped(const ConstantPtr& value, const Dims& dims);  // other dimensions for the same elements
 ConstantPtr integer_constant(const TensorType& type, const Ints& values);
 // What a constant holds; null for any other tensor.
 inline const ConstantPtr* constant_of(const Tensor* tensor) {

@@ -23,7 +23,7 @@ int outputs_axis(const Operation& operation) {
   int out = weights.type.shape.rank() - 1, in = out - 1;
   if (convolution) {
     const ops::Convolution c(operation.attributes);
-    if (c.groups != 1 || c.channel != -1) return -1;
+    if (c.groups != 1) return -1;
     out = c.weights_out, in = c.weights_in;
   } else if (out != 1 || operation.input(0)->type.shape.rank() < 2) {
     return -1;

@@ -1,3 +1,4 @@
+// Reading such a variable, and what is said of a value that is none of the choices.
 #include "backends/cpu/environment.h"
 
 #include <algorithm>
