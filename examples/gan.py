@@ -3,7 +3,7 @@
 The talk's "Build customized ML models" (WWDC20): a generator of three stages (dense to 7x7, convolution transposes to
 14x14 and 28x28, batch normalisation between), a discriminator of two convolutions with dropout, both losses and both
 updates in one run call. Data: scikit-learn's scanned digits, or MNIST's files. Writes grids of digits while it trains.
-Run: python examples/gan.py [--steps 6000] [--data DIR] [--output DIR]; page: docs/examples/gan.md.
+Run: python examples/gan.py [--steps 2000] [--data DIR] [--output DIR]; page: docs/examples/gan.md.
 """
 
 from __future__ import annotations
