@@ -242,6 +242,50 @@ def test_a_quantized_network_is_as_good():
         assert np.abs(got - expected).max() < 0.1 * np.abs(expected).max(), options
 
 
+@pytest.fixture(scope="module")
+def digits() -> tuple[mg.Trainer, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """A convolution network trained on handwritten digits, images to calibrate with, and held-out images and labels.
+
+    Its activations are negative too, so that the schemes make different integers of them.
+    """
+    train, test = mg.data.digits(14)
+    convolution = lambda channels: (  # noqa: E731
+        mg.nn.Conv2d(channels, 3, padding="TF_SAME"), mg.nn.BatchNorm(momentum=0.8), mg.nn.LeakyReLU(0.1),
+        mg.nn.MaxPool2d(2),
+    )  # fmt: skip
+    dense = mg.nn.Flatten(), mg.nn.Linear(64), mg.nn.LeakyReLU(0.1), mg.nn.Linear(10)
+    model = mg.nn.Sequential(*convolution(16), *convolution(32), *dense)
+    trainer = mg.Trainer(model, optimizer=mg.optim.Adam(3e-3), seed=0)
+    trainer.fit(mg.data.batches(train, 64, shuffle=True, seed=0, drop_last=True), epochs=6, progress=False)
+    return trainer, train[0][:512], test
+
+
+@pytest.mark.parametrize("scheme", ["symmetric", "asymmetric"])
+def test_digits_are_told_as_well_in_integers(digits, scheme: str):
+    """Half a point of the 359 held-out digits is one more wrong than right; one scale for each output channel."""
+    trainer, calibration, (x, labels) = digits
+    expected = trainer.predict(x)
+    before = (expected.argmax(1) == labels).mean()
+    assert before > 0.95
+    model = trainer.quantize([calibration[:256], calibration[256:]], scheme=scheme, per_channel=True)
+    got = model(x).numpy()
+    after = (got.argmax(1) == labels).mean()
+    assert before - after < 0.005, (before, after)
+    assert np.abs(got - expected).max() < 0.04 * np.abs(expected).max(), "accuracy alone would forgive four bits"
+    made = model.graph.operations
+    wanted = mg.int8 if scheme == "symmetric" else mg.uint8
+    assert [o.outputs[0].dtype for o in made if o.kind == "quantize"] == [wanted] * 3
+    weights = [o for o in made if o.kind == "dequantize" and o.inputs[0].operation.kind == "constant"]
+    assert [o.inputs[1].shape for o in weights] == [(32,), (64,), (10,)], "a scale for each output channel"
+    passes = []
+    options = mg.CompilationDescriptor(observe=lambda name, _: passes.append(name))
+    types = {model.inputs["inputs"]: x.shape}
+    plan = model.graph.compile(types, [model.outputs["outputs"]], options=options).plan()
+    if "quantize" not in passes:
+        pytest.skip("this processor multiplies no bytes")
+    assert plan.count(": integers, a product a tap") == 3, "the second convolution and both dense layers"
+
+
 def test_a_residual_network_runs_in_integers():
     g = mg.Graph()
     x = g.placeholder((-1, 6, 6, 8), name="x")
