@@ -509,13 +509,20 @@ def training_step(g: mg.Graph):
     return {x: (3, 8, 8, 2), labels: (3, 4)}, [loss, *gradients.values()], updates
 
 
+def numbers(rng: np.random.Generator, dtype: mg.DType, shape: tuple[int, ...]) -> np.ndarray:
+    """What is fed: of integers a quarter of the range, so that few results are clamped; a flag is true."""
+    if dtype.is_integer:
+        limits = np.iinfo(dtype.numpy)
+        return rng.integers(limits.min // 4, limits.max // 4, shape, dtype.numpy)
+    return rng.random(shape).astype(np.float32) if dtype.is_float else np.array(True)
+
+
 def results_without(program: Program, disabled: tuple[str, ...], reference: bool = False) -> list[np.ndarray]:
     """Targets and variables after two runs."""
     g = mg.Graph()
     types, targets, operations = program(g)
     rng = np.random.default_rng(6)
-    feeds = {t: rng.random(shape).astype(np.float32) if t.dtype.is_float else np.array(True)
-             for t, shape in types.items()}  # fmt: skip
+    feeds = {t: numbers(rng, t.dtype, shape) for t, shape in types.items()}
     options = mg.CompilationDescriptor(disabled_passes=disabled, reference_kernels=reference)
     executable = g.compile(types, targets, operations, options=options)
     for _ in range(2):
@@ -531,6 +538,9 @@ ALL = [
     constants,
     redundant,
     decided,
+    integers,
+    scaled,
+    branches,
     dense,
     convolution,
     wave,

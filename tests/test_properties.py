@@ -15,7 +15,7 @@ from harness.running import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-OPTIONAL_PASSES = ("prune", "normalize", "fold", "simplify", "fuse", "stitch", "schedule")
+OPTIONAL_PASSES = ("prune", "quantize", "normalize", "fold", "simplify", "absorb", "fuse", "stitch", "schedule")
 LIMIT = 20.0  # values are squashed beyond, so that rounding errors stay small beside the tolerance
 
 
@@ -104,8 +104,11 @@ class Builder:
             self.reduction,
             self.shape,
             self.matmul,
+            self.columns,
             self.select,
         ]
+        if self.dtype == "float32":
+            steps.append(self.integers)
         self.choose(steps)()
 
     def unary(self) -> None:
@@ -183,6 +186,29 @@ class Builder:
             order = [*range(len(x.shape) - 2), len(x.shape) - 1, len(x.shape) - 2]
             y = Value(self.graph.transpose(x.tensor, order), x.number.transpose(order))
         self.keep(x.tensor @ y.tensor, x.number @ y.number)
+
+    def columns(self) -> None:
+        """A product by constant weights, and a scale and a shift for each column: what `absorb` looks for."""
+        x = self.pick(lambda v: len(v.shape) >= 2)
+        if x is None:
+            return
+        count = self.draw(st.integers(1, 4))
+        weights, scale, shift = self.numbers((x.shape[-1], count)), self.numbers((count,)), self.numbers((count,))
+        w, s, b = (self.graph.constant(n.astype(self.dtype)) for n in (weights, scale, shift))
+        self.keep(x.tensor @ w * s + b, x.number @ weights * scale + shift)
+
+    def integers(self) -> None:
+        """A product of bytes that stand for numbers: what `quantize` looks for."""
+        rows, count, fours = (self.draw(st.integers(1, most)) for most in (4, 4, 2))
+        random = np.random.default_rng(self.draw(st.integers(0, 2**16)))
+        shapes = (rows, 4 * fours), (4 * fours, count)
+        fed, weights = (random.integers(-128, 128, shape).astype(np.int8) for shape in shapes)
+        scale, zero = random.uniform(0.001, 0.01, count).astype(np.float32), self.choose([0, 5])
+        g, tensor = self.graph, self.graph.placeholder((-1, -1) if self.unknown_batch else fed.shape, mg.int8)
+        self.feeds[tensor] = fed
+        product = g.dequantize(tensor, 0.02, zero) @ g.dequantize(g.constant(weights), g.constant(scale), axis=1)
+        number = (fed - float(zero)) * 0.02 @ (weights * scale.astype(np.float64))
+        self.keep(g.relu(product), np.maximum(number, 0))
 
     def select(self) -> None:
         x = self.pick()
