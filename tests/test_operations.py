@@ -1,4 +1,5 @@
-"""Values of every operation against numpy: every element type, both sets of kernels, and feeds of every kind.
+"""Values of every operation against numpy: every element type, both sets of kernels, the fast one with the optional
+passes and without, and feeds of every kind.
 
 Driven by tests/cases. What the operations refuse is in test_types and test_bad_input; derivatives in test_gradients.
 """
@@ -11,10 +12,11 @@ import numpy as np
 import pytest
 from harness import device, dtypes
 from harness.case import INTEGERS, Case, typed
-from harness.running import OPTIMISED, REFERENCE, Built, build, expected, feeds, strided
+from harness.running import AS_WRITTEN, OPTIMISED, REFERENCE, Built, build, expected, feeds, strided
 from harness.subnormal import flushed
 
-ENGINES = {"metal": OPTIMISED} if device.IS_METAL else {"optimised": OPTIMISED, "reference": REFERENCE}
+CPU = {"optimised": OPTIMISED, "as written": AS_WRITTEN, "reference": REFERENCE}
+ENGINES = {"metal": OPTIMISED} if device.IS_METAL else CPU
 
 
 def check(case: Case, results: list[mg.NDArray], wanted: list[np.ndarray], what: str) -> None:
@@ -223,9 +225,10 @@ def test_integers_at_the_ends_of_their_range(case: Case, dtype: str):
     columns = iter([np.ascontiguousarray(side.ravel()) for side in sides])
     arrays = [next(columns) if typed(x) else np.resize(x.ravel(), sides[0].size) for x in case.inputs]
     built = build(with_shapes(case, [a.shape for a in arrays]), dtype)
-    fast, plain = (built.run(arrays, options) for options in (OPTIMISED, REFERENCE))
-    for a, b in zip(fast, plain, strict=True):
-        np.testing.assert_array_equal(a.numpy(), b.numpy())
+    fast, *others, plain = (built.run(arrays, options) for options in {**ENGINES, "reference": REFERENCE}.values())
+    for results in (fast, *others):
+        for a, b in zip(results, plain, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
     if case.operation in ("division", "division_no_nan", "power"):  # by zero, and to negative powers: not in numpy
         return
     for a, wanted in zip(fast, case.expected(*arrays), strict=True):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.running import OPTIONAL_PASSES
 
 PASSES = [
     "prune", "channels_last", "quantize", "normalize", "expand", "fold", "simplify", "absorb", "fuse", "stitch",
@@ -49,6 +50,7 @@ def test_the_pipeline_in_order():
     seen = observed(lambda g: ({}, [g.constant(1.0, name="one")], []))
     device = [name for name in PASSES if name != "quantize" or has_integer_kernels()]
     assert list(seen) == ["specialize", *device]
+    assert list(OPTIONAL_PASSES) == OPTIONAL, "those that other tests leave out"
 
 
 # --- golden -----------------------------------------------------------------------------------------------------------

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import mpsgraph as mg
 import numpy as np
-from harness.running import run
+from harness.running import OPTIONAL_PASSES, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-OPTIONAL_PASSES = ("prune", "quantize", "normalize", "fold", "simplify", "absorb", "fuse", "stitch", "schedule")
 LIMIT = 20.0  # values are squashed beyond, so that rounding errors stay small beside the tolerance
 
 

@@ -1,4 +1,4 @@
-"""Running a case: its graph from placeholders, its feeds in an element type, on either set of kernels."""
+"""A case as a graph of placeholders, its feeds in an element type, run on either kernels, with passes or without."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from .case import Case, typed
 
 REFERENCE = mg.CompilationDescriptor(reference_kernels=True)
 OPTIMISED = mg.CompilationDescriptor()
+# All passes but expand, without which composites have no kernel; test_passes holds it to what there is.
+OPTIONAL_PASSES = ("prune", "quantize", "normalize", "fold", "simplify", "absorb", "fuse", "stitch", "schedule")
+AS_WRITTEN = mg.CompilationDescriptor(disabled_passes=OPTIONAL_PASSES)
 
 
 @dataclass
