@@ -1,4 +1,6 @@
-"""Gradients of dense layers' weights, computed block by block together with the update that reads them."""
+"""Gradients of dense layers' weights, computed block by block together with the update that reads them; and the
+updates of small variables, which are one kernel.
+"""
 
 import mpsgraph as mg
 import numpy as np
@@ -130,3 +132,42 @@ def test_operands_that_are_variables_are_read_before_they_change():
     made, arrays = programs(update, 32, 784, 512, source)
     assert TOGETHER not in made[0][1].plan()
     assert_steps_agree(made, arrays)
+
+
+# --- small variables: neighbouring regions that do not depend on each other are one kernel ----------------------------
+def kernels_of(executable):
+    return [line for line in executable.plan().splitlines()[1:] if not line.startswith("  slot")]
+
+
+@pytest.mark.parametrize("layers", [1, 4, 20])
+def test_the_updates_of_all_small_variables_are_one_kernel(layers):
+    """In the text a region for each variable, of Adam's twelve operations; in the plan one kernel of all these."""
+    made, texts = [], {}
+    for how in ({"observe": texts.__setitem__}, {"reference_kernels": True}):
+        g, rng = mg.Graph(), np.random.default_rng(0)
+        h = x = g.placeholder((4, 16))
+        for _ in range(layers):
+            w, b = rng.standard_normal((16, 16)).astype(np.float32) / 4, np.zeros(16, np.float32)
+            h = g.tanh(h @ g.variable(w) + g.variable(b))
+        gradients = g.gradients(g.mean(g.square(h)), g.trainable_variables)
+        updates = mg.optim.Adam(RATE, epsilon=1.0).updates(gradients, g.constant(RATE))
+        options = mg.CompilationDescriptor(**how)
+        made.append((g, g.compile({x: x.shape}, [g.reduction_sum(h)], updates, options=options)))
+    regions = [text.split("yield")[0] for text in texts["schedule"].split("= stitched(")[1:]]
+    assert sum(region.count(" = ") == 12 for region in regions) == 2 * layers
+    together = [line for line in kernels_of(made[0][1]) if "12 operations" in line]
+    assert len(together) == 1 and together[0].count("12 operations") == 2 * layers, together
+    assert_steps_agree(made, [rng.standard_normal(x.shape).astype(np.float32)])
+
+
+def test_an_update_that_reads_another_one_runs_behind_it():
+    made = []
+    for options in (mg.CompilationDescriptor(), mg.CompilationDescriptor(reference_kernels=True)):
+        g = mg.Graph()
+        x = g.placeholder((16,))
+        a, b, c = (g.variable(np.ones(shape, np.float32)) for shape in ((16,), (3, 16), (5,)))
+        moved = g.sin(a) * x
+        updates = [g.assign(a, moved), g.assign(b, g.cos(b) * moved), g.assign(c, g.cos(c) * 0.5)]
+        made.append((g, g.compile({x: x.shape}, [], updates, options=options)))
+    assert [line.count(" operations, ") for line in kernels_of(made[0][1])] == [1, 2], "c's runs along with b's"
+    assert_steps_agree(made, [np.linspace(-1, 1, 16, dtype=np.float32)])
