@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 
 import mpsgraph as mg
@@ -395,6 +396,46 @@ def test_a_product_of_embeddings_becomes_a_table(between):
     same_results(model, optimized, INDICES)
 
 
+def require_text(graph: mg.Graph, golden: str) -> None:
+    assert str(graph).strip() == textwrap.dedent(golden).strip()
+
+
+def test_the_text_of_a_product_of_embeddings():
+    """Both constants are gone, and the product is in the table: 1 · 1 + 2 · 0.5 = 2, 1 · 0 - 2 · 1 = -2, and so on."""
+    g = mg.Graph()
+    i = g.placeholder((-1,), "int32", name="i")
+    table = g.variable(np.float32([[1, 2], [3, 4], [5, 6]]), name="t")
+    w = g.variable(np.float32([[1, 0], [0.5, -1]]), name="w")
+    y = g.relu(g.matrix_multiplication(g.gather(table, i, name="e"), w, name="y"), name="r")
+    model = mg.Model(g, {"i": i}, {"r": y})
+    require_text(
+        g,
+        """
+        graph {
+          %i = placeholder() {type=int32[-1]} : int32[-1]
+          %t = variable() {value=float32[3,2] [0x3f800000,0x40000000,0x40400000,0x40800000,0x40a00000,0x40c00000]} : float32[3,2]
+          %w = variable() {value=float32[2,2] [0x3f800000,0x00000000,0x3f000000,0xbf800000]} : float32[2,2]
+          %read = read(%t) : float32[3,2]
+          %e = gather(%read, %i) {axis=0} : float32[-1,2]
+          %read_1 = read(%w) : float32[2,2]
+          %y = matrix_multiplication(%e, %read_1) : float32[-1,2]
+          %r = relu(%y) : float32[-1,2]
+        }
+        """,  # noqa: E501
+    )
+    require_text(
+        model.optimize_for_inference().graph,
+        """
+        graph {
+          %i = placeholder() {type=int32[-1]} : int32[-1]
+          %constant = constant() {value=float32[3,2] [0x40000000,0xc0000000,0x40a00000,0xc0800000,0x41000000,0xc0c00000]} : float32[3,2]
+          %gather = gather(%constant, %i) {axis=0} : float32[-1,2]
+          %r = relu(%gather) : float32[-1,2]
+        }
+        """,  # noqa: E501
+    )
+
+
 def test_indices_outside_the_table_give_zeros_as_before():
     model = lookups()
     optimized, outside = model.optimize_for_inference(), np.int32([[0, CHARACTERS, -CHARACTERS - 1, 5], [1, 2, 3, 4]])
@@ -447,6 +488,44 @@ def test_a_recurrent_layer_looks_up_what_its_inputs_add(layer, batch_first: bool
     (before,), (after,) = ([o for o in m.graph.operations if o.kind in RECURRENT] for m in (model, optimized))
     assert before.attributes["has_input_weight"] and not after.attributes["has_input_weight"]
     same_results(model, optimized, INDICES)
+
+
+def test_the_text_of_a_recurrent_layer_behind_an_embedding():
+    """The table is multiplied by the input weights transposed; the layer keeps its recurrent ones."""
+    g = mg.Graph()
+    i = g.placeholder((4, 1), "int32", name="i")
+    table = g.variable(np.float32([[1, 2], [3, 4], [5, 6]]), name="t")
+    r = g.variable(np.float32([[1, 0], [0, 1]]), name="r")
+    w = g.variable(np.float32([[1, 0.5], [0, -1]]), name="w")
+    h = g.single_gate_rnn(g.gather(table, i, name="e"), r, w, name="h")[0]
+    require_text(
+        g,
+        """
+        graph {
+          %i = placeholder() {type=int32[4,1]} : int32[4,1]
+          %t = variable() {value=float32[3,2] [0x3f800000,0x40000000,0x40400000,0x40800000,0x40a00000,0x40c00000]} : float32[3,2]
+          %r = variable() {value=float32[2,2] [0x3f800000,0x00000000,0x00000000,0x3f800000]} : float32[2,2]
+          %w = variable() {value=float32[2,2] [0x3f800000,0x3f000000,0x00000000,0xbf800000]} : float32[2,2]
+          %read = read(%t) : float32[3,2]
+          %e = gather(%read, %i) {axis=0} : float32[4,1,2]
+          %read_1 = read(%r) : float32[2,2]
+          %read_2 = read(%w) : float32[2,2]
+          %h = single_gate_rnn(%e, %read_1, %read_2) {has_input_weight=true} : float32[4,1,2]
+        }
+        """,  # noqa: E501
+    )
+    require_text(
+        mg.Model(g, {"i": i}, {"h": h}).optimize_for_inference().graph,
+        """
+        graph {
+          %i = placeholder() {type=int32[4,1]} : int32[4,1]
+          %r = constant() {value=float32[2,2] [0x3f800000,0x00000000,0x00000000,0x3f800000]} : float32[2,2]
+          %constant = constant() {value=float32[3,2] [0x40000000,0xc0000000,0x40a00000,0xc0800000,0x41000000,0xc0c00000]} : float32[3,2]
+          %gather = gather(%constant, %i) {axis=0} : float32[4,1,2]
+          %h = single_gate_rnn(%gather, %r) : float32[4,1,2]
+        }
+        """,  # noqa: E501
+    )
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in ("float64", "float16", "bfloat16") if has(dtype)])
