@@ -1,4 +1,19 @@
 // The steps of optimize_for_inference: copies of the graph, each with something more settled, until nothing changes.
+//
+//   %w = variable() {value=...}                                     %w = constant() {value=...}
+//   %mean = variable() {value=...}                                  %mean = constant() {value=...}
+//   %d = multiplication(%x, %division)             (dropout)        %y = matrix_multiplication(%x, %w)
+//   %y = matrix_multiplication(%d, read(%w))                        %n = subtraction(%y, %mean)
+//   %z = if(%training) {                                      ->
+//     %assign_1 = assign(%mean, %reshape)
+//     %subtraction_1 = subtraction(%y, %reshape) after [%assign_1]
+//     yield %subtraction_1
+//   } {
+//     %n = subtraction(%y, read(%mean))
+//     yield %n
+//   }
+// (the output is %z, which %n stands for, and %training is known to be false; reads stand where they are used.) Which
+// branches are taken is settled before it is asked what is assigned; lookups.cpp and absorb.cpp come behind.
 #include "compiler/inference.h"
 
 #include <algorithm>

@@ -1,4 +1,19 @@
 // Looking for the places, and putting the operations there.
+//
+//   %c = convolution2d(%x, %w)                     %quantize = quantize(%x, %sx) : int8
+//   %b = convolution2d(%x, %v)                     %dequantize = dequantize(%quantize, %sx)
+//   %a = addition(%c, %b)                          %c = convolution2d(%dequantize, dequantize(%iw, %sw) {axis=3})
+//   %h = relu(%a)                           ->     %b = convolution2d(%dequantize, dequantize(%iv, %sv) {axis=3})
+//   %y = convolution2d(%h, %u)                     %quantize_1 = quantize(%b, %sb) : int8
+//                                                  %a = addition(%c, dequantize(%quantize_1, %sb))
+//                                                  %h = relu(%a)
+//                                                  %quantize_2 = quantize(%h, %sh) {dtype=uint8}
+//                                                  %y = convolution2d(dequantize(%quantize_2, %sh),
+//                                                                     dequantize(%iu, %su) {axis=3})
+// (%w, %v, %u are constants of floats, %iw, %iv, %iu of int8, all %s of float32, by channel for weights; the other
+// scales, zero points, which are 0 here, and types are the caller's. Each dequantize is an operation of its own.) Of two
+// results that are added one stays as it is, to be the sum inside of a kernel. The pass in quantize.cpp makes integer
+// arithmetic of this.
 #include "compiler/quantization.h"
 
 #include <algorithm>

@@ -1,10 +1,16 @@
 // Specialisation: the part of a user's graph that one executable needs, with the fed types.
 //
-// One walk in creation order: each needed operation is copied and its types inferred again from what
-// is known now. Shape arithmetic is folded on the way, so that everything that a shape depends on is a
-// constant in the result. At an operation that needs values which only a run knows, the graph is cut: what
-// stands before it becomes the program, the rest waits (Rest). Errors name the placeholder or the operation,
-// and where it was built.
+//   %x = placeholder() {type=float32[-1,2]}             %x = placeholder() {type=float32[3,2]}
+//   %s = sin(%x) : float32[-1,2]                  ->    %constant = constant() {value=int32[2] [0x00000003,0x00000002]}
+//   %n = shape_of(%x) : int32[2]                        %y = reshape(%x, %constant) : float32[3,2]
+//   %y = reshape(%x, %n) : float32[-1,2]
+// (the target is %y, fed is float32[3,2])
+//
+// One walk in creation order: each needed operation is copied and its types inferred again from what is known now.
+// Shape arithmetic is folded on the way, so that everything that a shape depends on is a constant in the result. At an
+// operation that needs values which only a run knows, the graph is cut: what stands before it becomes the program, the
+// rest waits (Rest), to be specialised when a run has the values. Were %n above fed, the program would be the
+// placeholders, and the rest the reshape. Errors name the placeholder or the operation, and where it was built.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
