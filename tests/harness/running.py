@@ -15,7 +15,9 @@ from .case import Case, typed
 REFERENCE = mg.CompilationDescriptor(reference_kernels=True)
 OPTIMISED = mg.CompilationDescriptor()
 # All passes but expand, without which composites have no kernel; test_passes holds it to what there is.
-OPTIONAL_PASSES = ("prune", "quantize", "normalize", "fold", "simplify", "absorb", "fuse", "stitch", "schedule")
+OPTIONAL_PASSES = (
+    "prune", "channels_last", "quantize", "normalize", "fold", "simplify", "absorb", "fuse", "stitch", "schedule",
+)  # fmt: skip
 AS_WRITTEN = mg.CompilationDescriptor(disabled_passes=OPTIONAL_PASSES)
 
 
