@@ -67,8 +67,8 @@ test-slow: build
 PEER_torch := torch==2.13.0 numpy
 PEER_jax   := jax==0.10.2
 PEER_mlx   := mlx==0.32.4 mlx-cpu==0.32.4 numpy
-PEER_onnx  := onnxruntime==1.31.1 openvino==2026.4.1 onnx==1.23.2
-PEER_numpy := numpy scipy
+PEER_onnx  := onnxruntime==1.32.0 openvino==2026.4.1 onnx==1.23.2
+PEER_numpy := numpy==2.4.6 scipy==1.17.1
 bench: build $(foreach peer,torch jax mlx onnx numpy,$(PEERS)/$(peer)/installed)
 	-ldconfig -p | grep -q libtcmalloc_minimal || [ "$$(id -u)" != 0 ] || apt-get install --yes --quiet libtcmalloc-minimal4
 	$(BIN)/python bench/run.py $(BENCH)
