@@ -18,9 +18,20 @@ from measuring.report import OURS, Row, Spread
 from measuring.sides import Running, Side, SideFailed, ours, peer
 
 IMPORT_TITLE = "importing the package, in a fresh process"
-IMPORT = "import time; begin = time.perf_counter(); import {}; print(time.perf_counter() - begin)"
+IMPORT = """
+import time
+begin = time.perf_counter()
+import {}
+print(time.perf_counter() - begin)
+from importlib.metadata import version
+print(version({!r}))
+"""
 IMPORT_LIMIT = 150.0  # ms
 PACKAGES = {OURS: "mpsgraph", "PyTorch": "torch", "JAX": "jax"}
+
+
+Sample = tuple[float, str]
+"""Seconds, and the version of what was measured."""
 
 
 @dataclass(frozen=True)
@@ -55,23 +66,26 @@ BEGINNINGS = (
 )
 
 
-def first_step(side: Side) -> float:
+def first_step(side: Side) -> Sample:
     """Seconds from an imported framework to the first loss."""
     with Running(side) as running:
-        return running.setup() + sum(running.steps(1)[0])
+        return running.setup() + sum(running.steps(1)[0]), running.version
 
 
-def importing(side: Side) -> float:
+def importing(side: Side) -> Sample:
     """Seconds, in a process that imports nothing else."""
-    command = [side.command[0], "-c", IMPORT.format(PACKAGES[side.name])]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    package = PACKAGES[side.name]
+    command = [side.command[0], "-c", IMPORT.format(package, package)]
+    seconds, version = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return float(seconds), version
 
 
 def measure(options: Options) -> list[Row]:
     rows, patience = [], Patience(options.patience)
 
-    def samples(function: Callable[[Side], float], side: Side, repeats: int) -> Spread:
-        return Spread.of([1e3 * patience.undisturbed(lambda: function(side))[0] for _ in range(repeats)])
+    def samples(function: Callable[[Side], Sample], side: Side, repeats: int) -> tuple[Spread, str]:
+        found = [patience.undisturbed(lambda: function(side))[0] for _ in range(repeats)]
+        return Spread.of([1e3 * seconds for seconds, _ in found]), found[0][1]
 
     def chosen(workload: str, mode: str, compiled: Path) -> list[Side]:
         sides = peer("PyTorch", workload, [mode], compiled)[:1] if options.peers else []
@@ -90,7 +104,7 @@ def measure(options: Options) -> list[Row]:
             for side in [*beginning.sides, *eager, *compiled]:
                 say(f"{beginning.title}: {side.label}")
                 try:
-                    value = samples(first_step, side, options.rounds if side not in compiled else 1)
+                    value, version = samples(first_step, side, options.rounds if side not in compiled else 1)
                 except SideFailed as failure:
                     if side in beginning.sides:
                         raise
@@ -99,12 +113,14 @@ def measure(options: Options) -> list[Row]:
                 headline = headline or value
                 ratio = None if value is headline else Spread.of([headline.median / value.median])
                 limit = beginning.limit if value is headline else None
-                rows.append(Row("first step", beginning.title, "ms", side.name, side.mode, value, ratio, limit=limit))
+                what = "first step", beginning.title, "ms", side.name, side.mode
+                rows.append(Row(*what, value, ratio, limit=limit, version=version))
         for side in [ours("w1_digits.py", "graph"), *chosen("W1", "eager", Path(empty))]:
             say(f"importing {side.name}")
-            value = samples(importing, side, options.rounds)
+            value, version = samples(importing, side, options.rounds)
             limit = IMPORT_LIMIT if side.name == OURS else None
-            rows.append(Row("import", IMPORT_TITLE, "ms", side.name, "import", value, limit=limit))
+            row = Row("import", IMPORT_TITLE, "ms", side.name, "import", value, limit=limit, version=version)
+            rows.append(row)
     return rows
 
 

@@ -6,6 +6,8 @@ what a machine must have; the ratio is to the peer's leanest mode.
 
 import re
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import w1_digits
 import w2_resnet50
@@ -26,8 +28,21 @@ PEERS = {
 }
 
 
-def peak(side: Side) -> tuple[float, float]:
-    """MB at most, and MB after importing."""
+@dataclass(frozen=True)
+class Sample:
+    """MB at most and MB after importing, of one process, and what it was a version of."""
+
+    most: float
+    imported: float
+    version: str
+
+    @property
+    def added(self) -> float:
+        return self.most - self.imported
+
+
+def peak(side: Side) -> Sample:
+    """Of a process of its own."""
     with Running(side) as running:
         running.setup()
         running.steps(1)
@@ -36,10 +51,10 @@ def peak(side: Side) -> tuple[float, float]:
             running.steps(1)
             if time.perf_counter() - begin > LONG:
                 break
-        return running.peak_memory(), running.resident_after_import
+        return Sample(running.peak_memory(), running.resident_after_import, running.version)
 
 
-def peaks(side: Side, most: int) -> list[tuple[float, float]]:
+def peaks(side: Side, most: int) -> list[Sample]:
     """Of several processes, fewer where each takes long."""
     begin, samples = time.perf_counter(), [peak(side)]
     while len(samples) < most and time.perf_counter() - begin < LONG:
@@ -53,24 +68,23 @@ def measure(options: Options) -> list[Row]:
         for workload, own in MEASURED.items():
             if not re.search(options.workloads, workload):
                 continue
-            whole: dict[Side, list[float]] = {}
-            added: dict[Side, list[float]] = {}
+            samples: dict[Side, list[Sample]] = {}
             known = PEERS[workload].items() if options.peers else []
             peers = [side for name, modes in known for side in peer(name, workload, modes)]
             peers = [side for side in peers if re.search(options.modes, side.label)]
             for side in [*own, *(peers[:1] if options.quick else peers)]:
                 say(f"{workload}: {side.label}")
-                samples = peaks(side, min(3, options.rounds))
-                whole[side] = [most for most, _ in samples]
-                added[side] = [most - imported for most, imported in samples]
-            rows += rows_of(f"{workload}, peak resident", whole, TARGET)
-            rows += rows_of(f"{workload}, what building and {STEPS} steps add", added, None)
+                samples[side] = peaks(side, min(3, options.rounds))
+            rows += rows_of(f"{workload}, peak resident", samples, lambda sample: sample.most, TARGET)
+            rows += rows_of(f"{workload}, what building and {STEPS} steps add", samples, lambda sample: sample.added)
     return rows
 
 
-def rows_of(title: str, samples: dict[Side, list[float]], target: float | None) -> list[Row]:
+def rows_of(
+    title: str, samples: dict[Side, list[Sample]], megabytes: Callable[[Sample], float], target: float | None = None
+) -> list[Row]:
     """The first side is the headline; its ratio is to the leanest peer."""
-    spreads = {side: Spread.of(values) for side, values in samples.items()}
+    spreads = {side: Spread.of([megabytes(sample) for sample in its]) for side, its in samples.items()}
     headline = next(iter(spreads))
     peers = [side for side in spreads if side.name != OURS]
     leanest = min(peers, key=lambda side: spreads[side].median, default=None)
@@ -88,6 +102,7 @@ def rows_of(title: str, samples: dict[Side, list[float]], target: float | None) 
             spread,
             ratio(side if side != headline else leanest if target else None),
             target if side == headline else None,
+            version=samples[side][0].version,
         )
         for side, spread in spreads.items()
     ]

@@ -58,20 +58,20 @@ def version() -> str:
     return f"{mg.__version__}+{found.stdout.strip()}" if found.returncode == 0 else mg.__version__
 
 
-def dated(rows: list[Row], benchmark: str) -> list[Row]:
-    """Rows with what is the same for all of a benchmark."""
+def dated(rows: list[Row], benchmark: str, own: str) -> list[Row]:
+    """Rows with what is the same for all of a benchmark. Args: own, our version."""
     common = {"benchmark": benchmark, "measured": datetime.date.today().isoformat(), "machine": processor()}
-    own = version()
     return [replace(row, version=own if row.side == OURS else row.version, **common) for row in rows]
 
 
 def run(benchmarks: list[str], options: Options, path: Path) -> None:
     """Measures one after the other and enters each when it is done, so that nothing is lost."""
+    own = version()  # of what is measured: others may commit meanwhile
     for name in benchmarks:
         at = ceilings()
         found = machine(at) + bounded(importlib.import_module(name).measure(options), at)
         print_rows(found)
-        enter(dated(found, name), path, BENCHMARKS)
+        enter(dated(found, name, own), path, BENCHMARKS)
 
 
 def main() -> None:

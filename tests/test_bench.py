@@ -5,7 +5,9 @@ Sides here are processes that compute next to nothing; no peer and no time is me
 
 import math
 import os
+import re
 import sys
+from ctypes.util import find_library
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +21,9 @@ sys.path.insert(0, str(BENCH))
 
 import bounds  # noqa: E402
 import document  # noqa: E402
+import first_step  # noqa: E402
 import growth  # noqa: E402
+import memory  # noqa: E402
 import w2_resnet50  # noqa: E402
 import w3_conv_lstm  # noqa: E402
 import w4_gan  # noqa: E402
@@ -29,6 +33,7 @@ from measuring import compare as comparing  # noqa: E402
 from measuring.compare import Contender, Turn, Workload, compare, first_places, rows_of  # noqa: E402
 from measuring.machine import processor  # noqa: E402
 from measuring.options import Options  # noqa: E402
+from measuring.protocol import version  # noqa: E402
 from measuring.report import OURS, Row, Spread, best_peer  # noqa: E402
 from measuring.results import enter, latest, read  # noqa: E402
 from measuring.sides import Running, Side, SideFailed  # noqa: E402
@@ -199,6 +204,31 @@ def test_a_machine_that_measures_a_part_leaves_the_rest(tmp_path: Path):
     assert {(r.workload, r.machine) for r in latest(rows)} == {
         ("machine", "old"), ("v", "old"), ("machine", "new"), ("w", "new")}  # fmt: skip
     assert {r.machine for r in latest(rows + of("new", "2026-01-02", "v"))} == {"new"}
+
+
+def test_every_row_that_is_measured_has_a_version(monkeypatch: pytest.MonkeyPatch):
+    def peers(name: str, workload: str, modes: list[str], compiled: Path | None = None) -> list[Side]:
+        return [served(name, mode) for mode in modes]
+
+    monkeypatch.setattr(memory, "MEASURED", {"W1": [served(OURS, "graph")]})
+    monkeypatch.setattr(memory, "PEERS", {"W1": {"PyTorch": ("eager",), "MLX": ("compile",)}})
+    monkeypatch.setattr(first_step, "BEGINNINGS", [first_step.Beginning("title", [served(OURS, "graph")], 200.0, "W1")])
+    monkeypatch.setattr(first_step, "PACKAGES", {OURS: "mpsgraph", "PyTorch": "numpy"})
+    for module in (memory, first_step):
+        monkeypatch.setattr(module, "peer", peers)
+        rows = module.measure(replace(QUICK, rounds=1))
+        assert {r.side for r in rows} >= {OURS, "PyTorch"}
+        assert {r.version for r in rows} <= {np.__version__, mg.__version__} and all(r.version for r in rows)
+
+
+def test_a_side_tells_what_else_makes_its_mode():
+    assert version("numpy") == np.__version__  # nothing has loaded tcmalloc here
+    assert version("mpsgraph", "numpy") == f"{mg.__version__}, numpy {np.__version__}"
+    tcmalloc = find_library("tcmalloc_minimal")
+    if tcmalloc is None:
+        pytest.skip("there is no tcmalloc here")
+    with Running(replace(served("numpy"), environment={"LD_PRELOAD": tcmalloc})) as running:
+        assert re.fullmatch(re.escape(np.__version__) + r", tcmalloc [\d.]+", running.version)
 
 
 def test_the_page_is_what_the_results_make(tmp_path: Path):

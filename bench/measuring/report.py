@@ -48,7 +48,7 @@ class Row:
     target: float | None = None  # for the ratio
     limit: float | None = None  # for the value
     disturbed: float | None = None  # the share of the machine that others used in the middle turn
-    version: str = ""  # of the side
+    version: str = ""  # of the side, and of what else makes its mode: "2.4.6, scipy 1.17.1"; empty: not recorded
     bound: float | None = None  # what the machine at hand needs at least, in the value's unit
     bound_by: str = ""  # "operations" or "bytes"
     primitives: float | None = None  # the sum of oneDNN's primitives, as it was measured once

@@ -33,4 +33,4 @@ def build(name: str) -> Step:
 
 if __name__ == "__main__":
     workload, mode = sys.argv[1:]
-    serve(lambda: build(operation(workload)), "numpy")
+    serve(lambda: build(operation(workload)), "numpy", *(["scipy"] if mode == "scipy.fft" else []))
