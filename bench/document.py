@@ -16,8 +16,8 @@ from pathlib import Path
 
 import operations
 from measuring import BENCH
-from measuring.picture import draw, headlines
-from measuring.report import DISTURBED, OURS, Row, best_peer, figure
+from measuring.picture import draw
+from measuring.report import DISTURBED, OURS, Row, best_peer, figure, headlines
 from measuring.results import latest, read
 
 RESULTS = BENCH / "results.csv"
@@ -57,7 +57,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
         text.append(
             f"| {_name(row)} | {_spread(row)}, {row.mode} | {_spread(peer)}, {peer.side} {peer.mode} "
             f"| **{row.ratio.median:.2f}** ({row.ratio.q1:.2f}–{row.ratio.q3:.2f}){_disturbed(row, peer)} "
-            f"| {row.target:.2f} | {_bound(row)} | {primitives} |"
+            f"| {_target(row)} | {_bound(row)} | {primitives} |"
         )
     if any(MARK in line for line in text):
         text += ["", f"{MARK} Others used more than {DISTURBED:.0%} of the machine meanwhile: not to be relied on."]
@@ -97,14 +97,14 @@ def machines(every: Sequence[Row]) -> list[str]:
         found = {row.machine: row.ratio for row in same}
         if len(found) > 1:
             cells = [f"{r.median:.2f} ({r.q1:.2f}–{r.q3:.2f})" if (r := found.get(name)) else "" for name in names]
-            text.append(f"| {_name(headline)} | {' | '.join(cells)} | {headline.target:.2f} |")
+            text.append(f"| {_name(headline)} | {' | '.join(cells)} | {_target(headline)} |")
     return text
 
 
 def behind(rows: Sequence[Row]) -> list[str]:
     """Where the best peer is faster, and what is ahead but misses its target."""
     slower = [row for row in headlines(rows) if row.ratio.median > 1]
-    short = [row for row in headlines(rows) if row.target < row.ratio.median <= 1]
+    short = [row for row in headlines(rows) if row.target is not None and row.target < row.ratio.median <= 1]
     over = [row for row in rows if row.limit is not None and row.value.median > row.limit]
     text = []
     for row in sorted(slower, key=lambda row: -row.ratio.median):
@@ -169,6 +169,10 @@ def _spread(row: Row) -> str:
     value = row.value
     quartiles = f" ({figure(value.q1)}–{figure(value.q3)})" if value.samples > 1 else ""
     return f"{figure(value.median)} {row.unit}".strip() + quartiles
+
+
+def _target(row: Row) -> str:
+    return f"{row.target:.2f}" if row.target is not None else ""
 
 
 def _bound(row: Row) -> str:

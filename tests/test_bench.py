@@ -34,7 +34,7 @@ from measuring.compare import Contender, Turn, Workload, compare, first_places, 
 from measuring.machine import processor  # noqa: E402
 from measuring.options import Options  # noqa: E402
 from measuring.protocol import version  # noqa: E402
-from measuring.report import OURS, Row, Spread, best_peer  # noqa: E402
+from measuring.report import OURS, Row, Spread, best_peer, headlines, print_rows  # noqa: E402
 from measuring.results import enter, latest, read  # noqa: E402
 from measuring.sides import Running, Side, SideFailed  # noqa: E402
 
@@ -137,6 +137,16 @@ def row(workload: str, side: str, milliseconds: float, **more: object) -> Row:
     return Row(workload, "title", "ms", side, "mode", Spread.of([milliseconds]), benchmark=workload, **more)
 
 
+def written(tmp_path: Path, rows: list[Row], *tables: str) -> list[str]:
+    """What the page says of these rows in each of the tables."""
+    page, path = tmp_path / "page.md", tmp_path / "results.csv"
+    page.write_text("".join(f"<!-- bench: {name} -->\n<!-- end -->\n" for name in tables))
+    path.unlink(missing_ok=True)
+    enter(rows, path, [])
+    document.write(path, page, tmp_path / "page.png")
+    return re.findall(r"-->\n(.*?)<!-- end -->", page.read_text(), re.DOTALL)
+
+
 def test_rows_are_entered_in_the_place_of_what_they_measure_anew(tmp_path: Path):
     path = tmp_path / "results.csv"
     ratio = Spread.of([0.25, 0.5, 0.75])
@@ -204,6 +214,24 @@ def test_a_machine_that_measures_a_part_leaves_the_rest(tmp_path: Path):
     assert {(r.workload, r.machine) for r in latest(rows)} == {
         ("machine", "old"), ("v", "old"), ("machine", "new"), ("w", "new")}  # fmt: skip
     assert {r.machine for r in latest(rows + of("new", "2026-01-02", "v"))} == {"new"}
+
+
+def test_a_workload_may_have_no_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """It stands in the tables, and behind where it is; rows of ours beside a peer's are no headlines."""
+    ratio = Spread.of([1.25])
+    rows = [
+        row("w", OURS, 2.5, ratio=ratio),
+        row("w", OURS, 3.0, ratio=Spread.of([0.5])),
+        row("w", "A", 2.0, ratio=ratio),
+    ]
+    assert headlines(rows) == rows[:1]
+    text = written(tmp_path, rows, "summary", "machines", "behind")
+    assert "| **1.25** (1.25–1.25) |  |  |  |" in text[0] and text[0].count("| w, title |") == 1
+    assert "- w, title: 1.25 of A" in text[2] and "short of the target" not in text[2]
+    twice = [replace(r, machine=name) for name in ("one", "other") for r in rows]
+    assert "| w, title | 1.25 (1.25–1.25) | 1.25 (1.25–1.25) |  |" in written(tmp_path, twice, "machines")[0]
+    print_rows(rows)
+    assert "  1.25 of the best peer\n" in capsys.readouterr().out
 
 
 def test_every_row_that_is_measured_has_a_version(monkeypatch: pytest.MonkeyPatch):

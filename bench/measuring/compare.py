@@ -33,7 +33,7 @@ class Workload:
 
     name: str
     title: str
-    target: float  # the ratio to the best peer that we want to reach
+    target: float | None  # the ratio to the best peer that we want to reach, where one has been set
     trains: bool = True
     peers: Mapping[str, Sequence[str]] = field(default_factory=dict)  # modes by peer
 

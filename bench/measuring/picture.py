@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from .report import OURS, Row, best_peer, figure
+from .report import OURS, Row, best_peer, figure, headlines
 
 RANGE = 0.05, 4.0  # of ratios; what lies outside stands at the edge
 TICKS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4)
 AHEAD, REACHED, BEHIND, INK, FAINT = "#e09c2c", "#2e7d32", "#c62828", "#222222", "#9a9a9a"
-
-
-def headlines(rows: Sequence[Row]) -> list[Row]:
-    """Ours beside a best peer, one a workload."""
-    return [row for row in rows if row.side == OURS and row.target is not None and row.ratio is not None]
 
 
 def draw(rows: Sequence[Row], path: Path) -> bool:
@@ -58,11 +53,13 @@ def _label(row: Row) -> str:
 def _one(axes, place: int, row: Row, peer: Row | None) -> None:
     low, high = RANGE
     ratio, target = row.ratio, row.target
-    color = REACHED if ratio.median <= target else AHEAD if ratio.median < 1 else BEHIND
+    reached = target is not None and ratio.median <= target
+    color = REACHED if reached else AHEAD if ratio.median < 1 else BEHIND
     at = min(max(ratio.median, low), high)
     axes.barh(place, at - 1, left=1, height=0.55, color=color, alpha=0.85)
     axes.hlines(place, max(ratio.q1, low), min(ratio.q3, high), color=INK, linewidth=2)
-    axes.vlines(target, place - 0.42, place + 0.42, color=INK, linewidth=1.5, linestyle=(0, (2, 1)))
+    if target is not None:
+        axes.vlines(target, place - 0.42, place + 0.42, color=INK, linewidth=1.5, linestyle=(0, (2, 1)))
     what = f"{figure(row.value.median)} {row.unit} against {figure(peer.value.median)}, {peer.side} {peer.mode}"
     for offset, text, weight in ((1.01, f"{ratio.median:.2f}", "bold"), (1.1, what, "normal")):
         axes.text(offset, place, text, transform=axes.get_yaxis_transform(), va="center", fontsize=9, weight=weight)

@@ -1,7 +1,7 @@
 """Rows of results, and how they are printed.
 
-A row is one side's figure in one workload, with its spread. Where a ratio stands, it is ours to that side; in the row
-of ours it is the ratio to the best peer, which the target is about.
+A row is one side's figure in one workload, with its spread. Where a ratio stands, it is ours to that side; in our first
+row of a workload it is the ratio to the best peer, which the target is about, where there is one.
 """
 
 from __future__ import annotations
@@ -57,6 +57,11 @@ class Row:
     machine: str = ""  # its processors
 
     @property
+    def measured_as(self) -> tuple[str, ...]:
+        """What the rows of one comparison have in common."""
+        return self.benchmark, self.workload, self.title, self.machine
+
+    @property
     def verdict(self) -> str:
         """What the row says about its target, where it has one."""
         if self.target is not None and self.ratio is not None:
@@ -68,9 +73,18 @@ class Row:
         return ""
 
 
+def headlines(rows: Sequence[Row]) -> list[Row]:
+    """Ours beside a best peer, one a comparison: our first row, where it has a ratio."""
+    first: dict[tuple[str, ...], Row] = {}
+    for row in rows:
+        if row.side == OURS:
+            first.setdefault(row.measured_as, row)
+    return [row for row in first.values() if row.ratio is not None]
+
+
 def best_peer(rows: Sequence[Row], headline: Row) -> Row | None:
     """The peer that the headline's ratio is about: of those that took part in the rounds, where any did."""
-    peers = [r for r in rows if (r.workload, r.title) == (headline.workload, headline.title) and r.side != OURS]
+    peers = [row for row in rows if row.measured_as == headline.measured_as and row.side != OURS]
     compared = [row for row in peers if row.ratio is not None]
     return min(compared or peers, key=lambda row: row.value.median, default=None)
 
@@ -87,16 +101,17 @@ def print_rows(rows: Iterable[Row]) -> None:
         table = list(group)
         width = max(len(f"{row.side} {row.mode}") for row in table)
         spread = any(row.value.samples > 1 for row in table)
-        compared = any(row.ratio is not None and row.target is None for row in table)
+        own = headlines(table)
+        compared = [row for row in table if row.ratio is not None and row not in own]
         heading = f"  {'':{width}} {'median':>8}" + f" {'min':>12} {'quartiles':>21}" * spread
-        print(f"\n{workload}  {title}\n{heading}" + f"   {OURS} / it" * compared)
+        print(f"\n{workload}  {title}\n{heading}" + f"   {OURS} / it" * bool(compared))
         for row in table:
             value = row.value
             line = f"  {f'{row.side} {row.mode}':{width}} {figure(value.median):>8} {row.unit:2}"
             if spread:
                 quartiles = f"{figure(value.q1)} .. {figure(value.q3)}"
                 line += f" {figure(value.minimum):>9} {quartiles:>21}" if value.samples > 1 else " " * 32
-            if row.ratio is not None and row.target is None:
+            if row in compared:
                 line += f"   {row.ratio.median:.2f} ({row.ratio.q1:.2f} .. {row.ratio.q3:.2f})"
             if row.disturbed is not None and row.disturbed > DISTURBED:
                 line += f"   others used {row.disturbed:.0%}"
@@ -104,5 +119,7 @@ def print_rows(rows: Iterable[Row]) -> None:
         for row in table:
             if row.verdict:
                 print(f"  {row.verdict}")
+            elif row in own:
+                print(f"  {row.ratio.median:.2f} of the best peer")
         if table[0].bound is not None:
             print(f"  at least {figure(table[0].bound)} {table[0].unit} by {table[0].bound_by}")

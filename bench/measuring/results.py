@@ -25,12 +25,8 @@ def enter(rows: Sequence[Row], path: Path, order: Sequence[str]) -> None:
 
     Args: order, of the benchmarks in the file.
     """
-
-    def measured(row: Row) -> tuple[str, ...]:
-        return row.benchmark, row.workload, row.title, row.machine
-
-    anew = {measured(row) for row in rows}
-    whole = [row for row in read(path) if measured(row) not in anew] + list(rows)
+    anew = {row.measured_as for row in rows}
+    whole = [row for row in read(path) if row.measured_as not in anew] + list(rows)
     whole.sort(key=lambda row: order.index(row.benchmark) if row.benchmark in order else len(order))
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
