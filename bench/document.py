@@ -1,7 +1,7 @@
 """docs/performance.md from bench/results.csv: tables between markers and the picture; the prose around them stays.
 
-Of a workload that several machines have measured, the tables and the picture show the last one's rows, and one table
-puts the machines side by side.
+Of a workload that several machines have measured, the tables and the picture show the last one's rows, one table puts
+the machines side by side, and where we are not ahead is said of each.
 
 `run.py` calls it; alone it writes the page anew from the file. What has no peer's row in the file is not in the tables.
 """
@@ -24,6 +24,7 @@ RESULTS = BENCH / "results.csv"
 PAGE = BENCH.parent / "docs" / "performance.md"
 PICTURE = PAGE.with_suffix(".png")
 MARK = "†"
+LIBRARIES = ("scipy", "tcmalloc")  # what a side's mode may name besides the side
 MARKED = re.compile(r"(<!-- bench: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 WHY: dict[str, str] = {
@@ -38,7 +39,12 @@ def write(results: Path = RESULTS, page: Path = PAGE, picture: Path = PICTURE) -
     every = read(results)
     rows = latest(every)
     compared = [row for row in rows if row.benchmark != "operations"]
-    of_table = {"operations": rows, "machines": [row for row in every if row.benchmark != "operations"]}
+    of_table = {
+        "operations": rows,
+        "machine": every,
+        "behind": every,
+        "machines": [row for row in every if row.benchmark != "operations"],
+    }
 
     def filled(match: re.Match[str]) -> str:
         return match[1] + "\n".join(TABLES[match[2]](of_table.get(match[2], compared))) + "\n" + match[3]
@@ -69,7 +75,7 @@ def limits(rows: Sequence[Row]) -> list[str]:
     text = ["| what | ours | limit |", "|---|---|---|"]
     for row in rows:
         if row.limit is not None:
-            text.append(f"| {row.title}, {row.mode} | {_spread(row)} | {figure(row.limit)} {row.unit} |")
+            text.append(f"| {row.title}, {row.mode} | {_spread(row)} | {_limit(row)} |")
     return text
 
 
@@ -89,8 +95,7 @@ def peers(rows: Sequence[Row]) -> list[str]:
 
 def machines(every: Sequence[Row]) -> list[str]:
     """Each machine's ratios, a line for each workload that two have measured; first who is in the other tables most."""
-    shown = Counter(row.machine for row in headlines(latest(every)))
-    names = sorted({row.machine for row in every}, key=lambda name: (-shown[name], name))
+    names = _machines(every)
     text = [f"| workload | {' | '.join(names)} | target |", "|---" * (len(names) + 2) + "|"]
     for headline in headlines(latest(every)):
         same = [r for r in headlines(every) if (r.workload, r.title) == (headline.workload, headline.title)]
@@ -101,35 +106,46 @@ def machines(every: Sequence[Row]) -> list[str]:
     return text
 
 
-def behind(rows: Sequence[Row]) -> list[str]:
-    """Where the best peer is faster, and what is ahead but misses its target."""
+def behind(every: Sequence[Row]) -> list[str]:
+    """Of each machine where the best peer is faster, and what misses its target or is over its limit."""
+    names, shown = _machines(every), set(map(id, latest(every)))
+    text = []
+    for name in names:
+        rows = [row for row in every if row.machine == name]
+        listed = _behind([row for row in rows if row.benchmark != "operations"])
+        slow = [row for row in headlines(rows) if row.benchmark == "operations" and _misses(row)]
+        if others := [f"`{row.workload}` {row.ratio.median:.2f}" for row in slow if id(row) not in shown]:
+            listed.append(f"- Single operations slower than {operations.TARGET} times PyTorch: {', '.join(others)}.")
+        if len(names) > 1 and listed:
+            listed = [*([""] if text else []), f"{name}:", "", *listed]
+        text += listed
+    return text
+
+
+def _behind(rows: Sequence[Row]) -> list[str]:
+    """A line for each workload that is slower, one for what misses its target, one for what is over its limit."""
     slower = [row for row in headlines(rows) if row.ratio.median > 1]
-    short = [row for row in headlines(rows) if row.target is not None and row.target < row.ratio.median <= 1]
+    short = [row for row in headlines(rows) if row.ratio.median <= 1 and _misses(row)]
     over = [row for row in rows if row.limit is not None and row.value.median > row.limit]
     text = []
     for row in sorted(slower, key=lambda row: -row.ratio.median):
         peer, why = best_peer(rows, row), WHY.get(row.workload)
         text.append(f"- {_name(row)}: {row.ratio.median:.2f} of {peer.side}" + (f"; {why}" if why else ""))
-    if not slower:
+    if headlines(rows) and not slower:
         text.append("- Nowhere in these workloads is the best peer faster.")
     if short:
-        missed = ", ".join(f"{_name(row)} {row.ratio.median:.2f} (target {row.target:.2f})" for row in short)
+        missed = ", ".join(f"{_short_name(row)} {_above(row)} (target {_target(row)})" for row in short)
         text.append(f"- Ahead of every peer, but short of the target: {missed}.")
     if over:
-        missed = ", ".join(f"{row.title} {figure(row.value.median)} {row.unit}".strip() for row in over)
+        missed = ", ".join(f"{row.title} {_figure(row)} (limit {_limit(row)})" for row in over)
         text.append(f"- Over its limit: {missed}.")
     return text
 
 
-def machine(rows: Sequence[Row]) -> list[str]:
+def machine(every: Sequence[Row]) -> list[str]:
     """The processors, what was measured of them, the versions and the days."""
+    rows = latest(every)
     names = dict.fromkeys(row.machine for row in rows if row.workload == "machine")
-    counted: dict[str, Counter[str]] = {}
-    for row in rows:
-        if row.version and row.workload != "machine":
-            counted.setdefault(row.side, Counter())[row.version] += 1
-    versions = {side: versions.most_common(1)[0][0] for side, versions in counted.items()}
-    days = sorted({row.measured for row in rows if row.measured})
     text = []
     for name in names:
         described = [row for row in rows if row.workload == "machine" and row.machine == name]
@@ -141,9 +157,51 @@ def machine(rows: Sequence[Row]) -> list[str]:
             rates.append(f" {what} {figure(min(values))}–{figure(max(values))} {unit} (middle {middle})")
         where = f", for {', '.join(dict.fromkeys(r.benchmark for r in described))}" if len(names) > 1 else ""
         text.append(f"- Machine: {described[0].title}{where}:{';'.join(rates)}.")
-    text.append(f"- Versions: {', '.join(f'{side} {version}' for side, version in sorted(versions.items()))}.")
+    text.append(f"- Versions: {_versions(rows)}.")
+    shown = set(map(id, rows))
+    for name in _machines(every):
+        if others := [row for row in every if row.machine == name and id(row) not in shown]:
+            text.append(f"- Versions of what another machine has measured since, {name}: {_versions(others)}.")
+    days = sorted({row.measured for row in rows if row.measured})
     text.append(f"- Measured from {days[0]} to {days[-1]}." if days else "- Nothing is measured yet.")
     return text
+
+
+def _versions(rows: Sequence[Row]) -> str:
+    """Of each package those that the rows record, and where there are several, what each was measured with."""
+    found: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:
+        if row.workload != "machine":
+            for package, version in _packages(row).items():
+                found.setdefault(package, {}).setdefault(version, []).append(row)
+    parts = []
+    for package, by_version in sorted(found.items()):
+        recorded = [version for version in by_version if version]
+        for version in sorted(by_version, key=lambda version: not version):  # what is not recorded comes last
+            others = [row for other, its in by_version.items() if other != version for row in its]
+            named = bool(others) and (not version or len(recorded) > 1)
+            where = f" for {_where(by_version[version], others)}" if named else ""
+            parts.append(f"{package} {version or 'not recorded'}{where}")
+    return "; ".join(parts)
+
+
+def _packages(row: Row) -> dict[str, str]:
+    """Versions by package, of the side and of the libraries in its mode; empty where the row does not tell."""
+    own, *others = row.version.split(", ")
+    told = dict(other.split(" ", 1) for other in others)
+    return {row.side: own} | {name: told.get(name, "") for name in LIBRARIES if name in row.mode}
+
+
+def _where(rows: Sequence[Row], others: Sequence[Row]) -> str:
+    """What these rows are of and the others are not: benchmarks, else workloads, else titles."""
+    benchmarks, workloads = {row.benchmark for row in others}, {row.workload for row in others}
+
+    def name(row: Row) -> str:
+        if row.benchmark not in benchmarks:
+            return row.benchmark
+        return row.workload if row.workload not in workloads else row.title
+
+    return ", ".join(dict.fromkeys(map(name, rows)))
 
 
 TABLES: dict[str, Callable[[Sequence[Row]], list[str]]] = {
@@ -157,6 +215,16 @@ TABLES: dict[str, Callable[[Sequence[Row]], list[str]]] = {
 }
 
 
+def _machines(every: Sequence[Row]) -> list[str]:
+    """First the one that is in the tables most."""
+    shown = Counter(row.machine for row in headlines(latest(every)) if row.benchmark != "operations")
+    return sorted({row.machine for row in every}, key=lambda name: (-shown[name], name))
+
+
+def _misses(row: Row) -> bool:
+    return row.target is not None and row.ratio is not None and row.ratio.median > row.target
+
+
 def _disturbed(*rows: Row) -> str:
     return f" {MARK}" if any((row.disturbed or 0.0) > DISTURBED for row in rows) else ""
 
@@ -165,14 +233,32 @@ def _name(row: Row) -> str:
     return row.title if row.workload == "memory" else f"{row.workload}, {row.title}"
 
 
+def _short_name(row: Row) -> str:
+    return row.title if row.workload == "memory" else row.workload
+
+
+def _above(row: Row) -> str:
+    """A ratio that misses its target, in as many digits as show it."""
+    ratio = row.ratio.median
+    return next((text for digits in range(2, 9) if float(text := f"{ratio:.{digits}f}") > row.target), str(ratio))
+
+
+def _figure(row: Row) -> str:
+    return f"{figure(row.value.median)} {row.unit}".strip()
+
+
 def _spread(row: Row) -> str:
     value = row.value
     quartiles = f" ({figure(value.q1)}–{figure(value.q3)})" if value.samples > 1 else ""
-    return f"{figure(value.median)} {row.unit}".strip() + quartiles
+    return _figure(row) + quartiles
 
 
 def _target(row: Row) -> str:
     return f"{row.target:.2f}" if row.target is not None else ""
+
+
+def _limit(row: Row) -> str:
+    return f"{figure(row.limit)} {row.unit}".strip()
 
 
 def _bound(row: Row) -> str:

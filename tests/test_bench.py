@@ -24,6 +24,7 @@ import document  # noqa: E402
 import first_step  # noqa: E402
 import growth  # noqa: E402
 import memory  # noqa: E402
+import operations  # noqa: E402
 import w2_resnet50  # noqa: E402
 import w3_conv_lstm  # noqa: E402
 import w4_gan  # noqa: E402
@@ -175,7 +176,7 @@ def test_the_page_says_where_the_best_peer_is_faster(tmp_path: Path):
     document.write(tmp_path / "results.csv", page, tmp_path / "page.png")
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
-    assert "slow, title: 1.50 of A" in text and "fast, title 0.60 (target 0.50)" in text
+    assert "slow, title: 1.50 of A" in text and "fast 0.60 (target 0.50)" in text
     assert (tmp_path / "page.png").stat().st_size > 1000
 
 
@@ -232,6 +233,70 @@ def test_a_workload_may_have_no_target(tmp_path: Path, capsys: pytest.CaptureFix
     assert "| w, title | 1.25 (1.25–1.25) | 1.25 (1.25–1.25) |  |" in written(tmp_path, twice, "machines")[0]
     print_rows(rows)
     assert "  1.25 of the best peer\n" in capsys.readouterr().out
+
+
+def test_where_we_are_not_ahead_is_said_of_every_machine(tmp_path: Path):
+    def compared(workload: str, ratio: float, machine: str, day: str, target: float | None = 0.5) -> list[Row]:
+        common = {"ratio": Spread.of([ratio]), "machine": machine, "measured": day}
+        return [row(workload, OURS, ratio, target=target, **common), row(workload, "A", 1.0, **common)]
+
+    old, new = {"machine": "old", "day": "2026-01-01"}, {"machine": "new", "day": "2026-01-02"}
+    limited = [
+        row("begin", OURS, time, limit=300.0, machine=machine, measured=day)
+        for time, machine, day in ((355.2, *old.values()), (258.0, *new.values()))
+    ]
+    rows = [
+        *limited,
+        *compared("slow", 1.5, **old),
+        *compared("short", 0.5004, **old),
+        *compared("well", 0.25, **old),
+        *compared("slow", 0.5, **new),
+        *compared("short", 0.75, **new),
+        *compared("well", 0.25, **new),
+    ]
+    assert all(best_peer(rows, headline).machine == headline.machine for headline in headlines(rows))
+    (text,) = written(tmp_path, rows, "behind")
+    of_new, of_old = text.split("\nold:\n")
+    assert of_new.startswith("new:\n") and "short 0.75 (target 0.50)" in of_new and "Over its limit" not in of_new
+    assert "- Nowhere in these workloads is the best peer faster." in of_new
+    assert "- slow, title: 1.50 of A" in of_old and "short 0.5004 (target 0.50)" in of_old
+    assert "- Over its limit: title 355.2 ms (limit 300.0 ms)." in of_old and "well" not in text
+
+
+def test_single_operations_of_another_machine_are_not_forgotten(tmp_path: Path):
+    """The table of operations is the last machine's."""
+
+    def operation(ratio: float, machine: str, day: str) -> list[Row]:
+        common = {"ratio": Spread.of([ratio]), "machine": machine, "measured": day}
+        both = row("sort", OURS, ratio, target=operations.TARGET, **common), row("sort", "A", 1.0, **common)
+        return [replace(r, benchmark="operations") for r in both]
+
+    (text,) = written(tmp_path, operation(2.5, "old", "2026-01-01") + operation(1.75, "new", "2026-01-02"), "behind")
+    assert "old:\n\n- Single operations slower than 1.5 times PyTorch: `sort` 2.50." in text and "1.75" not in text
+
+
+def test_versions_are_those_of_the_rows(tmp_path: Path):
+    def measured(workload: str, version: str, peers: str, machine: str = "new", day: str = "2026-01-02") -> list[Row]:
+        ours = row(workload, OURS, 1.0, version=version, machine=machine, measured=day)
+        peer = replace(ours, side="A", mode="eager, tcmalloc", version=peers)
+        return [ours, peer]
+
+    rows = [
+        *measured("w1", "0.1+a", "2.0, tcmalloc 2.10"),
+        *measured("w2", "0.1+b", "2.0"),
+        *measured("w3", "", ""),
+        *measured("w1", "0.1+c", "1.9", machine="old", day="2026-01-01"),
+        replace(row("machine", OURS, 1.0, version="0.1+z", machine="new", measured="2026-01-02"), benchmark="w1"),
+    ]
+    (text,) = written(tmp_path, rows, "machine")
+    assert (
+        "- Versions: A 2.0; A not recorded for w3; mpsgraph 0.1+a for w1; mpsgraph 0.1+b for w2; "
+        "mpsgraph not recorded for w3; tcmalloc 2.10; tcmalloc not recorded for w2, w3.\n"
+    ) in text
+    assert "measured since, old: A 1.9; mpsgraph 0.1+c; tcmalloc not recorded.\n" in text
+
+    parts = [replace(r, benchmark="w") for r in rows[:4]]  # one script, measured in parts
+    assert "mpsgraph 0.1+a for w1; mpsgraph 0.1+b for w2;" in written(tmp_path, parts, "machine")[0]
 
 
 def test_every_row_that_is_measured_has_a_version(monkeypatch: pytest.MonkeyPatch):
