@@ -17,13 +17,13 @@ from pathlib import Path
 import operations
 from measuring import BENCH
 from measuring.picture import draw
-from measuring.report import DISTURBED, OURS, Row, best_peer, figure, headlines
+from measuring.report import DISTURBED, OURS, Row, best_peer, bound_holds, figure, headlines
 from measuring.results import latest, read
 
 RESULTS = BENCH / "results.csv"
 PAGE = BENCH.parent / "docs" / "performance.md"
 PICTURE = PAGE.with_suffix(".png")
-MARK = "†"
+MARK, NO_BOUND = "†", "‡"
 LIBRARIES = ("scipy", "tcmalloc")  # what a side's mode may name besides the side
 MARKED = re.compile(r"(<!-- bench: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -63,11 +63,15 @@ def summary(rows: Sequence[Row]) -> list[str]:
         text.append(
             f"| {_name(row)} | {_spread(row)}, {row.mode} | {_spread(peer)}, {peer.side} {peer.mode} "
             f"| **{row.ratio.median:.2f}** ({row.ratio.q1:.2f}–{row.ratio.q3:.2f}){_disturbed(row, peer)} "
-            f"| {_target(row)} | {_bound(row)} | {primitives} |"
+            f"| {_target(row)} | {_bound(rows, row)} | {primitives} |"
         )
-    if any(MARK in line for line in text):
-        text += ["", f"{MARK} Others used more than {DISTURBED:.0%} of the machine meanwhile: not to be relied on."]
-    return text
+    notes = {
+        MARK: f"Others used more than {DISTURBED:.0%} of the machine meanwhile: not to be relied on.",
+        NO_BOUND: "No bound: somebody took less than was counted at the rates that were measured.",
+    }
+    return text + [
+        line for mark, note in notes.items() if any(mark in row for row in text) for line in ("", f"{mark} {note}")
+    ]
 
 
 def limits(rows: Sequence[Row]) -> list[str]:
@@ -261,8 +265,11 @@ def _limit(row: Row) -> str:
     return f"{figure(row.limit)} {row.unit}".strip()
 
 
-def _bound(row: Row) -> str:
-    return f"{figure(row.bound)} ms, {row.bound_by}" if row.bound is not None else ""
+def _bound(rows: Sequence[Row], row: Row) -> str:
+    if row.bound is None:
+        return ""
+    counted = f"{figure(row.bound)} ms, {row.bound_by}"
+    return counted if bound_holds(rows, row) else f"({counted}) {NO_BOUND}"
 
 
 if __name__ == "__main__":

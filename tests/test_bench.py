@@ -357,6 +357,27 @@ def test_a_bound_is_the_slower_of_products_and_bytes():
     assert bounds.Work(bytes=1e6).bound(at) == (1.0, "bytes")  # stays in the cache
 
 
+def test_a_bound_that_somebody_beats_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """A rate may be of other instructions than the workload's; then nobody is told that the machine needs as much."""
+    ratio, counted = Spread.of([0.5]), {"bound": 2.0, "bound_by": "operations"}
+
+    def measured(ours: float, other: float, peer: float) -> list[Row]:
+        return [
+            row("w", OURS, ours, ratio=ratio, **counted),
+            row("w", OURS, other, ratio=ratio, **counted),
+            row("w", "A", peer, ratio=ratio, **counted),
+        ]
+
+    assert "| 2.000 ms, operations |" in written(tmp_path, measured(2.5, 3.0, 5.0), "summary")[0]
+    print_rows(measured(2.5, 3.0, 5.0))
+    assert "at least 2.000 ms by operations" in capsys.readouterr().out
+    for beaten in (measured(1.5, 3.0, 5.0), measured(2.5, 1.5, 5.0), measured(2.5, 3.0, 1.5)):
+        (text,) = written(tmp_path, beaten, "summary")
+        assert "| (2.000 ms, operations) ‡ |" in text and "\n‡ No bound: " in text
+        print_rows(beaten)
+        assert "at least" not in capsys.readouterr().out
+
+
 def test_processors_of_one_name_are_told_apart_by_their_instructions():
     named = "processor\t: 0\nmodel name\t: Some CPU @ 2.0GHz\nflags\t\t: avx2{}\n"
     names = [processor(named.format(flags)) for flags in (" avx512f avx512_bf16", " avx512f", "")]

@@ -89,6 +89,12 @@ def best_peer(rows: Sequence[Row], headline: Row) -> Row | None:
     return min(compared or peers, key=lambda row: row.value.median, default=None)
 
 
+def bound_holds(rows: Sequence[Row], row: Row) -> bool:
+    """Whether what the machine needs at least, as it was counted, is less than what any side took."""
+    same = [other.value.median for other in rows if other.measured_as == row.measured_as]
+    return row.bound is not None and row.bound <= min(same)
+
+
 def figure(value: float) -> str:
     """Three or four significant digits, never an exponent."""
     digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
@@ -121,5 +127,5 @@ def print_rows(rows: Iterable[Row]) -> None:
                 print(f"  {row.verdict}")
             elif row in own:
                 print(f"  {row.ratio.median:.2f} of the best peer")
-        if table[0].bound is not None:
+        if bound_holds(table, table[0]):
             print(f"  at least {figure(table[0].bound)} {table[0].unit} by {table[0].bound_by}")
