@@ -228,6 +228,8 @@ def work() -> dict[str, Work]:
     for name, batch, precision, size in (
         ("W8 batch 1", 1, "float32", 4),
         ("W8 batch 64", 64, "float32", 4),
+        ("W8 bfloat16 batch 1", 1, "bfloat16", 2),
+        ("W8 bfloat16 batch 64", 64, "bfloat16", 2),
         ("W8 int8 batch 64", 64, "int8", 1),
     ):
         layers = resnet50(batch)

@@ -1,7 +1,8 @@
-"""W8: ResNet-50 in inference on images 32 x 32, at batch 1 and 64, and in int8 at batch 64; ours and the peers.
+"""W8: ResNet-50 in inference on images 32 x 32, batch 1 and 64, also in bfloat16, and 64 in int8; ours and the peers.
 
 Batch normalization by moving averages that are not trivial. The engines fold it into the convolutions before they run,
-and so does ours when it is asked to; it is also measured as it was trained.
+and so does ours when it is asked to; it is also measured as it was trained. In bfloat16 the weights that were trained
+are float32, and images and logits are.
 """
 
 import mpsgraph as mg
@@ -20,6 +21,11 @@ WORKLOADS = {
     1: Workload("W8 batch 1", "ResNet-50 inference, one image", 1.0, trains=False, peers=PEERS),
     64: Workload("W8 batch 64", "ResNet-50 inference, 64 images", 0.8, trains=False, peers=PEERS),
 }
+LOW_PEERS = {"PyTorch": tuple(f"bfloat16 {mode}" for mode in TORCH_MODES), "OpenVINO": ("bfloat16",)}
+BFLOAT16 = {
+    batch: Workload(f"W8 bfloat16 batch {batch}", f"{w.title}, in bfloat16", target=None, trains=False, peers=LOW_PEERS)
+    for batch, w in WORKLOADS.items()
+}
 INT8 = Workload(
     "W8 int8 batch 64",
     "ResNet-50 inference, 64 images, quantized to int8",
@@ -30,11 +36,13 @@ INT8 = Workload(
 CALIBRATION = 64  # images
 
 
-def trained_model() -> mg.Model:
+def trained_model(precision: str = "float32") -> mg.Model:
     """The network in inference mode, with moving averages as if it had been trained."""
     g, network_ = mg.Graph(), network().eval()
     x = g.placeholder((-1, sizes.W2_IMAGE, sizes.W2_IMAGE, 3), name="images")
-    logits = network_(x)
+    with mg.autocast(precision):
+        logits = network_(x)
+    logits = g.cast(logits, mg.float32)
     rng = np.random.default_rng(0)
     state = network_.state_dict()
     for name, value in state.items():
@@ -62,9 +70,13 @@ def quantized() -> mg.Model:
 
 
 MODELS = {"optimized": lambda: trained_model().optimize_for_inference(), "as trained": trained_model}
+LOW_MODELS = {
+    "bfloat16 optimized": lambda: trained_model("bfloat16").optimize_for_inference(),
+    "bfloat16 as trained": lambda: trained_model("bfloat16"),
+}
 BUILDERS = {
     f"{mode}, batch {batch}": lambda model=model, batch=batch: running(model(), batch)
-    for mode, model in MODELS.items()
+    for mode, model in (MODELS | LOW_MODELS).items()
     for batch in sizes.W8_BATCHES
 }
 BUILDERS["int8, batch 64"] = lambda: running(quantized(), 64)
@@ -72,8 +84,9 @@ BUILDERS["int8, batch 64"] = lambda: running(quantized(), 64)
 
 def measure(options: Options) -> list[Row]:
     rows = []
-    for batch, workload in WORKLOADS.items():
-        rows += compare(workload, [ours(__file__, f"{mode}, batch {batch}", mode) for mode in MODELS], options)
+    for workloads, models in ((WORKLOADS, MODELS), (BFLOAT16, LOW_MODELS)):
+        for batch, workload in workloads.items():
+            rows += compare(workload, [ours(__file__, f"{mode}, batch {batch}", mode) for mode in models], options)
     return rows + compare(INT8, [ours(__file__, "int8, batch 64", "int8")], options)
 
 

@@ -29,6 +29,7 @@ import w2_resnet50  # noqa: E402
 import w3_conv_lstm  # noqa: E402
 import w4_gan  # noqa: E402
 import w7_character  # noqa: E402
+import w8_inference  # noqa: E402
 import w9_operations  # noqa: E402
 from measuring import compare as comparing  # noqa: E402
 from measuring.compare import Contender, Turn, Workload, compare, first_places, rows_of  # noqa: E402
@@ -378,6 +379,15 @@ def test_a_bound_that_somebody_beats_is_none(tmp_path: Path, capsys: pytest.Capt
         assert "at least" not in capsys.readouterr().out
 
 
+def test_low_precision_has_bounds_of_its_own():
+    """Half the bytes, and products at the rate of bfloat16's."""
+    at = bounds.Ceilings({"float32": 1e12, "bfloat16": 2e12, "int8": 4e12}, memory=1e11, cache=1e11)
+    known = {name: work.bound(at) for name, work in bounds.work().items()}
+    for batch, by in ((1, "bytes"), (64, "operations")):
+        full, low = (known[f"W8 {precision}batch {batch}"] for precision in ("", "bfloat16 "))
+        assert low == (pytest.approx(full[0] / 2), by) and full[1] == by
+
+
 def test_processors_of_one_name_are_told_apart_by_their_instructions():
     named = "processor\t: 0\nmodel name\t: Some CPU @ 2.0GHz\nflags\t\t: avx2{}\n"
     names = [processor(named.format(flags)) for flags in (" avx512f avx512_bf16", " avx512f", "")]
@@ -402,6 +412,16 @@ def test_our_sides_compute_something(build):
     step = build()
     values = [step() for _ in range(4)]
     assert np.isfinite(values).all() and len(set(values)) > 1
+
+
+def test_bfloat16_computes_what_float32_does():
+    fed = w2_resnet50.images(2)
+    models = [w8_inference.MODELS["optimized"](), *(build() for build in w8_inference.LOW_MODELS.values())]
+    full, *low = (model(fed).numpy() for model in models)
+    for logits in low:
+        assert logits.dtype == np.float32
+        error = np.linalg.norm(logits - full) / np.linalg.norm(full)
+        assert 1e-4 < error < 0.02  # bfloat16 rounds by 0.004
 
 
 @pytest.mark.parametrize("name", [name for name in w9_operations.OPERATIONS if name != "grid sample"])

@@ -1,6 +1,7 @@
 """OpenVINO as a measured side: `python -m peers.openvino_peer WORKLOAD MODE`, in ONNX Runtime's environment.
 
-Modes: float32 and int8, the precision of the model. One stream of the same threads.
+Modes: float32 and int8, the precision of the model; bfloat16, that of the first with the engine asked to compute so,
+which it does by itself where the processor has the instructions. One stream of the same threads.
 """
 
 import sys
@@ -14,13 +15,13 @@ from peers.onnx_models import images, kept_resnet50
 
 def w8(mode: str, batch: int) -> Step:
     core = openvino.Core()
-    model = core.read_model(kept_resnet50(mode))
+    model = core.read_model(kept_resnet50("int8" if mode == "int8" else "float32"))
     model.reshape([batch, 3, sizes.W2_IMAGE, sizes.W2_IMAGE])
     settings = {
         "INFERENCE_NUM_THREADS": THREADS,
         "NUM_STREAMS": 1,
         "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": "bf16" if mode == "bfloat16" else "f32",
     }
     request = core.compile_model(model, "CPU", settings).create_infer_request()
     fed = images(batch)
@@ -35,6 +36,8 @@ def w8(mode: str, batch: int) -> Step:
 WORKLOADS = {
     "W8 batch 1": lambda mode: w8(mode, 1),
     "W8 batch 64": lambda mode: w8(mode, 64),
+    "W8 bfloat16 batch 1": lambda mode: w8(mode, 1),
+    "W8 bfloat16 batch 64": lambda mode: w8(mode, 64),
     "W8 int8 batch 64": lambda mode: w8(mode, 64),
 }
 

@@ -70,6 +70,18 @@ def resnet50() -> nn.Module:
     )
 
 
+class InBfloat16(nn.Module):
+    """Another module under autocast. Without the cache of casts, whose contents cannot be traced."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+            return self.module(x).float()
+
+
 class LSTMCell(nn.Module):
     """An LSTM step by step, which can be compiled; the inputs of all steps are multiplied at once."""
 

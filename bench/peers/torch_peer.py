@@ -21,6 +21,7 @@ from peers.torch_networks import (
     DigitNetwork,
     Discriminator,
     Generator,
+    InBfloat16,
     resnet50,
 )
 from torch import Tensor, nn
@@ -246,11 +247,13 @@ def w8(mode: str, batch: int) -> Step:
             module.running_mean.normal_(0, 0.1)
             module.running_var.uniform_(0.5, 1.5)
     x = images(mode, batch, 3, sizes.W2_IMAGE, sizes.W2_IMAGE)
+    if mode.startswith("bfloat16"):
+        model = InBfloat16(model).eval()
     with torch.no_grad():
-        if mode == "script":
+        if "script" in mode:
             function = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x)))
         else:
-            torch._inductor.config.freezing = mode.startswith("freeze")
+            torch._inductor.config.freezing = "freeze" in mode
             function = torch.compile(model)
 
     def step() -> None:
@@ -299,6 +302,8 @@ WORKLOADS = {
     "W7": w7,
     "W8 batch 1": lambda mode: w8(mode, 1),
     "W8 batch 64": lambda mode: w8(mode, 64),
+    "W8 bfloat16 batch 1": lambda mode: w8(mode, 1),
+    "W8 bfloat16 batch 64": lambda mode: w8(mode, 64),
     **{f"W9 {name}": lambda mode, name=name: w9(name, mode) for name in OPERATIONS},
 }
 
