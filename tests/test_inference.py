@@ -39,6 +39,16 @@ def statistics(g: mg.Graph, shape: tuple[int, ...] = (CHANNELS,)):
     return draw(-1, 1), draw(0.5, 2), draw(0.5, 2), draw(-1, 1)
 
 
+def as_float64(source: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """A convolution with TF_SAME of 3 x 3 taps, normalized by the statistics above, and relu."""
+    rng = np.random.default_rng(1)
+    mean, variance, gamma, beta = (rng.uniform(*ends, CHANNELS) for ends in ((-1, 1), (0.5, 2), (0.5, 2), (-1, 1)))
+    padded = np.pad(source.astype(float), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    height, width = source.shape[1:3]
+    y = sum(padded[:, i : i + height, j : j + width] @ weights[i, j] for i in range(3) for j in range(3))
+    return np.maximum(gamma * (y - mean) / np.sqrt(variance + 1e-3) + beta, 0)
+
+
 def as_normalization(g: mg.Graph, y: mg.Tensor, shape: tuple[int, ...] = (CHANNELS,)) -> mg.Tensor:
     return g.normalization(y, *statistics(g, shape), 1e-3)
 
@@ -67,6 +77,29 @@ def test_batch_normalization_goes_into_the_convolution(way):
     assert steps(optimized) == ["convolution2d", "addition", "relu"]
     assert not optimized.parameters and model.parameters
     same_results(model, optimized, numbers(2, 7, 7, 3, seed=5))
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in ("float16", "bfloat16") if has(dtype)])
+@pytest.mark.parametrize("goes_back", [True, False])
+def test_batch_normalization_under_autocast(dtype: str, goes_back: bool):
+    """Between a cast to float32 and one back it goes into the convolution; where float32 goes on, it stays as exact."""
+    g = mg.Graph()
+    x = g.placeholder((-1, 7, 7, 3), name="x")
+    w = g.variable(numbers(3, 3, 3, CHANNELS))
+    y = g.convolution2d(g.cast(x, dtype), g.cast(w, dtype), padding="TF_SAME")
+    y = as_normalization(g, g.cast(y, "float32"))
+    y = g.relu(g.cast(y, dtype) if goes_back else y)
+    model = mg.Model(g, {"x": x}, {"y": g.cast(y, "float32")})
+    optimized = model.optimize_for_inference()
+    if goes_back:
+        assert steps(optimized) == ["cast", "convolution2d", "addition", "relu", "cast"]
+    else:
+        assert steps(optimized)[:3] == ["cast", "convolution2d", "cast"] and "multiplication" in steps(optimized)
+    source = numbers(2, 7, 7, 3, seed=5)
+    exact = as_float64(source, numbers(3, 3, 3, CHANNELS))
+    for made in (model, optimized):
+        error = np.abs(made(source).numpy() - exact).max() / np.abs(exact).max()
+        assert error < {"float16": 2e-3, "bfloat16": 0.02}[dtype]
 
 
 def linear(kind: str):

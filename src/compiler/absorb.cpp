@@ -7,12 +7,21 @@
 // steps. All convolutions, transposed ones and matrix products; weights, scales and shifts must be constants of one
 // value a channel, and no value between may have another use. Scales are multiplied in double precision; results round
 // differently in the last places. Where a scale or shift is no finite number, all stays.
+//
+// Under autocast what is linear gives halves, which are scaled and shifted in float32 and become halves again. Both casts
+// go with the steps between them:
+//   %c = convolution2d(%x, %w) : bfloat16
+//   %f = cast(%c)
+//   %s = multiplication(%f, %gamma)   ->   %c = convolution2d(%x, %w·gamma) : bfloat16
+//   %t = addition(%s, %beta)               %y = addition(%c, %beta) : bfloat16
+//   %y = cast(%t) : bfloat16
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
 #include "compiler/passes.h"
 #include "compiler/users.h"
+#include "core/builder.h"
 #include "core/definition.h"
 #include "core/ops/convolution.h"
 
@@ -26,8 +35,8 @@ struct Linear {
   const Operation* root;
   int from_end;  // the axis of the result's channels, 1 for the last
   int64_t channels;
-  Dims along;                           // a shape that broadcasts one number a channel over the weights
-  std::vector<int64_t> place;           // of a channel in it; empty: its own number
+  Dims along;  // a shape that broadcasts one number a channel over the weights
+  std::vector<int64_t> place;  // of a channel in it; empty: its own number
 
   static std::optional<Linear> of(const Operation& operation) {
     static constexpr std::string_view forward[] = {"convolution2d", "convolution3d", "depthwise_convolution2d",
@@ -168,8 +177,11 @@ class Absorber {
   bool any() const { return !chains_.empty(); }
 
   Rewriter::Replacement visit(Rewriter& r, const Operation& operation) const {
-    if (const auto member = members_.find(&operation); member != members_.end())
-      return std::vector<Tensor*>{r.now(member->second)};
+    if (const auto member = members_.find(&operation); member != members_.end()) {
+      Tensor* result = r.now(member->second);
+      const DType dtype = operation.output()->dtype();  // another one between two casts, where nobody looks any more
+      return std::vector<Tensor*>{dtype == result->dtype() ? result : Builder(r.graph()).cast(result, dtype)};
+    }
     const auto found = chains_.find(&operation);
     if (found == chains_.end()) return {};
     const Chain& chain = found->second;
@@ -190,21 +202,38 @@ class Absorber {
       auto linear = Linear::of(*operation);
       if (!linear) continue;
       Chain chain(std::move(*linear));
-      const Tensor* value = operation->output();
+      const bool single = operation->output()->dtype() == DType::float32;
+      const Operation* widens = single ? nullptr : only_cast(operation->output());
+      const Tensor* value = widens ? widens->output() : operation->output();
       while (const Operation* user = users_.only(value)) {
         if (user->parent != operation->parent || user->outputs.size() != 1) break;
         if (user->output()->type != value->type || !chain.take(*user, value)) break;
         value = user->output();
       }
       if (!chain.worth_it()) continue;
+      if (widens) {
+        const Operation* narrows = only_cast(value);
+        if (!narrows || narrows->output()->type != operation->output()->type) continue;
+        chain.members.push_back(widens);
+        chain.members.push_back(narrows);
+      }
       if (chain.scales && !(chain.weights = scaled_weights(chain))) continue;  // nobody computes constants
       for (const Operation* member : chain.members) members_[member] = operation->output();
       chains_.emplace(operation.get(), std::move(chain));
     }
   }
 
+  // The cast that is the only use of a value, from halves to float32 or back.
+  const Operation* only_cast(const Tensor* value) const {
+    const Operation* user = users_.only(value);
+    if (!user || !user->is("cast") || user->parent != value->operation->parent) return nullptr;
+    const DType from = value->dtype(), to = user->output()->dtype();
+    const auto half = [](DType dtype) { return dtype == DType::bfloat16 || dtype == DType::float16; };
+    return (half(from) && to == DType::float32) || (from == DType::float32 && half(to)) ? user : nullptr;
+  }
+
   Users users_;
-  std::unordered_map<const Operation*, Chain> chains_;          // by root
+  std::unordered_map<const Operation*, Chain> chains_;  // by root
   std::unordered_map<const Operation*, const Tensor*> members_;  // the root's result
 };
 
