@@ -318,7 +318,8 @@ TEST(passes_can_be_switched_off_one_by_one) {
   const auto value = [](int64_t i) { return 0.3f * static_cast<float>(i % 5) - 0.5f; };
   const std::vector<NDArray> feeds{floats({4, 6}, value), floats({6, 5}, value), floats({5}, value)};
   std::vector<float> expected;
-  for (const std::string off : {"", "prune", "normalize", "fold", "simplify", "fuse", "stitch", "schedule"}) {
+  for (const std::string off : {"", "prune", "channels_last", "quantize", "normalize", "fold", "simplify", "absorb",
+                                "fuse", "stitch", "schedule"}) {
     Engine engine(parsed(text));
     compiler::Options options;
     if (!off.empty()) options.disabled_passes = {off};
