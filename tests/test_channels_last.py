@@ -154,6 +154,25 @@ def test_half_precision(dtype):
         np.testing.assert_allclose(y, x, atol=0.02 * max(1, np.abs(x).max()))
 
 
+@pytest.mark.parametrize("scales", [(), (8,), (8, 1, 1, 1), (8, 2, 1, 1)], ids=str)
+def test_weights_that_stand_for_integers(scales):
+    """One scale, one a channel, and one for each group of weights, whose shape is that of the weights as they lie."""
+    integers = (np.arange(288) % 17 - 8).reshape(8, 4, 3, 3).astype(np.int8)
+    steps = np.linspace(0.1, 1, int(np.prod(scales)), dtype=np.float32).reshape(scales)
+    groups = [size // n for size, n in zip(integers.shape, scales, strict=True)] if len(scales) == 4 else None
+    factors = steps.reshape(*scales, *[1] * (4 - len(scales)))
+    if groups:
+        for axis, size in enumerate(groups):
+            factors = factors.repeat(size, axis)
+    g = mg.Graph()
+    x = g.placeholder(IMAGES.shape)
+    w = g.dequantize(g.constant(integers), g.constant(steps), **({"axis": 0} if len(scales) == 1 else {}))
+    y = g.convolution2d(x, w, padding="TF_SAME", **ONNX)
+    expected = g.convolution2d(x, g.constant(integers * factors), padding="TF_SAME", **ONNX)
+    found, exact = (np.array(t) for t in g.compile({x: IMAGES.shape}, [y, expected]).run([IMAGES]))
+    np.testing.assert_allclose(found, exact, atol=1e-5 * np.abs(exact).max())
+
+
 def test_integers():
     """Constant weights that stand for integers are turned with their scales, and kernels on integers are found."""
 

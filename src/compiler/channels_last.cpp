@@ -134,9 +134,11 @@ class ChannelsLast {
     return r.create(operation, operation.kind(), inputs, attributes);
   }
 
-  // Constant weights from OIHW to HWIO, also those that stand for integers; null for all others.
+  // Constant weights from OIHW to HWIO, also those that stand for integers, unless in groups with scales of their own;
+  // null for all others.
   static Tensor* turned_weights(Rewriter& r, const Operation& maker) {
     if (maker.is("dequantize")) {
+      if (maker.attributes.boolean("grouped")) return nullptr;
       Tensor* integers = turned_weights(r, *maker.input(0)->operation);
       if (!integers) return nullptr;
       std::vector<Tensor*> inputs = r.now(maker.inputs);
