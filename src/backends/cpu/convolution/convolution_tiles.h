@@ -40,6 +40,12 @@ struct ConvolutionTiles {
   // The same in two: sums[r][0, columns) += sum over s of rows[r][s] * panel[s]; out[r] = epilogue(sums[r]).
   void (*add)(int count, const F* const* rows, int64_t steps, const F* panel, float* const* sums);
   void (*finish)(const float* sums, S* out, int width, const TileEpilogue<S>& epilogue);
+  // sums[r][0, columns) = sum over s of rows[r * row_stride + s] * matrix[s * matrix_stride], a matrix as it lies in
+  // memory; of float32 only, else null. `first`: nobody has read it before.
+  void (*multiply_plain)(int count, const F* rows, int64_t row_stride, int64_t steps, const F* matrix,
+                         int64_t matrix_stride, bool first, float* sums);
+  // out[0, columns) = epilogue(the sum of `parts` vectors of sums, `stride` apart).
+  void (*finish_parts)(const float* sums, int64_t parts, int64_t stride, S* out, const TileEpilogue<S>& epilogue);
   // For `count` rows i: sums[i] (zero, if `fresh`) + sum over r of step rows[r][(first + i) * group] * panel[r], stored
   // to sums[i], or, if there is an `out`, to out[i * out_stride].
   void (*multiply_transposed)(int count, const F* const* rows, int64_t first, int64_t row_count, const F* panel,

@@ -92,8 +92,10 @@ struct FourierFunctions {
   int lanes;
   // One planar signal to another, which may be the same; both with room for `lanes` more numbers.
   void (*signal)(const FourierPlan<T>& plan, const T* re, const T* im, T* to_re, T* to_im, T* work);
-  // Complex numbers to others, which may be the same, of a plan with whole_sides().
-  void (*complex_signal)(const FourierPlan<T>& plan, const T* from, T* to, bool inverse, T scale, T* work);
+  // Complex numbers to others, which may be the same, of a plan with whole_sides(); `ahead`: how many numbers of T further
+  // the next signal lies, or 0.
+  void (*complex_signal)(const FourierPlan<T>& plan, const T* from, T* to, int64_t ahead, bool inverse, T scale,
+                         T* work);
   // Lanes to lanes, data and room for as much.
   void (*side_by_side)(const LanePlan<T>& plan, T* data, T* room);
   // The same from and to memory, of neighbouring complex signals whose points lie `stride` apart.

@@ -16,7 +16,7 @@ using Tiles = ConvolutionTiles<float, float>;
 
 constexpr int64_t least_rows = 8, most_rows = 256;  // of the operands: more are worth a product of its own
 constexpr int64_t least_elements = 1 << 16;         // of the gradient
-constexpr int64_t block_elements = 1 << 15;         // stay in the second-level cache
+constexpr int64_t block_elements = 1 << 14;         // stay in the second-level cache
 
 class GradientUpdate final : public Kernel {
  public:

@@ -1,4 +1,5 @@
 // Matrix multiplication on oneDNN, with transposes as strides and bias, residual and activation as post-operations.
+#include "backends/cpu/matrix/few_rows.h"
 #include "backends/cpu/onednn_kernel.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
@@ -100,6 +101,11 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
       !flag(lowering, "transpose_b") && !epilogue.has_residual)
     return row_times_matrix(lowering, a, b, result, epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
                             epilogue.relu);
+  if (usable && !flag(lowering, "transpose_a") && !flag(lowering, "transpose_b")) {
+    const FewRowsExtras extras{epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
+                               epilogue.has_residual ? epilogue.residual(lowering).slot : -1, epilogue.relu};
+    if (auto few = few_rows_product(lowering, a, b, extras)) return few;
+  }
   const memory::data_type type = *onednn_type(a.dtype);
   const memory::desc left = matrix(a, type, rank, flag(lowering, "transpose_a")),
                      right = matrix(b, type, rank, flag(lowering, "transpose_b"));

@@ -1,0 +1,104 @@
+// Parts of a product over some rows of the matrix each, in tiles of our own, and their sum.
+#include "backends/cpu/matrix/few_rows.h"
+
+#include <algorithm>
+
+#include "backends/cpu/convolution/convolution_tiles.h"
+#include "backends/cpu/parallel.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+using Tiles = ConvolutionTiles<float, float>;
+
+constexpr int64_t least_rows = 8, most_rows = 32;
+constexpr int64_t least_side = 256;  // of the matrix
+constexpr int64_t least_elements = 1 << 18, most_elements = 1 << 20;  // of it: too many do not stay in those caches
+constexpr int64_t least_steps = 128;  // of a part
+constexpr int most_parts = 8;
+
+class FewRowsProduct final : public Kernel {
+ public:
+  FewRowsProduct(Lowering& lowering, const Tiles& tiles, const Operand& rows, const Operand& matrix,
+                 const FewRowsExtras& extras)
+      : tiles_(tiles),
+        rows_slot_(rows.slot),
+        matrix_slot_(matrix.slot),
+        result_(lowering.output().slot),
+        extras_(extras),
+        steps_(rows.dims.back()),
+        rows_(rows.elements() / steps_),
+        columns_(matrix.dims.back()),
+        panels_(columns_ / tiles.columns),
+        parts_(std::clamp<int64_t>(steps_ / least_steps, 1, std::min(thread_count(), most_parts))) {
+    sums_slot_ = lowering.scratch(static_cast<size_t>(parts_ * rows_ * columns_) * sizeof(float));
+  }
+
+  void run(Frame& frame) const override {
+    const int threads = thread_count();
+    Shares multiplying(parts_ * panels_, threads), finishing(panels_, threads);
+    parallel_team(threads, [&](int64_t member, int64_t, const auto& wait) {
+      for (int64_t i; (i = multiplying.take(member)) >= 0;) multiply(frame, i / panels_, i % panels_);
+      wait();
+      for (int64_t p; (p = finishing.take(member)) >= 0;) finish(frame, p);
+    });
+  }
+  std::string description() const override {
+    return cat("few rows, in ", parts_, " parts and panels of ", tiles_.columns, " columns");
+  }
+
+ private:
+  float* sums_of(Frame& frame, int64_t part, int64_t panel) const {
+    return frame.at<float>(sums_slot_) + (part * panels_ + panel) * rows_ * tiles_.columns;
+  }
+
+  // All rows times a panel of one part.
+  void multiply(Frame& frame, int64_t part, int64_t panel) const {
+    const int64_t begin = steps_ * part / parts_, end = steps_ * (part + 1) / parts_;
+    const float* source = frame.at<const float>(rows_slot_) + begin;
+    const float* matrix = frame.at<const float>(matrix_slot_) + begin * columns_ + panel * tiles_.columns;
+    float* sums = sums_of(frame, part, panel);
+    for (int64_t row = 0; row < rows_;) {
+      const int64_t tiles = (rows_ - row + tiles_.rows - 1) / tiles_.rows;
+      const int count = static_cast<int>((rows_ - row + tiles - 1) / tiles);
+      tiles_.multiply_plain(count, source + row * steps_, steps_, end - begin, matrix, columns_, row == 0,
+                            sums + row * tiles_.columns);
+      row += count;
+    }
+  }
+
+  // Sums of all parts of a panel to where they belong.
+  void finish(Frame& frame, int64_t panel) const {
+    const int64_t column = panel * tiles_.columns;
+    const float* sums = sums_of(frame, 0, panel);
+    float* to = frame.at<float>(result_) + column;
+    TileEpilogue<float> epilogue;
+    epilogue.relu = extras_.relu;
+    if (extras_.bias >= 0) epilogue.bias = frame.at<const float>(extras_.bias) + column;
+    if (extras_.residual >= 0)
+      epilogue.residual = frame.at<const std::byte>(extras_.residual) - frame.at<const std::byte>(result_);
+    for (int64_t row = 0; row < rows_; ++row)
+      tiles_.finish_parts(sums + row * tiles_.columns, parts_, rows_ * columns_, to + row * columns_, epilogue);
+  }
+
+  const Tiles& tiles_;
+  Slot rows_slot_, matrix_slot_, result_, sums_slot_ = -1;
+  FewRowsExtras extras_;
+  int64_t steps_, rows_, columns_, panels_, parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> few_rows_product(Lowering& lowering, const Operand& rows, const Operand& matrix,
+                                         const FewRowsExtras& extras) {
+  const Tiles* tiles = convolution_tiles<float, float>();
+  if (!tiles || rows.dtype != DType::float32 || matrix.dims.size() != 2 || rows.elements() == 0) return nullptr;
+  const int64_t steps = rows.dims.back(), count = rows.elements() / steps, columns = matrix.dims.back();
+  const int64_t elements = steps * columns;
+  if (count < least_rows || count > most_rows || std::min(steps, columns) < least_side || elements < least_elements ||
+      elements > most_elements || columns % tiles->columns != 0)
+    return nullptr;
+  return std::make_unique<FewRowsProduct>(lowering, *tiles, rows, matrix, extras);
+}
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,24 @@
+// Products of few rows with a matrix that is larger than they are, such as those of a dense layer at a small batch.
+//
+// What counts is not to wait for the matrix. Each thread takes the rows of it that it also updates in training
+// (gradient_update.h), so that they lie in its own second-level cache, and multiplies them where they lie; what the parts
+// add up to is added at the end.
+#pragma once
+
+#include <memory>
+
+#include "backends/cpu/kernel.h"
+
+namespace mpsgraph::cpu {
+
+// What is done to the product before it is stored; -1: nothing.
+struct FewRowsExtras {
+  Slot bias = -1, residual = -1;
+  bool relu = false;
+};
+
+// Result = rows x matrix, both plain, float32; null where another way is faster.
+std::unique_ptr<Kernel> few_rows_product(Lowering& lowering, const Operand& rows, const Operand& matrix,
+                                         const FewRowsExtras& extras);
+
+}  // namespace mpsgraph::cpu

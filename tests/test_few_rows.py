@@ -1,0 +1,101 @@
+"""Products of few rows with a matrix that is larger than they are: in parts, by rows of the matrix."""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness.runtime import run_program
+
+VECTORS = "AVX" in mg.Device("cpu").description
+FEW = "few rows, in"
+
+
+def programs(rows, inputs, outputs, build, **options):
+    """Fast and plain executables, and what to feed: build(graph, product, other) of rows x a variable."""
+    made = []
+    for how in (options, {"reference_kernels": True}):
+        g, rng = mg.Graph(), np.random.default_rng(0)
+        x = g.placeholder((*np.atleast_1d(rows), inputs))
+        w = g.variable((rng.standard_normal((inputs, outputs)) / np.sqrt(inputs)).astype(np.float32))
+        other = g.placeholder((*np.atleast_1d(rows), outputs))
+        feeds = {x: x.shape, other: other.shape}
+        made.append(g.compile(feeds, [build(g, x @ w, other)], options=mg.CompilationDescriptor(**how)))
+    return made, [rng.standard_normal(t.shape).astype(np.float32) for t in made[0].feeds]
+
+
+def assert_they_agree(made, arrays):
+    ours, theirs = (executable.run(arrays)[0].numpy().copy() for executable in made)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=3e-6 * np.nanmax(np.abs(theirs)))
+
+
+ENDS = {
+    "nothing": lambda g, product, other: product,
+    "bias and relu": lambda g, product, other: g.relu(
+        product + g.constant(np.linspace(-1, 1, product.shape[-1], dtype=np.float32))
+    ),
+    "residual": lambda g, product, other: product + other,
+    "residual and relu": lambda g, product, other: g.relu(product + other),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("rows, inputs, outputs", [(32, 784, 512), (8, 257, 1024), (13, 1000, 320), (25, 4096, 256)])
+def test_few_rows_agree_with_plain_loops(rows, inputs, outputs, end):
+    made, arrays = programs(rows, inputs, outputs, ENDS[end])
+    assert (FEW in made[0].plan()) == VECTORS and FEW not in made[1].plan()
+    assert_they_agree(made, arrays)
+
+
+def test_rows_of_more_axes():
+    made, arrays = programs((4, 7), 600, 800, ENDS["residual"])
+    assert (FEW in made[0].plan()) == VECTORS
+    assert_they_agree(made, arrays)
+
+
+@pytest.mark.parametrize(
+    "rows, inputs, outputs", [(7, 784, 512), (33, 784, 512), (32, 255, 2048), (32, 784, 500), (32, 2048, 1024)]
+)
+def test_other_sizes_are_another_kernels(rows, inputs, outputs):
+    made, arrays = programs(rows, inputs, outputs, ENDS["nothing"])
+    assert FEW not in made[0].plan()
+    assert_they_agree(made, arrays)
+
+
+def test_nan_and_infinity_pass():
+    made, arrays = programs(32, 784, 512, ENDS["bias and relu"])
+    arrays[0][3, 5], arrays[0][30, 700] = np.nan, np.inf
+    ours, theirs = (executable.run(arrays)[0].numpy() for executable in made)
+    assert np.isnan(ours[3]).all() and np.isnan(theirs[3]).all()
+    assert (np.isinf(ours[30]) == np.isinf(theirs[30])).all() and np.isinf(ours[30]).any()
+    assert np.isfinite(np.delete(ours, [3, 30], axis=0)).all()
+
+
+PROGRAM = """
+import numpy as np, mpsgraph as mg
+g, rng = mg.Graph(), np.random.default_rng(0)
+x, w = g.placeholder((30, 1100)), g.variable(rng.integers(-8, 8, (1100, 416)).astype(np.float32))
+executable = g.compile({x: x.shape}, [x @ w])
+fed = rng.integers(-8, 8, x.shape).astype(np.float32)
+runs = {executable.run([fed])[0].numpy().tobytes() for _ in range(20)}
+expected = (fed @ g.variable_value(w)).tobytes()  # small integers: every order of sums is exact
+print(executable.plan().split("few rows, in ")[-1].split()[0], runs == {expected})
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_as_many_parts_as_threads(threads):
+    done = run_program(PROGRAM, OMP_NUM_THREADS=str(threads))
+    assert done.returncode == 0, done.stderr
+    parts, right = done.stdout.split()
+    assert right == "True" and (not VECTORS or parts == str(threads))
+
+
+def test_the_same_bits_again():
+    made, arrays = programs(32, 784, 512, ENDS["bias and relu"])
+    assert len({made[0].run(arrays)[0].numpy().tobytes() for _ in range(50)}) == 1
+
+
+def test_a_product_into_the_memory_of_its_residual():
+    """What is added dies with the product: both may be one memory."""
+    made, arrays = programs(32, 784, 512, lambda g, product, other: g.tanh(product + g.tanh(other)))
+    assert (FEW in made[0].plan()) == VECTORS
+    assert_they_agree(made, arrays)
