@@ -120,8 +120,8 @@ class Adam(Optimizer):
     """Adam, and AMSGrad where asked for; weight decay is added to the gradient. Kingma and Ba, arXiv:1412.6980.
 
     The bias corrections are folded into the rate, as MPSGraph does: rate * sqrt(1 - beta2^t) / (1 - beta1^t) * m /
-    (sqrt(v) + epsilon). PyTorch adds epsilon after correcting v: epsilon counts 1 / sqrt(1 - beta2^t) times as much here,
-    which shows where gradients are tiny in the first steps.
+    (sqrt(v) + epsilon). PyTorch adds epsilon after correcting v: epsilon counts 1 / sqrt(1 - beta2^t) times as much
+    here, which shows where gradients are tiny in the first steps.
 
     >>> g = mg.Graph()
     >>> v = g.variable([1.0])
