@@ -99,6 +99,28 @@ def test_bfloat16_is_rounded_once(size):
         np.testing.assert_allclose(ours, theirs, rtol=2**-8, atol=np.abs(theirs).max() * 2**-8, err_msg=name)
 
 
+@pytest.mark.parametrize("images, pixels, kernel", [(1, 1, 1), (2, 2, 3), (1, 4, 3), (16, 1, 1)])
+def test_few_rows_read_constant_weights_of_bfloat16(images, pixels, kernel):
+    """Where weights are waited for they stay half as large, whatever other products are computed in."""
+    rng, shape = np.random.default_rng(3), (kernel, kernel, 64, 128)
+    weights = (rng.standard_normal(shape) / 8).astype(mg.bfloat16.numpy)
+    fed = rng.standard_normal((images, pixels, pixels, 64)).astype(weights.dtype)
+    found = []
+    for dtype in (mg.bfloat16, mg.float32):
+        g = mg.Graph()
+        x = g.placeholder(fed.shape, dtype)
+        product = g.convolution2d(x, g.constant(weights.astype(dtype.numpy)), padding="TF_SAME")
+        options = mg.CompilationDescriptor(reference_kernels=dtype == mg.float32)
+        executable = g.compile({x: x.shape}, [g.relu(product)], options=options)
+        found.append(executable.run([fed.astype(dtype.numpy)])[0].numpy().astype(np.float32))
+        if dtype == mg.bfloat16 and "avx512_bf16" in Path("/proc/cpuinfo").read_text():
+            plan = executable.plan()
+            assert "AVX-512" not in mg.Device("cpu").description or "packed weights" in plan, plan
+            assert "in float32" not in plan, plan
+    near = np.abs(found[1]) <= np.abs(found[1]).max() * 1e-5
+    np.testing.assert_allclose(found[0][~near], found[1][~near], rtol=2**-8, atol=1e-5)
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_constant_weights_are_packed_once(size):
     images, source, channels, kernel, outputs, options = SIZES[size]

@@ -108,12 +108,14 @@ struct TapExtras {
   bool relu = false;
 };
 
-// f(element, factor): what bfloat16 is multiplied as depends on the processor.
-bool multiplies_pairs();
+// f(element, factor): what bfloat16 is multiplied as depends on the processor, and on whether a product has so few rows
+// that it waits for its weights.
+bool multiplies_pairs(bool waits_for_weights);
 template <class F>
-std::unique_ptr<Kernel> with_factors(DType dtype, const F& f) {
+std::unique_ptr<Kernel> with_factors(DType dtype, bool waits_for_weights, const F& f) {
   if (dtype == DType::float32) return f(Type<float>{}, Type<float>{});
-  return multiplies_pairs() ? f(Type<BFloat16>{}, Type<BFloat16>{}) : f(Type<BFloat16>{}, Type<float>{});
+  return multiplies_pairs(waits_for_weights) ? f(Type<BFloat16>{}, Type<BFloat16>{})
+                                             : f(Type<BFloat16>{}, Type<float>{});
 }
 
 // Result = source x weights, operands 0 and 1, float32 or bfloat16.

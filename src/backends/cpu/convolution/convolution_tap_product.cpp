@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t cached_panels = 1 << 20;  // bytes that stay in a second-level cache beside the rows
 constexpr int64_t products_of_read = 8;  // in the time in which one weight comes from a far cache
 constexpr int64_t least_steps = 1 << 14;  // of rows that are worth taking by themselves: some microseconds
+constexpr int64_t waiting_rows = 16;  // multiplied faster than constant weights of float32 come from a far cache
 constexpr int64_t least_inputs = 32;  // for which sums may be put away between taps
 
 template <class S, class F>
@@ -276,7 +277,8 @@ std::string text_of(const TapPlan& plan) {
 
 std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
                                     const TapExtras& extras) {
-  return with_factors(dtype, [&](auto element, auto factor) -> std::unique_ptr<Kernel> {
+  const bool waits_for_weights = plan.rows() <= waiting_rows && constant_operand(lowering.operation(), 1);
+  return with_factors(dtype, waits_for_weights, [&](auto element, auto factor) -> std::unique_ptr<Kernel> {
     using Made = TapProduct<typename decltype(element)::type, typename decltype(factor)::type>;
     return std::make_unique<Made>(lowering, std::move(plan), std::move(weights), extras);
   });

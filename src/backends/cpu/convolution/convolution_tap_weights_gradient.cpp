@@ -178,7 +178,7 @@ class TapWeightsGradient final : public Kernel {
 
 std::unique_ptr<Kernel> tap_weights_gradient(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
                                              bool complete) {
-  return with_factors(dtype, [&](auto element, auto factor) -> std::unique_ptr<Kernel> {
+  return with_factors(dtype, false, [&](auto element, auto factor) -> std::unique_ptr<Kernel> {
     using Made = TapWeightsGradient<typename decltype(element)::type, typename decltype(factor)::type>;
     return std::make_unique<Made>(lowering, std::move(plan), std::move(weights), complete);
   });

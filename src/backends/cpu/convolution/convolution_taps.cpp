@@ -52,18 +52,16 @@ const ConvolutionTiles<BFloat16, float>* convolution_tiles() {
 }
 
 // Not where there is no instruction for it. Intel's cores take four times as long for that as for one of float32
-// (measured on a fifth generation Xeon): half the rate. Elsewhere pairs are what such instructions are for.
-bool multiplies_pairs() {
-  static const bool pairs = [] {
-    const std::string_view wish = asked_for("MPSGRAPH_BFLOAT16_PRODUCTS", {"pairs", "float32"});
-    if (!wish.empty()) return wish == "pairs" && has_bfloat16();
+// (measured on a fifth generation Xeon): half the rate, and worth it only where weights of half the size come in half the
+// time. Elsewhere pairs are what such instructions are for.
+bool multiplies_pairs(bool waits_for_weights) {
+  static const std::string_view wish = asked_for("MPSGRAPH_BFLOAT16_PRODUCTS", {"pairs", "float32"});
+  if (!has_bfloat16() || wish == "float32") return false;
 #if defined(__x86_64__)
-    return has_bfloat16() && !__builtin_cpu_is("intel");
+  return waits_for_weights || wish == "pairs" || !__builtin_cpu_is("intel");
 #else
-    return false;
+  return wish == "pairs";
 #endif
-  }();
-  return pairs;
 }
 
 bool runs_by_taps(const ConvolutionPlan& p, DType dtype) {
