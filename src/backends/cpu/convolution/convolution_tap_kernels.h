@@ -8,6 +8,7 @@
 #include "backends/cpu/convolution/convolution_tap_plan.h"
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/kernel.h"
+#include "backends/cpu/product_extras.h"
 
 namespace mpsgraph::cpu {
 
@@ -102,12 +103,6 @@ class TapSource {
   int64_t elements_;
 };
 
-// What is added to a product: of a slot, or -1.
-struct TapExtras {
-  Slot bias = -1, residual = -1;
-  bool relu = false;
-};
-
 // f(element, factor): what bfloat16 is multiplied as depends on the processor, and on whether a product has so few rows
 // that it waits for its weights.
 bool multiplies_pairs(bool waits_for_weights);
@@ -120,7 +115,7 @@ std::unique_ptr<Kernel> with_factors(DType dtype, bool waits_for_weights, const 
 
 // Result = source x weights, operands 0 and 1, float32 or bfloat16.
 std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
-                                    const TapExtras& extras);
+                                    const ProductExtras& extras);
 
 // Result, a source of few channels = incoming gradient x weights, operands 0 and 1, added up tap by tap, float32.
 std::unique_ptr<Kernel> tap_scatter(Lowering& lowering, const ConvolutionPlan& plan, int threads);

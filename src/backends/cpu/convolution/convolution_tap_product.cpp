@@ -22,7 +22,7 @@ constexpr int64_t least_inputs = 32;  // for which sums may be put away between 
 template <class S, class F>
 class TapProduct final : public Kernel {
  public:
-  TapProduct(Lowering& lowering, TapPlan plan, TapWeights weights, const TapExtras& extras)
+  TapProduct(Lowering& lowering, TapPlan plan, TapWeights weights, const ProductExtras& extras)
       : plan_(std::move(plan)),
         weights_(std::move(weights)),
         tiles_(*convolution_tiles<S, F>()),
@@ -187,7 +187,7 @@ class TapProduct final : public Kernel {
       for (const TapPlan::Tap& tap : by_tap_) {
         const auto end = static_cast<int64_t>(tap.rows.size());
         for (int64_t row = 0; row < end;) {
-          const int count = next_tile(end - row);
+          const int count = tiles_.next_rows(end - row);
           const F* from[ConvolutionTiles<S, F>::most_rows];
           float* to[ConvolutionTiles<S, F>::most_rows];
           for (int i = 0; i < count; ++i)
@@ -212,12 +212,6 @@ class TapProduct final : public Kernel {
     return epilogue;
   }
 
-  // Rows that are left are shared evenly by tiles.
-  int next_tile(int64_t left) const {
-    const int64_t tiles = (left + tiles_.rows - 1) / tiles_.rows;
-    return static_cast<int>((left + tiles - 1) / tiles);
-  }
-
   void multiply(Frame& frame, const Piece& piece, const F* panels, Ahead* ahead = nullptr) const {
     const F* source = source_.factors(frame);
     S* result = frame.at<S>(result_);
@@ -225,7 +219,7 @@ class TapProduct final : public Kernel {
     const S* bias = epilogue.bias;
     const TapPlan::Class& c = plan_.classes[piece.of_class];
     for (int64_t row = piece.begin; row < piece.end;) {
-      const int count = next_tile(piece.end - row);
+      const int count = tiles_.next_rows(piece.end - row);
       const F* from[ConvolutionTiles<S, F>::most_rows];
       S* to[ConvolutionTiles<S, F>::most_rows];
       for_each_row(plan_, c, row, row + count, 1, [&](int64_t i, int64_t, int64_t a, int64_t b) {
@@ -248,7 +242,7 @@ class TapProduct final : public Kernel {
   const ConvolutionTiles<S, F>& tiles_;
   TapSource<S, F> source_;
   Slot weights_slot_, result_, panels_slot_ = -1;
-  TapExtras extras_;
+  ProductExtras extras_;
   std::vector<Piece> pieces_;
   PackedPtr packed_;  // of weights that are a constant
   std::vector<TapPlan::Tap> by_tap_;  // empty: class by class
@@ -276,7 +270,7 @@ std::string text_of(const TapPlan& plan) {
 }
 
 std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
-                                    const TapExtras& extras) {
+                                    const ProductExtras& extras) {
   const bool waits_for_weights = plan.rows() <= waiting_rows && constant_operand(lowering.operation(), 1);
   return with_factors(dtype, waits_for_weights, [&](auto element, auto factor) -> std::unique_ptr<Kernel> {
     using Made = TapProduct<typename decltype(element)::type, typename decltype(factor)::type>;

@@ -144,8 +144,7 @@ class TapWeightsGradient final : public Kernel {
           for (int64_t i = std::max<int64_t>(0, piece.begin - run.panel); i < last;) {
             const int64_t step = run.panel + i, tap = step / weights_.inputs, input = step % weights_.inputs;
             const int64_t left = std::min(last - i, result ? weights_.inputs - input : last - i);
-            const int64_t tiles = (left + tiles_.rows - 1) / tiles_.rows;
-            const int tile = static_cast<int>((left + tiles - 1) / tiles);
+            const int tile = tiles_.next_rows(left);
             S* out = result ? result + weights_.tap_offsets[tap] + input * weights_.input_stride : nullptr;
             tiles_.multiply_transposed(tile, rows, run.delta + i, count, block,
                                        sums + (step - piece.begin) * tiles_.columns, fresh, out, weights_.input_stride);

@@ -83,7 +83,7 @@ bool usable(const Lowering& lowering, const ConvolutionPlan& p, const Operand& w
 
 std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, TapPlan plan, ConvolutionPart part) {
   TapWeights weights(p, plan, part == ConvolutionPart::data_gradient);
-  TapExtras extras;
+  ProductExtras extras;
   if (lowering.operation().is("fused_convolution2d")) {
     const Attributes& a = lowering.attributes();
     const bool bias = a.boolean("has_bias"), residual = a.boolean("has_residual");

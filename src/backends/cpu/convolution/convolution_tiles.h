@@ -34,6 +34,12 @@ struct ConvolutionTiles {
   int columns;  // of a tile
   int rows;  // at most
 
+  // How many of the rows that are left the next tile takes: about as many as those behind it.
+  int next_rows(int64_t left) const {
+    const int64_t tiles = (left + rows - 1) / rows;
+    return static_cast<int>((left + tiles - 1) / tiles);
+  }
+
   // out[r][0, width) = epilogue(sum over runs and their steps of rows[r][delta + s] * panel[s]).
   void (*multiply)(int count, const F* const* rows, const TileRun* runs, int64_t run_count, const F* panel,
                    S* const* out, int width, const TileEpilogue<S>& epilogue);

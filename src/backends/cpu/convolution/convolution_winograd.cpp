@@ -19,7 +19,7 @@ constexpr int64_t chunk = 16;  // inputs whose weights are transformed at once
 
 class WinogradProduct final : public Kernel {
  public:
-  WinogradProduct(Lowering& lowering, WinogradPlan plan, TapWeights weights, const TapExtras& extras)
+  WinogradProduct(Lowering& lowering, WinogradPlan plan, TapWeights weights, const ProductExtras& extras)
       : plan_(std::move(plan)),
         weights_(std::move(weights)),
         transforms_(*plan_.transforms),
@@ -140,8 +140,7 @@ class WinogradProduct final : public Kernel {
     for (int point = 0; point < transforms_.all_points(); ++point)
       for (int64_t p = 0; p < panels_; ++p)
         for (int64_t tile = 0; tile < tiles;) {
-          const int64_t left = (tiles - tile + tiles_.rows - 1) / tiles_.rows;
-          const int count = static_cast<int>((tiles - tile + left - 1) / left);
+          const int count = tiles_.next_rows(tiles - tile);
           const float* from[ConvolutionTiles<float, float>::most_rows];
           float* to[ConvolutionTiles<float, float>::most_rows];
           for (int i = 0; i < count; ++i) {
@@ -176,7 +175,7 @@ class WinogradProduct final : public Kernel {
   const WinogradTransforms& transforms_;
   const ConvolutionTiles<float, float>& tiles_;
   Slot source_, weights_slot_, result_, block_ = -1, packed_slot_ = -1, taps_ = -1;
-  TapExtras extras_;
+  ProductExtras extras_;
   std::vector<float> outside_;  // zeros
   int64_t inputs_, phase_panels_, panels_, outputs_;  // rows of points and sums
   int64_t chunks_, blocks_ = 1, weights_stride_ = 0, source_stride_ = 0, sums_stride_ = 0, of_block_ = 0;
@@ -187,7 +186,7 @@ class WinogradProduct final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> winograd_product(Lowering& lowering, WinogradPlan plan, TapWeights weights,
-                                         const TapExtras& extras) {
+                                         const ProductExtras& extras) {
   return std::make_unique<WinogradProduct>(lowering, std::move(plan), std::move(weights), extras);
 }
 

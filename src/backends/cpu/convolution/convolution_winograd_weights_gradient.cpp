@@ -106,8 +106,7 @@ class WinogradWeightsGradient final : public Kernel {
       for (int64_t tile = 0; tile < tiles; ++tile) rows[tile] = source + tile * inputs_;
       for (int64_t p = 0; p < panels_; ++p)
         for (int64_t input = 0; input < inputs_;) {
-          const int64_t left = (inputs_ - input + tiles_.rows - 1) / tiles_.rows;
-          const int count = static_cast<int>((inputs_ - input + left - 1) / left);
+          const int count = tiles_.next_rows(inputs_ - input);
           tiles_.multiply_transposed(count, rows, input, tiles, incoming + p * block_ * tiles_.columns,
                                      sums + point * sums_stride_ + p * panel() + input * tiles_.columns, fresh, nullptr,
                                      0);

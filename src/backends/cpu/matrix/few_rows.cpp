@@ -20,7 +20,7 @@ constexpr int most_parts = 8;
 class FewRowsProduct final : public Kernel {
  public:
   FewRowsProduct(Lowering& lowering, const Tiles& tiles, const Operand& rows, const Operand& matrix,
-                 const FewRowsExtras& extras)
+                 const ProductExtras& extras)
       : tiles_(tiles),
         rows_slot_(rows.slot),
         matrix_slot_(matrix.slot),
@@ -59,8 +59,7 @@ class FewRowsProduct final : public Kernel {
     const float* matrix = frame.at<const float>(matrix_slot_) + begin * columns_ + panel * tiles_.columns;
     float* sums = sums_of(frame, part, panel);
     for (int64_t row = 0; row < rows_;) {
-      const int64_t tiles = (rows_ - row + tiles_.rows - 1) / tiles_.rows;
-      const int count = static_cast<int>((rows_ - row + tiles - 1) / tiles);
+      const int count = tiles_.next_rows(rows_ - row);
       tiles_.multiply_plain(count, source + row * steps_, steps_, end - begin, matrix, columns_, row == 0,
                             sums + row * tiles_.columns);
       row += count;
@@ -83,14 +82,14 @@ class FewRowsProduct final : public Kernel {
 
   const Tiles& tiles_;
   Slot rows_slot_, matrix_slot_, result_, sums_slot_ = -1;
-  FewRowsExtras extras_;
+  ProductExtras extras_;
   int64_t steps_, rows_, columns_, panels_, parts_;
 };
 
 }  // namespace
 
 std::unique_ptr<Kernel> few_rows_product(Lowering& lowering, const Operand& rows, const Operand& matrix,
-                                         const FewRowsExtras& extras) {
+                                         const ProductExtras& extras) {
   const Tiles* tiles = convolution_tiles<float, float>();
   if (!tiles || rows.dtype != DType::float32 || matrix.dims.size() != 2 || rows.elements() == 0) return nullptr;
   const int64_t steps = rows.dims.back(), count = rows.elements() / steps, columns = matrix.dims.back();

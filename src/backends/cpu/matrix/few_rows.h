@@ -8,17 +8,12 @@
 #include <memory>
 
 #include "backends/cpu/kernel.h"
+#include "backends/cpu/product_extras.h"
 
 namespace mpsgraph::cpu {
 
-// What is done to the product before it is stored; -1: nothing.
-struct FewRowsExtras {
-  Slot bias = -1, residual = -1;
-  bool relu = false;
-};
-
 // Result = rows x matrix, both plain, float32; null where another way is faster.
 std::unique_ptr<Kernel> few_rows_product(Lowering& lowering, const Operand& rows, const Operand& matrix,
-                                         const FewRowsExtras& extras);
+                                         const ProductExtras& extras);
 
 }  // namespace mpsgraph::cpu

@@ -79,8 +79,7 @@ class GradientUpdate final : public Kernel {
     const float* panel = frame.at<const float>(panel_slot_);
     for (int64_t p = 0; p < panels_; ++p, panel += rows_ * tiles_.columns)
       for (int64_t row = begin; row < end;) {
-        const int64_t left = (end - row + tiles_.rows - 1) / tiles_.rows;
-        const int count = static_cast<int>((end - row + left - 1) / left);
+        const int count = tiles_.next_rows(end - row);
         tiles_.multiply_transposed(count, rows, row, rows_, panel, nullptr, true,
                                    block + (row - begin) * outputs_ + p * tiles_.columns, outputs_);
         row += count;

@@ -102,7 +102,7 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
     return row_times_matrix(lowering, a, b, result, epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
                             epilogue.relu);
   if (usable && !flag(lowering, "transpose_a") && !flag(lowering, "transpose_b")) {
-    const FewRowsExtras extras{epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
+    const ProductExtras extras{epilogue.has_bias ? epilogue.bias(lowering).slot : -1,
                                epilogue.has_residual ? epilogue.residual(lowering).slot : -1, epilogue.relu};
     if (auto few = few_rows_product(lowering, a, b, extras)) return few;
   }
