@@ -253,6 +253,33 @@ def test_numbers_do_not_depend_on_the_number_of_threads():
     assert runs[0].stdout == runs[1].stdout
 
 
+def test_the_biass_gradient_is_that_of_the_source_added_up():
+    """Rows, or units, shared out to some threads; usual activations and others; one direction and two."""
+    program = """
+        import numpy as np, mpsgraph as mg
+        rng = np.random.default_rng(0)
+        for batch, hidden in ((64, 33), (150, 20), (1, 300), (3, 20)):
+            for kind, gates, how in (("lstm", 4, {}), ("lstm", 4, {"bidirectional": True}), ("gru", 3, {}),
+                                     ("lstm", 4, {"activation": "relu"}), ("single_gate_rnn", 1, {})):
+                g, directions = mg.Graph(), 1 + ("bidirectional" in how)
+                wide = directions * gates * hidden
+                recurrent = (gates * hidden, hidden) if directions == 1 else (2, gates * hidden, hidden)
+                shapes = (6, batch, 7), recurrent, (wide, 7), (wide,)
+                x, r, w, bias = (g.constant(rng.normal(size=s).astype(np.float32) * 0.2) for s in shapes)
+                y, *_ = getattr(g, kind)(x, r, w, bias=bias, **how)
+                source = g.constant(np.zeros((6, batch, wide), np.float32))
+                z, *_ = getattr(g, kind)(source + (x @ g.transpose(w, (1, 0)) + bias), r, **how)
+                found = g.run({}, [g.gradients(y, [bias])[bias], g.gradients(z, [source])[source]])
+                got, terms = (value.numpy() for value in found.values())
+                wanted, size = terms.sum((0, 1), dtype=np.float64), np.abs(terms).sum((0, 1))
+                assert (np.abs(got - wanted) <= 1e-5 * size).all(), (kind, how, batch, hidden)
+                assert np.abs(wanted).max() > 1
+    """
+    for threads in ("1", "2", "3"):
+        made = run_program(program, OMP_NUM_THREADS=threads)
+        assert made.returncode == 0, made.stderr
+
+
 @pytest.mark.parametrize("batch, hidden", [(9, 20), (3, 5)])
 def test_what_the_gates_were_survives_their_gradients(batch: int, hidden: int):
     """Gradients may go where the training state was, but not while somebody else wants it."""

@@ -414,6 +414,7 @@ class Backward : public Sequence {
     GraphTensors results = joined(by_direction);
     if (steps == 0) results.insert(results.begin(), nil);
     if (l.attributes().boolean("gives_state_before")) results.push_back(steps == 0 ? nil : states_before());
+    if (l.attributes().boolean("gives_bias_gradient")) results.push_back(bias_gradient(results[0]));
     return results;
   }
 
@@ -429,6 +430,12 @@ class Backward : public Sequence {
       by_direction.push_back(before(states, own(*operand("initial_state"), d), d));
     }
     return beside(by_direction, 2).tensor();
+  }
+  MPSGraphTensor* bias_gradient(MPSGraphTensor* source_gradient) const {
+    const int64_t all = directions * width();
+    if (steps == 0) return l.filled(0, {l.dtype(), Shape(Dims{all})});
+    MPSGraphTensor* sums = [l.graph() reductionSumWithTensor:source_gradient axes:@[ @0, @1 ] name:l.name()];
+    return Term(l, sums).reshape({all}).tensor();
   }
   // Of the direction that is gone through: where its sequences are among the parts of a step.
   std::vector<std::string_view> names_;

@@ -7,6 +7,7 @@
 //       -> state[, cell][, training_state]
 //   recurrent_sequence_gradient(recurrent_weight, training_state, ...)
 //       -> gradients of source, initial_state[, initial_cell][, the states before each step, of other cells than gru]
+//          [, the gradient of the source's bias: that of the source summed over steps and batch]
 //
 // There the weights are [directions, gates * hidden, hidden] always, the input is projected already ([T, N, directions *
 // gates * hidden]) unless an input weight is given, and `extra` is the peephole [directions, 4 * hidden] of lstm or the

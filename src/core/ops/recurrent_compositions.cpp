@@ -242,6 +242,7 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
   call.operand("has_initial_state", initial_state);
   call.operand("has_state", state);
   call.set("gives_state_before", !is_gru);
+  call.set("gives_bias_gradient", p.given["bias"] != nullptr);
   Tensor* candidate = nullptr;
   if (reset_after) {
     Tensors parts;
@@ -269,7 +270,7 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
   const Tensors backward = results_of(call.make(b.graph(), "recurrent_sequence_gradient"));
   Tensor* d_gates = backward[0];  // [T, N, directions * gates * H], of the values before the activations
   if (!is_gru) {
-    state_before = backward.back();
+    state_before = backward[is_lstm ? 3 : 2];
     masked = with_mask();
   }
 
@@ -305,7 +306,7 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
     Tensor* inputs = b.reshape(source, {-1, shape[1]});
     results.push_back(b.matmul(b.transpose(flat, {1, 0}), inputs));
   }
-  if (Tensor* bias = p.given["bias"]) results.push_back(b.reshape_like(b.sum(flat, {0}), bias));
+  if (Tensor* bias = p.given["bias"]) results.push_back(b.reshape_like(backward.back(), bias));
   if (peephole) {
     Tensor* values = b.reshape(p.before(cell, initial_cell), {-1, p.directions, 1, p.hidden});
     Tensor* product = b.mul(b.reshape(d_gates, {-1, p.directions, 4, p.hidden}), values);

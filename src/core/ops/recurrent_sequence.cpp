@@ -72,15 +72,14 @@ class SequenceSizes {
   // The source as it is, or projected already.
   void check_source() const {
     const Shape& source = in_["source"]->shape();
-    const int64_t all = times(directions_, gated());
     if (!in_["input_weight"]) {
       check("source", all_gates());
       if (in_["bias"]) c_.graph_error("takes a bias with an input weight only");
       return;
     }
     if (c_.attributes.string("cell") == "gru") c_.graph_error("a gru's source must be projected already");
-    check("input_weight", {all, source.ranked() ? source[2] : -1});
-    check("bias", {all});
+    check("input_weight", {bias()[0], source.ranked() ? source[2] : -1});
+    check("bias", bias());
   }
   void check_mask() const {
     const Tensor* mask = in_["mask"];
@@ -96,6 +95,7 @@ class SequenceSizes {
   const NamedOperands& operands() const { return in_; }
   Shape states() const { return {steps_, batch_, times(directions_, hidden_)}; }
   Shape all_gates() const { return {steps_, batch_, times(directions_, gated())}; }
+  Shape bias() const { return {times(directions_, gated())}; }
   Shape last() const { return {batch_, times(directions_, hidden_)}; }
   Shape extra() const { return {directions_, c_.attributes.string("cell") == "lstm" ? gated() : hidden_}; }
 
@@ -168,6 +168,7 @@ std::vector<TensorType> infer_sequence_gradient(const InferContext& c) {
   std::vector<TensorType> types{{c.dtype(0), sizes.all_gates()}, {c.dtype(0), sizes.last()}};
   if (lstm) types.push_back(types[1]);
   if (gives_state_before) types.push_back({c.dtype(0), sizes.states()});
+  if (c.attributes.boolean("gives_bias_gradient")) types.push_back({c.dtype(0), sizes.bias()});
   return types;
 }
 
@@ -193,11 +194,19 @@ class Backwards {
     steps_ = state[0];
     backward_ = cell_.reverse != (direction == 1);
     gives_state_before_ = a.boolean("gives_state_before");
+    gives_bias_gradient_ = a.boolean("gives_bias_gradient");
   }
 
   // Gradients of the projected input [T, N, gates * H], of the initial state and of the initial cell; the states before
-  // each step if asked for.
+  // each step and the gradient of the bias if asked for.
   Tensors run() {
+    Tensors results = steps();
+    if (gives_bias_gradient_) results.push_back(squeeze(squeeze(b_.sum(results[0], {0, 1}), 0), 0));
+    return results;
+  }
+
+ private:
+  Tensors steps() {
     Tensor* weights = squeeze(slice(in_["recurrent_weight"], 0, direction_, 1), 0);  // [gates * H, H]
     gates_ = by_step("training_state", cell_.gates());
     d_training_ = by_step("training_state_gradient", cell_.gates());
@@ -231,7 +240,6 @@ class Backwards {
     return result;
   }
 
- private:
   // The states of all steps, each where the next step is.
   Tensor* moved() {
     Tensors steps(values_.size());
@@ -361,7 +369,7 @@ class Backwards {
   const int64_t direction_;
   int64_t directions_, hidden_, steps_;
   bool backward_;  // does this direction go from the last step to the first?
-  bool gives_state_before_;
+  bool gives_state_before_, gives_bias_gradient_;
   Tensors values_;  // the state after each step
   std::optional<size_t> before_;  // the step before the current one in this direction
   Tensors gates_, d_training_, masks_, cells_, states_, candidates_;
@@ -435,10 +443,9 @@ void define_recurrent_sequence() {
       else
         d.attributes.push_back(flag(operand.flag));
     }
-    if (decompose)
-      d.attributes.push_back(flag("gives_state_before"));
-    else
-      d.attributes.insert(d.attributes.end(), {flag("gives_cell"), flag("gives_training_state")});
+    const char* own_flags[] = {decompose ? "gives_state_before" : "gives_cell",
+                               decompose ? "gives_bias_gradient" : "gives_training_state"};
+    for (std::string_view name : own_flags) d.attributes.push_back(flag(name));
     d.infer = std::move(infer);
     d.decompose = std::move(decompose);
     d.internal = true;

@@ -56,6 +56,7 @@ const RecurrentEngine<T>& engine(bool reference) {
 constexpr int64_t unpacked_rows = 192;  // fewer rows in all steps do not pay for packing the weights
 constexpr int64_t rows_of_piece = 10;  // about as many as are multiplied at once
 constexpr int64_t pieces_of_units = 4;  // for each thread
+constexpr int64_t pieces_of_rows = 3;  // for each thread, at most: so that threads end together
 constexpr int64_t work_between_waits = 1 << 17;  // multiplications that make a barrier small
 
 int64_t blocks_of(int64_t hidden, int64_t lanes) { return (hidden + lanes - 1) / lanes; }
@@ -71,9 +72,9 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
   const bool share_rows =
       rows >= 2 * threads && (j.panels || !j.input_weight);  // otherwise each thread reads its part of the weights
   if (threads == 1 || share_rows || work < work_between_waits) {
-    // More pieces than threads, so that these end together, if there are rows for it.
     const bool small = threads == 1 || work * j.directions * j.steps < work_between_waits;
-    const int64_t pieces = small ? 1 : std::clamp(rows / rows_of_piece, std::min<int64_t>(rows, threads), threads * 3L);
+    const int64_t pieces =
+        small ? 1 : std::clamp(rows / rows_of_piece, std::min<int64_t>(rows, threads), threads * pieces_of_rows);
     parallel_items(pieces, [&](int64_t piece, int64_t member) {
       const int64_t begin = rows * piece / pieces, end = rows * (piece + 1) / pieces;
       for (int64_t d = 0; d < j.directions; ++d) {
@@ -82,7 +83,7 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
         if (first == last) continue;
         for (int64_t s = 0; s < j.steps; ++s)
           for (int phase = 0; phase < phases; ++phase)
-            step({d, at(s), first, last, 0, blocks[static_cast<size_t>(phase)]}, phase, member);
+            step({d, at(s), first, last, 0, blocks[static_cast<size_t>(phase)], piece}, phase, member);
       }
     });
     return;
@@ -97,7 +98,7 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
         for (int64_t piece; (piece = shares[turn].take(member)) >= 0;) {
           if (last_first) piece += pieces_of_units - 1 - 2 * (piece % pieces_of_units);  // of the same part
           const int64_t first = count * piece / pieces, last = count * (piece + 1) / pieces;
-          for (int64_t d = 0; d < j.directions; ++d) step({d, at(s), 0, j.batch, first, last}, phase, member);
+          for (int64_t d = 0; d < j.directions; ++d) step({d, at(s), 0, j.batch, first, last, 0}, phase, member);
         }
         wait();
         if (member == 0) shares[turn].share(pieces);  // while all take from the other
@@ -124,11 +125,17 @@ void run_forward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j, T* own) 
 }
 
 template <class T>
-void run_backward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j) {
+void run_backward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j, T* bias_gradient) {
   const int64_t blocks = blocks_of(j.hidden, e.lanes), wide = blocks_of(j.hidden, e.columns * e.lanes);
   pack(j, wide, e.pack_backward);
+  const int64_t width = j.directions * j.gates * j.hidden, sums = thread_count() * pieces_of_rows * width;
+  if (j.sums) std::fill_n(j.sums, sums, T(0));
   run_steps(j, j.backward_phases(), {blocks, wide, wide}, true,
             [&](const RecurrentRange& range, int phase, int64_t) { e.backward(j, phase, range); });
+  if (!j.sums) return;
+  std::copy_n(j.sums, width, bias_gradient);
+  for (const T* more = j.sums + width; more < j.sums + sums; more += width)
+    for (int64_t i = 0; i < width; ++i) bias_gradient[i] += more[i];
 }
 
 // ---- operands
@@ -303,9 +310,15 @@ std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
     if (job.cell == ops::Cell::lstm && !is_half_type<typename decltype(type)::type>) lowering.may_share(0, 1);
     const Buffer d_source = bind.output(0), d_initial_state = bind.output(1),
                  d_initial_cell = job.cell == ops::Cell::lstm ? bind.output(2) : Buffer();
-    const Buffer state_before =
-        lowering.attributes().boolean("gives_state_before") ? bind.output(d_initial_cell ? 3 : 2) : Buffer();
+    size_t outputs = d_initial_cell ? 3 : 2;
+    const auto given = [&](std::string_view flag) {
+      return lowering.attributes().boolean(flag) ? bind.output(outputs++) : Buffer();
+    };
+    const Buffer state_before = given("gives_state_before"), bias_gradient = given("gives_bias_gradient");
     const int64_t last = job.batch * job.directions * job.hidden;
+    const Buffer sums = bias_gradient
+                            ? bind.scratch(thread_count() * pieces_of_rows * job.directions * job.gates * job.hidden)
+                            : Buffer();
     const Buffer inner = job.cell == ops::Cell::gru && job.reset_after ? bind.scratch(last) : Buffer();
     const int64_t wide = e->columns * e->lanes;
     const Buffer panels = bind.scratch(job.directions * job.gates * job.hidden * blocks_of(job.hidden, wide) * wide);
@@ -330,6 +343,7 @@ std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
       j.carried_cell = pointer<T>(f, d_initial_cell);
       j.inner = pointer<T>(f, inner);
       j.state_before = pointer<T>(f, state_before);
+      j.sums = pointer<T>(f, sums);
       const auto begin = [&](T* carried, Buffer from) {
         if (!carried) return;
         const T* given = pointer<T>(f, from);
@@ -337,7 +351,7 @@ std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
       };
       begin(j.carried_state, d_last_state);
       begin(j.carried_cell, d_last_cell);
-      run_backward(*e, j);
+      run_backward(*e, j, pointer<T>(f, bias_gradient));
       conversions.save(f);
     });
   });

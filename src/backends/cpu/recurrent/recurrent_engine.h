@@ -8,81 +8,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/recurrent/recurrent_job.h"
 #include "backends/cpu/recurrent/recurrent_products.h"
-#include "core/ops/recurrent.h"
 
 namespace mpsgraph::cpu {
-
-// All that the steps of one layer, or of its gradient, work on. Tensors of time are [steps, batch, directions, ...].
-template <class S>
-struct RecurrentJob {
-  ops::Cell cell;
-  int64_t steps, batch, directions, hidden, gates;
-  bool reverse, reset_after, flip;
-  ops::RecurrentActivation activations[5];  // by role
-  int64_t places[4];  // by role: which gate of the weights
-
-  const S* weights = nullptr;  // [directions, gates * hidden, hidden]
-  S* panels = nullptr;  // the same packed; null: not packed
-  const S* mask = nullptr;
-  int64_t mask_step = 0, mask_row = 0, mask_unit = 0;  // its strides, 0 where it is the same
-  const S* extra = nullptr;  // peephole, or secondary bias
-  const S *initial_state = nullptr, *initial_cell = nullptr;
-  S *state = nullptr, *cells = nullptr, *training = nullptr;  // of the forward pass; cells and training may be missing
-
-  // forward
-  const S* source = nullptr;  // projected, or [steps, batch, inputs] when there is an input weight
-  const S* input_weight = nullptr;  // [directions, gates * hidden, inputs]
-  const S* bias = nullptr;  // [directions, gates * hidden]; with an input weight, may be missing
-  int64_t inputs = 0;
-  bool last_first = false;  // the order of hidden units in the first step; it turns with each step
-  S* running_cell = nullptr;  // [batch, directions * hidden], when `cells` is missing
-  S *reset_state = nullptr, *update = nullptr;  // likewise: what a gru's second phase needs of its first
-
-  // backward
-  const S *candidate = nullptr, *d_state = nullptr, *d_cell = nullptr, *d_training = nullptr;
-  S* d_source = nullptr;
-  S *carried_state = nullptr, *carried_cell = nullptr;  // gradients between steps; at the end those of the initial ones
-  S* inner = nullptr;  // [batch, directions * hidden]: a gru's candidate before its reset
-  S* state_before = nullptr;  // what the weights were multiplied by, of other cells; may be missing
-
-  int64_t time(int64_t direction, int64_t step) const { return backward(direction) ? steps - 1 - step : step; }
-  bool backward(int64_t direction) const { return reverse != (direction == 1); }
-  template <class T>
-  T* at(T* tensor, int64_t t, int64_t n, int64_t d, int64_t width) const {
-    return tensor + ((t * batch + n) * directions + d) * width;
-  }
-  template <class T>
-  T* at(T* tensor, int64_t n, int64_t d) const {
-    return tensor + (n * directions + d) * hidden;
-  }
-  // A value of the step before `step`, in this direction.
-  const S* before(const S* values, const S* initial, int64_t d, int64_t step, int64_t n) const {
-    return step == 0 ? at(initial, n, d) : at(values, time(d, step - 1), n, d, hidden);
-  }
-  int64_t depth() const { return hidden + (input_weight ? inputs : 0); }  // steps of a panel
-  int forward_phases() const { return cell == ops::Cell::gru && !reset_after ? 2 : 1; }
-  int backward_phases() const { return cell == ops::Cell::gru && !reset_after ? 3 : 2; }
-};
-
-struct RecurrentRange {
-  int64_t direction, step;
-  int64_t first_row, last_row;  // of the batch
-  int64_t first_unit, last_unit;  // in blocks of `lanes`, in phases with products of gradients of `columns` lanes
-};
-
-// What an instruction set brings. `own` is memory for a thread alone, of own_rows * hidden elements.
-template <class S>
-struct RecurrentEngine {
-  int64_t lanes, columns, own_rows;
-  void (*pack_forward)(const RecurrentJob<S>&, int64_t direction, int64_t unit);
-  void (*forward)(const RecurrentJob<S>&, int phase, const RecurrentRange&, S* own);
-  void (*pack_backward)(const RecurrentJob<S>&, int64_t direction, int64_t column);
-  void (*backward)(const RecurrentJob<S>&, int phase, const RecurrentRange&);
-};
 
 namespace baseline {
 extern const RecurrentEngine<float> recurrent_engine;
@@ -106,6 +37,7 @@ class RecurrentSteps : RecurrentProducts<P> {
   using Activation = ops::RecurrentActivation;
   static constexpr int W = P::W;
   static constexpr int columns = 2;  // vectors side by side in products of gradients
+  static constexpr int64_t summed_rows = 12;  // at a time
   // Gates at once: pairs of four, so that a step of the weights serves more rows.
   static constexpr int gates_at_once(int gates) { return gates == 4 ? 2 : gates; }
 
@@ -223,6 +155,7 @@ class RecurrentSteps : RecurrentProducts<P> {
 
   struct Place {
     int64_t d, step, t, n, unit, lanes;
+    S* sums = nullptr;  // of this piece's gradients; may be missing
   };
   // Row by row.
   template <int vectors, void (*one)(const Job&, const Place&, const S*)>
@@ -432,7 +365,7 @@ class RecurrentSteps : RecurrentProducts<P> {
 
   static void backward(const Job& j, int phase, const RecurrentRange& range) {
     const auto gates = [&](const auto& one) {
-      Place p{range.direction, range.step, j.time(range.direction, range.step), 0, 0, 0};
+      Place p{range.direction, range.step, j.time(range.direction, range.step), 0, 0, 0, sums_of(j, range)};
       for (p.n = range.first_row; p.n < range.last_row; ++p.n)
         for (int64_t block = range.first_unit; block < range.last_unit; ++block) {
           p.unit = block * W;
@@ -445,9 +378,7 @@ class RecurrentSteps : RecurrentProducts<P> {
       if (is_gru) return gates(d_gru);
       if (j.cell != ops::Cell::lstm) return gates(d_single_gate);
       if (!usual(j) || j.extra || j.d_cell || j.d_training) return gates(d_lstm);
-      return gates([](const Job& job, const Place& p) {
-        p.lanes == W ? usual_d_lstm<true>(job, p) : usual_d_lstm<false>(job, p);
-      });
+      return usual_d_lstm(j, range);
     }
     if (!is_gru) return products(j, range, 0, j.gates, nullptr, carry);
     if (!last) return products(j, range, 2, 3, nullptr, d_reset);
@@ -484,7 +415,7 @@ class RecurrentSteps : RecurrentProducts<P> {
       for (int r = 0; r < count; ++r)
         for (int v = 0; v < vectors; ++v) {
           const int64_t unit = block * columns * W + v * W;
-          then(j, Place{d, range.step, t, n + r, unit, std::min<int64_t>(W, h - unit)},
+          then(j, Place{d, range.step, t, n + r, unit, std::min<int64_t>(W, h - unit), sums_of(j, range)},
                P::load(out + (r * vectors + v) * W));
         }
     });
@@ -500,7 +431,14 @@ class RecurrentSteps : RecurrentProducts<P> {
       gradient += load(j.at(j.d_training, p.t, p.n, p.d, j.gates * j.hidden) + offset, p.lanes);
     const V result = through(j.activations[role], gradient, y);
     store(j.at(j.d_source, p.t, p.n, p.d, j.gates * j.hidden) + offset, result, p.lanes);
+    add_up(p, offset, result, p.lanes);
     return result;
+  }
+  [[gnu::always_inline]] static void add_up(const Place& p, int64_t offset, V value, int64_t lanes) {
+    if (p.sums) store(p.sums + offset, load(p.sums + offset, lanes) + value, lanes);
+  }
+  static S* sums_of(const Job& j, const RecurrentRange& range) {
+    return j.sums ? j.sums + (range.piece * j.directions + range.direction) * j.gates * j.hidden : nullptr;
   }
   [[gnu::always_inline]] static V incoming(const Job& j, const Place& p) {
     return load(j.at(j.carried_state, p.n, p.d) + p.unit, p.lanes) +
@@ -523,6 +461,7 @@ class RecurrentSteps : RecurrentProducts<P> {
     V d = through(j.activations[0], incoming(j, p), state);
     if (j.d_training) d += load(j.at(j.d_training, p.t, p.n, p.d, j.hidden) + p.unit, p.lanes);
     store(j.at(j.d_source, p.t, p.n, p.d, j.hidden) + p.unit, d, p.lanes);
+    add_up(p, p.unit, d, p.lanes);
   }
 
   static void d_lstm(const Job& j, const Place& p) {
@@ -542,14 +481,33 @@ class RecurrentSteps : RecurrentProducts<P> {
     store(carried, next, p.lanes);
   }
 
-  // The usual activations, no peephole, and no other gradients than those of the states.
+  // The usual activations, no peephole, and no other gradients than those of the states: a few rows at a time, whose sums
+  // stay in registers.
+  static void usual_d_lstm(const Job& j, const RecurrentRange& range) {
+    Place p{range.direction, range.step, j.time(range.direction, range.step), 0, 0, 0, sums_of(j, range)};
+    for (int64_t n = range.first_row; n < range.last_row; n += summed_rows)
+      for (int64_t block = range.first_unit; block < range.last_unit; ++block) {
+        p.n = n;
+        p.unit = block * W;
+        p.lanes = std::min<int64_t>(W, j.hidden - p.unit);
+        const int64_t end = std::min(n + summed_rows, range.last_row);
+        p.lanes == W ? usual_d_lstm<true>(j, p, end) : usual_d_lstm<false>(j, p, end);
+      }
+  }
   template <bool whole>
-  [[gnu::always_inline]] static void usual_d_lstm(const Job& j, const Place& p) {
+  [[gnu::always_inline]] static void usual_d_lstm(const Job& j, Place p, int64_t end) {
+    V sums[4] = {};
+    for (; p.n < end; ++p.n) usual_d_lstm<whole>(j, p, sums);
+    for (int role = 0; role < 4; ++role) add_up(p, j.places[role] * j.hidden + p.unit, sums[role], whole ? W : p.lanes);
+  }
+  template <bool whole>
+  [[gnu::always_inline]] static void usual_d_lstm(const Job& j, const Place& p, V (&sums)[4]) {
     const int64_t lanes = whole ? W : p.lanes, own = (p.n * j.directions + p.d) * j.hidden + p.unit,
                   now = ((p.t * j.batch + p.n) * j.directions + p.d) * j.hidden + p.unit, gates = now * 4 - 3 * p.unit;
     const auto value = [&](int role) { return load(j.training + gates + j.places[role] * j.hidden, lanes); };
     const auto deliver = [&](int role, V gradient) {
       store(j.d_source + gates + j.places[role] * j.hidden, gradient, lanes);
+      sums[role] += gradient;
     };
     const V i = value(0), f = value(1), z = value(2), o = value(3);
     const V before = load(j.before(j.cells, j.initial_cell, p.d, p.step, p.n) + p.unit, lanes);
