@@ -378,7 +378,7 @@ class RecurrentSteps : RecurrentProducts<P> {
       if (is_gru) return gates(d_gru);
       if (j.cell != ops::Cell::lstm) return gates(d_single_gate);
       if (!usual(j) || j.extra || j.d_cell || j.d_training) return gates(d_lstm);
-      return usual_d_lstm(j, range);
+      return usual_lstm_gates(j, range);
     }
     if (!is_gru) return products(j, range, 0, j.gates, nullptr, carry);
     if (!last) return products(j, range, 2, 3, nullptr, d_reset);
@@ -483,7 +483,7 @@ class RecurrentSteps : RecurrentProducts<P> {
 
   // The usual activations, no peephole, and no other gradients than those of the states: a few rows at a time, whose sums
   // stay in registers.
-  static void usual_d_lstm(const Job& j, const RecurrentRange& range) {
+  static void usual_lstm_gates(const Job& j, const RecurrentRange& range) {
     Place p{range.direction, range.step, j.time(range.direction, range.step), 0, 0, 0, sums_of(j, range)};
     for (int64_t n = range.first_row; n < range.last_row; n += summed_rows)
       for (int64_t block = range.first_unit; block < range.last_unit; ++block) {
@@ -491,11 +491,11 @@ class RecurrentSteps : RecurrentProducts<P> {
         p.unit = block * W;
         p.lanes = std::min<int64_t>(W, j.hidden - p.unit);
         const int64_t end = std::min(n + summed_rows, range.last_row);
-        p.lanes == W ? usual_d_lstm<true>(j, p, end) : usual_d_lstm<false>(j, p, end);
+        p.lanes == W ? usual_lstm_rows<true>(j, p, end) : usual_lstm_rows<false>(j, p, end);
       }
   }
   template <bool whole>
-  [[gnu::always_inline]] static void usual_d_lstm(const Job& j, Place p, int64_t end) {
+  [[gnu::always_inline]] static void usual_lstm_rows(const Job& j, Place p, int64_t end) {
     V sums[4] = {};
     for (; p.n < end; ++p.n) usual_d_lstm<whole>(j, p, sums);
     for (int role = 0; role < 4; ++role) add_up(p, j.places[role] * j.hidden + p.unit, sums[role], whole ? W : p.lanes);
