@@ -5,6 +5,7 @@
 // The body stands twice: for whole vectors, and once more under a mask for the tail.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 
 #include "backends/cpu/jit/vector_code.h"
@@ -24,6 +25,7 @@ constexpr Opcode broadcast{2, 1, 0x18}, broadcast_words{2, 1, 0x79}, masked_load
 constexpr Opcode add_floats{1, 0, 0x58}, and_bits{1, 0, 0x54}, compare_floats{1, 0, 0xc2};
 constexpr Opcode blend_by_mask{2, 1, 0x65}, blend_by_vector{3, 1, 0x4a}, mask_to_vector{2, 2, 0x38},
     vector_to_mask{2, 2, 0x39};
+constexpr Opcode near_reciprocal_root{2, 1, 0x4e}, fix_up{3, 1, 0x54};  // AVX-512's
 constexpr Opcode shift_by_immediate{1, 1, 0x72}, round_floats{3, 1, 0x08}, extend_words{2, 1, 0x33};
 
 struct Binary {
@@ -153,6 +155,21 @@ class Generator {
         in_registers_.push_back(node.stream);
     }
     owner_.assign(registers(), -1);
+    find_near_roots();
+  }
+  // Where there are quotients as well: they keep the divider busy, which is slower than memory if roots take it, too. A
+  // divisor is not nearly a root, so that the reciprocal of one stays as near as a quotient is.
+  void find_near_roots() {
+    near_root_.assign(nodes_.size(), false);
+    bool quotients = false;
+    for (size_t i = 0; i < nodes_.size(); i++) {
+      const bool in_loop = wide_ && needed(i) && !invariant_[i];
+      quotients |= in_loop && nodes_[i].kind == Kind::divide;
+      near_root_[i] = in_loop && nodes_[i].kind == Kind::square_root;
+    }
+    for (const Node& node : nodes_)
+      if (node.kind == Kind::divide) near_root_[node.b] = false;
+    if (!quotients) near_root_.assign(nodes_.size(), false);
   }
   bool needed(size_t i) const { return uses_[i] > 0 && nodes_[i].kind != Kind::constant; }
 
@@ -322,7 +339,7 @@ class Generator {
       case Kind::load: return load(i, node);
       case Kind::store: return store(node);
       case Kind::accumulate: return accumulate(node);
-      case Kind::square_root: return unary(i, {1, 0, 0x51});
+      case Kind::square_root: return near_root_[i] ? near_root(i) : unary(i, {1, 0, 0x51});
       case Kind::to_float: return unary(i, {1, 0, 0x5b});
       case Kind::to_integer: return unary(i, {1, 2, 0x5b});
       case Kind::to_bfloat16: {
@@ -389,6 +406,28 @@ class Generator {
     const Operand from = where(a);
     release({a});
     as_.vector(opcode, result(i), -1, from, {.immediate = immediate});
+  }
+
+  // s = x r, with r = 1 / sqrt(x) to 14 bits, corrected once: s + s (1 - s r) / 2, within 0.8 ulp. Zeros and infinity are
+  // their own roots.
+  void near_root(int i) {
+    constexpr uint32_t itself = 1, own_root = itself << 2 * 4 | itself << 5 * 4;  // of zeros, of infinity
+    const int a = nodes_[i].a, x = fetch(a);
+    const auto spare = [&] {
+      const int reg = take();
+      owner_[reg] = busy;
+      return reg;
+    };
+    const int r = spare(), s = spare(), half = spare();
+    as_.vector(near_reciprocal_root, r, -1, Operand::in(x));
+    as_.vector(binary(Kind::multiply).opcode, s, r, Operand::in(x));
+    as_.vector({2, 1, 0xac}, r, s, Operand::of(std::bit_cast<uint32_t>(1.f)));  // r = 1 - s r
+    as_.vector(binary(Kind::multiply).opcode, half, s, Operand::of(std::bit_cast<uint32_t>(0.5f)));
+    as_.vector({2, 1, 0xb8}, s, half, Operand::in(r));  // s += half r
+    as_.vector(fix_up, s, x, Operand::of(own_root), {.immediate = 0});
+    owner_[r] = owner_[half] = -1;
+    release({a});
+    own(i, s);
   }
 
   void shift(int i, int extension) {  // the result stands where others have their first operand
@@ -503,6 +542,7 @@ class Generator {
   Assembler as_;
   std::vector<int> uses_;
   std::vector<bool> invariant_;  // the same in every iteration
+  std::vector<bool> near_root_;  // roots that are approximated
   std::vector<bool> fused_;  // comparisons that are part of the one choice that uses them
   std::vector<std::vector<int>> positions_;  // of each node's uses
   std::vector<int> in_registers_;  // streams whose pointer stays in a general register

@@ -312,8 +312,9 @@ int Recorder::sum(int value) {
   return code_.accumulators - 1;
 }
 
-VectorCode Recorder::code(std::span<const int> past_caches) const {
+VectorCode Recorder::code(std::span<const int> past_caches, bool prefetches) const {
   VectorCode result = code_;
+  if (!prefetches) result.prefetched.clear();
   for (Node& node : result.nodes)
     if (node.kind == Kind::store && node.format == Format::bits32 &&
         std::find(past_caches.begin(), past_caches.end(), node.stream) != past_caches.end())

@@ -24,8 +24,9 @@ class Recorder {
   int sum(int value);  // number of the accumulator
   void prefetch(int stream) { code_.prefetch(stream); }
 
-  // With stores that go past the caches to the given streams, whose memory is then aligned to a vector.
-  VectorCode code(std::span<const int> past_caches = {}) const;
+  // With stores that go past the caches to the given streams, whose memory is then aligned to a vector. `prefetches`:
+  // with the prefetches that were asked for.
+  VectorCode code(std::span<const int> past_caches = {}, bool prefetches = true) const;
 
  private:
   VectorCode code_;

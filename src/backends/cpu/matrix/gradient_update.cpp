@@ -113,7 +113,7 @@ bool computes_in_blocks(const Operation& product) {
 std::unique_ptr<Kernel> gradient_update(Lowering& lowering, const Operation& product, Slot source, Slot incoming,
                                         Slot gradient, std::unique_ptr<Kernel>& update) {
   auto* region = dynamic_cast<StitchKernel*>(update.get());
-  if (!region || !region->takes_blocks(gradient)) return nullptr;
+  if (!region || !region->take_blocks(gradient)) return nullptr;
   static_cast<void>(update.release());
   return std::make_unique<GradientUpdate>(lowering, *convolution_tiles<float, float>(), product, source, incoming,
                                           gradient, std::unique_ptr<StitchKernel>(region));

@@ -249,13 +249,19 @@ struct RegionBuilder {
       reductions.push_back(reduction);
     }
     for (const TileInput& in : program.inputs)
-      if (in.reg >= 0 && in.access == Access::flat && in.element_size == 4 && large_inputs()) recorder.prefetch(in.reg);
-    program.code = jit::CodeMemory::make(jit::generate(recorder.code()));
-    if (!streamed.empty()) program.aligned_code = jit::CodeMemory::make(jit::generate(recorder.code(streamed)));
-    if (!program.code || (!streamed.empty() && !program.aligned_code)) {
-      program.code = nullptr;  // this system lets no process make code
-      return false;
-    }
+      if (in.reg >= 0 && in.access == Access::flat && in.element_size == 4) recorder.prefetch(in.reg);
+    const bool prefetches = large_inputs();
+    const auto generate = [recorder, streamed](TileProgram& of, bool ahead) {
+      const auto code = jit::CodeMemory::make(jit::generate(recorder.code({}, ahead)));
+      const auto aligned =
+          streamed.empty() ? nullptr : jit::CodeMemory::make(jit::generate(recorder.code(streamed, ahead)));
+      if (!code || (!streamed.empty() && !aligned)) return false;  // this system lets no process make code
+      of.code = code;
+      of.aligned_code = aligned;
+      return true;
+    };
+    if (!generate(program, prefetches)) return false;
+    if (prefetches) program.generate_for_blocks = [generate](TileProgram& of) { generate(of, false); };
     program.outputs = std::move(outputs);
     program.reductions = std::move(reductions);
     program.temporaries.insert(program.temporaries.end(), reduced_temporaries.begin(), reduced_temporaries.end());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/jit/vector_code.h"
@@ -262,13 +263,18 @@ void StitchKernel::merge(StitchKernel& other) {
   }
 }
 
-bool StitchKernel::takes_blocks(Slot operand) const {
-  const TileProgram& p = parts_.front().program;
+bool StitchKernel::take_blocks(Slot operand) {
+  TileProgram& p = parts_.front().program;
   const auto plain = [](const TileInput& in) { return in.access == Access::flat || in.access == Access::scalar; };
   const auto is_operand = [&](const TileInput& in) { return in.slot == operand && in.access == Access::flat; };
-  return parts_.size() == 1 && p.code && p.temporaries.empty() && p.reductions.empty() && !p.rows_mode && p.total > 1 &&
-         std::all_of(p.inputs.begin(), p.inputs.end(), plain) &&
-         std::count_if(p.inputs.begin(), p.inputs.end(), is_operand) == 1;
+  if (parts_.size() != 1 || !p.code || !p.temporaries.empty() || !p.reductions.empty() || p.rows_mode || p.total <= 1 ||
+      !std::all_of(p.inputs.begin(), p.inputs.end(), plain) ||
+      std::count_if(p.inputs.begin(), p.inputs.end(), is_operand) != 1)
+    return false;
+  // A block is short: what its prefetches ask for is mostly another one's, and takes the places of what the processor
+  // asks for itself.
+  if (const auto generate = std::exchange(p.generate_for_blocks, nullptr)) generate(p);
+  return true;
 }
 
 void StitchKernel::run_block(Frame& frame, int64_t begin, int64_t end, Slot operand, std::byte* block) const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,7 @@ struct TileProgram {
   int64_t chunks = 1;  // pieces of work with partial results of their own; fixed by sizes alone
   std::vector<TileInput> inputs;
   std::shared_ptr<const jit::CodeMemory> code, aligned_code;  // the latter streams its results; null: instructions
+  std::function<void(TileProgram&)> generate_for_blocks;  // both, without prefetches; null: they have none
   std::vector<TileInstruction> instructions;
   int64_t cost = 1;  // operations an element
   std::vector<TileOutput> outputs;
@@ -95,8 +97,9 @@ class StitchKernel final : public Kernel {
   // Takes in the regions of another kernel, which must not depend on these; see can_merge.
   void merge(StitchKernel& other);
   bool can_merge() const;  // partial results of reductions need a kernel of their own
-  // A region of one walk over elements, which may take those of an operand from a block of them.
-  bool takes_blocks(Slot operand) const;
+  // Is it a region of one walk over elements, which may take those of an operand from a block of them? From then on
+  // run_block is the way to run it.
+  bool take_blocks(Slot operand);
   void run_block(Frame& frame, int64_t begin, int64_t end, Slot operand, std::byte* block) const;
   std::vector<Slot> reads() const;
   std::vector<Slot> writes() const;
