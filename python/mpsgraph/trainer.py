@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from . import checkpoint
-from ._core import Device, Execution, Operation, Tensor, float32
+from ._core import Device, Executable, Execution, Operation, Tensor, float32
 from ._dtypes import DTypeLike, as_dtype, dtype_of
 from ._optional import require
 from .data.batches import Batches, batches
@@ -144,12 +144,15 @@ class Trainer:
             self._scaling = given if isinstance(given, LossScaling) else LossScaling(given)
         self._names = ["loss", *self.metrics]
         self._reported = ["loss_scale", "skipped"] if self._scaling else []  # of a step, behind loss and metrics
+        self._step_names = self._names + self._reported
         taken = {"loss", *self._reported}
         if len(self.metrics) < len(metrics) or taken & self.metrics.keys():
             raise GraphError(f"each metric needs a name of its own besides {sorted(taken)}, got {list(self.metrics)}")
         self._inputs: Tensor | None = None
         self._prediction: Tensor | None = None
         self._built: _Built | None = None
+        self._last_step: tuple[Any, Executable] | None = None  # by shapes and device
+        self._last_rate: tuple[float, np.ndarray] | None = None
         self._rate = self.graph.placeholder((), "float32", "learning_rate")
         self._in_flight: deque[tuple[StepResult, tuple[np.ndarray, ...]]] = deque()
         self._data: Batches | None = None
@@ -236,16 +239,27 @@ class Trainer:
         Args: x, inputs (batch, ...); y, labels (batch, ...); both must stay unchanged until the step is done.
         Errors: ShapeError, DTypeError, GraphError; errors of the run come with the result.
         """
-        built = self._built or self._build(x, y)
-        rate = np.array(self.learning_rate, np.float32)  # a new one: earlier steps may still read theirs
+        executable = self._step_for(x, y)
+        rate = self.learning_rate
+        if self._last_rate is None or self._last_rate[0] != rate:  # another array: earlier steps may still read theirs
+            self._last_rate = rate, np.array(rate, np.float32)
         while len(self._in_flight) >= IN_FLIGHT:
             self._in_flight.popleft()[0].wait()
-        feeds = {built.inputs: x, built.labels: y, self._rate: rate}
-        run = self.graph.on(self.device).run_async(feeds, built.targets, built.updates)
-        result = StepResult(run, self._names + self._reported)
+        result = StepResult(executable.run_async((self._last_rate[1], x, y)), self._step_names)
         self._in_flight.append((result, (x, y)))
         self.step += 1
         return result
+
+    def _step_for(self, x: np.ndarray, y: np.ndarray) -> Executable:
+        """The executable of a step on such a batch; the last one is at hand, others may be in the cache."""
+        key = x.shape, y.shape, self.device
+        if self._last_step is None or self._last_step[0] != key:
+            built = self._built or self._build(x, y)
+            feeds = {
+                t: (t.dtype, shape) for t, shape in ((self._rate, ()), (built.inputs, x.shape), (built.labels, y.shape))
+            }
+            self._last_step = key, self.graph.on(self.device).compile(feeds, built.targets, built.updates)
+        return self._last_step[1]
 
     def wait(self) -> None:
         """Waits until no step is in flight. Errors: whatever a step raised."""

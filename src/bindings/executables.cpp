@@ -15,6 +15,10 @@ namespace {
 using Feeds = py::typing::Dict<Tensor, py::object>;
 using Arrays = py::typing::List<NDArray>;
 using QueuePointer = std::shared_ptr<CommandQueue>;
+// What may be None. A pointer may be as well, but then pybind11 looks whether another module knows None's type, which
+// makes and drops an exception in each call.
+template <class T>
+using Maybe = std::optional<T>;
 
 Arrays to_list(const std::vector<NDArray>& arrays) {
   Arrays list;
@@ -40,7 +44,7 @@ struct Descriptor {
     return result;
   }
 };
-using DescriptorPointer = const Descriptor*;
+using MaybeDescriptor = Maybe<const Descriptor*>;
 
 struct CompilationDescriptor {
   std::vector<std::string> disabled_passes;
@@ -60,11 +64,11 @@ struct CompilationDescriptor {
     return result;
   }
 };
-using OptionsPointer = const CompilationDescriptor*;
+using MaybeOptions = Maybe<const CompilationDescriptor*>;
 
-compiler::Options native(OptionsPointer options) { return options ? options->native() : compiler::Options(); }
-ExecutionDescriptor native(DescriptorPointer descriptor) {
-  return descriptor ? descriptor->native() : ExecutionDescriptor();
+compiler::Options native(MaybeOptions options) { return options ? (*options)->native() : compiler::Options(); }
+ExecutionDescriptor native(MaybeDescriptor descriptor) {
+  return descriptor ? (*descriptor)->native() : ExecutionDescriptor();
 }
 
 // --- arrays in and out -----------------------------------------------------------------------------------------------
@@ -162,7 +166,7 @@ struct Request {
 
   Request(DeviceGraph& graph, const Feeds& feed_values, const Sequence<Tensor>& target_list,
           const Sequence<Operation>& operation_list, const std::optional<Sequence<py::object>>& result_arrays,
-          CopyRule copy, OptionsPointer options_pointer) {
+          CopyRule copy, MaybeOptions options_pointer) {
     to_feeds(feed_values, copy, feeds, inputs);
     targets = to_tensors(target_list, "targets");
     results = to_results(targets, result_arrays);
@@ -175,7 +179,7 @@ struct Request {
 
 std::shared_ptr<Executable> compile(DeviceGraph& self, const py::typing::Dict<Tensor, py::tuple>& feeds,
                                     const Sequence<Tensor>& targets, const Sequence<Operation>& target_operations,
-                                    OptionsPointer options_pointer) {
+                                    MaybeOptions options_pointer) {
   std::vector<Feed> typed;
   for (auto [key, value] : feeds) {
     if (!py::isinstance<Tensor>(key))
@@ -259,24 +263,25 @@ void define_executable(py::module_& module) {
       .def(
           "run",
           [](const Self& self, const Sequence<py::object>& inputs, const std::optional<Sequence<py::object>>& results,
-             const QueuePointer& queue, CopyRule copy) {
-            return run(self, to_inputs(*self, inputs, copy), to_results(self->targets(), results), queue);
+             const Maybe<QueuePointer>& queue, CopyRule copy) {
+            return run(self, to_inputs(*self, inputs, copy), to_results(self->targets(), results),
+                       queue.value_or(nullptr));
           },
           py::arg("inputs"), py::arg("results") = py::none(), py::arg("queue") = py::none(),
           py::arg("copy") = py::none(), "Inputs in the order of `feeds`, results in the order of `targets`.")
       .def(
           "run_async",
           [](const Self& self, const Sequence<py::object>& inputs, const std::optional<Sequence<py::object>>& results,
-             DescriptorPointer descriptor, const QueuePointer& queue, CopyRule copy) {
+             MaybeDescriptor descriptor, const Maybe<QueuePointer>& queue, CopyRule copy) {
             return start(self, to_inputs(*self, inputs, copy), to_results(self->targets(), results), native(descriptor),
-                         queue);
+                         queue.value_or(nullptr));
           },
           py::arg("inputs"), py::arg("results") = py::none(), py::arg("descriptor") = py::none(),
           py::arg("queue") = py::none(), py::arg("copy") = py::none())
       .def(
           "encode",
           [](const Self& self, const std::shared_ptr<CommandBuffer>& buffer, const Sequence<py::object>& inputs,
-             const std::optional<Sequence<py::object>>& results, DescriptorPointer descriptor, CopyRule copy) {
+             const std::optional<Sequence<py::object>>& results, MaybeDescriptor descriptor, CopyRule copy) {
             return encode(self, buffer, to_inputs(*self, inputs, copy), to_results(self->targets(), results),
                           native(descriptor));
           },
@@ -373,9 +378,10 @@ void define_device_graph(py::module_& module) {
           "run",
           [](DeviceGraph& self, const Feeds& feeds, const Sequence<Tensor>& targets,
              const Sequence<Operation>& operations, const std::optional<Sequence<py::object>>& results,
-             const QueuePointer& queue, CopyRule copy, OptionsPointer options) {
+             const Maybe<QueuePointer>& queue, CopyRule copy, MaybeOptions options) {
             Request request(self, feeds, targets, operations, results, copy, options);
-            return run(request.executable, std::move(request.inputs), std::move(request.results), queue);
+            return run(request.executable, std::move(request.inputs), std::move(request.results),
+                       queue.value_or(nullptr));
           },
           py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
           py::arg("results") = py::none(), py::arg("queue") = py::none(), py::arg("copy") = py::none(),
@@ -385,10 +391,10 @@ void define_device_graph(py::module_& module) {
           "run_async",
           [](DeviceGraph& self, const Feeds& feeds, const Sequence<Tensor>& targets,
              const Sequence<Operation>& operations, const std::optional<Sequence<py::object>>& results,
-             DescriptorPointer descriptor, const QueuePointer& queue, CopyRule copy, OptionsPointer options) {
+             MaybeDescriptor descriptor, const Maybe<QueuePointer>& queue, CopyRule copy, MaybeOptions options) {
             Request request(self, feeds, targets, operations, results, copy, options);
             return start(request.executable, std::move(request.inputs), std::move(request.results), native(descriptor),
-                         queue);
+                         queue.value_or(nullptr));
           },
           py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
           py::arg("results") = py::none(), py::arg("descriptor") = py::none(), py::arg("queue") = py::none(),
@@ -397,8 +403,8 @@ void define_device_graph(py::module_& module) {
           "encode",
           [](DeviceGraph& self, const std::shared_ptr<CommandBuffer>& buffer, const Feeds& feeds,
              const Sequence<Tensor>& targets, const Sequence<Operation>& operations,
-             const std::optional<Sequence<py::object>>& results, DescriptorPointer descriptor, CopyRule copy,
-             OptionsPointer options) {
+             const std::optional<Sequence<py::object>>& results, MaybeDescriptor descriptor, CopyRule copy,
+             MaybeOptions options) {
             Request request(self, feeds, targets, operations, results, copy, options);
             return encode(request.executable, buffer, std::move(request.inputs), std::move(request.results),
                           native(descriptor));

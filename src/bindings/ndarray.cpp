@@ -297,7 +297,15 @@ void define_ndarray(py::module_& module) {
       .def(
           "item", [](const Self& self) { return view(self).attr("item")(); }, "The only element as a Python number.")
       .def("tolist", [](const Self& self) { return view(self).attr("tolist")(); })
-      .def("__float__", [](const Self& self) { return py::float_(view(self).attr("item")()); })
+      .def("__float__",
+           [](const Self& self) {
+             if (self->dtype() == DType::float32 && self->elements() == 1) {  // each step's loss: not by way of numpy
+               float value;
+               std::memcpy(&value, self->data(), sizeof value);
+               return py::float_(value);
+             }
+             return py::float_(view(self).attr("item")());
+           })
       .def("__complex__",
            [](const Self& self) { return py::module_::import("builtins").attr("complex")(view(self).attr("item")()); })
       .def("__int__", [](const Self& self) { return py::int_(view(self).attr("item")()); })

@@ -82,6 +82,8 @@ std::shared_ptr<std::vector<std::byte>> owned_copy(const void* bytes, size_t siz
 }  // namespace
 
 struct ConstantData::Made {
+  explicit Made(Make function) : make(std::move(function)) {}
+
   const Make make;
   std::mutex mutex;
   std::shared_ptr<std::byte> bytes;  // null when they were taken
