@@ -94,6 +94,30 @@ BOTH = pytest.mark.parametrize("reference", [False, True], ids=["fast", "referen
 
 
 @BOTH
+def test_roots_beside_quotients(reference):
+    """Beside a quotient, as in Adam's step, a root is approximated on AVX-512, and a divisor is not."""
+    g, rng = mg.Graph(), np.random.default_rng(0)
+    special = [0, -0.0, 1, 4, 1.1754944e-38, 3.4028235e38, np.inf, -np.inf, -1, -1e-30, np.nan]
+    far, near, squares = np.exp(rng.uniform(-87.3, 88.7, 200_000)), rng.uniform(1, 4, 200_000), np.arange(4096.0) ** 2
+    x = np.concatenate([special, squares, far, near]).astype(np.float32)
+    source = g.placeholder(x.shape)
+    root = g.square_root(source)
+    targets = [root, source / (root + 1e-8), g.reciprocal_square_root(source)]
+    options = mg.CompilationDescriptor(reference_kernels=reference)
+    executable = g.compile({source: x.shape}, targets, options=options)
+    assert ("generated code" in executable.plan()) <= (not reference)
+    roots, _, reciprocals = (np.array(result) for result in executable.run([x]))
+    with np.errstate(invalid="ignore"):
+        exact = np.sqrt(x.astype(np.float64))
+    np.testing.assert_array_equal(roots[:4], [0, -0.0, 1, 2])
+    assert np.signbit(roots[:2]).tolist() == [False, True] and roots[6] == np.inf and np.isnan(roots[7:11]).all()
+    np.testing.assert_array_equal(roots[11 : 11 + 4096], np.arange(4096))
+    finite = np.isfinite(exact) & (exact > 0)
+    assert ulps(roots[finite], exact[finite]).max() <= 0.8
+    assert ulps(reciprocals[finite], 1 / exact[finite]).max() <= 1.5
+
+
+@BOTH
 def test_erf_beyond_its_polynomial(reference):
     """Past 3.95, where it is a number's length from 1, it stays within [-1, 1]; NaN stays NaN."""
     x = np.array([3.9499, 3.95, 3.9501, 4, 10, 1e10, 3e38, np.inf, np.nan] * 4, np.float32)

@@ -408,24 +408,33 @@ class Generator {
     as_.vector(opcode, result(i), -1, from, {.immediate = immediate});
   }
 
-  // s = x r, with r = 1 / sqrt(x) to 14 bits, corrected once: s + s (1 - s r) / 2, within 0.8 ulp. Zeros and infinity are
-  // their own roots.
+  // s = x r with r = 1 / sqrt(x) to 14 bits, corrected twice: by s (1 - s r) / 2, within 0.8 ulp of any x; then by
+  // r (x - s s) / 2, which makes roots of squares exact and is lost where x is tiny. Zeros and infinity are their own.
   void near_root(int i) {
+    constexpr Opcode one_minus{2, 1, 0xac}, minus_square{2, 1, 0xbc},
+        plus_product{2, 1, 0xb8};  // fused, forms 213, 231
     constexpr uint32_t itself = 1, own_root = itself << 2 * 4 | itself << 5 * 4;  // of zeros, of infinity
+    constexpr auto half = std::bit_cast<uint32_t>(0.5f), one = std::bit_cast<uint32_t>(1.f);
+    const Opcode times = binary(Kind::multiply).opcode;
     const int a = nodes_[i].a, x = fetch(a);
     const auto spare = [&] {
       const int reg = take();
       owner_[reg] = busy;
       return reg;
     };
-    const int r = spare(), s = spare(), half = spare();
+    const int r = spare(), s = spare(), u = spare(), v = spare();
     as_.vector(near_reciprocal_root, r, -1, Operand::in(x));
-    as_.vector(binary(Kind::multiply).opcode, s, r, Operand::in(x));
-    as_.vector({2, 1, 0xac}, r, s, Operand::of(std::bit_cast<uint32_t>(1.f)));  // r = 1 - s r
-    as_.vector(binary(Kind::multiply).opcode, half, s, Operand::of(std::bit_cast<uint32_t>(0.5f)));
-    as_.vector({2, 1, 0xb8}, s, half, Operand::in(r));  // s += half r
+    as_.vector(times, s, r, Operand::in(x));
+    as_.vector(times, v, s, Operand::of(half));
+    as_.vector(move_register, u, -1, Operand::in(r));
+    as_.vector(one_minus, u, s, Operand::of(one));
+    as_.vector(plus_product, s, v, Operand::in(u));
+    as_.vector(times, r, r, Operand::of(half));
+    as_.vector(move_register, u, -1, Operand::in(x));
+    as_.vector(minus_square, u, s, Operand::in(s));
+    as_.vector(plus_product, s, u, Operand::in(r));
     as_.vector(fix_up, s, x, Operand::of(own_root), {.immediate = 0});
-    owner_[r] = owner_[half] = -1;
+    owner_[r] = owner_[u] = owner_[v] = -1;
     release({a});
     own(i, s);
   }

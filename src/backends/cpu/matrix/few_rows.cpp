@@ -1,4 +1,5 @@
-// Parts of a product over some rows of the matrix each, in tiles of our own, and their sum.
+// Parts of a product over some rows of the matrix each, in tiles of our own, and their sum; of the product with the
+// transposed matrix, columns of the result.
 #include "backends/cpu/matrix/few_rows.h"
 
 #include <algorithm>
@@ -86,18 +87,95 @@ class FewRowsProduct final : public Kernel {
   int64_t steps_, rows_, columns_, panels_, parts_;
 };
 
+// Rows of the matrix are rows of tiles here, and those of the other factor, turned, their columns: the transposed result.
+class FewRowsTransposed final : public Kernel {
+ public:
+  FewRowsTransposed(Lowering& lowering, const Tiles& tiles, const Operand& rows, const Operand& matrix)
+      : tiles_(tiles),
+        rows_slot_(rows.slot),
+        matrix_slot_(matrix.slot),
+        result_(lowering.output().slot),
+        steps_(rows.dims.back()),
+        panels_(rows.elements() / steps_ / tiles.columns),
+        columns_(matrix.dims.front()) {
+    const int64_t threads = thread_count(), most = threads * rows_of_block;
+    blocks_ = (columns_ + most - 1) / most * threads;  // as many for each thread
+    panel_slot_ = lowering.scratch(static_cast<size_t>(rows.elements()) * sizeof(float));
+  }
+
+  void run(Frame& frame) const override {
+    const int threads = thread_count();
+    const int64_t chunks = (steps_ + steps_of_chunk - 1) / steps_of_chunk;
+    Shares turning(panels_ * chunks, threads), multiplying(blocks_, threads);
+    parallel_team(threads, [&](int64_t member, int64_t, const auto& wait) {
+      for (int64_t i; (i = turning.take(member)) >= 0;) turn(frame, i / chunks, i % chunks * steps_of_chunk);
+      wait();
+      for (int64_t i; (i = multiplying.take(member)) >= 0;) multiply(frame, border(i), border(i + 1));
+    });
+  }
+  std::string description() const override {
+    return cat("few rows, turned, in ", blocks_, " blocks and panels of ", tiles_.columns, " rows");
+  }
+
+ private:
+  static constexpr int64_t rows_of_block = 48, steps_of_chunk = 64, lanes = 16;  // what is turned at once
+
+  int64_t border(int64_t block) const {
+    const int64_t units = (columns_ + lanes - 1) / lanes;
+    return std::min(units * block / blocks_ * lanes, columns_);
+  }
+  float* panel_of(Frame& frame, int64_t panel) const {
+    return frame.at<float>(panel_slot_) + panel * steps_ * tiles_.columns;
+  }
+
+  void turn(Frame& frame, int64_t panel, int64_t step) const {
+    const float* from = frame.at<const float>(rows_slot_) + panel * tiles_.columns * steps_ + step;
+    tiles_.pack(from, 1, steps_, std::min(steps_of_chunk, steps_ - step), tiles_.columns,
+                panel_of(frame, panel) + step * tiles_.columns);
+  }
+
+  void multiply(Frame& frame, int64_t begin, int64_t end) const {
+    alignas(64) float sums[(rows_of_block + lanes) * most_rows];
+    for (int64_t panel = 0; panel < panels_; ++panel) {
+      for (int64_t row = begin; row < end;) {
+        const int count = tiles_.next_rows(end - row);
+        tiles_.multiply_plain(count, frame.at<const float>(matrix_slot_) + row * steps_, steps_, steps_,
+                              panel_of(frame, panel), tiles_.columns, false, sums + (row - begin) * tiles_.columns);
+        row += count;
+      }
+      float* to = frame.at<float>(result_) + panel * tiles_.columns * columns_ + begin;
+      tiles_.unpack(sums, end - begin, tiles_.columns, to, 1, columns_);
+    }
+  }
+
+  const Tiles& tiles_;
+  Slot rows_slot_, matrix_slot_, result_, panel_slot_ = -1;
+  int64_t steps_, panels_, columns_, blocks_ = 1;
+};
+
+// The tiles for a product of `rows` with a matrix of this many steps and columns, where they are worth while.
+const Tiles* tiles_for(const Operand& rows, const Operand& matrix, int64_t columns) {
+  const Tiles* tiles = convolution_tiles<float, float>();
+  if (!tiles || rows.dtype != DType::float32 || matrix.dims.size() != 2 || rows.elements() == 0) return nullptr;
+  const int64_t steps = rows.dims.back(), count = rows.elements() / steps, elements = steps * columns;
+  const bool few = count >= least_rows && count <= most_rows;
+  const bool fits = std::min(steps, columns) >= least_side && elements >= least_elements && elements <= most_elements;
+  return few && fits ? tiles : nullptr;
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> few_rows_product(Lowering& lowering, const Operand& rows, const Operand& matrix,
                                          const ProductExtras& extras) {
-  const Tiles* tiles = convolution_tiles<float, float>();
-  if (!tiles || rows.dtype != DType::float32 || matrix.dims.size() != 2 || rows.elements() == 0) return nullptr;
-  const int64_t steps = rows.dims.back(), count = rows.elements() / steps, columns = matrix.dims.back();
-  const int64_t elements = steps * columns;
-  if (count < least_rows || count > most_rows || std::min(steps, columns) < least_side || elements < least_elements ||
-      elements > most_elements || columns % tiles->columns != 0)
-    return nullptr;
+  const Tiles* tiles = tiles_for(rows, matrix, matrix.dims.back());
+  if (!tiles || matrix.dims.back() % tiles->columns != 0) return nullptr;
   return std::make_unique<FewRowsProduct>(lowering, *tiles, rows, matrix, extras);
+}
+
+std::unique_ptr<Kernel> few_rows_transposed(Lowering& lowering, const Operand& rows, const Operand& matrix) {
+  const Tiles* tiles = tiles_for(rows, matrix, matrix.dims.front());
+  if (!tiles || rows.elements() / rows.dims.back() % tiles->columns != 0) return nullptr;
+  return std::make_unique<FewRowsTransposed>(lowering, *tiles, rows, matrix);
 }
 
 }  // namespace mpsgraph::cpu

@@ -15,5 +15,7 @@ namespace mpsgraph::cpu {
 // Result = rows x matrix, both plain, float32; null where another way is faster.
 std::unique_ptr<Kernel> few_rows_product(Lowering& lowering, const Operand& rows, const Operand& matrix,
                                          const ProductExtras& extras);
+// Result = rows x the transposed matrix.
+std::unique_ptr<Kernel> few_rows_transposed(Lowering& lowering, const Operand& rows, const Operand& matrix);
 
 }  // namespace mpsgraph::cpu

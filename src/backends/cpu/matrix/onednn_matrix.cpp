@@ -106,6 +106,10 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
                                epilogue.has_residual ? epilogue.residual(lowering).slot : -1, epilogue.relu};
     if (auto few = few_rows_product(lowering, a, b, extras)) return few;
   }
+  if (usable && !flag(lowering, "transpose_a") && flag(lowering, "transpose_b") && !epilogue.has_bias &&
+      !epilogue.has_residual && !epilogue.relu) {
+    if (auto few = few_rows_transposed(lowering, a, b)) return few;
+  }
   const memory::data_type type = *onednn_type(a.dtype);
   const memory::desc left = matrix(a, type, rank, flag(lowering, "transpose_a")),
                      right = matrix(b, type, rank, flag(lowering, "transpose_b"));
