@@ -315,3 +315,17 @@ def test_complex_constants():
     assert (alone.dtype, typed.dtype, filled.dtype) == (mg.complex64, mg.DType(widest), mg.complex64)
     assert found[alone].item() == 1 - 2j and found[typed].item() == 3 + 0.5j
     assert found[filled].tolist() == [[1j], [1j]]
+
+
+def test_an_execution_as_a_number():
+    g = mg.Graph()
+    x = g.placeholder((3,))
+    device_graph, array = g.on(), np.array([1, 2, 4], np.float32)
+    total, as_integer = g.reduction_sum(x), g.cast(g.reduction_sum(x), mg.int32)
+    assert float(device_graph.run_async({x: array}, [total])) == 7
+    assert float(device_graph.run_async({x: array}, [as_integer, x])) == 7
+    with pytest.raises(ValueError, match="size 1"):
+        float(device_graph.run_async({x: array}, [x]))
+    counter = g.variable(np.float32(0))
+    with pytest.raises(TypeError, match="without targets"):
+        float(device_graph.run_async({}, [], [g.assign(counter, g.constant(1.0))]))

@@ -631,6 +631,10 @@ class Execution:
     """
     A run that has been started.
     """
+    def __float__(self) -> typing.Any:
+        """
+        Waits; the first result, which must have one element, as a number.
+        """
     def wait(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> None:
         """
         Until it is done. Raises what it raised; TimeoutError.

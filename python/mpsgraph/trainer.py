@@ -47,6 +47,7 @@ class StepResult:
 
     def __init__(self, execution: Execution, names: list[str]) -> None:
         self._execution, self._names = execution, names
+        self._ended = False  # as far as somebody has seen it: each look at the execution takes microseconds
 
     @property
     def done(self) -> bool:
@@ -55,7 +56,9 @@ class StepResult:
 
     def wait(self, timeout: float | None = None) -> StepResult:
         """Waits, at most `timeout` seconds. Errors: mg.TimeoutError, and whatever the step raised."""
-        self._execution.wait(timeout)
+        if not self._ended:
+            self._execution.wait(timeout)
+            self._ended = True
         return self
 
     @property
@@ -69,7 +72,9 @@ class StepResult:
         return float(self)
 
     def __float__(self) -> float:
-        return float(self._execution.results[0])
+        loss = float(self._execution)
+        self._ended = True
+        return loss
 
     def __format__(self, specification: str) -> str:
         return format(float(self), specification)

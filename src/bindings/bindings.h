@@ -133,6 +133,7 @@ using CopyRule = std::optional<bool>;
 
 void define_ndarray(py::module_& module);
 // `dtype` none: the array's own. Numbers and lists are converted to it when nothing is lost in kind.
+std::optional<float> to_number(const runtime::NDArray& array);  // the only element of a float32 array
 runtime::NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype, bool contiguous,
                             const std::string& what);
 ConstantPtr to_constant(py::handle object);  // ConstantData, arrays, (array, dtype)

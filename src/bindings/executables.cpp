@@ -247,6 +247,16 @@ void define_execution(py::module_& module) {
             return to_list(self.pending_results());
           },
           "Waits; in the order of the targets.")
+      .def(
+          "__float__",
+          [](Execution& self) -> py::object {
+            wait_until_completed(self.command_buffer(), {});
+            const auto& results = self.pending_results();
+            if (results.empty()) throw py::type_error("an execution without targets has no number");
+            if (const auto number = to_number(results.front())) return py::float_(*number);
+            return py::float_(py::cast(results.front()));
+          },
+          "Waits; the first result, which must have one element, as a number.")
       .def_property_readonly(
           "pending_results", [](Execution& self) { return to_list(self.pending_results()); },
           "Does not wait: the arrays may not be written yet, and are None while not even their shape is known.")

@@ -153,6 +153,18 @@ NDArray from_dlpack(const py::object& producer) {
 
 py::array view(const Object<NDArray>& self) { return to_numpy(*self, self); }
 
+}  // namespace
+
+// Each step's loss, not by way of numpy.
+std::optional<float> to_number(const NDArray& array) {
+  if (array.dtype() != DType::float32 || array.elements() != 1) return {};
+  float value;
+  std::memcpy(&value, array.data(), sizeof value);
+  return value;
+}
+
+namespace {
+
 py::object as_array(const Object<NDArray>& self, const py::object& dtype, std::optional<bool> copy) {
   py::array array = view(self);
   if (dtype.is_none() && copy != true) return array;
@@ -299,12 +311,8 @@ void define_ndarray(py::module_& module) {
       .def("tolist", [](const Self& self) { return view(self).attr("tolist")(); })
       .def("__float__",
            [](const Self& self) {
-             if (self->dtype() == DType::float32 && self->elements() == 1) {  // each step's loss: not by way of numpy
-               float value;
-               std::memcpy(&value, self->data(), sizeof value);
-               return py::float_(value);
-             }
-             return py::float_(view(self).attr("item")());
+             const auto number = to_number(*self);
+             return number ? py::float_(*number) : py::float_(view(self).attr("item")());
            })
       .def("__complex__",
            [](const Self& self) { return py::module_::import("builtins").attr("complex")(view(self).attr("item")()); })

@@ -186,7 +186,7 @@ class CommandQueue::Thread final : public Worker {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds rest_after{20};
   static constexpr std::chrono::microseconds left_alone{200};
-  static constexpr std::chrono::milliseconds look_every{2};
+  static constexpr std::chrono::milliseconds look_every{10};
   static constexpr int habit = 8;
 
   Backend& backend_;  // lives as long as the process
