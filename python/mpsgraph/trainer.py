@@ -45,6 +45,8 @@ Data: TypeAlias = Iterable[Any]
 class StepResult:
     """The outcome of a training step that may still be running: `float(result)` waits for the loss."""
 
+    __slots__ = ("_ended", "_execution", "_names")
+
     def __init__(self, execution: Execution, names: list[str]) -> None:
         self._execution, self._names = execution, names
         self._ended = False  # as far as somebody has seen it: each look at the execution takes microseconds

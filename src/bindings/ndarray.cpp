@@ -237,9 +237,9 @@ py::array to_numpy(const NDArray& array, py::handle owner) {
 
 NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype, bool contiguous,
                    const std::string& what) {
-  const bool bound = py::isinstance<NDArray>(object);
-  if (!bound && py::isinstance<py::array>(object))
+  if (py::isinstance<py::array>(object))
     return from_numpy(py::reinterpret_borrow<py::array>(object), copy, dtype, contiguous, what);
+  const bool bound = py::isinstance<NDArray>(object);
   if (!bound && !py::hasattr(object, "__dlpack__")) {
     if (py::hasattr(object, "__array__") && !PyNumber_Check(object.ptr()))
       return from_numpy(py::array(py::module_::import("numpy").attr("asarray")(object)), copy, dtype, contiguous, what);

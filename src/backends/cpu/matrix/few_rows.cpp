@@ -77,8 +77,12 @@ class FewRowsProduct final : public Kernel {
     if (extras_.bias >= 0) epilogue.bias = frame.at<const float>(extras_.bias) + column;
     if (extras_.residual >= 0)
       epilogue.residual = frame.at<const std::byte>(extras_.residual) - frame.at<const std::byte>(result_);
-    for (int64_t row = 0; row < rows_; ++row)
+    for (int64_t row = 0; row < rows_; ++row) {
+      const float* next = sums + (rows_ + row) * tiles_.columns;  // of the next panel: other threads have written most
+      for (int64_t part = 0; part < parts_; ++part)
+        for (int64_t i = 0; i < tiles_.columns; i += 16) __builtin_prefetch(next + part * rows_ * columns_ + i);
       tiles_.finish_parts(sums + row * tiles_.columns, parts_, rows_ * columns_, to + row * columns_, epilogue);
+    }
   }
 
   const Tiles& tiles_;
