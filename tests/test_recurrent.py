@@ -208,6 +208,28 @@ def test_the_second_derivative_needs_the_number_of_steps():
     assert g.run(feeds_of(tensors, 3, 2), second).shape == (3, 2, 3)
 
 
+@pytest.mark.skipif(not device.has("float64"), reason="differences need float64")
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize(("kind", "gates"), [("lstm", 4), ("gru", 3), ("single_gate_rnn", 1)])
+def test_the_derivative_of_the_biass_gradient(kind: str, gates: int, directions: int):
+    g, rng, wide = mg.Graph(), np.random.default_rng(0), directions * gates * H
+    shapes = (gates * H, H) if directions == 1 else (2, gates * H, H), (wide, X), (wide,), (wide,)
+    recurrent, weight, bias, factors = (g.constant(rng.normal(size=shape), dtype="float64") for shape in shapes)
+    how = {"bidirectional": directions == 2} | ({"activation": "tanh"} if kind == "single_gate_rnn" else {})
+    x = g.placeholder((T, N, X), "float64")
+    y = getattr(g, kind)(x, recurrent, weight, bias=bias, **how)[0]
+    d_bias = g.gradients(g.reduction_sum(y * y), [bias])[bias]
+    total = g.reduction_sum(d_bias * factors)
+    fed, step = rng.normal(size=(T, N, X)), 1e-5
+    found = g.run({x: fed}, g.gradients(total, [x])[x]).numpy()
+    for place in np.ndindex(fed.shape):
+        moved = [fed.copy(), fed.copy()]
+        moved[0][place] += step
+        moved[1][place] -= step
+        up, down = (float(g.run({x: values}, total)) for values in moved)
+        assert abs(found[place] - (up - down) / (2 * step)) < 1e-7
+
+
 def test_what_is_refused():
     g = mg.Graph()
     x, r, w = g.placeholder((5, 2, 3)), g.placeholder((8, 2)), g.placeholder((8, 3))

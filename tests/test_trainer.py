@@ -100,6 +100,15 @@ def test_at_most_two_steps_are_in_flight_and_their_arrays_are_held(dataset):
     assert not [a for a in arrays if a() is not None], "and released afterwards"
 
 
+def test_a_step_is_run_where_the_trainer_says_now(dataset):
+    images, labels = dataset
+    trainer = make()
+    float(trainer.train_step(images, labels))
+    trainer.device = "nowhere"
+    with pytest.raises(mg.DeviceError, match="nowhere"):
+        trainer.train_step(images, labels)
+
+
 def test_evaluation_and_prediction_leave_the_state_alone(dataset):
     trainer = make()
     trainer.fit(dataset, iterations=3, progress=False)

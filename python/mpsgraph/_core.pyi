@@ -631,7 +631,7 @@ class Execution:
     """
     A run that has been started.
     """
-    def __float__(self) -> typing.Any:
+    def __float__(self) -> float:
         """
         Waits; the first result, which must have one element, as a number.
         """

@@ -249,7 +249,7 @@ void define_execution(py::module_& module) {
           "Waits; in the order of the targets.")
       .def(
           "__float__",
-          [](Execution& self) -> py::object {
+          [](Execution& self) -> py::float_ {
             wait_until_completed(self.command_buffer(), {});
             const auto& results = self.pending_results();
             if (results.empty()) throw py::type_error("an execution without targets has no number");

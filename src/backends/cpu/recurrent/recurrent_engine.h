@@ -37,7 +37,7 @@ class RecurrentSteps : RecurrentProducts<P> {
   using Activation = ops::RecurrentActivation;
   static constexpr int W = P::W;
   static constexpr int columns = 2;  // vectors side by side in products of gradients
-  static constexpr int64_t summed_rows = 12;  // at a time
+  static constexpr int64_t summed_rows = 12;  // whose gradients are added up in registers
   // Gates at once: pairs of four, so that a step of the weights serves more rows.
   static constexpr int gates_at_once(int gates) { return gates == 4 ? 2 : gates; }
 
