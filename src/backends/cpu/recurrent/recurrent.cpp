@@ -22,6 +22,10 @@ template <class T>
 struct Scalars {
   using S = T;
   using V = T;
+  struct Square {
+    V rows[1];
+    void transpose() {}
+  };
   static constexpr int W = 1;
   static constexpr int registers = 16;
   static V load(const T* p) { return *p; }
@@ -106,18 +110,14 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
   });
 }
 
-template <class T, class Pack>
-void pack(const RecurrentJob<T>& j, int64_t blocks, const Pack& one) {
-  parallel_for(j.directions * blocks, grain_for(4 * j.gates * j.hidden * j.hidden / std::max<int64_t>(blocks, 1)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t i = begin; i < end; ++i) one(j, i / blocks, i % blocks);
-               });
-}
-
 template <class T>
 void run_forward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j, T* own) {
   const int64_t blocks = blocks_of(j.hidden, e.lanes);
-  if (j.panels) pack(j, blocks, e.pack_forward);
+  if (j.panels)
+    parallel_for(j.directions * blocks * j.gates, grain_for(4 * e.lanes * j.depth()), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        e.pack_forward(j, i / (blocks * j.gates), i / j.gates % blocks, i % j.gates);
+    });
   run_steps(j, j.forward_phases(), {blocks, blocks, blocks}, false,
             [&](const RecurrentRange& range, int phase, int64_t member) {
               e.forward(j, phase, range, own + member * e.own_rows * j.hidden);
@@ -127,7 +127,11 @@ void run_forward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j, T* own) 
 template <class T>
 void run_backward(const RecurrentEngine<T>& e, const RecurrentJob<T>& j, T* bias_gradient) {
   const int64_t blocks = blocks_of(j.hidden, e.lanes), wide = blocks_of(j.hidden, e.columns * e.lanes);
-  pack(j, wide, e.pack_backward);
+  const int64_t rows = j.gates * j.hidden;
+  parallel_for(j.directions * rows, grain_for(4 * j.hidden), [&](int64_t begin, int64_t end) {
+    for (int64_t d = begin / rows; d * rows < end; ++d)
+      e.pack_backward(j, d, std::max(begin - d * rows, int64_t{0}), std::min(end - d * rows, rows));
+  });
   const int64_t width = j.directions * j.gates * j.hidden, sums = thread_count() * pieces_of_rows * width;
   if (j.sums) std::fill_n(j.sums, sums, T(0));
   run_steps(j, j.backward_phases(), {blocks, wide, wide}, true,

@@ -3,14 +3,14 @@
 // A step is one or two phases; within a phase all ranges are independent, so that threads may share rows, which never
 // depend on each other, or hidden units, with a barrier behind each phase. A phase multiplies a few rows of states by the
 // weights of W hidden units, all gates at once, and goes on with the gates of these units while they are in the cache.
-// Weights are packed into panels for that, [k][gates][W], where k counts the inputs, if these are multiplied along, and
-// then the states; for few rows in all they are used as they lie.
+// Weights are packed into panels for that; for few rows in all they are used as they lie.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/recurrent/recurrent_job.h"
+#include "backends/cpu/recurrent/recurrent_panels.h"
 #include "backends/cpu/recurrent/recurrent_products.h"
 
 namespace mpsgraph::cpu {
@@ -25,25 +25,25 @@ namespace avx512 {
 extern const RecurrentEngine<float> recurrent_engine;
 }
 
-// P: as RecurrentProducts says, with tanh and sigmoid, least and greatest, where_positive(x, y): x > 0 ? y : 0.
+// P: as RecurrentProducts and RecurrentPanels say, with tanh and sigmoid, least and greatest, where_positive(x, y): x > 0 ? y : 0.
 template <class P>
-class RecurrentSteps : RecurrentProducts<P> {
+class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   using Products = RecurrentProducts<P>;
+  using Panels = RecurrentPanels<P>;
   using S = typename P::S;
   using V = typename P::V;
   using Products::load, Products::max_rows, Products::rows_for, Products::store;
   using typename Products::Factors, typename Products::Summand;
+  using Panels::backward_panel, Panels::columns, Panels::forward_panel, Panels::gates_at_once, Panels::input_row,
+      Panels::vectors_of, Panels::weight_row;
   using Job = RecurrentJob<S>;
   using Activation = ops::RecurrentActivation;
   static constexpr int W = P::W;
-  static constexpr int columns = 2;  // vectors side by side in products of gradients
   static constexpr int64_t summed_rows = 12;  // whose gradients are added up in registers
-  // Gates at once: pairs of four, so that a step of the weights serves more rows.
-  static constexpr int gates_at_once(int gates) { return gates == 4 ? 2 : gates; }
 
  public:
   static constexpr RecurrentEngine<S> engine() {
-    return {W, columns, max_rows, pack_forward, forward, pack_backward, backward};
+    return {W, columns, max_rows, Panels::pack_forward, forward, Panels::pack_backward, backward};
   }
 
  private:
@@ -81,61 +81,6 @@ class RecurrentSteps : RecurrentProducts<P> {
   }
   static V masked(const Job& j, V x, int64_t t, int64_t n, int64_t d, int64_t unit, int64_t lanes) {
     return j.mask ? x * mask(j, t, n, d, unit, lanes) : x;
-  }
-
-  // ---- packing: the panel of a block of units has the gates of each phase, those at once, one after the other
-
-  static void pack_forward(const Job& j, int64_t d, int64_t block) {
-    const int64_t unit = block * W, lanes = std::min<int64_t>(W, j.hidden - unit);
-    S* panel = forward_panel(j, d, block);
-    for (int first = 0; first < j.gates;) {
-      const int of_phase = j.forward_phases() == 1 ? static_cast<int>(j.gates) : first == 0 ? 2 : 1;
-      const int count = gates_at_once(of_phase);
-      for (int v = 0; v < count; ++v) {
-        S* to = panel + v * W;
-        const auto take = [&](const S* from, int64_t elements) {
-          for (int64_t i = 0; i < elements; ++i, to += count * W) {
-            for (int64_t lane = 0; lane < lanes; ++lane) to[lane] = from[lane * elements + i];
-            std::fill(to + lanes, to + W, S(0));
-          }
-        };
-        const int64_t gate = j.places[first + v];
-        if (j.input_weight) take(input_row(j, d, gate, unit), j.inputs);
-        take(weight_row(j, d, gate, unit), j.hidden);
-      }
-      panel += count * j.depth() * W;
-      first += count;
-    }
-  }
-  static S* forward_panel(const Job& j, int64_t d, int64_t block) {
-    const int64_t blocks = (j.hidden + W - 1) / W;
-    return j.panels + (d * blocks + block) * j.gates * j.depth() * W;
-  }
-  static const S* input_row(const Job& j, int64_t d, int64_t gate, int64_t unit) {
-    return j.input_weight + ((d * j.gates + gate) * j.hidden + unit) * j.inputs;
-  }
-  static const S* weight_row(const Job& j, int64_t d, int64_t gate, int64_t unit) {
-    return j.weights + ((d * j.gates + gate) * j.hidden + unit) * j.hidden;
-  }
-
-  static void pack_backward(const Job& j, int64_t d, int64_t block) {
-    const int64_t unit = block * columns * W, wide = vectors_of(j, block) * W, count = std::min(wide, j.hidden - unit),
-                  rows = j.gates * j.hidden;
-    const S* from = weight_row(j, d, 0, 0) + unit;
-    S* to = backward_panel(j, d, block);
-    for (int64_t i = 0; i < rows; ++i, from += j.hidden, to += wide) {
-      std::memcpy(to, from, static_cast<size_t>(count) * sizeof(S));
-      std::fill(to + count, to + wide, S(0));
-    }
-  }
-  // How many vectors a block of columns has: fewer in the last one.
-  static int vectors_of(const Job& j, int64_t block) {
-    return static_cast<int>(std::min<int64_t>(columns, (j.hidden - block * columns * W + W - 1) / W));
-  }
-  static S* backward_panel(const Job& j, int64_t d, int64_t block) {
-    constexpr int64_t wide = columns * W;
-    const int64_t blocks = (j.hidden + wide - 1) / wide;
-    return j.panels + (d * blocks + block) * j.gates * j.hidden * wide;
   }
 
   // ---- forward
@@ -179,8 +124,13 @@ class RecurrentSteps : RecurrentProducts<P> {
         const S* panel = forward_panel(j, d, block) + (phase == 0 ? 0 : 2 * j.depth() * W);
         Factors factors{{}, {states, row_stride, j.hidden}};
         if (j.input_weight) factors.first = {j.source + (t * j.batch + n) * j.inputs, j.inputs, j.inputs};
-        for (int v = 0; v < vectors; v += at_once, panel += at_once * j.depth() * W)
-          Products::template multiply_some<at_once>(count, factors, panel, begin.from(v), out + v * W, vectors * W);
+        if (vectors == 4 && Panels::in_halves(j, block)) {
+          Products::template multiply_some<at_once>(count, factors, panel, {}, out, vectors * W);
+          for (int r = 0; r < count; ++r) spread_halves(begin, r, out + r * 4 * W);
+        } else {
+          for (int v = 0; v < vectors; v += at_once, panel += at_once * j.depth() * W)
+            Products::template multiply_some<at_once>(count, factors, panel, begin.from(v), out + v * W, vectors * W);
+        }
       } else {
         const S* rows[vectors];
         for (int v = 0; v < vectors; ++v) rows[v] = weight_row(j, d, j.places[phase == 0 ? v : 2], place.unit);
@@ -212,6 +162,13 @@ class RecurrentSteps : RecurrentProducts<P> {
         }
       for (int64_t block = range.first_unit; block < range.last_unit; ++block) one(n, count, own, j.hidden, block);
     });
+  }
+
+  // Two vectors of two gates each to one for each gate, with their summand.
+  static void spread_halves(const Summand& begin, int row, S* products) {
+    V gates[4];
+    for (int v = 0; v < 4; ++v) gates[v] = P::load_part(products + v * W / 2, W / 2) + begin.at(row, v);
+    for (int v = 0; v < 4; ++v) P::store(products + v * W, gates[v]);
   }
 
   // f(first row, count) for groups of nearly equal size, at most `most`.
@@ -251,18 +208,25 @@ class RecurrentSteps : RecurrentProducts<P> {
     if (!j.input_weight) return j.at(j.source, p.t, p.n, p.d, j.gates * j.hidden) + unit;
     return j.bias ? j.bias + p.d * j.gates * j.hidden + unit : nullptr;
   }
-  // Asks for the gates' places for training, and for what the next block of units begins with: rows of a step lie far
-  // from each other, so that nobody else sees what comes.
+  // Asks for where the gates, the cells and the states go, and for what the next block of units begins with, each by the
+  // end of its vector (its beginning has come with the block before): rows of a step lie far from each other, so that
+  // nobody else sees what comes.
   template <int vectors>
   static void ask_for_gates(const Job& j, const Place& p, int rows, int phase) {
     const bool more = !j.input_weight && p.unit + W < j.hidden;
-    const int64_t wide = j.gates * j.hidden, row = ((p.t * j.batch + p.n) * j.directions + p.d) * wide + p.unit;
+    const int64_t wide = j.gates * j.hidden, end = p.unit + W - 1,
+                  row = (p.t * j.batch + p.n) * j.directions + p.d;
     for (int v = 0; v < vectors; ++v) {
-      int64_t at = row + j.places[phase == 0 ? v : 2] * j.hidden;
+      int64_t at = row * wide + j.places[phase == 0 ? v : 2] * j.hidden + end;
       for (int r = 0; r < rows; ++r, at += j.directions * wide) {
         if (j.training) __builtin_prefetch(j.training + at, 1);
         if (more) __builtin_prefetch(j.source + at + W);
       }
+    }
+    for (int r = 0; r < rows; ++r) {
+      const int64_t at = (row + r * j.directions) * j.hidden + end;
+      __builtin_prefetch(j.state + at, 1);
+      if (j.cells) __builtin_prefetch(j.cells + at, 1);
     }
   }
   [[gnu::always_inline]] static void keep(const Job& j, const Place& p, int role, V value) {
@@ -318,8 +282,13 @@ class RecurrentSteps : RecurrentProducts<P> {
     S* gates[4] = {};
     for (int role = 0; j.training && role < 4; ++role)
       gates[role] = j.at(j.training, p.t, p.n, p.d, 4 * j.hidden) + j.places[role] * j.hidden + p.unit;
+    constexpr int64_t soon = 3;  // rows
     for (int64_t r = 0; r < count; ++r) {
       S* product = products + r * 4 * W;
+      __builtin_prefetch(cell + (r + soon) * row + W - 1, 1);
+      __builtin_prefetch(state + (r + soon) * row + W - 1, 1);
+      if (j.training)
+        for (int role = 0; role < 4; ++role) __builtin_prefetch(gates[role] + (r + soon) * 4 * row + W - 1, 1);
       const V in = P::sigmoid(P::load(product)), forget = P::sigmoid(P::load(product + W)),
               image = P::tanh(P::load(product + 2 * W)), out = P::sigmoid(P::load(product + 3 * W));
       const V value = forget * load(before + r * row, lanes) + in * image;
@@ -481,6 +450,17 @@ class RecurrentSteps : RecurrentProducts<P> {
     store(carried, next, p.lanes);
   }
 
+  // Asks for what the next block of units has in this row, by the end of its vectors: where they begin within a line,
+  // that line has come with the vectors before.
+  [[gnu::always_inline]] static void ask_for_next(const Job& j, const Place& p, int64_t now, int64_t gates) {
+    constexpr int64_t next = 2 * W - 1;
+    for (int role = 0; role < 4; ++role) __builtin_prefetch(j.training + gates + j.places[role] * j.hidden + next);
+    __builtin_prefetch(j.d_state + now + next);
+    __builtin_prefetch(j.before(j.cells, j.initial_cell, p.d, p.step, p.n) + p.unit + next);
+    if (j.state_before && p.step + 1 < j.steps)
+      __builtin_prefetch(j.at(j.state_before, j.time(p.d, p.step + 1), p.n, p.d, j.hidden) + p.unit + next, 1);
+  }
+
   // The usual activations, no peephole, and no other gradients than those of the states: a few rows at a time, whose sums
   // stay in registers.
   static void usual_lstm_gates(const Job& j, const RecurrentRange& range) {
@@ -505,6 +485,7 @@ class RecurrentSteps : RecurrentProducts<P> {
     const int64_t lanes = whole ? W : p.lanes, own = (p.n * j.directions + p.d) * j.hidden + p.unit,
                   now = ((p.t * j.batch + p.n) * j.directions + p.d) * j.hidden + p.unit, gates = now * 4 - 3 * p.unit;
     const auto value = [&](int role) { return load(j.training + gates + j.places[role] * j.hidden, lanes); };
+    ask_for_next(j, p, now, gates);
     const auto deliver = [&](int role, V gradient) {
       store(j.d_source + gates + j.places[role] * j.hidden, gradient, lanes);
       sums[role] += gradient;

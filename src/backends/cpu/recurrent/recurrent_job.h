@@ -71,9 +71,9 @@ struct RecurrentRange {
 template <class S>
 struct RecurrentEngine {
   int64_t lanes, columns, own_rows;
-  void (*pack_forward)(const RecurrentJob<S>&, int64_t direction, int64_t unit);
+  void (*pack_forward)(const RecurrentJob<S>&, int64_t direction, int64_t block, int64_t role);
   void (*forward)(const RecurrentJob<S>&, int phase, const RecurrentRange&, S* own);
-  void (*pack_backward)(const RecurrentJob<S>&, int64_t direction, int64_t column);
+  void (*pack_backward)(const RecurrentJob<S>&, int64_t direction, int64_t first_row, int64_t last_row);
   void (*backward)(const RecurrentJob<S>&, int phase, const RecurrentRange&);
 };
 

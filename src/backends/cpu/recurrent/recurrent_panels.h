@@ -1,0 +1,93 @@
+// The weights of a recurrent layer packed for products with a few rows of states or of gradients, for any vector set.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/cpu/recurrent/recurrent_job.h"
+
+namespace mpsgraph::cpu {
+
+// P: as RecurrentProducts says, and Square, W vectors as `rows` that it can transpose.
+template <class P>
+class RecurrentPanels {
+ protected:
+  using S = typename P::S;
+  using V = typename P::V;
+  using Job = RecurrentJob<S>;
+  static constexpr int W = P::W;
+
+  // Gates at once: pairs of four, so that a step of the weights serves more rows.
+  static constexpr int gates_at_once(int gates) { return gates == 4 ? 2 : gates; }
+  static constexpr int columns = 2;  // vectors side by side in products of gradients
+
+  static const S* input_row(const Job& j, int64_t d, int64_t gate, int64_t unit) {
+    return j.input_weight + ((d * j.gates + gate) * j.hidden + unit) * j.inputs;
+  }
+  static const S* weight_row(const Job& j, int64_t d, int64_t gate, int64_t unit) {
+    return j.weights + ((d * j.gates + gate) * j.hidden + unit) * j.hidden;
+  }
+
+  // ---- forward: the panel of a block of W hidden units has the gates of each phase, those at once as [k][gates][W], one
+  // after the other; k counts the inputs, if these are multiplied along, and then the states
+
+  static S* forward_panel(const Job& j, int64_t d, int64_t block) {
+    const int64_t blocks = (j.hidden + W - 1) / W;
+    return j.panels + (d * blocks + block) * j.gates * j.depth() * W;
+  }
+  // A last block of few units has two of the four gates in each vector: half as many multiplications.
+  static bool in_halves(const Job& j, int64_t block) { return j.gates == 4 && 2 * (j.hidden - block * W) <= W; }
+  // One gate of a block, by squares: a row of the weights is what a lane is multiplied by.
+  static void pack_forward(const Job& j, int64_t d, int64_t block, int64_t role) {
+    const int64_t unit = block * W, lanes = std::min<int64_t>(W, j.hidden - unit), gate = j.places[role];
+    const bool two_phases = j.forward_phases() == 2, halves = in_halves(j, block);
+    const int64_t count = two_phases ? (role < 2 ? 2 : 1) : gates_at_once(static_cast<int>(j.gates)),
+                  first = two_phases ? (role < 2 ? 0 : 2) : role / count * count;
+    S* to = forward_panel(j, d, block) + (halves ? role * W / 2 : (first * j.depth() + role - first) * W);
+    const auto take = [&](const S* from, int64_t elements) {
+      for (int64_t i = 0; i < elements; i += W) {
+        const int64_t some = std::min<int64_t>(W, elements - i);
+        typename P::Square square{};
+        for (int64_t lane = 0; lane < lanes; ++lane) {
+          const S* row = from + lane * elements + i;
+          __builtin_prefetch(row + 3 * W - 1);  // rows lie far from each other: nobody else sees what comes
+          square.rows[lane] = some == W ? P::load(row) : P::load_part(row, some);
+        }
+        square.transpose();
+        for (int64_t k = 0; k < some; ++k, to += count * W)
+          halves ? P::store_part(to, square.rows[k], W / 2) : P::store(to, square.rows[k]);
+      }
+    };
+    if (j.input_weight) take(input_row(j, d, gate, unit), j.inputs);
+    take(weight_row(j, d, gate, unit), j.hidden);
+  }
+
+  // ---- backward: the panel of a block of columns has them as [k][vectors][W]; k counts the gates' units
+
+  // How many vectors a block of columns has: fewer in the last one.
+  static int vectors_of(const Job& j, int64_t block) {
+    return static_cast<int>(std::min<int64_t>(columns, (j.hidden - block * columns * W + W - 1) / W));
+  }
+  static S* backward_panel(const Job& j, int64_t d, int64_t block) {
+    constexpr int64_t wide = columns * W;
+    const int64_t blocks = (j.hidden + wide - 1) / wide;
+    return j.panels + (d * blocks + block) * j.gates * j.hidden * wide;
+  }
+  // Some rows of the weights, each to all panels: read from one end to the other.
+  static void pack_backward(const Job& j, int64_t d, int64_t first, int64_t last) {
+    const int64_t panel = j.gates * j.hidden * columns * W;
+    const S* from = weight_row(j, d, 0, 0) + first * j.hidden;
+    for (int64_t k = first; k < last; ++k)
+      for (int64_t unit = 0, block = 0; unit < j.hidden; ++block) {
+        const int vectors = vectors_of(j, block);
+        S* to = backward_panel(j, d, 0) + block * panel + k * vectors * W;
+        for (int v = 0; v < vectors; ++v, unit += W, to += W) {
+          const int64_t count = std::min<int64_t>(W, j.hidden - unit);
+          P::store(to, count == W ? P::load(from) : P::load_part(from, count));
+          from += count;
+        }
+      }
+  }
+};
+
+}  // namespace mpsgraph::cpu
