@@ -316,3 +316,40 @@ def test_what_the_gates_were_survives_their_gradients(batch: int, hidden: int):
     again = g.run({}, list(gradients))
     for gradient in gradients:
         np.testing.assert_array_equal(found[gradient].numpy(), again[gradient].numpy())
+
+
+@pytest.mark.skipif(not device.has("float64"), reason="compared with float64")
+@pytest.mark.parametrize("instructions", [None, "AVX2", "baseline"])
+def test_layers_of_any_width(instructions: str | None):
+    """Units and inputs that fill vectors and that do not, as packed weights and as they lie, beside float64's results,
+    which are computed number by number."""
+    program = """
+        import numpy as np, mpsgraph as mg
+        rng = np.random.default_rng(0)
+        def found(arrays, dtype, kind, multiplied):
+            g = mg.Graph()
+            source, recurrent, weight, bias = (g.constant(a, dtype=dtype) for a in arrays)
+            given = [recurrent, weight, bias] if multiplied else [recurrent]
+            if not multiplied:
+                source = source @ g.transpose(weight, (1, 0)) + bias
+                y = getattr(g, kind)(source, recurrent)[0]
+            else:
+                y = getattr(g, kind)(source, recurrent, weight, bias=bias)[0]
+            given.append(source)
+            gradients = g.gradients(g.reduction_sum(y * y), given)
+            return [value.numpy() for value in g.run({}, [y, *(gradients[t] for t in given)]).values()]
+        for steps, batch in ((9, 23), (1, 3), (2, 120)):
+            for hidden, inputs in ((1, 5), (3, 16), (7, 33), (8, 1), (9, 4), (20, 17), (24, 8), (26, 3), (40, 32)):
+                for kind, gates in (("lstm", 4), ("gru", 3), ("single_gate_rnn", 1)):
+                    rows = gates * hidden
+                    shapes = (steps, batch, inputs), (rows, hidden), (rows, inputs), (rows,)
+                    arrays = [rng.normal(size=s).astype(np.float32) * 0.3 for s in shapes]
+                    for multiplied in (True, False):
+                        pairs = zip(*(found(arrays, dtype, kind, multiplied) for dtype in ("float32", "float64")))
+                        for got, wanted in pairs:
+                            error, size = (np.abs(x).max() for x in (got - wanted, wanted))
+                            assert error <= 1e-5 * size, (kind, steps, batch, hidden, inputs, multiplied, error / size)
+                            assert size > 1e-3 or steps == 1  # whose recurrent weights meet a state of zeros
+    """
+    made = run_program(program, **({"MPSGRAPH_INSTRUCTION_SET": instructions} if instructions else {}))
+    assert made.returncode == 0, made.stderr

@@ -1,11 +1,14 @@
-// The items of a parallel loop: each is taken once, whoever takes it, also those of a member that is late.
+// The items of a parallel loop: each is taken once, whoever takes it, also those of a member that is late; those of a
+// chain one after the other.
 #include <atomic>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/parallel.h"
 #include "check.h"
 
+using mpsgraph::cpu::Chains;
 using mpsgraph::cpu::Shares;
 
 namespace {
@@ -64,6 +67,55 @@ TEST(a_parallel_loop_covers_its_range_once) {
     });
     for (const auto& count : times) CHECK_EQUAL(count.load(), 1);
   }
+}
+
+TEST(members_bring_their_own_chains_forward_together) {
+  Chains chains(4, 2, 2);
+  const auto take = [&](int64_t member, bool done = true) {
+    const Chains::Item item = chains.take(member);
+    if (done && item.chain >= 0) chains.done(item.chain);
+    return std::pair(item.chain, item.place);
+  };
+  using Item = std::pair<int64_t, int64_t>;
+  CHECK(take(0) == Item(0, 0));
+  CHECK(take(0) == Item(1, 0));
+  CHECK(take(0) == Item(0, 1));
+  CHECK(take(0) == Item(1, 1));
+  CHECK(take(1, false) == Item(2, 0));
+  CHECK(take(0) == Item(3, 0));  // the other one's
+  CHECK(take(0) == Item(3, 1));
+  CHECK_EQUAL(take(0).first, -1);  // the last chain is being worked on
+  chains.done(2);
+  CHECK(take(0) == Item(2, 1));
+  CHECK_EQUAL(take(0).first, -1);
+  CHECK_EQUAL(take(1).first, -1);
+}
+
+TEST(the_items_of_a_chain_are_taken_once_and_in_order_by_many_threads) {
+  constexpr int64_t count = 7, length = 3000;
+  for (const int64_t members : {1, 2, 5}) {
+    struct alignas(64) Chain {
+      int64_t next = 0;  // not atomic: nobody else works on this chain
+    };
+    std::vector<Chain> seen(count);
+    std::atomic<int64_t> wrong = 0;
+    Chains chains(count, length, members);
+    std::vector<std::thread> threads;
+    for (int64_t member = 0; member < members; ++member)
+      threads.emplace_back([&, member] {
+        for (Chains::Item item; (item = chains.take(member)).chain >= 0; chains.done(item.chain))
+          wrong += seen[item.chain].next++ != item.place;
+      });
+    for (std::thread& thread : threads) thread.join();
+    CHECK_EQUAL(wrong.load(), 0);
+    for (const Chain& chain : seen) CHECK_EQUAL(chain.next, length);
+  }
+}
+
+TEST(parallel_chains_go_through_all_places_in_order) {
+  std::vector<std::vector<int64_t>> places(5);
+  mpsgraph::cpu::parallel_chains(5, 4, [&](int64_t chain, int64_t place, int64_t) { places[chain].push_back(place); });
+  for (const auto& of_chain : places) CHECK(of_chain == (std::vector<int64_t>{0, 1, 2, 3}));
 }
 
 }  // namespace

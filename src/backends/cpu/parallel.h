@@ -71,6 +71,22 @@ void parallel_items(int64_t items, const F& f) {
   });
 }
 
+// f(chain, place, member) for each place in [0, length) of each chain, one place of a chain after the other.
+template <class F>
+void parallel_chains(int64_t chains, int64_t length, const F& f) {
+  const auto threads = static_cast<int>(std::min<int64_t>(chains, thread_count()));
+  if (threads <= 1) {
+    for (int64_t chain = 0; chain < chains; ++chain)
+      for (int64_t place = 0; place < length; ++place) f(chain, place, int64_t{0});
+    return;
+  }
+  Chains shares(chains, length, threads);
+  parallel_team(threads, [&](int64_t member, int64_t, const auto&) {
+    for (Chains::Item item; (item = shares.take(member)).chain >= 0; shares.done(item.chain))
+      f(item.chain, item.place, member);
+  });
+}
+
 // f(part) for each part in [0, parts), one thread each as far as there are threads.
 template <class F>
 void parallel_parts(int64_t parts, const F& f) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 namespace mpsgraph::cpu {
 
@@ -45,6 +46,44 @@ class Shares {
 
   int64_t parts_;
   Left left_[most_parts];
+};
+
+// Chains of items, each of which needs the one before it. Whoever is free takes the next item of a chain that nobody
+// works on: of its own part of the chains, then of all, the one that is furthest behind. So a thread whose core is slower
+// leaves others one item of a chain to wait for, not the chain.
+class Chains {
+ public:
+  Chains(int64_t chains, int64_t length, int64_t members) : length_(length), members_(members), states_(chains) {}
+
+  struct Item {
+    int64_t chain = -1, place = 0;
+  };
+  // For a member; chain -1: others work on all that is left.
+  Item take(int64_t member) {
+    const auto chains = static_cast<int64_t>(states_.size());
+    const Item own = take(chains * member / members_, chains * (member + 1) / members_);
+    return own.chain >= 0 ? own : take(0, chains);
+  }
+  void done(int64_t chain) { states_[chain].fetch_add(1, std::memory_order_release); }
+
+ private:
+  struct alignas(64) State : std::atomic<int64_t> {};  // twice the items that are done, and one while one is taken
+
+  Item take(int64_t first, int64_t end) {
+    for (;;) {
+      Item item{-1, length_};
+      for (int64_t chain = first; chain < end; ++chain)
+        if (const int64_t state = states_[chain].load(std::memory_order_relaxed);
+            state % 2 == 0 && state / 2 < item.place)
+          item = {chain, state / 2};
+      if (item.chain < 0) return item;
+      int64_t seen = 2 * item.place;
+      if (states_[item.chain].compare_exchange_strong(seen, seen + 1, std::memory_order_acquire)) return item;
+    }
+  }
+
+  int64_t length_, members_;
+  std::vector<State> states_;
 };
 
 }  // namespace mpsgraph::cpu

@@ -60,7 +60,9 @@ const RecurrentEngine<T>& engine(bool reference) {
 constexpr int64_t unpacked_rows = 192;  // fewer rows in all steps do not pay for packing the weights
 constexpr int64_t rows_of_piece = 10;  // about as many as are multiplied at once
 constexpr int64_t pieces_of_units = 4;  // for each thread
-constexpr int64_t pieces_of_rows = 3;  // for each thread, at most: so that threads end together
+constexpr int64_t pieces_of_rows = 3;  // for each thread, at most
+constexpr int64_t links_of_piece =
+    10;  // steps one after the other, at most so many times: so that threads end together
 constexpr int64_t work_between_waits = 1 << 17;  // multiplications that make a barrier small
 
 int64_t blocks_of(int64_t hidden, int64_t lanes) { return (hidden + lanes - 1) / lanes; }
@@ -79,13 +81,16 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
     const bool small = threads == 1 || work * j.directions * j.steps < work_between_waits;
     const int64_t pieces =
         small ? 1 : std::clamp(rows / rows_of_piece, std::min<int64_t>(rows, threads), threads * pieces_of_rows);
-    parallel_items(pieces, [&](int64_t piece, int64_t member) {
+    const int64_t pairs = j.steps / 2, links = small ? 1 : std::clamp<int64_t>(pairs, 1, links_of_piece);
+    parallel_chains(pieces, links, [&](int64_t piece, int64_t link, int64_t member) {
       const int64_t begin = rows * piece / pieces, end = rows * (piece + 1) / pieces;
+      const int64_t first_step = 2 * (pairs * link / links),  // even, for the blocks' order
+          end_step = link + 1 == links ? j.steps : 2 * (pairs * (link + 1) / links);
       for (int64_t d = 0; d < j.directions; ++d) {
         const int64_t first = std::clamp(begin - d * j.batch, int64_t{0}, j.batch),
                       last = std::clamp(end - d * j.batch, int64_t{0}, j.batch);
         if (first == last) continue;
-        for (int64_t s = 0; s < j.steps; ++s)
+        for (int64_t s = first_step; s < end_step; ++s)
           for (int phase = 0; phase < phases; ++phase)
             step({d, at(s), first, last, 0, blocks[static_cast<size_t>(phase)], piece}, phase, member);
       }

@@ -32,10 +32,10 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   using Panels = RecurrentPanels<P>;
   using S = typename P::S;
   using V = typename P::V;
-  using Products::load, Products::max_rows, Products::rows_for, Products::store;
-  using typename Products::Factors, typename Products::Summand;
   using Panels::backward_panel, Panels::columns, Panels::forward_panel, Panels::gates_at_once, Panels::input_row,
       Panels::vectors_of, Panels::weight_row;
+  using Products::load, Products::max_rows, Products::rows_for, Products::store;
+  using typename Products::Factors, typename Products::Summand;
   using Job = RecurrentJob<S>;
   using Activation = ops::RecurrentActivation;
   static constexpr int W = P::W;
@@ -214,8 +214,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   template <int vectors>
   static void ask_for_gates(const Job& j, const Place& p, int rows, int phase) {
     const bool more = !j.input_weight && p.unit + W < j.hidden;
-    const int64_t wide = j.gates * j.hidden, end = p.unit + W - 1,
-                  row = (p.t * j.batch + p.n) * j.directions + p.d;
+    const int64_t wide = j.gates * j.hidden, end = p.unit + W - 1, row = (p.t * j.batch + p.n) * j.directions + p.d;
     for (int v = 0; v < vectors; ++v) {
       int64_t at = row * wide + j.places[phase == 0 ? v : 2] * j.hidden + end;
       for (int r = 0; r < rows; ++r, at += j.directions * wide) {
