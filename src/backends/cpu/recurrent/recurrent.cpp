@@ -22,16 +22,13 @@ template <class T>
 struct Scalars {
   using S = T;
   using V = T;
-  struct Square {
-    V rows[1];
-    void transpose() {}
-  };
   static constexpr int W = 1;
   static constexpr int registers = 16;
   static V load(const T* p) { return *p; }
   static void store(T* p, V v) { *p = v; }
   static V load_part(const T* p, int64_t) { return load(p); }  // there are no parts of one
   static void store_part(T* p, V v, int64_t) { store(p, v); }
+  static void transpose(V*) {}
   static V splat(T x) { return x; }
   static V tanh(V x) { return std::tanh(x); }
   static V sigmoid(V x) { return T(1) / (T(1) + std::exp(-x)); }
@@ -61,8 +58,7 @@ constexpr int64_t unpacked_rows = 192;  // fewer rows in all steps do not pay fo
 constexpr int64_t rows_of_piece = 10;  // about as many as are multiplied at once
 constexpr int64_t pieces_of_units = 4;  // for each thread
 constexpr int64_t pieces_of_rows = 3;  // for each thread, at most
-constexpr int64_t links_of_piece =
-    10;  // steps one after the other, at most so many times: so that threads end together
+constexpr int64_t links_of_piece = 10;  // at most, some steps each: so that threads end together
 constexpr int64_t work_between_waits = 1 << 17;  // multiplications that make a barrier small
 
 int64_t blocks_of(int64_t hidden, int64_t lanes) { return (hidden + lanes - 1) / lanes; }

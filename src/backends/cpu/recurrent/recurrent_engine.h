@@ -25,7 +25,8 @@ namespace avx512 {
 extern const RecurrentEngine<float> recurrent_engine;
 }
 
-// P: as RecurrentProducts and RecurrentPanels say, with tanh and sigmoid, least and greatest, where_positive(x, y): x > 0 ? y : 0.
+// P: as RecurrentProducts and RecurrentPanels say, with tanh and sigmoid, least and greatest,
+// where_positive(x, y): x > 0 ? y : 0.
 template <class P>
 class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
   using Products = RecurrentProducts<P>;

@@ -8,7 +8,7 @@
 
 namespace mpsgraph::cpu {
 
-// P: as RecurrentProducts says, and Square, W vectors as `rows` that it can transpose.
+// P: as RecurrentProducts says, with transpose, of W vectors.
 template <class P>
 class RecurrentPanels {
  protected:
@@ -47,15 +47,15 @@ class RecurrentPanels {
     const auto take = [&](const S* from, int64_t elements) {
       for (int64_t i = 0; i < elements; i += W) {
         const int64_t some = std::min<int64_t>(W, elements - i);
-        typename P::Square square{};
+        V square[W] = {};
         for (int64_t lane = 0; lane < lanes; ++lane) {
           const S* row = from + lane * elements + i;
           __builtin_prefetch(row + 3 * W - 1);  // rows lie far from each other: nobody else sees what comes
-          square.rows[lane] = some == W ? P::load(row) : P::load_part(row, some);
+          square[lane] = some == W ? P::load(row) : P::load_part(row, some);
         }
-        square.transpose();
+        P::transpose(square);
         for (int64_t k = 0; k < some; ++k, to += count * W)
-          halves ? P::store_part(to, square.rows[k], W / 2) : P::store(to, square.rows[k]);
+          halves ? P::store_part(to, square[k], W / 2) : P::store(to, square[k]);
       }
     };
     if (j.input_weight) take(input_row(j, d, gate, unit), j.inputs);
