@@ -126,7 +126,7 @@ size_t FourierPlan<T>::work() const {
   if (convolution) return 4 * static_cast<size_t>(convolution->n + lanes) + convolution->work();
   if (!n1) return static_cast<size_t>(6 * lanes * n);
   const int64_t longest = std::max(rounded(n1), n2);
-  return static_cast<size_t>(2 * n2 * rounded(n1) + 2 * lanes * rounded(n1) + 4 * lanes * longest);
+  return static_cast<size_t>(2 * n2 * rounded(n1) + 4 * lanes * longest);
 }
 
 template <class T>
