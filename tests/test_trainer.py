@@ -207,6 +207,18 @@ def test_errors_leave_the_trainer_usable(dataset):
         mg.Trainer(network(), loss=lambda outputs, labels: outputs).train_step(images, labels)
 
 
+def test_arrays_of_another_dtype_are_refused_before_a_batch_of_another_size_is_compiled(dataset):
+    images, labels = dataset
+    trainer = make()
+    trainer.train_step(images[:10], labels[:10]).wait()
+    compiled = trainer.graph.cache.compiles
+    with pytest.raises(mg.DTypeError, match=r"inputs are float64, those before were float32.*astype\('float32'\)"):
+        trainer.train_step(images[:12].astype(float), labels[:12])
+    with pytest.raises(mg.DTypeError, match=rf"labels are int64, those before were {labels.dtype}"):
+        trainer.train_step(images[:12], labels[:12].astype(np.int64))
+    assert trainer.graph.cache.compiles == compiled and trainer.step == 1
+
+
 def test_data_models_optimizers_and_metrics_of_other_kinds_are_refused(dataset):
     images, labels = dataset
     for data, got in (((images, labels, labels), "3 values"), (images, "ndarray"), ([(images,)], "1 values")):

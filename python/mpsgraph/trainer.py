@@ -262,6 +262,12 @@ class Trainer:
         key = x.shape, y.shape, self.device
         if self._last_step is None or self._last_step[0] != key:
             built = self._built or self._build(x, y)
+            for what, array, tensor in (("inputs", x, built.inputs), ("labels", y, built.labels)):
+                if dtype_of(array) != tensor.dtype:  # before it is compiled for such a batch
+                    raise DTypeError(
+                        f"{what} are {dtype_of(array)}, those before were {tensor.dtype}: "
+                        f"convert them with .astype('{tensor.dtype}')"
+                    )
             feeds = {
                 t: (t.dtype, shape) for t, shape in ((self._rate, ()), (built.inputs, x.shape), (built.labels, y.shape))
             }
@@ -368,6 +374,12 @@ class Trainer:
         total, sums = 0, np.zeros(len(self._names))
         for x, y in map(_pair, as_batches(data, batch_size, shuffle=False, seed=0)):
             built = self._built or self._build(x, y)
+            for what, array, tensor in (("inputs", x, built.inputs), ("labels", y, built.labels)):
+                if dtype_of(array) != tensor.dtype:  # before it is compiled for such a batch
+                    raise DTypeError(
+                        f"{what} are {dtype_of(array)}, those before were {tensor.dtype}: "
+                        f"convert them with .astype('{tensor.dtype}')"
+                    )
             feeds = {built.inputs: x, built.labels: y}
             values = self.graph.on(self.device).run(feeds, built.evaluation)
             sums += len(x) * np.array([float(value) for value in values])
