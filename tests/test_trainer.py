@@ -216,6 +216,8 @@ def test_arrays_of_another_dtype_are_refused_before_a_batch_of_another_size_is_c
         trainer.train_step(images[:12].astype(float), labels[:12])
     with pytest.raises(mg.DTypeError, match=rf"labels are int64, those before were {labels.dtype}"):
         trainer.train_step(images[:12], labels[:12].astype(np.int64))
+    with pytest.raises(mg.DTypeError, match="labels are int64"):
+        trainer.evaluate((images, labels.astype(np.int64)))
     assert trainer.graph.cache.compiles == compiled and trainer.step == 1
 
 

@@ -199,6 +199,17 @@ class Trainer:
         self._built = _Built(inputs, labels, targets, updates, evaluation)
         return self._built
 
+    def _built_for(self, x: np.ndarray, y: np.ndarray) -> _Built:
+        """What was built at first use. DTypeError for arrays that it does not take, before anything is compiled."""
+        built = self._built or self._build(x, y)
+        for what, array, tensor in (("inputs", x, built.inputs), ("labels", y, built.labels)):
+            if dtype_of(array) != tensor.dtype:
+                raise DTypeError(
+                    f"{what} are {dtype_of(array)}, those before were {tensor.dtype}: "
+                    f"convert them with .astype('{tensor.dtype}')"
+                )
+        return built
+
     def _updates(self, targets: list[Tensor]) -> list[Operation]:
         """The operations of one step; to the targets it adds what else is reported."""
         g, parameters = self.graph, self.model.parameters()
@@ -261,13 +272,7 @@ class Trainer:
         """The executable of a step on such a batch; the last one is at hand, others may be in the cache."""
         key = x.shape, y.shape, self.device
         if self._last_step is None or self._last_step[0] != key:
-            built = self._built or self._build(x, y)
-            for what, array, tensor in (("inputs", x, built.inputs), ("labels", y, built.labels)):
-                if dtype_of(array) != tensor.dtype:  # before it is compiled for such a batch
-                    raise DTypeError(
-                        f"{what} are {dtype_of(array)}, those before were {tensor.dtype}: "
-                        f"convert them with .astype('{tensor.dtype}')"
-                    )
+            built = self._built_for(x, y)
             feeds = {
                 t: (t.dtype, shape) for t, shape in ((self._rate, ()), (built.inputs, x.shape), (built.labels, y.shape))
             }
@@ -373,13 +378,7 @@ class Trainer:
         """
         total, sums = 0, np.zeros(len(self._names))
         for x, y in map(_pair, as_batches(data, batch_size, shuffle=False, seed=0)):
-            built = self._built or self._build(x, y)
-            for what, array, tensor in (("inputs", x, built.inputs), ("labels", y, built.labels)):
-                if dtype_of(array) != tensor.dtype:  # before it is compiled for such a batch
-                    raise DTypeError(
-                        f"{what} are {dtype_of(array)}, those before were {tensor.dtype}: "
-                        f"convert them with .astype('{tensor.dtype}')"
-                    )
+            built = self._built_for(x, y)
             feeds = {built.inputs: x, built.labels: y}
             values = self.graph.on(self.device).run(feeds, built.evaluation)
             sums += len(x) * np.array([float(value) for value in values])
