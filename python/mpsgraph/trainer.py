@@ -167,13 +167,14 @@ class Trainer:
 
     # --- the graph -------------------------------------------------------------------------------------------------
 
-    def _build_inputs(self, x: np.ndarray) -> Tensor:
+    def _inputs_for(self, x: np.ndarray) -> Tensor:
+        """The placeholder that takes them. DTypeError for those that it does not take, before they are compiled for."""
+        if dtype_of(x) != self.dtype:
+            raise DTypeError(
+                f"inputs are {dtype_of(x)}, this trainer works in {self.dtype}: "
+                f"convert them with x.astype('{self.dtype}'), or make the trainer with dtype='{dtype_of(x)}'"
+            )
         if self._inputs is None:
-            if dtype_of(x) != self.dtype:
-                raise DTypeError(
-                    f"inputs are {dtype_of(x)}, this trainer works in {self.dtype}: "
-                    f"convert them with x.astype('{self.dtype}'), or make the trainer with dtype='{dtype_of(x)}'"
-                )
             self._inputs = self.graph.placeholder((-1, *x.shape[1:]), self.dtype, "inputs")
         return self._inputs
 
@@ -183,7 +184,7 @@ class Trainer:
             if self._prediction is not None:  # what was made before there were labels was float32
                 self._prediction = None
             self._take_choices(choose(self, x, y))
-        inputs, g = self._build_inputs(x), self.graph
+        inputs, g = self._inputs_for(x), self.graph
         labels = g.placeholder((-1, *y.shape[1:]), dtype_of(y), "labels")
 
         def results(outputs: Tensor) -> list[Tensor]:
@@ -200,14 +201,14 @@ class Trainer:
         return self._built
 
     def _built_for(self, x: np.ndarray, y: np.ndarray) -> _Built:
-        """What was built at first use. DTypeError for arrays that it does not take, before anything is compiled."""
+        """What was built at first use. DTypeError for arrays that it does not take, before they are compiled for."""
+        self._inputs_for(x)
         built = self._built or self._build(x, y)
-        for what, array, tensor in (("inputs", x, built.inputs), ("labels", y, built.labels)):
-            if dtype_of(array) != tensor.dtype:
-                raise DTypeError(
-                    f"{what} are {dtype_of(array)}, those before were {tensor.dtype}: "
-                    f"convert them with .astype('{tensor.dtype}')"
-                )
+        if dtype_of(y) != built.labels.dtype:
+            raise DTypeError(
+                f"labels are {dtype_of(y)}, those before were {built.labels.dtype}: "
+                f"convert them with y.astype('{built.labels.dtype}')"
+            )
         return built
 
     def _updates(self, targets: list[Tensor]) -> list[Operation]:
@@ -394,7 +395,7 @@ class Trainer:
         >>> trainer.predict(np.zeros((5, 2), np.float32)).shape
         (5, 3)
         """
-        inputs = self._build_inputs(x)
+        inputs = self._inputs_for(x)
         outputs = self._inference(inputs)
 
         def run(batch: np.ndarray) -> np.ndarray:
