@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _core
-from ._core import NDArray, Tensor, bfloat16, float32
+from ._core import Executable, NDArray, Tensor, bfloat16, float32
 from ._dtypes import dtype_of
 from .errors import GraphError
 from .graph import Graph
@@ -68,31 +68,55 @@ def in_precision(precision: str) -> AbstractContextManager[Any]:
 
 @dataclass
 class _Call:
-    """A call of a layer in the float32 run: its operands and results there."""
+    """A call of a layer in the float32 run: its arguments and results there."""
 
     path: str
     layer: Module
-    operands: tuple[Any, ...]
-    options: dict[str, Any]
+    arguments: tuple[tuple[Any, ...], dict[str, Any]]  # by place, by name
     results: list[Tensor]
     operations: range  # their numbers
+
+    @property
+    def operands(self) -> list[Tensor]:
+        """The tensors among the arguments, each once."""
+        return list(dict.fromkeys(_tensors(self.arguments)))
+
+    def returned(self, gradients: Mapping[Tensor, Tensor]) -> list[Tensor]:
+        """The gradients that came back to the results."""
+        return [gradients[result] for result in self.results if result in gradients]
 
 
 def choose(trainer: Trainer, x: np.ndarray, y: np.ndarray) -> dict[str, LayerPrecision]:
     """A precision for each layer with weights that makes products, from a step on a batch.
 
-    Layers of equal arguments, shapes and types share one measurement. A layer that is called inside control flow stays
-    float32, and one without products goes along with its input. Args: trainer, whose model, loss, seed, device and
-    precision_error count; x, y, the batch.
+    Each call's error is its own; calls of equal arguments, shapes and types share the times that the first one took.
+    A layer that is called several times has the largest error and all the times. One that is called inside control flow
+    stays float32, and one without products goes along with its input. All operands and the gradients that came back are
+    held meanwhile. Args: trainer, whose model, loss, seed, device and precision_error count; x, y, the batch. Errors:
+    GraphError for a batch of nothing.
     """
+    if not len(x):
+        raise GraphError("precision='auto' is decided on the first batch, which is empty: give one with data")
     model = fresh_copy(trainer.model)
     calls, gradients, feeds = _built_once(trainer, model, x, y)
-    different = {_key(call): call for call in calls}
-    tensors = [t for call in different.values() for t in _tensors(call.operands)]
-    tensors += [gradients[result] for call in different.values() for result in call.results if result in gradients]
-    arrays = _graph_of(model).run(feeds, list(dict.fromkeys(tensors)), device=trainer.device)
-    measured = {key: _measured(call, arrays, gradients, trainer) for key, call in different.items()}
-    return {call.path: measured[_key(call)] for call in calls}
+    wanted = dict.fromkeys(t for call in calls for t in [*call.operands, *call.returned(gradients)])
+    arrays = _graph_of(model).run(feeds, list(wanted), device=trainer.device)
+    trials: dict[str, _Trial] = {}
+    measured: dict[str, list[tuple[float, dict[str, float]]]] = {}
+    for call in calls:
+        key = _key(call, arrays, gradients, feeds)
+        if key not in trials:
+            trials[key] = _Trial(call, arrays, gradients, feeds, trainer)
+        measured.setdefault(call.path, []).append(trials[key].measure(call, arrays, gradients))
+    return {path: _better(found, trainer.precision_error) for path, found in measured.items()}
+
+
+def _better(measured: list[tuple[float, dict[str, float]]], bound: float) -> LayerPrecision:
+    """The precision of a layer by the errors and times of its calls."""
+    error = max(error for error, _ in measured)
+    seconds = {p: sum(times[p] for _, times in measured) for p in measured[0][1]}
+    low = error <= bound and seconds["bfloat16"] < MARGIN * seconds["float32"]
+    return LayerPrecision("bfloat16" if low else "float32", error, seconds)
 
 
 def _graph_of(model: Module) -> Graph:
@@ -132,46 +156,89 @@ def _record(path: str, layer: Module, calls: list[_Call]) -> None:
     def recorded(x: Tensor, *more: Any, **options: Any) -> Any:
         before = x.graph.operation_count
         made = forward(x, *more, **options)
-        calls.append(_Call(path, layer, (x, *more), options, _tensors(made), range(before, x.graph.operation_count)))
+        operations = range(before, x.graph.operation_count)
+        calls.append(_Call(path, layer, ((x, *more), options), _tensors(made), operations))
         return made
 
     layer.forward = recorded  # type: ignore[method-assign]
 
 
 def _tensors(values: Any) -> list[Tensor]:
-    """The tensors in nested tuples and lists."""
+    """The tensors in nested tuples, lists and dictionaries."""
     if isinstance(values, Tensor):
         return [values]
+    if isinstance(values, Mapping):
+        values = list(values.values())
     return [t for value in values for t in _tensors(value)] if isinstance(values, (tuple, list)) else []
 
 
-def _key(call: _Call) -> Any:
-    """What makes two layers alike: kind, plain arguments, shapes and types of operands and weights."""
+def _replaced(values: Any, f: Callable[[Tensor], Any]) -> Any:
+    """Nested tuples, lists and dictionaries with something else for each tensor."""
+    if isinstance(values, Tensor):
+        return f(values)
+    if isinstance(values, Mapping):
+        return {name: _replaced(value, f) for name, value in values.items()}
+    return type(values)(_replaced(v, f) for v in values) if isinstance(values, (tuple, list)) else values
+
+
+def _key(
+    call: _Call,
+    arrays: Mapping[Tensor, NDArray],
+    gradients: Mapping[Tensor, Tensor],
+    feeds: Mapping[Tensor, np.ndarray],
+) -> str:
+    """What makes two calls alike: the layer's kind and settings, types of weights and operands, what has a gradient."""
     layer = call.layer
     plain = {k: v for k, v in vars(layer).items() if isinstance(v, (int, float, str, bool, tuple)) and k != "_path"}
     weights = [(name, v.type) for name, v in vars(layer)["_parameters"].items()]
-    return repr((type(layer), plain, weights, [t.type for t in _tensors(call.operands)], sorted(call.options)))
+    operands = call.operands
+
+    def described(t: Tensor) -> Any:
+        return operands.index(t), t.dtype, arrays[t].shape, t in feeds
+
+    arguments = _replaced(call.arguments, described)
+    return repr((type(layer), plain, weights, arguments, [result in gradients for result in call.results]))
 
 
-def _measured(
-    call: _Call, arrays: Mapping[Tensor, NDArray], gradients: Mapping[Tensor, Tensor], trainer: Trainer
-) -> LayerPrecision:
-    """The layer alone, forward and back, in both precisions on what it got."""
-    layer, g = fresh_copy(call.layer), Graph(trainer.seed)
-    del vars(layer)["forward"]  # the one that records
-    steps = {p: _Step(layer, call, arrays, gradients, g, p, trainer) for p in ("float32", "bfloat16")}
-    layer.load_state_dict(call.layer.state_dict())
-    outcomes = {p: step.outcome() for p, step in steps.items()}  # and what first runs do once
-    error = max(map(_distance, outcomes["bfloat16"], outcomes["float32"]), default=0.0)
-    times: dict[str, list[float]] = {p: [] for p in steps}
-    for _ in range(REPETITIONS):
-        for precision, step in steps.items():
-            start = time.perf_counter()
-            step.run()
-            times[precision].append(time.perf_counter() - start)
-    seconds = {p: min(t) for p, t in times.items()}
-    low = error <= trainer.precision_error and seconds["bfloat16"] < MARGIN * seconds["float32"]
-    return LayerPrecision("bfloat16" if low else "float32", error, seconds)
+class _Trial:
+    """A layer alone, forward and back, in both precisions, for all calls that are alike."""
+
+    def __init__(
+        self,
+        call: _Call,
+        arrays: Mapping[Tensor, NDArray],
+        gradients: Mapping[Tensor, Tensor],
+        feeds: Mapping[Tensor, np.ndarray],
+        trainer: Trainer,
+    ) -> None:
+        self._layer, g = fresh_copy(call.layer), Graph(trainer.seed)
+        for _, module in self._layer.named_modules():
+            vars(module).pop("forward", None)  # the one that records
+        self._steps = {
+            p: _Step(self._layer, call, arrays, gradients, feeds, g, p, trainer) for p in ("float32", "bfloat16")
+        }
+        self._seconds: dict[str, float] | None = None
+
+    def measure(
+        self, call: _Call, arrays: Mapping[Tensor, NDArray], gradients: Mapping[Tensor, Tensor]
+    ) -> tuple[float, dict[str, float]]:
+        """The error on what this call got, and the least seconds of those like it."""
+        self._layer.load_state_dict(call.layer.state_dict())
+        given = [arrays[t] for t in [*call.operands, *call.returned(gradients)]]
+        outcomes = {p: step.outcome(given) for p, step in self._steps.items()}  # and what first runs do once
+        error = max(map(_distance, outcomes["bfloat16"], outcomes["float32"]), default=0.0)
+        if self._seconds is None:
+            self._seconds = self._timed()
+        return error, self._seconds
+
+    def _timed(self) -> dict[str, float]:
+        times: dict[str, list[float]] = {p: [] for p in self._steps}
+        for _ in range(REPETITIONS):
+            for precision, step in self._steps.items():
+                start = time.perf_counter()
+                step.run()
+                times[precision].append(time.perf_counter() - start)
+        return {p: min(t) for p, t in times.items()}
 
 
 class _Step:
@@ -183,45 +250,53 @@ class _Step:
         call: _Call,
         arrays: Mapping[Tensor, NDArray],
         gradients: Mapping[Tensor, Tensor],
+        feeds: Mapping[Tensor, np.ndarray],
         g: Graph,
         precision: str,
         trainer: Trainer,
     ) -> None:
-        feeds: dict[Tensor, NDArray] = {}
+        self._lowers = precision == "bfloat16"
+        fed: list[Tensor] = []
 
-        def fed(array: NDArray) -> Tensor:
-            if precision == "bfloat16" and array.dtype == float32:
-                array = _lowered(array)
-            placeholder = g.placeholder(array.shape, array.dtype)
-            feeds[placeholder] = array
-            return placeholder
+        def stand_in(t: Tensor) -> Tensor:
+            low = self._lowers and t.dtype == float32
+            fed.append(g.placeholder(arrays[t].shape, bfloat16 if low else t.dtype))
+            return fed[-1]
 
-        operands = _replaced(call.operands, lambda t: fed(arrays[t]))
+        operands = {t: stand_in(t) for t in call.operands}
+        by_place, by_name = _replaced(call.arguments, operands.__getitem__)
         with autocast(precision):
-            targets = _tensors(layer.train()(*operands, **call.options))
-        given = [t for t in _tensors(operands) if t.dtype.is_float]
+            targets = _tensors(layer.train()(*by_place, **by_name))
+        given = [s for t, s in operands.items() if s.dtype.is_float and t not in feeds]  # training asks none of inputs
         weights = list(vars(layer)["_parameters"].values())
         self._of_weights: list[int] = []
         for result, before in zip(list(targets), call.results, strict=True):
             if before in gradients:
-                start = fed(arrays[gradients[before]])
+                start = stand_in(gradients[before])
                 start = start if start.dtype == result.dtype else g.cast(start, result.dtype)
                 slopes = g.gradients(result, [*given, *weights], start=start)
                 self._of_weights += range(len(targets) + len(given), len(targets) + len(slopes))
                 targets += slopes.values()
         self._different = list(dict.fromkeys(targets))
         self._places = [self._different.index(target) for target in targets]
-        self._executable = g.compile(feeds, self._different, device=trainer.device)
-        self._inputs = [feeds[placeholder] for placeholder in self._executable.feeds]
+        self._fed, self._g, self._device = fed, g, trainer.device
+        self._executable: Executable | None = None
+        self._inputs: list[NDArray] = []
         self._results: list[NDArray] | None = None
 
     def run(self) -> list[NDArray]:
         """Into the same memory each time."""
+        assert self._executable is not None
         self._results = list(self._executable.run(self._inputs, self._results))
         return self._results
 
-    def outcome(self) -> list[np.ndarray]:
-        """Results, gradients of operands, and those of all weights as one vector."""
+    def outcome(self, given: list[NDArray]) -> list[np.ndarray]:
+        """Results, gradients of operands, and those of all weights as one vector, for these operands and gradients."""
+        lowered = [_lowered(array) if self._lowers and array.dtype == float32 else array for array in given]
+        feeds = dict(zip(self._fed, lowered, strict=True))
+        if self._executable is None:
+            self._executable = self._g.compile(feeds, self._different, device=self._device)
+        self._inputs = [feeds[placeholder] for placeholder in self._executable.feeds]
         arrays = self.run()
         values = [_wide(arrays[place]) for place in self._places]
         weights = [values[i].reshape(-1) for i in self._of_weights]
@@ -233,13 +308,6 @@ def _lowered(array: NDArray) -> NDArray:
     g = Graph()
     x = g.placeholder(array.shape)
     return g.run({x: array}, g.cast(x, bfloat16))
-
-
-def _replaced(values: Any, f: Callable[[Tensor], Tensor]) -> Any:
-    """Nested tuples and lists with other tensors in them."""
-    if isinstance(values, Tensor):
-        return f(values)
-    return type(values)(_replaced(v, f) for v in values) if isinstance(values, (tuple, list)) else values
 
 
 def _wide(array: NDArray) -> np.ndarray:
@@ -271,6 +339,8 @@ def fresh_copy(module: Module) -> Module:
             return made[id(value)]
         if isinstance(value, (list, tuple)) and any(isinstance(item, Module) for item in value):
             return type(value)(copied(item) for item in value)
+        if isinstance(value, dict) and any(isinstance(item, Module) for item in value.values()):
+            return {key: copied(item) for key, item in value.items()}
         return value
 
     return copied(module)  # type: ignore[no-any-return]

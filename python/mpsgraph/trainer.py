@@ -194,9 +194,10 @@ class Trainer:
                     raise GraphError(f"{name} must be a tensor of rank 0, it has shape {tensor.shape}")
             return tensors
 
-        targets = results(self._outputs(inputs, training=True))
+        outputs, before = self._training_outputs(inputs)
+        targets = results(outputs)
         evaluation = results(self._inference(inputs))
-        updates = self._updates(targets)
+        updates = self._updates(targets, before)
         self._built = _Built(inputs, labels, targets, updates, evaluation)
         return self._built
 
@@ -211,7 +212,18 @@ class Trainer:
             )
         return built
 
-    def _updates(self, targets: list[Tensor]) -> list[Operation]:
+    def _training_outputs(self, inputs: Tensor) -> tuple[Tensor, dict[Tensor, Tensor]]:
+        """The outputs in training mode and, for steps that may be left out, what the buffers held before them."""
+        if self._scaling is None:
+            return self._outputs(inputs, training=True), {}
+        self._inference(inputs)  # makes the variables, which can then be read before training changes them
+        while True:
+            before = {buffer: self.graph.read(buffer) for buffer in self.model.buffers()}
+            outputs = self._outputs(inputs, training=True)
+            if set(self.model.buffers()) == before.keys():
+                return outputs, before  # else a module that only training calls has just been built: read its, too
+
+    def _updates(self, targets: list[Tensor], before: dict[Tensor, Tensor]) -> list[Operation]:
         """The operations of one step; to the targets it adds what else is reported."""
         g, parameters = self.graph, self.model.parameters()
         if self._scaling is None:
@@ -219,7 +231,7 @@ class Trainer:
             return self.optimizer.updates(gradients, self._rate)
         scale = self._scaling.start(g)
         gradients = g.gradients(targets[0], parameters, start=scale, unconnected="error")
-        updates = self._scaling.updates(gradients, self._rate)
+        updates = self._scaling.updates(gradients, self._rate, before)
         targets += [scale, self._scaling.skipped]
         return updates
 

@@ -117,12 +117,14 @@ class Module:
         return variable
 
     def children(self) -> Iterator[tuple[str, Module]]:
-        """The modules among the attributes, also in lists, with their names."""
+        """The modules among the attributes, also in lists and dictionaries, with their names."""
         for name, value in vars(self).items():
             if isinstance(value, Module):
                 yield name, value
             elif isinstance(value, (list, tuple)):
                 yield from ((f"{name}.{i}", item) for i, item in enumerate(value) if isinstance(item, Module))
+            elif isinstance(value, dict):
+                yield from ((f"{name}.{key}", item) for key, item in value.items() if isinstance(item, Module))
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """This module and all beneath it, with dotted paths."""

@@ -22,7 +22,8 @@ LARGEST, SMALLEST = 2.0**24, 2.0**-14
 class LossScaling(Optimizer):
     """Another optimizer, whose rate and state it has, for gradients of a scaled loss.
 
-    A step with a gradient that is infinite or NaN changes nothing but the scale, which becomes scale * backoff; after
+    A step with a gradient that is infinite or NaN changes nothing but the scale, which becomes scale * backoff: no
+    weight, no state of the optimizer, and none of the variables whose values `updates` gets to restore. After
     `interval` good steps in a row it becomes scale * growth, up to 2^24. Args: optimizer; initial, growth, backoff and
     interval, Keras's and PyTorch's defaults. State, which checkpoints carry: "loss_scale/scale" and
     "loss_scale/good_steps". Errors: GraphError. Micikevicius et al., arXiv:1710.03740.
@@ -77,7 +78,14 @@ class LossScaling(Optimizer):
             raise GraphError("LossScaling: there are no updates yet")
         return self._skipped
 
-    def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
+    def updates(
+        self,
+        gradients: Mapping[Tensor, Tensor],
+        learning_rate: Tensor,
+        restored: Mapping[Tensor, Tensor] | None = None,
+    ) -> list[Operation]:
+        """As Optimizer.updates. Args: restored, variables that the forward pass has changed, such as moving averages,
+        by what they held before it, which is a `read` from before: a step that is left out gives it back to them."""
         if not gradients:
             raise GraphError("there is nothing to train: no gradients were given")
         graph: Graph = next(iter(gradients)).graph  # type: ignore[assignment]
@@ -93,7 +101,11 @@ class LossScaling(Optimizer):
             made = self.optimizer.updates(slopes, learning_rate)
             return graph.control_dependency(made, lambda: graph.constant(0.0))
 
-        self._skipped = graph.if_(finite, step, lambda: graph.constant(1.0))[0]
+        def leave_out() -> Tensor:
+            made = [graph.assign(variable, before) for variable, before in (restored or {}).items()]
+            return graph.control_dependency(made, lambda: graph.constant(1.0)) if made else graph.constant(1.0)
+
+        self._skipped = graph.if_(finite, step, leave_out)[0]
         return [self._skipped.operation, *self._next_scale(scale, finite)]
 
     def _not_finite(self, gradients: Mapping[Tensor, Tensor]) -> Tensor:
