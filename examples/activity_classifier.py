@@ -71,7 +71,7 @@ def motion(activity: str, count: int, rng: np.random.Generator) -> np.ndarray:
     up = up + 1  # gravity
     acceleration = np.stack([forward * np.cos(a) - up * np.sin(a), forward * np.sin(a) + up * np.cos(a), side], 1)
     turning = np.stack([sway(count, rng, 0.05), 0.15 * swing / 22 * np.sin(turns + 1), np.gradient(a) * RATE], 1)
-    tilt = tilted(rng.normal(0, 0.1, 3))
+    tilt = tilted(*rng.normal(0, 0.1, 3))
     noise = rng.standard_normal((count, 6)) * ([0.015] * 3 + [0.02] * 3)
     return (np.concatenate([acceleration @ tilt, turning @ tilt], 1) + noise).astype(np.float32)
 
@@ -82,9 +82,8 @@ def sway(count: int, rng: np.random.Generator, size: float) -> np.ndarray:
     return np.interp(np.arange(count) / (2 * RATE), np.arange(len(knots)), knots)
 
 
-def tilted(angles: np.ndarray) -> np.ndarray:
+def tilted(x: float, y: float, z: float) -> np.ndarray:
     """The rotation by small angles about three axes."""
-    x, y, z = angles
     q, r = np.linalg.qr(np.array([[1, -z, y], [z, 1, -x], [-y, x, 1]]))
     return q * np.sign(np.diag(r))
 
@@ -92,8 +91,7 @@ def tilted(angles: np.ndarray) -> np.ndarray:
 def recordings(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Recordings (count, 2000, 6), each of some activities in turn, and what most of every window is (count, 20)."""
     rng = np.random.default_rng(seed)
-    x = np.empty((count, SAMPLES, 6), np.float32)
-    y = np.empty((count, SAMPLES), np.int32)
+    x, y = np.empty((count, SAMPLES, 6), np.float32), np.empty((count, SAMPLES), np.int32)
     for i in range(count):
         at = 0
         while at < SAMPLES:
@@ -114,23 +112,26 @@ def read_csv(directory: Path) -> tuple[list[tuple[np.ndarray, np.ndarray]], list
     """For each file its recordings (n, 2000, 6) and windows' labels (n, 20), and the activities' names."""
     read = []
     for path in sorted(directory.glob("*.csv")):
-        try:
-            lines = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
-            missing = {*AXES, "activity"} - set(lines.fieldnames or ())
-            rows = [] if missing else [(*(float(row[a]) for a in AXES), str.strip(row["activity"])) for row in lines]
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{path} holds a line without six numbers and an activity: {error}") from error
-        if missing:
-            raise DataError(f"{path} begins with {lines.fieldnames}, it needs the columns {[*AXES, 'activity']}")
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines, rows = csv.DictReader(file, skipinitialspace=True), []
+            try:
+                if {*AXES, "activity"} - set(lines.fieldnames or ()):
+                    raise ValueError(f"the columns must be {[*AXES, 'activity']}, not {lines.fieldnames}")
+                for row in lines:
+                    rows.append((*(float(row[a]) for a in AXES), str.strip(row["activity"])))
+                    if not rows[-1][-1] or not all(abs(number) < 1e30 for number in rows[-1][:-1]):
+                        raise ValueError("six finite numbers and an activity are needed")
+            except (TypeError, ValueError) as error:
+                raise DataError(f"{path}, line {lines.line_num}: {error}") from error
         if whole := len(rows) // SAMPLES * SAMPLES:
             read.append(rows[:whole])
     if len(read) < 2:
         raise DataError(f"{directory} needs two CSV files of {SAMPLES} samples at least: one to learn, one to test")
     files, known = [], sorted({row[-1] for rows in read for row in rows})
     for rows in read:
-        codes = np.array([known.index(row[-1]) for row in rows], np.int32).reshape(-1, SAMPLES)
-        x = np.array([row[:-1] for row in rows], np.float32).reshape(-1, SAMPLES, len(AXES))
-        files.append((x, most(codes, len(known))))
+        x = np.array([row[:-1] for row in rows], np.float32)
+        y = np.array([known.index(row[-1]) for row in rows], np.int32)
+        files.append((x.reshape(-1, SAMPLES, len(AXES)), most(y.reshape(-1, SAMPLES), len(known))))
     return files, known
 
 
@@ -152,14 +153,13 @@ def draw(path: Path, x: np.ndarray, labels: np.ndarray, predicted: np.ndarray, n
             begin, end = left * WINDOW / RATE, right * WINDOW / RATE
             signals.barh(height, end - begin, 2.4, begin, color=f"C{row[left]}", alpha=0.35, edgecolor="white")
             signals.text((begin + end) / 2, height, names[row[left]], ha="center", va="center", fontsize=8)
-    signals.set(xlabel="seconds", ylim=(-23, 10), xlim=(0, SAMPLES / RATE), yticks=[8, 5, *(-4 * i for i in range(6))])
+    signals.set(xlabel="seconds", ylim=(-23, 10), xlim=(0, SAMPLES / RATE), yticks=[8, 5, *range(0, -24, -4)])
     signals.set_yticklabels(["what it is", "predicted", *(f"{a}, {'g' if a[0] == 'a' else 'rad/s'}" for a in AXES)])
     signals.set_title("One recording; from one axis to the next are 4 g or 12 rad/s")
     counts = confusion(labels, predicted, len(names))
     matrix.imshow(counts / np.maximum(counts.sum(1, keepdims=True), 1), cmap="Blues")
-    for row, column in np.ndindex(counts.shape):
-        dark = counts[row, column] > counts[row].sum() / 2
-        matrix.text(column, row, counts[row, column], ha="center", va="center", color="white" if dark else "black")
+    for (row, column), n in np.ndenumerate(counts):
+        matrix.text(column, row, n, ha="center", va="center", color="kw"[int(2 * n > counts[row].sum())])
     matrix.set(title="Windows of all recordings", xlabel="predicted", ylabel="what it is")
     matrix.set_xticks(range(len(names)), names, rotation=45, ha="right")
     matrix.set_yticks(range(len(names)), names)
@@ -174,20 +174,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
-    if options.recordings < 1 or options.epochs < 1:
-        parser.error(f"--recordings and --epochs must be 1 at least, got {options.recordings} and {options.epochs}")
+    if options.recordings < 1 or options.epochs < 1 or options.seed < 0:
+        parser.error("--recordings and --epochs must be 1 at least, --seed 0")
     if options.data:
         files, names = read_csv(options.data)
         cut = max(len(files) // 5, 1)
         train, test = (tuple(map(np.concatenate, zip(*part, strict=True))) for part in (files[cut:], files[:cut]))
     else:
-        names = list(ACTIVITIES)
-        train, test = recordings(options.recordings, options.seed), recordings(200, options.seed + 1)
+        names, train = list(ACTIVITIES), recordings(options.recordings, options.seed)
+        test = recordings(200, options.seed + 1)
+    options.output.mkdir(parents=True, exist_ok=True)
     trainer = mg.Trainer(Classifier(len(names)), optimizer=mg.optim.Adam(1e-3), seed=options.seed)
     trainer.fit(train, epochs=options.epochs, batch_size=64)
     predicted = trainer.predict(test[0]).argmax(-1)
     print(f"{(predicted == test[1]).mean():.1%} of {test[1].size:,} windows of {WINDOW} samples are told right")
-    options.output.mkdir(parents=True, exist_ok=True)
     draw(options.output / "activity_classifier.png", test[0], test[1], predicted, names)
     print(f"Picture {options.output / 'activity_classifier.png'}")
 

@@ -181,8 +181,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
-    if options.steps < 1:
-        parser.error(f"--steps must be 1 at least, got {options.steps}")
+    if options.steps < 1 or options.seed < 0:
+        parser.error(f"--steps must be 1 at least and --seed 0, got {options.steps} and {options.seed}")
     scans = scanned_digits(options.data)
     options.output.mkdir(parents=True, exist_ok=True)
     losses, grids = train(Gan(seed=options.seed), scans, options.steps, options.seed, options.output)

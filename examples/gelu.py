@@ -129,10 +129,10 @@ def main() -> None:
     options = parser.parse_args()
     if not SMALLEST <= options.largest <= 30:
         parser.error(f"--largest must be from {SMALLEST} to 30, got {options.largest}")
+    options.output.mkdir(parents=True, exist_ok=True)
     for program, name in zip(programs(1 << SMALLEST, FORWARD), ("stitched", "not"), strict=True):
         print(f"Kernels {name}: {', '.join(program.executable.kernel_names())}")
     rows = measure([1 << power for power in range(SMALLEST, options.largest + 1, 2)])
-    options.output.mkdir(parents=True, exist_ok=True)
     draw(options.output / "gelu.png", rows)
     print(f"Picture {options.output / 'gelu.png'}")
 

@@ -175,8 +175,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args(arguments)
     name, train_set, test_set = read_data(options.data)
-    if options.epochs < 1 or not 1 < options.batch <= len(train_set[0]):
-        parser.error(f"--epochs must be 1 at least, --batch from 2 to the {len(train_set[0])} images")
+    if options.epochs < 1 or options.seed < 0 or not 1 < options.batch <= len(train_set[0]):
+        parser.error(f"--epochs must be 1 at least, --seed 0, --batch from 2 to the {len(train_set[0])} images")
+    options.output.mkdir(parents=True, exist_ok=True)
     print(f"Data    {name}: {len(train_set[0]):,} for training, {len(test_set[0]):,} for the test")
     histories = {}
     for kind in BATCH_NORMS if options.batch_norm == "both" else (options.batch_norm,):
@@ -187,7 +188,6 @@ def main(arguments: list[str] | None = None) -> None:
         seconds, result = time.perf_counter() - started, history.validation[-1][1]
         print(f"Trained {len(history.loss)} steps of batch {options.batch} in {seconds:.1f} s, compiling included")
         print(f"Test    accuracy {result['accuracy']:.2%}, loss {result['loss']:.4f}")
-    options.output.mkdir(parents=True, exist_ok=True)
     draw(options.output / "resnet50.png", name, histories)
     print(f"Picture {options.output / 'resnet50.png'}")
 

@@ -26,6 +26,7 @@ EMBEDDED, HIDDEN = 64, 384
 BATCH, WINDOW = 32, 64  # sequences of a training step, and their characters
 RATE = 3e-3  # Adam's at the beginning; it falls to nothing along half a cosine
 HELD_OUT = 0.05  # the end of the text, which is not learnt
+COLDEST = 1e-3  # temperature: the likeliest character is sure then
 RARE = 20  # characters that come less often are left out
 
 
@@ -134,12 +135,12 @@ def train(writer: Writer, text: str, steps: int, seed: int = 0) -> tuple[list[fl
     return losses, tests
 
 
-def load(path: Path) -> Writer:
-    """The writer whose weights a file keeps, with the characters that it knows."""
+def load(path: Path, seed: int) -> Writer:
+    """The writer whose weights a file keeps, with the characters that it knows; the seed is that of its drawing."""
     weights, stated = mg.checkpoint.load(path)
     if "alphabet" not in stated:
         raise DataError(f"{path} does not say which characters its network knows: it is not a file of --weights")
-    writer = Writer(stated["alphabet"])
+    writer = Writer(stated["alphabet"], seed=seed)
     writer.network.load_state_dict(weights)
     return writer
 
@@ -166,16 +167,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args()
-    if not options.start or not options.temperature > 0 or min(options.length, options.steps) < 1:
-        parser.error("--start must not be empty, --temperature be above 0, --length and --steps be 1 at least")
+    if not options.start or not COLDEST <= options.temperature or min(options.length, options.steps) < 1:
+        parser.error(f"--start must not be empty, --temperature {COLDEST} at least, --length and --steps 1 at least")
+    if options.seed < 0 or (options.weights and not options.weights.parent.is_dir()):
+        parser.error("--seed must be 0 at least, and --weights a file in a directory that is there")
     if options.weights and options.weights.exists():
-        writer = load(options.weights)
+        writer = load(options.weights, options.seed)
+        print(f"{options.weights} keeps what was learnt: nothing is learnt now", file=sys.stderr)
     else:
         text = read_text(options.text)
         writer = Writer("".join(sorted(set(text))), seed=options.seed)
         writer.encode(options.start)  # is refused before the training, not after
-        losses, tests = train(writer, text, options.steps, options.seed)
         options.output.mkdir(parents=True, exist_ok=True)
+        losses, tests = train(writer, text, options.steps, options.seed)
         draw(options.output / "text_generation.png", losses, tests)
         print(f"{len(text):,} characters; {losses[-1]:.3f} nats a character, {tests[options.steps]:.3f} held out")
         if options.weights:

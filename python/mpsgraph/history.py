@@ -47,13 +47,14 @@ class History:
         steps = np.arange(1, len(self.loss) + 1)
         axes.plot(steps, self.loss, color="#4c72b0", alpha=0.25, linewidth=1)
         axes.plot(steps, smoothed(self.loss, smoothing), color="#4c72b0", linewidth=2, label="training loss")
-        axes.set(xlabel="step", ylabel="loss", xlim=(0, max(2, len(self.loss))), ylim=(0, None))
+        axes.set(xlabel="step", ylabel="loss", xlim=(0, max(2, len(self.loss))))
         lines = axes.get_legend_handles_labels()[0]
         if self.validation:
             points = [(step, values["loss"]) for step, values in self.validation]
             lines += axes.plot(
                 *zip(*points, strict=True), "o", color="#1b3a6b", markersize=6, clip_on=False, label="validation loss"
             )
+        axes.set(ylim=(0, None))  # after all points, which it has to hold
         if "accuracy" in self.steps:
             lines += self._plot_accuracy(axes.twinx(), steps, smoothing)
         axes.legend(handles=lines, loc="center right", frameon=False)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,20 @@ def in_precision(precision: str) -> AbstractContextManager[Any]:
     return (
         autocast(enabled=False) if precision == "float32" else autocast("float32" if precision == "auto" else precision)
     )
+
+
+@contextmanager
+def chosen_precisions(model: Module, choices: Mapping[str, LayerPrecision]) -> Iterator[None]:
+    """Meanwhile layers are called in these precisions; the model itself stays as it is."""
+    modules = dict(model.named_modules())
+    before = {path: modules[path].precision for path in choices}
+    try:
+        for path, choice in choices.items():
+            modules[path].precision = choice.precision
+        yield
+    finally:
+        for path, precision in before.items():
+            modules[path].precision = precision
 
 
 @dataclass
@@ -133,7 +147,7 @@ def _built_once(
     calls: list[_Call] = []
     for path, layer in model.named_modules():
         _record(path, layer, calls)
-    with autocast(enabled=False):
+    with in_precision("auto"):
         loss = trainer.loss(model.train()(inputs), labels)
     if trainer.model._graph is not None:
         model.load_state_dict(trainer.model.state_dict())

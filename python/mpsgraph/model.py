@@ -159,9 +159,9 @@ class Model:
         zero on for what is never negative; "asymmetric": uint8 with a zero point; per_channel, weights have a scale for
         each output channel, else one; range, "minmax": of all that was seen; "percentile": of each batch the
         `percentile` of its values, so that a few large ones do not cost all others their precision.
-        Result: an ordinary model. Errors: GraphError without calibration data, for another scheme or range, and for a
-        model without anything to quantize; those of run. Source: Jacob et al., arXiv:1712.05877; MPSGraph
-        quantizeTensor:scale:zeroPoint:dataType:name: and dequantizeTensor:.
+        Result: an ordinary model. Errors: GraphError without calibration data, for an empty batch,
+        another scheme or range, and a model without anything to quantize; those of run. Source: Jacob et al.,
+        arXiv:1712.05877; MPSGraph quantizeTensor:scale:zeroPoint:dataType:name: and dequantizeTensor:.
 
         >>> g, rng = mg.Graph(), np.random.default_rng(0)
         >>> x = g.placeholder((-1, 64), name="x")
@@ -187,6 +187,8 @@ class Model:
 
     def _batches(self, calibration: Iterable[Any]) -> Iterator[dict[Tensor, Any]]:
         """Feeds, from what is taken for calibration data."""
+        if not isinstance(calibration, Iterable):
+            raise GraphError(f"calibration data are an array or batches, got a {type(calibration).__name__}")
         for batch in [calibration] if isinstance(calibration, np.ndarray) else calibration:
             if not isinstance(batch, Mapping):
                 if len(self.inputs) != 1:

@@ -68,11 +68,19 @@ class Record:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the machine can do: FLOP/s of float32 multiply-adds by all threads, bytes/s between memory and processor."""
+    """What the machine can do: FLOP/s of float32 multiply-adds by all threads, bytes/s between memory and processor.
+
+    Errors: GraphError for rates that are not above 0.
+    """
 
     flops: float
     bandwidth: float
     by_dtype: dict[str, float] = field(default_factory=dict)  # FLOP/s where another type is faster or slower
+
+    def __post_init__(self) -> None:
+        for rate in (self.flops, self.bandwidth, *self.by_dtype.values()):
+            if not rate > 0:
+                raise GraphError(f"limits are rates above 0, got {self}")
 
     def bound(self, kernel: Kernel) -> float:
         """The seconds that a kernel needs at least: max(FLOPs / peak, bytes / bandwidth)."""
@@ -139,12 +147,15 @@ class Profile:
         Args: by, "kernel" or "kind"; top, rows, None for all; limits, of the machine, None: `machine_limits()`.
         Result: text with calls, time without the kernels within, share of all kernels' time, the median of a call, and
         for a call bytes, operations, their rates, and the share of the bound: the time that the machine needs at least
-        over the time that it took. Above 100% operands came from caches. Errors: GraphError for another `by`.
+        over the time that it took. Above 100% operands came from caches. Errors: GraphError for another `by`
+        or a negative `top`.
         """
         from ._profile_table import format_table
 
         if by not in ("kernel", "kind"):
             raise GraphError(f'a profile has tables by "kernel" or by "kind", not by {by!r}')
+        if top is not None and top < 0:
+            raise GraphError(f"top is a number of rows, 0 or more, or None for all, got {top}")
         return format_table(self, by, top, limits or machine_limits())
 
 

@@ -29,7 +29,8 @@ class Ranges:
         if not tensors:
             raise GraphError(
                 "[quantize] there is nothing to quantize: no convolution or matrix product in float32 by constant "
-                "weights, with channels last and their number a multiple of four"
+                "weights, with channels last and their number a multiple of four; of a model that was trained in "
+                "bfloat16 or float16, load the weights into a trainer with precision='float32' and quantize that"
             )
         self.scheme = scheme
         self.percentile = percentile if range == "percentile" else 100.0
@@ -41,6 +42,8 @@ class Ranges:
         self._batches += 1
         for tensor, (low, high) in self._ends.items():
             array = values[tensor].numpy()
+            if not array.size:
+                raise GraphError("[quantize] a batch of the calibration data is empty")
             if self.percentile == 100:
                 first, last = array.min(initial=0), array.max(initial=0)
             else:

@@ -21,14 +21,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from . import checkpoint
-from ._core import Device, Executable, Execution, Operation, Tensor, float32
+from ._core import Device, Executable, Execution, NDArray, Operation, Tensor, float32
 from ._dtypes import DTypeLike, as_dtype, dtype_of
 from ._optional import require
 from .data.batches import Batches, batches
 from .errors import CheckpointError, DTypeError, Error, GraphError
 from .graph import Graph
 from .history import History
-from .layer_precision import LayerPrecision, as_choices, choose, in_precision
+from .layer_precision import LayerPrecision, as_choices, choose, chosen_precisions, in_precision
 from .mixed_precision import POLICIES, global_policy
 from .model import Model
 from .nn.losses import Loss, loss_named
@@ -141,6 +141,8 @@ class Trainer:
         self.step = 0
         self.history = History()
         self.precision, self.precision_error = _precision(precision), precision_error
+        if not isinstance(precision_error, (int, float, np.floating)) or not precision_error >= 0:
+            raise GraphError(f"precision_error is a relative error, 0 or more, got {precision_error!r}")
         self.precision_choices: dict[str, LayerPrecision] = {}
         """What "auto" has measured and chosen for each layer, by its path; what the argument stated, where it did."""
         if isinstance(precision, Mapping):
@@ -168,7 +170,8 @@ class Trainer:
     # --- the graph -------------------------------------------------------------------------------------------------
 
     def _inputs_for(self, x: np.ndarray) -> Tensor:
-        """The placeholder that takes them. DTypeError for those that it does not take, before they are compiled for."""
+        """The placeholder that takes them. DTypeError for what it does not take, before it is compiled for."""
+        _require_array(x, "inputs")
         if dtype_of(x) != self.dtype:
             raise DTypeError(
                 f"inputs are {dtype_of(x)}, this trainer works in {self.dtype}: "
@@ -204,6 +207,7 @@ class Trainer:
     def _built_for(self, x: np.ndarray, y: np.ndarray) -> _Built:
         """What was built at first use. DTypeError for arrays that it does not take, before they are compiled for."""
         self._inputs_for(x)
+        _require_array(y, "labels")
         built = self._built or self._build(x, y)
         if dtype_of(y) != built.labels.dtype:
             raise DTypeError(
@@ -242,19 +246,17 @@ class Trainer:
 
     def _outputs(self, inputs: Tensor, training: bool) -> Tensor:
         """The model's outputs; those of mixed precision as float32, in which losses are computed."""
-        with in_precision(self.precision):
+        with in_precision(self.precision), chosen_precisions(self.model, self.precision_choices):
             outputs = self.model.train(training)(inputs)
         mixed = outputs.dtype.itemsize == 2 and self.precision != "float32"
         return self.graph.cast(outputs, float32) if mixed else outputs
 
     def _take_choices(self, choices: dict[str, LayerPrecision]) -> None:
         """Layers are called in these precisions from now on. GraphError for a path that is no module's."""
-        modules = dict(self.model.named_modules())
-        unknown = choices.keys() - modules.keys()
+        paths = [path for path, _ in self.model.named_modules()]
+        unknown = choices.keys() - set(paths)
         if unknown:
-            raise GraphError(f"there are no layers {sorted(unknown)}; those of this model are {list(modules)}")
-        for path, choice in choices.items():
-            modules[path].precision = choice.precision
+            raise GraphError(f"there are no layers {sorted(unknown)}; those of this model are {paths}")
         self.precision_choices = choices
 
     # --- training --------------------------------------------------------------------------------------------------
@@ -270,6 +272,8 @@ class Trainer:
         Args: x, inputs (batch, ...); y, labels (batch, ...); both must stay unchanged until the step is done.
         Errors: ShapeError, DTypeError, GraphError; errors of the run come with the result.
         """
+        _require_array(x, "inputs")
+        _require_array(y, "labels")
         executable = self._step_for(x, y)
         rate = self.learning_rate
         if self._last_rate is None or self._last_rate[0] != rate:  # another array: earlier steps may still read theirs
@@ -315,8 +319,9 @@ class Trainer:
         tqdm is asked for and missing.
         """
         epochs = 1 if epochs is None else epochs
-        if epochs < 1 or (iterations is not None and iterations < 1):
-            raise GraphError(f"fit trains for at least 1 epoch or iteration, got {epochs} and {iterations}")
+        for name, count in (("epochs", epochs), ("iterations", 1 if iterations is None else iterations)):
+            if not isinstance(count, (int, np.integer)) or count < 1:
+                raise GraphError(f"fit trains for a whole number of {name}, at least 1, got {name}={count!r}")
         source = self._resumed(data, batch_size)
         total = iterations or (len(source) * epochs if isinstance(source, Sized) else None)
         bar = _progress_bar(total) if progress else None
@@ -536,6 +541,12 @@ def as_batches(data: Data, batch_size: int, shuffle: bool, seed: int) -> Iterabl
     if isinstance(data, (tuple, list)) and all(isinstance(array, np.ndarray) for array in data):
         return batches(data, batch_size, shuffle, seed)
     return data
+
+
+def _require_array(array: Any, name: str) -> None:
+    """DTypeError for what is no array."""
+    if not isinstance(array, (np.ndarray, NDArray)):
+        raise DTypeError(f"{name} are an array, got a {type(array).__name__}: convert them with np.asarray(…, dtype)")
 
 
 def _pair(batch: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -113,8 +113,8 @@ def _cifar_pickle(path: Path) -> tuple[np.ndarray, np.ndarray]:
     try:
         batch = _ArrayUnpickler(io.BytesIO(_contents(path)), encoding="bytes").load()
         pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
-    except DataError:
-        raise
+    except DataError as error:
+        raise DataError(f"{path} is not a batch of CIFAR-10's Python version: {error}") from error
     except Exception as error:  # a pickle that is cut short or is something else can raise anything
         raise DataError(
             f"{path} is not a batch of CIFAR-10's Python version: {type(error).__name__} {error}"

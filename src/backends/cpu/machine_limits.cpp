@@ -74,6 +74,8 @@ runtime::DeviceLimits measure_limits() {
 #if defined(__x86_64__)
   if (instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512bf16"))
     limits.flops[DType::bfloat16] = arithmetic_rate(avx512::bfloat16_loop);
+  if (instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512vnni"))
+    limits.flops[DType::int8] = limits.flops[DType::uint8] = arithmetic_rate(avx512::integer_loop);
 #endif
   return limits;
 }

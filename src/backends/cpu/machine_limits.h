@@ -21,6 +21,7 @@ extern const ArithmeticLoops arithmetic_loops;
 namespace avx512 {
 extern const ArithmeticLoops arithmetic_loops;
 double bfloat16_loop(int64_t rounds);  // needs AVX512_BF16
+double integer_loop(int64_t rounds);   // of bytes into int32 sums; needs AVX512_VNNI
 }  // namespace avx512
 
 // By all threads; takes about a tenth of a second.

@@ -27,4 +27,23 @@ __attribute__((target("avx512bf16"))) double bfloat16_loop(int64_t rounds) {
   return 2.0 * chains * 32 * static_cast<double>(rounds);
 }
 
+__attribute__((target("avx512vnni"))) double integer_loop(int64_t rounds) {
+  __m512i sums[chains];
+  const __m512i ones = _mm512_set1_epi8(1);
+  for (auto& sum : sums) sum = _mm512_setzero_si512();
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 32
+    for (int i = 0; i < chains; ++i) {
+      sums[i] = _mm512_dpbusd_epi32(sums[i], ones, ones);
+      asm volatile("" : "+v"(sums[i]));
+    }
+  }
+  __m512i all = sums[0];
+#pragma GCC unroll 32
+  for (int i = 1; i < chains; ++i) all = _mm512_add_epi32(all, sums[i]);
+  volatile int used = _mm512_reduce_add_epi32(all);
+  (void)used;
+  return 2.0 * chains * 64 * static_cast<double>(rounds);
+}
+
 }  // namespace mpsgraph::cpu::avx512
