@@ -163,7 +163,7 @@ def test_pickles_of_something_else_are_refused(tmp_path):
     path, good = tmp_path / "data_batch_1", {b"data": np.zeros((1, 3072), "u1"), b"labels": [1]}
     harmful = b"cos\nsystem\n(S'touch " + bytes(tmp_path / "ran") + b"'\ntR."
     for content, message in [
-        (harmful, "asks for (os|posix).system"),
+        (harmful, r"data_batch_1 .* asks for (os|posix)\.system"),
         (pickle.dumps(good)[:-40], "not a batch of CIFAR-10"),
         (pickle.dumps([1, 2]), "not a batch of CIFAR-10"),
         (pickle.dumps(good | {b"data": np.zeros((1, 3072), "f4")}), "float32"),

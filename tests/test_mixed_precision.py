@@ -335,6 +335,49 @@ def test_an_overflow_is_skipped_and_training_recovers():
     assert after[-1]["loss"] < steps[0]["loss"]
 
 
+@pytest.mark.parametrize("factor", [1.0, 1e6], ids=["gradients alone", "activations"])
+def test_an_overflow_leaves_moving_averages_alone(factor):
+    """At the largest scale gradients overflow by themselves; large inputs make the batch's statistics infinite, too."""
+    x, y = blobs()
+    model = mg.nn.Sequential(mg.nn.Linear(64), mg.nn.BatchNorm(), mg.nn.ReLU(), mg.nn.Linear(4))
+    optimizer = mg.optim.LossScaling(mg.optim.SGD(0.01), initial=2.0 ** (24 if factor == 1 else 10))
+    trainer = mg.Trainer(model, optimizer=optimizer, precision="float16")
+    trainer.evaluate((x, y))
+    before = model.state_dict()
+    assert trainer.train_step(x[:64] * np.float32(factor), y[:64]).values["skipped"] == 1
+    for name, value in model.state_dict().items():
+        np.testing.assert_array_equal(value, before[name], name)
+    while trainer.train_step(x[:64], y[:64]).values["skipped"]:
+        pass
+    assert (model.state_dict()["1.moving_mean"] != before["1.moving_mean"]).all()
+    assert np.isfinite(trainer.evaluate((x, y))["loss"])
+
+
+class HeadForTraining(mg.nn.Module):
+    """A normalization that only training calls, so that inference does not make its averages."""
+
+    def __init__(self):
+        self.body, self.head = mg.nn.Linear(4), mg.nn.BatchNorm()
+
+    def forward(self, x):
+        y = self.body(x)
+        return self.head(y) if self.training else y
+
+
+def test_an_overflow_leaves_averages_that_inference_lacks_alone():
+    x, y = blobs()
+    model = HeadForTraining()
+    trainer = mg.Trainer(
+        model, optimizer=mg.optim.LossScaling(mg.optim.SGD(0.01), initial=2.0**10), precision="float16"
+    )
+    trainer.train_step(x[:64], y[:64]).wait()
+    before = model.state_dict()
+    assert trainer.train_step(x[:64] * np.float32(1e6), y[:64]).values["skipped"] == 1
+    assert len(before) == 6
+    for name, value in model.state_dict().items():
+        np.testing.assert_array_equal(value, before[name], name)
+
+
 def test_the_scale_is_in_checkpoints_and_history(tmp_path):
     data = blobs()
 
@@ -425,6 +468,53 @@ def test_auto_keeps_the_faster_within_the_stated_error(monkeypatch, tmp_path):
     assert {c.precision for c in strict.precision_choices.values()} == {"float32"}
 
 
+class Branches(mg.nn.Module):
+    """Two products of one shape on different data, in a dictionary, and a third that is called for both."""
+
+    def __init__(self):
+        self.branches = {"near": mg.nn.Linear(64, bias=False), "far": mg.nn.Linear(64, bias=False)}
+        self.shared = mg.nn.Linear(64, bias=False)
+
+    def forward(self, x):
+        near, far = self.branches["near"](x), self.branches["far"](x * 0 + 100.0 + 0.01 * x)
+        return self.shared(near) + self.shared(x + 100.0) + far
+
+
+def test_auto_measures_the_error_of_each_call(monkeypatch):
+    """The columns of `far` and `shared` add up to nothing, so what is left of large inputs is lost in bfloat16."""
+    x, y = blobs(features=64)
+    model = Branches()
+    trainer = mg.Trainer(model, metrics=(), precision="auto")
+    trainer.predict(x[:1])
+    state = model.state_dict()
+    assert set(state) == {"branches.near.weight", "branches.far.weight", "shared.weight"}
+    level = {name: w - w.mean(0, keepdims=True) for name, w in state.items() if "near" not in name}
+    model.load_state_dict(state | level)
+    clock_that_favours("bfloat16", monkeypatch)
+    trainer.train_step(x[:64], y[:64]).wait()
+    choices = trainer.precision_choices
+    assert {p: c.precision for p, c in choices.items()} == {
+        "branches.near": "bfloat16",
+        "branches.far": "float32",
+        "shared": "float32",
+    }
+    assert choices["branches.near"].error < 0.02 < choices["branches.far"].error
+    assert choices["branches.far"].seconds == {"float32": 2.0, "bfloat16": 1.0}
+    assert choices["shared"].seconds["bfloat16"] >= 1.0 and choices["shared"].error > 0.02, "the worse of its two calls"
+
+
+def test_auto_takes_float16_inputs_and_refuses_none():
+    x, y = blobs()
+    trainer = mg.Trainer(perceptron(), precision="auto", dtype="float16")
+    with pytest.raises(mg.GraphError, match="first batch, which is empty"):
+        trainer.train_step(x[:0].astype(np.float16), y[:0])
+    trainer.train_step(x[:64].astype(np.float16), y[:64]).wait()
+    assert set(trainer.precision_choices) == {"0", "2"}
+    for wrong in (-1, float("nan"), "x"):
+        with pytest.raises(mg.GraphError, match="precision_error is a relative error"):
+            mg.Trainer(perceptron(), precision="auto", precision_error=wrong)
+
+
 def test_auto_on_this_machine_trains():
     data = blobs()
     model = mg.nn.Sequential(
@@ -445,6 +535,7 @@ def test_choices_can_be_stated():
     trainer.train_step(x[:8], y[:8]).wait()
     kinds = [o.outputs[0].dtype.name for o in trainer.graph.operations if o.kind == "matrix_multiplication"]
     assert kinds[:2] == ["bfloat16", "float32"]
+    assert trainer.model[0].precision is None, "the model may be another trainer's in another precision"
     with pytest.raises(mg.GraphError, match="there are no layers"):
         mg.Trainer(perceptron(), precision={"7": "bfloat16"})
     with pytest.raises(mg.GraphError, match="float32 or bfloat16"):

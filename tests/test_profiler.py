@@ -318,6 +318,8 @@ def test_the_table():
     assert by_kind[0].startswith("kind") and by_kind[2].startswith("1 more")
     with pytest.raises(mg.GraphError, match="not by 'colour'"):
         p.table("colour")
+    with pytest.raises(mg.GraphError, match="top is a number of rows"):
+        p.table(top=-1)
 
 
 def test_the_bound_is_the_larger_of_two():
@@ -334,6 +336,14 @@ def test_limits_are_measured_once():
     limits = mg.profiler.machine_limits("cpu")
     assert limits is not None and limits.flops > 1e8 and limits.bandwidth > 1e8
     assert mg.profiler.machine_limits("cpu") == limits
+    assert limits.by_dtype.get("int8") == limits.by_dtype.get("uint8")
+    assert limits.by_dtype.get("int8", np.inf) > limits.flops, "integers have a limit of their own where they are fast"
+
+
+@pytest.mark.parametrize("rates", [(0.0, 1.0, {}), (1.0, -1.0, {}), (1.0, 1.0, {"int8": 0.0})])
+def test_limits_are_above_nothing(rates):
+    with pytest.raises(mg.GraphError, match="limits are rates above 0"):
+        mg.profiler.Limits(*rates)
 
 
 def test_the_trace_is_chromes(d: Doubling, tmp_path):

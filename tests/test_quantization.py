@@ -330,5 +330,26 @@ def test_what_calibration_refuses():
         model.quantize([])
     with pytest.raises(mg.GraphError, match="not finite"):
         model.quantize(data * np.inf)
+    for kind in ("minmax", "percentile"):
+        with pytest.raises(mg.GraphError, match="a batch of the calibration data is empty"):
+            model.quantize(data[:0], range=kind)
+    with pytest.raises(mg.GraphError, match="an array or batches, got 5"):
+        model.quantize(5)
     with pytest.raises(mg.GraphError, match="nothing to quantize"):
         mg.Model(g, {"x": x}, {"y": g.relu(x)}).quantize(data)
+
+
+def test_a_model_of_mixed_precision_is_quantized_by_its_weights():
+    """Its products are in bfloat16, which nothing makes integers of; the error says the way, and the way works."""
+    data = np.random.default_rng(0).standard_normal((64, 8), np.float32)
+    trainer = mg.Trainer(mg.nn.Linear(4), precision="bfloat16")
+    trainer.predict(data)
+    with pytest.raises(
+        mg.GraphError, match="nothing to quantize.* load the weights into a trainer with precision='flo"
+    ):
+        trainer.quantize(data)
+    plain = mg.Trainer(mg.nn.Linear(4), precision="float32")
+    expected = plain.predict(data)
+    plain.model.load_state_dict(trainer.model.state_dict())
+    quantized = plain.quantize(data)(data).numpy()
+    assert abs(quantized - plain.predict(data)).max() < 0.02 * abs(expected).max()

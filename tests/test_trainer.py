@@ -207,6 +207,20 @@ def test_errors_leave_the_trainer_usable(dataset):
         mg.Trainer(network(), loss=lambda outputs, labels: outputs).train_step(images, labels)
 
 
+def test_what_is_no_array_is_refused(dataset):
+    x, y = dataset[0][:8], dataset[1][:8]
+    trainer = make()
+    for call in (trainer.train_step, lambda x, y: trainer.evaluate([(x, y)]), lambda x, y: trainer.predict(x)):
+        with pytest.raises(mg.DTypeError, match=r"inputs are an array, got a list: convert them with np\.asarray"):
+            call(x.tolist(), y)
+    with pytest.raises(mg.DTypeError, match="labels are an array, got a list"):
+        trainer.train_step(x, y.tolist())
+    for wrong in ({"epochs": 1.5}, {"epochs": 0}, {"iterations": 0}, {"iterations": "many"}):
+        with pytest.raises(mg.GraphError, match=f"a whole number of {next(iter(wrong))}, at least 1"):
+            trainer.fit(dataset, progress=False, **wrong)
+    assert trainer.step == 0
+
+
 def test_arrays_of_another_dtype_are_refused_before_a_batch_of_another_size_is_compiled(dataset):
     images, labels = dataset
     trainer = make()
@@ -352,6 +366,17 @@ def test_progress_and_plot(dataset, capsys):
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert labels == ["training loss", "validation loss", "training accuracy", "validation accuracy"]
     assert axes.get_xlabel() == "step" and len(axes.lines[0].get_xdata()) == 5
+
+
+def test_the_plot_holds_all_losses():
+    history = mg.History()
+    for loss in (1.0, 0.5, 0.2):
+        history.append({"loss": loss})
+    for step, loss in ((1, 1.6), (2, 2.4), (3, 3.5)):
+        history.append_validation(step, {"loss": loss})
+    figure_module = pytest.importorskip("matplotlib.figure")
+    low, high = history.plot(figure_module.Figure().subplots()).get_ylim()
+    assert low == 0 and high > 3.5
 
 
 def test_missing_extras_say_what_to_install(monkeypatch):

@@ -188,7 +188,7 @@ class Model:
     def _batches(self, calibration: Iterable[Any]) -> Iterator[dict[Tensor, Any]]:
         """Feeds, from what is taken for calibration data."""
         if not isinstance(calibration, Iterable):
-            raise GraphError(f"calibration data are an array or batches, got a {type(calibration).__name__}")
+            raise GraphError(f"calibration data are an array or batches, got {calibration!r}")
         for batch in [calibration] if isinstance(calibration, np.ndarray) else calibration:
             if not isinstance(batch, Mapping):
                 if len(self.inputs) != 1:

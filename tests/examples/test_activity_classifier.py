@@ -74,11 +74,35 @@ def test_files_that_cannot_be_used_are_refused(tmp_path):
     with pytest.raises(mg.data.DataError, match="needs two CSV files"):
         example.read_csv(tmp_path)
     write(tmp_path / "b.csv", np.zeros((3, 6)), ["walk"] * 3, header="x,y,z,gx,gy,gz,activity")
-    with pytest.raises(mg.data.DataError, match=r"b\.csv begins with .* it needs the columns"):
+    with pytest.raises(mg.data.DataError, match=r"b\.csv, line 1: the columns must be .* not \['x'"):
         example.read_csv(tmp_path)
-    (tmp_path / "b.csv").write_text("ax,ay,az,gx,gy,gz,activity\n1,2,3,4,five,6,walk\n", encoding="utf-8")
-    with pytest.raises(mg.data.DataError, match=r"b\.csv holds a line without six numbers"):
+    for line, message in (
+        ("1,2,3,4,five,6,walk", "could not convert string to float: 'five'"),
+        ("1,2,3,nan,5,6,walk", "six finite numbers"),
+        ("1,2,3,1e300,5,6,walk", "six finite numbers"),
+        ("1,2,3,4,5,6,", "six finite numbers and an activity"),
+        ("1,2,3", "float"),
+        ("1,2,3,4,5,6", "str"),
+    ):
+        (tmp_path / "b.csv").write_text(f"ax,ay,az,gx,gy,gz,activity\n1,2,3,4,5,6,walk\n{line}\n", encoding="utf-8")
+        with pytest.raises(mg.data.DataError, match=rf"b\.csv, line 3: .*{message}"):
+            example.read_csv(tmp_path)
+    (tmp_path / "b.csv").write_text("ax,ay,az,gx,gy,gz,activity\n1,2,3,4,5,6,größer\n", encoding="latin1")
+    with pytest.raises(mg.data.DataError, match=r"b\.csv, .*utf-8"):
         example.read_csv(tmp_path)
+
+
+def test_files_of_spreadsheets_are_read(tmp_path):
+    """They begin with a mark of their encoding, and may have blanks behind commas."""
+    for name in "ab":
+        write(
+            tmp_path / f"{name}.csv",
+            np.zeros((2000, 6)),
+            ["walk"] * 2000,
+            header="\ufeffax, ay, az, gx, gy, gz, activity",
+        )
+    files, names = example.read_csv(tmp_path)
+    assert names == ["walk"] and len(files) == 2
 
 
 def test_the_picture(tmp_path):

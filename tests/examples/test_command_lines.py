@@ -90,6 +90,7 @@ def test_on_small_files_from_an_empty_directory(name: str, tmp_path: Path):
     if name == "text_generation":  # from what is kept, without the text
         again = run(name, "--weights", "w.safetensors", "--start", "the ", "--length", 9, within=tmp_path)
         assert again.returncode == 0 and again.stdout.startswith("the ") and len(again.stdout) == 4 + 9 + 1
+        assert "nothing is learnt now" in again.stderr
 
 
 def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
@@ -100,7 +101,15 @@ def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
     assert "--largest must be from 10" in refused("gelu", "--largest", 3, within=tmp_path, status=2)
     assert "--frames must be 1" in refused("two_queues", "--frames", 0, within=tmp_path, status=2)
     assert "--recordings and --epochs" in refused("activity_classifier", "--epochs", 0, within=tmp_path, status=2)
-    for option, value in (("--temperature", "nan"), ("--temperature", 0), ("--start", ""), ("--length", 0)):
+    for name in ("resnet50", "gan", "activity_classifier", "text_generation"):
+        assert "--seed " in refused(name, "--seed", -1, within=tmp_path, status=2)
+    for option, value in (
+        ("--temperature", "nan"),
+        ("--temperature", "1e-40"),
+        ("--start", ""),
+        ("--length", 0),
+        ("--weights", "none/w.safetensors"),
+    ):
         assert f"{option} " in refused("text_generation", option, value, within=tmp_path, status=2)
 
 

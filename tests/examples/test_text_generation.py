@@ -84,9 +84,16 @@ def test_texts_and_starts_that_cannot_be_used_are_refused(writer: example.Writer
 def test_what_was_learnt_is_kept_with_its_characters(tmp_path):
     learnt, path = example.Writer(ALPHABET, seed=1), tmp_path / "weights.safetensors"
     mg.checkpoint.save(path, learnt.network.state_dict(), {"alphabet": ALPHABET})
-    loaded = example.load(path)
+    loaded = example.load(path, seed=1)
     assert loaded.alphabet == ALPHABET
     np.testing.assert_array_equal(probabilities(loaded, "face"), probabilities(learnt, "face"))
     mg.checkpoint.save(path, {"a": np.zeros(1, np.float32)})
     with pytest.raises(mg.data.DataError, match="is not a file of --weights"):
-        example.load(path)
+        example.load(path, seed=0)
+
+
+def test_the_seed_counts_for_what_was_learnt_before(tmp_path):
+    path = tmp_path / "weights.safetensors"
+    mg.checkpoint.save(path, example.Writer(ALPHABET, seed=1).network.state_dict(), {"alphabet": ALPHABET})
+    texts = ["".join(example.load(path, seed).generate("face", 40, 1.0)) for seed in (1, 2, 1)]
+    assert texts[0] == texts[2] != texts[1]
