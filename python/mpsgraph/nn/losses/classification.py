@@ -27,6 +27,7 @@ def cross_entropy(
     Args: logits (..., classes); labels, integers (...), or one-hot or probabilities (..., classes); axis, that of the
     classes, 1 in PyTorch; class_weights (classes), factors of the classes' parts; ignore_index, a label that stands for
     none; label_smoothing s, in [0, 1]: (1 - s) * p + s / classes is taken for p; weights and reduction as in `reduced`.
+    Another integer that is no class's number has a p of zeros, as in one_hot: a loss of 0, which the mean counts.
     As in PyTorch, the mean of integer labels is weighed by the classes' weights and leaves the ignored ones out.
     Errors: ShapeError, DTypeError, GraphError. MPSCNNLossTypeSoftMaxCrossEntropy; PyTorch's CrossEntropyLoss.
 
