@@ -115,13 +115,14 @@ def choose(trainer: Trainer, x: np.ndarray, y: np.ndarray) -> dict[str, LayerPre
     calls, gradients, feeds = _built_once(trainer, model, x, y)
     wanted = dict.fromkeys(t for call in calls for t in [*call.operands, *call.returned(gradients)])
     arrays = _graph_of(model).run(feeds, list(wanted), device=trainer.device)
-    trials: dict[str, _Trial] = {}
-    measured: dict[str, list[tuple[float, dict[str, float]]]] = {}
+    alike: dict[str, list[_Call]] = {}
     for call in calls:
-        key = _key(call, arrays, gradients, feeds)
-        if key not in trials:
-            trials[key] = _Trial(call, arrays, gradients, feeds, trainer)
-        measured.setdefault(call.path, []).append(trials[key].measure(call, arrays, gradients))
+        alike.setdefault(_key(call, arrays, gradients, feeds), []).append(call)
+    measured: dict[str, list[tuple[float, dict[str, float]]]] = {call.path: [] for call in calls}
+    for group in alike.values():
+        trial = _Trial(group[0], arrays, gradients, feeds, trainer)
+        for call in group:
+            measured[call.path].append(trial.measure(call, arrays, gradients))
     return {path: _better(found, trainer.precision_error) for path, found in measured.items()}
 
 
