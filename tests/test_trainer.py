@@ -7,6 +7,7 @@ import gc
 import struct
 import weakref
 
+import ml_dtypes
 import mpsgraph as mg
 import numpy as np
 import pytest
@@ -354,6 +355,17 @@ def test_a_checkpoint_of_another_model_changes_nothing(dataset, tmp_path):
         trainer.load(path)
     assert_same(before, values_of(trainer))
     assert trainer.step == step
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+def test_checkpoints_of_other_dtypes(tmp_path, dtype):
+    x = np.random.default_rng(0).standard_normal((8, 4)).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    y = np.arange(8, dtype=np.int32) % 3
+    trainers = [mg.Trainer(mg.nn.Linear(3), metrics=(), dtype=dtype) for _ in range(2)]
+    trainers[0].train_step(x, y).wait()
+    trainers[0].save(tmp_path / "weights.safetensors")
+    trainers[1].load(tmp_path / "weights.safetensors")
+    assert float(trainers[0].train_step(x, y)) == float(trainers[1].train_step(x, y))
 
 
 # --- progress, history, demo ------------------------------------------------------------------------------------------

@@ -113,6 +113,8 @@ def choose(trainer: Trainer, x: np.ndarray, y: np.ndarray) -> dict[str, LayerPre
         raise GraphError("precision='auto' is decided on the first batch, which is empty: give one with data")
     model = fresh_copy(trainer.model)
     calls, gradients, feeds = _built_once(trainer, model, x, y)
+    if not calls:
+        return {}
     wanted = dict.fromkeys(t for call in calls for t in [*call.operands, *call.returned(gradients)])
     arrays = _graph_of(model).run(feeds, list(wanted), device=trainer.device)
     alike: dict[str, list[_Call]] = {}

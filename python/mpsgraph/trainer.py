@@ -145,6 +145,7 @@ class Trainer:
             raise GraphError(f"precision_error is a relative error, 0 or more, got {precision_error!r}")
         self.precision_choices: dict[str, LayerPrecision] = {}
         """What "auto" has measured and chosen for each layer, by its path; what the argument stated, where it did."""
+        self._measures = self.precision == "auto"  # until there are choices, of which there may be none
         if isinstance(precision, Mapping):
             self._take_choices(as_choices(precision))
         self._scaling: LossScaling | None = None
@@ -183,7 +184,7 @@ class Trainer:
 
     def _build(self, x: np.ndarray, y: np.ndarray) -> _Built:
         """The training step and its inference form: one graph, the same variables."""
-        if self.precision == "auto" and not self.precision_choices:
+        if self._measures:
             if self._prediction is not None:  # what was made before there were labels was float32
                 self._prediction = None
             self._take_choices(choose(self, x, y))
@@ -257,7 +258,7 @@ class Trainer:
         unknown = choices.keys() - set(paths)
         if unknown:
             raise GraphError(f"there are no layers {sorted(unknown)}; those of this model are {paths}")
-        self.precision_choices = choices
+        self.precision_choices, self._measures = choices, False
 
     # --- training --------------------------------------------------------------------------------------------------
 
@@ -561,6 +562,6 @@ def _signature(placeholder: Tensor) -> list[Any]:
     return [str(placeholder.dtype), list(placeholder.shape or ())[1:]]
 
 
-def _example(dtype: str, shape: list[int]) -> np.ndarray:
+def _example(dtype: str, shape: list[int]) -> Any:
     """An empty batch, from which the graph learns its input types."""
-    return np.empty((0, *shape), "uint16" if dtype == "bfloat16" else dtype)
+    return NDArray((0, *shape), dtype)
