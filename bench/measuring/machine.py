@@ -90,13 +90,14 @@ def copy_bandwidth(threads: int, megabytes: int = 128, attempts: int = 5) -> flo
 
 
 def processor(description: str | None = None) -> str:
-    """The processor's name, and how many of it. Virtual ones of one name may have bfloat16's instructions or not.
+    """The processor's name, and how many of it. Virtual ones of one name may have bfloat16's instructions, AMX, or not.
 
     Args: description, as /proc/cpuinfo has it; by default what is there.
     """
     lines = (Path("/proc/cpuinfo").read_text() if description is None else description).splitlines()
     told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
     flags = told.get("flags", "").split()
-    lacking = " without bfloat16" if "avx512f" in flags and "avx512_bf16" not in flags else ""
-    name = f" x {told['model name']}{lacking}" if "model name" in told else " processors"
+    kind = " without bfloat16" if "avx512f" in flags and "avx512_bf16" not in flags else ""
+    kind = " with AMX" if "amx_bf16" in flags else kind
+    name = f" x {told['model name']}{kind}" if "model name" in told else " processors"
     return f"{os.cpu_count()}{name}"
