@@ -390,7 +390,10 @@ def test_low_precision_has_bounds_of_its_own():
 
 def test_processors_of_one_name_are_told_apart_by_their_instructions():
     named = "processor\t: 0\nmodel name\t: Some CPU @ 2.0GHz\nflags\t\t: avx2{}\n"
-    names = [processor(named.format(flags)) for flags in (" avx512f avx512_bf16 amx_bf16", " avx512f avx512_bf16", " avx512f", "")]
+    names = [
+        processor(named.format(flags))
+        for flags in (" avx512f avx512_bf16 amx_bf16", " avx512f avx512_bf16", " avx512f", "")
+    ]
     assert [name.partition(" x ")[2] for name in names] == [
         "Some CPU @ 2.0GHz with AMX",
         "Some CPU @ 2.0GHz",

@@ -26,6 +26,8 @@ x = g.placeholder((1 << 18,))
 g.compile({x: x.shape}, [g.sort(x)])
 """
 
+BFLOAT16_PRODUCTS = "MPSGRAPH_BFLOAT16_PRODUCTS"
+BFLOAT16 = f"{HERE / 'test_convolution_taps.py'}::test_bfloat16_is_rounded_once"
 PLAN_OF_BFLOAT16 = """
 import mpsgraph as mg
 g = mg.Graph()
@@ -53,22 +55,38 @@ def test_vectorised_kernels(name):
     assert int(run.stdout.split(" passed")[0].split()[-1]) > 200
 
 
-@pytest.mark.parametrize("name, told", [("pairs", False), ("float32", True)])
-def test_products_of_bfloat16(name, told):
-    of_bfloat16 = f"{HERE / 'test_convolution_taps.py'}::test_bfloat16_is_rounded_once"
-    run = with_set(
-        name, "-m", "pytest", "-q", "-p", "no:cacheprovider", of_bfloat16, variable="MPSGRAPH_BFLOAT16_PRODUCTS"
-    )
+PROCESSOR = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+HAS_AMX = "amx_bf16" in PROCESSOR
+AMX = pytest.mark.skipif(not HAS_AMX, reason="needs AMX")
+
+
+@pytest.mark.parametrize("name", [pytest.param("registers", marks=AMX), "pairs", "float32"])
+def test_products_of_bfloat16(name):
+    run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", BFLOAT16, variable=BFLOAT16_PRODUCTS)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
-    run = with_set(name, "-c", PLAN_OF_BFLOAT16, variable="MPSGRAPH_BFLOAT16_PRODUCTS")
-    if "avx512_bf16" in Path("/proc/cpuinfo").read_text():
-        assert ("in float32" in run.stdout) == told, run.stdout + run.stderr
+    run = with_set(name, "-c", PLAN_OF_BFLOAT16, variable=BFLOAT16_PRODUCTS)
+    if "avx512_bf16" in PROCESSOR:
+        told = ("in float32" in run.stdout, "registers of AMX" in run.stdout)
+        assert told == (name == "float32", name == "registers"), run.stdout + run.stderr
 
 
-def test_an_unknown_product_of_bfloat16_is_an_error():
-    run = with_set("int8", "-c", PLAN_OF_BFLOAT16, variable="MPSGRAPH_BFLOAT16_PRODUCTS")
-    if "avx512_bf16" in Path("/proc/cpuinfo").read_text():
-        assert "DeviceError: MPSGRAPH_BFLOAT16_PRODUCTS is 'int8'; it may be pairs or float32" in run.stderr, run.stdout
+@pytest.mark.skipif("avx512_bf16" not in PROCESSOR, reason="has no choice")
+@pytest.mark.parametrize(
+    "name", ["int8", pytest.param("registers", marks=pytest.mark.skipif(HAS_AMX, reason="has it"))]
+)
+def test_an_unknown_product_of_bfloat16_is_an_error(name):
+    run = with_set(name, "-c", PLAN_OF_BFLOAT16, variable=BFLOAT16_PRODUCTS)
+    choices = "registers, pairs or float32" if HAS_AMX else "pairs or float32"
+    assert f"DeviceError: {BFLOAT16_PRODUCTS} is '{name}'; it may be {choices}" in run.stderr, run.stdout
+
+
+@AMX
+@pytest.mark.parametrize("name", ["registers", "vectors"])
+def test_products_of_8_bit_integers(name):
+    quantized = str(HERE / "test_quantization.py")
+    run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", quantized, variable="MPSGRAPH_INT8_PRODUCTS")
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr
+    assert int(run.stdout.split(" passed")[0].split()[-1]) > 50
 
 
 @pytest.mark.skipif("AVX" not in mg.Device("cpu").description, reason="kernels by taps and in tiles need vectors")

@@ -125,6 +125,8 @@ PLACES = [  # image, channels, outputs, kernel, stride
     (2, 64, 48, 3, 1),  # taps that some pixels do not see
     (1, 32, 70, 3, 1),  # that none sees
     (9, 12, 33, 5, 2),
+    (8, 128, 64, 1, 1),  # rows that lie one like the other
+    (4, 36, 40, 1, 1),  # the same, of steps that fill no line
 ]
 
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "backends/cpu/amx.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
 #include "runtime/ndarray.h"
@@ -76,6 +77,10 @@ runtime::DeviceLimits measure_limits() {
     limits.flops[DType::bfloat16] = arithmetic_rate(avx512::bfloat16_loop);
   if (instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512vnni"))
     limits.flops[DType::int8] = limits.flops[DType::uint8] = arithmetic_rate(avx512::integer_loop);
+  if (has_amx()) {
+    limits.flops[DType::bfloat16] = arithmetic_rate(amx::bfloat16_loop);
+    limits.flops[DType::int8] = limits.flops[DType::uint8] = arithmetic_rate(amx::integer_loop);
+  }
 #endif
   return limits;
 }

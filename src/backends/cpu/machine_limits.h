@@ -23,6 +23,10 @@ extern const ArithmeticLoops arithmetic_loops;
 double bfloat16_loop(int64_t rounds);  // needs AVX512_BF16
 double integer_loop(int64_t rounds);   // of bytes into int32 sums; needs AVX512_VNNI
 }  // namespace avx512
+namespace amx {  // need AMX
+double bfloat16_loop(int64_t rounds);
+double integer_loop(int64_t rounds);
+}  // namespace amx
 
 // By all threads; takes about a tenth of a second.
 runtime::DeviceLimits measure_limits();

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/amx.h"
 #include "backends/cpu/convolution/convolution_taps.h"
+#include "backends/cpu/environment.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/stitched/tile_functions.h"
@@ -17,10 +19,17 @@ namespace {
 constexpr int64_t cached_panels = 1 << 19;  // bytes of weights that stay in a second-level cache beside the rows
 constexpr int columns = IntegerTiles::columns, group = IntegerTiles::group;
 
+bool multiplies_in_registers() {
+  constexpr const char* variable = "MPSGRAPH_INT8_PRODUCTS";
+  static const std::string_view wish =
+      has_amx() ? asked_for(variable, {"registers", "vectors"}) : asked_for(variable, {"vectors"});
+  return wish != "vectors" && has_amx();
+}
+
 const IntegerTiles* integer_tiles() {
 #if defined(__x86_64__)
   static const bool there = instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512vnni");
-  if (there) return &avx512_vnni::integer_tiles();
+  if (there) return multiplies_in_registers() ? &amx_int8::integer_tiles() : &avx512_vnni::integer_tiles();
 #endif
   return nullptr;
 }
@@ -55,11 +64,12 @@ class IntegerProduct final : public Kernel {
       for (TileRun& run : c.runs) run.panel /= group, run.steps /= group;
     prepare_epilogue(lowering);
     // Weights that fit into the cache are read by every thread, for its share of the rows, if there are enough.
-    together_ = panels_ < threads_ || (panels_ * panel_ <= cached_panels && plan_.rows() >= 2 * threads_ * 12);
+    together_ = panels_ < threads_ || (panels_ * panel_ <= cached_panels && plan_.rows() >= 2 * threads_ * tiles_.rows);
   }
 
   void run(Frame& frame) const override {
     parallel_team(threads_, [&](int64_t member, int64_t members, const auto&) {
+      const TilesInUse use(tiles_);
       if (together_) return multiply(frame, member, members, 0, panels_);
       const int64_t end = panels_ * (member + 1) / members, most = std::max<int64_t>(1, cached_panels / panel_);
       for (int64_t p = panels_ * member / members, next = 0; p < end; p = next) {
@@ -69,8 +79,8 @@ class IntegerProduct final : public Kernel {
     });
   }
   std::string description() const override {
-    return cat("integers, a product a tap, ", plan_.taps.size(), " taps, ", plan_.classes.size(),
-               " classes of pixels, packed weights");
+    return cat("integers, a product a tap, ", plan_.taps.size(), " taps, ", plan_.classes.size(), " classes of pixels",
+               tiles_.begin ? ", registers of AMX" : "", ", packed weights");
   }
 
  private:
@@ -116,7 +126,7 @@ class IntegerProduct final : public Kernel {
       epilogue_.residual_is_signed = lowering.input(2).dtype == DType::int8;
       lowering.may_share(0, 2);
     }
-    const auto shift = static_cast<int32_t>(a.integer("source_zero_point")) + (turn_ ? 128 : 0);
+    const auto shift = static_cast<int32_t>(a.integer("source_zero_point")) + (turn_ ? tiles_.turned_by : 0);
     if (shift == 0) return;
     for (const TapPlan::Class& c : plan_.classes) {
       std::vector<int32_t>& start = starts_.emplace_back(static_cast<size_t>(panels_ * columns), 0);
@@ -144,8 +154,7 @@ class IntegerProduct final : public Kernel {
       const TapPlan::Class& c = plan_.classes[k];
       const int64_t rows = static_cast<int64_t>(c.pixels.size()) * plan_.images, end = rows * (share + 1) / shares;
       for (int64_t row = rows * share / shares; row < end;) {
-        const int64_t left = end - row, tiles = (left + IntegerTiles::most_rows - 1) / IntegerTiles::most_rows;
-        const int count = static_cast<int>((left + tiles - 1) / tiles);
+        const int count = next_tile(end - row, tiles_.rows, tiles_.whole_rows);
         const uint8_t* from[IntegerTiles::most_rows];
         std::byte* to[IntegerTiles::most_rows];
         for_each_row(plan_, c, row, row + count, 1, [&](int64_t i, int64_t, int64_t a, int64_t b) {

@@ -2,8 +2,8 @@
 //
 // A tile is a few rows by `columns` columns of sums in int32 registers. A step is four bytes of a row, four channels,
 // which one instruction multiplies with four weights and adds; weights come as panels [step][columns][4]. Rows are
-// unsigned: signed ones are read with their sign bit turned, which adds 128, and what that and a zero point add to a sum
-// is known beforehand and stands in `start`.
+// unsigned: where signed ones cannot be multiplied, they are read with their sign bit turned, which adds 128. What that
+// and a zero point add to a sum is known beforehand and stands in `start`.
 #pragma once
 
 #include <cstddef>
@@ -28,13 +28,22 @@ struct IntegerEpilogue {
 };
 
 struct IntegerTiles {
-  static constexpr int most_rows = 12, columns = 32, group = 4;
+  static constexpr int most_rows = 32, columns = 32, group = 4;
+  int rows;  // of a tile, at most
   // For all columns of a panel, of which `width` are stored. `turn`: rows are signed.
   void (*multiply)(int count, const uint8_t* const* rows, bool turn, const TileRun* runs, int64_t run_count,
                    const int8_t* panel, std::byte* const* out, int width, const IntegerEpilogue& epilogue);
+  int32_t turned_by = 128;  // what is added to signed rows
+  // As in ConvolutionTiles.
+  int whole_rows = 1;
+  void (*begin)() = nullptr;
+  void (*end)() = nullptr;
 };
 
 namespace avx512_vnni {
+const IntegerTiles& integer_tiles();
+}
+namespace amx_int8 {
 const IntegerTiles& integer_tiles();
 }
 

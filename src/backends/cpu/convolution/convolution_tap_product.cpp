@@ -63,6 +63,7 @@ class TapProduct final : public Kernel {
     Shares widening(source_.pieces(), threads_), packing(panels_, threads_),
         multiplying(static_cast<int64_t>(pieces_.size()), threads_);
     parallel_team(threads_, [&](int64_t member, int64_t, const auto& wait) {
+      const TilesInUse use(tiles_);
       for (int64_t i; (i = widening.take(member)) >= 0;) source_.copy(frame, tiles_, i);
       if (together_) {
         for (int64_t p; (p = packing.take(member)) >= 0;) weights_.pack(tiles_, weights, p, panels + p * panel_);
@@ -81,7 +82,7 @@ class TapProduct final : public Kernel {
   }
   std::string description() const override {
     return text_of(plan_) + (by_tap_.empty() ? "" : ", tap by tap") + (source_.copies ? ", in float32" : "") +
-           (packed_ ? ", packed weights" : "");
+           (tiles_.begin ? ", registers of AMX" : "") + (packed_ ? ", packed weights" : "");
   }
 
  private:
@@ -147,6 +148,7 @@ class TapProduct final : public Kernel {
     const F* panels = reinterpret_cast<const F*>(packed_.get());
     Shares widening(source_.pieces(), threads_), multiplying(static_cast<int64_t>(pieces_.size()), threads_);
     parallel_team(threads_, [&](int64_t member, int64_t members, const auto& wait) {
+      const TilesInUse use(tiles_);
       for (int64_t i; (i = widening.take(member)) >= 0;) source_.copy(frame, tiles_, i);
       if (source_.copies) wait();
       if (together_) {

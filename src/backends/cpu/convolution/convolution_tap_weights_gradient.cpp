@@ -57,6 +57,7 @@ class TapWeightsGradient final : public Kernel {
     Shares widening(source_.pieces(), threads_), pairing(group > 1 ? image_steps_ : 0, threads_),
         summing(pieces * parts_, threads_), finishing(parts_ > 1 ? pieces : 0, threads_);
     parallel_team(threads_, [&](int64_t member, int64_t, const auto& wait) {
+      const TilesInUse use(tiles_);
       for (int64_t i; (i = widening.take(member)) >= 0;) source_.copy(frame, tiles_, i);
       for (int64_t step; (step = pairing.take(member)) >= 0;) pair_images(frame, step);
       if (source_.copies || group > 1) wait();
@@ -78,7 +79,9 @@ class TapWeightsGradient final : public Kernel {
       }
     });
   }
-  std::string description() const override { return text_of(plan_) + (source_.copies ? ", in float32" : ""); }
+  std::string description() const override {
+    return text_of(plan_) + (source_.copies ? ", in float32" : "") + (tiles_.begin ? ", registers of AMX" : "");
+  }
 
  private:
   static constexpr int64_t group = ConvolutionTiles<S, F>::group;

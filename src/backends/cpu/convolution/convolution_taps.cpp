@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "backends/cpu/amx.h"
 #include "backends/cpu/convolution/convolution_tap_kernels.h"
 #include "backends/cpu/convolution/convolution_winograd.h"
 #include "backends/cpu/environment.h"
@@ -23,6 +24,13 @@ const ConvolutionTiles<float, float>* convolution_tiles() {
 
 namespace {
 
+std::string_view wanted_products() {
+  constexpr const char* variable = "MPSGRAPH_BFLOAT16_PRODUCTS";
+  static const std::string_view wish =
+      has_amx() ? asked_for(variable, {"registers", "pairs", "float32"}) : asked_for(variable, {"pairs", "float32"});
+  return wish;
+}
+
 bool has_bfloat16() {
 #if defined(__x86_64__)
   static const bool there = instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512bf16");
@@ -32,11 +40,17 @@ bool has_bfloat16() {
 #endif
 }
 
+bool multiplies_in_registers() {
+  const bool wanted = wanted_products().empty() || wanted_products() == "registers";
+  return wanted && has_bfloat16() && has_amx();
+}
+
 }  // namespace
 
 template <>
 const ConvolutionTiles<BFloat16, BFloat16>* convolution_tiles() {
 #if defined(__x86_64__)
+  if (multiplies_in_registers()) return &amx_bf16::register_tiles();
   if (has_bfloat16()) return &avx512_bf16::convolution_tiles();
 #endif
   return nullptr;
@@ -51,14 +65,14 @@ const ConvolutionTiles<BFloat16, float>* convolution_tiles() {
   return nullptr;
 }
 
-// Not where there is no instruction for it. Intel's cores take four times as long for that as for one of float32
+// Not where there is no instruction for it. Intel's vectors take four times as long for that as for one of float32
 // (measured on a fifth generation Xeon): half the rate, and worth it only where weights of half the size come in half the
-// time. Elsewhere pairs are what such instructions are for.
+// time. Elsewhere, and in AMX's registers, pairs are what such instructions are for.
 bool multiplies_pairs(bool waits_for_weights) {
-  static const std::string_view wish = asked_for("MPSGRAPH_BFLOAT16_PRODUCTS", {"pairs", "float32"});
+  const std::string_view wish = wanted_products();
   if (!has_bfloat16() || wish == "float32") return false;
 #if defined(__x86_64__)
-  return waits_for_weights || wish == "pairs" || !__builtin_cpu_is("intel");
+  return waits_for_weights || wish == "pairs" || multiplies_in_registers() || !__builtin_cpu_is("intel");
 #else
   return wish == "pairs";
 #endif

@@ -12,7 +12,7 @@
 namespace mpsgraph::cpu::avx512_vnni {
 namespace {
 
-constexpr int lanes = 16, columns = IntegerTiles::columns, group = IntegerTiles::group;
+constexpr int lanes = 16, columns = IntegerTiles::columns, group = IntegerTiles::group, rows_of_tile = 12;
 static_assert(columns == 2 * lanes);
 
 template <bool Turn>
@@ -23,26 +23,7 @@ __m512i four_of_row(const uint8_t* from) {
   return Turn ? _mm512_xor_si512(all, _mm512_set1_epi8(static_cast<char>(0x80))) : all;
 }
 
-__m512 bytes_as_floats(const std::byte* from, __mmask16 mask, bool is_signed) {
-  const __m128i bytes = _mm_maskz_loadu_epi8(mask, from);
-  return _mm512_cvtepi32_ps(is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes));
-}
-
-// Sixteen sums, of which those in the mask are stored.
-void finish(__m512i sum, int at, __mmask16 mask, std::byte* out, const IntegerEpilogue& e) {
-  __m512 v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_maskz_loadu_ps(mask, e.scale + at),
-                             _mm512_maskz_loadu_ps(mask, e.bias + at));
-  if (e.has_residual)
-    v = _mm512_fmadd_ps(bytes_as_floats(out + at + e.residual, mask, e.residual_is_signed),
-                        _mm512_set1_ps(e.residual_scale), v);
-  if (e.relu) v = _mm512_max_ps(v, _mm512_setzero_ps());
-  if (e.result == IntegerResult::float32) return _mm512_mask_storeu_ps(reinterpret_cast<float*>(out) + at, mask, v);
-  constexpr float far = 1 << 20;  // beyond any of 8 bits, and exact
-  v = _mm512_max_ps(_mm512_min_ps(v, _mm512_set1_ps(far)), _mm512_set1_ps(-far));
-  const __m512i steps = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(e.zero_point));
-  if (e.result == IntegerResult::int8) return _mm512_mask_cvtsepi32_storeu_epi8(out + at, mask, steps);
-  _mm512_mask_cvtusepi32_storeu_epi8(out + at, mask, _mm512_max_epi32(steps, _mm512_setzero_si512()));
-}
+#include "backends/cpu/convolution/integer_epilogue.inc"
 
 template <int R, bool Turn>
 void multiply_rows(const uint8_t* const* rows, const TileRun* runs, int64_t run_count, const int8_t* panel,
@@ -69,18 +50,14 @@ void multiply_rows(const uint8_t* const* rows, const TileRun* runs, int64_t run_
       }
     }
   }
-  const auto all = (uint64_t{1} << width) - 1;
-  for (int r = 0; r < R; ++r) {
-    finish(low[r], 0, static_cast<__mmask16>(all), out[r], epilogue);
-    if (width > lanes) finish(high[r], lanes, static_cast<__mmask16>(all >> lanes), out[r], epilogue);
-  }
+  for (int r = 0; r < R; ++r) finish_row(low[r], high[r], width, out[r], epilogue);
 }
 
 template <bool Turn, int... I>
 constexpr auto all_counts(std::integer_sequence<int, I...>) {
   return std::array{&multiply_rows<I + 1, Turn>...};
 }
-using Counts = std::make_integer_sequence<int, IntegerTiles::most_rows>;
+using Counts = std::make_integer_sequence<int, rows_of_tile>;
 constexpr auto as_they_are = all_counts<false>(Counts{});
 constexpr auto turned = all_counts<true>(Counts{});
 
@@ -92,7 +69,7 @@ void multiply(int count, const uint8_t* const* rows, bool turn, const TileRun* r
 }  // namespace
 
 const IntegerTiles& integer_tiles() {
-  static const IntegerTiles tiles{multiply};
+  static const IntegerTiles tiles{rows_of_tile, multiply};
   return tiles;
 }
 

@@ -1,0 +1,30 @@
+// Whether AMX is there: instructions by CPUID, registers by the system's permission.
+#include "backends/cpu/amx.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include "backends/cpu/stitched/tile_functions.h"
+
+namespace mpsgraph::cpu {
+
+bool has_amx() {
+#if defined(__x86_64__) && defined(__linux__)
+  static const bool there = [] {
+    constexpr unsigned bfloat16 = 1u << 22, registers = 1u << 24, integers = 1u << 25,
+                       all = bfloat16 | registers | integers;
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (instruction_set() != "AVX-512" || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & all) != all) return false;
+    constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, the part of a thread's state
+    return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+  }();
+  return there;
+#else
+  return false;
+#endif
+}
+
+}  // namespace mpsgraph::cpu
