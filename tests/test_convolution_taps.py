@@ -163,3 +163,23 @@ def test_what_is_not_a_number_stays_where_it_is():
     weights[1, 1, 0, 1] = np.nan
     values = g.run({x: np.ones((2, 1, 1, 4), np.float32), w: weights}, y).numpy()
     assert np.isnan(values[..., 1]).all() and np.isfinite(values[..., [0, 2, 3]]).all()
+
+
+@pytest.mark.parametrize("dtype", [mg.float32, mg.bfloat16], ids=str)
+def test_what_is_not_a_number_meets_no_zero(dtype: mg.DType):
+    """Where channels and rows are filled up, nothing is read from behind them: a NaN there would not become zero."""
+    g = mg.Graph()
+    x, w = g.placeholder((3, 2, 2, 40), dtype), g.placeholder((3, 3, 40, 48), dtype)
+    y = g.convolution2d(x, w, padding="TF_SAME")
+    gradients = g.gradients(g.reduction_sum(y), [x, w])
+    source, weights = np.ones(x.shape, dtype.numpy), np.ones(w.shape, dtype.numpy)
+    with_tap = weights.copy()
+    with_tap[2, 0] = np.nan  # which one pixel of four sees
+    values = g.run({x: source, w: with_tap}, y).numpy().astype(np.float32)
+    assert np.isnan(values[:, 0, 1]).all()
+    assert np.isfinite(np.delete(values.reshape(3, 4, 48), 1, axis=1)).all()
+    source[1, ..., 39] = np.nan
+    found = g.run({x: source, w: weights}, [y, gradients[w]])
+    values, of_weights = (found[t].numpy().astype(np.float32) for t in (y, gradients[w]))
+    assert np.isnan(values[1]).all() and np.isfinite(values[[0, 2]]).all()
+    assert np.isnan(of_weights[:, :, 39]).all() and np.isfinite(of_weights[:, :, :39]).all()
