@@ -42,7 +42,7 @@ def draw(rows: Sequence[Row], path: Path) -> bool:
     )
     axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path, dpi=110)
+    drawing.savefig(path, dpi=110, bbox_inches="tight")  # a long name of a mode passes the border
     return True
 
 
