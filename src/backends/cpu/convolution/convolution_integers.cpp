@@ -154,7 +154,7 @@ class IntegerProduct final : public Kernel {
       const TapPlan::Class& c = plan_.classes[k];
       const int64_t rows = static_cast<int64_t>(c.pixels.size()) * plan_.images, end = rows * (share + 1) / shares;
       for (int64_t row = rows * share / shares; row < end;) {
-        const int count = next_tile(end - row, tiles_.rows, tiles_.whole_rows);
+        const int count = tiles_.next_rows(end - row);
         const uint8_t* from[IntegerTiles::most_rows];
         std::byte* to[IntegerTiles::most_rows];
         for_each_row(plan_, c, row, row + count, 1, [&](int64_t i, int64_t, int64_t a, int64_t b) {

@@ -27,17 +27,12 @@ struct IntegerEpilogue {
   IntegerResult result = IntegerResult::uint8;
 };
 
-struct IntegerTiles {
+struct IntegerTiles : TileRows {
   static constexpr int most_rows = 32, columns = 32, group = 4;
-  int rows;  // of a tile, at most
   // For all columns of a panel, of which `width` are stored. `turn`: rows are signed.
   void (*multiply)(int count, const uint8_t* const* rows, bool turn, const TileRun* runs, int64_t run_count,
                    const int8_t* panel, std::byte* const* out, int width, const IntegerEpilogue& epilogue);
-  int32_t turned_by = 128;  // what is added to signed rows
-  // As in ConvolutionTiles.
-  int whole_rows = 1;
-  void (*begin)() = nullptr;
-  void (*end)() = nullptr;
+  int32_t turned_by;  // what is added to signed rows
 };
 
 namespace avx512_vnni {

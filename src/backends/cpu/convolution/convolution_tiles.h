@@ -27,22 +27,43 @@ struct TileEpilogue {
   bool relu = false;
 };
 
-// Of the rows that are left, about as many for the next tile as for those behind it, in multiples of `whole`.
-inline int next_tile(int64_t left, int64_t most, int64_t whole) {
-  const int64_t tiles = (left + most - 1) / most, even = (left + tiles - 1) / tiles;
-  return static_cast<int>(std::min(left, (even + whole - 1) / whole * whole));
-}
+// What tiles of any element have.
+struct TileRows {
+  int rows;            // of a tile, at most
+  int whole_rows = 1;  // as many take as long as one
+  // What a thread calls before and after products; null: nothing.
+  void (*begin)() = nullptr;
+  void (*end)() = nullptr;
+
+  // How many of the rows that are left the next tile takes: about as many as those behind it.
+  int next_rows(int64_t left) const {
+    const int64_t tiles = (left + rows - 1) / rows, even = (left + tiles - 1) / tiles;
+    return static_cast<int>(std::min(left, (even + whole_rows - 1) / whole_rows * whole_rows));
+  }
+};
+
+// While it lives its thread may multiply.
+class TilesInUse {
+ public:
+  explicit TilesInUse(const TileRows& tiles) : end_(tiles.end) {
+    if (tiles.begin) tiles.begin();
+  }
+  ~TilesInUse() {
+    if (end_) end_();
+  }
+  TilesInUse(const TilesInUse&) = delete;
+  TilesInUse& operator=(const TilesInUse&) = delete;
+
+ private:
+  void (*end_)();
+};
 
 // S: elements in memory; F: factors, the same or float.
 template <class S, class F>
-struct ConvolutionTiles {
+struct ConvolutionTiles : TileRows {
   static constexpr int most_rows = 32;
   static constexpr int group = 4 / static_cast<int>(sizeof(F));
   int columns;  // of a tile
-  int rows;  // at most
-
-  // How many of the rows that are left the next tile takes.
-  int next_rows(int64_t left) const { return next_tile(left, rows, whole_rows); }
 
   // out[r][0, width) = epilogue(sum over runs and their steps of rows[r][delta + s] * panel[s]).
   void (*multiply)(int count, const F* const* rows, const TileRun* runs, int64_t run_count, const F* panel,
@@ -68,28 +89,6 @@ struct ConvolutionTiles {
   void (*widen)(const S* from, int64_t n, float* to);
   // matrix[k * row_stride + c * column_stride] = sums[k][c].
   void (*unpack)(const float* sums, int64_t rows, int width, S* matrix, int64_t row_stride, int64_t column_stride);
-
-  int whole_rows = 1;  // as many take as long as one
-  // What a thread calls before and after products; null: nothing.
-  void (*begin)() = nullptr;
-  void (*end)() = nullptr;
-};
-
-// While it lives its thread may multiply.
-template <class Tiles>
-class TilesInUse {
- public:
-  explicit TilesInUse(const Tiles& tiles) : end_(tiles.end) {
-    if (tiles.begin) tiles.begin();
-  }
-  ~TilesInUse() {
-    if (end_) end_();
-  }
-  TilesInUse(const TilesInUse&) = delete;
-  TilesInUse& operator=(const TilesInUse&) = delete;
-
- private:
-  void (*end_)();
 };
 
 // Asks for every line of a step of a panel, of `step` factors, that comes some steps later. With few rows steps are short,

@@ -127,14 +127,11 @@ void multiply_turned(int count, const F* const* rows, int64_t first, int64_t row
 const Tiles& register_tiles() {
   static const Tiles tiles = [] {
     Tiles made = convolution_tiles();
-    made.rows = most_rows;
-    made.whole_rows = side;
+    static_cast<TileRows&>(made) = {most_rows, side, begin, end};
     made.multiply = multiply_in_registers;
     made.add = add_in_registers;
     made.multiply_transposed = multiply_turned;
     made.gather = gather_columns;
-    made.begin = begin;
-    made.end = end;
     return made;
   }();
   return tiles;

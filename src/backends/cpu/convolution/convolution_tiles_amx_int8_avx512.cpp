@@ -52,7 +52,7 @@ void multiply(int count, const uint8_t* const* rows, bool are_signed, const Tile
 }  // namespace
 
 const IntegerTiles& integer_tiles() {
-  static const IntegerTiles tiles{most_rows, multiply, 0, side, begin, end};
+  static const IntegerTiles tiles{{most_rows, side, begin, end}, multiply, 0};
   return tiles;
 }
 
