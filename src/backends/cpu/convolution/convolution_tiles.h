@@ -3,7 +3,8 @@
 // A tile is a few rows by `columns` columns of a result, held in float32 registers while all taps are summed. Rows are
 // found by pointers, so that nothing is unfolded; the other factor comes as panels [step][columns][group]. A step is
 // four bytes of a row, `group` factors: one float32, or the pair of bfloat16 that one instruction multiplies and adds.
-// Where that instruction is slower than two of float32, bfloat16 is widened on its way to the factors.
+// Where that instruction is slower than two of float32, bfloat16 is widened on its way to the factors. AMX's registers
+// hold tiles of 32 rows (amx_products.inc).
 #pragma once
 
 #include <algorithm>
@@ -83,7 +84,8 @@ struct ConvolutionTiles : TileRows {
                               float* sums, bool fresh, S* out, int64_t out_stride);
   // panel[k / group][c][k % group] = matrix[k * row_stride + c * column_stride], zero beyond `width` and `rows`.
   void (*pack)(const S* matrix, int64_t row_stride, int64_t column_stride, int64_t rows, int width, F* panel);
-  // panel[r][c][g] = rows[r][g * row_stride + c], g < valid[r], else zero.
+  // The panel of multiply_transposed: panel[r][c][g] = rows[r][g * row_stride + c], g < valid[r], else zero; for AMX
+  // panel[r / 16][c][r % 16][g], zero behind the last row of sixteen.
   void (*gather)(const S* const* rows, const int* valid, int64_t row_stride, int64_t count, int width, F* panel);
   // to[i] = from[i], where factors are wider.
   void (*widen)(const S* from, int64_t n, float* to);

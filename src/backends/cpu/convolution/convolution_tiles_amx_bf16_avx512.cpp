@@ -1,4 +1,4 @@
-// Tiles of convolutions in bfloat16 in AMX's registers. What is not multiplied there is that of vectors.
+// Tiles of convolutions in bfloat16 in AMX's registers. Packing, and what happens to sums, is that of vectors.
 #define MPSGRAPH_ISA amx_bf16
 #define MPSGRAPH_VECTOR_BYTES 64
 #define MPSGRAPH_ELEMENT BFloat16
