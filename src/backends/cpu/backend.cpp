@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "backends/cpu/amx.h"
 #include "backends/cpu/convolution/convolution_taps.h"
 #include "backends/cpu/executable.h"
 #include "backends/cpu/machine_limits.h"
@@ -168,6 +169,8 @@ namespace {
 [[maybe_unused]] const bool registered = (register_backend(), true);
 }  // namespace
 
-std::string describe() { return cat(instruction_set(), ", ", onednn_version(), ", ", thread_count(), " threads"); }
+std::string describe() {
+  return cat(instruction_set(), has_amx() ? " and AMX" : "", ", ", onednn_version(), ", ", thread_count(), " threads");
+}
 
 }  // namespace mpsgraph::cpu
