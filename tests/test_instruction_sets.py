@@ -56,6 +56,7 @@ def test_vectorised_kernels(name):
 
 
 PROCESSOR = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+QUANTIZED = str(HERE / "test_quantization.py")
 HAS_AMX = "AMX" in mg.Device("cpu").description
 AMX = pytest.mark.skipif(not HAS_AMX, reason="needs AMX")
 
@@ -80,11 +81,28 @@ def test_an_unknown_product_of_bfloat16_is_an_error(name):
     assert f"DeviceError: {BFLOAT16_PRODUCTS} is '{name}'; it may be {choices}" in run.stderr, run.stdout
 
 
+def test_amx_is_used_where_the_system_grants_it():
+    """Asked of the system by this test itself: else what is missing would only be skipped below."""
+    ask = "import ctypes; print(ctypes.CDLL(None).syscall(158, 0x1023, 18))"  # arch_prctl, on x86-64
+    granted = (
+        "amx_bf16" in PROCESSOR and subprocess.run([sys.executable, "-c", ask], capture_output=True).stdout == b"0\n"
+    )
+    vectors = "AVX-512" in mg.Device("cpu").description
+    assert HAS_AMX == (granted and vectors)
+
+
+@AMX
+def test_an_unknown_product_of_integers_is_an_error():
+    run = with_set(
+        "bytes", "-m", "pytest", "-q", "-p", "no:cacheprovider", QUANTIZED, variable="MPSGRAPH_INT8_PRODUCTS"
+    )
+    assert "DeviceError: MPSGRAPH_INT8_PRODUCTS is 'bytes'; it may be registers or vectors" in run.stdout, run.stderr
+
+
 @AMX
 @pytest.mark.parametrize("name", ["registers", "vectors"])
 def test_products_of_8_bit_integers(name):
-    quantized = str(HERE / "test_quantization.py")
-    run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", quantized, variable="MPSGRAPH_INT8_PRODUCTS")
+    run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", QUANTIZED, variable="MPSGRAPH_INT8_PRODUCTS")
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     assert int(run.stdout.split(" passed")[0].split()[-1]) > 50
 
