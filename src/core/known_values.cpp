@@ -138,6 +138,16 @@ KnownValues sliced(const Operation& operation, int, const Operands& x) {
   return result;
 }
 
+KnownValues sliced_from(const Operation& operation, int, const Operands& x) {
+  if (!is_vector(operation.input(0)) || x.size() != 2 || x[1]->size() != 1 || !(*x[1])[0]) return unknown;
+  const int64_t stride = ops::window_strides(operation.attributes, 1)[0], size = operation.output()->shape()[0];
+  const auto start = ops::window_start(*(*x[1])[0], size, stride, static_cast<int64_t>(x[0]->size()));
+  if (!start) return unknown;
+  KnownValues result;
+  for (int64_t i = 0; i < size; ++i) result.push_back((*x[0])[static_cast<size_t>(*start + i * stride)]);
+  return result;
+}
+
 KnownValues gathered(const Operation& operation, int, const Operands& x) {
   if (!is_vector(operation.input(0)) || operation.attributes.integer("batch_dimensions") != 0) return unknown;
   KnownValues result;
@@ -184,6 +194,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"stack", stacked},
       {"split", split_part},
       {"slice", sliced},
+      {"dynamic_slice", sliced_from},
       {"gather", gathered},
       {"broadcast_to", broadcast},
       {"select", selected},
