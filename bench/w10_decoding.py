@@ -52,12 +52,12 @@ def trained_model() -> mg.Model:
     x = x + nn.Embedding(sizes.W10_POSITIONS, sizes.W10_WIDTH)(at)
     updates = []
     for _ in range(sizes.W10_LAYERS):
-        seen_of_it, own = attention(nn.LayerNorm(sizes.W10_WIDTH)(x), start, seen)
+        seen_of_it, own = attention(nn.LayerNorm()(x), start, seen)
         updates += own
         x = x + seen_of_it
-        wide = nn.Linear(4 * sizes.W10_WIDTH)(nn.LayerNorm(sizes.W10_WIDTH)(x))
+        wide = nn.Linear(4 * sizes.W10_WIDTH)(nn.LayerNorm()(x))
         x = x + nn.Linear(sizes.W10_WIDTH)(nn.activations.gelu(wide))
-    logits = nn.Linear(sizes.W10_VOCABULARY)(nn.LayerNorm(sizes.W10_WIDTH)(x))
+    logits = nn.Linear(sizes.W10_VOCABULARY)(nn.LayerNorm()(x))
     drawn = g.reshape(g.reduction_arg_maximum(logits, axis=-1), (1,))
     updates += [g.assign(token, drawn), g.assign(position, g.floor_modulo(at + 1, sizes.W10_POSITIONS))]
     return mg.Model(g, {}, {"drawn": g.control_dependency(updates, lambda: g.identity(drawn))})

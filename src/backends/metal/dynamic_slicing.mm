@@ -2,6 +2,9 @@
 //
 // MPSGraph's slices by tensors came with macOS 15.2, say of no start outside what happens, and end the process for a
 // slice by numbers that begins there. So places are computed, and held inside.
+#include <algorithm>
+#include <cstdlib>
+
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
 #include "core/ops/shape.h"
@@ -58,10 +61,12 @@ GraphTensors lower_dynamic_slice_update_data(Lowering& l) {
     MPSGraphTensor *spread = in[1], *mask = nil;
     for (size_t axis = 0; axis < dims.size(); ++axis) {
       if (window.covers(axis)) continue;
-      MPSGraphTensor* offset = s.subtract(s.coordinate(0, {dims[axis]}), window.start(l, axis));
-      MPSGraphTensor* stride = l.ints({window.strides[axis]});
-      MPSGraphTensor* place = s.divide(offset, stride);
-      MPSGraphTensor* own = s.both(s.equal(s.multiply(place, stride), offset),
+      MPSGraphTensor *here = s.coordinate(0, {dims[axis]}), *start = window.start(l, axis);
+      const bool back = window.strides[axis] < 0;
+      MPSGraphTensor* step = l.ints({std::abs(window.strides[axis])});  // by -1 nothing may be divided
+      MPSGraphTensor* offset = back ? s.subtract(start, here) : s.subtract(here, start);
+      MPSGraphTensor* place = s.divide(offset, step);
+      MPSGraphTensor* own = s.both(s.equal(s.multiply(place, step), offset),
                                    s.both(s.less(l.ints({-1}), place), s.less(place, l.ints({sizes[axis]}))));
       spread = [l.graph() gatherWithUpdatesTensor:spread
                                     indicesTensor:s.select(own, place, l.ints({0}))
