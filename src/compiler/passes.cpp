@@ -18,6 +18,7 @@ const std::vector<Pass>& all_passes() {
       {"channels_last", "images with their channels second have them last around convolutions", channels_last, false},
       {"quantize", "dequantize, convolution or product, and quantize become one operation on integers", quantize,
        false},
+      {"widen", "what sums halves, or takes several steps, computes in float32 and is rounded once", widen, true},
       {"normalize", "batch normalizations take residual and relu along, their sums are made together", normalize, false},
       {"expand", "composites become the operations that backends have kernels for", expand, true},
       {"fold", "operations on constants become constants", fold, false},

@@ -13,6 +13,7 @@
 #include "core/definition.h"
 #include "core/ops/shape.h"
 #include "core/ops/window.h"
+#include "core/wide.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -165,7 +166,6 @@ Tensor* select_decided(Site& s) {
 
 Tensor* cast_to_same(Site& s) { return s.in[0]->type == s.type() ? s.in[0] : nullptr; }
 
-bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
 // A half made wider and narrow again is what it was; made wider twice, it is made wider once.
 Tensor* cast_of_wider(Site& s) {
