@@ -2,7 +2,8 @@
 //
 //   %y = gather(%x, %i) {out_of_range="clip"}   ->   %c = clamp(%i, 0, n - 1);  %y = gather(%x, %c)
 //   %y = gather(%x, %i) {out_of_range="error"}  ->   check_indices(%i) {lengths=[n]};  %y = gather(%x, %i)
-// So kernels know one meaning. An index tensor is checked once for each length, and not where its type or its value
+// So kernels know one meaning. What select(equal(%l, c), k, %l) gives is checked where it is made, as %l but for c: labels
+// of which one stands for none. An index tensor is checked once for each length, and not where its type or its value
 // tells that all lie inside. A check ends the run, so checks stand before the program's effects, with what they need:
 // a run that ends so leaves variables as they were. That cannot be where indices come from what the run assigns, and in
 // loops, whose next iteration checks what it will.
@@ -73,17 +74,34 @@ class Indices {
     return r.graph().add("clamp", {indices, constant(Ints(last.size(), 0)), constant(last)});
   }
 
-  void check(Rewriter& r, const Operation& operation, const ops::Bounds& bounds) {
-    const Tensor* indices = operation.inputs[bounds.operand];
-    for (const Block* block = operation.parent; block; block = block->owner ? block->owner->parent : nullptr)
-      if (const auto found = checked_.find({indices, block}); found != checked_.end())
-        if (std::ranges::find(found->second, bounds.lengths) != found->second.end()) return;
-    checked_[{indices, operation.parent}].push_back(bounds.lengths);
-    r.graph().create("check_indices", {r.now(indices)},
-                     {{"of", std::string(operation.kind())}, {"axes", bounds.axes}, {"lengths", bounds.lengths}});
+  // Indices from which one number was taken away that stands for none, and that number.
+  static std::pair<const Tensor*, Ints> without_ignored(const Tensor* indices, const Ints& lengths) {
+    const Operation& select = *indices->operation;
+    if (!select.is("select") || !select.input(0)->operation->is("equal")) return {indices, {}};
+    const Operation& equal = *select.input(0)->operation;
+    const auto ignored = constant_value(equal.input(1)), instead = constant_value(select.input(1));
+    const bool same = equal.input(0) == select.input(2) && indices->type == select.input(2)->type;
+    if (!same || !ignored || !instead || ignored->size() != 1 || instead->size() != 1 || lengths.size() != 1 ||
+        ops::first_outside(*instead, lengths) >= 0)
+      return {indices, {}};
+    return {select.input(2), *ignored};
   }
 
-  std::map<std::pair<const Tensor*, const Block*>, std::vector<Ints>> checked_;
+  void check(Rewriter& r, const Operation& operation, const ops::Bounds& bounds) {
+    const auto [indices, ignored] = without_ignored(operation.inputs[bounds.operand], bounds.lengths);
+    const std::pair<Ints, Ints> wanted{bounds.lengths, ignored};
+    for (const Block* block = operation.parent; block; block = block->owner ? block->owner->parent : nullptr)
+      if (const auto found = checked_.find({indices, block}); found != checked_.end())
+        if (std::ranges::find(found->second, wanted) != found->second.end()) return;
+    checked_[{indices, operation.parent}].push_back(wanted);
+    r.graph().create("check_indices", {r.now(indices)},
+                     {{"of", std::string(operation.kind())},
+                      {"axes", bounds.axes},
+                      {"lengths", bounds.lengths},
+                      {"ignored", ignored}});
+  }
+
+  std::map<std::pair<const Tensor*, const Block*>, std::vector<std::pair<Ints, Ints>>> checked_;
 };
 
 bool any_inside(const Operation& operation, bool (*wanted)(const Operation&)) {

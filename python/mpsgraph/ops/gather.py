@@ -2,8 +2,8 @@
 
 `out_of_range` says what becomes of an index outside of its axis, negative ones included: "zeros", it picks zeros and
 nothing comes back to it; "clip", it stands for the nearest one inside, which gets its gradient; "error", the run raises
-OutOfRangeError, which names the index, its position, the axis and its length, and leaves variables as they were. Indices
-that are known when the graph is built or compiled raise then.
+OutOfRangeError, which names the index, its position, the axis and its length, and leaves variables as they were. What
+is known when the graph is built or compiled raises then.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Gather(Family):
         Args: incoming, shaped as gather's result; input_shape, the updates' shape, ints or an int tensor of rank 1;
         the rest as given to gather; what comes to an index outside is dropped ("zeros"), added to the nearest place
         ("clip") or an error. Result: input_shape, incoming's dtype. Errors: ShapeError, DTypeError, GraphError,
-        OutOfRangeError. Gradient: gather to incoming. Source: ours; MPSGraph differentiates gather through scatter with mode add.
+        OutOfRangeError. Gradient: gather to incoming. Source: ours; MPSGraph differentiates gather through scatter.
 
         >>> g = mg.Graph()
         >>> d, i = g.constant([1.0, 2.0, 3.0]), g.constant([2, 0, 2])
@@ -110,8 +110,8 @@ class Gather(Family):
         result[..., i, ...] = updates[..., indices[..., i, ...], ...], the index at `axis`.
         Args: axis, an int, negative counts from the end, or one in an int tensor; updates, any dtype; indices,
         integers, shaped as updates but for `axis`; out_of_range, as for gather. Result: updates' dtype, indices' shape.
-        Errors: ShapeError, DTypeError, GraphError, OutOfRangeError. Gradient: scatter_along_axis of incoming to updates.
-        Source: MPSGraph gatherAlongAxis:withUpdatesTensor:indicesTensor:name: and gatherAlongAxisTensor:….
+        Errors: ShapeError, DTypeError, GraphError, OutOfRangeError. Gradient: scatter_along_axis of incoming. Source:
+        MPSGraph gatherAlongAxis:withUpdatesTensor:indicesTensor:name: and gatherAlongAxisTensor:….
 
         >>> g = mg.Graph()
         >>> g.run({}, g.gather_along_axis(1, g.constant([[1, 2], [3, 4]]), g.constant([[1, 1], [0, 1]]))).tolist()

@@ -2,8 +2,9 @@
 
 result = data, then for each update in turn result[place] ∘= update, where ∘ is "add", "sub", "mul", "div", "min", "max"
 or "set". `out_of_range` says what becomes of an index outside of the result: "drop", its update is dropped and gets no
-gradient; "clip", it stands for the nearest one inside; "error", the run raises OutOfRangeError, as of a gather. Without `data` a `shape` says the result's, and it begins
-with zeros, or for scatter_along_axis with what is neutral for the mode.
+gradient; "clip", it stands for the nearest one inside; "error", the run raises OutOfRangeError, as of a gather. Without
+`data` a `shape` says the result's, and it begins with zeros, or for scatter_along_axis with what is neutral for the
+mode.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 // What is fed is looked at by the host, before anything is encoded (program.mm). What is computed is looked at where it
 // is: the first place outside and the index there are one more result of the run, which the host reads when the device is
 // done, and assigns behind the check keep the variable as it was.
+#include <algorithm>
+
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
 
@@ -38,6 +40,8 @@ GraphTensors lower_check_indices(Lowering& l) {
   for (const int64_t length : lengths)
     held.push_back(wide == DType::int32 ? std::min<int64_t>(length - 1, INT32_MAX) : length - 1);
   MPSGraphTensor* outside = s.either(s.less(index, l.ints({0}, wide)), s.less(l.ints(held, wide), index));
+  for (const int64_t ignored : l.attributes().integers("ignored"))
+    outside = s.both(outside, s.differ(index, l.ints({ignored}, wide)));
   MPSGraphTensor* place = s.select(s.reshape(outside, {count}), s.coordinate(0, {count}), l.ints({count}));
   MPSGraphTensor* first = [l.graph() reductionMinimumWithTensor:place axis:0 name:nil];
   MPSGraphTensor* value = [l.graph() gatherWithUpdatesTensor:s.reshape(index, {count})

@@ -241,7 +241,8 @@ void MetalProgram::check_feeds(MetalCommands& commands, std::span<const NDArray>
       device_.uses.wait_for(use);
     }
     const Operation& operation = *check.operation;
-    if (ops::any_outside(fed.data(), fed.dtype(), element_count(fed.dims()), operation.attributes.integers("lengths")))
+    if (ops::any_outside(fed.data(), fed.dtype(), element_count(fed.dims()), operation.attributes.integers("lengths"),
+                         operation.attributes.integers("ignored")))
       ops::refuse(operation, fed.data());
   }
 }

@@ -43,13 +43,18 @@ inline bool is_outside(int64_t index, int64_t length) {
   return static_cast<uint64_t>(index) >= static_cast<uint64_t>(length);
 }
 
-// Does one of `count` indices lie outside? They count along the lengths in turn.
-inline bool any_outside(const std::byte* indices, DType dtype, int64_t count, const Ints& lengths) {
+// Does one of `count` indices lie outside, and is none of those that stand for nothing? They count along the lengths in
+// turn.
+inline bool any_outside(const std::byte* indices, DType dtype, int64_t count, const Ints& lengths, const Ints& ignored) {
   return with_integers(dtype, indices, [&](const auto* index) {
-    if (lengths.size() == 1) return any_above(index, count, lengths[0]);
+    if (lengths.size() == 1 && ignored.empty()) return any_above(index, count, lengths[0]);
     bool outside = false;
-    for (int64_t i = 0; i < count; ++i)
-      outside |= is_outside(static_cast<int64_t>(index[i]), lengths[static_cast<size_t>(i) % lengths.size()]);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto value = static_cast<int64_t>(index[i]);
+      bool counts = is_outside(value, lengths[static_cast<size_t>(i) % lengths.size()]);
+      for (const int64_t other : ignored) counts &= value != other;
+      outside |= counts;
+    }
     return outside;
   });
 }

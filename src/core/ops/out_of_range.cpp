@@ -83,9 +83,10 @@ void check_out_of_range(const InferContext& context, const Shape& gradient_of) {
     throw OutOfRangeError(cat(outside(kind, indices, *bounds, place, (*known)[place]), context.where));
 }
 
-int64_t first_outside(const Ints& indices, const Ints& lengths) {
+int64_t first_outside(const Ints& indices, const Ints& lengths, const Ints& ignored) {
   for (size_t i = 0; i < indices.size(); ++i)
-    if (is_outside(indices[i], lengths[i % lengths.size()])) return static_cast<int64_t>(i);
+    if (is_outside(indices[i], lengths[i % lengths.size()]) && std::ranges::find(ignored, indices[i]) == ignored.end())
+      return static_cast<int64_t>(i);
   return -1;
 }
 
@@ -121,7 +122,7 @@ void refuse(const Operation& check, const std::byte* indices) {
   with_integers(tensor.dtype(), indices, [&](const auto* index) {
     for (int64_t i = 0; i < count; ++i) values.push_back(static_cast<int64_t>(index[i]));
   });
-  const int64_t place = first_outside(values, check.attributes.integers("lengths"));
+  const int64_t place = first_outside(values, check.attributes.integers("lengths"), check.attributes.integers("ignored"));
   throw OutOfRangeError(outside(check, place, values[static_cast<size_t>(place)]));
 }
 
@@ -133,7 +134,7 @@ void register_check_indices() {
   OperationDefinition check =
       primitive("gather", "check_indices", 1,
                 {required("of", AttributeKind::string), required("axes", AttributeKind::integers),
-                 required("lengths", AttributeKind::integers)},
+                 required("lengths", AttributeKind::integers), optional("ignored", Ints{})},
                 infer, nullptr);
   check.has_effect = true;
   check.internal = true;

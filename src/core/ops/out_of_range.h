@@ -36,8 +36,8 @@ void convert_out_of_range(Attributes& attributes, std::string_view kind);
 // For inference: GraphError for another mode, OutOfRangeError where indices that are known lie outside and may not.
 void check_out_of_range(const InferContext& context, const Shape& gradient_of = {});
 
-// The first index that lies outside, counted row-major through all of them; -1 when there is none.
-int64_t first_outside(const Ints& indices, const Ints& lengths);
+// The first index that lies outside and is none of those ignored, counted row-major; -1 when there is none.
+int64_t first_outside(const Ints& indices, const Ints& lengths, const Ints& ignored = {});
 // What an OutOfRangeError says of it.
 std::string outside(std::string_view kind, const Tensor& indices, const Bounds& bounds, int64_t place, int64_t index);
 // Of a check_indices, which holds the kind and the bounds as attributes.

@@ -16,13 +16,14 @@ std::unique_ptr<Kernel> lower_check_indices(Lowering& lowering) {
   const Operand indices = lowering.input(0);
   const Operation* check = &lowering.operation();
   const Ints& lengths = check->attributes.integers("lengths");
+  const Ints& ignored = check->attributes.integers("ignored");
   return kernel([=](Frame& f) {
     const auto* data = f.at<const std::byte>(indices.slot);
     const auto depth = static_cast<int64_t>(lengths.size()),
                bytes = depth * static_cast<int64_t>(size_of(indices.dtype));
     std::atomic<bool> outside = false;
     parallel_for(indices.elements() / depth, grain_for(bytes), [&](int64_t begin, int64_t end) {
-      if (ops::any_outside(data + begin * bytes, indices.dtype, (end - begin) * depth, lengths)) outside = true;
+      if (ops::any_outside(data + begin * bytes, indices.dtype, (end - begin) * depth, lengths, ignored)) outside = true;
     });
     if (outside) ops::refuse(*check, data);
   });
