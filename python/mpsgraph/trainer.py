@@ -33,7 +33,7 @@ from .mixed_precision import POLICIES, global_policy
 from .model import Model
 from .nn.losses import Loss, loss_named
 from .nn.metrics import Metric, metric_named
-from .nn.module import Module
+from .nn.module import Module, mode_of
 from .optim import SGD, LossScaling, Optimizer
 
 IN_FLIGHT = 2
@@ -247,8 +247,9 @@ class Trainer:
 
     def _outputs(self, inputs: Tensor, training: bool) -> Tensor:
         """The model's outputs; those of mixed precision as float32, in which losses are computed."""
-        with in_precision(self.precision), chosen_precisions(self.model, self.precision_choices):
-            outputs = self.model.train(training)(inputs)
+        scopes = in_precision(self.precision), chosen_precisions(self.model, self.precision_choices)
+        with scopes[0], scopes[1], mode_of(self.model, training):
+            outputs = self.model(inputs)
         mixed = outputs.dtype.itemsize == 2 and self.precision != "float32"
         return self.graph.cast(outputs, float32) if mixed else outputs
 

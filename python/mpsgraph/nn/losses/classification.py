@@ -28,7 +28,8 @@ def cross_entropy(
     classes, 1 in PyTorch; class_weights (classes), factors of the classes' parts; ignore_index, a label that stands for
     none; label_smoothing s, in [0, 1]: (1 - s) * p + s / classes is taken for p; weights and reduction as in `reduced`.
     Another integer that is no class's number has a p of zeros, as in one_hot: a loss of 0, which the mean counts.
-    As in PyTorch, the mean of integer labels is weighed by the classes' weights and leaves the ignored ones out.
+    As in PyTorch, the mean of integer labels is weighed by the classes' weights and leaves the ignored ones out; where
+    no label counts it is 0, as is its gradient, where PyTorch's is NaN.
     Errors: ShapeError, DTypeError, GraphError. MPSCNNLossTypeSoftMaxCrossEntropy; PyTorch's CrossEntropyLoss.
 
     >>> g = mg.Graph()
@@ -92,7 +93,8 @@ def _counts(labels: Tensor, ignore_index: int, like_this: Tensor, axis: int) -> 
 
 def _weighed_mean(losses: Tensor, used: Tensor | None, weights: Tensor | None, reduction: str) -> Tensor:
     if reduction == "mean" and used is not None:
-        return reduced(losses, "sum", weights) / sum_of_all(used)
+        total = reduced(losses, "sum", weights)
+        return graph_of(losses).division_no_nan(total, sum_of_all(used))  # 0 where no label counts
     return reduced(losses, reduction, weights)
 
 

@@ -127,7 +127,7 @@ def mean_absolute_percentage_error(
     50.0
     """
     wanted = like(labels, outputs)
-    share = (outputs - wanted) / graph_of(outputs).maximum(abs(wanted), epsilon)
+    share = (outputs - wanted) / graph_of(outputs).maximum_with_nan_propagation(abs(wanted), epsilon)
     return reduced(abs(share) * 100.0, reduction, weights)
 
 
@@ -159,7 +159,7 @@ def poisson_nll(
     else:
         losses = outputs - counts * g.logarithm(outputs + epsilon)
     if full:
-        above = g.maximum(counts, 1.0)
+        above = g.maximum_with_nan_propagation(counts, 1.0)
         stirling = above * g.logarithm(above) - above + g.logarithm(above * (2 * math.pi)) * 0.5
         losses = losses + g.select(counts > 1.0, stirling, g.constant(0.0, dtype=outputs.dtype))
     return reduced(losses, reduction, weights)

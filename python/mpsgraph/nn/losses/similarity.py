@@ -24,7 +24,7 @@ def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = -1, epsilon: float = 
 
     def length(v: Tensor) -> Tensor:
         # of the squares, because the root of 0 has no slope
-        return g.square_root(g.maximum(g.reduction_sum(g.square(v), axis), epsilon * epsilon))
+        return g.square_root(g.maximum_with_nan_propagation(g.reduction_sum(g.square(v), axis), epsilon * epsilon))
 
     return g.squeeze(g.reduction_sum(x * y, axis) / (length(x) * length(y)), axis)
 
@@ -138,5 +138,5 @@ def triplet_margin(
 
     far = distance(anchor, negative)
     if swap:
-        far = g.minimum(far, distance(positive, negative))
+        far = g.minimum_with_nan_propagation(far, distance(positive, negative))
     return reduced(g.relu(distance(anchor, positive) - far + margin), reduction, weights)
