@@ -96,9 +96,11 @@ class Module:
         """
         return self._add("_parameters", name, x, shape, initialiser, fans, dtype)
 
-    def add_buffer(self, name: str, x: Tensor, shape: Sequence[int], initialiser: Initialiser) -> Tensor:
-        """A variable that is saved but not trained, such as a moving average."""
-        return self._add("_buffers", name, x, shape, initialiser, None)
+    def add_buffer(
+        self, name: str, x: Tensor, shape: Sequence[int], initialiser: Initialiser, dtype: DType | None = None
+    ) -> Tensor:
+        """A variable that is saved but not trained, such as a moving average; its dtype is as add_parameter's."""
+        return self._add("_buffers", name, x, shape, initialiser, None, dtype)
 
     def _add(
         self,

@@ -1,7 +1,8 @@
 """Normalizations: to mean 0 and variance 1 over the batch, a sample's features, or groups of its channels.
 
-They differ in the axes that statistics are of; what is computed is the graph's `normalization`. gamma and beta are what
-PyTorch calls weight and bias. Epsilon is Keras's for BatchNorm, whose moving averages are Keras's too, and PyTorch's
+They differ in the axes that statistics are of; what is computed is the graph's `normalization`. bfloat16 and float16
+are normalized in float32, statistics and all, and rounded at the end. gamma and beta are what PyTorch calls weight and
+bias. Epsilon is Keras's for BatchNorm, whose moving averages are Keras's too, and PyTorch's
 for the others.
 """
 
@@ -10,12 +11,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .._core import Tensor
+from .._core import Tensor, float32
 from ..errors import ShapeError
 from ..ops._family import ints
 from .initialisers import ones, zeros
 from .layers import channel_axis, size_of
 from .module import Module, graph_of
+
+
+def _widened(x: Tensor) -> Tensor:
+    return graph_of(x).cast(x, float32) if x.dtype.itemsize == 2 else x
+
+
+def _scaled(x: Tensor, mean: Tensor, variance: Tensor, norm: BatchNorm | _Norm) -> Tensor:
+    """The normalization of x by statistics in float32 or wider, in x's type."""
+    gamma, beta = (None if t is None else _widened(t) for t in (norm.gamma, norm.beta))
+    result = graph_of(x).normalization(_widened(x), mean, variance, gamma, beta, norm.epsilon)
+    return result if result.dtype == x.dtype else graph_of(x).cast(result, x.dtype)
 
 
 class BatchNorm(Module):
@@ -24,8 +36,9 @@ class BatchNorm(Module):
     result = gamma * (x - mean) / sqrt(variance + epsilon) + beta. In training mode the statistics are the batch's, and
     the moving averages advance: moving = momentum * moving + (1 - momentum) * batch; in inference mode they are used.
     Args: momentum, Keras's meaning and default; epsilon; scale and center, whether gamma and beta exist; data_layout:
-    "NCW", "NCHW" and "NCDHW" put the channels on axis 1, else they are last. Input of any rank from 2. Errors:
-    ShapeError, GraphError. Ioffe and Szegedy, arXiv:1502.03167.
+    "NCW", "NCHW" and "NCDHW" put the channels on axis 1, else they are last. Input of any rank from 2. The moving
+    averages of bfloat16 and float16 are float32. A layer in inference mode within a model that trains, by `eval()` or
+    an overridden `train`, is frozen: it uses its averages and leaves them. Errors: ShapeError, GraphError. Ioffe and Szegedy, arXiv:1502.03167.
 
     >>> g = mg.Graph()
     >>> norm = mg.nn.BatchNorm()
@@ -57,8 +70,9 @@ class BatchNorm(Module):
         shape = [size_of(x, axis, None, "BatchNorm")] + [1] * (len(x.shape or ()) - 1 - axis)
         self.gamma = self.add_parameter("gamma", x, shape, ones) if self.scale else None
         self.beta = self.add_parameter("beta", x, shape, zeros) if self.center else None
-        self.moving_mean = self.add_buffer("moving_mean", x, shape, zeros)
-        self.moving_variance = self.add_buffer("moving_variance", x, shape, ones)
+        wide = float32 if x.dtype.itemsize == 2 else x.dtype
+        self.moving_mean = self.add_buffer("moving_mean", x, shape, zeros, wide)
+        self.moving_variance = self.add_buffer("moving_variance", x, shape, ones, wide)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.when_training(x, lambda: self._by_batch(x), lambda: self._by_moving_averages(x))
@@ -66,8 +80,9 @@ class BatchNorm(Module):
     def _by_batch(self, x: Tensor) -> Tensor:
         g, axis = graph_of(x), channel_axis(x, self.data_layout, "BatchNorm")
         axes = [i for i in range(len(x.shape or ())) if i != axis]
-        mean = g.mean(x, axes)
-        variance = g.variance(x, mean, axes)
+        wide = _widened(x)
+        mean = g.mean(wide, axes)
+        variance = g.variance(wide, mean, axes)
 
         def advance(moving: Tensor, batch: Tensor) -> Tensor:
             return moving * self.momentum + g.reshape(batch, moving.shape or ()) * (1 - self.momentum)
@@ -76,12 +91,10 @@ class BatchNorm(Module):
             g.assign(self.moving_mean, advance(self.moving_mean, mean)),
             g.assign(self.moving_variance, advance(self.moving_variance, variance)),
         ]
-        return g.control_dependency(
-            updates, lambda: g.normalization(x, mean, variance, self.gamma, self.beta, self.epsilon)
-        )
+        return g.control_dependency(updates, lambda: _scaled(x, mean, variance, self))
 
     def _by_moving_averages(self, x: Tensor) -> Tensor:
-        return graph_of(x).normalization(x, self.moving_mean, self.moving_variance, self.gamma, self.beta, self.epsilon)
+        return _scaled(x, self.moving_mean, self.moving_variance, self)
 
 
 class _Norm(Module):
@@ -99,10 +112,9 @@ class _Norm(Module):
 
     def _normalized(self, x: Tensor, axes: Sequence[int]) -> Tensor:
         """x by its own statistics over axes."""
-        g = graph_of(x)
-        mean = g.mean(x, axes)
-        variance = g.variance(x, mean, axes)
-        return g.normalization(x, mean, variance, self.gamma, self.beta, self.epsilon)
+        g, wide = graph_of(x), _widened(x)
+        mean = g.mean(wide, axes)
+        return _scaled(x, mean, g.variance(wide, mean, axes), self)
 
 
 class LayerNorm(_Norm):
@@ -161,10 +173,12 @@ class RMSNorm(LayerNorm):
         super().__init__(axes, epsilon=epsilon, scale=scale, center=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        g = graph_of(x)
-        mean_square = g.mean(g.square(x), self._last_axes(x))
-        y = x * g.reciprocal_square_root(mean_square + self.epsilon)
-        return y if self.gamma is None else y * self.gamma
+        g, wide = graph_of(x), _widened(x)
+        mean_square = g.mean(g.square(wide), self._last_axes(x))
+        y = wide * g.reciprocal_square_root(mean_square + self.epsilon)
+        if self.gamma is not None:
+            y = y * _widened(self.gamma)
+        return y if y.dtype == x.dtype else g.cast(y, x.dtype)
 
 
 class GroupNorm(_Norm):
@@ -204,9 +218,10 @@ class GroupNorm(_Norm):
         """By each channel's statistics first, so that what is done with all of x is done along its rows."""
         g, channels = graph_of(x), channel_axis(x, self.data_layout, "GroupNorm")
         between = [axis for axis in range(1, len(x.shape or ())) if axis != channels]
-        mean = self._over_groups(g.mean(x, between) if between else x)
-        variance = self._over_groups(g.variance(x, mean, between) if between else g.square(x - mean))
-        return g.normalization(x, mean, variance, self.gamma, self.beta, self.epsilon)
+        wide = _widened(x)
+        mean = self._over_groups(g.mean(wide, between) if between else wide)
+        variance = self._over_groups(g.variance(wide, mean, between) if between else g.square(wide - mean))
+        return _scaled(x, mean, variance, self)
 
     def _over_groups(self, statistics: Tensor) -> Tensor:
         """The mean over a group's channels, at each of them."""

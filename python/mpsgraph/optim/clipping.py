@@ -29,7 +29,7 @@ class _Clipped(Optimizer):
 class ClipByValue(_Clipped):
     """Each number of the gradients between minimum and maximum, then the optimizer's step.
 
-    Args: optimizer; maximum; minimum, -maximum when None. PyTorch's clip_grad_value_, Keras's clipvalue, and
+    NaN stays NaN. Args: optimizer; maximum; minimum, -maximum when None. PyTorch's clip_grad_value_, Keras's clipvalue, and
     MPSNNOptimizer's gradientClipMin and gradientClipMax. Errors: GraphError.
 
     >>> g = mg.Graph()
@@ -47,7 +47,12 @@ class ClipByValue(_Clipped):
             raise GraphError(f"ClipByValue: minimum {self.minimum} must be below maximum {self.maximum}")
 
     def clipped(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-        return {v: self.graph.clamp(d, self.minimum, self.maximum) for v, d in gradients.items()}
+        g = self.graph
+
+        def within(d: Tensor) -> Tensor:  # not `clamp`, which takes a bound for NaN
+            return g.minimum_with_nan_propagation(g.maximum_with_nan_propagation(d, self.minimum), self.maximum)
+
+        return {v: within(d) for v, d in gradients.items()}
 
 
 class ClipByNorm(_Clipped):
@@ -79,5 +84,5 @@ class ClipByNorm(_Clipped):
         total = parts[0]
         for part in parts[1:]:
             total = total + part
-        factor = g.minimum(self.maximum / (g.square_root(total) + 1e-6), 1.0)
+        factor = g.minimum_with_nan_propagation(self.maximum / (g.square_root(total) + 1e-6), 1.0)
         return {v: self._in(d.dtype, self._in(wide, d) * factor) for v, d in gradients.items()}
