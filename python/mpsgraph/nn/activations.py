@@ -69,6 +69,16 @@ def silu(x: Tensor) -> Tensor:
     return x * graph_of(x).sigmoid(x)
 
 
+def softplus_parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """max(x, 0), max(-x, 0) and ln(1 + e^-|x|): softplus of x is the first and the last, of -x the second and the last.
+
+    relu and abs would have slope 0 at 0, both; ln(1 + e) is 2 atanh(e / (e + 2)), where 1 + e would lose e.
+    """
+    g, above = graph_of(x), x >= 0.0
+    small = g.exponent(g.select(above, -x, x))
+    return g.select(above, x, _zero(x)), g.select(above, _zero(x), -x), g.atanh(small / (small + 2.0)) * 2.0
+
+
 @rounded_once
 def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
     """ln(1 + e^(beta x)) / beta, computed as max(x, 0) + ln(1 + e^-|beta x|) / beta, which neither overflows nor loses
@@ -78,10 +88,10 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
     >>> g.run({}, mg.nn.activations.softplus(g.constant([1000.0, float("inf")]))).tolist()
     [1000.0, inf]
     """
-    g, above = graph_of(x), x >= 0.0
-    # relu and abs would have slope 0 at 0, both; ln(1 + e) is 2 atanh(e / (e + 2)), where 1 + e would lose e
-    small = g.exponent(g.select(above, -x, x) * beta)
-    return g.select(above, x, _zero(x)) + g.atanh(small / (small + 2.0)) * (2 / beta)
+    if beta == 1:
+        above, _, rest = softplus_parts(x)
+        return above + rest
+    return graph_of(x).select(x >= 0.0, x, _zero(x)) + softplus_parts(x * beta)[2] * (1 / beta)
 
 
 @rounded_once
@@ -97,13 +107,19 @@ def log_sigmoid(x: Tensor) -> Tensor:
 
 @rounded_once
 def mish(x: Tensor) -> Tensor:
-    """x * tanh(softplus(x)). Misra, arXiv:1908.08681.
+    """x * tanh(softplus(x)), of a single exponent: with p = 1 + e^x, tanh(ln p) = (p^2 - 1) / (p^2 + 1).
+
+    Misra, arXiv:1908.08681.
 
     >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.activations.mish(g.constant([0.0]))).tolist()
-    [0.0]
+    >>> g.run({}, mg.nn.activations.mish(g.constant([0.0, float("inf")]))).tolist()
+    [0.0, inf]
     """
-    return x * graph_of(x).tanh(softplus(x))
+    g, above = graph_of(x), x >= 0.0
+    small = g.exponent(g.select(above, -x, x))  # both parts of the quotient are divided by e^2x above 0
+    difference = g.select(above, small * 2.0 + 1.0, small * (small + 2.0))
+    rest = g.select(above, small * 2.0 * small, g.constant(2.0, dtype=x.dtype))
+    return x * (difference / (difference + rest))
 
 
 @rounded_once

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..._core import Tensor
 from ...errors import DTypeError, GraphError, ShapeError
 from ...mixed_precision import in_float32
-from ..activations import log_sigmoid, softplus
+from ..activations import softplus, softplus_parts
 from ..module import graph_of
 from .reduction import as_dtype_of, like, reduced, sum_of_all
 
@@ -127,7 +127,8 @@ def nll(
         used = used * _along(axis, class_weights, log_probabilities, classes)
     if ignore_index is not None:
         used = used * _counts(labels, ignore_index, used, axis)
-    losses = g.squeeze(g.reduction_sum(-log_probabilities * used, axis), axis)
+    parts = g.select(g.equal(used, 0.0), g.constant(0.0, dtype=used.dtype), -log_probabilities * used)  # 0 ln 0 = 0
+    losses = g.squeeze(g.reduction_sum(parts, axis), axis)
     return _weighed_mean(losses, used, weights, reduction)
 
 
@@ -178,10 +179,13 @@ def binary_cross_entropy_with_logits(
     wanted = like(labels, logits)
     if label_smoothing:
         wanted = wanted * (1 - label_smoothing) + label_smoothing / 2
+    above, below, rest = softplus_parts(logits)
+    other = 1.0 - wanted
     if isinstance(positive_weight, Tensor) or positive_weight != 1:
-        losses = (1.0 - wanted) * logits + (1.0 + wanted * (positive_weight - 1.0)) * softplus(-logits)
+        wanted = wanted * positive_weight
+        losses = other * above + wanted * below + (wanted + other) * rest
     else:
-        losses = softplus(logits) - logits * wanted
+        losses = other * above + wanted * below + rest
     return reduced(losses, reduction, weights)
 
 
@@ -317,8 +321,8 @@ def multi_label_soft_margin(
     >>> g.run({}, mg.nn.losses.multi_label_soft_margin(g.constant([[100.0, -50.0]]), g.constant([[0, 1]]))).item()
     75.0
     """
-    g, wanted = graph_of(logits), like(labels, logits)
-    losses = -(wanted * log_sigmoid(logits) + (1.0 - wanted) * log_sigmoid(-logits))
+    g = graph_of(logits)
+    losses = binary_cross_entropy_with_logits(logits, labels, reduction="none")
     if class_weights is not None:
         classes, _ = _classes(logits, labels, -1, "multi_label_soft_margin")
         losses = losses * _along(-1, class_weights, logits, classes)
