@@ -86,6 +86,16 @@ class ProgramLowering {
   GraphTensors feeds, targets;
   NSMutableArray<MPSGraphOperation*>* target_operations = [NSMutableArray array];
   std::vector<std::string> names;  // of the operations, for people
+  // What ends a run: an index outside in a feed, or reported by a tensor of two, its place (their number when there is
+  // none) and itself. The reports are the last of the targets.
+  struct Check {
+    const Operation* operation;
+    int feed;  // -1: report
+    MPSGraphTensor* report;
+  };
+  std::vector<Check> checks;
+  MPSGraphTensor* intact = nil;  // bool: no check so far found one; nil when none reports
+  bool is_within = false;  // lowered by lower_within(): its feeds are not a run's
 
   MPSGraphTensor* tensor_of(const Tensor* tensor) const;
   void bind(const Tensor* tensor, MPSGraphTensor* lowered) { tensors_[tensor] = lowered; }
@@ -128,6 +138,7 @@ void register_arithmetic();
 void register_bits();
 void register_call();
 void register_cast();
+void register_check_indices();
 void register_complex();
 void register_control_flow();
 void register_convolution();

@@ -7,7 +7,7 @@ from ...errors import DTypeError, GraphError, ShapeError
 from ...mixed_precision import in_float32
 from ..activations import softplus, softplus_parts
 from ..module import graph_of
-from .reduction import as_dtype_of, like, reduced, sum_of_all
+from .reduction import as_dtype_of, like, one_hot_labels, reduced, sum_of_all
 
 
 @in_float32
@@ -27,10 +27,10 @@ def cross_entropy(
     Args: logits (..., classes); labels, integers (...), or one-hot or probabilities (..., classes); axis, that of the
     classes, 1 in PyTorch; class_weights (classes), factors of the classes' parts; ignore_index, a label that stands for
     none; label_smoothing s, in [0, 1]: (1 - s) * p + s / classes is taken for p; weights and reduction as in `reduced`.
-    Another integer that is no class's number has a p of zeros, as in one_hot: a loss of 0, which the mean counts.
+    Another integer that is no class's number raises OutOfRangeError when it runs, which names it and its place.
     As in PyTorch, the mean of integer labels is weighed by the classes' weights and leaves the ignored ones out; where
-    no label counts it is 0, as is its gradient, where PyTorch's is NaN.
-    Errors: ShapeError, DTypeError, GraphError. MPSCNNLossTypeSoftMaxCrossEntropy; PyTorch's CrossEntropyLoss.
+    no label counts it is 0, as is its gradient, where PyTorch's is NaN. Errors: ShapeError, DTypeError, GraphError,
+    OutOfRangeError. MPSCNNLossTypeSoftMaxCrossEntropy; PyTorch's CrossEntropyLoss.
 
     >>> g = mg.Graph()
     >>> logits = g.constant([[0.0, 100.0], [100.0, 0.0]])
@@ -41,7 +41,7 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise GraphError(f"cross_entropy: label_smoothing must be from 0 to 1, got {label_smoothing}")
     classes, by_index = _classes(logits, labels, axis, "cross_entropy")
-    shares = g.one_hot(labels, classes, axis=axis, dtype=logits.dtype) if by_index else like(labels, logits)
+    shares = one_hot_labels(labels, classes, axis, logits, ignore_index) if by_index else like(labels, logits)
     if ignore_index is not None and not by_index:
         raise GraphError("cross_entropy: ignore_index is for labels that are integers")
     factors = None if class_weights is None else _along(axis, class_weights, logits, classes)
@@ -112,7 +112,7 @@ def nll(
     """Negative logarithm of the likelihood: -log_probabilities at the label.
 
     Args: log_probabilities (..., classes), as of log_softmax; labels, integers (...); the others as cross_entropy's,
-    which is this of log_softmax(logits). Errors: ShapeError, DTypeError, GraphError. PyTorch's NLLLoss.
+    which is this of log_softmax(logits). Errors: ShapeError, DTypeError, GraphError, OutOfRangeError. PyTorch's NLLLoss.
 
     >>> g = mg.Graph()
     >>> g.run({}, mg.nn.losses.nll(g.constant([[-3.0, -0.5]]), g.constant([1]))).item()
@@ -122,7 +122,7 @@ def nll(
     classes, by_index = _classes(log_probabilities, labels, axis, "nll")
     if not by_index:
         raise ShapeError(f"nll: labels {labels.shape} must be integers, one for each of {log_probabilities.shape}")
-    used = g.one_hot(labels, classes, axis=axis, dtype=log_probabilities.dtype)
+    used = one_hot_labels(labels, classes, axis, log_probabilities, ignore_index)
     if class_weights is not None:
         used = used * _along(axis, class_weights, log_probabilities, classes)
     if ignore_index is not None:

@@ -1,0 +1,153 @@
+// Pass indices: what an operation's out_of_range says of its indices becomes an operation of its own.
+//
+//   %y = gather(%x, %i) {out_of_range="clip"}   ->   %c = clamp(%i, 0, n - 1);  %y = gather(%x, %c)
+//   %y = gather(%x, %i) {out_of_range="error"}  ->   check_indices(%i) {lengths=[n]};  %y = gather(%x, %i)
+// So kernels know one meaning. What select(equal(%l, c), k, %l) gives is checked where it is made, as %l but for c: labels
+// of which one stands for none. An index tensor is checked once for each length, and not where its type or its value
+// tells that all lie inside. A check ends the run, so checks stand before the program's effects, with what they need:
+// a run that ends so leaves variables as they were. That cannot be where indices come from what the run assigns, and in
+// loops, whose next iteration checks what it will.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "compiler/dependencies.h"
+#include "compiler/passes.h"
+#include "core/builder.h"
+#include "core/definition.h"
+#include "core/known_values.h"
+#include "core/ops/out_of_range.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+bool concerned(const Operation& operation) {
+  return operation.attributes.has("out_of_range") && !ops::takes_any(operation.attributes);
+}
+
+bool is_unsigned(DType dtype) {
+  return dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::uint32 || dtype == DType::uint64;
+}
+
+// The largest number of an integer type, as far as int64 counts.
+int64_t largest(DType dtype) {
+  const auto bits = static_cast<int>(8 * size_of(dtype)) - !is_unsigned(dtype);
+  return bits >= 63 ? INT64_MAX : (int64_t{1} << bits) - 1;
+}
+
+class Indices {
+ public:
+  Rewriter::Replacement visit(Rewriter& r, const Operation& operation) {
+    if (!concerned(operation)) return std::nullopt;
+    const auto bounds = ops::bounds_of(operation);
+    std::vector<Tensor*> inputs = r.now(operation.inputs);
+    Attributes attributes = operation.attributes;
+    attributes.erase("out_of_range");
+    const Tensor* indices = operation.inputs[bounds->operand];
+    if (!inside(*indices, bounds->lengths)) {
+      if (ops::out_of_range(operation.attributes) == "clip")
+        inputs[bounds->operand] = clipped(r, inputs[bounds->operand], bounds->lengths);
+      else
+        check(r, operation, *bounds);
+    }
+    return std::vector<Tensor*>{r.create(operation, operation.kind(), inputs, attributes)->output()};
+  }
+
+ private:
+  static bool inside(const Tensor& indices, const Ints& lengths) {
+    if (indices.shape().elements() == 0) return true;
+    if (is_unsigned(indices.dtype()) &&
+        std::ranges::all_of(lengths, [&](int64_t length) { return largest(indices.dtype()) < length; }))
+      return true;
+    const auto known = constant_value(&indices);
+    return known && ops::first_outside(*known, lengths) < 0;
+  }
+
+  static Tensor* clipped(Rewriter& r, Tensor* indices, const Ints& lengths) {
+    const DType dtype = indices->dtype();
+    Ints last;
+    for (const int64_t length : lengths) last.push_back(std::min(length - 1, largest(dtype)));
+    const Dims dims = last.size() == 1 ? Dims{} : Dims{static_cast<int64_t>(last.size())};
+    const auto constant = [&](const Ints& values) {
+      return r.graph().add("constant", {}, {{"value", integer_constant({dtype, Shape(dims)}, values)}});
+    };
+    return r.graph().add("clamp", {indices, constant(Ints(last.size(), 0)), constant(last)});
+  }
+
+  // Indices from which one number was taken away that stands for none, and that number.
+  static std::pair<const Tensor*, Ints> without_ignored(const Tensor* indices, const Ints& lengths) {
+    const Operation& select = *indices->operation;
+    if (!select.is("select") || !select.input(0)->operation->is("equal")) return {indices, {}};
+    const Operation& equal = *select.input(0)->operation;
+    const auto ignored = constant_value(equal.input(1)), instead = constant_value(select.input(1));
+    const bool same = equal.input(0) == select.input(2) && indices->type == select.input(2)->type;
+    if (!same || !ignored || !instead || ignored->size() != 1 || instead->size() != 1 || lengths.size() != 1 ||
+        ops::first_outside(*instead, lengths) >= 0)
+      return {indices, {}};
+    return {select.input(2), *ignored};
+  }
+
+  void check(Rewriter& r, const Operation& operation, const ops::Bounds& bounds) {
+    const auto [indices, ignored] = without_ignored(operation.inputs[bounds.operand], bounds.lengths);
+    const std::pair<Ints, Ints> wanted{bounds.lengths, ignored};
+    for (const Block* block = operation.parent; block; block = block->owner ? block->owner->parent : nullptr)
+      if (const auto found = checked_.find({indices, block}); found != checked_.end())
+        if (std::ranges::find(found->second, wanted) != found->second.end()) return;
+    checked_[{indices, operation.parent}].push_back(wanted);
+    r.graph().create("check_indices", {r.now(indices)},
+                     {{"of", std::string(operation.kind())},
+                      {"axes", bounds.axes},
+                      {"lengths", bounds.lengths},
+                      {"ignored", ignored}});
+  }
+
+  std::map<std::pair<const Tensor*, const Block*>, std::vector<std::pair<Ints, Ints>>> checked_;
+};
+
+bool any_inside(const Operation& operation, bool (*wanted)(const Operation&)) {
+  return wanted(operation) || std::ranges::any_of(operation.blocks, [&](const auto& block) {
+           return std::ranges::any_of(block->operations, [&](const auto& inner) { return any_inside(*inner, wanted); });
+         });
+}
+
+bool checks(const Operation& operation) { return operation.is("check_indices"); }
+bool changes(const Operation& operation) {
+  return (operation.definition->has_effect && !checks(operation)) || operation.is("call");
+}
+
+// Behind the first effect stands what some checks need, and no effect among it: that, and they, move in front of it.
+void move_up(Block& root) {
+  auto& all = root.operations;
+  const auto is_effect = [](const auto& operation) { return any_inside(*operation, changes); };
+  const auto first = std::ranges::find_if(all, is_effect);
+  const auto is_check = [](const auto& operation) { return any_inside(*operation, checks); };
+  if (std::none_of(first, all.end(), is_check)) return;
+  const Dependencies dependencies(root);
+  const auto begin = static_cast<int>(first - all.begin()), end = static_cast<int>(all.size());
+  std::vector<bool> moves(all.size(), false);
+  for (int i = begin; i < end; ++i) {
+    if (!is_check(all[i]) || is_effect(all[i])) continue;
+    std::vector<int> needed{i};
+    for (size_t at = 0; at < needed.size(); ++at)
+      for (const int before : dependencies.before(needed[at]))
+        if (before >= begin && !moves[before] && std::ranges::find(needed, before) == needed.end())
+          needed.push_back(before);
+    if (std::ranges::any_of(needed, [&](int at) { return is_effect(all[at]); })) continue;
+    for (const int at : needed) moves[at] = true;
+  }
+  std::vector<std::unique_ptr<Operation>> early, late;
+  for (int i = begin; i < end; ++i) (moves[i] ? early : late).push_back(std::move(all[i]));
+  std::ranges::move(early, all.begin() + begin);
+  std::ranges::move(late, all.begin() + begin + static_cast<std::ptrdiff_t>(early.size()));
+}
+
+}  // namespace
+
+void indices(Program& program) {
+  if (!any_operation(program, concerned)) return;
+  Indices pass;
+  rewrite(program, [&](Rewriter& r, const Operation& operation) { return pass.visit(r, operation); });
+  move_up(program.graph->root());
+}
+
+}  // namespace mpsgraph::compiler
