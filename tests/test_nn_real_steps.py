@@ -134,9 +134,9 @@ def test_what_is_refused():
     layer = nn.LSTM(4)
     with pytest.raises(mg.GraphError, match="not both"):
         layer(x, lengths=[1, 2, 3], mask=g.placeholder((3, 5), mg.bool_))
-    with pytest.raises(mg.ShapeError, match="length 6 is outside of 0 to 5"):
+    with pytest.raises(mg.OutOfRangeError, match="length 6 is outside of 0 to 5"):
         layer(x, lengths=[1, 6, 3])
-    with pytest.raises(mg.ShapeError, match="length -1 is outside"):
+    with pytest.raises(mg.OutOfRangeError, match="length -1 is outside"):
         layer(x, lengths=np.array([1, -1, 3]))
     with pytest.raises(mg.ShapeError, match="one for each of 3"):
         layer(x, lengths=[1, 2])
@@ -149,6 +149,16 @@ def test_what_is_refused():
     for shape in ((5, 3), (3,), (3, 4)):
         with pytest.raises(mg.ShapeError, match=r"a mask is \(batch, time\)"):
             layer(x, mask=g.placeholder(shape, mg.bool_))
+
+
+@pytest.mark.parametrize("wrong", [6, -1])
+def test_lengths_that_a_run_finds_outside(wrong):
+    g = mg.Graph()
+    x, n = g.placeholder((-1, -1, 2)), g.placeholder((-1,), mg.int64, "lengths")
+    y = nn.GRU(4)(x, lengths=n)
+    g.run({x: np.zeros((2, 5, 2), np.float32), n: np.array([0, 5])}, y)
+    with pytest.raises(mg.OutOfRangeError, match=f"index {wrong} at \\(1\\) of 'lengths'.*from 0 to 5"):
+        g.run({x: np.zeros((2, 5, 2), np.float32), n: np.array([0, wrong])}, y)
 
 
 def test_one_bias_as_keras_has_it(rng):

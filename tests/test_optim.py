@@ -201,6 +201,19 @@ def test_clipping():
     np.testing.assert_allclose(short, start - RATE * slopes, rtol=1e-6)
 
 
+@pytest.mark.parametrize("slope", [NAN, INF, -INF])
+def test_clipping_raises_for_what_is_not_finite_where_asked(slope):
+    g = mg.Graph()
+    a, b, d = g.variable([1.0], name="a"), g.variable([2.0], name="b"), g.placeholder((1,))
+    optimizer = mg.optim.ClipByNorm(mg.optim.SGD(1.0, 0.9), 5.0, error_if_nonfinite=True)
+    updates = optimizer.updates({a: d, b: g.constant([4.0])}, g.constant(1.0))
+    with pytest.raises(mg.OutOfRangeError, match="norm_is_not_finite"):
+        g.run({d: np.float32([slope])}, [], updates)
+    assert g.variable_value(a).tolist() == [1.0] and g.variable_value(b).tolist() == [2.0]
+    g.run({d: np.float32([3.0])}, [], updates)
+    np.testing.assert_allclose([g.variable_value(a)[0], g.variable_value(b)[0]], [-2.0, -2.0], rtol=1e-6)
+
+
 def test_the_norm_is_that_of_all_gradients():
     g = mg.Graph()
     a, b = g.variable([0.0], name="a"), g.variable([[0.0]], "float64", name="b")

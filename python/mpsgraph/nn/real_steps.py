@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._core import Tensor, bool_, int32
-from ..errors import DTypeError, GraphError, ShapeError
+from ..errors import DTypeError, GraphError, OutOfRangeError, ShapeError
 from .layers import shape_of_sizes, size_in_run
 from .module import graph_of
 
@@ -22,7 +22,8 @@ class RealSteps:
     """The real steps of sequences (T, N, features), by their lengths or by a mask.
 
     Args: x, the sequences; lengths (N,), integers; or mask, bools, True where a step is real, (N, T) if batch_first,
-    else (T, N); what, who asks. Errors: GraphError for both or neither, DTypeError, ShapeError.
+    else (T, N); what, who asks. Errors: GraphError for both or neither, DTypeError, ShapeError; OutOfRangeError for
+    lengths below 0 or above T, which a run may find.
     """
 
     def __init__(self, x: Tensor, lengths: Lengths | None, mask: Tensor | None, batch_first: bool, what: str) -> None:
@@ -54,7 +55,7 @@ class RealSteps:
             most = self.steps if isinstance(self.steps, int) else np.iinfo(np.int32).max
             wrong = numbers[(numbers < 0) | (numbers > most)]
             if wrong.size:
-                raise ShapeError(f"{what}: length {wrong[0]} is outside of 0 to {most}, the steps of the input")
+                raise OutOfRangeError(f"{what}: length {wrong[0]} is outside of 0 to {most}, the steps of the input")
             lengths = g.constant(numbers.astype(np.int32))
         if not lengths.dtype.is_integer:
             raise DTypeError(f"{what}: lengths must be integers, came {lengths.dtype}")
@@ -67,7 +68,9 @@ class RealSteps:
             raise ShapeError(
                 f"{what}: lengths must be one for each of {rows} sequences, their shape is {lengths.shape}"
             )
-        return g.expand_dims(lengths if lengths.dtype == int32 else g.cast(lengths, int32), 0)
+        # a table of themselves, which refuses what is outside of it
+        possible = g.coordinate_along_axis(0, shape_of_sizes(x, [self.steps + 1]))
+        return g.expand_dims(g.gather(possible, lengths, axis=0, out_of_range="error"), 0)
 
     def gathered(self, x: Tensor, times: Tensor, rows: Tensor | None = None) -> Tensor:
         """x of other times, (times, N) of them, for each row."""
