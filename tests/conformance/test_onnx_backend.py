@@ -19,7 +19,7 @@ UNKNOWN = set(reasons(ONNX_UNKNOWN))
 
 
 def differences(case: Case, model: mg.Model | None = None) -> list[str]:
-    model = mg.onnx.load(case.model) if model is None else model
+    model = mg.onnx.load(case.proto()) if model is None else model
     rtol, atol = case.tolerances()
     found = []
     for feeds, expected in case.data_sets():
@@ -41,7 +41,7 @@ def test_case(case: Case):
 @pytest.mark.parametrize("case", [c for c in HELD if c.name not in UNKNOWN], ids=lambda c: c.name)
 def test_case_of_unknown_dimensions(case: Case):
     """The same with no size of any input stated, only how many axes there are."""
-    proto = onnx.load(case.model)
+    proto = case.proto()
     initialisers = {tensor.name for tensor in proto.graph.initializer}
     for info in proto.graph.input:
         for i, dimension in enumerate(info.type.tensor_type.shape.dim if info.name not in initialisers else ()):
@@ -63,7 +63,7 @@ def test_packages_of_cases(kind: str, tmp_path):
     """
     found, written = {}, 0
     for case in [case for case in HELD if case.name.startswith(f"{kind}/")][:: 1 if DRAWN else 5]:
-        model = mg.onnx.load(case.model)
+        model = mg.onnx.load(case.proto())
         if not isinstance(model, mg.onnx.DeferredModel):
             model.save(tmp_path / "case.mpsgraph")
             read = mg.load(tmp_path / "case.mpsgraph")
@@ -81,7 +81,7 @@ def test_exclusion_still_differs(name: str):
 @pytest.mark.parametrize("name", sorted(MISSING))
 def test_what_is_missing_is_said(name: str):
     with pytest.raises(mg.UnsupportedError, match=r"\[onnx\]"):
-        mg.onnx.load(Case(name).model)
+        mg.onnx.load(Case(name).proto())
 
 
 def test_the_suite_is_whole():
