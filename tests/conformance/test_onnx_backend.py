@@ -5,7 +5,6 @@ other than it says, fails here.
 """
 
 import mpsgraph as mg
-import onnx
 import pytest
 from conformance.comparing import difference
 from conformance.exclusions import ONNX_DIFFERENT, ONNX_MISSING, ONNX_UNKNOWN, reasons

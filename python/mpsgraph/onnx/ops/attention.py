@@ -228,9 +228,7 @@ def linear_attention(node: Node) -> Results:
         raise GraphError(f"update_rule {rule!r}")
     node.without_effect("chunk_size")
     q_heads, heads = node.attribute("q_num_heads"), node.attribute("kv_num_heads")
-    q, k, v = (
-        _of_heads(node, in_float32(node, node.tensor(i)), h) for i, h in enumerate((q_heads, heads, heads))
-    )
+    q, k, v = (_of_heads(node, in_float32(node, node.tensor(i)), h) for i, h in enumerate((q_heads, heads, heads)))
     decay = _of_heads(node, in_float32(node, node.tensor(4)), heads) if "gated" in rule else None
     beta = _rates(node, heads) if "delta" in rule else None
     steps = node.size(q, 2)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-from ..._core import Tensor, int32
+from ..._core import DType, Tensor, float64, int32
 from ...errors import ShapeError, UnsupportedError
 from .._registry import Node, Results, operator
 from ._compose import cast, folded
 from ._windows import Window, like_before, padding_of, pair, planar, window_of
+from .integers import exact_float
 
 Method = Callable[..., Tensor]
 
@@ -95,14 +96,19 @@ def conv_transpose(node: Node) -> Results:
 
 @operator("ConvInteger", upto=10)
 def conv_integer(node: Node) -> Results:
-    """Sums of products of 8-bit integers, exact in float64."""
-    g = node.g
-    x, w = (g.cast(node.tensor(i), "float64") for i in (0, 1))
+    """Sums of products of 8-bit integers, exact in floating point."""
+    g, wide = node.g, product_float(node, node.tensor(1))
+    x, w = (g.cast(node.tensor(i), wide) for i in (0, 1))
     if node.has(2):
         x = g.subtraction(x, g.reshape(cast(node, node.tensor(2), x.dtype), ()))
     if node.has(3):
         w = g.subtraction(w, per_channel(node, node.tensor(3), w))
     return g.cast(convolution(node, x, w), int32)
+
+
+def product_float(node: Node, w: Tensor) -> DType:
+    """The floating point that holds sums of products of 8-bit integers, less their zero points, with weights w."""
+    return exact_float(math.prod(node.shape(w)[1:]), 255, 255) or float64
 
 
 def per_channel(node: Node, parameter: Tensor, w: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ _ACTIVATIONS = ("tanh", "sigmoid", "relu")  # called the same on both sides
 
 def _activations(node: Node) -> list[str] | None:
     """The activations of every direction; None when there are others, or the node says what no layer can say."""
+    node.without_effect("output_sequence", "activation_alpha", "activation_beta")  # the latter of other activations
     defaults = by_steps.DEFAULTS[node.op]
     directions = 2 if node.attribute("direction", "forward") == "bidirectional" else 1
     stated = [name.lower() for name in node.attribute("activations", defaults * directions)]
