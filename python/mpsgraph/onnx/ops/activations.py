@@ -159,11 +159,12 @@ def thresholded_relu(node: Node) -> Results:
 
 @operator("Shrink", upto=9)
 def shrink(node: Node) -> Results:
+    """x + bias below -lambd, x - bias above lambd, else 0: also for NaN, which lies on neither side."""
     g, x = node.g, node.tensor(0)
     bias, limit = node.attribute("bias", 0.0), node.attribute("lambd", 0.5)
     if not x.dtype.is_float:
         bias, limit = int(bias), int(limit)
-    outside = g.select(g.greater_than(x, limit), g.subtraction(x, bias), g.subtraction(x, x))
+    outside = g.select(g.greater_than(x, limit), g.subtraction(x, bias), g.constant(0, dtype=x.dtype))
     return g.select(g.less_than(x, -limit), g.addition(x, bias), outside)
 
 
