@@ -1,26 +1,27 @@
-"""Matrix products of integers, which MPSGraph multiplies as real numbers only: exact, and wrapping as their type does.
+"""Products of integers, which MPSGraph multiplies as real numbers only: exact, and wrapping as their type does.
 
-Where every sum fits the 24 bits of float32 or the 53 of float64, one such product is exact. Of wider integers small
-ones are multiplied and summed as they are; large ones are cut into pieces so narrow that the products of pieces fit,
-and put together again in integers, which wrap.
+float32 holds whole numbers up to 2^24. So the terms of a sum are taken in blocks that stay below that, and the blocks
+are added up as integers. Integers of more than 8 bits are cut into bytes, each pair of which is such a product, and put
+together again by shifts; few ones are multiplied and summed as they are. No float64, which not every device has.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from ..._core import DType, Tensor, float32, float64, int64
+from ..._core import DType, Tensor, float32, float64, int32, int64
 from .._registry import Node
-from ._compose import cast
+from ._compose import cast, folded
 
+WHOLE = 2**24  # up to here float32 holds every whole number
+BYTES = (255, 255)  # the largest absolute values of two operands of 8 bits, less their zero points
 MOST_AT_ONCE = 2**15  # products of elements that are kept before they are summed
-_EXACT = {24: float32, 53: float64}
 
 
-def exact_float(terms: int, *limits: int) -> DType | None:
-    """The narrower of float32 and float64 that holds sums of so many products of operands up to these limits."""
-    largest = terms * math.prod(limits)
-    return next((dtype for bits, dtype in _EXACT.items() if 0 <= largest <= 2**bits), None)
+def block_size(limits: tuple[int, int]) -> int:
+    """How many products of two operands up to these limits float32 sums exactly."""
+    return WHOLE // (limits[0] * limits[1])
 
 
 def largest(dtype: DType) -> int:
@@ -28,22 +29,37 @@ def largest(dtype: DType) -> int:
     return 1 << (8 * dtype.itemsize - int(dtype.is_signed))
 
 
+def in_blocks(node: Node, count: int, block: int, product: Callable[[int, int], Tensor], sums: DType = int32) -> Tensor:
+    """The sum of product(start, length), each of real numbers that are whole, over blocks of `count`, as integers."""
+    blocks = max(1, -(-count // block))
+    edges = [count * i // blocks for i in range(blocks + 1)]
+    parts = [node.g.cast(product(a, b - a), sums) for a, b in zip(edges, edges[1:], strict=False)]
+    return folded(parts, node.g.addition)
+
+
 def matmul_of_integers(node: Node, a: Tensor, b: Tensor, limits: tuple[int, int] | None = None) -> Tensor:
     """a @ b of ranks 2 and more, in their dtype. Args: limits, the largest absolute values where they are known."""
     g, dtype = node.g, a.dtype
-    terms = node.dims(a)[-1]
+    terms = max(node.dims(a)[-1], node.dims(b)[-2])
     bounds = limits or (largest(a.dtype), largest(b.dtype))
-    wide = exact_float(terms, *bounds) if terms >= 0 else None
-    if wide is None and 8 * (a.dtype.itemsize + b.dtype.itemsize) <= 32:
-        wide = float64  # of 16 bits each: 2^21 terms
-    if wide is not None:
-        product = g.matrix_multiplication(cast(node, a, wide), cast(node, b, wide))
-        fits = terms >= 0 and terms * math.prod(bounds) < largest(dtype)
-        return cast(node, product if fits else cast(node, product, int64), dtype)
+    if terms >= 0 and bounds[0] * bounds[1] <= 2**16:
+        return cast(node, _product(node, g.cast(a, float32), g.cast(b, float32), terms, bounds), dtype)
     if _count(node, a, b) <= MOST_AT_ONCE:
         products = g.multiplication(g.expand_dims(a, node.rank(a)), g.expand_dims(b, node.rank(b) - 2))
         return g.squeeze(g.reduction_sum(products, [-2]), [-2])
-    return _by_pieces(node, a, b)
+    return _by_pieces(node, a, b, terms)
+
+
+def _product(node: Node, a: Tensor, b: Tensor, terms: int, limits: tuple[int, int], sums: DType = int32) -> Tensor:
+    """a @ b of whole real numbers, as integers that wrap."""
+    g, last, rows = node.g, node.rank(a) - 1, node.rank(b) - 2
+
+    def of(start: int, length: int) -> Tensor:
+        if length == terms:
+            return g.matrix_multiplication(a, b)
+        return g.matrix_multiplication(g.slice_axis(a, last, start, length), g.slice_axis(b, rows, start, length))
+
+    return in_blocks(node, terms, block_size(limits), of, sums)
 
 
 def _count(node: Node, a: Tensor, b: Tensor) -> float:
@@ -54,32 +70,34 @@ def _count(node: Node, a: Tensor, b: Tensor) -> float:
     return max(math.prod(sizes[:-2]), math.prod(others[:-2]), 1) * sizes[-2] * sizes[-1] * others[-1]
 
 
-def _by_pieces(node: Node, a: Tensor, b: Tensor) -> Tensor:
-    """Pieces i of a and j of b count for 2^(width (i + j)); from the type's width on, nothing is left of them."""
-    g, dtype, bits = node.g, a.dtype, 8 * a.dtype.itemsize
-    terms = node.dims(a)[-1]
-    width = 22 if bits == 64 and 0 <= terms <= 512 else 16  # 53 - 2 width bits for the sum; 16: 2^21 terms
-    left, right = _pieces(node, a, width), _pieces(node, b, width)
+def _by_pieces(node: Node, a: Tensor, b: Tensor, terms: int) -> Tensor:
+    """Pieces i of a and j of b count for 2^(width (i + j)); from the type's width on, nothing is left of them.
+
+    Of an unknown number of terms, pieces of 16 bits in float64: exact up to 2^21 terms.
+    """
+    g, bits = node.g, 8 * a.dtype.itemsize
+    width, wide = (8, float32) if terms >= 0 else (16, float64)
+    sums = int64 if bits == 64 else int32
+    left, right = (_pieces(node, x, width, wide) for x in (a, b))
     total: Tensor | None = None
-    for i, piece in enumerate(left):
-        for j, other in enumerate(right):
-            if width * (i + j) >= bits:
-                continue
-            product = g.cast(g.matrix_multiplication(piece, other), int64)
-            shift = g.constant(width * (i + j), dtype=int64)
-            product = g.bitwise_left_shift(product, shift) if i + j else product
+    for place in range(-(-bits // width)):  # all pairs that count alike
+        for i in range(place + 1):
+            if terms >= 0:
+                product = _product(node, left[i], right[place - i], terms, BYTES, sums)
+            else:
+                product = g.cast(g.cast(g.matrix_multiplication(left[i], right[place - i]), int64), sums)
+            product = g.bitwise_left_shift(product, g.constant(width * place, dtype=sums)) if place else product
             total = product if total is None else g.addition(total, product)
     assert total is not None
-    return cast(node, total, dtype)
+    return cast(node, total, a.dtype)
 
 
-def _pieces(node: Node, x: Tensor, width: int) -> list[Tensor]:
-    """x's bits, so many in a piece, the lowest first, as float64."""
-    g, bits = node.g, 8 * x.dtype.itemsize
-    x = cast(node, x, int64)
-    mask = g.constant(2**width - 1, dtype=int64)
+def _pieces(node: Node, x: Tensor, width: int, wide: DType) -> list[Tensor]:
+    """x's bits, so many in a piece, the lowest first, as real numbers."""
+    g = node.g
+    mask = g.constant(2**width - 1, dtype=x.dtype)
     pieces = []
-    for low in range(0, bits, width):
-        part = g.bitwise_right_shift(x, g.constant(low, dtype=int64)) if low else x
-        pieces.append(g.cast(g.bitwise_and(part, mask), float64))
+    for low in range(0, 8 * x.dtype.itemsize, width):
+        part = g.bitwise_right_shift(x, g.constant(low, dtype=x.dtype)) if low else x
+        pieces.append(g.cast(g.bitwise_and(part, mask), wide))
     return pieces

@@ -8,7 +8,8 @@ from ..._core import DType, Tensor, float32, int32, uint8
 from .._files import dtype_of
 from .._registry import Node, Results, operator
 from ._compose import cast, in_float32
-from .convolutions import convolution, per_channel, product_float
+from .convolutions import convolution_of_integers
+from .integers import BYTES
 from .linear import matmul
 
 
@@ -121,20 +122,15 @@ def quantized_matmul(node: Node) -> Results:
     left = g.subtraction(cast(node, a, int32), _rows(node, cast(node, a_zero, int32), a))
     right = g.subtraction(cast(node, b, int32), cast(node, b_zero, int32))
     factor = g.multiplication(_rows(node, in_float32(node, a_scale), a), in_float32(node, b_scale))
-    return _requantized(node, matmul(node, left, right, (255, 255)), factor, y_scale, y_zero)
+    return _requantized(node, matmul(node, left, right, BYTES), factor, y_scale, y_zero)
 
 
 @operator("QLinearConv", upto=10)
 def quantized_convolution(node: Node) -> Results:
     g = node.g
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (node.tensor(i) for i in range(8))
-    wide = product_float(node, w)
-    x, w = g.cast(x, wide), g.cast(w, wide)
-    x = g.subtraction(x, g.reshape(cast(node, x_zero, x.dtype), ()))
-    w = g.subtraction(w, per_channel(node, w_zero, w))
-    sums = convolution(node, x, w)
+    sums = convolution_of_integers(node, x, x_zero, w, w_zero)
     channels = [1, -1, *[1] * (node.rank(sums) - 2)]
-    sums = g.cast(sums, int32)
     if node.has(8):
         sums = g.addition(sums, g.reshape(node.tensor(8), channels))
     if node.rank(w_scale) and w_scale.shape != (1,):
