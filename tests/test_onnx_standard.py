@@ -9,31 +9,13 @@ import mpsgraph as mg
 import numpy as np
 import onnx
 import pytest
+from harness.onnx_node import computed, one_node
 from mpsgraph.onnx._standard import REQUIRED, newest_opset, standard_operator, standard_operators
 from onnx import TensorProto, defs, helper
 
 FLOAT = TensorProto.FLOAT
 KNOWN = [(domain, name, upto) for domain, name, upto in mg.onnx.known_operators() if newest_opset(domain) is not None]
 NEWEST = {domain: newest_opset(domain) for domain, _, _ in KNOWN}
-
-
-def one_node(op: str, operands, opset: int = 28, domain: str = "", results: int = 1, **attributes):
-    """A model of one node and the arrays that it is fed with; an operand without a name is left out."""
-    names = [f"x{i}" if array is not None else "" for i, array in enumerate(operands)]
-    outputs = [f"y{i}" for i in range(results)]
-    node = helper.make_node(op, names, outputs, name=f"the_{op.lower()}", domain=domain, **attributes)
-    feeds = {name: array for name, array in zip(names, operands, strict=True) if name}
-    infos = [
-        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in feeds.items()
-    ]
-    graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=name) for name in outputs])
-    imports = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, 1)] if domain else [])]
-    return helper.make_model(graph, opset_imports=imports, ir_version=10), feeds
-
-
-def computed(op: str, *operands: np.ndarray, opset: int = 28, **attributes) -> np.ndarray:
-    model, feeds = one_node(op, operands, opset, **attributes)
-    return mg.onnx.load(model).run(feeds)["y0"].numpy()
 
 
 # --- attributes -------------------------------------------------------------------------------------------------------
