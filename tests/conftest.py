@@ -41,6 +41,8 @@ ON_METAL = {
     "test_inference.py": "",
     "test_loop_gradients.py": "",
     "test_mixed_precision.py": "",
+    "test_onnx_numbers.py": "",
+    "test_onnx_standard.py": "",
     "test_random.py": "",
     "test_recurrent.py": "",
     "test_running.py": "",

@@ -20,7 +20,7 @@ from ..errors import Error, GraphError, UnsupportedError
 from ..graph import Graph
 from ._files import Tensors, dtype_of, sense
 from ._functions import Functions
-from ._registry import Node, TensorSequence, Undecided
+from ._registry import Node, TensorSequence, Undecided, lowered
 
 Trainable: TypeAlias = "bool | Iterable[str] | Callable[[str], bool]"
 MOST_NODES = 300_000  # lowered, with those of functions and of repeated subgraphs
@@ -255,9 +255,10 @@ class Importer:
         found = self._functions.find(domain, proto.op_type, proto.overload, self._opsets[-1])
         attributes = self._attributes(proto)
         if found.lower is None:
-            body = found.body or self._functions.body_for_types(found, proto, self._type_of)
-            return self._expand(body, proto, attributes)
-        results = found.lower(Node(self, proto.op_type, found.version, proto.input, proto.output, attributes))
+            assert found.body is not None
+            return self._expand(found.body, proto, attributes)
+        node = Node(self, proto.op_type, found.version, proto.input, proto.output, attributes)
+        results = lowered(found.lower, node, found.attributes)
         return [results] if isinstance(results, (Tensor, Initialiser, TensorSequence)) else results
 
     def _name_results(self, proto: NodeProto, results: Sequence[Value | None]) -> None:
@@ -351,12 +352,6 @@ class Importer:
             yield
         finally:
             self._constants.pop()
-
-    def _type_of(self, name: str) -> tuple[DType, tuple[int, ...] | None]:
-        value = self._single(name)
-        if isinstance(value, Initialiser):
-            return value.elements[1], value.elements[0].shape
-        return value.dtype, value.shape
 
 
 class _InNode(Exception):
