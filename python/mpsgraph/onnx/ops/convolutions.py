@@ -74,8 +74,8 @@ def conv_transpose(node: Node) -> Results:
         wanted = wanted[-count:]
         for i, (f, size) in enumerate(zip(full, wanted, strict=True)):
             total = max(0, f - size)
-            half, rest = total // 2, total - total // 2
-            window.before[i], window.after[i] = (rest, half) if auto == "SAME_LOWER" else (half, rest)
+            half, rest = total // 2, total - total // 2  # an odd one has more in front, unless SAME_UPPER
+            window.before[i], window.after[i] = (half, rest) if auto == "SAME_UPPER" else (rest, half)
     sizes = wanted or [f - b - a for f, b, a in zip(full, window.before, window.after, strict=True)]
     if min(sizes) < 1:
         raise ShapeError(f"the result would have the sizes {sizes}")
