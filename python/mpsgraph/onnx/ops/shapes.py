@@ -124,14 +124,27 @@ def slice_(node: Node) -> Results:
     if not axes:
         return g.identity(x)
     mask = ((1 << rank) - 1) & ~sum(1 << axis for axis in axes)
-    if any(r is None for r in ranges):  # known when it runs
+    if any(r is None for r in ranges) or _begins_before_the_front(node, x, axes, ranges):  # known when it runs
         told = [_spread(node, node.optional(i), axes, rank, default) for i, default in ((1, 0), (2, 0), (4, 1))]
+        if ranges[2] is None or min(ranges[2], default=1) < 0:
+            sizes = g.cast(g.shape_of(x), int64)
+            told[0] = g.select(g.less_than(told[2], 0), g.maximum(told[0], g.negative(sizes)), told[0])
         return g.slice(x, told[0], told[1], told[2], mask, mask)
     first, last, stride = [0] * rank, [0] * rank, [1] * rank
     starts, ends, steps = (r for r in ranges if r is not None)
     for axis, start, end, step in zip(axes, starts, ends, steps[: len(axes)], strict=True):
+        if step < 0:  # a start before the front is the front; Python would take nothing
+            start = max(start, -node.dims(x)[axis]) if node.dims(x)[axis] >= 0 else start
         first[axis], last[axis], stride[axis] = _bounded(start), _bounded(end), _bounded(step)
     return g.slice(x, first, last, stride, mask, mask)
+
+
+def _begins_before_the_front(node: Node, x: Tensor, axes: list[int], ranges: list[list[int] | None]) -> bool:
+    """Does a slice go backwards from a place that may lie before the front of an axis of unknown size?"""
+    if node.version < 10 or ranges[0] is None or ranges[2] is None:
+        return False
+    cases = zip(axes, ranges[0], ranges[2][: len(axes)], strict=True)
+    return any(step < 0 and start < -1 and node.dims(x)[axis] < 0 for axis, start, step in cases)
 
 
 def _bounded(value: int) -> int:
