@@ -63,7 +63,7 @@ def load(
     except Undecided as undecided:
         free = [name for name in inputs if name not in given_values]
         return DeferredModel(built, free, [info.name for info in model.graph.output], undecided)
-    return Model(done.graph, done.inputs, done.outputs, done.parameters)
+    model = Model(done.graph, done.inputs, done.outputs, done.parameters); model.classes=done.classes; return model
 
 
 __all__ = ["DeferredModel", "Model", "known_operators", "load"]

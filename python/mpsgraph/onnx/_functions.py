@@ -14,7 +14,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from ..errors import GraphError, UnsupportedError
 from ._files import is_known, number_of, type_name
-from ._registry import Function, function_of
+from ._registry import MICROSOFT, Function, function_of
 
 Opsets = Mapping[str, int]
 
@@ -62,8 +62,9 @@ class Functions:
             return Found(0, body=self._own[domain, name, overload])
         try:
             schema = defs.get_schema(name, opset, domain)
-        except defs.SchemaError:
-            return None
+        except defs.SchemaError:  # not of the standard: such domains have one version
+            function = function_of(domain, name, 1) if opset and domain == MICROSOFT else None
+            return None if function is None else Found(1, lower=function)
         if opset > defs.onnx_opset_version() and domain == "":
             return None
         version = schema.since_version
@@ -101,7 +102,8 @@ class Functions:
             raise UnsupportedError(f"[onnx] mpsgraph does not have: {'; '.join(lines)}")
 
     def _survey_graph(self, graph: GraphProto, opsets: Opsets, missing: dict[str, list[str]]) -> None:
-        for info in (*graph.input, *graph.output):
+        classifies = any(node.domain == "ai.onnx.ml" for node in graph.node)
+        for info in (*graph.input, *graph.output[: 0 if classifies else None]):  # numbers, where strings are stated
             kind = info.type.WhichOneof("value")
             if kind == "tensor_type" and not is_known(info.type.tensor_type.elem_type):
                 if info.type.tensor_type.elem_type:

@@ -27,6 +27,7 @@ Function: TypeAlias = "Callable[[Node], Results]"
 Default = TypeVar("Default")
 
 TRAINING = "ai.onnx.preview.training"
+MICROSOFT = "com.microsoft"  # what ONNX Runtime's optimisers write
 _FUNCTIONS: dict[tuple[str, str], tuple[int, Function]] = {}
 
 

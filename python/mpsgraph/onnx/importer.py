@@ -64,6 +64,8 @@ class Importer:
         self.inputs: dict[str, Tensor] = {}
         self.outputs: dict[str, Tensor] = {}
         self.parameters: dict[str, Tensor] = {}
+        self.classes: dict[str, list[Any]] = {}  # by output: what a classifier's columns or numbers stand for
+        self._classes_of: dict[Tensor, list[Any]] = {}
         self._model, self._tensors, self._functions = model, tensors, functions
         self._trains = _chooser(trainable)
         self._values, self._shapes = dict(values or {}), dict(shapes or {})
@@ -87,6 +89,15 @@ class Importer:
         self._lower_nodes(graph.node)
         for info in graph.output:
             self.outputs[info.name] = self.tensor(info.name)
+        for name, y in self.outputs.items():
+            while y not in self._classes_of and y.operation.kind == "identity":
+                y = y.operation.inputs[0]
+            if y in self._classes_of:
+                self.classes[name] = self._classes_of[y]
+
+    def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
+        """What the columns of a classifier's scores, or the numbers that it gives as labels, stand for."""
+        self._classes_of[tensor] = list(labels)
 
     def _enter_initialisers(self, graph: GraphProto, scope: Scope) -> None:
         if graph.sparse_initializer:

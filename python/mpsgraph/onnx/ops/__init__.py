@@ -9,6 +9,7 @@ from . import (  # noqa: F401
     gathering,
     linear,
     losses,
+    machine_learning,
     normalizations,
     ordering,
     pooling,
@@ -23,5 +24,6 @@ from . import (  # noqa: F401
     shapes,
     signal,
     training,
+    trees,
     values,
 )
