@@ -14,7 +14,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from ..errors import GraphError, UnsupportedError
 from ._files import is_known, number_of, type_name
-from ._registry import MICROSOFT, Function, function_of
+from ._registry import MICROSOFT, OF_RUNTIME, Function, function_of
 
 Opsets = Mapping[str, int]
 
@@ -63,7 +63,7 @@ class Functions:
         try:
             schema = defs.get_schema(name, opset, domain)
         except defs.SchemaError:  # not of the standard: such domains have one version
-            function = function_of(domain, name, 1) if opset and domain == MICROSOFT else None
+            function = function_of(domain, name, 1) if opset and (domain == MICROSOFT or name in OF_RUNTIME) else None
             return None if function is None else Found(1, lower=function)
         if opset > defs.onnx_opset_version() and domain == "":
             return None

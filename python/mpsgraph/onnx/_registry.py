@@ -28,6 +28,7 @@ Default = TypeVar("Default")
 
 TRAINING = "ai.onnx.preview.training"
 MICROSOFT = "com.microsoft"  # what ONNX Runtime's optimisers write
+OF_RUNTIME = ("SimplifiedLayerNormalization",)  # which it puts into ONNX's own domain
 _FUNCTIONS: dict[tuple[str, str], tuple[int, Function]] = {}
 
 
