@@ -20,6 +20,7 @@ from . import (  # noqa: F401
     random,
     recurrent,
     reductions,
+    regions,
     resizing,
     sampling,
     scattering,

@@ -24,6 +24,7 @@ from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
 from ._compose import cast
 
+LONGEST = 2**24  # axis whose elements are placed here
 MOST_TAPS = 4  # more are a product with a matrix
 _ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
@@ -98,6 +99,8 @@ def places_and_weights(
     rule: Rule, size: int, result: int, scale: float, roi: tuple[float, float] = (0, 1)
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each element of the result, which elements count and with which weights: two (result, taps) arrays."""
+    if result > LONGEST:
+        raise ShapeError(f"an axis of {result} elements: at most {LONGEST} are placed one by one")
     x = _coordinates(rule, size, result, scale, roi)
     if rule.mode == "nearest":
         place = _nearest_places(rule, size, result, scale, roi)[:, None]
@@ -209,8 +212,8 @@ def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> 
 
 def _agrees_on_nearest(rule: Rule, change: Change) -> bool:
     """Are the nearest elements the same by exact arithmetic, as the graph's operation has it, and in float32?"""
-    if change.size is None or isinstance(change.result, Tensor):
-        return True  # who can tell
+    if change.size is None or isinstance(change.result, Tensor) or change.result > LONGEST:
+        return True  # nobody can tell
     scale = change.result / change.size if change.scale is None else change.scale
     case = rule, change.size, change.result, scale, change.region
     return bool((_nearest(rule, _coordinates(*case)) == _nearest_places(*case)).all())
