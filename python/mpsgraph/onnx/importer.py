@@ -21,6 +21,7 @@ from ._files import Tensors, dtype_of, sense
 from ._functions import Functions
 from ._known import Known
 from ._registry import Node, TensorSequence, Undecided
+from ._weights import weights_in_constants
 
 Trainable: TypeAlias = "bool | Iterable[str] | Callable[[str], bool]"
 MOST_NODES = 300_000  # lowered, with those of functions and of repeated subgraphs
@@ -33,6 +34,7 @@ class Initialiser:
         self, proto: TensorProto, read: Callable[[TensorProto], tuple[np.ndarray, DType]], fixed: bool = False
     ) -> None:
         self.proto, self._read, self.fixed = proto, read, fixed  # fixed: it never becomes a variable
+        self.name = proto.name
         self._elements: tuple[np.ndarray, DType] | None = None
         self.variable: Tensor | None = None
 
@@ -75,6 +77,7 @@ class Importer:
         self._opsets: list[Mapping[str, int]] = [functions.opsets]
         self._constants: list[dict[Initialiser, Tensor]] = [{}]  # of initialisers, by the block they were made in
         self._known = Known(self.graph, self.inputs)
+        self._weights: frozenset[str] = frozenset()
         self._lowered = 0
 
     def run(self) -> None:
@@ -86,6 +89,7 @@ class Importer:
         for info in graph.input:
             if info.name not in scope:
                 scope[info.name] = self._input(info)
+        self._weights = weights_in_constants(graph)
         self._lower_nodes(graph.node)
         for info in graph.output:
             self.outputs[info.name] = self.tensor(info.name)
@@ -141,7 +145,7 @@ class Importer:
             if initialiser in made:
                 return made[initialiser]
         array, dtype = initialiser.elements
-        name = initialiser.proto.name
+        name = initialiser.name
         if dtype.is_float and array.ndim > 0 and not initialiser.fixed and self._trains(name):
             initialiser.variable = self.graph.variable(array, dtype, name or None, trainable)
             self.parameters[name] = initialiser.variable
@@ -202,6 +206,9 @@ class Importer:
                 raise UnsupportedError(f"result {i}, '{name}', is not computed here")
             if name in scope:
                 raise GraphError(f"the name '{name}' is given twice")
+            if isinstance(result, Initialiser) and proto.op_type == "Constant":
+                result.name = name
+                result.fixed = name not in self._weights or len(self._scopes) > 1
             scope[name] = result
 
     def _attributes(self, proto: NodeProto) -> dict[str, Any]:

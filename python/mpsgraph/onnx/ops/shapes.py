@@ -101,7 +101,11 @@ def split(node: Node) -> Results:
         count = node.attribute("num_outputs", len(node.outputs))
         if count != len(node.outputs):
             raise GraphError(f"num_outputs is {count}, and {len(node.outputs)} outputs have names")
-        total = node.size(x, axis)
+        total = node.dim(x, axis)
+        if isinstance(total, Tensor):  # known when it runs
+            each = g.division(g.addition(total, count - 1), count)
+            parts = [g.clamp(g.subtraction(total, g.multiplication(each, i)), 0, each) for i in range(count)]
+            return g.split(x, g.concat(parts, 0), axis)
         each = -(-total // count)
         sizes = [min(each, max(0, total - i * each)) for i in range(count)]
     return g.split(x, sizes, axis)
