@@ -17,6 +17,8 @@
 #include "compiler/inference.h"
 
 #include <algorithm>
+#include <string>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "compiler/passes.h"
@@ -143,11 +145,28 @@ class Settle {
       Builder b(r.graph());
       return changed(decomposed(b, operation, inputs));
     }
+    // What is made of a weight in one way is one constant, however many operations make it.
+    const auto [first, last] = made_.equal_range(inputs[0]);
+    for (auto made = first; made != last; ++made) {
+      const Made& one = made->second;
+      const bool same = one.kind == operation.kind() && one.inputs == inputs && one.attributes == operation.attributes;
+      if (same && one.constant->operation->parent->encloses(&r.graph().current_block())) return changed({one.constant});
+    }
     ConstantPtr value = computed(operation.kind(), values, operation.attributes);
     if (!value) return {};
-    return changed({r.constant(operation, std::move(value))});
+    Tensor* constant = r.constant(operation, std::move(value));
+    made_.emplace(inputs[0], Made{std::string(operation.kind()), inputs, operation.attributes, constant});
+    return changed({constant});
   }
 
+  struct Made {
+    std::string kind;
+    std::vector<Tensor*> inputs;
+    Attributes attributes;
+    Tensor* constant;
+  };
+
+  std::unordered_multimap<const Tensor*, Made> made_;  // in this copy, by the first operand
   bool changed_ = false;
 };
 
