@@ -130,12 +130,32 @@ def test_sizes_that_never_fit_and_known_starts_outside_are_refused():
     with pytest.raises(mg.ShapeError, match=r"5 elements of axis 1 of \(3,4,5\).* do not lie inside"):
         g.slice(x, s, sizes=(1, 5, 1))
     for at in (3, -4):
-        with pytest.raises(mg.ShapeError, match=rf"start {at} of axis 0: 1 elements from there on do not lie inside"):
+        with pytest.raises(
+            mg.OutOfRangeError, match=rf"start {at} of axis 0: 1 elements from there on do not lie inside"
+        ):
             g.slice(x, [at, 0, 0], sizes=(1, 1, 1))
     with pytest.raises(mg.ShapeError, match="starts must be a list with an entry for each of the 3 axes"):
         g.slice(x, g.constant([0, 0], dtype="int32"), sizes=(1, 1, 1))
     with pytest.raises(mg.DTypeError, match="starts must be integers"):
         g.slice(x, g.placeholder((3,)), sizes=(1, 1, 1))
+
+
+def test_a_start_outside_ends_the_run_and_changes_nothing():
+    """Neither an assign that stands before the slice nor the update itself takes effect."""
+    g = mg.Graph()
+    v, w = (g.variable(np.zeros((4, 3), np.float32), name=n) for n in "vw")
+    u, s = g.placeholder((2, 3)), g.placeholder((2,), mg.int32)
+    first = g.assign(w, g.read(w) + 1.0)
+    second = g.assign(v, g.slice_update_data(g.read(v), u, s, sizes=(2, 3)))
+    part = g.slice(g.read(v), s, sizes=(2, 3))
+    ones = np.ones((2, 3), np.float32)
+    for at in ((3, 0), (-5, 0), (0, 1), (0, -1), (2**31 - 1, 0), (-(2**31), 0)):
+        with pytest.raises(mg.OutOfRangeError, match="do not lie inside of axis"):
+            g.run({u: ones, s: starts(*at)}, [part], [first, second])
+    assert not g.variable_value(v).numpy().any() and not g.variable_value(w).numpy().any()
+    found = g.run({u: ones, s: starts(-2, -3)}, [part], [first, second])
+    assert found[part].numpy().all() and g.variable_value(v).numpy().sum() == 6
+    assert g.variable_value(w).numpy().all()
 
 
 def test_nothing_from_anywhere_is_nothing():

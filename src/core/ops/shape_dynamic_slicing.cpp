@@ -13,6 +13,7 @@
 #include "core/known_values.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "core/out_of_range_error.h"
 
 namespace mpsgraph::ops {
 
@@ -69,8 +70,8 @@ constexpr int64_t max_extent = int64_t{1} << 31;  // of sizes and strides: their
 void check_windows(const InferContext& context, const Dims& source, const Dims& sizes, size_t starts_operand) {
   const TensorType& starts = context.type(starts_operand);
   const auto rank = static_cast<int64_t>(source.size());
-  if (!is_integer(starts.dtype))
-    context.dtype_error(cat("starts must be integers, came ", starts, "; cast them to int32 first"));
+  if (!is_integer(starts.dtype) || starts.dtype == DType::uint64)
+    context.dtype_error(cat("starts must be integers that int64 holds, came ", starts, "; cast them to int64 first"));
   if (!compatible(starts.shape, Shape{rank}))
     context.shape_error(cat("starts must be a list with an entry for each of the ", rank, " axes, came ", starts));
   const Ints strides = window_strides(context.attributes, source.size());
@@ -88,8 +89,9 @@ void check_windows(const InferContext& context, const Dims& source, const Dims& 
                               " apart, do not lie inside"));
     if (!known || axis >= known->size() || !(*known)[axis]) continue;
     if (!window_start(*(*known)[axis], size, strides[axis], n))
-      context.shape_error(cat("start ", *(*known)[axis], " of axis ", axis, ": ", size,
-                              " elements from there on do not lie inside ", to_string(source)));
+      throw OutOfRangeError(cat("[", context.definition.name.substr(std::string_view("dynamic_").size()), "] start ",
+                                *(*known)[axis], " of axis ", axis, ": ", size, " elements from there on do not lie ",
+                                "inside ", to_string(source), context.where));
   }
 }
 

@@ -6,6 +6,7 @@
 #include "backends/cpu/gather/indices.h"
 #include "backends/cpu/shape/strided_copy.h"
 #include "core/ops/shape.h"
+#include "core/out_of_range_error.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -46,8 +47,8 @@ class Window {
 
  private:
   [[noreturn]] void outside(size_t axis, int64_t start) const {
-    throw ShapeError(cat(name_, " starts at ", start, " along axis ", axis, " of ", to_string(full_), ": ",
-                         sizes_[axis], " elements from there on do not lie inside", where_));
+    throw OutOfRangeError(cat(name_, " starts at ", start, " along axis ", axis, " of ", to_string(full_), ": ",
+                              sizes_[axis], " elements from there on do not lie inside", where_));
   }
 
   Dims sizes_, full_, steps_;
