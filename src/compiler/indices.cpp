@@ -4,11 +4,15 @@
 //   %y = gather(%x, %i) {out_of_range="error"}  ->   check_indices(%i) {lengths=[n]};  %y = gather(%x, %i)
 // Starts of dynamic slices are checked likewise, counted from the front. So kernels know one meaning. What select(equal(%l, c), k, %l) gives is checked where it is made, as %l but for c: labels
 // of which one stands for none. An index tensor is checked once for each length, and not where its type or its value
-// tells that all lie inside. A check ends the run, so checks stand before the program's effects, with what they need:
-// a run that ends so leaves variables as they were. That cannot be where indices come from what the run assigns, and in
-// loops, whose next iteration checks what it will.
+// tells that all lie inside. A check ends the run, so checks stand in front of a program that has effects, with what they
+// need: a run that ends so leaves variables as they were. That cannot be where indices come from what the run assigns,
+// and in loops, whose next iteration checks what it will.
 #include <algorithm>
+<<<<<<< HEAD
 #include <cstdlib>
+=======
+#include <iterator>
+>>>>>>> indices
 #include <map>
 #include <utility>
 
@@ -164,30 +168,31 @@ bool changes(const Operation& operation) {
   return (operation.definition->has_effect && !checks(operation)) || operation.is("call");
 }
 
-// Behind the first effect stands what some checks need, and no effect among it: that, and they, move in front of it.
+// Checks, and what they need, move to the front: before whatever computes what is assigned, too, which a backend may
+// write where it goes.
 void move_up(Block& root) {
   auto& all = root.operations;
   const auto is_effect = [](const auto& operation) { return any_inside(*operation, changes); };
-  const auto first = std::ranges::find_if(all, is_effect);
   const auto is_check = [](const auto& operation) { return any_inside(*operation, checks); };
-  if (std::none_of(first, all.end(), is_check)) return;
+  if (std::ranges::none_of(all, is_effect) || std::ranges::none_of(all, is_check)) return;
   const Dependencies dependencies(root);
-  const auto begin = static_cast<int>(first - all.begin()), end = static_cast<int>(all.size());
   std::vector<bool> moves(all.size(), false);
-  for (int i = begin; i < end; ++i) {
+  for (size_t i = 0; i < all.size(); ++i) {
     if (!is_check(all[i]) || is_effect(all[i])) continue;
-    std::vector<int> needed{i};
-    for (size_t at = 0; at < needed.size(); ++at)
-      for (const int before : dependencies.before(needed[at]))
-        if (before >= begin && !moves[before] && std::ranges::find(needed, before) == needed.end())
-          needed.push_back(before);
-    if (std::ranges::any_of(needed, [&](int at) { return is_effect(all[at]); })) continue;
-    for (const int at : needed) moves[at] = true;
+    std::vector<bool> needed(all.size(), false);
+    needed[i] = true;
+    bool possible = true;
+    for (size_t at = i + 1; at-- > 0;) {
+      if (!needed[at] || moves[at]) continue;
+      possible &= !is_effect(all[at]);
+      for (const int before : dependencies.before(static_cast<int>(at))) needed[static_cast<size_t>(before)] = true;
+    }
+    for (size_t at = 0; possible && at <= i; ++at) moves[at] = moves[at] || needed[at];
   }
   std::vector<std::unique_ptr<Operation>> early, late;
-  for (int i = begin; i < end; ++i) (moves[i] ? early : late).push_back(std::move(all[i]));
-  std::ranges::move(early, all.begin() + begin);
-  std::ranges::move(late, all.begin() + begin + static_cast<std::ptrdiff_t>(early.size()));
+  for (size_t i = 0; i < all.size(); ++i) (moves[i] ? early : late).push_back(std::move(all[i]));
+  std::ranges::move(late, std::back_inserter(early));
+  all = std::move(early);
 }
 
 }  // namespace

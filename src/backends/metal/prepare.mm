@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "backends/metal/block_checks.h"
 #include "backends/metal/lowering.h"
 #include "compiler/passes.h"
 #include "core/builder.h"
@@ -110,6 +111,7 @@ void prepare(compiler::Program& program, const compiler::Options& options) {
   for (const char* ours : {"channels_last", "quantize", "normalize", "fuse", "stitch", "schedule"}) effective.disabled_passes.emplace_back(ours);
   compiler::run_passes(program, effective);
   remove_nothing(program);
+  carry_checks(program);
   if (options.observe) options.observe("remove_nothing", print(*program.graph));
 }
 
