@@ -8,11 +8,8 @@
 // need: a run that ends so leaves variables as they were. That cannot be where indices come from what the run assigns,
 // and in loops, whose next iteration checks what it will.
 #include <algorithm>
-<<<<<<< HEAD
 #include <cstdlib>
-=======
 #include <iterator>
->>>>>>> indices
 #include <map>
 #include <utility>
 
