@@ -56,7 +56,7 @@ struct Unary {
 };
 
 Term pass(Term, Term, Term g) { return g; }
-Term d_square(Term x, Term, Term g) { return g * (x * 2.0); }
+Term d_square(Term x, Term, Term g) { return g * 2.0 * x; }  // twice a large x may be no number of a half
 Term d_reciprocal_square_root(Term, Term y, Term g) { return g * -0.5 * (y * square(y)); }  // -1/2 x^(-3/2)
 Term d_sin(Term x, Term, Term g) { return g * of("cos", x); }
 Term d_cos(Term x, Term, Term g) { return -(g * of("sin", x)); }
