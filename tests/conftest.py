@@ -41,6 +41,7 @@ ON_METAL = {
     "test_inference.py": "",
     "test_loop_gradients.py": "",
     "test_mixed_precision.py": "",
+    "test_out_of_range.py": "",
     "test_random.py": "",
     "test_recurrent.py": "",
     "test_running.py": "",

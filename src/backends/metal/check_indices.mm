@@ -38,7 +38,7 @@ MPSGraphTensor* found_outside(const Lowering& l, int64_t number) {
     outside = s.both(outside, s.differ(index, l.ints({ignored}, wide)));
   MPSGraphTensor* place = s.select(s.reshape(outside, {count}), s.coordinate(0, {count}), l.ints({count}));
   MPSGraphTensor* first =
-      s.reshape([l.graph() reductionMinimumWithTensor:place axis:0 name:nil], {1});
+      s.reshape([l.graph() reductionMinimumWithTensor:place axes:@[ @0 ] name:nil], {1});
   MPSGraphTensor* value = [l.graph() gatherWithUpdatesTensor:s.reshape(index, {count})
                                                indicesTensor:s.minimum(first, l.ints({count - 1}))
                                                         axis:0
