@@ -41,6 +41,8 @@ ON_METAL = {
     "test_inference.py": "",
     "test_loop_gradients.py": "",
     "test_mixed_precision.py": "",
+    "test_onnx_numbers.py": "",
+    "test_onnx_standard.py": "",
     "test_out_of_range.py": "",
     "test_random.py": "",
     "test_recurrent.py": "",
@@ -48,6 +50,7 @@ ON_METAL = {
     "test_runtime.py": "",
     "test_runtime_process.py": "",
     "test_sharing_memory.py": "",
+    "test_starts_as_data.py": "",
     "test_trainer.py": "",
     "test_zero_copy.py": "",
 }  # file: what the names of its tests begin with

@@ -164,6 +164,7 @@ void register_resize();
 void register_scatter_nd();
 void register_shape();
 void register_slicing();
+void register_dynamic_slicing();
 void register_sort();
 void register_sparse();
 void register_stencil();

@@ -10,6 +10,7 @@
 #include "core/builder.h"
 #include "core/definition.h"
 #include "core/text.h"
+#include "core/wide.h"
 
 namespace mpsgraph::metal {
 namespace {
@@ -94,9 +95,9 @@ void remove_nothing(compiler::Program& program) {
   while (compiler::any_operation(program, composite))
     compiler::rewrite(program, [&](compiler::Rewriter& r, const Operation& operation) {
       Builder builder(r.graph());
-      return composite(operation) ? compiler::Rewriter::Replacement(operation.definition->decompose(
-                                        builder, r.now(operation.inputs), operation.attributes))
-                                  : std::nullopt;
+      return composite(operation)
+                 ? compiler::Rewriter::Replacement(decomposed(builder, operation, r.now(operation.inputs)))
+                 : std::nullopt;
     });
   compiler::rewrite(program, without_nothing);
   compiler::fold(program);

@@ -101,6 +101,9 @@ std::string outside(std::string_view kind, const Tensor& indices, const Bounds& 
   }
   const std::string where =
       at.empty() ? cat("'", indices.name(), "'") : cat(to_string(at), " of '", indices.name(), "'");
+  if (kind.starts_with("dynamic_"))
+    return cat("[", kind.substr(kind.find('_') + 1), "] elements from start ", index, " on do not lie inside of axis ",
+               bounds.axes[which], "; give a start from 0 to ", length - 1, ", or one that counts from the end");
   if (kind == "one_hot")
     return cat("[one_hot] class number ", index, " at ", where, " is none of the ", length, " classes, 0 to ",
                length - 1);
