@@ -16,7 +16,7 @@ import pytest
 from harness.running import OPTIONAL_PASSES
 
 OPTIONAL = list(OPTIONAL_PASSES)
-PASSES = [*OPTIONAL[:3], "widen", OPTIONAL[3], "expand", *OPTIONAL[4:]]
+PASSES = [*OPTIONAL[:3], "widen", OPTIONAL[3], "indices", "expand", *OPTIONAL[4:]]
 Program = Callable[[mg.Graph], tuple[dict, list, list]]
 
 
@@ -38,7 +38,7 @@ def check(text: str, golden: str) -> None:
 def alone(program: Program, name: str) -> str:
     """What one pass makes of a program when no other optional pass runs."""
     seen = observed(program, tuple(p for p in OPTIONAL if p != name))
-    assert list(seen) == sorted({"specialize", "widen", "expand", name}, key=["specialize", *PASSES].index)
+    assert list(seen) == sorted({"specialize", "widen", "indices", "expand", name}, key=["specialize", *PASSES].index)
     return seen[name]
 
 
