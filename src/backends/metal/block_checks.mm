@@ -53,8 +53,9 @@ class Carrier {
  private:
   Tensor* add(Block& block, std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes,
               const TensorType& type) {
-    return graph_.create_unchecked(block, definition_of(kind), std::move(inputs), std::move(attributes), {}, {type})
-        ->output();
+    const OperationDefinition& definition = definition_of(kind);
+    attributes = complete_attributes(definition, std::move(attributes));
+    return graph_.create_unchecked(block, definition, std::move(inputs), std::move(attributes), {}, {type})->output();
   }
   Tensor* zeros(Block& block, int64_t count) {
     const TensorType type{DType::int64, Shape(Dims{count})};
