@@ -15,7 +15,7 @@ from typing import Any
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from ..errors import GraphError, UnsupportedError
-from ._files import is_known, number_of, type_name
+from ._files import is_known, type_name
 from ._registry import OF_RUNTIME, Function, function_of, newest_version
 from ._standard import newest_opset, standard_operator
 
