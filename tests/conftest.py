@@ -44,6 +44,7 @@ ON_METAL = {
     "test_mixed_precision.py": "",
     "test_onnx_numbers.py": "",
     "test_onnx_standard.py": "",
+    "test_out_of_range.py": "",
     "test_random.py": "",
     "test_recurrent.py": "",
     "test_running.py": "",
