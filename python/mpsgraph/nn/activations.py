@@ -20,7 +20,7 @@ def _zero(x: Tensor) -> Tensor:
     return graph_of(x).constant(0.0, dtype=x.dtype)
 
 
-def _exponent_minus_one(x: Tensor) -> Tensor:
+def exponent_minus_one(x: Tensor) -> Tensor:
     """e^x - 1 for x of at most 0, to the last digits also where both are nearly equal."""
     g, near = graph_of(x), x > -1.0
     half = g.tanh(g.select(near, x, _zero(x)) * 0.5)
@@ -55,7 +55,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     [2.0, 0.0]
     """
     g, above = graph_of(x), x > 0.0
-    return g.select(above, x, _exponent_minus_one(g.select(above, _zero(x), x)) * alpha)
+    return g.select(above, x, exponent_minus_one(g.select(above, _zero(x), x)) * alpha)
 
 
 @rounded_once
@@ -142,7 +142,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     [2.0, 0.0]
     """
     g, above = graph_of(x), x > 0.0
-    return g.select(above, x, _exponent_minus_one(g.select(above, _zero(x), x) * (1 / alpha)) * alpha)
+    return g.select(above, x, exponent_minus_one(g.select(above, _zero(x), x) * (1 / alpha)) * alpha)
 
 
 @rounded_once
