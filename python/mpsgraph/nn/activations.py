@@ -21,10 +21,16 @@ def _zero(x: Tensor) -> Tensor:
 
 
 def exponent_minus_one(x: Tensor) -> Tensor:
-    """e^x - 1 for x of at most 0, to the last digits also where both are nearly equal."""
-    g, near = graph_of(x), x > -1.0
-    half = g.tanh(g.select(near, x, _zero(x)) * 0.5)
-    return g.select(near, half * 2.0 / (1.0 - half), g.exponent(x) - 1.0)
+    """e^x - 1 for x of at most 0, with what the power has lost of x where both are nearly equal."""
+    g, near, power = graph_of(x), x > -1.0, graph_of(x).exponent(x)
+    lost = g.select(near, x, _zero(x)) - g.logarithm(g.select(near, power, g.constant(1.0, dtype=x.dtype)))
+    return (power - 1.0) + power * lost
+
+
+def logarithm_of_one_plus(x: Tensor) -> Tensor:
+    """ln(1 + x), with what the sum has lost of x."""
+    g, one_plus = graph_of(x), x + 1.0
+    return g.logarithm(one_plus) - ((one_plus - 1.0) - x) / one_plus
 
 
 @rounded_once
@@ -72,11 +78,11 @@ def silu(x: Tensor) -> Tensor:
 def softplus_parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """max(x, 0), max(-x, 0) and ln(1 + e^-|x|): softplus of x is the first and the last, of -x the second and the last.
 
-    relu and abs would have slope 0 at 0, both; ln(1 + e) is 2 atanh(e / (e + 2)), where 1 + e would lose e.
+    relu and abs would have slope 0 at 0, both.
     """
     g, above = graph_of(x), x >= 0.0
-    small = g.exponent(g.select(above, -x, x))
-    return g.select(above, x, _zero(x)), g.select(above, _zero(x), -x), g.atanh(small / (small + 2.0)) * 2.0
+    rest = logarithm_of_one_plus(g.exponent(g.select(above, -x, x)))
+    return g.select(above, x, _zero(x)), g.select(above, _zero(x), -x), rest
 
 
 @rounded_once

@@ -7,7 +7,7 @@ import math
 from ..._core import Tensor
 from ...errors import GraphError
 from ...mixed_precision import in_float32
-from ..activations import exponent_minus_one, softplus_parts
+from ..activations import exponent_minus_one, logarithm_of_one_plus, softplus_parts
 from ..module import graph_of
 from .reduction import as_dtype_of, like, reduced
 
@@ -95,8 +95,7 @@ def log_cosh(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, 
     """
     above, below, _ = softplus_parts(outputs - like(labels, outputs))
     size = above + below
-    lost = exponent_minus_one(size * -2.0) * 0.5  # ln cosh d = |d| + ln(1 + lost), and ln(1 + u) = 2 atanh(u / (2 + u))
-    return reduced(size + graph_of(size).atanh(lost / (lost + 2.0)) * 2.0, reduction, weights)
+    return reduced(size + logarithm_of_one_plus(exponent_minus_one(size * -2.0) * 0.5), reduction, weights)
 
 
 @in_float32
