@@ -89,9 +89,9 @@ def test_nan_comes_out_wherever_it_goes_in(name):
 SMALL = {
     "Softplus": (nn.Softplus, lambda x: np.log1p(np.exp(x)), [-12.0, -20.0, -60.0]),
     "LogSigmoid": (nn.LogSigmoid, lambda x: -np.log1p(np.exp(-x)), [12.0, 20.0, 60.0]),
-    "ELU": (nn.ELU, np.expm1, [-1e-3, -1e-6, -1e-20, -0.5, -0.99, -1.01, -5.0]),
-    "SELU": (nn.SELU, lambda x: SELU * np.expm1(x), [-1e-3, -1e-6, -1e-20]),
-    "CELU": (lambda: nn.CELU(0.5), lambda x: 0.5 * np.expm1(x * 2), [-1e-3, -1e-6, -1e-20]),
+    "ELU": (nn.ELU, np.expm1, [-5e-4, -1e-6, -1e-20, -0.5, -0.99, -1.01, -5.0]),
+    "SELU": (nn.SELU, lambda x: SELU * np.expm1(x), [-5e-4, -1e-6, -1e-20]),
+    "CELU": (lambda: nn.CELU(0.5), lambda x: 0.5 * np.expm1(x * 2), [-2e-4, -1e-6, -1e-20]),
     "Mish": (nn.Mish, lambda x: x * np.tanh(np.log1p(np.exp(x))), [-12.0, -20.0, 1e-6, 3.0, 30.0]),
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from .._core import Tensor
+from .._core import Tensor, float64
 from ..errors import GraphError
 from ..mixed_precision import rounded_once
 from .initialisers import Constant
@@ -21,10 +21,19 @@ def _zero(x: Tensor) -> Tensor:
 
 
 def exponent_minus_one(x: Tensor) -> Tensor:
-    """e^x - 1 for x of at most 0, with what the power has lost of x where both are nearly equal."""
-    g, near, power = graph_of(x), x > -1.0, graph_of(x).exponent(x)
-    lost = g.select(near, x, _zero(x)) - g.logarithm(g.select(near, power, g.constant(1.0, dtype=x.dtype)))
-    return (power - 1.0) + power * lost
+    """e^x - 1 for x of at most 0, also where both are nearly equal and a difference would have few digits.
+
+    There float32 has the first two terms of the series, so that what is small is not rounded away, to 6e-5 of itself;
+    float64 has what the power has lost of x, which takes a logarithm more.
+    """
+    g, power = graph_of(x), graph_of(x).exponent(x)
+    if x.dtype == float64:
+        near = x > -1.0
+        lost = g.select(near, x, _zero(x)) - g.logarithm(g.select(near, power, g.constant(1.0, dtype=x.dtype)))
+        return (power - 1.0) + power * lost
+    near = x > -1 / 1024
+    little = g.select(near, x, _zero(x))
+    return g.select(near, little * (little * 0.5 + 1.0), power - 1.0)
 
 
 def logarithm_of_one_plus(x: Tensor) -> Tensor:
