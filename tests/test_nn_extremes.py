@@ -9,12 +9,15 @@ import math
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.device import has
 from mpsgraph import nn
 from mpsgraph.nn import losses
 
 NAN, INF = math.nan, math.inf
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": float(np.finfo("f4").max)}
-LARGEST["float64"] = float(np.finfo("f8").max)
+if has("float64"):
+    LARGEST["float64"] = float(np.finfo("f8").max)
+WIDE = "float64" if has("float64") else "float32"
 EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
 M = 123456.0  # stands for the largest number of the type
 LN2, SELU, SLOPE = math.log(2), 1.7580993408473766, 1.0507009873554805
@@ -51,12 +54,12 @@ ACTIVATIONS = {
 def run(make, x, dtype):
     """Values and slopes of a function of numbers of a type."""
     g = mg.Graph()
-    fed = g.placeholder((-1,), "float64")
+    fed = g.placeholder((-1,), WIDE)
     given = g.cast(fed, dtype)
     y = make(g, given)
     slope = g.gradients(g.reduction_sum(y), [given])[given]
     assert y.dtype == slope.dtype == given.dtype
-    return [v.numpy() for v in g.run({fed: np.array(x)}, [g.cast(y, "float64"), g.cast(slope, "float64")]).values()]
+    return [v.numpy() for v in g.run({fed: np.array(x, WIDE)}, [g.cast(y, WIDE), g.cast(slope, WIDE)]).values()]
 
 
 @pytest.mark.parametrize("dtype", LARGEST)
@@ -101,7 +104,9 @@ SMALL = {
 def test_what_is_small_is_not_lost(name, dtype):
     make, exact, x = SMALL[name]
     g = mg.Graph()
-    given = g.run({}, g.cast(g.cast(g.constant(np.array(x)), dtype), "float64")).numpy()  # as the type holds them
+    given = (
+        g.run({}, g.cast(g.cast(g.constant(np.array(x, WIDE)), dtype), WIDE)).numpy().astype(float)
+    )  # as the type holds them
     y, _ = run(lambda g, t: make()(t), x, dtype)
     np.testing.assert_allclose(y, exact(given), rtol=8 * EPSILON[dtype], atol=2.0**-25 if dtype == "float16" else 0)
 
@@ -151,18 +156,18 @@ def test_the_ends_of_losses(name):
             np.testing.assert_allclose(b, slope, rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", LARGEST)
 @pytest.mark.parametrize("name", sorted(set(losses.LOSSES) - {"mse", "l1", "log", "nll"}))
 def test_a_nan_among_outputs_or_labels_is_a_loss_of_nan(name, dtype):
     for which in (0, 1):
-        fed = [np.full((5, 3), 0.4), np.full((5, 3), 1.0)]
+        fed = [np.full((5, 3), 0.4, WIDE), np.full((5, 3), 1.0, WIDE)]
         fed[which][3, 1] = NAN
         g = mg.Graph()
-        wide = [g.placeholder((-1, 3), "float64") for _ in fed]
+        wide = [g.placeholder((-1, 3), WIDE) for _ in fed]
         x, y = (g.cast(w, dtype) for w in wide)
         if name == "hinge_embedding" and which:
             continue  # whose labels are 1 or anything else
-        loss = g.cast(losses.LOSSES[name](x, y), "float64")
+        loss = g.cast(losses.LOSSES[name](x, y), WIDE)
         assert math.isnan(g.run(dict(zip(wide, fed, strict=True)), loss).item()), which
 
 
