@@ -159,8 +159,8 @@ def _equality(name: str) -> Callable[[Tensor, Any], Any]:
 
 def _no_truth(self: Tensor) -> NoReturn:
     raise TypeError(
-        f"{self.name} is a symbol without a value until the graph runs: use g.if_ or g.select to choose by it, g.run to "
-        "fetch its value; whether two tensors are the same one says `a is b`, whether one is in a list "
+        f"{self.name} is a symbol without a value until the graph runs: use g.if_ or g.select to choose by it, g.run "
+        "to fetch its value; whether two tensors are the same one says `a is b`, whether one is in a list "
         "any(t is a for t in tensors)"
     )
 

@@ -25,7 +25,7 @@ from ._core import Device, Executable, Execution, NDArray, Operation, Tensor, fl
 from ._dtypes import DTypeLike, as_dtype, dtype_of
 from ._optional import require
 from .data.batches import Batches, batches
-from .errors import CheckpointError, DTypeError, Error, GraphError
+from .errors import CheckpointError, DTypeError, Error, GraphError, TimeoutError
 from .graph import Graph
 from .history import History
 from .layer_precision import LayerPrecision, as_choices, choose, chosen_precisions, in_precision
@@ -45,11 +45,12 @@ Data: TypeAlias = Iterable[Any]
 class StepResult:
     """The outcome of a training step that may still be running: `float(result)` waits for the loss."""
 
-    __slots__ = ("_ended", "_execution", "_names")
+    __slots__ = ("_ended", "_execution", "_names", "_raised")
 
     def __init__(self, execution: Execution, names: list[str]) -> None:
         self._execution, self._names = execution, names
         self._ended = False  # as far as somebody has seen it: each look at the execution takes microseconds
+        self._raised = False  # its error has been seen, and is not that of a later step
 
     @property
     def done(self) -> bool:
@@ -59,13 +60,19 @@ class StepResult:
     def wait(self, timeout: float | None = None) -> StepResult:
         """Waits, at most `timeout` seconds. Errors: mg.TimeoutError, and whatever the step raised."""
         if not self._ended:
-            self._execution.wait(timeout)
+            try:
+                self._execution.wait(timeout)
+            except Error as error:
+                self._raised = not isinstance(error, TimeoutError)
+                raise
             self._ended = True
         return self
 
     @property
     def values(self) -> dict[str, float]:
         """Loss and metrics by name; waits."""
+        if not self._ended:
+            self.wait()
         return {name: float(array) for name, array in zip(self._names, self._execution.results, strict=True)}
 
     @property
@@ -74,7 +81,11 @@ class StepResult:
         return float(self)
 
     def __float__(self) -> float:
-        loss = float(self._execution)
+        try:
+            loss = float(self._execution)
+        except Error:
+            self._raised = True
+            raise
         self._ended = True
         return loss
 
@@ -298,7 +309,7 @@ class Trainer:
         if self._last_rate is None or self._last_rate[0] != rate:  # another array: earlier steps may still read theirs
             self._last_rate = rate, np.array(rate, np.float32)
         while len(self._in_flight) >= IN_FLIGHT:
-            self._in_flight.popleft()[0].wait()
+            self._wait_for_oldest()
         result = StepResult(executable.run_async((self._last_rate[1], x, y)), self._step_names)
         self._in_flight.append((result, (x, y)))
         self.step += 1
@@ -318,7 +329,13 @@ class Trainer:
     def wait(self) -> None:
         """Waits until no step is in flight. Errors: whatever a step raised."""
         while self._in_flight:
-            self._in_flight.popleft()[0].wait()
+            self._wait_for_oldest()
+
+    def _wait_for_oldest(self) -> None:
+        """The oldest step in flight is over. Errors: what it raised, unless somebody has seen that."""
+        oldest = self._in_flight.popleft()[0]
+        if not oldest._raised:
+            oldest.wait()
 
     def fit(
         self,

@@ -21,6 +21,7 @@ const std::vector<Pass>& all_passes() {
       {"channels_last", "images with their channels second have them last around convolutions", channels_last, false},
       {"quantize", "dequantize, convolution or product, and quantize become one operation on integers", quantize,
        false},
+      {"widen", "what sums halves, or takes several steps, computes in float32 and is rounded once", widen, true},
       {"normalize", "batch normalizations take residual and relu along, their sums are made together", normalize,
        false},
       {"indices", "indices that must lie inside of their axes are clipped, or checked before all effects", indices,

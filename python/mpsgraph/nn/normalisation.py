@@ -1,9 +1,8 @@
 """Normalizations: to mean 0 and variance 1 over the batch, a sample's features, or groups of its channels.
 
-They differ in the axes that statistics are of; what is computed is the graph's `normalization`. bfloat16 and float16
-are normalized in float32, statistics and all, and rounded at the end. gamma and beta are what PyTorch calls weight and
-bias. Epsilon is Keras's for BatchNorm, whose moving averages are Keras's too, and PyTorch's
-for the others.
+They differ in the axes that statistics are of; what is computed is the graph's `normalization`. gamma and beta are what
+PyTorch calls weight and bias. Epsilon is Keras's for BatchNorm, whose moving averages are Keras's too, and PyTorch's
+for the others. An input of halves is computed with in float32, statistics included, and the result is rounded once.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .._core import Tensor, float32
+from .._core import Tensor, bfloat16, float16
 from ..errors import ShapeError
 from ..ops._family import ints
 from .initialisers import ones, zeros
@@ -19,15 +18,22 @@ from .layers import channel_axis, size_of
 from .module import Module, graph_of
 
 
-def _widened(x: Tensor) -> Tensor:
-    return graph_of(x).cast(x, float32) if x.dtype.itemsize == 2 else x
+def _wide(x: Tensor) -> Tensor:
+    """x in float32 where it is of halves."""
+    return graph_of(x).cast(x, "float32") if x.dtype in (float16, bfloat16) else x
 
 
-def _scaled(x: Tensor, mean: Tensor, variance: Tensor, norm: BatchNorm | _Norm) -> Tensor:
-    """The normalization of x by statistics in float32 or wider, in x's type."""
-    gamma, beta = (None if t is None else _widened(t) for t in (norm.gamma, norm.beta))
-    result = graph_of(x).normalization(_widened(x), mean, variance, gamma, beta, norm.epsilon)
-    return result if result.dtype == x.dtype else graph_of(x).cast(result, x.dtype)
+def _narrow(y: Tensor, x: Tensor) -> Tensor:
+    """y in x's dtype."""
+    return y if y.dtype == x.dtype else graph_of(y).cast(y, x.dtype)
+
+
+def _normalization(
+    x: Tensor, mean: Tensor, variance: Tensor, gamma: Tensor | None, beta: Tensor | None, epsilon: float
+) -> Tensor:
+    """The graph's `normalization` of what is wide already, by parameters that may be halves."""
+    gamma, beta = (None if p is None else _wide(p) for p in (gamma, beta))
+    return graph_of(x).normalization(x, mean, variance, gamma, beta, epsilon)
 
 
 class BatchNorm(Module):
@@ -36,9 +42,8 @@ class BatchNorm(Module):
     result = gamma * (x - mean) / sqrt(variance + epsilon) + beta. In training mode the statistics are the batch's, and
     the moving averages advance: moving = momentum * moving + (1 - momentum) * batch; in inference mode they are used.
     Args: momentum, Keras's meaning and default; epsilon; scale and center, whether gamma and beta exist; data_layout:
-    "NCW", "NCHW" and "NCDHW" put the channels on axis 1, else they are last. Input of any rank from 2. The moving
-    averages of bfloat16 and float16 are float32. A layer in inference mode within a model that trains, by `eval()` or
-    an overridden `train`, is frozen: it uses its averages and leaves them. Errors: ShapeError, GraphError. Ioffe and Szegedy, arXiv:1502.03167.
+    "NCW", "NCHW" and "NCDHW" put the channels on axis 1, else they are last. Input of any rank from 2. Errors:
+    ShapeError, GraphError. Ioffe and Szegedy, arXiv:1502.03167.
 
     >>> g = mg.Graph()
     >>> norm = mg.nn.BatchNorm()
@@ -70,31 +75,34 @@ class BatchNorm(Module):
         shape = [size_of(x, axis, None, "BatchNorm")] + [1] * (len(x.shape or ()) - 1 - axis)
         self.gamma = self.add_parameter("gamma", x, shape, ones) if self.scale else None
         self.beta = self.add_parameter("beta", x, shape, zeros) if self.center else None
-        wide = float32 if x.dtype.itemsize == 2 else x.dtype
-        self.moving_mean = self.add_buffer("moving_mean", x, shape, zeros, wide)
-        self.moving_variance = self.add_buffer("moving_variance", x, shape, ones, wide)
+        self.moving_mean = self.add_buffer("moving_mean", x, shape, zeros)
+        self.moving_variance = self.add_buffer("moving_variance", x, shape, ones)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.when_training(x, lambda: self._by_batch(x), lambda: self._by_moving_averages(x))
 
     def _by_batch(self, x: Tensor) -> Tensor:
-        g, axis = graph_of(x), channel_axis(x, self.data_layout, "BatchNorm")
+        g, axis, wide = graph_of(x), channel_axis(x, self.data_layout, "BatchNorm"), _wide(x)
         axes = [i for i in range(len(x.shape or ())) if i != axis]
-        wide = _widened(x)
         mean = g.mean(wide, axes)
         variance = g.variance(wide, mean, axes)
 
         def advance(moving: Tensor, batch: Tensor) -> Tensor:
-            return moving * self.momentum + g.reshape(batch, moving.shape or ()) * (1 - self.momentum)
+            now = _wide(moving) * self.momentum + g.reshape(batch, moving.shape or ()) * (1 - self.momentum)
+            return _narrow(now, moving)
 
         updates = [
             g.assign(self.moving_mean, advance(self.moving_mean, mean)),
             g.assign(self.moving_variance, advance(self.moving_variance, variance)),
         ]
-        return g.control_dependency(updates, lambda: _scaled(x, mean, variance, self))
+        result = g.control_dependency(
+            updates, lambda: _normalization(wide, mean, variance, self.gamma, self.beta, self.epsilon)
+        )
+        return _narrow(result, x)
 
     def _by_moving_averages(self, x: Tensor) -> Tensor:
-        return _scaled(x, self.moving_mean, self.moving_variance, self)
+        moments = _wide(self.moving_mean), _wide(self.moving_variance)
+        return _narrow(_normalization(_wide(x), *moments, self.gamma, self.beta, self.epsilon), x)
 
 
 class _Norm(Module):
@@ -112,9 +120,10 @@ class _Norm(Module):
 
     def _normalized(self, x: Tensor, axes: Sequence[int]) -> Tensor:
         """x by its own statistics over axes."""
-        g, wide = graph_of(x), _widened(x)
+        g, wide = graph_of(x), _wide(x)
         mean = g.mean(wide, axes)
-        return _scaled(x, mean, g.variance(wide, mean, axes), self)
+        variance = g.variance(wide, mean, axes)
+        return _narrow(_normalization(wide, mean, variance, self.gamma, self.beta, self.epsilon), x)
 
 
 class LayerNorm(_Norm):
@@ -173,12 +182,10 @@ class RMSNorm(LayerNorm):
         super().__init__(axes, epsilon=epsilon, scale=scale, center=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        g, wide = graph_of(x), _widened(x)
+        g, wide = graph_of(x), _wide(x)
         mean_square = g.mean(g.square(wide), self._last_axes(x))
         y = wide * g.reciprocal_square_root(mean_square + self.epsilon)
-        if self.gamma is not None:
-            y = y * _widened(self.gamma)
-        return y if y.dtype == x.dtype else g.cast(y, x.dtype)
+        return _narrow(y if self.gamma is None else y * _wide(self.gamma), x)
 
 
 class GroupNorm(_Norm):
@@ -216,12 +223,11 @@ class GroupNorm(_Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         """By each channel's statistics first, so that what is done with all of x is done along its rows."""
-        g, channels = graph_of(x), channel_axis(x, self.data_layout, "GroupNorm")
+        g, channels, wide = graph_of(x), channel_axis(x, self.data_layout, "GroupNorm"), _wide(x)
         between = [axis for axis in range(1, len(x.shape or ())) if axis != channels]
-        wide = _widened(x)
         mean = self._over_groups(g.mean(wide, between) if between else wide)
         variance = self._over_groups(g.variance(wide, mean, between) if between else g.square(wide - mean))
-        return _scaled(x, mean, variance, self)
+        return _narrow(_normalization(wide, mean, variance, self.gamma, self.beta, self.epsilon), x)
 
     def _over_groups(self, statistics: Tensor) -> Tensor:
         """The mean over a group's channels, at each of them."""

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -86,10 +87,10 @@ class ProgramLowering {
   GraphTensors feeds, targets;
   NSMutableArray<MPSGraphOperation*>* target_operations = [NSMutableArray array];
   std::vector<std::string> names;  // of the operations, for people
-  // What ends a run: an index outside in a feed, or reported by a tensor of two, its place (their number when there is
-  // none) and itself. The reports are the last of the targets.
+  // What ends a run: an index outside in a feed, or in a report, int64[3], of the check's number (0: there is none), the
+  // place and the index. The reports are the last of the targets.
   struct Check {
-    const Operation* operation;
+    std::map<int64_t, const Operation*> operations;  // by number, from 1 on
     int feed;  // -1: report
     MPSGraphTensor* report;
   };
@@ -163,6 +164,7 @@ void register_resize();
 void register_scatter_nd();
 void register_shape();
 void register_slicing();
+void register_dynamic_slicing();
 void register_sort();
 void register_sparse();
 void register_stencil();

@@ -373,6 +373,7 @@ void register_lowerings() {
     register_scatter_nd();
     register_shape();
     register_slicing();
+    register_dynamic_slicing();
     register_sort();
     register_sparse();
     register_stencil();

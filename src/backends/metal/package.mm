@@ -80,7 +80,7 @@ runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& pa
       ProgramLowering lowering(graph, program_, std::move(values), true);
       lowering.run();
       if (!lowering.checks.empty()) {
-        const Operation& check = *lowering.checks.front().operation;
+        const Operation& check = *lowering.checks.front().operations.begin()->second;
         throw UnsupportedError(cat("[serialize] an MPSGraphPackage cannot raise an error for the indices '",
                                    check.input(0)->name(), "' of ", check.attributes.string("of"),
                                    ": give it out_of_range=\"clip\" or \"zeros\", or use save()", check.where()));

@@ -240,7 +240,7 @@ void MetalProgram::check_feeds(MetalCommands& commands, std::span<const NDArray>
       commands.finish();  // who writes it may be in there
       device_.uses.wait_for(use);
     }
-    const Operation& operation = *check.operation;
+    const Operation& operation = *check.operations.at(1);
     if (ops::any_outside(fed.data(), fed.dtype(), element_count(fed.dims()), operation.attributes.integers("lengths"),
                          operation.attributes.integers("ignored")))
       ops::refuse(operation, fed.data());
@@ -251,15 +251,11 @@ std::vector<NDArray> MetalProgram::reports(MetalCommands& commands) {
   std::vector<NDArray> arrays;
   for (const ProgramLowering::Check& check : checks_) {
     if (!check.report) continue;
-    const DType dtype = check.report.dataType == MPSDataTypeInt32 ? DType::int32 : DType::int64;
-    const NDArray report = arrays.emplace_back(device_.allocate(dtype, {2}));
-    commands.copy_back([report, operation = check.operation] {
-      const auto read = [&](size_t i) -> int64_t {
-        return report.dtype() == DType::int32 ? reinterpret_cast<const int32_t*>(report.data())[i]
-                                              : reinterpret_cast<const int64_t*>(report.data())[i];
-      };
-      if (read(0) < operation->input(0)->shape().elements())
-        throw OutOfRangeError(ops::outside(*operation, read(0), read(1)));
+    const NDArray report = arrays.emplace_back(device_.allocate(DType::int64, {3}));
+    commands.copy_back([report, operations = check.operations] {
+      int64_t found[3];
+      std::memcpy(found, report.data(), sizeof found);
+      if (found[0]) throw OutOfRangeError(ops::outside(*operations.at(found[0]), found[1], found[2]));
     });
   }
   return arrays;

@@ -101,6 +101,9 @@ std::string outside(std::string_view kind, const Tensor& indices, const Bounds& 
   }
   const std::string where =
       at.empty() ? cat("'", indices.name(), "'") : cat(to_string(at), " of '", indices.name(), "'");
+  if (kind.starts_with("dynamic_"))
+    return cat("[", kind.substr(kind.find('_') + 1), "] elements from start ", index, " on do not lie inside of axis ",
+               bounds.axes[which], "; give a start from 0 to ", length - 1, ", or one that counts from the end");
   if (kind == "one_hot")
     return cat("[one_hot] class number ", index, " at ", where, " is none of the ", length, " classes, 0 to ",
                length - 1);
@@ -122,23 +125,34 @@ void refuse(const Operation& check, const std::byte* indices) {
   with_integers(tensor.dtype(), indices, [&](const auto* index) {
     for (int64_t i = 0; i < count; ++i) values.push_back(static_cast<int64_t>(index[i]));
   });
-  const int64_t place = first_outside(values, check.attributes.integers("lengths"), check.attributes.integers("ignored"));
+  const int64_t place =
+      first_outside(values, check.attributes.integers("lengths"), check.attributes.integers("ignored"));
   throw OutOfRangeError(outside(check, place, values[static_cast<size_t>(place)]));
 }
 
+// find_outside and report_outside are of devices that cannot end a run where they are: int64[3] of a number that the
+// check was given, from 1 on (0: all inside), the place and the index; and what makes that the run's outcome.
 void register_check_indices() {
-  const auto infer = [](const InferContext& context) {
+  const std::vector<AttributeSpec> attributes{
+      required("of", AttributeKind::string), required("axes", AttributeKind::integers),
+      required("lengths", AttributeKind::integers), optional("ignored", Ints{}), optional("number", int64_t{0})};
+  const auto internal = [&](std::string_view kind, Infer infer, std::vector<AttributeSpec> taken, bool has_effect) {
+    OperationDefinition definition = primitive("gather", kind, 1, std::move(taken), std::move(infer), nullptr);
+    definition.has_effect = has_effect;
+    definition.internal = true;
+    define(std::move(definition));
+  };
+  const auto nothing = [](const InferContext& context) {
     require_indices(context, 0);
     return std::vector<TensorType>{};
   };
-  OperationDefinition check =
-      primitive("gather", "check_indices", 1,
-                {required("of", AttributeKind::string), required("axes", AttributeKind::integers),
-                 required("lengths", AttributeKind::integers), optional("ignored", Ints{})},
-                infer, nullptr);
-  check.has_effect = true;
-  check.internal = true;
-  define(std::move(check));
+  const auto found = [](const InferContext& context) {
+    require_indices(context, 0);
+    return std::vector<TensorType>{{DType::int64, Shape(Dims{3})}};
+  };
+  internal("check_indices", nothing, attributes, true);
+  internal("find_outside", found, attributes, false);
+  internal("report_outside", nothing, {}, true);
 }
 
 }  // namespace mpsgraph::ops

@@ -112,7 +112,8 @@ def nll(
     """Negative logarithm of the likelihood: -log_probabilities at the label.
 
     Args: log_probabilities (..., classes), as of log_softmax; labels, integers (...); the others as cross_entropy's,
-    which is this of log_softmax(logits). Errors: ShapeError, DTypeError, GraphError, OutOfRangeError. PyTorch's NLLLoss.
+    which is this of log_softmax(logits). Errors: ShapeError, DTypeError, GraphError, OutOfRangeError. PyTorch's
+    NLLLoss.
 
     >>> g = mg.Graph()
     >>> g.run({}, mg.nn.losses.nll(g.constant([[-3.0, -0.5]]), g.constant([1]))).item()

@@ -36,8 +36,9 @@ def as_dtype_of(x: Tensor, other: Tensor) -> Tensor:
 
 
 def one_hot_labels(labels: Tensor, classes: int, axis: int, outputs: Tensor, ignore_index: int | None = None) -> Tensor:
-    """One-hot vectors of class numbers, in the outputs' dtype. A number that is no class's raises OutOfRangeError when it
-    runs, but for ignore_index, whose vector means nothing.
+    """One-hot vectors of class numbers, in the outputs' dtype.
+
+    A number that is no class's raises OutOfRangeError when it runs; ignore_index does not, its vector means nothing.
     """
     g = graph_of(outputs)
     if ignore_index is not None:

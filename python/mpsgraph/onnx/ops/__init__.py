@@ -2,6 +2,7 @@
 
 from . import (  # noqa: F401
     activations,
+    attention,
     control_flow,
     convolutions,
     detection,
@@ -9,6 +10,10 @@ from . import (  # noqa: F401
     gathering,
     linear,
     losses,
+    machine_learning,
+    microsoft,
+    microsoft_attention,
+    microsoft_quantized,
     normalizations,
     ordering,
     pooling,
@@ -16,6 +21,7 @@ from . import (  # noqa: F401
     random,
     recurrent,
     reductions,
+    regions,
     resizing,
     sampling,
     scattering,
@@ -23,5 +29,6 @@ from . import (  # noqa: F401
     shapes,
     signal,
     training,
+    trees,
     values,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..._core import Tensor, int32, int64
 from ...errors import UnsupportedError
 from .._registry import Node, Results, operator
-from ._compose import as_vectors
+from ._compose import as_vectors, cast
 
 MOST_KEYS = 10_000  # of one slice, that unique ones are sorted by
 
@@ -15,6 +15,7 @@ def top_k(node: Node) -> Results:
     g = node.g
     (x,) = as_vectors(node, node.tensor(0))
     axis = node.axis(x, node.attribute("axis", -1))
+    node.without_effect("sorted")  # any order would do
     k: int | Tensor = node.attribute("k") if node.version < 10 else _one(node, 1)
     method = g.top_k if node.attribute("largest", 1) else g.bottom_k
     values, indices = method(x, k, axis)
@@ -25,8 +26,11 @@ def top_k(node: Node) -> Results:
 
 def _one(node: Node, i: int) -> int | Tensor:
     """Operand i of one element: as an int, or as a tensor of rank 0 when only a run knows it."""
-    known = node.known_ints(i)
-    return known[0] if known else node.g.reshape(node.g.cast(node.tensor(i), int32), ())
+    g, known = node.g, node.known_ints(i)
+    if known:
+        return known[0]
+    bounded = g.clamp(cast(node, node.tensor(i), int64), -(2**31), 2**31 - 1)  # what is too large stays so
+    return g.reshape(g.cast(bounded, int32), ())
 
 
 @operator("CumSum", upto=14)
@@ -39,7 +43,7 @@ def cumulative(node: Node) -> Results:
     )
 
 
-@operator("Unique", upto=11)
+@operator("Unique", upto=28)
 def unique(node: Node) -> Results:
     """Sorted, an element that differs from the one before it is new; stable sorting makes the first of its kind lead.
 
