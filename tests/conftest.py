@@ -42,6 +42,10 @@ ON_METAL = {
     "test_inference.py": "",
     "test_loop_gradients.py": "",
     "test_mixed_precision.py": "",
+    "test_nn_extremes.py": "",
+    "test_nn_half.py": "",
+    "test_nn_padding.py": "",
+    "test_nn_real_steps.py": "",
     "test_onnx_numbers.py": "",
     "test_onnx_standard.py": "",
     "test_out_of_range.py": "",
@@ -53,6 +57,7 @@ ON_METAL = {
     "test_sharing_memory.py": "",
     "test_starts_as_data.py": "",
     "test_trainer.py": "",
+    "test_trainer_meaning.py": "",
     "test_zero_copy.py": "",
 }  # file: what the names of its tests begin with
 # What tests/apple/test_metal_training.py says instead.
