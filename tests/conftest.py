@@ -49,6 +49,7 @@ ON_METAL = {
     "test_runtime.py": "",
     "test_runtime_process.py": "",
     "test_sharing_memory.py": "",
+    "test_starts_as_data.py": "",
     "test_trainer.py": "",
     "test_zero_copy.py": "",
 }  # file: what the names of its tests begin with

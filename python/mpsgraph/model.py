@@ -24,7 +24,8 @@ class Model:
     """A graph with named inputs, outputs and parameters.
 
     Args: graph; inputs, placeholders by name; outputs, tensors by name; parameters, variables by name, by default all
-    of the graph by their own names. Errors: GraphError for what does not belong to the graph.
+    of the graph by their own names. Errors: GraphError for what does not belong to the graph. `classes` has, by output,
+    what a classifier's numbers or columns stand for, where an ONNX file says it; packages do not keep it.
 
     >>> g = mg.Graph()
     >>> x = g.placeholder((-1,), name="x")
@@ -41,6 +42,7 @@ class Model:
         parameters: Mapping[str, Tensor] | None = None,
     ) -> None:
         self._graph = graph
+        self.classes: dict[str, list[Any]] = {}
         self._inputs, self._outputs = dict(inputs), dict(outputs)
         self._parameters = {v.name: v for v in graph.variables} if parameters is None else dict(parameters)
         for what, kind, tensors in (

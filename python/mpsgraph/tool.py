@@ -10,11 +10,15 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import __version__
-from .errors import Error
+from .errors import Error, UnsupportedError
+
+if TYPE_CHECKING:
+    from .onnx import DeferredModel
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,10 +40,22 @@ def convert(options: argparse.Namespace) -> Path:
     shapes = {name: tuple(_integers(text, f"--shape {name}")) for name, text in options.shape}
     values = {name: np.array(_integers(text, f"--value {name}"), np.int64) for name, text in options.value}
     model = onnx.load(options.onnx, trainable=not options.fixed, shapes=shapes, values=values)
+    if isinstance(model, onnx.DeferredModel):
+        raise UnsupportedError(_what_is_missing(model))
     path: Path = options.output / f"{options.name or options.onnx.stem}.mpsgraph"
     path.parent.mkdir(parents=True, exist_ok=True)
     model.save(path)
     return path
+
+
+def _what_is_missing(model: DeferredModel) -> str:
+    """Which options would let the model be built."""
+    values, shapes = model.deciding
+    wanted = [*(f"--value {name}=N,N,..." for name in values), *(f"--shape {name}=N,N,..." for name in shapes)]
+    return (
+        "shapes inside this model depend on its inputs, so that there is no one graph for all of them: "
+        f"convert it for one case, with {' '.join(wanted)}"
+    )
 
 
 def _integers(text: str, what: str) -> list[int]:

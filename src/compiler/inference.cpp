@@ -17,11 +17,14 @@
 #include "compiler/inference.h"
 
 #include <algorithm>
+#include <string>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "compiler/passes.h"
 #include "core/builder.h"
 #include "core/definition.h"
+#include "core/wide.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -102,7 +105,7 @@ class Settle {
     const std::vector<Tensor*> inputs = r.now(operation.inputs);
     if (operation.is("normalization") && are_constants({inputs.begin() + 1, inputs.end()})) {
       Builder b(r.graph());
-      return changed(operation.definition->decompose(b, inputs, operation.attributes));
+      return changed(decomposed(b, operation, inputs));
     }
     return folded_whole(r, operation, inputs);
   }
@@ -140,13 +143,30 @@ class Settle {
     if (!shape.known() || shape.elements() > std::max(small, operands)) return {};
     if (operation.definition->decompose) {
       Builder b(r.graph());
-      return changed(operation.definition->decompose(b, inputs, operation.attributes));
+      return changed(decomposed(b, operation, inputs));
+    }
+    // What is made of a weight in one way is one constant, however many operations make it.
+    const auto [first, last] = made_.equal_range(inputs[0]);
+    for (auto made = first; made != last; ++made) {
+      const Made& one = made->second;
+      const bool same = one.kind == operation.kind() && one.inputs == inputs && one.attributes == operation.attributes;
+      if (same && one.constant->operation->parent->encloses(&r.graph().current_block())) return changed({one.constant});
     }
     ConstantPtr value = computed(operation.kind(), values, operation.attributes);
     if (!value) return {};
-    return changed({r.constant(operation, std::move(value))});
+    Tensor* constant = r.constant(operation, std::move(value));
+    made_.emplace(inputs[0], Made{std::string(operation.kind()), inputs, operation.attributes, constant});
+    return changed({constant});
   }
 
+  struct Made {
+    std::string kind;
+    std::vector<Tensor*> inputs;
+    Attributes attributes;
+    Tensor* constant;
+  };
+
+  std::unordered_multimap<const Tensor*, Made> made_;  // in this copy, by the first operand
   bool changed_ = false;
 };
 

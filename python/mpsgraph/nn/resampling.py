@@ -6,6 +6,9 @@ Inputs are images of four axes, NHWC unless data_layout says "NCHW". Names are P
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from .._core import Tensor
 from ..errors import GraphError, ShapeError
@@ -22,11 +25,19 @@ def _plane(x: Tensor, data_layout: str, what: str) -> tuple[int, int, int]:
     return (1, 2, 3) if data_layout == "NHWC" else (2, 3, 1)
 
 
+def _nearest(size: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest places as the operation finds them, and as PyTorch does: in float32, by the scale's reciprocal."""
+    i = np.arange(size)
+    return np.floor(i / np.float64(np.float32(scale))), np.floor(i.astype(np.float32) * np.float32(1 / scale))
+
+
 class Upsample(Module):
     """Images in another size, nearest or bilinear.
 
     Args: size, the new one, or scale_factor, how many times the old one, one number or (y, x); mode, "nearest" or
     "bilinear"; align_corners, for bilinear, whether the corners stay where they are; data_layout, "NHWC" or "NCHW".
+    Sizes that a factor gives are rounded down. Places in the old image follow from the factor as it was given, with
+    align_corners and with size from the sizes.
     Errors: ShapeError, GraphError.
 
     >>> g = mg.Graph()
@@ -55,16 +66,29 @@ class Upsample(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         height, width, _ = _plane(x, self.data_layout, "Upsample")
-        size = self.size
+        size, scales, old = self.size, self.factors, [(x.shape or ())[axis] for axis in (height, width)]
         if size is None:
-            old = [(x.shape or ())[axis] for axis in (height, width)]
             if min(old) < 0:
                 raise ShapeError(f"Upsample: with scale_factor height and width must be known, came {x.shape}")
             size = [int(n * factor) for n, factor in zip(old, self.factors, strict=True)]
-        g, layout = graph_of(x), self.data_layout
+            scales = [self._scale(*case) for case in zip(old, size, self.factors, strict=True)]
+        g, places = graph_of(x), [_nearest(n, scale) for n, scale in zip(size, scales, strict=False)]
+        if self.mode == "nearest" and any((exact != rounded).any() for exact, rounded in places):
+            for axis, n, (_, rounded) in zip((height, width), old, places, strict=True):
+                x = g.gather(x, g.constant(np.minimum(rounded, n - 1).astype(np.int32)), axis)
+            return x
+        how: dict[str, Any] = {"center_result": self.mode == "bilinear", "layout": self.data_layout}
+        if scales and not self.align_corners:
+            shift = 0.5 if self.mode == "bilinear" else 0.0
+            how |= {"scale": scales, "offset": [shift * (scale - 1) for scale in scales]}
         if self.mode == "nearest":
-            return g.resize_nearest(x, size, "floor", center_result=False, layout=layout)
-        return g.resize_bilinear(x, size, center_result=True, align_corners=self.align_corners, layout=layout)
+            return g.resize_nearest(x, size, "floor", **how)
+        return g.resize_bilinear(x, size, align_corners=self.align_corners, **how)
+
+    def _scale(self, old: int, new: int, factor: float) -> float:
+        """Sizes are rounded and places are not, so the factor itself counts; except, as PyTorch has it, where the size
+        stays, and for the nearest where it doubles."""
+        return new / old if new == old or (new == 2 * old and self.mode == "nearest") else factor
 
     def describe(self) -> str:
         return f"{tuple(self.size or self.factors)}, {self.mode!r}"

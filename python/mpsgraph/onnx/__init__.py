@@ -36,9 +36,17 @@ def load(
     """A model from an ONNX file.
 
     Its inputs keep their names and their unknown dimensions. Initialisers of floating point become variables, the
-    model's parameters; all others, and those of rank 0, constants. When values of inputs decide shapes, the model is
-    built at its first run.
-    Args: path of a file, or an onnx.ModelProto; trainable, which initialisers become variables: all, none, names, or a
+    model's parameters; all others, and those of rank 0, constants. So do weights in Constant nodes, by the name of the
+    node's result: constants of floating point and of more than one element that stand, as they are or turned, reshaped
+    or cast, where convolutions, products, recurrent layers, normalizations, lookups, PRelu, +, -, * or / take weights,
+    next to what comes from the inputs; in the main graph, not in functions, branches and loops. When values of inputs
+    decide shapes, the model is built at its first run.
+
+    Strings are no element type: a classifier of ai.onnx.ml whose labels are strings gives each label's place among its
+    classes as int64, and ZipMap gives the scores, a column for each class; `model.classes` has the labels, by output.
+    Resize places with align_corners follow from the result's size in whole elements, and nearest ones are rounded in
+    float32, as PyTorch and ONNX Runtime do it; the package onnx's reference differs where scale * size is no integer.
+    Args: path of a file, or an onnx.ModelProto; trainable, which weights become variables: all, none, names, or a
     function of the name; values, arrays by name for inputs that shall be constants; shapes, by name for inputs.
     Errors: GraphError for what is no ONNX model, is damaged or makes no sense; UnsupportedError that names all
     operators that are missing, with their nodes; ShapeError, DTypeError.
@@ -63,7 +71,9 @@ def load(
     except Undecided as undecided:
         free = [name for name in inputs if name not in given_values]
         return DeferredModel(built, free, [info.name for info in model.graph.output], undecided)
-    return Model(done.graph, done.inputs, done.outputs, done.parameters)
+    model = Model(done.graph, done.inputs, done.outputs, done.parameters)
+    model.classes = done.classes
+    return model
 
 
 __all__ = ["DeferredModel", "Model", "known_operators", "load"]

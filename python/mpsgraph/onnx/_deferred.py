@@ -38,6 +38,7 @@ class DeferredModel(Model):
         self._build, self._input_names, self._output_names = build, list(inputs), list(outputs)
         self._by_value, self._by_shape = set(undecided.values), set(undecided.shapes)
         self._built: OrderedDict[Any, Model] = OrderedDict()
+        self.classes = {}
 
     def bind(self, feeds: Mapping[str, Any]) -> Model:
         """The model built for these inputs; those that decide shapes by value are constants in it, and no inputs.
@@ -70,9 +71,15 @@ class DeferredModel(Model):
                 self._by_shape |= more.shapes
                 continue
             self._built[key] = Model(built.graph, built.inputs, built.outputs, built.parameters)
+            self._built[key].classes = self.classes = built.classes
             if len(self._built) > MOST_KEPT:
                 self._built.popitem(last=False)
             return self._built[key]
+
+    @property
+    def deciding(self) -> tuple[list[str], list[str]]:
+        """The inputs that decide shapes as far as is known: by their values, and by their own shapes alone."""
+        return sorted(self._by_value), sorted(self._by_shape - self._by_value)
 
     @property
     def graph(self) -> Graph:
@@ -96,9 +103,11 @@ class DeferredModel(Model):
 
     def _not_built(self) -> UnsupportedError:
         deciding = ", ".join(sorted(self._by_value | self._by_shape))
+        values, shapes = ("{" + ", ".join(f"{name!r}: ..." for name in names) + "}" for names in self.deciding)
+        how = [f"{word}={names}" for word, names in (("values", values), ("shapes", shapes)) if names != "{}"]
         return UnsupportedError(
             f"the model's inputs {deciding} decide shapes, so it has no graph before they are known: "
-            "model.bind({name: array}) gives the model for them, or load it with values= or shapes="
+            f"model.bind({{name: array}}) gives the model for them, or load it with {' and '.join(how)}"
         )
 
     def run(

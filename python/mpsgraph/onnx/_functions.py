@@ -16,7 +16,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from ..errors import GraphError, UnsupportedError
 from ._files import is_known, type_name
-from ._registry import Function, function_of, newest_version
+from ._registry import OF_RUNTIME, Function, function_of, newest_version
 from ._standard import newest_opset, standard_operator
 
 Opsets = Mapping[str, int]
@@ -65,7 +65,7 @@ class Functions:
             stated = [*body.attribute, *(attribute.name for attribute in body.attribute_proto)]
             return Found(0, body=body, attributes=dict.fromkeys(stated))
         newest = newest_opset(domain)
-        if newest is None:  # not of the standard: such domains have one version
+        if newest is None or name in OF_RUNTIME:  # not of the standard: such operators have one version
             function = function_of(domain, name, 1) if opset else None
             return None if function is None else Found(1, lower=function)
         described = standard_operator(domain, name)
@@ -92,7 +92,8 @@ class Functions:
             raise GraphError(f"[onnx] {_shortened(self._unknown, '; ')}")
 
     def _survey_graph(self, graph: GraphProto, opsets: Opsets, missing: dict[str, list[str]]) -> None:
-        for info in (*graph.input, *graph.output):
+        classifies = any(node.domain == "ai.onnx.ml" for node in graph.node)
+        for info in (*graph.input, *graph.output[: 0 if classifies else None]):  # numbers, where strings are stated
             kind = info.type.WhichOneof("value")
             if kind == "tensor_type" and not is_known(info.type.tensor_type.elem_type):
                 if info.type.tensor_type.elem_type:

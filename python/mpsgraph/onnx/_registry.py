@@ -32,6 +32,8 @@ Default = TypeVar("Default")
 
 TRAINING = "ai.onnx.preview.training"
 _HINTS = ("consumed_inputs",)  # of operator set 1, for memory: never with a meaning
+MICROSOFT = "com.microsoft"  # what ONNX Runtime's optimisers write
+OF_RUNTIME = ("SimplifiedLayerNormalization",)  # which it puts into ONNX's own domain
 _FUNCTIONS: dict[tuple[str, str], tuple[int, Function]] = {}
 
 

@@ -14,13 +14,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-from .. import _core
 from .._core import DType, Tensor
 from ..errors import Error, GraphError, UnsupportedError
 from ..graph import Graph
 from ._files import Tensors, dtype_of, sense
 from ._functions import Functions
+from ._known import Known
 from ._registry import Node, TensorSequence, Undecided, lowered
+from ._weights import weights_in_constants
 
 Trainable: TypeAlias = "bool | Iterable[str] | Callable[[str], bool]"
 MOST_NODES = 300_000  # lowered, with those of functions and of repeated subgraphs
@@ -33,6 +34,7 @@ class Initialiser:
         self, proto: TensorProto, read: Callable[[TensorProto], tuple[np.ndarray, DType]], fixed: bool = False
     ) -> None:
         self.proto, self._read, self.fixed = proto, read, fixed  # fixed: it never becomes a variable
+        self.name = proto.name
         self._elements: tuple[np.ndarray, DType] | None = None
         self.variable: Tensor | None = None
 
@@ -64,6 +66,8 @@ class Importer:
         self.inputs: dict[str, Tensor] = {}
         self.outputs: dict[str, Tensor] = {}
         self.parameters: dict[str, Tensor] = {}
+        self.classes: dict[str, list[Any]] = {}  # by output: what a classifier's columns or numbers stand for
+        self._classes_of: dict[Tensor, list[Any]] = {}
         self._model, self._tensors, self._functions = model, tensors, functions
         self._trains = _chooser(trainable)
         self._values, self._shapes = dict(values or {}), dict(shapes or {})
@@ -72,8 +76,8 @@ class Importer:
         self._references: list[dict[str, Any]] = [{}]  # the attributes of the functions that are being expanded
         self._opsets: list[Mapping[str, int]] = [functions.opsets]
         self._constants: list[dict[Initialiser, Tensor]] = [{}]  # of initialisers, by the block they were made in
-        self._known: dict[Tensor, np.ndarray] = {}
-        self._decided_by: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
+        self._known = Known(self.graph, self.inputs)
+        self._weights: frozenset[str] = frozenset()
         self._lowered = 0
 
     def run(self) -> None:
@@ -85,9 +89,19 @@ class Importer:
         for info in graph.input:
             if info.name not in scope:
                 scope[info.name] = self._input(info)
+        self._weights = weights_in_constants(graph)
         self._lower_nodes(graph.node)
         for info in graph.output:
             self.outputs[info.name] = self.tensor(info.name)
+        for name, y in self.outputs.items():
+            while y not in self._classes_of and y.operation.kind == "identity":
+                y = y.operation.inputs[0]
+            if y in self._classes_of:
+                self.classes[name] = self._classes_of[y]
+
+    def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
+        """What the columns of a classifier's scores, or the numbers that it gives as labels, stand for."""
+        self._classes_of[tensor] = list(labels)
 
     def _enter_initialisers(self, graph: GraphProto, scope: Scope) -> None:
         if graph.sparse_initializer:
@@ -131,14 +145,14 @@ class Importer:
             if initialiser in made:
                 return made[initialiser]
         array, dtype = initialiser.elements
-        name = initialiser.proto.name
+        name = initialiser.name
         if dtype.is_float and array.ndim > 0 and not initialiser.fixed and self._trains(name):
             initialiser.variable = self.graph.variable(array, dtype, name or None, trainable)
             self.parameters[name] = initialiser.variable
             return initialiser.variable
         tensor = self.graph.constant(array, dtype=dtype, name=name or None)
         self._constants[-1][initialiser] = tensor
-        self._known[tensor] = array
+        self._known.enter(tensor, array)
         return tensor
 
     # --- what is known while the graph is built ----------------------------------------------------------------------
@@ -149,90 +163,12 @@ class Importer:
         return value.elements[0] if isinstance(value, Initialiser) else self.value_of(value)
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
-        """A tensor's elements: followed back through integer arithmetic, or computed by running what leads to it."""
-        if tensor in self._known:
-            return self._known[tensor]
-        if tensor.operation.kind == "constant":
-            array: np.ndarray = tensor.operation.attributes["value"].numpy()
-        else:
-            integers = _core.known_values(tensor)
-            if integers is not None and None not in integers:
-                array = np.array(integers, np.int64).astype(tensor.dtype.numpy).reshape(tensor.shape or ())
-            else:
-                values, shapes = self.decided_by(tensor)
-                if values or shapes:
-                    raise Undecided(values, shapes)
-                array = np.array(self.graph.run({}, tensor).numpy())
-        self._known[tensor] = array
-        return array
-
-    def decided_by(self, tensor: Tensor) -> tuple[frozenset[str], frozenset[str]]:
-        """The inputs whose values, and those whose shapes, decide a tensor's elements."""
-        nothing: frozenset[str] = frozenset()
-        names = {input.operation.id: name for name, input in self.inputs.items()}
-        stack = [tensor.operation]
-        while stack:
-            operation = stack[-1]
-            if operation.id in self._decided_by:
-                stack.pop()
-                continue
-            if operation.kind == "argument":
-                raise UnsupportedError(
-                    f"'{operation.name}' is a value of a loop and not known while the graph is built"
-                )
-            if operation.kind == "placeholder":
-                self._decided_by[operation.id] = frozenset([names[operation.id]]), nothing
-                continue
-            if operation.kind == "shape_of":
-                source = operation.inputs[0]
-                known = source.shape is not None and min(source.shape, default=0) >= 0
-                self._decided_by[operation.id] = nothing, nothing if known else self._inputs_of_unknown_shape(source)
-                continue
-            before = [x.operation for x in operation.inputs]
-            before += [x.operation for block in operation.blocks for x in block.results]
-            missing = [o for o in before if o.id not in self._decided_by]
-            if missing:
-                stack.extend(missing)
-                continue
-            parts = [self._decided_by[o.id] for o in before]
-            self._decided_by[operation.id] = (
-                nothing.union(*(p[0] for p in parts)),
-                nothing.union(*(p[1] for p in parts)),
-            )
-        return self._decided_by[tensor.operation.id]
+        """A tensor's elements. Undecided when they depend on inputs."""
+        return self._known.value_of(tensor)
 
     def undecided_shape(self, tensor: Tensor) -> Undecided:
         """The exception for a tensor whose shape a node's function has to know."""
-        inputs = self._inputs_of_unknown_shape(tensor)
-        if inputs:
-            return Undecided(shapes=inputs)
-        values = self._inputs_before(tensor)  # all shapes are known that are fed, so values decide
-        if not values:
-            raise UnsupportedError(f"the shape of '{tensor.name}' {tensor.shape} is not known while the graph is built")
-        whole = frozenset(name for name in values if not self.inputs[name].dtype.is_float)
-        return Undecided(values=whole or values)
-
-    def _inputs_of_unknown_shape(self, tensor: Tensor) -> frozenset[str]:
-        """Those among the inputs that a tensor depends on."""
-        shapes = {name: self.inputs[name].shape for name in self._inputs_before(tensor)}
-        return frozenset(name for name, shape in shapes.items() if shape is None or min(shape, default=0) < 0)
-
-    def _inputs_before(self, tensor: Tensor) -> frozenset[str]:
-        """The inputs that a tensor depends on in any way."""
-        names = {input.operation.id: name for name, input in self.inputs.items()}
-        found, seen, stack = set(), set(), [tensor.operation]
-        while stack:
-            operation = stack.pop()
-            if operation.id in seen:
-                continue
-            seen.add(operation.id)
-            if operation.id in names:
-                found.add(names[operation.id])
-            if operation.kind == "argument":
-                found.update(names.values())  # what a loop carries may depend on any of them
-            stack.extend(x.operation for x in operation.inputs)
-            stack.extend(x.operation for block in operation.blocks for x in block.results)
-        return frozenset(found)
+        return self._known.undecided_shape(tensor)
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
@@ -271,6 +207,9 @@ class Importer:
                 raise UnsupportedError(f"result {i}, '{name}', is not computed here")
             if name in scope:
                 raise GraphError(f"the name '{name}' is given twice")
+            if isinstance(result, Initialiser) and proto.op_type == "Constant":
+                result.name = name
+                result.fixed = name not in self._weights or len(self._scopes) > 1
             scope[name] = result
 
     def _attributes(self, proto: NodeProto) -> dict[str, Any]:

@@ -64,34 +64,54 @@ def conv_transpose(node: Node) -> Results:
     g, x, w = node.g, node.tensor(0), node.tensor(1)
     groups, count = node.attribute("group", 1), node.rank(x) - 2
     window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
+    window.style = None  # the padding is of the result, whose sizes say it
     extra = node.attribute("output_padding", [0] * count)
-    inputs = [node.size(x, 2 + i) for i in range(count)]
-    full = [(n - 1) * s + r + e for n, s, r, e in zip(inputs, window.strides, window.reach, extra, strict=True)]
-    auto = node.attribute("auto_pad", "NOTSET")
-    wanted = node.attribute("output_shape", None)
-    if wanted is None and auto.startswith("SAME"):
-        wanted = [n * s for n, s in zip(inputs, window.strides, strict=True)]
-    if wanted is not None:
-        wanted = wanted[-count:]
-        for i, (f, size) in enumerate(zip(full, wanted, strict=True)):
-            total = max(0, f - size)
-            half, rest = total // 2, total - total // 2
-            window.before[i], window.after[i] = (rest, half) if auto == "SAME_LOWER" else (half, rest)
-    sizes = wanted or [f - b - a for f, b, a in zip(full, window.before, window.after, strict=True)]
-    if min(sizes) < 1:
-        raise ShapeError(f"the result would have the sizes {sizes}")
+    sizes = [node.dim(x, 2 + i) for i in range(count)]
+    # How much longer than its inputs times their strides each axis of all windows is, and the result.
+    spans = [r - s for r, s in zip(window.reach, window.strides, strict=True)]
+    growths = _growths(node, window, sizes, [span + e for span, e in zip(spans, extra, strict=True)])
+    results = [_grown(node, n, s, more) for n, s, more in zip(sizes, window.strides, growths, strict=True)]
+    if min((size for size in results if isinstance(size, int)), default=1) < 1:
+        raise ShapeError(f"the result would have the sizes {results}")
     # The convolution whose source the result would be; where it is wider than all windows, the rest is cut or zero.
-    spans = [(n - 1) * s + r for n, s, r in zip(inputs, window.strides, window.reach, strict=True)]
-    after = [span - b - size for span, b, size in zip(spans, window.before, sizes, strict=True)]
-    made = [size + min(0, a) for size, a in zip(sizes, after, strict=True)]  # that windows reach
+    after = [span - b - more for span, b, more in zip(spans, window.before, growths, strict=True)]
+    reached = [more + min(0, a) for more, a in zip(growths, after, strict=True)]  # by windows
+    made = [_grown(node, n, s, more) for n, s, more in zip(sizes, window.strides, reached, strict=True)]
     window.after = [max(0, a) for a in after]
     method, layouts = _of_axes(node, window, g.convolution2d_data_gradient, g.convolution3d_data_gradient)
-    shape = node.joined([node.dim(x, 0), node.size(w, 1) * groups, *pair(made, 1)])
+    lead: list[int | Tensor] = [1] if count == 1 else []  # beside a single axis, see planar
+    shape = node.joined([node.dim(x, 0), node.size(w, 1) * groups, *lead, *made])
     y = method(planar(node, x), planar(node, w), shape, **layouts, **_steps(window), groups=groups)
-    behind = [size - m for size, m in zip(sizes, made, strict=True)]
+    behind = [more - part for more, part in zip(growths, reached, strict=True)]
     if any(behind):
         y = g.pad(y, [0] * node.rank(y), [0, 0, *pair(behind, 0)])
     return with_bias(node, like_before(node, y, window), 2)
+
+
+def _growths(node: Node, window: Window, sizes: list[int | Tensor], full: list[int]) -> list[int]:
+    """By how much a transposed convolution's result is longer than its inputs times their strides, without padding
+    `full`. Enters the padding that follows from auto_pad or output_shape."""
+    auto, count = node.attribute("auto_pad", "NOTSET"), len(sizes)
+    wanted = node.attribute("output_shape", None)
+    if wanted is not None:
+        known = [node.size(node.tensor(0), 2 + i) * s for i, s in enumerate(window.strides)]
+        growths = [size - n for size, n in zip(wanted[-count:], known, strict=True)]
+    elif auto.startswith("SAME"):
+        growths = [0] * count
+    else:
+        return [f - b - a for f, b, a in zip(full, window.before, window.after, strict=True)]
+    for i, (f, more) in enumerate(zip(full, growths, strict=True)):
+        total = max(0, f - more)
+        half, rest = total // 2, total - total // 2  # an odd one has more in front, unless SAME_UPPER
+        window.before[i], window.after[i] = (half, rest) if auto == "SAME_UPPER" else (rest, half)
+    return growths
+
+
+def _grown(node: Node, size: int | Tensor, stride: int, more: int) -> int | Tensor:
+    """size * stride + more."""
+    if isinstance(size, int):
+        return size * stride + more
+    return node.g.addition(node.g.multiplication(size, stride), more)
 
 
 @operator("ConvInteger", upto=10)

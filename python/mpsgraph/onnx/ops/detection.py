@@ -6,6 +6,9 @@ import math
 
 from ..._core import Tensor, int32, int64
 from .._registry import Node, Results, operator
+from ._compose import cast
+
+LARGEST = 2**31 - 1  # what counts are bounded by
 
 
 @operator("NonMaxSuppression", upto=11)
@@ -16,7 +19,10 @@ def non_max_suppression(node: Node) -> Results:
     most: int | Tensor = 0
     if node.has(2):
         known = node.known_ints(2)
-        most = known[0] if known else g.reshape(g.cast(node.tensor(2), int32), ())
+        if known is not None:  # "all" is said with the largest number there is
+            most = min(known[0], LARGEST)
+        else:
+            most = g.reshape(g.cast(g.minimum(cast(node, node.tensor(2), int64), LARGEST), int32), ())
     kept = g.non_maximum_suppression(
         boxes,
         scores,

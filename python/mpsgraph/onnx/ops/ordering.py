@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..._core import Tensor, int32, int64
 from ...errors import UnsupportedError
 from .._registry import Node, Results, operator
-from ._compose import as_vectors
+from ._compose import as_vectors, cast
 
 MOST_KEYS = 10_000  # of one slice, that unique ones are sorted by
 
@@ -26,8 +26,11 @@ def top_k(node: Node) -> Results:
 
 def _one(node: Node, i: int) -> int | Tensor:
     """Operand i of one element: as an int, or as a tensor of rank 0 when only a run knows it."""
-    known = node.known_ints(i)
-    return known[0] if known else node.g.reshape(node.g.cast(node.tensor(i), int32), ())
+    g, known = node.g, node.known_ints(i)
+    if known:
+        return known[0]
+    bounded = g.clamp(cast(node, node.tensor(i), int64), -(2**31), 2**31 - 1)  # what is too large stays so
+    return g.reshape(g.cast(bounded, int32), ())
 
 
 @operator("CumSum", upto=14)

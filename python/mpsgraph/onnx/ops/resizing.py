@@ -3,6 +3,11 @@
 Images are resized by MPSGraph's operation, which knows nearest and linear. Everything else is separable: along each
 axis, every element of the result is a weighted sum of a few of the operand's. Places and weights are computed here, so
 sizes must be known; the graph gathers and adds.
+
+With align_corners and tf_crop_and_resize, places follow from the size that the result has, in whole elements, as
+PyTorch and ONNX Runtime have it. The package onnx's reference takes scale * size before it is rounded, so that for
+length 3 by 2.5 the last element would not lie on the corner. Also as these two have it, an operand none of whose sizes
+changes is its own result, nearest or linear, even by a scale of 1.2 whose size is rounded down.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
 from ._compose import cast
 
+LONGEST = 2**24  # axis whose elements are placed here
 MOST_TAPS = 4  # more are a product with a matrix
 _ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
@@ -35,28 +41,30 @@ class Rule:
     exclude_outside: bool = False
 
 
-def _coordinates(rule: Rule, size: int, result: int, scale: float, roi: tuple[float, float]) -> np.ndarray:
-    """The place in the operand that each element of the result looks at."""
-    i = np.arange(result, dtype=np.float64)
-    exact = scale * size  # the result's size before it was rounded
+def _coordinates(
+    rule: Rule, size: int, result: int, scale: float, roi: tuple[float, float], kind: type[np.floating[Any]] = np.float64
+) -> np.ndarray:
+    """The place in the operand that each element of the result looks at, computed in floats of a kind."""
+    i, step = np.arange(result, dtype=kind), kind(scale)
+    half, one = kind(0.5), kind(1)
     match rule.coordinates:
         case "half_pixel":
-            return (i + 0.5) / scale - 0.5
-        case "half_pixel_symmetric":
-            return size / 2 * (1 - result / exact) + (i + 0.5) / scale - 0.5
+            return (i + half) / step - half
+        case "half_pixel_symmetric":  # the same distance from both borders, also where the size was rounded
+            return kind(size) * half * (one - result / (step * size)) + (i + half) / step - half
         case "pytorch_half_pixel":
-            return (i + 0.5) / scale - 0.5 if result > 1 else np.full(1, -0.5)
+            return (i + half) / step - half if result > 1 else np.zeros(1, kind)
         case "tf_half_pixel_for_nn":
-            return (i + 0.5) / scale
+            return (i + half) / step
         case "asymmetric":
-            return i / scale
-        case "align_corners":
-            return i * (size - 1) / (exact - 1) if exact != 1 else np.zeros(result)
+            return i / step
+        case "align_corners":  # by the size that the result has, as PyTorch; not by the scale that gave it
+            return i * kind(size - 1) / kind(result - 1) if result > 1 else np.zeros(1, kind)
         case "tf_crop_and_resize":
-            start, end = roi
-            if exact == 1:
-                return np.full(result, (start + end) / 2 * (size - 1))
-            return start * (size - 1) + i * (end - start) * (size - 1) / (exact - 1)
+            start, end = (kind(place) for place in roi)
+            if result == 1:
+                return np.full(1, half * (start + end) * kind(size - 1), kind)
+            return start * kind(size - 1) + i * (end - start) * kind(size - 1) / kind(result - 1)
     raise GraphError(f"coordinate_transformation_mode {rule.coordinates!r}")
 
 
@@ -70,6 +78,11 @@ def _nearest(rule: Rule, x: np.ndarray) -> np.ndarray:
     if rule.nearest not in rounded:
         raise GraphError(f"nearest_mode {rule.nearest!r}")
     return rounded[rule.nearest]
+
+
+def _nearest_places(rule: Rule, size: int, result: int, scale: float, roi: tuple[float, float]) -> np.ndarray:
+    """Which element is nearest. Half-way between two, float32's rounding decides, as in PyTorch and ONNX Runtime."""
+    return _nearest(rule, _coordinates(rule, size, result, scale, roi, np.float32))
 
 
 def _kernel(rule: Rule, distance: np.ndarray) -> np.ndarray:
@@ -86,9 +99,11 @@ def places_and_weights(
     rule: Rule, size: int, result: int, scale: float, roi: tuple[float, float] = (0, 1)
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each element of the result, which elements count and with which weights: two (result, taps) arrays."""
+    if result > LONGEST:
+        raise ShapeError(f"an axis of {result} elements: at most {LONGEST} are placed one by one")
     x = _coordinates(rule, size, result, scale, roi)
     if rule.mode == "nearest":
-        place = _nearest(rule, x)[:, None]
+        place = _nearest_places(rule, size, result, scale, roi)[:, None]
         return np.clip(place, 0, size - 1).astype(np.int64), np.ones_like(place)
     if rule.mode not in ("linear", "cubic"):
         raise GraphError(f"mode {rule.mode!r}")
@@ -153,6 +168,9 @@ def resize(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change], fill: f
     """x with its axes resized; with tf_crop_and_resize, `fill` where the place lies outside."""
     if any(c.scale is not None and c.scale <= 0 or isinstance(c.result, int) and c.result < 1 for c in changes):
         raise ShapeError(f"{x.shape} cannot be resized: a scale or a size is not positive")
+    kept = rule.mode != "cubic" and rule.coordinates != "tf_crop_and_resize" and not rule.antialias
+    if kept and all(c.size is not None and c.size == c.result for c in changes):
+        return node.g.identity(x)  # whatever the scales were before sizes were rounded
     y = x if rule.mode == "nearest" else cast(node, x, float32) if x.dtype.itemsize < 4 else x
     y = y if rule.mode == "nearest" or y.dtype.is_float else node.g.cast(y, float32)
     planes = _of_planes(node, y, rule, changes)
@@ -170,9 +188,12 @@ def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> 
     exact = all(c.exact for c in last)
     if not all(c.nothing or (c.size is None and c.scale is None) for c in changes[:2]):
         return None
-    if not exact and (rule.coordinates == "align_corners" or any(c.scale is None for c in last)):
-        return None
     center, aligned = placements[rule.coordinates]
+    exact = exact or aligned  # corners on corners: sizes say everything
+    if not exact and any(c.scale is None for c in last):
+        return None
+    if rule.mode == "nearest" and not all(_agrees_on_nearest(rule, c) for c in last):
+        return None
     how: dict[str, Any] = {"center_result": center, "align_corners": aligned, "layout": "NCHW"}
     if not exact:  # sizes are rounded, places are not
         scales = [float(c.scale or 1.0) for c in last]
@@ -187,6 +208,15 @@ def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> 
     if all(c.nothing for c in changes[:2]):
         return y
     return node.reshape(y, (c.result for c in changes))  # fails when the operand states other sizes than x has
+
+
+def _agrees_on_nearest(rule: Rule, change: Change) -> bool:
+    """Are the nearest elements the same by exact arithmetic, as the graph's operation has it, and in float32?"""
+    if change.size is None or isinstance(change.result, Tensor) or change.result > LONGEST:
+        return True  # nobody can tell
+    scale = change.result / change.size if change.scale is None else change.scale
+    case = rule, change.size, change.result, scale, change.region
+    return bool((_nearest(rule, _coordinates(*case)) == _nearest_places(*case)).all())
 
 
 def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fill: float) -> Tensor:

@@ -101,7 +101,11 @@ def split(node: Node) -> Results:
         count = node.attribute("num_outputs", len(node.outputs))
         if count != len(node.outputs):
             raise GraphError(f"num_outputs is {count}, and {len(node.outputs)} outputs have names")
-        total = node.size(x, axis)
+        total = node.dim(x, axis)
+        if isinstance(total, Tensor):  # known when it runs
+            each = g.division(g.addition(total, count - 1), count)
+            parts = [g.clamp(g.subtraction(total, g.multiplication(each, i)), 0, each) for i in range(count)]
+            return g.split(x, g.concat(parts, 0), axis)
         each = -(-total // count)
         sizes = [min(each, max(0, total - i * each)) for i in range(count)]
     return g.split(x, sizes, axis)
@@ -136,6 +140,8 @@ def slice_(node: Node) -> Results:
     first, last, stride = [0] * rank, [0] * rank, [1] * rank
     starts, ends, steps = (r for r in ranges if r is not None)
     for axis, start, end, step in zip(axes, starts, ends, steps[: len(axes)], strict=True):
+        if step < 0:  # a start before the front is the front; Python would take nothing
+            start = max(start, -node.dims(x)[axis]) if node.dims(x)[axis] >= 0 else start
         first[axis], last[axis], stride[axis] = _bounded(start), _bounded(end), _bounded(step)
     return g.slice(x, first, last, stride, mask, mask)
 

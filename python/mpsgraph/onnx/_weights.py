@@ -1,0 +1,67 @@
+"""Which Constant nodes hold weights: exporters that have no initialisers write all their parameters as such nodes.
+
+A constant is a weight by where it stands, for many others are numbers of a formula or sizes: it has more than one
+element, and a node of the main graph takes it, as it is or turned, reshaped or cast, in a place for weights, next to
+what comes from the model's inputs (and not from their shapes). Places for weights are those of convolutions, products,
+recurrent layers, normalizations, tables that are looked up and slopes, and both operands of +, -, * and /.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from onnx import AttributeProto, GraphProto, NodeProto
+
+_ANY = range(16)
+_PLACES: dict[str, Iterable[int]] = {
+    **dict.fromkeys(("Conv", "ConvTranspose", "FusedConv"), (1, 2)),
+    **dict.fromkeys(("Gemm", "MatMul", "Einsum", "FusedGemm", "FusedMatMul"), _ANY),
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Sum"), _ANY),
+    **dict.fromkeys(("RNN", "GRU", "LSTM"), (1, 2, 3)),
+    **dict.fromkeys(("LayerNormalization", "InstanceNormalization", "GroupNormalization"), (1, 2)),
+    **dict.fromkeys(("RMSNormalization", "SimplifiedLayerNormalization", "PRelu", "BiasGelu", "FastGelu"), (1,)),
+    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), (2, 3, 4)),
+    "BatchNormalization": (1, 2, 3, 4),
+    "Gather": (0,),
+    "Attention": (1, 2),
+}
+_TURNS = ("Identity", "Cast", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten")  # their first operand
+_SIZES = ("Shape", "Size")
+
+
+def weights_in_constants(graph: GraphProto) -> frozenset[str]:
+    """The names of the Constant nodes' results that are weights."""
+    fixed = {tensor.name for tensor in graph.initializer}
+    data = {info.name for info in graph.input if info.name not in fixed}  # what comes from inputs
+    sources: dict[str, str] = {}  # the constant that a name is made of
+    found = set()
+    for node in graph.node:
+        if node.op_type == "Constant":
+            if _is_large(node):
+                sources[node.output[0]] = node.output[0]
+            continue
+        if node.op_type in _TURNS and node.input and node.input[0] in sources:
+            sources[node.output[0]] = sources[node.input[0]]
+            continue
+        read = [*node.input, *_read_inside(node)]
+        if not any(name in data for name in read):
+            continue
+        if node.op_type not in _SIZES:
+            data.update(node.output)
+        places = _PLACES.get(node.op_type, ())
+        found.update(sources[name] for i, name in enumerate(node.input) if i in places and name in sources)
+    return frozenset(found)
+
+
+def _is_large(node: NodeProto) -> bool:
+    """Does a Constant node hold a tensor of more than one element?"""
+    return any(a.name == "value" and a.t.dims and math.prod(a.t.dims) > 1 for a in node.attribute)
+
+
+def _read_inside(node: NodeProto) -> list[str]:
+    """What a node's subgraphs read, whoever it is from."""
+    graphs = [g for a in node.attribute for g in (a.graphs if a.type == AttributeProto.GRAPHS else [a.g])
+              if a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS)]  # fmt: skip
+    inner = [n for g in graphs for n in g.node]
+    return [name for n in inner for name in (*n.input, *_read_inside(n))]

@@ -1,0 +1,100 @@
+"""What ai.onnx.ml's classifiers and regressors do with their scores: labels, a second class, transforms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._core import Tensor, int64
+from ...errors import GraphError, ShapeError, UnsupportedError
+from .._registry import Node
+from ._compose import cast
+
+ML = "ai.onnx.ml"
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+def transform_of(node: Node) -> str:
+    """The node's post_transform by name. GraphError for one that does not exist."""
+    name: Any = node.attribute("post_transform", "NONE" if node.op != "TreeEnsemble" else 0)
+    name = _TRANSFORMS[name] if isinstance(name, int) and 0 <= name < len(_TRANSFORMS) else name
+    if name not in _TRANSFORMS:
+        raise GraphError(f"post_transform {name!r} must be one of {', '.join(_TRANSFORMS)}")
+    return str(name)
+
+
+def transformed(node: Node, x: Tensor, transform: str) -> Tensor:
+    """Scores (n, classes) after a transform."""
+    functions: dict[str, Callable[[Tensor], Tensor]] = {
+        "NONE": lambda x: x,
+        "SOFTMAX": lambda x: node.g.softmax(x, 1),
+        "LOGISTIC": node.g.sigmoid,
+        "SOFTMAX_ZERO": lambda x: _softmax_of_what_is_not_zero(node, x),
+        "PROBIT": lambda x: _probit(node, x),
+    }
+    return functions[transform](x)
+
+
+def _softmax_of_what_is_not_zero(node: Node, x: Tensor) -> Tensor:
+    """Softmax in which zeros stay: they count for nothing, but for the maximum that is taken off before e^x."""
+    g = node.g
+    top = g.reduction_maximum(x, 1)
+    power = g.exponent(g.subtraction(x, top))
+    small = g.multiplication(x, g.exponent(g.negative(top)))
+    counted = g.greater_than(g.absolute(x), 1e-7)
+    return g.division(g.select(counted, power, small), g.reduction_sum(g.select(counted, power, 0.0), 1))
+
+
+def _probit(node: Node, x: Tensor) -> Tensor:
+    """sqrt(2) erf^-1(2 x - 1) by Winitzki's formula, which ONNX Runtime and the reference use too: within 0.004."""
+    g = node.g
+    y = g.subtraction(g.multiplication(x, 2.0), 1.0)
+    log = g.logarithm(g.multiplication(g.subtraction(1.0, y), g.addition(y, 1.0)))
+    a = 0.147
+    half = g.addition(g.multiplication(log, 0.5), 2 / (math.pi * a))
+    root = g.square_root(g.subtraction(g.square(half), g.multiplication(log, 1 / a)))
+    return g.multiplication(g.multiplication(g.sign(y), g.square_root(g.subtraction(root, half))), math.sqrt(2))
+
+
+def with_other_class(node: Node, score: Tensor, transform: str, complements: bool) -> Tensor:
+    """(n, 2) from the score (n, 1) of the second of two classes.
+
+    Where scores are probabilities (`complements`) the first class has 1 - score, else its negative; softmaxes are not
+    taken of such a pair.
+    """
+    g = node.g
+    if transform == "LOGISTIC":
+        return g.sigmoid(g.concat([g.negative(score), score], 1))
+    if transform == "PROBIT":
+        raise UnsupportedError("post_transform PROBIT of one score for two classes, for which ONNX has no rule")
+    return g.concat([g.subtraction(1.0, score) if complements else g.negative(score), score], 1)
+
+
+def labels_of(node: Node, numbers: str) -> tuple[list[int] | None, list[str] | None]:
+    """The classes' labels as numbers or as names; None for those that are not given."""
+    return node.attribute(numbers, None), node.attribute("classlabels_strings", None)
+
+
+def labelled(node: Node, place: Tensor, numbers: Sequence[int] | None, names: Sequence[str] | None) -> Tensor:
+    """The labels of classes by their places (n): numbers; or, as there are no strings here, the places themselves,
+    whose names the model has in `classes`."""
+    g = node.g
+    if names:
+        result = cast(node, place, int64)
+        node.importer.enter_classes(result, names)
+        return result
+    if not numbers:
+        return cast(node, place, int64)
+    return g.gather(g.constant(np.array(numbers, np.int64)), place, 0)
+
+
+def rows_of(node: Node, i: int = 0) -> Tensor:
+    """Operand i as rows of features (n, features) of floating point; a vector is one row."""
+    g, x = node.g, node.tensor(i)
+    x = x if x.dtype.is_float else g.cast(x, "float32")
+    if node.rank(x) > 2:
+        raise ShapeError(f"features must be a vector or rows, came {x.shape}")
+    return x if node.rank(x) == 2 else g.expand_dims(x, 0)

@@ -1,0 +1,196 @@
+"""ai.onnx.ml: what stands before and behind models of classical machine learning, and linear ones. Trees: trees.py.
+
+Strings are no element type here. A classifier whose labels are strings gives each label's place among its classes, and
+the loaded model says in `classes` which names these are; ZipMap gives the scores as they are, one column a class, and
+not dictionaries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._core import DType, Tensor, float32, int64
+from ...errors import GraphError, ShapeError, UnsupportedError
+from .._registry import Node, Results, operator
+from ._compose import cast
+from ._scores import ML, labelled, labels_of, rows_of, transform_of, transformed, with_other_class
+from .linear import matmul
+
+MOST_KEYS = 100_000  # of an encoder: each element is compared with each
+
+
+# --- linear models --------------------------------------------------------------------------------------------------
+def _linear(node: Node, results: int) -> Tensor:
+    """Rows times coefficients, plus intercepts, when there are any."""
+    g, x = node.g, cast(node, rows_of(node), float32)
+    coefficients = np.float32(node.attribute("coefficients"))
+    if results < 1 or coefficients.size % results:
+        raise ShapeError(f"{coefficients.size} coefficients for {results} results")
+    y = matmul(node, x, g.constant(np.ascontiguousarray(coefficients.reshape(results, -1).T)))
+    intercepts = node.attribute("intercepts", None)
+    return y if not intercepts else g.addition(y, g.constant(np.float32(intercepts)))
+
+
+@operator("LinearRegressor", upto=1, domain=ML)
+def linear_regressor(node: Node) -> Results:
+    return transformed(node, _linear(node, node.attribute("targets", 1)), transform_of(node))
+
+
+@operator("LinearClassifier", upto=1, domain=ML)
+def linear_classifier(node: Node) -> Results:
+    g, transform = node.g, transform_of(node)
+    node.attribute("multi_class", 0)  # how it was trained
+    numbers, names = labels_of(node, "classlabels_ints")
+    labels = len(names or numbers or ())
+    intercepts = node.attribute("intercepts", None)
+    classes = len(intercepts) if intercepts else labels
+    scores = _linear(node, classes)
+    if classes > 1:
+        place = g.squeeze(g.reduction_arg_maximum(scores, 1), [1])
+        return [labelled(node, place, numbers, names), transformed(node, scores, transform)]
+    if labels not in (0, 2):
+        raise ShapeError(f"{labels} labels for the score of one class, which takes two")
+    place = g.squeeze(g.cast(g.greater_than(scores, 0.0), int64), [1])
+    if not labels:
+        return [place, scores if transform != "PROBIT" else transformed(node, scores, transform)]
+    return [labelled(node, place, numbers, names), with_other_class(node, scores, transform, True)]
+
+
+# --- features -------------------------------------------------------------------------------------------------------
+@operator("Scaler", upto=1, domain=ML)
+def scaler(node: Node) -> Results:
+    """(x - offset) * scale."""
+    g, x = node.g, node.tensor(0)
+    x = cast(node, x, float32)
+    offset, scale = (np.float32(node.attribute(name, default)) for name, default in (("offset", [0.0]), ("scale", [1.0])))
+    return g.multiplication(g.subtraction(x, g.constant(offset)), g.constant(scale))
+
+
+@operator("Normalizer", upto=1, domain=ML)
+def normalizer(node: Node) -> Results:
+    """Rows divided by their largest element, by the sum of magnitudes, or by their length; rows of zeros stay."""
+    g, norm = node.g, node.attribute("norm", "MAX")
+    x = cast(node, node.tensor(0), float32)
+    axis = node.rank(x) - 1
+    if norm == "MAX":
+        size = g.reduction_maximum(x, axis)
+    elif norm == "L1":
+        size = g.reduction_sum(g.absolute(x), axis)
+    elif norm == "L2":
+        largest = g.reduction_maximum(g.absolute(x), axis)  # taken out, so that squares stay in range
+        safe = g.select(g.equal(largest, 0.0), 1.0, largest)
+        size = g.multiplication(g.square_root(g.reduction_sum(g.square(g.division(x, safe)), axis)), safe)
+    else:
+        raise GraphError(f"norm {norm!r} must be MAX, L1 or L2")
+    return g.select(g.equal(size, 0.0), x, g.division(x, size))
+
+
+@operator("Binarizer", upto=1, domain=ML)
+def binarizer(node: Node) -> Results:
+    x = node.tensor(0)
+    limit: Any = node.attribute("threshold", 0.0)
+    if not x.dtype.is_float:
+        limit = int(np.floor(limit))
+    return node.g.cast(node.g.greater_than(x, limit), x.dtype)
+
+
+@operator("ArrayFeatureExtractor", upto=1, domain=ML)
+def array_feature_extractor(node: Node) -> Results:
+    """Elements of the last axis, by index; of a vector, as one row."""
+    g, x = node.g, node.tensor(0)
+    x = x if node.rank(x) > 1 else g.expand_dims(x, 0)
+    return g.gather(x, g.reshape(node.tensor(1), (-1,)), node.rank(x) - 1)
+
+
+@operator("FeatureVectorizer", upto=1, domain=ML)
+def feature_vectorizer(node: Node) -> Results:
+    """Features side by side; of each operand at most as many as inputdimensions says."""
+    g, parts = node.g, []
+    sizes = node.attribute("inputdimensions", None)
+    for i in range(len(node.inputs)):
+        x = cast(node, rows_of(node, i), float32)
+        if sizes is not None and sizes[i] < node.size(x, 1):
+            x = g.slice_axis(x, 1, 0, sizes[i])
+        elif sizes is not None and sizes[i] > node.size(x, 1):
+            x = g.pad(x, [0, 0], [0, sizes[i] - node.size(x, 1)])
+        parts.append(x)
+    return g.concat(parts, 1)
+
+
+@operator("Imputer", upto=1, domain=ML)
+def imputer(node: Node) -> Results:
+    """Elements that have one value, or are NaN when that is, replaced by another, one for all or one a column."""
+    g, x = node.g, node.tensor(0)
+    suffix = "floats" if x.dtype.is_float else "int64s"
+    given = np.array(node.attribute(f"imputed_value_{suffix}"), x.dtype.numpy)
+    wanted: Any = node.attribute("replaced_value_float", 0.0) if x.dtype.is_float else node.attribute("replaced_value_int64", 0)
+    missing = g.is_nan(x) if x.dtype.is_float and np.isnan(wanted) else g.equal(x, wanted)
+    return g.select(missing, g.constant(given.reshape(()) if given.size == 1 else given), x)
+
+
+@operator("OneHotEncoder", upto=1, domain=ML)
+def one_hot_encoder(node: Node) -> Results:
+    """One more axis: 1 for the category that an element is. Others are all zeros, unless `zeros` says that none is."""
+    g, x = node.g, node.tensor(0)
+    categories = node.attribute("cats_int64s", None)
+    if not categories:
+        raise UnsupportedError("cats_strings: MPSGraph has no strings; encode categories as numbers")
+    node.attribute("zeros", 1)
+    x = cast(node, x, int64)
+    return g.cast(g.equal(g.expand_dims(x, node.rank(x)), g.constant(np.int64(categories))), float32)
+
+
+# --- labels ---------------------------------------------------------------------------------------------------------
+def _entries(node: Node, what: str) -> np.ndarray:
+    """Keys or values of an encoder: numbers from one of the attributes that may hold them."""
+    if node.attribute(f"{what}_strings", None) is not None:
+        raise UnsupportedError(
+            f"{what}_strings: MPSGraph has no strings; encode labels as numbers before the model, and name them after it"
+        )
+    tensor = node.attribute(f"{what}_tensor", None)
+    if tensor is not None:
+        array: np.ndarray = tensor.elements[0].reshape(-1)
+        return array
+    floats = node.attribute(f"{what}_floats", None)
+    return np.float32(floats) if floats is not None else np.int64(node.attribute(f"{what}_int64s"))
+
+
+@operator("LabelEncoder", upto=4, domain=ML)
+def label_encoder(node: Node) -> Results:
+    """Each element replaced by the value that stands beside it in a table, or by the default. From
+    version 4 on NaN is a key like others."""
+    g, x = node.g, node.tensor(0)
+    if node.version < 2:
+        raise UnsupportedError("classes_strings: MPSGraph has no strings; encode labels as numbers")
+    keys, values = _entries(node, "keys"), _entries(node, "values")
+    if len(keys) != len(values) or not 0 < len(keys) <= MOST_KEYS:
+        raise ShapeError(f"{len(keys)} keys and {len(values)} values; there must be as many, at most {MOST_KEYS}")
+    node.attribute("default_string", "")  # of another kind than the values
+    default: Any = node.attribute("default_float", 0.0) if values.dtype.kind == "f" else node.attribute("default_int64", -1)
+    tensor = node.attribute("default_tensor", None)
+    default = default if tensor is None else tensor.elements[0].reshape(()).item()
+    table = g.constant(keys, dtype=x.dtype)
+    beside = g.expand_dims(x, node.rank(x))
+    same = g.equal(beside, table)
+    if node.version >= 4 and x.dtype.is_float and np.isnan(keys).any():
+        same = g.logical_or(same, g.logical_and(g.is_nan(beside), g.constant(np.isnan(keys))))
+    last = node.rank(x)
+    hits = g.cast(same, float32)
+    place = g.squeeze(g.reduction_arg_maximum(hits, last), [last])  # of the first that is the same
+    found = g.squeeze(g.greater_than(g.reduction_maximum(hits, last), 0.0), [last])
+    return g.select(found, g.gather(g.constant(values), place, 0), g.constant(default, dtype=DType(str(values.dtype))))
+
+
+@operator("ZipMap", upto=1, domain=ML)
+def zip_map(node: Node) -> Results:
+    """The scores themselves, a column for each class; which class is which, the loaded model says in `classes`."""
+    scores = node.g.identity(rows_of(node))
+    numbers, names = labels_of(node, "classlabels_int64s")
+    labels: list[Any] = list(names or numbers or ())
+    columns = node.dims(scores)[1]
+    if columns >= 0 and columns != len(labels):
+        raise ShapeError(f"{len(labels)} labels for {columns} columns of scores {scores.shape}")
+    node.importer.enter_classes(scores, labels)
+    return scores

@@ -1,0 +1,213 @@
+"""com.microsoft: what ONNX Runtime's optimisers make of activations, products, convolutions and normalisations.
+
+They are several of ONNX's operators in one; here they are these again, and the compiler fuses what it can. Attention
+and 8-bit integers have files of their own: microsoft_attention.py, microsoft_quantized.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from ..._core import Tensor, int32
+from ...errors import GraphError, UnsupportedError
+from .._registry import MICROSOFT, Node, Results, operator
+from ._compose import cast, in_float32
+from .convolutions import convolution, with_bias
+from .linear import matmul
+from .normalizations import normalized
+
+
+# --- activations ------------------------------------------------------------------------------------------------------
+def _gelu(node: Node, x: Tensor, by_tanh: bool = False) -> Tensor:
+    """x times the normal distribution's share below x, or the tanh that is near it."""
+    g = node.g
+    if by_tanh:
+        cube = g.multiplication(g.square(x), x)
+        inner = g.multiplication(g.addition(x, g.multiplication(cube, 0.044715)), math.sqrt(2 / math.pi))
+        gate = g.tanh(inner)
+    else:
+        gate = g.erf(g.multiplication(x, math.sqrt(0.5)))
+    return g.multiplication(g.multiplication(x, 0.5), g.addition(gate, 1.0))
+
+
+@operator("Gelu", "BiasGelu", upto=1, domain=MICROSOFT)
+def gelu(node: Node) -> Results:
+    return _gelu(node, _sum(node, 0, 1))
+
+
+@operator("FastGelu", upto=1, domain=MICROSOFT)
+def fast_gelu(node: Node) -> Results:
+    return _gelu(node, _sum(node, 0, 1), by_tanh=True)
+
+
+@operator("QuickGelu", upto=1, domain=MICROSOFT)
+def quick_gelu(node: Node) -> Results:
+    g, x = node.g, node.tensor(0)
+    return g.multiplication(x, g.sigmoid(g.multiplication(x, node.attribute("alpha", 1.702))))
+
+
+@operator("BiasSplitGelu", upto=1, domain=MICROSOFT)
+def bias_split_gelu(node: Node) -> Results:
+    """Half of the channels, each times the GeLU of its partner in the other half."""
+    x = _sum(node, 0, 1)
+    left, right = node.g.split(x, 2, node.rank(x) - 1)
+    return node.g.multiplication(left, _gelu(node, right))
+
+
+@operator("BiasAdd", upto=1, domain=MICROSOFT)
+def bias_add(node: Node) -> Results:
+    return _sum(node, 0, 1, 2)
+
+
+def _sum(node: Node, *places: int) -> Tensor:
+    """Those of the operands that are given, added up."""
+    result = node.tensor(places[0])
+    for i in places[1:]:
+        result = node.g.addition(result, node.tensor(i)) if node.has(i) else result
+    return result
+
+
+def activated(node: Node, x: Tensor, name: str, numbers: Sequence[float]) -> Tensor:
+    """x after an activation that stands in a fused node's attributes, with its numbers."""
+    g = node.g
+
+    def number(i: int, default: float) -> float:
+        return float(numbers[i]) if i < len(numbers) else default
+
+    functions: dict[str, Callable[[], Tensor]] = {
+        "": lambda: x,
+        "Relu": lambda: g.relu(x),
+        "Tanh": lambda: g.tanh(x),
+        "Sigmoid": lambda: g.sigmoid(x),
+        "LeakyRelu": lambda: g.leaky_relu(x, number(0, 0.01)),
+        "Clip": lambda: g.clamp(x, number(0, -math.inf), number(1, math.inf)),
+        "HardSigmoid": lambda: g.clamp(
+            g.addition(g.multiplication(x, number(0, 0.2)), number(1, 0.5)), 0.0, 1.0
+        ),
+        "HardSwish": lambda: g.multiplication(
+            x, g.clamp(g.addition(g.multiplication(x, number(0, 1 / 6)), number(1, 0.5)), 0.0, 1.0)
+        ),
+        "Gelu": lambda: _gelu(node, x),
+    }  # fmt: skip
+    if name not in functions:
+        raise UnsupportedError(f"activation {name!r}: known are {', '.join(k for k in functions if k)}")
+    return functions[name]()
+
+
+# --- products and convolutions ------------------------------------------------------------------------------------------
+def _turned(node: Node, x: Tensor, last: bool, batch: bool) -> Tensor:
+    """A product's operand with its last two axes exchanged, or its first axis moved before the last one."""
+    g, rank = node.g, node.rank(x)
+    if batch:
+        x = g.transpose(x, [*range(1, rank - 1), 0, rank - 1])
+    return g.swap_axes(x, rank - 2, rank - 1) if last and rank > 1 else x
+
+
+def _scaled(node: Node, x: Tensor, factor: float) -> Tensor:
+    return x if factor == 1 else node.g.multiplication(x, factor)
+
+
+@operator("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", upto=1, domain=MICROSOFT)
+def fused_matmul(node: Node) -> Results:
+    a, b = (
+        _turned(
+            node, node.tensor(i), bool(node.attribute(f"trans{name}", 0)), bool(node.attribute(f"transBatch{name}", 0))
+        )
+        for i, name in enumerate("AB")
+    )
+    y = _scaled(node, matmul(node, a, b), node.attribute("alpha", 1.0))
+    return activated(node, y, *_activation(node)) if node.op == "FusedMatMulActivation" else y
+
+
+def _activation(node: Node) -> tuple[str, list[float]]:
+    """The name of an activation and its numbers, as FusedGemm's attributes have them."""
+    numbers = [node.attribute(f"activation_{name}", None) for name in ("alpha", "beta", "gamma")]
+    return node.attribute("activation", ""), [n for n in numbers if n is not None]
+
+
+@operator("FusedGemm", upto=1, domain=MICROSOFT)
+def fused_gemm(node: Node) -> Results:
+    g = node.g
+    a, b = (_turned(node, node.tensor(i), bool(node.attribute(n, 0)), False) for i, n in ((0, "transA"), (1, "transB")))
+    y = _scaled(node, matmul(node, a, b), node.attribute("alpha", 1.0))
+    beta = node.attribute("beta", 1.0)
+    y = g.addition(y, _scaled(node, node.tensor(2), beta)) if node.has(2) else y
+    return activated(node, y, *_activation(node))
+
+
+@operator("FusedConv", upto=1, domain=MICROSOFT)
+def fused_convolution(node: Node) -> Results:
+    """A convolution, its bias, something added to it, and an activation."""
+    y = with_bias(node, convolution(node, node.tensor(0), node.tensor(1)), 2)
+    y = node.g.addition(y, node.tensor(3)) if node.has(3) else y
+    return activated(node, y, node.attribute("activation", ""), node.attribute("activation_params", []))
+
+
+# --- normalisations -----------------------------------------------------------------------------------------------------
+def _layer_normalized(node: Node, x: Tensor, gamma: int, beta: int | None, simplified: bool) -> list[Tensor]:
+    """Result, mean (of a simplified one: the inverse), and inverse deviation, over the last axis, in float32."""
+    g, wide, axes = node.g, in_float32(node, x), [node.rank(x) - 1]
+    epsilon = node.attribute("epsilon", 1e-12)
+    if simplified:
+        inverse = g.reciprocal_square_root(g.addition(g.mean(g.square(wide), axes), epsilon))
+        y, mean = g.multiplication(wide, inverse), inverse
+    else:
+        y, mean, inverse = normalized(node, wide, axes, epsilon)
+    y = g.multiplication(y, cast(node, node.tensor(gamma), y.dtype))
+    if beta is not None and node.has(beta):
+        y = g.addition(y, cast(node, node.tensor(beta), y.dtype))
+    return [cast(node, y, x.dtype), mean, inverse]
+
+
+@operator("SkipLayerNormalization", upto=1, domain=MICROSOFT)
+def skip_layer_normalization(node: Node) -> Results:
+    x = _sum(node, 0, 1, 4)
+    return [*_layer_normalized(node, x, 2, 3, False), x]
+
+
+@operator("SkipSimplifiedLayerNormalization", upto=1, domain=MICROSOFT)
+def skip_simplified_layer_normalization(node: Node) -> Results:
+    x = _sum(node, 0, 1, 3)
+    return [*_layer_normalized(node, x, 2, None, True), x]
+
+
+@operator("SimplifiedLayerNormalization", upto=1)  # ONNX Runtime keeps it in ONNX's own domain
+@operator("SimplifiedLayerNormalization", upto=1, domain=MICROSOFT)
+def simplified_layer_normalization(node: Node) -> Results:
+    x = node.tensor(0)
+    if node.axis(x, node.attribute("axis", -1)) != node.rank(x) - 1:
+        raise UnsupportedError("axis: a simplified layer normalization over more than the last axis")
+    node.attribute("stash_type", 1)
+    node.attribute("epsilon", 1e-5)
+    y, _, inverse = _layer_normalized(node, x, 1, None, True)
+    return [y, inverse]
+
+
+@operator("EmbedLayerNormalization", upto=1, domain=MICROSOFT)
+def embed_layer_normalization(node: Node) -> Results:
+    """Rows for words, positions and segments added up and normalised; how many of each row's words count; the sum."""
+    g, ids = node.g, node.tensor(0)
+    x = g.gather(node.tensor(2), cast(node, ids, int32), 0)
+    table = node.tensor(3)
+    if node.has(8):
+        positions = g.gather(table, cast(node, node.tensor(8), int32), 0)
+    else:
+        length = node.dim(ids, 1)
+        positions = g.slice(table, [0, 0], node.joined([length, node.size(table, 1)]))
+    x = g.addition(x, positions)
+    if node.has(1) != node.has(4):
+        raise GraphError("segment_ids and segment_embedding stand together")
+    if node.has(1):
+        x = g.addition(x, g.gather(node.tensor(4), cast(node, node.tensor(1), int32), 0))
+    y = _layer_normalized(node, x, 5, 6, False)[0]
+    node.attribute("mask_index_type", 0)
+    count: Tensor | None = None
+    if node.has(7):
+        count = g.squeeze(g.reduction_sum(cast(node, node.tensor(7), int32), 1), [1])
+    elif node.wants(1):
+        count = g.squeeze(g.slice_axis(cast(node, g.multiplication(ids, 0), int32), 1, 0, 1), [1])
+    return [y, count, x]
+
+
+

@@ -1,0 +1,175 @@
+"""com.microsoft: attention as ONNX Runtime's optimisers write it, on the graph's own operation for it."""
+
+from __future__ import annotations
+
+import math
+
+from ..._core import Tensor, int32
+from ...errors import GraphError, ShapeError, UnsupportedError
+from .._registry import MICROSOFT, Node, Results, operator
+from ._compose import cast, folded
+
+
+def _heads(node: Node, x: Tensor, count: int) -> Tensor:
+    """(batch, steps, count * size) as (batch, count, steps, size)."""
+    size = node.size(x, 2)
+    if size % count:
+        raise ShapeError(f"{size} channels of {x.shape} cannot be cut into {count} heads")
+    parts = node.reshape(x, [node.dim(x, 0), node.dim(x, 1), count, size // count])
+    return node.g.transpose(parts, [0, 2, 1, 3])
+
+
+def _joined_heads(node: Node, x: Tensor) -> Tensor:
+    """(batch, heads, steps, size) as (batch, steps, heads * size)."""
+    turned = node.g.transpose(x, [0, 2, 1, 3])
+    return node.reshape(turned, [node.dim(x, 0), node.dim(x, 2), node.size(x, 1) * node.size(x, 3)])
+
+
+def _places(node: Node, x: Tensor, axis: int) -> Tensor:
+    """0, 1, 2, ... as many as an axis of x is long, as int32."""
+    return node.g.cast(node.g.coordinate_along_axis(0, node.joined([node.dim(x, axis)])), int32)
+
+
+def _added(node: Node, allowed: Tensor, like: Tensor) -> Tensor:
+    """What is added to scores: nothing where a key takes part, the filter's value elsewhere."""
+    value = node.attribute("mask_filter_value", -10000.0)
+    g = node.g
+    return g.select(allowed, g.constant(0.0, dtype=like.dtype), g.constant(value, dtype=like.dtype))
+
+
+def _causal(node: Node, q: Tensor, k: Tensor) -> Tensor:
+    """No query sees keys behind its own place; the last query has the last key's."""
+    g = node.g
+    before = g.subtraction(_length(node, k), _length(node, q))
+    rows = g.addition(g.expand_dims(_places(node, q, 2), 1), before)
+    allowed = g.less_than_or_equal_to(g.expand_dims(_places(node, k, 2), 0), rows)
+    lowest = {"float16": -65504.0}.get(str(q.dtype), -3.3e38)
+    return g.select(allowed, g.constant(0.0, dtype=q.dtype), g.constant(lowest, dtype=q.dtype))
+
+
+def _length(node: Node, x: Tensor) -> Tensor:
+    """How many steps there are, as int32 of rank 0."""
+    size, g = node.dim(x, 2), node.g
+    return g.reshape(g.cast(size, int32), ()) if isinstance(size, Tensor) else g.constant(size, dtype=int32)
+
+
+def _masked(node: Node, i: int, q: Tensor, k: Tensor) -> Tensor | None:
+    """Operand i, a mask in one of its forms, as what is added to the scores (batch, heads, queries, keys)."""
+    if not node.has(i):
+        return None
+    g, mask = node.g, node.tensor(i)
+    rank, batch = node.rank(mask), node.dims(q)[0]
+    if rank == 1:
+        mask = cast(node, mask, int32)
+        keys = g.expand_dims(_places(node, k, 2), 0)
+        length = node.dims(mask)[0]
+        if length == batch or length < 0 or batch < 0:  # how many keys each row has
+            allowed = g.less_than(keys, g.expand_dims(mask, 1))
+        elif length == 2 * batch:  # where they end, and where they begin
+            ends, starts = (g.expand_dims(part, 1) for part in g.split(mask, 2, 0))
+            allowed = g.logical_and(g.less_than(keys, ends), g.greater_than_or_equal_to(keys, starts))
+        else:
+            raise UnsupportedError(f"a mask {mask.shape} for a batch of {batch}")
+        allowed = g.expand_dims(allowed, [1, 2])
+    elif rank in (2, 3):
+        allowed = g.expand_dims(g.not_equal(mask, 0), [1, 2] if rank == 2 else [1])
+    else:
+        raise UnsupportedError(f"a mask of rank {rank}")
+    return _added(node, allowed, q)
+
+
+def _attended(node: Node, q: Tensor, k: Tensor, v: Tensor, masks: list[Tensor | None]) -> Tensor:
+    """(batch, queries, heads * size)."""
+    given = [cast(node, m, q.dtype) for m in masks if m is not None]
+    if node.attribute("unidirectional", 0):
+        given.append(_causal(node, q, k))
+    mask = folded(given, node.g.addition) if given else None
+    scale = node.attribute("scale", 0.0) or 1 / math.sqrt(node.size(q, 3))
+    return _joined_heads(node, node.g.scaled_dot_product_attention(q, k, v, mask, scale))
+
+
+@operator("Attention", upto=1, domain=MICROSOFT)
+def attention(node: Node) -> Results:
+    """Queries, keys and values from one product; keys and values behind those of the past."""
+    g, x, weights, heads = node.g, node.tensor(0), node.tensor(1), node.attribute("num_heads")
+    if node.attribute("do_rotary", 0) or node.attribute("past_present_share_buffer", 0):
+        raise UnsupportedError("attention with do_rotary or past_present_share_buffer")
+    node.attribute("rotary_embedding_dim", 0)
+    product = g.matrix_multiplication(x, weights)
+    product = g.addition(product, node.tensor(2)) if node.has(2) else product
+    sizes = node.attribute("qkv_hidden_sizes", [node.size(weights, 1) // 3] * 3)
+    q, k, v = (_heads(node, part, heads) for part in g.split(product, sizes, 2))
+    present = None
+    if node.has(4):
+        past = node.tensor(4)
+        k, v = (
+            g.concat([g.squeeze(g.slice_axis(past, 0, i, 1), [0]), part], 2) for i, part in enumerate((k, v))
+        )
+    if node.wants(1):
+        present = g.stack([k, v], 0)
+    return [_attended(node, q, k, v, [_masked(node, 3, q, k), node.optional(5)]), present]
+
+
+@operator("MultiHeadAttention", upto=1, domain=MICROSOFT)
+def multi_head_attention(node: Node) -> Results:
+    g, heads, x = node.g, node.attribute("num_heads"), node.tensor(0)
+    for i in (8, 9):
+        if node.has(i):
+            raise UnsupportedError("attention with past_sequence_length or cache_indirection")
+    if node.rank(x) == 5:  # (batch, steps, heads, 3, size)
+        q, k, v = (g.transpose(g.squeeze(part, [3]), [0, 2, 1, 3]) for part in g.split(x, 3, 3))
+    elif node.has(1) and node.rank(node.tensor(1)) == 5:  # (batch, steps, heads, 2, size)
+        q = _heads(node, x, heads)
+        k, v = (g.transpose(g.squeeze(part, [3]), [0, 2, 1, 3]) for part in g.split(node.tensor(1), 2, 3))
+    elif node.has(1) and node.has(2):
+        q, k, v = (t if node.rank(t) == 4 else _heads(node, t, heads) for t in (x, node.tensor(1), node.tensor(2)))
+    else:
+        raise GraphError("key and value are missing, and the query does not hold them")
+    if node.has(3):
+        sizes = [node.size(t, 1) * node.size(t, 3) for t in (q, k, v)]
+        bias = [g.transpose(g.reshape(part, (1, 1, heads, -1)), [0, 2, 1, 3])
+                for part in g.split(node.tensor(3), sizes, 0)]  # fmt: skip
+        told = [True, *(node.has(1) and node.rank(node.tensor(i)) != 4 for i in (1, 2) if node.has(i))]
+        told += [True] * (3 - len(told))
+        q, k, v = (g.addition(t, b) if use else t for t, b, use in zip((q, k, v), bias, told, strict=True))
+    if node.has(6) and node.has(7):
+        k, v = g.concat([node.tensor(6), k], 2), g.concat([node.tensor(7), v], 2)
+    return [_attended(node, q, k, v, [_masked(node, 4, q, k), node.optional(5)]), k, v]
+
+
+@operator("RotaryEmbedding", upto=1, domain=MICROSOFT)
+def rotary_embedding(node: Node) -> Results:
+    """Pairs of channels turned by an angle that grows with the position; sine and cosine come from tables."""
+    g, x = node.g, node.tensor(0)
+    positions, cosines, sines = (node.tensor(i) for i in (1, 2, 3))
+    if node.attribute("is_packed_batching", 0):
+        raise UnsupportedError("rotary embedding with is_packed_batching")
+    node.attribute("scale", 1.0)
+    heads, part = node.attribute("num_heads", 0), node.attribute("rotary_embedding_dim", 0)
+    flat = node.rank(x) == 3
+    if flat:
+        heads = heads or node.size(x, 2) // (part or 2 * node.size(cosines, 1))
+        x = _heads(node, x, heads)
+    part = part or node.size(x, 3)
+    if node.dims(positions) == (1,) or node.rank(positions) == 1:  # where the first step stands
+        first = g.reshape(cast(node, positions, int32), ())
+        positions = g.expand_dims(g.addition(_places(node, x, 2), first), 0)
+    cosine, sine = (g.expand_dims(g.gather(t, cast(node, positions, int32), 0), 1) for t in (cosines, sines))
+    turned, rest = g.slice_axis(x, 3, 0, part), None
+    if node.size(x, 3) > part:
+        rest = g.slice_axis(x, 3, part, node.size(x, 3) - part)
+    interleaved = node.attribute("interleaved", 0)
+    if interleaved:
+        pairs = node.reshape(turned, [*(node.dim(turned, a) for a in range(3)), part // 2, 2])
+        a, b = (g.squeeze(g.slice_axis(pairs, 4, i, 1), [4]) for i in (0, 1))
+    else:
+        a, b = g.split(turned, 2, 3)
+    left = g.subtraction(g.multiplication(a, cosine), g.multiplication(b, sine))
+    right = g.addition(g.multiplication(a, sine), g.multiplication(b, cosine))
+    if interleaved:
+        sizes = [*(node.dim(turned, a) for a in range(3)), part]
+        y = node.reshape(g.stack([left, right], 4), sizes)
+    else:
+        y = g.concat([left, right], 3)
+    y = y if rest is None else g.concat([y, rest], 3)
+    return _joined_heads(node, y) if flat else y

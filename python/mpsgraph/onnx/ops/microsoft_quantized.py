@@ -1,0 +1,216 @@
+"""com.microsoft: operators on 8-bit integers with scales and zero points, as ONNX Runtime's quantiser writes them.
+
+Products of integers are summed exactly and scaled once. Everything else is computed in float32 between a
+dequantization and a quantization, which the compiler makes integer kernels of where it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..._core import DType, Tensor, float32, int32, uint8
+from ...errors import GraphError, UnsupportedError
+from .._registry import MICROSOFT, Node, Results, function_of, operator
+from ._compose import cast
+from ._operands import WithOperands
+from .linear import matmul
+from .pooling import average_pool
+from .quantization import dequantize_linear, quantize_linear, quantized_convolution
+
+
+def _real(node: Node, x: Tensor, scale: int, zero: int) -> Tensor:
+    """Integers as real numbers; operands `scale` and `zero` are one number each."""
+    g = node.g
+    point = g.reshape(node.tensor(zero), ()) if node.has(zero) else 0
+    return g.dequantize(x, g.reshape(node.tensor(scale), ()), point)
+
+
+def _integers(node: Node, x: Tensor, scale: int, zero: int, dtype: DType) -> Tensor:
+    """Real numbers as integers, rounded to even and kept within the type."""
+    g = node.g
+    point = g.reshape(node.tensor(zero), ()) if node.has(zero) else 0
+    return g.quantize(cast(node, x, float32), g.reshape(node.tensor(scale), ()), point, dtype=dtype)
+
+
+def _with_one(node: Node, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """A function of operand 0: integers with scale 1 and zero point 2, as integers with those at 3 and 4."""
+    x = node.tensor(0)
+    return _integers(node, function(_real(node, x, 1, 2)), 3, 4, x.dtype)
+
+
+@operator("QLinearSigmoid", upto=1, domain=MICROSOFT)
+def quantized_sigmoid(node: Node) -> Results:
+    return _with_one(node, node.g.sigmoid)
+
+
+@operator("QLinearLeakyRelu", upto=1, domain=MICROSOFT)
+def quantized_leaky_relu(node: Node) -> Results:
+    return _with_one(node, lambda x: node.g.leaky_relu(x, node.attribute("alpha", 0.01)))
+
+
+@operator("QLinearSoftmax", upto=1, domain=MICROSOFT)
+def quantized_softmax(node: Node) -> Results:
+    g, x = node.g, node.tensor(0)
+    axis = node.axis(x, node.attribute("axis", -1))
+    if node.attribute("opset", 13) < 13 and axis != node.rank(x) - 1:  # then over all axes from there on
+        shape = [node.dim(x, a) for a in range(node.rank(x))]
+        flat = g.softmax(g.flatten2d(_real(node, x, 1, 2), axis), 1)
+        return _integers(node, node.reshape(flat, shape), 3, 4, x.dtype)
+    return _with_one(node, lambda x: g.softmax(x, axis))
+
+
+@operator("QLinearReduceMean", upto=1, domain=MICROSOFT)
+def quantized_mean(node: Node) -> Results:
+    g, x = node.g, node.tensor(0)
+    axes = node.axes(x, node.attribute("axes", list(range(node.rank(x)))))
+    y = g.mean(_real(node, x, 1, 2), axes)
+    y = y if node.attribute("keepdims", 1) else g.squeeze(y, axes)
+    return _integers(node, y, 3, 4, x.dtype)
+
+
+def _channels_second(node: Node, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """function(x) where the node may have its channels last."""
+    if not node.attribute("channels_last", 0):
+        return function(x)
+    g, rank = node.g, node.rank(x)
+    y = function(g.transpose(x, [0, rank - 1, *range(1, rank - 1)]))
+    return g.transpose(y, [0, *range(2, rank), 1])
+
+
+@operator("QLinearAveragePool", upto=1, domain=MICROSOFT)
+def quantized_average_pool(node: Node) -> Results:
+    def pooled(x: Tensor) -> Tensor:
+        y = average_pool(WithOperands(node, {0: x}, 1, "AveragePool"))
+        assert isinstance(y, Tensor)
+        return y
+
+    return _with_one(node, lambda x: _channels_second(node, pooled, x))
+
+
+@operator("QLinearGlobalAveragePool", upto=1, domain=MICROSOFT)
+def quantized_global_average_pool(node: Node) -> Results:
+    def pooled(x: Tensor) -> Tensor:
+        return node.g.mean(x, list(range(2, node.rank(x))))
+
+    return _with_one(node, lambda x: _channels_second(node, pooled, x))
+
+
+@operator("QLinearAdd", "QLinearMul", upto=1, domain=MICROSOFT)
+def quantized_arithmetic(node: Node) -> Results:
+    g, a, b = node.g, node.tensor(0), node.tensor(3)
+    method = g.addition if node.op == "QLinearAdd" else g.multiplication
+    return _integers(node, method(_real(node, a, 1, 2), _real(node, b, 4, 5)), 6, 7, a.dtype)
+
+
+@operator("QLinearWhere", upto=1, domain=MICROSOFT)
+def quantized_where(node: Node) -> Results:
+    x, y = node.tensor(1), node.tensor(4)
+    chosen = node.g.select(node.tensor(0), _real(node, x, 2, 3), _real(node, y, 5, 6))
+    return _integers(node, chosen, 7, 8, x.dtype)
+
+
+@operator("QLinearConcat", upto=1, domain=MICROSOFT)
+def quantized_concat(node: Node) -> Results:
+    """Operands from 2 on are a tensor, its scale and its zero point each."""
+    places = range(2, len(node.inputs), 3)
+    parts = [_real(node, node.tensor(i), i + 1, i + 2) for i in places]
+    joined = node.g.concat(parts, node.axis(parts[0], node.attribute("axis")))
+    return _integers(node, joined, 0, 1, node.tensor(1).dtype)
+
+
+@operator("QuantizeLinear", upto=1, domain=MICROSOFT)
+def quantize(node: Node) -> Results:
+    return quantize_linear(node)
+
+
+@operator("DequantizeLinear", upto=1, domain=MICROSOFT)
+def dequantize(node: Node) -> Results:
+    return dequantize_linear(node)
+
+
+@operator("QLinearConv", upto=1, domain=MICROSOFT)
+def quantized_convolution_of_either_layout(node: Node) -> Results:
+    def convolved(x: Tensor) -> Tensor:
+        y = quantized_convolution(WithOperands(node, {0: x}, 9))
+        assert isinstance(y, Tensor)
+        return y
+
+    return _channels_second(node, convolved, node.tensor(0))
+
+
+# --- products -------------------------------------------------------------------------------------------------------------
+def _without_zero(node: Node, x: Tensor, zero: Tensor | None, rows: bool = False) -> Tensor:
+    """Integers less their zero point, as int32. Args: rows, one zero point for each row, not each column."""
+    g, x = node.g, cast(node, x, int32)
+    if zero is None:
+        return x
+    zero = cast(node, zero, int32)
+    if zero.shape == (1,):
+        zero = g.reshape(zero, ())
+    return g.subtraction(x, g.expand_dims(zero, node.rank(zero)) if rows and node.rank(zero) else zero)
+
+
+def _one_or_columns(node: Node, x: Tensor) -> Tensor:
+    return node.g.reshape(x, ()) if x.shape == (1,) else x
+
+
+@operator("QGemm", upto=1, domain=MICROSOFT)
+def quantized_gemm(node: Node) -> Results:
+    """alpha A B + C; C is in units of both scales. Without a scale of its own the result is real."""
+    g = node.g
+    a, b = _without_zero(node, node.tensor(0), node.optional(2)), node.tensor(3)
+    turned = node.attribute("transB", 0)
+    b = _without_zero(node, b, node.optional(5), rows=bool(turned))
+    a = g.swap_axes(a, 0, 1) if node.attribute("transA", 0) else a
+    b = g.swap_axes(b, 0, 1) if turned else b
+    sums = matmul(node, a, b)
+    sums = g.addition(sums, node.tensor(6)) if node.has(6) else sums
+    factor = g.multiplication(g.reshape(node.tensor(1), ()), _one_or_columns(node, node.tensor(4)))
+    factor = g.multiplication(factor, node.attribute("alpha", 1.0))
+    y = g.multiplication(g.cast(sums, float32), factor)
+    return _integers(node, y, 7, 8, node.tensor(8).dtype if node.has(8) else uint8) if node.has(7) else y
+
+
+@operator("MatMulIntegerToFloat", upto=1, domain=MICROSOFT)
+def integer_product_to_real(node: Node) -> Results:
+    g = node.g
+    a = _without_zero(node, node.tensor(0), node.optional(4))
+    b = _without_zero(node, node.tensor(1), node.optional(5))
+    factor = g.multiplication(_one_or_columns(node, node.tensor(2)), _one_or_columns(node, node.tensor(3)))
+    y = g.multiplication(cast(node, matmul(node, a, b), factor.dtype), factor)
+    return g.addition(y, node.tensor(6)) if node.has(6) else y
+
+
+@operator("DynamicQuantizeMatMul", upto=1, domain=MICROSOFT)
+def dynamically_quantized_product(node: Node) -> Results:
+    """A is made uint8 by its own range, as DynamicQuantizeLinear does it."""
+    g = node.g
+    quantize = function_of("", "DynamicQuantizeLinear", 11)
+    if quantize is None:
+        raise UnsupportedError("DynamicQuantizeLinear is missing")
+    results = quantize(WithOperands(node, {}, 1, "DynamicQuantizeLinear"))
+    a, scale, zero = (t for t in results if isinstance(t, Tensor))  # type: ignore[union-attr]
+    b = _without_zero(node, node.tensor(1), node.optional(3))
+    factor = g.multiplication(scale, _one_or_columns(node, node.tensor(2)))
+    y = g.multiplication(g.cast(matmul(node, _without_zero(node, a, zero), b), float32), factor)
+    return g.addition(y, node.tensor(4)) if node.has(4) else y
+
+
+@operator("DynamicQuantizeLSTM", upto=1, domain=MICROSOFT)
+def dynamically_quantized_lstm(node: Node) -> Results:
+    """An LSTM with 8-bit weights. Here these become real numbers and everything is computed with real numbers; ONNX
+    Runtime also rounds what the weights are multiplied by, so that its results lie about a hundredth apart."""
+    g = node.g
+    lstm = function_of("", "LSTM", 22)
+    if lstm is None:
+        raise GraphError("LSTM is missing")
+    weights = {}
+    for i, scale in ((1, 8), (2, 10)):
+        shape = node.shape(node.tensor(scale))
+        wide = [shape[0], 1, shape[1] if len(shape) == 2 else 1]
+        whole = _without_zero(node, node.tensor(i), None)
+        if node.has(scale + 1):
+            whole = g.subtraction(whole, g.reshape(cast(node, node.tensor(scale + 1), int32), wide))
+        real = g.multiplication(g.cast(whole, float32), g.reshape(node.tensor(scale), wide))
+        weights[i] = g.swap_axes(real, 1, 2)  # gates first, as LSTM has them
+    return lstm(WithOperands(node, weights, 8, "LSTM"))

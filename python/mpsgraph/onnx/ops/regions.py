@@ -1,0 +1,103 @@
+"""Regions of images: RoiAlign.
+
+An image is read between its elements: the four around a place, weighed by how near they are. Here that is a gather of
+each of the four out of the image's elements in a row, so sizes of images must be known.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._core import Tensor, float32, int32, int64
+from ...errors import GraphError
+from .._registry import Node, Results, operator
+from ._compose import cast, folded, in_float32
+
+
+# --- regions of interest ----------------------------------------------------------------------------------------------
+@operator("RoiAlign", upto=22)
+def roi_align(node: Node) -> Results:
+    """Each region cut into bins; a bin is the mean, or the largest, of samples that lie in it at regular distances.
+
+    How many samples a bin has is a number, or follows from the region's size (sampling_ratio 0): then all get
+    as many as the largest needs, which only a run knows, and those that a region does not have count for nothing. The largest is taken
+    of the weighed elements, as ONNX Runtime and the reference do it, not of their sums.
+    """
+    g, x, regions = node.g, in_float32(node, node.tensor(0)), in_float32(node, node.tensor(1))
+    height, width = (node.size(x, axis) for axis in (2, 3))
+    out_height, out_width = node.attribute("output_height", 1), node.attribute("output_width", 1)
+    mode = node.attribute("mode", "avg")
+    aligned = node.version >= 16 and node.attribute("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    if mode not in ("avg", "max") or min(out_height, out_width) < 1:
+        raise GraphError(f"mode {mode!r}, {out_height} by {out_width} bins")
+    scaled = g.multiplication(regions, node.attribute("spatial_scale", 1.0))
+    scaled = g.subtraction(scaled, 0.5) if aligned else scaled
+    left, top, right, bottom = (g.slice_axis(scaled, 1, i, 1) for i in range(4))
+    ratio = node.attribute("sampling_ratio", 0)
+    rows = _Samples(node, top, bottom, out_height, height, ratio, aligned)
+    columns = _Samples(node, left, right, out_width, width, ratio, aligned)
+    batch = node.tensor(2)
+    count, channels = node.dim(regions, 0), node.size(x, 1)
+    flat = g.reshape(g.transpose(x, [0, 2, 3, 1]), (-1, channels))
+    image = g.reshape(cast(node, batch, int32), (-1, 1, 1))
+    terms = []
+    for row, row_weight in rows.neighbours:
+        for column, column_weight in columns.neighbours:
+            place = g.addition(g.expand_dims(g.multiplication(row, width), 2), g.expand_dims(column, 1))
+            place = g.addition(place, g.multiplication(image, height * width))
+            weight = g.multiplication(g.expand_dims(row_weight, 2), g.expand_dims(column_weight, 1))
+            terms.append(g.multiplication(g.gather(flat, place, 0), g.expand_dims(weight, 3)))
+    bins = [count, out_height, rows.samples, out_width, columns.samples, channels]
+    used = g.logical_and(g.expand_dims(rows.used, 2), g.expand_dims(columns.used, 1))
+    if mode == "max":
+        kept = [g.select(g.expand_dims(used, 3), term, -np.inf) for term in terms]
+        y = g.squeeze(g.reduction_maximum(node.reshape(folded(kept, g.maximum), bins), [2, 4]), [2, 4])
+        y = g.select(g.equal(y, -np.inf), 0.0, y)  # a region of no size has no samples
+    else:
+        kept = [g.select(g.expand_dims(used, 3), folded(terms, g.addition), 0.0)]
+        total = g.squeeze(g.reduction_sum(node.reshape(kept[0], bins), [2, 4]), [2, 4])
+        number = g.multiplication(rows.number, columns.number)
+        y = g.division(total, g.reshape(g.maximum(number, 1.0), (-1, 1, 1, 1)))
+    return cast(node, g.transpose(y, [0, 3, 1, 2]), node.tensor(0).dtype)
+
+
+class _Samples:
+    """The places along one axis at which all regions look: (regions, bins * samples)."""
+
+    def __init__(
+        self, node: Node, first: Tensor, last: Tensor, bins: int, size: int, ratio: int, aligned: bool
+    ) -> None:
+        g = node.g
+        span = g.subtraction(last, first)
+        span = span if aligned else g.maximum(span, 1.0)
+        each = g.division(span, float(bins))
+        self.samples: int | Tensor = ratio
+        if ratio > 0:
+            self.number = g.addition(g.multiplication(each, 0.0), float(ratio))  # samples a bin has, (regions, 1)
+        else:
+            self.number = g.ceil(each)
+            most = g.maximum(g.reduction_maximum(self.number, [0, 1]), 1.0)
+            self.samples = g.cast(g.reshape(most, (1,)), int64)
+        shape = node.joined([1, node.product([bins, self.samples])])
+        i, samples = g.cast(g.coordinate_along_axis(1, shape), int64), self.samples
+        whole = g.cast(g.division(i, samples), float32)
+        within = g.cast(g.floor_modulo(i, samples), float32)
+        self.used = g.less_than(within, self.number)
+        inside = g.division(g.multiplication(g.addition(within, 0.5), each), g.maximum(self.number, 1.0))
+        place = g.addition(g.addition(first, g.multiplication(whole, each)), inside)
+        self.neighbours = _neighbours(node, place, size)
+
+
+def _neighbours(node: Node, place: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
+    """The elements before and behind places, with their weights. Places farther than one element outside weigh nothing;
+    nearer ones are at the edge."""
+    g = node.g
+    inside = g.logical_and(g.greater_than_or_equal_to(place, -1.0), g.less_than_or_equal_to(place, float(size)))
+    place = g.clamp(place, 0.0, float(size - 1))
+    low = g.floor(place)
+    share = g.subtraction(place, low)
+    result = []
+    for offset, weight in ((0.0, g.subtraction(1.0, share)), (1.0, share)):
+        index = g.cast(g.clamp(g.addition(low, offset), 0.0, float(size - 1)), int32)
+        result.append((index, g.select(inside, weight, 0.0)))
+    return result

@@ -1,0 +1,304 @@
+"""ai.onnx.ml's ensembles of trees, all trees and all rows at once.
+
+The nodes of all trees stand in one table; leaves lead to themselves. Each row begins at every root and takes as many
+steps as the deepest tree has: a step gathers the node's feature, compares it, and gathers the next node. What the
+leaves give is gathered last, and added up over the trees.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..._core import Tensor, float32, int64
+from ...errors import GraphError, ShapeError, UnsupportedError
+from .._registry import Node, Results, operator
+from ._compose import cast
+from ._scores import ML, labelled, labels_of, rows_of, transform_of, transformed, with_other_class
+
+MOST_WEIGHTS = 2**28  # leaves and nodes times what they give
+_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+LEAF = "LEAF"
+
+
+@dataclass
+class Forest:
+    """The nodes of all trees; entry i of each array is of node i."""
+
+    features: np.ndarray
+    splits: np.ndarray
+    modes: list[str]
+    yes: np.ndarray  # which node comes next
+    no: np.ndarray
+    missing: np.ndarray  # does NaN take the way of yes?
+    roots: np.ndarray
+    weights: np.ndarray  # (nodes, targets); NaN where a leaf gives nothing to a target
+    members: dict[int, np.ndarray]  # the values that BRANCH_MEMBER compares with, by node
+
+    @property
+    def depth(self) -> int:
+        """The steps from a root to the farthest leaf. GraphError when nodes lead in a circle."""
+        depth, level, inner = 0, set(self.roots.tolist()), {i for i, m in enumerate(self.modes) if m != LEAF}
+        level &= inner
+        while level:
+            depth += 1
+            if depth > len(self.modes):
+                raise GraphError("the nodes of a tree lead in a circle")
+            level = ({int(self.yes[i]) for i in level} | {int(self.no[i]) for i in level}) & inner
+        return depth
+
+
+def _require_same_length(*named: tuple[str, Sequence[Any] | np.ndarray]) -> None:
+    if len({len(values) for _, values in named}) > 1:
+        raise ShapeError("of different lengths: " + ", ".join(f"{name} {len(values)}" for name, values in named))
+
+
+def _floats(node: Node, name: str) -> np.ndarray | None:
+    """Numbers from an attribute, or in double precision from the tensor beside it; None when there are none."""
+    tensor = node.attribute(f"{name}_as_tensor", None)
+    if tensor is not None:
+        array: np.ndarray = tensor.elements[0].reshape(-1)
+        return array
+    values = node.attribute(name, None)
+    return None if values is None else np.float32(values)
+
+
+def _forest(node: Node, what: str, targets: int) -> Forest:
+    """The trees of TreeEnsembleClassifier and -Regressor: nodes by tree and number, weights by `what`."""
+    trees, numbers = node.attribute("nodes_treeids"), node.attribute("nodes_nodeids")
+    modes, splits = node.attribute("nodes_modes"), _floats(node, "nodes_values")
+    yes, no = node.attribute("nodes_truenodeids"), node.attribute("nodes_falsenodeids")
+    features = node.attribute("nodes_featureids")
+    for name in ("nodes_hitrates", "nodes_hitrates_as_tensor"):  # how often nodes were seen: of no effect
+        node.attribute(name, None)
+    splits = np.zeros(len(trees), np.float32) if splits is None else splits
+    _require_same_length(
+        ("nodes_treeids", trees), ("nodes_nodeids", numbers), ("nodes_modes", modes), ("nodes_values", splits),
+        ("nodes_truenodeids", yes), ("nodes_falsenodeids", no), ("nodes_featureids", features),
+    )  # fmt: skip
+    place = {key: i for i, key in enumerate(zip(trees, numbers, strict=True))}
+    if len(place) < len(trees):
+        raise GraphError("two nodes of a tree have the same number")
+
+    def followed(next_nodes: Sequence[int]) -> np.ndarray:
+        try:
+            ways = (i if modes[i] == LEAF else place[trees[i], n] for i, n in enumerate(next_nodes))
+            return np.fromiter(ways, np.int32, len(next_nodes))
+        except KeyError as error:
+            raise GraphError(f"tree {error.args[0][0]} has no node {error.args[0][1]}, which another leads to") from None
+
+    of_tree, of_node, ids = (node.attribute(f"{what}_{name}") for name in ("treeids", "nodeids", "ids"))
+    given = _floats(node, f"{what}_weights")
+    given = np.zeros(0, np.float32) if given is None else given
+    _require_same_length((f"{what}_ids", ids), (f"{what}_treeids", of_tree), (f"{what}_weights", given))
+    weights = _no_weights(len(trees), targets, given.dtype)
+    for tree, number, target, weight in zip(of_tree, of_node, ids, given, strict=True):
+        if (tree, number) not in place or not 0 <= target < targets:
+            raise GraphError(f"a weight for target {target} of {targets}, node {number} of tree {tree}: there is none")
+        at = place[tree, number], target
+        weights[at] = weight if np.isnan(weights[at]) else weights[at] + weight
+    roots = [i for i, tree in enumerate(trees) if i == 0 or tree not in trees[max(0, i - 1) : i]]
+    roots = list({trees[i]: i for i in reversed(roots)}.values())[::-1]  # the first node of each tree
+    missing = node.attribute("nodes_missing_value_tracks_true", None)
+    tracks = np.array(missing if missing else [0] * len(trees), bool)
+    return Forest(
+        np.int32(features), splits, modes, followed(yes), followed(no), tracks, np.int32(sorted(roots)), weights, {}
+    )
+
+
+def _no_weights(nodes: int, targets: int, dtype: np.dtype[Any]) -> np.ndarray:
+    if targets < 1 or nodes * targets > MOST_WEIGHTS:
+        raise UnsupportedError(f"{nodes} nodes of trees for {targets} targets: at most {MOST_WEIGHTS} weights")
+    return np.full((nodes, targets), np.nan, dtype)
+
+
+# --- from the roots to the leaves -------------------------------------------------------------------------------------
+def _leaves(node: Node, x: Tensor, forest: Forest) -> Tensor:
+    """The leaf that each row comes to in each tree, (n, trees)."""
+    g = node.g
+    if len(forest.features) and x.shape is not None and 0 <= x.shape[1] <= forest.features.max(initial=0):
+        raise ShapeError(f"a tree looks at feature {forest.features.max()}; the rows {x.shape} have {x.shape[1]}")
+    features, yes, no = (g.constant(a) for a in (forest.features, forest.yes, forest.no))
+    splits = g.constant(forest.splits.astype(x.dtype.numpy))
+    missing = g.constant(forest.missing) if forest.missing.any() else None
+    modes = [m for m in _MODES if m in forest.modes]
+    unknown = set(forest.modes) - {*_MODES, LEAF}
+    if unknown:
+        raise GraphError(f"nodes_modes {sorted(unknown)[0]!r} must be LEAF or one of {', '.join(_MODES)}")
+    kinds = g.constant(np.int32([modes.index(m) if m in modes else 0 for m in forest.modes])) if modes[1:] else None
+    roots = g.constant(forest.roots[None])
+    rows = node.joined([node.dim(x, 0), len(forest.roots)])
+    at = g.broadcast_to(roots, rows)
+    for _ in range(forest.depth):
+        value = g.gather_along_axis(1, x, g.gather(features, at, 0))
+        split = g.gather(splits, at, 0)
+        taken = _compared(node, modes[0], value, split, at, forest)
+        for i, mode in enumerate(modes[1:], 1):
+            this = g.equal(g.gather(kinds, at, 0), i) if kinds is not None else g.constant(False)
+            taken = g.select(this, _compared(node, mode, value, split, at, forest), taken)
+        if missing is not None:
+            taken = g.logical_or(taken, g.logical_and(g.is_nan(value), g.gather(missing, at, 0)))
+        at = g.select(taken, g.gather(yes, at, 0), g.gather(no, at, 0))
+    return at
+
+
+def _compared(node: Node, mode: str, value: Tensor, split: Tensor, at: Tensor, forest: Forest) -> Tensor:
+    g = node.g
+    if mode == "BRANCH_MEMBER":
+        longest = max(len(members) for members in forest.members.values())
+        table = np.full((len(forest.modes), longest), np.nan, value.dtype.numpy)  # which is equal to nothing
+        for i, members in forest.members.items():
+            table[i, : len(members)] = members
+        same = g.equal(g.expand_dims(value, 2), g.gather(g.constant(table), at, 0))
+        return g.squeeze(g.reduction_or(same, 2), [2])
+    methods = {
+        "BRANCH_LEQ": g.less_than_or_equal_to,
+        "BRANCH_LT": g.less_than,
+        "BRANCH_GTE": g.greater_than_or_equal_to,
+        "BRANCH_GT": g.greater_than,
+        "BRANCH_EQ": g.equal,
+        "BRANCH_NEQ": g.not_equal,
+    }
+    return methods[mode](value, split)
+
+
+def _aggregated(node: Node, leaves: Tensor, forest: Forest, function: str) -> Tensor:
+    """What all trees give together, (n, targets)."""
+    g = node.g
+    reductions = {"SUM": g.reduction_sum, "AVERAGE": g.reduction_sum, "MIN": g.reduction_minimum}
+    reductions |= {"MAX": g.reduction_maximum}
+    if function not in reductions:
+        raise GraphError(f"aggregate_function {function!r} must be one of {', '.join(reductions)}")
+    nothing = {"MIN": math.inf, "MAX": -math.inf}.get(function, 0.0)
+    weights = np.where(np.isnan(forest.weights), np.array(nothing, forest.weights.dtype), forest.weights)
+    given = g.gather(g.constant(weights), leaves, 0)
+    result = g.squeeze(reductions[function](given, 1), [1])
+    if function == "AVERAGE":
+        return g.division(result, float(len(forest.roots)))
+    if function != "SUM":  # targets that no leaf gave anything to
+        return g.select(g.is_infinite(result), 0.0, result)
+    return result
+
+
+@operator("TreeEnsembleRegressor", upto=5, domain=ML)
+def tree_ensemble_regressor(node: Node) -> Results:
+    x, g = rows_of(node), node.g
+    forest = _forest(node, "target", node.attribute("n_targets"))
+    y = _aggregated(node, _leaves(node, x, forest), forest, node.attribute("aggregate_function", "SUM"))
+    base = _floats(node, "base_values")
+    if base is not None and base.size:
+        y = g.addition(y, g.constant(base.astype(y.dtype.numpy)))
+    return cast(node, transformed(node, y, transform_of(node)), float32)
+
+
+@operator("TreeEnsembleClassifier", upto=5, domain=ML)
+def tree_ensemble_classifier(node: Node) -> Results:
+    g, x, transform = node.g, rows_of(node), transform_of(node)
+    numbers, names = labels_of(node, "classlabels_int64s")
+    classes = len(names or numbers or ())
+    if not classes:
+        raise GraphError("classlabels are missing")
+    forest = _forest(node, "class", classes)
+    y = _aggregated(node, _leaves(node, x, forest), forest, "SUM")
+    base = _floats(node, "base_values")
+    base = np.zeros(0, np.float32) if base is None else base
+    if classes == 2:
+        place, y = _of_two(node, y, forest, base, transform)
+    else:
+        y = g.addition(y, g.constant(base.astype(y.dtype.numpy))) if base.size else y
+        place = g.squeeze(g.reduction_arg_maximum(y, 1), [1])
+        y = transformed(node, y, transform)
+    return [labelled(node, place, numbers, names), cast(node, y, float32)]
+
+
+def _of_two(node: Node, y: Tensor, forest: Forest, base: np.ndarray, transform: str) -> tuple[Tensor, Tensor]:
+    """Label's place and scores of two classes, as ONNX Runtime has them.
+
+    What leaves give to one class only is the second one's score; the label is the second where its score is above one
+    half when there are no negative weights, above 0 else. With scores of both it is above 0.
+    """
+    g = node.g
+    first, second = (bool((~np.isnan(forest.weights[:, i])).any()) for i in (0, 1))
+    scores = [g.slice_axis(y, 1, i, 1) for i in (0, 1)]
+    positive = not (forest.weights < 0).any()
+    if len(base) == 2 and second:
+        scores[1] = g.addition(scores[0], float(base[1]))
+        scores[0] = g.negative(scores[1]) if first else scores[0]
+    elif len(base) and first:
+        scores[0] = g.addition(scores[0], float(base[0]))
+    limit = 0.5 if positive and first != second else 0.0
+    place = g.squeeze(g.cast(g.greater_than(scores[1 if second else 0], limit), int64), [1])
+    if second or len(base) == 2:
+        return place, transformed(node, g.concat(scores, 1), transform)
+    return place, with_other_class(node, scores[0], transform, positive)
+
+
+# --- version 5: leaves apart from nodes ---------------------------------------------------------------------------------
+@operator("TreeEnsemble", upto=5, domain=ML)
+def tree_ensemble(node: Node) -> Results:
+    x, targets = rows_of(node), node.attribute("n_targets", 0)
+    node.attribute("nodes_hitrates", None)  # how often nodes were seen: of no effect
+    forest = _forest_with_leaves(node, targets)
+    number = node.attribute("aggregate_function", 1)
+    functions = ("AVERAGE", "SUM", "MIN", "MAX")
+    if not 0 <= number < len(functions):
+        raise GraphError(f"aggregate_function {number} must be 0 to 3")
+    y = _aggregated(node, _leaves(node, x, forest), forest, functions[number])
+    return transformed(node, y, transform_of(node))
+
+
+def _forest_with_leaves(node: Node, targets: int) -> Forest:
+    """Leaves stand behind all nodes in the table."""
+    splits = node.attribute("nodes_splits").elements[0]
+    modes = [int(m) for m in node.attribute("nodes_modes").elements[0].reshape(-1)]
+    features = node.attribute("nodes_featureids")
+    ways = [node.attribute(name) for name in ("nodes_truenodeids", "nodes_falsenodeids")]
+    to_leaf = [node.attribute(name) for name in ("nodes_trueleafs", "nodes_falseleafs")]
+    ids, given = node.attribute("leaf_targetids"), node.attribute("leaf_weights").elements[0].reshape(-1)
+    _require_same_length(("nodes_splits", splits), ("nodes_modes", modes), ("nodes_featureids", features), *(
+        (name, values) for name, values in zip(("nodes_truenodeids", "nodes_falsenodeids", "nodes_trueleafs",
+                                                "nodes_falseleafs"), (*ways, *to_leaf), strict=True)
+    ))  # fmt: skip
+    _require_same_length(("leaf_targetids", ids), ("leaf_weights", given))
+    count, leaves = len(modes), len(ids)
+    if any(not 0 <= m < len(_MODES) for m in modes):
+        raise GraphError(f"nodes_modes must be 0 to {len(_MODES) - 1}")
+    own = np.arange(count + leaves, dtype=np.int32)
+    yes, no = (
+        np.concatenate([np.int32(way) + count * np.int32(np.array(leaf, bool)), own[count:]])
+        for way, leaf in zip(ways, to_leaf, strict=True)
+    )
+    roots = np.int32(node.attribute("tree_roots"))
+    if max((*yes.tolist(), *no.tolist()), default=0) >= count + leaves or min((*yes, *no), default=0) < 0:
+        raise GraphError(f"a node leads to one that is not among the {count} nodes and {leaves} leaves")
+    weights = _no_weights(count + leaves, targets, given.dtype)
+    for i, (target, weight) in enumerate(zip(ids, given, strict=True)):
+        if not 0 <= target < targets:
+            raise GraphError(f"a weight for target {target} of {targets}")
+        weights[count + i, target] = weight
+    missing = node.attribute("nodes_missing_value_tracks_true", None)
+    tracks = np.zeros(count + leaves, bool)
+    tracks[:count] = missing if missing else 0
+    behind = [0] * leaves
+    return Forest(
+        np.int32([*features, *behind]),
+        np.concatenate([splits.reshape(-1), np.zeros(leaves, splits.dtype)]),
+        [*(_MODES[m] for m in modes), *[LEAF] * leaves],
+        yes, no, tracks, roots, weights, _members(node, modes),
+    )  # fmt: skip
+
+
+def _members(node: Node, modes: Sequence[int]) -> dict[int, np.ndarray]:
+    """Sets of values, each ended by NaN, one for each node that looks for its feature in a set."""
+    wanted = [i for i, m in enumerate(modes) if _MODES[m] == "BRANCH_MEMBER"]
+    tensor = node.attribute("membership_values", None)
+    values = np.zeros(0, np.float32) if tensor is None else tensor.elements[0].reshape(-1)
+    ends = np.flatnonzero(np.isnan(values))
+    sets = [part[~np.isnan(part)] for part in np.split(values, ends + 1)]
+    if len(ends) < len(wanted):
+        raise GraphError(f"membership_values has {len(ends)} sets for {len(wanted)} nodes")
+    return dict(zip(wanted, sets, strict=False))
