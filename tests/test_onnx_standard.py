@@ -11,12 +11,11 @@ import onnx
 import pytest
 from harness.device import MISSING
 from harness.onnx_node import computed, one_node
-from mpsgraph.onnx._standard import REQUIRED, newest_opset, standard_operator, standard_operators
+from mpsgraph.onnx._standard import REQUIRED, standard_operator, standard_operators
 from onnx import TensorProto, defs, helper
 
 FLOAT = TensorProto.FLOAT
-KNOWN = [(domain, name, upto) for domain, name, upto in mg.onnx.known_operators() if newest_opset(domain) is not None]
-NEWEST = {domain: newest_opset(domain) for domain, _, _ in KNOWN}
+KNOWN = [known for known in mg.onnx.known_operators() if standard_operator(*known[:2]) is not None]
 
 
 # --- attributes -------------------------------------------------------------------------------------------------------

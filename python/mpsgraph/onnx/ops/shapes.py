@@ -141,8 +141,6 @@ def slice_(node: Node) -> Results:
     first, last, stride = [0] * rank, [0] * rank, [1] * rank
     starts, ends, steps = (r for r in ranges if r is not None)
     for axis, start, end, step in zip(axes, starts, ends, steps[: len(axes)], strict=True):
-        if step < 0:  # a start before the front is the front; Python would take nothing
-            start = max(start, -node.dims(x)[axis]) if node.dims(x)[axis] >= 0 else start
         first[axis], last[axis], stride[axis] = _bounded(start), _bounded(end), _bounded(step)
     return g.slice(x, first, last, stride, mask, mask)
 
