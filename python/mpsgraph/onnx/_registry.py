@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import _core
 from .._core import DType, Tensor, int64
-from ..errors import GraphError, ShapeError
+from ..errors import Error, GraphError, ShapeError
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -67,6 +67,13 @@ class Undecided(Exception):
     def __init__(self, values: Iterable[str] = (), shapes: Iterable[str] = ()) -> None:
         self.values, self.shapes = frozenset(values), frozenset(shapes)
         super().__init__(f"values of {sorted(self.values)}, shapes of {sorted(self.shapes)}")
+
+
+class InNode(Exception):
+    """Carries an error that already says in which node it arose."""
+
+    def __init__(self, error: Error) -> None:
+        self.error = error
 
 
 class Node:

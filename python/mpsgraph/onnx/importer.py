@@ -20,7 +20,7 @@ from ..graph import Graph
 from ._files import Tensors, dtype_of, sense
 from ._functions import Functions
 from ._known import Known
-from ._registry import Node, TensorSequence, Undecided
+from ._registry import InNode, Node, TensorSequence, Undecided
 from ._weights import weights_in_constants
 
 Trainable: TypeAlias = "bool | Iterable[str] | Callable[[str], bool]"
@@ -184,7 +184,7 @@ class Importer:
                     self._name_results(proto, self._lower(proto))
             except Error as error:
                 text = str(error)
-                raise _InNode(error if place in text else type(error)(f"[onnx] {place}: {text}")) from error
+                raise InNode(error if place in text else type(error)(f"[onnx] {place}: {text}")) from error
 
     def _lower(self, proto: NodeProto) -> Sequence[Value | None]:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
@@ -298,19 +298,12 @@ class Importer:
         return value.dtype, value.shape
 
 
-class _InNode(Exception):
-    """Carries an error that already says in which node it arose."""
-
-    def __init__(self, error: Error) -> None:
-        self.error = error
-
-
 def build(importer: Importer) -> Importer:
     """Runs an import; errors come out as they are."""
     try:
         with sense("the model"):
             importer.run()
-    except _InNode as inside:
+    except InNode as inside:
         raise inside.error from inside.__cause__
     finally:
         importer.graph.place = None
