@@ -129,6 +129,10 @@ class Node:
             raise GraphError(f"operand {i}, '{self.inputs[i]}', is a tensor and no sequence")
         return value.tensors
 
+    def operand_shape(self, i: int) -> tuple[int, ...] | None:
+        """The shape of operand i, which does not become a tensor of the graph by this question."""
+        return self.importer.shape_of(self.inputs[i])
+
     def buffer(self, i: int) -> Tensor:
         """Operand i; an initialiser becomes a variable that is not trained."""
         return self.importer.tensor(self.inputs[i], trainable=False)

@@ -162,6 +162,10 @@ class Importer:
         value = self._single(name)
         return value.elements[0] if isinstance(value, Initialiser) else self.value_of(value)
 
+    def shape_of(self, name: str) -> tuple[int, ...] | None:
+        """The shape of what a name stands for."""
+        return self._type_of(name)[1]
+
     def value_of(self, tensor: Tensor) -> np.ndarray:
         """A tensor's elements. Undecided when they depend on inputs."""
         return self._known.value_of(tensor)

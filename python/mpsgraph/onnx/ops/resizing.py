@@ -250,7 +250,7 @@ def resize_(node: Node) -> Results:
         bool(node.attribute("antialias", 0)),
         bool(node.attribute("exclude_outside", 0)),
     )
-    by_scale = node.has(first) and node.tensor(first).shape != (0,)
+    by_scale = node.has(first) and node.operand_shape(first) != (0,)
     if by_scale:
         changes = _by_scales(node, x, axes, [float(v) for v in node.value(first).reshape(-1)])
     elif node.has(first + 1):
