@@ -65,9 +65,7 @@ def test_constants_of_a_branch_are_followed():
 def test_a_branch_that_makes_no_sense_is_not_taken():
     """torch's squeeze: axis 0 goes when it is 1; the other branch needs the rank that is left."""
     fits = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["t"])], "then", [], [value("t", FLOAT, None)])
-    other = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "v"], ["e"])], "else", [], [value("e", FLOAT, None)]
-    )
+    other = helper.make_graph([helper.make_node("MatMul", ["x", "v"], ["e"])], "else", [], [value("e", FLOAT, None)])
     nodes = [node("If", ["c"], ["y"], then_branch=fits, else_branch=other)]
     weights = {"w": ones(3, 2), "v": ones(4, 2)}
     made = model(nodes, [value("x", FLOAT, (1, 3)), value("c", BOOL)], [value("y", FLOAT, None)], weights)
@@ -88,7 +86,9 @@ def test_all_boxes(most, fed):
     inputs = [value("boxes", FLOAT, (1, "n", 4)), value("scores", FLOAT, (1, 1, "n"))]
     inputs += [value("most", INT64, (1,))] if fed else []
     constants |= {} if fed else {"most": np.int64([most])}
-    loaded = mg.onnx.load(model([node("NonMaxSuppression", names, ["y"])], inputs, [value("y", INT64, None)], constants))
+    loaded = mg.onnx.load(
+        model([node("NonMaxSuppression", names, ["y"])], inputs, [value("y", INT64, None)], constants)
+    )
     feeds = {"boxes": boxes, "scores": scores} | ({"most": np.int64([most])} if fed else {})
     assert loaded.run(feeds)["y"].tolist() == [[0, 0, 1], [0, 0, 2]][:most]
 
@@ -190,7 +190,11 @@ def test_regions_of_interest(opset, mode, ratio, expected):
 # --- what needs no size while the model is loaded -------------------------------------------------------------------------
 def test_transposed_convolutions_of_images_of_any_size():
     weights = {"w": np.float32(np.random.default_rng(0).normal(size=(2, 3, 4, 4)))}
-    for attributes in ({"pads": [1, 1, 1, 1]}, {"auto_pad": "SAME_UPPER"}, {"pads": [0, 0, 1, 1], "output_padding": [1, 1]}):
+    for attributes in (
+        {"pads": [1, 1, 1, 1]},
+        {"auto_pad": "SAME_UPPER"},
+        {"pads": [0, 0, 1, 1], "output_padding": [1, 1]},
+    ):
         nodes = [node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2], **attributes)]
         any_size = mg.onnx.load(
             model(nodes, [value("x", FLOAT, ("n", 2, "h", "w"))], [value("y", FLOAT, None)], weights)

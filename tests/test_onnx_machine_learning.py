@@ -81,12 +81,20 @@ def test_encoded():
 
 # --- linear models --------------------------------------------------------------------------------------------------
 def test_linear_models():
-    x, weights, bias = np.float32([[-2, 1], [0.5, 3]]), np.float32([[0.2, 0.1], [0.3, -0.4], [-0.5, 0.2]]), [0.1, 0.2, 0.3]
+    x, weights, bias = (
+        np.float32([[-2, 1], [0.5, 3]]),
+        np.float32([[0.2, 0.1], [0.3, -0.4], [-0.5, 0.2]]),
+        [0.1, 0.2, 0.3],
+    )
     scores = x @ weights.T + np.float32(bias)
     given = {"coefficients": weights.ravel().tolist(), "intercepts": bias}
     np.testing.assert_allclose(load("LinearRegressor", version=1, targets=3, **given)(x), scores, rtol=1e-5)
     powers = np.exp(scores - scores.max(1, keepdims=True))
-    transforms = {"NONE": scores, "LOGISTIC": 1 / (1 + np.exp(-scores)), "SOFTMAX": powers / powers.sum(1, keepdims=True)}
+    transforms = {
+        "NONE": scores,
+        "LOGISTIC": 1 / (1 + np.exp(-scores)),
+        "SOFTMAX": powers / powers.sum(1, keepdims=True),
+    }
     for transform, expected in transforms.items():
         loaded = load("LinearClassifier", 2, 1, classlabels_ints=[7, 8, 9], post_transform=transform, **given)
         labels, result = loaded(x)
@@ -191,7 +199,9 @@ def test_forests(trees, depth, targets, modes):
                       base_values=[0.5] * targets, **forest.attributes("target"))  # fmt: skip
         np.testing.assert_allclose(loaded(x), reduction(given, 1) + 0.5, rtol=1e-4, atol=1e-5)
     if targets > 2:
-        loaded = load("TreeEnsembleClassifier", 2, shape=("n", 4), classlabels_int64s=[4, 3, 7], **forest.attributes("class"))
+        loaded = load(
+            "TreeEnsembleClassifier", 2, shape=("n", 4), classlabels_int64s=[4, 3, 7], **forest.attributes("class")
+        )
         labels, scores = loaded(x)
         np.testing.assert_allclose(scores, given.sum(1), rtol=1e-4, atol=1e-5)
         assert labels.tolist() == np.array([4, 3, 7])[given.sum(1).argmax(1)].tolist()
@@ -213,7 +223,9 @@ def test_forests(trees, depth, targets, modes):
 )  # fmt: skip
 def test_two_classes_of_trees(given, weights, base, transform, labels, scores):
     """One tree with leaves 1, 3 and 4, which give to the first class, to the second, or to both (0.3 to the second)."""
-    entries = [(leaf, c, w if c == given[0] else 0.3) for leaf, w in zip((1, 3, 4), weights, strict=True) for c in given]
+    entries = [
+        (leaf, c, w if c == given[0] else 0.3) for leaf, w in zip((1, 3, 4), weights, strict=True) for c in given
+    ]
     attributes = {
         "nodes_treeids": [0] * 5,
         "nodes_nodeids": [0, 1, 2, 3, 4],
@@ -237,6 +249,7 @@ def test_two_classes_of_trees(given, weights, base, transform, labels, scores):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_trees_with_leaves_apart(dtype):
     """Version 5: two trees; the second one's root looks whether its feature is in a set."""
+
     def tensor(values, kind: str = dtype):
         return numpy_helper.from_array(np.array(values, kind))
 
@@ -289,7 +302,11 @@ def test_trees_that_make_no_sense(change, message):
 # --- labels that are strings, scores that are dictionaries -----------------------------------------------------------------
 def classifier() -> onnx.ModelProto:
     """As converters write it: labels, and behind ZipMap dictionaries from label to probability."""
-    given = {"coefficients": [1.0, 0.0, 0.0, 1.0, -1.0, -1.0], "intercepts": [0.0, 0.0, 0.5], "post_transform": "SOFTMAX"}
+    given = {
+        "coefficients": [1.0, 0.0, 0.0, 1.0, -1.0, -1.0],
+        "intercepts": [0.0, 0.0, 0.5],
+        "post_transform": "SOFTMAX",
+    }
     names = ["cat", "dog", "eel"]
     nodes = [
         helper.make_node("LinearClassifier", ["x"], ["label", "scores"], domain=ML, classlabels_strings=names, **given),

@@ -88,7 +88,10 @@ def test_products():
     a, b, c = numbers(4, 3), numbers(4, 5), numbers(5)
     whole = a.T @ b * 2 + c
     leaky = {"activation": "LeakyRelu", "activation_alpha": 0.2}
-    close(run("FusedGemm", {"a": a}, {"b": b, "c": c}, transA=1, alpha=2.0, **leaky), np.where(whole > 0, whole, whole / 5))
+    close(
+        run("FusedGemm", {"a": a}, {"b": b, "c": c}, transA=1, alpha=2.0, **leaky),
+        np.where(whole > 0, whole, whole / 5),
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,7 +113,11 @@ def test_convolutions_with_what_stands_behind_them(activation, given, function):
     (expected,) = ReferenceEvaluator(helper.make_model(graph)).run(None, {"x": x, "w": w, "b": b})
     attributes = {"activation": activation, "pads": [1] * 4} | ({"activation_params": given} if given else {})
     close(run("FusedConv", {"x": x}, {"w": w, "b": b}, **attributes), function(expected), 1e-4)
-    close(run("FusedConv", {"x": x, "z": z}, {"w": w, "b": b}, ["x", "w", "b", "z"], **attributes), function(expected + z), 1e-4)
+    close(
+        run("FusedConv", {"x": x, "z": z}, {"w": w, "b": b}, ["x", "w", "b", "z"], **attributes),
+        function(expected + z),
+        1e-4,
+    )
 
 
 def test_an_activation_that_is_not_known():
@@ -139,7 +146,11 @@ def test_normalizations_of_sums():
 
 def test_embeddings():
     words, places, kinds, gamma, beta = numbers(6, 8), numbers(4, 8), numbers(2, 8), numbers(8), numbers(8)
-    ids, segments, mask = np.int32([[1, 2, 0], [3, 4, 5]]), np.int32([[0, 0, 1], [1, 1, 0]]), np.int32([[1, 1, 0], [1, 0, 0]])
+    ids, segments, mask = (
+        np.int32([[1, 2, 0], [3, 4, 5]]),
+        np.int32([[0, 0, 1], [1, 1, 0]]),
+        np.int32([[1, 1, 0], [1, 0, 0]]),
+    )
     tables = {"w": words, "p": places, "k": kinds, "g": gamma, "b": beta}
     y, counts, total = run("EmbedLayerNormalization", {"i": ids, "s": segments, "m": mask}, tables,
                            ["i", "s", "w", "p", "k", "g", "b", "m"], ("y", "counts", "total"))  # fmt: skip

@@ -64,7 +64,9 @@ def scaler(node: Node) -> Results:
     """(x - offset) * scale."""
     g, x = node.g, node.tensor(0)
     x = cast(node, x, float32)
-    offset, scale = (np.float32(node.attribute(name, default)) for name, default in (("offset", [0.0]), ("scale", [1.0])))
+    offset, scale = (
+        np.float32(node.attribute(name, default)) for name, default in (("offset", [0.0]), ("scale", [1.0]))
+    )
     return g.multiplication(g.subtraction(x, g.constant(offset)), g.constant(scale))
 
 
@@ -125,7 +127,9 @@ def imputer(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     suffix = "floats" if x.dtype.is_float else "int64s"
     given = np.array(node.attribute(f"imputed_value_{suffix}"), x.dtype.numpy)
-    wanted: Any = node.attribute("replaced_value_float", 0.0) if x.dtype.is_float else node.attribute("replaced_value_int64", 0)
+    wanted: Any = (
+        node.attribute("replaced_value_float", 0.0) if x.dtype.is_float else node.attribute("replaced_value_int64", 0)
+    )
     missing = g.is_nan(x) if x.dtype.is_float and np.isnan(wanted) else g.equal(x, wanted)
     return g.select(missing, g.constant(given.reshape(()) if given.size == 1 else given), x)
 
@@ -168,7 +172,9 @@ def label_encoder(node: Node) -> Results:
     if len(keys) != len(values) or not 0 < len(keys) <= MOST_KEYS:
         raise ShapeError(f"{len(keys)} keys and {len(values)} values; there must be as many, at most {MOST_KEYS}")
     node.attribute("default_string", "")  # of another kind than the values
-    default: Any = node.attribute("default_float", 0.0) if values.dtype.kind == "f" else node.attribute("default_int64", -1)
+    default: Any = (
+        node.attribute("default_float", 0.0) if values.dtype.kind == "f" else node.attribute("default_int64", -1)
+    )
     tensor = node.attribute("default_tensor", None)
     default = default if tensor is None else tensor.elements[0].reshape(()).item()
     table = g.constant(keys, dtype=x.dtype)

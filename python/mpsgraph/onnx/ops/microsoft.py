@@ -208,6 +208,3 @@ def embed_layer_normalization(node: Node) -> Results:
     elif node.wants(1):
         count = g.squeeze(g.slice_axis(cast(node, g.multiplication(ids, 0), int32), 1, 0, 1), [1])
     return [y, count, x]
-
-
-

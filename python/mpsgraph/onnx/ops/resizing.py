@@ -42,7 +42,12 @@ class Rule:
 
 
 def _coordinates(
-    rule: Rule, size: int, result: int, scale: float, roi: tuple[float, float], kind: type[np.floating[Any]] = np.float64
+    rule: Rule,
+    size: int,
+    result: int,
+    scale: float,
+    roi: tuple[float, float],
+    kind: type[np.floating[Any]] = np.float64,
 ) -> np.ndarray:
     """The place in the operand that each element of the result looks at, computed in floats of a kind."""
     i, step = np.arange(result, dtype=kind), kind(scale)

@@ -89,7 +89,9 @@ def _forest(node: Node, what: str, targets: int) -> Forest:
             ways = (i if modes[i] == LEAF else place[trees[i], n] for i, n in enumerate(next_nodes))
             return np.fromiter(ways, np.int32, len(next_nodes))
         except KeyError as error:
-            raise GraphError(f"tree {error.args[0][0]} has no node {error.args[0][1]}, which another leads to") from None
+            raise GraphError(
+                f"tree {error.args[0][0]} has no node {error.args[0][1]}, which another leads to"
+            ) from None
 
     of_tree, of_node, ids = (node.attribute(f"{what}_{name}") for name in ("treeids", "nodeids", "ids"))
     given = _floats(node, f"{what}_weights")
