@@ -75,7 +75,7 @@ def test_a_branch_that_makes_no_sense_is_not_taken():
         loaded(ones(1, 3), np.array(False))
 
 
-# --- limits -----------------------------------------------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("fed", [False, True])
 @pytest.mark.parametrize("most", [LARGEST, 2**32, 2**31, 1])
 def test_all_boxes(most, fed):
@@ -117,7 +117,7 @@ def test_slices_to_the_ends(start, end, step, expected, how):
     assert loaded.run({"x": np.float32(np.arange(5)), **fed})["y"].tolist() == expected
 
 
-# --- sizes that no scale gives in whole numbers --------------------------------------------------------------------------
+# --- sizes that no scale gives in whole numbers ---------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("mode", "placed", "scale", "expected"),
     [
@@ -164,7 +164,7 @@ def test_odd_paddings_of_transposed_convolutions(attributes, expected):
     assert loaded(np.float32([[[1, 2, 3, 4]]])).numpy().ravel().tolist() == expected
 
 
-# --- regions of interest ------------------------------------------------------------------------------------------------
+# --- regions of interest --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("opset", "mode", "ratio", "expected"),
     [
@@ -187,7 +187,7 @@ def test_regions_of_interest(opset, mode, ratio, expected):
     np.testing.assert_allclose(y.ravel(), expected, atol=1e-4)
 
 
-# --- what needs no size while the model is loaded -------------------------------------------------------------------------
+# --- what needs no size while the model is loaded -------------------------------------------------------------------
 def test_transposed_convolutions_of_images_of_any_size():
     weights = {"w": np.float32(np.random.default_rng(0).normal(size=(2, 3, 4, 4)))}
     for attributes in (
@@ -253,7 +253,7 @@ def test_loading_takes_time_in_proportion():
     assert seconds(1600) < 14 * seconds(200)  # 8 times as many; that each asked all before it was 60 times
 
 
-# --- weights --------------------------------------------------------------------------------------------------------------
+# --- weights --------------------------------------------------------------------------------------------------------
 def in_constants() -> onnx.ModelProto:
     nodes = [
         constant("w", ones(3, 2)),

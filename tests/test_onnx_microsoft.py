@@ -79,7 +79,7 @@ def test_activations():
     close(run("BiasSplitGelu", {"x": x}, {"b": bias}), wide[..., :4] * gelu(wide[..., 4:]))
 
 
-# --- products and convolutions ------------------------------------------------------------------------------------------
+# --- products and convolutions --------------------------------------------------------------------------------------
 def test_products():
     a, b = numbers(2, 3, 4), numbers(2, 5, 4)
     close(run("FusedMatMul", {"a": a, "b": b}, transB=1, alpha=0.5), a @ b.transpose(0, 2, 1) / 2)
@@ -125,7 +125,7 @@ def test_an_activation_that_is_not_known():
         run("FusedConv", {"x": numbers(1, 2, 4, 4)}, {"w": numbers(1, 2, 1, 1)}, activation="Cube")
 
 
-# --- normalisations -----------------------------------------------------------------------------------------------------
+# --- normalisations -------------------------------------------------------------------------------------------------
 def normalized(x, gamma, beta=0.0, epsilon=1e-12):
     centred = np.float64(x) - np.mean(x, -1, keepdims=True, dtype=np.float64)
     return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon) * gamma + beta
@@ -159,7 +159,7 @@ def test_embeddings():
     assert counts.tolist() == [2, 1]
 
 
-# --- attention ------------------------------------------------------------------------------------------------------------
+# --- attention ------------------------------------------------------------------------------------------------------
 def attended(q, k, v, added=0.0, scale=None):
     """(batch, heads, steps, size) each."""
     scores = np.float64(q) @ np.swapaxes(k, 2, 3) * (scale or 1 / math.sqrt(q.shape[3])) + added
@@ -202,8 +202,9 @@ def test_attention(mask, causal):
 
 def test_attention_with_a_past():
     x, w, b, past = numbers(2, 1, 8), numbers(8, 24), numbers(24), numbers(2, 2, 2, 3, 4)
-    y, present = run("Attention", {"x": x, "past": past}, {"w": w, "b": b}, ["x", "w", "b", "", "past"], ("y", "present"),
-                     num_heads=2, unidirectional=1)  # fmt: skip
+    names, outputs = ["x", "w", "b", "", "past"], ("y", "present")
+    given = {"w": w, "b": b}
+    y, present = run("Attention", {"x": x, "past": past}, given, names, outputs, num_heads=2, unidirectional=1)
     q, k, v = (heads(part) for part in np.split(x @ w + b, 3, 2))
     k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
     close(present, np.stack([k, v]))
@@ -237,7 +238,7 @@ def test_rotated_positions(interleaved):
     close(y, expected.transpose(0, 2, 1, 3).reshape(2, 3, 8))
 
 
-# --- 8-bit integers -----------------------------------------------------------------------------------------------------
+# --- 8-bit integers -------------------------------------------------------------------------------------------------
 def real(x, scale, zero):
     return (x.astype(np.float64) - zero) * scale
 

@@ -138,7 +138,7 @@ def quantized_convolution_of_either_layout(node: Node) -> Results:
     return _channels_second(node, convolved, node.tensor(0))
 
 
-# --- products -------------------------------------------------------------------------------------------------------------
+# --- products -------------------------------------------------------------------------------------------------------
 def _without_zero(node: Node, x: Tensor, zero: Tensor | None, rows: bool = False) -> Tensor:
     """Integers less their zero point, as int32. Args: rows, one zero point for each row, not each column."""
     g, x = node.g, cast(node, x, int32)
