@@ -79,10 +79,17 @@ $(PEERS)/%/installed:
 	touch $@
 
 # More cases of PyTorch's than the repository holds: four samples of each operator and module, made in an environment of
-# its own; then ONNX's cases and these. The stored cases run with the other tests.
+# its own; then ONNX's cases and these. The stored cases run with the other tests. Last ONNX's newest cases, which its
+# wheel makes in memory.
 CASES := build/torch-cases
-conformance: build $(CASES)/torch_operators.tar.xz $(CASES)/torch_modules.tar.xz
+ONNX  := build/onnx-1.23.2
+conformance: build $(CASES)/torch_operators.tar.xz $(CASES)/torch_modules.tar.xz $(ONNX)/installed
 	MPSGRAPH_TORCH_CASES=$(CASES) $(BIN)/python -m pytest tests/conformance
+	MPSGRAPH_TORCH_CASES=$(CASES) PYTHONPATH=$(ONNX) $(BIN)/python -m pytest tests/conformance/test_onnx_backend.py
+
+$(ONNX)/installed: | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --target $(@D) onnx==1.23.2
+	touch $@
 
 $(CASES)/torch_%.tar.xz: tests/conformance/make_torch_cases.py tests/conformance/data/torch_operators.txt $(TORCH)/installed
 	mkdir -p $(@D)

@@ -216,6 +216,12 @@ def work() -> dict[str, Work]:
     character = Layers(1)  # what it adds to the gates is one row of the embeddings times the input weights
     character.dense(sizes.W7_HIDDEN, 4 * sizes.W7_HIDDEN)
     character.dense(sizes.W7_HIDDEN, sizes.W7_CHARACTERS)
+    token = Layers(1)
+    for _ in range(sizes.W10_LAYERS):
+        for inputs, outputs in ((1, 4), (1, 4), (4, 1)):  # all four maps of attention as one, and the dense layers
+            token.dense(inputs * sizes.W10_WIDTH, outputs * sizes.W10_WIDTH)
+    token.dense(sizes.W10_WIDTH, sizes.W10_VOCABULARY)
+    cached = 2 * sizes.W10_LAYERS * sizes.W10_POSITIONS * sizes.W10_WIDTH  # each is read, and multiplied once
     training = resnet50(sizes.W2_BATCH)
     result = {
         "W1": Work(digits().training(), 8 * digits().parameters),
@@ -227,6 +233,7 @@ def work() -> dict[str, Work]:
         "W5 forward+backward": Work(bytes=w5),
         "W6": Work(perceptron().training(), 24 * perceptron().parameters),
         "W7": Work(2 * character.forward, 4 * character.parameters),
+        "W10": Work(2 * (token.forward + cached), 4 * (token.parameters + cached)),
     }
     for name, batch, precision, size in (
         ("W8 batch 1", 1, "float32", 4),

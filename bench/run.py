@@ -32,6 +32,7 @@ BENCHMARKS = (
     "w7_character",
     "w8_inference",
     "w9_operations",
+    "w10_decoding",
     "first_step",
     "memory",
     "growth",

@@ -2,7 +2,7 @@
 
 W1 is Apple's digit classifier, W2 ResNet-50 in training, W3 the activity classifier of convolution and LSTM, W4 two
 adversarial networks, W5 GeLU written with basic operations, W6 a small multilayer perceptron with Adam, W7 a character
-of an LSTM that writes text, W8 ResNet-50 in inference, W9 single operations.
+of an LSTM that writes text, W8 ResNet-50 in inference, W9 single operations, W10 a token of a GPT with a cache.
 """
 
 CLASSES = 10
@@ -62,3 +62,7 @@ W9_SUMS = (1024, 4096)  # cumulative along the rows
 W9_WAVES = (256, 4096)  # complex; transformed along the rows
 W9_PLANE = (1024, 1024)  # complex; transformed along both axes
 W9_IMAGES = (8, 64, 64, 64)  # images, rows, columns, channels; sampled at as many random places of each
+
+W10_VOCABULARY = 65
+W10_LAYERS, W10_HEADS, W10_WIDTH = 4, 4, 128
+W10_POSITIONS = 1024  # of keys and values that are cached

@@ -44,7 +44,7 @@ def sgd(momentum=0.0, nesterov=False, decay=0.0):
     return update
 
 
-def adam(amsgrad=False, decay=0.0, decoupled=0.0, b1=0.9, b2=0.999, epsilon=1e-8):
+def adam(amsgrad=False, decay=0.0, decoupled=0.0, b1=0.9, b2=0.999, epsilon=1e-8, corrected=False):
     def update(t, w, g, s):
         g = g + decay * w
         w = w * (1 - RATE * decoupled)
@@ -52,7 +52,8 @@ def adam(amsgrad=False, decay=0.0, decoupled=0.0, b1=0.9, b2=0.999, epsilon=1e-8
         s["v"] = b2 * s.get("v", 0) + (1 - b2) * g * g
         s["top"] = np.maximum(s.get("top", 0), s["v"])
         rate = RATE * math.sqrt(1 - b2**t) / (1 - b1**t)
-        return w - rate * s["m"] / (np.sqrt(s["top"] if amsgrad else s["v"]) + epsilon)
+        added = epsilon * (math.sqrt(1 - b2**t) if corrected else 1)
+        return w - rate * s["m"] / (np.sqrt(s["top"] if amsgrad else s["v"]) + added)
 
     return update
 
@@ -97,7 +98,7 @@ OPTIMIZERS = {
     "adam": (lambda: mg.optim.Adam(RATE), adam()),
     "adam with decay": (lambda: mg.optim.Adam(RATE, weight_decay=0.1), adam(decay=0.1)),
     "amsgrad": (lambda: mg.optim.Adam(RATE, beta2=0.5, amsgrad=True), adam(amsgrad=True, b2=0.5)),
-    "adamw": (lambda: mg.optim.AdamW(RATE, weight_decay=0.2), adam(decoupled=0.2)),
+    "adamw": (lambda: mg.optim.AdamW(RATE, weight_decay=0.2), adam(decoupled=0.2, corrected=True)),
     "rmsprop": (lambda: mg.optim.RMSProp(RATE), rmsprop(0.99)),
     "rmsprop in full": (lambda: mg.optim.RMSProp(RATE, 0.9, 1e-3, 0.7, True, 0.1), rmsprop(0.9, 0.7, True, 0.1, 1e-3)),
     "adagrad": (lambda: mg.optim.Adagrad(RATE), adagrad()),
@@ -132,7 +133,60 @@ TORCH = {
 def test_they_go_where_those_of_torch_go(name):
     make, wanted = TORCH[name]
     start = np.array([-1.5, 0.25, 2.0])
-    np.testing.assert_allclose(run(make(), start, gradient)[-1], wanted, rtol=3e-6)  # Adam's epsilon stands elsewhere
+    np.testing.assert_allclose(run(make(), start, gradient)[-1], wanted, rtol=3e-6)
+
+
+# The same from gradients of a hundredth of that, of which an epsilon of 1e-2 is no small part.
+EPSILON = {
+    "adamw": (
+        lambda: mg.optim.AdamW(RATE, epsilon=1e-2, weight_decay=0.1),
+        [-1.2428451679, 0.1175589051, 1.7025368343],
+    ),
+    "amsgrad": (
+        lambda: mg.optim.AdamW(RATE, epsilon=1e-2, weight_decay=0.1, amsgrad=True),
+        [-1.2428451679, 0.1175589051, 1.7025368343],
+    ),
+    "adam": (
+        lambda: mg.optim.Adam(RATE, epsilon=1e-2, weight_decay=0.1, corrected_epsilon=True),
+        [-1.2180531361, 0.0385945866, 1.7131848327],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EPSILON)
+def test_epsilon_stands_where_that_of_torch_stands(name):
+    make, wanted = EPSILON[name]
+    start = np.array([-1.5, 0.25, 2.0])
+    np.testing.assert_allclose(run(make(), start, lambda v: gradient(v) * 1e-2)[-1], wanted, rtol=3e-6)
+
+
+def test_the_place_of_epsilon_can_be_chosen():
+    start = np.array([-1.5, 0.25, 2.0])
+    adam = run(mg.optim.Adam(RATE, epsilon=1e-2), start, lambda v: gradient(v) * 1e-2)
+    adamw = mg.optim.AdamW(RATE, epsilon=1e-2, weight_decay=0.0, corrected_epsilon=False)
+    np.testing.assert_array_equal(run(adamw, start, lambda v: gradient(v) * 1e-2), adam)
+
+
+# torch 2.13: clip_grad_norm_ and clip_grad_value_, to 1, of gradients that are not finite, and of zeros.
+NAN, INF = math.nan, math.inf
+NOT_FINITE = [
+    ([NAN, 1000.0, -2.0], [NAN, NAN, NAN], [NAN, 1.0, -1.0]),
+    ([INF, 1.0, -2.0], [NAN, 0.0, 0.0], [1.0, 1.0, -1.0]),
+    ([-INF, INF, 0.0], [NAN, NAN, 0.0], [-1.0, 1.0, 0.0]),
+    ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("slopes, by_norm, by_value", NOT_FINITE)
+def test_clipping_what_is_not_finite(slopes, by_norm, by_value, dtype):
+    for clip, wanted in ((mg.optim.ClipByNorm, by_norm), (mg.optim.ClipByValue, by_value)):
+        g = mg.Graph()
+        variables = [g.variable([0.0], dtype, name=f"v{i}") for i in range(3)]  # one norm of all of them
+        given = {v: g.constant([d], dtype=dtype) for v, d in zip(variables, slopes, strict=True)}
+        g.run({}, [], clip(mg.optim.SGD(1.0), 1.0).updates(given, g.constant(1.0)))
+        found = [g.run({}, g.cast(v, "float64")).item() for v in variables]
+        np.testing.assert_array_equal(found, -np.array(wanted))
 
 
 def test_clipping():
@@ -145,6 +199,19 @@ def test_clipping():
     np.testing.assert_allclose(by_norm, start - RATE * slopes * 2 / (norm + 1e-6), rtol=1e-6)
     short = run(mg.optim.ClipByNorm(mg.optim.SGD(RATE), 1e3), start, gradient)[0]
     np.testing.assert_allclose(short, start - RATE * slopes, rtol=1e-6)
+
+
+@pytest.mark.parametrize("slope", [NAN, INF, -INF])
+def test_clipping_raises_for_what_is_not_finite_where_asked(slope):
+    g = mg.Graph()
+    a, b, d = g.variable([1.0], name="a"), g.variable([2.0], name="b"), g.placeholder((1,))
+    optimizer = mg.optim.ClipByNorm(mg.optim.SGD(1.0, 0.9), 5.0, error_if_nonfinite=True)
+    updates = optimizer.updates({a: d, b: g.constant([4.0])}, g.constant(1.0))
+    with pytest.raises(mg.OutOfRangeError, match="norm_is_not_finite"):
+        g.run({d: np.float32([slope])}, [], updates)
+    assert g.variable_value(a).tolist() == [1.0] and g.variable_value(b).tolist() == [2.0]
+    g.run({d: np.float32([3.0])}, [], updates)
+    np.testing.assert_allclose([g.variable_value(a)[0], g.variable_value(b)[0]], [-2.0, -2.0], rtol=1e-6)
 
 
 def test_the_norm_is_that_of_all_gradients():

@@ -16,7 +16,7 @@ import pytest
 from harness.running import OPTIONAL_PASSES
 
 OPTIONAL = list(OPTIONAL_PASSES)
-PASSES = [*OPTIONAL[:4], "expand", *OPTIONAL[4:]]
+PASSES = [*OPTIONAL[:3], "widen", OPTIONAL[3], "expand", *OPTIONAL[4:]]
 Program = Callable[[mg.Graph], tuple[dict, list, list]]
 
 
@@ -38,8 +38,7 @@ def check(text: str, golden: str) -> None:
 def alone(program: Program, name: str) -> str:
     """What one pass makes of a program when no other optional pass runs."""
     seen = observed(program, tuple(p for p in OPTIONAL if p != name))
-    assert list(seen) == (["specialize", "expand"] if name == "expand" else
-                          sorted({"specialize", "expand", name}, key=["specialize", *PASSES].index))  # fmt: skip
+    assert list(seen) == sorted({"specialize", "widen", "expand", name}, key=["specialize", *PASSES].index)
     return seen[name]
 
 

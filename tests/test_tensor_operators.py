@@ -134,11 +134,56 @@ def test_bad_indices(index, error):
 def test_a_tensor_is_a_symbol():
     g = mg.Graph()
     x, y = g.constant([1.0, 2.0]), g.constant([1.0, 2.0])
-    assert x == x and x != y and len({x, y, x}) == 2, "equality is identity"
+    assert len({x, y, x}) == 2 and {x: 1, y: 2}[y] == 2 and y not in {x}, "keys are told apart by identity"
     assert x.operation.outputs[0] is x and x.graph is g
     for refused in (bool, list, float, int, np.asarray):
         with pytest.raises(TypeError, match=r"g\.run|g\.split"):
             refused(x)
+
+
+def test_equality_is_of_elements():
+    g = mg.Graph()
+    p, q = g.placeholder((3,), name="p"), g.placeholder((3,), name="q")
+    feeds = {p: np.array([1.0, np.nan, 3.0], np.float32), q: np.array([1.0, np.nan, 1.0], np.float32)}
+    for made, expected in (
+        (p == 1, [True, False, False]),
+        (1 == p, [True, False, False]),
+        (p != 1, [False, True, True]),
+        (np.float32(3) == p, [False, False, True]),
+        (p == q, [True, False, False]),
+        (p != q, [False, True, True]),
+        (p == p, [True, False, True]),
+        (p == g.constant([[1.0], [3.0]]), [[True, False, False], [False, False, True]]),
+        (~(p == 1), [False, True, True]),
+        ((p == 1) & (q == 1), [True, False, False]),
+    ):
+        assert made.dtype == mg.bool_
+        np.testing.assert_array_equal(g.run(feeds, made), expected)
+    np.testing.assert_array_equal(g.run(feeds, g.cast(p == 1, "float32")), [1, 0, 0])
+    np.testing.assert_array_equal(g.run(feeds, g.logical_and(p == 1, q == 1)), [True, False, False])
+    np.testing.assert_array_equal(g.run(feeds, g.select(p == q, p, 0.0)), [1, 0, 0])
+
+
+def test_what_is_no_tensor_is_no_equal():
+    g = mg.Graph()
+    x, other = g.placeholder((2,), name="x"), mg.Graph().placeholder((2,))
+    count = len(g.operations)
+    assert (x == None) is False and (x != None) is True and x != "x" and None not in {x} and x in [None, x]  # noqa: E711
+    assert x in [x, g] and x in {x: 0} and len(g.operations) == count, "identity comes first, and adds nothing"
+    for refused in (np.ones(2, np.float32), [1.0, 2.0], (1.0, 2.0)):
+        with pytest.raises(mg.DTypeError, match=r"g\.constant"):
+            x == refused  # noqa: B015
+        with pytest.raises(mg.DTypeError, match=r"g\.constant"):
+            refused != x  # noqa: B015
+    with pytest.raises(mg.DTypeError, match="int32"):
+        g.cast(x, "int32") == 0.5  # noqa: B015
+    with pytest.raises(mg.ShapeError):
+        x == g.placeholder((3,))  # noqa: B015
+    with pytest.raises(mg.GraphError):
+        x == other  # noqa: B015
+    for truth in (lambda: bool(x == x), lambda: x in [g.identity(x), x], lambda: [g.identity(x)].index(x)):
+        with pytest.raises(TypeError, match=r"any\(t is a for t in tensors\)"):
+            truth()
 
 
 def test_mixed_types_name_the_cast():

@@ -181,3 +181,50 @@ class Characters(nn.Module):
         p = torch.softmax(self.dense(h) / sizes.W7_TEMPERATURE, -1)
         # What torch.multinomial does for one sample, in operations that can be compiled.
         return (p / torch.empty_like(p).exponential_(1.0)).argmax(-1), h, c
+
+
+class CachedAttention(nn.Module):
+    """Of one token to those before it, whose keys and values are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = (3, sizes.W10_HEADS, sizes.W10_WIDTH // sizes.W10_HEADS)
+        self.maps, self.output = (
+            nn.Linear(sizes.W10_WIDTH, 3 * sizes.W10_WIDTH),
+            nn.Linear(sizes.W10_WIDTH, sizes.W10_WIDTH),
+        )
+        self.keys, self.values = (torch.zeros(self.rows[1], sizes.W10_POSITIONS, self.rows[2]) for _ in range(2))
+
+    def forward(self, x: Tensor, position: int) -> Tensor:
+        q, k, v = self.maps(x).view(self.rows)
+        self.keys[:, position], self.values[:, position] = k, v
+        seen = slice(position + 1)
+        y = F.scaled_dot_product_attention(q[:, None], self.keys[:, seen], self.values[:, seen])
+        return self.output(y.view(1, sizes.W10_WIDTH))
+
+
+class Gpt(nn.Module):
+    """W10: the token behind one at a position."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        width = sizes.W10_WIDTH
+        self.tokens, self.positions = (
+            nn.Embedding(sizes.W10_VOCABULARY, width),
+            nn.Embedding(sizes.W10_POSITIONS, width),
+        )
+        self.attention = nn.ModuleList(CachedAttention() for _ in range(sizes.W10_LAYERS))
+        self.dense = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+            for _ in range(sizes.W10_LAYERS)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(sizes.W10_LAYERS))
+        self.last = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, sizes.W10_VOCABULARY))
+
+    def forward(self, token: Tensor, position: Tensor) -> Tensor:
+        x = self.tokens(token) + self.positions(position)
+        at = int(position)
+        for norm, attention, dense in zip(self.norms, self.attention, self.dense, strict=True):
+            x = x + attention(norm(x), at)
+            x = x + dense(x)
+        return self.last(x).argmax(-1)

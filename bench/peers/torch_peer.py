@@ -21,6 +21,7 @@ from peers.torch_networks import (
     DigitNetwork,
     Discriminator,
     Generator,
+    Gpt,
     InBfloat16,
     resnet50,
 )
@@ -240,6 +241,20 @@ def w7(mode: str) -> Step:
     return step
 
 
+def w10(mode: str) -> Step:
+    model = Gpt().eval()
+    token, position = torch.zeros(1, dtype=torch.long), torch.zeros(1, dtype=torch.long)
+
+    def step() -> float:
+        nonlocal token, position
+        with torch.inference_mode():
+            token = model(token, position)
+            position = (position + 1) % sizes.W10_POSITIONS
+        return float(token)
+
+    return step
+
+
 def w8(mode: str, batch: int) -> Step:
     model = resnet50().eval().to(memory_format=layout(mode))
     for module in model.modules():
@@ -304,6 +319,7 @@ WORKLOADS = {
     "W8 batch 64": lambda mode: w8(mode, 64),
     "W8 bfloat16 batch 1": lambda mode: w8(mode, 1),
     "W8 bfloat16 batch 64": lambda mode: w8(mode, 64),
+    "W10": w10,
     **{f"W9 {name}": lambda mode, name=name: w9(name, mode) for name in OPERATIONS},
 }
 

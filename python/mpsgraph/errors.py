@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     class ShapeError(Error, ValueError):
         """Ranks, dimensions, sizes, axes that do not fit."""
 
+    class OutOfRangeError(Error, IndexError):
+        """Indices, class numbers, lengths outside of what they count."""
+
     class DTypeError(Error, TypeError):
         """Element types that do not match or are not supported there."""
 
@@ -44,6 +47,7 @@ else:
         DTypeError,
         Error,
         GraphError,
+        OutOfRangeError,
         PackageError,
         ShapeError,
         TimeoutError,
@@ -56,6 +60,7 @@ __all__ = [
     "DeviceError",
     "Error",
     "GraphError",
+    "OutOfRangeError",
     "PackageError",
     "ShapeError",
     "TimeoutError",

@@ -208,10 +208,10 @@ def _key(
     layer = call.layer
     plain = {k: v for k, v in vars(layer).items() if isinstance(v, (int, float, str, bool, tuple)) and k != "_path"}
     weights = [(name, v.type) for name, v in vars(layer)["_parameters"].items()]
-    operands = call.operands
+    place = {operand: i for i, operand in enumerate(call.operands)}
 
     def described(t: Tensor) -> Any:
-        return operands.index(t), t.dtype, arrays[t].shape, t in feeds
+        return place[t], t.dtype, arrays[t].shape, t in feeds
 
     arguments = _replaced(call.arguments, described)
     return repr((type(layer), plain, weights, arguments, [result in gradients for result in call.results]))
@@ -295,7 +295,8 @@ class _Step:
                 self._of_weights += range(len(targets) + len(given), len(targets) + len(slopes))
                 targets += slopes.values()
         self._different = list(dict.fromkeys(targets))
-        self._places = [self._different.index(target) for target in targets]
+        place = {target: i for i, target in enumerate(self._different)}
+        self._places = [place[target] for target in targets]
         self._fed, self._g, self._device = fed, g, trainer.device
         self._executable: Executable | None = None
         self._inputs: list[NDArray] = []

@@ -110,18 +110,42 @@ def is_mixed() -> bool:
     return bool(autocast_dtype() if _scopes.open else POLICIES[_policy])
 
 
-def in_float32(function: Function) -> Function:
-    """A loss that takes what mixed precision made of its operands back to float32, and is built as it is written."""
+def _widened(x: Any) -> Any:
+    half = isinstance(x, Tensor) and x.dtype in (bfloat16, float16)
+    return x.graph.cast(x, float32) if half else x
 
-    def widened(x: Any) -> Any:
-        half = isinstance(x, Tensor) and x.dtype in (bfloat16, float16)
-        return x.graph.cast(x, float32) if half else x
+
+def rounded_once(function: Function) -> Function:
+    """A composition whose bfloat16 and float16 operands are computed with in float32, and whose result is rounded once.
+
+    It is built as it is written; the result has the type of the first operand that is half as wide.
+    """
+
+    @functools.wraps(function)
+    def wide(*operands: Any, **options: Any) -> Any:
+        given = (*operands, *options.values())
+        half = next((x.dtype for x in given if isinstance(x, Tensor) and x.dtype in (bfloat16, float16)), None)
+        if half is None:
+            return function(*operands, **options)
+        with autocast(enabled=False):
+            result = function(*map(_widened, operands), **{name: _widened(x) for name, x in options.items()})
+            return result.graph.cast(result, half)
+
+    return wide  # type: ignore[return-value]
+
+
+def in_float32(function: Function) -> Function:
+    """A loss that is computed in float32 where its operands are bfloat16 or float16, and is built as it is written.
+
+    Under mixed precision it stays float32; else it is rounded to the operands' type at the end.
+    """
+    rounded = rounded_once(function)
 
     @functools.wraps(function)
     def wide(*operands: Any, **options: Any) -> Any:
         if not is_mixed():
-            return function(*operands, **options)
+            return rounded(*operands, **options)
         with autocast(enabled=False):
-            return function(*map(widened, operands), **{name: widened(x) for name, x in options.items()})
+            return function(*map(_widened, operands), **{name: _widened(x) for name, x in options.items()})
 
     return wide  # type: ignore[return-value]

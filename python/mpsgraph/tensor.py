@@ -2,7 +2,8 @@
 
 Each is one operation of the tensor's graph with numpy's broadcasting; importing this module puts them on
 `_core.Tensor`. A tensor is a symbol without a value, so truth, iteration and conversion to an array are errors that say
-what to do instead; `==` is identity, because tensors are keys of feeds and gradients.
+what to do instead. `==` compares elements, like `<`; as keys of feeds, results and gradients tensors are told apart by
+identity, because dictionaries and sets compare hashes first, and these are of the object.
 """
 
 from collections.abc import Callable
@@ -145,10 +146,22 @@ def _integer(value: Any) -> int:
         raise DTypeError(f"a tensor is indexed by ints, slices, ... and None, not by {kind}: use g.gather") from None
 
 
+def _equality(name: str) -> Callable[[Tensor, Any], Any]:
+    """`==` or `!=`, element by element. What is no number, array or list is no tensor's equal, as None."""
+
+    def compare(self: Tensor, other: Any) -> Any:
+        if _is_operand(other) or isinstance(other, (list, tuple)):
+            return getattr(_graph(self), name)(self, other)
+        return NotImplemented
+
+    return compare
+
+
 def _no_truth(self: Tensor) -> NoReturn:
     raise TypeError(
-        f"{self.name} is a symbol without a value until the graph runs: use g.if_ or g.select to choose by it, "
-        "`is` to compare tensors, g.run to fetch its value"
+        f"{self.name} is a symbol without a value until the graph runs: use g.if_ or g.select to choose by it, g.run "
+        "to fetch its value; whether two tensors are the same one says `a is b`, whether one is in a list "
+        "any(t is a for t in tensors)"
     )
 
 
@@ -186,6 +199,9 @@ def install() -> None:
     comparisons |= {"gt": "greater_than", "ge": "greater_than_or_equal_to"}
     operators |= {f"__{name}__": _method(method)[0] for name, method in comparisons.items()}
     operators |= {
+        "__eq__": _equality("equal"),
+        "__ne__": _equality("not_equal"),
+        "__hash__": object.__hash__,
         "__neg__": _negative,
         "__pos__": _positive,
         "__abs__": _absolute,

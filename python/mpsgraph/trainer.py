@@ -2,8 +2,8 @@
 
 The first batch fixes the input's type and builds everything; each further batch size is one more executable. Steps run
 behind the caller: at most two are in flight, and a third waits for the first, so the next batch is prepared while the
-last one is computed. Arrays that were fed must stay unchanged until their step is done (`result.wait()`, or two steps
-later); the trainer holds references to them so long.
+last one is computed. `fit` copies arrays that their source may fill anew meanwhile. What `train_step` is given must stay
+unchanged until the step is done (`result.wait()`, or two steps later); the trainer holds references to it so long.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ._core import Device, Executable, Execution, NDArray, Operation, Tensor, fl
 from ._dtypes import DTypeLike, as_dtype, dtype_of
 from ._optional import require
 from .data.batches import Batches, batches
-from .errors import CheckpointError, DTypeError, Error, GraphError
+from .errors import CheckpointError, DTypeError, Error, GraphError, TimeoutError
 from .graph import Graph
 from .history import History
 from .layer_precision import LayerPrecision, as_choices, choose, chosen_precisions, in_precision
 from .mixed_precision import POLICIES, global_policy
 from .model import Model
 from .nn.losses import Loss, loss_named
-from .nn.metrics import Metric, metric_named
-from .nn.module import Module
+from .nn.metrics import Metric, default_metrics, ignored_label, metric_named, names_classes
+from .nn.module import Module, mode_of
 from .optim import SGD, LossScaling, Optimizer
 
 IN_FLIGHT = 2
@@ -45,11 +45,12 @@ Data: TypeAlias = Iterable[Any]
 class StepResult:
     """The outcome of a training step that may still be running: `float(result)` waits for the loss."""
 
-    __slots__ = ("_ended", "_execution", "_names")
+    __slots__ = ("_ended", "_execution", "_names", "_raised")
 
     def __init__(self, execution: Execution, names: list[str]) -> None:
         self._execution, self._names = execution, names
         self._ended = False  # as far as somebody has seen it: each look at the execution takes microseconds
+        self._raised = False  # its error has been seen, and is not that of a later step
 
     @property
     def done(self) -> bool:
@@ -59,13 +60,19 @@ class StepResult:
     def wait(self, timeout: float | None = None) -> StepResult:
         """Waits, at most `timeout` seconds. Errors: mg.TimeoutError, and whatever the step raised."""
         if not self._ended:
-            self._execution.wait(timeout)
+            try:
+                self._execution.wait(timeout)
+            except Error as error:
+                self._raised = not isinstance(error, TimeoutError)
+                raise
             self._ended = True
         return self
 
     @property
     def values(self) -> dict[str, float]:
         """Loss and metrics by name; waits."""
+        if not self._ended:
+            self.wait()
         return {name: float(array) for name, array in zip(self._names, self._execution.results, strict=True)}
 
     @property
@@ -74,7 +81,11 @@ class StepResult:
         return float(self)
 
     def __float__(self) -> float:
-        loss = float(self._execution)
+        try:
+            loss = float(self._execution)
+        except Error:
+            self._raised = True
+            raise
         self._ended = True
         return loss
 
@@ -94,6 +105,8 @@ class _Built:
     targets: list[Tensor]
     updates: list[Operation]
     evaluation: list[Tensor]
+    counted: Tensor | None
+    """How many labels a batch has that the loss does not ignore, where it ignores some."""
 
 
 class Trainer:
@@ -103,7 +116,9 @@ class Trainer:
         model: a module, called as model(inputs).
         loss: a name of mpsgraph.nn.losses, or a function (outputs, labels) that gives a tensor of rank 0.
         optimizer: of mpsgraph.optim; None: SGD with learning rate 0.01.
-        metrics: names of mpsgraph.nn.metrics, or functions as for loss.
+        metrics: names of mpsgraph.nn.metrics, or functions as for loss; None: "accuracy" where the loss is of classes,
+            by its kind: of the largest output, or of a probability above 0.5, a logit above 0, without labels that the
+            loss ignores; for a function as the loss where labels are the numbers of classes; else nothing.
         device: None for the default one. seed: of first values and of dropout. dtype: of the inputs.
         precision: what products are computed in, "float32", "bfloat16" or "float16", with weights in float32; "auto":
             what is faster of float32 and bfloat16 for each layer on this machine, where bfloat16's relative error stays
@@ -122,7 +137,7 @@ class Trainer:
         model: Module,
         loss: str | Loss = "cross_entropy",
         optimizer: Optimizer | None = None,
-        metrics: Sequence[str | Metric] = ("accuracy",),
+        metrics: Sequence[str | Metric] | None = None,
         *,
         device: Device | str | None = None,
         seed: int = 0,
@@ -135,7 +150,9 @@ class Trainer:
         if not isinstance(optimizer, Optimizer | None):
             raise GraphError(f"an optimizer is one of mpsgraph.optim, such as Adam(1e-3), got {optimizer!r}")
         self.model, self.loss, self.optimizer = model, loss_named(loss), optimizer or SGD()
-        self.metrics = dict(metric_named(metric) for metric in metrics)
+        self._metrics_by_labels = metrics is None and default_metrics(self.loss) is None
+        metrics = (default_metrics(self.loss) or ()) if metrics is None else metrics
+        self.metrics = dict(metric_named(metric, self.loss) for metric in metrics)
         self.device, self.seed, self.dtype = device, seed, as_dtype(dtype)
         self.graph = Graph(seed=seed)
         self.step = 0
@@ -191,18 +208,27 @@ class Trainer:
         inputs, g = self._inputs_for(x), self.graph
         labels = g.placeholder((-1, *y.shape[1:]), dtype_of(y), "labels")
 
+        outputs, before = self._training_outputs(inputs)
+        if self._metrics_by_labels and names_classes(outputs, labels):
+            self.metrics = dict([metric_named("accuracy")])
+            self._names = ["loss", *self.metrics]
+            self._step_names = self._names + self._reported
+
         def results(outputs: Tensor) -> list[Tensor]:
-            tensors = [self.loss(outputs, labels), *(metric(outputs, labels) for metric in self.metrics.values())]
+            wide = g.cast(outputs, float32) if outputs.dtype.itemsize == 2 else outputs
+            tensors = [self.loss(outputs, labels), *(metric(wide, labels) for metric in self.metrics.values())]
             for name, tensor in zip(self._names, tensors, strict=True):
                 if tensor.shape not in ((), None):
                     raise GraphError(f"{name} must be a tensor of rank 0, it has shape {tensor.shape}")
             return tensors
 
-        outputs, before = self._training_outputs(inputs)
         targets = results(outputs)
         evaluation = results(self._inference(inputs))
         updates = self._updates(targets, before)
-        self._built = _Built(inputs, labels, targets, updates, evaluation)
+        ignored, counted = ignored_label(self.loss), None
+        if ignored is not None:
+            counted = g.reshape(g.reduction_sum(g.cast(g.not_equal(labels, ignored), float32)), ())
+        self._built = _Built(inputs, labels, targets, updates, evaluation, counted)
         return self._built
 
     def _built_for(self, x: np.ndarray, y: np.ndarray) -> _Built:
@@ -247,8 +273,9 @@ class Trainer:
 
     def _outputs(self, inputs: Tensor, training: bool) -> Tensor:
         """The model's outputs; those of mixed precision as float32, in which losses are computed."""
-        with in_precision(self.precision), chosen_precisions(self.model, self.precision_choices):
-            outputs = self.model.train(training)(inputs)
+        scopes = in_precision(self.precision), chosen_precisions(self.model, self.precision_choices)
+        with scopes[0], scopes[1], mode_of(self.model, training):
+            outputs = self.model(inputs)
         mixed = outputs.dtype.itemsize == 2 and self.precision != "float32"
         return self.graph.cast(outputs, float32) if mixed else outputs
 
@@ -267,20 +294,22 @@ class Trainer:
         """The rate of the next step, by the optimizer's schedule."""
         return float(self.optimizer.learning_rate(self.step))
 
-    def train_step(self, x: np.ndarray, y: np.ndarray) -> StepResult:
+    def train_step(self, x: np.ndarray, y: np.ndarray, *, copy: bool = False) -> StepResult:
         """One step of training on a batch. Returns at once; `float(result)` waits for the loss.
 
-        Args: x, inputs (batch, ...); y, labels (batch, ...); both must stay unchanged until the step is done.
-        Errors: ShapeError, DTypeError, GraphError; errors of the run come with the result.
+        Args: x, inputs (batch, ...); y, labels (batch, ...); both must stay unchanged until the step is done, unless
+        copy: then the step has arrays of its own, and these may be filled anew at once. Errors: ShapeError, DTypeError, GraphError; errors of the run come with the result.
         """
         _require_array(x, "inputs")
         _require_array(y, "labels")
+        if copy:
+            x, y = x.copy(), y.copy()
         executable = self._step_for(x, y)
         rate = self.learning_rate
         if self._last_rate is None or self._last_rate[0] != rate:  # another array: earlier steps may still read theirs
             self._last_rate = rate, np.array(rate, np.float32)
         while len(self._in_flight) >= IN_FLIGHT:
-            self._in_flight.popleft()[0].wait()
+            self._wait_for_oldest()
         result = StepResult(executable.run_async((self._last_rate[1], x, y)), self._step_names)
         self._in_flight.append((result, (x, y)))
         self.step += 1
@@ -300,7 +329,13 @@ class Trainer:
     def wait(self) -> None:
         """Waits until no step is in flight. Errors: whatever a step raised."""
         while self._in_flight:
-            self._in_flight.popleft()[0].wait()
+            self._wait_for_oldest()
+
+    def _wait_for_oldest(self) -> None:
+        """The oldest step in flight is over. Errors: what it raised, unless somebody has seen that."""
+        oldest = self._in_flight.popleft()[0]
+        if not oldest._raised:
+            oldest.wait()
 
     def fit(
         self,
@@ -311,12 +346,16 @@ class Trainer:
         validation: Data | None = None,
         batch_size: int = 64,
         progress: bool = True,
+        copy: bool | None = None,
     ) -> History:
         """Trains for some epochs (1 by default) or a number of iterations.
 
         Args: data, mg.data.batches(...), any iterable of (inputs, labels) batches, or arrays (inputs, labels) that are
         shuffled into batches of batch_size; validation, likewise, evaluated after each epoch and at the end; progress,
-        a tqdm bar. Result: the history, which also holds what came before. Errors: as train_step; ImportError when
+        a tqdm bar; copy, whether each step gets copies of its arrays, so that it sees them as they were when the data
+        gave them, though steps run behind: a generator may fill the same arrays again and again. None: they are copied
+        unless they come from arrays, mg.data.batches, a list or a tuple; False: nothing is, and the arrays must stay
+        unchanged for two steps more. Result: the history, which also holds what came before. Errors: as train_step; ImportError when
         tqdm is asked for and missing.
         """
         epochs = 1 if epochs is None else epochs
@@ -324,6 +363,8 @@ class Trainer:
             if not isinstance(count, (int, np.integer)) or count < 1:
                 raise GraphError(f"fit trains for a whole number of {name}, at least 1, got {name}={count!r}")
         source = self._resumed(data, batch_size)
+        if copy is None:
+            copy = not isinstance(source, (Batches, list, tuple))
         total = iterations or (len(source) * epochs if isinstance(source, Sized) else None)
         bar = _progress_bar(total) if progress else None
         pending: deque[StepResult] = deque()
@@ -339,7 +380,7 @@ class Trainer:
         try:
             for end_of_epoch, batch in self._schedule(source, epochs, iterations):
                 if batch is not None:
-                    pending.append(self.train_step(*batch))
+                    pending.append(self.train_step(*batch, copy=copy))
                     record(keep=IN_FLIGHT - 1)
                 if end_of_epoch and validation is not None:
                     record(keep=0)
@@ -385,7 +426,7 @@ class Trainer:
     # --- evaluation ------------------------------------------------------------------------------------------------
 
     def evaluate(self, data: Data, batch_size: int = 256) -> dict[str, float]:
-        """Mean loss and metrics over data, in inference mode.
+        """Mean loss and metrics over data, in inference mode; of the labels that count, where the loss ignores some.
 
         Args: data, (inputs, labels) arrays or an iterable of such batches. Errors: as train_step; GraphError without
         data.
@@ -395,16 +436,21 @@ class Trainer:
         >>> sorted(trainer.evaluate((np.eye(2, dtype=np.float32), np.array([0, 1], np.int32))))
         ['accuracy', 'loss']
         """
-        total, sums = 0, np.zeros(len(self._names))
+        sums: dict[str, float] = {}
+        weights: dict[str, float] = {}
         for x, y in map(_pair, as_batches(data, batch_size, shuffle=False, seed=0)):
             built = self._built_for(x, y)
-            feeds = {built.inputs: x, built.labels: y}
-            values = self.graph.on(self.device).run(feeds, built.evaluation)
-            sums += len(x) * np.array([float(value) for value in values])
-            total += len(x)
-        if not total:
+            targets = built.evaluation + ([] if built.counted is None else [built.counted])
+            found = self.graph.on(self.device).run({built.inputs: x, built.labels: y}, targets)
+            values = [float(value) for value in found]
+            for name, value in zip(self._names, values, strict=False):
+                ignores = name == "loss" or ignored_label(self.metrics[name]) is not None
+                weight = values[-1] if ignores and built.counted is not None else len(x)
+                sums[name] = sums.get(name, 0.0) + weight * value
+                weights[name] = weights.get(name, 0.0) + weight
+        if not sums:
             raise GraphError("there is no data to evaluate on")
-        return dict(zip(self._names, (sums / total).tolist(), strict=True))
+        return {name: total / max(weights[name], 1) for name, total in sums.items()}
 
     def predict(self, x: np.ndarray, batch_size: int = 256) -> np.ndarray:
         """The model's outputs for inputs, in inference mode: an array (len(x), ...).

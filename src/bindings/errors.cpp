@@ -3,12 +3,14 @@
 
 #include <new>
 
+#include "core/out_of_range_error.h"
+
 namespace mpsgraph::bindings {
 
 namespace {
 
 struct Exceptions {
-  PyObject *error, *shape, *dtype, *graph, *unsupported, *device, *timeout, *checkpoint, *package;
+  PyObject *error, *shape, *out_of_range, *dtype, *graph, *unsupported, *device, *timeout, *checkpoint, *package;
 };
 Exceptions exceptions;  // the module's; never released
 
@@ -26,6 +28,7 @@ PyObject* define(py::module_& module, const char* name, const char* doc, std::ve
 PyObject* class_of(const std::exception& error) {
   const auto is = [&]<class T>() { return dynamic_cast<const T*>(&error) != nullptr; };
   if (is.operator()<ShapeError>()) return exceptions.shape;
+  if (is.operator()<OutOfRangeError>()) return exceptions.out_of_range;
   if (is.operator()<DTypeError>()) return exceptions.dtype;
   if (is.operator()<GraphError>()) return exceptions.graph;
   if (is.operator()<PackageError>()) return exceptions.package;
@@ -69,6 +72,8 @@ void define_errors(py::module_& module) {
   auto& e = exceptions;
   e.error = define(module, "Error", "Every error that mpsgraph raises.", {PyExc_Exception});
   e.shape = define(module, "ShapeError", "Ranks, dimensions, sizes, axes.", {e.error, PyExc_ValueError});
+  e.out_of_range = define(module, "OutOfRangeError", "Indices, labels, lengths outside of what they count.",
+                          {e.error, PyExc_IndexError});
   e.dtype = define(module, "DTypeError", "Element types that do not match.", {e.error, PyExc_TypeError});
   e.graph = define(module, "GraphError", "Structure: foreign tensors, feeds, names, attributes, text.",
                    {e.error, PyExc_ValueError});

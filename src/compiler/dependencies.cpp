@@ -55,7 +55,8 @@ std::vector<std::vector<int>> Dependencies::users() const {
   return users;
 }
 
-// A read comes after the assign before it; an assign after whatever uses the value that it replaces.
+// A read comes after the assign before it; an assign after whatever uses the value that it replaces, and after the
+// checks that may end the run before it.
 void Dependencies::add_state(const Operation& operation, int i, State& state) {
   for (const auto& block : operation.blocks)
     for (const auto& inner : block->operations) add_state(*inner, i, state);
@@ -66,6 +67,9 @@ void Dependencies::add_state(const Operation& operation, int i, State& state) {
     after(state.last_call);
     state.last_call = i;
   }
+  if (operation.is("check_indices")) state.checks.push_back(i);
+  if (operation.is("assign"))
+    for (int check : state.checks) after(check);
   if (!operation.is("read") && !operation.is("assign")) return;
   const Tensor* variable = operation.input(0);
   if (const auto found = state.last_assign.find(variable); found != state.last_assign.end()) after(found->second);

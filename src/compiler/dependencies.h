@@ -2,7 +2,7 @@
 //
 // A program's meaning is its order (docs/decisions/0003-execution-order-is-creation-order.md). Of that order these
 // dependencies keep what a result can show: values before their users, control dependencies, the reads and assigns of
-// each variable and the uses of what was read, and calls, which may have effects on one another.
+// each variable and the uses of what was read, checks before assigns, and calls, which may have effects on one another.
 #pragma once
 
 #include <functional>
@@ -36,6 +36,7 @@ class Dependencies {
   struct State {
     std::unordered_map<const Tensor*, int> last_assign;  // variable -> position
     std::unordered_map<const Tensor*, Positions> using_value;  // variable -> who uses its present value
+    Positions checks;
     int last_call = -1;
   };
   void add_state(const Operation& operation, int i, State& state);

@@ -11,6 +11,7 @@
 #include "core/builder.h"
 #include "core/definition.h"
 #include "core/ops/shape.h"
+#include "core/wide.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -61,7 +62,7 @@ Operands expanded(Rewriter& r, const Operation& op) {
   if (const auto found = expansions.find(op.kind()); found != expansions.end()) return found->second(r, op, inputs);
   if (const std::string_view same = synonym(op); !same.empty()) return {r.create(op, same, inputs)->output()};
   Builder b(r.graph());
-  return op.definition->decompose(b, inputs, op.attributes);
+  return decomposed(b, op, inputs);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "compiler/passes.h"
 #include "core/builder.h"
 #include "core/definition.h"
+#include "core/wide.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -104,7 +105,7 @@ class Settle {
     const std::vector<Tensor*> inputs = r.now(operation.inputs);
     if (operation.is("normalization") && are_constants({inputs.begin() + 1, inputs.end()})) {
       Builder b(r.graph());
-      return changed(operation.definition->decompose(b, inputs, operation.attributes));
+      return changed(decomposed(b, operation, inputs));
     }
     return folded_whole(r, operation, inputs);
   }
@@ -149,7 +150,7 @@ class Settle {
     if (!shape.known() || shape.elements() > std::max(small, operands)) return {};
     if (operation.definition->decompose) {
       Builder b(r.graph());
-      return changed(operation.definition->decompose(b, inputs, operation.attributes));
+      return changed(decomposed(b, operation, inputs));
     }
     ConstantPtr value = computed(operation.kind(), values, operation.attributes);
     if (!value) return {};

@@ -6,6 +6,9 @@
 #include "core/text.h"
 
 namespace mpsgraph::compiler {
+
+void indices(Program&);  // indices.cpp
+
 namespace {
 
 constexpr int64_t max_shown_elements = 1024;  // of a constant in the text that observers get
@@ -18,7 +21,11 @@ const std::vector<Pass>& all_passes() {
       {"channels_last", "images with their channels second have them last around convolutions", channels_last, false},
       {"quantize", "dequantize, convolution or product, and quantize become one operation on integers", quantize,
        false},
-      {"normalize", "batch normalizations take residual and relu along, their sums are made together", normalize, false},
+      {"widen", "what sums halves, or takes several steps, computes in float32 and is rounded once", widen, true},
+      {"normalize", "batch normalizations take residual and relu along, their sums are made together", normalize,
+       false},
+      {"indices", "indices that must lie inside of their axes are clipped, or checked before all effects", indices,
+       true},
       {"expand", "composites become the operations that backends have kernels for", expand, true},
       {"fold", "operations on constants become constants", fold, false},
       {"simplify", "algebra, merged duplicates, forwarded variable reads, decided branches", simplify, false},

@@ -15,6 +15,7 @@ namespace mpsgraph::compiler {
 void prune(Program&);     // drops what neither results nor effects need
 void channels_last(Program&);  // images with their channels second have them last around convolutions
 void quantize(Program&);  // dequantize, convolution or product, and quantize become one operation on integers
+void widen(Program&);     // what sums halves, or takes several steps, computes in float32 and is rounded once
 void normalize(Program&);  // batch normalization with residual and relu, and its gradients: a few operations each
 void expand(Program&);    // composites and conveniences become the operations that backends have kernels for
 void fold(Program&);      // operations on constants become constants

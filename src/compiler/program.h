@@ -97,7 +97,7 @@ struct Pass {
   void (*run)(Program&);
   bool required = false;  // cannot be disabled: backends count on it
 };
-// The pipeline in order: prune, channels_last, quantize, normalize, expand, fold, simplify, absorb, fuse, stitch, schedule.
+// The pipeline in order: prune, channels_last, quantize, widen, normalize, indices, expand, fold, simplify, absorb, fuse, stitch, schedule.
 const std::vector<Pass>& all_passes();
 const Pass& pass_named(std::string_view name);  // GraphError that lists the names
 

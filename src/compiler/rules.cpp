@@ -7,11 +7,13 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "compiler/passes.h"
 #include "compiler/rules.h"
 #include "core/builder.h"
 #include "core/definition.h"
 #include "core/ops/shape.h"
 #include "core/ops/window.h"
+#include "core/wide.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -164,7 +166,6 @@ Tensor* select_decided(Site& s) {
 
 Tensor* cast_to_same(Site& s) { return s.in[0]->type == s.type() ? s.in[0] : nullptr; }
 
-bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
 // A half made wider and narrow again is what it was; made wider twice, it is made wider once.
 Tensor* cast_of_wider(Site& s) {
@@ -322,6 +323,28 @@ Tensor* whole_slice(Site& s) {
   }
   return s.in[0];
 }
+// A slice or an update whose starts are known is one with known ranges.
+Tensor* slice_from_known_starts(Site& s) {
+  const bool updates = s.in.size() == 3;
+  const ConstantPtr* known = constant_of(s.in.back());
+  if (!known) return nullptr;
+  const Dims &source = s.in[0]->shape().dims(), &sizes = updates ? s.in[1]->shape().dims() : s.dims();
+  const Ints given = (*known)->integers();
+  Ints strides = ops::window_strides(s.attributes(), source.size()), starts, ends;
+  int64_t open = 0;
+  for (size_t axis = 0; axis < source.size(); ++axis) {
+    const std::optional<int64_t> start = ops::window_start(given[axis], sizes[axis], strides[axis], source[axis]);
+    if (!start) return nullptr;  // the kernel says so
+    const int64_t end = *start + sizes[axis] * strides[axis];
+    starts.push_back(*start);
+    ends.push_back(std::max<int64_t>(end, 0));
+    open |= int64_t{end < 0} << axis;  // backwards to the first element
+  }
+  s.in.pop_back();
+  return s.make(updates ? "slice_update_data" : "slice", s.in,
+                {{"starts", starts}, {"ends", ends}, {"strides", strides}, {"end_mask", open}});
+}
+
 Tensor* nothing_padded(Site& s) {
   return all_equal(s.attributes().integers("left"), 0) && all_equal(s.attributes().integers("right"), 0) ? same_type(s)
                                                                                                          : nullptr;
@@ -421,6 +444,8 @@ const std::unordered_map<std::string_view, std::vector<Rule>> rules = {
     {"transpose", {transpose_in_place, transpose_of_transpose, transpose_of_slice_gradient}},
     {"concat", {concat_of_fewer}},
     {"split", {split_in_one}},
+    {"dynamic_slice", {slice_from_known_starts}},
+    {"dynamic_slice_update_data", {slice_from_known_starts}},
     {"slice", {whole_slice, slice_of_transpose}},
     {"slice_gradient", {whole_slice}},
     {"convolution2d", {convolution_of_cut_rows}},

@@ -9,7 +9,8 @@
 // One walk in creation order: each needed operation is copied and its types inferred again from what is known now.
 // Shape arithmetic is folded on the way, so that everything that a shape depends on is a constant in the result. At an
 // operation that needs values which only a run knows, the graph is cut: what stands before it becomes the program, the
-// rest waits (Rest), to be specialised when a run has the values. Were %n above fed, the program would be the
+// rest waits (Rest), to be specialised when a run has the values. Values that decide no shape never cut: they stay data.
+// Of a slice whose range comes in tensors, how much it takes decides, where it begins does not. Were %n above fed, the program would be the
 // placeholders, and the rest the reshape. Errors name the placeholder or the operation, and where it was built.
 #include <algorithm>
 #include <unordered_map>
@@ -19,6 +20,7 @@
 #include "core/builder.h"
 #include "core/definition.h"
 #include "core/known_values.h"
+#include "core/ops/shape.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -29,6 +31,7 @@ constexpr int64_t max_folded_elements = 64;  // shapes and indices into them
 struct Undecided {
   const Operation* operation;
   std::vector<const Tensor*> deciding;
+  std::optional<ops::SlicePlaces> places = {};  // of a slice, in the program: its count decides instead
 };
 
 class Specializer {
@@ -123,8 +126,11 @@ class Specializer {
     }
     std::vector<Tensor*> inputs = rewriter_.now(op.inputs);
     Attributes attributes = op.attributes;
-    if (!settle_tensor_attributes(*op.definition, inputs, attributes, op.where()))
+    if (!settle_tensor_attributes(*op.definition, inputs, attributes, op.where())) {
+      if (op.is("band_part")) return std::vector<Tensor*>{band_of_data(inputs)};
+      if (op.is("slice") || op.is("slice_update_data")) wait_for_count(op, inputs);
       wait_for_values(op, inputs, static_cast<size_t>(op.definition->min_inputs));
+    }
     std::vector<std::unique_ptr<Block>> blocks;
     try {
       for (size_t i = 0; i < op.blocks.size(); ++i)
@@ -218,6 +224,63 @@ class Specializer {
     }
   }
 
+  // x where i - j <= lower and j - i <= upper; a negative bound keeps its whole side.
+  Tensor* band_of_data(const std::vector<Tensor*>& inputs) {
+    Builder b(rewriter_.graph());
+    const Dims& dims = inputs[0]->shape().dims();
+    const auto along = [&](int64_t axis) {
+      Dims places(2, 1);
+      places[axis] = dims[dims.size() - 2 + axis];
+      Tensor* place = b.graph().add("coordinate_along_axis", {b.ints(places)}, {{"axis", axis}});
+      return b.cast(place, DType::int64);
+    };
+    Tensor *row = along(0), *column = along(1);
+    const auto keeps = [&](Tensor* distance, Tensor* given) {
+      Tensor* bound = b.cast(given, DType::int64);
+      if (bound->shape().rank() != 0) bound = b.reshape(bound, Ints{});
+      return b.binary("logical_or", b.binary("less_than", bound, b.scalar_like(bound, 0)),
+                      b.binary("less_than_or_equal_to", distance, bound));
+    };
+    Tensor* keep = b.binary("logical_and", keeps(b.sub(row, column), inputs[1]), keeps(b.sub(column, row), inputs[2]));
+    return b.select(keep, inputs[0], b.scalar_like(inputs[0], 0));
+  }
+
+  // Stops at a slice whose starts and ends only a run knows, to go on when it is known how much it takes. Strides that
+  // are not known, and slices within blocks, wait for all values.
+  void wait_for_count(const Operation& op, const std::vector<Tensor*>& inputs) {
+    const size_t first = static_cast<size_t>(op.definition->min_inputs);
+    const std::optional<Ints> strides = constant_value(inputs[first + 2]);
+    const Shape& source = inputs[0]->shape();
+    const bool ranges =
+        inputs[first]->shape() == Shape{source.rank()} && inputs[first + 1]->shape() == Shape{source.rank()};
+    const auto wrong = [](int64_t stride) { return stride == 0 || stride > INT32_MAX || stride < -INT32_MAX; };
+    if (op.parent != &source_.root() || !ranges || !strides || std::ranges::any_of(*strides, wrong) ||
+        static_cast<int>(strides->size()) != source.rank())
+      return;
+    Builder b(rewriter_.graph());
+    Undecided undecided{&op, {}};
+    undecided.places =
+        ops::slice_places(b, b.ints(source.dims()), inputs[first], inputs[first + 1], *strides, op.attributes);
+    throw undecided;
+  }
+
+  // The slice, or the update of one, that a rest has once its count is known.
+  static Tensor* windowed(Rewriter& later, const Operation& op, Tensor* begin, Tensor* count, const Ints& strides) {
+    Ints squeezed;
+    for (size_t axis = 0; axis < strides.size(); ++axis)
+      if (op.attributes.integer("squeeze_mask") >> axis & 1) squeezed.push_back(static_cast<int64_t>(axis));
+    const Attributes axes{{"axes", squeezed}}, steps{{"strides", strides}};
+    Tensor* source = later.now(op.input(0));
+    if (op.is("slice")) {
+      if (squeezed.empty()) return later.create(op, "dynamic_slice", {source, begin, count}, steps)->output();
+      Tensor* part = later.graph().add("dynamic_slice", {source, begin, count}, steps);
+      return later.create(op, "squeeze", {part}, axes)->output();
+    }
+    Tensor* update = later.now(op.input(1));
+    if (!squeezed.empty()) update = later.graph().add("expand_dims", {update}, axes);
+    return later.create(op, "dynamic_slice_update_data", {source, update, begin, count}, steps)->output();
+  }
+
   // Stops at an operation that needs the values of its integer operands from `first` on.
   [[noreturn]] void wait_for_values(const Operation& op, const std::vector<Tensor*>& inputs, size_t first) {
     Undecided undecided{&op, {}};
@@ -252,8 +315,18 @@ class Specializer {
       program_.targets.push_back(rewriter_.now(targets_[i]));
       rest->early.push_back(i);
     }
-    Rewriter later(source_, remains, [](Rewriter&, const Operation&) { return std::nullopt; });
+    Tensor *begin = nullptr, *count = nullptr;  // of a slice that waits, as feeds of the rest
+    Rewriter later(source_, remains, [&](Rewriter& rewriter, const Operation& operation) -> Rewriter::Replacement {
+      if (!undecided.places || &operation != undecided.operation) return std::nullopt;
+      const Ints strides = *constant_value(rewriter_.now(operation.inputs.back()));
+      return std::vector<Tensor*>{windowed(rewriter, operation, begin, count, strides)};
+    });
     std::unordered_map<const Tensor*, size_t> feeds;
+    const auto feed_of = [&](Tensor* value) {
+      rest->feeds.push_back(later.graph().add("placeholder", {}, {{"type", value->type}}));
+      rest->sources.push_back(source_of(value));
+      return rest->feeds.back();
+    };
     const auto import = [&](const Tensor* tensor) {
       const Operation& operation = *tensor->operation;
       if (!rewriter_.has(operation) || !imported_.insert(tensor).second) return;
@@ -269,9 +342,7 @@ class Specializer {
                                    "and the loop before it: ask for the derivative first", operation.where()));
       } else {
         feeds[tensor] = rest->feeds.size();
-        rest->feeds.push_back(later.graph().add("placeholder", {}, {{"type", value->type}}));
-        rest->sources.push_back(source_of(value));
-        later.stand_for(*tensor, rest->feeds.back());
+        later.stand_for(*tensor, feed_of(value));
       }
     };
     for (const auto& operation : source_.root().operations) {
@@ -281,6 +352,11 @@ class Specializer {
     }
     for (size_t i = 0; i < targets_.size(); ++i) {
       if (late(targets_[i]->operation)) import(targets_[i]);
+    }
+    if (undecided.places) {
+      begin = feed_of(undecided.places->begin);
+      rest->deciding.push_back(rest->feeds.size());
+      count = feed_of(undecided.places->count);
     }
     later.copy_operations(source_.root());
     for (const auto& operation : source_.root().operations) {

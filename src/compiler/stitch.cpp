@@ -8,6 +8,9 @@
 // them, so each operation gets a level: it rises along every edge that leaves an element-wise operation
 // without joining its consumer to it. Operations of one level that are connected can be merged, because a path that
 // leaves the region never comes back to that level.
+//
+// A cast of halves to float32 goes into each region that looks at it: two bytes an element are read there, instead of four
+// that another region would have to write.
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
@@ -15,8 +18,10 @@
 #include "compiler/dependencies.h"
 #include "compiler/passes.h"
 #include "compiler/reduction_shape.h"
+#include "compiler/users.h"
 #include "core/builder.h"
 #include "core/definition.h"
+#include "core/wide.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -288,6 +293,39 @@ struct Stitcher {
   }
 };
 
+bool joins_regions(const Operation& operation) {
+  return (operation.definition->elementwise && !is_alias(operation)) || can_end_region(operation);
+}
+
+// Casts of halves to float32 that several operations look at, those of regions each at their own.
+void split_casts(Program& program) {
+  const Users users(program);
+  const auto is_shared = [&](const Tensor* value) {
+    const Operation& cast = *value->operation;
+    return cast.is("cast") && is_half(cast.input(0)->dtype()) && value->dtype() == DType::float32 &&
+           users.of(value).size() > 1;
+  };
+  const auto concerned = [&](const Operation& operation) {
+    return joins_regions(operation) && std::any_of(operation.inputs.begin(), operation.inputs.end(), is_shared);
+  };
+  if (!any_operation(program, concerned)) return;
+  rewrite(program, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {
+    if (!concerned(operation)) return {};
+    std::vector<Tensor*> inputs;
+    std::unordered_map<const Tensor*, Tensor*> own;
+    for (const Tensor* in : operation.inputs) {
+      Tensor* value = r.now(in);
+      if (is_shared(in)) {
+        Tensor*& cast = own[in];
+        if (!cast) cast = Builder(r.graph()).cast(r.now(in->operation->input(0)), DType::float32);
+        value = cast;
+      }
+      inputs.push_back(value);
+    }
+    return std::vector<Tensor*>{r.append(operation, std::move(inputs), {operation.output()->type})->output()};
+  });
+}
+
 void count_uses(const Block& block, std::unordered_map<const Tensor*, int>& uses) {
   for (const auto& operation : block.operations) {
     for (const Tensor* in : operation->inputs) uses[in]++;
@@ -299,6 +337,7 @@ void count_uses(const Block& block, std::unordered_map<const Tensor*, int>& uses
 }  // namespace
 
 void stitch(Program& program) {
+  split_casts(program);
   Stitcher stitcher;
   count_uses(program.graph->root(), stitcher.uses);
   for (const Tensor* target : program.targets) stitcher.uses[target]++;

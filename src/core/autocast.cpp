@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/definition.h"
+#include "core/wide.h"
 
 namespace mpsgraph {
 namespace {
@@ -99,7 +100,6 @@ const std::unordered_map<std::string_view, AutocastRule>& rules() {
   return table;
 }
 
-bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 bool takes_part(DType dtype) { return is_half(dtype) || dtype == DType::float32; }
 
 // A variable's value in another shape, or a number: what is there for another operand's sake.

@@ -11,6 +11,7 @@
 
 #include "core/builder.h"
 #include "core/definition.h"
+#include "core/wide.h"
 
 namespace mpsgraph {
 namespace {
@@ -82,7 +83,15 @@ class ReverseWalk {
     for (const auto& output : operation.outputs) incoming.push_back(gradient_of(output.get()));
     if (std::all_of(incoming.begin(), incoming.end(), [](Tensor* t) { return !t; })) return;
     const OperationDefinition& definition = *operation.definition;
-    if (definition.gradient && !(definition.decompose && requests_between(operation))) {
+    const bool by_rule = definition.gradient && !(definition.decompose && requests_between(operation));
+    if (by_rule && differentiates_wide(operation)) {
+      differentiate_again(operation, incoming, [&](Builder& b, const std::vector<Tensor*>& inputs) {
+        const Operation* wide = operation.graph().create(operation.kind(), widened(b, inputs), operation.attributes);
+        std::vector<Tensor*> results;
+        for (const auto& output : wide->outputs) results.push_back(output.get());
+        return narrowed(b, results, operation);
+      });
+    } else if (by_rule) {
       std::vector<bool> needed;
       for (Tensor* input : operation.inputs) needed.push_back(is_active(input));
       GradientContext context(operation, std::move(incoming), std::move(needed), active_captures(operation));
@@ -95,7 +104,9 @@ class ReverseWalk {
         if (context.capture_result[i]) accumulate_checked(operation, context.captures[i], context.capture_result[i]);
       }
     } else if (definition.decompose) {
-      differentiate_decomposed(operation, incoming);
+      differentiate_again(operation, incoming, [&](Builder& b, const std::vector<Tensor*>& inputs) {
+        return decomposed(b, operation, inputs);
+      });
     } else {
       throw GraphError(cat("[", definition.name, "] '", operation.name,
                            "' has no gradient, and a requested tensor reaches the ", "differentiated one through it",
@@ -115,8 +126,10 @@ class ReverseWalk {
     });
   }
 
-  // The operation again from simpler ones, and through these.
-  void differentiate_decomposed(Operation& operation, const std::vector<Tensor*>& incoming) {
+  using Make = std::function<std::vector<Tensor*>(Builder&, const std::vector<Tensor*>& inputs)>;
+
+  // The operation again from other ones, simpler or in float32, and through these.
+  void differentiate_again(Operation& operation, const std::vector<Tensor*>& incoming, const Make& make) {
     Graph& graph = operation.graph();
     const OperationDefinition& definition = *operation.definition;
     if (!definition.tensor_attributes.empty() && operation.inputs.size() > static_cast<size_t>(definition.min_inputs)) {
@@ -127,7 +140,7 @@ class ReverseWalk {
     for (Tensor* input : operation.inputs) inputs.push_back(graph.resolve(input));
     const int64_t first = graph.operation_count();
     Builder builder(graph);
-    const std::vector<Tensor*> results = operation.definition->decompose(builder, inputs, operation.attributes);
+    const std::vector<Tensor*> results = make(builder, inputs);
     Seeds seeds;
     for (size_t i = 0; i < results.size(); ++i) {
       if (incoming[i]) seeds.emplace_back(results[i], incoming[i]);

@@ -37,17 +37,23 @@ Element wrap(DType dtype, Element x) {
   }
 }
 
-// Unsigned arithmetic wraps without being undefined.
-int64_t wrapping(uint64_t x) { return static_cast<int64_t>(x); }
+// Elements are bits: of uint64 those of the number, of all narrower types the number itself. Rules in generic lambdas
+// order and divide; they get uint64_t where the operands are that. Rules that add and multiply take uint64_t always,
+// which wraps without being undefined.
+template <class F, class... Elements>
+int64_t apply(const F& f, const Operation& operation, Elements... elements) {
+  if (operation.input(0)->dtype() == DType::uint64) return static_cast<int64_t>(f(static_cast<uint64_t>(elements)...));
+  return static_cast<int64_t>(f(elements...));
+}
 
 KnownValues as_it_is(const Operation&, int, const Operands& x) { return *x[0]; }
 
 template <class F>
 Rule unary(F f) {
-  return [f](const Operation&, int, const Operands& x) {
+  return [f](const Operation& operation, int, const Operands& x) {
     KnownValues result(*x[0]);
     for (Element& e : result) {
-      if (e) e = f(*e);
+      if (e) e = apply(f, operation, *e);
     }
     return result;
   };
@@ -72,10 +78,10 @@ KnownValues elementwise(const Operands& x, F f) {
 
 template <class F>
 Rule binary(F f) {
-  return [f](const Operation&, int, const Operands& x) {
+  return [f](const Operation& operation, int, const Operands& x) {
     return elementwise(x, [&](auto at) -> Element {
       const Element a = at(0), b = at(1);
-      return a && b ? Element(f(*a, *b)) : std::nullopt;
+      return a && b ? Element(apply(f, operation, *a, *b)) : std::nullopt;
     });
   };
 }
@@ -83,10 +89,14 @@ Rule binary(F f) {
 // C's division and remainder, and Python's; unknown when the divisor is 0 or the quotient overflows.
 template <class F>
 Rule division(F f) {
-  return binary([f](int64_t a, int64_t b) -> Element {
-    if (b == 0 || (b == -1 && a == INT64_MIN)) return std::nullopt;
-    return f(a, b);
-  });
+  return [f](const Operation& operation, int, const Operands& x) {
+    const bool overflows = operation.input(0)->dtype() == DType::int64;
+    return elementwise(x, [&](auto at) -> Element {
+      const Element a = at(0), b = at(1);
+      if (!a || !b || *b == 0 || (overflows && *b == -1 && *a == INT64_MIN)) return std::nullopt;
+      return apply(f, operation, *a, *b);
+    });
+  };
 }
 
 template <class F>
@@ -96,7 +106,7 @@ Rule reduction(F f, std::optional<int64_t> of_nothing) {
     Element result = of_nothing;
     bool first = !of_nothing;
     for (const Element& e : *x[0]) {
-      result = first ? e : result && e ? Element(f(*result, *e)) : std::nullopt;
+      result = first ? e : result && e ? Element(apply(f, operation, *result, *e)) : std::nullopt;
       first = false;
     }
     return KnownValues{result};
@@ -138,6 +148,16 @@ KnownValues sliced(const Operation& operation, int, const Operands& x) {
   return result;
 }
 
+KnownValues sliced_from(const Operation& operation, int, const Operands& x) {
+  if (!is_vector(operation.input(0)) || x.size() != 2 || x[1]->size() != 1 || !(*x[1])[0]) return unknown;
+  const int64_t stride = ops::window_strides(operation.attributes, 1)[0], size = operation.output()->shape()[0];
+  const auto start = ops::window_start(*(*x[1])[0], size, stride, static_cast<int64_t>(x[0]->size()));
+  if (!start) return unknown;
+  KnownValues result;
+  for (int64_t i = 0; i < size; ++i) result.push_back((*x[0])[static_cast<size_t>(*start + i * stride)]);
+  return result;
+}
+
 KnownValues gathered(const Operation& operation, int, const Operands& x) {
   if (!is_vector(operation.input(0)) || operation.attributes.integer("batch_dimensions") != 0) return unknown;
   KnownValues result;
@@ -155,10 +175,11 @@ KnownValues selected(const Operation&, int, const Operands& x) {
   });
 }
 
-KnownValues clamped(const Operation&, int, const Operands& x) {
-  return elementwise(x, [](auto at) -> Element {
+KnownValues clamped(const Operation& operation, int, const Operands& x) {
+  const auto within = [](auto value, auto low, auto high) { return std::min(std::max(value, low), high); };
+  return elementwise(x, [&](auto at) -> Element {
     const Element value = at(0), low = at(1), high = at(2);
-    return value && low && high ? Element(std::min(std::max(*value, *low), *high)) : std::nullopt;
+    return value && low && high ? Element(apply(within, operation, *value, *low, *high)) : std::nullopt;
   });
 }
 
@@ -184,44 +205,41 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"stack", stacked},
       {"split", split_part},
       {"slice", sliced},
+      {"dynamic_slice", sliced_from},
       {"gather", gathered},
       {"broadcast_to", broadcast},
       {"select", selected},
       {"clamp", clamped},
-      {"negative", unary([](int64_t x) { return wrapping(0 - static_cast<uint64_t>(x)); })},
-      {"absolute", unary([](int64_t x) { return x < 0 ? wrapping(0 - static_cast<uint64_t>(x)) : x; })},
-      {"square", unary([](int64_t x) { return wrapping(static_cast<uint64_t>(x) * static_cast<uint64_t>(x)); })},
-      {"sign", unary([](int64_t x) { return int64_t{x > 0} - int64_t{x < 0}; })},
-      {"not", unary([](int64_t x) { return int64_t{x == 0}; })},
-      {"addition",
-       binary([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); })},
-      {"subtraction",
-       binary([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); })},
-      {"multiplication",
-       binary([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); })},
-      {"minimum", binary([](int64_t a, int64_t b) { return std::min(a, b); })},
-      {"maximum", binary([](int64_t a, int64_t b) { return std::max(a, b); })},
-      {"division", division([](int64_t a, int64_t b) { return a / b; })},
-      {"modulo", division([](int64_t a, int64_t b) { return a % b; })},
-      {"floor_modulo", division([](int64_t a, int64_t b) { return (a % b + b) % b; })},
-      {"equal", binary([](int64_t a, int64_t b) { return int64_t{a == b}; })},
-      {"not_equal", binary([](int64_t a, int64_t b) { return int64_t{a != b}; })},
-      {"less_than", binary([](int64_t a, int64_t b) { return int64_t{a < b}; })},
-      {"less_than_or_equal_to", binary([](int64_t a, int64_t b) { return int64_t{a <= b}; })},
-      {"greater_than", binary([](int64_t a, int64_t b) { return int64_t{a > b}; })},
-      {"greater_than_or_equal_to", binary([](int64_t a, int64_t b) { return int64_t{a >= b}; })},
-      {"logical_and", binary([](int64_t a, int64_t b) { return int64_t{a && b}; })},
-      {"logical_or", binary([](int64_t a, int64_t b) { return int64_t{a || b}; })},
-      {"reduction_sum",
-       reduction([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); },
-                 0)},
-      {"reduction_product",
-       reduction([](int64_t a, int64_t b) { return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); },
-                 1)},
-      {"reduction_minimum", reduction([](int64_t a, int64_t b) { return std::min(a, b); }, std::nullopt)},
-      {"reduction_maximum", reduction([](int64_t a, int64_t b) { return std::max(a, b); }, std::nullopt)},
-      {"reduction_and", reduction([](int64_t a, int64_t b) { return int64_t{a && b}; }, 1)},
-      {"reduction_or", reduction([](int64_t a, int64_t b) { return int64_t{a || b}; }, 0)},
+      {"negative", unary([](uint64_t x) { return 0 - x; })},
+      {"absolute", unary([](auto x) { return x < 0 ? 0 - static_cast<uint64_t>(x) : static_cast<uint64_t>(x); })},
+      {"square", unary([](uint64_t x) { return x * x; })},
+      {"sign", unary([](auto x) { return int{x > 0} - int{x < 0}; })},
+      {"not", unary([](auto x) { return x == 0; })},
+      {"addition", binary([](uint64_t a, uint64_t b) { return a + b; })},
+      {"subtraction", binary([](uint64_t a, uint64_t b) { return a - b; })},
+      {"multiplication", binary([](uint64_t a, uint64_t b) { return a * b; })},
+      {"minimum", binary([](auto a, auto b) { return std::min(a, b); })},
+      {"maximum", binary([](auto a, auto b) { return std::max(a, b); })},
+      {"division", division([](auto a, auto b) { return a / b; })},
+      {"modulo", division([](auto a, auto b) { return a % b; })},
+      {"floor_modulo", division([](auto a, auto b) {
+         const auto rest = a % b;
+         return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;  // of opposite signs: no overflow
+       })},
+      {"equal", binary([](auto a, auto b) { return a == b; })},
+      {"not_equal", binary([](auto a, auto b) { return a != b; })},
+      {"less_than", binary([](auto a, auto b) { return a < b; })},
+      {"less_than_or_equal_to", binary([](auto a, auto b) { return a <= b; })},
+      {"greater_than", binary([](auto a, auto b) { return a > b; })},
+      {"greater_than_or_equal_to", binary([](auto a, auto b) { return a >= b; })},
+      {"logical_and", binary([](auto a, auto b) { return a && b; })},
+      {"logical_or", binary([](auto a, auto b) { return a || b; })},
+      {"reduction_sum", reduction([](uint64_t a, uint64_t b) { return a + b; }, 0)},
+      {"reduction_product", reduction([](uint64_t a, uint64_t b) { return a * b; }, 1)},
+      {"reduction_minimum", reduction([](auto a, auto b) { return std::min(a, b); }, std::nullopt)},
+      {"reduction_maximum", reduction([](auto a, auto b) { return std::max(a, b); }, std::nullopt)},
+      {"reduction_and", reduction([](auto a, auto b) { return a && b; }, 1)},
+      {"reduction_or", reduction([](auto a, auto b) { return a || b; }, 0)},
   };
   return table;
 }

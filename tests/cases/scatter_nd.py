@@ -30,8 +30,14 @@ def inside(index, size):
     return 0 <= index < size
 
 
-def scatter(data, updates, indices, axis, mode="add"):
+def held(indices, lengths, out_of_range):
+    """Indices as they count: clipped to what they count along, if that is asked for."""
+    return np.clip(indices, 0, np.array(lengths) - 1) if out_of_range == "clip" else indices
+
+
+def scatter(data, updates, indices, axis, mode="add", out_of_range="drop"):
     axis = axis % data.ndim
+    indices = held(indices, data.shape[axis], out_of_range)
 
     def where(at):
         index = int(indices[at[axis]])
@@ -40,8 +46,9 @@ def scatter(data, updates, indices, axis, mode="add"):
     return put(data.copy(), where, updates, mode)
 
 
-def scatter_nd(data, updates, indices, batch_dimensions=0, mode="add"):
+def scatter_nd(data, updates, indices, batch_dimensions=0, mode="add", out_of_range="drop"):
     picks, b = indices.ndim - 1, batch_dimensions
+    indices = held(indices, data.shape[b : b + indices.shape[-1]], out_of_range)
 
     def where(at):
         index = [int(i) for i in indices[at[:picks]]]
@@ -51,8 +58,9 @@ def scatter_nd(data, updates, indices, batch_dimensions=0, mode="add"):
     return put(data.copy(), where, updates, mode)
 
 
-def scatter_along_axis(axis, data, updates, indices, mode="add"):
+def scatter_along_axis(axis, data, updates, indices, mode="add", out_of_range="drop"):
     axis = int(axis) % data.ndim
+    indices = held(indices, data.shape[axis], out_of_range)
 
     def where(at):
         index = int(indices[at])
@@ -80,8 +88,8 @@ def build_along(graph, data, updates, indices, *axis, **how):
     return graph.scatter_along_axis(how.pop("axis", *axis), updates, indices, data=data, **how)
 
 
-def along(data, updates, indices, *tensor_axis, axis=None, mode="add"):
-    return scatter_along_axis(axis if axis is not None else tensor_axis[0], data, updates, indices, mode)
+def along(data, updates, indices, *tensor_axis, axis=None, **how):
+    return scatter_along_axis(axis if axis is not None else tensor_axis[0], data, updates, indices, **how)
 
 
 def taken(mode):
@@ -132,6 +140,30 @@ def other_shapes():
                    label=f"line_{mode}", dtypes=("float32", "float16", "int32"), batch=(), tolerance=4)  # fmt: skip
 
 
+def out_of_range():
+    """Clipped, in the modes whose derivatives gather; and checked, with indices that lie inside."""
+    for mode in ("add", "mul", "set"):
+        options = {"dtypes": taken(mode), "batch": (), "tolerance": 4, "label": f"{mode}_clipped"}
+        how = {"mode": mode, "out_of_range": "clip"}
+        updates = off_zero(5, 3, seed=185)
+        yield Case("scatter", [TABLE, updates, ROWS], scatter, {"axis": 0, **how}, build=onto("scatter"), **options)
+        updates = off_zero(2, 3, seed=186)
+        yield Case("scatter_nd", [CUBE, updates, VECTORS], scatter_nd, {"batch_dimensions": 1, **how},
+                   build=onto("scatter_nd"), **options)  # fmt: skip
+        updates = off_zero(3, 3, seed=187)
+        yield Case(
+            "scatter_along_axis", [TABLE, updates, ALONG], along, {"axis": 0, **how}, build=build_along, **options
+        )
+    options = {"dtypes": NUMBERS, "batch": (), "label": "checked"}
+    how = {"out_of_range": "error"}
+    rows = [TABLE, off_zero(2, 3, seed=188), np.array([3, 0], np.int32)]
+    yield Case("scatter", rows, scatter, {"axis": 0, **how}, build=onto("scatter"), **options)
+    places = [TABLE, off_zero(2, seed=189), np.array([[3, 0], [1, 2]], np.int32)]
+    yield Case("scatter_nd", places, scatter_nd, how, build=onto("scatter_nd"), **options)
+    last = [TABLE, off_zero(4, 1, seed=190), np.array([[2], [0], [1], [1]], np.int32)]
+    yield Case("scatter_along_axis", last, along, {"axis": -1, **how}, build=build_along, **options)
+
+
 # --- onto what a mode begins with -------------------------------------------------------------------------------------
 def start(mode, dtype):
     if mode in ("min", "max"):
@@ -175,4 +207,4 @@ def without_data():
                dtypes=NUMBERS, batch=(), late=True)  # fmt: skip
 
 
-CASES = [*by_modes(), *other_shapes(), *without_data()]
+CASES = [*by_modes(), *other_shapes(), *out_of_range(), *without_data()]

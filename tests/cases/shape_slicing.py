@@ -70,6 +70,25 @@ def by_sizes():
         def build(graph, x, starts, sizes):
             return graph.slice(x, starts, sizes=sizes)
 
+        def from_data(graph, x, starts, *, sizes=sizes):
+            return graph.slice(x, starts, sizes=sizes)
+
+        fixed = lambda x, starts, sizes=sizes: x[from_to(starts, sizes)].copy()  # noqa: E731
+        yield moved("slice", [CUBE, ints(*starts)], fixed, "data_starts" + suffix, build=from_data, batch=())
+
+        def updated_at(graph, x, update, starts, *, sizes=sizes):
+            return graph.slice_update_data(x, update, starts, sizes=sizes)
+
+        def oracle_of_update(x, update, starts, sizes=sizes):
+            result = x.copy()
+            result[from_to(starts, sizes)] = update
+            return result
+
+        part = apart(*sizes, seed=124) + 10
+        operands = [CUBE, part, ints(*starts)]
+        label = "data_starts" + suffix
+        yield moved("slice_update_data", operands, oracle_of_update, label, build=updated_at, batch=())
+
         inputs = [CUBE, ints(*starts), ints(*sizes)]
         oracle = lambda x, starts, sizes: x[from_to(starts, sizes)].copy()  # noqa: E731
         yield moved("slice", inputs, oracle, "tensor_sizes" + suffix, build=build, **LATE)

@@ -1,23 +1,32 @@
-"""The backend cases in the onnx wheel: a model, and data sets of inputs and the outputs that are expected."""
+"""ONNX's backend cases: a model, and data sets of inputs and the outputs that are expected.
+
+Wheels of onnx up to 1.20 carry them as files; newer ones make them in memory, those of torch's export excepted, which
+are gone. Both are read here, whichever onnx is installed.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
-KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
+ON_DISK = (DATA / "node").is_dir()
+KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted") if ON_DISK else ("node", "simple")
+Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One directory."""
+    """One case by its name: a directory, or an object in memory."""
 
     name: str  # "node/test_abs"
 
@@ -25,31 +34,62 @@ class Case:
     def directory(self) -> Path:
         return DATA / self.name
 
-    @property
-    def model(self) -> Path:
-        return self.directory / "model.onnx"
+    def proto(self) -> onnx.ModelProto:
+        """The model, a new one at each call."""
+        if ON_DISK:
+            return onnx.load(self.directory / "model.onnx")
+        model = onnx.ModelProto()
+        model.CopyFrom(_in_memory()[self.name].model)
+        return model
 
     def tolerances(self) -> tuple[float, float]:
         """Relative and absolute: the suite's own, unless the case states others."""
+        if not ON_DISK:
+            return _in_memory()[self.name].rtol, _in_memory()[self.name].atol
         stated = self.directory / "data.json"
         given = json.loads(stated.read_text()) if stated.exists() else {}
         return given.get("rtol", 1e-3), given.get("atol", 1e-7)
 
-    def data_sets(self) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    def data_sets(self) -> Iterator[tuple[Arrays, Arrays]]:
         """Inputs and expected outputs by name."""
-        graph = onnx.load(self.model).graph
+        graph = self.proto().graph
         initialisers = {tensor.name for tensor in graph.initializer}
         inputs = [info.name for info in graph.input if info.name not in initialisers]
         outputs = [info.name for info in graph.output]
-        for directory in sorted(self.directory.glob("test_data_set_*")):
-            yield _arrays(directory, "input", inputs), _arrays(directory, "output", outputs)
+        if ON_DISK:
+            for directory in sorted(self.directory.glob("test_data_set_*")):
+                yield _files(directory, "input", inputs), _files(directory, "output", outputs)
+        else:
+            for given, expected in _in_memory()[self.name].data_sets:
+                yield _arrays(inputs, given), _arrays(outputs, expected)
 
 
 def all_cases() -> list[Case]:
+    """In the order of their names."""
+    if not ON_DISK:
+        return [Case(name) for name in sorted(_in_memory())]
     return [Case(f"{kind}/{path.name}") for kind in KINDS for path in sorted((DATA / kind).iterdir()) if path.is_dir()]
 
 
-def _arrays(directory: Path, what: str, names: list[str]) -> dict[str, np.ndarray]:
+@cache
+def _in_memory() -> dict[str, Any]:
+    """onnx's own objects, by the names that the files have."""
+    from onnx.backend.test.case.model import collect_testcases
+    from onnx.backend.test.loader import load_model_tests
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the numpy that makes the expected values
+        cases = {f"node/{case.name}": case for case in load_model_tests(kind="node")}
+        return cases | {f"simple/{case.name}": case for case in collect_testcases() if case.kind == "simple"}
+
+
+def _arrays(names: Iterable[str], values: Iterable[Any]) -> Arrays:
+    """As arrays; an optional one may be missing at the end."""
+    found = zip(names, values, strict=False)
+    return {n: numpy_helper.to_array(v) if isinstance(v, onnx.TensorProto) else np.asarray(v) for n, v in found}
+
+
+def _files(directory: Path, what: str, names: list[str]) -> Arrays:
     """Tensors that the files hold, in the order of the names; an optional one may be missing at the end."""
     result = {}
     for i, name in enumerate(names):

@@ -494,7 +494,7 @@ TEST(the_pipeline_reports_each_pass_and_obeys) {
   };
   Program program = specialize(g, {{x, f32({4, 8})}}, {y}, {});
   run_passes(program, options);
-  CHECK((seen == std::vector<std::string>{"specialize", "prune", "channels_last", "quantize", "normalize", "expand",
+  CHECK((seen == std::vector<std::string>{"specialize", "prune", "channels_last", "quantize", "widen", "normalize", "expand",
                                           "fold", "simplify", "absorb"}));
   CHECK_EQUAL(pass_named("fold").name, "fold");
   CHECK_THROWS(GraphError, pass_named("frobnicate"), "frobnicate", "simplify");

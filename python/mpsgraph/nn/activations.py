@@ -1,6 +1,7 @@
 """Smooth activations as modules, and those that MPSGraph composes from other operations as functions.
 
 The compiler stitches each composition into one kernel, so `gelu` of basic operations costs no more than a built-in.
+NaN, infinity and the ends of a type give what they give in PyTorch; bfloat16 and float16 are computed in float32.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import math
 
 from .._core import Tensor
 from ..errors import GraphError
+from ..mixed_precision import rounded_once
 from .initialisers import Constant
 from .layers import channel_axis, size_of
 from .module import Module, graph_of
@@ -18,6 +20,14 @@ def _zero(x: Tensor) -> Tensor:
     return graph_of(x).constant(0.0, dtype=x.dtype)
 
 
+def _exponent_minus_one(x: Tensor) -> Tensor:
+    """e^x - 1 for x of at most 0, to the last digits also where both are nearly equal."""
+    g, near = graph_of(x), x > -1.0
+    half = g.tanh(g.select(near, x, _zero(x)) * 0.5)
+    return g.select(near, half * 2.0 / (1.0 - half), g.exponent(x) - 1.0)
+
+
+@rounded_once
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """Gaussian error linear unit. Hendrycks and Gimpel, arXiv:1606.08415.
 
@@ -36,6 +46,7 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     return x * 0.5 * (graph_of(x).tanh(cubic * math.sqrt(2 / math.pi)) + 1.0)
 
 
+@rounded_once
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """Exponential linear unit: x where x > 0, else alpha * (e^x - 1). Clevert et al., arXiv:1511.07289.
 
@@ -44,9 +55,10 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     [2.0, 0.0]
     """
     g, above = graph_of(x), x > 0.0
-    return g.select(above, x, (g.exponent(g.select(above, _zero(x), x)) - 1.0) * alpha)
+    return g.select(above, x, _exponent_minus_one(g.select(above, _zero(x), x)) * alpha)
 
 
+@rounded_once
 def silu(x: Tensor) -> Tensor:
     """Sigmoid linear unit, also called swish: x * sigmoid(x).
 
@@ -57,18 +69,32 @@ def silu(x: Tensor) -> Tensor:
     return x * graph_of(x).sigmoid(x)
 
 
-def softplus(x: Tensor) -> Tensor:
-    """ln(1 + e^x), computed as max(x, 0) + ln(1 + e^-|x|) so that it does not overflow, with slope 1/2 at 0.
+def softplus_parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """max(x, 0), max(-x, 0) and ln(1 + e^-|x|): softplus of x is the first and the last, of -x the second and the last.
+
+    relu and abs would have slope 0 at 0, both; ln(1 + e) is 2 atanh(e / (e + 2)), where 1 + e would lose e.
+    """
+    g, above = graph_of(x), x >= 0.0
+    small = g.exponent(g.select(above, -x, x))
+    return g.select(above, x, _zero(x)), g.select(above, _zero(x), -x), g.atanh(small / (small + 2.0)) * 2.0
+
+
+@rounded_once
+def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
+    """ln(1 + e^(beta x)) / beta, computed as max(x, 0) + ln(1 + e^-|beta x|) / beta, which neither overflows nor loses
+    what is small; its slope at 0 is 1/2.
 
     >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.activations.softplus(g.constant([1000.0]))).tolist()
-    [1000.0]
+    >>> g.run({}, mg.nn.activations.softplus(g.constant([1000.0, float("inf")]))).tolist()
+    [1000.0, inf]
     """
-    g = graph_of(x)
-    upper = g.select(x >= 0.0, x, _zero(x))
-    return upper + g.logarithm(g.exponent(x - upper - upper) + 1.0)  # relu and abs would have slope 0 at 0, both
+    if beta == 1:
+        above, _, rest = softplus_parts(x)
+        return above + rest
+    return graph_of(x).select(x >= 0.0, x, _zero(x)) + softplus_parts(x * beta)[2] * (1 / beta)
 
 
+@rounded_once
 def log_sigmoid(x: Tensor) -> Tensor:
     """ln(1 / (1 + e^-x)), computed as -softplus(-x).
 
@@ -79,16 +105,24 @@ def log_sigmoid(x: Tensor) -> Tensor:
     return -softplus(-x)
 
 
+@rounded_once
 def mish(x: Tensor) -> Tensor:
-    """x * tanh(softplus(x)). Misra, arXiv:1908.08681.
+    """x * tanh(softplus(x)), of a single exponent: with p = 1 + e^x, tanh(ln p) = (p^2 - 1) / (p^2 + 1).
+
+    Misra, arXiv:1908.08681.
 
     >>> g = mg.Graph()
-    >>> g.run({}, mg.nn.activations.mish(g.constant([0.0]))).tolist()
-    [0.0]
+    >>> g.run({}, mg.nn.activations.mish(g.constant([0.0, float("inf")]))).tolist()
+    [0.0, inf]
     """
-    return x * graph_of(x).tanh(softplus(x))
+    g, above = graph_of(x), x >= 0.0
+    small = g.exponent(g.select(above, -x, x))  # both parts of the quotient are divided by e^2x above 0
+    difference = g.select(above, small * 2.0 + 1.0, small * (small + 2.0))
+    rest = g.select(above, small * 2.0 * small, g.constant(2.0, dtype=x.dtype))
+    return x * (difference / (difference + rest))
 
 
+@rounded_once
 def selu(x: Tensor) -> Tensor:
     """scale * elu(x, alpha) with the constants that keep mean 0 and variance 1. Klambauer et al., arXiv:1706.02515.
 
@@ -99,6 +133,7 @@ def selu(x: Tensor) -> Tensor:
     return elu(x, 1.6732632423543772) * 1.0507009873554805
 
 
+@rounded_once
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha * (e^(x / alpha) - 1): a smooth elu for each alpha. Barron, arXiv:1704.07483.
 
@@ -107,9 +142,10 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     [2.0, 0.0]
     """
     g, above = graph_of(x), x > 0.0
-    return g.select(above, x, (g.exponent(g.select(above, _zero(x), x) * (1 / alpha)) - 1.0) * alpha)
+    return g.select(above, x, _exponent_minus_one(g.select(above, _zero(x), x) * (1 / alpha)) * alpha)
 
 
+@rounded_once
 def softsign(x: Tensor) -> Tensor:
     """x / (1 + |x|).
 
@@ -120,6 +156,7 @@ def softsign(x: Tensor) -> Tensor:
     return x / (abs(x) + 1.0)
 
 
+@rounded_once
 def glu(x: Tensor, axis: int = -1) -> Tensor:
     """Gated linear unit: the first half of an axis times the sigmoid of its second. Dauphin et al., arXiv:1612.08083.
 
@@ -165,6 +202,11 @@ class Tanh(Module):
         return graph_of(x).tanh(x)
 
 
+@rounded_once
+def _prelu(x: Tensor, weight: Tensor) -> Tensor:
+    return graph_of(x).select(x > 0.0, x, x * weight)
+
+
 class PReLU(Module):
     """x where x > 0, else weight * x, with a slope that is trained. He et al., arXiv:1502.01852.
 
@@ -190,7 +232,7 @@ class PReLU(Module):
         self.weight = self.add_parameter("weight", x, shape, Constant(self.initial))
 
     def forward(self, x: Tensor) -> Tensor:
-        return graph_of(x).select(x > 0.0, x, x * self.weight)
+        return _prelu(x, self.weight)
 
     def describe(self) -> str:
         return f"{self.num_parameters}"
@@ -270,6 +312,7 @@ class Softsign(Module):
 class Tanhshrink(Module):
     """x - tanh(x)."""
 
+    @rounded_once
     def forward(self, x: Tensor) -> Tensor:
         return x - graph_of(x).tanh(x)
 
@@ -294,7 +337,7 @@ class Softplus(Module):
         self.beta = beta
 
     def forward(self, x: Tensor) -> Tensor:
-        return softplus(x) if self.beta == 1 else softplus(x * self.beta) * (1 / self.beta)
+        return softplus(x, self.beta)
 
     def describe(self) -> str:
         return f"beta={self.beta}" if self.beta != 1 else ""

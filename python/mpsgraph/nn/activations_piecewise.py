@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .._core import Tensor
 from ..errors import GraphError
+from ..mixed_precision import rounded_once
 from .module import Module, graph_of
 
 
@@ -17,6 +18,7 @@ def clipped(x: Tensor, minimum: float, maximum: float) -> Tensor:
     return g.select(x >= maximum, g.constant(maximum, dtype=x.dtype), low)
 
 
+@rounded_once
 def hard_sigmoid(x: Tensor) -> Tensor:
     """min(max(x / 6 + 1 / 2, 0), 1)."""
     return clipped(x + 3.0, 0.0, 6.0) * (1 / 6)
@@ -62,6 +64,7 @@ class Hardsigmoid(Module):
 class Hardswish(Module):
     """x * min(max(x / 6 + 1 / 2, 0), 1). Howard et al., arXiv:1905.02244."""
 
+    @rounded_once
     def forward(self, x: Tensor) -> Tensor:
         return x * hard_sigmoid(x)
 
@@ -102,6 +105,7 @@ class Hardshrink(Module):
 class Softshrink(Hardshrink):
     """x - bound where x > bound, x + bound where x < -bound, else 0."""
 
+    @rounded_once
     def forward(self, x: Tensor) -> Tensor:
         g = graph_of(x)
         return g.select(abs(x) <= self.bound, g.constant(0.0, dtype=x.dtype), x - g.sign(x) * self.bound)

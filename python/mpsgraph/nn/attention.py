@@ -40,6 +40,16 @@ def causal_mask(x: Tensor, queries: int | Tensor, keys: int | Tensor) -> Tensor:
     return g.less_than(g.coordinate_along_axis(0, shape), g.coordinate_along_axis(1, shape))
 
 
+def opened_mask(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """A mask that is added to scores, and which queries it keeps all keys from: these may look at every key instead.
+
+    A soft-max over nothing is NaN, and so would be all gradients; what such queries find is replaced by zeros.
+    """
+    g = graph_of(mask)
+    blind = g.equal(g.reduction_maximum(mask, -1), -math.inf)
+    return g.select(blind, g.constant(0.0, dtype=mask.dtype), mask), blind
+
+
 class MultiheadAttention(Module):
     """Scaled dot-product attention of several heads, between linear maps. Vaswani et al., arXiv:1706.03762.
 
@@ -53,7 +63,8 @@ class MultiheadAttention(Module):
     A call takes query (N, L, any size); key (N, S, any), the query when None; value (N, S, any), the key when None;
     mask, what broadcasts to (N, heads, L, S), bools of which True keeps a key out, or numbers to add to the scores;
     key_padding_mask (N, S), the same for each key; is_causal, whether keys behind the query are kept out. The result is
-    (N, L, E); a query that may look at no key gives NaN. `with_weights` gives the weights, too.
+    (N, L, E). A query that may look at no key finds zeros, of which the output map makes its bias, and nothing has a
+    gradient through it: as in a row of padding. `with_weights` gives the weights, too.
 
     >>> g = mg.Graph()
     >>> x = g.placeholder((-1, 20, 32))
@@ -120,7 +131,9 @@ class MultiheadAttention(Module):
         weights = self._weights(q, k, self._mask(q, k, mask, key_padding_mask, is_causal))
         g = graph_of(query)
         shown = g.squeeze(g.mean(weights, 1), 1) if average else weights
-        return self._joined(g.matrix_multiplication(weights, v)), shown
+        result = self._joined(g.matrix_multiplication(weights, v))
+        self.load_waiting()
+        return result, shown
 
     def _heads(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> list[Tensor]:
         """(N, heads, length, features) of each."""
@@ -147,7 +160,12 @@ class MultiheadAttention(Module):
         g = graph_of(q)
         scale = 1 / math.sqrt(self.embed_dim // self.num_heads)
         scores = g.matrix_multiplication(q * scale, g.swap_axes(k, -1, -2))
-        weights = g.softmax(scores if added is None else scores + added, -1)
+        if added is None:
+            weights = g.softmax(scores, -1)
+        else:
+            opened, blind = opened_mask(added)
+            weights = g.softmax(scores + opened, -1)
+            weights = g.select(blind, g.constant(0.0, dtype=weights.dtype), weights)
         if not self.rate:
             return weights
         return self.when_training(weights, lambda: g.dropout(weights, self.rate), lambda: weights)
@@ -174,8 +192,8 @@ class PositionalEncoding(Module):
     """Adds waves by which positions can be told apart, then drops out. Vaswani et al., arXiv:1706.03762.
 
     result[:, t, 2 i] = x + sin(t / 10000^(2 i / E)), result[:, t, 2 i + 1] = x + cos of the same. Args: max_length, how
-    long sequences may be whose length is known only in a run; dropout; batch_first. Input (N, T, E), or (T, N, E).
-    Positions that are learned are an Embedding of 0 to T - 1. Errors: ShapeError.
+    long sequences may be whose length is known only in a run, where longer ones are a ShapeError; dropout; batch_first. Input (N, T, E), or (T, N, E).
+    Positions that are learned are an Embedding of 0 to T - 1. Errors: ShapeError, also of the run.
 
     >>> g = mg.Graph()
     >>> g.run({}, mg.nn.PositionalEncoding()(g.constant(0.0, (1, 1, 4)))).tolist()
@@ -196,6 +214,8 @@ class PositionalEncoding(Module):
         waves = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(known, -1)[:, :features]
         table = g.constant(waves, dtype=x.dtype)
         if not isinstance(length, int):
-            table = g.gather(table, g.coordinate_along_axis(0, length), axis=0)
+            sizes = shape_of_sizes(x, [length, features])
+            # a slice ends where its source does: the reshape refuses what is longer
+            table = g.reshape(g.slice(table, [0, 0], sizes=sizes), sizes)
         y = x + (table if self.batch_first else g.expand_dims(table, 1))
         return self.dropout(y) if self.dropout.rate else y

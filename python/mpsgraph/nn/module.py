@@ -8,6 +8,7 @@ and the inference form of a model.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -50,6 +51,7 @@ class Module:
     """What its products are computed in: "float32", "bfloat16" or "float16"; None: as what is around it."""
     _graph: Graph | None = None
     _path = ""
+    _waiting: dict[str, np.ndarray] | None = None
 
     def build(self, x: Tensor) -> None:
         """Makes the variables, knowing the first input; called once. The default makes none."""
@@ -61,7 +63,10 @@ class Module:
     def __call__(self, x: Tensor, *more: Any, **options: Any) -> Tensor:
         with layer_scope(self.precision):
             self.ensure_built(x)
-            return self.forward(x, *more, **options)
+            result = self.forward(x, *more, **options)
+        if self._waiting is not None:
+            self.load_waiting()
+        return result
 
     def ensure_built(self, x: Tensor) -> None:
         """What a call does first: `build` if there are no variables yet. GraphError in another graph than theirs."""
@@ -91,9 +96,11 @@ class Module:
         """
         return self._add("_parameters", name, x, shape, initialiser, fans, dtype)
 
-    def add_buffer(self, name: str, x: Tensor, shape: Sequence[int], initialiser: Initialiser) -> Tensor:
-        """A variable that is saved but not trained, such as a moving average."""
-        return self._add("_buffers", name, x, shape, initialiser, None)
+    def add_buffer(
+        self, name: str, x: Tensor, shape: Sequence[int], initialiser: Initialiser, dtype: DType | None = None
+    ) -> Tensor:
+        """A variable that is saved but not trained, such as a moving average; its dtype is as add_parameter's."""
+        return self._add("_buffers", name, x, shape, initialiser, None, dtype)
 
     def _add(
         self,
@@ -178,9 +185,20 @@ class Module:
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Gives parameters and buffers values.
 
+        A module that was not called yet has no variables: it keeps copies of the values, and takes them at the end of
+        its first call, which raises what does not fit. Args: state, arrays by path, as of state_dict.
         Errors: GraphError, ShapeError or DTypeError, and nothing changed, when they do not fit.
+
+        >>> layer = mg.nn.Linear(2)
+        >>> layer.load_state_dict({"weight": np.eye(2, dtype=np.float32), "bias": np.float32([0, 1])})
+        >>> g = mg.Graph()
+        >>> g.run({}, layer(g.constant([[3.0, 5.0]]))).tolist()
+        [[3.0, 6.0]]
         """
-        graph, variables = self._require_built(), dict(self._variables())
+        if self._graph is None:
+            self._waiting = {path: np.array(value) for path, value in state.items()}
+            return
+        graph, variables = self._graph, dict(self._variables())
         missing, unknown = variables.keys() - state.keys(), state.keys() - variables.keys()
         if missing or unknown:
             raise GraphError(f"the state does not fit: missing {sorted(missing)}, unknown {sorted(unknown)}")
@@ -195,6 +213,12 @@ class Module:
         for path, variable in variables.items():
             graph.set_variable(variable, values[path])
 
+    def load_waiting(self) -> None:
+        """Takes the values that came before there were variables: what a call does last."""
+        state, self._waiting = self._waiting, None
+        if state is not None:
+            self.load_state_dict(state)
+
     def _variables(self) -> Iterator[tuple[str, Tensor]]:
         yield from self.named_parameters()
         yield from self.named_buffers()
@@ -204,10 +228,20 @@ class Module:
     def train(self: Self, mode: bool | Tensor = True) -> Self:
         """Sets the mode of this module and all beneath it, for the calls that follow.
 
-        A bool tensor makes the graph choose when it runs, as Apple's samples do with a placeholder `isTraining`.
+        Each part is asked by its own `train`, so that one which overrides it may keep layers in inference mode: batch
+        normalizations that are not to learn, for one. A bool tensor makes the graph choose when it runs, as Apple's
+        samples do with a placeholder `isTraining`.
+
+        >>> class Frozen(mg.nn.Sequential):
+        ...     def train(self, mode=True):
+        ...         return super().train(False)
+        >>> model = mg.nn.Sequential(Frozen(mg.nn.BatchNorm()), mg.nn.Linear(2)).train()
+        >>> model[0][0].training, model[1].training
+        (False, True)
         """
-        for _, module in self.named_modules():
-            module.training = mode
+        self.training = mode
+        for _, child in self.children():
+            child.train(mode)
         return self
 
     def eval(self: Self) -> Self:
@@ -227,6 +261,26 @@ class Module:
     def describe(self) -> str:
         """The arguments to show in the representation."""
         return ""
+
+
+@contextmanager
+def mode_of(module: Module, training: bool) -> Iterator[None]:
+    """Meanwhile a module is in a mode, set by its own `train`; behind it every part has the mode that it had.
+
+    Parts that somebody has put into inference mode, while the whole was in training mode, stay there.
+    """
+    modules = {id(part): part for _, part in module.named_modules()}
+    before = {number: part.training for number, part in modules.items()}
+    try:
+        module.train(training)
+        if before[id(module)] is not False:
+            for number, part in modules.items():
+                if before[number] is False:
+                    part.training = False
+        yield
+    finally:
+        for number, part in modules.items():
+            part.training = before[number]
 
 
 class Sequential(Module):

@@ -2,7 +2,7 @@
 
 They differ in the axes that statistics are of; what is computed is the graph's `normalization`. gamma and beta are what
 PyTorch calls weight and bias. Epsilon is Keras's for BatchNorm, whose moving averages are Keras's too, and PyTorch's
-for the others.
+for the others. An input of halves is computed with in float32, statistics included, and the result is rounded once.
 """
 
 from __future__ import annotations
@@ -10,12 +10,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .._core import Tensor
+from .._core import Tensor, bfloat16, float16
 from ..errors import ShapeError
 from ..ops._family import ints
 from .initialisers import ones, zeros
 from .layers import channel_axis, size_of
 from .module import Module, graph_of
+
+
+def _wide(x: Tensor) -> Tensor:
+    """x in float32 where it is of halves."""
+    return graph_of(x).cast(x, "float32") if x.dtype in (float16, bfloat16) else x
+
+
+def _narrow(y: Tensor, x: Tensor) -> Tensor:
+    """y in x's dtype."""
+    return y if y.dtype == x.dtype else graph_of(y).cast(y, x.dtype)
+
+
+def _normalization(
+    x: Tensor, mean: Tensor, variance: Tensor, gamma: Tensor | None, beta: Tensor | None, epsilon: float
+) -> Tensor:
+    """The graph's `normalization` of what is wide already, by parameters that may be halves."""
+    gamma, beta = (None if p is None else _wide(p) for p in (gamma, beta))
+    return graph_of(x).normalization(x, mean, variance, gamma, beta, epsilon)
 
 
 class BatchNorm(Module):
@@ -64,24 +82,27 @@ class BatchNorm(Module):
         return self.when_training(x, lambda: self._by_batch(x), lambda: self._by_moving_averages(x))
 
     def _by_batch(self, x: Tensor) -> Tensor:
-        g, axis = graph_of(x), channel_axis(x, self.data_layout, "BatchNorm")
+        g, axis, wide = graph_of(x), channel_axis(x, self.data_layout, "BatchNorm"), _wide(x)
         axes = [i for i in range(len(x.shape or ())) if i != axis]
-        mean = g.mean(x, axes)
-        variance = g.variance(x, mean, axes)
+        mean = g.mean(wide, axes)
+        variance = g.variance(wide, mean, axes)
 
         def advance(moving: Tensor, batch: Tensor) -> Tensor:
-            return moving * self.momentum + g.reshape(batch, moving.shape or ()) * (1 - self.momentum)
+            now = _wide(moving) * self.momentum + g.reshape(batch, moving.shape or ()) * (1 - self.momentum)
+            return _narrow(now, moving)
 
         updates = [
             g.assign(self.moving_mean, advance(self.moving_mean, mean)),
             g.assign(self.moving_variance, advance(self.moving_variance, variance)),
         ]
-        return g.control_dependency(
-            updates, lambda: g.normalization(x, mean, variance, self.gamma, self.beta, self.epsilon)
+        result = g.control_dependency(
+            updates, lambda: _normalization(wide, mean, variance, self.gamma, self.beta, self.epsilon)
         )
+        return _narrow(result, x)
 
     def _by_moving_averages(self, x: Tensor) -> Tensor:
-        return graph_of(x).normalization(x, self.moving_mean, self.moving_variance, self.gamma, self.beta, self.epsilon)
+        moments = _wide(self.moving_mean), _wide(self.moving_variance)
+        return _narrow(_normalization(_wide(x), *moments, self.gamma, self.beta, self.epsilon), x)
 
 
 class _Norm(Module):
@@ -99,10 +120,10 @@ class _Norm(Module):
 
     def _normalized(self, x: Tensor, axes: Sequence[int]) -> Tensor:
         """x by its own statistics over axes."""
-        g = graph_of(x)
-        mean = g.mean(x, axes)
-        variance = g.variance(x, mean, axes)
-        return g.normalization(x, mean, variance, self.gamma, self.beta, self.epsilon)
+        g, wide = graph_of(x), _wide(x)
+        mean = g.mean(wide, axes)
+        variance = g.variance(wide, mean, axes)
+        return _narrow(_normalization(wide, mean, variance, self.gamma, self.beta, self.epsilon), x)
 
 
 class LayerNorm(_Norm):
@@ -161,10 +182,10 @@ class RMSNorm(LayerNorm):
         super().__init__(axes, epsilon=epsilon, scale=scale, center=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        g = graph_of(x)
-        mean_square = g.mean(g.square(x), self._last_axes(x))
-        y = x * g.reciprocal_square_root(mean_square + self.epsilon)
-        return y if self.gamma is None else y * self.gamma
+        g, wide = graph_of(x), _wide(x)
+        mean_square = g.mean(g.square(wide), self._last_axes(x))
+        y = wide * g.reciprocal_square_root(mean_square + self.epsilon)
+        return _narrow(y if self.gamma is None else y * _wide(self.gamma), x)
 
 
 class GroupNorm(_Norm):
@@ -202,11 +223,11 @@ class GroupNorm(_Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         """By each channel's statistics first, so that what is done with all of x is done along its rows."""
-        g, channels = graph_of(x), channel_axis(x, self.data_layout, "GroupNorm")
+        g, channels, wide = graph_of(x), channel_axis(x, self.data_layout, "GroupNorm"), _wide(x)
         between = [axis for axis in range(1, len(x.shape or ())) if axis != channels]
-        mean = self._over_groups(g.mean(x, between) if between else x)
-        variance = self._over_groups(g.variance(x, mean, between) if between else g.square(x - mean))
-        return g.normalization(x, mean, variance, self.gamma, self.beta, self.epsilon)
+        mean = self._over_groups(g.mean(wide, between) if between else wide)
+        variance = self._over_groups(g.variance(wide, mean, between) if between else g.square(wide - mean))
+        return _narrow(_normalization(wide, mean, variance, self.gamma, self.beta, self.epsilon), x)
 
     def _over_groups(self, statistics: Tensor) -> Tensor:
         """The mean over a group's channels, at each of them."""

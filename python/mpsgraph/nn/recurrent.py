@@ -4,6 +4,10 @@ Parameters bear PyTorch's names and have its shapes, so that its state dictionar
 weight_ih_lk (gates * H, inputs), weight_hh_lk (gates * H, H), bias_ih_lk and bias_hh_lk (gates * H), and the same with
 "_reverse" behind for the way back. The gates stand in its order, too. Data has the batch first unless told otherwise,
 as in Keras, where the graph's operations and PyTorch's default have the time.
+
+All take `lengths` (N,) of padded sequences, or a `mask` (N, T), True where a step is real as in Keras: each sequence
+gives what it would give alone. The way back begins at its last real step, the last state is that of this step, and
+results are zeros where there is padding, as behind PyTorch's pack_padded_sequence; the padding itself may be anything.
 """
 
 from __future__ import annotations
@@ -17,6 +21,9 @@ from ..errors import GraphError, ShapeError
 from .initialisers import Fans, GlorotUniform, Initialiser, Orthogonal, zeros
 from .layers import size_of
 from .module import Module, graph_of
+from .real_steps import Lengths, RealSteps
+
+FORWARD, BACK = "", "_reverse"  # the two ways, as they end the names of parameters
 
 
 class _EachGate:
@@ -36,7 +43,7 @@ class _Recurrent(Module):
     """What recurrent layers share: parameters, the way through the layers and both directions, the last states."""
 
     gates = 1
-    states = 1
+    unbounded = False  # may states grow without end over the steps of a long padding?
 
     def __init__(
         self,
@@ -44,6 +51,7 @@ class _Recurrent(Module):
         num_layers: int = 1,
         *,
         bias: bool = True,
+        recurrent_bias: bool = True,
         batch_first: bool = True,
         dropout: float = 0.0,
         bidirectional: bool = False,
@@ -57,6 +65,7 @@ class _Recurrent(Module):
         if not 0 <= dropout < 1:
             raise GraphError(f"{name}: dropout must be from 0 up to but not including 1, got {dropout}")
         self.hidden_size, self.num_layers, self.has_bias, self.batch_first = hidden_size, num_layers, bias, batch_first
+        self.recurrent_bias = bias and recurrent_bias
         self.dropout, self.directions = dropout, 2 if bidirectional else 1
         self.weight_initialiser = _EachGate(weight_initialiser or GlorotUniform(), self.gates)
         self.recurrent_initialiser = _EachGate(recurrent_initialiser or Orthogonal(), self.gates)
@@ -74,7 +83,7 @@ class _Recurrent(Module):
                 kinds += [("weight_hh", (hidden,), self.recurrent_initialiser, (float(hidden), float(hidden)))]
                 for kind, columns, initialiser, fans in kinds:
                     self._add_weight(f"{kind}_l{layer}{ending}", x, columns, initialiser, fans)
-                for kind in ("bias_ih", "bias_hh") if self.has_bias else ():
+                for kind in ("bias_ih", "bias_hh")[: self.has_bias + self.recurrent_bias]:
                     self._add_weight(f"{kind}_l{layer}{ending}", x, (), self.bias_initialiser, None)
             inputs = self.directions * hidden
 
@@ -84,48 +93,89 @@ class _Recurrent(Module):
         shape = (self.gates * self.hidden_size, *columns)
         self._weights[name] = self.add_parameter(name, x, shape, initialiser, fans)
 
-    def _of_layer(self, kind: str, layer: int) -> list[Tensor]:
-        """A parameter of a layer, for each direction."""
-        return [self._weights[f"{kind}_l{layer}{ending}"] for ending in ("", "_reverse")[: self.directions]]
+    def _of_layer(self, kind: str, layer: int, ways: Sequence[str]) -> list[Tensor]:
+        """A parameter of a layer, for each way."""
+        return [self._weights[f"{kind}_l{layer}{way}"] for way in ways]
 
     def _behind_each_other(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
         return tensors[0] if len(tensors) == 1 else graph_of(tensors[0]).concat(list(tensors), axis)
 
-    def _weights_of(self, layer: int) -> tuple[Tensor, Tensor]:
+    def _weights_of(self, layer: int, ways: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Recurrent and input weights as the operations take them."""
-        recurrent = self._of_layer("weight_hh", layer)
-        both = graph_of(recurrent[0]).stack(recurrent, 0) if self.directions == 2 else recurrent[0]
-        return both, self._behind_each_other(self._of_layer("weight_ih", layer), 0)
+        recurrent = self._of_layer("weight_hh", layer, ways)
+        both = graph_of(recurrent[0]).stack(recurrent, 0) if len(ways) == 2 else recurrent[0]
+        return both, self._behind_each_other(self._of_layer("weight_ih", layer, ways), 0)
 
-    def _bias_of(self, layer: int) -> Tensor | None:
+    def _bias_of(self, layer: int, ways: Sequence[str]) -> Tensor | None:
         if not self.has_bias:
             return None
-        pairs = zip(self._of_layer("bias_ih", layer), self._of_layer("bias_hh", layer), strict=True)
-        return self._behind_each_other([inputs + recurrent for inputs, recurrent in pairs], 0)
+        inputs = self._of_layer("bias_ih", layer, ways)
+        if self.recurrent_bias:
+            recurrent = self._of_layer("bias_hh", layer, ways)
+            inputs = [one + other for one, other in zip(inputs, recurrent, strict=True)]
+        return self._behind_each_other(inputs, 0)
 
-    def _one_layer(self, x: Tensor, layer: int, initial: Sequence[Tensor], final: bool) -> list[Tensor]:
-        """The operation of a layer: its states of all steps, as many kinds of them as are asked for."""
+    def _one_layer(
+        self,
+        x: Tensor,
+        layer: int,
+        ways: Sequence[str],
+        initial: Sequence[Tensor],
+        final: bool,
+        kept: Tensor | None = None,
+    ) -> list[Tensor]:
+        """The operation of a layer: its states of all steps, as many kinds of them as are asked for.
+
+        kept: 0 where a step shall not see the state before it, 1 elsewhere.
+        """
         raise NotImplementedError
 
-    def _through(self, x: Tensor, initial: Sequence[Tensor], final: bool) -> tuple[Tensor, list[Tensor]]:
+    def _through(
+        self, x: Tensor, initial: Sequence[Tensor], final: bool, lengths: Lengths | None, mask: Tensor | None
+    ) -> tuple[Tensor, list[Tensor]]:
         """The last layer's states of all steps, and if asked for the last steps' of all layers."""
         self.ensure_built(x)
         g, lasts = graph_of(x), []
         y = g.swap_axes(x, 0, 1) if self.batch_first else x
+        real = None
+        if lengths is not None or mask is not None:
+            real = RealSteps(y, lengths, mask, self.batch_first, type(self).__name__)
+            y = real.packed(y)
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 y = self._dropped(y)
             rows = range(layer * self.directions, (layer + 1) * self.directions)
-            given = [
-                self._behind_each_other([g.squeeze(g.slice_axis(state, 0, row, 1), 0) for row in rows], -1)
-                for state in initial
-            ]
-            results = self._one_layer(y, layer, given, final)
+            given = [[g.squeeze(g.slice_axis(state, 0, row, 1), 0) for state in initial] for row in rows]
+            if real is None:
+                starts = [self._behind_each_other(kind, -1) for kind in zip(*given, strict=True)]
+                results = self._one_layer(y, layer, (FORWARD, BACK)[: self.directions], starts, final)
+                last = [self._last_step(result) for result in results] if final else []
+            else:
+                results, last = self._real_layer(y, layer, given, final, real)
             y = results[0]
             if final:
-                lasts.append([self._last_step(result) for result in results])
+                lasts.append(last)
         finals = [self._behind_each_other(kind, 0) for kind in zip(*lasts, strict=True)]
+        if real is not None:
+            y = real.unpacked(y)
+        self.load_waiting()
         return (g.swap_axes(y, 0, 1) if self.batch_first else y), finals
+
+    def _real_layer(
+        self, x: Tensor, layer: int, initial: Sequence[Sequence[Tensor]], final: bool, real: RealSteps
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """A layer over packed sequences, each way by itself: its states, and if asked for the last ones."""
+        found, lasts = [], []
+        kept = graph_of(x).expand_dims(graph_of(x).cast(real.real, x.dtype), -1) if self.unbounded else None
+        for way, given in zip((FORWARD, BACK)[: self.directions], initial, strict=True):
+            source = real.reversed(x) if way == BACK else x
+            states = self._one_layer(source, layer, (way,), given, final, kept)
+            if final:
+                before = given or [None] * len(states)
+                lasts.append([real.last(state, start) for state, start in zip(states, before, strict=True)])
+            found.append(real.reversed(states[0]) if way == BACK else states[0])
+        y = real.cleared(self._behind_each_other(found, -1))
+        return [y], [self._behind_each_other(kind, 0) for kind in zip(*lasts, strict=True)]
 
     def _dropped(self, y: Tensor) -> Tensor:
         return self.when_training(y, lambda: graph_of(y).dropout(y, self.dropout), lambda: y)
@@ -148,11 +198,12 @@ class _Recurrent(Module):
 class RNN(_Recurrent):
     """Elman's recurrent layers: h[t] = activation(x[t] W_ih^T + b_ih + h[t-1] W_hh^T + b_hh).
 
-    Args: hidden_size, H; num_layers, each upon the results of the one before; activation, "tanh" or "relu"; bias;
-    batch_first, whether data is (N, T, C), else (T, N, C); dropout, the share that is dropped between layers in
+    Args: hidden_size, H; num_layers, each upon the results of the one before; activation, "tanh" or "relu"; bias, and
+    recurrent_bias, whether there is b_ih, and b_hh besides: Keras has the first alone; batch_first, whether data is (N, T, C), else (T, N, C); dropout, the share that is dropped between layers in
     training mode; bidirectional; initialisers, Glorot's uniform, orthogonal and zeros as in Keras, drawn gate by gate.
-    Input as said; result (N, T, H), or 2 H when bidirectional. `with_state` gives the last states, too. Errors:
-    ShapeError, GraphError. Elman, 1990.
+    Input as said; result (N, T, H), or 2 H when bidirectional. `with_state` gives the last states, too. A call may say
+    the `lengths` of padded sequences or give a `mask`, as the module's first lines say. Errors: ShapeError, GraphError,
+    DTypeError. Elman, 1990.
 
     >>> g = mg.Graph()
     >>> mg.nn.RNN(32)(g.placeholder((-1, 20, 8))).shape
@@ -166,6 +217,7 @@ class RNN(_Recurrent):
         *,
         activation: str = "tanh",
         bias: bool = True,
+        recurrent_bias: bool = True,
         batch_first: bool = True,
         dropout: float = 0.0,
         bidirectional: bool = False,
@@ -174,18 +226,22 @@ class RNN(_Recurrent):
         bias_initialiser: Initialiser = zeros,
     ) -> None:
         super().__init__(
-            hidden_size, num_layers, bias=bias, batch_first=batch_first, dropout=dropout, bidirectional=bidirectional,
-            weight_initialiser=weight_initialiser, recurrent_initialiser=recurrent_initialiser,
-            bias_initialiser=bias_initialiser,
+            hidden_size, num_layers, bias=bias, recurrent_bias=recurrent_bias, batch_first=batch_first,
+            dropout=dropout, bidirectional=bidirectional, weight_initialiser=weight_initialiser,
+            recurrent_initialiser=recurrent_initialiser, bias_initialiser=bias_initialiser,
         )  # fmt: skip
         if activation not in ("tanh", "relu"):
             raise GraphError(f'RNN: activation must be "tanh" or "relu", got {activation!r}')
-        self.activation = activation
+        self.activation, self.unbounded = activation, activation == "relu"
 
-    def forward(self, x: Tensor, state: Tensor | None = None) -> Tensor:
-        return self._through(x, [] if state is None else [state], final=False)[0]
+    def forward(
+        self, x: Tensor, state: Tensor | None = None, *, lengths: Lengths | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        return self._through(x, [] if state is None else [state], False, lengths, mask)[0]
 
-    def with_state(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def with_state(
+        self, x: Tensor, state: Tensor | None = None, *, lengths: Lengths | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The result and the last states (layers * directions, N, H), which begin another call where given: zeros else.
 
         >>> g = mg.Graph()
@@ -193,14 +249,22 @@ class RNN(_Recurrent):
         >>> state.shape
         (1, -1, 32)
         """
-        y, (last,) = self._through(x, [] if state is None else [state], final=True)
+        y, (last,) = self._through(x, [] if state is None else [state], True, lengths, mask)
         return y, last
 
-    def _one_layer(self, x: Tensor, layer: int, initial: Sequence[Tensor], final: bool) -> list[Tensor]:
-        recurrent, weight = self._weights_of(layer)
+    def _one_layer(
+        self,
+        x: Tensor,
+        layer: int,
+        ways: Sequence[str],
+        initial: Sequence[Tensor],
+        final: bool,
+        kept: Tensor | None = None,
+    ) -> list[Tensor]:
+        recurrent, weight = self._weights_of(layer, ways)
         return graph_of(x).single_gate_rnn(
-            x, recurrent, weight, self._bias_of(layer), *initial,
-            activation=self.activation, bidirectional=self.directions == 2,
+            x, recurrent, weight, self._bias_of(layer, ways), *(initial or [None]), kept,
+            activation=self.activation, bidirectional=len(ways) == 2,
         )  # fmt: skip
 
 
@@ -218,10 +282,24 @@ class LSTM(_Recurrent):
 
     gates = 4
 
-    def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> Tensor:
-        return self._through(x, state or (), final=False)[0]
+    def forward(
+        self,
+        x: Tensor,
+        state: tuple[Tensor, Tensor] | None = None,
+        *,
+        lengths: Lengths | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        return self._through(x, state or (), False, lengths, mask)[0]
 
-    def with_state(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def with_state(
+        self,
+        x: Tensor,
+        state: tuple[Tensor, Tensor] | None = None,
+        *,
+        lengths: Lengths | None = None,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The result and the last states and cells, (layers * directions, N, H) each, to begin another call with.
 
         >>> g = mg.Graph()
@@ -229,14 +307,22 @@ class LSTM(_Recurrent):
         >>> cell.shape
         (1, -1, 32)
         """
-        y, (last, cell) = self._through(x, state or (), final=True)
+        y, (last, cell) = self._through(x, state or (), True, lengths, mask)
         return y, (last, cell)
 
-    def _one_layer(self, x: Tensor, layer: int, initial: Sequence[Tensor], final: bool) -> list[Tensor]:
-        recurrent, weight = self._weights_of(layer)
+    def _one_layer(
+        self,
+        x: Tensor,
+        layer: int,
+        ways: Sequence[str],
+        initial: Sequence[Tensor],
+        final: bool,
+        kept: Tensor | None = None,
+    ) -> list[Tensor]:
+        recurrent, weight = self._weights_of(layer, ways)
         return graph_of(x).lstm(
-            x, recurrent, weight, self._bias_of(layer), *initial,
-            produce_cell=final, bidirectional=self.directions == 2,
+            x, recurrent, weight, self._bias_of(layer, ways), *initial,
+            produce_cell=final, bidirectional=len(ways) == 2,
         )  # fmt: skip
 
 
@@ -245,7 +331,7 @@ class GRU(_Recurrent):
 
     r, z = sigmoid(x[t] W_ih^T + b_ih + h[t-1] W_hh^T + b_hh); n = tanh(x[t] W_in^T + b_in + r * (h[t-1] W_hn^T +
     b_hn)); h[t] = (1 - z) * n + z * h[t-1]. The gates stand in the order r, z, n. Args and shapes: as RNN's, without
-    the activation. Errors: ShapeError, GraphError. Cho et al., arXiv:1406.1078.
+    the activation; Keras's GRU(reset_after=True) has both biases. Errors: ShapeError, GraphError. Cho et al., arXiv:1406.1078.
 
     >>> g = mg.Graph()
     >>> mg.nn.GRU(32)(g.placeholder((-1, 20, 8))).shape
@@ -254,10 +340,14 @@ class GRU(_Recurrent):
 
     gates = 3
 
-    def forward(self, x: Tensor, state: Tensor | None = None) -> Tensor:
-        return self._through(x, [] if state is None else [state], final=False)[0]
+    def forward(
+        self, x: Tensor, state: Tensor | None = None, *, lengths: Lengths | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        return self._through(x, [] if state is None else [state], False, lengths, mask)[0]
 
-    def with_state(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def with_state(
+        self, x: Tensor, state: Tensor | None = None, *, lengths: Lengths | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The result and the last states (layers * directions, N, H), which begin another call where given: zeros else.
 
         >>> g = mg.Graph()
@@ -265,22 +355,35 @@ class GRU(_Recurrent):
         >>> state.shape
         (2, -1, 32)
         """
-        y, (last,) = self._through(x, [] if state is None else [state], final=True)
+        y, (last,) = self._through(x, [] if state is None else [state], True, lengths, mask)
         return y, last
 
-    def _one_layer(self, x: Tensor, layer: int, initial: Sequence[Tensor], final: bool) -> list[Tensor]:
-        g, hidden = graph_of(x), self.hidden_size
-        recurrent, weight = self._weights_of(layer)
-        first, second = None, None
-        if self.has_bias:
-            # r and z take the sum of both biases; n has that of the state apart, because r multiplies it
-            added, kept = [], []
-            for inputs, state in zip(self._of_layer("bias_ih", layer), self._of_layer("bias_hh", layer), strict=True):
-                gates, new = g.split(state, [2 * hidden, hidden], 0)
-                added.append(inputs + g.pad(gates, [0], [hidden]))
-                kept.append(new)
-            first, second = self._behind_each_other(added, 0), self._behind_each_other(kept, 0)
+    def _one_layer(
+        self,
+        x: Tensor,
+        layer: int,
+        ways: Sequence[str],
+        initial: Sequence[Tensor],
+        final: bool,
+        kept: Tensor | None = None,
+    ) -> list[Tensor]:
+        g = graph_of(x)
+        recurrent, weight = self._weights_of(layer, ways)
+        first, second = self._biases_of(layer, ways)
         return g.gru(
             x, recurrent, weight, first, initial[0] if initial else None, secondary_bias=second,
-            bidirectional=self.directions == 2, reset_gate_first=True, reset_after=True,
+            bidirectional=len(ways) == 2, reset_gate_first=True, reset_after=True,
         )  # fmt: skip
+
+    def _biases_of(self, layer: int, ways: Sequence[str]) -> tuple[Tensor | None, Tensor | None]:
+        """What is added: r and z take the sum of both biases; n has that of the state apart, as r multiplies it."""
+        if not self.recurrent_bias:
+            return self._bias_of(layer, ways), None
+        added, apart = [], []
+        biases = (self._of_layer(kind, layer, ways) for kind in ("bias_ih", "bias_hh"))
+        for inputs, state in zip(*biases, strict=True):
+            g, hidden = graph_of(inputs), self.hidden_size
+            gates, new = g.split(state, [2 * hidden, hidden], 0)
+            added.append(inputs + g.pad(gates, [0], [hidden]))
+            apart.append(new)
+        return self._behind_each_other(added, 0), self._behind_each_other(apart, 0)

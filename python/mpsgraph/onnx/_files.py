@@ -39,7 +39,6 @@ _TYPES: dict[int, tuple[str, str | None, str]] = {
     TensorProto.UINT32: ("uint32", "uint32", "uint64_data"),
     TensorProto.UINT64: ("uint64", "uint64", "uint64_data"),
 }
-_OF_OURS = {ours: number for number, (_, ours, _) in _TYPES.items()}
 
 
 def type_name(number: int) -> str:
@@ -61,11 +60,6 @@ def dtype_of(number: int, what: str) -> DType:
 def is_known(number: int) -> bool:
     """Is there a dtype of ours for ONNX's number of one?"""
     return number in _TYPES and _TYPES[number][1] is not None
-
-
-def number_of(dtype: DType) -> int:
-    """ONNX's number for a dtype of ours."""
-    return _OF_OURS[str(dtype)]
 
 
 def read_model(source: ModelLike) -> tuple[ModelProto, Path | None]:

@@ -1,33 +1,35 @@
-"""What an operator is in this model: a function of ours, or a body of simpler nodes, given by the model or by ONNX.
+"""What an operator is in this model: a function of ours, or a body of simpler nodes that the model gives.
 
-Also the survey that comes before every import: which operators and element types of a model are missing here.
+Which version of an operator a model means, our own table of the standard says (_standard.py), so that the installed
+onnx package decides nothing. Also the survey that comes before every import: which operators and element types of a
+model are missing here, and which attributes its operators do not have.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, defs
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from ..errors import GraphError, UnsupportedError
-from ._files import is_known, number_of, type_name
-from ._registry import MICROSOFT, OF_RUNTIME, Function, function_of
+from ._files import is_known, type_name
+from ._registry import OF_RUNTIME, Function, function_of, newest_version
+from ._standard import newest_opset, standard_operator
 
 Opsets = Mapping[str, int]
 
 
 @dataclass
 class Found:
-    """How a node is lowered: by `lower`, or by expanding `body`, or a body that depends on its operands' types."""
+    """How a node is lowered: by `lower`, or by expanding the `body` that the model gives it."""
 
     version: int
     lower: Function | None = None
     body: FunctionProto | None = None
-    schema: Any = None
-    opset: int = 0
+    attributes: Mapping[str, Any] | None = None  # and their defaults; None where nobody lists them
 
 
 class Functions:
@@ -59,47 +61,35 @@ class Functions:
 
     def _make(self, domain: str, name: str, overload: str, opset: int) -> Found | None:
         if (domain, name, overload) in self._own:
-            return Found(0, body=self._own[domain, name, overload])
-        try:
-            schema = defs.get_schema(name, opset, domain)
-        except defs.SchemaError:  # not of the standard: such domains have one version
-            function = function_of(domain, name, 1) if opset and (domain == MICROSOFT or name in OF_RUNTIME) else None
+            body = self._own[domain, name, overload]
+            stated = [*body.attribute, *(attribute.name for attribute in body.attribute_proto)]
+            return Found(0, body=body, attributes=dict.fromkeys(stated))
+        newest = newest_opset(domain)
+        if newest is None or name in OF_RUNTIME:  # not of the standard: such operators have one version
+            function = function_of(domain, name, 1) if opset else None
             return None if function is None else Found(1, lower=function)
-        if opset > defs.onnx_opset_version() and domain == "":
+        described = standard_operator(domain, name)
+        version = described.version(opset) if described and opset <= newest else None
+        if described is None or version is None:
             return None
-        version = schema.since_version
         function = function_of(domain, name, version)
-        if function is not None:
-            return Found(version, lower=function)
-        if schema.has_function:
-            return Found(version, body=_with_defaults(schema.function_body, schema))
-        if schema.has_context_dependent_function:
-            return Found(version, schema=schema, opset=opset)
-        return None
-
-    def body_for_types(self, found: Found, node: NodeProto, type_of: Callable[[str], Any]) -> FunctionProto:
-        """The body of an operator for which ONNX writes one when it knows the operands' types."""
-        types = [_type_proto(type_of(name)) if name else TypeProto().SerializeToString() for name in node.input]
-        versions = found.schema.context_dependent_function_opset_versions
-        version = max((v for v in versions if v <= found.opset), default=max(versions))
-        text = found.schema.get_context_dependent_function_with_opset_version(version, node.SerializeToString(), types)
-        if not text:
-            raise UnsupportedError(f"ONNX has no simpler form of {node.op_type} for these operands")
-        body = FunctionProto()
-        body.ParseFromString(text)
-        return _with_defaults(body, found.schema)
+        return None if function is None else Found(version, function, attributes=described.attributes(version))
 
     # --- the survey ------------------------------------------------------------------------------------------------
 
     def _survey(self, model: ModelProto) -> None:
-        """UnsupportedError that names all operators and element types that are missing, with their nodes."""
+        """UnsupportedError that names all operators and element types that are missing, with their nodes; GraphError
+        for attributes that an operator does not have."""
         missing: dict[str, list[str]] = defaultdict(list)
+        self._unknown: list[str] = []
         self._survey_graph(model.graph, self.opsets, missing)
         for body in model.functions:
             self._survey_nodes(body.node, self.opsets_of(body), missing)
         if missing:
             lines = [f"{what} ({_shortened(sorted(set(places)))})" for what, places in sorted(missing.items())]
             raise UnsupportedError(f"[onnx] mpsgraph does not have: {'; '.join(lines)}")
+        if self._unknown:
+            raise GraphError(f"[onnx] {_shortened(self._unknown, '; ')}")
 
     def _survey_graph(self, graph: GraphProto, opsets: Opsets, missing: dict[str, list[str]]) -> None:
         classifies = any(node.domain == "ai.onnx.ml" for node in graph.node)
@@ -117,10 +107,12 @@ class Functions:
 
     def _survey_nodes(self, nodes: Iterable[NodeProto], opsets: Opsets, missing: dict[str, list[str]]) -> None:
         for node in nodes:
-            if self._look_up(_domain(node.domain), node.op_type, node.overload, opsets) is None:
-                missing[_operator_name(node, opsets)].append(
-                    f"node '{node.name}'" if node.name else f"node of '{next((o for o in node.output if o), '')}'"
-                )
+            found = self._look_up(_domain(node.domain), node.op_type, node.overload, opsets)
+            place = f"node '{node.name}'" if node.name else f"node of '{next((o for o in node.output if o), '')}'"
+            if found is None:
+                missing[_operator_name(node, opsets)].append(place)
+            elif found.attributes is not None:
+                self._unknown += _unknown_attributes(node, place, found.attributes, found.version)
             for attribute in node.attribute:
                 if attribute.type == AttributeProto.GRAPH:
                     self._survey_graph(attribute.g, opsets, missing)
@@ -128,13 +120,12 @@ class Functions:
                     missing[f"tensors of {type_name(attribute.t.data_type)}"].append(f"node '{node.name}'")
 
 
-def _with_defaults(body: FunctionProto, schema: Any) -> FunctionProto:
-    """A body that knows the defaults of the operator's attributes."""
-    stated = {attribute.name for attribute in body.attribute_proto}
-    for name, attribute in schema.attributes.items():
-        if attribute.default_value.name and name not in stated:
-            body.attribute_proto.append(attribute.default_value)
-    return body
+def _unknown_attributes(node: NodeProto, place: str, known: Mapping[str, Any], version: int) -> list[str]:
+    """One sentence for each attribute of a node that its operator does not have."""
+    operator = f"{node.op_type}-{version}" if version else node.op_type
+    listed = f"has the attributes {', '.join(sorted(known))}" if known else "has no attributes"
+    unknown = [attribute.name for attribute in node.attribute if attribute.name not in known]
+    return [f"{node.op_type}, {place}: unknown attribute '{name}'; {operator} {listed}" for name in unknown]
 
 
 def _domain(domain: str) -> str:
@@ -150,28 +141,18 @@ def _operator_name(node: NodeProto, opsets: Opsets) -> str:
     name = f"{domain}.{node.op_type}" if domain else node.op_type
     if domain not in opsets:
         return f"operator {name} of a domain that the model does not import"
-    if domain == "" and opsets[domain] > defs.onnx_opset_version():
-        return f"operator {name} of operator set {opsets[domain]}, newer than the installed onnx package"
-    return f"operator {name} of operator set {opsets[domain]}"
+    opset, newest, described = opsets[domain], newest_opset(domain), standard_operator(domain, node.op_type)
+    if newest is not None and opset > newest:
+        return f"operator {name} of operator set {opset}: the newest that mpsgraph knows is {newest}"
+    version, known = described.version(opset) if described else None, newest_version(domain, node.op_type)
+    if version is not None and known:
+        return f"operator {name} of operator set {opset}, version {version}: the newest that mpsgraph has is {known}"
+    return f"operator {name} of operator set {opset}"
 
 
-def _shortened(places: list[str]) -> str:
+def _shortened(places: list[str], comma: str = ", ") -> str:
     more = f" and {len(places) - 8} more" if len(places) > 8 else ""
-    return ", ".join(places[:8]) + more
-
-
-def _type_proto(type: tuple[Any, tuple[int, ...] | None]) -> bytes:
-    dtype, shape = type
-    proto = TypeProto()
-    proto.tensor_type.elem_type = number_of(dtype)
-    if shape is not None:
-        for size in shape:
-            dimension = proto.tensor_type.shape.dim.add()
-            if size >= 0:
-                dimension.dim_value = size
-        proto.tensor_type.shape.SetInParent()
-    data: bytes = proto.SerializeToString()
-    return data
+    return comma.join(places[:8]) + more
 
 
 __all__ = ["Found", "Functions", "GraphError"]

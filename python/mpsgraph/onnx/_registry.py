@@ -4,11 +4,14 @@
 operator up to the one named: a newer one is not understood and is refused. What a function needs to know while the
 graph is built (a shape, axes, a count) it asks for with `value`; when that depends on what the model will be fed with,
 the question ends the import, and the model is built anew when it is run (see deferred.py).
+
+No attribute is ignored in silence: `lowered` refuses a node with one that its function neither asked for nor declared
+to be without effect, unless it has its default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
@@ -16,7 +19,8 @@ import numpy as np
 
 from .. import _core
 from .._core import DType, Tensor, int64
-from ..errors import Error, GraphError, ShapeError
+from ..errors import Error, GraphError, ShapeError, UnsupportedError
+from ._standard import REQUIRED
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -27,6 +31,7 @@ Function: TypeAlias = "Callable[[Node], Results]"
 Default = TypeVar("Default")
 
 TRAINING = "ai.onnx.preview.training"
+_HINTS = ("consumed_inputs",)  # of operator set 1, for memory: never with a meaning
 MICROSOFT = "com.microsoft"  # what ONNX Runtime's optimisers write
 OF_RUNTIME = ("SimplifiedLayerNormalization",)  # which it puts into ONNX's own domain
 _FUNCTIONS: dict[tuple[str, str], tuple[int, Function]] = {}
@@ -49,9 +54,31 @@ def function_of(domain: str, name: str, version: int) -> Function | None:
     return function if version <= upto else None
 
 
+def newest_version(domain: str, name: str) -> int:
+    """The newest version of an operator that its function understands; 0 when there is none."""
+    return _FUNCTIONS.get((domain, name), (0, None))[0]
+
+
 def known_operators() -> list[tuple[str, str, int]]:
     """Domain, name and newest version of all that are in the table."""
     return sorted((domain, name, upto) for (domain, name), (upto, _) in _FUNCTIONS.items())
+
+
+def lowered(function: Function, node: Node, known: Mapping[str, Any] | None) -> Results:
+    """What a node's function gives, with all attributes accounted for (see Node.require_all_asked)."""
+    results = function(node)
+    node.require_all_asked(known)
+    return results
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if default is REQUIRED:
+        return False
+    if isinstance(value, list) or isinstance(default, list):
+        return list(value) == list(default)
+    if isinstance(value, float) and isinstance(default, float):
+        return bool(np.float32(value) == np.float32(default))
+    return bool(value == default)
 
 
 @dataclass(frozen=True)
@@ -90,6 +117,7 @@ class Node:
     ) -> None:
         self.importer, self.op, self.version = importer, op, version
         self.inputs, self.outputs, self._attributes = list(inputs), list(outputs), attributes
+        self._asked: set[str] = set(_HINTS)  # attributes that the function has looked at
         self.g: Graph = importer.graph
 
     # --- operands --------------------------------------------------------------------------------------------------
@@ -178,6 +206,7 @@ class Node:
 
     def attribute(self, name: str, default: Any = ...) -> Any:
         """An attribute, or its default. GraphError when it is missing or of another kind than its default."""
+        self._asked.add(name)
         value = self._attributes.get(name, default)
         if value is ...:
             raise GraphError(f"attribute {name} is missing")
@@ -188,7 +217,29 @@ class Node:
 
     def has_attribute(self, name: str) -> bool:
         """Is the attribute given?"""
+        self._asked.add(name)
         return name in self._attributes
+
+    def without_effect(self, *names: str) -> None:
+        """Declares attributes that mean nothing here, by what else the node says."""
+        self._asked.update(names)
+
+    def require_all_asked(self, known: Mapping[str, Any] | None) -> None:
+        """Raises for an attribute that the function has not looked at and that is not its default.
+
+        Args: known, the operator's attributes and their defaults; None for an operator that the standard does not have.
+        Errors: UnsupportedError; GraphError when nothing is known of the attribute.
+        """
+        for name, value in self._attributes.items():
+            if name in self._asked:
+                continue
+            if known is None:
+                asked = ", ".join(sorted(self._asked.difference(_HINTS))) or "none"
+                raise GraphError(f"unknown attribute '{name}'; attributes of {self.op} that are read here: {asked}")
+            if not _is_default(value, known.get(name, REQUIRED)):
+                raise UnsupportedError(
+                    f"attribute '{name}' of {self.op}-{self.version} is {value!r}, which mpsgraph does not implement"
+                )
 
     def ints_attribute_or_operand(self, name: str, i: int) -> list[int] | None:
         """What older versions keep in an attribute and newer ones in an operand; None when it is in neither."""

@@ -20,7 +20,7 @@ from ..graph import Graph
 from ._files import Tensors, dtype_of, sense
 from ._functions import Functions
 from ._known import Known
-from ._registry import InNode, Node, TensorSequence, Undecided
+from ._registry import InNode, Node, TensorSequence, Undecided, lowered
 from ._weights import weights_in_constants
 
 Trainable: TypeAlias = "bool | Iterable[str] | Callable[[str], bool]"
@@ -164,7 +164,8 @@ class Importer:
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
         """The shape of what a name stands for."""
-        return self._type_of(name)[1]
+        value = self._single(name)
+        return value.shape if isinstance(value, Tensor) else tuple(value.proto.dims)
 
     def value_of(self, tensor: Tensor) -> np.ndarray:
         """A tensor's elements. Undecided when they depend on inputs."""
@@ -195,9 +196,10 @@ class Importer:
         found = self._functions.find(domain, proto.op_type, proto.overload, self._opsets[-1])
         attributes = self._attributes(proto)
         if found.lower is None:
-            body = found.body or self._functions.body_for_types(found, proto, self._type_of)
-            return self._expand(body, proto, attributes)
-        results = found.lower(Node(self, proto.op_type, found.version, proto.input, proto.output, attributes))
+            assert found.body is not None
+            return self._expand(found.body, proto, attributes)
+        node = Node(self, proto.op_type, found.version, proto.input, proto.output, attributes)
+        results = lowered(found.lower, node, found.attributes)
         return [results] if isinstance(results, (Tensor, Initialiser, TensorSequence)) else results
 
     def _name_results(self, proto: NodeProto, results: Sequence[Value | None]) -> None:
@@ -294,12 +296,6 @@ class Importer:
             yield
         finally:
             self._constants.pop()
-
-    def _type_of(self, name: str) -> tuple[DType, tuple[int, ...] | None]:
-        value = self._single(name)
-        if isinstance(value, Initialiser):
-            return value.elements[1], value.elements[0].shape
-        return value.dtype, value.shape
 
 
 def build(importer: Importer) -> Importer:

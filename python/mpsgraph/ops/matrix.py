@@ -42,8 +42,8 @@ class Matrix(Family):
         result = softmax(scale * query @ key^T + mask) @ value, the soft-max along the keys.
         Args: query (..., n, e), key (..., m, e), value (..., m, f), leading axes (batch, heads) that broadcast; mask,
         None or what is added to the (..., n, m) scores, of a shape that broadcasts to theirs: 0 lets a key take part,
-        -infinity keeps it out (when all keys are kept out the result is NaN); all of one floating-point dtype; scale,
-        None for 1 / sqrt(e). Result: (..., n, f). Errors: ShapeError, DTypeError. Gradient: to all operands, that of
+        -infinity keeps it out; all of one floating-point dtype; scale, None for 1 / sqrt(e). Result: (..., n, f); zeros,
+        through which nothing has a gradient, for a query from which all keys are kept out. Errors: ShapeError, DTypeError. Gradient: to all operands, that of
         the composition. Source: MPSGraph
         scaledDotProductAttentionWithQueryTensor:keyTensor:valueTensor:maskTensor:scale:name:.
 

@@ -1,11 +1,15 @@
 """Updates put into a tensor where indices say, in one of seven modes.
 
 result = data, then for each update in turn result[place] ∘= update, where ∘ is "add", "sub", "mul", "div", "min", "max"
-or "set". An index outside of the result drops its update. Without `data` a `shape` says the result's, and it begins
-with zeros, or for scatter_along_axis with what is neutral for the mode.
+or "set". `out_of_range` says what becomes of an index outside of the result: "drop", its update is dropped and gets no
+gradient; "clip", it stands for the nearest one inside; "error", the run raises OutOfRangeError, as of a gather. Without
+`data` a `shape` says the result's, and it begins with zeros, or for scatter_along_axis with what is neutral for the
+mode.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -25,13 +29,15 @@ class ScatterND(Family):
         data: Tensor | None = None,
         shape: ShapeLike | None = None,
         name: str | None = None,
+        out_of_range: str = "drop",
     ) -> Tensor:
         """Slices put at indices along an axis.
 
         result = data; result[..., indices[i], ...] ∘= updates[..., i, ...].
         Args: updates, shaped as data with the number of indices at `axis`; indices, integers of rank 1; axis, negative
         counts from the end; mode, "add", "sub", "mul", "div", "min", "max" or "set"; data, updates' dtype, or shape,
-        ints or an int tensor, for zeros. Result: data's type. Errors: ShapeError, DTypeError, GraphError.
+        ints or an int tensor, for zeros; out_of_range, "drop", "clip" or "error". Result: data's type. Errors:
+        ShapeError, DTypeError, GraphError, OutOfRangeError.
         Gradient: to data and updates, in every mode; of several "set" in one place to the last, extrema share ties.
         Source: MPSGraph scatterWithUpdatesTensor:indicesTensor:shape:axis:mode:name: and scatterWithDataTensor:….
 
@@ -40,7 +46,7 @@ class ScatterND(Family):
         [4.0, 0.0, 2.0]
         """
         data = self._data("scatter", data, shape, updates.dtype, 0)
-        return self._tensor("scatter", [data, updates, indices], name, axis=axis, mode=mode)
+        return self._tensor("scatter", [data, updates, indices], name, axis=axis, mode=mode, out_of_range=out_of_range)
 
     def scatter_nd(
         self,
@@ -52,6 +58,7 @@ class ScatterND(Family):
         data: Tensor | None = None,
         shape: ShapeLike | None = None,
         name: str | None = None,
+        out_of_range: str = "drop",
     ) -> Tensor:
         """Slices put at index vectors.
 
@@ -59,7 +66,8 @@ class ScatterND(Family):
         r...].
         Args: updates, as the formula says; indices, integers, their last axis the vectors; batch_dimensions, leading
         axes that all have in common; mode, "add", "sub", "mul", "div", "min", "max" or "set"; data, updates' dtype, or
-        shape, ints or an int tensor, for zeros. Result: data's type. Errors: ShapeError, DTypeError, GraphError.
+        shape, ints or an int tensor, for zeros; out_of_range, "drop", "clip" or "error". Result: data's type. Errors:
+        ShapeError, DTypeError, GraphError, OutOfRangeError.
         Gradient: to data and updates, in every mode; of several "set" in one place to the last, extrema share ties.
         Source: MPSGraph scatterNDWithUpdatesTensor:indicesTensor:shape:batchDimensions:mode:name:, the same without
         mode, and scatterNDWithDataTensor:updatesTensor:indicesTensor:batchDimensions:mode:name:.
@@ -70,7 +78,8 @@ class ScatterND(Family):
         """
         data = self._data("scatter_nd", data, shape, updates.dtype, 0)
         inputs = [data, updates, indices]
-        return self._tensor("scatter_nd", inputs, name, batch_dimensions=batch_dimensions, mode=mode)
+        attributes: dict[str, Any] = {"batch_dimensions": batch_dimensions, "mode": mode, "out_of_range": out_of_range}
+        return self._tensor("scatter_nd", inputs, name, **attributes)
 
     def scatter_along_axis(
         self,
@@ -82,14 +91,16 @@ class ScatterND(Family):
         data: Tensor | None = None,
         shape: ShapeLike | None = None,
         name: str | None = None,
+        out_of_range: str = "drop",
     ) -> Tensor:
         """Elements put at indices along an axis.
 
         result = data; result[..., indices[..., i, ...], ...] ∘= updates[..., i, ...].
         Args: axis, an int, negative counts from the end, or one in an int tensor; updates and indices (integers),
         shaped as data but for `axis`; mode, "add", "sub", "mul", "div", "min", "max" or "set"; data, updates' dtype, or
-        shape, ints or an int tensor, for a start with what is neutral: 0, 1, the largest or the lowest value. Result:
-        data's type. Errors: ShapeError, DTypeError, GraphError.
+        shape, ints or an int tensor, for a start with what is neutral: 0, 1, the largest or the lowest value;
+        out_of_range, "drop", "clip" or "error". Result: data's type. Errors: ShapeError, DTypeError, GraphError,
+        OutOfRangeError.
         Gradient: to data and updates, in every mode; of several "set" in one place to the last, extrema share ties.
         Source: MPSGraph scatterAlongAxis:withUpdatesTensor:indicesTensor:shape:mode:name:, …withDataTensor:…, and both
         with scatterAlongAxisTensor:.
@@ -102,7 +113,8 @@ class ScatterND(Family):
         kind = "scatter_along_axis"
         data = self._data(kind, data, shape, updates.dtype, neutral(mode, updates.dtype))
         operands, attributes = self._tensor_attributes(kind, axis=axis)
-        return self._tensor(kind, [data, updates, indices, *operands], name, mode=mode, **attributes)
+        attributes |= {"mode": mode, "out_of_range": out_of_range}
+        return self._tensor(kind, [data, updates, indices, *operands], name, **attributes)
 
     def _data(
         self, kind: str, data: Tensor | None, shape: ShapeLike | None, dtype: DType, start: bool | int | float

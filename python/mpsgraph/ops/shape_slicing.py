@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ._family import AttributeLike, Family, ShapeError, ShapeLike, Tensor, as_dtype, ints
+from .._core import known_values
+from ._family import AttributeLike, Family, ShapeError, ShapeLike, Tensor, as_dtype, constant_data, ints
 from .shape import known_shape
 
 
@@ -38,8 +39,11 @@ class ShapeSlicing(Family):
                 may be an int tensor of rank 1.
             start_mask, end_mask: bit i set: the start (the end) of axis i is ignored and the whole range meant.
             squeeze_mask: bit i set: axis i, of one element, disappears.
-            sizes: instead of ends, how many elements from the start on, with strides of 1.
-        Result: x's dtype; a range without elements has size 0. Errors: ShapeError. Gradient: slice_gradient.
+            sizes: instead of ends, how many elements from the start on, with strides of 1. All of them must lie inside.
+        Result: x's dtype; a range without elements has size 0. Errors: ShapeError; in a run when elements from a start
+        that is data do not lie inside. Gradient: incoming in its place, zeros elsewhere.
+        With sizes that are known, starts are data: nothing is compiled for their values, and they may be computed in
+        loops. With ends from tensors, each new size of the result compiles what follows.
         Source: MPSGraph sliceTensor:starts:ends:strides:startMask:endMask:squeezeMask:name:, the same with startTensor:
         endTensor:strideTensor:, and sliceTensor:startTensor:sizeTensor:squeezeMask:name:.
 
@@ -49,7 +53,14 @@ class ShapeSlicing(Family):
         >>> g.run({}, g.slice(g.constant([1, 2, 3, 4]), g.constant([-3]), sizes=[2])).tolist()
         [2, 3]
         """
-        operands, attributes = self._ranges("slice", starts, ends, strides, start_mask, end_mask, squeeze_mask, sizes)
+        if sizes is not None:
+            self._only_sizes("slice", ends, strides, start_mask, end_mask)
+            lengths, known = self._sizes("slice", sizes)
+            axes = _bits(squeeze_mask)
+            inputs = [x, self._starts("slice", starts), *lengths]
+            part = self._tensor("dynamic_slice", inputs, None if axes else name, **known)
+            return self._tensor("squeeze", [part], name, axes=axes) if axes else part
+        operands, attributes = self._ranges("slice", starts, ends, strides, start_mask, end_mask, squeeze_mask)
         return self._tensor("slice", [x, *operands], name, **attributes)
 
     def slice_axis(self, x: Tensor, axis: int, start: int, length: int, name: str | None = None) -> Tensor:
@@ -103,8 +114,13 @@ class ShapeSlicing(Family):
         [0, 7, 0, 8]
         """
         kind = "slice_gradient"
-        operands, attributes = self._ranges(kind, starts, ends, strides, start_mask, end_mask, squeeze_mask, sizes)
-        inputs = [incoming, self._shape_operand(input_shape, kind), *operands]
+        shape = self._shape_operand(input_shape, kind)
+        if sizes is not None:
+            self._only_sizes(kind, ends, strides, start_mask, end_mask)
+            nothing = self._tensor("broadcast_to", [self._zero_like(incoming), shape])
+            return self._updated(kind, nothing, incoming, starts, sizes, squeeze_mask, name)
+        operands, attributes = self._ranges(kind, starts, ends, strides, start_mask, end_mask, squeeze_mask)
+        inputs = [incoming, shape, *operands]
         return self._tensor(kind, inputs, name, **attributes)
 
     def slice_update_data(
@@ -123,8 +139,10 @@ class ShapeSlicing(Family):
     ) -> Tensor:
         """data with other values where a slice would read.
 
-        Args: data, any dtype; update, its dtype, shaped as the slice; the rest as given to slice. Result: data's type.
-        Errors: ShapeError, DTypeError. Gradient: to data incoming with zeros in that place, to update the slice of it.
+        Args: data, any dtype; update, its dtype, shaped as the slice; the rest as given to slice, so that starts are
+        data where sizes are given. Result: data's type. Assigned to the variable that data was read from, it writes the
+        update alone. Errors: ShapeError, DTypeError; in a run as slice. Gradient: to data incoming with zeros in that
+        place, to update the slice of it.
         Source: MPSGraph sliceUpdateDataTensor:updateTensor:starts:ends:strides:startMask:endMask:squeezeMask:name: and
         its variants with tensors and without masks.
 
@@ -133,7 +151,10 @@ class ShapeSlicing(Family):
         [1, 7, 3, 8]
         """
         kind = "slice_update_data"
-        operands, attributes = self._ranges(kind, starts, ends, strides, start_mask, end_mask, squeeze_mask, sizes)
+        if sizes is not None:
+            self._only_sizes(kind, ends, strides, start_mask, end_mask)
+            return self._updated(kind, data, update, starts, sizes, squeeze_mask, name)
+        operands, attributes = self._ranges(kind, starts, ends, strides, start_mask, end_mask, squeeze_mask)
         return self._tensor(kind, [data, update, *operands], name, **attributes)
 
     def concat(self, tensors: Sequence[Tensor], axis: int, interleave: bool = False, name: str | None = None) -> Tensor:
@@ -188,13 +209,8 @@ class ShapeSlicing(Family):
         start_mask: int,
         end_mask: int,
         squeeze_mask: int,
-        sizes: AttributeLike | None,
     ) -> tuple[list[Tensor], dict[str, Any]]:
-        """Operands and attributes of a slice."""
-        if sizes is not None:
-            if ends is not None or strides is not None or start_mask or end_mask:
-                raise ShapeError(f"[{kind}] with sizes takes neither ends, strides nor masks of starts and ends")
-            ends, end_mask = self._ends_of(kind, starts, sizes)
+        """Operands and attributes of a slice with ends."""
         if ends is None:
             raise ShapeError(f"[{kind}] takes either ends or sizes")
         counts = {n for n in (_length(r) for r in (starts, ends, strides) if r is not None) if n is not None}
@@ -210,18 +226,47 @@ class ShapeSlicing(Family):
         assert isinstance(x, Tensor), "the length of anything else is known"
         return self._tensor("cast", [self._tensor("equal", [x, x])], dtype=as_dtype("int64"))
 
-    def _ends_of(self, kind: str, starts: AttributeLike, sizes: AttributeLike) -> tuple[AttributeLike, int]:
-        """Where slices of these sizes end, and the mask of the axes on which that is the very end."""
-        if not isinstance(starts, Tensor) and not isinstance(sizes, Tensor):
-            first = ints(starts, f"[{kind}] starts")
-            ends = [a + n for a, n in zip(first, ints(sizes, f"[{kind}] sizes", len(first)), strict=True)]
-            return ends, sum(1 << i for i, (a, end) in enumerate(zip(first, ends, strict=True)) if a < 0 == end)
-        operands, _ = self._tensor_attributes(kind, starts=starts, sizes=sizes)
-        begin, count = (self._tensor("cast", [t], dtype=as_dtype("int64")) for t in operands)
-        end = self._tensor("addition", [begin, count])
-        from_the_end, zero = self._tensor("less_than", [begin, 0]), self._tensor("equal", [end, 0])
-        to_the_end = self._tensor("logical_and", [from_the_end, zero])
-        return self._tensor("select", [to_the_end, 2**61, end]), 0
+    def _zero_like(self, x: Tensor) -> Tensor:
+        return self._tensor("constant", [], value=constant_data(0, (), x.dtype))
+
+    @staticmethod
+    def _only_sizes(
+        kind: str, ends: AttributeLike | None, strides: AttributeLike | None, start_mask: int, end_mask: int
+    ) -> None:
+        if ends is not None or strides is not None or start_mask or end_mask:
+            raise ShapeError(f"[{kind}] with sizes takes neither ends, strides nor masks of starts and ends")
+
+    def _starts(self, kind: str, starts: AttributeLike) -> Tensor:
+        return starts if isinstance(starts, Tensor) else self._integers(ints(starts, f"[{kind}] starts"))
+
+    def _sizes(self, kind: str, sizes: AttributeLike) -> tuple[list[Tensor], dict[str, Any]]:
+        """Sizes as operands or, where their values are known now, as an attribute."""
+        if not isinstance(sizes, Tensor):
+            return [], {"sizes": ints(sizes, f"[{kind}] sizes")}
+        known = known_values(sizes)
+        return ([sizes], {}) if known is None or None in known else ([], {"sizes": known})
+
+    def _updated(
+        self,
+        kind: str,
+        data: Tensor,
+        update: Tensor,
+        starts: AttributeLike,
+        sizes: AttributeLike,
+        squeeze_mask: int,
+        name: str | None,
+    ) -> Tensor:
+        """data with `update` from the starts on; its own shape says how much that is, and must be the sizes."""
+        if squeeze_mask:
+            update = self._tensor("expand_dims", [update], axes=_bits(squeeze_mask))
+        lengths, known = self._sizes(kind, sizes)
+        inputs = [data, update, self._starts(kind, starts), *lengths]
+        return self._tensor("dynamic_slice_update_data", inputs, name, **known)
+
+
+def _bits(mask: int) -> list[int]:
+    """The axes whose bits are set."""
+    return [axis for axis in range(mask.bit_length()) if mask >> axis & 1]
 
 
 def _length(values: AttributeLike) -> int | None:

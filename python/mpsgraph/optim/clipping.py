@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .._core import Operation, Tensor, float32, float64
+from .._core import Operation, Tensor, float32, float64, int32
 from ..errors import GraphError
 from .optimizers import Optimizer
 
@@ -29,8 +29,8 @@ class _Clipped(Optimizer):
 class ClipByValue(_Clipped):
     """Each number of the gradients between minimum and maximum, then the optimizer's step.
 
-    Args: optimizer; maximum; minimum, -maximum when None. PyTorch's clip_grad_value_, Keras's clipvalue, and
-    MPSNNOptimizer's gradientClipMin and gradientClipMax. Errors: GraphError.
+    NaN stays NaN. Args: optimizer; maximum; minimum, -maximum when None. PyTorch's clip_grad_value_, Keras's clipvalue,
+    and MPSNNOptimizer's gradientClipMin and gradientClipMax. Errors: GraphError.
 
     >>> g = mg.Graph()
     >>> v = g.variable([1.0, 1.0])
@@ -47,14 +47,22 @@ class ClipByValue(_Clipped):
             raise GraphError(f"ClipByValue: minimum {self.minimum} must be below maximum {self.maximum}")
 
     def clipped(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-        return {v: self.graph.clamp(d, self.minimum, self.maximum) for v, d in gradients.items()}
+        g = self.graph
+
+        def within(d: Tensor) -> Tensor:  # not `clamp`, which takes a bound for NaN
+            return g.minimum_with_nan_propagation(g.maximum_with_nan_propagation(d, self.minimum), self.maximum)
+
+        return {v: within(d) for v, d in gradients.items()}
 
 
 class ClipByNorm(_Clipped):
     """All gradients made shorter together if their common norm is above a maximum, then the optimizer's step.
 
-    gradients * min(1, maximum / (norm + 1e-6)), norm = sqrt(sum of all their squares). Args: optimizer; maximum, above
-    0. PyTorch's clip_grad_norm_, Keras's global_clipnorm. Pascanu et al., arXiv:1211.5063. Errors: GraphError.
+    gradients * min(1, maximum / (norm + 1e-6)), norm = sqrt(sum of all their squares). A norm that is NaN makes NaN of
+    all of them; one that is infinite makes zeros of the finite ones and NaN of the others. Args: optimizer; maximum,
+    above 0; error_if_nonfinite, whether such a step raises OutOfRangeError instead and moves nothing, which names
+    "norm_is_not_finite". PyTorch's clip_grad_norm_, Keras's global_clipnorm. Pascanu et al., arXiv:1211.5063. Errors:
+    GraphError.
 
     >>> g = mg.Graph()
     >>> v = g.variable([1.0, 1.0])
@@ -64,11 +72,11 @@ class ClipByNorm(_Clipped):
     [-2.0, -3.0]
     """
 
-    def __init__(self, optimizer: Optimizer, maximum: float) -> None:
+    def __init__(self, optimizer: Optimizer, maximum: float, *, error_if_nonfinite: bool = False) -> None:
         super().__init__(optimizer)
         if maximum <= 0:
             raise GraphError(f"ClipByNorm: maximum must be above 0, got {maximum}")
-        self.maximum = maximum
+        self.maximum, self.error_if_nonfinite = maximum, error_if_nonfinite
 
     def clipped(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
         if not gradients:
@@ -79,5 +87,9 @@ class ClipByNorm(_Clipped):
         total = parts[0]
         for part in parts[1:]:
             total = total + part
-        factor = g.minimum(self.maximum / (g.square_root(total) + 1e-6), 1.0)
+        factor = g.minimum_with_nan_propagation(self.maximum / (g.square_root(total) + 1e-6), 1.0)
+        if self.error_if_nonfinite:
+            # 1 is an index outside of a table of one number
+            wrong = g.cast(g.not_(g.is_finite(g.reshape(total, (1,)))), int32, name="norm_is_not_finite")
+            factor = factor * g.reshape(g.gather(g.constant([1.0], dtype=wide), wrong, out_of_range="error"), ())
         return {v: self._in(d.dtype, self._in(wide, d) * factor) for v, d in gradients.items()}

@@ -120,8 +120,9 @@ class Adam(Optimizer):
     """Adam, and AMSGrad where asked for; weight decay is added to the gradient. Kingma and Ba, arXiv:1412.6980.
 
     The bias corrections are folded into the rate, as MPSGraph does: rate * sqrt(1 - beta2^t) / (1 - beta1^t) * m /
-    (sqrt(v) + epsilon). PyTorch adds epsilon after correcting v: epsilon counts 1 / sqrt(1 - beta2^t) times as much
-    here, which shows where gradients are tiny in the first steps.
+    (sqrt(v) + epsilon). PyTorch adds epsilon after correcting v, rate / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) +
+    epsilon), which shows where gradients are tiny in the first steps. Args: corrected_epsilon, whether epsilon is
+    PyTorch's.
 
     >>> g = mg.Graph()
     >>> v = g.variable([1.0])
@@ -139,11 +140,14 @@ class Adam(Optimizer):
         epsilon: float = 1e-8,
         amsgrad: bool = False,
         weight_decay: float = 0.0,
+        *,
+        corrected_epsilon: bool = False,
     ) -> None:
         super().__init__(learning_rate)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
-        self.amsgrad, self.weight_decay = amsgrad, weight_decay
+        self.amsgrad, self.weight_decay, self.corrected_epsilon = amsgrad, weight_decay, corrected_epsilon
         self._powers: dict[DType, tuple[Tensor, Tensor]] = {}
+        self._epsilons: dict[DType, Tensor | float] = {}
 
     def step(
         self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
@@ -151,7 +155,8 @@ class Adam(Optimizer):
         values, gradient = self.decayed(values, gradient, learning_rate)
         names = ["momentum", "velocity"] + (["maximum_velocity"] if self.amsgrad else [])
         states = [self.state(variable, values, name) for name in names]
-        scalars = (learning_rate, self.beta1, self.beta2, self.epsilon, *self._beta_powers(values.dtype))
+        epsilon, powers = self._epsilon_in(values.dtype), self._beta_powers(values.dtype)
+        scalars = (learning_rate, self.beta1, self.beta2, epsilon, *powers)
         maximum = states[2] if self.amsgrad else None
         moved, *new = self.graph.adam(*scalars, values, states[0], states[1], gradient, maximum)
         return moved, [self.graph.assign(state, value) for state, value in zip(states, new, strict=True)]
@@ -169,6 +174,15 @@ class Adam(Optimizer):
             )
         return self._powers[dtype]
 
+    def _epsilon_in(self, dtype: DType) -> Tensor | float:
+        """What is added to the root of the velocity that is not corrected."""
+        if not self.corrected_epsilon:
+            return self.epsilon
+        if dtype not in self._epsilons:
+            _, power = self._beta_powers(dtype)
+            self._epsilons[dtype] = self.graph.square_root(1.0 - power) * self.epsilon
+        return self._epsilons[dtype]
+
     def finish(self) -> list[Operation]:
         g = self.graph
         return [
@@ -181,7 +195,8 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """Adam with decoupled weight decay: values shrink by rate * weight_decay before Adam's step.
 
-    Loshchilov and Hutter, arXiv:1711.05101. Conventions and default are PyTorch's.
+    Loshchilov and Hutter, arXiv:1711.05101. Conventions and defaults are PyTorch's, the place of epsilon, too. Args:
+    corrected_epsilon, False for Adam's place, which is MPSGraph's.
 
     >>> g = mg.Graph()
     >>> v = g.variable([1.0])
@@ -199,8 +214,12 @@ class AdamW(Adam):
         epsilon: float = 1e-8,
         amsgrad: bool = False,
         weight_decay: float = 0.01,
+        *,
+        corrected_epsilon: bool = True,
     ) -> None:
-        super().__init__(learning_rate, beta1, beta2, epsilon, amsgrad, weight_decay)
+        super().__init__(
+            learning_rate, beta1, beta2, epsilon, amsgrad, weight_decay, corrected_epsilon=corrected_epsilon
+        )
 
     def decayed(self, values: Tensor, gradient: Tensor, learning_rate: Tensor) -> tuple[Tensor, Tensor]:
         return values * (1.0 - learning_rate * self.weight_decay), gradient

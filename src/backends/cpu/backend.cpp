@@ -30,6 +30,7 @@ void register_kernels() {
   static std::once_flag once;
   std::call_once(once, [] {
     register_shape_kernels();
+    register_dynamic_slice_kernels();
     register_pad_kernels();
     register_gather_kernels();
     register_scatter_nd_kernels();

@@ -100,6 +100,7 @@ std::unique_ptr<Kernel> kernel(Function function, std::string description = {}) 
 // One per family, called once by the backend.
 void register_control_flow_kernels();   // histories; if, while and for own the kernels of their blocks (lowering.h)
 void register_shape_kernels();          // strided copies: transpose, slice, concat, pad, tile, broadcast, ...
+void register_dynamic_slice_kernels();
 void register_pad_kernels();
 void register_gather_kernels();
 void register_scatter_nd_kernels();

@@ -122,6 +122,7 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
   if (operation.is("constant") || operation.is("argument") || operation.is("placeholder") || operation.is("variable"))
     return;
   next_position();
+  if (operation.is("check_indices")) last_check_ = position_;
   if (operation.is("undefined")) {
     bind(operation.output(), new_slot(bytes_of(operation.output()->type)));
     return;
@@ -244,7 +245,8 @@ void ProgramLowering::lower_assign(Operation& operation, KernelList& list) {
           : std::unique_ptr<Kernel>(kernel(
                 [=](Frame& f) { std::memmove(f.pointers[variable], f.pointers[value], bytes); }, "copy into variable"));
   copy = registered(std::move(copy), operation);
-  assigns_.push_back({value, variable, copy.get(), depth_ > 0 || comes_home});
+  const bool may_end_between = out_.slots[value].first < last_check_;  // and the variable is to stay as it was
+  assigns_.push_back({value, variable, copy.get(), depth_ > 0 || comes_home || may_end_between});
   list.push_back(std::move(copy));
 }
 

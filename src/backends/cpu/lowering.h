@@ -95,6 +95,7 @@ class ProgramLowering {
   std::unordered_map<const Tensor*, LayoutPtr> homes_;  // of variables
   int position_ = 0;
   int depth_ = 0;
+  int last_check_ = -1;  // where the last kernel stands that may end the run
   std::unordered_map<const Tensor*, Slot> slots_;
   std::unordered_map<const Operation*, bool> copied_reads_;  // reads whose variable changes while they are in use
   std::unordered_map<const Tensor*, Operation*> awaited_;  // gradients that their update computes, by result

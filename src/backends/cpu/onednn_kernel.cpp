@@ -59,7 +59,6 @@ dnnl::primitive_attr Epilogue::attributes(const dnnl::memory::desc& residual) co
   dnnl::primitive_attr attributes = scratchpad_attributes();
   dnnl::post_ops ops;
   if (has_residual) ops.append_binary(dnnl::algorithm::binary_add, residual);
-  if (relu) ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.f, 0.f);
   attributes.set_post_ops(ops);
   return attributes;
 }
@@ -112,6 +111,24 @@ std::unique_ptr<KernelState> OnednnKernel::make_state() const {
   return state;
 }
 
+void OnednnKernel::add_relu(const Operand& result) {
+  relu_ = result;
+  text_ += ", relu";
+}
+
+namespace {
+
+// Of numbers as their bits: those of negative numbers, -0 and -infinity are integers up to `last`, those of NaN are not.
+template <class Bits>
+void relu_in_place(Bits* x, int64_t n) {
+  constexpr auto last = static_cast<Bits>(sizeof(Bits) == 4 ? 0xff800000 : 0xff80);
+  parallel_for(n, 65536 / sizeof(Bits), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) x[i] = x[i] <= last ? Bits{0} : x[i];
+  });
+}
+
+}  // namespace
+
 void OnednnKernel::run(Frame& frame) const {
   State& state = static_cast<State&>(*frame.states[index]);
   dnnl_stream_t stream = onednn_stream().get();
@@ -127,6 +144,11 @@ void OnednnKernel::run(Frame& frame) const {
                                                         static_cast<int>(call.arguments.size()), call.arguments.data());
     if (status != dnnl_success) throw DeviceError(cat("oneDNN failed with status ", status, " in '", name, "'"));
   }
+  if (!relu_) return;
+  if (relu_->dtype == DType::float32)
+    relu_in_place(frame.at<int32_t>(relu_->slot), relu_->elements());
+  else
+    relu_in_place(frame.at<int16_t>(relu_->slot), relu_->elements());
 }
 
 void register_onednn_kernels() {

@@ -26,6 +26,8 @@ class OnednnKernel final : public Kernel {
   // Copies between layouts, through oneDNN's reorder.
   void add_reorder(Lowering& lowering, const dnnl::memory::desc& from, Slot from_slot, const dnnl::memory::desc& to,
                    Slot to_slot);
+  // relu of the result, in place behind the last primitive: oneDNN's own makes zeros of NaN.
+  void add_relu(const Operand& result);
 
   void run(Frame& frame) const override;
   std::unique_ptr<KernelState> make_state() const override;
@@ -38,6 +40,7 @@ class OnednnKernel final : public Kernel {
   };
   struct State;
   std::vector<Step> steps_;
+  std::optional<Operand> relu_;
   std::string text_;
 };
 
@@ -63,7 +66,8 @@ std::optional<Description> try_primitive(bool take_reference, const Args&... arg
                              "': ", operation.output()->type, "; disable the pass 'fuse'", operation.where()));
 }
 
-// What followed a convolution or product and is now part of it: relu, and an added residual.
+// What followed a convolution or product and is now part of it: bias, an added residual, and relu, for which the caller
+// adds add_relu.
 struct Epilogue {
   bool has_bias = false, has_residual = false, relu = false;
   explicit Epilogue(const Operation& operation);

@@ -21,9 +21,14 @@ GraphTensors lower_call(Lowering& l) {
                       "' has variables, which only the MPSGraph of their own graph can use; give it their ",
                       "values as operands, run it by itself, or use Device(\"cpu\") for both graphs"));
   ProgramLowering called(l.graph(), compiled->program(), {});
+  called.intact = l.program.intact;
   GraphTensors results = called.lower_within(l.inputs);
   for (MPSGraphTensor* __strong& result : results)  // which may be operands as they are
     if (result) result = [l.graph() identityWithTensor:result name:l.name()];
+  if (!called.checks.empty() && l.operation.parent->owner)
+    l.unsupported(cat("'", symbol, "' checks indices, which cannot end a run from a block of control flow"));
+  l.program.checks.insert(l.program.checks.end(), called.checks.begin(), called.checks.end());
+  l.program.intact = called.intact;
   l.program.names.insert(l.program.names.end(), called.names.begin(), called.names.end());
   return results;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -86,6 +87,16 @@ class ProgramLowering {
   GraphTensors feeds, targets;
   NSMutableArray<MPSGraphOperation*>* target_operations = [NSMutableArray array];
   std::vector<std::string> names;  // of the operations, for people
+  // What ends a run: an index outside in a feed, or in a report, int64[3], of the check's number (0: there is none), the
+  // place and the index. The reports are the last of the targets.
+  struct Check {
+    std::map<int64_t, const Operation*> operations;  // by number, from 1 on
+    int feed;  // -1: report
+    MPSGraphTensor* report;
+  };
+  std::vector<Check> checks;
+  MPSGraphTensor* intact = nil;  // bool: no check so far found one; nil when none reports
+  bool is_within = false;  // lowered by lower_within(): its feeds are not a run's
 
   MPSGraphTensor* tensor_of(const Tensor* tensor) const;
   void bind(const Tensor* tensor, MPSGraphTensor* lowered) { tensors_[tensor] = lowered; }
@@ -128,6 +139,7 @@ void register_arithmetic();
 void register_bits();
 void register_call();
 void register_cast();
+void register_check_indices();
 void register_complex();
 void register_control_flow();
 void register_convolution();
@@ -152,6 +164,7 @@ void register_resize();
 void register_scatter_nd();
 void register_shape();
 void register_slicing();
+void register_dynamic_slicing();
 void register_sort();
 void register_sparse();
 void register_stencil();

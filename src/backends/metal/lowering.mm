@@ -155,9 +155,12 @@ void ProgramLowering::run() {
     [taken addObject:tensor];
     targets.push_back(tensor);
   }
+  for (const Check& check : checks)
+    if (check.report) targets.push_back(check.report);
 }
 
 GraphTensors ProgramLowering::lower_within(const GraphTensors& operands) {
+  is_within = true;
   for (size_t i = 0; i < operands.size(); ++i) bind(program.feeds[i], operands[i]);
   lower_operations(program.graph->root());
   GraphTensors results;
@@ -250,10 +253,13 @@ GraphTensors ProgramLowering::results_of(const Operation& operation) {
 }
 
 GraphTensors ProgramLowering::assigned(const Operation& operation) {
-  MPSGraphTensor* value = tensor_of(operation.input(1));
-  effects_[&operation] = [graph assignVariable:tensor_of(operation.input(0))
-                             withValueOfTensor:value
-                                          name:@(operation.name.c_str())];
+  MPSGraphTensor *const variable = tensor_of(operation.input(0)), *value = tensor_of(operation.input(1));
+  if (intact)  // a run that a check ends leaves it as it was
+    value = [graph selectWithPredicateTensor:intact
+                         truePredicateTensor:value
+                        falsePredicateTensor:[graph readVariable:variable name:nil]
+                                        name:nil];
+  effects_[&operation] = [graph assignVariable:variable withValueOfTensor:value name:@(operation.name.c_str())];
   return {};
 }
 
@@ -349,6 +355,7 @@ void register_lowerings() {
     register_bits();
     register_call();
     register_cast();
+    register_check_indices();
     register_complex();
     register_control_flow();
     register_convolution();
@@ -373,6 +380,7 @@ void register_lowerings() {
     register_scatter_nd();
     register_shape();
     register_slicing();
+    register_dynamic_slicing();
     register_sort();
     register_sparse();
     register_stencil();

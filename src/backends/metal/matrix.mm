@@ -3,6 +3,8 @@
 // Operands get one rank by axes of length 1 in front, so that only broadcasting of these is asked of MPSGraph. The result
 // of its HammingDistance is not stated well enough to rely on: distances are composed.
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "backends/metal/complex.h"
 
@@ -43,15 +45,35 @@ Term turned(const Term& x) {
   return x.with([x.graph() transposeTensor:x.tensor() permutation:numbers(permutation) name:nil]);
 }
 
+// Queries whose mask keeps all keys out find zeros, where a soft-max over nothing is NaN: they look at everything instead
+// (`opened`), and what they find is replaced (`found`).
+struct Mask {
+  Mask(const Lowering& l, size_t rank) : added(operand(l, 3, rank)), blind(blind_rows(added, rank)) {}
+
+  static Term blind_rows(const Term& mask, size_t rank) {
+    const Ints keys{static_cast<int64_t>(rank) - 1};
+    const Term x = mask.cast(DType::float32);  // extrema of bfloat16 are not to be relied on
+    return x.with([x.graph() reductionMaximumWithTensor:x.tensor() axes:numbers(keys) name:nil]) ==
+           -std::numeric_limits<double>::infinity();
+  }
+  Term opened() const { return select(blind, 0.0, added); }
+  Term found(const Term& result) const { return select(blind, 0.0, result); }
+
+  Term added, blind;
+};
+
 // softmax(scale Q Kᵀ + M) V, halves in single precision, as scores are many.
 GraphTensors composed_attention(Lowering& l, size_t rank) {
   const bool half = size_of(l.dtype()) == 2;
-  const auto wide = [&](size_t i) { return half ? operand(l, i, rank).cast(DType::float32) : operand(l, i, rank); };
-  Term scores = product(wide(0) * l.attributes().real("scale"), turned(wide(1)));
-  if (l.count() == 4) scores = scores + wide(3);
+  const auto wide = [&](const Term& x) { return half ? x.cast(DType::float32) : x; };
+  const auto source = [&](size_t i) { return wide(operand(l, i, rank)); };
+  Term scores = product(source(0) * l.attributes().real("scale"), turned(source(1)));
+  const auto mask = l.count() == 4 ? std::optional<Mask>(std::in_place, l, rank) : std::nullopt;
+  if (mask) scores = scores + wide(mask->opened());
   const Term weights = scores.with([l.graph() softMaxWithTensor:scores.tensor() axis:-1 name:nil]);
-  const Term result = product(weights, wide(2));
-  return half ? result.cast(l.dtype()) : result;
+  const Term result = product(weights, source(2));
+  const Term rounded = half ? result.cast(l.dtype()) : result;
+  return mask ? mask->found(rounded) : rounded;
 }
 
 // MPSGraph's takes tensors of four axes: batch, heads, positions, features.
@@ -65,12 +87,16 @@ GraphTensors lower_attention(Lowering& l) {
   if (!fits) return composed_attention(l, std::max(l.result_dims().size(), l.count() == 4 ? l.dims(3).size() : 0));
   if (METAL_AVAILABLE(15.0)) {
     const auto scale = static_cast<float>(l.attributes().real("scale"));
-    return {[l.graph() scaledDotProductAttentionWithQueryTensor:operand(l, 0, rank).tensor()
-                                                      keyTensor:operand(l, 1, rank).tensor()
-                                                    valueTensor:operand(l, 2, rank).tensor()
-                                                     maskTensor:l.count() == 4 ? operand(l, 3, rank).tensor() : nil
-                                                          scale:scale
-                                                           name:l.name()]};
+    const auto mask = l.count() == 4 ? std::optional<Mask>(std::in_place, l, rank) : std::nullopt;
+    const Term query = operand(l, 0, rank);
+    const Term result =
+        query.with([l.graph() scaledDotProductAttentionWithQueryTensor:query.tensor()
+                                                             keyTensor:operand(l, 1, rank).tensor()
+                                                           valueTensor:operand(l, 2, rank).tensor()
+                                                            maskTensor:mask ? mask->opened().tensor() : nil
+                                                                 scale:scale
+                                                                  name:l.name()]);
+    return mask ? mask->found(result) : result;
   }
   return composed_attention(l, rank);
 }

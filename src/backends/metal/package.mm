@@ -79,6 +79,12 @@ runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& pa
       }
       ProgramLowering lowering(graph, program_, std::move(values), true);
       lowering.run();
+      if (!lowering.checks.empty()) {
+        const Operation& check = *lowering.checks.front().operations.begin()->second;
+        throw UnsupportedError(cat("[serialize] an MPSGraphPackage cannot raise an error for the indices '",
+                                   check.input(0)->name(), "' of ", check.attributes.string("of"),
+                                   ": give it out_of_range=\"clip\" or \"zeros\", or use save()", check.where()));
+      }
       const CompiledGraph compiled = CompiledGraph::compile(device_, lowering);
       replace(path, [&](const fs::path& fresh) {
         [compiled.executable serializeToMPSGraphPackageAtURL:url_of(fresh) descriptor:form];

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "backends/metal/block_checks.h"
 #include "backends/metal/lowering.h"
 #include "compiler/passes.h"
 #include "core/builder.h"
 #include "core/definition.h"
 #include "core/text.h"
+#include "core/wide.h"
 
 namespace mpsgraph::metal {
 namespace {
@@ -93,9 +95,9 @@ void remove_nothing(compiler::Program& program) {
   while (compiler::any_operation(program, composite))
     compiler::rewrite(program, [&](compiler::Rewriter& r, const Operation& operation) {
       Builder builder(r.graph());
-      return composite(operation) ? compiler::Rewriter::Replacement(operation.definition->decompose(
-                                        builder, r.now(operation.inputs), operation.attributes))
-                                  : std::nullopt;
+      return composite(operation)
+                 ? compiler::Rewriter::Replacement(decomposed(builder, operation, r.now(operation.inputs)))
+                 : std::nullopt;
     });
   compiler::rewrite(program, without_nothing);
   compiler::fold(program);
@@ -109,6 +111,7 @@ void prepare(compiler::Program& program, const compiler::Options& options) {
   for (const char* ours : {"channels_last", "quantize", "normalize", "fuse", "stitch", "schedule"}) effective.disabled_passes.emplace_back(ours);
   compiler::run_passes(program, effective);
   remove_nothing(program);
+  carry_checks(program);
   if (options.observe) options.observe("remove_nothing", print(*program.graph));
 }
 

@@ -8,6 +8,8 @@
 
 #include "backends/metal/guarded.h"
 #include "backends/metal/signposts.h"
+#include "core/ops/any_outside.h"
+#include "core/ops/out_of_range.h"
 
 namespace mpsgraph::metal {
 
@@ -163,6 +165,7 @@ MetalProgram::MetalProgram(MetalDevice& device, compiler::Program program,
     targets_ = lowering.targets;
     target_operations_ = lowering.target_operations;
     names_ = lowering.names;
+    checks_ = lowering.checks;
     fed_ = present(feeds_);
     computed_ = present(targets_);
     if (!home_) compiled_ = CompiledGraph::compile(device_, lowering);
@@ -193,7 +196,10 @@ bool MetalProgram::encode(runtime::DeviceCommands& commands, std::span<const NDA
 
 void MetalProgram::encode_into(MetalCommands& commands, std::span<const NDArray> feeds, std::span<NDArray> results) {
   const Signpost encoding(Phase::encode, names_.empty() ? "program" : names_.back());
-  const RunData data(device_, commands, feeds, results, fed_, computed_);
+  check_feeds(commands, feeds);
+  std::vector<NDArray> outputs(results.begin(), results.end());
+  for (NDArray& report : reports(commands)) outputs.push_back(std::move(report));
+  const RunData data(device_, commands, feeds, outputs, fed_, computed_);
   for (size_t i = 0; i < results.size(); ++i) {
     if (computed_[i]) continue;
     const ConstantPtr value = program_.targets[i]->operation->attributes.data("value");
@@ -223,6 +229,36 @@ void MetalProgram::encode_into(MetalCommands& commands, std::span<const NDArray>
                targetOperations:target_operations_
               resultsDictionary:out
             executionDescriptor:execution_descriptor()];
+}
+
+void MetalProgram::check_feeds(MetalCommands& commands, std::span<const NDArray> feeds) {
+  for (const ProgramLowering::Check& check : checks_) {
+    if (check.feed < 0) continue;
+    const NDArray& fed = feeds[static_cast<size_t>(check.feed)];
+    const PendingUses::Use use(fed, false, false);
+    if (!device_.uses.try_add({use})) {
+      commands.finish();  // who writes it may be in there
+      device_.uses.wait_for(use);
+    }
+    const Operation& operation = *check.operations.at(1);
+    if (ops::any_outside(fed.data(), fed.dtype(), element_count(fed.dims()), operation.attributes.integers("lengths"),
+                         operation.attributes.integers("ignored")))
+      ops::refuse(operation, fed.data());
+  }
+}
+
+std::vector<NDArray> MetalProgram::reports(MetalCommands& commands) {
+  std::vector<NDArray> arrays;
+  for (const ProgramLowering::Check& check : checks_) {
+    if (!check.report) continue;
+    const NDArray report = arrays.emplace_back(device_.allocate(DType::int64, {3}));
+    commands.copy_back([report, operations = check.operations] {
+      int64_t found[3];
+      std::memcpy(found, report.data(), sizeof found);
+      if (found[0]) throw OutOfRangeError(ops::outside(*operations.at(found[0]), found[1], found[2]));
+    });
+  }
+  return arrays;
 }
 
 std::string MetalProgram::plan() const {

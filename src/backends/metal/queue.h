@@ -19,7 +19,7 @@ class MetalCommands final : public runtime::DeviceCommands {
 
   // For programs: where to encode. What has been encoded before is handed over, so that the device works on it meanwhile.
   MPSCommandBuffer* next_program();
-  // What the host does with results before anybody learns that the work is done.
+  // What the host does with results before anybody learns that the work is done. What it throws is the work's failure.
   void copy_back(std::function<void()> action);
 
   void encode_wait(const runtime::DeviceFence& fence) override;

@@ -72,7 +72,11 @@ struct MetalCommands::Progress {
     }
   }
   void run_actions() {
-    for (const auto& action : std::exchange(actions, {})) action();
+    for (const auto& action : std::exchange(actions, {})) try {
+        action();
+      } catch (...) {
+        if (!error) error = std::current_exception();
+      }
   }
 };
 
@@ -165,18 +169,17 @@ void MetalCommands::finish() {
     [buffer_ commit];
     buffer_ = nil;  // whatever happens now, it takes no more
   });
-  std::exception_ptr error;
   {
     std::unique_lock lock(progress_->mutex);
     progress_->condition.wait(lock, [&] { return progress_->in_flight == 0; });
-    error = std::exchange(progress_->error, nullptr);
-    if (error) progress_->actions.clear();
+    if (progress_->error) progress_->actions.clear();
   }
   guarded([&] {
     progress_->run_actions();
     let_go();
     open();
   });
+  const std::exception_ptr error = std::exchange(progress_->error, nullptr);
   if (error) std::rethrow_exception(error);
 }
 

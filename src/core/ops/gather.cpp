@@ -5,11 +5,13 @@
 //   gather_along_axis  result[..., i, ...] = updates[..., indices[..., i, ...], ...]     at `axis`
 //
 // The first batch_dimensions axes belong together. An index outside the axis picks zero, and what comes back to it is
-// dropped: an index is data, and a run does not stop for data. The gradient adds up what equal indices picked.
+// dropped, unless out_of_range says "clip" or "error" (out_of_range.h). The gradient, which adds up what
+// equal indices picked, does the same.
 #include <algorithm>
 
 #include "core/builder.h"
 #include "core/ops/indices.h"
+#include "core/ops/out_of_range.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
 
@@ -98,7 +100,9 @@ Shape gathered(const InferContext& context, const Shape& updates) {
 
 std::vector<TensorType> infer_gather(const InferContext& context) {
   require_indices(context, 1);
-  return {{context.dtype(0), gathered(context, context.shape(0))}};
+  const Shape result = gathered(context, context.shape(0));
+  check_out_of_range(context);
+  return {{context.dtype(0), result}};
 }
 
 void d_gather(GradientContext& g) {
@@ -116,6 +120,7 @@ std::vector<TensorType> infer_gather_gradient(const InferContext& context) {
   if (!compatible(forward, context.shape(0)))
     context.shape_error(cat("incoming gradient is ", context.shape(0), ", gathering ", context.shape(1), " from ",
                             updates, " makes ", forward));
+  check_out_of_range(context, updates);
   return {{context.dtype(0), updates}};
 }
 
@@ -125,12 +130,16 @@ void d_gather_gradient(GradientContext& g) {
 
 std::vector<TensorType> infer_gather_nd(const InferContext& context) {
   require_indices(context, 1);
-  return {{context.dtype(0), gathered_nd(context, context.shape(0), 1)}};
+  const Shape result = gathered_nd(context, context.shape(0), 1);
+  check_out_of_range(context);
+  return {{context.dtype(0), result}};
 }
 
 std::vector<TensorType> infer_gather_along_axis(const InferContext& context) {
   require_indices(context, 1);
-  return {{context.dtype(0), gathered_along_axis(context, context.shape(0), 1, context.attributes.integer("axis"))}};
+  const Shape result = gathered_along_axis(context, context.shape(0), 1, context.attributes.integer("axis"));
+  check_out_of_range(context);
+  return {{context.dtype(0), result}};
 }
 
 std::vector<TensorType> infer_gather_along_axis_unvalued(const InferContext& context) {
@@ -144,15 +153,17 @@ Gradient scattered(std::string_view scatter) {
     if (!g.needs(0)) return;
     Attributes attributes = g.attributes();
     attributes.set("mode", std::string("add"));
+    convert_out_of_range(attributes, scatter);
     g.set(0, g.add_alike(scatter, {Builder(g.graph()).zeros_like(g.input(0)), g.incoming(), g.input(1)}, attributes));
   };
 }
 
-// on_value at the index, off_value elsewhere; an index outside [0, depth) makes a row of off_value.
+// on_value at the index, off_value elsewhere; an index outside [0, depth) makes a row of off_value by default.
 std::vector<TensorType> infer_one_hot(const InferContext& context) {
   require_indices(context, 0);
   const int64_t depth = context.attributes.integer("depth");
   if (depth < 0 || depth > (int64_t{1} << 31)) context.shape_error(cat("depth must be from 0 to 2^31, came ", depth));
+  check_out_of_range(context);
   const DType dtype = context.attributes.dtype("dtype");
   const Shape& indices = context.shape(0);
   if (!indices.ranked()) return {{dtype, {}}};
@@ -166,25 +177,27 @@ std::vector<TensorType> infer_one_hot(const InferContext& context) {
 
 void register_gather() {
   const std::vector<AttributeSpec> attributes{required("axis", AttributeKind::integer),
-                                              optional("batch_dimensions", int64_t{0})};
+                                              optional("batch_dimensions", int64_t{0}), out_of_range_of_gather()};
   define(primitive(family, "gather", 2, attributes, infer_gather, d_gather));
   define(primitive(family, "gather_gradient", 3, attributes, infer_gather_gradient, d_gather_gradient));
 
-  define(primitive(family, "gather_nd", 2, {optional("batch_dimensions", int64_t{0})}, infer_gather_nd,
-                   scattered("scatter_nd")));
-  OperationDefinition along = primitive(family, "gather_along_axis", 2, {optional("axis", int64_t{0})},
-                                        infer_gather_along_axis, scattered("scatter_along_axis"));
+  define(primitive(family, "gather_nd", 2, {optional("batch_dimensions", int64_t{0}), out_of_range_of_gather()},
+                   infer_gather_nd, scattered("scatter_nd")));
+  OperationDefinition along =
+      primitive(family, "gather_along_axis", 2, {optional("axis", int64_t{0}), out_of_range_of_gather()},
+                infer_gather_along_axis, scattered("scatter_along_axis"));
   along.tensor_attributes = {"axis"};
   along.infer_unvalued = infer_gather_along_axis_unvalued;
   define(std::move(along));
 
-  OperationDefinition one_hot =
-      primitive(family, "one_hot", 1,
-                {required("depth", AttributeKind::integer), optional("axis", int64_t{-1}),
-                 optional("dtype", DType::float32), optional("on_value", 1.0), optional("off_value", 0.0)},
-                infer_one_hot, nullptr);
+  OperationDefinition one_hot = primitive(
+      family, "one_hot", 1,
+      {required("depth", AttributeKind::integer), optional("axis", int64_t{-1}), optional("dtype", DType::float32),
+       optional("on_value", 1.0), optional("off_value", 0.0), out_of_range_of_gather()},
+      infer_one_hot, nullptr);
   one_hot.gradient_is_zero = true;
   define(std::move(one_hot));
+  register_check_indices();
 }
 
 }  // namespace mpsgraph::ops

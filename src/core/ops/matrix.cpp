@@ -1,6 +1,8 @@
 // Matrix products: C[..., m, n] = Σ_k A[..., m, k] B[..., k, n], with leading axes broadcast as in numpy; and the numbers
 // of bits in which vectors differ: D[..., m, n] = Σ_k bits of A[..., m, k] xor B[..., n, k]; and attention, which is two
 // products with a soft-max between them: softmax(scale Q Kᵀ + M) V.
+#include <limits>
+
 #include "core/builder.h"
 #include "core/definition.h"
 
@@ -89,13 +91,23 @@ std::vector<TensorType> infer_attention(const InferContext& c) {
 }
 
 // The halves in single precision throughout: scores and weights are many, and rounding them would cost more than casts.
+// A query whose mask keeps all keys out finds zeros. It is told by the mask, which is smaller than the scores, and gets
+// the weights of one that sees everything, so that nothing is NaN on the way back, where its zeros have no slope.
 std::vector<Tensor*> attention_parts(Builder& b, const std::vector<Tensor*>& in, const Attributes& a) {
   const DType dtype = in[0]->dtype(), wide = size_of(dtype) == 2 ? DType::float32 : dtype;
   const auto operand = [&](size_t i) { return b.cast(in[i], wide); };
   Tensor* scores = b.matmul(b.mul(operand(0), a.real("scale")), b.swap_last_axes(operand(1)));
-  if (in.size() == 4) scores = b.add(scores, operand(3));
+  Tensor* blind = nullptr;
+  if (in.size() == 4) {
+    Tensor* mask = operand(3);
+    Tensor* largest = mask->shape().rank() == 0 ? mask : b.max(mask, {-1});
+    blind = b.binary("equal", largest, b.scalar_like(mask, -std::numeric_limits<double>::infinity()));
+    scores = b.add(scores, b.select(blind, b.scalar_like(mask, 0), mask));
+  }
   Tensor* weights = b.graph().add("softmax", {scores}, {{"axis", int64_t{-1}}});
-  return {b.cast(b.matmul(weights, operand(2)), dtype)};
+  Tensor* found = b.matmul(weights, operand(2));
+  if (blind) found = b.select(blind, b.scalar_like(found, 0), found);
+  return {b.cast(found, dtype)};
 }
 
 std::vector<TensorType> infer_hamming_distance(const InferContext& c) {

@@ -8,6 +8,7 @@
 
 #include "core/builder.h"
 #include "core/ops/shape.h"
+#include "core/wide.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -112,13 +113,20 @@ bool is_constant_along(const Ints& axes, const Tensor* x, const Tensor* source) 
   });
 }
 
+// What a value was before it was made wider: of halves, source and moments are cast for the derivative.
+const Tensor* as_given(const Tensor* x) {
+  const Operation& cast = *x->operation;
+  return cast.is("cast") && is_half(cast.input(0)->dtype()) ? cast.input(0) : x;
+}
+
 // Of a normalization by its source's own mean and variance, the axes that these are of; nothing for any other.
 std::optional<Ints> own_axes(const GradientContext& c) {
-  const Operation &mean = *c.input(1)->operation, &variance = *c.input(2)->operation;
+  const Tensor* source = as_given(c.input(0));
+  const Operation &mean = *as_given(c.input(1))->operation, &variance = *as_given(c.input(2))->operation;
   if (!mean.is("mean") || !variance.is("variance")) return std::nullopt;
-  if (mean.input(0) != c.input(0) || variance.input(0) != c.input(0) || !c.input(0)->shape().ranked())
+  if (as_given(mean.input(0)) != source || as_given(variance.input(0)) != source || !source->shape().ranked())
     return std::nullopt;
-  if (variance.inputs.size() == 2 && variance.input(1) != c.input(1)) return std::nullopt;
+  if (variance.inputs.size() == 2 && as_given(variance.input(1)) != as_given(c.input(1))) return std::nullopt;
   const auto axes_of = [&](const Operation& statistic) {
     const int rank = c.input(0)->shape().rank();
     Ints axes;

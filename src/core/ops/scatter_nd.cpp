@@ -5,12 +5,14 @@
 //   scatter_along_axis  result[..., indices[..., i, ...], ...] ∘= updates[..., i, ...]      at `axis`
 //
 // with result = data first, and ∘ one of add, sub, mul, div, min, max, set. Updates of one place take effect in their
-// order; an index outside of the result drops its update. Each is the counterpart of a gather, which its derivative
-// uses: to data through what the updates leave of it, to the updates through what became of their place.
+// order; an index outside of the result drops its update, unless out_of_range says "clip" or "error". Each is the
+// counterpart of a gather, which its derivative uses: to data through what the updates leave of it, to the updates
+// through what became of their place.
 #include <algorithm>
 
 #include "core/builder.h"
 #include "core/ops/indices.h"
+#include "core/ops/out_of_range.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
 
@@ -35,6 +37,7 @@ std::vector<TensorType> result_of(const InferContext& context, const Shape& forw
   if (!compatible(forward, context.shape(1)))
     context.shape_error(cat("updates are ", context.shape(1), ", indices ", context.shape(2), " put ", forward,
                             " into data ", context.shape(0)));
+  check_out_of_range(context);
   return {context.type(0)};
 }
 
@@ -85,6 +88,7 @@ class Rule {
   Tensor* gathered(Tensor* x) {
     Attributes attributes = g_.attributes();
     attributes.erase("mode");
+    convert_out_of_range(attributes, gather_);
     return g_.add_alike(gather_, {x, g_.input(2)}, attributes);
   }
   Tensor* zero() { return b_.scalar_like(data_, 0); }
@@ -155,12 +159,13 @@ Gradient rule(std::string_view gather) {
 }  // namespace
 
 void register_scatter_nd() {
-  const AttributeSpec mode = optional("mode", std::string("add")), axis = optional("axis", int64_t{0});
-  define(primitive(family, "scatter", 3, {axis, mode}, infer_scatter, rule("gather")));
-  define(primitive(family, "scatter_nd", 3, {optional("batch_dimensions", int64_t{0}), mode}, infer_scatter_nd,
+  const AttributeSpec mode = optional("mode", std::string("add")), axis = optional("axis", int64_t{0}),
+                      outside = out_of_range_of_scatter();
+  define(primitive(family, "scatter", 3, {axis, mode, outside}, infer_scatter, rule("gather")));
+  define(primitive(family, "scatter_nd", 3, {optional("batch_dimensions", int64_t{0}), mode, outside}, infer_scatter_nd,
                    rule("gather_nd")));
-  OperationDefinition along =
-      primitive(family, "scatter_along_axis", 3, {axis, mode}, infer_scatter_along_axis, rule("gather_along_axis"));
+  OperationDefinition along = primitive(family, "scatter_along_axis", 3, {axis, mode, outside},
+                                        infer_scatter_along_axis, rule("gather_along_axis"));
   along.tensor_attributes = {"axis"};
   along.infer_unvalued = infer_scatter_along_axis_unvalued;
   define(std::move(along));

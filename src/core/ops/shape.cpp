@@ -268,6 +268,7 @@ void register_shape() {
   define(std::move(cast));
 
   register_slicing();
+  register_dynamic_slicing();
   register_padding();
   register_blocks();
 }

@@ -9,6 +9,10 @@
 
 #include "core/definition.h"
 
+namespace mpsgraph {
+class Builder;
+}
+
 namespace mpsgraph::ops {
 
 // A negative axis counts from the end; the operation passed inference, so it lies inside.
@@ -24,6 +28,20 @@ struct SliceRange {
 };
 // `axis` of a slice whose input has `size` elements there. No range when a squeezed index lies outside.
 std::optional<SliceRange> slice_range(const Attributes& attributes, int axis, int64_t size);
+
+// The first of `size` elements, `stride` apart, of an axis of n, from a start that counts from the end when it is
+// negative; nothing when they do not all lie inside.
+std::optional<int64_t> window_start(int64_t start, int64_t size, int64_t stride, int64_t n);
+// Where a slice whose starts and ends are tensors begins and how many elements it takes of each axis: int64 lists, made
+// with operations, from the source's sizes. Strides are known.
+struct SlicePlaces {
+  Tensor* begin;
+  Tensor* count;
+};
+SlicePlaces slice_places(Builder& builder, Tensor* sizes, Tensor* starts, Tensor* ends, const Ints& strides,
+                         const Attributes& masks);
+// The strides of a dynamic slice: those that were given, else 1.
+Ints window_strides(const Attributes& attributes, size_t rank);
 
 enum class PadMode : uint8_t { constant, reflect, symmetric, clamp_to_edge, periodic, anti_periodic };
 std::optional<PadMode> pad_mode_from_name(std::string_view name);  // "zero" is constant
@@ -49,6 +67,7 @@ std::vector<int> distinct_axes(const InferContext& context, const Ints& axes, in
 
 // Parts of register_shape, in files of their own.
 void register_slicing();  // slice, slice_update_data, concat, split, stack
+void register_dynamic_slicing();  // dynamic_slice, dynamic_slice_update_data
 void register_padding();  // pad, tile
 void register_blocks();   // space to batch and depth and back, reverse, reinterpret_cast, coordinate_along_axis
 

@@ -6,6 +6,7 @@
 #include <bitset>
 
 #include "core/builder.h"
+#include "core/known_values.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
 
@@ -82,7 +83,26 @@ std::vector<TensorType> infer_slice_unvalued(const InferContext& context) {
   return {{context.dtype(0), Dims(std::max<size_t>(source.dims().size(), squeezed) - squeezed, -1)}};
 }
 
+// Where starts and ends are tensors, what came back goes where they say, whatever they are: the slice itself has been
+// given its size by then.
+bool d_slice_of_tensors(GradientContext& g) {
+  if (g.operation.inputs.size() == 1 || !g.input(0)->shape().ranked()) return false;
+  const std::optional<Ints> strides = constant_value(g.input(3));
+  if (!strides || strides->size() != static_cast<size_t>(g.input(0)->shape().rank())) return false;
+  Builder b(g.graph());
+  Ints squeezed;
+  for (size_t axis = 0; axis < strides->size(); ++axis)
+    if (g.attributes().integer("squeeze_mask") >> axis & 1) squeezed.push_back(static_cast<int64_t>(axis));
+  Tensor* incoming = g.incoming();
+  if (!squeezed.empty()) incoming = g.graph().add("expand_dims", {incoming}, {{"axes", squeezed}});
+  Tensor* begin = slice_places(b, b.shape_of(g.input(0)), g.input(1), g.input(2), *strides, g.attributes()).begin;
+  g.set(0, g.graph().add("dynamic_slice_update_data", {b.zeros_like(g.input(0)), incoming, begin},
+                         {{"strides", *strides}}));
+  return true;
+}
+
 void d_slice(GradientContext& g) {
+  if (d_slice_of_tensors(g)) return;
   Tensor* shape = Builder(g.graph()).shape_of(g.input(0));
   g.set(0, g.add_alike("slice_gradient", {g.incoming(), shape}, g.attributes()));
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ..._core import Tensor
 from ...errors import DTypeError, GraphError, ShapeError
 from ...mixed_precision import in_float32
-from ..activations import log_sigmoid, softplus
+from ..activations import softplus, softplus_parts
 from ..module import graph_of
-from .reduction import as_dtype_of, like, reduced, sum_of_all
+from .reduction import as_dtype_of, like, one_hot_labels, reduced, sum_of_all
 
 
 @in_float32
@@ -27,9 +27,10 @@ def cross_entropy(
     Args: logits (..., classes); labels, integers (...), or one-hot or probabilities (..., classes); axis, that of the
     classes, 1 in PyTorch; class_weights (classes), factors of the classes' parts; ignore_index, a label that stands for
     none; label_smoothing s, in [0, 1]: (1 - s) * p + s / classes is taken for p; weights and reduction as in `reduced`.
-    Another integer that is no class's number has a p of zeros, as in one_hot: a loss of 0, which the mean counts.
-    As in PyTorch, the mean of integer labels is weighed by the classes' weights and leaves the ignored ones out.
-    Errors: ShapeError, DTypeError, GraphError. MPSCNNLossTypeSoftMaxCrossEntropy; PyTorch's CrossEntropyLoss.
+    Another integer that is no class's number raises OutOfRangeError when it runs, which names it and its place.
+    As in PyTorch, the mean of integer labels is weighed by the classes' weights and leaves the ignored ones out; where
+    no label counts it is 0, as is its gradient, where PyTorch's is NaN. Errors: ShapeError, DTypeError, GraphError,
+    OutOfRangeError. MPSCNNLossTypeSoftMaxCrossEntropy; PyTorch's CrossEntropyLoss.
 
     >>> g = mg.Graph()
     >>> logits = g.constant([[0.0, 100.0], [100.0, 0.0]])
@@ -40,7 +41,7 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise GraphError(f"cross_entropy: label_smoothing must be from 0 to 1, got {label_smoothing}")
     classes, by_index = _classes(logits, labels, axis, "cross_entropy")
-    shares = g.one_hot(labels, classes, axis=axis, dtype=logits.dtype) if by_index else like(labels, logits)
+    shares = one_hot_labels(labels, classes, axis, logits, ignore_index) if by_index else like(labels, logits)
     if ignore_index is not None and not by_index:
         raise GraphError("cross_entropy: ignore_index is for labels that are integers")
     factors = None if class_weights is None else _along(axis, class_weights, logits, classes)
@@ -92,7 +93,8 @@ def _counts(labels: Tensor, ignore_index: int, like_this: Tensor, axis: int) -> 
 
 def _weighed_mean(losses: Tensor, used: Tensor | None, weights: Tensor | None, reduction: str) -> Tensor:
     if reduction == "mean" and used is not None:
-        return reduced(losses, "sum", weights) / sum_of_all(used)
+        total = reduced(losses, "sum", weights)
+        return graph_of(losses).division_no_nan(total, sum_of_all(used))  # 0 where no label counts
     return reduced(losses, reduction, weights)
 
 
@@ -110,7 +112,8 @@ def nll(
     """Negative logarithm of the likelihood: -log_probabilities at the label.
 
     Args: log_probabilities (..., classes), as of log_softmax; labels, integers (...); the others as cross_entropy's,
-    which is this of log_softmax(logits). Errors: ShapeError, DTypeError, GraphError. PyTorch's NLLLoss.
+    which is this of log_softmax(logits). Errors: ShapeError, DTypeError, GraphError, OutOfRangeError. PyTorch's
+    NLLLoss.
 
     >>> g = mg.Graph()
     >>> g.run({}, mg.nn.losses.nll(g.constant([[-3.0, -0.5]]), g.constant([1]))).item()
@@ -120,12 +123,13 @@ def nll(
     classes, by_index = _classes(log_probabilities, labels, axis, "nll")
     if not by_index:
         raise ShapeError(f"nll: labels {labels.shape} must be integers, one for each of {log_probabilities.shape}")
-    used = g.one_hot(labels, classes, axis=axis, dtype=log_probabilities.dtype)
+    used = one_hot_labels(labels, classes, axis, log_probabilities, ignore_index)
     if class_weights is not None:
         used = used * _along(axis, class_weights, log_probabilities, classes)
     if ignore_index is not None:
         used = used * _counts(labels, ignore_index, used, axis)
-    losses = g.squeeze(g.reduction_sum(-log_probabilities * used, axis), axis)
+    parts = g.select(g.equal(used, 0.0), g.constant(0.0, dtype=used.dtype), -log_probabilities * used)  # 0 ln 0 = 0
+    losses = g.squeeze(g.reduction_sum(parts, axis), axis)
     return _weighed_mean(losses, used, weights, reduction)
 
 
@@ -176,10 +180,13 @@ def binary_cross_entropy_with_logits(
     wanted = like(labels, logits)
     if label_smoothing:
         wanted = wanted * (1 - label_smoothing) + label_smoothing / 2
+    above, below, rest = softplus_parts(logits)
+    other = 1.0 - wanted
     if isinstance(positive_weight, Tensor) or positive_weight != 1:
-        losses = (1.0 - wanted) * logits + (1.0 + wanted * (positive_weight - 1.0)) * softplus(-logits)
+        wanted = wanted * positive_weight
+        losses = other * above + wanted * below + (wanted + other) * rest
     else:
-        losses = softplus(logits) - logits * wanted
+        losses = other * above + wanted * below + rest
     return reduced(losses, reduction, weights)
 
 
@@ -315,8 +322,8 @@ def multi_label_soft_margin(
     >>> g.run({}, mg.nn.losses.multi_label_soft_margin(g.constant([[100.0, -50.0]]), g.constant([[0, 1]]))).item()
     75.0
     """
-    g, wanted = graph_of(logits), like(labels, logits)
-    losses = -(wanted * log_sigmoid(logits) + (1.0 - wanted) * log_sigmoid(-logits))
+    g = graph_of(logits)
+    losses = binary_cross_entropy_with_logits(logits, labels, reduction="none")
     if class_weights is not None:
         classes, _ = _classes(logits, labels, -1, "multi_label_soft_margin")
         losses = losses * _along(-1, class_weights, logits, classes)

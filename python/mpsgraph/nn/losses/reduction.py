@@ -35,6 +35,17 @@ def as_dtype_of(x: Tensor, other: Tensor) -> Tensor:
     return x if x.dtype == other.dtype else graph_of(x).cast(x, other.dtype)
 
 
+def one_hot_labels(labels: Tensor, classes: int, axis: int, outputs: Tensor, ignore_index: int | None = None) -> Tensor:
+    """One-hot vectors of class numbers, in the outputs' dtype.
+
+    A number that is no class's raises OutOfRangeError when it runs; ignore_index does not, its vector means nothing.
+    """
+    g = graph_of(outputs)
+    if ignore_index is not None:
+        labels = g.select(g.equal(labels, ignore_index), 0, labels)
+    return g.one_hot(labels, classes, axis=axis, dtype=outputs.dtype, out_of_range="error")
+
+
 def reduced(losses: Tensor, reduction: str, weights: Tensor | None = None) -> Tensor:
     """Losses times their weights, then their mean, their sum, or as they are.
 

@@ -7,7 +7,7 @@ import math
 from ..._core import Tensor
 from ...errors import GraphError
 from ...mixed_precision import in_float32
-from ..activations import softplus
+from ..activations import softplus, softplus_parts
 from ..module import graph_of
 from .reduction import as_dtype_of, like, reduced
 
@@ -58,9 +58,9 @@ def huber(
     """
     if delta <= 0:
         raise GraphError(f"huber: delta must be above 0, got {delta}")
-    g, difference = graph_of(outputs), outputs - like(labels, outputs)
-    size = abs(difference)
-    losses = g.select(size <= delta, g.square(difference) * 0.5, (size - 0.5 * delta) * delta)
+    size = abs(outputs - like(labels, outputs))
+    near = graph_of(outputs).select(size > delta, graph_of(outputs).constant(delta, dtype=size.dtype), size)
+    losses = near * (size - near * 0.5)  # both pieces at once: the square of a large difference is never taken
     return reduced(losses, reduction, weights)
 
 
@@ -93,8 +93,9 @@ def log_cosh(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, 
     >>> round(g.run({}, mg.nn.losses.log_cosh(g.constant([1000.0]), g.constant([0.0]))).item(), 2)
     999.31
     """
-    difference = outputs - like(labels, outputs)
-    return reduced(difference + softplus(difference * -2.0) - math.log(2), reduction, weights)
+    above, below, _ = softplus_parts(outputs - like(labels, outputs))
+    size = above + below
+    return reduced(size + softplus(size * -2.0) - math.log(2), reduction, weights)
 
 
 @in_float32
@@ -127,7 +128,7 @@ def mean_absolute_percentage_error(
     50.0
     """
     wanted = like(labels, outputs)
-    share = (outputs - wanted) / graph_of(outputs).maximum(abs(wanted), epsilon)
+    share = (outputs - wanted) / graph_of(outputs).maximum_with_nan_propagation(abs(wanted), epsilon)
     return reduced(abs(share) * 100.0, reduction, weights)
 
 
@@ -159,7 +160,7 @@ def poisson_nll(
     else:
         losses = outputs - counts * g.logarithm(outputs + epsilon)
     if full:
-        above = g.maximum(counts, 1.0)
+        above = g.maximum_with_nan_propagation(counts, 1.0)
         stirling = above * g.logarithm(above) - above + g.logarithm(above * (2 * math.pi)) * 0.5
         losses = losses + g.select(counts > 1.0, stirling, g.constant(0.0, dtype=outputs.dtype))
     return reduced(losses, reduction, weights)

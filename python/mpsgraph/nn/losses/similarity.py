@@ -22,11 +22,12 @@ def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = -1, epsilon: float = 
     """
     g = graph_of(x)
 
-    def length(v: Tensor) -> Tensor:
-        # of the squares, because the root of 0 has no slope
-        return g.square_root(g.maximum(g.reduction_sum(g.square(v), axis), epsilon * epsilon))
+    def direction(v: Tensor) -> Tensor:
+        # of the squares, because the root of 0 has no slope; each by itself, because products of long ones overflow
+        squares = g.maximum_with_nan_propagation(g.reduction_sum(g.square(v), axis), epsilon * epsilon)
+        return v / g.square_root(squares)
 
-    return g.squeeze(g.reduction_sum(x * y, axis) / (length(x) * length(y)), axis)
+    return g.squeeze(g.reduction_sum(direction(x) * direction(y), axis), axis)
 
 
 @in_float32
@@ -130,13 +131,15 @@ def triplet_margin(
 
     def distance(a: Tensor, b: Tensor) -> Tensor:
         difference = a - as_dtype_of(b, a) + epsilon
-        if p == 2:
-            return g.squeeze(g.square_root(g.reduction_sum(g.square(difference), -1)), -1)
         if p == 1:
             return g.squeeze(g.reduction_sum(abs(difference), -1), -1)
-        return g.squeeze(g.reduction_sum(abs(difference) ** p, -1), -1) ** (1 / p)
+        powers = g.squeeze(g.reduction_sum(g.square(difference) if p == 2 else abs(difference) ** p, -1), -1)
+        nothing = g.equal(powers, 0.0)  # where a root has no slope, and PyTorch's is 0
+        some = g.select(nothing, g.constant(1.0, dtype=powers.dtype), powers)
+        root = g.square_root(some) if p == 2 else some ** (1 / p)
+        return g.select(nothing, g.constant(0.0, dtype=powers.dtype), root)
 
     far = distance(anchor, negative)
     if swap:
-        far = g.minimum(far, distance(positive, negative))
+        far = g.minimum_with_nan_propagation(far, distance(positive, negative))
     return reduced(g.relu(distance(anchor, positive) - far + margin), reduction, weights)

@@ -21,6 +21,11 @@ def in_float32(node: Node, x: Tensor) -> Tensor:
     return cast(node, x, float32) if str(x.dtype) in NARROW else x
 
 
+def widely(node: Node, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """function(x), of half types with everything in between in float32."""
+    return cast(node, function(in_float32(node, x)), x.dtype)
+
+
 def in_dtype(node: Node, dtype: DType, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     """function(x) computed in another dtype, the result in x's own."""
     return cast(node, function(cast(node, x, dtype)), x.dtype)

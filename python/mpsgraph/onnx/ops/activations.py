@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable
 
 from ..._core import Tensor
+from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
+from ._compose import cast, in_float32, widely
 from .elementwise import pair
 
 
@@ -36,15 +38,17 @@ def parametric_relu(node: Node) -> Results:
 
 
 def elu_of(node: Node, x: Tensor, alpha: float) -> Tensor:
-    """x above 0, alpha (e^x - 1) below; the exponent sees no large x, so that no gradient is infinite."""
+    """x above 0, alpha (e^x - 1) below; NaN stays. The exponent sees no large x, so that no gradient is infinite."""
     g = node.g
-    below = g.multiplication(g.subtraction(g.exponent(g.minimum(x, 0.0)), 1.0), alpha)
+    low = g.minimum_with_nan_propagation(x, 0.0)
+    below = g.multiplication(g.subtraction(g.exponent(low), 1.0), alpha)
     return g.select(g.greater_than(x, 0.0), x, below)
 
 
 @operator("Elu", upto=22)
 def elu(node: Node) -> Results:
-    return elu_of(node, node.tensor(0), node.attribute("alpha", 1.0))
+    alpha = node.attribute("alpha", 1.0)
+    return widely(node, node.tensor(0), lambda x: elu_of(node, x, alpha))
 
 
 @operator("Selu", upto=22)
@@ -53,20 +57,32 @@ def selu(node: Node) -> Results:
         node.attribute("alpha", 1.67326319217681884765625),
         node.attribute("gamma", 1.05070102214813232421875),
     )
-    return node.g.multiplication(elu_of(node, node.tensor(0), alpha), gamma)
+    return widely(node, node.tensor(0), lambda x: node.g.multiplication(elu_of(node, x, alpha), gamma))
 
 
-@operator("Celu", upto=12)
+@operator("Celu", upto=28)
 def celu(node: Node) -> Results:
-    g, x, alpha = node.g, node.tensor(0), node.attribute("alpha", 1.0)
-    below = g.multiplication(g.subtraction(g.exponent(g.division(g.minimum(x, 0.0), alpha)), 1.0), alpha)
-    return g.select(g.greater_than(x, 0.0), x, below)
+    """x above 0, alpha (e^(x / alpha) - 1) below."""
+    g, alpha = node.g, node.attribute("alpha", 1.0)
+
+    def of(x: Tensor) -> Tensor:
+        low = g.division(g.minimum_with_nan_propagation(x, 0.0), alpha)
+        below = g.multiplication(g.subtraction(g.exponent(low), 1.0), alpha)
+        return g.select(g.greater_than(x, 0.0), x, below)
+
+    return widely(node, node.tensor(0), of)
 
 
 @operator("Gelu", upto=20)
 def gelu(node: Node) -> Results:
-    g, x = node.g, node.tensor(0)
-    if node.attribute("approximate", "none") == "tanh":
+    return widely(node, node.tensor(0), lambda x: _gelu(node, x))
+
+
+def _gelu(node: Node, x: Tensor) -> Tensor:
+    g, approximate = node.g, node.attribute("approximate", "none")
+    if approximate not in ("none", "tanh"):
+        raise GraphError(f"approximate {approximate!r} must be none or tanh")
+    if approximate == "tanh":
         cube = g.multiplication(g.square(x), x)
         inner = g.multiplication(g.addition(x, g.multiplication(cube, 0.044715)), math.sqrt(2 / math.pi))
         gate = g.tanh(inner)
@@ -83,13 +99,13 @@ def hard_sigmoid_of(node: Node, x: Tensor, alpha: float, beta: float) -> Tensor:
 
 @operator("HardSigmoid", upto=22)
 def hard_sigmoid(node: Node) -> Results:
-    return hard_sigmoid_of(node, node.tensor(0), node.attribute("alpha", 0.2), node.attribute("beta", 0.5))
+    alpha, beta = node.attribute("alpha", 0.2), node.attribute("beta", 0.5)
+    return widely(node, node.tensor(0), lambda x: hard_sigmoid_of(node, x, alpha, beta))
 
 
 @operator("HardSwish", upto=22)
 def hard_swish(node: Node) -> Results:
-    x = node.tensor(0)
-    return node.g.multiplication(x, hard_sigmoid_of(node, x, 1 / 6, 0.5))
+    return widely(node, node.tensor(0), lambda x: node.g.multiplication(x, hard_sigmoid_of(node, x, 1 / 6, 0.5)))
 
 
 def softplus_of(node: Node, x: Tensor) -> Tensor:
@@ -100,25 +116,39 @@ def softplus_of(node: Node, x: Tensor) -> Tensor:
 
 @operator("Softplus", upto=22)
 def softplus(node: Node) -> Results:
-    return softplus_of(node, node.tensor(0))
+    return widely(node, node.tensor(0), lambda x: softplus_of(node, x))
 
 
 @operator("Mish", upto=22)
 def mish(node: Node) -> Results:
-    x = node.tensor(0)
-    return node.g.multiplication(x, node.g.tanh(softplus_of(node, x)))
+    g = node.g
+    return widely(node, node.tensor(0), lambda x: g.multiplication(x, g.tanh(softplus_of(node, x))))
 
 
 @operator("Softsign", upto=22)
 def softsign(node: Node) -> Results:
-    g, x = node.g, node.tensor(0)
-    return g.division(x, g.addition(g.absolute(x), 1.0))
+    g = node.g
+    return widely(node, node.tensor(0), lambda x: g.division(x, g.addition(g.absolute(x), 1.0)))
 
 
 @operator("Swish", upto=24)
 def swish(node: Node) -> Results:
-    g, x, alpha = node.g, node.tensor(0), node.attribute("alpha", 1.0)
+    return widely(node, node.tensor(0), lambda x: _swish(node, x))
+
+
+def _swish(node: Node, x: Tensor) -> Tensor:
+    g, alpha = node.g, node.attribute("alpha", 1.0)
     return g.multiplication(x, g.sigmoid(x if alpha == 1 else g.multiplication(x, alpha)))
+
+
+@operator("SwiGLU", upto=28)
+def gated_swish(node: Node) -> Results:
+    """swish(a) b; the operands are not broadcast."""
+    a, b = node.tensor(0), node.tensor(1)
+    if node.rank(a) != node.rank(b):
+        raise ShapeError(f"operands {a.shape} and {b.shape} must have one shape")
+    product = node.g.multiplication(_swish(node, in_float32(node, a)), in_float32(node, b))
+    return cast(node, product, a.dtype)
 
 
 @operator("ThresholdedRelu", upto=22)
@@ -129,11 +159,12 @@ def thresholded_relu(node: Node) -> Results:
 
 @operator("Shrink", upto=9)
 def shrink(node: Node) -> Results:
+    """x + bias below -lambd, x - bias above lambd, else 0: also for NaN, which lies on neither side."""
     g, x = node.g, node.tensor(0)
     bias, limit = node.attribute("bias", 0.0), node.attribute("lambd", 0.5)
     if not x.dtype.is_float:
         bias, limit = int(bias), int(limit)
-    outside = g.select(g.greater_than(x, limit), g.subtraction(x, bias), g.subtraction(x, x))
+    outside = g.select(g.greater_than(x, limit), g.subtraction(x, bias), g.constant(0, dtype=x.dtype))
     return g.select(g.less_than(x, -limit), g.addition(x, bias), outside)
 
 
@@ -150,12 +181,12 @@ def _over_axis(node: Node, function: Callable[[Tensor, int], Tensor]) -> Tensor:
 
 @operator("Softmax", upto=13)
 def softmax(node: Node) -> Results:
-    return _over_axis(node, node.g.softmax)
+    return _over_axis(node, lambda x, axis: widely(node, x, lambda y: node.g.softmax(y, axis)))
 
 
 @operator("LogSoftmax", upto=13)
 def log_softmax(node: Node) -> Results:
-    return _over_axis(node, node.g.log_softmax)
+    return _over_axis(node, lambda x, axis: widely(node, x, lambda y: node.g.log_softmax(y, axis)))
 
 
 @operator("Hardmax", upto=13)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-from ..._core import Tensor, int32
+from ..._core import Tensor, float32, float64
 from ...errors import ShapeError, UnsupportedError
 from .._registry import Node, Results, operator
 from ._compose import cast, folded
 from ._windows import Window, like_before, padding_of, pair, planar, window_of
+from .integers import BYTES, block_size, in_blocks
 
 Method = Callable[..., Tensor]
 
@@ -115,14 +116,28 @@ def _grown(node: Node, size: int | Tensor, stride: int, more: int) -> int | Tens
 
 @operator("ConvInteger", upto=10)
 def conv_integer(node: Node) -> Results:
-    """Sums of products of 8-bit integers, exact in float64."""
-    g = node.g
-    x, w = (g.cast(node.tensor(i), "float64") for i in (0, 1))
-    if node.has(2):
-        x = g.subtraction(x, g.reshape(cast(node, node.tensor(2), x.dtype), ()))
-    if node.has(3):
-        w = g.subtraction(w, per_channel(node, node.tensor(3), w))
-    return g.cast(convolution(node, x, w), int32)
+    x, w = node.tensor(0), node.tensor(1)
+    return convolution_of_integers(node, x, node.optional(2), w, node.optional(3))
+
+
+def convolution_of_integers(node: Node, x: Tensor, x_zero: Tensor | None, w: Tensor, w_zero: Tensor | None) -> Tensor:
+    """Sums of products of 8-bit integers, less their zero points, as int32: channels in blocks of exact sums."""
+    g, size, groups = node.g, node.shape(w), node.attribute("group", 1)
+    taps, most = math.prod(size[2:]), block_size(BYTES)
+    exact = taps <= most if groups == 1 else taps * size[1] <= most
+    wide = float32 if exact else float64
+    x, w = g.cast(x, wide), g.cast(w, wide)
+    if x_zero is not None:
+        x = g.subtraction(x, g.reshape(cast(node, x_zero, wide), ()))
+    if w_zero is not None:
+        w = g.subtraction(w, per_channel(node, w_zero, w))
+
+    def of(start: int, length: int) -> Tensor:
+        if length == size[1]:
+            return convolution(node, x, w)
+        return convolution(node, g.slice_axis(x, 1, start, length), g.slice_axis(w, 1, start, length))
+
+    return in_blocks(node, size[1], max(1, most // max(1, taps)) if exact and groups == 1 else size[1], of)
 
 
 def per_channel(node: Node, parameter: Tensor, w: Tensor) -> Tensor:

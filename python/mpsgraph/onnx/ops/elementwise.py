@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from onnx import TensorProto
 
 from ..._core import DType, Tensor, float32, float64
 from ...errors import DTypeError, GraphError
 from ...graph import Graph
 from .._files import dtype_of
-from .._registry import Node, Results, operator
-from ._compose import cast, folded, in_dtype
+from .._registry import Node, Results, Undecided, operator
+from ._compose import cast, folded, in_dtype, in_float32
 
 Unary = Callable[[Graph, Tensor], Tensor]
 Binary = Callable[[Graph, Tensor, Tensor], Tensor]
@@ -111,12 +112,13 @@ def identity(node: Node) -> Results:
 
 
 # --- two operands ---------------------------------------------------------------------------------------------------
-def pair(node: Node) -> tuple[Tensor, Tensor]:
+def pair(node: Node, one_dtype: bool = True) -> tuple[Tensor, Tensor]:
     """Both operands; before version 7, B's axes lie at those of A from `axis` on, and broadcast only when told to."""
     g, a, b = node.g, node.tensor(0), node.tensor(1)
-    if a.dtype != b.dtype:
+    if one_dtype and a.dtype != b.dtype:
         raise DTypeError(f"operands must have one dtype, have {a.dtype} and {b.dtype}")
-    if not node.has_attribute("axis") or not node.attribute("broadcast", 0):
+    broadcast, placed = node.attribute("broadcast", 0), node.has_attribute("axis")
+    if not placed or not broadcast:
         return a, b
     behind = node.rank(a) - node.axis(a, node.attribute("axis")) - node.rank(b)
     if behind < 0:
@@ -153,34 +155,67 @@ for _name, (_upto, _two) in _BINARY.items():
     _enter_binary(_name, _upto, _two)
 
 
-@operator("BitShift", upto=11)
+@operator("BitShift", upto=28)
 def bit_shift(node: Node) -> Results:
+    """Counts beyond the type's bits, and negative ones, leave what the sign alone gives."""
     g, (x, count) = node.g, pair(node)
     directions = {"LEFT": g.bitwise_left_shift, "RIGHT": g.bitwise_right_shift}
-    return directions[node.attribute("direction")](x, count)
+    direction, bits = node.attribute("direction"), 8 * x.dtype.itemsize
+    if direction not in directions:
+        raise GraphError(f"direction {direction!r} must be LEFT or RIGHT")
+    inside = g.less_than(count, bits)
+    if x.dtype.is_signed:
+        inside = g.logical_and(inside, g.greater_than_or_equal_to(count, 0))
+    zero = g.constant(0, dtype=x.dtype)
+    beyond = g.select(g.less_than(x, 0), -1, zero) if x.dtype.is_signed and direction == "RIGHT" else zero
+    return g.select(inside, directions[direction](x, g.select(inside, count, 0)), beyond)
 
 
-@operator("Mod", upto=13)
+@operator("Mod", upto=28)
 def modulo(node: Node) -> Results:
     a, b = pair(node)
     if node.attribute("fmod", 0):
         return node.g.modulo(a, b)
-    if a.dtype.is_float:
+    if a.dtype.is_float and node.version < 28:
         raise DTypeError("floating-point operands need the attribute fmod=1")
-    return node.g.floor_modulo(a, b)
+    result = node.g.floor_modulo(a, b)
+    if not a.dtype.is_float:
+        return result
+    zero = node.g.select(node.g.less_than(b, 0.0), -0.0, node.g.constant(0.0, dtype=b.dtype))  # of the divisor's sign
+    return node.g.select(node.g.equal(result, 0.0), zero, result)
 
 
 @operator("Pow", upto=15)
 def power(node: Node) -> Results:
-    g, base, exponent = node.g, node.tensor(0), node.tensor(1)
+    """In the base's type; an integer to a real power is rounded towards zero."""
+    g, (base, exponent) = node.g, pair(node, one_dtype=False)
     if base.dtype == exponent.dtype:
-        return g.power(*pair(node))
-    if base.dtype.is_float:
-        return g.power(base, cast(node, exponent, base.dtype))
-    if exponent.dtype.is_float:  # the power of an integer, rounded towards zero
+        return g.power(base, exponent)
+    if not base.dtype.is_float and exponent.dtype.is_float:
+        whole = _whole_exponent(node, base.dtype)
+        if whole is not None:
+            return g.power(base, whole)
         wide = float64 if float64 in (base.dtype, exponent.dtype) or base.dtype.itemsize > 2 else float32
         return g.cast(g.power(g.cast(base, wide), g.cast(exponent, wide)), base.dtype)
-    return g.power(base, g.cast(exponent, base.dtype))
+    if not base.dtype.is_float:
+        return g.power(base, g.cast(exponent, base.dtype))
+    try:  # whole exponents of 2^24 and more would become even in float32
+        large = exponent.dtype.itemsize >= 4 and bool((np.abs(node.value(1).astype(np.float64)) >= 2**24).any())
+    except Undecided:
+        large = False
+    wide = float64 if large or float64 in (base.dtype, exponent.dtype) else float32
+    return cast(node, g.power(cast(node, base, wide), cast(node, exponent, wide)), base.dtype)
+
+
+def _whole_exponent(node: Node, dtype: DType) -> Tensor | None:
+    """A known real exponent as integers of another type, when that is what it holds."""
+    try:
+        value = node.value(1)
+    except Undecided:
+        return None
+    limits = np.iinfo(str(dtype))
+    whole = value.dtype.kind == "f" and bool(((value == np.rint(value)) & (value >= 0) & (value < limits.max)).all())
+    return node.g.constant(value.astype(str(dtype)), dtype=dtype) if whole else None
 
 
 # --- several operands -----------------------------------------------------------------------------------------------
@@ -195,13 +230,19 @@ def _enter_several(name: str, upto: int, method: Binary) -> None:
 
 _enter_several("Max", 13, Graph.maximum_with_nan_propagation)
 _enter_several("Min", 13, Graph.minimum_with_nan_propagation)
-_enter_several("Sum", 13, Graph.addition)
+
+
+@operator("Sum", upto=13)
+def total(node: Node) -> Results:
+    tensors = node.tensors()
+    return cast(node, folded([in_float32(node, x) for x in tensors], node.g.addition), tensors[0].dtype)
 
 
 @operator("Mean", upto=13)
 def mean(node: Node) -> Results:
     tensors = node.tensors()
-    return node.g.division(folded(tensors, node.g.addition), float(len(tensors)))
+    sums = folded([in_float32(node, x) for x in tensors], node.g.addition)
+    return cast(node, node.g.division(sums, float(len(tensors))), tensors[0].dtype)
 
 
 @operator("Where", upto=16)
@@ -227,8 +268,9 @@ def clip(node: Node) -> Results:
     return x
 
 
-@operator("Cast", upto=25)
+@operator("Cast", upto=28)
 def cast_to(node: Node) -> Results:
+    node.without_effect("saturate", "round_mode")  # of 8-bit floats, which are refused
     to = node.attribute("to")
     if isinstance(to, str):  # version 1 names the type
         return _cast(node, dtype_of(TensorProto.DataType.Value(to), "'to'"))
@@ -237,7 +279,19 @@ def cast_to(node: Node) -> Results:
 
 @operator("CastLike", upto=25)
 def cast_like(node: Node) -> Results:
+    node.without_effect("saturate", "round_mode")
     return _cast(node, node.tensor(1).dtype)
+
+
+@operator("BitCast", upto=26)
+def bit_cast(node: Node) -> Results:
+    """The same bits as another type of that size."""
+    x, dtype = node.tensor(0), node.dtype_attribute("to")
+    if x.dtype.itemsize != dtype.itemsize:
+        raise DTypeError(f"the bits of {x.dtype} cannot be seen as {dtype}, which has another size")
+    if node.rank(x):
+        return node.g.reinterpret_cast(x, dtype)
+    return node.g.reshape(node.g.reinterpret_cast(node.g.reshape(x, (1,)), dtype), ())
 
 
 def _cast(node: Node, dtype: DType) -> Tensor:

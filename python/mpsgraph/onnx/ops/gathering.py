@@ -26,7 +26,7 @@ def gather(node: Node) -> Results:
     return node.g.gather(x, wrapped(node, node.tensor(1), node.dim(x, axis)), axis)
 
 
-@operator("OneHot", upto=11)
+@operator("OneHot", upto=28)
 def one_hot(node: Node) -> Results:
     g, index, values = node.g, node.tensor(0), node.tensor(2)
     rank = node.rank(index) + 1
@@ -37,12 +37,15 @@ def one_hot(node: Node) -> Results:
     depth: int | Tensor = known[0] if known else g.reshape(g.cast(node.tensor(1), int64), (1,))
     classes = g.coordinate_along_axis(0, [depth] if isinstance(depth, int) else depth)
     classes = g.reshape(classes, [-1 if i == axis % rank else 1 for i in range(rank)])
-    hot = g.equal(g.expand_dims(wrapped(node, index, depth), axis), classes)
+    place = g.expand_dims(cast(node, index, int64), axis)  # in 64 bits, that no number far outside becomes a class
+    span = g.reshape(depth, ()) if isinstance(depth, Tensor) else depth
+    place = g.select(g.less_than(place, 0), g.addition(place, span), place)
+    hot = g.equal(place, g.cast(classes, int64))
     off, on = (g.reshape(g.slice(values, [i], [i + 1]), ()) for i in (0, 1))
     return g.select(hot, on, off)
 
 
-@operator("ReverseSequence", upto=10)
+@operator("ReverseSequence", upto=28)
 def reverse_sequence(node: Node) -> Results:
     """result[t] = x[length - 1 - t] for t < length, else x[t], along the time axis, for each entry of the batch."""
     g, x = node.g, node.tensor(0)
@@ -104,7 +107,7 @@ def non_zero(node: Node) -> Results:
     return g.cast(g.transpose(g.non_zero_indices(node.tensor(0)), [1, 0]), int64)
 
 
-@operator("Compress", upto=11)
+@operator("Compress", upto=28)
 def compress(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     index = g.squeeze(g.non_zero_indices(node.tensor(1)), [1])

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from ..._core import Tensor, float64, int32
+from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError, UnsupportedError
 from .._registry import Node, Results, operator
 from ._compose import cast
+from .integers import largest, matmul_of_integers
 
 MOST_ROWS = 1024  # of a matrix whose determinant is taken
 
 
-def matmul(node: Node, a: Tensor, b: Tensor) -> Tensor:
-    """numpy's matmul: operands of rank 1 are a row before and a column behind, which the result does not keep."""
+def matmul(node: Node, a: Tensor, b: Tensor, limits: tuple[int, int] | None = None) -> Tensor:
+    """numpy's matmul: operands of rank 1 are a row before and a column behind, which the result does not keep.
+
+    Args: limits, the largest absolute values of integers, where the operands do not reach those of their type.
+    """
     g = node.g
-    if not a.dtype.is_float:  # exact as long as the sums are below 2^53
-        return cast(node, matmul(node, cast(node, a, float64), cast(node, b, float64)), a.dtype)
     rows, columns = node.rank(a) == 1, node.rank(b) == 1
-    product = g.matrix_multiplication(g.expand_dims(a, 0) if rows else a, g.expand_dims(b, 1) if columns else b)
+    a, b = g.expand_dims(a, 0) if rows else a, g.expand_dims(b, 1) if columns else b
+    product = g.matrix_multiplication(a, b) if a.dtype.is_float else matmul_of_integers(node, a, b, limits)
     rank = node.rank(product)
     drop = ([rank - 2] if rows else []) + ([rank - 1] if columns else [])
     return g.squeeze(product, drop) if drop else product
@@ -31,6 +34,7 @@ def matrix_multiplication(node: Node) -> Results:
 def general_product(node: Node) -> Results:
     g, a, b = node.g, node.tensor(0), node.tensor(1)
     alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
+    node.without_effect("broadcast")  # before version 7; C is always broadcast
     if node.attribute("transA", 0):
         a = g.swap_axes(a, 0, 1)
     if node.attribute("transB", 0):
@@ -43,10 +47,12 @@ def general_product(node: Node) -> Results:
 def _scaled(node: Node, x: Tensor, factor: float) -> Tensor:
     if factor == 1:
         return x
+    if not x.dtype.is_float and factor != int(factor):
+        raise UnsupportedError(f"a factor of {factor} for integers")
     return node.g.multiplication(x, factor if x.dtype.is_float else int(factor))
 
 
-@operator("Einsum", upto=12)
+@operator("Einsum", upto=28)
 def einsum(node: Node) -> Results:
     """Operands brought to one order of axes, multiplied two by two, summed over what the result does not name."""
     tensors = node.tensors()
@@ -157,13 +163,20 @@ def _multiplied(
 @operator("MatMulInteger", upto=10)
 def matmul_integer(node: Node) -> Results:
     g = node.g
+    limits = centred_limit(node, 0, 2), centred_limit(node, 1, 3)
     a, b = (cast(node, node.tensor(i), int32) for i in (0, 1))
     if node.has(2):  # one zero point a row
         zero = cast(node, node.tensor(2), int32)
         a = g.subtraction(a, g.expand_dims(zero, 1) if node.rank(zero) == 1 and zero.shape != (1,) else zero)
     if node.has(3):
         b = g.subtraction(b, cast(node, node.tensor(3), int32))
-    return matmul(node, a, b)
+    return matmul(node, a, b, limits)
+
+
+def centred_limit(node: Node, i: int, zero: int) -> int:
+    """The largest absolute value of operand i, of 8 bits, less a zero point when that is given."""
+    dtype = node.tensor(i).dtype
+    return 255 if node.has(zero) else largest(dtype)
 
 
 @operator("Det", upto=22)

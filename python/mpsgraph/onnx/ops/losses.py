@@ -5,12 +5,12 @@ from __future__ import annotations
 from ..._core import Tensor, int32
 from ...errors import GraphError
 from .._registry import Node, Results, operator
-from ._compose import cast
+from ._compose import cast, in_float32, widely
 
 
 def _negative_log_likelihood(node: Node, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
     """-w[label] score[label], as it is, summed, or as the mean in which each label counts with its weight."""
-    g = node.g
+    g, weights = node.g, None if weights is None else in_float32(node, weights)
     labels = cast(node, labels, int32)  # one that is no class has the score 0 and no weight
     losses = g.negative(g.squeeze(g.gather_along_axis(1, scores, g.expand_dims(labels, 1)), [1]))
     counted = None if weights is None else g.gather(weights, labels, 0)
@@ -35,10 +35,12 @@ def _negative_log_likelihood(node: Node, scores: Tensor, labels: Tensor, weights
 
 @operator("NegativeLogLikelihoodLoss", upto=22)
 def negative_log_likelihood(node: Node) -> Results:
-    return _negative_log_likelihood(node, node.tensor(0), node.tensor(1), node.optional(2))
+    return widely(node, node.tensor(0), lambda x: _negative_log_likelihood(node, x, node.tensor(1), node.optional(2)))
 
 
 @operator("SoftmaxCrossEntropyLoss", upto=13)
 def softmax_cross_entropy(node: Node) -> Results:
-    scores = node.g.log_softmax(node.tensor(0), 1)
-    return [_negative_log_likelihood(node, scores, node.tensor(1), node.optional(2)), scores]
+    x = node.tensor(0)
+    scores = node.g.log_softmax(in_float32(node, x), 1)
+    loss = _negative_log_likelihood(node, scores, node.tensor(1), node.optional(2))
+    return [cast(node, loss, x.dtype), cast(node, scores, x.dtype)]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from ..._core import Tensor
-from ...errors import ShapeError
+from ..._core import DType, Tensor
+from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
-from ._compose import cast
+from ._compose import cast, in_float32, widely
 from .reductions import norm2
 
 
 def _per_channel(node: Node, parameter: Tensor, x: Tensor) -> Tensor:
     """One number a channel, ready to be broadcast over x (n, channels, ...)."""
     return node.g.reshape(parameter, [1, -1, *[1] * (node.rank(x) - 2)])
+
+
+def _wide(node: Node, x: Tensor, stash: DType) -> Tensor:
+    """x in the type that the node computes in, at least float32."""
+    x = in_float32(node, x)
+    return cast(node, x, stash) if x.dtype.itemsize < stash.itemsize else x
 
 
 def normalized(node: Node, x: Tensor, axes: list[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -32,32 +38,37 @@ def batch_normalization(node: Node) -> Results:
     if node.version >= 14:
         training = bool(node.attribute("training_mode", 0))
     else:
-        training = len([o for o in node.outputs if o]) > 1 or (node.version < 7 and not node.attribute("is_test", 0))
+        tested = node.attribute("is_test", 0)
+        training = len([o for o in node.outputs if o]) > 1 or (node.version < 7 and not tested)
     epsilon, momentum = node.attribute("epsilon", 1e-5), node.attribute("momentum", 0.9)
     if not node.attribute("spatial", 1):
         raise ShapeError("spatial=0, a mean for each position, is not read")
     results: list[Tensor | None] = []
     if training:
         axes = [i for i in range(node.rank(x)) if i != 1]
-        now = g.reshape(g.mean(x, axes), [-1])
-        spread = g.reshape(g.variance(x, None, axes), [-1])
-        results = [
-            g.addition(g.multiplication(old, momentum), g.multiplication(cast(node, new, old.dtype), 1 - momentum))
-            for old, new in ((g.read(mean) if mean.operation.kind == "variable" else mean, now), (variance, spread))
-        ]
+        wide = in_float32(node, x)
+        now = g.reshape(g.mean(wide, axes), [-1])
+        spread = g.reshape(g.variance(wide, None, axes), [-1])
+        for old, new in ((g.read(mean) if mean.operation.kind == "variable" else mean, now), (variance, spread)):
+            moved = g.addition(g.multiplication(in_float32(node, old), momentum), g.multiplication(new, 1 - momentum))
+            results.append(cast(node, moved, old.dtype))
         if node.version < 14:  # what a backward pass would need; it is derived here
-            results += [now, spread]
+            results += [cast(node, now, mean.dtype), cast(node, spread, variance.dtype)]
         mean, variance = now, spread
     kind = x.dtype
-    scale, bias, mean, variance = (_per_channel(node, cast(node, t, kind), x) for t in (scale, bias, mean, variance))
-    return [g.normalization(x, mean, variance, scale, bias, epsilon), *results]
+    if any(t.dtype != kind for t in (mean, variance, scale, bias)):  # statistics of float32 beside a half type
+        x = in_float32(node, x)
+    mean, variance, scale, bias = (_per_channel(node, cast(node, t, x.dtype), x) for t in (mean, variance, scale, bias))
+    return [cast(node, g.normalization(x, mean, variance, scale, bias, epsilon), kind), *results]
 
 
 @operator("InstanceNormalization", upto=22)
 def instance_normalization(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
-    y, _, _ = normalized(node, x, list(range(2, node.rank(x))), node.attribute("epsilon", 1e-5))
-    return g.addition(g.multiplication(y, _per_channel(node, node.tensor(1), x)), _per_channel(node, node.tensor(2), x))
+    wide = in_float32(node, x)
+    y, _, _ = normalized(node, wide, list(range(2, node.rank(x))), node.attribute("epsilon", 1e-5))
+    scale, bias = (_per_channel(node, in_float32(node, node.tensor(i)), x) for i in (1, 2))
+    return cast(node, g.addition(g.multiplication(y, scale), bias), x.dtype)
 
 
 @operator("LayerNormalization", upto=17)
@@ -65,22 +76,22 @@ def layer_normalization(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     first = node.axis(x, node.attribute("axis", -1))
     stash = node.dtype_attribute("stash_type", 1)
-    wide = cast(node, x, stash) if x.dtype.itemsize < stash.itemsize else x
+    wide = _wide(node, x, stash)
     y, mean, inverse = normalized(node, wide, list(range(first, node.rank(x))), node.attribute("epsilon", 1e-5))
-    y = g.multiplication(cast(node, y, x.dtype), node.tensor(1))
-    y = g.addition(y, node.tensor(2)) if node.has(2) else y
-    return [y, cast(node, mean, stash), cast(node, inverse, stash)]
+    y = g.multiplication(y, cast(node, node.tensor(1), y.dtype))
+    y = g.addition(y, cast(node, node.tensor(2), y.dtype)) if node.has(2) else y
+    return [cast(node, y, x.dtype), cast(node, mean, stash), cast(node, inverse, stash)]
 
 
 @operator("RMSNormalization", upto=23)
 def rms_normalization(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     first = node.axis(x, node.attribute("axis", -1))
-    stash = node.dtype_attribute("stash_type", 1)
-    wide = cast(node, x, stash) if x.dtype.itemsize < stash.itemsize else x
+    wide = _wide(node, x, node.dtype_attribute("stash_type", 1))
     squares = g.mean(g.square(wide), list(range(first, node.rank(x))))
     inverse = g.reciprocal_square_root(g.addition(squares, node.attribute("epsilon", 1e-5)))
-    return g.multiplication(cast(node, g.multiplication(wide, inverse), x.dtype), node.tensor(1))
+    y = g.multiplication(g.multiplication(wide, inverse), cast(node, node.tensor(1), wide.dtype))
+    return cast(node, y, x.dtype)
 
 
 @operator("GroupNormalization", upto=21)
@@ -90,23 +101,25 @@ def group_normalization(node: Node) -> Results:
     shape = [node.dim(x, axis) for axis in range(node.rank(x))]
     if groups < 1 or node.size(x, 1) % groups:
         raise ShapeError(f"{node.size(x, 1)} channels cannot be cut into {groups} groups")
-    stash = node.dtype_attribute("stash_type", 1)
-    grouped = node.reshape(x, [shape[0], groups, -1])
-    wide = cast(node, grouped, stash) if x.dtype.itemsize < stash.itemsize else grouped
+    wide = _wide(node, node.reshape(x, [shape[0], groups, -1]), node.dtype_attribute("stash_type", 1))
     y, _, _ = normalized(node, wide, [2], node.attribute("epsilon", 1e-5))
-    y = cast(node, y, x.dtype)
-    scale, bias = node.tensor(1), node.tensor(2)
+    scale, bias = (cast(node, node.tensor(i), wide.dtype) for i in (1, 2))
     if node.version < 21:  # one number a group
         y = g.addition(g.multiplication(y, g.reshape(scale, [1, -1, 1])), g.reshape(bias, [1, -1, 1]))
-        return node.reshape(y, shape)
+        return cast(node, node.reshape(y, shape), x.dtype)
     y = node.reshape(y, shape)
-    return g.addition(g.multiplication(y, _per_channel(node, scale, x)), _per_channel(node, bias, x))
+    y = g.addition(g.multiplication(y, _per_channel(node, scale, x)), _per_channel(node, bias, x))
+    return cast(node, y, x.dtype)
 
 
 @operator("LRN", upto=13)
 def local_response_normalization(node: Node) -> Results:
     """x / (bias + alpha / size * the sum of squares over neighbouring channels) ^ beta."""
-    g, x, size = node.g, node.tensor(0), node.attribute("size")
+    return widely(node, node.tensor(0), lambda x: _with_neighbours(node, x))
+
+
+def _with_neighbours(node: Node, x: Tensor) -> Tensor:
+    g, size = node.g, node.attribute("size")
     channels, rank = node.size(x, 1), node.rank(x)
     squares = g.square(x)
     before = (size - 1) // 2
@@ -120,17 +133,26 @@ def local_response_normalization(node: Node) -> Results:
 
 @operator("MeanVarianceNormalization", upto=13)
 def mean_variance_normalization(node: Node) -> Results:
-    g, x = node.g, node.tensor(0)
-    axes = node.axes(x, node.attribute("axes", [0, 2, 3]))
-    centred = g.subtraction(x, g.mean(x, axes))
-    deviation = g.square_root(g.mean(g.square(centred), axes))
-    return g.division(centred, g.addition(deviation, 1e-9))
+    g, axes = node.g, node.axes(node.tensor(0), node.attribute("axes", [0, 2, 3]))
+
+    def of(x: Tensor) -> Tensor:
+        centred = g.subtraction(x, g.mean(x, axes))
+        deviation = g.square_root(g.mean(g.square(centred), axes))
+        return g.division(centred, g.addition(deviation, 1e-9))
+
+    return widely(node, node.tensor(0), of)
 
 
 @operator("LpNormalization", upto=22)
 def lp_normalization(node: Node) -> Results:
-    """x / its norm along an axis."""
-    g, x = node.g, node.tensor(0)
-    axes, p = [node.axis(x, node.attribute("axis", -1))], node.attribute("p", 2)
-    norm = norm2(node, x, axes) if p == 2 else g.reduction_sum(g.absolute(x), axes)
-    return g.division(x, norm)
+    """x / its norm along an axis; zeros where the norm is zero."""
+    g, axes, p = node.g, [node.axis(node.tensor(0), node.attribute("axis", -1))], node.attribute("p", 2)
+    if p not in (1, 2):
+        raise GraphError(f"p {p} must be 1 or 2")
+
+    def of(x: Tensor) -> Tensor:
+        norm = norm2(node, x, axes) if p == 2 else g.reduction_sum(g.absolute(x), axes)
+        none = g.equal(norm, 0.0)
+        return g.select(none, 0.0, g.division(x, g.select(none, 1.0, norm)))
+
+    return widely(node, node.tensor(0), of)

@@ -15,6 +15,7 @@ def top_k(node: Node) -> Results:
     g = node.g
     (x,) = as_vectors(node, node.tensor(0))
     axis = node.axis(x, node.attribute("axis", -1))
+    node.without_effect("sorted")  # any order would do
     k: int | Tensor = node.attribute("k") if node.version < 10 else _one(node, 1)
     method = g.top_k if node.attribute("largest", 1) else g.bottom_k
     values, indices = method(x, k, axis)
@@ -42,7 +43,7 @@ def cumulative(node: Node) -> Results:
     )
 
 
-@operator("Unique", upto=11)
+@operator("Unique", upto=28)
 def unique(node: Node) -> Results:
     """Sorted, an element that differs from the one before it is new; stable sorting makes the first of its kind lead.
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..._core import Tensor, float32, int32, int64
 from ...errors import UnsupportedError
 from .._registry import Node, Results, operator
-from ._compose import cast, in_dtype
+from ._compose import cast, in_dtype, in_float32, widely
 from ._windows import Window, like_before, padding_of, pair, planar, window_of
 
 Pool = Callable[..., Any]
@@ -58,6 +58,7 @@ def _mean(node: Node, x: Tensor, window: Window, include: bool) -> Tensor:
 def max_pool(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     window = _with_ceil(node, x, window_of(node, x, node.attribute("kernel_shape")))
+    node.without_effect("storage_order")  # where no indices are wanted
 
     def pool(x: Tensor) -> Tensor:
         return like_before(node, _pooled(node, x, window, g.max_pooling2d, g.max_pooling4d), window)
@@ -109,8 +110,11 @@ def max_unpool(node: Node) -> Results:
 
 @operator("AveragePool", upto=22)
 def average_pool(node: Node) -> Results:
-    g, x = node.g, node.tensor(0)
-    window = window_of(node, x, node.attribute("kernel_shape"))
+    return widely(node, node.tensor(0), lambda x: _average(node, x))
+
+
+def _average(node: Node, x: Tensor) -> Tensor:
+    g, window = node.g, window_of(node, x, node.attribute("kernel_shape"))
     include = bool(node.attribute("count_include_pad", 0))
     if not node.attribute("ceil_mode", 0):
         return _mean(node, x, window, include)
@@ -136,11 +140,18 @@ def _counts(window: Window, inputs: list[int], after: list[int], include: bool) 
 
 @operator("LpPool", upto=22)
 def lp_pool(node: Node) -> Results:
-    g, x, p = node.g, node.tensor(0), node.attribute("p", 2)
+    g, given, p = node.g, node.tensor(0), _power(node)
+    x = in_float32(node, given)
     window = _with_ceil(node, x, window_of(node, x, node.attribute("kernel_shape")))
     powers = g.square(x) if p == 2 else g.power(g.absolute(x), float(p))
     total = sum_of_windows(node, powers, window)
-    return g.square_root(total) if p == 2 else g.power(total, 1.0 / p)
+    return cast(node, g.square_root(total) if p == 2 else g.power(total, 1.0 / p), given.dtype)
+
+
+def _power(node: Node) -> float:
+    """p, which version 1 states as a real number."""
+    p: float = node.attribute("p", 2.0 if node.version == 1 else 2)
+    return p
 
 
 def _spatial_axes(node: Node, x: Tensor) -> list[int]:
@@ -149,8 +160,7 @@ def _spatial_axes(node: Node, x: Tensor) -> list[int]:
 
 @operator("GlobalAveragePool", upto=22)
 def global_average_pool(node: Node) -> Results:
-    x = node.tensor(0)
-    return node.g.mean(x, _spatial_axes(node, x))
+    return widely(node, node.tensor(0), lambda x: node.g.mean(x, _spatial_axes(node, x)))
 
 
 @operator("GlobalMaxPool", upto=22)
@@ -161,5 +171,10 @@ def global_max_pool(node: Node) -> Results:
 
 @operator("GlobalLpPool", upto=22)
 def global_lp_pool(node: Node) -> Results:
-    g, x, p = node.g, node.tensor(0), node.attribute("p", 2)
-    return g.power(g.reduction_sum(g.power(g.absolute(x), float(p)), _spatial_axes(node, x)), 1.0 / p)
+    g, p = node.g, _power(node)
+
+    def of(x: Tensor) -> Tensor:
+        total = g.reduction_sum(g.power(g.absolute(x), float(p)), _spatial_axes(node, x))
+        return g.power(total, 1.0 / p)
+
+    return widely(node, node.tensor(0), of)

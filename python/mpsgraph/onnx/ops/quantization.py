@@ -8,7 +8,8 @@ from ..._core import DType, Tensor, float32, int32, uint8
 from .._files import dtype_of
 from .._registry import Node, Results, operator
 from ._compose import cast, in_float32
-from .convolutions import convolution, per_channel
+from .convolutions import convolution_of_integers
+from .integers import BYTES
 from .linear import matmul
 
 
@@ -57,8 +58,9 @@ def _quantized(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, dtype:
     return saturated(node, rounded if zero is None else g.addition(rounded, cast(node, zero, rounded.dtype)), dtype)
 
 
-@operator("QuantizeLinear", upto=25)
+@operator("QuantizeLinear", upto=28)
 def quantize_linear(node: Node) -> Results:
+    node.without_effect("saturate", "axis")  # of 8-bit floats, which are refused; of one scale for all
     g, x, scale = node.g, node.tensor(0), node.tensor(1)
     number = node.attribute("output_dtype", 0)
     dtype = node.tensor(2).dtype if node.has(2) else dtype_of(number, "'output_dtype'") if number else uint8
@@ -72,8 +74,9 @@ def quantize_linear(node: Node) -> Results:
     return _quantized(node, x, _along_axis(node, scale, x, 1), zero, dtype)
 
 
-@operator("DequantizeLinear", upto=25)
+@operator("DequantizeLinear", upto=28)
 def dequantize_linear(node: Node) -> Results:
+    node.without_effect("axis")  # of one scale for all
     g, x, scale = node.g, node.tensor(0), node.tensor(1)
     number = node.attribute("output_dtype", 0)
     result = dtype_of(number, "'output_dtype'") if number else scale.dtype
@@ -119,20 +122,17 @@ def quantized_matmul(node: Node) -> Results:
     left = g.subtraction(cast(node, a, int32), _rows(node, cast(node, a_zero, int32), a))
     right = g.subtraction(cast(node, b, int32), cast(node, b_zero, int32))
     factor = g.multiplication(_rows(node, in_float32(node, a_scale), a), in_float32(node, b_scale))
-    return _requantized(node, matmul(node, left, right), factor, y_scale, y_zero)
+    return _requantized(node, matmul(node, left, right, BYTES), factor, y_scale, y_zero)
 
 
 @operator("QLinearConv", upto=10)
 def quantized_convolution(node: Node) -> Results:
     g = node.g
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (node.tensor(i) for i in range(8))
-    x, w = g.cast(x, "float64"), g.cast(w, "float64")
-    x = g.subtraction(x, g.reshape(cast(node, x_zero, x.dtype), ()))
-    w = g.subtraction(w, per_channel(node, w_zero, w))
-    sums = convolution(node, x, w)
+    sums = convolution_of_integers(node, x, x_zero, w, w_zero)
     channels = [1, -1, *[1] * (node.rank(sums) - 2)]
     if node.has(8):
-        sums = g.addition(sums, g.reshape(cast(node, node.tensor(8), sums.dtype), channels))
+        sums = g.addition(sums, g.reshape(node.tensor(8), channels))
     if node.rank(w_scale) and w_scale.shape != (1,):
         w_scale = g.reshape(w_scale, channels)
     return _requantized(node, sums, g.multiplication(x_scale, w_scale), y_scale, y_zero)

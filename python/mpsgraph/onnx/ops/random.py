@@ -85,6 +85,7 @@ def dropout(node: Node) -> Results:
     else:
         ratio, training = node.attribute("ratio", 0.5), node.version < 7 and not node.attribute("is_test", 0)
     mask_dtype = bool_ if node.version >= 10 else x.dtype
+    node.without_effect("seed")  # where nothing is dropped
     if not training or ratio == 0:
         every = g.equal(x, x) if x.dtype.is_integer or x.dtype == bool_ else g.logical_or(g.equal(x, x), g.is_nan(x))
         return [g.identity(x), cast(node, every, mask_dtype)]

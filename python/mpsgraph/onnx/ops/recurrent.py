@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core import Tensor, int32
-from ...errors import ShapeError
+from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
 from . import recurrent_steps as by_steps
 from ._compose import cast
@@ -22,8 +22,11 @@ _ACTIVATIONS = ("tanh", "sigmoid", "relu")  # called the same on both sides
 
 def _activations(node: Node) -> list[str] | None:
     """The activations of every direction; None when there are others, or the node says what no layer can say."""
-    defaults = by_steps.DEFAULTS[node.op]
-    directions = 2 if node.attribute("direction", "forward") == "bidirectional" else 1
+    node.without_effect("output_sequence", "activation_alpha", "activation_beta")  # the latter of other activations
+    defaults, direction = by_steps.DEFAULTS[node.op], node.attribute("direction", "forward")
+    if direction not in ("forward", "reverse", "bidirectional"):
+        raise GraphError(f"direction {direction!r} must be forward, reverse or bidirectional")
+    directions = 2 if direction == "bidirectional" else 1
     stated = [name.lower() for name in node.attribute("activations", defaults * directions)]
     first = stated[: len(defaults)]
     if stated != first * directions or not set(stated) <= set(_ACTIVATIONS):

@@ -7,66 +7,90 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..._core import DType, Tensor, bool_, float32, int32, int64
+from ..._core import DType, Tensor, bool_, float64, int32, int64, uint64
 from .._registry import Node, Results, operator
-from ._compose import in_dtype
+from ._compose import cast, in_dtype, widely
 
 Reduce = Callable[[Tensor, list[int]], Tensor]
 
 
-def _reduced(node: Node, x: Tensor, reduce: Reduce) -> Tensor:
-    """reduce(x, axes), which keeps the axes; they are then dropped, unless the node keeps them."""
+def _reduced(node: Node, x: Tensor, reduce: Reduce, each: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    """reduce(x, axes), which keeps the axes; they are then dropped, unless the node keeps them.
+
+    `each` is what becomes of every element when the node reduces over no axes; as it is without it.
+    """
     g = node.g
     in_operand = node.version >= (13 if node.op == "ReduceSum" else 18)
     axes = (node.ints(1) if node.has(1) else None) if in_operand else node.attribute("axes", None)
+    none, keeps = node.attribute("noop_with_empty_axes", 0), node.attribute("keepdims", 1)
     if not axes:
-        if node.attribute("noop_with_empty_axes", 0):
-            return x
+        if none:
+            return g.identity(x) if each is None else each(x)
         axes = list(range(node.rank(x)))
     axes = node.axes(x, axes)
     if not node.rank(x):
         return g.reshape(reduce(g.reshape(x, (1,)), [0]), ())
     result = reduce(x, axes)
-    return result if node.attribute("keepdims", 1) else g.squeeze(result, axes)
+    return result if keeps else g.squeeze(result, axes)
 
 
-def _enter(name: str, upto: int, make: Callable[[Node], Reduce], floats_only: bool = False) -> None:
-    """`floats_only`: integers are computed in float32 and rounded towards zero."""
+def _unchanged(node: Node, x: Tensor) -> Tensor:
+    return x
+
+
+def _enter(
+    name: str,
+    upto: int,
+    reduce: Callable[[Node, Tensor, list[int]], Tensor],
+    each: Callable[[Node, Tensor], Tensor] = _unchanged,
+    real: bool = False,
+) -> None:
+    """Half types are computed in float32. `real`: integers in float64, and rounded towards zero."""
 
     @operator(name, upto=upto)
     def lower(node: Node) -> Results:
-        x, reduce = node.tensor(0), make(node)
-        if floats_only and not x.dtype.is_float:
-            return in_dtype(node, float32, x, lambda y: _reduced(node, y, reduce))
-        return _reduced(node, x, reduce)
+        def compute(x: Tensor) -> Tensor:
+            return _reduced(node, x, lambda y, axes: reduce(node, y, axes), lambda y: each(node, y))
+
+        x = node.tensor(0)
+        return in_dtype(node, float64, x, compute) if real and not x.dtype.is_float else widely(node, x, compute)
 
 
-_enter("ReduceSum", 13, lambda node: node.g.reduction_sum)
-_enter("ReduceProd", 18, lambda node: node.g.reduction_product)
-_enter("ReduceMean", 18, lambda node: node.g.mean, floats_only=True)
+def _sum(node: Node, x: Tensor, axes: Sequence[int]) -> Tensor:
+    return node.g.reduction_sum(x, axes)
 
 
-def _sum_of(node: Node, of: Callable[[Tensor], Tensor]) -> Reduce:
-    return lambda x, axes: node.g.reduction_sum(of(x), axes)
+def _mean(node: Node, x: Tensor, axes: list[int]) -> Tensor:
+    """Of integers the sum, in 64 bits, by the count, rounded towards zero."""
+    g = node.g
+    if x.dtype.is_float:
+        return g.mean(x, axes)
+    wide = int64 if x.dtype.is_signed else uint64
+    count = node.product(node.dim(x, axis) for axis in axes)
+    count = g.reshape(g.cast(count, wide), ()) if isinstance(count, Tensor) else g.constant(count, dtype=wide)
+    return cast(node, g.division(g.reduction_sum(cast(node, x, wide), axes), count), x.dtype)
 
 
-def _sum_of_exponents(node: Node) -> Reduce:
+def _log(node: Node, x: Tensor) -> Tensor:
+    return node.g.logarithm(x)
+
+
+def _absolute(node: Node, x: Tensor) -> Tensor:
+    return x if x.dtype.is_integer and not x.dtype.is_signed else node.g.absolute(x)
+
+
+def _square(node: Node, x: Tensor) -> Tensor:
+    return node.g.multiplication(x, x)
+
+
+def _log_of_sum_of_exponents(node: Node, x: Tensor, axes: list[int]) -> Tensor:
     """ln of the sum of e^x, with the largest x taken out first; where all are -inf, nothing is."""
-
-    def reduce(x: Tensor, axes: list[int]) -> Tensor:
-        g = node.g
-        if 0 in (x.shape or ()):
-            return g.logarithm(g.reduction_sum(g.exponent(x), axes))
-        largest = g.reduction_maximum_propagate_nan(x, axes)
-        largest = g.select(g.is_infinite(largest), 0.0, largest)
-        return g.addition(g.logarithm(g.reduction_sum(g.exponent(g.subtraction(x, largest)), axes)), largest)
-
-    return reduce
-
-
-def _root_of_squares(node: Node) -> Reduce:
-    """The 2-norm, with a gradient of zero at zero."""
-    return lambda x, axes: norm2(node, x, axes)
+    g = node.g
+    if 0 in (x.shape or ()):
+        return g.logarithm(g.reduction_sum(g.exponent(x), axes))
+    largest = g.reduction_maximum_propagate_nan(x, axes)
+    largest = g.select(g.is_infinite(largest), 0.0, largest)
+    return g.addition(g.logarithm(g.reduction_sum(g.exponent(g.subtraction(x, largest)), axes)), largest)
 
 
 def norm2(node: Node, x: Tensor, axes: Sequence[int]) -> Tensor:
@@ -77,11 +101,14 @@ def norm2(node: Node, x: Tensor, axes: Sequence[int]) -> Tensor:
     return g.select(empty, 0.0, g.square_root(g.select(empty, 1.0, total)))
 
 
-_enter("ReduceSumSquare", 18, lambda node: _sum_of(node, node.g.square))
-_enter("ReduceL1", 18, lambda node: _sum_of(node, node.g.absolute))
-_enter("ReduceL2", 18, _root_of_squares, floats_only=True)
-_enter("ReduceLogSum", 18, lambda node: lambda x, axes: node.g.logarithm(node.g.reduction_sum(x, axes)), True)
-_enter("ReduceLogSumExp", 18, _sum_of_exponents, floats_only=True)
+_enter("ReduceSum", 13, _sum)
+_enter("ReduceProd", 18, lambda node, x, axes: node.g.reduction_product(x, axes))
+_enter("ReduceMean", 18, _mean)
+_enter("ReduceSumSquare", 18, lambda node, x, axes: _sum(node, _square(node, x), axes), _square)
+_enter("ReduceL1", 18, lambda node, x, axes: _sum(node, _absolute(node, x), axes), _absolute)
+_enter("ReduceL2", 18, norm2, _absolute, real=True)
+_enter("ReduceLogSum", 28, lambda node, x, axes: _log(node, _sum(node, x, axes)), _log, real=True)
+_enter("ReduceLogSumExp", 28, _log_of_sum_of_exponents, real=True)
 
 
 def _extreme(name: str, upto: int) -> None:

@@ -261,6 +261,7 @@ def resize_(node: Node) -> Results:
     )
     by_scale = node.has(first) and node.operand_shape(first) != (0,)
     if by_scale:
+        node.without_effect("keep_aspect_ratio_policy")
         changes = _by_scales(node, x, axes, [float(v) for v in node.value(first).reshape(-1)])
     elif node.has(first + 1):
         changes = _by_sizes(node, x, axes, first + 1)

@@ -52,6 +52,8 @@ def tensor_scatter(node: Node) -> Results:
     when it is circular."""
     g, cache, update = node.g, node.tensor(0), node.tensor(1)
     axis, mode = node.axis(cache, node.attribute("axis", -2)), node.attribute("mode", "linear")
+    if mode not in ("linear", "circular"):
+        raise GraphError(f"mode {mode!r} must be linear or circular")
     batch, size, count = node.size(cache, 0), node.size(cache, axis), node.size(update, axis)
     start = cast(node, node.tensor(2), int32) if node.has(2) else g.constant(0, shape=(batch,), dtype=int32)
     place = g.subtraction(g.constant(np.arange(size, dtype=np.int32)[None]), g.expand_dims(start, 1))

@@ -24,6 +24,7 @@ def _place(node: Node, i: int, length: int, default: int) -> int:
 
 @operator("SequenceEmpty", upto=11)
 def empty(node: Node) -> Results:
+    node.without_effect("dtype")
     return TensorSequence(())
 
 
@@ -77,7 +78,7 @@ def concat(node: Node) -> Results:
 def split(node: Node) -> Results:
     """By sizes, into parts of one size, of which the last may be smaller, or into single slices."""
     g, x = node.g, node.tensor(0)
-    axis = node.axis(x, node.attribute("axis", 0))
+    axis, keeps = node.axis(x, node.attribute("axis", 0)), node.attribute("keepdims", 1)
     size = node.size(x, axis)
     if node.has(1) and node.rank(node.tensor(1)):
         sizes = node.ints(1)
@@ -87,7 +88,7 @@ def split(node: Node) -> Results:
             raise GraphError(f"parts of {each} out of {size}: at most {MOST_PARTS} are made")
         sizes = [min(each, size - start) for start in range(0, size, each)]
     parts: list[Tensor] = g.split(x, sizes, axis) if sizes else []
-    if not node.has(1) and not node.attribute("keepdims", 1):
+    if not node.has(1) and not keeps:
         parts = [g.squeeze(part, [axis]) for part in parts]
     return TensorSequence(tuple(parts))
 

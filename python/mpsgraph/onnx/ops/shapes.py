@@ -128,11 +128,14 @@ def slice_(node: Node) -> Results:
     if not axes:
         return g.identity(x)
     mask = ((1 << rank) - 1) & ~sum(1 << axis for axis in axes)
-    if any(r is None for r in ranges) or _begins_before_the_front(node, x, axes, ranges):  # known when it runs
-        told = [_spread(node, node.optional(i), axes, rank, default) for i, default in ((1, 0), (2, 0), (4, 1))]
-        if ranges[2] is None or min(ranges[2], default=1) < 0:
-            sizes = g.cast(g.shape_of(x), int64)
-            told[0] = g.select(g.less_than(told[2], 0), g.maximum(told[0], g.negative(sizes)), told[0])
+    unsure = _limit_starts(ranges, [node.dims(x)[axis] for axis in axes])
+    if unsure or any(r is None for r in ranges):  # known when it runs
+        told = [
+            _spread(node, node.optional(i), known, axes, rank, default)
+            for (i, default), known in zip(((1, 0), (2, 0), (4, 1)), ranges, strict=True)
+        ]
+        if unsure:
+            told[0] = g.maximum(told[0], g.negative(g.cast(g.shape_of(x), int64)))
         return g.slice(x, told[0], told[1], told[2], mask, mask)
     first, last, stride = [0] * rank, [0] * rank, [1] * rank
     starts, ends, steps = (r for r in ranges if r is not None)
@@ -143,12 +146,17 @@ def slice_(node: Node) -> Results:
     return g.slice(x, first, last, stride, mask, mask)
 
 
-def _begins_before_the_front(node: Node, x: Tensor, axes: list[int], ranges: list[list[int] | None]) -> bool:
-    """Does a slice go backwards from a place that may lie before the front of an axis of unknown size?"""
-    if node.version < 10 or ranges[0] is None or ranges[2] is None:
-        return False
-    cases = zip(axes, ranges[0], ranges[2][: len(axes)], strict=True)
-    return any(step < 0 and start < -1 and node.dims(x)[axis] < 0 for axis, start, step in cases)
+def _limit_starts(ranges: list[list[int] | None], sizes: list[int]) -> bool:
+    """Backwards, a start before the front is the front; True where only a run knows whether there is such a start."""
+    starts, _, steps = ranges
+    if starts is None or steps is None:
+        return steps is None or min(steps) < 0
+    unsure = False
+    for i, (start, step, size) in enumerate(zip(starts, steps, sizes, strict=False)):
+        if step < 0 and size >= 0:
+            starts[i] = max(start, -size)
+        unsure |= step < 0 and size < 0 and start < -1
+    return unsure
 
 
 def _bounded(value: int) -> int:
@@ -156,9 +164,14 @@ def _bounded(value: int) -> int:
     return max(-(2**60), min(value, 2**60))
 
 
-def _spread(node: Node, values: Tensor | None, axes: list[int], rank: int, default: int) -> Tensor:
+def _spread(
+    node: Node, values: Tensor | None, known: list[int] | None, axes: list[int], rank: int, default: int
+) -> Tensor:
     """One value for each axis of the operand, from values for some of them."""
     g = node.g
+    if known is not None:
+        told = dict(zip(axes, known, strict=False))
+        return g.constant([_bounded(told.get(axis, default)) for axis in range(rank)], dtype=int64)
     parts = [g.constant([default], dtype=int64)] * rank
     if values is not None:
         bounded = g.clamp(g.cast(values, int64), -(2**60), 2**60)
@@ -260,15 +273,22 @@ def padded(
     return g.pad(x, before, after, mode, float(value)) if any(before) or any(after) else g.identity(x)
 
 
-@operator("DepthToSpace", upto=13)
+@operator("DepthToSpace", upto=28)
 def depth_to_space(node: Node) -> Results:
-    within = node.attribute("mode", "DCR") == "CRD"
-    return node.g.depth_to_space2d(node.tensor(0), 3, 2, 1, node.attribute("blocksize"), within)
+    return node.g.depth_to_space2d(node.tensor(0), 3, 2, 1, node.attribute("blocksize"), _channels_first(node))
 
 
-@operator("SpaceToDepth", upto=13)
+@operator("SpaceToDepth", upto=28)
 def space_to_depth(node: Node) -> Results:
-    return node.g.space_to_depth2d(node.tensor(0), 3, 2, 1, node.attribute("blocksize"))
+    return node.g.space_to_depth2d(node.tensor(0), 3, 2, 1, node.attribute("blocksize"), _channels_first(node))
+
+
+def _channels_first(node: Node) -> bool:
+    """Do a block's elements stand beside one another, channel by channel (CRD), or the channels (DCR)?"""
+    mode = node.attribute("mode", "DCR")
+    if mode not in ("DCR", "CRD"):
+        raise GraphError(f"mode {mode!r} must be DCR or CRD")
+    return mode == "CRD"
 
 
 @operator("CenterCropPad", upto=18)

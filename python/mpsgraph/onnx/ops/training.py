@@ -42,6 +42,8 @@ def momentum(node: Node) -> Results:
     g, rate, count = node.g, node.tensor(0), node.tensor(1)
     alpha, beta = node.attribute("alpha"), node.attribute("beta")
     first = g.equal(count, 0)
+    if node.attribute("mode") not in ("nesterov", "standard"):
+        raise GraphError(f"mode {node.attribute('mode')!r} must be nesterov or standard")
     share = g.select(first, 1.0, g.constant(float(beta)))  # the first gradient counts in full
     results = []
     for x, gradient, velocity in zip(*_groups(node, 3), strict=True):

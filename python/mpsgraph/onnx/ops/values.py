@@ -10,6 +10,7 @@ import numpy as np
 from ..._core import Tensor, float64, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
 from .._registry import Node, Results, Undecided, operator
+from ._compose import cast, in_float32
 
 MOST_ELEMENTS = 2**31  # of a value that is made from numbers in the file
 
@@ -68,30 +69,43 @@ def size(node: Node) -> Results:
     return g.reshape(g.reduction_product(g.cast(g.shape_of(x), int64)), ())
 
 
-@operator("Range", upto=11)
+@operator("Range", upto=27)
 def range_(node: Node) -> Results:
     g = node.g
+    node.without_effect("stash_type")  # half types are computed in float32 at least
     try:
         start, limit, delta = (node.value(i).reshape(()) for i in range(3))
     except Undecided:
         return _range_as_told(node)
     if delta == 0:
         raise GraphError("the step is 0")
-    count = max(0, math.ceil((limit.item() - start.item()) / delta.item()))
+    dtype = node.tensor(0).dtype
+    kind: type[int] | type[float] = int if dtype.is_integer else float
+    first, last, step = (kind(v) for v in (start, limit, delta))
+    count = max(0, -((first - last) // step)) if dtype.is_integer else max(0, math.ceil((last - first) / step))
     if count > MOST_ELEMENTS:
         raise ShapeError(f"a range of {count} elements")
-    return g.constant((start + np.arange(count) * delta).astype(start.dtype), dtype=node.tensor(0).dtype)
+    if dtype.is_integer:
+        return g.constant(np.arange(count, dtype=np.int64) * step + first, dtype=dtype)
+    return g.constant(first + np.arange(count) * step, dtype=dtype)
 
 
 def _range_as_told(node: Node) -> Tensor:
     """A range whose length only a run knows."""
     g = node.g
     start, limit, delta = (g.reshape(node.tensor(i), ()) for i in range(3))
+    if start.dtype.is_integer:
+        back, step = (g.cast(x, int64) for x in (g.subtraction(start, limit), delta))  # -floor(back / step) steps
+        steps = g.negative(g.division(g.subtraction(back, g.floor_modulo(back, step)), step))
+        count = g.reshape(g.maximum(steps, 0), (1,))
+        index = g.cast(g.coordinate_along_axis(0, count), start.dtype)
+        return g.addition(start, g.multiplication(index, delta))
     wide = [g.cast(x, float64) for x in (start, limit, delta)]
     steps = g.ceil(g.division(g.subtraction(wide[1], wide[0]), wide[2]))
     count = g.reshape(g.cast(g.maximum(steps, 0.0), int64), (1,))
-    index = g.cast(g.coordinate_along_axis(0, count), start.dtype)
-    return g.addition(start, g.multiplication(index, delta))
+    index = g.cast(g.coordinate_along_axis(0, count), in_float32(node, start).dtype)
+    values = g.addition(in_float32(node, start), g.multiplication(index, in_float32(node, delta)))
+    return cast(node, values, start.dtype)
 
 
 @operator("EyeLike", upto=22)

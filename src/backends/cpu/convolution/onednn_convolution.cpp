@@ -146,6 +146,7 @@ std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
   }
   add_with_result(*kernel, lowering, dnnl::convolution_forward(*description), std::move(arguments), DNNL_ARG_DST,
                   description->dst_desc(), g.result, result.slot);
+  if (epilogue.relu) kernel->add_relu(result);
   return kernel;
 }
 

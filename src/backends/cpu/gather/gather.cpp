@@ -1,7 +1,8 @@
 // gather, its gradient (scatter-add), gather_nd, gather_along_axis and one_hot.
 //
 // Tensors are seen as updates [batch, outer, n, inner] and indices [batch, picks]. An index outside
-// [0, n) picks zero, and drops what comes back to it. The gradient gives each thread rows of the result
+// [0, n) picks zero, and drops what comes back to it; what must not be outside was clipped or checked before
+// (compiler/indices.cpp). The gradient gives each thread rows of the result
 // and lets it walk all indices in order, so that equal indices add up in one fixed order.
 
 #include <cstring>
@@ -190,6 +191,7 @@ void register_gather_kernels() {
   define_kernel("gather_nd", lower_gather_nd);
   define_kernel("gather_along_axis", lower_gather_along_axis);
   define_kernel("one_hot", lower_one_hot);
+  register_check_indices_kernel();
 }
 
 }  // namespace mpsgraph::cpu

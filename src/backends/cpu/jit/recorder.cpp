@@ -210,6 +210,16 @@ Value to_bfloat16(Value x, bool has_instruction) {
   return unary(Kind::shift_right, choose(is_nan(x), either(x, bits(0x400000)), nearest), 16);
 }
 
+// The nearest float16, ties to even, as a float: below its least normal number by the spacing of what 0.75 is added to.
+Value rounded_to_float16(Value x) {
+  const Value size = Steps::absolute(x), odd = Steps::bitwise_and(unary(Kind::shift_right, size, 13), 1);
+  const Value nearest = Steps::bitwise_and(binary(Kind::integer_add, Steps::add(size, 0xfff), odd), ~0x1fff);
+  const Value small = (size + 0.75f) - 0.75f, infinity = constant(std::numeric_limits<float>::infinity());
+  const Value normal = choose(Steps::less(size, constant(0x1p-14f)), small, nearest);
+  const Value all = choose(Steps::less(size, constant(65520.f)), normal, infinity);
+  return choose(is_nan(x), x, Steps::with_sign_of(all, x));
+}
+
 bool small_integer(DType dtype) { return dtype == DType::int8 || dtype == DType::uint8; }
 
 // To the range of a small integer; NaN gives 0.
@@ -230,10 +240,11 @@ std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_
   if (float_lanes(from) && to == DType::boolean) return compare(not_equal, x, zero());
   if (float_lanes(from) && to == DType::float32) {
     if (from == DType::float32 || !cast_before) return x;
-    if (from == DType::float16) return std::nullopt;  // no code rounds to it within registers
+    if (from == DType::float16) return rounded_to_float16(x);
     return unary(Kind::shift_left, to_bfloat16(x, has_bfloat16), 16);
   }
   if (float_lanes(from) && float_lanes(to) && !shared) return x;  // rounded when it is stored
+  if (float_lanes(from) && to == DType::float16) return rounded_to_float16(x);
   if (float_lanes(from) && to == DType::bfloat16) return unary(Kind::shift_left, to_bfloat16(x, has_bfloat16), 16);
   return std::nullopt;
 }

@@ -131,6 +131,7 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
     arguments.push_back(
         {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, product, epilogue.residual(lowering).slot});
   kernel->add(lowering, dnnl::matmul(*description), std::move(arguments));
+  if (epilogue.relu) kernel->add_relu(result);
   return kernel;
 }
 

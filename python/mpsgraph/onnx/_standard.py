@@ -1,0 +1,76 @@
+"""What the standard says of its operators: which versions there are, and which attributes each has.
+
+Read from standard.txt, which tools/onnx_standard.py writes, and never from the installed onnx package, so that a model
+means the same whichever onnx is there.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+REQUIRED = object()  # stands where an attribute has no default
+_VERSION = re.compile(r" (\d+)(\((?:'[^']*'|[^)'])*\))?")
+_ATTRIBUTE = re.compile(r"(\w+)(?:=('[^']*'|\[[^]]*\]|[^,)]*))?")
+
+
+class Operator:
+    """One operator: its versions in order, and the attributes of each with their defaults."""
+
+    def __init__(self, text: str) -> None:
+        self._versions: dict[int, Mapping[str, Any]] = {}
+        attributes: dict[str, Any] = {}
+        for number, stated in _VERSION.findall(text):
+            if stated:
+                pairs = _ATTRIBUTE.findall(stated)
+                attributes = {name: ast.literal_eval(value) if value else REQUIRED for name, value in pairs}
+            self._versions[int(number)] = attributes
+
+    @property
+    def versions(self) -> list[int]:
+        """All, the oldest first."""
+        return sorted(self._versions)
+
+    def version(self, opset: int) -> int | None:
+        """The newest version in an operator set; None before there was one."""
+        return max((version for version in self._versions if version <= opset), default=None)
+
+    def attributes(self, version: int) -> Mapping[str, Any]:
+        """The attributes of a version by name: their defaults, or REQUIRED where there is none."""
+        return self._versions[version]
+
+
+@cache
+def _table() -> tuple[dict[str, int], dict[tuple[str, str], str]]:
+    """The newest operator set of each domain, and the lines of the operators, read when they are asked for."""
+    domains, lines = {}, {}
+    for line in (Path(__file__).parent / "standard.txt").read_text().splitlines():
+        name, _, rest = line.partition(" ")
+        domain, slash, operator = name.partition("/")
+        domain = "" if domain == "ai.onnx" else domain
+        if slash:
+            lines[domain, operator] = f" {rest}"
+        elif domain != "#":
+            domains[domain] = int(rest)
+    return domains, lines
+
+
+def newest_opset(domain: str) -> int | None:
+    """The newest operator set of a domain of the standard; None for a domain that is not the standard's."""
+    return _table()[0].get(domain)
+
+
+def standard_operators() -> list[tuple[str, str]]:
+    """Domain and name of all."""
+    return sorted(_table()[1])
+
+
+@cache
+def standard_operator(domain: str, name: str) -> Operator | None:
+    """An operator of the standard, or None when it has no such."""
+    text = _table()[1].get((domain, name))
+    return None if text is None else Operator(text)

@@ -1,0 +1,297 @@
+"""Attention in its forms, and what goes with it: rotary positions, recurrences over keys and values, causal filters.
+
+Scores, weights and states of half types are kept in float32; a query that may look at no key gives zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ..._core import DType, Tensor, bool_, float32, float64, int64
+from ...errors import GraphError, ShapeError, UnsupportedError
+from .._registry import Node, Results, operator
+from ._compose import cast, in_float32
+
+PREVIEW = "ai.onnx.preview"
+MOST_STEPS = 4096  # of a recurrence
+
+
+# --- heads ----------------------------------------------------------------------------------------------------------
+def _of_heads(node: Node, x: Tensor, heads: int) -> Tensor:
+    """(batch, heads, steps, size) of (batch, steps, heads x size); one of four axes as it is."""
+    if node.rank(x) == 4:
+        return x
+    if node.rank(x) != 3 or heads < 1 or node.size(x, 2) % heads:
+        raise ShapeError(f"{x.shape} is not (batch, steps, size) with a size for each of {heads} heads")
+    parts = [node.dim(x, 0), node.dim(x, 1), heads, node.size(x, 2) // heads]
+    return node.g.transpose(node.reshape(x, parts), [0, 2, 1, 3])
+
+
+def _side_by_side(node: Node, x: Tensor) -> Tensor:
+    """(batch, steps, heads x size) of (batch, heads, steps, size)."""
+    turned = node.g.transpose(x, [0, 2, 1, 3])
+    sizes = [node.dim(turned, 0), node.dim(turned, 1), node.product([node.dim(turned, 2), node.dim(turned, 3)])]
+    return node.reshape(turned, sizes)
+
+
+def _product(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """a @ b for each head, where several heads of a in a row share one of b."""
+    g, heads, shared = node.g, node.size(a, 1), node.size(b, 1)
+    if heads == shared:
+        return g.matrix_multiplication(a, b)
+    if shared < 1 or heads % shared:
+        raise ShapeError(f"{heads} heads of queries cannot share {shared} of keys and values")
+    rows = node.dim(a, 2)
+    together = node.reshape(a, [node.dim(a, 0), shared, node.product([heads // shared, rows]), node.dim(a, 3)])
+    product = g.matrix_multiplication(together, b)
+    return node.reshape(product, [node.dim(a, 0), heads, rows, node.dim(b, 3)])
+
+
+def _weights(node: Node, scores: Tensor, masked: bool) -> Tensor:
+    """Softmax over keys; zeros where all scores are -inf."""
+    g = node.g
+    if not masked:
+        return g.softmax(scores, 3)
+    none = g.equal(g.reduction_maximum_propagate_nan(scores, 3), -math.inf)
+    return g.select(none, 0.0, g.softmax(g.select(none, 0.0, scores), 3))
+
+
+def _wide(node: Node, *tensors: Tensor) -> DType:
+    """The type of scores: at least float32, float64 where an operand or softmax_precision is that."""
+    stated = node.dtype_attribute("softmax_precision") if node.has_attribute("softmax_precision") else float32
+    return float64 if float64 in (stated, *(x.dtype for x in tensors)) else float32
+
+
+def _scaled_product(node: Node, q: Tensor, k: Tensor) -> Tensor:
+    """q k^T times the scale, whose root each gets."""
+    g, scale = node.g, node.attribute("scale", 0.0) or 1 / math.sqrt(node.size(q, 3))
+    root = math.sqrt(abs(scale))
+    left, right = g.multiplication(q, root), g.multiplication(k, math.copysign(root, scale))
+    return _product(node, left, g.swap_axes(right, 2, 3))
+
+
+# --- attention ------------------------------------------------------------------------------------------------------
+@operator("Attention", upto=25)
+def attention(node: Node) -> Results:
+    """softmax(cap(q k^T scale) + bias) v; results: y, all keys, all values, scores at the stage that is asked for."""
+    g = node.g
+    given = [node.tensor(i) for i in range(3)]
+    q_heads, kv_heads = node.attribute("q_num_heads", 0), node.attribute("kv_num_heads", 0)
+    q, k, v = (_of_heads(node, x, h) for x, h in zip(given, (q_heads, kv_heads, kv_heads), strict=True))
+    if node.has(4) != node.has(5):
+        raise GraphError("past_key and past_value are given together or not at all")
+    if node.has(4):
+        k, v = g.concat([node.tensor(4), k], 2), g.concat([node.tensor(5), v], 2)
+    kind, wide = q.dtype, _wide(node, q, k)
+    stages = [_scaled_product(node, cast(node, q, wide), cast(node, k, wide))]
+    cap = node.attribute("softcap", 0.0)
+    if cap < 0:
+        raise GraphError(f"softcap {cap} must not be negative")
+    stages.append(g.multiplication(g.tanh(g.division(stages[0], cap)), cap) if cap else stages[0])
+    biased, masked = _biased(node, stages[1], q, k)
+    stages += [biased, _weights(node, biased, masked)]
+    y = cast(node, _product(node, stages[3], cast(node, v, wide)), kind)
+    mode = node.attribute("qk_matmul_output_mode", 0)
+    if mode not in range(4):
+        raise GraphError(f"qk_matmul_output_mode {mode} must be 0, 1, 2 or 3")
+    return [y if node.rank(given[0]) == 4 else _side_by_side(node, y), k, v, cast(node, stages[mode], kind)]
+
+
+def _biased(node: Node, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, bool]:
+    """Scores with the mask and the limits applied, -inf for keys that are not looked at; are there any?"""
+    g, masked = node.g, False
+    if node.has(3):
+        mask, masked = node.tensor(3), True
+        mask = mask if mask.dtype == bool_ else cast(node, mask, scores.dtype)
+        mask = _as_long(node, mask, k)
+        scores = g.select(mask, scores, -math.inf) if mask.dtype == bool_ else g.addition(scores, mask)
+    causal = node.attribute("is_causal", 0)
+    left, right = node.attribute("left_window_size", -1), node.attribute("right_window_size", -1)
+    lengths = None
+    if node.has(6):
+        if node.has(4):
+            raise GraphError("nonpad_kv_seqlen is not given together with past_key")
+        lengths = g.reshape(g.cast(node.tensor(6), int64), [-1, 1, 1, 1])
+    if not causal and left < 0 and right < 0 and lengths is None:
+        return scores, masked
+    rows, columns = node.dim(q, 2), node.dim(k, 2)
+    shape = node.joined([rows, columns])
+    row, column = (g.cast(g.coordinate_along_axis(axis, shape), int64) for axis in (0, 1))
+    offset = _offset(node, lengths, rows)
+    place = row if offset is None else g.addition(row, offset)
+    seen: list[Tensor] = []
+    if causal or right >= 0:  # a causal query sees nothing behind itself, whatever the window
+        last = place if causal or right == 0 else g.addition(place, right)
+        seen.append(g.less_than_or_equal_to(column, last))
+    if left >= 0:
+        seen.append(g.greater_than_or_equal_to(column, g.subtraction(place, left) if left else place))
+    if lengths is not None:
+        seen.append(g.less_than(column, lengths))
+    for part in seen:
+        scores = g.select(part, scores, -math.inf)
+    return scores, True
+
+
+def _offset(node: Node, lengths: Tensor | None, rows: int | Tensor) -> Tensor | None:
+    """How many keys there are before the first query; None when there are none."""
+    g = node.g
+    if lengths is not None:
+        return g.subtraction(lengths, rows)
+    if not node.has(4):
+        return None
+    before = node.dim(node.tensor(4), 2)
+    return before if isinstance(before, Tensor) else g.constant(before, dtype=int64)
+
+
+def _as_long(node: Node, mask: Tensor, k: Tensor) -> Tensor:
+    """A mask that is shorter than there are keys excludes those behind."""
+    g, have, wanted = node.g, node.dims(mask)[-1] if node.rank(mask) else 1, node.dims(k)[2]
+    if have == 1 or have == wanted:
+        return mask
+    if have < 0 or wanted < 0:
+        if not node.has(6):  # only caches that are written from outside have keys which no mask speaks of
+            return mask
+        have, wanted = node.size(mask, -1), node.size(k, 2)
+    if have > wanted:
+        raise ShapeError(f"a mask {mask.shape} for {wanted} keys")
+    behind = [0] * (node.rank(mask) - 1) + [wanted - have]
+    if mask.dtype != bool_:
+        return g.pad(mask, [0] * node.rank(mask), behind, "constant", -math.inf)
+    more = [*(node.dim(mask, a) for a in range(node.rank(mask) - 1)), wanted - have]
+    return g.concat([mask, g.broadcast_to(g.constant(False), node.joined(more))], node.rank(mask) - 1)
+
+
+@operator("FlexAttention", upto=1, domain=PREVIEW)
+def flex_attention(node: Node) -> Results:
+    """Attention whose scores and weights the model's own subgraphs change; a query without keys is theirs to mind."""
+    q, k, v = (node.tensor(i) for i in range(3))
+    if any(node.rank(x) != 4 for x in (q, k, v)):
+        raise ShapeError(f"{q.shape}, {k.shape} and {v.shape} must have four axes")
+    wide = _wide(node, q, k, v)
+    stated = node.dtype_attribute("softmax_precision") if node.has_attribute("softmax_precision") else wide
+
+    def changed(name: str, x: Tensor) -> Tensor:
+        """A subgraph sees the type that the node states."""
+        if not node.has_attribute(name):
+            return x
+        (result,) = node.importer.subgraph(node.attribute(name), [cast(node, x, stated)])
+        return cast(node, result, wide)
+
+    scores = changed("score_mod", _scaled_product(node, cast(node, q, wide), cast(node, k, wide)))
+    weights = changed("prob_mod", node.g.softmax(scores, 3))
+    return cast(node, _product(node, weights, cast(node, v, wide)), q.dtype)
+
+
+# --- positions ------------------------------------------------------------------------------------------------------
+@operator("RotaryEmbedding", upto=23)
+def rotary_embedding(node: Node) -> Results:
+    """Pairs of elements turned by the angle of their position."""
+    g, given = node.g, node.tensor(0)
+    heads = node.attribute("num_heads", 0)
+    x = in_float32(node, _of_heads(node, given, heads))
+    size = node.size(x, 3)
+    turning = node.attribute("rotary_embedding_dim", 0) or size
+    if turning % 2 or not 0 < turning <= size:
+        raise ShapeError(f"rotary_embedding_dim {turning} must be even and at most the size of a head, {size}")
+    caches = [in_float32(node, node.tensor(i)) for i in (1, 2)]
+    if node.has(3):
+        caches = [g.gather(cache, node.tensor(3), 0) for cache in caches]
+    if any(node.size(cache, -1) != turning // 2 for cache in caches):
+        raise ShapeError(f"caches {caches[0].shape} and {caches[1].shape} for {turning // 2} angles")
+    cosine, sine = (g.expand_dims(cache, 1) for cache in caches)
+    part, rest = (x, None) if turning == size else g.split(x, [turning, size - turning], 3)
+    interleaved = node.attribute("interleaved", 0)
+    if interleaved:
+        sizes = [node.dim(part, axis) for axis in range(3)]
+        pairs = node.reshape(part, [*sizes, turning // 2, 2])
+        first, second = (g.squeeze(half, [4]) for half in g.split(pairs, 2, 4))
+    else:
+        first, second = g.split(part, 2, 3)
+    real = g.subtraction(g.multiplication(cosine, first), g.multiplication(sine, second))
+    imaginary = g.addition(g.multiplication(sine, first), g.multiplication(cosine, second))
+    if interleaved:
+        turned = node.reshape(g.stack([real, imaginary], 4), [*sizes, turning])
+    else:
+        turned = g.concat([real, imaginary], 3)
+    y = cast(node, turned if rest is None else g.concat([turned, rest], 3), given.dtype)
+    return y if node.rank(given) == 4 else _side_by_side(node, y)
+
+
+# --- recurrences ----------------------------------------------------------------------------------------------------
+@operator("LinearAttention", upto=27)
+def linear_attention(node: Node) -> Results:
+    """A state of keys beside values, which each step decays, corrects and adds to, and each query reads."""
+    g, rule = node.g, node.attribute("update_rule", "gated_delta")
+    if rule not in ("linear", "gated", "delta", "gated_delta"):
+        raise GraphError(f"update_rule {rule!r}")
+    node.without_effect("chunk_size")
+    q_heads, heads = node.attribute("q_num_heads"), node.attribute("kv_num_heads")
+    q, k, v = (_of_heads(node, in_float32(node, node.tensor(i)), h) for i, h in enumerate((q_heads, heads, heads)))
+    decay = _of_heads(node, in_float32(node, node.tensor(4)), heads) if "gated" in rule else None
+    beta = _rates(node, heads) if "delta" in rule else None
+    steps = node.size(q, 2)
+    if steps > MOST_STEPS:
+        raise UnsupportedError(f"a recurrence of {steps} steps")
+    if node.has(3):
+        state, kept = in_float32(node, node.tensor(3)), node.tensor(3).dtype
+    else:
+        sizes = [node.dim(k, 0), heads, node.size(k, 3), node.size(v, 3)]
+        state, kept = g.broadcast_to(g.constant(0, dtype=k.dtype), node.joined(sizes)), node.tensor(0).dtype
+    scale = node.attribute("scale", 0.0) or 1 / math.sqrt(node.size(q, 3))
+    split = _steps(node, steps)
+    outputs = []
+    for at in zip(split(q), split(k), split(v), split(decay), split(beta), strict=True):
+        q_t, k_t, v_t, decay_t, beta_t = at
+        assert q_t is not None and k_t is not None and v_t is not None
+        if decay_t is not None:
+            state = g.multiplication(state, g.exponent(g.swap_axes(decay_t, 2, 3)))
+        new = v_t if beta_t is None else g.subtraction(v_t, g.matrix_multiplication(k_t, state))
+        new = new if beta_t is None else g.multiplication(new, beta_t)
+        state = g.addition(state, g.multiplication(g.swap_axes(k_t, 2, 3), new))
+        outputs.append(_product(node, q_t, state))
+    y = _side_by_side(node, g.multiplication(g.concat(outputs, 2), scale))
+    return [cast(node, y, node.tensor(0).dtype), cast(node, state, kept)]
+
+
+def _rates(node: Node, heads: int) -> Tensor:
+    """beta as (batch, heads or 1, steps, 1)."""
+    beta = in_float32(node, node.tensor(5))
+    return _of_heads(node, beta, heads if node.size(beta, 2) == heads else 1)
+
+
+def _steps(node: Node, count: int) -> Callable[[Tensor | None], list[Any]]:
+    """A function that cuts (batch, heads, steps, size) into its steps."""
+    return lambda x: [None] * count if x is None else node.g.split(x, [1] * count, 2)
+
+
+@operator("CausalConvWithState", upto=27)
+def causal_convolution(node: Node) -> Results:
+    """Each channel filtered by its own taps, of which the last lies on the element itself; what lies before the first
+    element is the state, or zero."""
+    g, given, w = node.g, node.tensor(0), in_float32(node, node.tensor(1))
+    x, taps, channels = in_float32(node, given), node.size(w, 2), node.size(w, 0)
+    if node.rank(given) != 3 or node.shape(w)[1] != 1:
+        raise ShapeError(f"an operand {given.shape} and weights {w.shape}: (batch, channels, length), (channels, 1, k)")
+    if node.has(3):
+        before = in_float32(node, node.tensor(3))
+    else:
+        before = g.broadcast_to(g.constant(0, dtype=x.dtype), node.joined([node.dim(x, 0), channels, taps - 1]))
+    whole = g.concat([before, x], 2) if taps > 1 else x
+    y = g.convolution2d(
+        g.expand_dims(whole, 2), g.expand_dims(w, 2), groups=channels, data_layout="NCHW", weights_layout="OIHW"
+    )
+    y = g.squeeze(y, [2])
+    if node.has(2):
+        y = g.addition(y, g.reshape(in_float32(node, node.tensor(2)), [1, -1, 1]))
+    activation = node.attribute("activation", "none")
+    if activation not in ("none", "silu", "swish"):
+        raise GraphError(f"activation {activation!r}")
+    if activation != "none":
+        y = g.multiplication(y, g.sigmoid(y))
+    if taps > 1:
+        state = g.slice(whole, [0, 0, 1 - taps], [0, 0, 0], None, 0b011, 0b111)
+    else:
+        state = before
+    return [cast(node, y, given.dtype), cast(node, state, given.dtype)]

@@ -1,0 +1,88 @@
+// dynamic_slice and dynamic_slice_update_data: copies from and to a place that the run gives.
+//
+// Sizes and strides are known, so the copy is prepared; a run adds the place's offset. Where the updated tensor dies
+// here, as a variable does that is assigned the result, the update alone is written.
+
+#include "backends/cpu/gather/indices.h"
+#include "backends/cpu/shape/strided_copy.h"
+#include "core/ops/shape.h"
+#include "core/out_of_range_error.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+// The view of a full tensor that starts at what an operand says.
+class Window {
+ public:
+  Window(const Lowering& lowering, const Operand& full, const Dims& sizes, const Operand& starts)
+      : sizes_(sizes),
+        full_(full.dims),
+        steps_(contiguous_strides(full.dims)),
+        apart_(ops::window_strides(lowering.attributes(), full.dims.size())),
+        item_(static_cast<int64_t>(size_of(full.dtype))),
+        starts_(starts),
+        name_(cat("[", lowering.operation().kind().substr(std::string_view("dynamic_").size()), "] '",
+                  lowering.operation().name, "'")),
+        where_(lowering.operation().where()) {}
+
+  // The strides of its elements in the full tensor.
+  Dims strides() const {
+    Dims strides = steps_;
+    for (size_t axis = 0; axis < strides.size(); ++axis) strides[axis] *= apart_[axis];
+    return strides;
+  }
+
+  // Where its first element lies, in bytes.
+  int64_t first_byte(const Frame& f) const {
+    const std::byte* starts = f.at<std::byte>(starts_.slot);
+    int64_t first = 0;
+    for (size_t axis = 0; axis < full_.size(); ++axis) {
+      const int64_t given = integer_at(starts, starts_.dtype, static_cast<int64_t>(axis));
+      const auto start = ops::window_start(given, sizes_[axis], apart_[axis], full_[axis]);
+      if (!start) outside(axis, given);
+      first += *start * steps_[axis];
+    }
+    return first * item_;
+  }
+
+ private:
+  [[noreturn]] void outside(size_t axis, int64_t start) const {
+    throw OutOfRangeError(cat(name_, " starts at ", start, " along axis ", axis, " of ", to_string(full_), ": ",
+                              sizes_[axis], " elements from there on do not lie inside", where_));
+  }
+
+  Dims sizes_, full_, steps_;
+  Ints apart_;
+  int64_t item_;
+  Operand starts_;
+  std::string name_, where_;
+};
+
+std::unique_ptr<Kernel> lower_dynamic_slice(Lowering& lowering) {
+  const Operand x = lowering.input(0), y = lowering.output();
+  const Window window(lowering, x, y.dims, lowering.input(1));
+  const StridedCopy copy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), window.strides());
+  return kernel([=](Frame& f) { copy.run(f.at<std::byte>(y.slot), f.at<std::byte>(x.slot) + window.first_byte(f)); });
+}
+
+std::unique_ptr<Kernel> lower_dynamic_slice_update_data(Lowering& lowering) {
+  const Operand data = lowering.input(0), update = lowering.input(1), y = lowering.output();
+  const Window window(lowering, y, update.dims, lowering.input(2));
+  const StridedCopy copy(size_of(y.dtype), update.dims, window.strides(), contiguous_strides(update.dims));
+  lowering.may_share(0, 0);
+  return kernel([=](Frame& f) {
+    const int64_t first = window.first_byte(f);  // before anything is written
+    if (f.pointers[y.slot] != f.pointers[data.slot])
+      copy_bytes(f.at<std::byte>(y.slot), f.at<std::byte>(data.slot), data.bytes());
+    copy.run(f.at<std::byte>(y.slot) + first, f.at<std::byte>(update.slot));
+  });
+}
+
+}  // namespace
+
+void register_dynamic_slice_kernels() {
+  define_kernel("dynamic_slice", lower_dynamic_slice);
+  define_kernel("dynamic_slice_update_data", lower_dynamic_slice_update_data);
+}
+
+}  // namespace mpsgraph::cpu

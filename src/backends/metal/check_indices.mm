@@ -1,0 +1,91 @@
+// check_indices: a run ends when an index lies outside of what it counts.
+//
+// What is fed is looked at by the host, before anything is encoded (program.mm). What is computed is looked at where it
+// is: the first place outside and the index there are one more result of the run, which the host reads when the device is
+// done, and assigns behind the check keep the variable as it was. What blocks of control flow find leaves them as their
+// results (block_checks.mm).
+#include <algorithm>
+#include <map>
+
+#include "backends/metal/indexing.h"
+#include "backends/metal/steps.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+// The place of the feed that the indices are, in another shape maybe; -1 when they are computed.
+int feed_of(const Lowering& l) {
+  const Tensor* tensor = l.operation.input(0);
+  while (tensor->operation->is("reshape") || tensor->operation->is("identity")) tensor = tensor->operation->input(0);
+  const auto& feeds = l.program.program.feeds;
+  const auto found = std::ranges::find(feeds, tensor);
+  return found == feeds.end() ? -1 : static_cast<int>(found - feeds.begin());
+}
+
+// int64[3]: the check's number, or 0 when all are inside, the first place outside, and the index there.
+MPSGraphTensor* found_outside(const Lowering& l, int64_t number) {
+  const Steps s(l);
+  const Ints& lengths = l.attributes().integers("lengths");
+  const auto depth = static_cast<int64_t>(lengths.size());
+  const int64_t count = element_count(l.dims());
+  MPSGraphTensor* index = s.reshape(signed_indices(l, l.input(), l.dtype()), {count / depth, depth});
+  const DType wide = index.dataType == MPSDataTypeInt32 ? DType::int32 : DType::int64;
+  Ints last;  // in 32 bits: no index of that type is larger than the largest
+  for (const int64_t length : lengths)
+    last.push_back(wide == DType::int32 ? std::min<int64_t>(length - 1, INT32_MAX) : length - 1);
+  MPSGraphTensor* outside = s.either(s.less(index, l.ints({0}, wide)), s.less(l.ints(last, wide), index));
+  for (const int64_t ignored : l.attributes().integers("ignored"))
+    outside = s.both(outside, s.differ(index, l.ints({ignored}, wide)));
+  MPSGraphTensor* place = s.select(s.reshape(outside, {count}), s.coordinate(0, {count}), l.ints({count}));
+  MPSGraphTensor* first = s.reshape([l.graph() reductionMinimumWithTensor : place axes : @[ @0 ] name : nil], { 1 });
+  MPSGraphTensor* value = [l.graph() gatherWithUpdatesTensor:s.reshape(index, {count})
+                                               indicesTensor:s.minimum(first, l.ints({count - 1}))
+                                                        axis:0
+                                             batchDimensions:0
+                                                        name:nil];
+  MPSGraphTensor* found = s.select(s.less(first, l.ints({count})), l.ints({number}), l.ints({0}));
+  return s.concat(
+      {s.cast(found, DType::int64), s.cast(first, DType::int64), s.cast(s.reshape(value, {1}), DType::int64)}, 0);
+}
+
+// What is found at the top ends the run.
+void report(Lowering& l, std::map<int64_t, const Operation*> checks, MPSGraphTensor* found) {
+  const Steps s(l);
+  l.program.checks.push_back({std::move(checks), -1, found});
+  MPSGraphTensor* none = s.equal(s.slice(found, 0, 0, 1), l.ints({0}, DType::int64));
+  l.program.intact = l.program.intact ? s.both(l.program.intact, none) : none;
+}
+
+GraphTensors lower_check_indices(Lowering& l) {
+  const int feed = l.program.is_within ? -1 : feed_of(l);
+  if (feed >= 0)
+    l.program.checks.push_back({{{1, &l.operation}}, feed, nil});
+  else
+    report(l, {{1, &l.operation}}, found_outside(l, 1));
+  return {};
+}
+
+GraphTensors lower_find_outside(Lowering& l) { return {found_outside(l, l.attributes().integer("number"))}; }
+
+void collect(const Operation& operation, std::map<int64_t, const Operation*>& checks) {
+  if (operation.is("find_outside")) checks[operation.attributes.integer("number")] = &operation;
+  for (const auto& block : operation.blocks)
+    for (const auto& inner : block->operations) collect(*inner, checks);
+}
+
+GraphTensors lower_report_outside(Lowering& l) {
+  std::map<int64_t, const Operation*> checks;
+  collect(*l.operation.input(0)->operation, checks);
+  report(l, std::move(checks), l.input());
+  return {};
+}
+
+}  // namespace
+
+void register_check_indices() {
+  define_lowering("check_indices", lower_check_indices);
+  define_lowering("find_outside", lower_find_outside);
+  define_lowering("report_outside", lower_report_outside);
+}
+
+}  // namespace mpsgraph::metal

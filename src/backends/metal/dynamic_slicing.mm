@@ -1,0 +1,92 @@
+// Slices and updates whose starts are data: gathers and masks along the axes that they do not cover.
+//
+// MPSGraph's slices by tensors came with macOS 15.2, say of no start outside what happens, and end the process for a
+// slice by numbers that begins there. So places are computed, and held inside.
+#include <algorithm>
+#include <cstdlib>
+
+#include "backends/metal/indexing.h"
+#include "backends/metal/steps.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+struct Window {
+  Dims full, sizes;
+  Ints strides;
+  size_t starts;  // the operand that holds them
+
+  bool covers(size_t axis) const { return sizes[axis] == full[axis] && (strides[axis] == 1 || sizes[axis] == 1); }
+
+  // Where it starts along an axis: int32 of one element.
+  MPSGraphTensor* start(const Lowering& l, size_t axis) const {
+    const Steps s(l);
+    MPSGraphTensor* all = signed_indices(l, l.input(starts), l.dtype(starts));
+    const DType wide = all.dataType == MPSDataTypeInt32 ? DType::int32 : DType::int64;
+    MPSGraphTensor* given = s.slice(all, 0, static_cast<int64_t>(axis), 1);
+    const int64_t n = full[axis], reach = (sizes[axis] - 1) * strides[axis];
+    MPSGraphTensor* negative = s.less(given, l.ints({0}, wide));
+    MPSGraphTensor* from_front = s.select(negative, s.add(given, l.ints({n}, wide)), given);
+    const int64_t least = std::max<int64_t>(-reach, 0), most = n - 1 - std::max<int64_t>(reach, 0);
+    return s.cast(s.minimum(s.maximum(from_front, l.ints({least}, wide)), l.ints({most}, wide)), DType::int32);
+  }
+};
+
+GraphTensors lower_dynamic_slice(Lowering& l) {
+  const Steps s(l);
+  const Window window{l.dims(), l.result_dims(), ops::window_strides(l.attributes(), l.dims().size()), 1};
+  return {carried(l, l.dtype(), moved_as(l.dtype()), {l.input()}, [&](const GraphTensors& in) {
+    MPSGraphTensor* part = in[0];
+    for (size_t axis = 0; axis < window.full.size(); ++axis) {
+      if (window.covers(axis)) continue;
+      MPSGraphTensor* steps = s.multiply(s.coordinate(0, {window.sizes[axis]}), l.ints({window.strides[axis]}));
+      part = [l.graph() gatherWithUpdatesTensor:part
+                                  indicesTensor:s.add(steps, window.start(l, axis))
+                                           axis:axis
+                                batchDimensions:0
+                                           name:nil];
+    }
+    return part;
+  })};
+}
+
+// The update, spread along each axis over all of the data's places, and a mask of those that it belongs to.
+GraphTensors lower_dynamic_slice_update_data(Lowering& l) {
+  const Steps s(l);
+  const Dims &dims = l.result_dims(), &sizes = l.dims(1);
+  if (element_count(sizes) == 0 || element_count(dims) == 0) return {l.input(0)};
+  const Window window{dims, sizes, ops::window_strides(l.attributes(), dims.size()), 2};
+  return {carried(l, l.dtype(), moved_as(l.dtype()), {l.input(0), l.input(1)}, [&](const GraphTensors& in) {
+    MPSGraphTensor *spread = in[1], *mask = nil;
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      if (window.covers(axis)) continue;
+      MPSGraphTensor *here = s.coordinate(0, {dims[axis]}), *start = window.start(l, axis);
+      const bool back = window.strides[axis] < 0;
+      MPSGraphTensor* step = l.ints({std::abs(window.strides[axis])});  // by -1 nothing may be divided
+      MPSGraphTensor* offset = back ? s.subtract(start, here) : s.subtract(here, start);
+      MPSGraphTensor* place = s.divide(offset, step);
+      MPSGraphTensor* own = s.both(s.equal(s.multiply(place, step), offset),
+                                   s.both(s.less(l.ints({-1}), place), s.less(place, l.ints({sizes[axis]}))));
+      spread = [l.graph() gatherWithUpdatesTensor:spread
+                                    indicesTensor:s.select(own, place, l.ints({0}))
+                                             axis:axis
+                                  batchDimensions:0
+                                             name:nil];
+      Dims along(dims.size(), 1);
+      along[axis] = dims[axis];
+      own = s.reshape(own, along);
+      mask = mask ? s.both(mask, own) : own;
+    }
+    return mask ? s.select(s.broadcast(mask, dims), spread, in[0]) : spread;
+  })};
+}
+
+}  // namespace
+
+void register_dynamic_slicing() {
+  define_lowering("dynamic_slice", lower_dynamic_slice);
+  define_lowering("dynamic_slice_update_data", lower_dynamic_slice_update_data);
+}
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,204 @@
+// Pass indices: what an operation's out_of_range says of its indices becomes an operation of its own.
+//
+//   %y = gather(%x, %i) {out_of_range="clip"}   ->   %c = clamp(%i, 0, n - 1);  %y = gather(%x, %c)
+//   %y = gather(%x, %i) {out_of_range="error"}  ->   check_indices(%i) {lengths=[n]};  %y = gather(%x, %i)
+// Starts of dynamic slices are checked likewise, counted from the front. So kernels know one meaning. What select(equal(%l, c), k, %l) gives is checked where it is made, as %l but for c: labels
+// of which one stands for none. An index tensor is checked once for each length, and not where its type or its value
+// tells that all lie inside. A check ends the run, so checks stand in front of a program that has effects, with what they
+// need: a run that ends so leaves variables as they were. That cannot be where indices come from what the run assigns,
+// and in loops, whose next iteration checks what it will.
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "compiler/dependencies.h"
+#include "compiler/passes.h"
+#include "core/builder.h"
+#include "core/definition.h"
+#include "core/known_values.h"
+#include "core/ops/out_of_range.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+bool takes_window(const Operation& operation) {
+  return operation.is("dynamic_slice") || operation.is("dynamic_slice_update_data");
+}
+
+bool concerned(const Operation& operation) {
+  if (takes_window(operation)) return !operation.inputs.back()->operation->is("constant");
+  return operation.attributes.has("out_of_range") && !ops::takes_any(operation.attributes);
+}
+
+bool is_unsigned(DType dtype) {
+  return dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::uint32 || dtype == DType::uint64;
+}
+
+// The largest number of an integer type, as far as int64 counts.
+int64_t largest(DType dtype) {
+  const auto bits = static_cast<int>(8 * size_of(dtype)) - !is_unsigned(dtype);
+  return bits >= 63 ? INT64_MAX : (int64_t{1} << bits) - 1;
+}
+
+class Indices {
+ public:
+  Rewriter::Replacement visit(Rewriter& r, const Operation& operation) {
+    if (!concerned(operation)) return std::nullopt;
+    if (takes_window(operation)) {
+      check_window(r, operation);
+      return std::nullopt;
+    }
+    const auto bounds = ops::bounds_of(operation);
+    std::vector<Tensor*> inputs = r.now(operation.inputs);
+    Attributes attributes = operation.attributes;
+    attributes.erase("out_of_range");
+    const Tensor* indices = operation.inputs[bounds->operand];
+    if (!inside(*indices, bounds->lengths)) {
+      if (ops::out_of_range(operation.attributes) == "clip")
+        inputs[bounds->operand] = clipped(r, inputs[bounds->operand], bounds->lengths);
+      else
+        check(r, operation, *bounds);
+    }
+    return std::vector<Tensor*>{r.create(operation, operation.kind(), inputs, attributes)->output()};
+  }
+
+ private:
+  static bool inside(const Tensor& indices, const Ints& lengths) {
+    if (indices.shape().elements() == 0) return true;
+    if (is_unsigned(indices.dtype()) &&
+        std::ranges::all_of(lengths, [&](int64_t length) { return largest(indices.dtype()) < length; }))
+      return true;
+    const auto known = constant_value(&indices);
+    return known && ops::first_outside(*known, lengths) < 0;
+  }
+
+  static Tensor* clipped(Rewriter& r, Tensor* indices, const Ints& lengths) {
+    const DType dtype = indices->dtype();
+    Ints last;
+    for (const int64_t length : lengths) last.push_back(std::min(length - 1, largest(dtype)));
+    const Dims dims = last.size() == 1 ? Dims{} : Dims{static_cast<int64_t>(last.size())};
+    const auto constant = [&](const Ints& values) {
+      return r.graph().add("constant", {}, {{"value", integer_constant({dtype, Shape(dims)}, values)}});
+    };
+    return r.graph().add("clamp", {indices, constant(Ints(last.size(), 0)), constant(last)});
+  }
+
+  // Indices from which one number was taken away that stands for none, and that number.
+  static std::pair<const Tensor*, Ints> without_ignored(const Tensor* indices, const Ints& lengths) {
+    const Operation& select = *indices->operation;
+    if (!select.is("select") || !select.input(0)->operation->is("equal")) return {indices, {}};
+    const Operation& equal = *select.input(0)->operation;
+    const auto ignored = constant_value(equal.input(1)), instead = constant_value(select.input(1));
+    const bool same = equal.input(0) == select.input(2) && indices->type == select.input(2)->type;
+    if (!same || !ignored || !instead || ignored->size() != 1 || instead->size() != 1 || lengths.size() != 1 ||
+        ops::first_outside(*instead, lengths) >= 0)
+      return {indices, {}};
+    return {select.input(2), *ignored};
+  }
+
+  using Wanted = std::pair<Ints, Ints>;
+  using Checked = std::map<std::pair<const Tensor*, const Block*>, std::vector<Wanted>>;
+
+  // Not when the same was checked before, in this block or around it.
+  static bool first_time(Checked& checked, const Tensor& indices, const Operation& operation, const Wanted& wanted) {
+    for (const Block* block = operation.parent; block; block = block->owner ? block->owner->parent : nullptr)
+      if (const auto found = checked.find({&indices, block}); found != checked.end())
+        if (std::ranges::find(found->second, wanted) != found->second.end()) return false;
+    checked[{&indices, operation.parent}].push_back(wanted);
+    return true;
+  }
+
+  void check(Rewriter& r, const Operation& operation, const ops::Bounds& bounds) {
+    const auto [indices, ignored] = without_ignored(operation.inputs[bounds.operand], bounds.lengths);
+    if (!first_time(checked_, *indices, operation, {bounds.lengths, ignored})) return;
+    r.graph().create("check_indices", {r.now(indices)},
+                     {{"of", std::string(operation.kind())},
+                      {"axes", bounds.axes},
+                      {"lengths", bounds.lengths},
+                      {"ignored", ignored}});
+  }
+
+  // The starts that a window may have are as many as an axis has elements that it does not reach over.
+  void check_window(Rewriter& r, const Operation& operation) {
+    const Dims& source = operation.input(0)->shape().dims();
+    const Dims& sizes = (operation.inputs.size() == 3 ? operation.input(1) : operation.output())->shape().dims();
+    const Ints strides = ops::window_strides(operation.attributes, source.size());
+    Ints axes, lengths, least(source.size()), taken(source.size());
+    for (size_t axis = 0; axis < source.size(); ++axis) {
+      const int64_t reach = std::max<int64_t>(sizes[axis] - 1, 0) * strides[axis];
+      axes.push_back(static_cast<int64_t>(axis));
+      lengths.push_back(sizes[axis] == 0 ? 1 : source[axis] - std::abs(reach));
+      least[axis] = std::max<int64_t>(-reach, 0);
+      taken[axis] = sizes[axis] > 0;  // of nothing, any start will do
+    }
+    const Tensor* starts = operation.inputs.back();
+    if (source.empty() || !first_time(windows_, *starts, operation, {lengths, least})) return;
+    Builder b(r.graph());
+    const auto list = [&](const Ints& values, DType dtype) {
+      return b.graph().add("constant", {},
+                           {{"value", integer_constant({dtype, Shape{static_cast<int64_t>(values.size())}}, values)}});
+    };
+    const bool narrow = size_of(starts->dtype()) < 4 || starts->dtype() == DType::int32;
+    const DType dtype = narrow && *std::ranges::max_element(source) < INT32_MAX ? DType::int32 : DType::int64;
+    Tensor *given = b.cast(r.now(starts), dtype), *none = list(Ints(source.size(), 0), dtype);
+    Tensor* front = b.select(b.binary("less_than", given, none), b.add(given, list(source, dtype)), given);
+    if (std::ranges::any_of(least, [](int64_t place) { return place > 0; })) front = b.sub(front, list(least, dtype));
+    if (std::ranges::find(taken, 0) != taken.end()) front = b.select(list(taken, DType::boolean), front, none);
+    r.graph().create("check_indices", {front},
+                     {{"of", std::string(operation.kind())}, {"axes", axes}, {"lengths", lengths}});
+  }
+
+  Checked checked_, windows_;
+};
+
+bool any_inside(const Operation& operation, bool (*wanted)(const Operation&)) {
+  return wanted(operation) || std::ranges::any_of(operation.blocks, [&](const auto& block) {
+           return std::ranges::any_of(block->operations, [&](const auto& inner) { return any_inside(*inner, wanted); });
+         });
+}
+
+bool checks(const Operation& operation) { return operation.is("check_indices"); }
+bool changes(const Operation& operation) {
+  return (operation.definition->has_effect && !checks(operation)) || operation.is("call");
+}
+
+// Checks, and what they need, move to the front: before whatever computes what is assigned, too, which a backend may
+// write where it goes.
+void move_up(Block& root) {
+  auto& all = root.operations;
+  const auto is_effect = [](const auto& operation) { return any_inside(*operation, changes); };
+  const auto is_check = [](const auto& operation) { return any_inside(*operation, checks); };
+  if (std::ranges::none_of(all, is_effect) || std::ranges::none_of(all, is_check)) return;
+  const Dependencies dependencies(root);
+  std::vector<bool> moves(all.size(), false);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!is_check(all[i]) || is_effect(all[i])) continue;
+    std::vector<bool> needed(all.size(), false);
+    needed[i] = true;
+    bool possible = true;
+    for (size_t at = i + 1; at-- > 0;) {
+      if (!needed[at] || moves[at]) continue;
+      possible &= !is_effect(all[at]);
+      for (const int before : dependencies.before(static_cast<int>(at))) needed[static_cast<size_t>(before)] = true;
+    }
+    for (size_t at = 0; possible && at <= i; ++at) moves[at] = moves[at] || needed[at];
+  }
+  std::vector<std::unique_ptr<Operation>> early, late;
+  for (size_t i = 0; i < all.size(); ++i) (moves[i] ? early : late).push_back(std::move(all[i]));
+  std::ranges::move(late, std::back_inserter(early));
+  all = std::move(early);
+}
+
+}  // namespace
+
+void indices(Program& program) {
+  if (!any_operation(program, concerned)) return;
+  Indices pass;
+  rewrite(program, [&](Rewriter& r, const Operation& operation) { return pass.visit(r, operation); });
+  move_up(program.graph->root());
+}
+
+}  // namespace mpsgraph::compiler

@@ -1,0 +1,166 @@
+// Pass widen: what sums halves, or takes several steps, computes in float32 and is rounded once.
+//
+//   %m = mean(%x) : bfloat16                          %w = cast(%x) : float32
+//   %v = variance(%x, %m) : bfloat16           ->     %a = mean(%w);  %b = variance(%w, %a);  %c = normalization(%w, %a, %b)
+//   %n = normalization(%x, %m, %v) : bfloat16         %n = cast(%c) : bfloat16
+// Which operations these are stands in core/wide.h. The float32 form of a statistic, which is small, is what arithmetic
+// behind it takes, too, so that between a sum and its square root, or between a mean and the differences from it, nothing
+// is rounded; %m and %v are rounded only where something else looks at them. What was an element-wise operation of halves
+// for a sum alone is computed in float32: a sum of squares is no sum of rounded squares. Comparisons and roundings see
+// the halves that the program names.
+#include <algorithm>
+#include <unordered_map>
+
+#include "compiler/passes.h"
+#include "compiler/users.h"
+#include "core/builder.h"
+#include "core/definition.h"
+#include "core/wide.h"
+
+namespace mpsgraph::compiler {
+namespace {
+
+template <size_t n>
+bool is_one_of(const Operation& operation, const std::string_view (&kinds)[n]) {
+  return std::find(std::begin(kinds), std::end(kinds), operation.kind()) != std::end(kinds);
+}
+
+// Arithmetic that goes on with a statistic.
+bool goes_on(const Operation& operation) {
+  static constexpr std::string_view kinds[] = {
+      "addition", "subtraction", "multiplication", "division", "division_no_nan", "power", "square", "square_root",
+      "reciprocal", "reciprocal_square_root", "reverse_square_root", "negative", "absolute", "exponent", "logarithm",
+      "maximum", "minimum", "maximum_with_nan_propagation", "minimum_with_nan_propagation", "clamp", "select"};
+  return is_one_of(operation, kinds);
+}
+
+bool moves(const Operation& operation) {
+  static constexpr std::string_view kinds[] = {"reshape",      "expand_dims", "squeeze",  "flatten2d",
+                                               "broadcast_to", "tile",        "transpose"};
+  return is_one_of(operation, kinds);
+}
+
+bool is_sum(const Operation& operation) {
+  static constexpr std::string_view kinds[] = {"reduction_sum", "broadcast_gradient", "mean", "variance"};
+  return is_one_of(operation, kinds);
+}
+
+bool widens(const Operation& operation) {
+  return operation.is("cast") && is_half(operation.input(0)->dtype()) &&
+         operation.output()->dtype() == DType::float32;
+}
+
+int64_t size_of_all(const Tensor* tensor) { return tensor->shape().elements(); }
+
+class Widener {
+ public:
+  explicit Widener(const Program& program) : users_(program) {}
+
+  Rewriter::Replacement visit(Rewriter& r, const Operation& operation) {
+    if (widens(operation)) return Tensors{wide(r, operation.input(0))};
+    if (operation.outputs.empty() || !operation.blocks.empty() || !is_of_halves(operation)) return {};
+    if (computes_wide(operation)) return whole(r, operation);
+    if (!is_half(operation.output()->dtype())) return {};
+    if (goes_on(operation) && largest_statistic(r, operation) > 0) return further(r, operation);
+    if (moves(operation) && statistic(r.now(operation.input(0)))) return moved(r, operation);
+    return {};
+  }
+
+ private:
+  using Tensors = std::vector<Tensor*>;
+
+  // Of a value in the new program, the form in float32 that it was rounded from; null: it is no statistic.
+  Tensor* statistic(const Tensor* now) const {
+    const auto found = statistics_.find(now);
+    return found == statistics_.end() ? nullptr : found->second;
+  }
+
+  int64_t largest_statistic(const Rewriter& r, const Operation& operation) const {
+    int64_t most = 0;
+    for (const Tensor* input : operation.inputs)
+      if (statistic(r.now(input))) most = std::max(most, size_of_all(input));
+    return most;
+  }
+
+  // What is there of it in float32, made once for all that look at it.
+  Tensor* wide(Rewriter& r, const Tensor* source) {
+    Tensor* now = r.now(source);
+    if (Tensor* known = statistic(now)) return known;
+    if (const auto found = single_.find(now); found != single_.end()) return found->second;
+    Tensors& made = casts_[now];
+    for (Tensor* one : made)
+      if (one->operation->parent->encloses(&r.graph().current_block())) return one;
+    return made.emplace_back(Builder(r.graph()).cast(now, DType::float32));
+  }
+
+  // Operands in float32. An element-wise operation that only this one looks at is made again.
+  Tensors operands(Rewriter& r, const Operation& operation, bool of_sum) {
+    Tensors result;
+    for (const Tensor* input : operation.inputs) {
+      const Operation& before = *input->operation;
+      if (!is_half(input->dtype()))
+        result.push_back(r.now(input));
+      else if (of_sum && before.definition->elementwise && !before.is("cast") && is_of_halves(before) &&
+               users_.only(input) && !statistic(r.now(input)) && !single_.contains(r.now(input)))
+        result.push_back(r.graph().add(before.kind(), operands(r, before, true), before.attributes));
+      else
+        result.push_back(wide(r, input));
+    }
+    return result;
+  }
+
+  Tensor* narrow(Rewriter& r, const Operation& source, size_t i, Tensor* value) {
+    const Attributes to{{"dtype", source.output(i)->dtype()}};
+    return i == 0 ? r.create(source, "cast", {value}, to)->output() : r.graph().add("cast", {value}, to);
+  }
+
+  // A result that nobody else looks at stays as it is made.
+  Tensor* known(const Operation& source, size_t i, Tensor* now, Tensor* value, bool is_statistic) {
+    if (is_statistic)
+      statistics_[now] = value;
+    else if (users_.only(source.output(i)))
+      single_[now] = value;
+    return now;
+  }
+
+  Rewriter::Replacement whole(Rewriter& r, const Operation& operation) {
+    int64_t largest = 0;
+    for (const Tensor* input : operation.inputs) largest = std::max(largest, size_of_all(input));
+    const Operation* made =
+        r.graph().create(operation.kind(), operands(r, operation, is_sum(operation)), operation.attributes);
+    Tensors results;
+    for (size_t i = 0; i < made->outputs.size(); ++i) {
+      Tensor* now = narrow(r, operation, i, made->output(i));
+      results.push_back(known(operation, i, now, made->output(i), size_of_all(now) < largest || largest <= 1));
+    }
+    return results;
+  }
+
+  Rewriter::Replacement further(Rewriter& r, const Operation& operation) {
+    Tensor* value = r.graph().add(operation.kind(), operands(r, operation, false), operation.attributes);
+    Tensor* now = narrow(r, operation, 0, value);
+    return Tensors{known(operation, 0, now, value, size_of_all(now) <= largest_statistic(r, operation))};
+  }
+
+  Rewriter::Replacement moved(Rewriter& r, const Operation& operation) {
+    Tensors inputs = r.now(operation.inputs);
+    inputs[0] = statistic(inputs[0]);
+    Tensor* value = r.graph().add(operation.kind(), inputs, operation.attributes);
+    return Tensors{known(operation, 0, narrow(r, operation, 0, value), value, true)};
+  }
+
+  Users users_;
+  std::unordered_map<const Tensor*, Tensor*> statistics_;  // all by what stands in the new program
+  std::unordered_map<const Tensor*, Tensor*> single_;
+  std::unordered_map<const Tensor*, Tensors> casts_;
+};
+
+}  // namespace
+
+void widen(Program& program) {
+  if (!any_operation(program, computes_wide)) return;
+  Widener widener(program);
+  rewrite(program, [&](Rewriter& r, const Operation& operation) { return widener.visit(r, operation); });
+}
+
+}  // namespace mpsgraph::compiler

@@ -1,0 +1,158 @@
+// Bounds by kind, the checks of indices that are known, the message, and the operation that checks the others.
+#include "core/ops/out_of_range.h"
+
+#include <algorithm>
+
+#include "core/known_values.h"
+#include "core/ops/any_outside.h"
+#include "core/ops/indices.h"
+#include "core/ops/primitive.h"
+#include "core/ops/shape.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+constexpr std::string_view name_of_mode = "out_of_range";
+
+bool is_scatter(std::string_view kind) { return kind.starts_with("scatter"); }
+
+Bounds along(size_t operand, const Shape& shape, int64_t axis) {
+  const int at = shape.ranked() ? wrap_axis(axis, shape.rank()) : -1;
+  if (at < 0 || at >= shape.rank()) return {operand, {axis}, {-1}};  // inference says what is wrong
+  return {operand, {at}, {shape[at]}};
+}
+
+// Vectors as long as the last axis of the indices pick along as many axes behind the batch.
+std::optional<Bounds> along_several(size_t operand, const Shape& shape, const Shape& indices, int64_t batch) {
+  if (!indices.ranked() || indices.dims().back() < 0) return std::nullopt;
+  Bounds result{operand, {}, {}};
+  for (int64_t axis = batch; axis < batch + indices.dims().back(); ++axis) {
+    result.axes.push_back(axis);
+    result.lengths.push_back(shape.ranked() ? shape[static_cast<int>(axis)] : -1);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::optional<Bounds> bounds_of(const OperationDefinition& definition, const std::vector<Tensor*>& inputs,
+                                const Attributes& attributes, const Shape& gradient_of) {
+  const std::string_view kind = definition.name;
+  if (!attributes.has(name_of_mode)) return std::nullopt;
+  if (kind == "one_hot") return Bounds{0, {attributes.integer("axis")}, {attributes.integer("depth")}};
+  const size_t operand = is_scatter(kind) ? 2 : 1;
+  const Shape& shape = kind == "gather_gradient" ? gradient_of : inputs[0]->type.shape;
+  if (kind.ends_with("_nd"))
+    return along_several(operand, shape, inputs[operand]->type.shape, attributes.integer("batch_dimensions"));
+  if (!attributes.has("axis")) return std::nullopt;
+  return along(operand, shape, attributes.integer("axis"));
+}
+
+std::optional<Bounds> bounds_of(const Operation& operation) {
+  const Shape result = operation.outputs.empty() ? Shape() : operation.output()->type.shape;
+  return bounds_of(*operation.definition, operation.inputs, operation.attributes, result);
+}
+
+AttributeSpec out_of_range_of_gather() { return optional(name_of_mode, std::string("zeros")); }
+AttributeSpec out_of_range_of_scatter() { return optional(name_of_mode, std::string("drop")); }
+
+void convert_out_of_range(Attributes& attributes, std::string_view kind) {
+  if (takes_any(attributes)) attributes.set(name_of_mode, std::string(is_scatter(kind) ? "drop" : "zeros"));
+}
+
+void check_out_of_range(const InferContext& context, const Shape& gradient_of) {
+  const std::string& mode = out_of_range(context.attributes);
+  const std::string_view kind = context.definition.name, none = is_scatter(kind) ? "drop" : "zeros";
+  if (mode == none) return;
+  if (mode != "clip" && mode != "error")
+    context.graph_error(cat("out_of_range '", mode, "' is not one of ", none, ", clip, error"));
+  const auto bounds = bounds_of(context.definition, context.inputs, context.attributes, gradient_of);
+  if (!bounds || std::ranges::find(bounds->lengths, -1) != bounds->lengths.end()) return;
+  const Tensor& indices = *context.inputs[bounds->operand];
+  if (!indices.shape().known() || indices.shape().elements() == 0) return;
+  if (mode == "clip") {
+    const auto empty = std::ranges::find(bounds->lengths, 0);
+    if (empty != bounds->lengths.end())
+      context.shape_error(cat("no index can be clipped into axis ", bounds->axes[empty - bounds->lengths.begin()],
+                              ", whose length is 0"));
+    return;
+  }
+  const auto known = constant_value(&indices);
+  if (!known) return;
+  if (const int64_t place = first_outside(*known, bounds->lengths); place >= 0)
+    throw OutOfRangeError(cat(outside(kind, indices, *bounds, place, (*known)[place]), context.where));
+}
+
+int64_t first_outside(const Ints& indices, const Ints& lengths, const Ints& ignored) {
+  for (size_t i = 0; i < indices.size(); ++i)
+    if (is_outside(indices[i], lengths[i % lengths.size()]) && std::ranges::find(ignored, indices[i]) == ignored.end())
+      return static_cast<int64_t>(i);
+  return -1;
+}
+
+std::string outside(std::string_view kind, const Tensor& indices, const Bounds& bounds, int64_t place, int64_t index) {
+  const size_t which = static_cast<size_t>(place) % bounds.lengths.size();
+  const int64_t length = bounds.lengths[which];
+  Dims at = indices.shape().dims();
+  for (size_t i = at.size(), left = static_cast<size_t>(place); i-- > 0;) {
+    const auto size = static_cast<size_t>(at[i]);
+    at[i] = static_cast<int64_t>(left % size);
+    left /= size;
+  }
+  const std::string where =
+      at.empty() ? cat("'", indices.name(), "'") : cat(to_string(at), " of '", indices.name(), "'");
+  if (kind.starts_with("dynamic_"))
+    return cat("[", kind.substr(kind.find('_') + 1), "] elements from start ", index, " on do not lie inside of axis ",
+               bounds.axes[which], "; give a start from 0 to ", length - 1, ", or one that counts from the end");
+  if (kind == "one_hot")
+    return cat("[one_hot] class number ", index, " at ", where, " is none of the ", length, " classes, 0 to ",
+               length - 1);
+  return cat("[", kind, "] index ", index, " at ", where, " is outside of axis ", bounds.axes[which],
+             ", whose length is ", length, "; give indices from 0 to ", length - 1, ", or out_of_range=\"clip\" or \"",
+             is_scatter(kind) ? "drop" : "zeros", "\"");
+}
+
+std::string outside(const Operation& check, int64_t place, int64_t index) {
+  const Attributes& a = check.attributes;
+  return cat(outside(a.string("of"), *check.input(0), {0, a.integers("axes"), a.integers("lengths")}, place, index),
+             check.where());
+}
+
+void refuse(const Operation& check, const std::byte* indices) {
+  const Tensor& tensor = *check.input(0);
+  const int64_t count = tensor.shape().elements();
+  Ints values;
+  with_integers(tensor.dtype(), indices, [&](const auto* index) {
+    for (int64_t i = 0; i < count; ++i) values.push_back(static_cast<int64_t>(index[i]));
+  });
+  const int64_t place =
+      first_outside(values, check.attributes.integers("lengths"), check.attributes.integers("ignored"));
+  throw OutOfRangeError(outside(check, place, values[static_cast<size_t>(place)]));
+}
+
+// find_outside and report_outside are of devices that cannot end a run where they are: int64[3] of a number that the
+// check was given, from 1 on (0: all inside), the place and the index; and what makes that the run's outcome.
+void register_check_indices() {
+  const std::vector<AttributeSpec> attributes{
+      required("of", AttributeKind::string), required("axes", AttributeKind::integers),
+      required("lengths", AttributeKind::integers), optional("ignored", Ints{}), optional("number", int64_t{0})};
+  const auto internal = [&](std::string_view kind, Infer infer, std::vector<AttributeSpec> taken, bool has_effect) {
+    OperationDefinition definition = primitive("gather", kind, 1, std::move(taken), std::move(infer), nullptr);
+    definition.has_effect = has_effect;
+    definition.internal = true;
+    define(std::move(definition));
+  };
+  const auto nothing = [](const InferContext& context) {
+    require_indices(context, 0);
+    return std::vector<TensorType>{};
+  };
+  const auto found = [](const InferContext& context) {
+    require_indices(context, 0);
+    return std::vector<TensorType>{{DType::int64, Shape(Dims{3})}};
+  };
+  internal("check_indices", nothing, attributes, true);
+  internal("find_outside", found, attributes, false);
+  internal("report_outside", nothing, {}, true);
+}
+
+}  // namespace mpsgraph::ops
