@@ -313,3 +313,53 @@ def test_pools_and_losses_of_half_types(dtype, rng):
     exponents = np.exp(row.astype(np.float64))
     close(computed("LogSoftmax", row, axis=1), np.log(exponents / exponents.sum(1, keepdims=True)), dtype)
     close(computed("Mean", *[np.full(3, 60000, dtype)] * 3), np.full(3, 60000.0), dtype)
+
+
+# --- indices ----------------------------------------------------------------------------------------------------------
+DATA = np.arange(6, dtype=np.float32).reshape(2, 3)
+PICKED = {  # operator: operands with an index that is -3 or 2 at the ends of an axis of three, attributes
+    "Gather": (lambda i: [DATA, np.int64([0, i])], {"axis": 1}),
+    "GatherElements": (lambda i: [DATA, np.int64([[0, i], [1, 0]])], {"axis": 1}),
+    "GatherND": (lambda i: [DATA, np.int64([[0, 0], [1, i]])], {}),
+    "ScatterElements": (lambda i: [DATA, np.int64([[0, i]]), np.float32([[7, 8]])], {"axis": 1}),
+    "ScatterND": (lambda i: [DATA, np.int64([[0, 0], [1, i]]), np.float32([7, 8])], {}),
+}
+
+
+@pytest.mark.parametrize("op", PICKED)
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("stated", [True, False])
+def test_indices_outside_are_errors(op, known, stated):
+    """Also one that 32 bits would fold back inside; those at both ends are none."""
+    operands, attributes = PICKED[op]
+
+    def result(index: int) -> np.ndarray:
+        model, feeds = one_node(op, operands(index), known=[1] * known, **attributes)
+        for i, dimension in enumerate(model.graph.input[0].type.tensor_type.shape.dim if not stated else ()):
+            dimension.dim_param = f"d{i}"
+        return mg.onnx.load(model).run(feeds)["y0"].numpy()
+
+    np.testing.assert_array_equal(result(-3), result(0))
+    np.testing.assert_array_equal(result(2), result(-1))
+    for outside in (3, -4, 2**32, -(2**33) + 1):
+        with pytest.raises(mg.OutOfRangeError, match=r"index -?\d+ at"):
+            result(outside)
+
+
+def test_a_known_index_is_named_when_the_model_is_loaded():
+    model, _ = one_node("Gather", [DATA, np.int64([[0, 1], [-4, 0]])], known=[1], axis=1)
+    with pytest.raises(mg.OutOfRangeError, match=r"Gather 'the_gather': index -4 at \(1, 0\) must lie in -3\.\.2"):
+        mg.onnx.load(model)
+
+
+def test_labels_outside_are_errors():
+    scores, labels = np.zeros((4, 5), np.float32), np.int64([0, 4, -1, 2])
+    for op in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):
+        with pytest.raises(mg.OutOfRangeError):
+            computed(op, scores, labels)
+        ignoring = computed(op, scores, labels, ignore_index=-1)
+        np.testing.assert_allclose(ignoring, np.log(5.0) if op.startswith("Soft") else 0, rtol=1e-6)
+        weights = np.float32([1, 2, 3, 4, 5])
+        computed(op, scores, labels, weights, ignore_index=-1)
+        with pytest.raises(mg.OutOfRangeError):
+            computed(op, scores, labels, weights, ignore_index=-2)

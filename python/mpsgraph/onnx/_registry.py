@@ -290,7 +290,7 @@ class Node:
         """x in a shape as `joined` takes it, of which one may be -1."""
         parts = list(sizes)
         unknown = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
-        if len(unknown) == 1 and -1 not in parts:
+        if len(unknown) == 1 and not any(isinstance(part, int) and part == -1 for part in parts):
             parts[unknown[0]] = -1  # what is left
         return self.g.reshape(x, self.joined(parts))
 

@@ -167,9 +167,14 @@ class Change:
         return self.size is not None and isinstance(self.result, int) and self.scale * self.size == self.result
 
     @property
+    def same(self) -> bool:
+        """Is the new size known to be the old one?"""
+        return self.size is not None and isinstance(self.result, int) and self.size == self.result
+
+    @property
     def nothing(self) -> bool:
         """Does the axis stay as it is?"""
-        unchanged = self.scale == 1 if self.scale is not None else self.size is not None and self.size == self.result
+        unchanged = self.scale == 1 if self.scale is not None else self.same
         return unchanged and self.region == (0.0, 1.0)
 
 
@@ -178,7 +183,7 @@ def resize(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change], fill: f
     if any(c.scale is not None and c.scale <= 0 or isinstance(c.result, int) and c.result < 1 for c in changes):
         raise ShapeError(f"{x.shape} cannot be resized: a scale or a size is not positive")
     kept = rule.mode != "cubic" and rule.coordinates != "tf_crop_and_resize" and not rule.antialias
-    if kept and all(c.size is not None and c.size == c.result for c in changes):
+    if kept and all(c.same for c in changes):
         return node.g.identity(x)  # whatever the scales were before sizes were rounded
     y = x if rule.mode == "nearest" else cast(node, x, float32) if x.dtype.itemsize < 4 else x
     y = y if rule.mode == "nearest" or y.dtype.is_float else node.g.cast(y, float32)
@@ -232,7 +237,7 @@ def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fil
     """Axis by axis."""
     g, crops = node.g, rule.coordinates == "tf_crop_and_resize"
     for axis, change in enumerate(changes):
-        if change.nothing or (change.exact and change.size == change.result and not crops):
+        if change.nothing or (change.exact and change.same and not crops):
             continue
         size, result = node.size(y, axis), change.result
         if isinstance(result, Tensor):

@@ -20,9 +20,10 @@ def reshape(node: Node) -> Results:
         if any(size == 0 and i >= node.rank(x) for i, size in enumerate(shape)):
             raise ShapeError(f"a 0 in {tuple(shape)} stands for an axis that the operand {x.shape} does not have")
         wanted = [node.dim(x, i) if size == 0 else size for i, size in enumerate(shape)]
-        if -1 in wanted and 0 in wanted:  # what is left, the axes of no elements apart that both have
+        sizes = [size for size in wanted if isinstance(size, int)]
+        if -1 in sizes and 0 in sizes:  # what is left, the axes of no elements apart that both have
             kept = [size for i, size in enumerate(node.dims(x)) if not (i < len(shape) and shape[i] == 0 == size)]
-            others = math.prod(size for size in wanted if isinstance(size, int) and size > 0)
+            others = math.prod(size for size in sizes if size > 0)
             rest = math.prod(kept) // others if min(kept, default=0) >= 0 else 0
             wanted = [rest if isinstance(size, int) and size == -1 else size for size in wanted]
         return node.reshape(x, wanted)
