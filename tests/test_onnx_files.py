@@ -310,3 +310,12 @@ def test_no_shape_of_an_operand_makes_a_parameter():
     loaded = mg.onnx.load(made)
     assert not loaded.parameters
     assert loaded(np.float32([[[[1, 2], [3, 4]]]])).numpy()[0, 0, 0].tolist() == [1, 1, 2, 2]
+
+
+def test_one_size_of_a_shape():
+    """`x.size(0)` as exporters write it: a known index without axes, whose result has none either."""
+    nodes = [node("Shape", ["x"], ["shape"]), node("Gather", ["shape", "last"], ["size"])]
+    nodes.append(node("Unsqueeze", ["size", "axis"], ["y"]))
+    constants = {"last": np.int64(-1), "axis": np.int64([0])}
+    loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, ("n", "m"))], [value("y", INT64, (1,))], constants))
+    assert loaded.outputs["y"].shape == (1,) and loaded(ones(2, 3)).tolist() == [3]
