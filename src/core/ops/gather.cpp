@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "core/builder.h"
+#include "core/exact_numbers.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
@@ -154,6 +155,7 @@ std::vector<TensorType> infer_one_hot(const InferContext& context) {
   const int64_t depth = context.attributes.integer("depth");
   if (depth < 0 || depth > (int64_t{1} << 31)) context.shape_error(cat("depth must be from 0 to 2^31, came ", depth));
   const DType dtype = context.attributes.dtype("dtype");
+  for (std::string_view key : {"on_value", "off_value"}) require_element(context, key, dtype);
   const Shape& indices = context.shape(0);
   if (!indices.ranked()) return {{dtype, {}}};
   if (indices.rank() == max_rank) context.shape_error(cat("rank ", max_rank + 1, " is above the limit of ", max_rank));
