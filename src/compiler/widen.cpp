@@ -27,10 +27,27 @@ bool is_one_of(const Operation& operation, const std::string_view (&kinds)[n]) {
 
 // Arithmetic that goes on with a statistic.
 bool goes_on(const Operation& operation) {
-  static constexpr std::string_view kinds[] = {
-      "addition", "subtraction", "multiplication", "division", "division_no_nan", "power", "square", "square_root",
-      "reciprocal", "reciprocal_square_root", "reverse_square_root", "negative", "absolute", "exponent", "logarithm",
-      "maximum", "minimum", "maximum_with_nan_propagation", "minimum_with_nan_propagation", "clamp", "select"};
+  static constexpr std::string_view kinds[] = {"addition",
+                                               "subtraction",
+                                               "multiplication",
+                                               "division",
+                                               "division_no_nan",
+                                               "power",
+                                               "square",
+                                               "square_root",
+                                               "reciprocal",
+                                               "reciprocal_square_root",
+                                               "reverse_square_root",
+                                               "negative",
+                                               "absolute",
+                                               "exponent",
+                                               "logarithm",
+                                               "maximum",
+                                               "minimum",
+                                               "maximum_with_nan_propagation",
+                                               "minimum_with_nan_propagation",
+                                               "clamp",
+                                               "select"};
   return is_one_of(operation, kinds);
 }
 
@@ -46,8 +63,7 @@ bool is_sum(const Operation& operation) {
 }
 
 bool widens(const Operation& operation) {
-  return operation.is("cast") && is_half(operation.input(0)->dtype()) &&
-         operation.output()->dtype() == DType::float32;
+  return operation.is("cast") && is_half(operation.input(0)->dtype()) && operation.output()->dtype() == DType::float32;
 }
 
 int64_t size_of_all(const Tensor* tensor) { return tensor->shape().elements(); }

@@ -10,7 +10,12 @@
 namespace mpsgraph {
 namespace {
 
-enum class Wide : uint8_t { value, derivative, both, parts };  // parts: where it is expanded; kernels do it by themselves
+enum class Wide : uint8_t {
+  value,
+  derivative,
+  both,
+  parts
+};  // parts: where it is expanded; kernels do it by themselves
 
 const std::unordered_map<std::string_view, Wide>& kinds() {
   using enum Wide;

@@ -40,7 +40,7 @@ def _from_the_front(index: np.ndarray, sizes: Sequence[int | Tensor]) -> np.ndar
         raise OutOfRangeError(
             f"index {index[place]} at {place} must lie in {-size}..{size - 1}: the axis has {size} elements"
         )
-    return places.astype(np.int32)
+    return places.astype(np.int32).reshape(index.shape)
 
 
 @operator("Gather", upto=13)

@@ -14,14 +14,14 @@ from .._registry import Node, Results, operator
 from ._compose import cast, folded, in_float32
 
 
-# --- regions of interest ----------------------------------------------------------------------------------------------
+# --- regions of interest --------------------------------------------------------------------------------------------
 @operator("RoiAlign", upto=22)
 def roi_align(node: Node) -> Results:
     """Each region cut into bins; a bin is the mean, or the largest, of samples that lie in it at regular distances.
 
-    How many samples a bin has is a number, or follows from the region's size (sampling_ratio 0): then all get
-    as many as the largest needs, which only a run knows, and those that a region does not have count for nothing. The largest is taken
-    of the weighed elements, as ONNX Runtime and the reference do it, not of their sums.
+    How many samples a bin has is a number, or follows from the region's size (sampling_ratio 0): then all get as many
+    as the largest needs, which only a run knows, and those that a region does not have count for nothing. The largest
+    is taken of the weighed elements, as ONNX Runtime and the reference do it, not of their sums.
     """
     g, x, regions = node.g, in_float32(node, node.tensor(0)), in_float32(node, node.tensor(1))
     height, width = (node.size(x, axis) for axis in (2, 3))

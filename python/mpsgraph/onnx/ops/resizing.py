@@ -50,27 +50,31 @@ def _coordinates(
     kind: type[np.floating[Any]] = np.float64,
 ) -> np.ndarray:
     """The place in the operand that each element of the result looks at, computed in floats of a kind."""
-    i, step = np.arange(result, dtype=kind), kind(scale)
-    half, one = kind(0.5), kind(1)
+    i: Any = np.arange(result, dtype=kind)
+    step, half, one = kind(scale), kind(0.5), kind(1)
+    places: np.ndarray
     match rule.coordinates:
         case "half_pixel":
-            return (i + half) / step - half
+            places = (i + half) / step - half
         case "half_pixel_symmetric":  # the same distance from both borders, also where the size was rounded
-            return kind(size) * half * (one - result / (step * size)) + (i + half) / step - half
+            places = kind(size) * half * (one - result / (step * size)) + (i + half) / step - half
         case "pytorch_half_pixel":
-            return (i + half) / step - half if result > 1 else np.zeros(1, kind)
+            places = (i + half) / step - half if result > 1 else np.zeros(1, kind)
         case "tf_half_pixel_for_nn":
-            return (i + half) / step
+            places = (i + half) / step
         case "asymmetric":
-            return i / step
+            places = i / step
         case "align_corners":  # by the size that the result has, as PyTorch; not by the scale that gave it
-            return i * kind(size - 1) / kind(result - 1) if result > 1 else np.zeros(1, kind)
+            places = i * kind(size - 1) / kind(result - 1) if result > 1 else np.zeros(1, kind)
         case "tf_crop_and_resize":
             start, end = (kind(place) for place in roi)
             if result == 1:
-                return np.full(1, half * (start + end) * kind(size - 1), kind)
-            return start * kind(size - 1) + i * (end - start) * kind(size - 1) / kind(result - 1)
-    raise GraphError(f"coordinate_transformation_mode {rule.coordinates!r}")
+                places = np.full(1, half * (start + end) * kind(size - 1), kind)
+            else:
+                places = start * kind(size - 1) + i * (end - start) * kind(size - 1) / kind(result - 1)
+        case _:
+            raise GraphError(f"coordinate_transformation_mode {rule.coordinates!r}")
+    return places
 
 
 def _nearest(rule: Rule, x: np.ndarray) -> np.ndarray:
@@ -260,7 +264,7 @@ def resize_(node: Node) -> Results:
         bool(node.attribute("antialias", 0)),
         bool(node.attribute("exclude_outside", 0)),
     )
-    by_scale = node.has(first) and node.tensor(first).shape != (0,)
+    by_scale = node.has(first) and node.operand_shape(first) != (0,)
     if by_scale:
         node.without_effect("keep_aspect_ratio_policy")
         changes = _by_scales(node, x, axes, [float(v) for v in node.value(first).reshape(-1)])

@@ -106,9 +106,9 @@ def split(node: Node) -> Results:
             raise GraphError(f"num_outputs is {count}, and {len(node.outputs)} outputs have names")
         total = node.dim(x, axis)
         if isinstance(total, Tensor):  # known when it runs
-            each = g.division(g.addition(total, count - 1), count)
-            parts = [g.clamp(g.subtraction(total, g.multiplication(each, i)), 0, each) for i in range(count)]
-            return g.split(x, g.concat(parts, 0), axis)
+            part = g.division(g.addition(total, count - 1), count)
+            left = [g.subtraction(total, g.multiplication(part, i)) for i in range(count)]
+            return g.split(x, g.concat([g.clamp(more, 0, part) for more in left], 0), axis)
         each = -(-total // count)
         sizes = [min(each, max(0, total - i * each)) for i in range(count)]
     return g.split(x, sizes, axis)
