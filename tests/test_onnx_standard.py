@@ -15,7 +15,7 @@ from mpsgraph.onnx._standard import REQUIRED, newest_opset, standard_operator, s
 from onnx import TensorProto, defs, helper
 
 FLOAT = TensorProto.FLOAT
-KNOWN = [(domain, name, upto) for domain, name, upto in mg.onnx.known_operators() if newest_opset(domain) is not None]
+KNOWN = [entry for entry in mg.onnx.known_operators() if standard_operator(*entry[:2]) is not None]
 NEWEST = {domain: newest_opset(domain) for domain, _, _ in KNOWN}
 
 
