@@ -155,7 +155,7 @@ ALONG = {
         lambda g, x: g.square_root(g.reduction_sum(g.square(x), -1)),
         lambda x: np.sqrt((x * x).sum(-1, keepdims=True)),
         lambda x, u: u * x / np.sqrt((x * x).sum(-1, keepdims=True)),
-        lambda x, u: (np.sqrt((x * x).sum(-1, keepdims=True)), np.abs(u) * 2.0**8),  # rounded between its parts
+        lambda x, u: (np.sqrt((x * x).sum(-1, keepdims=True)), np.abs(u)),
     ),
     "maximum": (
         lambda g, x: g.reduction_maximum(x, -1),
