@@ -303,6 +303,29 @@ def test_losses_of_class_numbers(loss, axis):
         g.run({logits: values, labels: bad}, ignoring)
 
 
+@pytest.mark.parametrize("loss", ["binary_cross_entropy_with_logits", "binary_cross_entropy", "log_loss"])
+def test_losses_of_two_classes(loss):
+    g = mg.Graph()
+    outputs, labels = g.constant([[0.25], [0.5], [0.75]]), g.placeholder((3, 1), mg.int32, name="labels")
+    result = getattr(nn.losses, loss)(outputs, labels)
+    floats = getattr(nn.losses, loss)(outputs, g.constant([[1.0], [0.0], [1.0]]))
+    np.testing.assert_array_equal(g.run({labels: np.array([[1], [0], [1]], np.int32)}, result), g.run({}, floats))
+    for bad in (2, -1):
+        with pytest.raises(mg.OutOfRangeError, match=rf"index {bad} at \(2,0\) of 'labels'.*length is 2"):
+            g.run({labels: np.array([[1], [0], [bad]], np.int32)}, result)
+
+
+def test_accuracy_counts_no_label_that_is_no_class():
+    g = mg.Graph()
+    outputs, labels = g.constant([[0.0, 1.0], [1.0, 0.0]]), g.placeholder((2,), mg.int64, name="labels")
+    for ignored, good, expected in ((None, [1, 1], 0.5), (-1, [1, -1], 1.0)):
+        accuracy = nn.metrics.accuracy(outputs, labels, ignore_index=ignored)
+        assert float(g.run({labels: np.array(good)}, accuracy)) == expected
+        for bad in (2, 2**32 + 1):  # the latter is 1 in 32 bits
+            with pytest.raises(mg.OutOfRangeError, match=rf"index {bad} at \(1\) of 'labels'"):
+                g.run({labels: np.array([1, bad])}, accuracy)
+
+
 def test_an_embedding_says_which_index():
     g = mg.Graph()
     tokens = g.placeholder((2, -1), mg.int32, name="tokens")

@@ -170,7 +170,8 @@ def test_what_is_no_tensor_is_no_equal():
     count = len(g.operations)
     assert (x == None) is False and (x != None) is True and x != "x" and None not in {x} and x in [None, x]  # noqa: E711
     assert x in [x, g] and x in {x: 0} and len(g.operations) == count, "identity comes first, and adds nothing"
-    for refused in (np.ones(2, np.float32), [1.0, 2.0], (1.0, 2.0)):
+    result = g.run({}, g.constant([1.0, 2.0]))
+    for refused in (np.ones(2, np.float32), result, [1.0, 2.0], (1.0, 2.0)):
         with pytest.raises(mg.DTypeError, match=r"g\.constant"):
             x == refused  # noqa: B015
         with pytest.raises(mg.DTypeError, match=r"g\.constant"):

@@ -150,7 +150,8 @@ def _equality(name: str) -> Callable[[Tensor, Any], Any]:
     """`==` or `!=`, element by element. What is no number, array or list is no tensor's equal, as None."""
 
     def compare(self: Tensor, other: Any) -> Any:
-        if _is_operand(other) or isinstance(other, (list, tuple)):
+        is_array = hasattr(other, "__array__") or hasattr(other, "__dlpack__")
+        if _is_operand(other) or is_array or isinstance(other, (list, tuple)):
             return getattr(_graph(self), name)(self, other)
         return NotImplemented
 

@@ -9,6 +9,7 @@
 
 #include "compiler/passes.h"
 #include "core/definition.h"
+#include "core/ops/out_of_range.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -84,6 +85,8 @@ ConstantPtr integer_constant(const TensorType& type, const Ints& values) {
 Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   if (source.inputs.empty() || !source.blocks.empty() || source.definition->has_effect || source.outputs.empty())
     return {};
+  // Kernels do not know what becomes of indices outside, before pass indices has said it in operations.
+  if (source.attributes.has("out_of_range") && !ops::takes_any(source.attributes)) return {};
   std::vector<ConstantPtr> values;
   int64_t operand_elements = 0, result_elements = 0;
   for (const Tensor* input : rewriter.now(source.inputs)) {

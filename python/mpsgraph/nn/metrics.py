@@ -13,7 +13,7 @@ from .._core import Tensor
 from ..errors import GraphError, ShapeError
 from . import losses
 from .losses import Loss, mean_absolute_error, mean_of_all, mean_squared_error
-from .losses.reduction import class_numbers, like, sum_of_all
+from .losses.reduction import class_numbers, like, require_one_shape, sum_of_all
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -50,7 +50,7 @@ def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: i
     elif not labels.dtype.is_integer:
         raise ShapeError(f"accuracy: labels {labels.shape} that are not integers must have the shape {outputs.shape}")
     else:
-        like(labels, predicted)  # of one shape
+        require_one_shape(labels, predicted)
         expected = class_numbers(labels, outputs.shape[axis], ignore_index)
     right = g.cast(g.equal(predicted, expected), "float32")
     if ignore_index is None:

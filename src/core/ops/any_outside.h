@@ -45,7 +45,8 @@ inline bool is_outside(int64_t index, int64_t length) {
 
 // Does one of `count` indices lie outside, and is none of those that stand for nothing? They count along the lengths in
 // turn.
-inline bool any_outside(const std::byte* indices, DType dtype, int64_t count, const Ints& lengths, const Ints& ignored) {
+inline bool any_outside(const std::byte* indices, DType dtype, int64_t count, const Ints& lengths,
+                        const Ints& ignored) {
   return with_integers(dtype, indices, [&](const auto* index) {
     if (lengths.size() == 1 && ignored.empty()) return any_above(index, count, lengths[0]);
     bool outside = false;

@@ -7,7 +7,7 @@ from ...errors import DTypeError, GraphError, ShapeError
 from ...mixed_precision import in_float32
 from ..activations import softplus, softplus_parts
 from ..module import graph_of
-from .reduction import as_dtype_of, like, one_hot_labels, reduced, sum_of_all
+from .reduction import as_dtype_of, binary_labels, like, one_hot_labels, reduced, sum_of_all
 
 
 @in_float32
@@ -171,13 +171,14 @@ def binary_cross_entropy_with_logits(
 
     Args: logits, labels, one shape; labels in [0, 1]; positive_weight w, a number or what broadcasts to the logits;
     label_smoothing s: (1 - s) * labels + s / 2 is taken for the labels; weights and reduction as in `reduced`. Errors:
-    ShapeError, GraphError. MPSCNNLossTypeSigmoidCrossEntropy; PyTorch's BCEWithLogitsLoss.
+    ShapeError, GraphError, OutOfRangeError for integers other than 0 and 1. MPSCNNLossTypeSigmoidCrossEntropy;
+    PyTorch's BCEWithLogitsLoss.
 
     >>> g = mg.Graph()
     >>> g.run({}, mg.nn.losses.binary_cross_entropy_with_logits(g.constant([-100.0]), g.constant([1.0]))).item()
     100.0
     """
-    wanted = like(labels, logits)
+    wanted = binary_labels(labels, logits)
     if label_smoothing:
         wanted = wanted * (1 - label_smoothing) + label_smoothing / 2
     above, below, rest = softplus_parts(logits)
@@ -197,13 +198,13 @@ def binary_cross_entropy(
     """-labels * ln(outputs) - (1 - labels) * ln(1 - outputs), with logarithms of at least -100.
 
     Args: outputs, probabilities, and labels in [0, 1], one shape; weights and reduction as in `reduced`. From logits
-    use binary_cross_entropy_with_logits, which loses no digits. Errors: ShapeError, GraphError. PyTorch's BCELoss.
+    use binary_cross_entropy_with_logits, which loses no digits. Errors: as there. PyTorch's BCELoss.
 
     >>> g = mg.Graph()
     >>> g.run({}, mg.nn.losses.binary_cross_entropy(g.constant([1.0, 0.0]), g.constant([1.0, 1.0]))).item()
     50.0
     """
-    g, wanted = graph_of(outputs), like(labels, outputs)
+    g, wanted = graph_of(outputs), binary_labels(labels, outputs)
 
     def logarithm(p: Tensor) -> Tensor:
         nothing = p <= 0.0  # where the slope of the logarithm would make NaN of 0; a NaN is not, and stays
@@ -228,7 +229,7 @@ def log_loss(
     >>> g.run({}, loss).item()
     0.0
     """
-    g, wanted = graph_of(outputs), like(labels, outputs)
+    g, wanted = graph_of(outputs), binary_labels(labels, outputs)
     losses = -wanted * g.logarithm(outputs + epsilon) - (1.0 - wanted) * g.logarithm(1.0 - outputs + epsilon)
     return reduced(losses, reduction, weights)
 

@@ -26,11 +26,24 @@ def sum_of_all(x: Tensor) -> Tensor:
 
 def like(labels: Tensor, outputs: Tensor) -> Tensor:
     """Labels in the outputs' dtype; their shapes must be equal, so that nothing broadcasts by accident."""
+    require_one_shape(labels, outputs)
+    return as_dtype_of(labels, outputs)
+
+
+def binary_labels(labels: Tensor, outputs: Tensor) -> Tensor:
+    """The same for labels of two classes: integers other than 0 and 1 raise OutOfRangeError when it runs."""
+    if not labels.dtype.is_integer:
+        return like(labels, outputs)
+    require_one_shape(labels, outputs)
+    g = graph_of(outputs)
+    return g.gather(g.constant([0, 1], dtype=outputs.dtype), labels, out_of_range="error")
+
+
+def require_one_shape(labels: Tensor, outputs: Tensor) -> None:
     if labels.shape is not None and outputs.shape is not None:
         same_rank = len(labels.shape) == len(outputs.shape)
         if not same_rank or any(a != b for a, b in zip(labels.shape, outputs.shape, strict=True) if a >= 0 and b >= 0):
             raise ShapeError(f"labels {labels.shape} and outputs {outputs.shape} must have one shape")
-    return as_dtype_of(labels, outputs)
 
 
 def as_dtype_of(x: Tensor, other: Tensor) -> Tensor:

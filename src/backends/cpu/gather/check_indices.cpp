@@ -23,7 +23,8 @@ std::unique_ptr<Kernel> lower_check_indices(Lowering& lowering) {
                bytes = depth * static_cast<int64_t>(size_of(indices.dtype));
     std::atomic<bool> outside = false;
     parallel_for(indices.elements() / depth, grain_for(bytes), [&](int64_t begin, int64_t end) {
-      if (ops::any_outside(data + begin * bytes, indices.dtype, (end - begin) * depth, lengths, ignored)) outside = true;
+      if (ops::any_outside(data + begin * bytes, indices.dtype, (end - begin) * depth, lengths, ignored))
+        outside = true;
     });
     if (outside) ops::refuse(*check, data);
   });
