@@ -136,7 +136,10 @@ def test_what_cannot_be_outside_is_not_checked():
     rows = g.gather(table, ids, out_of_range="error")
     longer = g.gather(g.placeholder((255, 2)), ids, out_of_range="error")
     assert "= check_indices(" not in program_of(g, rows) and program_of(g, longer).count("= check_indices(") == 1
-    assert program_of(g, longer, g.gather(g.placeholder((255, 3)), ids, out_of_range="error")).count("= check_indices(") == 1
+    assert (
+        program_of(g, longer, g.gather(g.placeholder((255, 3)), ids, out_of_range="error")).count("= check_indices(")
+        == 1
+    )
 
 
 def test_modes_have_names():
