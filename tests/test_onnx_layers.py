@@ -182,7 +182,7 @@ def test_boxes_are_limited_for_each_class(most):
     np.testing.assert_array_equal(fixed.run(feeds)["y"].numpy(), expected.reshape(-1, 3))
 
 
-# --- indices that reach over a part ----------------------------------------------------------------------------------
+# --- indices that reach over a part ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("shape", [(3, 4), ("a", "b")])
 def test_indices_over_a_part_of_the_data(shape):
     x, index = np.float32(np.arange(12)).reshape(3, 4), np.int64([[0, -1, 2]])
@@ -245,7 +245,7 @@ def test_a_sequence_is_no_result():
         mg.onnx.load(model(nodes, [value("x", FLOAT, (3,))], [value("parts", FLOAT, None)]))
 
 
-# --- torch's ways -----------------------------------------------------------------------------------------------------
+# --- torch's ways ---------------------------------------------------------------------------------------------------
 def test_numbers_have_an_axis_of_one():
     nodes = [
         node("TopK", ["x", "one"], ["best", "at"], axis=0),

@@ -133,6 +133,17 @@ def test_means_of_integers():
     assert computed("ReduceMean", np.int32([-3, 0]), opset=18).tolist() == [-1]  # towards zero
 
 
+def test_padding_with_a_number_of_64_bits():
+    x, far = np.int64([[1, 2]]), np.int64(2**53 + 1)
+    expected = [[far, far, far], [1, 2, far]]
+    assert computed("Pad", x, np.int64([1, 0, 0, 1]), far, known=[1, 2]).tolist() == expected
+
+
+def test_unique_rows_with_zeros_of_both_signs():
+    rows = np.float32([[-0.0, 1], [0.0, 2], [0.0, 1], [-0.0, 2]])
+    assert computed("Unique", rows, axis=0).tolist() == [[0, 1], [0, 2]]
+
+
 def test_ranges_and_classes_far_away():
     first = 2**62
     numbers = [np.int64(first), np.int64(first + 3), np.int64(1)]
@@ -313,3 +324,60 @@ def test_pools_and_losses_of_half_types(dtype, rng):
     exponents = np.exp(row.astype(np.float64))
     close(computed("LogSoftmax", row, axis=1), np.log(exponents / exponents.sum(1, keepdims=True)), dtype)
     close(computed("Mean", *[np.full(3, 60000, dtype)] * 3), np.full(3, 60000.0), dtype)
+
+
+# --- indices ----------------------------------------------------------------------------------------------------------
+DATA = np.arange(6, dtype=np.float32).reshape(2, 3)
+PICKED = {  # operator: operands with an index that is -3 or 2 at the ends of an axis of three, attributes
+    "Gather": (lambda i: [DATA, np.int64([0, i])], {"axis": 1}),
+    "GatherElements": (lambda i: [DATA, np.int64([[0, i], [1, 0]])], {"axis": 1}),
+    "GatherND": (lambda i: [DATA, np.int64([[0, 0], [1, i]])], {}),
+    "ScatterElements": (lambda i: [DATA, np.int64([[0, i]]), np.float32([[7, 8]])], {"axis": 1}),
+    "ScatterND": (lambda i: [DATA, np.int64([[0, 0], [1, i]]), np.float32([7, 8])], {}),
+}
+
+
+@pytest.mark.parametrize("op", PICKED)
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("stated", [True, False])
+def test_indices_outside_are_errors(op, known, stated):
+    """Also one that 32 bits would fold back inside; those at both ends are none."""
+    operands, attributes = PICKED[op]
+
+    def result(index: int) -> np.ndarray:
+        model, feeds = one_node(op, operands(index), known=[1] * known, **attributes)
+        for i, dimension in enumerate(model.graph.input[0].type.tensor_type.shape.dim if not stated else ()):
+            dimension.dim_param = f"d{i}"
+        return mg.onnx.load(model).run(feeds)["y0"].numpy()
+
+    np.testing.assert_array_equal(result(-3), result(0))
+    np.testing.assert_array_equal(result(2), result(-1))
+    for outside in (3, -4, 2**32, -(2**33) + 1):
+        with pytest.raises(mg.OutOfRangeError, match=r"index -?\d+ at"):
+            result(outside)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_one_index_takes_one_slice(known):
+    for index in (1, -2):
+        result = computed("Gather", DATA, np.int64(index), known=[1] * known, axis=1)
+        np.testing.assert_array_equal(result, DATA[:, 1])
+
+
+def test_a_known_index_is_named_when_the_model_is_loaded():
+    model, _ = one_node("Gather", [DATA, np.int64([[0, 1], [-4, 0]])], known=[1], axis=1)
+    with pytest.raises(mg.OutOfRangeError, match=r"Gather 'the_gather': index -4 at \(1, 0\) must lie in -3\.\.2"):
+        mg.onnx.load(model)
+
+
+def test_labels_outside_are_errors():
+    scores, labels = np.zeros((4, 5), np.float32), np.int64([0, 4, -1, 2])
+    for op in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):
+        with pytest.raises(mg.OutOfRangeError):
+            computed(op, scores, labels)
+        ignoring = computed(op, scores, labels, ignore_index=-1)
+        np.testing.assert_allclose(ignoring, np.log(5.0) if op.startswith("Soft") else 0, rtol=1e-6)
+        weights = np.float32([1, 2, 3, 4, 5])
+        computed(op, scores, labels, weights, ignore_index=-1)
+        with pytest.raises(mg.OutOfRangeError):
+            computed(op, scores, labels, weights, ignore_index=-2)

@@ -131,7 +131,14 @@ class Settle {
     if (!pure || inputs.empty() || !are_constants(inputs) || operation.is("read")) return {};
     const bool stands_for_weights = operation.kind().starts_with("dequantize") && inputs[0]->dtype() != DType::int32;
     if (stands_for_weights || operation.is("random")) return {};  // int32 is what biases are in
-    if (auto constants = folded(r, operation)) return changed(std::move(*constants));
+    // What is made of a weight in one way is one constant, however many operations make it.
+    const auto [first, last] = made_.equal_range(inputs[0]);
+    for (auto made = first; made != last; ++made) {
+      const Made& one = made->second;
+      const bool same = one.kind == operation.kind() && one.inputs == inputs && one.attributes == operation.attributes;
+      if (same && one.constant->operation->parent->encloses(&r.graph().current_block())) return changed({one.constant});
+    }
+    if (auto constants = folded(r, operation)) return changed({remembered(operation, inputs, constants->front())});
     int64_t operands = 0;
     std::vector<ConstantPtr> values;
     for (const Tensor* input : inputs) {
@@ -145,18 +152,14 @@ class Settle {
       Builder b(r.graph());
       return changed(decomposed(b, operation, inputs));
     }
-    // What is made of a weight in one way is one constant, however many operations make it.
-    const auto [first, last] = made_.equal_range(inputs[0]);
-    for (auto made = first; made != last; ++made) {
-      const Made& one = made->second;
-      const bool same = one.kind == operation.kind() && one.inputs == inputs && one.attributes == operation.attributes;
-      if (same && one.constant->operation->parent->encloses(&r.graph().current_block())) return changed({one.constant});
-    }
     ConstantPtr value = computed(operation.kind(), values, operation.attributes);
     if (!value) return {};
-    Tensor* constant = r.constant(operation, std::move(value));
+    return changed({remembered(operation, inputs, r.constant(operation, std::move(value)))});
+  }
+
+  Tensor* remembered(const Operation& operation, const std::vector<Tensor*>& inputs, Tensor* constant) {
     made_.emplace(inputs[0], Made{std::string(operation.kind()), inputs, operation.attributes, constant});
-    return changed({constant});
+    return constant;
   }
 
   struct Made {

@@ -99,3 +99,14 @@ def test_a_loops_derivative_over_a_batch_of_nothing():
         expected, found = (g.run(feeds, targets, device=device) for device in (CPU, METAL))
         for target in targets:
             np.testing.assert_allclose(found[target].numpy(), expected[target].numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_errors_name_the_operation_that_they_are_for():
+    """Also those that are raised where nobody knows it: a cast to an element type that Apple's processors lack."""
+    g = mg.Graph()
+    x = g.placeholder((2,))
+    g.place = "Cast 'the_node'"  # as models from ONNX files have their operations built
+    y = g.cast(x, "float64")
+    g.place = None
+    with pytest.raises(mg.UnsupportedError, match="have no float64.*; built at Cast 'the_node'"):
+        g.run({x: np.zeros(2, np.float32)}, y, device=METAL)

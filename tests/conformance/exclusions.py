@@ -11,9 +11,7 @@ def reasons(groups: dict[str, str]) -> dict[str, str]:
 
 # Models with operators or element types that we do not have: loading them says so.
 ONNX_MISSING = {
-    "operators of classical machine learning: trees, text statistics": """
-        node/test_ai_onnx_ml_array_feature_extractor node/test_ai_onnx_ml_binarizer
-        node/test_ai_onnx_ml_tree_ensemble_set_membership node/test_ai_onnx_ml_tree_ensemble_single_tree
+    "text statistics": """
         node/test_tfidfvectorizer_tf_batch_onlybigrams_skip0
         node/test_tfidfvectorizer_tf_batch_onlybigrams_skip5
         node/test_tfidfvectorizer_tf_batch_uniandbigrams_skip5 node/test_tfidfvectorizer_tf_only_bigrams_skip0
@@ -40,10 +38,6 @@ ONNX_MISSING = {
         simple/test_strnorm_model_monday_casesensintive_upper simple/test_strnorm_model_monday_empty_output
         simple/test_strnorm_model_monday_insensintive_upper_twodim
         simple/test_strnorm_model_nostopwords_nochangecase
-    """,
-    "not an operation of MPSGraph: DeformConv": """
-        node/test_basic_deform_conv_with_padding node/test_basic_deform_conv_without_padding
-        node/test_deform_conv_with_mask_bias node/test_deform_conv_with_multiple_offset_groups
     """,
     "MPSGraph has no floating point of 8 or 4 bits": """
         node/test_cast_FLOAT16_to_FLOAT4E2M1 node/test_cast_FLOAT4E2M1_to_FLOAT
@@ -160,9 +154,6 @@ ONNX_MISSING = {
         node/test_image_decoder_decode_pnm_rgb node/test_image_decoder_decode_tiff_rgb
         node/test_image_decoder_decode_webp_rgb
     """,
-    "not an operation of MPSGraph: RoiAlign": """
-        node/test_roialign_aligned_false node/test_roialign_aligned_true node/test_roialign_mode_max
-    """,
     "gradients are taken with Graph.gradients": """
         simple/test_gradient_of_add simple/test_gradient_of_add_and_mul
     """,
@@ -173,6 +164,10 @@ ONNX_DIFFERENT = {
     "expected values come from a random generator of numpy that the standard does not name": """
         node/test_bernoulli node/test_bernoulli_double node/test_bernoulli_double_expanded
         node/test_bernoulli_expanded node/test_bernoulli_seed node/test_bernoulli_seed_expanded
+    """,
+    "places follow from the result's size in whole elements, as in PyTorch and ONNX Runtime, not from scale * size": """
+        node/test_resize_downsample_scales_cubic_align_corners
+        node/test_resize_downsample_scales_linear_align_corners
     """,
     "expected zeros are 2e-7, the rounding of the transform that made them, at a tolerance of 1e-7": """
         node/test_dft_inverse node/test_dft_inverse_opset19
@@ -235,9 +230,6 @@ TORCH_OUTPUTS = {
     """,
     "the exporter loses the mean of scatter_reduce": """
         operators/scatter_reduce.mean.2
-    """,
-    "the exporter writes a scale where torch takes the rounded sizes": """
-        operators/nn.functional.upsample_bilinear..2 operators/nn.functional.upsample_bilinear..3
     """,
     "the exporter writes sizes of zero, which stand for the operand's own in Reshape": """
         operators/nn.functional.pixel_unshuffle..3

@@ -71,7 +71,7 @@ class Upsample(Module):
             if min(old) < 0:
                 raise ShapeError(f"Upsample: with scale_factor height and width must be known, came {x.shape}")
             size = [int(n * factor) for n, factor in zip(old, self.factors, strict=True)]
-            scales = [self._scale(*case) for case in zip(old, size, self.factors, strict=True)]
+            scales = tuple(self._scale(*case) for case in zip(old, size, self.factors, strict=True))
         g, places = graph_of(x), [_nearest(n, scale) for n, scale in zip(size, scales, strict=False)]
         if self.mode == "nearest" and any((exact != rounded).any() for exact, rounded in places):
             for axis, n, (_, rounded) in zip((height, width), old, places, strict=True):

@@ -21,7 +21,7 @@ _NOTHING: Names = frozenset()
 
 
 class Known:
-    """Answers about the tensors of one graph. Args: graph; inputs, by name, which may grow before the first question."""
+    """Answers about the tensors of one graph. Args: graph; inputs by name, which may grow before the first question."""
 
     def __init__(self, graph: Graph, inputs: Mapping[str, Tensor]) -> None:
         self._graph, self._inputs = graph, inputs

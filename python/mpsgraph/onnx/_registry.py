@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import _core
 from .._core import DType, Tensor, int64
-from ..errors import GraphError, ShapeError, UnsupportedError
+from ..errors import Error, GraphError, ShapeError, UnsupportedError
 from ._standard import REQUIRED
 
 if TYPE_CHECKING:
@@ -96,6 +96,13 @@ class Undecided(Exception):
         super().__init__(f"values of {sorted(self.values)}, shapes of {sorted(self.shapes)}")
 
 
+class InNode(Exception):
+    """Carries an error that already says in which node it arose."""
+
+    def __init__(self, error: Error) -> None:
+        self.error = error
+
+
 class Node:
     """One node: its operands, its attributes, and the graph that its operations go to."""
 
@@ -149,6 +156,10 @@ class Node:
         if not isinstance(value, TensorSequence):
             raise GraphError(f"operand {i}, '{self.inputs[i]}', is a tensor and no sequence")
         return value.tensors
+
+    def operand_shape(self, i: int) -> tuple[int, ...] | None:
+        """The shape of operand i, which does not become a tensor of the graph by this question."""
+        return self.importer.shape_of(self.inputs[i])
 
     def buffer(self, i: int) -> Tensor:
         """Operand i; an initialiser becomes a variable that is not trained."""
@@ -279,7 +290,7 @@ class Node:
         """x in a shape as `joined` takes it, of which one may be -1."""
         parts = list(sizes)
         unknown = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
-        if len(unknown) == 1 and -1 not in parts:
+        if len(unknown) == 1 and not any(isinstance(part, int) and part == -1 for part in parts):
             parts[unknown[0]] = -1  # what is left
         return self.g.reshape(x, self.joined(parts))
 

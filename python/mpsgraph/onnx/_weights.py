@@ -35,7 +35,7 @@ def weights_in_constants(graph: GraphProto) -> frozenset[str]:
     fixed = {tensor.name for tensor in graph.initializer}
     data = {info.name for info in graph.input if info.name not in fixed}  # what comes from inputs
     sources: dict[str, str] = {}  # the constant that a name is made of
-    found = set()
+    found: set[str] = set()
     for node in graph.node:
         if node.op_type == "Constant":
             if _is_large(node):

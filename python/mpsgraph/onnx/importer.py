@@ -20,7 +20,7 @@ from ..graph import Graph
 from ._files import Tensors, dtype_of, sense
 from ._functions import Functions
 from ._known import Known
-from ._registry import Node, TensorSequence, Undecided, lowered
+from ._registry import InNode, Node, TensorSequence, Undecided, lowered
 from ._weights import weights_in_constants
 
 Trainable: TypeAlias = "bool | Iterable[str] | Callable[[str], bool]"
@@ -162,6 +162,11 @@ class Importer:
         value = self._single(name)
         return value.elements[0] if isinstance(value, Initialiser) else self.value_of(value)
 
+    def shape_of(self, name: str) -> tuple[int, ...] | None:
+        """The shape of what a name stands for."""
+        value = self._single(name)
+        return value.shape if isinstance(value, Tensor) else tuple(value.proto.dims)
+
     def value_of(self, tensor: Tensor) -> np.ndarray:
         """A tensor's elements. Undecided when they depend on inputs."""
         return self._known.value_of(tensor)
@@ -184,7 +189,7 @@ class Importer:
                     self._name_results(proto, self._lower(proto))
             except Error as error:
                 text = str(error)
-                raise _InNode(error if place in text else type(error)(f"[onnx] {place}: {text}")) from error
+                raise InNode(error if place in text else type(error)(f"[onnx] {place}: {text}")) from error
 
     def _lower(self, proto: NodeProto) -> Sequence[Value | None]:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
@@ -293,19 +298,12 @@ class Importer:
             self._constants.pop()
 
 
-class _InNode(Exception):
-    """Carries an error that already says in which node it arose."""
-
-    def __init__(self, error: Error) -> None:
-        self.error = error
-
-
 def build(importer: Importer) -> Importer:
     """Runs an import; errors come out as they are."""
     try:
         with sense("the model"):
             importer.run()
-    except _InNode as inside:
+    except InNode as inside:
         raise inside.error from inside.__cause__
     finally:
         importer.graph.place = None

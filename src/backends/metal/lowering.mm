@@ -238,7 +238,14 @@ GraphTensors ProgramLowering::results_of(const Operation& operation) {
   // Values without elements go into blocks, and out again; shapes and indices may have none, and are not looked at.
   for (const Tensor* input : operation.inputs) inputs.push_back(tensors_.at(input));
   Lowering lowering(*this, operation, std::move(inputs));
-  GraphTensors results = lower(lowering);
+  GraphTensors results;
+  try {
+    results = lower(lowering);
+  } catch (const UnsupportedError& error) {  // whoever raised it may not know which operation it was for
+    const std::string what = error.what(), where = operation.where();
+    if (where.empty() || what.find(where) != std::string::npos) throw;
+    throw UnsupportedError(cat(what, where));
+  }
   if (results.size() != operation.outputs.size())
     throw GraphError(cat("[", operation.kind(), "] was lowered to ", results.size(), " results instead of ",
                          operation.outputs.size(), operation.where()));

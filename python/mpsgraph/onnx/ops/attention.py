@@ -197,7 +197,7 @@ def rotary_embedding(node: Node) -> Results:
         raise ShapeError(f"rotary_embedding_dim {turning} must be even and at most the size of a head, {size}")
     caches = [in_float32(node, node.tensor(i)) for i in (1, 2)]
     if node.has(3):
-        caches = [g.gather(cache, node.tensor(3), 0) for cache in caches]
+        caches = [g.gather(cache, node.tensor(3), 0, out_of_range="error") for cache in caches]
     if any(node.size(cache, -1) != turning // 2 for cache in caches):
         raise ShapeError(f"caches {caches[0].shape} and {caches[1].shape} for {turning // 2} angles")
     cosine, sine = (g.expand_dims(cache, 1) for cache in caches)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._core import Tensor, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
-from .._registry import Node, Results, Undecided, operator
+from .._registry import InNode, Node, Results, Undecided, operator
 from ._compose import cast
 
 MOST_REPEATED = 100_000  # nodes that the iterations of one loop may become
@@ -38,7 +38,11 @@ def if_(node: Node) -> Results:
     g = node.g
     try:
         return g.if_(g.reshape(condition, ()), lambda: branch(branches[0]), lambda: branch(branches[1]))
-    except ShapeError:  # the branches give different shapes: then it must be known which one is taken
+    except (ShapeError, InNode) as error:
+        # The branches give different shapes, or one makes no sense for those that came: then it must be known which
+        # one is taken.
+        if isinstance(error, InNode) and not isinstance(error.error, ShapeError):
+            raise
         return node.importer.subgraph(branches[0] if bool(node.value(0).reshape(())) else branches[1], [])
 
 

@@ -1,29 +1,53 @@
-"""Elements by index: gather in its forms, one-hot, the places of what is not zero, and orders turned round."""
+"""Elements by index: gather in its forms, one-hot, the places of what is not zero, and orders turned round.
+
+An index that lies outside of its axis is an error: of a known one when the model is loaded, of others in the run.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..._core import Tensor, int32, int64
-from ...errors import GraphError, ShapeError
+from ...errors import GraphError, OutOfRangeError, ShapeError
 from .._registry import Node, Results, operator
 from ._compose import as_vectors, cast
 
 
-def wrapped(node: Node, index: Tensor, size: int | Tensor) -> Tensor:
-    """Indices counted from the front, as int32; those that count from the end are negative."""
+def wrapped(node: Node, index: Tensor, sizes: Sequence[int | Tensor]) -> Tensor:
+    """Indices counted from the front; those that count from the end are negative.
+
+    Args: sizes, of one axis, or of as many as vectors along the last axis of `index` count. Errors: OutOfRangeError for
+    known ones that lie outside.
+    """
     g = node.g
-    index = cast(node, index, int32)
-    if isinstance(size, Tensor):
-        size = g.reshape(g.cast(size, int32), ())
-    return g.select(g.less_than(index, 0), g.addition(index, size), index)
+    if index.operation.kind == "constant" and all(isinstance(size, int) for size in sizes):
+        return g.constant(_from_the_front(index.operation.attributes["value"].numpy(), sizes))
+    kind = index.dtype if index.dtype == int32 else int64
+    index, span = cast(node, index, kind), node.joined(sizes)
+    span = cast(node, span, kind) if isinstance(span, Tensor) else g.constant(span, dtype=kind)
+    span = g.reshape(span, ()) if len(sizes) == 1 else span
+    return g.select(g.less_than(index, 0), g.addition(index, span), index)
+
+
+def _from_the_front(index: np.ndarray, sizes: Sequence[int | Tensor]) -> np.ndarray:
+    span = np.array(sizes[0] if len(sizes) == 1 else sizes, np.int64)
+    places = np.where(index < 0, index + span, index.astype(np.int64))
+    outside = np.argwhere((places < 0) | (places >= span))
+    if outside.size:
+        place, size = tuple(int(i) for i in outside[0]), int(span if len(sizes) == 1 else span[outside[0][-1]])
+        raise OutOfRangeError(
+            f"index {index[place]} at {place} must lie in {-size}..{size - 1}: the axis has {size} elements"
+        )
+    return places.astype(np.int32).reshape(index.shape)
 
 
 @operator("Gather", upto=13)
 def gather(node: Node) -> Results:
     x = node.tensor(0)
     axis = node.axis(x, node.attribute("axis", 0))
-    return node.g.gather(x, wrapped(node, node.tensor(1), node.dim(x, axis)), axis)
+    return node.g.gather(x, wrapped(node, node.tensor(1), [node.dim(x, axis)]), axis, out_of_range="error")
 
 
 @operator("OneHot", upto=28)
@@ -58,7 +82,7 @@ def reverse_sequence(node: Node) -> Results:
     lengths = g.expand_dims(cast(node, node.tensor(1), int32), 1)
     turned = g.subtraction(g.subtraction(lengths, 1), steps)
     index = g.select(g.less_than(steps, lengths), turned, steps)
-    result = g.gather(x, index, 1, 1)
+    result = g.gather(x, index, 1, 1, out_of_range="error")  # of lengths beyond the time axis
     return g.swap_axes(result, 0, 1) if time == 0 else result
 
 
@@ -67,8 +91,8 @@ def gather_elements(node: Node) -> Results:
     g, scalar = node.g, not node.rank(node.tensor(1))
     x, index = as_vectors(node, node.tensor(0), node.tensor(1))
     axis = node.axis(x, node.attribute("axis", 0))
-    index = wrapped(node, index, node.dim(x, axis))
-    result = g.gather_along_axis(axis, cut_to(node, x, index, axis), index)
+    index = wrapped(node, index, [node.dim(x, axis)])
+    result = g.gather_along_axis(axis, cut_to(node, x, index, axis), index, out_of_range="error")
     return g.reshape(result, ()) if scalar else result
 
 
@@ -87,18 +111,15 @@ def cut_to(node: Node, x: Tensor, other: Tensor, axis: int) -> Tensor:
 @operator("GatherND", upto=13)
 def gather_nd(node: Node) -> Results:
     x, batch = node.tensor(0), node.attribute("batch_dims", 0)
-    return node.g.gather_nd(x, wrapped_vectors(node, node.tensor(1), x, batch), batch)
+    return node.g.gather_nd(x, wrapped_vectors(node, node.tensor(1), x, batch), batch, out_of_range="error")
 
 
 def wrapped_vectors(node: Node, index: Tensor, x: Tensor, batch: int = 0) -> Tensor:
     """Vectors of indices into x, counted from the front."""
-    g, count = node.g, node.size(index, -1)
-    index = cast(node, index, int32)
+    count = node.size(index, -1)
     if not 0 < count <= node.rank(x) - batch:
         raise ShapeError(f"vectors of {count} indices into {x.shape} behind {batch} axes of a batch")
-    sizes = node.joined([node.dim(x, batch + i) for i in range(count)])
-    span = cast(node, sizes if isinstance(sizes, Tensor) else g.constant(sizes, dtype=int32), int32)
-    return g.select(g.less_than(index, 0), g.addition(index, span), index)
+    return wrapped(node, index, [node.dim(x, batch + i) for i in range(count)])
 
 
 @operator("NonZero", upto=13)

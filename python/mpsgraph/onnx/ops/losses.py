@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._core import Tensor, int32
+from ..._core import Tensor
 from ...errors import GraphError
 from .._registry import Node, Results, operator
 from ._compose import cast, in_float32, widely
@@ -11,10 +11,11 @@ from ._compose import cast, in_float32, widely
 def _negative_log_likelihood(node: Node, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
     """-w[label] score[label], as it is, summed, or as the mean in which each label counts with its weight."""
     g, weights = node.g, None if weights is None else in_float32(node, weights)
-    labels = cast(node, labels, int32)  # one that is no class has the score 0 and no weight
-    losses = g.negative(g.squeeze(g.gather_along_axis(1, scores, g.expand_dims(labels, 1)), [1]))
-    counted = None if weights is None else g.gather(weights, labels, 0)
     ignored = node.attribute("ignore_index", None)
+    classes = labels if ignored is None else g.select(g.equal(labels, ignored), 0, labels)  # no others lie outside
+    taken = g.gather_along_axis(1, scores, g.expand_dims(classes, 1), out_of_range="error")
+    losses = g.negative(g.squeeze(taken, [1]))
+    counted = None if weights is None else g.gather(weights, classes, 0, out_of_range="error")
     if ignored is not None:
         kept = g.cast(g.not_equal(labels, ignored), scores.dtype)
         counted = kept if counted is None else g.multiplication(counted, kept)

@@ -25,12 +25,12 @@ MOST_KEYS = 100_000  # of an encoder: each element is compared with each
 def _linear(node: Node, results: int) -> Tensor:
     """Rows times coefficients, plus intercepts, when there are any."""
     g, x = node.g, cast(node, rows_of(node), float32)
-    coefficients = np.float32(node.attribute("coefficients"))
+    coefficients = np.array(node.attribute("coefficients"), np.float32)
     if results < 1 or coefficients.size % results:
         raise ShapeError(f"{coefficients.size} coefficients for {results} results")
     y = matmul(node, x, g.constant(np.ascontiguousarray(coefficients.reshape(results, -1).T)))
     intercepts = node.attribute("intercepts", None)
-    return y if not intercepts else g.addition(y, g.constant(np.float32(intercepts)))
+    return y if not intercepts else g.addition(y, g.constant(np.array(intercepts, np.float32)))
 
 
 @operator("LinearRegressor", upto=1, domain=ML)
@@ -64,7 +64,9 @@ def scaler(node: Node) -> Results:
     """(x - offset) * scale."""
     g, x = node.g, node.tensor(0)
     x = cast(node, x, float32)
-    offset, scale = (np.float32(node.attribute(name, default)) for name, default in (("offset", [0.0]), ("scale", [1.0])))
+    offset, scale = (
+        np.array(node.attribute(name, default), np.float32) for name, default in (("offset", [0.0]), ("scale", [1.0]))
+    )
     return g.multiplication(g.subtraction(x, g.constant(offset)), g.constant(scale))
 
 
@@ -125,7 +127,9 @@ def imputer(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     suffix = "floats" if x.dtype.is_float else "int64s"
     given = np.array(node.attribute(f"imputed_value_{suffix}"), x.dtype.numpy)
-    wanted: Any = node.attribute("replaced_value_float", 0.0) if x.dtype.is_float else node.attribute("replaced_value_int64", 0)
+    wanted: Any = (
+        node.attribute("replaced_value_float", 0.0) if x.dtype.is_float else node.attribute("replaced_value_int64", 0)
+    )
     missing = g.is_nan(x) if x.dtype.is_float and np.isnan(wanted) else g.equal(x, wanted)
     return g.select(missing, g.constant(given.reshape(()) if given.size == 1 else given), x)
 
@@ -139,7 +143,7 @@ def one_hot_encoder(node: Node) -> Results:
         raise UnsupportedError("cats_strings: MPSGraph has no strings; encode categories as numbers")
     node.attribute("zeros", 1)
     x = cast(node, x, int64)
-    return g.cast(g.equal(g.expand_dims(x, node.rank(x)), g.constant(np.int64(categories))), float32)
+    return g.cast(g.equal(g.expand_dims(x, node.rank(x)), g.constant(np.array(categories, np.int64))), float32)
 
 
 # --- labels ---------------------------------------------------------------------------------------------------------
@@ -147,14 +151,14 @@ def _entries(node: Node, what: str) -> np.ndarray:
     """Keys or values of an encoder: numbers from one of the attributes that may hold them."""
     if node.attribute(f"{what}_strings", None) is not None:
         raise UnsupportedError(
-            f"{what}_strings: MPSGraph has no strings; encode labels as numbers before the model, and name them after it"
+            f"{what}_strings: MPSGraph has no strings; encode labels as numbers before the model, name them after it"
         )
     tensor = node.attribute(f"{what}_tensor", None)
     if tensor is not None:
         array: np.ndarray = tensor.elements[0].reshape(-1)
         return array
     floats = node.attribute(f"{what}_floats", None)
-    return np.float32(floats) if floats is not None else np.int64(node.attribute(f"{what}_int64s"))
+    return np.array(floats, np.float32) if floats is not None else np.array(node.attribute(f"{what}_int64s"), np.int64)
 
 
 @operator("LabelEncoder", upto=4, domain=ML)
@@ -168,7 +172,9 @@ def label_encoder(node: Node) -> Results:
     if len(keys) != len(values) or not 0 < len(keys) <= MOST_KEYS:
         raise ShapeError(f"{len(keys)} keys and {len(values)} values; there must be as many, at most {MOST_KEYS}")
     node.attribute("default_string", "")  # of another kind than the values
-    default: Any = node.attribute("default_float", 0.0) if values.dtype.kind == "f" else node.attribute("default_int64", -1)
+    default: Any = (
+        node.attribute("default_float", 0.0) if values.dtype.kind == "f" else node.attribute("default_int64", -1)
+    )
     tensor = node.attribute("default_tensor", None)
     default = default if tensor is None else tensor.elements[0].reshape(()).item()
     table = g.constant(keys, dtype=x.dtype)

@@ -18,7 +18,7 @@ from .linear import matmul
 from .normalizations import normalized
 
 
-# --- activations ------------------------------------------------------------------------------------------------------
+# --- activations ----------------------------------------------------------------------------------------------------
 def _gelu(node: Node, x: Tensor, by_tanh: bool = False) -> Tensor:
     """x times the normal distribution's share below x, or the tanh that is near it."""
     g = node.g
@@ -95,7 +95,7 @@ def activated(node: Node, x: Tensor, name: str, numbers: Sequence[float]) -> Ten
     return functions[name]()
 
 
-# --- products and convolutions ------------------------------------------------------------------------------------------
+# --- products and convolutions --------------------------------------------------------------------------------------
 def _turned(node: Node, x: Tensor, last: bool, batch: bool) -> Tensor:
     """A product's operand with its last two axes exchanged, or its first axis moved before the last one."""
     g, rank = node.g, node.rank(x)
@@ -122,8 +122,8 @@ def fused_matmul(node: Node) -> Results:
 
 def _activation(node: Node) -> tuple[str, list[float]]:
     """The name of an activation and its numbers, as FusedGemm's attributes have them."""
-    numbers = [node.attribute(f"activation_{name}", None) for name in ("alpha", "beta", "gamma")]
-    return node.attribute("activation", ""), [n for n in numbers if n is not None]
+    names = [f"activation_{name}" for name in ("alpha", "beta", "gamma")]
+    return node.attribute("activation", ""), [node.attribute(name) for name in names if node.has_attribute(name)]
 
 
 @operator("FusedGemm", upto=1, domain=MICROSOFT)
@@ -144,7 +144,7 @@ def fused_convolution(node: Node) -> Results:
     return activated(node, y, node.attribute("activation", ""), node.attribute("activation_params", []))
 
 
-# --- normalisations -----------------------------------------------------------------------------------------------------
+# --- normalisations -------------------------------------------------------------------------------------------------
 def _layer_normalized(node: Node, x: Tensor, gamma: int, beta: int | None, simplified: bool) -> list[Tensor]:
     """Result, mean (of a simplified one: the inverse), and inverse deviation, over the last axis, in float32."""
     g, wide, axes = node.g, in_float32(node, x), [node.rank(x) - 1]
@@ -208,6 +208,3 @@ def embed_layer_normalization(node: Node) -> Results:
     elif node.wants(1):
         count = g.squeeze(g.slice_axis(cast(node, g.multiplication(ids, 0), int32), 1, 0, 1), [1])
     return [y, count, x]
-
-
-

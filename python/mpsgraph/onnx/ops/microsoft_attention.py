@@ -102,9 +102,7 @@ def attention(node: Node) -> Results:
     present = None
     if node.has(4):
         past = node.tensor(4)
-        k, v = (
-            g.concat([g.squeeze(g.slice_axis(past, 0, i, 1), [0]), part], 2) for i, part in enumerate((k, v))
-        )
+        k, v = (g.concat([g.squeeze(g.slice_axis(past, 0, i, 1), [0]), part], 2) for i, part in enumerate((k, v)))
     if node.wants(1):
         present = g.stack([k, v], 0)
     return [_attended(node, q, k, v, [_masked(node, 3, q, k), node.optional(5)]), present]

@@ -13,6 +13,7 @@ from ...errors import GraphError, UnsupportedError
 from .._registry import MICROSOFT, Node, Results, function_of, operator
 from ._compose import cast
 from ._operands import WithOperands
+from .integers import BYTES
 from .linear import matmul
 from .pooling import average_pool
 from .quantization import dequantize_linear, quantize_linear, quantized_convolution
@@ -138,7 +139,7 @@ def quantized_convolution_of_either_layout(node: Node) -> Results:
     return _channels_second(node, convolved, node.tensor(0))
 
 
-# --- products -------------------------------------------------------------------------------------------------------------
+# --- products -------------------------------------------------------------------------------------------------------
 def _without_zero(node: Node, x: Tensor, zero: Tensor | None, rows: bool = False) -> Tensor:
     """Integers less their zero point, as int32. Args: rows, one zero point for each row, not each column."""
     g, x = node.g, cast(node, x, int32)
@@ -163,7 +164,7 @@ def quantized_gemm(node: Node) -> Results:
     b = _without_zero(node, b, node.optional(5), rows=bool(turned))
     a = g.swap_axes(a, 0, 1) if node.attribute("transA", 0) else a
     b = g.swap_axes(b, 0, 1) if turned else b
-    sums = matmul(node, a, b)
+    sums = matmul(node, a, b, BYTES)
     sums = g.addition(sums, node.tensor(6)) if node.has(6) else sums
     factor = g.multiplication(g.reshape(node.tensor(1), ()), _one_or_columns(node, node.tensor(4)))
     factor = g.multiplication(factor, node.attribute("alpha", 1.0))
@@ -177,7 +178,7 @@ def integer_product_to_real(node: Node) -> Results:
     a = _without_zero(node, node.tensor(0), node.optional(4))
     b = _without_zero(node, node.tensor(1), node.optional(5))
     factor = g.multiplication(_one_or_columns(node, node.tensor(2)), _one_or_columns(node, node.tensor(3)))
-    y = g.multiplication(cast(node, matmul(node, a, b), factor.dtype), factor)
+    y = g.multiplication(cast(node, matmul(node, a, b, BYTES), factor.dtype), factor)
     return g.addition(y, node.tensor(6)) if node.has(6) else y
 
 
@@ -192,7 +193,7 @@ def dynamically_quantized_product(node: Node) -> Results:
     a, scale, zero = (t for t in results if isinstance(t, Tensor))  # type: ignore[union-attr]
     b = _without_zero(node, node.tensor(1), node.optional(3))
     factor = g.multiplication(scale, _one_or_columns(node, node.tensor(2)))
-    y = g.multiplication(g.cast(matmul(node, _without_zero(node, a, zero), b), float32), factor)
+    y = g.multiplication(g.cast(matmul(node, _without_zero(node, a, zero), b, BYTES), float32), factor)
     return g.addition(y, node.tensor(4)) if node.has(4) else y
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core import Tensor, float32, int32, int64
+from ..._core import Tensor, float32, int64
 from ...errors import UnsupportedError
 from .._registry import Node, Results, operator
 from ._compose import cast, in_dtype, in_float32, widely
@@ -102,7 +102,7 @@ def max_unpool(node: Node) -> Results:
     parts = zip(spatial, window.strides, window.reach, window.before, window.after, strict=True)
     smallest = [batch, channels, *((n - 1) * s + r - b - a for n, s, r, b, a in parts)]
     flat = [math.prod(smallest)]
-    placed = g.gather_gradient(g.reshape(x, (-1,)), cast(node, g.reshape(indices, (-1,)), int32), flat, 0)
+    placed = g.gather_gradient(g.reshape(x, (-1,)), g.reshape(indices, (-1,)), flat, 0, out_of_range="error")
     wanted = node.ints(2) if node.has(2) else smallest
     result = g.reshape(placed, smallest)
     return g.pad(result, [0] * len(wanted), [w - s for w, s in zip(wanted, smallest, strict=True)])

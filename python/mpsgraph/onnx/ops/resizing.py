@@ -42,30 +42,39 @@ class Rule:
 
 
 def _coordinates(
-    rule: Rule, size: int, result: int, scale: float, roi: tuple[float, float], kind: type[np.floating[Any]] = np.float64
+    rule: Rule,
+    size: int,
+    result: int,
+    scale: float,
+    roi: tuple[float, float],
+    kind: type[np.floating[Any]] = np.float64,
 ) -> np.ndarray:
     """The place in the operand that each element of the result looks at, computed in floats of a kind."""
-    i, step = np.arange(result, dtype=kind), kind(scale)
-    half, one = kind(0.5), kind(1)
+    i: Any = np.arange(result, dtype=kind)
+    step, half, one = kind(scale), kind(0.5), kind(1)
+    places: np.ndarray
     match rule.coordinates:
         case "half_pixel":
-            return (i + half) / step - half
+            places = (i + half) / step - half
         case "half_pixel_symmetric":  # the same distance from both borders, also where the size was rounded
-            return kind(size) * half * (one - result / (step * size)) + (i + half) / step - half
+            places = kind(size) * half * (one - result / (step * size)) + (i + half) / step - half
         case "pytorch_half_pixel":
-            return (i + half) / step - half if result > 1 else np.zeros(1, kind)
+            places = (i + half) / step - half if result > 1 else np.zeros(1, kind)
         case "tf_half_pixel_for_nn":
-            return (i + half) / step
+            places = (i + half) / step
         case "asymmetric":
-            return i / step
+            places = i / step
         case "align_corners":  # by the size that the result has, as PyTorch; not by the scale that gave it
-            return i * kind(size - 1) / kind(result - 1) if result > 1 else np.zeros(1, kind)
+            places = i * kind(size - 1) / kind(result - 1) if result > 1 else np.zeros(1, kind)
         case "tf_crop_and_resize":
             start, end = (kind(place) for place in roi)
             if result == 1:
-                return np.full(1, half * (start + end) * kind(size - 1), kind)
-            return start * kind(size - 1) + i * (end - start) * kind(size - 1) / kind(result - 1)
-    raise GraphError(f"coordinate_transformation_mode {rule.coordinates!r}")
+                places = np.full(1, half * (start + end) * kind(size - 1), kind)
+            else:
+                places = start * kind(size - 1) + i * (end - start) * kind(size - 1) / kind(result - 1)
+        case _:
+            raise GraphError(f"coordinate_transformation_mode {rule.coordinates!r}")
+    return places
 
 
 def _nearest(rule: Rule, x: np.ndarray) -> np.ndarray:
@@ -158,9 +167,14 @@ class Change:
         return self.size is not None and isinstance(self.result, int) and self.scale * self.size == self.result
 
     @property
+    def same(self) -> bool:
+        """Is the new size known to be the old one?"""
+        return self.size is not None and isinstance(self.result, int) and self.size == self.result
+
+    @property
     def nothing(self) -> bool:
         """Does the axis stay as it is?"""
-        unchanged = self.scale == 1 if self.scale is not None else self.size is not None and self.size == self.result
+        unchanged = self.scale == 1 if self.scale is not None else self.same
         return unchanged and self.region == (0.0, 1.0)
 
 
@@ -169,7 +183,7 @@ def resize(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change], fill: f
     if any(c.scale is not None and c.scale <= 0 or isinstance(c.result, int) and c.result < 1 for c in changes):
         raise ShapeError(f"{x.shape} cannot be resized: a scale or a size is not positive")
     kept = rule.mode != "cubic" and rule.coordinates != "tf_crop_and_resize" and not rule.antialias
-    if kept and all(c.size is not None and c.size == c.result for c in changes):
+    if kept and all(c.same for c in changes):
         return node.g.identity(x)  # whatever the scales were before sizes were rounded
     y = x if rule.mode == "nearest" else cast(node, x, float32) if x.dtype.itemsize < 4 else x
     y = y if rule.mode == "nearest" or y.dtype.is_float else node.g.cast(y, float32)
@@ -223,7 +237,7 @@ def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fil
     """Axis by axis."""
     g, crops = node.g, rule.coordinates == "tf_crop_and_resize"
     for axis, change in enumerate(changes):
-        if change.nothing or (change.exact and change.size == change.result and not crops):
+        if change.nothing or (change.exact and change.same and not crops):
             continue
         size, result = node.size(y, axis), change.result
         if isinstance(result, Tensor):
@@ -250,7 +264,7 @@ def resize_(node: Node) -> Results:
         bool(node.attribute("antialias", 0)),
         bool(node.attribute("exclude_outside", 0)),
     )
-    by_scale = node.has(first) and node.tensor(first).shape != (0,)
+    by_scale = node.has(first) and node.operand_shape(first) != (0,)
     if by_scale:
         node.without_effect("keep_aspect_ratio_policy")
         changes = _by_scales(node, x, axes, [float(v) for v in node.value(first).reshape(-1)])

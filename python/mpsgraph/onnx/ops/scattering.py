@@ -27,9 +27,9 @@ def scatter_elements(node: Node) -> Results:
     g, scalar = node.g, not node.rank(node.tensor(0))
     x, index, updates = as_vectors(node, *(node.tensor(i) for i in range(3)))
     axis = node.axis(x, node.attribute("axis", 0))
-    index = wrapped(node, index, node.dim(x, axis))
+    index = wrapped(node, index, [node.dim(x, axis)])
     part, updates = cut_to(node, x, index, axis), cut_to(node, updates, index, axis)
-    changed = g.scatter_along_axis(axis, updates, index, _mode(node), data=part)
+    changed = g.scatter_along_axis(axis, updates, index, _mode(node), data=part, out_of_range="error")
     if part is x:
         return g.reshape(changed, ()) if scalar else changed
     return g.slice_update_data(x, changed, [0] * node.rank(x), sizes=_sizes(node, changed))
@@ -43,7 +43,7 @@ def _sizes(node: Node, x: Tensor) -> list[int] | Tensor:
 def scatter_nd(node: Node) -> Results:
     g, x, mode = node.g, node.tensor(0), _mode(node)
     index = wrapped_vectors(node, node.tensor(1), x)
-    return g.scatter_nd(node.tensor(2), index, 0, mode, data=x)
+    return g.scatter_nd(node.tensor(2), index, 0, mode, data=x, out_of_range="error")
 
 
 @operator("TensorScatter", upto=24)

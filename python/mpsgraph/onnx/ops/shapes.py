@@ -20,9 +20,10 @@ def reshape(node: Node) -> Results:
         if any(size == 0 and i >= node.rank(x) for i, size in enumerate(shape)):
             raise ShapeError(f"a 0 in {tuple(shape)} stands for an axis that the operand {x.shape} does not have")
         wanted = [node.dim(x, i) if size == 0 else size for i, size in enumerate(shape)]
-        if -1 in wanted and 0 in wanted:  # what is left, the axes of no elements apart that both have
+        sizes = [size for size in wanted if isinstance(size, int)]
+        if -1 in sizes and 0 in sizes:  # what is left, the axes of no elements apart that both have
             kept = [size for i, size in enumerate(node.dims(x)) if not (i < len(shape) and shape[i] == 0 == size)]
-            others = math.prod(size for size in wanted if isinstance(size, int) and size > 0)
+            others = math.prod(size for size in sizes if size > 0)
             rest = math.prod(kept) // others if min(kept, default=0) >= 0 else 0
             wanted = [rest if isinstance(size, int) and size == -1 else size for size in wanted]
         return node.reshape(x, wanted)
@@ -46,9 +47,11 @@ def flatten(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axis = node.attribute("axis", 1)
     rank = node.rank(x)
-    axis = axis + rank if axis < 0 else axis
     if rank == 0:
         return g.reshape(x, (1, 1))
+    if not -rank <= axis <= rank:
+        raise ShapeError(f"axis {axis} must lie in {-rank}..{rank}: the operand is {x.shape}")
+    axis = axis + rank if axis < 0 else axis
     if axis in (0, rank):
         return g.reshape(x, (1, -1) if axis == 0 else (-1, 1))
     return g.flatten2d(x, axis)
@@ -103,9 +106,9 @@ def split(node: Node) -> Results:
             raise GraphError(f"num_outputs is {count}, and {len(node.outputs)} outputs have names")
         total = node.dim(x, axis)
         if isinstance(total, Tensor):  # known when it runs
-            each = g.division(g.addition(total, count - 1), count)
-            parts = [g.clamp(g.subtraction(total, g.multiplication(each, i)), 0, each) for i in range(count)]
-            return g.split(x, g.concat(parts, 0), axis)
+            part = g.division(g.addition(total, count - 1), count)
+            left = [g.subtraction(total, g.multiplication(part, i)) for i in range(count)]
+            return g.split(x, g.concat([g.clamp(more, 0, part) for more in left], 0), axis)
         each = -(-total // count)
         sizes = [min(each, max(0, total - i * each)) for i in range(count)]
     return g.split(x, sizes, axis)
@@ -140,8 +143,6 @@ def slice_(node: Node) -> Results:
     first, last, stride = [0] * rank, [0] * rank, [1] * rank
     starts, ends, steps = (r for r in ranges if r is not None)
     for axis, start, end, step in zip(axes, starts, ends, steps[: len(axes)], strict=True):
-        if step < 0:  # a start before the front is the front; Python would take nothing
-            start = max(start, -node.dims(x)[axis]) if node.dims(x)[axis] >= 0 else start
         first[axis], last[axis], stride[axis] = _bounded(start), _bounded(end), _bounded(step)
     return g.slice(x, first, last, stride, mask, mask)
 
@@ -270,6 +271,10 @@ def padded(
 ) -> Tensor:
     """x padded, or itself when there is nothing to do."""
     g = node.g
+    if not x.dtype.is_float and float(value) != value:  # of 64 bits: x written into a tensor of that number
+        sizes = [node.size(x, a) + b + c for a, (b, c) in enumerate(zip(before, after, strict=True))]
+        whole = g.broadcast_to(g.constant(value, dtype=x.dtype), sizes)
+        return g.slice_update_data(whole, x, before, sizes=list(node.shape(x)))
     return g.pad(x, before, after, mode, float(value)) if any(before) or any(after) else g.identity(x)
 
 

@@ -64,7 +64,7 @@ def _floats(node: Node, name: str) -> np.ndarray | None:
         array: np.ndarray = tensor.elements[0].reshape(-1)
         return array
     values = node.attribute(name, None)
-    return None if values is None else np.float32(values)
+    return None if values is None else np.array(values, np.float32)
 
 
 def _forest(node: Node, what: str, targets: int) -> Forest:
@@ -89,7 +89,9 @@ def _forest(node: Node, what: str, targets: int) -> Forest:
             ways = (i if modes[i] == LEAF else place[trees[i], n] for i, n in enumerate(next_nodes))
             return np.fromiter(ways, np.int32, len(next_nodes))
         except KeyError as error:
-            raise GraphError(f"tree {error.args[0][0]} has no node {error.args[0][1]}, which another leads to") from None
+            raise GraphError(
+                f"tree {error.args[0][0]} has no node {error.args[0][1]}, which another leads to"
+            ) from None
 
     of_tree, of_node, ids = (node.attribute(f"{what}_{name}") for name in ("treeids", "nodeids", "ids"))
     given = _floats(node, f"{what}_weights")
@@ -106,7 +108,15 @@ def _forest(node: Node, what: str, targets: int) -> Forest:
     missing = node.attribute("nodes_missing_value_tracks_true", None)
     tracks = np.array(missing if missing else [0] * len(trees), bool)
     return Forest(
-        np.int32(features), splits, modes, followed(yes), followed(no), tracks, np.int32(sorted(roots)), weights, {}
+        np.array(features, np.int32),
+        splits,
+        modes,
+        followed(yes),
+        followed(no),
+        tracks,
+        np.array(sorted(roots), np.int32),
+        weights,
+        {},
     )
 
 
@@ -116,7 +126,7 @@ def _no_weights(nodes: int, targets: int, dtype: np.dtype[Any]) -> np.ndarray:
     return np.full((nodes, targets), np.nan, dtype)
 
 
-# --- from the roots to the leaves -------------------------------------------------------------------------------------
+# --- from the roots to the leaves -----------------------------------------------------------------------------------
 def _leaves(node: Node, x: Tensor, forest: Forest) -> Tensor:
     """The leaf that each row comes to in each tree, (n, trees)."""
     g = node.g
@@ -129,7 +139,11 @@ def _leaves(node: Node, x: Tensor, forest: Forest) -> Tensor:
     unknown = set(forest.modes) - {*_MODES, LEAF}
     if unknown:
         raise GraphError(f"nodes_modes {sorted(unknown)[0]!r} must be LEAF or one of {', '.join(_MODES)}")
-    kinds = g.constant(np.int32([modes.index(m) if m in modes else 0 for m in forest.modes])) if modes[1:] else None
+    kinds = (
+        g.constant(np.array([modes.index(m) if m in modes else 0 for m in forest.modes], np.int32))
+        if modes[1:]
+        else None
+    )
     roots = g.constant(forest.roots[None])
     rows = node.joined([node.dim(x, 0), len(forest.roots)])
     at = g.broadcast_to(roots, rows)
@@ -237,7 +251,7 @@ def _of_two(node: Node, y: Tensor, forest: Forest, base: np.ndarray, transform: 
     return place, with_other_class(node, scores[0], transform, positive)
 
 
-# --- version 5: leaves apart from nodes ---------------------------------------------------------------------------------
+# --- version 5: leaves apart from nodes -----------------------------------------------------------------------------
 @operator("TreeEnsemble", upto=5, domain=ML)
 def tree_ensemble(node: Node) -> Results:
     x, targets = rows_of(node), node.attribute("n_targets", 0)
@@ -269,10 +283,10 @@ def _forest_with_leaves(node: Node, targets: int) -> Forest:
         raise GraphError(f"nodes_modes must be 0 to {len(_MODES) - 1}")
     own = np.arange(count + leaves, dtype=np.int32)
     yes, no = (
-        np.concatenate([np.int32(way) + count * np.int32(np.array(leaf, bool)), own[count:]])
+        np.concatenate([np.array(way, np.int32) + count * np.array(np.array(leaf, bool), np.int32), own[count:]])
         for way, leaf in zip(ways, to_leaf, strict=True)
     )
-    roots = np.int32(node.attribute("tree_roots"))
+    roots = np.array(node.attribute("tree_roots"), np.int32)
     if max((*yes.tolist(), *no.tolist()), default=0) >= count + leaves or min((*yes, *no), default=0) < 0:
         raise GraphError(f"a node leads to one that is not among the {count} nodes and {leaves} leaves")
     weights = _no_weights(count + leaves, targets, given.dtype)
@@ -285,7 +299,7 @@ def _forest_with_leaves(node: Node, targets: int) -> Forest:
     tracks[:count] = missing if missing else 0
     behind = [0] * leaves
     return Forest(
-        np.int32([*features, *behind]),
+        np.array([*features, *behind], np.int32),
         np.concatenate([splits.reshape(-1), np.zeros(leaves, splits.dtype)]),
         [*(_MODES[m] for m in modes), *[LEAF] * leaves],
         yes, no, tracks, roots, weights, _members(node, modes),
