@@ -103,7 +103,7 @@ def array_feature_extractor(node: Node) -> Results:
     """Elements of the last axis, by index; of a vector, as one row."""
     g, x = node.g, node.tensor(0)
     x = x if node.rank(x) > 1 else g.expand_dims(x, 0)
-    return g.gather(x, g.reshape(node.tensor(1), (-1,)), node.rank(x) - 1)
+    return g.gather(x, g.reshape(node.tensor(1), (-1,)), node.rank(x) - 1, out_of_range="error")
 
 
 @operator("FeatureVectorizer", upto=1, domain=ML)

@@ -188,10 +188,10 @@ def simplified_layer_normalization(node: Node) -> Results:
 def embed_layer_normalization(node: Node) -> Results:
     """Rows for words, positions and segments added up and normalised; how many of each row's words count; the sum."""
     g, ids = node.g, node.tensor(0)
-    x = g.gather(node.tensor(2), cast(node, ids, int32), 0)
+    x = g.gather(node.tensor(2), ids, 0, out_of_range="error")
     table = node.tensor(3)
     if node.has(8):
-        positions = g.gather(table, cast(node, node.tensor(8), int32), 0)
+        positions = g.gather(table, node.tensor(8), 0, out_of_range="error")
     else:
         length = node.dim(ids, 1)
         positions = g.slice(table, [0, 0], node.joined([length, node.size(table, 1)]))
@@ -199,7 +199,7 @@ def embed_layer_normalization(node: Node) -> Results:
     if node.has(1) != node.has(4):
         raise GraphError("segment_ids and segment_embedding stand together")
     if node.has(1):
-        x = g.addition(x, g.gather(node.tensor(4), cast(node, node.tensor(1), int32), 0))
+        x = g.addition(x, g.gather(node.tensor(4), node.tensor(1), 0, out_of_range="error"))
     y = _layer_normalized(node, x, 5, 6, False)[0]
     node.attribute("mask_index_type", 0)
     count: Tensor | None = None

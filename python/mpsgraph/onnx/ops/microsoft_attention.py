@@ -152,7 +152,7 @@ def rotary_embedding(node: Node) -> Results:
     if node.dims(positions) == (1,) or node.rank(positions) == 1:  # where the first step stands
         first = g.reshape(cast(node, positions, int32), ())
         positions = g.expand_dims(g.addition(_places(node, x, 2), first), 0)
-    cosine, sine = (g.expand_dims(g.gather(t, cast(node, positions, int32), 0), 1) for t in (cosines, sines))
+    cosine, sine = (g.expand_dims(g.gather(t, positions, 0, out_of_range="error"), 1) for t in (cosines, sines))
     turned, rest = g.slice_axis(x, 3, 0, part), None
     if node.size(x, 3) > part:
         rest = g.slice_axis(x, 3, part, node.size(x, 3) - part)
