@@ -486,3 +486,17 @@ def test_casts_round_where_they_are_asked_for():
         np.testing.assert_array_equal(results[result].numpy(), expected)
         sign = np.signbit(results[result].numpy()) == np.signbit(expected)
         assert np.all(sign | np.isnan(expected))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_normalizations_in_loops(dtype: str):
+    """What a loop keeps of an iteration are halves; the moments are made again from the source, not read from these."""
+    rng = np.random.default_rng(7)
+    operand, incoming = halves(60 + rng.normal(size=(2, 64)), dtype), halves(rng.normal(size=(2, 64)), dtype)
+
+    def build(g: mg.Graph, x: mg.Tensor) -> mg.Tensor:
+        return g.for_(1, initial=[x], body=lambda _, value: [normalized(g, value)])[0]
+
+    x, u = dtypes.plain(operand, dtype), dtypes.plain(incoming, dtype)
+    _, slope = run(build, [operand], dtype, incoming)
+    assert_rounded_once(slope, d_normalization(x, u, 1e-5), steepness(x, u), dtype)

@@ -85,8 +85,8 @@ def test_positions_beyond_the_table_are_an_error():
             np.testing.assert_array_equal(g.run({x: fed}, y).numpy(), wanted)
             assert (wanted.reshape(-1, 4)[:, 1] != 0).all()
         fed = np.zeros((2, 10, 4) if batch_first else (10, 2, 4), np.float32)
-        with pytest.raises(mg.ShapeError, match=r"10,4.*8,4"):
+        with pytest.raises(mg.ShapeError, match=r"10.*\(8,4\)"):
             g.run({x: fed}, y)
     short = nn.PositionalEncoding(max_length=1)(x)
-    with pytest.raises(mg.ShapeError, match=r"10,4.*1,4"):  # a single row would broadcast
+    with pytest.raises(mg.ShapeError, match=r"10.*\(1,4\)"):  # a single row would broadcast
         g.run({x: np.zeros((2, 10, 4), np.float32)}, short)

@@ -187,6 +187,30 @@ def test_regions_of_interest(opset, mode, ratio, expected):
     np.testing.assert_allclose(y.ravel(), expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_convolutions_whose_taps_move(masked):
+    """Moved by whole elements and by halves; what is outside is zero."""
+    rng = np.random.default_rng(2)
+    x, w = np.float32(rng.normal(size=(2, 2, 4, 5))), np.float32(rng.normal(size=(3, 2, 2, 2)))
+    offsets = np.float32(rng.integers(-4, 5, (2, 8, 3, 4))) / 2
+    mask = np.float32(rng.uniform(size=(2, 4, 3, 4))) if masked else ones(2, 4, 3, 4)
+    names, feeds = ["x", "w", "offsets"], {"x": x, "offsets": offsets}
+    inputs = [value("x", FLOAT, ("n", 2, 4, 5)), value("offsets", FLOAT, ("n", 8, "h", "w"))]
+    if masked:
+        names, feeds["mask"] = [*names, "", "mask"], mask
+        inputs.append(value("mask", FLOAT, ("n", 4, "h", "w")))
+    loaded = mg.onnx.load(model([node("DeformConv", names, ["y"])], inputs, [value("y", FLOAT, None)], {"w": w}))
+    padded = np.pad(np.float64(x), ((0, 0), (0, 0), (9, 9), (9, 9)))  # zeros as far as any tap reaches
+    expected = np.zeros((2, 3, 3, 4))
+    for n, tap, i, j in np.ndindex(2, 4, 3, 4):
+        row, column = i + tap // 2 + offsets[n, 2 * tap, i, j] + 9, j + tap % 2 + offsets[n, 2 * tap + 1, i, j] + 9
+        top, left = int(row), int(column)
+        weights = np.outer([top + 1 - row, row - top], [left + 1 - column, column - left])
+        seen = (padded[n, :, top : top + 2, left : left + 2] * weights).sum((1, 2)) * mask[n, tap, i, j]
+        expected[n, :, i, j] += w[:, :, tap // 2, tap % 2] @ seen
+    np.testing.assert_allclose(loaded.run(feeds)["y"], expected, rtol=1e-4, atol=1e-5)
+
+
 # --- what needs no size while the model is loaded -------------------------------------------------------------------
 def test_transposed_convolutions_of_images_of_any_size():
     weights = {"w": np.float32(np.random.default_rng(0).normal(size=(2, 3, 4, 4)))}

@@ -15,7 +15,7 @@ from mpsgraph.onnx._standard import REQUIRED, standard_operator, standard_operat
 from onnx import TensorProto, defs, helper
 
 FLOAT = TensorProto.FLOAT
-KNOWN = [known for known in mg.onnx.known_operators() if standard_operator(*known[:2]) is not None]
+KNOWN = [entry for entry in mg.onnx.known_operators() if standard_operator(*entry[:2]) is not None]
 
 
 # --- attributes -------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ const std::unordered_map<std::string_view, Wide>& kinds() {
       // moments and normalizations
       {"mean", both},
       {"variance", both},
-      {"normalization", both},
+      {"normalization", value},  // whose rule casts
       {"normalization_gradient", both},
       {"normalization_gamma_gradient", both},
       {"normalization_beta_gradient", both},

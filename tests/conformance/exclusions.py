@@ -39,10 +39,6 @@ ONNX_MISSING = {
         simple/test_strnorm_model_monday_insensintive_upper_twodim
         simple/test_strnorm_model_nostopwords_nochangecase
     """,
-    "not an operation of MPSGraph: DeformConv": """
-        node/test_basic_deform_conv_with_padding node/test_basic_deform_conv_without_padding
-        node/test_deform_conv_with_mask_bias node/test_deform_conv_with_multiple_offset_groups
-    """,
     "MPSGraph has no floating point of 8 or 4 bits": """
         node/test_cast_FLOAT16_to_FLOAT4E2M1 node/test_cast_FLOAT4E2M1_to_FLOAT
         node/test_cast_FLOAT4E2M1_to_FLOAT16 node/test_cast_FLOAT_to_FLOAT4E2M1

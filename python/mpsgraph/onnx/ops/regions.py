@@ -1,7 +1,7 @@
-"""Regions of images: RoiAlign.
+"""Regions of images: RoiAlign, and convolutions whose taps lie where they are told.
 
-An image is read between its elements: the four around a place, weighed by how near they are. Here that is a gather of
-each of the four out of the image's elements in a row, so sizes of images must be known.
+In both an image is read between its elements: the four around a place, weighed by how near they are. Here that is a
+gather of each of the four out of the image's elements in a row, so sizes of images must be known.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Tensor, float32, int32, int64
-from ...errors import GraphError
+from ...errors import GraphError, ShapeError, UnsupportedError
 from .._registry import Node, Results, operator
 from ._compose import cast, folded, in_float32
+from ._windows import window_of
+from .convolutions import with_bias
 
 
 # --- regions of interest --------------------------------------------------------------------------------------------
@@ -85,19 +87,71 @@ class _Samples:
         self.used = g.less_than(within, self.number)
         inside = g.division(g.multiplication(g.addition(within, 0.5), each), g.maximum(self.number, 1.0))
         place = g.addition(g.addition(first, g.multiplication(whole, each)), inside)
-        self.neighbours = _neighbours(node, place, size)
+        self.neighbours = _neighbours(node, place, size, clamped=True)
 
 
-def _neighbours(node: Node, place: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
-    """The elements before and behind places, with their weights. Places farther than one element outside weigh nothing;
-    nearer ones are at the edge."""
+def _neighbours(node: Node, place: Tensor, size: int, clamped: bool) -> list[tuple[Tensor, Tensor]]:
+    """The elements before and behind places, with their weights. Clamped, places farther than one element outside weigh
+    nothing, and nearer ones are at the edge; else all that is outside are zeros."""
     g = node.g
     inside = g.logical_and(g.greater_than_or_equal_to(place, -1.0), g.less_than_or_equal_to(place, float(size)))
-    place = g.clamp(place, 0.0, float(size - 1))
+    place = g.clamp(place, 0.0, float(size - 1)) if clamped else place
     low = g.floor(place)
     share = g.subtraction(place, low)
     result = []
     for offset, weight in ((0.0, g.subtraction(1.0, share)), (1.0, share)):
-        index = g.cast(g.clamp(g.addition(low, offset), 0.0, float(size - 1)), int32)
+        at = g.addition(low, offset)
+        if not clamped:
+            inside = g.logical_and(g.greater_than_or_equal_to(at, 0.0), g.less_than_or_equal_to(at, float(size - 1)))
+        index = g.cast(g.clamp(at, 0.0, float(size - 1)), int32)
         result.append((index, g.select(inside, weight, 0.0)))
     return result
+
+
+# --- convolutions whose taps lie where they are told ------------------------------------------------------------------
+@operator("DeformConv", upto=22)
+def deformable_convolution(node: Node) -> Results:
+    """A convolution each of whose taps is moved, for each place of the result, and weighed, when there is a mask.
+
+    What the taps see is gathered into channels; then it is a convolution with one tap. Outside of the image are zeros.
+    """
+    g, x, w, offsets = node.g, node.tensor(0), node.tensor(1), in_float32(node, node.tensor(2))
+    if node.rank(x) != 4:
+        raise UnsupportedError(f"a deformable convolution of {x.shape}: images of two spatial axes are taken")
+    window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
+    groups, sets = node.attribute("group", 1), node.attribute("offset_group", 1)
+    batch, channels, height, width = node.dim(x, 0), node.size(x, 1), node.size(x, 2), node.size(x, 3)
+    out_height, out_width = node.dim(offsets, 2), node.dim(offsets, 3)
+    taps = window.kernel[0] * window.kernel[1]
+    if channels % sets or node.size(offsets, 1) != 2 * taps * sets:
+        raise ShapeError(f"offsets {offsets.shape} for {taps} taps and {channels} channels in {sets} sets")
+    rows, columns = np.divmod(np.arange(taps), window.kernel[1])
+    moved = node.reshape(offsets, [batch, sets, taps, 2, out_height, out_width])
+    per_axis = []
+    for axis, tap in ((0, rows), (1, columns)):
+        length = node.joined([out_height if axis == 0 else out_width])
+        steps = g.multiplication(g.cast(g.coordinate_along_axis(0, length), float32), float(window.strides[axis]))
+        steps = g.reshape(steps, (-1, 1) if axis == 0 else (1, -1))
+        start = tap * window.dilations[axis] - window.before[axis]
+        first = g.constant(start.astype(np.float32).reshape(-1, 1, 1))
+        place = g.addition(g.squeeze(g.slice_axis(moved, 3, axis, 1), [3]), g.addition(first, steps))
+        per_axis.append(_neighbours(node, place, height if axis == 0 else width, clamped=False))
+    images = node.reshape(x, [batch, sets, channels // sets, height, width])
+    flat = g.reshape(g.transpose(images, [0, 1, 3, 4, 2]), (-1, channels // sets))
+    image = g.cast(g.coordinate_along_axis(0, node.joined([node.product([batch, sets])])), int32)
+    image = node.reshape(g.multiplication(image, height * width), [batch, sets, 1, 1, 1])
+    terms = []
+    for row, row_weight in per_axis[0]:
+        for column, column_weight in per_axis[1]:
+            at = g.addition(g.addition(g.multiplication(row, width), column), image)
+            weight = g.expand_dims(g.multiplication(row_weight, column_weight), 5)
+            terms.append(g.multiplication(in_float32(node, g.gather(flat, at, 0)), weight))
+    seen = folded(terms, g.addition)
+    if node.has(4):
+        mask = node.reshape(in_float32(node, node.tensor(4)), [batch, sets, taps, out_height, out_width, 1])
+        seen = g.multiplication(seen, mask)
+    seen = g.transpose(seen, [0, 1, 5, 2, 3, 4])
+    seen = cast(node, node.reshape(seen, [batch, channels * taps, out_height, out_width]), x.dtype)
+    weights = g.reshape(w, (node.size(w, 0), node.size(w, 1) * taps, 1, 1))
+    y = g.convolution2d(seen, weights, groups=groups, data_layout="NCHW", weights_layout="OIHW")
+    return with_bias(node, y, 3)
