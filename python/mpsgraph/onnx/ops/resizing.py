@@ -241,7 +241,7 @@ def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fil
             continue
         result = change.result
         if change.size is None or isinstance(result, Tensor):
-            if change.scale is None and axis < len(changes) - 2:
+            if change.size is None and change.scale is None and axis < len(changes) - 2:
                 told = True  # an operand of sizes has one for batch and channels, too: those that x has
             else:
                 y = _as_told(node, y, axis, rule, change)
