@@ -133,6 +133,17 @@ def test_means_of_integers():
     assert computed("ReduceMean", np.int32([-3, 0]), opset=18).tolist() == [-1]  # towards zero
 
 
+def test_padding_with_a_number_of_64_bits():
+    x, far = np.int64([[1, 2]]), np.int64(2**53 + 1)
+    expected = [[far, far, far], [1, 2, far]]
+    assert computed("Pad", x, np.int64([1, 0, 0, 1]), far, known=[1, 2]).tolist() == expected
+
+
+def test_unique_rows_with_zeros_of_both_signs():
+    rows = np.float32([[-0.0, 1], [0.0, 2], [0.0, 1], [-0.0, 2]])
+    assert computed("Unique", rows, axis=0).tolist() == [[0, 1], [0, 2]]
+
+
 def test_ranges_and_classes_far_away():
     first = 2**62
     numbers = [np.int64(first), np.int64(first + 3), np.int64(1)]
@@ -344,6 +355,13 @@ def test_indices_outside_are_errors(op, known, stated):
     for outside in (3, -4, 2**32, -(2**33) + 1):
         with pytest.raises(mg.OutOfRangeError, match=r"index -?\d+ at"):
             result(outside)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_one_index_takes_one_slice(known):
+    for index in (1, -2):
+        result = computed("Gather", DATA, np.int64(index), known=[1] * known, axis=1)
+        np.testing.assert_array_equal(result, DATA[:, 1])
 
 
 def test_a_known_index_is_named_when_the_model_is_loaded():

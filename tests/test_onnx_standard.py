@@ -11,12 +11,11 @@ import onnx
 import pytest
 from harness.device import MISSING
 from harness.onnx_node import computed, one_node
-from mpsgraph.onnx._standard import REQUIRED, newest_opset, standard_operator, standard_operators
+from mpsgraph.onnx._standard import REQUIRED, standard_operator, standard_operators
 from onnx import TensorProto, defs, helper
 
 FLOAT = TensorProto.FLOAT
 KNOWN = [entry for entry in mg.onnx.known_operators() if standard_operator(*entry[:2]) is not None]
-NEWEST = {domain: newest_opset(domain) for domain, _, _ in KNOWN}
 
 
 # --- attributes -------------------------------------------------------------------------------------------------------

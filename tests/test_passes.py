@@ -16,7 +16,7 @@ import pytest
 from harness.running import OPTIONAL_PASSES
 
 OPTIONAL = list(OPTIONAL_PASSES)
-PASSES = [*OPTIONAL[:3], "widen", OPTIONAL[3], "expand", *OPTIONAL[4:]]
+PASSES = [*OPTIONAL[:3], "widen", OPTIONAL[3], "indices", "expand", *OPTIONAL[4:]]
 Program = Callable[[mg.Graph], tuple[dict, list, list]]
 
 
@@ -38,7 +38,7 @@ def check(text: str, golden: str) -> None:
 def alone(program: Program, name: str) -> str:
     """What one pass makes of a program when no other optional pass runs."""
     seen = observed(program, tuple(p for p in OPTIONAL if p != name))
-    assert list(seen) == sorted({"specialize", "widen", "expand", name}, key=["specialize", *PASSES].index)
+    assert list(seen) == sorted({"specialize", "widen", "indices", "expand", name}, key=["specialize", *PASSES].index)
     return seen[name]
 
 
@@ -193,6 +193,38 @@ def test_normalize_computes_the_mask_again():
 def moments(g: mg.Graph):
     x = g.placeholder((2, 8), name="x")
     return {x: (2, 8)}, [g.mean(x, axes=1, name="m")], []
+
+
+def lookups(g: mg.Graph):
+    """Built before the lookups, the assign comes behind their check; both use one, and a label of -1 is none."""
+    table, ids, labels = (
+        g.placeholder((5, 2), name="t"),
+        g.placeholder((3,), mg.int32, "i"),
+        g.placeholder((2,), mg.int32, "l"),
+    )
+    v = g.variable([0.0, 0.0], name="v")
+    update = g.assign(v, g.negative(g.read(v), name="n"), name="update")
+    checked = g.gather(table, ids, name="checked", out_of_range="error")
+    again = g.gather_gradient(checked, ids, (5, 2), name="again", out_of_range="error")
+    clipped = g.gather(table, ids, name="clipped", out_of_range="clip")
+    used = g.select(g.equal(labels, -1), 0, labels, name="used")
+    hot = g.one_hot(used, 4, name="hot", out_of_range="error")
+    return {table: (5, 2), ids: (3,), labels: (2,)}, [again, clipped, hot], [update]
+
+
+def test_indices():
+    text = alone(lookups, "indices")
+    operations = re.findall(r"^  (?:%\w+ = )?(\w+)\((.*?)\)", text, re.MULTILINE)
+    kinds = [kind for kind, _ in operations]
+    assert kinds.count("check_indices") == 2 and "out_of_range" not in text
+    assert ("check_indices", "%i") in operations and ("check_indices", "%l") in operations
+    assert text.count('lengths=[5], of="gather"') == 1 and 'ignored=[-1], lengths=[4], of="one_hot"' in text
+    assert (
+        max(i for i, kind in enumerate(kinds) if kind == "check_indices")
+        < kinds.index("negative")
+        < kinds.index("assign")
+    )
+    assert re.search(r"%clamp = clamp\(%i, %\w+, %\w+\)", text) and "%clipped = gather(%t, %clamp)" in text
 
 
 def test_expand():

@@ -127,7 +127,7 @@ def test_a_roll_is_two_copies_and_a_slice():
 
 def test_sizes_that_never_fit_and_known_starts_outside_are_refused():
     g, x, s, _ = windows(1, 1, 1)
-    with pytest.raises(mg.ShapeError, match=r"5 elements of axis 1 of \(3,4,5\).* do not lie inside"):
+    with pytest.raises(mg.ShapeError, match=r"5 elements of axis 1 do not lie inside \(3,4,5\)"):
         g.slice(x, s, sizes=(1, 5, 1))
     for at in (3, -4):
         with pytest.raises(

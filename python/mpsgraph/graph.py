@@ -444,7 +444,7 @@ def _listed(targets: Targets, results: Any) -> tuple[list[Tensor], list[Any] | N
         return wanted, None
     if not isinstance(results, Mapping):
         raise GraphError(f"results are arrays by target, got {type(results).__name__}")
-    unknown = [tensor for tensor in results if tensor not in wanted]
+    unknown = [tensor for tensor in results if not any(tensor is target for target in wanted)]
     if unknown:
         raise GraphError(f"results are given for {unknown}, which are no targets")
     return wanted, [results.get(tensor) for tensor in wanted]

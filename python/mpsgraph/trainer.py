@@ -2,8 +2,8 @@
 
 The first batch fixes the input's type and builds everything; each further batch size is one more executable. Steps run
 behind the caller: at most two are in flight, and a third waits for the first, so the next batch is prepared while the
-last one is computed. `fit` copies arrays that their source may fill anew meanwhile. What `train_step` is given must stay
-unchanged until the step is done (`result.wait()`, or two steps later); the trainer holds references to it so long.
+last one is computed. `fit` copies arrays that their source may fill anew meanwhile. What `train_step` is given must
+stay unchanged until the step is done (`result.wait()`, or two steps later); the trainer holds references to it so long.
 """
 
 from __future__ import annotations
@@ -298,7 +298,8 @@ class Trainer:
         """One step of training on a batch. Returns at once; `float(result)` waits for the loss.
 
         Args: x, inputs (batch, ...); y, labels (batch, ...); both must stay unchanged until the step is done, unless
-        copy: then the step has arrays of its own, and these may be filled anew at once. Errors: ShapeError, DTypeError, GraphError; errors of the run come with the result.
+        copy: then the step has arrays of its own, and these may be filled anew at once. Errors: ShapeError, DTypeError,
+        GraphError; errors of the run come with the result.
         """
         _require_array(x, "inputs")
         _require_array(y, "labels")
@@ -355,8 +356,8 @@ class Trainer:
         a tqdm bar; copy, whether each step gets copies of its arrays, so that it sees them as they were when the data
         gave them, though steps run behind: a generator may fill the same arrays again and again. None: they are copied
         unless they come from arrays, mg.data.batches, a list or a tuple; False: nothing is, and the arrays must stay
-        unchanged for two steps more. Result: the history, which also holds what came before. Errors: as train_step; ImportError when
-        tqdm is asked for and missing.
+        unchanged for two steps more. Result: the history, which also holds what came before. Errors: as train_step;
+        ImportError when tqdm is asked for and missing.
         """
         epochs = 1 if epochs is None else epochs
         for name, count in (("epochs", epochs), ("iterations", 1 if iterations is None else iterations)):

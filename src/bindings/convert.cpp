@@ -4,6 +4,7 @@
 
 #include "bindings/bindings.h"
 #include "core/definition.h"
+#include "core/exact_numbers.h"
 
 namespace mpsgraph::bindings {
 
@@ -36,6 +37,22 @@ PyObject* ml_bfloat16() {
   throw GraphError(cat("[", kind, "] attribute ", attribute, " must be ", expected, ", got ", shown(value)));
 }
 
+// An integer of up to 64 bits, exactly; none for what is no integer, or larger.
+std::optional<Attribute> exact_integer(py::handle value) {
+  if (!PyIndex_Check(value.ptr())) return {};
+  const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+  if (!number) throw py::error_already_set();
+  int overflow = 0;
+  const long long small = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow == 0) return exact_real(int64_t{small});
+  const unsigned long long large = overflow > 0 ? PyLong_AsUnsignedLongLong(number.ptr()) : 0;
+  if (overflow < 0 || PyErr_Occurred()) {
+    PyErr_Clear();
+    return {};
+  }
+  return exact_real(uint64_t{large});
+}
+
 Attribute to_attribute(std::string_view kind, const std::string& attribute, AttributeKind wanted, py::handle value) {
   const auto what = [&] { return cat("[", kind, "] ", attribute); };
   switch (wanted) {
@@ -44,6 +61,9 @@ Attribute to_attribute(std::string_view kind, const std::string& attribute, Attr
       return value.ptr() == Py_True;
     case AttributeKind::integer: return to_size(value, what());
     case AttributeKind::real:
+      if (keeps_integers(attribute)) {
+        if (const std::optional<Attribute> integer = exact_integer(value)) return *integer;
+      }
       if (!PyFloat_Check(value.ptr()) && !PyIndex_Check(value.ptr())) {
         if (PyNumber_Check(value.ptr()) == 0) attribute_error(kind, attribute, "a number", value);
       }

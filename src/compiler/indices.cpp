@@ -2,11 +2,12 @@
 //
 //   %y = gather(%x, %i) {out_of_range="clip"}   ->   %c = clamp(%i, 0, n - 1);  %y = gather(%x, %c)
 //   %y = gather(%x, %i) {out_of_range="error"}  ->   check_indices(%i) {lengths=[n]};  %y = gather(%x, %i)
-// Starts of dynamic slices are checked likewise, counted from the front. So kernels know one meaning. What select(equal(%l, c), k, %l) gives is checked where it is made, as %l but for c: labels
-// of which one stands for none. An index tensor is checked once for each length, and not where its type or its value
-// tells that all lie inside. A check ends the run, so checks stand in front of a program that has effects, with what they
-// need: a run that ends so leaves variables as they were. That cannot be where indices come from what the run assigns,
-// and in loops, whose next iteration checks what it will.
+// So kernels know one meaning. Starts of dynamic slices, counted from the front, are checked likewise. What
+// select(equal(%l, c), k, %l) gives is checked where it is made, as %l but for c: labels of which one stands for none. An
+// index tensor is checked once for each length, and not where its type or its value tells that all lie inside. A check
+// ends the run, so checks stand in front of a program that has effects, with what they need: a run that ends so leaves
+// variables as they were. That cannot be where indices come from what the run assigns, and in loops, whose next
+// iteration checks what it will.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>

@@ -7,8 +7,6 @@
 
 namespace mpsgraph::compiler {
 
-void indices(Program&);  // indices.cpp
-
 namespace {
 
 constexpr int64_t max_shown_elements = 1024;  // of a constant in the text that observers get

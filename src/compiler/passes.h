@@ -17,6 +17,7 @@ void channels_last(Program&);  // images with their channels second have them la
 void quantize(Program&);  // dequantize, convolution or product, and quantize become one operation on integers
 void widen(Program&);     // what sums halves, or takes several steps, computes in float32 and is rounded once
 void normalize(Program&);  // batch normalization with residual and relu, and its gradients: a few operations each
+void indices(Program&);   // those that must lie inside are clipped, or checked before all effects
 void expand(Program&);    // composites and conveniences become the operations that backends have kernels for
 void fold(Program&);      // operations on constants become constants
 void simplify(Program&);  // algebra, merged duplicates, forwarded variable reads, decided branches

@@ -3,7 +3,7 @@
 //   %m = mean(%x) : bfloat16                          %w = cast(%x) : float32
 //   %v = variance(%x, %m) : bfloat16           ->     %a = mean(%w);  %b = variance(%w, %a);  %c = normalization(%w, %a, %b)
 //   %n = normalization(%x, %m, %v) : bfloat16         %n = cast(%c) : bfloat16
-// Which operations these are stands in core/wide.h. The float32 form of a statistic, which is small, is what arithmetic
+// Which operations these are stands in core/wide.cpp. The float32 form of a statistic, which is small, is what arithmetic
 // behind it takes, too, so that between a sum and its square root, or between a mean and the differences from it, nothing
 // is rounded; %m and %v are rounded only where something else looks at them. What was an element-wise operation of halves
 // for a sum alone is computed in float32: a sum of squares is no sum of rounded squares. Comparisons and roundings see
@@ -27,10 +27,27 @@ bool is_one_of(const Operation& operation, const std::string_view (&kinds)[n]) {
 
 // Arithmetic that goes on with a statistic.
 bool goes_on(const Operation& operation) {
-  static constexpr std::string_view kinds[] = {
-      "addition", "subtraction", "multiplication", "division", "division_no_nan", "power", "square", "square_root",
-      "reciprocal", "reciprocal_square_root", "reverse_square_root", "negative", "absolute", "exponent", "logarithm",
-      "maximum", "minimum", "maximum_with_nan_propagation", "minimum_with_nan_propagation", "clamp", "select"};
+  static constexpr std::string_view kinds[] = {"addition",
+                                               "subtraction",
+                                               "multiplication",
+                                               "division",
+                                               "division_no_nan",
+                                               "power",
+                                               "square",
+                                               "square_root",
+                                               "reciprocal",
+                                               "reciprocal_square_root",
+                                               "reverse_square_root",
+                                               "negative",
+                                               "absolute",
+                                               "exponent",
+                                               "logarithm",
+                                               "maximum",
+                                               "minimum",
+                                               "maximum_with_nan_propagation",
+                                               "minimum_with_nan_propagation",
+                                               "clamp",
+                                               "select"};
   return is_one_of(operation, kinds);
 }
 
@@ -46,8 +63,7 @@ bool is_sum(const Operation& operation) {
 }
 
 bool widens(const Operation& operation) {
-  return operation.is("cast") && is_half(operation.input(0)->dtype()) &&
-         operation.output()->dtype() == DType::float32;
+  return operation.is("cast") && is_half(operation.input(0)->dtype()) && operation.output()->dtype() == DType::float32;
 }
 
 int64_t size_of_all(const Tensor* tensor) { return tensor->shape().elements(); }

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "core/exact_numbers.h"
 #include "core/known_values.h"
 
 namespace mpsgraph {
@@ -147,7 +148,13 @@ Attributes complete_attributes(const OperationDefinition& definition, Attributes
     }
     const auto kind = static_cast<AttributeKind>(value->index());
     if (kind == AttributeKind::integer && spec.kind == AttributeKind::real) {
-      given.set(spec.name, static_cast<double>(std::get<int64_t>(*value)));
+      const int64_t integer = std::get<int64_t>(*value);
+      given.set(spec.name, keeps_integers(spec.name) ? exact_real(integer) : static_cast<double>(integer));
+    } else if (kind == AttributeKind::data && spec.kind == AttributeKind::real && keeps_integers(spec.name)) {
+      const ConstantPtr& exact = std::get<ConstantPtr>(*value);
+      if (!exact || !is_integer(exact->dtype()) || exact->elements() != 1)
+        throw GraphError(cat(front, "attribute '", spec.name, "' must be a real number, or an integer as constant data",
+                             where));
     } else if (kind != spec.kind) {
       throw GraphError(
           cat(front, "attribute '", spec.name, "' must be ", name(spec.kind), ", came ", name(kind), where));

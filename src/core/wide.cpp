@@ -10,7 +10,12 @@
 namespace mpsgraph {
 namespace {
 
-enum class Wide : uint8_t { value, derivative, both, parts };  // parts: where it is expanded; kernels do it by themselves
+enum class Wide : uint8_t {
+  value,
+  derivative,
+  both,
+  parts
+};  // parts: where it is expanded; kernels do it by themselves
 
 const std::unordered_map<std::string_view, Wide>& kinds() {
   using enum Wide;
@@ -30,7 +35,7 @@ const std::unordered_map<std::string_view, Wide>& kinds() {
       // moments and normalizations
       {"mean", both},
       {"variance", both},
-      {"normalization", both},
+      {"normalization", value},  // whose rule casts
       {"normalization_gradient", both},
       {"normalization_gamma_gradient", both},
       {"normalization_beta_gradient", both},

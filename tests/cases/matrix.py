@@ -26,10 +26,11 @@ def bits(label, left, right, **how):
 
 
 def attention(query, key, value, mask=0.0, scale=None):
-    """One query after the other."""
+    """One query after the other; one that sees no key finds zeros."""
     scores = np.einsum("...ie,...je->...ij", query, key) * (query.shape[-1] ** -0.5 if scale is None else scale)
     weights = np.exp(scores + mask - np.max(scores + mask, -1, initial=-1e9, keepdims=True))
-    return np.einsum("...ij,...jf->...if", weights / weights.sum(-1, keepdims=True), value)
+    total = weights.sum(-1, keepdims=True)
+    return np.einsum("...ij,...jf->...if", weights / np.where(total == 0, 1, total), value)
 
 
 def attend(label, query, key, value, mask=None, **options):
@@ -40,6 +41,8 @@ def attend(label, query, key, value, mask=None, **options):
 
 
 CAUSAL = np.where(np.tri(5, dtype=bool), 0.0, -np.inf)
+BLIND = CAUSAL.copy()
+BLIND[[0, 3]] = -np.inf  # as torch 2.13 and ONNX Runtime have it
 # torch 2.13, torch.nn.functional.scaled_dot_product_attention on the operands below, in float64
 TORCH_OPERANDS = [
     (np.arange(6.0).reshape(1, 1, 2, 3) - 2) / 4,
@@ -61,6 +64,26 @@ CASES = [
     ),
     attend(
         "causal", (2, 5, 4), (2, 5, 4), (2, 5, 4), CAUSAL, batch=(0, 1, 2), gradient=False, attributes={"scale": 0.5}
+    ),
+    attend(
+        "blind",
+        (2, 3, 5, 4),
+        (2, 3, 5, 4),
+        (2, 3, 5, 4),
+        BLIND,
+        batch=(0, 1, 2),
+        gradient=False,
+        attributes={"scale": 0.5},
+    ),
+    attend(
+        "blind_rows",
+        (2, 5, 4),
+        (2, 5, 4),
+        (2, 5, 4),
+        BLIND[:, :1],
+        batch=(0, 1, 2),
+        gradient=False,
+        attributes={"scale": 0.5},
     ),
     attend("mask_of_keys", (2, 3, 4), (2, 5, 4), (2, 5, 2), (5,), batch=(0, 1, 2), attributes={"scale": -0.5}),
     attend("shared_keys", (2, 3, 4, 2), (1, 5, 2), (5, 3), (2, 1, 1, 5), batch=(0, 3), attributes={"scale": 0.3}),

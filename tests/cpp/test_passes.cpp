@@ -494,8 +494,8 @@ TEST(the_pipeline_reports_each_pass_and_obeys) {
   };
   Program program = specialize(g, {{x, f32({4, 8})}}, {y}, {});
   run_passes(program, options);
-  CHECK((seen == std::vector<std::string>{"specialize", "prune", "channels_last", "quantize", "widen", "normalize", "expand",
-                                          "fold", "simplify", "absorb"}));
+  CHECK((seen == std::vector<std::string>{"specialize", "prune", "channels_last", "quantize", "widen", "normalize",
+                                          "indices", "expand", "fold", "simplify", "absorb"}));
   CHECK_EQUAL(pass_named("fold").name, "fold");
   CHECK_THROWS(GraphError, pass_named("frobnicate"), "frobnicate", "simplify");
   options.disabled_passes = {"expand"};

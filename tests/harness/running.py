@@ -14,8 +14,8 @@ from .case import Case, typed
 
 REFERENCE = mg.CompilationDescriptor(reference_kernels=True)
 OPTIMISED = mg.CompilationDescriptor()
-# All passes but widen, of right numbers, and expand, without which composites have no kernel; test_passes holds it to
-# what there is.
+# All passes but widen, of right numbers, indices, of which some must lie inside, and expand, without which composites
+# have no kernel; test_passes holds it to what there is.
 OPTIONAL_PASSES = (
     "prune", "channels_last", "quantize", "normalize", "fold", "simplify", "absorb", "fuse", "stitch", "schedule",
 )  # fmt: skip

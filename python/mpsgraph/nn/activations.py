@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from .._core import Tensor
+from .._core import Tensor, float64
 from ..errors import GraphError
 from ..mixed_precision import rounded_once
 from .initialisers import Constant
@@ -20,11 +20,26 @@ def _zero(x: Tensor) -> Tensor:
     return graph_of(x).constant(0.0, dtype=x.dtype)
 
 
-def _exponent_minus_one(x: Tensor) -> Tensor:
-    """e^x - 1 for x of at most 0, to the last digits also where both are nearly equal."""
-    g, near = graph_of(x), x > -1.0
-    half = g.tanh(g.select(near, x, _zero(x)) * 0.5)
-    return g.select(near, half * 2.0 / (1.0 - half), g.exponent(x) - 1.0)
+def exponent_minus_one(x: Tensor) -> Tensor:
+    """e^x - 1 for x of at most 0, also where both are nearly equal and a difference would have few digits.
+
+    There float32 has the first two terms of the series, so that what is small is not rounded away, to 6e-5 of itself;
+    float64 has what the power has lost of x, which takes a logarithm more.
+    """
+    g, power = graph_of(x), graph_of(x).exponent(x)
+    if x.dtype == float64:
+        near = x > -1.0
+        lost = g.select(near, x, _zero(x)) - g.logarithm(g.select(near, power, g.constant(1.0, dtype=x.dtype)))
+        return (power - 1.0) + power * lost
+    near = x > -1 / 1024
+    little = g.select(near, x, _zero(x))
+    return g.select(near, little * (little * 0.5 + 1.0), power - 1.0)
+
+
+def logarithm_of_one_plus(x: Tensor) -> Tensor:
+    """ln(1 + x), with what the sum has lost of x."""
+    g, one_plus = graph_of(x), x + 1.0
+    return g.logarithm(one_plus) - ((one_plus - 1.0) - x) / one_plus
 
 
 @rounded_once
@@ -55,7 +70,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     [2.0, 0.0]
     """
     g, above = graph_of(x), x > 0.0
-    return g.select(above, x, _exponent_minus_one(g.select(above, _zero(x), x)) * alpha)
+    return g.select(above, x, exponent_minus_one(g.select(above, _zero(x), x)) * alpha)
 
 
 @rounded_once
@@ -72,11 +87,11 @@ def silu(x: Tensor) -> Tensor:
 def softplus_parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """max(x, 0), max(-x, 0) and ln(1 + e^-|x|): softplus of x is the first and the last, of -x the second and the last.
 
-    relu and abs would have slope 0 at 0, both; ln(1 + e) is 2 atanh(e / (e + 2)), where 1 + e would lose e.
+    relu and abs would have slope 0 at 0, both.
     """
     g, above = graph_of(x), x >= 0.0
-    small = g.exponent(g.select(above, -x, x))
-    return g.select(above, x, _zero(x)), g.select(above, _zero(x), -x), g.atanh(small / (small + 2.0)) * 2.0
+    rest = logarithm_of_one_plus(g.exponent(g.select(above, -x, x)))
+    return g.select(above, x, _zero(x)), g.select(above, _zero(x), -x), rest
 
 
 @rounded_once
@@ -142,7 +157,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     [2.0, 0.0]
     """
     g, above = graph_of(x), x > 0.0
-    return g.select(above, x, _exponent_minus_one(g.select(above, _zero(x), x) * (1 / alpha)) * alpha)
+    return g.select(above, x, exponent_minus_one(g.select(above, _zero(x), x) * (1 / alpha)) * alpha)
 
 
 @rounded_once

@@ -192,8 +192,9 @@ class PositionalEncoding(Module):
     """Adds waves by which positions can be told apart, then drops out. Vaswani et al., arXiv:1706.03762.
 
     result[:, t, 2 i] = x + sin(t / 10000^(2 i / E)), result[:, t, 2 i + 1] = x + cos of the same. Args: max_length, how
-    long sequences may be whose length is known only in a run, where longer ones are a ShapeError; dropout; batch_first. Input (N, T, E), or (T, N, E).
-    Positions that are learned are an Embedding of 0 to T - 1. Errors: ShapeError, also of the run.
+    long sequences may be whose length is known only in a run, where longer ones are a ShapeError; dropout; batch_first.
+    Input (N, T, E), or (T, N, E). Positions that are learned are an Embedding of 0 to T - 1. Errors: ShapeError, also
+    of the run.
 
     >>> g = mg.Graph()
     >>> g.run({}, mg.nn.PositionalEncoding()(g.constant(0.0, (1, 1, 4)))).tolist()

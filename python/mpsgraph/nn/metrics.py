@@ -13,7 +13,7 @@ from .._core import Tensor
 from ..errors import GraphError, ShapeError
 from . import losses
 from .losses import Loss, mean_absolute_error, mean_of_all, mean_squared_error
-from .losses.reduction import like, sum_of_all
+from .losses.reduction import class_numbers, like, sum_of_all
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -25,7 +25,8 @@ def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: i
     """The share of samples whose largest output is at the label.
 
     Args: outputs (..., classes), two classes or more; labels, axis and ignore_index as cross_entropy's: labels of that
-    number are left out, and where there is no other the accuracy is 0. Errors: ShapeError, GraphError.
+    number are left out, and where there is no other the accuracy is 0. Errors: ShapeError, GraphError, OutOfRangeError
+    for a label that is no class's number.
 
     >>> g = mg.Graph()
     >>> outputs = g.constant([[0.1, 0.9], [0.8, 0.2], [0.8, 0.2]])
@@ -49,7 +50,8 @@ def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: i
     elif not labels.dtype.is_integer:
         raise ShapeError(f"accuracy: labels {labels.shape} that are not integers must have the shape {outputs.shape}")
     else:
-        expected = g.cast(like(labels, predicted), "int32")
+        like(labels, predicted)  # of one shape
+        expected = class_numbers(labels, outputs.shape[axis], ignore_index)
     right = g.cast(g.equal(predicted, expected), "float32")
     if ignore_index is None:
         return mean_of_all(right)

@@ -75,8 +75,8 @@ class BatchNorm(Module):
         shape = [size_of(x, axis, None, "BatchNorm")] + [1] * (len(x.shape or ()) - 1 - axis)
         self.gamma = self.add_parameter("gamma", x, shape, ones) if self.scale else None
         self.beta = self.add_parameter("beta", x, shape, zeros) if self.center else None
-        self.moving_mean = self.add_buffer("moving_mean", x, shape, zeros)
-        self.moving_variance = self.add_buffer("moving_variance", x, shape, ones)
+        self.moving_mean = self.add_buffer("moving_mean", _wide(x), shape, zeros)
+        self.moving_variance = self.add_buffer("moving_variance", _wide(x), shape, ones)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.when_training(x, lambda: self._by_batch(x), lambda: self._by_moving_averages(x))
@@ -88,8 +88,7 @@ class BatchNorm(Module):
         variance = g.variance(wide, mean, axes)
 
         def advance(moving: Tensor, batch: Tensor) -> Tensor:
-            now = _wide(moving) * self.momentum + g.reshape(batch, moving.shape or ()) * (1 - self.momentum)
-            return _narrow(now, moving)
+            return moving * self.momentum + g.reshape(batch, moving.shape or ()) * (1 - self.momentum)
 
         updates = [
             g.assign(self.moving_mean, advance(self.moving_mean, mean)),
@@ -101,7 +100,7 @@ class BatchNorm(Module):
         return _narrow(result, x)
 
     def _by_moving_averages(self, x: Tensor) -> Tensor:
-        moments = _wide(self.moving_mean), _wide(self.moving_variance)
+        moments = self.moving_mean, self.moving_variance
         return _narrow(_normalization(_wide(x), *moments, self.gamma, self.beta, self.epsilon), x)
 
 

@@ -171,7 +171,7 @@ class _Recurrent(Module):
             source = real.reversed(x) if way == BACK else x
             states = self._one_layer(source, layer, (way,), given, final, kept)
             if final:
-                before = given or [None] * len(states)
+                before: Sequence[Tensor | None] = given or [None] * len(states)
                 lasts.append([real.last(state, start) for state, start in zip(states, before, strict=True)])
             found.append(real.reversed(states[0]) if way == BACK else states[0])
         y = real.cleared(self._behind_each_other(found, -1))
@@ -199,11 +199,12 @@ class RNN(_Recurrent):
     """Elman's recurrent layers: h[t] = activation(x[t] W_ih^T + b_ih + h[t-1] W_hh^T + b_hh).
 
     Args: hidden_size, H; num_layers, each upon the results of the one before; activation, "tanh" or "relu"; bias, and
-    recurrent_bias, whether there is b_ih, and b_hh besides: Keras has the first alone; batch_first, whether data is (N, T, C), else (T, N, C); dropout, the share that is dropped between layers in
-    training mode; bidirectional; initialisers, Glorot's uniform, orthogonal and zeros as in Keras, drawn gate by gate.
-    Input as said; result (N, T, H), or 2 H when bidirectional. `with_state` gives the last states, too. A call may say
-    the `lengths` of padded sequences or give a `mask`, as the module's first lines say. Errors: ShapeError, GraphError,
-    DTypeError. Elman, 1990.
+    recurrent_bias, whether there is b_ih, and b_hh besides: Keras has the first alone; batch_first, whether data is (N,
+    T, C), else (T, N, C); dropout, the share that is dropped between layers in training mode; bidirectional;
+    initialisers, Glorot's uniform, orthogonal and zeros as in Keras, drawn gate by gate. Input as said; result (N, T,
+    H), or 2 H when bidirectional. `with_state` gives the last states, too. A call may say the `lengths` of padded
+    sequences or give a `mask`, as the module's first lines say. Errors: ShapeError, GraphError, DTypeError. Elman,
+    1990.
 
     >>> g = mg.Graph()
     >>> mg.nn.RNN(32)(g.placeholder((-1, 20, 8))).shape
@@ -263,7 +264,7 @@ class RNN(_Recurrent):
     ) -> list[Tensor]:
         recurrent, weight = self._weights_of(layer, ways)
         return graph_of(x).single_gate_rnn(
-            x, recurrent, weight, self._bias_of(layer, ways), *(initial or [None]), kept,
+            x, recurrent, weight, self._bias_of(layer, ways), initial[0] if initial else None, kept,
             activation=self.activation, bidirectional=len(ways) == 2,
         )  # fmt: skip
 
@@ -331,7 +332,8 @@ class GRU(_Recurrent):
 
     r, z = sigmoid(x[t] W_ih^T + b_ih + h[t-1] W_hh^T + b_hh); n = tanh(x[t] W_in^T + b_in + r * (h[t-1] W_hn^T +
     b_hn)); h[t] = (1 - z) * n + z * h[t-1]. The gates stand in the order r, z, n. Args and shapes: as RNN's, without
-    the activation; Keras's GRU(reset_after=True) has both biases. Errors: ShapeError, GraphError. Cho et al., arXiv:1406.1078.
+    the activation; Keras's GRU(reset_after=True) has both biases. Errors: ShapeError, GraphError. Cho et al.,
+    arXiv:1406.1078.
 
     >>> g = mg.Graph()
     >>> mg.nn.GRU(32)(g.placeholder((-1, 20, 8))).shape

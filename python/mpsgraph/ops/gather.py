@@ -137,17 +137,14 @@ class Gather(Family):
 
         result[..., k, ...] = k == indices[...] ? on_value : off_value, k along a new axis of size `depth`.
         Args: indices, an integer dtype, from 0 to depth - 1; axis, where the new one goes in the result; dtype, the
-        result's; out_of_range, what becomes of other indices: "zeros", they are on nowhere, "clip" or "error". Errors:
-        ShapeError, DTypeError, GraphError, OutOfRangeError. Gradient: none, indices are integers.
+        result's; on_value, off_value, numbers of that dtype, integers of 64 bits exactly; out_of_range, what becomes of
+        other indices: "zeros", they are on nowhere, "clip" or "error". Errors: ShapeError, DTypeError, GraphError,
+        OutOfRangeError. Gradient: none, indices are integers.
         Source: MPSGraph oneHotWithIndicesTensor:depth:axis:dataType:onValue:offValue:name:.
 
         >>> g = mg.Graph()
         >>> g.run({}, g.one_hot(g.constant([1, 0]), 3)).tolist()
         [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
         """
-        values: dict[str, Any] = {
-            "on_value": float(on_value),
-            "off_value": float(off_value),
-            "out_of_range": out_of_range,
-        }
+        values: dict[str, Any] = {"on_value": on_value, "off_value": off_value, "out_of_range": out_of_range}
         return self._tensor("one_hot", [indices], name, depth=depth, axis=axis, dtype=as_dtype(dtype), **values)

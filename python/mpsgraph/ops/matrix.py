@@ -39,12 +39,12 @@ class Matrix(Family):
     ) -> Tensor:
         """What each query finds: the mean of the values, weighed by how well their keys fit it.
 
-        result = softmax(scale * query @ key^T + mask) @ value, the soft-max along the keys.
-        Args: query (..., n, e), key (..., m, e), value (..., m, f), leading axes (batch, heads) that broadcast; mask,
-        None or what is added to the (..., n, m) scores, of a shape that broadcasts to theirs: 0 lets a key take part,
-        -infinity keeps it out; all of one floating-point dtype; scale, None for 1 / sqrt(e). Result: (..., n, f); zeros,
-        through which nothing has a gradient, for a query from which all keys are kept out. Errors: ShapeError, DTypeError. Gradient: to all operands, that of
-        the composition. Source: MPSGraph
+        result = softmax(scale * query @ key^T + mask) @ value, the soft-max along the keys. Args: query (..., n, e),
+        key (..., m, e), value (..., m, f), leading axes (batch, heads) that broadcast; mask, None or what is added to
+        the (..., n, m) scores, of a shape that broadcasts to theirs: 0 lets a key take part, -infinity keeps it out;
+        all of one floating-point dtype; scale, None for 1 / sqrt(e). Result: (..., n, f); zeros, through which nothing
+        has a gradient, for a query from which all keys are kept out. Errors: ShapeError, DTypeError. Gradient: to all
+        operands, that of the composition. Source: MPSGraph
         scaledDotProductAttentionWithQueryTensor:keyTensor:valueTensor:maskTensor:scale:name:.
 
         >>> g = mg.Graph()

@@ -144,15 +144,15 @@ class Shape(Family):
             x: any dtype. left, right: elements before and after, for each axis.
             mode: "constant" (value), "zero", "reflect" (the edge not repeated), "symmetric" (the edge repeated),
                 "clamp_to_edge", "periodic", or "anti_periodic" (periodic with the sign changed each time).
-            value: the border in mode "constant".
-        Errors: ShapeError, GraphError for another mode. Gradient: pad_gradient.
+            value: the border in mode "constant", a number of x's dtype: integers of 64 bits exactly.
+        Errors: ShapeError, GraphError for another mode, DTypeError for a value that x's dtype lacks. Gradient: pad_gradient.
         Source: MPSGraph padTensor:withPaddingMode:leftPadding:rightPadding:constantValue:name:.
 
         >>> g = mg.Graph()
         >>> g.run({}, g.pad(g.constant([1, 2, 3]), [1], [2], "reflect")).tolist()
         [2, 1, 2, 3, 2, 1]
         """
-        return self._tensor("pad", [x], name, value=float(value), **_pad_attributes("pad", left, right, mode))
+        return self._tensor("pad", [x], name, value=value, **_pad_attributes("pad", left, right, mode))
 
     def pad_gradient(
         self,

@@ -59,7 +59,7 @@ class Stencil(Family):
             "strides": ints(strides, "[stencil] strides", 4),
             "dilations": ints(dilations, "[stencil] dilations", 4),
             "boundary_mode": boundary_mode,
-            "padding_constant": float(padding_constant),
+            "padding_constant": padding_constant,
             **padding_attributes(padding, "stencil", 4),
         }
         if offsets is not None:

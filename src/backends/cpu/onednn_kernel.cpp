@@ -118,12 +118,11 @@ void OnednnKernel::add_relu(const Operand& result) {
 
 namespace {
 
-// Of numbers as their bits: those of negative numbers, -0 and -infinity are integers up to `last`, those of NaN are not.
-template <class Bits>
-void relu_in_place(Bits* x, int64_t n) {
-  constexpr auto last = static_cast<Bits>(sizeof(Bits) == 4 ? 0xff800000 : 0xff80);
-  parallel_for(n, 65536 / sizeof(Bits), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) x[i] = x[i] <= last ? Bits{0} : x[i];
+// NaN and -0 stay, as in all other kernels.
+template <class T, class F>
+void relu_in_place(T* x, int64_t n, const F& negative) {
+  parallel_for(n, 65536 / static_cast<int64_t>(sizeof(T)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) x[i] = negative(x[i]) ? T{0} : x[i];
   });
 }
 
@@ -145,10 +144,11 @@ void OnednnKernel::run(Frame& frame) const {
     if (status != dnnl_success) throw DeviceError(cat("oneDNN failed with status ", status, " in '", name, "'"));
   }
   if (!relu_) return;
+  const int64_t n = relu_->elements();
   if (relu_->dtype == DType::float32)
-    relu_in_place(frame.at<int32_t>(relu_->slot), relu_->elements());
-  else
-    relu_in_place(frame.at<int16_t>(relu_->slot), relu_->elements());
+    relu_in_place(frame.at<float>(relu_->slot), n, [](float x) { return x < 0; });
+  else  // bfloat16 as its bits: above those of -0, up to those of -infinity
+    relu_in_place(frame.at<uint16_t>(relu_->slot), n, [](uint16_t x) { return x > 0x8000 && x <= 0xff80; });
 }
 
 void register_onednn_kernels() {

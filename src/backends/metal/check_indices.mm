@@ -37,7 +37,8 @@ MPSGraphTensor* found_outside(const Lowering& l, int64_t number) {
   for (const int64_t ignored : l.attributes().integers("ignored"))
     outside = s.both(outside, s.differ(index, l.ints({ignored}, wide)));
   MPSGraphTensor* place = s.select(s.reshape(outside, {count}), s.coordinate(0, {count}), l.ints({count}));
-  MPSGraphTensor* first = s.reshape([l.graph() reductionMinimumWithTensor : place axes : @[ @0 ] name : nil], { 1 });
+  MPSGraphTensor* lowest = [l.graph() reductionMinimumWithTensor:place axes:@[ @0 ] name:nil];
+  MPSGraphTensor* first = s.reshape(lowest, {1});
   MPSGraphTensor* value = [l.graph() gatherWithUpdatesTensor:s.reshape(index, {count})
                                                indicesTensor:s.minimum(first, l.ints({count - 1}))
                                                         axis:0

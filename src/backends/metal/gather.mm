@@ -117,7 +117,7 @@ GraphTensors lower_one_hot(Lowering& l) {
   MPSGraphTensor* is_on = s.equal(s.cast(s.coordinate(axis, classes), wide), index);
   const DType dtype = a.dtype("dtype");
   const DType as = is_complex(dtype) ? DType::float32 : dtype;
-  MPSGraphTensor* rows = s.select(is_on, l.scalar(a.real("on_value"), as), l.scalar(a.real("off_value"), as));
+  MPSGraphTensor* rows = s.select(is_on, s.element("on_value", as), s.element("off_value", as));
   return {as == dtype ? rows : complex_tensor(l, parts_of(l, rows))};
 }
 

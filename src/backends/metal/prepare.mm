@@ -103,13 +103,46 @@ void remove_nothing(compiler::Program& program) {
   compiler::fold(program);
 }
 
+// Windows, and places that several elements come to: Apple does not say in what precision it adds up halves there.
+// Reductions and moments are in float32 since pass widen; scatters and scans see to it themselves.
+bool adds_halves(const Operation& operation) {
+  static constexpr std::string_view kinds[] = {"avg_pooling2d",
+                                               "avg_pooling2d_gradient",
+                                               "avg_pooling4d",
+                                               "avg_pooling4d_gradient",
+                                               "sum_pooling4d",
+                                               "sum_pooling4d_gradient",
+                                               "max_pooling2d_gradient",
+                                               "max_pooling4d_gradient",
+                                               "max_pooling2d_gradient_from_indices",
+                                               "max_pooling4d_gradient_from_indices",
+                                               "resize_bilinear",
+                                               "resize_bilinear_gradient",
+                                               "resize_nearest_gradient",
+                                               "stencil_windows",
+                                               "stencil_windows_data_gradient",
+                                               "stencil_windows_weights_gradient",
+                                               "tile_gradient",
+                                               "pad_gradient"};
+  return std::ranges::find(kinds, operation.kind()) != std::end(kinds) && is_of_halves(operation);
+}
+
+compiler::Rewriter::Replacement added_in_float32(compiler::Rewriter& r, const Operation& operation) {
+  if (!adds_halves(operation)) return {};
+  Builder builder(r.graph());
+  Tensor* sum = r.graph().add(operation.kind(), widened(builder, r.now(operation.inputs)), operation.attributes);
+  return narrowed(builder, {sum}, operation);
+}
+
 }  // namespace
 
 void prepare(compiler::Program& program, const compiler::Options& options) {
   program.native_composites = lowered_kinds();
   compiler::Options effective = options;
-  for (const char* ours : {"channels_last", "quantize", "normalize", "fuse", "stitch", "schedule"}) effective.disabled_passes.emplace_back(ours);
+  for (const char* ours : {"channels_last", "quantize", "normalize", "fuse", "stitch", "schedule"})
+    effective.disabled_passes.emplace_back(ours);
   compiler::run_passes(program, effective);
+  if (compiler::any_operation(program, adds_halves)) compiler::rewrite(program, added_in_float32);
   remove_nothing(program);
   carry_checks(program);
   if (options.observe) options.observe("remove_nothing", print(*program.graph));

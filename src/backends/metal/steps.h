@@ -2,6 +2,8 @@
 #pragma once
 
 #include "backends/metal/lowering.h"
+#include "backends/metal/types.h"
+#include "core/exact_numbers.h"
 
 namespace mpsgraph::metal {
 
@@ -31,6 +33,14 @@ class Steps {
   T flip_bits(T x) const { return [g bitwiseNOTWithTensor:x name:nil]; }
   T exclusive_or(T a, T b) const { return [g bitwiseXORWithPrimaryTensor:a secondaryTensor:b name:nil]; }
   T reinterpret(T x, DType dtype) const { return [g reinterpretCastTensor:x toType:data_type(dtype) name:nil]; }
+
+  // A real attribute as an element of the type, of shape (1); integers exactly.
+  T element(std::string_view attribute, DType dtype) const {
+    if (!is_integer(dtype)) return l.scalar(l.attributes().real(attribute), dtype);
+    return [g constantWithData:bytes_of(element_of(l.attributes(), attribute, dtype))
+                         shape:@[ @1 ]
+                      dataType:data_type(dtype)];
+  }
 
   T reshape(T x, const Dims& dims) const { return l.reshape(x, dims); }
   T cast(T x, DType dtype) const {

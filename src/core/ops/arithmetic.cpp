@@ -3,13 +3,14 @@
 // One table row per operation. Operands broadcast as in numpy and share one element type. Derivatives
 // give an operand's gradient at the broadcast shape; sum_to_like then sums the broadcast axes away.
 // Conventions at the edges: ties of minimum and maximum share equally, a NaN operand that was not
-// chosen gets zero; clamp passes the gradient at its bounds; what is constant almost everywhere
+// chosen gets zero, and both get NaN where the result is NaN; clamp passes the gradient at its bounds; what is constant almost everywhere
 // (sign, floor, comparisons, ...) has gradient zero. Rules see complex operands and results conjugated,
 // which makes them right for analytic functions (arithmetic_complex.cpp says why).
 #include <numbers>
 
 #include "core/builder.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/extrema.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -56,7 +57,7 @@ struct Unary {
 };
 
 Term pass(Term, Term, Term g) { return g; }
-Term d_square(Term x, Term, Term g) { return g * (x * 2.0); }
+Term d_square(Term x, Term, Term g) { return g * 2.0 * x; }  // twice a large x may be no number of a half
 Term d_reciprocal_square_root(Term, Term y, Term g) { return g * -0.5 * (y * square(y)); }  // -1/2 x^(-3/2)
 Term d_sin(Term x, Term, Term g) { return g * of("cos", x); }
 Term d_cos(Term x, Term, Term g) { return -(g * of("sin", x)); }
@@ -175,9 +176,9 @@ Pair d_power(const Incoming& i) {
 
 Pair d_extremum(const Incoming& i) {
   Builder& b = i.b;
-  Tensor* zero = b.scalar_like(i.g, 0);
   Tensor* share = b.select(b.binary("equal", i.x, i.z), b.mul(i.g, 0.5), i.g);
-  auto chosen = [&](Tensor* operand) { return b.select(b.binary("equal", i.y, operand), share, zero); };
+  Tensor* other = zero_or_nan(b, i.y);
+  auto chosen = [&](Tensor* operand) { return b.select(b.binary("equal", i.y, operand), share, other); };
   return {i.need_x ? chosen(i.x) : nullptr, i.need_z ? chosen(i.z) : nullptr};
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "core/builder.h"
+#include "core/exact_numbers.h"
 #include "core/ops/indices.h"
 #include "core/ops/out_of_range.h"
 #include "core/ops/primitive.h"
@@ -165,6 +166,7 @@ std::vector<TensorType> infer_one_hot(const InferContext& context) {
   if (depth < 0 || depth > (int64_t{1} << 31)) context.shape_error(cat("depth must be from 0 to 2^31, came ", depth));
   check_out_of_range(context);
   const DType dtype = context.attributes.dtype("dtype");
+  for (std::string_view key : {"on_value", "off_value"}) require_element(context, key, dtype);
   const Shape& indices = context.shape(0);
   if (!indices.ranked()) return {{dtype, {}}};
   if (indices.rank() == max_rank) context.shape_error(cat("rank ", max_rank + 1, " is above the limit of ", max_rank));

@@ -71,7 +71,10 @@ struct Loss {
 
 Inputs cross_entropy_parts(Builder& b, const Inputs& in, const Attributes& a) {
   Loss loss{b, a, in[0]};
-  Tensor* losses = b.neg(loss.sum(b.mul(in[1], loss.log_softmax())));
+  // A class without a label has no part, though its logarithm be infinite: a logit of -infinity rules it out.
+  Tensor* nothing = b.scalar_like(in[1], 0);
+  Tensor* parts = b.select(b.binary("equal", in[1], nothing), nothing, b.mul(in[1], loss.log_softmax()));
+  Tensor* losses = b.neg(loss.sum(parts));
   return {loss.is("none") ? losses : loss.scaled(b.reshape(b.sum(losses), Ints{}))};
 }
 

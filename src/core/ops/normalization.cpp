@@ -113,20 +113,13 @@ bool is_constant_along(const Ints& axes, const Tensor* x, const Tensor* source) 
   });
 }
 
-// What a value was before it was made wider: of halves, source and moments are cast for the derivative.
-const Tensor* as_given(const Tensor* x) {
-  const Operation& cast = *x->operation;
-  return cast.is("cast") && is_half(cast.input(0)->dtype()) ? cast.input(0) : x;
-}
-
 // Of a normalization by its source's own mean and variance, the axes that these are of; nothing for any other.
 std::optional<Ints> own_axes(const GradientContext& c) {
-  const Tensor* source = as_given(c.input(0));
-  const Operation &mean = *as_given(c.input(1))->operation, &variance = *as_given(c.input(2))->operation;
+  const Operation &mean = *c.input(1)->operation, &variance = *c.input(2)->operation;
   if (!mean.is("mean") || !variance.is("variance")) return std::nullopt;
-  if (as_given(mean.input(0)) != source || as_given(variance.input(0)) != source || !source->shape().ranked())
+  if (mean.input(0) != c.input(0) || variance.input(0) != c.input(0) || !c.input(0)->shape().ranked())
     return std::nullopt;
-  if (variance.inputs.size() == 2 && as_given(variance.input(1)) != as_given(c.input(1))) return std::nullopt;
+  if (variance.inputs.size() == 2 && variance.input(1) != c.input(1)) return std::nullopt;
   const auto axes_of = [&](const Operation& statistic) {
     const int rank = c.input(0)->shape().rank();
     Ints axes;
@@ -142,13 +135,17 @@ std::optional<Ints> own_axes(const GradientContext& c) {
   return axes == axes_of(variance) ? std::optional(axes) : std::nullopt;
 }
 
+// Halves in float32 until a gradient is rounded.
 struct NormalizationGradient {
   GradientContext& c;
   Builder b{c.graph()};
-  Tensor *g = c.incoming(), *x = c.input(0), *mean = c.input(1), *variance = c.input(2);
+  Tensor *g = wide(c.incoming()), *x = wide(c.input(0)), *mean = wide(c.input(1)), *variance = wide(c.input(2));
   const Attribute epsilon{c.attributes().real("epsilon")};
   const bool has_gamma = c.attributes().boolean("has_gamma"), has_beta = c.attributes().boolean("has_beta");
-  Tensor* gamma = has_gamma ? c.input(3) : nullptr;
+  Tensor* gamma = has_gamma ? wide(c.input(3)) : nullptr;
+
+  Tensor* wide(Tensor* given) { return is_half(given->dtype()) ? b.cast(given, DType::float32) : given; }
+  void set(size_t i, Tensor* gradient) { c.set(i, b.cast(gradient, c.input(i)->dtype())); }
 
   Tensor* gamma_sum(const Ints& axes) {
     return c.graph().add("normalization_gamma_gradient", {g, x, mean, variance},
@@ -165,13 +162,17 @@ struct NormalizationGradient {
   }
 
   void parameters() {
-    if (has_gamma && c.needs(3)) c.set(3, parameter(gamma, true));
-    if (has_beta && c.needs(3 + has_gamma)) c.set(3 + has_gamma, parameter(c.input(3 + has_gamma), false));
+    if (has_gamma && c.needs(3)) set(3, parameter(gamma, true));
+    if (has_beta && c.needs(3 + has_gamma)) set(3 + has_gamma, parameter(c.input(3 + has_gamma), false));
   }
 
   // Mean and variance are functions of the source, whose whole gradient this is. Where gamma is constant along the
   // axes, the sums for gamma and beta are what it needs, too.
   void by_own_statistics(const Ints& axes) {
+    if (is_half(c.input(0)->dtype()) && c.graph().resolve(c.input(1)) != c.input(1)) {  // a loop kept halves of them
+      mean = b.mean(x, axes);
+      variance = c.graph().add("variance", {x, mean}, {{"axes", axes}});
+    }
     std::vector<Tensor*> operands{g, x, mean, variance};
     if (has_gamma) operands.push_back(gamma);
     if (!has_gamma || is_constant_along(axes, gamma, x)) {
@@ -180,17 +181,17 @@ struct NormalizationGradient {
       const auto fit = [&](Tensor* sum, Tensor* p) {
         return axes_of_broadcast(p, x) == axes ? b.reshape_like(sum, p) : b.sum_to_like(sum, p);
       };
-      if (has_gamma && c.needs(3)) c.set(3, fit(for_gamma, gamma));
+      if (has_gamma && c.needs(3)) set(3, fit(for_gamma, gamma));
       const size_t beta = 3 + has_gamma;
       if (has_beta && c.needs(beta)) {
         const bool from_sum = is_constant_along(axes, c.input(beta), x);
-        c.set(beta, from_sum ? fit(for_beta, c.input(beta)) : parameter(c.input(beta), false));
+        set(beta, from_sum ? fit(for_beta, c.input(beta)) : parameter(c.input(beta), false));
       }
     } else {
       parameters();
     }
     const Attributes attributes{{"axes", axes}, {"epsilon", epsilon}, {"has_gamma", has_gamma}};
-    c.set(0, c.graph().add("normalization_gradient", operands, attributes));
+    set(0, c.graph().add("normalization_gradient", operands, attributes));
   }
 
   void by_given_statistics() {
@@ -198,11 +199,11 @@ struct NormalizationGradient {
     if (!c.needs(0) && !c.needs(1) && !c.needs(2)) return;
     Tensor* deviation = inverse_deviation(b, variance, c.attributes());
     Tensor* slope = b.mul(g, gamma ? b.mul(deviation, gamma) : deviation);
-    if (c.needs(0)) c.set(0, slope);
-    if (c.needs(1)) c.set(1, b.sum_to_like(b.neg(slope), mean));
+    if (c.needs(0)) set(0, slope);
+    if (c.needs(1)) set(1, b.sum_to_like(b.neg(slope), mean));
     if (c.needs(2)) {
       Tensor* along = b.sum_to_like(b.mul(slope, b.sub(x, mean)), variance);
-      c.set(2, b.mul(b.mul(along, b.unary("square", deviation)), -0.5));
+      set(2, b.mul(b.mul(along, b.unary("square", deviation)), -0.5));
     }
   }
 };

@@ -1,8 +1,9 @@
 // Reductions: sum, product, extrema, logical and arg reductions along axes.
 //
 // Reduced axes stay as 1. An empty list of axes means all of them. Extrema share their gradient equally
-// among ties, and give zero where a NaN was propagated.
+// among ties; where the extremum is NaN, so are the gradients of all elements that it was chosen from.
 #include "core/builder.h"
+#include "core/ops/extrema.h"
 #include "core/ops/indices.h"
 #include "core/ops/shape.h"
 
@@ -63,7 +64,7 @@ void d_extremum(GradientContext& c) {
   Tensor* x = c.input(0);
   Tensor* chosen = b.binary("equal", x, c.output());
   Tensor* count = b.sum(b.cast(chosen, x->dtype()), c.attributes().integers("axes"));
-  c.set(0, b.select(chosen, b.div(c.incoming(), count), b.scalar_like(x, 0)));
+  c.set(0, b.select(chosen, b.div(c.incoming(), count), zero_or_nan(b, c.output())));
 }
 
 // The product of all others is the product before an element times the product behind it, axis after axis: no division,

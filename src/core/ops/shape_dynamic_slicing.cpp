@@ -70,6 +70,8 @@ constexpr int64_t max_extent = int64_t{1} << 31;  // of sizes and strides: their
 void check_windows(const InferContext& context, const Dims& source, const Dims& sizes, size_t starts_operand) {
   const TensorType& starts = context.type(starts_operand);
   const auto rank = static_cast<int64_t>(source.size());
+  // What people call it: dynamic_ is ours.
+  const std::string front = cat("[", context.definition.name.substr(std::string_view("dynamic_").size()), "] ");
   if (!is_integer(starts.dtype) || starts.dtype == DType::uint64)
     context.dtype_error(cat("starts must be integers that int64 holds, came ", starts, "; cast them to int64 first"));
   if (!compatible(starts.shape, Shape{rank}))
@@ -84,14 +86,15 @@ void check_windows(const InferContext& context, const Dims& source, const Dims& 
     const int64_t n = source[axis], size = sizes[axis];
     if (size == 0 || size < 0 || n < 0) continue;
     const int64_t span = (size - 1) * std::abs(strides[axis]) + 1;
-    if (span > n)
-      context.shape_error(cat(size, " elements of axis ", axis, " of ", to_string(source), ", ", strides[axis],
-                              " apart, do not lie inside"));
+    if (span > n) {
+      const std::string steps = strides[axis] == 1 ? "" : cat(", ", strides[axis], " apart,");
+      throw ShapeError(cat(front, size, " elements", steps, " of axis ", axis, " do not lie inside ", to_string(source),
+                           context.where));
+    }
     if (!known || axis >= known->size() || !(*known)[axis]) continue;
     if (!window_start(*(*known)[axis], size, strides[axis], n))
-      throw OutOfRangeError(cat("[", context.definition.name.substr(std::string_view("dynamic_").size()), "] start ",
-                                *(*known)[axis], " of axis ", axis, ": ", size, " elements from there on do not lie ",
-                                "inside ", to_string(source), context.where));
+      throw OutOfRangeError(cat(front, "start ", *(*known)[axis], " of axis ", axis, ": ", size,
+                                " elements from there on do not lie inside ", to_string(source), context.where));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/builder.h"
+#include "core/exact_numbers.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
 
@@ -85,6 +86,7 @@ Dims pad_dims(const InferContext& context, const Shape& shape) {
 }
 
 std::vector<TensorType> infer_pad(const InferContext& context) {
+  if (context.attributes.string("mode") == "constant") require_element(context, "value", context.dtype(0));
   return {{context.dtype(0), padded(context, pad_dims(context, context.shape(0)))}};
 }
 

@@ -233,7 +233,7 @@ Tensor* with_margins(Builder& b, Tensor* source, const Attributes& attributes, c
                            {{"left", left},
                             {"right", right},
                             {"mode", mode},
-                            {"value", mode == "constant" ? attributes.real("padding_constant") : 0.0}});
+                            {"value", mode == "constant" ? *attributes.find("padding_constant") : Attribute(0.0)}});
   if (!cuts) return source;
   return b.graph().add("slice", {source},
                        {{"starts", starts}, {"ends", ends}, {"strides", Ints(rank, 1)}, {"end_mask", end_mask}});

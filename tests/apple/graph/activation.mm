@@ -26,7 +26,10 @@ using namespace standin;
       const auto at = [&](int64_t i) { return first + i * strides[along]; };
       double most = -INFINITY, total = 0;
       for (int64_t i = 0; i < x.dims[along]; ++i) most = std::max(most, x.real(at(i)));
-      for (int64_t i = 0; i < x.dims[along]; ++i) total += std::exp(x.real(at(i)) - most);
+      for (int64_t i = 0; i < x.dims[along]; ++i) {  // of halves in halves: nobody says otherwise
+        result.set(at(i), total += std::exp(x.real(at(i)) - most));
+        if (element_bytes(x.type) == 2) total = result.real(at(i));
+      }
       for (int64_t i = 0; i < x.dims[along]; ++i) result.set(at(i), std::exp(x.real(at(i)) - most) / total);
     });
     return result;

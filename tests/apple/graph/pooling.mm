@@ -249,8 +249,13 @@ Value average(const Pooling& p, const Value& source) {
   require_real(source);
   Value result(source.type, result_dims(p, source.dims));
   for_each_window(p, source.dims, [&](int64_t window, const std::vector<Sample>& samples) {
-    double sum = 0;
-    for (const Sample& sample : samples) sum += source.real(sample.element);
+    double sum = 0;  // of halves in halves: nobody says otherwise
+    for (const Sample& sample : samples) {
+      sum += source.real(sample.element);
+      if (element_bytes(source.type) > 2) continue;
+      result.set(window, sum);
+      sum = result.real(window);
+    }
     result.set(window, sum / divisor(p, samples));
   });
   return result;

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ..._core import Tensor
 from ...errors import GraphError, ShapeError
 from ..module import graph_of
@@ -40,10 +42,23 @@ def one_hot_labels(labels: Tensor, classes: int, axis: int, outputs: Tensor, ign
 
     A number that is no class's raises OutOfRangeError when it runs; ignore_index does not, its vector means nothing.
     """
-    g = graph_of(outputs)
-    if ignore_index is not None:
-        labels = g.select(g.equal(labels, ignore_index), 0, labels)
-    return g.one_hot(labels, classes, axis=axis, dtype=outputs.dtype, out_of_range="error")
+    g, numbers = graph_of(outputs), _used(labels, ignore_index)
+    return g.one_hot(numbers, classes, axis=axis, dtype=outputs.dtype, out_of_range="error")
+
+
+def class_numbers(labels: Tensor, classes: int, ignore_index: int | None = None) -> Tensor:
+    """Class numbers as int32, and 0 for ignore_index; others raise OutOfRangeError when it runs."""
+    g, numbers = graph_of(labels), _used(labels, ignore_index)
+    if classes < 0:  # known by the run alone
+        return g.cast(numbers, "int32")
+    return g.gather(g.constant(np.arange(classes, dtype=np.int32)), numbers, out_of_range="error")
+
+
+def _used(labels: Tensor, ignore_index: int | None) -> Tensor:
+    if ignore_index is None:
+        return labels
+    g = graph_of(labels)
+    return g.select(g.equal(labels, ignore_index), 0, labels)
 
 
 def reduced(losses: Tensor, reduction: str, weights: Tensor | None = None) -> Tensor:

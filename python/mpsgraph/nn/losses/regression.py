@@ -7,7 +7,7 @@ import math
 from ..._core import Tensor
 from ...errors import GraphError
 from ...mixed_precision import in_float32
-from ..activations import softplus, softplus_parts
+from ..activations import exponent_minus_one, logarithm_of_one_plus, softplus_parts
 from ..module import graph_of
 from .reduction import as_dtype_of, like, reduced
 
@@ -95,7 +95,7 @@ def log_cosh(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, 
     """
     above, below, _ = softplus_parts(outputs - like(labels, outputs))
     size = above + below
-    return reduced(size + softplus(size * -2.0) - math.log(2), reduction, weights)
+    return reduced(size + logarithm_of_one_plus(exponent_minus_one(size * -2.0) * 0.5), reduction, weights)
 
 
 @in_float32

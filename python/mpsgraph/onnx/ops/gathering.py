@@ -32,11 +32,11 @@ def wrapped(node: Node, index: Tensor, sizes: Sequence[int | Tensor]) -> Tensor:
 
 
 def _from_the_front(index: np.ndarray, sizes: Sequence[int | Tensor]) -> np.ndarray:
-    span = np.array(sizes, np.int64)
+    span = np.array(sizes[0] if len(sizes) == 1 else sizes, np.int64)
     places = np.where(index < 0, index + span, index.astype(np.int64))
     outside = np.argwhere((places < 0) | (places >= span))
     if outside.size:
-        place, size = tuple(int(i) for i in outside[0]), int(span[outside[0][-1] if len(sizes) > 1 else 0])
+        place, size = tuple(int(i) for i in outside[0]), int(span if len(sizes) == 1 else span[outside[0][-1]])
         raise OutOfRangeError(
             f"index {index[place]} at {place} must lie in {-size}..{size - 1}: the axis has {size} elements"
         )

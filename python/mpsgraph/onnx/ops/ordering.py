@@ -62,6 +62,8 @@ def unique(node: Node) -> Results:
     order = g.coordinate_along_axis(0, [count] if isinstance(count, int) else count)
     for column in range(node.size(flat, 1) - 1, -1, -1):
         keys = g.squeeze(g.slice_axis(flat, 1, column, 1), [1])
+        if keys.dtype.is_float:  # -0 stands among zeros
+            keys = g.select(g.equal(keys, 0.0), 0.0, keys)
         order = g.gather(order, g.arg_sort(g.gather(keys, order, 0), 0), 0)
     ordered = g.gather(flat, order, 0)
     before, behind = g.slice(ordered, [0, 0], [-1, 0], end_mask=2), g.slice(ordered, [1, 0], [0, 0], end_mask=3)

@@ -47,9 +47,11 @@ def flatten(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axis = node.attribute("axis", 1)
     rank = node.rank(x)
-    axis = axis + rank if axis < 0 else axis
     if rank == 0:
         return g.reshape(x, (1, 1))
+    if not -rank <= axis <= rank:
+        raise ShapeError(f"axis {axis} must lie in {-rank}..{rank}: the operand is {x.shape}")
+    axis = axis + rank if axis < 0 else axis
     if axis in (0, rank):
         return g.reshape(x, (1, -1) if axis == 0 else (-1, 1))
     return g.flatten2d(x, axis)
@@ -141,8 +143,6 @@ def slice_(node: Node) -> Results:
     first, last, stride = [0] * rank, [0] * rank, [1] * rank
     starts, ends, steps = (r for r in ranges if r is not None)
     for axis, start, end, step in zip(axes, starts, ends, steps[: len(axes)], strict=True):
-        if step < 0:  # a start before the front is the front; Python would take nothing
-            start = max(start, -node.dims(x)[axis]) if node.dims(x)[axis] >= 0 else start
         first[axis], last[axis], stride[axis] = _bounded(start), _bounded(end), _bounded(step)
     return g.slice(x, first, last, stride, mask, mask)
 
@@ -271,6 +271,10 @@ def padded(
 ) -> Tensor:
     """x padded, or itself when there is nothing to do."""
     g = node.g
+    if not x.dtype.is_float and float(value) != value:  # of 64 bits: x written into a tensor of that number
+        sizes = [node.size(x, a) + b + c for a, (b, c) in enumerate(zip(before, after, strict=True))]
+        whole = g.broadcast_to(g.constant(value, dtype=x.dtype), sizes)
+        return g.slice_update_data(whole, x, before, sizes=list(node.shape(x)))
     return g.pad(x, before, after, mode, float(value)) if any(before) or any(after) else g.identity(x)
 
 

@@ -9,6 +9,7 @@
 
 #include "backends/cpu/gather/indices.h"
 #include "backends/cpu/parallel.h"
+#include "core/exact_numbers.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -167,8 +168,8 @@ std::unique_ptr<Kernel> lower_one_hot(Lowering& lowering) {
   return dispatch_size(size_of(y.dtype), [&](auto type) {
     using T = typename decltype(type)::type;
     T on, off;
-    std::memcpy(&on, ConstantData::splat(y.dtype, {}, lowering.attributes().real("on_value"))->bytes(), sizeof on);
-    std::memcpy(&off, ConstantData::splat(y.dtype, {}, lowering.attributes().real("off_value"))->bytes(), sizeof off);
+    std::memcpy(&on, element_of(lowering.attributes(), "on_value", y.dtype)->bytes(), sizeof on);
+    std::memcpy(&off, element_of(lowering.attributes(), "off_value", y.dtype)->bytes(), sizeof off);
     return kernel([=](Frame& f) {
       const std::byte* index = f.at<std::byte>(indices.slot);
       T* to = f.at<T>(y.slot);

@@ -11,6 +11,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "core/exact_numbers.h"
 #include "core/ops/shape.h"
 
 namespace mpsgraph::cpu {
@@ -243,8 +244,9 @@ void pad_gradient(const PadPlan& plan, const T* incoming, T* y, V* sums) {
 std::unique_ptr<Kernel> lower_pad(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
   const ops::PadMode mode = *ops::pad_mode_from_name(lowering.attributes().string("mode"));
-  const bool zero = lowering.attributes().string("mode") == "zero";
-  const ConstantPtr value = ConstantData::splat(y.dtype, {}, zero ? 0.0 : lowering.attributes().real("value"));
+  const bool given = lowering.attributes().string("mode") == "constant";
+  const ConstantPtr value =
+      given ? element_of(lowering.attributes(), "value", y.dtype) : ConstantData::splat(y.dtype, {}, 0.0);
   const PadPlan plan(lowering.attributes(), x.elements() == 0 ? ops::PadMode::constant : mode, x.dims, y.dims);
   return dispatch(x.dtype, [&](auto type) {
     using T = typename decltype(type)::type;

@@ -86,7 +86,7 @@ TileFunction float64_tile(std::string_view k, ScalarMask m) {
   UNARY("acosh", std::acosh(x))
   UNARY("atanh", std::atanh(x))
   UNARY("erf", std::erf(x))
-  UNARY("relu", x > 0 || x != x ? x : 0)
+  UNARY("relu", x < 0 ? 0 : x)
   UNARY("sigmoid", sigmoid(x))
   PREDICATE("is_nan", std::isnan(x))
   PREDICATE("is_infinite", std::isinf(x))

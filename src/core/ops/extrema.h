@@ -1,0 +1,18 @@
+// What derivatives of extrema share.
+#pragma once
+
+#include <limits>
+
+#include "core/builder.h"
+
+namespace mpsgraph::ops {
+
+// For elements that were not chosen: 0, or NaN where the extremum is NaN, so that no NaN becomes a gradient of zero.
+inline Tensor* zero_or_nan(Builder& b, Tensor* extremum) {
+  Tensor* zero = b.scalar_like(extremum, 0);
+  if (!is_float(extremum->dtype())) return zero;
+  Tensor* nan = b.scalar_like(extremum, std::numeric_limits<double>::quiet_NaN());
+  return b.select(b.unary("is_nan", extremum), nan, zero);
+}
+
+}  // namespace mpsgraph::ops
