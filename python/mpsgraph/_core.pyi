@@ -29,10 +29,6 @@ class GraphError(Error, ValueError):
     """
     Structure: foreign tensors, feeds, names, attributes, text.
     """
-class OutOfRangeError(Error, IndexError):
-    """
-    Indices, labels, lengths outside of what they count.
-    """
 class PackageError(Error, ValueError):
     """
     A damaged or foreign package.
@@ -40,6 +36,10 @@ class PackageError(Error, ValueError):
 class ShapeError(Error, ValueError):
     """
     Ranks, dimensions, sizes, axes.
+    """
+class OutOfRangeError(Error, IndexError):
+    """
+    Indices, labels, lengths outside of what they count.
     """
 class UnsupportedError(Error, NotImplementedError):
     """
@@ -363,6 +363,8 @@ class Tensor:
         ...
     def __bool__(self) -> typing.NoReturn:
         ...
+    def __eq__(self, other: typing.Any) -> typing.Any:
+        ...
     def __float__(self) -> typing.NoReturn:
         ...
     def __floordiv__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
@@ -392,6 +394,8 @@ class Tensor:
     def __mod__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
         ...
     def __mul__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+        ...
+    def __ne__(self, other: typing.Any) -> typing.Any:
         ...
     def __neg__(self) -> Tensor:
         ...
