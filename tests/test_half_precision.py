@@ -24,7 +24,7 @@ LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
 NOISE = 2.0**-19  # of float32, whose numbers are exact to 2^-24, behind some ten steps and sums in blocks
 
 SIZES = (1, 7, 4096, 70_000, 100_000)
-SMALL = {"float16": 2.0**-14, "bfloat16": 2.0**-60}  # the squares of the latter are float32's
+SMALL = {"float16": 2.0**-14, "bfloat16": 2.0**-50}  # float32 has the squares of both
 LARGE = {"float16": 30_000.0, "bfloat16": 2.0**40}
 
 
@@ -155,7 +155,7 @@ ALONG = {
         lambda g, x: g.square_root(g.reduction_sum(g.square(x), -1)),
         lambda x: np.sqrt((x * x).sum(-1, keepdims=True)),
         lambda x, u: u * x / np.sqrt((x * x).sum(-1, keepdims=True)),
-        lambda x, u: (np.sqrt((x * x).sum(-1, keepdims=True)), np.abs(u) * 2.0**8),  # rounded between its parts
+        lambda x, u: (np.sqrt((x * x).sum(-1, keepdims=True)), np.abs(u)),
     ),
     "maximum": (
         lambda g, x: g.reduction_maximum(x, -1),
@@ -280,10 +280,7 @@ def test_moving_averages_advance_in_float32(dtype: str):
     for _ in range(100):
         g.run({x: halves([[8.0]] * 6, dtype)}, y)
     moving = dtypes.read(g.run({}, norm.moving_mean))
-    expected = 0.0
-    for _ in range(100):
-        expected = dtypes.plain(halves([0.99 * expected + 0.01 * 8], dtype), dtype)[0]
-    np.testing.assert_allclose(moving, expected, rtol=1.5 * 2.0 ** -DIGITS[dtype])
+    np.testing.assert_allclose(moving, 8 * (1 - 0.99**100), rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", HALVES)

@@ -88,6 +88,21 @@ def test_nan_comes_out_wherever_it_goes_in(name):
     np.testing.assert_array_equal(np.isnan(y.reshape(3, 70)), np.isnan(x))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_nan_comes_through_a_layer_and_its_activation(name, dtype):
+    """Which the compiler makes one kernel where it can."""
+    g = mg.Graph()
+    x = g.placeholder((-1, 3))
+    y = nn.Sequential(nn.Linear(5), ACTIVATIONS[name][0]())(g.cast(x, dtype))
+    y = g.cast(y, "float32")
+    for rows in (1, 4, 40):
+        fed = np.ones((rows, 3), np.float32)
+        fed[rows // 2, 1] = NAN
+        found = np.isnan(g.run({x: fed}, y).numpy())
+        assert found[rows // 2].all() and found.sum() == 5
+
+
 # By exact arithmetic; a sum with 1 would lose them.
 SMALL = {
     "Softplus": (nn.Softplus, lambda x: np.log1p(np.exp(x)), [-12.0, -20.0, -60.0]),

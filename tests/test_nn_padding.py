@@ -43,6 +43,23 @@ def test_a_row_of_padding_gives_the_output_bias_and_no_gradient(causal, dropout,
     assert (found[3][0] != 0).any()
 
 
+def test_scores_that_leave_float16(rng):
+    """Of vectors of 200s over 64 features: 320,000, where the key that fits must have all the weight."""
+    g = mg.Graph()
+    layer = nn.MultiheadAttention(64, 1, bias=False)
+    x = g.placeholder((1, 3, 64))
+    given = g.cast(x, "float16")
+    result, weights = layer.with_weights(given)
+    plain = layer(given)
+    eye = np.eye(64, dtype=np.float16)
+    layer.load_state_dict({f"{part}.weight": eye for part in ("query", "key", "value", "output")})
+    fed = np.repeat(np.float32([200, 100, -200]), 64).reshape(1, 3, 64)
+    found = [v.numpy() for v in g.run({x: fed}, [g.cast(t, "float32") for t in (result, plain, weights)]).values()]
+    np.testing.assert_array_equal(found[2][0], [[1, 0, 0], [1, 0, 0], [0, 0, 1]])
+    for y in found[:2]:
+        np.testing.assert_array_equal(y[0, :, 0], [200, 200, -200])
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_padding_in_front_of_causal_attention(dtype, rng):
     """The first queries see padding alone; the others what they would see without it."""

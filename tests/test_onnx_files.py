@@ -229,6 +229,33 @@ def test_transposed_convolutions_of_images_of_any_size():
         np.testing.assert_allclose(any_size(x), one_size(x), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("placed", ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("how", ["scales", "sizes", "fed"])
+def test_images_of_any_size_are_resized_in_every_way(how, mode, placed):
+    """As images of a known size are: by scales, to sizes behind those of batch and channels, and to fed ones."""
+    for width, scale in ((5, 2.5), (7, 0.6), (3, 2.0)):
+        x = np.float32(np.random.default_rng(width).normal(size=(2, 3, 4, width)))
+        sizes, scales = np.int64([2, 3, 8, int(width * scale)]), np.float32([1, 1, 2, scale])
+        nodes, names, inputs, feeds = [], ["x", "", "", "sizes"], [value("x", FLOAT, ("n", 3, "h", "w"))], {"x": x}
+        constants = {"scales": scales} if how == "scales" else {"plane": sizes[2:]}
+        if how == "scales":
+            names = ["x", "", "scales"]
+        elif how == "fed":
+            feeds["sizes"], constants = sizes, {}
+            inputs.append(value("sizes", INT64, (4,)))
+        else:
+            nodes = [helper.make_node("Shape", ["x"], ["lead"], end=2)]
+            nodes.append(helper.make_node("Concat", ["lead", "plane"], ["sizes"], axis=0))
+        attributes = {"mode": mode, "coordinate_transformation_mode": placed, "nearest_mode": "floor"}
+        nodes.append(node("Resize", names, ["y"], **attributes))
+        loaded = mg.onnx.load(model(nodes, inputs, [value("y", FLOAT, None)], constants))
+        assert type(loaded) is mg.Model
+        known = {"scales": scales} if how == "scales" else {"sizes": sizes}
+        whole = model(nodes[-1:], [value("x", FLOAT, x.shape)], [value("y", FLOAT, None)], known)
+        np.testing.assert_allclose(loaded.run(feeds)["y"], mg.onnx.load(whole)(x), rtol=1e-4, atol=1e-5)
+
+
 def test_an_axis_of_any_size_is_split():
     nodes = [node("Split", ["x"], ["a", "b", "c"], num_outputs=3)]
     outputs = [value(name, FLOAT, None) for name in "abc"]

@@ -301,6 +301,58 @@ def test_trees_that_make_no_sense(change, message):
         load("TreeEnsembleRegressor", shape=("n", 2), **{**attributes, **change})
 
 
+# --- support vectors --------------------------------------------------------------------------------------------------
+VECTORS = [[0, 0], [1, 0], [0, 1], [1, 1], [2, 1], [1, 2]]
+PLACES = np.float32([[0.2, 0.1], [1.5, 1.5], [0.9, 0.2], [0, 2]])
+
+
+def kernel(kind: str, x: np.ndarray) -> np.ndarray:
+    """Of rows with the support vectors, gamma 0.5, constant 0.1, degree 2."""
+    product = x.astype(np.float64) @ np.transpose(VECTORS)
+    distances = ((x.astype(np.float64)[:, None] - VECTORS) ** 2).sum(2)
+    affine = product / 2 + 0.1
+    return {"LINEAR": product, "RBF": np.exp(-distances / 2), "POLY": affine**2, "SIGMOID": np.tanh(affine)}[kind]
+
+
+def support(**more) -> dict:
+    return {"support_vectors": [float(v) for row in VECTORS for v in row], "kernel_params": [0.5, 0.1, 2.0], **more}
+
+
+@pytest.mark.parametrize("kind", ["LINEAR", "RBF", "POLY", "SIGMOID"])
+def test_regression_by_support_vectors(kind):
+    weights = [0.5, -0.7, 0.3, 0.2, -0.4, 0.1]
+    given = support(n_supports=6, coefficients=weights, rho=[0.25], kernel_type=kind)
+    for shift in (0, 1000) if kind == "RBF" else (0,):  # distances do not suffer from where the rows lie
+        given["support_vectors"] = [float(v + shift) for row in VECTORS for v in row]
+        result = load("SVMRegressor", version=1, shape=("n", 2), **given)(PLACES + np.float32(shift))
+        np.testing.assert_allclose(
+            result.numpy()[:, 0], kernel(kind, PLACES) @ weights + 0.25, atol=1e-3 if shift else 1e-5
+        )
+    chosen = load("SVMRegressor", version=1, shape=("n", 2), one_class=1, **given | support(kernel_type="LINEAR"))
+    assert chosen(PLACES).tolist() == [[1], [-1], [-1], [1]]
+
+
+@pytest.mark.parametrize(
+    ("of_pairs", "expected"),
+    [
+        ({}, [[0.5074, 0.1426, 0.438], [-0.1302, -0.921, -0.479], [0.53, -0.0554, 0.2212], [-0.2859, -0.3877, 0.0587]]),
+        (
+            {"prob_a": [-1.5, -2.0, -1.0], "prob_b": [0.1, -0.1, 0.2]},
+            [[0.4576, 0.273, 0.2694], [0.1374, 0.27, 0.5926], [0.4018, 0.26, 0.3382], [0.2147, 0.3646, 0.4206]],
+        ),
+    ],
+    ids=["scores", "probabilities"],
+)
+def test_classification_by_support_vectors(of_pairs, expected):
+    """ONNX Runtime's numbers. Votes choose classes: that of the last row is the second by votes, not by chance."""
+    weights = [0.5, 0.7, -0.6, -0.4, -0.8, -0.3, 0.2, 0.4, 0.6, 0.3, -0.5, -0.7]
+    given = support(vectors_per_class=[2, 2, 2], coefficients=weights, rho=[0.1, -0.2, 0.05], kernel_type="RBF")
+    given |= {"kernel_params": [0.5, 0.0, 3.0], "classlabels_ints": [4, 5, 6]}
+    labels, scores = load("SVMClassifier", 2, 1, shape=("n", 2), **given, **of_pairs)(PLACES)
+    assert labels.tolist() == [4, 6, 4, 5]
+    np.testing.assert_allclose(scores, expected, atol=1e-4)
+
+
 # --- labels that are strings, scores that are dictionaries ----------------------------------------------------------
 def classifier() -> onnx.ModelProto:
     """As converters write it: labels, and behind ZipMap dictionaries from label to probability."""

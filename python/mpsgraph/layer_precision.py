@@ -23,7 +23,7 @@ from ._dtypes import dtype_of
 from .errors import GraphError
 from .graph import Graph
 from .mixed_precision import autocast
-from .nn.module import Module
+from .nn.module import Module, mode_of
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -150,8 +150,8 @@ def _built_once(
     calls: list[_Call] = []
     for path, layer in model.named_modules():
         _record(path, layer, calls)
-    with in_precision("auto"):
-        loss = trainer.loss(model.train()(inputs), labels)
+    with in_precision("auto"), mode_of(model, True):
+        loss = trainer.loss(model(inputs), labels)
     if trainer.model._graph is not None:
         model.load_state_dict(trainer.model.state_dict())
     outermost = {operation.id: operation.kind for operation in g.operations}
@@ -282,8 +282,8 @@ class _Step:
 
         operands = {t: stand_in(t) for t in call.operands}
         by_place, by_name = _replaced(call.arguments, operands.__getitem__)
-        with autocast(precision):
-            targets = _tensors(layer.train()(*by_place, **by_name))
+        with autocast(precision), mode_of(layer, True):
+            targets = _tensors(layer(*by_place, **by_name))
         given = [s for t, s in operands.items() if s.dtype.is_float and t not in feeds]  # training asks none of inputs
         weights = list(vars(layer)["_parameters"].values())
         self._of_weights: list[int] = []

@@ -66,6 +66,14 @@ bool widens(const Operation& operation) {
   return operation.is("cast") && is_half(operation.input(0)->dtype()) && operation.output()->dtype() == DType::float32;
 }
 
+// The gradient of a mean, and the like: few numbers in float32, spread over many halves.
+bool spreads(const Operation& operation) {
+  if (!operation.is("cast") || !is_half(operation.output()->dtype())) return false;
+  const Tensor* before = operation.input(0);
+  return before->dtype() == DType::float32 && before->operation->is("broadcast_to") &&
+         before->operation->input(0)->shape().elements() < before->shape().elements();
+}
+
 int64_t size_of_all(const Tensor* tensor) { return tensor->shape().elements(); }
 
 class Widener {
@@ -74,34 +82,42 @@ class Widener {
 
   Rewriter::Replacement visit(Rewriter& r, const Operation& operation) {
     if (widens(operation)) return Tensors{wide(r, operation.input(0))};
+    if (spreads(operation)) return spread(r, operation);
     if (operation.outputs.empty() || !operation.blocks.empty() || !is_of_halves(operation)) return {};
     if (computes_wide(operation)) return whole(r, operation);
     if (!is_half(operation.output()->dtype())) return {};
     if (goes_on(operation) && largest_statistic(r, operation) > 0) return further(r, operation);
-    if (moves(operation) && statistic(r.now(operation.input(0)))) return moved(r, operation);
+    if (moves(operation) && statistics_.contains(r.now(operation.input(0)))) return moved(r, operation);
     return {};
   }
 
  private:
   using Tensors = std::vector<Tensor*>;
 
-  // Of a value in the new program, the form in float32 that it was rounded from; null: it is no statistic.
-  Tensor* statistic(const Tensor* now) const {
+  // The form in float32 that a value was rounded from, and how many numbers it is made of, however often each is there.
+  struct Statistic {
+    Tensor* value;
+    int64_t size;
+  };
+
+  const Statistic* statistic(const Tensor* now) const {
     const auto found = statistics_.find(now);
-    return found == statistics_.end() ? nullptr : found->second;
+    if (found != statistics_.end()) return &found->second;
+    const auto spread = spread_.find(now);
+    return spread == spread_.end() ? nullptr : &spread->second;
   }
 
   int64_t largest_statistic(const Rewriter& r, const Operation& operation) const {
     int64_t most = 0;
     for (const Tensor* input : operation.inputs)
-      if (statistic(r.now(input))) most = std::max(most, size_of_all(input));
+      if (const Statistic* known = statistic(r.now(input))) most = std::max(most, known->size);
     return most;
   }
 
   // What is there of it in float32, made once for all that look at it.
   Tensor* wide(Rewriter& r, const Tensor* source) {
     Tensor* now = r.now(source);
-    if (Tensor* known = statistic(now)) return known;
+    if (const auto found = statistics_.find(now); found != statistics_.end()) return found->second.value;
     if (const auto found = single_.find(now); found != single_.end()) return found->second;
     Tensors& made = casts_[now];
     for (Tensor* one : made)
@@ -117,7 +133,8 @@ class Widener {
       if (!is_half(input->dtype()))
         result.push_back(r.now(input));
       else if (of_sum && before.definition->elementwise && !before.is("cast") && is_of_halves(before) &&
-               users_.only(input) && !statistic(r.now(input)) && !single_.contains(r.now(input)))
+               before.parent == operation.parent && users_.only(input) && !statistics_.contains(r.now(input)) &&
+               !single_.contains(r.now(input)))
         result.push_back(r.graph().add(before.kind(), operands(r, before, true), before.attributes));
       else
         result.push_back(wide(r, input));
@@ -130,10 +147,10 @@ class Widener {
     return i == 0 ? r.create(source, "cast", {value}, to)->output() : r.graph().add("cast", {value}, to);
   }
 
-  // A result that nobody else looks at stays as it is made.
-  Tensor* known(const Operation& source, size_t i, Tensor* now, Tensor* value, bool is_statistic) {
+  // A result of `size` numbers is a statistic of operands of more; one that nobody else looks at stays as it is made.
+  Tensor* known(const Operation& source, size_t i, Tensor* now, Tensor* value, int64_t size, bool is_statistic) {
     if (is_statistic)
-      statistics_[now] = value;
+      statistics_[now] = {value, size};
     else if (users_.only(source.output(i)))
       single_[now] = value;
     return now;
@@ -147,26 +164,43 @@ class Widener {
     Tensors results;
     for (size_t i = 0; i < made->outputs.size(); ++i) {
       Tensor* now = narrow(r, operation, i, made->output(i));
-      results.push_back(known(operation, i, now, made->output(i), size_of_all(now) < largest || largest <= 1));
+      const int64_t size = size_of_all(now);
+      results.push_back(known(operation, i, now, made->output(i), size, size < largest || largest <= 1));
     }
     return results;
   }
 
+  // Of statistics, and of no more numbers than these, it is a statistic again.
   Rewriter::Replacement further(Rewriter& r, const Operation& operation) {
-    Tensor* value = r.graph().add(operation.kind(), operands(r, operation, false), operation.attributes);
-    Tensor* now = narrow(r, operation, 0, value);
-    return Tensors{known(operation, 0, now, value, size_of_all(now) <= largest_statistic(r, operation))};
+    const int64_t size = largest_statistic(r, operation);
+    bool is_small = true;
+    Tensors inputs;
+    for (const Tensor* input : operation.inputs) {
+      const Statistic* known = statistic(r.now(input));
+      is_small = is_small && (known || size_of_all(input) <= size);
+      inputs.push_back(known ? known->value : is_half(input->dtype()) ? wide(r, input) : r.now(input));
+    }
+    Tensor* value = r.graph().add(operation.kind(), inputs, operation.attributes);
+    return Tensors{known(operation, 0, narrow(r, operation, 0, value), value, size, is_small)};
   }
 
   Rewriter::Replacement moved(Rewriter& r, const Operation& operation) {
     Tensors inputs = r.now(operation.inputs);
-    inputs[0] = statistic(inputs[0]);
+    const Statistic before = statistics_.at(inputs[0]);
+    inputs[0] = before.value;
     Tensor* value = r.graph().add(operation.kind(), inputs, operation.attributes);
-    return Tensors{known(operation, 0, narrow(r, operation, 0, value), value, true)};
+    return Tensors{known(operation, 0, narrow(r, operation, 0, value), value, before.size, true)};
+  }
+
+  // The cast stays for those who ask for it; arithmetic takes what was spread.
+  Rewriter::Replacement spread(Rewriter& r, const Operation& cast) {
+    Tensor* now = r.clone(cast)->output();
+    spread_[now] = {r.now(cast.input(0)), size_of_all(cast.input(0)->operation->input(0))};
+    return Tensors{now};
   }
 
   Users users_;
-  std::unordered_map<const Tensor*, Tensor*> statistics_;  // all by what stands in the new program
+  std::unordered_map<const Tensor*, Statistic> statistics_, spread_;  // all by what stands in the new program
   std::unordered_map<const Tensor*, Tensor*> single_;
   std::unordered_map<const Tensor*, Tensors> casts_;
 };
@@ -174,7 +208,8 @@ class Widener {
 }  // namespace
 
 void widen(Program& program) {
-  if (!any_operation(program, computes_wide)) return;
+  const auto concerned = [](const Operation& operation) { return computes_wide(operation) || spreads(operation); };
+  if (!any_operation(program, concerned)) return;
   Widener widener(program);
   rewrite(program, [&](Rewriter& r, const Operation& operation) { return widener.visit(r, operation); });
 }

@@ -10,8 +10,9 @@ import math
 
 import numpy as np
 
-from .._core import Tensor, bool_
+from .._core import Tensor, bool_, float32
 from ..errors import DTypeError, GraphError, ShapeError
+from ..mixed_precision import autocast_dtype
 from .initialisers import Initialiser
 from .layers import Dropout, Linear, shape_of_sizes, size_in_run, size_of
 from .module import Module, graph_of
@@ -157,7 +158,9 @@ class MultiheadAttention(Module):
         return self.output(g.reshape(together, shape_of_sizes(y, sizes)))
 
     def _weights(self, q: Tensor, k: Tensor, added: Tensor | None) -> Tensor:
-        g = graph_of(q)
+        g, half = graph_of(q), q.dtype if q.dtype.itemsize == 2 and autocast_dtype() is None else None
+        if half is not None:  # scores are sums that may leave float16, as those of the operation are
+            q, k, added = g.cast(q, float32), g.cast(k, float32), None if added is None else g.cast(added, float32)
         scale = 1 / math.sqrt(self.embed_dim // self.num_heads)
         scores = g.matrix_multiplication(q * scale, g.swap_axes(k, -1, -2))
         if added is None:
@@ -166,6 +169,7 @@ class MultiheadAttention(Module):
             opened, blind = opened_mask(added)
             weights = g.softmax(scores + opened, -1)
             weights = g.select(blind, g.constant(0.0, dtype=weights.dtype), weights)
+        weights = weights if half is None else g.cast(weights, half)
         if not self.rate:
             return weights
         return self.when_training(weights, lambda: g.dropout(weights, self.rate), lambda: weights)

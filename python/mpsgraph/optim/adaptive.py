@@ -49,7 +49,7 @@ class RMSProp(Optimizer):
         if self.weight_decay:
             gradient = gradient + values * self.weight_decay
         velocity = self.state(variable, values, "velocity")
-        spread = velocity * self.decay + g.square(gradient) * (1 - self.decay)
+        spread = velocity * self.decay + gradient * (1 - self.decay) * gradient
         assigns = [g.assign(velocity, spread)]
         if self.centered:
             mean = self.state(variable, values, "mean")
@@ -137,8 +137,8 @@ class AdaDelta(Optimizer):
         if self.weight_decay:
             gradient = gradient + values * self.weight_decay
         velocity, steps = (self.state(variable, values, name) for name in ("velocity", "steps"))
-        spread = velocity * self.decay + g.square(gradient) * (1 - self.decay)
+        spread = velocity * self.decay + gradient * (1 - self.decay) * gradient
         slope = gradient * g.square_root((steps + self.epsilon) / (spread + self.epsilon))
-        travelled = steps * self.decay + g.square(slope) * (1 - self.decay)
+        travelled = steps * self.decay + slope * (1 - self.decay) * slope
         moved = g.stochastic_gradient_descent(learning_rate, values, slope)
         return moved, [g.assign(velocity, spread), g.assign(steps, travelled)]

@@ -28,6 +28,7 @@ from . import (  # noqa: F401
     sequences,
     shapes,
     signal,
+    support_vectors,
     training,
     trees,
     values,

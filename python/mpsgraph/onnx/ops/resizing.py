@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from ..._core import Tensor, float32, float64, int64
+from ..._core import Tensor, float32, float64, int32, int64
 from ...errors import GraphError, ShapeError
 from .._registry import Node, Results, operator
-from ._compose import cast
+from ._compose import cast, folded
 
 LONGEST = 2**24  # axis whose elements are placed here
 MOST_TAPS = 4  # more are a product with a matrix
@@ -227,7 +227,7 @@ def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> 
 def _agrees_on_nearest(rule: Rule, change: Change) -> bool:
     """Are the nearest elements the same by exact arithmetic, as the graph's operation has it, and in float32?"""
     if change.size is None or isinstance(change.result, Tensor) or change.result > LONGEST:
-        return True  # nobody can tell
+        return change.scale is None or change.scale.is_integer()  # else nobody can tell
     scale = change.result / change.size if change.scale is None else change.scale
     case = rule, change.size, change.result, scale, change.region
     return bool((_nearest(rule, _coordinates(*case)) == _nearest_places(*case)).all())
@@ -235,20 +235,98 @@ def _agrees_on_nearest(rule: Rule, change: Change) -> bool:
 
 def _separably(node: Node, y: Tensor, rule: Rule, changes: Sequence[Change], fill: float) -> Tensor:
     """Axis by axis."""
-    g, crops = node.g, rule.coordinates == "tf_crop_and_resize"
+    g, crops, told = node.g, rule.coordinates == "tf_crop_and_resize", False
     for axis, change in enumerate(changes):
         if change.nothing or (change.exact and change.same and not crops):
             continue
-        size, result = node.size(y, axis), change.result
-        if isinstance(result, Tensor):
-            raise node.importer.undecided_shape(result)
+        result = change.result
+        if change.size is None or isinstance(result, Tensor):
+            if change.size is None and change.scale is None and axis < len(changes) - 2:
+                told = True  # an operand of sizes has one for batch and channels, too: those that x has
+            else:
+                y = _as_told(node, y, axis, rule, change)
+            continue
+        size = change.size
         scale = result / size if change.scale is None else change.scale
         y = resized_along(node, y, axis, *places_and_weights(rule, size, result, scale, change.region))
         if crops:
             x_at = _coordinates(rule, size, result, scale, change.region)
             outside = ((x_at < 0) | (x_at > size - 1)).reshape(-1, *[1] * (len(changes) - 1 - axis))
             y = g.select(g.constant(outside), g.constant(fill, dtype=y.dtype), y)
-    return y
+    return node.reshape(y, (c.result for c in changes)) if told else y  # fails when other sizes are stated
+
+
+def _as_told(node: Node, x: Tensor, axis: int, rule: Rule, change: Change) -> Tensor:
+    """An axis whose old or new size only a run knows: places and weights are operations, too."""
+    g = node.g
+    placements = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+    if rule.mode not in ("nearest", "linear", "cubic"):
+        raise GraphError(f"mode {rule.mode!r}")
+    if rule.antialias or rule.coordinates not in placements:
+        raise node.importer.undecided_shape(change.result if isinstance(change.result, Tensor) else x)
+    size, result = (
+        g.cast(g.reshape(n, ()), float32) if isinstance(n, Tensor) else g.constant(float(n))
+        for n in (node.dim(x, axis), change.result)
+    )
+    i = g.cast(g.coordinate_along_axis(0, node.joined([change.result])), float32)
+    scale = g.division(result, size) if change.scale is None else g.constant(float(change.scale))
+    if rule.coordinates == "align_corners":
+        steps = g.division(g.subtraction(size, 1.0), g.maximum(g.subtraction(result, 1.0), 1.0))
+        place = g.multiplication(i, steps)
+    elif rule.coordinates == "asymmetric":
+        place = g.division(i, scale)
+    else:
+        place = g.subtraction(g.division(g.addition(i, 0.5), scale), 0.5)
+        if rule.coordinates == "pytorch_half_pixel":
+            place = g.select(g.greater_than(result, 1.0), place, 0.0)
+    last = g.subtraction(size, 1.0)
+    if rule.mode == "nearest":
+        nearest = g.maximum(g.minimum(_nearest_as_told(node, rule, place), last), 0.0)
+        return g.gather(x, g.cast(nearest, int32), axis)
+    low = g.floor(place)
+    share = g.subtraction(place, low)
+    taps = range(2) if rule.mode == "linear" else range(-1, 3)
+    weights = [_weight(node, rule, g.absolute(g.subtraction(share, float(tap))), tap in (0, 1)) for tap in taps]
+    places = [g.addition(low, float(tap)) for tap in taps]
+    if rule.exclude_outside:
+        inside = [g.logical_and(g.greater_than_or_equal_to(p, 0.0), g.less_than(p, size)) for p in places]
+        weights = [g.select(within, weight, 0.0) for within, weight in zip(inside, weights, strict=True)]
+        total = folded(weights, g.addition)
+        weights = [g.division(weight, total) for weight in weights]
+    behind = [1] * (node.rank(x) - 1 - axis)
+    indices = [g.cast(g.maximum(g.minimum(p, last), 0.0), int32) for p in places]
+    terms = [
+        g.multiplication(g.gather(x, index, axis), cast(node, g.reshape(weight, (-1, *behind)), x.dtype))
+        for index, weight in zip(indices, weights, strict=True)
+    ]
+    return folded(terms, g.addition)
+
+
+def _nearest_as_told(node: Node, rule: Rule, place: Tensor) -> Tensor:
+    g = node.g
+    match rule.nearest:
+        case "round_prefer_floor":
+            return g.ceil(g.subtraction(place, 0.5))
+        case "round_prefer_ceil":
+            return g.floor(g.addition(place, 0.5))
+        case "floor":
+            return g.floor(place)
+        case "ceil":
+            return g.ceil(place)
+    raise GraphError(f"nearest_mode {rule.nearest!r}")
+
+
+def _weight(node: Node, rule: Rule, distance: Tensor, near: bool) -> Tensor:
+    """The weight of a tap by its distance, of at most one element (near) or between one and two: as `_kernel`."""
+    g, a = node.g, rule.cubic
+    if rule.mode == "linear":
+        return g.subtraction(1.0, distance)
+    coefficients = (a + 2, -(a + 3), 0.0, 1.0) if near else (a, -5 * a, 8 * a, -4 * a)
+    value: Tensor | None = None
+    for coefficient in coefficients:  # Horner's scheme
+        value = g.constant(coefficient) if value is None else g.addition(g.multiplication(value, distance), coefficient)
+    assert value is not None
+    return value
 
 
 @operator("Resize", upto=19)

@@ -114,4 +114,5 @@ def eye_like(node: Node) -> Results:
     dtype = node.dtype_attribute("dtype") if node.has_attribute("dtype") else x.dtype
     shape = node.joined([node.dim(x, 0), node.dim(x, 1)])
     distance = g.subtraction(g.coordinate_along_axis(1, shape), g.coordinate_along_axis(0, shape))
-    return g.cast(g.equal(distance, node.attribute("k", 0)), dtype)
+    k = max(-(2**31), min(node.attribute("k", 0), 2**31 - 1))  # beyond all diagonals in any case
+    return g.cast(g.equal(distance, k), dtype)
