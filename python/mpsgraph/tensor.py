@@ -202,7 +202,6 @@ def install() -> None:
     operators |= {
         "__eq__": _equality("equal"),
         "__ne__": _equality("not_equal"),
-        "__hash__": object.__hash__,
         "__neg__": _negative,
         "__pos__": _positive,
         "__abs__": _absolute,
@@ -215,5 +214,5 @@ def install() -> None:
         "__array__": _no_array,
         "__array_ufunc__": None,  # numpy scalars on the left leave the operator to us
     }
-    for name, function in operators.items():
+    for name, function in operators.items():  # hashes stay: only the body of a class loses them with __eq__
         setattr(Tensor, name, function)
