@@ -271,11 +271,8 @@ def padded(
 ) -> Tensor:
     """x padded, or itself when there is nothing to do."""
     g = node.g
-    if not x.dtype.is_float and float(value) != value:  # of 64 bits: x written into a tensor of that number
-        sizes = [node.size(x, a) + b + c for a, (b, c) in enumerate(zip(before, after, strict=True))]
-        whole = g.broadcast_to(g.constant(value, dtype=x.dtype), sizes)
-        return g.slice_update_data(whole, x, before, sizes=list(node.shape(x)))
-    return g.pad(x, before, after, mode, float(value)) if any(before) or any(after) else g.identity(x)
+    border = float(value) if x.dtype.is_float else int(value)
+    return g.pad(x, before, after, mode, border) if any(before) or any(after) else g.identity(x)
 
 
 @operator("DepthToSpace", upto=28)
