@@ -20,6 +20,7 @@ from ._registry import OF_RUNTIME, Function, function_of, newest_version
 from ._standard import newest_opset, standard_operator
 
 Opsets = Mapping[str, int]
+_STRINGS = "tensors of string"
 
 
 @dataclass
@@ -87,7 +88,8 @@ class Functions:
             self._survey_nodes(body.node, self.opsets_of(body), missing)
         if missing:
             lines = [f"{what} ({_shortened(sorted(set(places)))})" for what, places in sorted(missing.items())]
-            raise UnsupportedError(f"[onnx] mpsgraph does not have: {'; '.join(lines)}")
+            hint = "; encode labels and texts as numbers, no device has strings" if _STRINGS in missing else ""
+            raise UnsupportedError(f"[onnx] mpsgraph does not have: {'; '.join(lines)}{hint}")
         if self._unknown:
             raise GraphError(f"[onnx] {_shortened(self._unknown, '; ')}")
 
