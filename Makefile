@@ -17,6 +17,7 @@ BENCH  ?=
 APPLE  ?=
 PEERS  := .venv-bench
 TORCH  := .venv-conformance
+RANDOM ?=
 
 BIN := $(VENV)/bin
 # Directories too: a file that was removed changes its directory.
@@ -81,8 +82,11 @@ $(PEERS)/%/installed:
 # More cases of PyTorch's than the repository holds: four samples of each operator and module, made in an environment of
 # its own; then ONNX's cases and these. The stored cases run with the other tests.
 CASES := build/torch-cases
-conformance: build $(CASES)/torch_operators.tar.xz $(CASES)/torch_modules.tar.xz
-	MPSGRAPH_TORCH_CASES=$(CASES) $(BIN)/python -m pytest tests/conformance
+conformance: build $(CASES)/torch_operators.tar.xz $(CASES)/torch_modules.tar.xz $(TORCH)/installed
+	for kind in onnx torch; do \
+	  $(TORCH)/bin/python tests/conformance/make_random_cases.py $$kind $(CASES)/random_$$kind.npz $(RANDOM) || exit 1; \
+	done
+	MPSGRAPH_TORCH_CASES=$(CASES) MPSGRAPH_RANDOM_CASES=$(CASES) $(BIN)/python -m pytest tests/conformance
 
 $(CASES)/torch_%.tar.xz: tests/conformance/make_torch_cases.py tests/conformance/data/torch_operators.txt $(TORCH)/installed
 	mkdir -p $(@D)
@@ -92,7 +96,7 @@ $(CASES)/torch_%.tar.xz: tests/conformance/make_torch_cases.py tests/conformance
 $(TORCH)/installed:
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
-	  torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 numpy expecttest
+	  torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 onnxruntime==1.32.0 numpy expecttest
 	touch $@
 
 stubs: build

@@ -191,8 +191,8 @@ def torch_functions() -> dict[str, tuple[int, Callable[..., Any]]]:
 
     f = torch.nn.functional
     return {
-        "exponent": (1, torch.exp), "logarithm": (1, torch.log), "square_root": (1, torch.sqrt), "tanh": (1, torch.tanh),
-        "sigmoid": (1, torch.sigmoid), "erf": (1, torch.erf), "absolute": (1, torch.abs), "sin": (1, torch.sin),
+        "exponent": (1, torch.exp), "logarithm": (1, torch.log), "square_root": (1, torch.sqrt),
+        "tanh": (1, torch.tanh), "sigmoid": (1, torch.sigmoid), "erf": (1, torch.erf), "absolute": (1, torch.abs), "sin": (1, torch.sin),
         "cos": (1, torch.cos), "atan": (1, torch.atan), "asinh": (1, torch.asinh), "square": (1, torch.square),
         "reciprocal": (1, torch.reciprocal), "relu": (1, torch.relu), "floor": (1, torch.floor),
         "addition": (2, torch.add), "subtraction": (2, torch.sub), "multiplication": (2, torch.mul),

@@ -145,7 +145,8 @@ class Shape(Family):
             mode: "constant" (value), "zero", "reflect" (the edge not repeated), "symmetric" (the edge repeated),
                 "clamp_to_edge", "periodic", or "anti_periodic" (periodic with the sign changed each time).
             value: the border in mode "constant", a number of x's dtype: integers of 64 bits exactly.
-        Errors: ShapeError, GraphError for another mode, DTypeError for a value that x's dtype lacks. Gradient: pad_gradient.
+        Errors: ShapeError, GraphError for another mode, DTypeError for a value that x's dtype lacks.
+        Gradient: pad_gradient.
         Source: MPSGraph padTensor:withPaddingMode:leftPadding:rightPadding:constantValue:name:.
 
         >>> g = mg.Graph()
