@@ -17,6 +17,7 @@ BENCH  ?=
 APPLE  ?=
 PEERS  := .venv-bench
 TORCH  := .venv-conformance
+RANDOM ?=
 
 BIN := $(VENV)/bin
 # Directories too: a file that was removed changes its directory.
@@ -83,8 +84,11 @@ $(PEERS)/%/installed:
 # wheel makes in memory.
 CASES := build/torch-cases
 ONNX  := build/onnx-1.23.2
-conformance: build $(CASES)/torch_operators.tar.xz $(CASES)/torch_modules.tar.xz $(ONNX)/installed
-	MPSGRAPH_TORCH_CASES=$(CASES) $(BIN)/python -m pytest tests/conformance
+conformance: build $(CASES)/torch_operators.tar.xz $(CASES)/torch_modules.tar.xz $(TORCH)/installed $(ONNX)/installed
+	for kind in onnx torch; do \
+	  $(TORCH)/bin/python tests/conformance/make_random_cases.py $$kind $(CASES)/random_$$kind.npz $(RANDOM) || exit 1; \
+	done
+	MPSGRAPH_TORCH_CASES=$(CASES) MPSGRAPH_RANDOM_CASES=$(CASES) $(BIN)/python -m pytest tests/conformance
 	MPSGRAPH_TORCH_CASES=$(CASES) PYTHONPATH=$(ONNX) $(BIN)/python -m pytest tests/conformance/test_onnx_backend.py
 
 $(ONNX)/installed: | $(BIN)/python
@@ -99,7 +103,7 @@ $(CASES)/torch_%.tar.xz: tests/conformance/make_torch_cases.py tests/conformance
 $(TORCH)/installed:
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
-	  torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 numpy expecttest
+	  torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 onnxruntime==1.32.0 numpy expecttest
 	touch $@
 
 stubs: build

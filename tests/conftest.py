@@ -38,6 +38,8 @@ ON_METAL = {
     "test_call.py": "",
     "test_control_flow.py": "",
     "test_deciding_values.py": "",
+    "test_exact_integers.py": "",
+    "test_extremes.py": "",
     "test_half_precision.py": "",
     "test_inference.py": "",
     "test_loop_gradients.py": "",

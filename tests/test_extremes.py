@@ -144,7 +144,7 @@ ACTIVATIONS = {
     "softmax": lambda g, y: g.softmax(y, -1),
 }
 # rows, inner, columns: of one row, of a few, of many, of columns that fill no vector, of a vector as the matrix.
-PRODUCTS = [(1, 3, 5), (4, 3, 5), (8, 256, 512), (48, 65, 33), (300, 40, 1), (512, 64, 64)]
+PRODUCTS = [(1, 3, 5), (4, 3, 5), (8, 256, 512), (48, 65, 33), (300, 40, 1), (130, 32, 32)]
 CONVOLUTIONS = [(1, 5, 5, 3, 4, 3), (2, 8, 8, 16, 32, 1), (2, 12, 12, 16, 16, 3), (1, 9, 9, 33, 7, 5)]
 
 
@@ -184,14 +184,13 @@ def test_fused_forms_have_the_nan_of_their_parts(what, sizes, activation: str, d
         built = Built(g, places, [y])
         plain_feeds = [dtypes.array(a, dtype) for a in arrays]
         fast, plain = runner(built, plain_feeds, OPTIMISED), runner(built, plain_feeds, PLAIN)
-        for i, value in itertools.product(range(4), (np.nan, np.inf, -np.inf)):
-            for at in positions(arrays[i].size):
-                fed = [dtypes.array(placed(a, at, value), dtype) if j == i else plain_feeds[j]
-                       for j, a in enumerate(arrays)]  # fmt: skip
-                (got,), (wanted,) = fast(fed), plain(fed)
-                said = f"{form}: {value} in operand {i} at {at}"
-                np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted), err_msg=said)
-                np.testing.assert_array_equal(np.isinf(got), np.isinf(wanted), err_msg=said)
+        for i, (value, at) in itertools.product(range(4), [(np.nan, 0), (np.nan, -1), (np.inf, 0), (-np.inf, 0)]):
+            fed = [dtypes.array(placed(a, at, value), dtype) if j == i else plain_feeds[j]
+                   for j, a in enumerate(arrays)]  # fmt: skip
+            (got,), (wanted,) = fast(fed), plain(fed)
+            said = f"{form}: {value} in operand {i} at {at}"
+            np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted), err_msg=said)
+            np.testing.assert_array_equal(np.isinf(got), np.isinf(wanted), err_msg=said)
 
 
 # --- right values, written down ---------------------------------------------------------------------------------------

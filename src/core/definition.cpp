@@ -153,8 +153,8 @@ Attributes complete_attributes(const OperationDefinition& definition, Attributes
     } else if (kind == AttributeKind::data && spec.kind == AttributeKind::real && keeps_integers(spec.name)) {
       const ConstantPtr& exact = std::get<ConstantPtr>(*value);
       if (!exact || !is_integer(exact->dtype()) || exact->elements() != 1)
-        throw GraphError(cat(front, "attribute '", spec.name, "' must be a real number, or an integer as constant data",
-                             where));
+        throw GraphError(
+            cat(front, "attribute '", spec.name, "' must be a real number, or an integer as constant data", where));
     } else if (kind != spec.kind) {
       throw GraphError(
           cat(front, "attribute '", spec.name, "' must be ", name(spec.kind), ", came ", name(kind), where));

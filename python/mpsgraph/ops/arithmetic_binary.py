@@ -144,8 +144,9 @@ class BinaryArithmetic(Family):
         result = min(primary, secondary).
         Args: primary, secondary, shapes that broadcast, one float or integer dtype; name, the operation's name.
         Result: their dtype, the broadcast shape. Errors: ShapeError, DTypeError.
-        Gradient: incoming to the operand that was taken, half each where equal (summed over axes that were
-        broadcast).
+        Gradient: incoming to the operand that was taken, half each where equal; 0 to a NaN that was passed over, NaN to
+        both operands where the result is NaN
+        (summed over axes that were broadcast).
         Source: MPSGraph minimumWithPrimaryTensor:secondaryTensor:name:.
 
         >>> g = mg.Graph()
@@ -160,8 +161,9 @@ class BinaryArithmetic(Family):
         result = max(primary, secondary).
         Args: primary, secondary, shapes that broadcast, one float or integer dtype; name, the operation's name.
         Result: their dtype, the broadcast shape. Errors: ShapeError, DTypeError.
-        Gradient: incoming to the operand that was taken, half each where equal (summed over axes that were
-        broadcast).
+        Gradient: incoming to the operand that was taken, half each where equal; 0 to a NaN that was passed over, NaN to
+        both operands where the result is NaN
+        (summed over axes that were broadcast).
         Source: MPSGraph maximumWithPrimaryTensor:secondaryTensor:name:.
 
         >>> g = mg.Graph()
@@ -178,8 +180,9 @@ class BinaryArithmetic(Family):
         result = min(primary, secondary).
         Args: primary, secondary, shapes that broadcast, one float or integer dtype; name, the operation's name.
         Result: their dtype, the broadcast shape. Errors: ShapeError, DTypeError.
-        Gradient: incoming to the operand that was taken, half each where equal (summed over axes that were
-        broadcast).
+        Gradient: incoming to the operand that was taken, half each where equal; NaN to both operands where the
+        result is NaN
+        (summed over axes that were broadcast).
         Source: MPSGraph minimumWithNaNPropagationWithPrimaryTensor:secondaryTensor:name:.
 
         >>> g = mg.Graph()
@@ -196,8 +199,9 @@ class BinaryArithmetic(Family):
         result = max(primary, secondary).
         Args: primary, secondary, shapes that broadcast, one float or integer dtype; name, the operation's name.
         Result: their dtype, the broadcast shape. Errors: ShapeError, DTypeError.
-        Gradient: incoming to the operand that was taken, half each where equal (summed over axes that were
-        broadcast).
+        Gradient: incoming to the operand that was taken, half each where equal; NaN to both operands where the
+        result is NaN
+        (summed over axes that were broadcast).
         Source: MPSGraph maximumWithNaNPropagationWithPrimaryTensor:secondaryTensor:name:.
 
         >>> g = mg.Graph()
@@ -499,7 +503,7 @@ class BinaryArithmetic(Family):
     def clamp(self, x: TensorLike, minimum: TensorLike, maximum: TensorLike, name: str | None = None) -> Tensor:
         """x, held between two bounds.
 
-        result = min(max(x, minimum), maximum).
+        result = min(max(x, minimum), maximum). x that is NaN stays NaN; a bound that is NaN does not bound.
 
         Args: x, minimum, maximum, shapes that broadcast, one float or integer dtype. Result: their dtype, the
         broadcast shape. Errors: ShapeError, DTypeError.

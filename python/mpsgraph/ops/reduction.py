@@ -36,7 +36,8 @@ class Reduction(Family):
         result = the maximum of x over `axes`, which stay with size 1.
         Args: x, a float or integer dtype; axes, an int, ints or None for all. Result: x's dtype.
         Errors: ShapeError for axes outside or an empty sequence, DTypeError.
-        Gradient: incoming to the maximum, shared equally between ties.
+        Gradient: incoming to the maximum, shared equally between ties; a NaN that was passed over gets 0, and where all
+        are NaN the gradient is NaN.
         Source: MPSGraph reductionMaximumWithTensor:axes:name: (or axis:).
 
         >>> g = mg.Graph()
@@ -51,7 +52,8 @@ class Reduction(Family):
         result = the minimum of x over `axes`, which stay with size 1.
         Args: x, a float or integer dtype; axes, an int, ints or None for all. Result: x's dtype.
         Errors: ShapeError for axes outside or an empty sequence, DTypeError.
-        Gradient: incoming to the minimum, shared equally between ties.
+        Gradient: incoming to the minimum, shared equally between ties; a NaN that was passed over gets 0, and where all
+        are NaN the gradient is NaN.
         Source: MPSGraph reductionMinimumWithTensor:axes:name: (or axis:).
 
         >>> g = mg.Graph()
@@ -66,7 +68,7 @@ class Reduction(Family):
         result = the maximum of x over `axes`, which stay with size 1.
         Args: x, a float or integer dtype; axes, an int, ints or None for all. Result: x's dtype.
         Errors: ShapeError for axes outside or an empty sequence, DTypeError.
-        Gradient: incoming to the maximum, shared equally between ties.
+        Gradient: incoming to the maximum, shared equally between ties; NaN for all elements where the result is NaN.
         Source: MPSGraph reductionMaximumPropagateNaNWithTensor:axes:name: (or axis:).
 
         >>> g = mg.Graph()
@@ -81,7 +83,7 @@ class Reduction(Family):
         result = the minimum of x over `axes`, which stay with size 1.
         Args: x, a float or integer dtype; axes, an int, ints or None for all. Result: x's dtype.
         Errors: ShapeError for axes outside or an empty sequence, DTypeError.
-        Gradient: incoming to the minimum, shared equally between ties.
+        Gradient: incoming to the minimum, shared equally between ties; NaN for all elements where the result is NaN.
         Source: MPSGraph reductionMinimumPropagateNaNWithTensor:axes:name: (or axis:).
 
         >>> g = mg.Graph()
