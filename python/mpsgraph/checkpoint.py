@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ._checks import checked
 from .errors import CheckpointError
 
 FORMAT_VERSION = "1"
@@ -41,6 +42,7 @@ _DTYPES = {name: np.dtype("uint16" if dtype == "bfloat16" else dtype) for dtype,
 _BLANK = "0" * 64
 
 
+@checked
 def save(
     path: str | Path,
     tensors: Mapping[str, np.ndarray],
@@ -85,6 +87,7 @@ def save(
     _write_atomically(Path(path), [struct.pack("<Q", len(header)), header, *buffers])
 
 
+@checked
 def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Reads a checkpoint whole and checks it.
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 
 from . import _core
+from ._checks import Count, checked, refuse
 from ._core import (
     CacheStatistics,
     CommandBuffer,
@@ -26,6 +27,7 @@ from ._core import (
     Tensor,
 )
 from ._dtypes import as_dtype
+from ._shown import shown
 from .errors import GraphError
 from .ops._family import user_location
 from .ops.activation import Activation
@@ -156,6 +158,7 @@ class Graph(
     [[25.0]]
     """
 
+    @checked
     def __init__(self, seed: int = 0, *, text: str | _core.PackageContents | None = None) -> None:
         if text is None:
             super().__init__()
@@ -176,6 +179,7 @@ class Graph(
 
     # --- derivatives and text --------------------------------------------------------------------------------------
 
+    @checked
     def gradients(
         self,
         of: Tensor,
@@ -213,6 +217,7 @@ class Graph(
         """
         return _core.print_graph(self)
 
+    @checked
     def print(self, *, locations: bool = True, max_constant_elements: int = 8) -> None:
         """Prints the graph for people: with the places in the source, long constants cut."""
         print(_core.print_graph(self, locations, max_constant_elements))
@@ -224,6 +229,8 @@ class Graph(
 
     def on(self, device: Device | str | None = None) -> DeviceGraph:
         """The graph on a device: its variables' values there and its executables. None: the default device."""
+        if device is not None and not isinstance(device, (str, Device)):
+            refuse("device", Device | str | None, device)
         key = device.name if isinstance(device, Device) else device
         if key not in self._on_devices:
             made = DeviceGraph(self, device)
@@ -349,6 +356,7 @@ class Graph(
             on.encode(command_buffer, _by_placeholder(feeds), wanted, target_operations, written, descriptor, copy),
         )
 
+    @checked
     def compile(
         self,
         feeds: Mapping[Tensor, Any],
@@ -406,7 +414,8 @@ class Graph(
         """
         return self.on().cache
 
-    def set_cache_limits(self, count: int, bytes: int) -> None:
+    @checked
+    def set_cache_limits(self, count: Count, bytes: Count) -> None:
         """How many executables, of how many bytes together, are kept; the least recently used go first."""
         self.on().set_cache_limits(count, bytes)
 
@@ -415,6 +424,7 @@ class Graph(
         self.on().clear_cache()
 
 
+@checked
 def parse(text: str, seed: int = 0) -> Graph:
     """The graph of a printed form. All its floating-point variables are trainable. GraphError with line and column.
 
@@ -427,7 +437,7 @@ def parse(text: str, seed: int = 0) -> Graph:
 
 def _by_placeholder(feeds: Feeds | None) -> dict[Tensor, Any]:
     if feeds is not None and not isinstance(feeds, Mapping):
-        raise GraphError(f"[run] feeds are arrays by placeholder, got {type(feeds).__name__}")
+        raise GraphError(f"[run] feeds are arrays by placeholder, got {shown(feeds)}")
     return dict(feeds or {})
 
 
@@ -438,15 +448,15 @@ def _listed(targets: Targets, results: Any) -> tuple[list[Tensor], list[Any] | N
             results.get(targets) if isinstance(results, Mapping) else results
         ]
     if not isinstance(targets, Iterable):
-        raise GraphError(f"[run] targets are tensors, got {targets!r}; operations are given as target_operations")
+        raise GraphError(f"[run] targets are tensors, got {shown(targets)}; operations are given as target_operations")
     wanted = list(targets)
     if results is None:
         return wanted, None
     if not isinstance(results, Mapping):
-        raise GraphError(f"results are arrays by target, got {type(results).__name__}")
+        raise GraphError(f"results are arrays by target, got {shown(results)}")
     unknown = [tensor for tensor in results if tensor not in wanted]
     if unknown:
-        raise GraphError(f"results are given for {unknown}, which are no targets")
+        raise GraphError(f"results are given for {shown(unknown)}, which are no targets")
     return wanted, [results.get(tensor) for tensor in wanted]
 
 

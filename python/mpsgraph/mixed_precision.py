@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ContextDecorator, nullcontext
 from typing import Any, TypeVar
 
+from ._checks import checked
 from ._core import DType, Tensor, bfloat16, float16, float32
 from ._dtypes import DTypeLike, as_dtype
 from .errors import DTypeError, GraphError
@@ -32,6 +33,7 @@ _scopes = _Scopes()
 _policy = "float32"
 
 
+@checked
 class autocast(ContextDecorator):
     """Operations that are built meanwhile, in any graph, have their operands cast by the rules of mixed precision.
 
@@ -71,6 +73,7 @@ def autocast_dtype() -> DType | None:
     return _scopes.open[-1] if _scopes.open else None
 
 
+@checked
 def set_global_policy(policy: str) -> None:
     """What layers compute in where no autocast is open.
 

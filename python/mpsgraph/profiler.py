@@ -16,6 +16,7 @@ from threading import current_thread
 from typing import Any
 
 from . import _core
+from ._checks import checked
 from ._core import Device
 from .errors import DeviceError, GraphError
 
@@ -66,6 +67,7 @@ class Record:
         return self.end - self.begin
 
 
+@checked
 @dataclass(frozen=True)
 class Limits:
     """What the machine can do: FLOP/s of float32 multiply-adds by all threads, bytes/s between memory and processor.
@@ -87,6 +89,7 @@ class Limits:
         return max(kernel.flops / self.by_dtype.get(kernel.dtype, self.flops), kernel.bytes / self.bandwidth)
 
 
+@checked
 class Profile:
     """What was recorded between start and stop."""
 
@@ -195,6 +198,7 @@ def _ordered(records: Iterable[Any], kernels: list[Kernel], threads: dict[int, s
 _started: Profile | None = None
 
 
+@checked
 def start(capacity: int = CAPACITY) -> None:
     """Records from now on, until stop(). Keeps the newest `capacity` records.
 
@@ -223,6 +227,7 @@ def stop() -> Profile:
     return profile
 
 
+@checked
 @contextmanager
 def profile(capacity: int = CAPACITY) -> Iterator[Profile]:
     """Records what runs within the block, on all threads. Work that is in flight at its end is not in it.
@@ -253,6 +258,7 @@ def _start(capacity: int) -> None:
     _core.start_profile(capacity)
 
 
+@checked
 def machine_limits(device: Device | str | None = None) -> Limits | None:
     """What a device can do at most: measured for a tenth of a second when first asked for, then remembered.
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._checks import checked
 from .errors import ShapeError
 
 _WORD = 0xFFFFFFFF
 
 
+@checked
 def philox_state(key: int, counter_low: int = 0, counter_high: int = 0) -> np.ndarray:
     """The state of a 64-bit key and a 128-bit counter in two halves.
 
@@ -30,6 +32,7 @@ def philox_state(key: int, counter_low: int = 0, counter_high: int = 0) -> np.nd
     return np.array(words, np.uint32).view(np.int32)
 
 
+@checked
 def philox_state_from_seeds(seed: int, seed2: int = 0) -> np.ndarray:
     """The state of TensorFlow's operations that take two seeds: RandomUniform(seed, seed2) and its family.
 
@@ -42,6 +45,7 @@ def philox_state_from_seeds(seed: int, seed2: int = 0) -> np.ndarray:
     return philox_state(seed, 0, seed2)
 
 
+@checked
 def philox_state_from_generator(seed: int) -> np.ndarray:
     """The state of `tf.random.Generator.from_seed(seed, alg="philox")`: key 0, counter seed.
 
@@ -51,6 +55,7 @@ def philox_state_from_generator(seed: int) -> np.ndarray:
     return philox_state(0, seed, 0)
 
 
+@checked
 def philox_state_from_stateless_seed(seed0: int, seed1: int) -> np.ndarray:
     """The state of `tf.random.stateless_uniform(shape, seed=[seed0, seed1], alg="philox")` and its family.
 

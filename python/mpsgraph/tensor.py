@@ -26,8 +26,10 @@ def _graph(x: Tensor) -> "Graph":
 
 
 def _is_operand(value: Any) -> bool:
-    """Whether the operator is ours to apply or to refuse; arrays are refused where numbers become constants."""
-    return isinstance(value, (Tensor, *Number, np.ndarray))
+    """Whether the operator is ours to apply or to refuse: all but values of somebody else's classes, which may have an
+    operator of their own. Lists, strings and arrays are refused where numbers become constants."""
+    kind = type(value)
+    return isinstance(value, (Tensor, *Number, np.ndarray)) or kind.__module__ in ("builtins", "types")
 
 
 def _pair(apply: "Callable[[Graph, Any, Any, Tensor], Tensor]") -> tuple[Operator, Operator]:
@@ -146,14 +148,14 @@ def _integer(value: Any) -> int:
 
 
 def _no_truth(self: Tensor) -> NoReturn:
-    raise TypeError(
+    raise DTypeError(
         f"{self.name} is a symbol without a value until the graph runs: use g.if_ or g.select to choose by it, "
         "`is` to compare tensors, g.run to fetch its value"
     )
 
 
 def _no_iteration(self: Tensor) -> NoReturn:
-    raise TypeError(f"{self.name} cannot be iterated: use g.split, or index it with x[i]")
+    raise DTypeError(f"{self.name} cannot be iterated: use g.split, or index it with x[i]")
 
 
 def _no_number(self: Tensor) -> NoReturn:
@@ -161,7 +163,7 @@ def _no_number(self: Tensor) -> NoReturn:
 
 
 def _no_array(self: Tensor, dtype: Any = None, copy: Any = None) -> NoReturn:
-    raise TypeError(f"{self.name} has no value until the graph runs: fetch it with g.run(feeds, {self.name})")
+    raise DTypeError(f"{self.name} has no value until the graph runs: fetch it with g.run(feeds, {self.name})")
 
 
 def install() -> None:

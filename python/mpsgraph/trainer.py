@@ -11,19 +11,21 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
 from . import checkpoint
-from ._core import Device, Executable, Execution, NDArray, Operation, Tensor, float32
-from ._dtypes import DTypeLike, as_dtype, dtype_of
+from ._checks import NotNegative, Size, checked, is_number
+from ._core import Device, DType, Executable, Execution, NDArray, Operation, Tensor, float32
+from ._dtypes import DTypeLike, as_dtype, constant_data, dtype_of
 from ._optional import require
+from ._shown import shown
 from .data.batches import Batches, batches
 from .errors import CheckpointError, DTypeError, Error, GraphError
 from .graph import Graph
@@ -35,11 +37,14 @@ from .nn.losses import Loss, loss_named
 from .nn.metrics import Metric, metric_named
 from .nn.module import Module
 from .optim import SGD, LossScaling, Optimizer
+from .optim.schedules import Schedule, as_rate
 
 IN_FLIGHT = 2
 PRECISIONS = ("float32", "bfloat16", "float16", "auto")
-Data: TypeAlias = Iterable[Any]
+_AS_PAIR = "inputs and labels are one pair, fit((x, y), epochs=...)"
+Data: TypeAlias = Annotated[Iterable[Any], _AS_PAIR]
 """Arrays (inputs, labels) of one length, or an iterable of such batches."""
+Epochs: TypeAlias = Annotated[Size, _AS_PAIR]
 
 
 class StepResult:
@@ -117,23 +122,22 @@ class Trainer:
     True
     """
 
+    @checked
     def __init__(
         self,
-        model: Module,
+        model: Annotated[Module, "a model is a module of mpsgraph.nn, such as Sequential(Linear(10))"],
         loss: str | Loss = "cross_entropy",
-        optimizer: Optimizer | None = None,
+        optimizer: Annotated[Optimizer, "an optimizer is one of mpsgraph.optim, such as Adam(1e-3)"] | None = None,
         metrics: Sequence[str | Metric] = ("accuracy",),
         *,
         device: Device | str | None = None,
         seed: int = 0,
         dtype: DTypeLike = "float32",
         precision: str | Mapping[str, str | LayerPrecision] | None = None,
-        precision_error: float = 0.02,
+        precision_error: NotNegative = 0.02,
     ) -> None:
-        if not isinstance(model, Module):
-            raise GraphError(f"a model is a module of mpsgraph.nn, such as Sequential, got {model!r}")
-        if not isinstance(optimizer, Optimizer | None):
-            raise GraphError(f"an optimizer is one of mpsgraph.optim, such as Adam(1e-3), got {optimizer!r}")
+        if isinstance(device, str):
+            Device(device)  # DeviceError for one that is not here
         self.model, self.loss, self.optimizer = model, loss_named(loss), optimizer or SGD()
         self.metrics = dict(metric_named(metric) for metric in metrics)
         self.device, self.seed, self.dtype = device, seed, as_dtype(dtype)
@@ -141,8 +145,6 @@ class Trainer:
         self.step = 0
         self.history = History()
         self.precision, self.precision_error = _precision(precision), precision_error
-        if not isinstance(precision_error, (int, float, np.floating)) or not precision_error >= 0:
-            raise GraphError(f"precision_error is a relative error, 0 or more, got {precision_error!r}")
         self.precision_choices: dict[str, LayerPrecision] = {}
         """What "auto" has measured and chosen for each layer, by its path; what the argument stated, where it did."""
         self._measures = self.precision == "auto"  # until there are choices, of which there may be none
@@ -172,11 +174,11 @@ class Trainer:
 
     def _inputs_for(self, x: np.ndarray) -> Tensor:
         """The placeholder that takes them. DTypeError for what it does not take, before it is compiled for."""
-        _require_array(x, "inputs")
         if dtype_of(x) != self.dtype:
+            other = f", or make the trainer with dtype='{dtype_of(x)}'" if dtype_of(x).is_float else ""
             raise DTypeError(
                 f"inputs are {dtype_of(x)}, this trainer works in {self.dtype}: "
-                f"convert them with x.astype('{self.dtype}'), or make the trainer with dtype='{dtype_of(x)}'"
+                f"convert them with x.astype('{self.dtype}'){other}"
             )
         if self._inputs is None:
             self._inputs = self.graph.placeholder((-1, *x.shape[1:]), self.dtype, "inputs")
@@ -208,7 +210,6 @@ class Trainer:
     def _built_for(self, x: np.ndarray, y: np.ndarray) -> _Built:
         """What was built at first use. DTypeError for arrays that it does not take, before they are compiled for."""
         self._inputs_for(x)
-        _require_array(y, "labels")
         built = self._built or self._build(x, y)
         if dtype_of(y) != built.labels.dtype:
             raise DTypeError(
@@ -264,8 +265,12 @@ class Trainer:
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the next step, by the optimizer's schedule."""
+        """The rate of the next step, by the optimizer's schedule. What it is set to counts from the next step on."""
         return float(self.optimizer.learning_rate(self.step))
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float | Schedule) -> None:
+        self.optimizer.learning_rate = rate
 
     def train_step(self, x: np.ndarray, y: np.ndarray) -> StepResult:
         """One step of training on a batch. Returns at once; `float(result)` waits for the loss.
@@ -273,11 +278,11 @@ class Trainer:
         Args: x, inputs (batch, ...); y, labels (batch, ...); both must stay unchanged until the step is done.
         Errors: ShapeError, DTypeError, GraphError; errors of the run come with the result.
         """
-        _require_array(x, "inputs")
-        _require_array(y, "labels")
+        x, y = _as_array(x, "inputs", self.dtype), _as_array(y, "labels")
         executable = self._step_for(x, y)
         rate = self.learning_rate
         if self._last_rate is None or self._last_rate[0] != rate:  # another array: earlier steps may still read theirs
+            as_rate(f"the schedule's rate of step {self.step}", rate)
             self._last_rate = rate, np.array(rate, np.float32)
         while len(self._in_flight) >= IN_FLIGHT:
             self._in_flight.popleft()[0].wait()
@@ -302,11 +307,12 @@ class Trainer:
         while self._in_flight:
             self._in_flight.popleft()[0].wait()
 
+    @checked
     def fit(
         self,
         data: Data,
-        epochs: int | None = None,
-        iterations: int | None = None,
+        epochs: Epochs | None = None,
+        iterations: Epochs | None = None,
         *,
         validation: Data | None = None,
         batch_size: int = 64,
@@ -320,9 +326,6 @@ class Trainer:
         tqdm is asked for and missing.
         """
         epochs = 1 if epochs is None else epochs
-        for name, count in (("epochs", epochs), ("iterations", 1 if iterations is None else iterations)):
-            if not isinstance(count, (int, np.integer)) or count < 1:
-                raise GraphError(f"fit trains for a whole number of {name}, at least 1, got {name}={count!r}")
         source = self._resumed(data, batch_size)
         total = iterations or (len(source) * epochs if isinstance(source, Sized) else None)
         bar = _progress_bar(total) if progress else None
@@ -384,6 +387,7 @@ class Trainer:
 
     # --- evaluation ------------------------------------------------------------------------------------------------
 
+    @checked
     def evaluate(self, data: Data, batch_size: int = 256) -> dict[str, float]:
         """Mean loss and metrics over data, in inference mode.
 
@@ -396,7 +400,7 @@ class Trainer:
         ['accuracy', 'loss']
         """
         total, sums = 0, np.zeros(len(self._names))
-        for x, y in map(_pair, as_batches(data, batch_size, shuffle=False, seed=0)):
+        for x, y in map(self._arrays, as_batches(data, batch_size, shuffle=False, seed=0)):
             built = self._built_for(x, y)
             feeds = {built.inputs: x, built.labels: y}
             values = self.graph.on(self.device).run(feeds, built.evaluation)
@@ -406,13 +410,20 @@ class Trainer:
             raise GraphError("there is no data to evaluate on")
         return dict(zip(self._names, (sums / total).tolist(), strict=True))
 
-    def predict(self, x: np.ndarray, batch_size: int = 256) -> np.ndarray:
+    def _arrays(self, batch: Any) -> tuple[np.ndarray, np.ndarray]:
+        """A batch as arrays (inputs, labels)."""
+        x, y = _pair(batch)
+        return _as_array(x, "inputs", self.dtype), _as_array(y, "labels")
+
+    @checked
+    def predict(self, x: Any, batch_size: int = 256) -> np.ndarray:
         """The model's outputs for inputs, in inference mode: an array (len(x), ...).
 
         >>> trainer = mg.Trainer(mg.nn.Linear(3))
         >>> trainer.predict(np.zeros((5, 2), np.float32)).shape
         (5, 3)
         """
+        x = _as_array(x, "inputs", self.dtype)
         inputs = self._inputs_for(x)
         outputs = self._inference(inputs)
 
@@ -447,7 +458,8 @@ class Trainer:
 
     # --- checkpoints -----------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
+    @checked
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes weights, moving averages, optimizer state, random states, step and data order.
 
         Errors: CheckpointError; GraphError before the first step or evaluation, when there is nothing to save.
@@ -468,7 +480,8 @@ class Trainer:
         values = {name: self.graph.variable_value(v, device=self.device) for name, v in variables.items()}
         checkpoint.save(path, values, metadata, {name: str(v.dtype) for name, v in variables.items()})
 
-    def load(self, path: str | Path) -> None:
+    @checked
+    def load(self, path: str | os.PathLike[str]) -> None:
         """Continues from a checkpoint, bit for bit: the same model, loss and optimizer must have been made.
 
         Errors: CheckpointError for a file that is damaged or of another model; then nothing has changed.
@@ -496,7 +509,7 @@ class Trainer:
         self.step = int(metadata["step"])
         self._data_state = json.loads(metadata["data"])
 
-    def _load_precision(self, path: str | Path, metadata: Mapping[str, str]) -> None:
+    def _load_precision(self, path: str | os.PathLike[str], metadata: Mapping[str, str]) -> None:
         """Goes on in the precision that the checkpoint was written in."""
         precision = metadata.get("precision", "float32")
         if precision != self.precision:
@@ -528,7 +541,7 @@ def _precision(precision: str | Mapping[str, Any] | None) -> str:
     if isinstance(precision, Mapping):
         return "auto"
     if precision not in PRECISIONS:
-        raise GraphError(f"a precision is one of {', '.join(PRECISIONS)}, or choices by layer, got {precision!r}")
+        raise GraphError(f"a precision is one of {', '.join(PRECISIONS)}, or choices by layer, got {shown(precision)}")
     return precision
 
 
@@ -541,20 +554,36 @@ def as_batches(data: Data, batch_size: int, shuffle: bool, seed: int) -> Iterabl
     """Arrays become batches; anything else is taken as batches."""
     if isinstance(data, (tuple, list)) and all(isinstance(array, np.ndarray) for array in data):
         return batches(data, batch_size, shuffle, seed)
+    if isinstance(data, tuple) and len(data) == 2 and all(map(_is_nested_numbers, data)):
+        return batches([np.asarray(data[0]), _as_array(data[1], "labels")], batch_size, shuffle, seed)
+    if isinstance(data, (np.ndarray, NDArray)):
+        raise GraphError(f"data is one array, {shown(data)}: {_AS_PAIR}")
     return data
 
 
-def _require_array(array: Any, name: str) -> None:
-    """DTypeError for what is no array."""
-    if not isinstance(array, (np.ndarray, NDArray)):
-        raise DTypeError(f"{name} are an array, got a {type(array).__name__}: convert them with np.asarray(…, dtype)")
+def _as_array(array: Any, name: str, dtype: DType | None = None) -> Any:
+    """An array as it is; lists of numbers in a dtype, without one in what they are as constants. Else DTypeError."""
+    if isinstance(array, (np.ndarray, NDArray)):
+        return array
+    if _is_nested_numbers(array):
+        with suppress(Error):
+            return constant_data(array, None, dtype).numpy()
+    raise DTypeError(f"{name} are an array, got {shown(array)}: convert them with np.asarray(..., dtype)")
+
+
+def _is_nested_numbers(value: Any) -> bool:
+    """Is it a list of numbers, or of such lists? Its first items tell."""
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+        if is_number(value) or isinstance(value, bool):
+            return True
+    return False
 
 
 def _pair(batch: Any) -> tuple[np.ndarray, np.ndarray]:
     """A batch as (inputs, labels)."""
     if not isinstance(batch, (tuple, list)) or len(batch) != 2:
-        what = f"{len(batch)} values" if isinstance(batch, (tuple, list)) else f"a {type(batch).__name__}"
-        raise GraphError(f"a batch is a pair of arrays (inputs, labels), the data gave {what}")
+        raise GraphError(f"a batch is a pair of arrays (inputs, labels), the data gave {shown(batch)}")
     return batch[0], batch[1]
 
 

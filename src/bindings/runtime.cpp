@@ -33,7 +33,7 @@ Device& to_device(py::handle object) {
   if (object.is_none()) return Device::default_device();
   if (py::isinstance<py::str>(object)) return Device::get(py::cast<std::string>(object));
   if (!py::isinstance<Device>(object))
-    throw DeviceError(cat(py::cast<std::string>(py::repr(object)), " is no device; pass a Device, its name, or None"));
+    throw DeviceError(cat(shown(object), " is no device; pass a Device, its name, or None"));
   Device& device = py::cast<Device&>(object);
   device.check_usable();
   return device;
@@ -118,8 +118,8 @@ void define_runtime(py::module_& module) {
             const Timeout seconds = timeout ? to_timeout(timeout) : event->default_timeout();
             self.encode_wait_for_event(std::move(event), value, seconds);
           },
-          py::arg("event"), py::arg("value"), py::arg("timeout") = py::none())
-      .def("encode_signal_event", &CommandBuffer::encode_signal_event, py::arg("event"), py::arg("value"))
+          py::arg("event").none(false), py::arg("value"), py::arg("timeout") = py::none())
+      .def("encode_signal_event", &CommandBuffer::encode_signal_event, py::arg("event").none(false), py::arg("value"))
       .def(
           "commit", [](CommandBuffer& self) { self.commit(); }, py::call_guard<WithoutGil>(),
           "DeviceError the second time.")

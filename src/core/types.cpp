@@ -33,10 +33,11 @@ constexpr std::array<DTypeFacts, dtype_count> facts = {{
     {"complex128", 16},
 }};
 
-std::string join(const Dims& dims, char open, char close) {
+std::string join(const Dims& dims, char open, char close, size_t longest = static_cast<size_t>(-1)) {
   std::string text(1, open);
   for (size_t i = 0; i < dims.size(); ++i) {
     if (i) text += ',';
+    if (i == longest) return cat(text, "...", close, " of length ", dims.size());
     text += std::to_string(dims[i]);
   }
   return text += close;
@@ -78,7 +79,7 @@ std::optional<DType> complex_type(DType dtype) {
 
 std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
 
-std::string to_string(const Dims& dims) { return join(dims, '(', ')'); }
+std::string to_string(const Dims& dims) { return join(dims, '(', ')', 16); }
 
 int64_t element_count(const Dims& dims) {
   constexpr int64_t limit = int64_t{1} << 62;

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from .._checks import checked
 from ..errors import ShapeError
 
 Dataset = Sequence[np.ndarray]
 
 
+@checked
 class Batches:
     """An iterable over the batches of one epoch; the next `iter` goes on with the next epoch, or where it was left."""
 
@@ -69,6 +71,7 @@ class Batches:
         self.epoch, self.position = state["epoch"], state["position"]
 
 
+@checked
 def batches(
     dataset: Dataset, batch_size: int = 64, shuffle: bool = True, seed: int = 0, drop_last: bool = False
 ) -> Batches:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from .._checks import checked
 from .._core import Tensor
 from ..errors import GraphError
 from .initialisers import Constant
@@ -18,6 +19,7 @@ def _zero(x: Tensor) -> Tensor:
     return graph_of(x).constant(0.0, dtype=x.dtype)
 
 
+@checked
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """Gaussian error linear unit. Hendrycks and Gimpel, arXiv:1606.08415.
 
@@ -36,6 +38,7 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     return x * 0.5 * (graph_of(x).tanh(cubic * math.sqrt(2 / math.pi)) + 1.0)
 
 
+@checked
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """Exponential linear unit: x where x > 0, else alpha * (e^x - 1). Clevert et al., arXiv:1511.07289.
 
@@ -47,6 +50,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     return g.select(above, x, (g.exponent(g.select(above, _zero(x), x)) - 1.0) * alpha)
 
 
+@checked
 def silu(x: Tensor) -> Tensor:
     """Sigmoid linear unit, also called swish: x * sigmoid(x).
 
@@ -57,6 +61,7 @@ def silu(x: Tensor) -> Tensor:
     return x * graph_of(x).sigmoid(x)
 
 
+@checked
 def softplus(x: Tensor) -> Tensor:
     """ln(1 + e^x), computed as max(x, 0) + ln(1 + e^-|x|) so that it does not overflow, with slope 1/2 at 0.
 
@@ -69,6 +74,7 @@ def softplus(x: Tensor) -> Tensor:
     return upper + g.logarithm(g.exponent(x - upper - upper) + 1.0)  # relu and abs would have slope 0 at 0, both
 
 
+@checked
 def log_sigmoid(x: Tensor) -> Tensor:
     """ln(1 / (1 + e^-x)), computed as -softplus(-x).
 
@@ -79,6 +85,7 @@ def log_sigmoid(x: Tensor) -> Tensor:
     return -softplus(-x)
 
 
+@checked
 def mish(x: Tensor) -> Tensor:
     """x * tanh(softplus(x)). Misra, arXiv:1908.08681.
 
@@ -89,6 +96,7 @@ def mish(x: Tensor) -> Tensor:
     return x * graph_of(x).tanh(softplus(x))
 
 
+@checked
 def selu(x: Tensor) -> Tensor:
     """scale * elu(x, alpha) with the constants that keep mean 0 and variance 1. Klambauer et al., arXiv:1706.02515.
 
@@ -99,6 +107,7 @@ def selu(x: Tensor) -> Tensor:
     return elu(x, 1.6732632423543772) * 1.0507009873554805
 
 
+@checked
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha * (e^(x / alpha) - 1): a smooth elu for each alpha. Barron, arXiv:1704.07483.
 
@@ -110,6 +119,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     return g.select(above, x, (g.exponent(g.select(above, _zero(x), x) * (1 / alpha)) - 1.0) * alpha)
 
 
+@checked
 def softsign(x: Tensor) -> Tensor:
     """x / (1 + |x|).
 
@@ -120,6 +130,7 @@ def softsign(x: Tensor) -> Tensor:
     return x / (abs(x) + 1.0)
 
 
+@checked
 def glu(x: Tensor, axis: int = -1) -> Tensor:
     """Gated linear unit: the first half of an axis times the sigmoid of its second. Dauphin et al., arXiv:1612.08083.
 

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from .._checks import checked
 from .._core import ConstantData, DType, float32
 from ..errors import GraphError, ShapeError
 
@@ -31,6 +32,7 @@ class Initialiser(Protocol):
     ) -> np.ndarray: ...
 
 
+@checked
 def fans_of(shape: Sequence[int]) -> Fans:
     """Fans of a weight whose last two axes are inputs and outputs, those before them the kernel's window.
 
@@ -47,6 +49,7 @@ def _random(generator: np.random.Generator | int | None) -> np.random.Generator:
     return generator if isinstance(generator, np.random.Generator) else np.random.default_rng(generator)
 
 
+@checked
 class Constant:
     """One number everywhere."""
 
@@ -63,6 +66,7 @@ zeros = Constant(0.0)
 ones = Constant(1.0)
 
 
+@checked
 class Uniform:
     """Uniform in [minimum, maximum)."""
 
@@ -78,6 +82,7 @@ class Uniform:
         return values
 
 
+@checked
 class Normal:
     """Normal with a mean and a standard deviation."""
 
@@ -91,6 +96,7 @@ class Normal:
         return values * np.float32(self.standard_deviation) + np.float32(self.mean)
 
 
+@checked
 class TruncatedNormal(Normal):
     """Normal, drawn again beyond two standard deviations of the mean."""
 
@@ -104,6 +110,7 @@ class TruncatedNormal(Normal):
         return values * np.float32(self.standard_deviation) + np.float32(self.mean)
 
 
+@checked
 class VarianceScaling:
     """Variance gain / fan, so that signals keep their size through layers.
 
@@ -141,6 +148,7 @@ class VarianceScaling:
         return TruncatedNormal(0.0, deviation / _TRUNCATED_DEVIATION)(shape, generator)
 
 
+@checked
 class GlorotUniform(VarianceScaling):
     """Uniform within sqrt(6 / (fan_in + fan_out)): Keras's default, PyTorch's xavier. Glorot and Bengio, 2010.
 
@@ -153,6 +161,7 @@ class GlorotUniform(VarianceScaling):
         super().__init__(1.0, "fan_avg", "uniform")
 
 
+@checked
 class GlorotNormal(VarianceScaling):
     """Truncated normal of variance 2 / (fan_in + fan_out)."""
 
@@ -160,6 +169,7 @@ class GlorotNormal(VarianceScaling):
         super().__init__(1.0, "fan_avg")
 
 
+@checked
 class HeUniform(VarianceScaling):
     """Uniform within sqrt(6 / fan_in), for layers before ReLU: PyTorch's kaiming. He et al., arXiv:1502.01852."""
 
@@ -167,6 +177,7 @@ class HeUniform(VarianceScaling):
         super().__init__(2.0, "fan_in", "uniform")
 
 
+@checked
 class HeNormal(VarianceScaling):
     """Truncated normal of variance 2 / fan_in, for layers before ReLU."""
 
@@ -174,6 +185,7 @@ class HeNormal(VarianceScaling):
         super().__init__(2.0, "fan_in")
 
 
+@checked
 class LecunUniform(VarianceScaling):
     """Uniform within sqrt(3 / fan_in), for layers before SELU. LeCun et al., 1998."""
 
@@ -181,6 +193,7 @@ class LecunUniform(VarianceScaling):
         super().__init__(1.0, "fan_in", "uniform")
 
 
+@checked
 class LecunNormal(VarianceScaling):
     """Truncated normal of variance 1 / fan_in, for layers before SELU."""
 
@@ -188,6 +201,7 @@ class LecunNormal(VarianceScaling):
         super().__init__(1.0, "fan_in")
 
 
+@checked
 class Orthogonal:
     """gain times a matrix whose rows, or columns if there are fewer, are orthonormal. Saxe et al., arXiv:1312.6120.
 
@@ -213,6 +227,7 @@ class Orthogonal:
         return np.ascontiguousarray(self.gain * (q if rows >= columns else q.T).reshape(shape), np.float32)
 
 
+@checked
 class Identity:
     """gain at equal indices of the last two axes, in the middle of the window that stands before them; else 0.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from .._checks import checked
 from .._core import Tensor
 from ..errors import GraphError
 from .losses import mean_absolute_error, mean_of_all, mean_squared_error
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 Metric = Callable[[Tensor, Tensor], Tensor]
 
 
+@checked
 def accuracy(outputs: Tensor, labels: Tensor) -> Tensor:
     """The share of samples whose largest output is at the label. Args: outputs (..., classes); labels as cross_entropy.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from .._checks import check_methods, checked, refuse
 from .._core import DType, Tensor, bfloat16, float16, float32
 from ..errors import DTypeError, GraphError, ShapeError
 from ..mixed_precision import autocast_dtype, layer_scope
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ..graph import Graph
 
 Self = TypeVar("Self", bound="Module")
+_LAYERS = __name__.rsplit(".", 1)[0] + "."
 
 
 def graph_of(x: Tensor) -> Graph:
@@ -28,6 +30,7 @@ def graph_of(x: Tensor) -> Graph:
     return x.graph  # type: ignore[return-value]
 
 
+@checked
 class Module:
     """The base of layers and models: write `forward`, and `build` when there are variables.
 
@@ -44,6 +47,11 @@ class Module:
     ['factor']
     """
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__.startswith(_LAYERS):  # whoever writes layers of his own chooses himself
+            check_methods(cls)
+
     training: bool | Tensor = True
     """The mode: True or False, or a bool tensor of one element by which the graph chooses when it runs."""
     precision: str | None = None
@@ -59,6 +67,8 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} must define forward(self, x)")
 
     def __call__(self, x: Tensor, *more: Any, **options: Any) -> Tensor:
+        if type(x) is not Tensor:
+            refuse(f"{type(self).__name__}: the input", Tensor, x)
         with layer_scope(self.precision):
             self.ensure_built(x)
             return self.forward(x, *more, **options)

@@ -110,7 +110,7 @@ class DeferredModel(Model):
         """As Model.run; builds the model for these feeds when that has not been done."""
         for name in feeds:
             if name not in self._input_names:
-                raise GraphError(f"the model has no input '{name}'; it has {', '.join(self._input_names)}")
+                raise GraphError(f"the model has no input '{name}'; it has {', '.join(map(repr, self._input_names))}")
         model = self.bind(feeds)
         kept = model.inputs
         return model.run({name: a for name, a in feeds.items() if name in kept}, outputs, target_operations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from .._shown import shown
 from ._family import ShapeError, ints
 
 Padding: TypeAlias = str | Sequence[Sequence[int]]
@@ -25,5 +26,7 @@ def explicit_padding(padding: Sequence[Sequence[int]], kind: str, axes: int = 2)
         if isinstance(padding, str) or len(sides) != axes:
             raise ValueError
     except (TypeError, ValueError):
-        raise ShapeError(f"[{kind}] padding must be a style such as 'TF_SAME' or ({pairs}), got {padding!r}") from None
+        raise ShapeError(
+            f"[{kind}] padding must be a style such as 'TF_SAME' or ({pairs}), got {shown(padding)}"
+        ) from None
     return ints([side for pair in sides for side in pair], f"[{kind}] padding")

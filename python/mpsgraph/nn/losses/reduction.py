@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from ..._checks import checked
 from ..._core import Tensor
 from ...errors import GraphError, ShapeError
 from ..module import graph_of
@@ -31,10 +33,14 @@ def like(labels: Tensor, outputs: Tensor) -> Tensor:
     return as_dtype_of(labels, outputs)
 
 
-def as_dtype_of(x: Tensor, other: Tensor) -> Tensor:
+def as_dtype_of(x: Any, other: Tensor) -> Tensor:
+    """A tensor in another's dtype; an array or a list as a constant of it."""
+    if not isinstance(x, Tensor):
+        return graph_of(other).constant(x, dtype=other.dtype)
     return x if x.dtype == other.dtype else graph_of(x).cast(x, other.dtype)
 
 
+@checked
 def reduced(losses: Tensor, reduction: str, weights: Tensor | None = None) -> Tensor:
     """Losses times their weights, then their mean, their sum, or as they are.
 
