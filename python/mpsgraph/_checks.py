@@ -37,6 +37,7 @@ from ._shown import shown
 from .errors import DTypeError, Error, GraphError, ShapeError
 
 T = TypeVar("T")
+_SIZED = ("mpsgraph.ops.", "mpsgraph.nn.", "mpsgraph.data.", "mpsgraph.onnx", "mpsgraph.random")
 _BOUNDED = ("mpsgraph.nn.", "mpsgraph.data.", "mpsgraph.trainer", "mpsgraph.history")
 Check: TypeAlias = Callable[[Any], bool]
 
@@ -48,12 +49,19 @@ class Bounds:
         self.words, self.fits = words, fits
 
 
-Size: TypeAlias = Annotated[int, Bounds("of 1 or more", lambda v: v >= 1)]
-Sizes: TypeAlias = Annotated[int | Sequence[int], Bounds("of 1 or more", lambda v: v >= 1)]
-Count: TypeAlias = Annotated[int, Bounds("of 0 or more", lambda v: v >= 0)]
+class Named:
+    """What an annotated type is called in messages."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+
+Size: TypeAlias = Annotated[int, Bounds("of at least 1", lambda v: v >= 1)]
+Sizes: TypeAlias = Annotated[int | Sequence[int], Bounds("of at least 1", lambda v: v >= 1)]
+Count: TypeAlias = Annotated[int, Bounds("of at least 0", lambda v: v >= 0)]
 Finite: TypeAlias = Annotated[float, Bounds("that is finite", math.isfinite)]
 Positive: TypeAlias = Annotated[float, Bounds("above 0", lambda v: 0 < v < math.inf)]
-NotNegative: TypeAlias = Annotated[float, Bounds("of 0 or more", lambda v: 0 <= v < math.inf)]
+NotNegative: TypeAlias = Annotated[float, Bounds("of at least 0", lambda v: 0 <= v < math.inf)]
 Share: TypeAlias = Annotated[float, Bounds("from 0 to 1", lambda v: 0 <= v <= 1)]
 BelowOne: TypeAlias = Annotated[float, Bounds("from 0 up to but not including 1", lambda v: 0 <= v < 1)]
 
@@ -75,7 +83,8 @@ for _names, _alias in (
 def checked(subject: T) -> T:
     """The function whose arguments are checked, or the class whose constructor's and public methods' are.
 
-    Errors: DTypeError where a tensor, an array or a dtype was expected, ShapeError where ints were, else GraphError.
+    Errors: DTypeError where a tensor, an array or a dtype was expected; ShapeError where sizes, axes and other ints of
+    operations, layers and data were; else GraphError.
     """
     if isinstance(subject, type):
         check_methods(subject)
@@ -86,7 +95,7 @@ def checked(subject: T) -> T:
 def check_methods(cls: type) -> None:
     """Puts the check around the constructor and the public methods that the class itself defines."""
     for name, value in list(vars(cls).items()):
-        if isinstance(value, FunctionType) and (name == "__init__" or not name.startswith("_")):
+        if isinstance(value, FunctionType) and (name in ("__init__", "__call__") or not name.startswith("_")):
             setattr(cls, name, _guarded(value))
 
 
@@ -157,7 +166,7 @@ class Contract:
         """Raises the error for an argument."""
         where, words = self._where(args), expected(parameter.hint)
         came = f"{where} {parameter.name} must be {words}, got {shown(value)}"
-        raise error_class(parameter.hint)(came + _advice(parameter.hint, value))
+        raise error_class(parameter.hint, self.function.__module__)(came + _advice(parameter.hint, value))
 
     def _where(self, args: tuple[Any, ...]) -> str:
         """`[softmax]` for an operation, `Linear:` for a constructor, `Trainer.fit:` for a method, `hinge:` else."""
@@ -173,6 +182,12 @@ class Contract:
 def refuse(where: str, hint: Any, value: Any) -> NoReturn:
     """Raises the error that `checked` would, for code that looks at its arguments itself."""
     raise error_class(hint)(f"{where} must be {expected(hint)}, got {shown(value)}{_advice(hint, value)}")
+
+
+_DTYPES = (
+    *("float32", "float16", "bfloat16", "float64", "int8", "int16", "int32", "int64"),
+    *("uint8", "uint16", "uint32", "uint64", "bool", "complex64", "complex128"),
+)
 
 
 # --- annotations -----------------------------------------------------------------------------------------------------
@@ -234,6 +249,9 @@ def _with_bounds(hint: Any, bounds: Bounds) -> Any:
 
 def _check_of(hint: Any) -> Check | None:
     """A function that says whether a value is what an annotation names; None when that is everything."""
+    if {DType, str} <= set(_alternatives(hint)):
+        optional = NoneType in _alternatives(hint)
+        return lambda value: _is_dtype(value) or (optional and value is None)
     checks = [_check_of_one(part) for part in _alternatives(hint)]
     if any(check is None for check in checks):
         return None
@@ -260,10 +278,8 @@ def _check_of_one(hint: Any) -> Check | None:
         return None
     if base is np.ndarray:
         return lambda value: isinstance(value, (np.ndarray, NDArray))
-    if base is Callable or base is type(Callable) or getattr(base, "_is_protocol", False):
-        return callable if base not in _CONTAINERS else _container(base, inner)
-    if base.__name__ == "Callable":
-        return callable
+    if _is_callable(hint):
+        return lambda value: callable(value) and not isinstance(value, type)  # a class stands where one of it should
     if base in _CONTAINERS or base in (list, tuple, dict, set):
         return _container(base, inner)
     if issubclass(base, os.PathLike):
@@ -271,7 +287,21 @@ def _check_of_one(hint: Any) -> Check | None:
     return lambda value: isinstance(value, base)
 
 
+def _is_callable(hint: Any) -> bool:
+    """Does an annotation name functions: Callable, or a protocol as Initialiser is?"""
+    base = get_origin(hint) or hint
+    return base is Callable or (getattr(base, "_is_protocol", False) and base not in _CONTAINERS)
+
+
 def _anything(_: Any) -> bool:
+    return True
+
+
+def _is_dtype(value: Any) -> bool:
+    try:
+        DType(value)
+    except DTypeError:
+        return False
     return True
 
 
@@ -342,7 +372,8 @@ def _container(base: type, inner: tuple[Any, ...]) -> Check:
 
 def _usual_types(hint: Any) -> Iterator[type]:
     """The types whose values need no further look."""
-    for part in _alternatives(hint):
+    parts = _alternatives(hint)
+    for part in [DType] if {DType, str} <= set(parts) else parts:
         if part is None or part is NoneType:
             yield NoneType
         elif part is float:
@@ -373,7 +404,14 @@ _WORDS: dict[Any, str] = {
     Path: "a path",
     os.PathLike: "a path",
 }
-_MANY = {"an int": "ints", "a number": "numbers", "a tensor": "tensors", "a string": "strings", "an array": "arrays"}
+_MANY = {
+    "ints": "sequences of ints",
+    "an int": "ints",
+    "a number": "numbers",
+    "a tensor": "tensors",
+    "a string": "strings",
+    "an array": "arrays",
+}
 
 
 def expected(hint: Any) -> str:
@@ -393,6 +431,9 @@ def expected(hint: Any) -> str:
 def _words(hint: Any) -> str:
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
+        for extra in inner[1:]:
+            if isinstance(extra, Named):
+                return extra.words
         return " ".join([expected(inner[0]), *(extra.words for extra in inner[1:] if isinstance(extra, Bounds))])
     if origin is Literal:
         return " or ".join(repr(value) for value in inner)
@@ -404,7 +445,7 @@ def _words(hint: Any) -> str:
     if base in _WORDS:
         return _WORDS[base]
     name = getattr(base, "__name__", str(base))
-    if name == "Callable" or getattr(base, "_is_protocol", False) and base not in _CONTAINERS:
+    if base is Callable:
         return "a function"
     if isinstance(base, type) and issubclass(base, Mapping):
         return "a dict"
@@ -419,13 +460,13 @@ def _words(hint: Any) -> str:
     return f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
 
 
-def error_class(hint: Any) -> type[Error]:
-    """Which error is for what is not what an annotation names."""
+def error_class(hint: Any, module: str = "mpsgraph.ops.") -> type[Error]:
+    """Which error is for what is not what an annotation of a function in that module names."""
     names = {_core_of(part) for part in _alternatives(hint)}
     if DType in names or (Tensor in names and names & {float, np.generic}):
         return DTypeError
     if int in names and float not in names:
-        return ShapeError
+        return ShapeError if module.startswith(_SIZED) else GraphError
     return DTypeError if names & {Tensor, np.ndarray, NDArray} else GraphError
 
 
@@ -456,6 +497,10 @@ def _advice(hint: Any, value: Any) -> str:
         return ": make a tensor of it with g.constant(array)"
     if isinstance(value, Tensor) and Tensor not in names:
         return ": a tensor has no value until the graph runs"
+    if DType in names and isinstance(value, str):
+        return f": there are {', '.join(_DTYPES)}"
+    if isinstance(value, type) and any(_is_callable(part) for part in _alternatives(hint)):
+        return f": give one of it, {value.__name__}(...)"
     if isinstance(value, str) and names & {int, float} and str not in names:
         return ": write the number without quotes"
     return ""

@@ -20,7 +20,7 @@ def shown(value: Any, depth: int = 0) -> str:
 
     >>> from mpsgraph._shown import shown
     >>> shown(np.arange(1000, dtype=np.int32))
-    'array([0, 1, 2, ...], int32 (1000,))'
+    'ndarray([0, 1, 2, ...], int32 (1000,))'
     >>> shown(list(range(9))), shown("x" * 99)[-5:], shown(mg.nn.Linear(2))
     ('[0, 1, 2, ...] of length 9', "x...'", '<Linear>')
     """
@@ -52,16 +52,16 @@ def _shown(value: Any, depth: int) -> str:
 
 def _array(array: Any) -> str:
     """dtype and shape, and the first numbers of what has numbers."""
-    described = f"{array.dtype} {tuple(array.shape)}"
+    kind, described = type(array).__name__, f"{array.dtype} {tuple(array.shape)}"
     if array.ndim == 0 or array.dtype == object or "'" in str(array.dtype):
-        return f"array({_cut(str(array))}, {described})" if array.dtype != object else f"array({described})"
+        return f"{kind}({_cut(str(array))}, {described})" if array.dtype != object else f"{kind}({described})"
     flat = array.reshape(-1)[:FEW] if hasattr(array, "reshape") else ()
-    first = ", ".join(str(number) for number in flat)
+    first = ", ".join(_cut(str(number)) for number in flat)
     size = 1
     for length in array.shape:
         size *= length
     more = ", ..." if size > FEW and first else "" if first or not size else "..."
-    return f"array([{first}{more}], {described})"
+    return f"{kind}([{first}{more}], {described})"
 
 
 def _items(values: Iterable[Any], count: int, opening: str, closing: str, depth: int) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ._checks import checked
+from ._shown import shown
 from .errors import CheckpointError
 
 FORMAT_VERSION = "1"
@@ -66,7 +67,7 @@ def save(
         raise CheckpointError("a tensor cannot be called '__metadata__', the format keeps that name for itself")
     for key, text in (metadata or {}).items():
         if not isinstance(key, str) or not isinstance(text, str):
-            raise CheckpointError(f"metadata are strings by name, got {key!r}: {text!r}")
+            raise CheckpointError(f"metadata are strings by name, got {shown(key)}: {shown(text)}")
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))  # so that every tensor is aligned
     arrays = {name: arrays[name] for name in order}

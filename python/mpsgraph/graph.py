@@ -293,6 +293,8 @@ class Graph(
         >>> g.run({x: np.float32([1, 2])}, [x * 2])
         {<Tensor multiplication: float32[2]>: NDArray([2., 4.], float32(2))}
         """
+        if queue is not None or copy is not None:
+            _check_options("run", queue, None, copy)
         wanted, written = _listed(targets, results)
         arrays = self.on(device).run(_by_placeholder(feeds), wanted, target_operations, written, queue, copy)
         return arrays[0] if isinstance(targets, Tensor) else dict(zip(wanted, arrays, strict=True))
@@ -319,6 +321,7 @@ class Graph(
         >>> g.run_async({}, g.constant(2.0) * 3).results.item()
         6.0
         """
+        _check_options("run_async", queue, descriptor, copy)
         wanted, written = _listed(targets, results)
         run = self.on(device).run_async(
             _by_placeholder(feeds), wanted, target_operations, written, descriptor, queue, copy
@@ -349,6 +352,9 @@ class Graph(
         >>> y.item()
         6.0
         """
+        if not isinstance(command_buffer, CommandBuffer):
+            refuse("[encode] command_buffer", CommandBuffer, command_buffer)
+        _check_options("encode", None, descriptor, copy)
         wanted, written = _listed(targets, results)
         on = self.on(command_buffer.queue.device)
         return _keyed(
@@ -379,7 +385,11 @@ class Graph(
         >>> [array.tolist() for array in executable.run([np.float32([1, 2, 3])])]
         [[2.0, 4.0, 6.0]]
         """
-        types = {tensor: _type_of(tensor, value) for tensor, value in feeds.items()}
+        types = {}
+        for tensor, value in feeds.items():
+            if not isinstance(tensor, Tensor):
+                raise GraphError(f"[compile] feeds are types by placeholder, got {shown(tensor)}: {shown(value)}")
+            types[tensor] = _type_of(tensor, value)
         return self.on(device).compile(types, _listed(targets, None)[0], target_operations, options)
 
     def variable_value(self, variable: Tensor, *, device: Device | str | None = None) -> np.ndarray:
@@ -435,6 +445,16 @@ def parse(text: str, seed: int = 0) -> Graph:
     return Graph(seed, text=text)
 
 
+def _check_options(method: str, queue: Any, descriptor: Any, copy: Any) -> None:
+    """GraphError for what a run's options cannot be."""
+    if queue is not None and not isinstance(queue, CommandQueue):
+        refuse(f"[{method}] queue", CommandQueue | None, queue)
+    if descriptor is not None and not isinstance(descriptor, ExecutionDescriptor):
+        refuse(f"[{method}] descriptor", ExecutionDescriptor | None, descriptor)
+    if copy is not None and not isinstance(copy, bool):
+        refuse(f"[{method}] copy", bool | None, copy)
+
+
 def _by_placeholder(feeds: Feeds | None) -> dict[Tensor, Any]:
     if feeds is not None and not isinstance(feeds, Mapping):
         raise GraphError(f"[run] feeds are arrays by placeholder, got {shown(feeds)}")
@@ -471,4 +491,8 @@ def _type_of(tensor: Tensor, value: Any) -> tuple[Any, tuple[int, ...]]:
         return as_dtype(value.dtype), tuple(value.shape)
     if isinstance(value, (tuple, list)) and len(value) == 2 and isinstance(value[0], (tuple, list)):
         return as_dtype(value[1]), tuple(value[0])
+    if not isinstance(value, (tuple, list)):
+        raise GraphError(
+            f"[compile] feed {tensor.name} must be a shape, (shape, dtype) or an array, got {shown(value)}"
+        )
     return tensor.dtype, tuple(value)

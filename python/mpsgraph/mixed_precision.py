@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from ._checks import checked
 from ._core import DType, Tensor, bfloat16, float16, float32
 from ._dtypes import DTypeLike, as_dtype
+from ._shown import shown
 from .errors import DTypeError, GraphError
 
 POLICIES: dict[str, DType | None] = {"float32": None, "mixed_bfloat16": bfloat16, "mixed_float16": float16}
@@ -87,7 +88,7 @@ def set_global_policy(policy: str) -> None:
     """
     global _policy
     if policy not in POLICIES:
-        raise GraphError(f"a policy is one of {', '.join(POLICIES)}, got {policy!r}")
+        raise GraphError(f"a policy is one of {', '.join(POLICIES)}, got {shown(policy)}")
     _policy = policy
 
 

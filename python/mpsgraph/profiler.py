@@ -18,6 +18,7 @@ from typing import Any
 from . import _core
 from ._checks import checked
 from ._core import Device
+from ._shown import shown
 from .errors import DeviceError, GraphError
 
 CAPACITY = 262144  # records, about 150 bytes each
@@ -156,7 +157,7 @@ class Profile:
         from ._profile_table import format_table
 
         if by not in ("kernel", "kind"):
-            raise GraphError(f'a profile has tables by "kernel" or by "kind", not by {by!r}')
+            raise GraphError(f'a profile has tables by "kernel" or by "kind", not by {shown(by)}')
         if top is not None and top < 0:
             raise GraphError(f"top is a number of rows, 0 or more, or None for all, got {top}")
         return format_table(self, by, top, limits or machine_limits())

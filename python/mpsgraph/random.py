@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._checks import checked
+from ._shown import shown
 from .errors import ShapeError
 
 _WORD = 0xFFFFFFFF
@@ -27,7 +28,7 @@ def philox_state(key: int, counter_low: int = 0, counter_high: int = 0) -> np.nd
     words = [1]
     for number in (counter_low, counter_high, key):
         if not -(2**63) <= number < 2**64:
-            raise ShapeError(f"a Philox key and counter half has 64 bits, {number} has more")
+            raise ShapeError(f"philox_state: keys, seeds and counter halves have 64 bits, {shown(number)} has more")
         words += [number & _WORD, number >> 32 & _WORD]
     return np.array(words, np.uint32).view(np.int32)
 

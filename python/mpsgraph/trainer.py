@@ -21,9 +21,9 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 
 from . import checkpoint
-from ._checks import NotNegative, Size, checked, is_number
-from ._core import Device, DType, Executable, Execution, NDArray, Operation, Tensor, float32
-from ._dtypes import DTypeLike, as_dtype, constant_data, dtype_of
+from ._checks import Named, NotNegative, Size, checked, is_number
+from ._core import Device, Executable, Execution, NDArray, Operation, Tensor, float32
+from ._dtypes import DTypeLike, as_dtype, dtype_of
 from ._optional import require
 from ._shown import shown
 from .data.batches import Batches, batches
@@ -125,9 +125,9 @@ class Trainer:
     @checked
     def __init__(
         self,
-        model: Annotated[Module, "a model is a module of mpsgraph.nn, such as Sequential(Linear(10))"],
+        model: Annotated[Module, Named("a module of mpsgraph.nn, such as Sequential(Linear(10))")],
         loss: str | Loss = "cross_entropy",
-        optimizer: Annotated[Optimizer, "an optimizer is one of mpsgraph.optim, such as Adam(1e-3)"] | None = None,
+        optimizer: Annotated[Optimizer, Named("one of mpsgraph.optim, such as Adam(1e-3)")] | None = None,
         metrics: Sequence[str | Metric] = ("accuracy",),
         *,
         device: Device | str | None = None,
@@ -174,6 +174,7 @@ class Trainer:
 
     def _inputs_for(self, x: np.ndarray) -> Tensor:
         """The placeholder that takes them. DTypeError for what it does not take, before it is compiled for."""
+        _require_array(x, "inputs")
         if dtype_of(x) != self.dtype:
             other = f", or make the trainer with dtype='{dtype_of(x)}'" if dtype_of(x).is_float else ""
             raise DTypeError(
@@ -210,6 +211,7 @@ class Trainer:
     def _built_for(self, x: np.ndarray, y: np.ndarray) -> _Built:
         """What was built at first use. DTypeError for arrays that it does not take, before they are compiled for."""
         self._inputs_for(x)
+        _require_array(y, "labels")
         built = self._built or self._build(x, y)
         if dtype_of(y) != built.labels.dtype:
             raise DTypeError(
@@ -278,7 +280,8 @@ class Trainer:
         Args: x, inputs (batch, ...); y, labels (batch, ...); both must stay unchanged until the step is done.
         Errors: ShapeError, DTypeError, GraphError; errors of the run come with the result.
         """
-        x, y = _as_array(x, "inputs", self.dtype), _as_array(y, "labels")
+        _require_array(x, "inputs")
+        _require_array(y, "labels")
         executable = self._step_for(x, y)
         rate = self.learning_rate
         if self._last_rate is None or self._last_rate[0] != rate:  # another array: earlier steps may still read theirs
@@ -400,7 +403,7 @@ class Trainer:
         ['accuracy', 'loss']
         """
         total, sums = 0, np.zeros(len(self._names))
-        for x, y in map(self._arrays, as_batches(data, batch_size, shuffle=False, seed=0)):
+        for x, y in map(_pair, as_batches(data, batch_size, shuffle=False, seed=0)):
             built = self._built_for(x, y)
             feeds = {built.inputs: x, built.labels: y}
             values = self.graph.on(self.device).run(feeds, built.evaluation)
@@ -410,20 +413,14 @@ class Trainer:
             raise GraphError("there is no data to evaluate on")
         return dict(zip(self._names, (sums / total).tolist(), strict=True))
 
-    def _arrays(self, batch: Any) -> tuple[np.ndarray, np.ndarray]:
-        """A batch as arrays (inputs, labels)."""
-        x, y = _pair(batch)
-        return _as_array(x, "inputs", self.dtype), _as_array(y, "labels")
-
     @checked
-    def predict(self, x: Any, batch_size: int = 256) -> np.ndarray:
+    def predict(self, x: np.ndarray, batch_size: int = 256) -> np.ndarray:
         """The model's outputs for inputs, in inference mode: an array (len(x), ...).
 
         >>> trainer = mg.Trainer(mg.nn.Linear(3))
         >>> trainer.predict(np.zeros((5, 2), np.float32)).shape
         (5, 3)
         """
-        x = _as_array(x, "inputs", self.dtype)
         inputs = self._inputs_for(x)
         outputs = self._inference(inputs)
 
@@ -554,36 +551,33 @@ def as_batches(data: Data, batch_size: int, shuffle: bool, seed: int) -> Iterabl
     """Arrays become batches; anything else is taken as batches."""
     if isinstance(data, (tuple, list)) and all(isinstance(array, np.ndarray) for array in data):
         return batches(data, batch_size, shuffle, seed)
-    if isinstance(data, tuple) and len(data) == 2 and all(map(_is_nested_numbers, data)):
-        return batches([np.asarray(data[0]), _as_array(data[1], "labels")], batch_size, shuffle, seed)
     if isinstance(data, (np.ndarray, NDArray)):
-        raise GraphError(f"data is one array, {shown(data)}: {_AS_PAIR}")
+        raise GraphError(f"data are a pair of arrays (inputs, labels), got one {shown(data)}")
+    if isinstance(data, tuple) and any(_is_list_of_numbers(array) for array in data):
+        raise DTypeError(f"data are a pair of arrays, got {shown(data)}: convert them with np.asarray(..., dtype)")
     return data
 
 
-def _as_array(array: Any, name: str, dtype: DType | None = None) -> Any:
-    """An array as it is; lists of numbers in a dtype, without one in what they are as constants. Else DTypeError."""
-    if isinstance(array, (np.ndarray, NDArray)):
-        return array
-    if _is_nested_numbers(array):
-        with suppress(Error):
-            return constant_data(array, None, dtype).numpy()
-    raise DTypeError(f"{name} are an array, got {shown(array)}: convert them with np.asarray(..., dtype)")
-
-
-def _is_nested_numbers(value: Any) -> bool:
-    """Is it a list of numbers, or of such lists? Its first items tell."""
+def _is_list_of_numbers(value: Any) -> bool:
+    """Or of such lists? Its first items tell."""
     while isinstance(value, (list, tuple)) and value:
         value = value[0]
-        if is_number(value) or isinstance(value, bool):
+        if is_number(value):
             return True
     return False
+
+
+def _require_array(array: Any, name: str) -> None:
+    """DTypeError for what is no array: a list says nothing of its dtype."""
+    if not isinstance(array, (np.ndarray, NDArray)):
+        raise DTypeError(f"{name} are an array, got a {type(array).__name__}: convert them with np.asarray(..., dtype)")
 
 
 def _pair(batch: Any) -> tuple[np.ndarray, np.ndarray]:
     """A batch as (inputs, labels)."""
     if not isinstance(batch, (tuple, list)) or len(batch) != 2:
-        raise GraphError(f"a batch is a pair of arrays (inputs, labels), the data gave {shown(batch)}")
+        what = f"{len(batch)} values" if isinstance(batch, (tuple, list)) else shown(batch)
+        raise GraphError(f"a batch is a pair of arrays (inputs, labels), the data gave {what}")
     return batch[0], batch[1]
 
 

@@ -24,6 +24,8 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size()) text.replace(at, from.size(), to);
 }
 
+constexpr size_t longest_form = 160;
+
 // What pybind11 calls types in its signatures, as people write them.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 8> plain{{
     {"mpsgraph._core.", ""},
@@ -50,6 +52,7 @@ std::string forms_of(const std::string& text) {
     if (form == "(") form = "()";
     if (form.starts_with("( ")) form.erase(1, 1);
     for (auto [from, to] : plain) replace_all(form, from, to);
+    if (form.size() > longest_form) form = form.substr(0, longest_form) + "...)";
     forms += (forms.empty() ? "" : " or ") + form;
   }
 }

@@ -29,6 +29,8 @@ PyObject* ml_bfloat16() {
   return dtype;
 }
 
+constexpr size_t longest_word = 200;  // of strings that name one of several ways, or a symbol
+
 [[noreturn]] void attribute_error(std::string_view kind, const std::string& attribute, std::string_view expected,
                                   py::handle value) {
   throw GraphError(cat("[", kind, "] attribute ", attribute, " must be ", expected, ", got ", shown(value)));
@@ -52,6 +54,7 @@ Attribute to_attribute(std::string_view kind, const std::string& attribute, Attr
       }
     case AttributeKind::string:
       if (!py::isinstance<py::str>(value)) attribute_error(kind, attribute, "a string", value);
+      if (py::len(value) > longest_word) attribute_error(kind, attribute, "a word", value);
       return py::cast<std::string>(value);
     case AttributeKind::integers: return to_dims(value, what());
     case AttributeKind::dtype: return to_dtype(value);

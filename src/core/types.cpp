@@ -33,7 +33,9 @@ constexpr std::array<DTypeFacts, dtype_count> facts = {{
     {"complex128", 16},
 }};
 
-std::string join(const Dims& dims, char open, char close, size_t longest = static_cast<size_t>(-1)) {
+constexpr size_t longest = 16;  // the limit of a tensor's rank: what is longer is somebody's mistake
+
+std::string join(const Dims& dims, char open, char close) {
   std::string text(1, open);
   for (size_t i = 0; i < dims.size(); ++i) {
     if (i) text += ',';
@@ -79,7 +81,7 @@ std::optional<DType> complex_type(DType dtype) {
 
 std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
 
-std::string to_string(const Dims& dims) { return join(dims, '(', ')', 16); }
+std::string to_string(const Dims& dims) { return join(dims, '(', ')'); }
 
 int64_t element_count(const Dims& dims) {
   constexpr int64_t limit = int64_t{1} << 62;

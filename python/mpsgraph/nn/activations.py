@@ -9,6 +9,7 @@ import math
 
 from .._checks import checked
 from .._core import Tensor
+from .._shown import shown
 from ..errors import GraphError
 from .initialisers import Constant
 from .layers import channel_axis, size_of
@@ -31,7 +32,7 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     [0.0]
     """
     if approximate not in ("none", "tanh"):
-        raise GraphError(f'gelu: approximate must be "none" or "tanh", got {approximate!r}')
+        raise GraphError(f'gelu: approximate must be "none" or "tanh", got {shown(approximate)}')
     if approximate == "none":
         return x * 0.5 * (graph_of(x).erf(x * math.sqrt(0.5)) + 1.0)
     cubic = x + x * x * x * 0.044715

@@ -14,8 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
-from .._checks import checked
+from .._checks import Positive, checked
 from .._core import ConstantData, DType, float32
+from .._shown import shown
 from ..errors import GraphError, ShapeError
 
 Fans = tuple[float, float]
@@ -110,6 +111,9 @@ class TruncatedNormal(Normal):
         return values * np.float32(self.standard_deviation) + np.float32(self.mean)
 
 
+_MODES, _DISTRIBUTIONS = ("fan_in", "fan_out", "fan_avg"), ("truncated_normal", "normal", "uniform")
+
+
 @checked
 class VarianceScaling:
     """Variance gain / fan, so that signals keep their size through layers.
@@ -123,15 +127,10 @@ class VarianceScaling:
     True
     """
 
-    def __init__(self, gain: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal") -> None:
-        if gain <= 0 or mode not in ("fan_in", "fan_out", "fan_avg"):
-            raise GraphError(
-                f'VarianceScaling: gain must be above 0 and mode "fan_in", "fan_out" or "fan_avg", got {gain}, {mode!r}'
-            )
-        if distribution not in ("truncated_normal", "normal", "uniform"):
-            raise GraphError(
-                f'VarianceScaling: distribution must be "truncated_normal", "normal" or "uniform", got {distribution!r}'
-            )
+    def __init__(self, gain: Positive = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal") -> None:
+        for name, value, known in (("mode", mode, _MODES), ("distribution", distribution, _DISTRIBUTIONS)):
+            if value not in known:
+                raise GraphError(f"VarianceScaling: {name} must be one of {', '.join(known)}, got {shown(value)}")
         self.gain, self.mode, self.distribution = gain, mode, distribution
 
     def __call__(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .._checks import checked
 from .._core import Tensor
+from .._shown import shown
 from ..errors import GraphError
 from .losses import mean_absolute_error, mean_of_all, mean_squared_error
 
@@ -41,12 +42,13 @@ METRICS: dict[str, Metric] = {
 }
 
 
+@checked
 def metric_named(metric: str | Metric) -> tuple[str, Metric]:
     """Name and function of a metric. GraphError that lists the names."""
     if callable(metric):
         return getattr(metric, "__name__", "metric"), metric
     if metric not in METRICS:
         raise GraphError(
-            f"there is no metric '{metric}': use one of {', '.join(METRICS)}, or a function (outputs, labels)"
+            f"there is no metric {shown(metric)}: use one of {', '.join(METRICS)}, or a function (outputs, labels)"
         )
     return metric, METRICS[metric]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .._checks import check_methods, checked, refuse
+from .._checks import check_methods, checked
 from .._core import DType, Tensor, bfloat16, float16, float32
 from ..errors import DTypeError, GraphError, ShapeError
 from ..mixed_precision import autocast_dtype, layer_scope
@@ -67,8 +67,6 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} must define forward(self, x)")
 
     def __call__(self, x: Tensor, *more: Any, **options: Any) -> Tensor:
-        if type(x) is not Tensor:
-            refuse(f"{type(self).__name__}: the input", Tensor, x)
         with layer_scope(self.precision):
             self.ensure_built(x)
             return self.forward(x, *more, **options)

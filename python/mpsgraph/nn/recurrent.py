@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._core import Tensor
+from .._shown import shown
 from ..errors import GraphError, ShapeError
 from .initialisers import Fans, GlorotUniform, Initialiser, Orthogonal, zeros
 from .layers import size_of
@@ -179,7 +180,7 @@ class RNN(_Recurrent):
             bias_initialiser=bias_initialiser,
         )  # fmt: skip
         if activation not in ("tanh", "relu"):
-            raise GraphError(f'RNN: activation must be "tanh" or "relu", got {activation!r}')
+            raise GraphError(f'RNN: activation must be "tanh" or "relu", got {shown(activation)}')
         self.activation = activation
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> Tensor:

@@ -141,9 +141,11 @@ class Family(_core.Graph):
         number: bool | int | float | complex = value.item() if isinstance(value, np.generic) else value
         if dtype is None:
             dtype = dtype_of_number(number)
+            if not fits(number, dtype):
+                raise DTypeError(f"[{kind}] the number {shown(number)} does not fit into {dtype}")
         elif not fits(number, dtype):
             raise DTypeError(
-                f"[{kind}] the number {number!r} cannot stand beside a tensor of {dtype}: "
+                f"[{kind}] the number {shown(number)} cannot stand beside a tensor of {dtype}: "
                 f"cast the tensor with g.cast(x, mg.{dtype_for(number)}) first, or write the number as {dtype}"
             )
         if dtype.is_float and dtype.itemsize == 2 and autocast_dtype() is not None:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from .._shown import shown
 from ._family import ShapeError, ints
 
-Padding: TypeAlias = str | Sequence[Sequence[int]]
+Padding: TypeAlias = str | Sequence[Sequence[int]] | Sequence[int]
 
 
 def padding_attributes(padding: Padding, kind: str, axes: int = 2) -> dict[str, Any]:

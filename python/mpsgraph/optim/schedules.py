@@ -32,7 +32,6 @@ class ConstantRate(float):
         return float(self)
 
 
-@checked
 class StepRate:
     """rate * factor^floor(step / every): lowered at once after every so many steps.
 
@@ -40,6 +39,7 @@ class StepRate:
     [1.0, 1.0, 0.5, 0.25]
     """
 
+    @checked
     def __init__(self, rate: NotNegative, every: Size, factor: NotNegative = 0.1) -> None:
         self.rate, self.every, self.factor = rate, every, factor
 
@@ -47,7 +47,6 @@ class StepRate:
         return self.rate * self.factor ** (step // self.every)
 
 
-@checked
 class ExponentialRate:
     """rate * factor^(step / every): lowered smoothly.
 
@@ -55,6 +54,7 @@ class ExponentialRate:
     0.5
     """
 
+    @checked
     def __init__(self, rate: NotNegative, every: Size, factor: NotNegative) -> None:
         self.rate, self.every, self.factor = rate, every, factor
 
@@ -62,7 +62,6 @@ class ExponentialRate:
         return float(self.rate * self.factor ** (step / self.every))
 
 
-@checked
 class CosineRate:
     """From rate to final along half a cosine over `steps`, then final. Loshchilov and Hutter, arXiv:1608.03983.
 
@@ -70,6 +69,7 @@ class CosineRate:
     [1.0, 0.5, 0.0, 0.0]
     """
 
+    @checked
     def __init__(self, rate: NotNegative, steps: Size, final: NotNegative = 0.0) -> None:
         self.rate, self.steps, self.final = rate, steps, final
 
@@ -78,7 +78,6 @@ class CosineRate:
         return self.final + (self.rate - self.final) * (1 + math.cos(math.pi * share)) / 2
 
 
-@checked
 class WarmUp:
     """Rises in a straight line over `steps` to the rate at which another schedule begins, then follows it.
 
@@ -86,6 +85,7 @@ class WarmUp:
     [0.25, 0.5, 1.0, 1.0, 1.0]
     """
 
+    @checked
     def __init__(self, schedule: Schedule | float, steps: Size) -> None:
         self.schedule, self.steps = as_schedule(schedule), steps
 
@@ -103,5 +103,5 @@ def as_schedule(rate: float | Schedule) -> Schedule:
 def as_rate(what: str, rate: Any) -> float:
     """A number that can be a learning rate. GraphError for what cannot."""
     if not is_number(rate) or not 0 <= rate < math.inf:
-        raise GraphError(f"{what} must be a number of 0 or more, or a schedule (step) -> rate, got {shown(rate)}")
+        raise GraphError(f"{what} must be a number of at least 0, or a schedule (step) -> rate, got {shown(rate)}")
     return float(rate)

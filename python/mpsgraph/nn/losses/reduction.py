@@ -7,6 +7,7 @@ from typing import Any
 
 from ..._checks import checked
 from ..._core import Tensor
+from ..._shown import shown
 from ...errors import GraphError, ShapeError
 from ..module import graph_of
 
@@ -56,7 +57,7 @@ def reduced(losses: Tensor, reduction: str, weights: Tensor | None = None) -> Te
     [4.667, 14.0, 7.0]
     """
     if reduction not in REDUCTIONS:
-        raise GraphError(f"a reduction is one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+        raise GraphError(f"a reduction is one of {', '.join(REDUCTIONS)}, got {shown(reduction)}")
     g, weighted = graph_of(losses), losses
     if weights is not None:
         weights = as_dtype_of(weights, losses)
