@@ -56,9 +56,9 @@ class Named:
         self.words = words
 
 
-Size: TypeAlias = Annotated[int, Bounds("of at least 1", lambda v: v >= 1)]
-Sizes: TypeAlias = Annotated[int | Sequence[int], Bounds("of at least 1", lambda v: v >= 1)]
-Count: TypeAlias = Annotated[int, Bounds("of at least 0", lambda v: v >= 0)]
+Size: TypeAlias = Annotated[int, Bounds("of at least 1 and of 64 bits", lambda v: 1 <= v < 2**63)]
+Sizes: TypeAlias = Annotated[int | Sequence[int], Bounds("of at least 1 and of 64 bits", lambda v: 1 <= v < 2**63)]
+Count: TypeAlias = Annotated[int, Bounds("of at least 0 and of 64 bits", lambda v: 0 <= v < 2**63)]
 Finite: TypeAlias = Annotated[float, Bounds("that is finite", math.isfinite)]
 Positive: TypeAlias = Annotated[float, Bounds("above 0", lambda v: 0 < v < math.inf)]
 NotNegative: TypeAlias = Annotated[float, Bounds("of at least 0", lambda v: 0 <= v < math.inf)]
@@ -348,7 +348,8 @@ def _bounded(base: Any, bounds: Bounds) -> Check:
 def _container(base: type, inner: tuple[Any, ...]) -> Check:
     """Of lists, tuples and arrays the items count, too; what can be iterated only once is taken at its word."""
     if issubclass(base, Mapping):
-        return lambda value: isinstance(value, Mapping)
+        key, item = [_check_of(part) or _anything for part in inner] or [_anything] * 2
+        return lambda value: isinstance(value, Mapping) and all(key(k) and item(v) for k, v in value.items())
     fixed = base is tuple and bool(inner) and inner[-1] is not Ellipsis
     checks = [_check_of(part) for part in inner if part is not Ellipsis]
     loose = base is Iterable and checks in ([], [None])  # data of any kind
@@ -448,7 +449,9 @@ def _words(hint: Any) -> str:
     if base is Callable:
         return "a function"
     if isinstance(base, type) and issubclass(base, Mapping):
-        return "a dict"
+        key, item = [expected(part) if part is not Any else "" for part in inner] or ["", ""]
+        of = f" of {_MANY.get(item, item)}" if item else ""
+        return f"a dict{of}" + (f" by {'name' if key == 'a string' else key.removeprefix('a ')}" if key else "")
     if base in _CONTAINERS or base in (list, tuple, set):
         items = [part for part in inner if part is not Ellipsis]
         if not items or items[0] is Any:

@@ -14,6 +14,7 @@ import os
 import secrets
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """
     try:
         data = Path(path).read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     if len(data) < 8:
         raise CheckpointError(f"{path} is truncated: {len(data)} bytes")
@@ -141,6 +142,8 @@ def _checksum(header: bytes, buffers: list[memoryview]) -> str:
 
 
 def _write_atomically(path: Path, parts: list[Any]) -> None:
+    if not path.name:
+        raise CheckpointError(f"'{path}' cannot be written: it names no file")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(temporary, "xb") as file:
@@ -150,10 +153,11 @@ def _write_atomically(path: Path, parts: list[Any]) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
         _flush_directory(path.parent)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
         raise CheckpointError(f"{path} cannot be written: {error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError, ValueError):
+            temporary.unlink(missing_ok=True)
 
 
 def _flush_directory(directory: Path) -> None:

@@ -7,6 +7,8 @@ the algorithm's number, as in Apple's own state tensors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ._checks import checked
@@ -71,11 +73,14 @@ def philox_state_from_stateless_seed(seed0: int, seed1: int) -> np.ndarray:
     return philox_state(k0 | k1 << 32, 0, c2 | c3 << 32)
 
 
-def philox_block(counter: list[int], key: list[int]) -> list[int]:
+@checked
+def philox_block(counter: Sequence[int], key: Sequence[int]) -> list[int]:
     """The four 32-bit words that Philox 4x32-10 makes of a counter of four words and a key of two.
 
     Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011. The runtime has its own; this one is for seeds.
     """
+    if len(counter) != 4 or len(key) != 2:
+        raise ShapeError(f"philox_block: counter is four words and key two, got {shown(counter)} and {shown(key)}")
     c, (k0, k1) = list(counter), key
     for _ in range(10):
         p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]

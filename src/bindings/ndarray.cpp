@@ -242,7 +242,8 @@ NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype,
     if (py::hasattr(object, "__array__") && !PyNumber_Check(object.ptr()))
       return from_numpy(py::array(py::module_::import("numpy").attr("asarray")(object)), copy, dtype, contiguous, what);
     if (copy == false)
-      throw ShapeError(cat(what, " is no array whose memory can be shared, and copy=False forbids a copy: got ", shown(object)));
+      throw ShapeError(
+          cat(what, " is no array whose memory can be shared, and copy=False forbids a copy: got ", shown(object)));
     runtime::count_copy();
     return from_numpy(array_of_values(object, dtype, what), {}, dtype, contiguous, what);
   }

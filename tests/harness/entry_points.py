@@ -86,7 +86,7 @@ def entry_points() -> dict[CodeType, EntryPoint]:
                 _add(found, f"Graph.{name}", method, mg.Graph)
     for module in public_modules():
         where = module.__name__.removeprefix("mpsgraph").lstrip(".")
-        for name in getattr(module, "__all__", [n for n in vars(module) if not n.startswith("_")]):
+        for name in getattr(module, "__all__", _own(module)):
             value = getattr(module, name)
             label = f"{where}.{name}" if where else name
             if not str(getattr(value, "__module__", "")).startswith("mpsgraph") or name == "Initialiser":
@@ -98,6 +98,11 @@ def entry_points() -> dict[CodeType, EntryPoint]:
                     if part.__module__ != "mpsgraph._core" and not part.__module__.startswith("mpsgraph.ops"):
                         _add_methods(found, label, value, part)
     return found
+
+
+def _own(module: Any) -> list[str]:
+    """The names that a module without a list of them defines itself."""
+    return [n for n, v in vars(module).items() if n[0] != "_" and getattr(v, "__module__", "") == module.__name__]
 
 
 def _add_methods(found: dict[CodeType, EntryPoint], label: str, owner: type, part: type) -> None:

@@ -47,7 +47,10 @@ def fans_of(shape: Sequence[int]) -> Fans:
 
 
 def _random(generator: np.random.Generator | int | None) -> np.random.Generator:
-    return generator if isinstance(generator, np.random.Generator) else np.random.default_rng(generator)
+    """A generator as it is, one of a seed (a negative one by its two's complement), or of chance."""
+    if isinstance(generator, np.random.Generator):
+        return generator
+    return np.random.default_rng(None if generator is None else generator % 2**64)
 
 
 @checked

@@ -179,7 +179,7 @@ class Unflatten(Module):
     def __init__(self, shape: Sequence[int]) -> None:
         self.shape = ints(shape, "Unflatten: shape")
         if min(self.shape, default=1) < -1 or 0 in self.shape or self.shape.count(-1) > 1:
-            raise ShapeError(f"Unflatten: sizes must be above 0, but for one -1, got {tuple(self.shape)}")
+            raise ShapeError(f"Unflatten: sizes must be above 0, but for one -1, got {shown(tuple(self.shape))}")
 
     def forward(self, x: Tensor) -> Tensor:
         sizes, shape = (x.shape or ())[1:], list(self.shape)

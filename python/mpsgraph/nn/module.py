@@ -14,6 +14,7 @@ import numpy as np
 
 from .._checks import check_methods, checked
 from .._core import DType, Tensor, bfloat16, float16, float32
+from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
 from ..mixed_precision import autocast_dtype, layer_scope
 from .initialisers import Initialiser, first_value
@@ -114,8 +115,10 @@ class Module:
         dtype: DType | None = None,
     ) -> Tensor:
         graph = graph_of(x)
-        if any(size < 1 for size in shape):
-            raise ShapeError(f"{self._path or type(self).__name__}: the size of '{name}' {tuple(shape)} must be known")
+        if len(shape) > 16 or any(size < 1 for size in shape):
+            raise ShapeError(
+                f"{self._path or type(self).__name__}: the size of '{name}' {shown(tuple(shape))} must be known"
+            )
         path = f"{self._path}.{name}" if self._path else name
         low = x.dtype in (bfloat16, float16) and autocast_dtype() is not None
         own = dtype or (float32 if low else x.dtype)

@@ -22,7 +22,7 @@ from ._files import Tensors, dtype_of, sense
 from ._functions import Functions
 from ._registry import Node, TensorSequence, Undecided
 
-Trainable: TypeAlias = "bool | Iterable[str] | Callable[[str], bool]"
+Trainable: TypeAlias = bool | Iterable[str] | Callable[[str], bool]
 MOST_NODES = 300_000  # lowered, with those of functions and of repeated subgraphs
 
 

@@ -15,6 +15,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 REDUCTIONS = ("mean", "sum", "none", "sum_by_nonzero_weights")
 
 
+@checked
 def mean_of_all(x: Tensor) -> Tensor:
     """The mean of all elements, as a tensor of rank 0."""
     return graph_of(x).reshape(graph_of(x).mean(x), ())
