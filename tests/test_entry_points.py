@@ -183,6 +183,7 @@ WORDS = (
 """What names a tensor, data or a value where the parameter's own name would say no more."""
 SIGNATURE = re.compile(r"missing \d+ required|unexpected keyword|positional arguments? but|takes \d+ positional")
 """How Python says that a function, here one that was given, is called with other arguments than it has."""
+OF_NUMPY = "maximum supported dimension for an ndarray"  # of an initialiser that is asked for 5,000 axes
 
 
 def may_be_taken(annotation: str, tag: str) -> bool:
@@ -205,7 +206,7 @@ def complaint(point: EntryPoint, name: str, annotation: str, tag: str, value: An
         return None if may_be_taken(annotation, tag) else f"takes {tag} for {name}: {annotation}"
     text = str(error)
     if not isinstance(error, mg.Error):
-        if isinstance(error, TypeError) and SIGNATURE.search(text):
+        if (isinstance(error, TypeError) and SIGNATURE.search(text)) or OF_NUMPY in text:
             return None
         return f"{name} = {tag} raises {type(error).__name__}: {text[:200]}"
     if "\n" in text or (len(text) > LONGEST and name != "path"):  # a file is named in full

@@ -233,7 +233,7 @@ def _alternatives(hint: Any) -> list[Any]:
         return [inner for part in get_args(hint) for inner in _alternatives(part)]
     if get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) in (Union, UnionType):
         base, *extras = get_args(hint)
-        return [Annotated[(part, *extras)] for part in _alternatives(base)]  # type: ignore[misc]
+        return [Annotated[(part, *extras)] for part in _alternatives(base)]
     return [hint]
 
 

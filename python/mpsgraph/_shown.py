@@ -42,8 +42,8 @@ def _shown(value: Any, depth: int) -> str:
     if type(value).__name__ in ("ndarray", "NDArray"):
         return _array(value)
     if isinstance(value, (list, tuple, set, frozenset)):
-        opening, closing = {list: "[]", tuple: "()"}.get(type(value), "{}")  # type: ignore[call-overload]
-        return _items(value, len(value), opening, closing, depth)
+        around = "[]" if isinstance(value, list) else "()" if isinstance(value, tuple) else "{}"
+        return _items(value, len(value), around[0], around[1], depth)
     if isinstance(value, Mapping):
         pairs = (f"{shown(key, depth + 1)}: {shown(item, depth + 1)}" for key, item in value.items())
         return _joined(pairs, len(value), "{", "}") if depth < 2 else "{...}"
@@ -72,7 +72,8 @@ def _items(values: Iterable[Any], count: int, opening: str, closing: str, depth:
 
 def _joined(items: Iterable[str], count: int, opening: str, closing: str) -> str:
     """The first of them, as long as they are short, and how many there are."""
-    first, length = [], 0
+    first: list[str] = []
+    length = 0
     for item in islice(items, FEW):
         length += len(item)
         if first and length > LONGEST:

@@ -46,7 +46,7 @@ _BLANK = "0" * 64
 
 @checked
 def save(
-    path: str | Path,
+    path: str | os.PathLike[str],
     tensors: Mapping[str, np.ndarray],
     metadata: Mapping[str, str] | None = None,
     dtypes: Mapping[str, str] | None = None,
@@ -90,7 +90,7 @@ def save(
 
 
 @checked
-def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Reads a checkpoint whole and checks it.
 
     Result: tensors by name, and the metadata. Errors: CheckpointError for a file that is missing, truncated, altered,

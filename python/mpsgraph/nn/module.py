@@ -116,9 +116,8 @@ class Module:
     ) -> Tensor:
         graph = graph_of(x)
         if len(shape) > 16 or any(size < 1 for size in shape):
-            raise ShapeError(
-                f"{self._path or type(self).__name__}: the size of '{name}' {shown(tuple(shape))} must be known"
-            )
+            where = self._path or type(self).__name__
+            raise ShapeError(f"{where}: the size of '{name}' {shown(tuple(shape))} must be known")
         path = f"{self._path}.{name}" if self._path else name
         low = x.dtype in (bfloat16, float16) and autocast_dtype() is not None
         own = dtype or (float32 if low else x.dtype)

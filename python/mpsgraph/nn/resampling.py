@@ -6,6 +6,7 @@ Inputs are images of four axes, NHWC unless data_layout says "NCHW". Names are P
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .._checks import Positive, is_number
 from .._core import Tensor
@@ -50,9 +51,8 @@ class Upsample(Module):
         if mode not in ("nearest", "bilinear"):
             raise GraphError(f'Upsample: mode must be "nearest" or "bilinear", got {shown(mode)}')
         self.size = None if size is None else ints(size, "Upsample: size", 2)
-        factors = (
-            (scale_factor,) * 2 if is_number(scale_factor) else () if scale_factor is None else tuple(scale_factor)
-        )
+        given: Any = () if scale_factor is None else scale_factor
+        factors: tuple[float, ...] = (given,) * 2 if is_number(given) else tuple(given)
         if scale_factor is not None and (len(factors) != 2 or min(factors) <= 0):
             raise ShapeError(f"Upsample: scale_factor must be one positive number or two, got {shown(scale_factor)}")
         self.factors, self.mode, self.align_corners, self.data_layout = factors, mode, align_corners, data_layout

@@ -18,11 +18,11 @@ def padding_attributes(padding: Padding, kind: str, axes: int = 2) -> dict[str, 
     return {"padding_style": "EXPLICIT", "padding": explicit_padding(padding, kind, axes)}
 
 
-def explicit_padding(padding: Sequence[Sequence[int]], kind: str, axes: int = 2) -> list[int]:
+def explicit_padding(padding: Sequence[Sequence[int]] | Sequence[int], kind: str, axes: int = 2) -> list[int]:
     """(before, after) of each axis, one after the other."""
     pairs = "(top, bottom), (left, right)" if axes == 2 else ", ".join(["(before, after)"] * axes)
     try:
-        sides = [(before, after) for before, after in padding]
+        sides = [(before, after) for before, after in padding]  # type: ignore[misc]
         if isinstance(padding, str) or len(sides) != axes:
             raise ValueError
     except (TypeError, ValueError):

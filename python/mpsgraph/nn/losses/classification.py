@@ -188,10 +188,9 @@ def binary_cross_entropy_with_logits(
     wanted = like(labels, logits)
     if label_smoothing:
         wanted = wanted * (1 - label_smoothing) + label_smoothing / 2
-    if not is_number(positive_weight):
-        positive_weight = as_dtype_of(positive_weight, logits)
-    if isinstance(positive_weight, Tensor) or positive_weight != 1:
-        losses = (1.0 - wanted) * logits + (1.0 + wanted * (positive_weight - 1.0)) * softplus(-logits)
+    factor: Any = positive_weight if is_number(positive_weight) else as_dtype_of(positive_weight, logits)
+    if isinstance(factor, Tensor) or factor != 1:
+        losses = (1.0 - wanted) * logits + (1.0 + wanted * (factor - 1.0)) * softplus(-logits)
     else:
         losses = softplus(logits) - logits * wanted
     return reduced(losses, reduction, weights)
