@@ -512,7 +512,7 @@ def test_auto_takes_float16_inputs_and_refuses_none():
     trainer.train_step(x[:64].astype(np.float16), y[:64]).wait()
     assert set(trainer.precision_choices) == {"0", "2"}
     for wrong in (-1, float("nan"), "x"):
-        with pytest.raises(mg.GraphError, match="precision_error is a relative error"):
+        with pytest.raises(mg.GraphError, match="precision_error must be a number of at least 0"):
             mg.Trainer(perceptron(), precision="auto", precision_error=wrong)
 
 

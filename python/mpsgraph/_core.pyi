@@ -936,7 +936,7 @@ def quantized(graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, ty
     """
     Contents for a new Graph; `tensors` are (tensor, scale, zero_point, dtype).
     """
-def save_package(path: str, graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], trainable: collections.abc.Sequence[Tensor], values: DeviceGraph | None = None) -> None:
+def save_package(path: str, graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], trainable: collections.abc.Sequence[Tensor], values: DeviceGraph | None = None, locations: bool = False) -> None:
     """
     Writes a package; `values` is the graph on the device whose variables' values are meant.
     """

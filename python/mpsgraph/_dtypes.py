@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ._core import ConstantData, DType, bfloat16, bool_, complex64, float32, int32
+from ._shown import shown
 from .errors import DTypeError, ShapeError
 
 DTypeLike: TypeAlias = DType | str | type | np.dtype[Any]
@@ -41,7 +42,7 @@ def constant_data(value: Any, shape: Sequence[int] | None, dtype: DTypeLike | No
         filled = wanted or dtype_of_number(value)
         number = value.item() if isinstance(value, np.generic) else value
         if (filled.is_float or filled.is_complex) and not fits(number, filled):
-            raise DTypeError(f"the number {number!r} does not fit into {filled}: ask for mg.{dtype_for(number)}")
+            raise DTypeError(f"the number {shown(number)} does not fit into {filled}: ask for mg.{dtype_for(number)}")
     if shape is not None:
         return ConstantData.splat(value, list(shape), wanted or dtype_of_number(value))
     if isinstance(value, (np.ndarray, np.generic)):
@@ -59,7 +60,7 @@ def dtype_of_number(value: Any) -> DType:
         return int32 if isinstance(value, int) else float32
     if isinstance(value, complex):
         return complex64
-    raise ShapeError(f"a shape is filled with one number, not with {value!r}")
+    raise ShapeError(f"a shape is filled with one number, not with {shown(value)}")
 
 
 def fits(number: bool | int | float | complex, dtype: DType) -> bool:

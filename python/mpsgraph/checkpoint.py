@@ -14,11 +14,14 @@ import os
 import secrets
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ._checks import checked
+from ._shown import shown
 from .errors import CheckpointError
 
 FORMAT_VERSION = "1"
@@ -41,8 +44,9 @@ _DTYPES = {name: np.dtype("uint16" if dtype == "bfloat16" else dtype) for dtype,
 _BLANK = "0" * 64
 
 
+@checked
 def save(
-    path: str | Path,
+    path: str | os.PathLike[str],
     tensors: Mapping[str, np.ndarray],
     metadata: Mapping[str, str] | None = None,
     dtypes: Mapping[str, str] | None = None,
@@ -64,7 +68,7 @@ def save(
         raise CheckpointError("a tensor cannot be called '__metadata__', the format keeps that name for itself")
     for key, text in (metadata or {}).items():
         if not isinstance(key, str) or not isinstance(text, str):
-            raise CheckpointError(f"metadata are strings by name, got {key!r}: {text!r}")
+            raise CheckpointError(f"metadata are strings by name, got {shown(key)}: {shown(text)}")
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))  # so that every tensor is aligned
     arrays = {name: arrays[name] for name in order}
@@ -85,7 +89,8 @@ def save(
     _write_atomically(Path(path), [struct.pack("<Q", len(header)), header, *buffers])
 
 
-def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+@checked
+def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Reads a checkpoint whole and checks it.
 
     Result: tensors by name, and the metadata. Errors: CheckpointError for a file that is missing, truncated, altered,
@@ -93,7 +98,7 @@ def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """
     try:
         data = Path(path).read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     if len(data) < 8:
         raise CheckpointError(f"{path} is truncated: {len(data)} bytes")
@@ -137,6 +142,8 @@ def _checksum(header: bytes, buffers: list[memoryview]) -> str:
 
 
 def _write_atomically(path: Path, parts: list[Any]) -> None:
+    if not path.name:
+        raise CheckpointError(f"'{path}' cannot be written: it names no file")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(temporary, "xb") as file:
@@ -146,10 +153,11 @@ def _write_atomically(path: Path, parts: list[Any]) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
         _flush_directory(path.parent)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
         raise CheckpointError(f"{path} cannot be written: {error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError, ValueError):
+            temporary.unlink(missing_ok=True)
 
 
 def _flush_directory(directory: Path) -> None:

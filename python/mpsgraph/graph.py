@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 
 from . import _core
+from ._checks import Count, checked, refuse
 from ._core import (
     CacheStatistics,
     CommandBuffer,
@@ -26,6 +27,7 @@ from ._core import (
     Tensor,
 )
 from ._dtypes import as_dtype
+from ._shown import shown
 from .errors import GraphError
 from .ops._family import user_location
 from .ops.activation import Activation
@@ -156,6 +158,7 @@ class Graph(
     [[25.0]]
     """
 
+    @checked
     def __init__(self, seed: int = 0, *, text: str | _core.PackageContents | None = None) -> None:
         if text is None:
             super().__init__()
@@ -176,6 +179,7 @@ class Graph(
 
     # --- derivatives and text --------------------------------------------------------------------------------------
 
+    @checked
     def gradients(
         self,
         of: Tensor,
@@ -213,6 +217,7 @@ class Graph(
         """
         return _core.print_graph(self)
 
+    @checked
     def print(self, *, locations: bool = True, max_constant_elements: int = 8) -> None:
         """Prints the graph for people: with the places in the source, long constants cut."""
         print(_core.print_graph(self, locations, max_constant_elements))
@@ -224,6 +229,8 @@ class Graph(
 
     def on(self, device: Device | str | None = None) -> DeviceGraph:
         """The graph on a device: its variables' values there and its executables. None: the default device."""
+        if device is not None and not isinstance(device, (str, Device)):
+            refuse("device", Device | str | None, device)
         key = device.name if isinstance(device, Device) else device
         if key not in self._on_devices:
             made = DeviceGraph(self, device)
@@ -286,6 +293,8 @@ class Graph(
         >>> g.run({x: np.float32([1, 2])}, [x * 2])
         {<Tensor multiplication: float32[2]>: NDArray([2., 4.], float32(2))}
         """
+        if queue is not None or copy is not None:
+            _check_options("run", queue, None, copy)
         wanted, written = _listed(targets, results)
         arrays = self.on(device).run(_by_placeholder(feeds), wanted, target_operations, written, queue, copy)
         return arrays[0] if isinstance(targets, Tensor) else dict(zip(wanted, arrays, strict=True))
@@ -312,6 +321,7 @@ class Graph(
         >>> g.run_async({}, g.constant(2.0) * 3).results.item()
         6.0
         """
+        _check_options("run_async", queue, descriptor, copy)
         wanted, written = _listed(targets, results)
         run = self.on(device).run_async(
             _by_placeholder(feeds), wanted, target_operations, written, descriptor, queue, copy
@@ -342,6 +352,9 @@ class Graph(
         >>> y.item()
         6.0
         """
+        if not isinstance(command_buffer, CommandBuffer):
+            refuse("[encode] command_buffer", CommandBuffer, command_buffer)
+        _check_options("encode", None, descriptor, copy)
         wanted, written = _listed(targets, results)
         on = self.on(command_buffer.queue.device)
         return _keyed(
@@ -349,6 +362,7 @@ class Graph(
             on.encode(command_buffer, _by_placeholder(feeds), wanted, target_operations, written, descriptor, copy),
         )
 
+    @checked
     def compile(
         self,
         feeds: Mapping[Tensor, Any],
@@ -371,7 +385,11 @@ class Graph(
         >>> [array.tolist() for array in executable.run([np.float32([1, 2, 3])])]
         [[2.0, 4.0, 6.0]]
         """
-        types = {tensor: _type_of(tensor, value) for tensor, value in feeds.items()}
+        types = {}
+        for tensor, value in feeds.items():
+            if not isinstance(tensor, Tensor):
+                raise GraphError(f"[compile] feeds are types by placeholder, got {shown(tensor)}: {shown(value)}")
+            types[tensor] = _type_of(tensor, value)
         return self.on(device).compile(types, _listed(targets, None)[0], target_operations, options)
 
     def variable_value(self, variable: Tensor, *, device: Device | str | None = None) -> np.ndarray:
@@ -406,7 +424,8 @@ class Graph(
         """
         return self.on().cache
 
-    def set_cache_limits(self, count: int, bytes: int) -> None:
+    @checked
+    def set_cache_limits(self, count: Count, bytes: Count) -> None:
         """How many executables, of how many bytes together, are kept; the least recently used go first."""
         self.on().set_cache_limits(count, bytes)
 
@@ -415,6 +434,7 @@ class Graph(
         self.on().clear_cache()
 
 
+@checked
 def parse(text: str, seed: int = 0) -> Graph:
     """The graph of a printed form. All its floating-point variables are trainable. GraphError with line and column.
 
@@ -425,9 +445,19 @@ def parse(text: str, seed: int = 0) -> Graph:
     return Graph(seed, text=text)
 
 
+def _check_options(method: str, queue: Any, descriptor: Any, copy: Any) -> None:
+    """GraphError for what a run's options cannot be."""
+    if queue is not None and not isinstance(queue, CommandQueue):
+        refuse(f"[{method}] queue", CommandQueue | None, queue)
+    if descriptor is not None and not isinstance(descriptor, ExecutionDescriptor):
+        refuse(f"[{method}] descriptor", ExecutionDescriptor | None, descriptor)
+    if copy is not None and not isinstance(copy, bool):
+        refuse(f"[{method}] copy", bool | None, copy)
+
+
 def _by_placeholder(feeds: Feeds | None) -> dict[Tensor, Any]:
     if feeds is not None and not isinstance(feeds, Mapping):
-        raise GraphError(f"[run] feeds are arrays by placeholder, got {type(feeds).__name__}")
+        raise GraphError(f"[run] feeds are arrays by placeholder, got {shown(feeds)}")
     return dict(feeds or {})
 
 
@@ -438,15 +468,15 @@ def _listed(targets: Targets, results: Any) -> tuple[list[Tensor], list[Any] | N
             results.get(targets) if isinstance(results, Mapping) else results
         ]
     if not isinstance(targets, Iterable):
-        raise GraphError(f"[run] targets are tensors, got {targets!r}; operations are given as target_operations")
+        raise GraphError(f"[run] targets are tensors, got {shown(targets)}; operations are given as target_operations")
     wanted = list(targets)
     if results is None:
         return wanted, None
     if not isinstance(results, Mapping):
-        raise GraphError(f"results are arrays by target, got {type(results).__name__}")
+        raise GraphError(f"results are arrays by target, got {shown(results)}")
     unknown = [tensor for tensor in results if not any(tensor is target for target in wanted)]
     if unknown:
-        raise GraphError(f"results are given for {unknown}, which are no targets")
+        raise GraphError(f"results are given for {shown(unknown)}, which are no targets")
     return wanted, [results.get(tensor) for tensor in wanted]
 
 
@@ -461,4 +491,8 @@ def _type_of(tensor: Tensor, value: Any) -> tuple[Any, tuple[int, ...]]:
         return as_dtype(value.dtype), tuple(value.shape)
     if isinstance(value, (tuple, list)) and len(value) == 2 and isinstance(value[0], (tuple, list)):
         return as_dtype(value[1]), tuple(value[0])
+    if not isinstance(value, (tuple, list)):
+        raise GraphError(
+            f"[compile] feed {tensor.name} must be a shape, (shape, dtype) or an array, got {shown(value)}"
+        )
     return tensor.dtype, tuple(value)

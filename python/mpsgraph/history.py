@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ._checks import checked
 from ._optional import require
 
 
+@checked
 class History:
     """What training has recorded. `steps[name][i]` belongs to step i; `validation` holds (step, results) pairs.
 

@@ -20,6 +20,7 @@ import numpy as np
 from . import _core
 from ._core import Executable, NDArray, Tensor, bfloat16, float32
 from ._dtypes import dtype_of
+from ._shown import shown
 from .errors import GraphError
 from .graph import Graph
 from .mixed_precision import autocast
@@ -54,7 +55,7 @@ def as_choices(stated: Mapping[str, Any]) -> dict[str, LayerPrecision]:
         if not isinstance(choice, LayerPrecision):
             choice = LayerPrecision(**choice) if isinstance(choice, Mapping) else LayerPrecision(choice)
         if choice.precision not in ("float32", "bfloat16"):
-            raise GraphError(f"layer '{path}': a precision is float32 or bfloat16, got {choice.precision!r}")
+            raise GraphError(f"layer '{path}': a precision is float32 or bfloat16, got {shown(choice.precision)}")
         choices[path] = choice
     return choices
 

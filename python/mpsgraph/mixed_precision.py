@@ -13,8 +13,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ContextDecorator, nullcontext
 from typing import Any, TypeVar
 
+from ._checks import checked
 from ._core import DType, Tensor, bfloat16, float16, float32
 from ._dtypes import DTypeLike, as_dtype
+from ._shown import shown
 from .errors import DTypeError, GraphError
 
 POLICIES: dict[str, DType | None] = {"float32": None, "mixed_bfloat16": bfloat16, "mixed_float16": float16}
@@ -32,6 +34,7 @@ _scopes = _Scopes()
 _policy = "float32"
 
 
+@checked
 class autocast(ContextDecorator):
     """Operations that are built meanwhile, in any graph, have their operands cast by the rules of mixed precision.
 
@@ -71,6 +74,7 @@ def autocast_dtype() -> DType | None:
     return _scopes.open[-1] if _scopes.open else None
 
 
+@checked
 def set_global_policy(policy: str) -> None:
     """What layers compute in where no autocast is open.
 
@@ -84,7 +88,7 @@ def set_global_policy(policy: str) -> None:
     """
     global _policy
     if policy not in POLICIES:
-        raise GraphError(f"a policy is one of {', '.join(POLICIES)}, got {policy!r}")
+        raise GraphError(f"a policy is one of {', '.join(POLICIES)}, got {shown(policy)}")
     _policy = policy
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from . import _core
+from ._checks import checked, refuse
 from ._core import DeviceGraph, NDArray, Operation, Tensor
 from ._dtypes import constant_data
+from ._shown import shown
 from .errors import GraphError
 from .graph import Graph
 from .quantization import Ranges
@@ -34,6 +36,7 @@ class Model:
     [2.0, 4.0]
     """
 
+    @checked
     def __init__(
         self,
         graph: Graph,
@@ -52,7 +55,7 @@ class Model:
         ):
             for name, tensor in tensors.items():
                 if not isinstance(tensor, Tensor) or tensor.graph is not graph:
-                    raise GraphError(f"{what} '{name}' is {tensor!r}, not a tensor of the model's graph")
+                    raise GraphError(f"{what} '{name}' is {shown(tensor)}, not a tensor of the model's graph")
                 if kind and tensor.operation.kind != kind:
                     raise GraphError(f"{what} '{name}' must be a {kind}, {tensor.name} is a {tensor.operation.kind}")
 
@@ -88,6 +91,10 @@ class Model:
         such as assigns, that shall run too. Result: arrays by output name.
         Errors: GraphError for unknown or missing names, and those of Graph.run.
         """
+        if not isinstance(feeds, Mapping):
+            refuse("Model.run: feeds", Mapping[str, Any], feeds)
+        if outputs is not None and (isinstance(outputs, str) or not isinstance(outputs, Sequence)):
+            refuse("Model.run: outputs", Sequence[str], outputs)
         wanted = {name: self._named(name, self.outputs, "output") for name in (outputs or self.outputs)}
         fed = {self._named(name, self.inputs, "input"): array for name, array in feeds.items()}
         results = self.graph.run(fed, list(dict.fromkeys(wanted.values())), target_operations)
@@ -105,10 +112,11 @@ class Model:
 
     @staticmethod
     def _named(name: str, tensors: Mapping[str, Tensor], what: str) -> Tensor:
-        if name not in tensors:
-            raise GraphError(f"the model has no {what} '{name}'; it has {', '.join(tensors) or 'none'}")
+        if not isinstance(name, str) or name not in tensors:
+            raise GraphError(f"the model has no {what} {shown(name)}; it has {', '.join(map(repr, tensors)) or 'none'}")
         return tensors[name]
 
+    @checked
     def optimize_for_inference(self, known: Mapping[str, Any] | None = None) -> Model:
         """The model as it is used when nothing trains any more: an ordinary model with a graph of its own.
 
@@ -142,6 +150,7 @@ class Model:
         )
         return _model_of(contents, self.graph.seed)
 
+    @checked
     def quantize(
         self,
         calibration: Iterable[Any],
@@ -190,7 +199,7 @@ class Model:
     def _batches(self, calibration: Iterable[Any]) -> Iterator[dict[Tensor, Any]]:
         """Feeds, from what is taken for calibration data."""
         if not isinstance(calibration, Iterable):
-            raise GraphError(f"calibration data are an array or batches, got {calibration!r}")
+            raise GraphError(f"calibration data are an array or batches, got {shown(calibration)}")
         for batch in [calibration] if isinstance(calibration, np.ndarray) else calibration:
             if not isinstance(batch, Mapping):
                 if len(self.inputs) != 1:
@@ -198,25 +207,35 @@ class Model:
                 batch = {next(iter(self.inputs)): batch}
             yield {self._named(name, self.inputs, "input"): array for name, array in batch.items()}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, locations: bool = False) -> None:
         """Writes the model as a package; see mpsgraph.save."""
-        save(path, self)
+        save(path, self, locations=locations)
 
     def __repr__(self) -> str:
         return f"<Model ({', '.join(self.inputs)}) -> ({', '.join(self.outputs)})>"
 
 
+_TO_SAVE = (
+    "mg.save writes graphs and models; a trainer has trainer.save(path), and the weights of a module are written by "
+    "mg.checkpoint.save(path, module.state_dict())"
+)
+
+
+@checked
 def save(
     path: str | os.PathLike[str],
-    graph: Graph | Model,
+    graph: Annotated[Graph | Model, _TO_SAVE],
     inputs: Mapping[str, Tensor] | Sequence[Tensor] | None = None,
     outputs: Mapping[str, Tensor] | Sequence[Tensor] | None = None,
+    *,
+    locations: bool = False,
 ) -> None:
     """Writes a package: what the outputs depend on, with the values that variables have now.
 
     `mpsgraph.load` and the C++ library open it. A package that is there is replaced, nothing else is.
     Args: path, of a directory, by habit ending in .mpsgraph; graph, or a model, which has its own inputs and outputs;
     inputs, placeholders by name, or under their own names, by default all; outputs, likewise, needed for a graph.
+    locations, whether to write where in its source each operation was built, "model.py:41", which errors then name.
     Errors: GraphError for what does not belong to the graph, PackageError when it cannot be written.
 
     >>> import os, tempfile
@@ -228,8 +247,7 @@ def save(
     [2.0, 4.0]
     """
     own = graph if isinstance(graph, Model) else None
-    whole = own.graph if own else graph
-    assert isinstance(whole, Graph)
+    whole: Graph = own.graph if own else graph  # type: ignore[assignment]
     if inputs is None:
         inputs = own.inputs if own else whole.placeholders
     if outputs is None:
@@ -238,10 +256,18 @@ def save(
         outputs = own.outputs
     parameters = own.parameters if own else {variable.name: variable for variable in whole.variables}
     _core.save_package(
-        os.fspath(path), whole, _named(inputs), _named(outputs), parameters, whole.trainable_variables, _values(whole)
+        os.fspath(path),
+        whole,
+        _named(inputs),
+        _named(outputs),
+        parameters,
+        whole.trainable_variables,
+        _values(whole),
+        locations,
     )
 
 
+@checked
 def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) -> Model:
     """A model from a package. Its weights are mapped: pages come from the file when they are used. Variables that a
     program changes are read into memory when it is compiled.

@@ -16,7 +16,9 @@ from threading import current_thread
 from typing import Any
 
 from . import _core
+from ._checks import checked
 from ._core import Device
+from ._shown import shown
 from .errors import DeviceError, GraphError
 
 CAPACITY = 262144  # records, about 150 bytes each
@@ -66,6 +68,7 @@ class Record:
         return self.end - self.begin
 
 
+@checked
 @dataclass(frozen=True)
 class Limits:
     """What the machine can do: FLOP/s of float32 multiply-adds by all threads, bytes/s between memory and processor.
@@ -87,6 +90,7 @@ class Limits:
         return max(kernel.flops / self.by_dtype.get(kernel.dtype, self.flops), kernel.bytes / self.bandwidth)
 
 
+@checked
 class Profile:
     """What was recorded between start and stop."""
 
@@ -153,7 +157,7 @@ class Profile:
         from ._profile_table import format_table
 
         if by not in ("kernel", "kind"):
-            raise GraphError(f'a profile has tables by "kernel" or by "kind", not by {by!r}')
+            raise GraphError(f'a profile has tables by "kernel" or by "kind", not by {shown(by)}')
         if top is not None and top < 0:
             raise GraphError(f"top is a number of rows, 0 or more, or None for all, got {top}")
         return format_table(self, by, top, limits or machine_limits())
@@ -195,6 +199,7 @@ def _ordered(records: Iterable[Any], kernels: list[Kernel], threads: dict[int, s
 _started: Profile | None = None
 
 
+@checked
 def start(capacity: int = CAPACITY) -> None:
     """Records from now on, until stop(). Keeps the newest `capacity` records.
 
@@ -223,6 +228,7 @@ def stop() -> Profile:
     return profile
 
 
+@checked
 @contextmanager
 def profile(capacity: int = CAPACITY) -> Iterator[Profile]:
     """Records what runs within the block, on all threads. Work that is in flight at its end is not in it.
@@ -253,6 +259,7 @@ def _start(capacity: int) -> None:
     _core.start_profile(capacity)
 
 
+@checked
 def machine_limits(device: Device | str | None = None) -> Limits | None:
     """What a device can do at most: measured for a tenth of a second when first asked for, then remembered.
 

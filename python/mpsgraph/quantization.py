@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ._core import DType, NDArray, Tensor, int8, uint8
+from ._shown import shown
 from .errors import GraphError
 
 
@@ -21,9 +22,9 @@ class Ranges:
 
     def __init__(self, tensors: Sequence[Tensor], scheme: str, range: str, percentile: float) -> None:
         if scheme not in ("symmetric", "asymmetric"):
-            raise GraphError(f"[quantize] scheme is 'symmetric' or 'asymmetric', got {scheme!r}")
+            raise GraphError(f"[quantize] scheme is 'symmetric' or 'asymmetric', got {shown(scheme)}")
         if range not in ("minmax", "percentile"):
-            raise GraphError(f"[quantize] range is 'minmax' or 'percentile', got {range!r}")
+            raise GraphError(f"[quantize] range is 'minmax' or 'percentile', got {shown(range)}")
         if not 50 < percentile <= 100:
             raise GraphError(f"[quantize] percentile is above 50 and at most 100, got {percentile}")
         if not tensors:

@@ -7,13 +7,18 @@ the algorithm's number, as in Apple's own state tensors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from ._checks import checked
+from ._shown import shown
 from .errors import ShapeError
 
 _WORD = 0xFFFFFFFF
 
 
+@checked
 def philox_state(key: int, counter_low: int = 0, counter_high: int = 0) -> np.ndarray:
     """The state of a 64-bit key and a 128-bit counter in two halves.
 
@@ -25,11 +30,12 @@ def philox_state(key: int, counter_low: int = 0, counter_high: int = 0) -> np.nd
     words = [1]
     for number in (counter_low, counter_high, key):
         if not -(2**63) <= number < 2**64:
-            raise ShapeError(f"a Philox key and counter half has 64 bits, {number} has more")
+            raise ShapeError(f"philox_state: keys, seeds and counter halves have 64 bits, {shown(number)} has more")
         words += [number & _WORD, number >> 32 & _WORD]
     return np.array(words, np.uint32).view(np.int32)
 
 
+@checked
 def philox_state_from_seeds(seed: int, seed2: int = 0) -> np.ndarray:
     """The state of TensorFlow's operations that take two seeds: RandomUniform(seed, seed2) and its family.
 
@@ -42,6 +48,7 @@ def philox_state_from_seeds(seed: int, seed2: int = 0) -> np.ndarray:
     return philox_state(seed, 0, seed2)
 
 
+@checked
 def philox_state_from_generator(seed: int) -> np.ndarray:
     """The state of `tf.random.Generator.from_seed(seed, alg="philox")`: key 0, counter seed.
 
@@ -51,6 +58,7 @@ def philox_state_from_generator(seed: int) -> np.ndarray:
     return philox_state(0, seed, 0)
 
 
+@checked
 def philox_state_from_stateless_seed(seed0: int, seed1: int) -> np.ndarray:
     """The state of `tf.random.stateless_uniform(shape, seed=[seed0, seed1], alg="philox")` and its family.
 
@@ -65,11 +73,14 @@ def philox_state_from_stateless_seed(seed0: int, seed1: int) -> np.ndarray:
     return philox_state(k0 | k1 << 32, 0, c2 | c3 << 32)
 
 
-def philox_block(counter: list[int], key: list[int]) -> list[int]:
+@checked
+def philox_block(counter: Sequence[int], key: Sequence[int]) -> list[int]:
     """The four 32-bit words that Philox 4x32-10 makes of a counter of four words and a key of two.
 
     Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011. The runtime has its own; this one is for seeds.
     """
+    if len(counter) != 4 or len(key) != 2:
+        raise ShapeError(f"philox_block: counter is four words and key two, got {shown(counter)} and {shown(key)}")
     c, (k0, k1) = list(counter), key
     for _ in range(10):
         p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]

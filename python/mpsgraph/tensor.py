@@ -27,8 +27,10 @@ def _graph(x: Tensor) -> "Graph":
 
 
 def _is_operand(value: Any) -> bool:
-    """Whether the operator is ours to apply or to refuse; arrays are refused where numbers become constants."""
-    return isinstance(value, (Tensor, *Number, np.ndarray))
+    """Whether the operator is ours to apply or to refuse: all but values of somebody else's classes, which may have an
+    operator of their own. Lists, strings and arrays are refused where numbers become constants."""
+    kind = type(value)
+    return isinstance(value, (Tensor, *Number, np.ndarray)) or kind.__module__ in ("builtins", "types")
 
 
 def _pair(apply: "Callable[[Graph, Any, Any, Tensor], Tensor]") -> tuple[Operator, Operator]:
@@ -159,7 +161,7 @@ def _equality(name: str) -> Callable[[Tensor, Any], Any]:
 
 
 def _no_truth(self: Tensor) -> NoReturn:
-    raise TypeError(
+    raise DTypeError(
         f"{self.name} is a symbol without a value until the graph runs: use g.if_ or g.select to choose by it, g.run "
         "to fetch its value; whether two tensors are the same one says `a is b`, whether one is in a list "
         "any(t is a for t in tensors)"
@@ -167,7 +169,7 @@ def _no_truth(self: Tensor) -> NoReturn:
 
 
 def _no_iteration(self: Tensor) -> NoReturn:
-    raise TypeError(f"{self.name} cannot be iterated: use g.split, or index it with x[i]")
+    raise DTypeError(f"{self.name} cannot be iterated: use g.split, or index it with x[i]")
 
 
 def _no_number(self: Tensor) -> NoReturn:
@@ -175,7 +177,7 @@ def _no_number(self: Tensor) -> NoReturn:
 
 
 def _no_array(self: Tensor, dtype: Any = None, copy: Any = None) -> NoReturn:
-    raise TypeError(f"{self.name} has no value until the graph runs: fetch it with g.run(feeds, {self.name})")
+    raise DTypeError(f"{self.name} has no value until the graph runs: fetch it with g.run(feeds, {self.name})")
 
 
 def install() -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import __version__
+from ._shown import shown
 from .errors import Error, UnsupportedError
 
 if TYPE_CHECKING:
@@ -62,13 +63,13 @@ def _integers(text: str, what: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",") if part]
     except ValueError:
-        raise Error(f"{what}: {text!r} is no list of whole numbers, such as 1,3,224,224") from None
+        raise Error(f"{what}: {shown(text)} is no list of whole numbers, such as 1,3,224,224") from None
 
 
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBERS")
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not NAME=NUMBERS")
     return name, value
 
 

@@ -11,19 +11,21 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
 from . import checkpoint
+from ._checks import Named, NotNegative, Size, checked, is_number
 from ._core import Device, Executable, Execution, NDArray, Operation, Tensor, float32
 from ._dtypes import DTypeLike, as_dtype, dtype_of
 from ._optional import require
+from ._shown import shown
 from .data.batches import Batches, batches
 from .errors import CheckpointError, DTypeError, Error, GraphError, TimeoutError
 from .graph import Graph
@@ -35,11 +37,14 @@ from .nn.losses import Loss, loss_named
 from .nn.metrics import Metric, default_metrics, ignored_label, metric_named, names_classes
 from .nn.module import Module, mode_of
 from .optim import SGD, LossScaling, Optimizer
+from .optim.schedules import Schedule, as_rate
 
 IN_FLIGHT = 2
 PRECISIONS = ("float32", "bfloat16", "float16", "auto")
-Data: TypeAlias = Iterable[Any]
+_AS_PAIR = "inputs and labels are one pair, fit((x, y), epochs=...)"
+Data: TypeAlias = Annotated[Iterable[Any], _AS_PAIR]
 """Arrays (inputs, labels) of one length, or an iterable of such batches."""
+Epochs: TypeAlias = Annotated[Size, _AS_PAIR]
 
 
 class StepResult:
@@ -132,23 +137,22 @@ class Trainer:
     True
     """
 
+    @checked
     def __init__(
         self,
-        model: Module,
+        model: Annotated[Module, Named("a module of mpsgraph.nn, such as Sequential(Linear(10))")],
         loss: str | Loss = "cross_entropy",
-        optimizer: Optimizer | None = None,
+        optimizer: Annotated[Optimizer, Named("one of mpsgraph.optim, such as Adam(1e-3)")] | None = None,
         metrics: Sequence[str | Metric] | None = None,
         *,
         device: Device | str | None = None,
         seed: int = 0,
         dtype: DTypeLike = "float32",
         precision: str | Mapping[str, str | LayerPrecision] | None = None,
-        precision_error: float = 0.02,
+        precision_error: NotNegative = 0.02,
     ) -> None:
-        if not isinstance(model, Module):
-            raise GraphError(f"a model is a module of mpsgraph.nn, such as Sequential, got {model!r}")
-        if not isinstance(optimizer, Optimizer | None):
-            raise GraphError(f"an optimizer is one of mpsgraph.optim, such as Adam(1e-3), got {optimizer!r}")
+        if isinstance(device, str):
+            Device(device)  # DeviceError for one that is not here
         self.model, self.loss, self.optimizer = model, loss_named(loss), optimizer or SGD()
         self._metrics_by_labels = metrics is None and default_metrics(self.loss) is None
         metrics = (default_metrics(self.loss) or ()) if metrics is None else metrics
@@ -158,8 +162,6 @@ class Trainer:
         self.step = 0
         self.history = History()
         self.precision, self.precision_error = _precision(precision), precision_error
-        if not isinstance(precision_error, (int, float, np.floating)) or not precision_error >= 0:
-            raise GraphError(f"precision_error is a relative error, 0 or more, got {precision_error!r}")
         self.precision_choices: dict[str, LayerPrecision] = {}
         """What "auto" has measured and chosen for each layer, by its path; what the argument stated, where it did."""
         self._measures = self.precision == "auto"  # until there are choices, of which there may be none
@@ -191,9 +193,10 @@ class Trainer:
         """The placeholder that takes them. DTypeError for what it does not take, before it is compiled for."""
         _require_array(x, "inputs")
         if dtype_of(x) != self.dtype:
+            other = f", or make the trainer with dtype='{dtype_of(x)}'" if dtype_of(x).is_float else ""
             raise DTypeError(
                 f"inputs are {dtype_of(x)}, this trainer works in {self.dtype}: "
-                f"convert them with x.astype('{self.dtype}'), or make the trainer with dtype='{dtype_of(x)}'"
+                f"convert them with x.astype('{self.dtype}'){other}"
             )
         if self._inputs is None:
             self._inputs = self.graph.placeholder((-1, *x.shape[1:]), self.dtype, "inputs")
@@ -291,8 +294,12 @@ class Trainer:
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the next step, by the optimizer's schedule."""
+        """The rate of the next step, by the optimizer's schedule. What it is set to counts from the next step on."""
         return float(self.optimizer.learning_rate(self.step))
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float | Schedule) -> None:
+        self.optimizer.learning_rate = rate
 
     def train_step(self, x: np.ndarray, y: np.ndarray, *, copy: bool = False) -> StepResult:
         """One step of training on a batch. Returns at once; `float(result)` waits for the loss.
@@ -308,6 +315,7 @@ class Trainer:
         executable = self._step_for(x, y)
         rate = self.learning_rate
         if self._last_rate is None or self._last_rate[0] != rate:  # another array: earlier steps may still read theirs
+            as_rate(f"the schedule's rate of step {self.step}", rate)
             self._last_rate = rate, np.array(rate, np.float32)
         while len(self._in_flight) >= IN_FLIGHT:
             self._wait_for_oldest()
@@ -338,11 +346,12 @@ class Trainer:
         if not oldest._raised:
             oldest.wait()
 
+    @checked
     def fit(
         self,
         data: Data,
-        epochs: int | None = None,
-        iterations: int | None = None,
+        epochs: Epochs | None = None,
+        iterations: Epochs | None = None,
         *,
         validation: Data | None = None,
         batch_size: int = 64,
@@ -360,9 +369,6 @@ class Trainer:
         ImportError when tqdm is asked for and missing.
         """
         epochs = 1 if epochs is None else epochs
-        for name, count in (("epochs", epochs), ("iterations", 1 if iterations is None else iterations)):
-            if not isinstance(count, (int, np.integer)) or count < 1:
-                raise GraphError(f"fit trains for a whole number of {name}, at least 1, got {name}={count!r}")
         source = self._resumed(data, batch_size)
         if copy is None:
             copy = not isinstance(source, (Batches, list, tuple))
@@ -426,6 +432,7 @@ class Trainer:
 
     # --- evaluation ------------------------------------------------------------------------------------------------
 
+    @checked
     def evaluate(self, data: Data, batch_size: int = 256) -> dict[str, float]:
         """Mean loss and metrics over data, in inference mode; of the labels that count, where the loss ignores some.
 
@@ -453,6 +460,7 @@ class Trainer:
             raise GraphError("there is no data to evaluate on")
         return {name: total / max(weights[name], 1) for name, total in sums.items()}
 
+    @checked
     def predict(self, x: np.ndarray, batch_size: int = 256) -> np.ndarray:
         """The model's outputs for inputs, in inference mode: an array (len(x), ...).
 
@@ -494,7 +502,8 @@ class Trainer:
 
     # --- checkpoints -----------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
+    @checked
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes weights, moving averages, optimizer state, random states, step and data order.
 
         Errors: CheckpointError; GraphError before the first step or evaluation, when there is nothing to save.
@@ -515,7 +524,8 @@ class Trainer:
         values = {name: self.graph.variable_value(v, device=self.device) for name, v in variables.items()}
         checkpoint.save(path, values, metadata, {name: str(v.dtype) for name, v in variables.items()})
 
-    def load(self, path: str | Path) -> None:
+    @checked
+    def load(self, path: str | os.PathLike[str]) -> None:
         """Continues from a checkpoint, bit for bit: the same model, loss and optimizer must have been made.
 
         Errors: CheckpointError for a file that is damaged or of another model; then nothing has changed.
@@ -543,7 +553,7 @@ class Trainer:
         self.step = int(metadata["step"])
         self._data_state = json.loads(metadata["data"])
 
-    def _load_precision(self, path: str | Path, metadata: Mapping[str, str]) -> None:
+    def _load_precision(self, path: str | os.PathLike[str], metadata: Mapping[str, str]) -> None:
         """Goes on in the precision that the checkpoint was written in."""
         precision = metadata.get("precision", "float32")
         if precision != self.precision:
@@ -575,7 +585,7 @@ def _precision(precision: str | Mapping[str, Any] | None) -> str:
     if isinstance(precision, Mapping):
         return "auto"
     if precision not in PRECISIONS:
-        raise GraphError(f"a precision is one of {', '.join(PRECISIONS)}, or choices by layer, got {precision!r}")
+        raise GraphError(f"a precision is one of {', '.join(PRECISIONS)}, or choices by layer, got {shown(precision)}")
     return precision
 
 
@@ -588,19 +598,32 @@ def as_batches(data: Data, batch_size: int, shuffle: bool, seed: int) -> Iterabl
     """Arrays become batches; anything else is taken as batches."""
     if isinstance(data, (tuple, list)) and all(isinstance(array, np.ndarray) for array in data):
         return batches(data, batch_size, shuffle, seed)
+    if isinstance(data, (np.ndarray, NDArray)):
+        raise GraphError(f"data are a pair of arrays (inputs, labels), got one {shown(data)}")
+    if isinstance(data, tuple) and any(_is_list_of_numbers(array) for array in data):
+        raise DTypeError(f"data are a pair of arrays, got {shown(data)}: convert them with np.asarray(..., dtype)")
     return data
 
 
+def _is_list_of_numbers(value: Any) -> bool:
+    """Or of such lists? Its first items tell."""
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+        if is_number(value):
+            return True
+    return False
+
+
 def _require_array(array: Any, name: str) -> None:
-    """DTypeError for what is no array."""
+    """DTypeError for what is no array: a list says nothing of its dtype."""
     if not isinstance(array, (np.ndarray, NDArray)):
-        raise DTypeError(f"{name} are an array, got a {type(array).__name__}: convert them with np.asarray(…, dtype)")
+        raise DTypeError(f"{name} are an array, got a {type(array).__name__}: convert them with np.asarray(..., dtype)")
 
 
 def _pair(batch: Any) -> tuple[np.ndarray, np.ndarray]:
     """A batch as (inputs, labels)."""
     if not isinstance(batch, (tuple, list)) or len(batch) != 2:
-        what = f"{len(batch)} values" if isinstance(batch, (tuple, list)) else f"a {type(batch).__name__}"
+        what = f"{len(batch)} values" if isinstance(batch, (tuple, list)) else shown(batch)
         raise GraphError(f"a batch is a pair of arrays (inputs, labels), the data gave {what}")
     return batch[0], batch[1]
 

@@ -58,11 +58,13 @@ class WithoutGil {
 bool wait_released(runtime::Timeout timeout, const std::function<bool(double)>& wait);
 runtime::Timeout to_timeout(std::optional<double> seconds);  // DeviceError for NaN
 
-// --- errors (errors.cpp) ---------------------------------------------------------------------------------------------
+// --- errors (errors.cpp, arguments.cpp) ------------------------------------------------------------------------------
 
 void define_errors(py::module_& module);
 py::object to_python_exception(const std::exception_ptr& error);  // None for null
 std::string message_of(const py::error_already_set& error);  // "TypeError: ...", without the traceback
+std::string shown(py::handle object);  // a value in one short line, for an error
+void reword_refusals(py::module_& module);  // when all functions are defined: pybind11's own errors become ours
 
 // --- types, shapes, attributes (convert.cpp) -------------------------------------------------------------------------
 

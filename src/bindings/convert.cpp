@@ -12,8 +12,6 @@ namespace {
 
 std::array<PyObject*, dtype_count> dtype_objects;  // never released
 
-std::string shown(py::handle object) { return py::cast<std::string>(py::repr(object)); }
-
 std::string known_dtypes() {
   std::string names;
   for (int i = 0; i < dtype_count; ++i) names += (i ? ", " : "") + std::string(name(static_cast<DType>(i)));
@@ -31,6 +29,8 @@ PyObject* ml_bfloat16() {
   }();
   return dtype;
 }
+
+constexpr size_t longest_word = 200;  // of strings that name one of several ways, or a symbol
 
 [[noreturn]] void attribute_error(std::string_view kind, const std::string& attribute, std::string_view expected,
                                   py::handle value) {
@@ -74,6 +74,7 @@ Attribute to_attribute(std::string_view kind, const std::string& attribute, Attr
       }
     case AttributeKind::string:
       if (!py::isinstance<py::str>(value)) attribute_error(kind, attribute, "a string", value);
+      if (py::len(value) > longest_word) attribute_error(kind, attribute, "a word", value);
       return py::cast<std::string>(value);
     case AttributeKind::integers: return to_dims(value, what());
     case AttributeKind::dtype: return to_dtype(value);
@@ -81,6 +82,7 @@ Attribute to_attribute(std::string_view kind, const std::string& attribute, Attr
     case AttributeKind::type: return to_tensor_type(value);
     case AttributeKind::types: {
       Types types;
+      if (!py::isinstance<py::iterable>(value)) attribute_error(kind, attribute, "a list of types", value);
       for (py::handle item : value) types.push_back(to_tensor_type(item));
       return types;
     }
@@ -187,7 +189,8 @@ int64_t to_size(py::handle object, std::string_view what) {
 
 Dims to_dims(py::handle object, std::string_view what) {
   if (PyIndex_Check(object.ptr()) && !py::isinstance<py::array>(object)) return {to_size(object, what)};
-  if (!py::isinstance<py::iterable>(object) || py::isinstance<py::str>(object))
+  const bool unordered = PyDict_Check(object.ptr()) || PyAnySet_Check(object.ptr()) || PyBytes_Check(object.ptr());
+  if (!py::isinstance<py::iterable>(object) || py::isinstance<py::str>(object) || unordered)
     throw ShapeError(cat(what, " must be a sequence of integers, got ", shown(object)));
   Dims dims;
   for (py::handle item : object) dims.push_back(to_size(item, what));

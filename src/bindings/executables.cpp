@@ -78,8 +78,7 @@ void to_feeds(const Feeds& feeds, CopyRule copy, std::vector<Tensor*>& tensors, 
   arrays.reserve(feeds.size());
   for (auto [key, value] : feeds) {
     if (!py::isinstance<Tensor>(key))
-      throw GraphError(
-          cat("[run] feeds are placeholders with arrays; ", py::cast<std::string>(py::repr(key)), " is no tensor"));
+      throw GraphError(cat("[run] feeds are placeholders with arrays; ", shown(key), " is no tensor"));
     tensors.push_back(py::cast<Tensor*>(key));
     arrays.push_back(to_ndarray(value, copy, tensors.back()->dtype(), true, "feed " + tensors.back()->name()));
   }
@@ -183,8 +182,7 @@ std::shared_ptr<Executable> compile(DeviceGraph& self, const py::typing::Dict<Te
   std::vector<Feed> typed;
   for (auto [key, value] : feeds) {
     if (!py::isinstance<Tensor>(key))
-      throw GraphError(
-          cat("[compile] feeds are placeholders with types; ", py::cast<std::string>(py::repr(key)), " is no tensor"));
+      throw GraphError(cat("[compile] feeds are placeholders with types; ", shown(key), " is no tensor"));
     typed.emplace_back(py::cast<Tensor*>(key), to_tensor_type(value));
   }
   const auto tensors = to_tensors(targets, "targets");
@@ -223,14 +221,14 @@ void define_descriptors(py::module_& module) {
             const Timeout seconds = timeout ? to_timeout(timeout) : event->default_timeout();
             self.fields.wait_for_event(std::move(event), value, seconds);
           },
-          py::arg("event"), py::arg("value"), py::arg("timeout") = py::none(),
+          py::arg("event").none(false), py::arg("value"), py::arg("timeout") = py::none(),
           "The run starts when the event has this value.")
       .def(
           "signal_event",
           [](Descriptor& self, std::shared_ptr<SharedEvent> event, uint64_t value, const std::string& at) {
             self.fields.signal_event(std::move(event), value, to_stage(at));
           },
-          py::arg("event"), py::arg("value"), py::arg("at") = "completed");
+          py::arg("event").none(false), py::arg("value"), py::arg("at") = "completed");
 }
 
 void define_execution(py::module_& module) {
@@ -295,7 +293,7 @@ void define_executable(py::module_& module) {
             return encode(self, buffer, to_inputs(*self, inputs, copy), to_results(self->targets(), results),
                           native(descriptor));
           },
-          py::arg("command_buffer"), py::arg("inputs"), py::arg("results") = py::none(),
+          py::arg("command_buffer").none(false), py::arg("inputs"), py::arg("results") = py::none(),
           py::arg("descriptor") = py::none(), py::arg("copy") = py::none(),
           "The results, written when the command buffer has run.")
       .def_property_readonly("feeds",
@@ -380,7 +378,7 @@ void define_device_graph(py::module_& module) {
       .def(py::init([](const std::shared_ptr<Graph>& graph, const py::object& device) {
              return std::make_shared<DeviceGraph>(graph, to_device(device));
            }),
-           py::arg("graph"), py::arg("device") = py::none())
+           py::arg("graph").none(false), py::arg("device") = py::none())
       .def("compile", &compile, py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
            py::arg("options") = py::none(),
            "From the cache when the same was asked for before. Feeds are placeholders with (dtype, shape).")
@@ -419,11 +417,11 @@ void define_device_graph(py::module_& module) {
             return encode(request.executable, buffer, std::move(request.inputs), std::move(request.results),
                           native(descriptor));
           },
-          py::arg("command_buffer"), py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
-          py::arg("results") = py::none(), py::arg("descriptor") = py::none(), py::arg("copy") = py::none(),
-          py::arg("options") = py::none())
-      .def("variable_value", &DeviceGraph::variable_value, py::arg("variable"), py::call_guard<WithoutGil>(),
-           "A copy, after what was committed to the device's default queue.")
+          py::arg("command_buffer").none(false), py::arg("feeds"), py::arg("targets"),
+          py::arg("target_operations") = py::tuple(), py::arg("results") = py::none(),
+          py::arg("descriptor") = py::none(), py::arg("copy") = py::none(), py::arg("options") = py::none())
+      .def("variable_value", &DeviceGraph::variable_value, py::arg("variable").none(false),
+           py::call_guard<WithoutGil>(), "A copy, after what was committed to the device's default queue.")
       .def(
           "set_variable",
           [](DeviceGraph& self, Tensor& variable, const py::object& value) {

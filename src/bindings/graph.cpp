@@ -189,8 +189,7 @@ template <class T>
 static std::vector<T*> to_items(py::handle sequence, std::string_view what, std::string_view expected) {
   std::vector<T*> result;
   const auto add = [&](py::handle item) {
-    if (!py::isinstance<T>(item))
-      throw GraphError(cat("[", what, "] expects ", expected, ", got ", py::cast<std::string>(py::repr(item))));
+    if (!py::isinstance<T>(item)) throw GraphError(cat("[", what, "] expects ", expected, ", got ", shown(item)));
     result.push_back(py::cast<T*>(item));
   };
   if (py::isinstance<T>(sequence)) {
@@ -198,8 +197,7 @@ static std::vector<T*> to_items(py::handle sequence, std::string_view what, std:
     return result;
   }
   if (!py::isinstance<py::iterable>(sequence))
-    throw GraphError(
-        cat("[", what, "] expects a sequence of ", expected, ", got ", py::cast<std::string>(py::repr(sequence))));
+    throw GraphError(cat("[", what, "] expects a sequence of ", expected, ", got ", shown(sequence)));
   for (py::handle item : sequence) add(item);
   return result;
 }

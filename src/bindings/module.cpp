@@ -33,6 +33,7 @@ PYBIND11_MODULE(_core, module) {
       },
       py::arg("key"), py::arg("counter_low") = 0, py::arg("counter_high") = 0, py::arg("blocks") = 1,
       "Blocks of Philox 4x32-10, four words each: the source of all random numbers.");
+  bindings::reword_refusals(module);
 
   cpu::register_backend();
   // Before the interpreter goes: what is in flight may still call Python handlers.

@@ -44,8 +44,7 @@ py::array array_of_values(py::handle object, std::optional<DType> dtype, const s
     if (!dtype) return plain;
   }
   if (!keeps_kind(plain.dtype().kind(), *dtype))
-    throw DTypeError(cat(what, " is ", py::cast<std::string>(py::repr(object)), " and must be ", name(*dtype),
-                         "; convert it first"));
+    throw DTypeError(cat(what, " is ", shown(object), " and must be ", name(*dtype), "; convert it first"));
   if (*dtype == DType::bfloat16) {
     auto bits = py::array(py::dtype("uint16"), std::vector<py::ssize_t>(plain.shape(), plain.shape() + plain.ndim()));
     auto floats = py::array_t<float, py::array::c_style | py::array::forcecast>(plain);
@@ -128,8 +127,7 @@ py::capsule dlpack(const NDArray& self, const py::object& stream, const py::obje
 
 NDArray from_dlpack(const py::object& producer) {
   if (!py::hasattr(producer, "__dlpack__"))
-    throw DTypeError(
-        cat("[from_dlpack] ", py::cast<std::string>(py::repr(py::type::of(producer))), " has no __dlpack__"));
+    throw DTypeError(cat("[from_dlpack] ", shown(py::type::of(producer)), " has no __dlpack__"));
   py::object capsule;
   try {
     capsule = producer.attr("__dlpack__")(py::arg("max_version") = py::make_tuple(1, 0));
@@ -244,7 +242,8 @@ NDArray to_ndarray(py::handle object, CopyRule copy, std::optional<DType> dtype,
     if (py::hasattr(object, "__array__") && !PyNumber_Check(object.ptr()))
       return from_numpy(py::array(py::module_::import("numpy").attr("asarray")(object)), copy, dtype, contiguous, what);
     if (copy == false)
-      throw ShapeError(cat(what, " is no array whose memory can be shared, and copy=False forbids a copy"));
+      throw ShapeError(
+          cat(what, " is no array whose memory can be shared, and copy=False forbids a copy: got ", shown(object)));
     runtime::count_copy();
     return from_numpy(array_of_values(object, dtype, what), {}, dtype, contiguous, what);
   }

@@ -16,8 +16,7 @@ NamedTensors to_named(const py::dict& tensors, std::string_view what) {
   NamedTensors result;
   for (auto [name, tensor] : tensors) {
     if (!py::isinstance<py::str>(name) || !py::isinstance<Tensor>(tensor))
-      throw GraphError(cat("[save] ", what, " are tensors by name, got ", py::cast<std::string>(py::repr(name)), ": ",
-                           py::cast<std::string>(py::repr(tensor))));
+      throw GraphError(cat("[save] ", what, " are tensors by name, got ", shown(name), ": ", shown(tensor)));
     result.emplace_back(py::cast<std::string>(name), py::cast<Tensor*>(tensor));
   }
   return result;
@@ -30,11 +29,11 @@ py::dict to_dict(py::handle graph, const NamedTensors& tensors) {
 }
 
 void save(const std::string& path, const std::shared_ptr<Graph>& graph, const py::dict& inputs, const py::dict& outputs,
-          const py::dict& parameters, const Sequence<Tensor>& trainable, runtime::DeviceGraph* values) {
+          const py::dict& parameters, const Sequence<Tensor>& trainable, runtime::DeviceGraph* values, bool locations) {
   const PackageContents contents{graph, to_named(inputs, "inputs"), to_named(outputs, "outputs"),
                                  to_named(parameters, "parameters"), to_tensors(trainable, "save")};
   py::gil_scoped_release release;
-  runtime::save_package(path, contents, values);
+  runtime::save_package(path, contents, values, {.locations = locations});
 }
 
 PackageContents load(const std::string& path, bool verify) {
@@ -137,15 +136,16 @@ void define_package_contents(py::module_& module) {
 }
 
 void define_package(py::module_& module) {
-  module.def("save_package", &save, py::arg("path"), py::arg("graph"), py::arg("inputs"), py::arg("outputs"),
-             py::arg("parameters"), py::arg("trainable"), py::arg("values") = py::none(),
+  module.def("save_package", &save, py::arg("path"), py::arg("graph").none(false), py::arg("inputs"),
+             py::arg("outputs"), py::arg("parameters"), py::arg("trainable"), py::arg("values") = py::none(),
+             py::arg("locations") = false,
              "Writes a package; `values` is the graph on the device whose variables' values are meant.");
-  module.def("optimize_for_inference", &optimize_for_inference, py::arg("graph"), py::arg("inputs"), py::arg("outputs"),
-             py::arg("parameters"), py::arg("known") = py::tuple(), py::arg("values") = py::none(),
+  module.def("optimize_for_inference", &optimize_for_inference, py::arg("graph").none(false), py::arg("inputs"),
+             py::arg("outputs"), py::arg("parameters"), py::arg("known") = py::tuple(), py::arg("values") = py::none(),
              "Contents for a new Graph; `known` are (placeholder, value) pairs.");
   module.def("tensors_to_quantize", &tensors_to_quantize, py::arg("graph"), py::arg("outputs"));
-  module.def("quantized", &quantized, py::arg("graph"), py::arg("inputs"), py::arg("outputs"), py::arg("parameters"),
-             py::arg("tensors"), py::arg("per_channel"),
+  module.def("quantized", &quantized, py::arg("graph").none(false), py::arg("inputs"), py::arg("outputs"),
+             py::arg("parameters"), py::arg("tensors"), py::arg("per_channel"),
              "Contents for a new Graph; `tensors` are (tensor, scale, zero_point, dtype).");
   define_serialized_executable(module);
 }

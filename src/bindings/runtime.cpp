@@ -31,9 +31,10 @@ void wait_for_semaphore(const std::shared_ptr<Semaphore>& semaphore, std::option
 
 Device& to_device(py::handle object) {
   if (object.is_none()) return Device::default_device();
-  if (py::isinstance<py::str>(object)) return Device::get(py::cast<std::string>(object));
+  const bool is_name = py::isinstance<py::str>(object) && py::len(object) < 100;
+  if (is_name) return Device::get(py::cast<std::string>(object));
   if (!py::isinstance<Device>(object))
-    throw DeviceError(cat(py::cast<std::string>(py::repr(object)), " is no device; pass a Device, its name, or None"));
+    throw DeviceError(cat(shown(object), " is no device; pass a Device, its name, or None"));
   Device& device = py::cast<Device&>(object);
   device.check_usable();
   return device;
@@ -66,7 +67,7 @@ void define_runtime(py::module_& module) {
                                                                    "Work, waits and signals, committed once.");
 
   device
-      .def(py::init([](const std::string& name) { return &Device::get(name); }), py::arg("name"),
+      .def(py::init([](const py::str& name) { return &to_device(name); }), py::arg("name"),
            "DeviceError when there is none.")
       .def_static("default", &Device::default_device, py::return_value_policy::reference)
       .def_static("names", &Device::names, "The devices of this build.")
@@ -118,8 +119,8 @@ void define_runtime(py::module_& module) {
             const Timeout seconds = timeout ? to_timeout(timeout) : event->default_timeout();
             self.encode_wait_for_event(std::move(event), value, seconds);
           },
-          py::arg("event"), py::arg("value"), py::arg("timeout") = py::none())
-      .def("encode_signal_event", &CommandBuffer::encode_signal_event, py::arg("event"), py::arg("value"))
+          py::arg("event").none(false), py::arg("value"), py::arg("timeout") = py::none())
+      .def("encode_signal_event", &CommandBuffer::encode_signal_event, py::arg("event").none(false), py::arg("value"))
       .def(
           "commit", [](CommandBuffer& self) { self.commit(); }, py::call_guard<WithoutGil>(),
           "DeviceError the second time.")

@@ -33,10 +33,13 @@ constexpr std::array<DTypeFacts, dtype_count> facts = {{
     {"complex128", 16},
 }};
 
+constexpr size_t longest = 16;  // the limit of a tensor's rank: what is longer is somebody's mistake
+
 std::string join(const Dims& dims, char open, char close) {
   std::string text(1, open);
   for (size_t i = 0; i < dims.size(); ++i) {
     if (i) text += ',';
+    if (i == longest) return cat(text, "...", close, " of length ", dims.size());
     text += std::to_string(dims[i]);
   }
   return text += close;

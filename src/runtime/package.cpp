@@ -153,7 +153,8 @@ void write_manifest(const fs::path& directory, const PackageContents& contents) 
   write_text(directory / manifest_name, text);
 }
 
-void write_contents(const fs::path& directory, const PackageContents& contents, DeviceGraph* values) {
+void write_contents(const fs::path& directory, const PackageContents& contents, DeviceGraph* values,
+                    const SaveOptions& how) {
   std::vector<const Operation*> roots;
   for (const auto* list : {&contents.inputs, &contents.outputs, &contents.parameters})
     for (const auto& [name, tensor] : *list) roots.push_back(tensor->operation);
@@ -161,7 +162,7 @@ void write_contents(const fs::path& directory, const PackageContents& contents, 
   Weights weights(wanted, values);
   weights.gather(contents.graph->root());
   PrintOptions options;
-  options.locations = true;
+  options.locations = how.locations;
   options.only = [&](const Operation& operation) { return wanted[static_cast<size_t>(operation.id)]; };
   options.elsewhere = [&](const Operation& operation, std::string_view key) { return weights.place(operation, key); };
   write_text(directory / graph_name, print(*contents.graph, options));
@@ -263,13 +264,14 @@ const std::pair<std::string, Tensor*>* find_named(const NamedTensors& tensors, c
 Tensor* required(const NamedTensors& tensors, const std::string& name, std::string_view what) {
   if (const auto* found = find_named(tensors, name)) return found->second;
   std::string known;
-  for (const auto& item : tensors) known += (known.empty() ? "" : ", ") + item.first;
+  for (const auto& item : tensors) known += cat(known.empty() ? "'" : ", '", item.first, "'");
   throw GraphError(cat("the package has no ", what, " '", name, "'; it has ", known.empty() ? "none" : known));
 }
 
 }  // namespace
 
-void save_package(const fs::path& directory, const PackageContents& contents, DeviceGraph* values) {
+void save_package(const fs::path& directory, const PackageContents& contents, DeviceGraph* values,
+                  const SaveOptions& options) {
   check(contents);
   fs::path aside = directory;
   if (!aside.has_filename()) aside = aside.parent_path();
@@ -281,7 +283,7 @@ void save_package(const fs::path& directory, const PackageContents& contents, De
   try {
     require_replaceable(place);
     fs::create_directories(made);
-    write_contents(made, contents, values);
+    write_contents(made, contents, values, options);
     if (fs::exists(place)) fs::rename(place, aside);
     fs::rename(made, place);
     fs::remove_all(aside);

@@ -10,11 +10,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from .._checks import checked
+from .._shown import shown
 from ..errors import ShapeError
 
 Dataset = Sequence[np.ndarray]
 
 
+@checked
 class Batches:
     """An iterable over the batches of one epoch; the next `iter` goes on with the next epoch, or where it was left."""
 
@@ -63,12 +66,15 @@ class Batches:
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Continues where `state` was taken. ShapeError when it belongs to another seed or dataset length."""
+        if missing := [key for key in ("epoch", "position", "seed", "samples") if key not in state]:
+            raise ShapeError(f"load_state_dict takes what state_dict gives, {shown(state)} has no {missing[0]}")
         for key, own in (("seed", self.seed), ("samples", len(self.arrays[0]))):
             if state[key] != own:
                 raise ShapeError(f"the data order was saved with {key} {state[key]}, these batches have {own}")
         self.epoch, self.position = state["epoch"], state["position"]
 
 
+@checked
 def batches(
     dataset: Dataset, batch_size: int = 64, shuffle: bool = True, seed: int = 0, drop_last: bool = False
 ) -> Batches:

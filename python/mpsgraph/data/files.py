@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import checked
 from ..errors import Error
 
 _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -28,6 +29,7 @@ class DataError(Error, ValueError):
     """A data file that is missing, truncated or not what it should be."""
 
 
+@checked
 def read_idx(path: str | Path) -> np.ndarray:
     """The array of an IDX file, plain or gzipped.
 
@@ -50,6 +52,7 @@ def read_idx(path: str | Path) -> np.ndarray:
     return np.frombuffer(data, dtype, offset=start).reshape(shape).astype(dtype.newbyteorder("="))
 
 
+@checked
 def read_mnist(
     directory: str | Path,
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
@@ -70,6 +73,7 @@ def read_mnist(
     return part("train"), part("t10k")
 
 
+@checked
 def read_cifar10(
     directory: str | Path,
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:

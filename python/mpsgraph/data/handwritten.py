@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._checks import checked
 from .._optional import require
 from ..errors import ShapeError
 
 SIZE = 28
 
 
+@checked
 def digits(size: int = SIZE) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """The digits as ((images, labels), (images, labels)) for training (1,438) and test (359).
 
@@ -33,6 +35,7 @@ def digits(size: int = SIZE) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.nd
     return (images[~test], labels[~test]), (images[test], labels[test])
 
 
+@checked
 def resize_bilinear(images: np.ndarray, height: int, width: int) -> np.ndarray:
     """Images (n, h, w) brought to (n, height, width) by bilinear interpolation between pixel centres.
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 
+from .._checks import checked
 from .._core import Tensor, float64
+from .._shown import shown
 from ..errors import GraphError
 from ..mixed_precision import rounded_once
 from .initialisers import Constant
@@ -43,6 +45,7 @@ def logarithm_of_one_plus(x: Tensor) -> Tensor:
 
 
 @rounded_once
+@checked
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """Gaussian error linear unit. Hendrycks and Gimpel, arXiv:1606.08415.
 
@@ -54,13 +57,14 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     [0.0]
     """
     if approximate not in ("none", "tanh"):
-        raise GraphError(f'gelu: approximate must be "none" or "tanh", got {approximate!r}')
+        raise GraphError(f'gelu: approximate must be "none" or "tanh", got {shown(approximate)}')
     if approximate == "none":
         return x * 0.5 * (graph_of(x).erf(x * math.sqrt(0.5)) + 1.0)
     cubic = x + x * x * x * 0.044715
     return x * 0.5 * (graph_of(x).tanh(cubic * math.sqrt(2 / math.pi)) + 1.0)
 
 
+@checked
 @rounded_once
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """Exponential linear unit: x where x > 0, else alpha * (e^x - 1). Clevert et al., arXiv:1511.07289.
@@ -73,6 +77,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     return g.select(above, x, exponent_minus_one(g.select(above, _zero(x), x)) * alpha)
 
 
+@checked
 @rounded_once
 def silu(x: Tensor) -> Tensor:
     """Sigmoid linear unit, also called swish: x * sigmoid(x).
@@ -94,6 +99,7 @@ def softplus_parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return g.select(above, x, _zero(x)), g.select(above, _zero(x), -x), rest
 
 
+@checked
 @rounded_once
 def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
     """ln(1 + e^(beta x)) / beta, computed as max(x, 0) + ln(1 + e^-|beta x|) / beta, which neither overflows nor loses
@@ -109,6 +115,7 @@ def softplus(x: Tensor, beta: float = 1.0) -> Tensor:
     return graph_of(x).select(x >= 0.0, x, _zero(x)) + softplus_parts(x * beta)[2] * (1 / beta)
 
 
+@checked
 @rounded_once
 def log_sigmoid(x: Tensor) -> Tensor:
     """ln(1 / (1 + e^-x)), computed as -softplus(-x).
@@ -120,6 +127,7 @@ def log_sigmoid(x: Tensor) -> Tensor:
     return -softplus(-x)
 
 
+@checked
 @rounded_once
 def mish(x: Tensor) -> Tensor:
     """x * tanh(softplus(x)), of a single exponent: with p = 1 + e^x, tanh(ln p) = (p^2 - 1) / (p^2 + 1).
@@ -137,6 +145,7 @@ def mish(x: Tensor) -> Tensor:
     return x * (difference / (difference + rest))
 
 
+@checked
 @rounded_once
 def selu(x: Tensor) -> Tensor:
     """scale * elu(x, alpha) with the constants that keep mean 0 and variance 1. Klambauer et al., arXiv:1706.02515.
@@ -148,6 +157,7 @@ def selu(x: Tensor) -> Tensor:
     return elu(x, 1.6732632423543772) * 1.0507009873554805
 
 
+@checked
 @rounded_once
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha * (e^(x / alpha) - 1): a smooth elu for each alpha. Barron, arXiv:1704.07483.
@@ -160,6 +170,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     return g.select(above, x, exponent_minus_one(g.select(above, _zero(x), x) * (1 / alpha)) * alpha)
 
 
+@checked
 @rounded_once
 def softsign(x: Tensor) -> Tensor:
     """x / (1 + |x|).
@@ -171,6 +182,7 @@ def softsign(x: Tensor) -> Tensor:
     return x / (abs(x) + 1.0)
 
 
+@checked
 @rounded_once
 def glu(x: Tensor, axis: int = -1) -> Tensor:
     """Gated linear unit: the first half of an axis times the sigmoid of its second. Dauphin et al., arXiv:1612.08083.

@@ -5,12 +5,14 @@ Where two pieces meet, values are PyTorch's; so are the derivatives there.
 
 from __future__ import annotations
 
+from .._checks import checked
 from .._core import Tensor
 from ..errors import GraphError
 from ..mixed_precision import rounded_once
 from .module import Module, graph_of
 
 
+@checked
 def clipped(x: Tensor, minimum: float, maximum: float) -> Tensor:
     """min(max(x, minimum), maximum), whose derivative is 0 at both; NaN stays."""
     g = graph_of(x)
@@ -18,6 +20,7 @@ def clipped(x: Tensor, minimum: float, maximum: float) -> Tensor:
     return g.select(x >= maximum, g.constant(maximum, dtype=x.dtype), low)
 
 
+@checked
 @rounded_once
 def hard_sigmoid(x: Tensor) -> Tensor:
     """min(max(x / 6 + 1 / 2, 0), 1)."""

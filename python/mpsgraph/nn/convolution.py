@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from .._core import Tensor
+from .._shown import shown
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from ..ops._padding import Padding
@@ -23,7 +24,9 @@ LAYOUTS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 def channels_last(data_layout: str, axes: int, what: str) -> bool:
     """Is the layout, which must be one of the two for this number of axes, the one with the channels last?"""
     if data_layout not in LAYOUTS[axes]:
-        raise GraphError(f"{what}: data_layout must be {LAYOUTS[axes][0]} or {LAYOUTS[axes][1]}, got {data_layout!r}")
+        raise GraphError(
+            f"{what}: data_layout must be {LAYOUTS[axes][0]} or {LAYOUTS[axes][1]}, got {shown(data_layout)}"
+        )
     return data_layout == LAYOUTS[axes][0]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .._core import Tensor
+from ..errors import ShapeError
 from ..ops._family import ints
 from ..ops._padding import Padding, explicit_padding
 from .convolution import _Convolution, row_padding, with_row_axis, without_row_axis
@@ -65,7 +66,9 @@ class ConvTranspose2d(_Convolution):
         return explicit_padding(self.padding, type(self).__name__, self.axes)
 
     def _sizes(self, x: Tensor) -> list[int | Tensor]:
-        """The result's sizes, in x's order."""
+        """The result's sizes, in x's order. ShapeError for another number of axes."""
+        if x.shape is None or len(x.shape) != self.axes + 2:
+            raise ShapeError(f"{type(self).__name__} needs an input of {self.axes + 2} axes, its shape is {x.shape}")
         first = 1 if self.last else 2
         sizes: list[int | Tensor] = [size_in_run(x, axis) for axis in range(self.axes + 2)]
         sizes[-1 if self.last else 1] = self.out_channels

@@ -14,7 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
+from .._checks import Positive, checked
 from .._core import ConstantData, DType, float32
+from .._shown import shown
 from ..errors import GraphError, ShapeError
 
 Fans = tuple[float, float]
@@ -31,6 +33,7 @@ class Initialiser(Protocol):
     ) -> np.ndarray: ...
 
 
+@checked
 def fans_of(shape: Sequence[int]) -> Fans:
     """Fans of a weight whose last two axes are inputs and outputs, those before them the kernel's window.
 
@@ -44,9 +47,13 @@ def fans_of(shape: Sequence[int]) -> Fans:
 
 
 def _random(generator: np.random.Generator | int | None) -> np.random.Generator:
-    return generator if isinstance(generator, np.random.Generator) else np.random.default_rng(generator)
+    """A generator as it is, one of a seed (a negative one by its two's complement), or of chance."""
+    if isinstance(generator, np.random.Generator):
+        return generator
+    return np.random.default_rng(None if generator is None else generator % 2**64)
 
 
+@checked
 class Constant:
     """One number everywhere."""
 
@@ -63,6 +70,7 @@ zeros = Constant(0.0)
 ones = Constant(1.0)
 
 
+@checked
 class Uniform:
     """Uniform in [minimum, maximum)."""
 
@@ -78,6 +86,7 @@ class Uniform:
         return values
 
 
+@checked
 class Normal:
     """Normal with a mean and a standard deviation."""
 
@@ -91,6 +100,7 @@ class Normal:
         return values * np.float32(self.standard_deviation) + np.float32(self.mean)
 
 
+@checked
 class TruncatedNormal(Normal):
     """Normal, drawn again beyond two standard deviations of the mean."""
 
@@ -104,6 +114,10 @@ class TruncatedNormal(Normal):
         return values * np.float32(self.standard_deviation) + np.float32(self.mean)
 
 
+_MODES, _DISTRIBUTIONS = ("fan_in", "fan_out", "fan_avg"), ("truncated_normal", "normal", "uniform")
+
+
+@checked
 class VarianceScaling:
     """Variance gain / fan, so that signals keep their size through layers.
 
@@ -116,15 +130,10 @@ class VarianceScaling:
     True
     """
 
-    def __init__(self, gain: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal") -> None:
-        if gain <= 0 or mode not in ("fan_in", "fan_out", "fan_avg"):
-            raise GraphError(
-                f'VarianceScaling: gain must be above 0 and mode "fan_in", "fan_out" or "fan_avg", got {gain}, {mode!r}'
-            )
-        if distribution not in ("truncated_normal", "normal", "uniform"):
-            raise GraphError(
-                f'VarianceScaling: distribution must be "truncated_normal", "normal" or "uniform", got {distribution!r}'
-            )
+    def __init__(self, gain: Positive = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal") -> None:
+        for name, value, known in (("mode", mode, _MODES), ("distribution", distribution, _DISTRIBUTIONS)):
+            if value not in known:
+                raise GraphError(f"VarianceScaling: {name} must be one of {', '.join(known)}, got {shown(value)}")
         self.gain, self.mode, self.distribution = gain, mode, distribution
 
     def __call__(
@@ -141,6 +150,7 @@ class VarianceScaling:
         return TruncatedNormal(0.0, deviation / _TRUNCATED_DEVIATION)(shape, generator)
 
 
+@checked
 class GlorotUniform(VarianceScaling):
     """Uniform within sqrt(6 / (fan_in + fan_out)): Keras's default, PyTorch's xavier. Glorot and Bengio, 2010.
 
@@ -153,6 +163,7 @@ class GlorotUniform(VarianceScaling):
         super().__init__(1.0, "fan_avg", "uniform")
 
 
+@checked
 class GlorotNormal(VarianceScaling):
     """Truncated normal of variance 2 / (fan_in + fan_out)."""
 
@@ -160,6 +171,7 @@ class GlorotNormal(VarianceScaling):
         super().__init__(1.0, "fan_avg")
 
 
+@checked
 class HeUniform(VarianceScaling):
     """Uniform within sqrt(6 / fan_in), for layers before ReLU: PyTorch's kaiming. He et al., arXiv:1502.01852."""
 
@@ -167,6 +179,7 @@ class HeUniform(VarianceScaling):
         super().__init__(2.0, "fan_in", "uniform")
 
 
+@checked
 class HeNormal(VarianceScaling):
     """Truncated normal of variance 2 / fan_in, for layers before ReLU."""
 
@@ -174,6 +187,7 @@ class HeNormal(VarianceScaling):
         super().__init__(2.0, "fan_in")
 
 
+@checked
 class LecunUniform(VarianceScaling):
     """Uniform within sqrt(3 / fan_in), for layers before SELU. LeCun et al., 1998."""
 
@@ -181,6 +195,7 @@ class LecunUniform(VarianceScaling):
         super().__init__(1.0, "fan_in", "uniform")
 
 
+@checked
 class LecunNormal(VarianceScaling):
     """Truncated normal of variance 1 / fan_in, for layers before SELU."""
 
@@ -188,6 +203,7 @@ class LecunNormal(VarianceScaling):
         super().__init__(1.0, "fan_in")
 
 
+@checked
 class Orthogonal:
     """gain times a matrix whose rows, or columns if there are fewer, are orthonormal. Saxe et al., arXiv:1312.6120.
 
@@ -213,6 +229,7 @@ class Orthogonal:
         return np.ascontiguousarray(self.gain * (q if rows >= columns else q.T).reshape(shape), np.float32)
 
 
+@checked
 class Identity:
     """gain at equal indices of the last two axes, in the middle of the window that stands before them; else 0.
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from .._core import Tensor
+from .._shown import shown
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from .initialisers import GlorotUniform, Initialiser, zeros
@@ -49,7 +50,7 @@ def channel_axis(x: Tensor, data_layout: str, what: str) -> int:
     """The axis of the channels, for any number of axes between it and the batch: the last, or the one on axis 1."""
     if data_layout not in (*CHANNELS_LAST, *CHANNELS_FIRST):
         layouts = ", ".join((*CHANNELS_LAST, *CHANNELS_FIRST))
-        raise GraphError(f"{what}: data_layout must be one of {layouts}, got {data_layout!r}")
+        raise GraphError(f"{what}: data_layout must be one of {layouts}, got {shown(data_layout)}")
     rank = 0 if x.shape is None else len(x.shape)
     if rank < 2:
         raise ShapeError(f"{what} needs an input of rank 2 or more, its shape is {x.shape}")
@@ -178,7 +179,7 @@ class Unflatten(Module):
     def __init__(self, shape: Sequence[int]) -> None:
         self.shape = ints(shape, "Unflatten: shape")
         if min(self.shape, default=1) < -1 or 0 in self.shape or self.shape.count(-1) > 1:
-            raise ShapeError(f"Unflatten: sizes must be above 0, but for one -1, got {tuple(self.shape)}")
+            raise ShapeError(f"Unflatten: sizes must be above 0, but for one -1, got {shown(tuple(self.shape))}")
 
     def forward(self, x: Tensor) -> Tensor:
         sizes, shape = (x.shape or ())[1:], list(self.shape)

@@ -9,7 +9,9 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from .._checks import checked
 from .._core import Tensor
+from .._shown import shown
 from ..errors import GraphError, ShapeError
 from . import losses
 from .losses import Loss, mean_absolute_error, mean_of_all, mean_squared_error
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 Metric = Callable[[Tensor, Tensor], Tensor]
 
 
+@checked
 def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: int | None = None) -> Tensor:
     """The share of samples whose largest output is at the label.
 
@@ -126,6 +129,7 @@ def names_classes(outputs: Tensor, labels: Tensor) -> bool:
     return len(labels.shape) == len(outputs.shape) - 1 and outputs.shape[-1] > 1
 
 
+@checked
 def metric_named(metric: str | Metric, loss: Loss | None = None) -> tuple[str, Metric]:
     """Name and function of a metric, as the loss wants it. GraphError that lists the names, or for one that does not
     fit the loss."""
@@ -133,7 +137,7 @@ def metric_named(metric: str | Metric, loss: Loss | None = None) -> tuple[str, M
         return getattr(metric, "__name__", "metric"), metric
     if metric not in METRICS:
         raise GraphError(
-            f"there is no metric '{metric}': use one of {', '.join(METRICS)}, or a function (outputs, labels)"
+            f"there is no metric {shown(metric)}: use one of {', '.join(METRICS)}, or a function (outputs, labels)"
         )
     if loss is None or metric not in ("accuracy", "binary_accuracy"):
         return metric, METRICS[metric]

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from .._checks import check_methods, checked
 from .._core import DType, Tensor, bfloat16, float16, float32
+from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
 from ..mixed_precision import autocast_dtype, layer_scope
 from .initialisers import Initialiser, first_value
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ..graph import Graph
 
 Self = TypeVar("Self", bound="Module")
+_LAYERS = __name__.rsplit(".", 1)[0] + "."
 
 
 def graph_of(x: Tensor) -> Graph:
@@ -29,6 +32,7 @@ def graph_of(x: Tensor) -> Graph:
     return x.graph  # type: ignore[return-value]
 
 
+@checked
 class Module:
     """The base of layers and models: write `forward`, and `build` when there are variables.
 
@@ -44,6 +48,11 @@ class Module:
     >>> list(scale.state_dict())
     ['factor']
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__.startswith(_LAYERS):  # whoever writes layers of his own chooses himself
+            check_methods(cls)
 
     training: bool | Tensor = True
     """The mode: True or False, or a bool tensor of one element by which the graph chooses when it runs."""
@@ -113,8 +122,9 @@ class Module:
         dtype: DType | None = None,
     ) -> Tensor:
         graph = graph_of(x)
-        if any(size < 1 for size in shape):
-            raise ShapeError(f"{self._path or type(self).__name__}: the size of '{name}' {tuple(shape)} must be known")
+        if len(shape) > 16 or any(size < 1 for size in shape):
+            where = self._path or type(self).__name__
+            raise ShapeError(f"{where}: the size of '{name}' {shown(tuple(shape))} must be known")
         path = f"{self._path}.{name}" if self._path else name
         low = x.dtype in (bfloat16, float16) and autocast_dtype() is not None
         own = dtype or (float32 if low else x.dtype)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._core import Tensor
+from .._shown import shown
 from ..errors import GraphError, ShapeError
 from .initialisers import Fans, GlorotUniform, Initialiser, Orthogonal, zeros
 from .layers import size_of
@@ -232,7 +233,7 @@ class RNN(_Recurrent):
             recurrent_initialiser=recurrent_initialiser, bias_initialiser=bias_initialiser,
         )  # fmt: skip
         if activation not in ("tanh", "relu"):
-            raise GraphError(f'RNN: activation must be "tanh" or "relu", got {activation!r}')
+            raise GraphError(f'RNN: activation must be "tanh" or "relu", got {shown(activation)}')
         self.activation, self.unbounded = activation, activation == "relu"
 
     def forward(

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import Positive, is_number
 from .._core import Tensor
+from .._shown import shown
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from .module import Module, graph_of
@@ -19,7 +21,7 @@ from .module import Module, graph_of
 def _plane(x: Tensor, data_layout: str, what: str) -> tuple[int, int, int]:
     """The axes of height, width and channels."""
     if data_layout not in ("NHWC", "NCHW"):
-        raise GraphError(f'{what}: data_layout must be "NHWC" or "NCHW", got {data_layout!r}')
+        raise GraphError(f'{what}: data_layout must be "NHWC" or "NCHW", got {shown(data_layout)}')
     if x.shape is None or len(x.shape) != 4:
         raise ShapeError(f"{what} needs images of four axes, {data_layout}, came {x.shape}")
     return (1, 2, 3) if data_layout == "NHWC" else (2, 3, 1)
@@ -48,7 +50,7 @@ class Upsample(Module):
     def __init__(
         self,
         size: int | Sequence[int] | None = None,
-        scale_factor: float | Sequence[float] | None = None,
+        scale_factor: Positive | Sequence[float] | None = None,
         mode: str = "nearest",
         align_corners: bool = False,
         *,
@@ -57,11 +59,12 @@ class Upsample(Module):
         if (size is None) == (scale_factor is None):
             raise ShapeError("Upsample takes either size or scale_factor")
         if mode not in ("nearest", "bilinear"):
-            raise GraphError(f'Upsample: mode must be "nearest" or "bilinear", got {mode!r}')
+            raise GraphError(f'Upsample: mode must be "nearest" or "bilinear", got {shown(mode)}')
         self.size = None if size is None else ints(size, "Upsample: size", 2)
-        factors = (scale_factor,) * 2 if isinstance(scale_factor, (int, float)) else tuple(scale_factor or ())
+        given: Any = () if scale_factor is None else scale_factor
+        factors: tuple[float, ...] = (given,) * 2 if is_number(given) else tuple(given)
         if scale_factor is not None and (len(factors) != 2 or min(factors) <= 0):
-            raise ShapeError(f"Upsample: scale_factor must be one positive number or two, got {scale_factor!r}")
+            raise ShapeError(f"Upsample: scale_factor must be one positive number or two, got {shown(scale_factor)}")
         self.factors, self.mode, self.align_corners, self.data_layout = factors, mode, align_corners, data_layout
 
     def forward(self, x: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from copy import deepcopy
 
 from .._core import Tensor
+from .._shown import shown
 from ..errors import GraphError, ShapeError
 from .activations import gelu
 from .attention import MultiheadAttention
@@ -38,7 +39,7 @@ class _TransformerLayer(Module):
     ) -> None:
         if isinstance(activation, str) and activation not in _ACTIVATIONS:
             raise GraphError(
-                f'{type(self).__name__}: activation must be "relu", "gelu" or a function, got {activation!r}'
+                f'{type(self).__name__}: activation must be "relu", "gelu" or a function, got {shown(activation)}'
             )
         self.activation = _ACTIVATIONS[activation] if isinstance(activation, str) else activation
         self.d_model, self.norm_first = d_model, norm_first

@@ -17,6 +17,7 @@ try:
 except ImportError as error:
     raise ImportError("mpsgraph.onnx reads files with the package onnx: pip install mpsgraph[onnx]") from error
 
+from .._checks import checked
 from ..model import Model
 from . import ops  # noqa: F401  enters the operators
 from ._deferred import DeferredModel
@@ -26,6 +27,7 @@ from ._registry import Undecided, known_operators
 from .importer import Importer, Trainable, build
 
 
+@checked
 def load(
     path: ModelLike,
     *,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._checks import refuse
 from .._core import NDArray, Operation, Tensor
 from ..errors import GraphError, UnsupportedError
 from ..model import Model
@@ -117,9 +118,11 @@ class DeferredModel(Model):
         target_operations: Sequence[Operation] = (),
     ) -> dict[str, NDArray]:
         """As Model.run; builds the model for these feeds when that has not been done."""
+        if not isinstance(feeds, Mapping):
+            refuse("Model.run: feeds", Mapping[str, Any], feeds)
         for name in feeds:
             if name not in self._input_names:
-                raise GraphError(f"the model has no input '{name}'; it has {', '.join(self._input_names)}")
+                raise GraphError(f"the model has no input '{name}'; it has {', '.join(map(repr, self._input_names))}")
         model = self.bind(feeds)
         kept = model.inputs
         return model.run({name: a for name, a in feeds.items() if name in kept}, outputs, target_operations)

@@ -19,7 +19,7 @@ from onnx import ModelProto, TensorProto
 from .._core import DType
 from ..errors import Error, GraphError, UnsupportedError
 
-ModelLike: TypeAlias = "str | os.PathLike[str] | ModelProto"
+ModelLike: TypeAlias = str | os.PathLike[str] | ModelProto
 LARGEST_FILE = 2**31 - 1  # what a protocol buffer can hold; larger models keep their weights in files beside it
 LARGEST_TENSOR = 2**40  # bytes
 

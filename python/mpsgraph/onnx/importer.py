@@ -23,7 +23,7 @@ from ._known import Known
 from ._registry import InNode, Node, TensorSequence, Undecided, lowered
 from ._weights import weights_in_constants
 
-Trainable: TypeAlias = "bool | Iterable[str] | Callable[[str], bool]"
+Trainable: TypeAlias = bool | Iterable[str] | Callable[[str], bool]
 MOST_NODES = 300_000  # lowered, with those of functions and of repeated subgraphs
 
 

@@ -16,8 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .. import _core
+from .._checks import check_methods
 from .._core import Block, DType, Operation, Tensor
 from .._dtypes import DTypeLike, as_dtype, constant_data, dtype_for, dtype_of_number, fits
+from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
 from ..mixed_precision import autocast_dtype
 
@@ -26,6 +28,7 @@ ShapeLike: TypeAlias = Tensor | Sequence[int]
 Axes: TypeAlias = int | Sequence[int] | None
 AttributeLike: TypeAlias = Tensor | int | Sequence[int]  # an attribute that may be known only when the graph runs
 Number = (bool, int, float, complex, np.generic)
+_OPERATIONS = __name__.rsplit(".", 1)[0] + "."
 _PACKAGE = dirname(dirname(__file__)) + sep
 _DEMO = _PACKAGE + "demo" + sep
 
@@ -45,16 +48,18 @@ def user_location() -> str:
 def ints(values: int | Sequence[int], what: str, count: int | None = None) -> list[int]:
     """`values` as a list of ints; one int stands for `count` equal ones. ShapeError when the count is wrong."""
     try:
+        if isinstance(values, (str, bytes, Mapping, set)):
+            raise TypeError
         if isinstance(values, (int, np.integer)):
             result = [as_index(values)] * (count or 1)
         else:
             result = [as_index(v) for v in values]
     except TypeError:
-        raise ShapeError(f"{what} must be an int or a sequence of ints, got {values!r}") from None
+        raise ShapeError(f"{what} must be an int or a sequence of ints, got {shown(values)}") from None
     if any(not -(2**63) <= v < 2**63 for v in result):
-        raise ShapeError(f"{what} must be of 64 bits, got {tuple(result)}")
+        raise ShapeError(f"{what} must be of 64 bits, got {shown(tuple(result))}")
     if count is not None and len(result) != count:
-        raise ShapeError(f"{what} must have {count} elements, got {len(result)}: {tuple(result)}")
+        raise ShapeError(f"{what} must have {count} elements, got {len(result)}: {shown(tuple(result))}")
     return result
 
 
@@ -69,7 +74,7 @@ def _one(value: Any, what: str) -> int:
     try:
         return as_index(value)
     except TypeError:
-        raise ShapeError(f"{what} must be an int, got {value!r}") from None
+        raise ShapeError(f"{what} must be an int, got {shown(value)}") from None
 
 
 def axes_attribute(axes: Axes, kind: str) -> list[int]:
@@ -84,6 +89,11 @@ def axes_attribute(axes: Axes, kind: str) -> list[int]:
 
 class Family(_core.Graph):
     """The common base of the families; `mpsgraph.Graph` inherits from all of them."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__.startswith(_OPERATIONS):
+            check_methods(cls)
 
     place: str | None = None
     """Where operations are said to be built; None: at the first frame outside this package."""
@@ -125,15 +135,17 @@ class Family(_core.Graph):
     def _number(self, kind: str, value: Any, dtype: DType | None) -> Tensor:
         if not isinstance(value, Number):
             raise DTypeError(
-                f"[{kind}] an operand is a {type(value).__name__}: {kind} takes tensors and numbers; "
+                f"[{kind}] takes tensors and numbers, got {shown(value)}: "
                 "make a tensor of an array with g.constant(array)"
             )
         number: bool | int | float | complex = value.item() if isinstance(value, np.generic) else value
         if dtype is None:
             dtype = dtype_of_number(number)
+            if not fits(number, dtype):
+                raise DTypeError(f"[{kind}] the number {shown(number)} does not fit into {dtype}")
         elif not fits(number, dtype):
             raise DTypeError(
-                f"[{kind}] the number {number!r} cannot stand beside a tensor of {dtype}: "
+                f"[{kind}] the number {shown(number)} cannot stand beside a tensor of {dtype}: "
                 f"cast the tensor with g.cast(x, mg.{dtype_for(number)}) first, or write the number as {dtype}"
             )
         if dtype.is_float and dtype.itemsize == 2 and autocast_dtype() is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from .._shown import shown
 from ._family import ShapeError, ints
 
-Padding: TypeAlias = str | Sequence[Sequence[int]]
+Padding: TypeAlias = str | Sequence[Sequence[int]] | Sequence[int]
 
 
 def padding_attributes(padding: Padding, kind: str, axes: int = 2) -> dict[str, Any]:
@@ -17,13 +18,15 @@ def padding_attributes(padding: Padding, kind: str, axes: int = 2) -> dict[str, 
     return {"padding_style": "EXPLICIT", "padding": explicit_padding(padding, kind, axes)}
 
 
-def explicit_padding(padding: Sequence[Sequence[int]], kind: str, axes: int = 2) -> list[int]:
+def explicit_padding(padding: Sequence[Sequence[int]] | Sequence[int], kind: str, axes: int = 2) -> list[int]:
     """(before, after) of each axis, one after the other."""
     pairs = "(top, bottom), (left, right)" if axes == 2 else ", ".join(["(before, after)"] * axes)
     try:
-        sides = [(before, after) for before, after in padding]
+        sides = [(before, after) for before, after in padding]  # type: ignore[misc]
         if isinstance(padding, str) or len(sides) != axes:
             raise ValueError
     except (TypeError, ValueError):
-        raise ShapeError(f"[{kind}] padding must be a style such as 'TF_SAME' or ({pairs}), got {padding!r}") from None
+        raise ShapeError(
+            f"[{kind}] padding must be a style such as 'TF_SAME' or ({pairs}), got {shown(padding)}"
+        ) from None
     return ints([side for pair in sides for side in pair], f"[{kind}] padding")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar, overload
 
 from .._core import DType, int32
+from .._shown import shown
 from ._family import Block, Family, GraphError, Operation, Tensor, TensorLike
 
 Results: TypeAlias = Tensor | Sequence[Tensor]
@@ -97,7 +98,7 @@ class ControlFlow(Family):
         def condition_and_results(*arguments: Tensor) -> list[Tensor]:
             pair = before(*arguments)
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise GraphError(f"[while] before must return (condition, results), got {pair!r}")
+                raise GraphError(f"[while] before must return (condition, results), got {shown(pair)}")
             return [pair[0], *as_list(pair[1], "block before")]
 
         checked = self._block(condition_and_results, [t.type for t in initial])
@@ -178,5 +179,5 @@ def as_list(results: Results, what: str) -> list[Tensor]:
         [results] if isinstance(results, Tensor) else list(results) if isinstance(results, (list, tuple)) else None
     )
     if tensors is None or not all(isinstance(t, Tensor) for t in tensors):
-        raise GraphError(f"the {what} must return a tensor or a sequence of tensors, got {results!r}")
+        raise GraphError(f"the {what} must return a tensor or a sequence of tensors, got {shown(results)}")
     return tensors

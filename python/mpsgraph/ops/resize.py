@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from .._shown import shown
 from ._family import Family, GraphError, ShapeError, ShapeLike, Tensor, constant_data
 
 Numbers: TypeAlias = Tensor | Sequence[float]
@@ -241,7 +242,7 @@ class Resize(Family):
 
 def _check_mode(kind: str, mode: str) -> None:
     if mode not in ("nearest", "bilinear"):
-        raise GraphError(f'[{kind}] mode must be "nearest" or "bilinear", got {mode!r}')
+        raise GraphError(f'[{kind}] mode must be "nearest" or "bilinear", got {shown(mode)}')
 
 
 def _attributes(center_result: bool, align_corners: bool, layout: str | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .._shown import shown
 from ._family import Family, ShapeError, Tensor, ints
 from ._padding import Padding, padding_attributes
 
@@ -64,7 +65,9 @@ class Stencil(Family):
         }
         if offsets is not None:
             if isinstance(padding, str):
-                raise ShapeError(f"[stencil] with offsets, padding must be four pairs (before, after), got {padding!r}")
+                raise ShapeError(
+                    f"[stencil] with offsets, padding must be four pairs (before, after), got {shown(padding)}"
+                )
             attributes["padding_style"] = "EXPLICIT_OFFSET"
             attributes["offsets"] = ints(offsets, "[stencil] offsets", 4)
         return self._tensor("stencil", [source, weights], name, **attributes)

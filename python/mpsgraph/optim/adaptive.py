@@ -5,6 +5,7 @@ MPSGraph has none of them; they are compositions, and each variable's is stitche
 
 from __future__ import annotations
 
+from .._checks import BelowOne, NotNegative, Positive
 from .._core import Operation, Tensor
 from ..errors import GraphError
 from .optimizers import Optimizer
@@ -30,11 +31,11 @@ class RMSProp(Optimizer):
     def __init__(
         self,
         learning_rate: float | Schedule = 0.01,
-        decay: float = 0.99,
-        epsilon: float = 1e-8,
-        momentum: float = 0.0,
+        decay: BelowOne = 0.99,
+        epsilon: Positive = 1e-8,
+        momentum: BelowOne = 0.0,
         centered: bool = False,
-        weight_decay: float = 0.0,
+        weight_decay: NotNegative = 0.0,
     ) -> None:
         super().__init__(learning_rate)
         if not 0 <= decay < 1:
@@ -82,9 +83,9 @@ class Adagrad(Optimizer):
     def __init__(
         self,
         learning_rate: float | Schedule = 0.01,
-        epsilon: float = 1e-10,
-        initial_sum: float = 0.0,
-        weight_decay: float = 0.0,
+        epsilon: Positive = 1e-10,
+        initial_sum: NotNegative = 0.0,
+        weight_decay: NotNegative = 0.0,
     ) -> None:
         super().__init__(learning_rate)
         if initial_sum < 0:
@@ -121,9 +122,9 @@ class AdaDelta(Optimizer):
     def __init__(
         self,
         learning_rate: float | Schedule = 1.0,
-        decay: float = 0.9,
-        epsilon: float = 1e-6,
-        weight_decay: float = 0.0,
+        decay: BelowOne = 0.9,
+        epsilon: Positive = 1e-6,
+        weight_decay: NotNegative = 0.0,
     ) -> None:
         super().__init__(learning_rate)
         if not 0 <= decay < 1:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .._checks import Finite, Positive
 from .._core import Operation, Tensor, float32, float64, int32
 from ..errors import GraphError
-from .optimizers import Optimizer
+from .optimizers import Around, Optimizer
 
 
-class _Clipped(Optimizer):
+class _Clipped(Around):
     """Another optimizer, whose rate and state it has; the subclass says what becomes of the gradients."""
-
-    def __init__(self, optimizer: Optimizer) -> None:
-        super().__init__(optimizer.learning_rate)
-        self.optimizer = optimizer
 
     def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
         if gradients:
@@ -40,7 +37,7 @@ class ClipByValue(_Clipped):
     [0.5, 1.25]
     """
 
-    def __init__(self, optimizer: Optimizer, maximum: float, minimum: float | None = None) -> None:
+    def __init__(self, optimizer: Optimizer, maximum: Finite, minimum: Finite | None = None) -> None:
         super().__init__(optimizer)
         self.maximum, self.minimum = maximum, -maximum if minimum is None else minimum
         if self.minimum >= self.maximum:
@@ -72,10 +69,8 @@ class ClipByNorm(_Clipped):
     [-2.0, -3.0]
     """
 
-    def __init__(self, optimizer: Optimizer, maximum: float, *, error_if_nonfinite: bool = False) -> None:
+    def __init__(self, optimizer: Optimizer, maximum: Positive, *, error_if_nonfinite: bool = False) -> None:
         super().__init__(optimizer)
-        if maximum <= 0:
-            raise GraphError(f"ClipByNorm: maximum must be above 0, got {maximum}")
         self.maximum, self.error_if_nonfinite = maximum, error_if_nonfinite
 
     def clipped(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:

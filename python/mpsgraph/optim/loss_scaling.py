@@ -11,15 +11,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from .._checks import Positive, Size
 from .._core import Operation, Tensor, float32, int32
 from ..errors import GraphError
 from ..graph import Graph
-from .optimizers import Optimizer
+from .optimizers import Around, Optimizer
 
 LARGEST, SMALLEST = 2.0**24, 2.0**-14
 
 
-class LossScaling(Optimizer):
+class LossScaling(Around):
     """Another optimizer, whose rate and state it has, for gradients of a scaled loss.
 
     A step with a gradient that is infinite or NaN changes nothing but the scale, which becomes scale * backoff: no
@@ -40,19 +41,17 @@ class LossScaling(Optimizer):
     def __init__(
         self,
         optimizer: Optimizer,
-        initial: float = 2.0**15,
-        growth: float = 2.0,
-        backoff: float = 0.5,
-        interval: int = 2000,
+        initial: Positive = 2.0**15,
+        growth: Positive = 2.0,
+        backoff: Positive = 0.5,
+        interval: Size = 2000,
     ) -> None:
-        super().__init__(optimizer.learning_rate)
+        super().__init__(optimizer)
         if not SMALLEST <= initial <= LARGEST or np.frexp(initial)[0] != 0.5:
             raise GraphError(f"LossScaling: initial must be a power of two from 2^-14 to 2^24, got {initial}")
         if not (growth > 1 > backoff > 0 and np.frexp(growth)[0] == np.frexp(backoff)[0] == 0.5):
             raise GraphError(f"LossScaling: powers of two, growth > 1 > backoff > 0, got {growth} and {backoff}")
-        if interval < 1:
-            raise GraphError(f"LossScaling: interval must be 1 step or more, got {interval}")
-        self.optimizer, self.initial, self.interval = optimizer, initial, interval
+        self.initial, self.interval = initial, interval
         self.growth, self.backoff = growth, backoff
         self._scale: Tensor | None = None
         self._skipped: Tensor | None = None

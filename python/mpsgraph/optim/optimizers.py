@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from .._checks import BelowOne, NotNegative, Positive, check_methods, checked
 from .._core import ConstantData, DType, Operation, Tensor, float32, float64
 from ..errors import GraphError
 from .schedules import Schedule, as_schedule
@@ -17,15 +18,39 @@ if TYPE_CHECKING:
     from ..graph import Graph
 
 
+_OWN = __name__.rsplit(".", 1)[0] + "."
+
+
+@checked
 class Optimizer:
     """The base: write `step`, which moves one variable.
 
     float16 and bfloat16 variables are moved in float32, where small rates and momenta do not vanish, and rounded.
     """
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__.startswith(_OWN):
+            check_methods(cls)
+
     def __init__(self, learning_rate: float | Schedule) -> None:
         self.learning_rate = as_schedule(learning_rate)
         self._graph: Graph | None = None
+
+    @property
+    def learning_rate(self) -> Schedule:
+        """The schedule, by which the next step's rate is fed. It may be set at any time, to a schedule or a number.
+
+        >>> optimizer = mg.optim.SGD(0.5)
+        >>> optimizer.learning_rate = 1e-4
+        >>> optimizer.learning_rate(7), optimizer.learning_rate * 10
+        (0.0001, 0.001)
+        """
+        return self._schedule
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float | Schedule) -> None:
+        self._schedule = as_schedule(rate)
 
     def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
         """The operations of one step: give them to `run` as target operations.
@@ -75,6 +100,22 @@ class Optimizer:
         return x if x.dtype == dtype else self.graph.cast(x, dtype)
 
 
+class Around(Optimizer):
+    """The base of what changes another optimizer's gradients or steps: it has that one's rate."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self._graph = None
+
+    @property
+    def learning_rate(self) -> Schedule:
+        return self.optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float | Schedule) -> None:
+        self.optimizer.learning_rate = rate
+
+
 class SGD(Optimizer):
     """Stochastic gradient descent, with momentum, Nesterov's momentum and weight decay where asked for.
 
@@ -93,9 +134,9 @@ class SGD(Optimizer):
     def __init__(
         self,
         learning_rate: float | Schedule = 0.01,
-        momentum: float = 0.0,
+        momentum: BelowOne = 0.0,
         nesterov: bool = False,
-        weight_decay: float = 0.0,
+        weight_decay: NotNegative = 0.0,
     ) -> None:
         super().__init__(learning_rate)
         if nesterov and momentum <= 0:
@@ -135,11 +176,11 @@ class Adam(Optimizer):
     def __init__(
         self,
         learning_rate: float | Schedule = 1e-3,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
+        beta1: BelowOne = 0.9,
+        beta2: BelowOne = 0.999,
+        epsilon: Positive = 1e-8,
         amsgrad: bool = False,
-        weight_decay: float = 0.0,
+        weight_decay: NotNegative = 0.0,
         *,
         corrected_epsilon: bool = False,
     ) -> None:
@@ -209,11 +250,11 @@ class AdamW(Adam):
     def __init__(
         self,
         learning_rate: float | Schedule = 1e-3,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
+        beta1: BelowOne = 0.9,
+        beta2: BelowOne = 0.999,
+        epsilon: Positive = 1e-8,
         amsgrad: bool = False,
-        weight_decay: float = 0.01,
+        weight_decay: NotNegative = 0.01,
         *,
         corrected_epsilon: bool = True,
     ) -> None:

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
+from .._checks import NotNegative, Size, checked, is_number
+from .._shown import shown
 from ..errors import GraphError
 
 Schedule = Callable[[int], float]
 
 
-class ConstantRate:
-    """The same rate in every step."""
+class ConstantRate(float):
+    """The same rate in every step. It is that number, so that `optimizer.learning_rate *= 0.1` does what it says."""
 
-    def __init__(self, rate: float) -> None:
-        self.rate = rate
+    def __new__(cls, rate: NotNegative) -> ConstantRate:
+        return super().__new__(cls, as_rate("ConstantRate: rate", rate))
+
+    @property
+    def rate(self) -> float:
+        """The number."""
+        return float(self)
 
     def __call__(self, step: int) -> float:
-        return self.rate
+        return float(self)
 
 
 class StepRate:
@@ -31,9 +39,8 @@ class StepRate:
     [1.0, 1.0, 0.5, 0.25]
     """
 
-    def __init__(self, rate: float, every: int, factor: float = 0.1) -> None:
-        if every < 1:
-            raise GraphError(f"StepRate: every must be at least 1 step, got {every}")
+    @checked
+    def __init__(self, rate: NotNegative, every: Size, factor: NotNegative = 0.1) -> None:
         self.rate, self.every, self.factor = rate, every, factor
 
     def __call__(self, step: int) -> float:
@@ -47,9 +54,8 @@ class ExponentialRate:
     0.5
     """
 
-    def __init__(self, rate: float, every: int, factor: float) -> None:
-        if every < 1:
-            raise GraphError(f"ExponentialRate: every must be at least 1 step, got {every}")
+    @checked
+    def __init__(self, rate: NotNegative, every: Size, factor: NotNegative) -> None:
         self.rate, self.every, self.factor = rate, every, factor
 
     def __call__(self, step: int) -> float:
@@ -63,9 +69,8 @@ class CosineRate:
     [1.0, 0.5, 0.0, 0.0]
     """
 
-    def __init__(self, rate: float, steps: int, final: float = 0.0) -> None:
-        if steps < 1:
-            raise GraphError(f"CosineRate: steps must be at least 1, got {steps}")
+    @checked
+    def __init__(self, rate: NotNegative, steps: Size, final: NotNegative = 0.0) -> None:
         self.rate, self.steps, self.final = rate, steps, final
 
     def __call__(self, step: int) -> float:
@@ -80,9 +85,8 @@ class WarmUp:
     [0.25, 0.5, 1.0, 1.0, 1.0]
     """
 
-    def __init__(self, schedule: Schedule | float, steps: int) -> None:
-        if steps < 1:
-            raise GraphError(f"WarmUp: steps must be at least 1, got {steps}")
+    @checked
+    def __init__(self, schedule: Schedule | float, steps: Size) -> None:
         self.schedule, self.steps = as_schedule(schedule), steps
 
     def __call__(self, step: int) -> float:
@@ -92,5 +96,12 @@ class WarmUp:
 
 
 def as_schedule(rate: float | Schedule) -> Schedule:
-    """A number as a constant schedule."""
-    return rate if callable(rate) else ConstantRate(float(rate))
+    """A number as a constant schedule. GraphError for one that is negative, infinite or NaN, and for what is none."""
+    return rate if callable(rate) else ConstantRate(as_rate("learning_rate", rate))
+
+
+def as_rate(what: str, rate: Any) -> float:
+    """A number that can be a learning rate. GraphError for what cannot."""
+    if not is_number(rate) or not 0 <= rate < math.inf:
+        raise GraphError(f"{what} must be a number of at least 0, or a schedule (step) -> rate, got {shown(rate)}")
+    return float(rate)

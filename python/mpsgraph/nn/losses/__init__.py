@@ -7,6 +7,8 @@ which is PyTorch's.
 
 from __future__ import annotations
 
+from ..._checks import checked
+from ..._shown import shown
 from ...errors import GraphError
 from .classification import (
     binary_cross_entropy,
@@ -69,12 +71,15 @@ LOSSES: dict[str, Loss] = {
 }
 
 
+@checked
 def loss_named(loss: str | Loss) -> Loss:
     """The loss of a name, or the function itself. GraphError that lists the names."""
     if callable(loss):
         return loss
     if loss not in LOSSES:
-        raise GraphError(f"there is no loss '{loss}': use one of {', '.join(LOSSES)}, or a function (outputs, labels)")
+        raise GraphError(
+            f"there is no loss {shown(loss)}: use one of {', '.join(LOSSES)}, or a function (outputs, labels)"
+        )
     return LOSSES[loss]
 
 

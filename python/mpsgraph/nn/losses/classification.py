@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._checks import checked, is_number
 from ..._core import Tensor
 from ...errors import DTypeError, GraphError, ShapeError
 from ...mixed_precision import in_float32
@@ -10,13 +16,14 @@ from ..module import graph_of
 from .reduction import as_dtype_of, binary_labels, like, one_hot_labels, reduced, sum_of_all
 
 
+@checked
 @in_float32
 def cross_entropy(
     logits: Tensor,
     labels: Tensor,
     *,
     axis: int = -1,
-    class_weights: Tensor | None = None,
+    class_weights: Tensor | Sequence[float] | np.ndarray | None = None,
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
     weights: Tensor | None = None,
@@ -25,12 +32,12 @@ def cross_entropy(
     """Soft-max cross-entropy, in nats: -sum over classes of p * log_softmax(logits).
 
     Args: logits (..., classes); labels, integers (...), or one-hot or probabilities (..., classes); axis, that of the
-    classes, 1 in PyTorch; class_weights (classes), factors of the classes' parts; ignore_index, a label that stands for
-    none; label_smoothing s, in [0, 1]: (1 - s) * p + s / classes is taken for p; weights and reduction as in `reduced`.
-    Another integer that is no class's number raises OutOfRangeError when it runs, which names it and its place.
-    As in PyTorch, the mean of integer labels is weighed by the classes' weights and leaves the ignored ones out; where
-    no label counts it is 0, as is its gradient, where PyTorch's is NaN. Errors: ShapeError, DTypeError, GraphError,
-    OutOfRangeError. MPSCNNLossTypeSoftMaxCrossEntropy; PyTorch's CrossEntropyLoss.
+    classes, 1 in PyTorch; class_weights (classes), factors of the classes' parts, as a tensor, an array or a list;
+    ignore_index, a label that stands for none; label_smoothing s, in [0, 1]: (1 - s) * p + s / classes is taken for p;
+    weights and reduction as in `reduced`. Another integer that is no class's number raises OutOfRangeError when it
+    runs, which names it and its place. As in PyTorch, the mean of integer labels is weighed by the classes' weights and
+    leaves the ignored ones out; where no label counts it is 0, as is its gradient, where PyTorch's is NaN. Errors:
+    ShapeError, DTypeError, GraphError, OutOfRangeError. MPSCNNLossTypeSoftMaxCrossEntropy; PyTorch's CrossEntropyLoss.
 
     >>> g = mg.Graph()
     >>> logits = g.constant([[0.0, 100.0], [100.0, 0.0]])
@@ -76,13 +83,14 @@ def _classes(logits: Tensor, labels: Tensor, axis: int, what: str) -> tuple[int,
     return logits.shape[axis], by_index
 
 
-def _along(axis: int, class_weights: Tensor, logits: Tensor, classes: int) -> Tensor:
+def _along(axis: int, class_weights: Any, logits: Tensor, classes: int) -> Tensor:
     """One number a class, lying along the axis of the classes."""
+    class_weights = as_dtype_of(class_weights, logits)
     if class_weights.shape != (classes,):
         raise ShapeError(f"class_weights {class_weights.shape} must be one number for each of {classes} classes")
     rank = len(logits.shape or ())
     shape = [classes if i == axis % rank else 1 for i in range(rank)]
-    return graph_of(logits).reshape(as_dtype_of(class_weights, logits), shape)
+    return graph_of(logits).reshape(class_weights, shape)
 
 
 def _counts(labels: Tensor, ignore_index: int, like_this: Tensor, axis: int) -> Tensor:
@@ -98,13 +106,14 @@ def _weighed_mean(losses: Tensor, used: Tensor | None, weights: Tensor | None, r
     return reduced(losses, reduction, weights)
 
 
+@checked
 @in_float32
 def nll(
     log_probabilities: Tensor,
     labels: Tensor,
     *,
     axis: int = -1,
-    class_weights: Tensor | None = None,
+    class_weights: Tensor | Sequence[float] | np.ndarray | None = None,
     ignore_index: int | None = None,
     weights: Tensor | None = None,
     reduction: str = "mean",
@@ -133,6 +142,7 @@ def nll(
     return _weighed_mean(losses, used, weights, reduction)
 
 
+@checked
 @in_float32
 def categorical_cross_entropy(
     outputs: Tensor,
@@ -157,22 +167,23 @@ def categorical_cross_entropy(
     return reduced(-g.squeeze(g.reduction_sum(parts, axis), axis), reduction, weights)
 
 
+@checked
 @in_float32
 def binary_cross_entropy_with_logits(
     logits: Tensor,
     labels: Tensor,
     *,
-    positive_weight: Tensor | float = 1.0,
+    positive_weight: Tensor | float | Sequence[float] | np.ndarray = 1.0,
     label_smoothing: float = 0.0,
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """-w * labels * ln s - (1 - labels) * ln(1 - s), s = sigmoid(logits), computed without overflow.
 
-    Args: logits, labels, one shape; labels in [0, 1]; positive_weight w, a number or what broadcasts to the logits;
-    label_smoothing s: (1 - s) * labels + s / 2 is taken for the labels; weights and reduction as in `reduced`. Errors:
-    ShapeError, GraphError, OutOfRangeError for integers other than 0 and 1. MPSCNNLossTypeSigmoidCrossEntropy;
-    PyTorch's BCEWithLogitsLoss.
+    Args: logits, labels, one shape; labels in [0, 1]; positive_weight w, a number, or a tensor, an array or a list that
+    broadcasts to the logits; label_smoothing s: (1 - s) * labels + s / 2 is taken for the labels; weights and reduction
+    as in `reduced`. Errors: ShapeError, GraphError, OutOfRangeError for integers other than 0 and 1.
+    MPSCNNLossTypeSigmoidCrossEntropy; PyTorch's BCEWithLogitsLoss.
 
     >>> g = mg.Graph()
     >>> g.run({}, mg.nn.losses.binary_cross_entropy_with_logits(g.constant([-100.0]), g.constant([1.0]))).item()
@@ -183,14 +194,16 @@ def binary_cross_entropy_with_logits(
         wanted = wanted * (1 - label_smoothing) + label_smoothing / 2
     above, below, rest = softplus_parts(logits)
     other = 1.0 - wanted
-    if isinstance(positive_weight, Tensor) or positive_weight != 1:
-        wanted = wanted * positive_weight
+    factor: Any = positive_weight if is_number(positive_weight) else as_dtype_of(positive_weight, logits)
+    if isinstance(factor, Tensor) or factor != 1:
+        wanted = wanted * factor
         losses = other * above + wanted * below + (wanted + other) * rest
     else:
         losses = other * above + wanted * below + rest
     return reduced(losses, reduction, weights)
 
 
+@checked
 @in_float32
 def binary_cross_entropy(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
@@ -216,6 +229,7 @@ def binary_cross_entropy(
     return reduced(losses, reduction, weights)
 
 
+@checked
 @in_float32
 def log_loss(
     outputs: Tensor, labels: Tensor, *, epsilon: float = 1e-7, weights: Tensor | None = None, reduction: str = "mean"
@@ -234,6 +248,7 @@ def log_loss(
     return reduced(losses, reduction, weights)
 
 
+@checked
 @in_float32
 def kl_divergence(
     outputs: Tensor,
@@ -266,6 +281,7 @@ def kl_divergence(
     return reduced(losses, "sum", weights) / g.reshape(sizes, ())
 
 
+@checked
 @in_float32
 def hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """max(0, 1 - labels * outputs), for labels -1 and 1.
@@ -281,6 +297,7 @@ def hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, red
     return reduced(graph_of(outputs).relu(1.0 - outputs * like(labels, outputs)), reduction, weights)
 
 
+@checked
 @in_float32
 def squared_hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """max(0, 1 - labels * outputs)^2. Args: as hinge's. Keras's SquaredHinge. Errors: ShapeError, GraphError.
@@ -292,6 +309,7 @@ def squared_hinge(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = N
     return reduced(graph_of(outputs).square(hinge(outputs, labels, reduction="none")), reduction, weights)
 
 
+@checked
 @in_float32
 def soft_margin(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """ln(1 + e^(-labels * outputs)), for labels -1 and 1. Args: as hinge's. PyTorch's SoftMarginLoss.
@@ -305,19 +323,20 @@ def soft_margin(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = Non
     return reduced(softplus(-outputs * like(labels, outputs)), reduction, weights)
 
 
+@checked
 @in_float32
 def multi_label_soft_margin(
     logits: Tensor,
     labels: Tensor,
     *,
-    class_weights: Tensor | None = None,
+    class_weights: Tensor | Sequence[float] | np.ndarray | None = None,
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """The mean over classes of binary_cross_entropy_with_logits: each sample may be of several classes.
 
-    Args: logits and labels, 0 or 1, of shape (..., classes); class_weights (classes); weights, of the samples, and
-    reduction as in `reduced`. Errors: ShapeError, GraphError. PyTorch's MultiLabelSoftMarginLoss.
+    Args: logits and labels, 0 or 1, of shape (..., classes); class_weights (classes), as cross_entropy's; weights, of
+    the samples, and reduction as in `reduced`. Errors: ShapeError, GraphError. PyTorch's MultiLabelSoftMarginLoss.
 
     >>> g = mg.Graph()
     >>> g.run({}, mg.nn.losses.multi_label_soft_margin(g.constant([[100.0, -50.0]]), g.constant([[0, 1]]))).item()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from ..._checks import checked
 from ..._core import Tensor
+from ..._shown import shown
 from ...errors import GraphError, ShapeError
 from ..module import graph_of
 
@@ -14,6 +17,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 REDUCTIONS = ("mean", "sum", "none", "sum_by_nonzero_weights")
 
 
+@checked
 def mean_of_all(x: Tensor) -> Tensor:
     """The mean of all elements, as a tensor of rank 0."""
     return graph_of(x).reshape(graph_of(x).mean(x), ())
@@ -46,7 +50,10 @@ def require_one_shape(labels: Tensor, outputs: Tensor) -> None:
             raise ShapeError(f"labels {labels.shape} and outputs {outputs.shape} must have one shape")
 
 
-def as_dtype_of(x: Tensor, other: Tensor) -> Tensor:
+def as_dtype_of(x: Any, other: Tensor) -> Tensor:
+    """A tensor in another's dtype; an array or a list as a constant of it."""
+    if not isinstance(x, Tensor):
+        return graph_of(other).constant(x, dtype=other.dtype)
     return x if x.dtype == other.dtype else graph_of(x).cast(x, other.dtype)
 
 
@@ -74,6 +81,7 @@ def _used(labels: Tensor, ignore_index: int | None) -> Tensor:
     return g.select(g.equal(labels, ignore_index), 0, labels)
 
 
+@checked
 def reduced(losses: Tensor, reduction: str, weights: Tensor | None = None) -> Tensor:
     """Losses times their weights, then their mean, their sum, or as they are.
 
@@ -89,7 +97,7 @@ def reduced(losses: Tensor, reduction: str, weights: Tensor | None = None) -> Te
     [4.667, 14.0, 7.0]
     """
     if reduction not in REDUCTIONS:
-        raise GraphError(f"a reduction is one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+        raise GraphError(f"a reduction is one of {', '.join(REDUCTIONS)}, got {shown(reduction)}")
     g, weighted = graph_of(losses), losses
     if weights is not None:
         weights = as_dtype_of(weights, losses)

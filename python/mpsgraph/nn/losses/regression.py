@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ..._checks import checked
 from ..._core import Tensor
 from ...errors import GraphError
 from ...mixed_precision import in_float32
@@ -12,6 +13,7 @@ from ..module import graph_of
 from .reduction import as_dtype_of, like, reduced
 
 
+@checked
 @in_float32
 def mean_squared_error(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
@@ -27,6 +29,7 @@ def mean_squared_error(
     return reduced(graph_of(outputs).square(outputs - like(labels, outputs)), reduction, weights)
 
 
+@checked
 @in_float32
 def mean_absolute_error(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
@@ -42,6 +45,7 @@ def mean_absolute_error(
     return reduced(abs(outputs - like(labels, outputs)), reduction, weights)
 
 
+@checked
 @in_float32
 def huber(
     outputs: Tensor, labels: Tensor, *, delta: float = 1.0, weights: Tensor | None = None, reduction: str = "mean"
@@ -64,6 +68,7 @@ def huber(
     return reduced(losses, reduction, weights)
 
 
+@checked
 @in_float32
 def smooth_l1(
     outputs: Tensor, labels: Tensor, *, beta: float = 1.0, weights: Tensor | None = None, reduction: str = "mean"
@@ -83,6 +88,7 @@ def smooth_l1(
     return reduced(losses, reduction, weights)
 
 
+@checked
 @in_float32
 def log_cosh(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """ln(cosh(outputs - labels)), without overflow. Args: as mean_squared_error's. Keras's LogCosh.
@@ -98,6 +104,7 @@ def log_cosh(outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, 
     return reduced(size + logarithm_of_one_plus(exponent_minus_one(size * -2.0) * 0.5), reduction, weights)
 
 
+@checked
 @in_float32
 def mean_squared_logarithmic_error(
     outputs: Tensor, labels: Tensor, *, weights: Tensor | None = None, reduction: str = "mean"
@@ -115,6 +122,7 @@ def mean_squared_logarithmic_error(
     return reduced(g.square(difference), reduction, weights)
 
 
+@checked
 @in_float32
 def mean_absolute_percentage_error(
     outputs: Tensor, labels: Tensor, *, epsilon: float = 1e-7, weights: Tensor | None = None, reduction: str = "mean"
@@ -132,6 +140,7 @@ def mean_absolute_percentage_error(
     return reduced(abs(share) * 100.0, reduction, weights)
 
 
+@checked
 @in_float32
 def poisson_nll(
     outputs: Tensor,
@@ -166,6 +175,7 @@ def poisson_nll(
     return reduced(losses, reduction, weights)
 
 
+@checked
 @in_float32
 def gaussian_nll(
     outputs: Tensor,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..._checks import checked
 from ..._core import Tensor
 from ...errors import GraphError
 from ...mixed_precision import in_float32
@@ -9,6 +10,7 @@ from ..module import graph_of
 from .reduction import as_dtype_of, like, reduced
 
 
+@checked
 @in_float32
 def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = -1, epsilon: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors: x . y / (max(|x|, epsilon) * max(|y|, epsilon)).
@@ -30,6 +32,7 @@ def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = -1, epsilon: float = 
     return g.squeeze(g.reduction_sum(direction(x) * direction(y), axis), axis)
 
 
+@checked
 @in_float32
 def cosine_distance(
     outputs: Tensor, labels: Tensor, *, axis: int = -1, weights: Tensor | None = None, reduction: str = "mean"
@@ -47,6 +50,7 @@ def cosine_distance(
     return reduced(1.0 - g.squeeze(g.reduction_sum(outputs * like(labels, outputs), axis), axis), reduction, weights)
 
 
+@checked
 @in_float32
 def cosine_embedding(
     x: Tensor, y: Tensor, labels: Tensor, *, margin: float = 0.0, weights: Tensor | None = None, reduction: str = "mean"
@@ -66,6 +70,7 @@ def cosine_embedding(
     return reduced(losses, reduction, weights)
 
 
+@checked
 @in_float32
 def hinge_embedding(
     outputs: Tensor, labels: Tensor, *, margin: float = 1.0, weights: Tensor | None = None, reduction: str = "mean"
@@ -84,6 +89,7 @@ def hinge_embedding(
     return reduced(losses, reduction, weights)
 
 
+@checked
 @in_float32
 def margin_ranking(
     x: Tensor, y: Tensor, labels: Tensor, *, margin: float = 0.0, weights: Tensor | None = None, reduction: str = "mean"
@@ -101,6 +107,7 @@ def margin_ranking(
     return reduced(graph_of(x).relu(margin - like(labels, x) * (x - like(y, x))), reduction, weights)
 
 
+@checked
 @in_float32
 def triplet_margin(
     anchor: Tensor,

@@ -1,0 +1,509 @@
+"""What callers give, held against what a signature says: one check at the door of every public function.
+
+`checked` stands around a function, or around the public methods of a class. The annotations are the contract: an
+argument that is none of the types that its parameter names is refused with a typed error of one line that says where,
+what was expected, what came and what to do. Bounds of numbers belong to the annotation too: `Size`, `Share` and the
+others below; a string in it is the advice to give. A call costs some hundred nanoseconds more, so what runs in every
+step is not wrapped but sees to itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import operator
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FunctionType, NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
+
+import numpy as np
+
+from ._core import DType, NDArray, Tensor
+from ._shown import shown
+from .errors import DTypeError, Error, GraphError, ShapeError
+
+T = TypeVar("T")
+_SIZED = ("mpsgraph.ops.", "mpsgraph.nn.", "mpsgraph.data.", "mpsgraph.onnx", "mpsgraph.random")
+_BOUNDED = ("mpsgraph.nn.", "mpsgraph.data.", "mpsgraph.trainer", "mpsgraph.history")
+Check: TypeAlias = Callable[[Any], bool]
+
+
+class Bounds:
+    """Between which numbers an annotated one must lie; NaN lies nowhere, and infinity only where it is an end."""
+
+    def __init__(self, words: str, fits: Check) -> None:
+        self.words, self.fits = words, fits
+
+
+class Named:
+    """What an annotated type is called in messages."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+
+Size: TypeAlias = Annotated[int, Bounds("of at least 1 and of 64 bits", lambda v: 1 <= v < 2**63)]
+Sizes: TypeAlias = Annotated[int | Sequence[int], Bounds("of at least 1 and of 64 bits", lambda v: 1 <= v < 2**63)]
+Count: TypeAlias = Annotated[int, Bounds("of at least 0 and of 64 bits", lambda v: 0 <= v < 2**63)]
+Finite: TypeAlias = Annotated[float, Bounds("that is finite", math.isfinite)]
+Positive: TypeAlias = Annotated[float, Bounds("above 0", lambda v: 0 < v < math.inf)]
+NotNegative: TypeAlias = Annotated[float, Bounds("of at least 0", lambda v: 0 <= v < math.inf)]
+Share: TypeAlias = Annotated[float, Bounds("from 0 to 1", lambda v: 0 <= v <= 1)]
+BelowOne: TypeAlias = Annotated[float, Bounds("from 0 up to but not including 1", lambda v: 0 <= v < 1)]
+
+
+_BOUNDS: dict[str, Bounds] = {}
+for _names, _alias in (
+    ("epsilon delta", Positive),
+    ("momentum label_smoothing smoothing", Share),
+    ("dropout rate", BelowOne),
+    ("margin", Finite),
+    ("out_features in_features hidden_size num_layers num_heads embed_dim d_model dim_feedforward", Size),
+    ("num_embeddings embedding_dim out_channels in_channels channel_multiplier groups num_parameters", Size),
+    ("kernel_size strides dilations upscale_factor downscale_factor max_length output_size batch_size", Size),
+):
+    _BOUNDS |= dict.fromkeys(_names.split(), get_args(_alias)[1])
+"""What numbers of these names may be wherever layers, losses and data take them: a name means the same everywhere."""
+
+
+def checked(subject: T) -> T:
+    """The function whose arguments are checked, or the class whose constructor's and public methods' are.
+
+    Errors: DTypeError where a tensor, an array or a dtype was expected; ShapeError where sizes, axes and other ints of
+    operations, layers and data were; else GraphError.
+    """
+    if isinstance(subject, type):
+        check_methods(subject)
+        return subject
+    return _guarded(subject)  # type: ignore[return-value, arg-type]
+
+
+def check_methods(cls: type) -> None:
+    """Puts the check around the constructor and the public methods that the class itself defines."""
+    for name, value in list(vars(cls).items()):
+        if isinstance(value, FunctionType) and (name in ("__init__", "__call__") or not name.startswith("_")):
+            setattr(cls, name, _guarded(value))
+
+
+def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The check around one function. What it compares with is worked out at the first call."""
+    contract: Contract | None = None
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **options: Any) -> Any:
+        nonlocal contract
+        if contract is None:
+            contract = Contract(function)
+        for parameter, value in zip(contract.positional, args, strict=False):
+            if type(value) not in parameter.usual and not parameter.accepts(value):
+                contract.refuse(parameter, value, args)
+        if len(args) > len(contract.positional) and contract.rest is not None:
+            for value in args[len(contract.positional) :]:
+                if not contract.rest.accepts(value):
+                    contract.refuse(contract.rest, value, args)
+        for name, value in options.items():
+            known = contract.named.get(name)
+            if known is not None and type(value) not in known.usual and not known.accepts(value):
+                contract.refuse(known, value, args)
+        return function(*args, **options)
+
+    return guarded
+
+
+class Parameter:
+    """One parameter: its name, what its annotation accepts, and the types that need no further look."""
+
+    def __init__(self, name: str, hint: Any) -> None:
+        self.name, self.hint = name, hint
+        self.accepts = _check_of(hint) or _anything
+        self.usual = frozenset(_usual_types(hint)) if self.accepts is not _anything else _Everything()
+
+
+class _Everything(frozenset):  # type: ignore[type-arg]
+    """The types of a parameter that takes anything."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+class Contract:
+    """What the signature of a function says about its arguments."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        inner = inspect.unwrap(function)
+        self.is_method = "." in function.__qualname__.rsplit("<locals>.")[-1]
+        self.positional: list[Parameter] = []
+        self.named: dict[str, Parameter] = {}
+        self.rest: Parameter | None = None
+        for name, parameter in inspect.signature(function).parameters.items():
+            hint = resolved(parameter.annotation, inner)
+            if name in _BOUNDS and function.__module__.startswith(_BOUNDED):
+                hint = _with_bounds(hint, _BOUNDS[name])
+            made = Parameter(name, hint)
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                self.rest = made
+            elif parameter.kind is not parameter.VAR_KEYWORD:
+                if parameter.kind is not parameter.KEYWORD_ONLY:
+                    self.positional.append(made)
+                self.named[name] = made
+
+    def refuse(self, parameter: Parameter, value: Any, args: tuple[Any, ...]) -> NoReturn:
+        """Raises the error for an argument."""
+        where, words = self._where(args), expected(parameter.hint)
+        came = f"{where} {parameter.name} must be {words}, got {shown(value)}"
+        raise error_class(parameter.hint, self.function.__module__)(came + _advice(parameter.hint, value))
+
+    def _where(self, args: tuple[Any, ...]) -> str:
+        """`[softmax]` for an operation, `Linear:` for a constructor, `Trainer.fit:` for a method, `hinge:` else."""
+        name = self.function.__name__
+        if self.function.__module__.startswith("mpsgraph.ops."):
+            return f"[{name}]"
+        if not self.is_method:
+            return f"{name}:"
+        owner = type(args[0]).__name__
+        return f"{owner}:" if name == "__init__" else f"{owner}.{name}:"
+
+
+def refuse(where: str, hint: Any, value: Any) -> NoReturn:
+    """Raises the error that `checked` would, for code that looks at its arguments itself."""
+    raise error_class(hint)(f"{where} must be {expected(hint)}, got {shown(value)}{_advice(hint, value)}")
+
+
+_DTYPES = (
+    *("float32", "float16", "bfloat16", "float64", "int8", "int16", "int32", "int64"),
+    *("uint8", "uint16", "uint32", "uint64", "bool", "complex64", "complex128"),
+)
+
+
+# --- annotations -----------------------------------------------------------------------------------------------------
+
+
+def resolved(annotation: Any, function: Callable[..., Any]) -> Any:
+    """The annotation as an object. What is imported for type checkers only is found among the package's names."""
+    if annotation is inspect.Parameter.empty:
+        return Any
+    if isinstance(annotation, str):
+        return eval(annotation, function.__globals__, _Names())
+    return annotation
+
+
+class _Names(Mapping[str, Any]):
+    """Classes of this package that annotations may name without importing them."""
+
+    _homes = {
+        "Graph": "graph",
+        "History": "history",
+        "Model": "model",
+        "Module": "nn.module",
+        "Optimizer": "optim.optimizers",
+        "Trainer": "trainer",
+    }
+
+    def __getitem__(self, name: str) -> Any:
+        module = sys.modules.get(f"mpsgraph.{self._homes[name]}")  # KeyError: the function's own globals are asked
+        if module is None:
+            raise KeyError(name)
+        return getattr(module, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._homes)
+
+    def __len__(self) -> int:
+        return len(self._homes)
+
+
+def _alternatives(hint: Any) -> list[Any]:
+    """The members of a union, unions within it taken apart; else the annotation itself."""
+    if get_origin(hint) in (Union, UnionType):
+        return [inner for part in get_args(hint) for inner in _alternatives(part)]
+    if get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) in (Union, UnionType):
+        base, *extras = get_args(hint)
+        return [Annotated[(part, *extras)] for part in _alternatives(base)]
+    return [hint]
+
+
+def _with_bounds(hint: Any, bounds: Bounds) -> Any:
+    """The annotation with bounds for the numbers among its alternatives."""
+
+    def bounded(part: Any) -> Any:
+        numbers = part in (int, float) or (get_origin(part) is Sequence and get_args(part)[0] in (int, float))
+        return Annotated[part, bounds] if numbers else part
+
+    return Union[tuple(bounded(part) for part in _alternatives(hint))]  # noqa: UP007
+
+
+def _check_of(hint: Any) -> Check | None:
+    """A function that says whether a value is what an annotation names; None when that is everything."""
+    if {DType, str} <= set(_alternatives(hint)):
+        optional = NoneType in _alternatives(hint)
+        return lambda value: _is_dtype(value) or (optional and value is None)
+    checks = [_check_of_one(part) for part in _alternatives(hint)]
+    if any(check is None for check in checks):
+        return None
+    return checks[0] if len(checks) == 1 else lambda value: any(check(value) for check in checks)  # type: ignore[misc]
+
+
+def _check_of_one(hint: Any) -> Check | None:
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any or hint is object:
+        return None
+    if isinstance(hint, TypeVar):
+        return None if hint.__bound__ is None else _check_of(hint.__bound__)
+    if origin is Annotated:
+        bounds = [extra for extra in inner[1:] if isinstance(extra, Bounds)]
+        return _bounded(inner[0], bounds[0]) if bounds else _check_of(inner[0])
+    if origin is Literal:
+        return lambda value: isinstance(value, str) and value in inner
+    if hint is None:
+        return lambda value: value is None
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    base = origin or hint
+    if not isinstance(base, type):
+        return None
+    if base is np.ndarray:
+        return lambda value: isinstance(value, (np.ndarray, NDArray))
+    if _is_callable(hint):
+        return lambda value: callable(value) and not isinstance(value, type)  # a class stands where one of it should
+    if base in _CONTAINERS or base in (list, tuple, dict, set):
+        return _container(base, inner)
+    if issubclass(base, os.PathLike):
+        return lambda value: isinstance(value, os.PathLike)
+    return lambda value: isinstance(value, base)
+
+
+def _is_callable(hint: Any) -> bool:
+    """Does an annotation name functions: Callable, or a protocol as Initialiser is?"""
+    base = get_origin(hint) or hint
+    return base is Callable or (getattr(base, "_is_protocol", False) and base not in _CONTAINERS)
+
+
+def _anything(_: Any) -> bool:
+    return True
+
+
+def _is_dtype(value: Any) -> bool:
+    try:
+        DType(value)
+    except DTypeError:
+        return False
+    return True
+
+
+def is_int(value: Any) -> bool:
+    """An integer that is no bool: Python's, numpy's, or what stands for an index."""
+    if isinstance(value, (bool, np.bool_, Tensor)):
+        return False
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def is_number(value: Any) -> bool:
+    """A real number that is no bool: Python's or numpy's, an array of rank 0 included."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "fiu"
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+_SCALARS: dict[Any, Check] = {
+    NoneType: lambda value: value is None,
+    bool: lambda value: isinstance(value, (bool, np.bool_)),
+    int: is_int,
+    float: is_number,
+    complex: lambda value: is_number(value) or isinstance(value, (complex, np.complexfloating)),
+}
+_CONTAINERS = (Sequence, Iterable, Collection, Mapping)
+
+
+def _bounded(base: Any, bounds: Bounds) -> Check:
+    """A number, or each of some, within bounds."""
+    check = _check_of(base)
+
+    def within(value: Any) -> bool:
+        if check is not None and not check(value):
+            return False
+        return all(bounds.fits(item) for item in (value if isinstance(value, Iterable) else (value,)))
+
+    return within
+
+
+def _container(base: type, inner: tuple[Any, ...]) -> Check:
+    """Of lists, tuples and arrays the items count, too; what can be iterated only once is taken at its word."""
+    if issubclass(base, Mapping):
+        key, item = [_check_of(part) or _anything for part in inner] or [_anything] * 2
+        return lambda value: isinstance(value, Mapping) and all(key(k) and item(v) for k, v in value.items())
+    fixed = base is tuple and bool(inner) and inner[-1] is not Ellipsis
+    checks = [_check_of(part) for part in inner if part is not Ellipsis]
+    loose = base is Iterable and checks in ([], [None])  # data of any kind
+
+    def fits(value: Any) -> bool:
+        if isinstance(value, (str, bytes, Tensor, Mapping)) and not (loose and isinstance(value, Mapping)):
+            return False
+        if not isinstance(value, Iterable) or (isinstance(value, (set, frozenset)) and not loose):
+            return False
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            return False
+        if not isinstance(value, (list, tuple, np.ndarray)):
+            return True
+        if fixed:
+            return len(value) == len(checks) and all(c is None or c(v) for c, v in zip(checks, value, strict=True))
+        check = checks[0] if checks else None
+        return check is None or all(check(item) for item in value)
+
+    return fits
+
+
+def _usual_types(hint: Any) -> Iterator[type]:
+    """The types whose values need no further look."""
+    parts = _alternatives(hint)
+    for part in [DType] if {DType, str} <= set(parts) else parts:
+        if part is None or part is NoneType:
+            yield NoneType
+        elif part is float:
+            yield from (float, int)
+        elif part is complex:
+            yield from (complex, float, int)
+        elif isinstance(part, type) and get_origin(part) is None and part not in _CONTAINERS:
+            if part not in (list, tuple, dict, set, object) and not getattr(part, "_is_protocol", False):
+                yield part
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+_WORDS: dict[Any, str] = {
+    NoneType: "None",
+    None: "None",
+    bool: "True or False",
+    int: "an int",
+    float: "a number",
+    complex: "a number",
+    str: "a string",
+    bytes: "bytes",
+    Tensor: "a tensor",
+    np.ndarray: "an array",
+    np.generic: "a number",
+    NDArray: "an NDArray",
+    type: "a type",
+    Path: "a path",
+    os.PathLike: "a path",
+}
+_MANY = {
+    "ints": "sequences of ints",
+    "an int": "ints",
+    "a number": "numbers",
+    "a tensor": "tensors",
+    "a string": "strings",
+    "an array": "arrays",
+}
+
+
+def expected(hint: Any) -> str:
+    """What an annotation names, in words: "an int or ints", "a tensor or None"."""
+    parts = _alternatives(hint)
+    if DType in parts:
+        words = ["an element type such as 'float32'"] + (["None"] if NoneType in parts or None in parts else [])
+        return " or ".join(words)
+    if Tensor in parts and np.generic in parts:
+        parts = [Tensor, float] + [part for part in parts if part in (None, NoneType)]
+    words = list(dict.fromkeys(_words(part) for part in parts))
+    if "None" in words:
+        words = [word for word in words if word != "None"] + ["None"]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _words(hint: Any) -> str:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        for extra in inner[1:]:
+            if isinstance(extra, Named):
+                return extra.words
+        return " ".join([expected(inner[0]), *(extra.words for extra in inner[1:] if isinstance(extra, Bounds))])
+    if origin is Literal:
+        return " or ".join(repr(value) for value in inner)
+    if isinstance(hint, TypeVar):
+        return expected(hint.__bound__)
+    if hint in _WORDS:
+        return _WORDS[hint]
+    base = origin or hint
+    if base in _WORDS:
+        return _WORDS[base]
+    name = getattr(base, "__name__", str(base))
+    if base is Callable:
+        return "a function"
+    if isinstance(base, type) and issubclass(base, Mapping):
+        key, item = [expected(part) if part is not Any else "" for part in inner] or ["", ""]
+        of = f" of {_MANY.get(item, item)}" if item else ""
+        return f"a dict{of}" + (f" by {'name' if key == 'a string' else key.removeprefix('a ')}" if key else "")
+    if base in _CONTAINERS or base in (list, tuple, set):
+        items = [part for part in inner if part is not Ellipsis]
+        if not items or items[0] is Any:
+            return "a sequence" if base is not Iterable else "an iterable"
+        if base is tuple and inner[-1] is not Ellipsis:
+            return f"a tuple of {len(inner)}"
+        one = expected(items[0])
+        return _MANY.get(one, f"a sequence of which each is {one}")
+    return f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
+
+
+def error_class(hint: Any, module: str = "mpsgraph.ops.") -> type[Error]:
+    """Which error is for what is not what an annotation of a function in that module names."""
+    names = {_core_of(part) for part in _alternatives(hint)}
+    if DType in names or (Tensor in names and names & {float, np.generic}):
+        return DTypeError
+    if int in names and float not in names:
+        return ShapeError if module.startswith(_SIZED) else GraphError
+    return DTypeError if names & {Tensor, np.ndarray, NDArray} else GraphError
+
+
+def _core_of(hint: Any) -> Any:
+    """The type in the middle: int of Sequence[int] and of a bounded int."""
+    while get_origin(hint) is not None:
+        inner = get_args(hint)
+        if get_origin(hint) is np.ndarray:
+            return np.ndarray
+        if get_origin(hint) is not Annotated and not (
+            isinstance(get_origin(hint), type) and issubclass(get_origin(hint), Iterable)
+        ):
+            return hint
+        if isinstance(get_origin(hint), type) and issubclass(get_origin(hint), Mapping):
+            return Mapping
+        hint = _alternatives(inner[0])[0] if inner else None
+    return hint
+
+
+def _advice(hint: Any, value: Any) -> str:
+    """What to do, where that is plain."""
+    names = {_core_of(part) for part in _alternatives(hint)}
+    for part in _alternatives(hint):
+        for own in get_args(part)[1:] if get_origin(part) is Annotated else ():
+            if isinstance(own, str) and not isinstance(value, (int, float)):
+                return f": {own}"
+    if Tensor in names and isinstance(value, (np.ndarray, NDArray, list, tuple)):
+        return ": make a tensor of it with g.constant(array)"
+    if isinstance(value, Tensor) and Tensor not in names:
+        return ": a tensor has no value until the graph runs"
+    if DType in names and isinstance(value, str):
+        return f": there are {', '.join(_DTYPES)}"
+    if isinstance(value, type) and any(_is_callable(part) for part in _alternatives(hint)):
+        return f": give one of it, {value.__name__}(...)"
+    if isinstance(value, str) and names & {int, float} and str not in names:
+        return ": write the number without quotes"
+    return ""

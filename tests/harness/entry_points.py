@@ -1,0 +1,199 @@
+"""Every public function and method with arguments that it takes, and every value that nobody should give it.
+
+Valid arguments are not written down here: the examples in the docstrings are run under observation, and what each
+public function was called with is kept. A function without an example, or whose example does not call it, is missing,
+which the test says. What is bound from C++ is called by a table in the test.
+"""
+
+from __future__ import annotations
+
+import builtins
+import doctest
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+import mpsgraph as mg
+import numpy as np
+
+
+@dataclass
+class EntryPoint:
+    """A public function or method, and one way to call it."""
+
+    name: str  # "Graph.softmax", "nn.Linear", "nn.Linear.__call__", "optim.SGD", "save"
+    function: FunctionType
+    owner: type | None
+    arguments: dict[str, Any] | None = None  # by parameter, `self` included; None: not seen yet
+
+    @property
+    def constructs(self) -> bool:
+        """Is it a class's constructor?"""
+        return self.owner is not None and self.function.__name__ == "__init__"
+
+    @cached_property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """Without `self`."""
+        found = dict(inspect.signature(self.function).parameters)
+        if self.owner is not None:
+            found.pop(next(iter(found)))
+        return found
+
+    def call(self, name: str, value: Any) -> Any:
+        """With one parameter replaced."""
+        assert self.arguments is not None
+        given = {**self.arguments, name: value}
+        positional: list[Any] = []
+        options: dict[str, Any] = {}
+        variadic = any(p.kind is p.VAR_POSITIONAL for p in self.parameters.values())
+        for key, parameter in self.parameters.items():
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                positional += [value] if key == name else list(given[key])
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                options |= given[key] if key != name else {}
+            elif parameter.kind is parameter.KEYWORD_ONLY or not variadic:
+                options[key] = given[key]
+            else:
+                positional.append(given[key])
+        if self.owner is None:
+            return self.function(*positional, **options)
+        if self.constructs:
+            return self.owner(*positional, **options)
+        own = inspect.unwrap(self.function).__code__.co_varnames[0]
+        return getattr(given[own], self.function.__name__)(*positional, **options)
+
+
+def public_modules() -> list[Any]:
+    """The package and the modules of it that people name."""
+    names = ("nn", "nn.losses", "nn.metrics", "nn.initialisers", "optim", "data", "onnx", "checkpoint", "profiler")
+    more = ("random", "mixed_precision")
+    return [mg, *(importlib.import_module(f"mpsgraph.{name}") for name in names + more)]
+
+
+def entry_points() -> dict[CodeType, EntryPoint]:
+    """The operations, and the functions, constructors and methods of what public modules offer, by their code."""
+    found: dict[CodeType, EntryPoint] = {}
+    families = [f for f in mg.Graph.__mro__ if f.__module__.startswith("mpsgraph.ops.") and f.__name__ != "Family"]
+    for family in families:
+        for name, method in vars(family).items():
+            if inspect.isfunction(method) and not name.startswith("_"):
+                _add(found, f"Graph.{name}", method, mg.Graph)
+    for module in public_modules():
+        where = module.__name__.removeprefix("mpsgraph").lstrip(".")
+        for name in getattr(module, "__all__", _own(module)):
+            value = getattr(module, name)
+            label = f"{where}.{name}" if where else name
+            if not str(getattr(value, "__module__", "")).startswith("mpsgraph") or name == "Initialiser":
+                continue
+            if inspect.isfunction(value):
+                _add(found, label, value, None)
+            elif inspect.isclass(value) and not issubclass(value, Exception) and value.__module__ != "mpsgraph._core":
+                for part in reversed([part for part in value.__mro__ if part.__module__.startswith("mpsgraph")]):
+                    if part.__module__ != "mpsgraph._core" and not part.__module__.startswith("mpsgraph.ops"):
+                        _add_methods(found, label, value, part)
+    return found
+
+
+def _own(module: Any) -> list[str]:
+    """The names that a module without a list of them defines itself."""
+    return [n for n, v in vars(module).items() if n[0] != "_" and getattr(v, "__module__", "") == module.__name__]
+
+
+def _add_methods(found: dict[CodeType, EntryPoint], label: str, owner: type, part: type) -> None:
+    for key, method in vars(part).items():
+        shown = key in ("__init__", "__call__") or not key.startswith("_")
+        if inspect.isfunction(method) and shown and getattr(owner, key) is method and key != "describe":
+            _add(found, label + ("" if key == "__init__" else f".{key}"), method, part)
+
+
+def _add(found: dict[CodeType, EntryPoint], name: str, function: FunctionType, owner: type | None) -> None:
+    found[inspect.unwrap(function).__code__] = EntryPoint(name, function, owner)
+
+
+def observe(found: dict[CodeType, EntryPoint], run: Callable[[], Any]) -> None:
+    """Runs something and keeps the arguments of the first call of each entry point."""
+
+    def look(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and (point := found.get(frame.f_code)) is not None and point.arguments is None:
+            code = frame.f_code
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            arguments = {name: frame.f_locals[name] for name in names if name in frame.f_locals}
+            places = code.co_argcount + code.co_kwonlyargcount
+            for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS):
+                if code.co_flags & flag:
+                    arguments[code.co_varnames[places]] = frame.f_locals[code.co_varnames[places]]
+                    places += 1
+            own = next(iter(arguments), None) if point.owner is not None else None
+            if own is None or isinstance(arguments[own], point.owner or object):
+                point.arguments = arguments
+
+    sys.setprofile(look)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+
+
+def observe_examples(found: dict[CodeType, EntryPoint]) -> None:
+    """Runs all examples of the documentation under observation."""
+    everywhere = [importlib.import_module(i.name) for i in pkgutil.walk_packages(mg.__path__, "mpsgraph.")
+                  if not i.name.startswith(("mpsgraph._core", "mpsgraph.__main__", "mpsgraph.selftest"))]  # fmt: skip
+    finder, parser = doctest.DocTestFinder(), doctest.DocTestRunner(verbose=False)
+    tests = [t for m in everywhere for t in finder.find(m, globs={"mg": mg, "np": np}) if t.examples]
+    for test in tests:
+        observe(found, lambda test=test: parser.run(test, out=lambda _: None, clear_globs=False))
+
+
+# --- wrong values ----------------------------------------------------------------------------------------------------
+
+
+class Odd:
+    """An object of somebody else's, with a long repr of many lines."""
+
+    def __repr__(self) -> str:
+        return "odd\n" * 500
+
+
+def wrong_values() -> dict[str, Any]:
+    """By a name that says of which kind they are."""
+    other = mg.Graph()
+    return {
+        "text": "abc",
+        "long text": "word " * 200,
+        "digits": "3",
+        "bytes": b"abc",
+        "none": None,
+        "bool": True,
+        "half": 1.5,
+        "nan": float("nan"),
+        "negative": -7,
+        "huge": 10**30,
+        "list": [1.5, 2.5],
+        "long list": list(range(5000)),
+        "texts": ["a", "b"],
+        "dict": {"a": 1},
+        "set": {1, 2},
+        "array": np.ones((2, 3), np.float32),
+        "long array": np.arange(5000),
+        "texts array": np.array(["a", "b"]),
+        "layer": mg.nn.Linear(2),
+        "module": builtins,
+        "type": int,
+        "object": Odd(),
+        "foreign tensor": other.constant(np.ones((2, 3), np.float32)),
+    }
+
+
+def outcome(call: Callable[[], Any]) -> Exception | None:
+    """What a call raises."""
+    try:
+        call()
+    except Exception as error:
+        return error
+    return None

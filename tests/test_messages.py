@@ -1,0 +1,269 @@
+"""What errors say to people who give the wrong thing: where, what was expected, what came, what to do; and the advice
+that they give works. The search over all functions is test_entry_points.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from mpsgraph._shown import shown
+
+X, Y = np.ones((600, 4), np.float32), np.arange(600, dtype=np.int32) % 3
+
+
+def make(**options) -> mg.Trainer:
+    return mg.Trainer(mg.nn.Sequential(mg.nn.Linear(3)), **options)
+
+
+# --- values in messages -----------------------------------------------------------------------------------------------
+class Loud:
+    def __repr__(self) -> str:
+        return "line\n" * 1000
+
+
+class Broken:
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+SHOWN = {
+    "ndarray([0, 1, 2, ...], int64 (5000,))": np.arange(5000),
+    "ndarray([1.0, 1.0, 1.0, ...], float32 (600, 4))": X,
+    "ndarray(2.5, float64 ())": np.array(2.5),
+    "ndarray([], float32 (0, 3))": np.zeros((0, 3), np.float32),
+    "ndarray(object (2,))": np.array([None, None]),
+    "[0, 1, 2, ...] of length 5000": list(range(5000)),
+    "[[[...]], [[...]]]": [[[1] * 9], [[2]]],
+    "(1,)": (1,),
+    "{'a': 1, 'b': 2, 'c': 3, ...} of length 4": {"a": 1, "b": 2, "c": 3, "d": 4},
+    "'abc'": "abc",
+    "<Linear>": mg.nn.Linear(3),
+    "the module math": math,
+    "<Broken>": Broken(),
+}
+
+
+@pytest.mark.parametrize("expected", SHOWN)
+def test_values_are_shown_in_short(expected: str):
+    assert shown(SHOWN[expected]) == expected
+
+
+def test_nothing_is_long_when_it_is_shown():
+    values = [
+        "x" * 9999,
+        Loud(),
+        [["y" * 999] * 999] * 999,
+        {"k" * 999: "v" * 999},
+        10**4000,
+        np.full(9, "z" * 999),
+        [X] * 9,
+    ]
+    for value in values:
+        assert len(shown(value)) <= 260 and "\n" not in shown(value)
+
+
+def test_shapes_in_messages_of_the_core_are_short():
+    with pytest.raises(mg.ShapeError, match=r"15,\.\.\.\] of length 5000") as refused:
+        mg.Graph().placeholder(list(range(5000)))
+    assert len(str(refused.value)) < 200
+
+
+# --- what is bound from C++ -------------------------------------------------------------------------------------------
+BOUND: dict[str, tuple[str, Callable[[], object]]] = {
+    "event": (
+        r"\[SharedEvent.wait\] takes \(value: int, timeout: float.*got \('two'\)",
+        lambda: mg.SharedEvent().wait("two"),
+    ),
+    "signal": (r"\[SharedEvent.signal\] takes \(value: int\), got \(-1\)", lambda: mg.SharedEvent().signal(-1)),
+    "semaphore": (r"\[Semaphore\] takes \(.*int\), got \(1\.5\)", lambda: mg.Semaphore(1.5)),
+    "no event": (
+        r"\[ExecutionDescriptor.wait_for_event\] takes .*got \(None, 1\)",
+        lambda: mg.ExecutionDescriptor().wait_for_event(None, 1),
+    ),
+    "no event of a buffer": (
+        r"\[CommandBuffer.encode_signal_event\] takes .*got \(None, 1\)",
+        lambda: mg.CommandQueue().command_buffer().encode_signal_event(None, 1),
+    ),
+    "passes": (
+        r"\[CompilationDescriptor\] takes .*got \(disabled_passes=5\)",
+        lambda: mg.CompilationDescriptor(disabled_passes=5),
+    ),
+    "many": (
+        r"\[asarray\] takes \(array: object.*got \(.*\[0, 1, 2, \.\.\.\] of length 900\)$",
+        lambda: mg.asarray([1], None, list(range(900))),
+    ),
+    "variable": (
+        r"\[DeviceGraph.variable_value\] takes \(variable: Tensor\), got \(None\)",
+        lambda: mg.Graph().variable_value(None),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_bound_functions_refuse_in_one_line(name: str):
+    message, call = BOUND[name]
+    with pytest.raises(mg.DTypeError, match=message) as refused:
+        call()
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 300
+
+
+# --- the trainer ------------------------------------------------------------------------------------------------------
+def test_inputs_and_labels_are_one_pair():
+    for call in (lambda: make().fit(X, Y), lambda: make().fit(X, Y, progress=False)):
+        with pytest.raises(
+            mg.Error, match=r"Trainer.fit: epochs .*ndarray\(.*int32 \(600,\)\).*fit\(\(x, y\)"
+        ) as refused:
+            call()
+        assert len(str(refused.value)) < 250
+    with pytest.raises(mg.GraphError, match=r"pair of arrays \(inputs, labels\), got one ndarray"):
+        make().fit(X, progress=False)
+    with pytest.raises(mg.DTypeError, match=r"got \(\[.*np.asarray"):
+        make().fit((X.tolist(), Y.tolist()), progress=False)
+    history = make().fit((X, Y), epochs=1, progress=False)  # the advice
+    assert len(history.loss) == 10
+
+
+def test_a_device_that_is_not_here_is_refused_when_the_trainer_is_made():
+    with pytest.raises(mg.DeviceError, match="nowhere"):
+        make(device="nowhere")
+    with pytest.raises(mg.Error, match="Trainer: device must be a Device, a string or None, got 5"):
+        make(device=5)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bool", "int64", "float64", "float16"])
+def test_the_advice_about_dtypes_works(dtype: str):
+    x = X.astype(dtype)
+    with pytest.raises(mg.DTypeError, match=f"inputs are {dtype}") as refused:
+        make().train_step(x, Y)
+    advice = str(refused.value)
+    assert r"x.astype('float32')" in advice
+    make().train_step(x.astype("float32"), Y).wait()
+    if other := re.search(r"dtype='(\w+)'", advice):
+        make(dtype=other[1]).train_step(x, Y).wait()
+    assert bool(other) == dtype.startswith("float")
+
+
+def test_the_rate_can_be_set():
+    trainer = make(optimizer=mg.optim.ClipByNorm(mg.optim.SGD(0.5), 1.0), metrics=())
+    trainer.train_step(X, Y).wait()
+    before = trainer.model.state_dict()["0.weight"]
+    trainer.optimizer.learning_rate = 0.0
+    trainer.train_step(X, Y).wait()
+    assert (trainer.model.state_dict()["0.weight"] == before).all() and trainer.learning_rate == 0.0
+    trainer.learning_rate = 1e-4
+    trainer.optimizer.learning_rate *= 0.5
+    assert trainer.learning_rate == 5e-5
+    trainer.train_step(X, Y).wait()
+    assert (trainer.model.state_dict()["0.weight"] != before).any()
+    for wrong in (-1, math.nan, math.inf, "0.1", None, True, [0.1]):
+        with pytest.raises(mg.GraphError, match="learning_rate must be a number of at least 0"):
+            trainer.optimizer.learning_rate = wrong
+    trainer.learning_rate = lambda step: math.nan
+    with pytest.raises(mg.GraphError, match="rate of step 3 must be a number .*got nan"):
+        trainer.train_step(X, Y)
+
+
+# --- hyperparameters --------------------------------------------------------------------------------------------------
+o, nn = mg.optim, mg.nn
+OUTSIDE: dict[str, Callable[[float], object]] = {
+    "SGD: momentum": lambda v: o.SGD(0.1, momentum=v),
+    "SGD: weight_decay": lambda v: o.SGD(0.1, weight_decay=v),
+    "Adam: beta1": lambda v: o.Adam(beta1=v),
+    "Adam: beta2": lambda v: o.Adam(beta2=v),
+    "Adam: epsilon": lambda v: o.Adam(epsilon=v),
+    "AdamW: weight_decay": lambda v: o.AdamW(weight_decay=v),
+    "RMSProp: decay": lambda v: o.RMSProp(decay=v),
+    "Adagrad: initial_sum": lambda v: o.Adagrad(initial_sum=v),
+    "AdaDelta: epsilon": lambda v: o.AdaDelta(epsilon=v),
+    "ClipByNorm: maximum": lambda v: o.ClipByNorm(o.SGD(), v),
+    "LossScaling: initial": lambda v: o.LossScaling(o.SGD(), v),
+    "StepRate: rate": lambda v: o.StepRate(v, 10),
+    "StepRate: every": lambda v: o.StepRate(0.1, v),
+    "CosineRate: steps": lambda v: o.CosineRate(0.1, v),
+    "ConstantRate: rate": o.ConstantRate,
+    "Dropout: rate": nn.Dropout,
+    "BatchNorm: momentum": lambda v: nn.BatchNorm(momentum=v),
+    "LayerNorm: epsilon": lambda v: nn.LayerNorm(epsilon=v),
+    "LSTM: dropout": lambda v: nn.LSTM(3, dropout=v),
+    "Linear: out_features": nn.Linear,
+    "Conv2d: kernel_size": lambda v: nn.Conv2d(3, v),
+    "Conv2d: strides": lambda v: nn.Conv2d(3, 3, strides=v),
+    "Embedding: num_embeddings": lambda v: nn.Embedding(v, 3),
+    "MaxPool2d: kernel_size": nn.MaxPool2d,
+    "huber: delta": lambda v: nn.losses.huber(*_pair(), delta=v),
+    "cross_entropy: label_smoothing": lambda v: nn.losses.cross_entropy(*_pair(), label_smoothing=v),
+    "batches: batch_size": lambda v: mg.data.batches((X, Y), v),
+}
+
+
+def _pair() -> tuple[mg.Tensor, mg.Tensor]:
+    g = mg.Graph()
+    return g.constant(X), g.constant(X)
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_numbers_outside_their_bounds_are_refused(name: str):
+    for wrong in (-1, math.nan, "3", None, {}):
+        with pytest.raises(mg.Error, match=f"^{name} must be .*got {re.escape(shown(wrong))}"):
+            OUTSIDE[name](wrong)
+
+
+@pytest.mark.parametrize("value", [np.float32([1, 2, 4]), [1.0, 2.0, 4.0], (1, 2, 4), np.array([1, 2, 4])])
+def test_class_weights_may_be_arrays_and_lists(value):
+    g = mg.Graph()
+    logits, labels = g.constant(np.float32([[1, 2, 3], [3, 1, 0], [0, 0, 5]])), g.constant([0, 1, 2])
+    z = np.float64([[1, 2, 3], [3, 1, 0], [0, 0, 5]])
+    logarithms = (z - np.log(np.exp(z).sum(-1, keepdims=True)))[np.arange(3), [0, 1, 2]]
+    expected = -(np.float64([1, 2, 4]) * logarithms).sum() / 7
+    assert g.run({}, nn.losses.cross_entropy(logits, labels, class_weights=value)).item() == pytest.approx(expected)
+    with pytest.raises(mg.ShapeError, match=r"class_weights \(2,\)"):
+        nn.losses.cross_entropy(logits, labels, class_weights=value[:2])
+    weighed = nn.losses.binary_cross_entropy_with_logits(logits, logits * 0 + 1, positive_weight=value)
+    expected = (np.float64([1, 2, 4]) * np.log1p(np.exp(-z))).mean()
+    assert g.run({}, weighed).item() == pytest.approx(expected, rel=1e-5)
+
+
+# --- packages ---------------------------------------------------------------------------------------------------------
+def test_what_is_no_graph_is_not_saved(tmp_path: Path):
+    for wrong in (mg.nn.Linear(2), make(), np.ones(3), None, "model"):
+        with pytest.raises(mg.GraphError, match="save: graph must be a Graph or a Model, got .*state_dict"):
+            mg.save(tmp_path / "p", wrong)
+    module = mg.nn.Linear(2)
+    module(mg.Graph().placeholder((1, 2)))
+    mg.checkpoint.save(tmp_path / "p", module.state_dict())  # the advice
+    assert set(mg.checkpoint.load(tmp_path / "p")[0]) == {"weight", "bias"}
+
+
+def test_packages_carry_no_source_files_unless_asked_to(tmp_path: Path):
+    g = mg.Graph()
+    x = g.placeholder((2,), name="x")
+    mg.save(tmp_path / "p", g, [x], {"y": x * 2})
+    assert "test_messages" not in (tmp_path / "p" / "graph.txt").read_text()
+    mg.Model(g, {"x": x}, {"y": x * 2}).save(tmp_path / "p", locations=True)
+    assert "test_messages.py:" in (tmp_path / "p" / "graph.txt").read_text()
+    with pytest.raises(mg.GraphError, match="no input 'z'; it has 'x'"):
+        mg.load(tmp_path / "p").run({"z": np.ones(2, np.float32)})
+
+
+# --- tensors ----------------------------------------------------------------------------------------------------------
+def test_operators_refuse_what_is_no_operand():
+    x = mg.Graph().placeholder((3,), name="x")
+    for call in (lambda: x + [1, 2, 3], lambda: "abc" * x, lambda: x < "abc", lambda: x @ None, lambda: {} - x):
+        with pytest.raises(mg.DTypeError, match=r"^\[\w+\] \w+ must be a tensor( or a number)?, got "):
+            call()
+    for call in (bool, float, int, iter, np.asarray):
+        with pytest.raises(mg.DTypeError, match="^x "):
+            call(x)
+
+
+def test_a_class_is_not_one_of_it():
+    with pytest.raises(mg.GraphError, match=r"Sequential: layers must be .*give one of it, ReLU\(\.\.\.\)"):
+        nn.Sequential(nn.ReLU)
+    with pytest.raises(mg.GraphError, match=r"Linear: weight_initialiser must be .*HeNormal\(\.\.\.\)"):
+        nn.Linear(2, weight_initialiser=nn.initialisers.HeNormal)
