@@ -413,7 +413,6 @@ class Trainer:
             raise GraphError("there is no data to evaluate on")
         return dict(zip(self._names, (sums / total).tolist(), strict=True))
 
-    @checked
     def predict(self, x: np.ndarray, batch_size: int = 256) -> np.ndarray:
         """The model's outputs for inputs, in inference mode: an array (len(x), ...).
 
