@@ -498,6 +498,8 @@ def _advice(hint: Any, value: Any) -> str:
                 return f": {own}"
     if Tensor in names and isinstance(value, (np.ndarray, NDArray, list, tuple)):
         return ": make a tensor of it with g.constant(array)"
+    if np.ndarray in names and isinstance(value, (list, tuple)):
+        return ": convert it with np.asarray(..., dtype)"
     if isinstance(value, Tensor) and Tensor not in names:
         return ": a tensor has no value until the graph runs"
     if DType in names and isinstance(value, str):

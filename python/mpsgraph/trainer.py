@@ -460,7 +460,6 @@ class Trainer:
             raise GraphError("there is no data to evaluate on")
         return {name: total / max(weights[name], 1) for name, total in sums.items()}
 
-    @checked
     def predict(self, x: np.ndarray, batch_size: int = 256) -> np.ndarray:
         """The model's outputs for inputs, in inference mode: an array (len(x), ...).
 
