@@ -98,7 +98,8 @@ class Gather(Family):
 
         result[..., k, ...] = k == indices[...] ? on_value : off_value, k along a new axis of size `depth`.
         Args: indices, an integer dtype, numbers outside 0..depth - 1 are on nowhere; axis, where the new one goes in
-        the result; dtype, the result's; on_value, off_value, numbers of that dtype, integers of 64 bits exactly. Errors: ShapeError, DTypeError. Gradient: none, indices are integers.
+        the result; dtype, the result's; on_value, off_value, numbers of that dtype, integers of 64 bits exactly.
+        Errors: ShapeError, DTypeError. Gradient: none, indices are integers.
         Source: MPSGraph oneHotWithIndicesTensor:depth:axis:dataType:onValue:offValue:name:.
 
         >>> g = mg.Graph()
