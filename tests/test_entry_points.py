@@ -32,6 +32,7 @@ UNSEEN = {
     "nn.Module.forward": "is for subclasses to write",
     "optim.Optimizer.step": "is for subclasses to write",
     "mixed_precision.in_float32": "a decorator of the package's own losses",
+    "mixed_precision.rounded_once": "likewise, of its activations",
     "Execution.wait": "looks at its time only when there is something to wait for",
     "StepResult.wait": "likewise",
     "nn.initialisers.first_value": "is what layers call",

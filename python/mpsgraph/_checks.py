@@ -68,7 +68,8 @@ BelowOne: TypeAlias = Annotated[float, Bounds("from 0 up to but not including 1"
 
 _BOUNDS: dict[str, Bounds] = {}
 for _names, _alias in (
-    ("epsilon delta", Positive),
+    ("epsilon", NotNegative),
+    ("delta", Positive),
     ("momentum label_smoothing smoothing", Share),
     ("dropout rate", BelowOne),
     ("margin", Finite),

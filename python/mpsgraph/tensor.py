@@ -153,7 +153,7 @@ def _equality(name: str) -> Callable[[Tensor, Any], Any]:
 
     def compare(self: Tensor, other: Any) -> Any:
         is_array = hasattr(other, "__array__") or hasattr(other, "__dlpack__")
-        if _is_operand(other) or is_array or isinstance(other, (list, tuple)):
+        if is_array or isinstance(other, (Tensor, *Number, list, tuple)):
             return getattr(_graph(self), name)(self, other)
         return NotImplemented
 

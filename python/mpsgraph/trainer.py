@@ -21,13 +21,13 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 
 from . import checkpoint
-from ._checks import Named, NotNegative, Size, checked, is_number
-from ._core import Device, Executable, Execution, NDArray, Operation, Tensor, float32
+from ._checks import Named, NotNegative, Size, checked, is_number, refuse
+from ._core import Device, Executable, NDArray, Operation, Tensor, float32
 from ._dtypes import DTypeLike, as_dtype, dtype_of
 from ._optional import require
 from ._shown import shown
 from .data.batches import Batches, batches
-from .errors import CheckpointError, DTypeError, Error, GraphError, TimeoutError
+from .errors import CheckpointError, DTypeError, Error, GraphError
 from .graph import Graph
 from .history import History
 from .layer_precision import LayerPrecision, as_choices, choose, chosen_precisions, in_precision
@@ -38,6 +38,7 @@ from .nn.metrics import Metric, default_metrics, ignored_label, metric_named, na
 from .nn.module import Module, mode_of
 from .optim import SGD, LossScaling, Optimizer
 from .optim.schedules import Schedule, as_rate
+from .step_result import StepResult
 
 IN_FLIGHT = 2
 PRECISIONS = ("float32", "bfloat16", "float16", "auto")
@@ -45,60 +46,6 @@ _AS_PAIR = "inputs and labels are one pair, fit((x, y), epochs=...)"
 Data: TypeAlias = Annotated[Iterable[Any], _AS_PAIR]
 """Arrays (inputs, labels) of one length, or an iterable of such batches."""
 Epochs: TypeAlias = Annotated[Size, _AS_PAIR]
-
-
-class StepResult:
-    """The outcome of a training step that may still be running: `float(result)` waits for the loss."""
-
-    __slots__ = ("_ended", "_execution", "_names", "_raised")
-
-    def __init__(self, execution: Execution, names: list[str]) -> None:
-        self._execution, self._names = execution, names
-        self._ended = False  # as far as somebody has seen it: each look at the execution takes microseconds
-        self._raised = False  # its error has been seen, and is not that of a later step
-
-    @property
-    def done(self) -> bool:
-        """Has the step finished? Never waits."""
-        return self._execution.done
-
-    def wait(self, timeout: float | None = None) -> StepResult:
-        """Waits, at most `timeout` seconds. Errors: mg.TimeoutError, and whatever the step raised."""
-        if not self._ended:
-            try:
-                self._execution.wait(timeout)
-            except Error as error:
-                self._raised = not isinstance(error, TimeoutError)
-                raise
-            self._ended = True
-        return self
-
-    @property
-    def values(self) -> dict[str, float]:
-        """Loss and metrics by name; waits."""
-        if not self._ended:
-            self.wait()
-        return {name: float(array) for name, array in zip(self._names, self._execution.results, strict=True)}
-
-    @property
-    def loss(self) -> float:
-        """The mean loss over the batch; waits."""
-        return float(self)
-
-    def __float__(self) -> float:
-        try:
-            loss = float(self._execution)
-        except Error:
-            self._raised = True
-            raise
-        self._ended = True
-        return loss
-
-    def __format__(self, specification: str) -> str:
-        return format(float(self), specification)
-
-    def __repr__(self) -> str:
-        return f"StepResult({self.values})" if self.done else "StepResult(running)"
 
 
 @dataclass(frozen=True)
@@ -310,6 +257,8 @@ class Trainer:
         """
         _require_array(x, "inputs")
         _require_array(y, "labels")
+        if not isinstance(copy, bool):
+            refuse("Trainer.train_step: copy", bool, copy)
         if copy:
             x, y = x.copy(), y.copy()
         executable = self._step_for(x, y)
@@ -343,7 +292,7 @@ class Trainer:
     def _wait_for_oldest(self) -> None:
         """The oldest step in flight is over. Errors: what it raised, unless somebody has seen that."""
         oldest = self._in_flight.popleft()[0]
-        if not oldest._raised:
+        if not oldest.raised:
             oldest.wait()
 
     @checked

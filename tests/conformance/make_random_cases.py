@@ -192,17 +192,17 @@ def torch_functions() -> dict[str, tuple[int, Callable[..., Any]]]:
     f = torch.nn.functional
     return {
         "exponent": (1, torch.exp), "logarithm": (1, torch.log), "square_root": (1, torch.sqrt),
-        "tanh": (1, torch.tanh), "sigmoid": (1, torch.sigmoid), "erf": (1, torch.erf), "absolute": (1, torch.abs), "sin": (1, torch.sin),
-        "cos": (1, torch.cos), "atan": (1, torch.atan), "asinh": (1, torch.asinh), "square": (1, torch.square),
-        "reciprocal": (1, torch.reciprocal), "relu": (1, torch.relu), "floor": (1, torch.floor),
-        "addition": (2, torch.add), "subtraction": (2, torch.sub), "multiplication": (2, torch.mul),
-        "division": (2, torch.div), "minimum": (2, torch.fmin), "maximum": (2, torch.fmax), "modulo": (2, torch.fmod),
-        "floor_modulo": (2, torch.remainder), "atan2": (2, torch.atan2),
-        "minimum_with_nan_propagation": (2, torch.minimum), "maximum_with_nan_propagation": (2, torch.maximum),
-        "softmax": (1, lambda x: f.softmax(x, -1)), "log_softmax": (1, lambda x: f.log_softmax(x, -1)),
-        "reduction_sum": (1, torch.sum), "reduction_maximum_propagate_nan": (1, torch.amax),
-        "reduction_minimum_propagate_nan": (1, torch.amin), "mean": (1, torch.mean),
-        "matrix_multiplication": (0, torch.matmul),
+        "tanh": (1, torch.tanh), "sigmoid": (1, torch.sigmoid), "erf": (1, torch.erf), "absolute": (1, torch.abs),
+        "sin": (1, torch.sin), "cos": (1, torch.cos), "atan": (1, torch.atan), "asinh": (1, torch.asinh),
+        "square": (1, torch.square), "reciprocal": (1, torch.reciprocal), "relu": (1, torch.relu),
+        "floor": (1, torch.floor), "addition": (2, torch.add), "subtraction": (2, torch.sub),
+        "multiplication": (2, torch.mul), "division": (2, torch.div), "minimum": (2, torch.fmin),
+        "maximum": (2, torch.fmax), "modulo": (2, torch.fmod), "floor_modulo": (2, torch.remainder),
+        "atan2": (2, torch.atan2), "minimum_with_nan_propagation": (2, torch.minimum),
+        "maximum_with_nan_propagation": (2, torch.maximum), "softmax": (1, lambda x: f.softmax(x, -1)),
+        "log_softmax": (1, lambda x: f.log_softmax(x, -1)), "reduction_sum": (1, torch.sum),
+        "reduction_maximum_propagate_nan": (1, torch.amax), "reduction_minimum_propagate_nan": (1, torch.amin),
+        "mean": (1, torch.mean), "matrix_multiplication": (0, torch.matmul),
     }  # fmt: skip
 
 

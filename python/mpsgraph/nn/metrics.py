@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Metric = Callable[[Tensor, Tensor], Tensor]
 
+__all__ = ["METRICS", "Metric", "accuracy", "binary_accuracy", "metric_named"]
+
 
 @checked
 def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: int | None = None) -> Tensor:
@@ -62,6 +64,7 @@ def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: i
     return g.division_no_nan(sum_of_all(right * counted), sum_of_all(counted))
 
 
+@checked
 def binary_accuracy(outputs: Tensor, labels: Tensor, *, threshold: float = 0.5, label_threshold: float = 0.5) -> Tensor:
     """The share of outputs that are above a threshold just where their labels are above theirs.
 
