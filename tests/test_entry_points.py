@@ -124,6 +124,7 @@ ALIASES = {
     "Axes": "int | Sequence | None",
     "AttributeLike": "Tensor | int | Sequence",
     "ShapeLike": "Tensor | Sequence",
+    "Numbers": "Tensor | Sequence",
     "DTypeLike": "str | type",
     "Padding": "str | Sequence",
     "Schedule": "Callable",

@@ -74,7 +74,8 @@ if TYPE_CHECKING:
     from . import checkpoint, data, nn, onnx, optim
     from .history import History
     from .model import Model, load, save
-    from .trainer import StepResult, Trainer
+    from .step_result import StepResult
+    from .trainer import Trainer
 
 _LAZY = {
     "checkpoint": "checkpoint",
@@ -86,7 +87,7 @@ _LAZY = {
     "Model": "model",
     "load": "model",
     "save": "model",
-    "StepResult": "trainer",
+    "StepResult": "step_result",
     "profiler": "profiler",
     "Trainer": "trainer",
 }

@@ -377,10 +377,6 @@ class Tensor:
         """
     def __gt__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
         ...
-    def __hash__(self):
-        """
-        Return hash(self).
-        """
     def __int__(self) -> typing.NoReturn:
         ...
     def __invert__(self) -> Tensor:
