@@ -166,7 +166,6 @@ Tensor* select_decided(Site& s) {
 
 Tensor* cast_to_same(Site& s) { return s.in[0]->type == s.type() ? s.in[0] : nullptr; }
 
-
 // A half made wider and narrow again is what it was; made wider twice, it is made wider once.
 Tensor* cast_of_wider(Site& s) {
   Tensor* before = operand_of(s.in[0], "cast");

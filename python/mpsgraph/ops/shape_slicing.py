@@ -40,8 +40,8 @@ class ShapeSlicing(Family):
             start_mask, end_mask: bit i set: the start (the end) of axis i is ignored and the whole range meant.
             squeeze_mask: bit i set: axis i, of one element, disappears.
             sizes: instead of ends, how many elements from the start on, with strides of 1. All of them must lie inside.
-        Result: x's dtype; a range without elements has size 0. Errors: ShapeError; in a run when elements from a start
-        that is data do not lie inside. Gradient: incoming in its place, zeros elsewhere.
+        Result: x's dtype; a range without elements has size 0. Errors: ShapeError, GraphError; OutOfRangeError, also of
+        the run, when elements from a start on do not lie inside. Gradient: incoming in its place, zeros elsewhere.
         With sizes that are known, starts are data: nothing is compiled for their values, and they may be computed in
         loops. With ends from tensors, each new size of the result compiles what follows.
         Source: MPSGraph sliceTensor:starts:ends:strides:startMask:endMask:squeezeMask:name:, the same with startTensor:
@@ -141,8 +141,8 @@ class ShapeSlicing(Family):
 
         Args: data, any dtype; update, its dtype, shaped as the slice; the rest as given to slice, so that starts are
         data where sizes are given. Result: data's type. Assigned to the variable that data was read from, it writes the
-        update alone. Errors: ShapeError, DTypeError; in a run as slice. Gradient: to data incoming with zeros in that
-        place, to update the slice of it.
+        update alone. Errors: ShapeError, DTypeError; OutOfRangeError as slice. Gradient: to data incoming with zeros in
+        that place, to update the slice of it.
         Source: MPSGraph sliceUpdateDataTensor:updateTensor:starts:ends:strides:startMask:endMask:squeezeMask:name: and
         its variants with tensors and without masks.
 

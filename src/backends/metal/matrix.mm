@@ -53,8 +53,8 @@ struct Mask {
   static Term blind_rows(const Term& mask, size_t rank) {
     const Ints keys{static_cast<int64_t>(rank) - 1};
     const Term x = mask.cast(DType::float32);  // extrema of bfloat16 are not to be relied on
-    return x.with([x.graph() reductionMaximumWithTensor:x.tensor() axes:numbers(keys) name:nil]) ==
-           -std::numeric_limits<double>::infinity();
+    return x.with([x.graph() reductionMaximumWithTensor:x.tensor() axes:numbers(keys)
+                                                   name:nil]) == -std::numeric_limits<double>::infinity();
   }
   Term opened() const { return select(blind, 0.0, added); }
   Term found(const Term& result) const { return select(blind, 0.0, result); }
