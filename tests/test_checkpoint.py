@@ -115,6 +115,6 @@ def test_what_the_format_cannot_hold_is_refused(path):
     with pytest.raises(mg.CheckpointError, match="__metadata__"):
         mg.checkpoint.save(path, {"__metadata__": np.ones(1)})
     for metadata in ({"step": 3}, {3: "step"}):
-        with pytest.raises(mg.CheckpointError, match="strings"):
+        with pytest.raises(mg.GraphError, match="metadata must be a dict of strings"):
             mg.checkpoint.save(path, {}, metadata)
     assert not path.exists()

@@ -58,7 +58,8 @@ def floats_of(case: Case) -> list[int]:
 def runner(built: Built, arrays: list[np.ndarray], options: mg.CompilationDescriptor):
     shapes = {p: a.shape for p, a in zip(built.placeholders, arrays, strict=True)}
     executable = built.graph.compile(shapes, built.results, options=options)
-    order = [built.placeholders.index(p) for p in executable.feeds]
+    place = {p: i for i, p in enumerate(built.placeholders)}
+    order = [place[p] for p in executable.feeds]
     return lambda fed: [dtypes.read(r) for r in executable.run([fed[i] for i in order])]
 
 

@@ -59,7 +59,7 @@ def test_unknown_names_are_refused():
     loaded = mg.onnx.load(linear())
     with pytest.raises(mg.GraphError, match="no input 'z'; it has 'x'"):
         loaded.run({"z": np.zeros((1, 3), np.float32)})
-    with pytest.raises(mg.GraphError, match="no output 'z'; it has y"):
+    with pytest.raises(mg.GraphError, match="no output 'z'; it has 'y'"):
         loaded.run({"x": np.zeros((1, 3), np.float32)}, ["z"])
     with pytest.raises(mg.GraphError, match="1 inputs, got 2 arrays"):
         loaded(1, 2)

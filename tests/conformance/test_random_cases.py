@@ -30,8 +30,12 @@ ONNX_DIFFERS = {
     "ReduceSum": "ONNX Runtime adds int64 in double precision; ours is exact and wraps",
     "ReduceProd": "ONNX Runtime multiplies integers that overflow otherwise; ours wraps, as numpy",
     "MatMul": "infinity or NaN where products overflow: the order of the sum decides",
+    "MaxPool": "ONNX Runtime's result depends on where the NaN stands; ours is NaN",
 }
 VALUES_DIFFER = {
+    "mean": "large numbers that cancel: the order of the sum decides",
+    "reduction_sum": "as mean",
+    "modulo": "PyTorch's is NaN where the quotient overflows; ours is exact, as numpy's",
     "floor_modulo": "PyTorch's overflows to NaN at large quotients; ours is exact, as numpy's",
     "matrix_multiplication": "infinity or NaN where products overflow: the order of the sum decides",
 }
@@ -43,6 +47,7 @@ GRADIENTS_DIFFER = {
     "minimum_with_nan_propagation": "NaN where the result is NaN; PyTorch's passes to both operands",
     "maximum_with_nan_propagation": "NaN where the result is NaN; PyTorch's passes to both operands",
     "matrix_multiplication": "as its value",
+    "division": "NaN where a quotient that is flushed to zero meets infinity",
     "modulo": "NaN for a divisor of 0; the quotient is the exact one, which PyTorch's may round to the next integer",
     "floor_modulo": "as modulo",
 }

@@ -95,7 +95,7 @@ TEST(a_package_comes_back) {
   const auto executable = package.compile({{"input", {DType::float32, {2, width}}}});
   CHECK_EQUAL(first(executable->run({filled({2, width}, 2)})[0]), 4.5f);
   CHECK_THROWS(GraphError, package.run({{"other", filled({1, width}, 1)}}), "no input 'other'; it has 'input'");
-  CHECK_THROWS(GraphError, package.output("other"), "no output 'other'; it has output");
+  CHECK_THROWS(GraphError, package.output("other"), "no output 'other'; it has 'output'");
 }
 
 TEST(weights_are_mapped_and_changes_stay_private) {
