@@ -129,7 +129,7 @@ def test_hostile_indices_stay_inside():
 def test_what_is_refused():
     g = mg.Graph()
     v, i = g.placeholder((4,)), g.placeholder((4,), mg.int32)
-    with pytest.raises(mg.GraphError, match="COO, CSC or CSR"):
+    with pytest.raises(mg.GraphError, match="'COO' or 'CSC' or 'CSR'"):
         g.sparse_tensor(v, i, i, (3, 3), storage="ELL")
     with pytest.raises(mg.ShapeError, match="one more than"):
         g.sparse_tensor(v, i, i, (4, 3), storage="CSR")
