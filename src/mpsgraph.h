@@ -12,7 +12,6 @@
 #include "core/errors.h"
 #include "core/gradients.h"
 #include "core/graph.h"
-#include "core/out_of_range_error.h"
 #include "core/text.h"
 #include "core/types.h"
 #include "runtime/command_queue.h"

@@ -3,7 +3,6 @@
 
 #include <new>
 
-#include "core/out_of_range_error.h"
 
 namespace mpsgraph::bindings {
 

@@ -17,6 +17,9 @@ struct Error : std::runtime_error {
 struct ShapeError : Error {        // ranks, dimensions, sizes, axes
   using Error::Error;
 };
+struct OutOfRangeError : Error {   // an index, a class number or a length that lies outside of what it counts
+  using Error::Error;
+};
 struct DTypeError : Error {        // element types that do not match or are not supported there
   using Error::Error;
 };

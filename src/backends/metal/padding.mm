@@ -56,18 +56,18 @@ GraphTensors lower_pad(Lowering& l) {
   const Ints &left = l.attributes().integers("left"), &right = l.attributes().integers("right");
   const PadMode mode = mode_of(l);
   if (l.rank() == 0 || l.dims() == l.result_dims()) return {l.input()};
-  // The parts of a complex number: the constant is real.
-  bool imaginary = false;
-  const double value = l.attributes().string("mode") == "zero" ? 0 : l.attributes().real("value");
-  const DType as = is_complex(l.dtype()) ? DType::float32 : moved_as(l.dtype());
   // MPSGraph's constant is a double. An integer that no double holds is taken away before, and added again; both wrap.
   const Attribute* given = l.attributes().find("value");
-  const bool exact = mode == PadMode::constant && given && std::holds_alternative<ConstantPtr>(*given);
-  if (exact && is_integer(l.dtype())) {
+  const bool exact = given && std::holds_alternative<ConstantPtr>(*given);
+  if (exact && mode == PadMode::constant && is_integer(l.dtype())) {
     const Steps s(l);
     MPSGraphTensor* border = s.element("value", l.dtype());
     return {s.add(s.pad_zeros(s.subtract(l.input(), border), left, right), border)};
   }
+  // The parts of a complex number: the constant is real.
+  bool imaginary = false;
+  const double value = exact || l.attributes().string("mode") == "zero" ? 0 : l.attributes().real("value");
+  const DType as = is_complex(l.dtype()) ? DType::float32 : moved_as(l.dtype());
   return {carried(l, l.dtype(), as, {l.input()}, [&](const GraphTensors& in) {
     const Steps s(l);
     const double constant = imaginary ? 0 : value;

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "core/definition.h"
-#include "core/out_of_range_error.h"
 
 namespace mpsgraph::ops {
 

@@ -13,7 +13,6 @@
 #include "core/known_values.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
-#include "core/out_of_range_error.h"
 
 namespace mpsgraph::ops {
 

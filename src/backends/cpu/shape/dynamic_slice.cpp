@@ -6,7 +6,6 @@
 #include "backends/cpu/gather/indices.h"
 #include "backends/cpu/shape/strided_copy.h"
 #include "core/ops/shape.h"
-#include "core/out_of_range_error.h"
 
 namespace mpsgraph::cpu {
 namespace {
