@@ -181,6 +181,9 @@ WORDS = (
     "constant",
     "inputs are",
     "values do not become",
+    "must have one shape",
+    "has its state in a graph already",
+    "has no input",
 )
 """What names a tensor, data or a value where the parameter's own name would say no more."""
 SIGNATURE = re.compile(r"missing \d+ required|unexpected keyword|positional arguments? but|takes \d+ positional")
@@ -193,7 +196,9 @@ def may_be_taken(annotation: str, tag: str) -> bool:
     names = re.findall(r"\w+", annotation)
     if not names or "Any" in names or "object" in names:
         return True
-    if tag in ("nan", "negative") and any(name in BOUNDED for name in names):
+    if tag == "nan" and any(name in BOUNDED for name in names):
+        return False
+    if tag == "negative" and any(name in BOUNDED and name != "Finite" for name in names):
         return False
     expanded = " ".join(ALIASES.get(name, name) for name in names)
     expanded = " ".join(ALIASES.get(name, name) for name in re.findall(r"\w+", expanded))
@@ -211,7 +216,7 @@ def complaint(point: EntryPoint, name: str, annotation: str, tag: str, value: An
         if (isinstance(error, TypeError) and SIGNATURE.search(text)) or OF_NUMPY in text:
             return None
         return f"{name} = {tag} raises {type(error).__name__}: {text[:200]}"
-    if "\n" in text or (len(text) > LONGEST and name != "path"):  # a file is named in full
+    if "\n" in text or (len(text) > LONGEST and name not in ("path", "device")):  # these are named in full
         return f"{name} = {tag} has a message of {len(text)} characters: {text[:200]}"
     owner = point.owner.__name__ if point.owner else point.function.__name__
     words = [name, name.rstrip("s"), point.function.__name__, owner, *WORDS]

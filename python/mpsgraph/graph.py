@@ -7,7 +7,7 @@ from many. What a run needs is compiled at its first use for these types of feed
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -185,7 +185,7 @@ class Graph(
         of: Tensor,
         with_respect_to: Tensor | Sequence[Tensor],
         start: Tensor | None = None,
-        unconnected: str = "zeros",
+        unconnected: Literal["zeros", "error"] = "zeros",
     ) -> dict[Tensor, Tensor]:
         """The derivatives of one tensor with respect to others, as new operations of the graph.
 

@@ -132,8 +132,11 @@ class Profile:
         return [record for record in self.records if record.category == "kernel"]
 
     def save_chrome_trace(self, path: str | Path) -> None:
-        """Writes the timeline as JSON in Chrome's trace event format."""
-        Path(path).write_text(self._done.chrome_trace(), encoding="utf-8")
+        """Writes the timeline as JSON in Chrome's trace event format. Errors: GraphError when it cannot be written."""
+        try:
+            Path(path).write_text(self._done.chrome_trace(), encoding="utf-8")
+        except OSError as error:
+            raise GraphError(f"save_chrome_trace: {shown(str(path))} cannot be written: {error.strerror}") from None
 
     def plot(self, axes: Any = None, begin: float = 0.0, end: float | None = None) -> Any:
         """Draws the timeline: a lane a thread, kernels in the colour of their kind, what they lie in above them.

@@ -12,12 +12,14 @@ import math
 import pickle
 import struct
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._checks import checked
+from .._shown import shown
 from ..errors import Error
 
 _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -84,11 +86,15 @@ def read_cifar10(
     training and test; images float32 (n, 32, 32, 3) in 0..1, labels int32 (n,). Errors: DataError.
     Source: Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
     """
-    pickled = not any((Path(directory) / f"data_batch_1.bin{end}").is_file() for end in ("", ".gz"))
-    if pickled and not any((Path(directory) / f"data_batch_1{end}").is_file() for end in ("", ".gz")):
+
+    def is_there(name: str) -> bool:
+        return any(_is_file(Path(directory) / f"{name}{end}") for end in ("", ".gz"))
+
+    pickled = not is_there("data_batch_1.bin")
+    if pickled and not is_there("data_batch_1"):
         raise DataError(
-            f"{directory} has no data_batch_1.bin and no data_batch_1, with or without .gz: it is not "
-            "CIFAR-10's binary and not its Python version"
+            f"read_cifar10: {shown(str(directory))} has no data_batch_1.bin and no data_batch_1, with or without .gz: it "
+            "is not CIFAR-10's binary and not its Python version"
         )
 
     def part(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -99,6 +105,12 @@ def read_cifar10(
         return np.ascontiguousarray(images, np.float32) / np.float32(255), labels.astype(np.int32)
 
     return part([f"data_batch_{i}" for i in range(1, 6)]), part(["test_batch"])
+
+
+def _is_file(path: Path) -> bool:
+    with suppress(OSError):  # a name that no file can have
+        return path.is_file()
+    return False
 
 
 def _cifar_records(path: Path) -> tuple[np.ndarray, np.ndarray]:

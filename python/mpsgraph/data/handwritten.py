@@ -10,9 +10,10 @@ import numpy as np
 
 from .._checks import checked
 from .._optional import require
+from .._shown import shown
 from ..errors import ShapeError
 
-SIZE = 28
+SIZE, LARGEST = 28, 1024  # pixels
 
 
 @checked
@@ -20,14 +21,14 @@ def digits(size: int = SIZE) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.nd
     """The digits as ((images, labels), (images, labels)) for training (1,438) and test (359).
 
     Args: size in pixels, height and width. Result: images float32 (n, size, size, 1) in 0..1, labels int32 (n,).
-    Errors: ShapeError for a size below 1; ImportError without scikit-learn.
+    Errors: ShapeError for a size below 1 or above 1024; ImportError without scikit-learn.
 
     >>> (x, y), (test_x, test_y) = mg.data.digits()
     >>> x.shape, y.dtype, test_x.shape
     ((1438, 28, 28, 1), dtype('int32'), (359, 28, 28, 1))
     """
-    if size < 1:
-        raise ShapeError(f"digits need a size of at least 1 pixel, got {size}")
+    if not 1 <= size <= LARGEST:
+        raise ShapeError(f"digits need a size of 1 to {LARGEST} pixels, got {shown(size)}")
     loaded = require("sklearn.datasets", "demo", "the digits dataset").load_digits()
     images = resize_bilinear(loaded.images.astype(np.float32) / np.float32(16), size, size)[..., None]
     labels = loaded.target.astype(np.int32)

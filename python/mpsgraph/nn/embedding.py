@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .._core import Tensor
 from .._dtypes import DTypeLike, as_dtype
+from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
 from .initialisers import Initialiser, Normal
 from .module import Module, graph_of
@@ -40,7 +41,7 @@ class Embedding(Module):
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_index = None if padding_index is None else padding_index % num_embeddings
         if out_of_range not in ("error", "zeros", "clip"):
-            raise GraphError(f"Embedding: out_of_range is one of error, zeros, clip, got {out_of_range!r}")
+            raise GraphError(f"Embedding: out_of_range is one of error, zeros, clip, got {shown(out_of_range)}")
         self.dtype, self.out_of_range = as_dtype(dtype), out_of_range
         self.weight_initialiser = weight_initialiser or Normal(0.0, 1.0)
 

@@ -7,9 +7,8 @@ the next scale, happens in the graph: no value comes back to the host for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-
-import numpy as np
 
 from .._checks import Positive, Size
 from .._core import Operation, Tensor, float32, int32
@@ -47,9 +46,9 @@ class LossScaling(Around):
         interval: Size = 2000,
     ) -> None:
         super().__init__(optimizer)
-        if not SMALLEST <= initial <= LARGEST or np.frexp(initial)[0] != 0.5:
+        if not SMALLEST <= initial <= LARGEST or math.frexp(initial)[0] != 0.5:
             raise GraphError(f"LossScaling: initial must be a power of two from 2^-14 to 2^24, got {initial}")
-        if not (growth > 1 > backoff > 0 and np.frexp(growth)[0] == np.frexp(backoff)[0] == 0.5):
+        if not (growth > 1 > backoff > 0 and math.frexp(growth)[0] == math.frexp(backoff)[0] == 0.5):
             raise GraphError(f"LossScaling: powers of two, growth > 1 > backoff > 0, got {growth} and {backoff}")
         self.initial, self.interval = initial, interval
         self.growth, self.backoff = growth, backoff
@@ -61,7 +60,7 @@ class LossScaling(Around):
         if self._scale is None:
             self._scale = graph.variable(self.initial, float32, "loss_scale/scale", trainable=False)
         scale = graph.read(self._scale)
-        return graph.broadcast_to(scale, shape) if shape else scale
+        return graph.broadcast_to(scale, shape) if len(shape) else scale
 
     @property
     def scale(self) -> Tensor:
