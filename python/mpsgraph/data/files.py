@@ -93,8 +93,8 @@ def read_cifar10(
     pickled = not is_there("data_batch_1.bin")
     if pickled and not is_there("data_batch_1"):
         raise DataError(
-            f"read_cifar10: {shown(str(directory))} has no data_batch_1.bin and no data_batch_1, with or without .gz: it "
-            "is not CIFAR-10's binary and not its Python version"
+            f"read_cifar10: {shown(str(directory))} has no data_batch_1.bin and no data_batch_1, with or without .gz: "
+            "it is not CIFAR-10's binary and not its Python version"
         )
 
     def part(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
