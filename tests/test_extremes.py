@@ -2,7 +2,8 @@
 
 Each float operand of each case gets such a number at its first, middle and last element, one at a time: bodies and
 tails of vectors. What the kernels with all passes make of it must have the NaN that the plain loops have without any
-optional pass; element-wise operations are held against numpy as well. Who drops a NaN stands below with the reason.
+optional pass, and that numpy has; element-wise operations are held against numpy in all of these numbers. Who drops a
+NaN stands below with the reason.
 """
 
 from __future__ import annotations
@@ -34,6 +35,22 @@ DROPS = {
     "relu_gradient": "0 where the source is not above 0, which NaN is not",
     "select": "the side that is not taken is not looked at",
     "power": "x^0 and 1^x are 1, as in C",
+}
+# The same of operations along axes, by what their names begin with. numpy restates many as products with matrices that
+# hold zeros, and zero times NaN is NaN.
+PASSES_OVER = {
+    "convolution": "taps over padding, and zeros between dilated ones, are not computed",
+    "depthwise_convolution": "likewise",
+    "resize": "a result looks at the elements that it lies between, and at no other",
+    "pad_gradient": "what the border held is not looked at",
+    "normalization_beta_gradient": "a sum of the incoming gradient, whatever the source",
+    "reduction_maximum": "Apple's maximum passes over NaN; reduction_maximum_propagate_nan does not",
+    "reduction_minimum": "Apple's minimum passes over NaN; reduction_minimum_propagate_nan does not",
+    "scaled_dot_product_attention": "what a mask or the order keeps out is not looked at; a query without keys finds 0",
+    "gru_gradients": "the slope of hard_sigmoid or relu is 0 where it is not above its bounds, which NaN is not",
+    "lstm_gradients": "likewise",
+    "single_gate_rnn_gradients": "likewise",
+    "sample_grid": "numpy's restatement takes no NaN for a place",
 }
 # Where the standard library computes one element, subnormal numbers are what they are (decision 0017 promises neither).
 TAKES_SUBNORMALS = {"power": "of elements that are not above 0 and finite"}
@@ -98,6 +115,24 @@ def test_no_kernel_and_no_pass_loses_a_nan(case: Case, dtype: str):
             assert not lost.any(), f"NaN in operand {i} is lost in {lost.sum()} elements"
             if not case.operation.startswith(MULTIPLIES_PADDING):
                 assert not made.any(), f"NaN in operand {i} makes {made.sum()} more"
+
+
+def passes_over(operation: str) -> bool:
+    return operation.startswith(tuple(PASSES_OVER)) and not operation.endswith("propagate_nan")
+
+
+ALONG_AXES = [(c, d) for c, d in float_cases("float32") if not c.elementwise and not passes_over(c.operation)]
+
+
+@pytest.mark.parametrize(("case", "dtype"), ALONG_AXES, ids=[c.id for c, _ in ALONG_AXES])
+def test_along_axes_no_nan_of_numpys_is_lost(case: Case, dtype: str):
+    built = build(case, dtype)
+    run = runner(built, feeds(case.inputs, dtype), OPTIMISED)
+    for i, _, fed in swept(case, dtype, (np.nan,)):
+        for got, wanted in zip(run(fed), expected(case, fed, dtype), strict=True):
+            if got.dtype.kind in "fc":
+                lost = np.isnan(np.asarray(wanted)) & ~np.isnan(got)
+                assert not lost.any(), f"NaN in operand {i} is lost in {lost.sum()} elements"
 
 
 ELEMENTWISE = [(c, d) for c, d in float_cases("float32") if c.elementwise]
