@@ -86,7 +86,7 @@ class Activation(Family):
     ) -> Tensor:
         """Gradient of leaky_relu with respect to its source.
 
-        result = incoming * (source > 0 ? 1 : alpha).
+        result = incoming * (source >= 0 ? 1 : alpha); PyTorch's slope at 0 is alpha.
         Args: incoming, source, one shape, one floating-point dtype; alpha, a number or a tensor that broadcasts.
         Result: source's shape and dtype. Errors: ShapeError, DTypeError.
         Gradient: to incoming as here, to source zero.

@@ -167,6 +167,9 @@ class Random(Family):
         Args: shape, ints or an int tensor of rank 1; dtype, floating point, or an integer dtype with integer bounds;
         state, seed as in random. Result: values, with a state (values, new_state). Errors: ShapeError, DTypeError.
         Gradient: none. Source: MPSGraph randomUniformTensorWithShape:stateTensor:name: and its family.
+        Integers are TensorFlow's numbers: 32 or 64 random bits modulo maximum - minimum. Over a range that is a large
+        part of all of them, the lower numbers come more often: of int32 in [0, 3 * 2^29), those below 2^30 three times
+        to the others' two.
 
         >>> g = mg.Graph()
         >>> values, state = g.random_uniform((2,), state=g.random_philox_state(0))

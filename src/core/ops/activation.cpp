@@ -48,7 +48,7 @@ void d_sigmoid_gradient(GradientContext& c) {
   }
 }
 
-// leaky_relu(x, a) = x where x > 0, else a x; leaky_relu_gradient(g, x, a) = g where x > 0, else a g.
+// leaky_relu(x, a) = x where x > 0, else a x; leaky_relu_gradient(g, x, a) = g where x >= 0, else a g.
 void d_leaky_relu(GradientContext& c) {
   Builder b(c.graph());
   Tensor *x = c.input(0), *alpha = c.input(1), *g = c.incoming();
