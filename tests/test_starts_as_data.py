@@ -158,6 +158,18 @@ def test_a_start_outside_ends_the_run_and_changes_nothing():
     assert g.variable_value(w).all()
 
 
+def test_starts_that_are_clamped_inside_need_no_check():
+    g = mg.Graph()
+    x, s = g.placeholder((3, 4)), g.placeholder((2,), mg.int32)
+    for high, checked in (([1, 2], False), ([2, 2], True), ([1, 3], True)):
+        inside = g.clamp(s, g.constant([0, 0], dtype="int32"), g.constant(high, dtype="int32"))
+        y = g.slice(x, inside, sizes=(2, 2))
+        if not device.IS_METAL:
+            assert ("check_indices" in g.compile({x: (3, 4), s: (2,)}, [y]).plan()) == checked
+        found = g.run({x: CUBE[:, :, 0], s: starts(-5, 1)}, y)
+        np.testing.assert_array_equal(found.numpy(), CUBE[0:2, 1:3, 0])
+
+
 def test_nothing_from_anywhere_is_nothing():
     g, x, s, y = windows(0, 4, 5)
     assert g.run({x: CUBE, s: starts(99, 0, 0)}, y).shape == (0, 4, 5)

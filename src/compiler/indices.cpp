@@ -4,10 +4,10 @@
 //   %y = gather(%x, %i) {out_of_range="error"}  ->   check_indices(%i) {lengths=[n]};  %y = gather(%x, %i)
 // So kernels know one meaning. Starts of dynamic slices, counted from the front, are checked likewise. What
 // select(equal(%l, c), k, %l) gives is checked where it is made, as %l but for c: labels of which one stands for none. An
-// index tensor is checked once for each length, and not where its type or its value tells that all lie inside. A check
-// ends the run, so checks stand in front of a program that has effects, with what they need: a run that ends so leaves
-// variables as they were. That cannot be where indices come from what the run assigns, and in loops, whose next
-// iteration checks what it will.
+// index tensor is checked once for each length, and not where its type, its value or a clamp of starts tells that all lie
+// inside. A check ends the run, so checks stand in front of a program that has effects, with what they need: a run that
+// ends so leaves variables as they were. That cannot be where indices come from what the run assigns, and in loops, whose
+// next iteration checks what it will.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -122,6 +122,18 @@ class Indices {
                       {"ignored", ignored}});
   }
 
+  // Are starts what a clamp by constants gives that lie inside?
+  static bool held_inside(const Tensor& starts, const Ints& lengths) {
+    const Operation& clamp = *starts.operation;
+    if (!clamp.is("clamp")) return false;
+    const auto low = constant_value(clamp.input(1)), high = constant_value(clamp.input(2));
+    if (!low || !high) return false;
+    const auto at = [](const Ints& values, size_t axis) { return values.size() == 1 ? values[0] : values[axis]; };
+    for (size_t axis = 0; axis < lengths.size(); ++axis)
+      if (at(*low, axis) < 0 || at(*high, axis) >= lengths[axis]) return false;
+    return true;
+  }
+
   // The starts that a window may have are as many as an axis has elements that it does not reach over.
   void check_window(Rewriter& r, const Operation& operation) {
     const Dims& source = operation.input(0)->shape().dims();
@@ -136,6 +148,8 @@ class Indices {
       taken[axis] = sizes[axis] > 0;  // of nothing, any start will do
     }
     const Tensor* starts = operation.inputs.back();
+    const bool forward = std::ranges::all_of(strides, [](int64_t stride) { return stride > 0; });
+    if (forward && held_inside(*starts, lengths)) return;
     if (source.empty() || !first_time(windows_, *starts, operation, {lengths, least})) return;
     Builder b(r.graph());
     const auto list = [&](const Ints& values, DType dtype) {

@@ -314,6 +314,19 @@ def test_packages_are_written_and_loaded(tmp_path: Path):
         loaded.run([a, c])
 
 
+def test_packages_take_starts_that_cannot_lie_outside(tmp_path: Path):
+    g, path = mg.Graph(), str(tmp_path / "model.mpsgraphpackage")
+    x, s = g.placeholder((5,), name="x"), g.placeholder((1,), mg.int32, name="s")
+    types, values = {x: (5,), s: (1,)}, np.arange(5, dtype=np.float32)
+    with pytest.raises(mg.UnsupportedError, match="error for the starts .*clamp them to constants"):
+        g.compile(types, [g.slice(x, s, sizes=(2,))]).serialize(path)
+    g.compile(types, [g.slice(x, g.clamp(s, 0, 3), sizes=(2,))]).serialize(path)
+    loaded = mg.SerializedExecutable(path)
+    for start, wanted in ((1, [1, 2]), (9, [3, 4])):
+        by_name = {"x": values, "s": np.array([start], np.int32)}
+        assert loaded.run([by_name[name] for name, _ in loaded.feeds])[0].tolist() == wanted
+
+
 def test_what_is_no_package_is_refused(tmp_path: Path, d: Doubling):
     with pytest.raises(mg.PackageError, match="there is no"):
         mg.SerializedExecutable(str(tmp_path / "none.mpsgraphpackage"))

@@ -81,9 +81,13 @@ runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& pa
       lowering.run();
       if (!lowering.checks.empty()) {
         const Operation& check = *lowering.checks.front().operations.begin()->second;
-        throw UnsupportedError(cat("[serialize] an MPSGraphPackage cannot raise an error for the indices '",
-                                   check.input(0)->name(), "' of ", check.attributes.string("of"),
-                                   ": give it out_of_range=\"clip\" or \"zeros\", or use save()", check.where()));
+        const std::string& of = check.attributes.string("of");
+        const bool slices = of.starts_with("dynamic_");
+        throw UnsupportedError(
+            cat("[serialize] an MPSGraphPackage cannot raise an error for the ", slices ? "starts" : "indices", " '",
+                check.input(0)->name(), "' of ", of,
+                slices ? ": clamp them to constants that lie inside" : ": give it out_of_range=\"clip\" or \"zeros\"",
+                ", or use save()", check.where()));
       }
       const CompiledGraph compiled = CompiledGraph::compile(device_, lowering);
       replace(path, [&](const fs::path& fresh) {
