@@ -115,6 +115,29 @@ def test_steps(name, rng):
     np.testing.assert_allclose(run(make(), start, gradient), reference(update, start), rtol=3e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, -0.0, 1e-40], ids=str)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_what_is_not_finite_stays_and_stays_where_it_is(name, special):
+    """In a body and a tail of vectors; 33 weights. Subnormal gradients are zeros (decision 0017)."""
+    make, update = OPTIMIZERS[name]
+    slopes, start = np.full(33, 0.5), np.linspace(-1, 1, 33)
+    slopes[[0, 16, 32]] = special if special != 1e-40 else 0.0
+    values, state = start, {}
+    with np.errstate(all="ignore"):
+        for t in range(1, STEPS + 1):
+            values = update(t, values, slopes, state)
+    slopes[[0, 16, 32]] = special
+    g = mg.Graph()
+    v, d, rate = g.variable(start.astype(np.float32)), g.placeholder((33,)), g.placeholder(())
+    updates = make().updates({v: d}, rate)
+    for _ in range(STEPS):
+        g.run({d: slopes.astype(np.float32), rate: np.float32(RATE)}, [], updates)
+    found, finite = g.variable_value(v), np.isfinite(values)
+    np.testing.assert_array_equal(np.isfinite(found), finite)  # which of the two it is, the reference's 0 * w changes
+    np.testing.assert_allclose(found[finite], values[finite], rtol=3e-5, atol=1e-6)
+    assert not np.isnan(special) or np.isnan(found[~finite]).all()
+
+
 # Values after six steps from -1.5, 0.25 and 2 with the gradient 2 w + 0.3 and rate 0.05, in float64, by torch 2.13.
 TORCH = {
     "sgd": (lambda: mg.optim.SGD(RATE, 0.9, weight_decay=0.1), [0.2580732131, -0.2589159301, -0.7759050733]),
