@@ -31,6 +31,7 @@ import w4_gan  # noqa: E402
 import w7_character  # noqa: E402
 import w8_inference  # noqa: E402
 import w9_operations  # noqa: E402
+import w10_decoding  # noqa: E402
 from measuring import compare as comparing  # noqa: E402
 from measuring.compare import Contender, Turn, Workload, compare, first_places, rows_of  # noqa: E402
 from measuring.machine import processor  # noqa: E402
@@ -409,8 +410,8 @@ def test_the_distance_from_a_line():
 
 @pytest.mark.parametrize(
     "build",
-    [w3_conv_lstm.trainer, w4_gan.graph, *w7_character.BUILDERS.values()],
-    ids=["W3", "W4", "W7 optimized", "W7"],
+    [w3_conv_lstm.trainer, w4_gan.graph, *w7_character.BUILDERS.values(), *w10_decoding.BUILDERS.values()],
+    ids=["W3", "W4", "W7 optimized", "W7", "W10 optimized", "W10"],
 )
 def test_our_sides_compute_something(build):
     step = build()
