@@ -14,17 +14,18 @@
 // scales, zero points, which are 0 here, and types are the caller's. Each dequantize is an operation of its own.) Of two
 // results that are added one stays as it is, to be the sum inside of a kernel. The pass in quantize.cpp makes integer
 // arithmetic of this.
-#include "compiler/quantization.h"
+#include "mpsgraph/compiler/quantization.h"
 
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
+#include "compiler/inference.h"
 #include "compiler/rewrite.h"
 #include "compiler/users.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/ops/convolution.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,9 +9,11 @@
 #include <vector>
 
 #include "compiler/program.h"
-#include "core/attributes.h"
+#include "mpsgraph/core/attributes.h"
+#include "mpsgraph/runtime/device.h"
+#include "mpsgraph/runtime/executable.h"
+#include "mpsgraph/runtime/ndarray.h"
 #include "runtime/device_work.h"
-#include "runtime/ndarray.h"
 
 namespace mpsgraph::runtime {
 
@@ -29,12 +30,6 @@ class VariableStorage {
   virtual TensorType type() const = 0;
   virtual NDArray read() const = 0;                   // a copy in the logical, row-major layout
   virtual void write(const NDArray& value) = 0;       // same type; any strides
-};
-
-// How a compiled program is written for applications.
-struct SerializationDescriptor {
-  std::string platform = "macOS";          // or "iOS", "tvOS", "visionOS"
-  std::string minimum_deployment_target;   // of that system, e.g. "14.0"; empty: Apple's default
 };
 
 // Where each feed and each target stands among those of what was written; none: it is not there.
@@ -69,12 +64,6 @@ class CompiledProgram {
   virtual size_t constant_bytes() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;  // in execution order
   virtual std::string plan() const = 0;               // for people: kernels, buffers, offsets
-};
-
-// What a device can do at most, for profiles. Types that are missing are computed as float32.
-struct DeviceLimits {
-  std::map<DType, double> flops;  // FLOP/s, where a multiply-add counts as two; empty: not known
-  double bandwidth = 0;           // bytes/s between memory and processor, both ways together
 };
 
 class Backend {

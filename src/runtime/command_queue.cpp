@@ -1,16 +1,19 @@
 // The queue's thread owns its state, so a queue may be dropped by anybody, even by that thread.
-#include "runtime/command_queue.h"
+#include "mpsgraph/runtime/command_queue.h"
 
 #include <chrono>
 #include <deque>
 #include <optional>
 #include <thread>
 
-#include "core/errors.h"
-#include "runtime/device.h"
+#include "mpsgraph/core/errors.h"
+#include "mpsgraph/runtime/device.h"
+#include "mpsgraph/runtime/profiler.h"
+#include "runtime/backend.h"
+#include "runtime/device_work.h"
 #include "runtime/handler_thread.h"
-#include "runtime/profiler.h"
 #include "runtime/thread_holding.h"
+#include "runtime/worker.h"
 
 namespace mpsgraph::runtime {
 

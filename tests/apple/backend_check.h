@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "metal/standin_metal.h"
-#include "mpsgraph.h"
+#include "mpsgraph/mpsgraph.h"
 #include "standin_check.h"
 
 namespace backend {

@@ -441,5 +441,3 @@ TEST(cross_entropies_and_their_gradients) {
                                {array(DType::float32, {1, 2}, {0, -infinity}), array(DType::float32, {1, 2}, {1, 0})});
   CHECK(close(impossible, array(DType::float32, {1, 1}, {0})));
 }
-
-int main() { return check::run_all(); }

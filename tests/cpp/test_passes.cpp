@@ -5,10 +5,10 @@
 #include "check.h"
 #include "compiler/dependencies.h"
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
-#include "core/gradients.h"
-#include "core/text.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/gradients.h"
+#include "mpsgraph/core/text.h"
 #include "textual.h"
 
 using namespace mpsgraph;
@@ -545,5 +545,3 @@ TEST(gradients_survive_the_passes) {
 }
 
 }  // namespace
-
-int main() { return check::run_all(); }

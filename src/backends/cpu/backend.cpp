@@ -13,7 +13,7 @@
 #include "backends/cpu/stitched/tile_functions.h"
 #include "compiler/passes.h"
 #include "core/definition.h"
-#include "runtime/profiler.h"
+#include "mpsgraph/runtime/profiler.h"
 #include "runtime/thread_holding.h"
 
 namespace mpsgraph::cpu {
@@ -25,7 +25,10 @@ compiler::Target target(bool plain_loops) {
   using enum compiler::OptionalPass;
   compiler::Target result{.passes = {prune, normalize, fold, simplify, absorb, stitch, schedule},
                           .keeps = [](std::string_view kind) { return find_kernel(kind) != nullptr; }};
-  if (has_onednn && !plain_loops) result.passes.insert(result.passes.end(), {fuse, channels_last});
+  if (has_onednn && !plain_loops) {
+    result.passes.push_back(fuse);
+    result.passes.push_back(channels_last);
+  }
   if (multiplies_integers() && !plain_loops) result.passes.push_back(quantize);
   return result;
 }

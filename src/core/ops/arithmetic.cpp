@@ -8,9 +8,9 @@
 // which makes them right for analytic functions (arithmetic_complex.cpp says why).
 #include <numbers>
 
-#include "core/builder.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/extrema.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

@@ -5,9 +5,9 @@
 // Extrema keep NaN once it has come. Where several elements are the extremum, the last of them so far gets the
 // gradient. Products differentiate without division, so zeros are like any other number. Complex factors of derivatives
 // are conjugated.
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

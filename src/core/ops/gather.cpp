@@ -9,12 +9,12 @@
 // equal indices picked, does the same.
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/exact_numbers.h"
 #include "core/ops/indices.h"
 #include "core/ops/out_of_range.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

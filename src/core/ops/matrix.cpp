@@ -3,8 +3,8 @@
 // products with a soft-max between them: softmax(scale Q Kᵀ + M) V.
 #include <limits>
 
-#include "core/builder.h"
 #include "core/definition.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

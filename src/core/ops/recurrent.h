@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/builder.h"
 #include "core/definition.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

@@ -9,10 +9,10 @@
 
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/ops/primitive.h"
 #include "core/ops/resize.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

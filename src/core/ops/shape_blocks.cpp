@@ -8,10 +8,10 @@
 // The two-dimensional forms are these with depth for batch. All moves are reshapes around one transposition.
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

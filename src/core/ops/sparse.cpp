@@ -9,9 +9,9 @@
 // lies outside of the matrix counts for nothing.
 #include <string>
 
-#include "core/builder.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

@@ -6,10 +6,10 @@
 // starts inside) and then stencil_windows, which has no boundary and carries the derivative. Its sum is bilinear, as a
 // convolution is. A minimum or maximum passes its gradient on to the tap that was chosen, by the operations of
 // max_pooling4d with indices. A product is a product of slices.
-#include "core/builder.h"
 #include "core/ops/pooling.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

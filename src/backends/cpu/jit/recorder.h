@@ -8,7 +8,7 @@
 #include <span>
 
 #include "backends/cpu/jit/vector_code.h"
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
 
 namespace mpsgraph::cpu::jit {
 

@@ -1,30 +1,15 @@
-// What the runtime knows of its process: whether it was forked, which threads it has started, when it ends.
-//
-// Threads do not survive a fork, so objects that need them remember the process they were made in and refuse to work
-// in its children. shutdown() ends all threads; it runs at exit by itself, and the Python module calls it earlier.
+// The runtime's threads, as shutdown() sees them, and waits that it can end.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string_view>
+
+#include "mpsgraph/runtime/process.h"
 
 namespace mpsgraph::runtime {
-
-// Member of everything that is useless in a forked child.
-class ForkGuard {
- public:
-  ForkGuard();
-  bool forked() const;
-  void check(std::string_view what) const;  // DeviceError: "<what> was created before fork ..."
-
- private:
-  uint64_t generation_;
-};
 
 // A thread of the runtime, as shutdown() sees it.
 class Worker {
@@ -37,14 +22,6 @@ class Worker {
   virtual bool finished() = 0;      // the thread has left its loop and can be joined at once
 };
 void register_worker(std::shared_ptr<Worker> worker);
-
-// Refuses new work, lets all work in flight and all handlers finish, and joins every thread. Waits that only work not
-// yet committed could end are cancelled. Idempotent; does nothing in a forked child.
-void shutdown();
-bool shutting_down();
-
-// Seconds; none: for ever.
-using Timeout = std::optional<double>;
 
 // Marks the calling worker thread as blocked while it lives, so that shutdown() does not wait for it.
 class BlockedScope {
@@ -60,7 +37,7 @@ struct WorkerThreadState {
 };
 WorkerThreadState*& this_worker();  // null on threads that are not the runtime's
 
-enum class WaitResult { ready, timed_out, cancelled };
+enum class WaitResult : int { ready, timed_out, cancelled };
 
 // Waits on `condition` until ready(). `lock` is held on entry and exit. On a runtime thread the wait ends when the
 // thread's waits are cancelled; looking at a flag now and then spares every waiter a registration.

@@ -10,10 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "runtime/command_queue.h"
-#include "runtime/device.h"
+#include "mpsgraph/export.h"
+#include "mpsgraph/runtime/command_queue.h"
+#include "mpsgraph/runtime/device.h"
 
 namespace mpsgraph::runtime {
+
+class CompiledProgram;
 
 struct SerializedTensor {
   std::string name;
@@ -22,10 +25,10 @@ struct SerializedTensor {
 };
 
 // Writes the file beside it.
-void write_interface(const std::filesystem::path& path, const std::vector<SerializedTensor>& feeds,
-                     const std::vector<SerializedTensor>& targets);
+MPSGRAPH_API void write_interface(const std::filesystem::path& path, const std::vector<SerializedTensor>& feeds,
+                                  const std::vector<SerializedTensor>& targets);
 
-class SerializedExecutable : public std::enable_shared_from_this<SerializedExecutable> {
+class MPSGRAPH_API SerializedExecutable : public std::enable_shared_from_this<SerializedExecutable> {
  public:
   // PackageError for what is missing or damaged, UnsupportedError on a device without such a form.
   static std::shared_ptr<SerializedExecutable> load(const std::filesystem::path& path,

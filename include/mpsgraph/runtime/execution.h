@@ -6,12 +6,13 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/command_buffer.h"
-#include "runtime/ndarray.h"
+#include "mpsgraph/export.h"
+#include "mpsgraph/runtime/command_buffer.h"
+#include "mpsgraph/runtime/ndarray.h"
 
 namespace mpsgraph::runtime {
 
-struct ExecutionDescriptor {
+struct MPSGRAPH_API ExecutionDescriptor {
   // Handlers get the results (in the targets' order; complete, and all made, only in the completed handler) and the work's error.
   using Handler = std::function<void(const std::vector<NDArray>& results, std::exception_ptr error)>;
   enum class Stage { scheduled, completed };
@@ -36,7 +37,7 @@ struct ExecutionDescriptor {
   void signal_event(std::shared_ptr<SharedEvent> event, uint64_t value, Stage stage = Stage::completed);
 };
 
-class Execution {
+class MPSGRAPH_API Execution {
  public:
   Execution(std::shared_ptr<CommandBuffer> buffer, std::shared_ptr<const std::vector<NDArray>> results)
       : buffer_(std::move(buffer)), results_(std::move(results)) {}

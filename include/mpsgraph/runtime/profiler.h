@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "mpsgraph/export.h"
+
 namespace mpsgraph::runtime {
 
 // What is known of a kernel before it runs.
@@ -41,7 +43,7 @@ struct ProfileRecord {
   std::shared_ptr<const KernelDescription> kernel;
 };
 
-struct Profile {
+struct MPSGRAPH_API Profile {
   std::vector<ProfileRecord> records;  // in the order in which they ended, oldest first
   std::map<int, std::string> threads;  // names of those that appear
   uint64_t dropped = 0;  // records that made room for newer ones
@@ -49,7 +51,7 @@ struct Profile {
   std::string chrome_trace() const;  // JSON, for chrome://tracing and ui.perfetto.dev
 };
 
-class Profiler {
+class MPSGRAPH_API Profiler {
  public:
   using Clock = std::chrono::steady_clock;
   using Session = uint64_t;  // 0: no profile is taken
@@ -75,7 +77,7 @@ class Profiler {
 };
 
 // Records its lifetime as an interval. `name` must outlive it.
-class ProfileScope {
+class MPSGRAPH_API ProfileScope {
  public:
   ProfileScope(std::string_view name, std::string_view category, uint64_t command_buffer = 0)
       : session_(Profiler::get().session()) {
@@ -97,6 +99,6 @@ class ProfileScope {
 };
 
 // Records that something happened now, on this thread.
-void profile_instant(std::string_view name, std::string_view category, uint64_t command_buffer = 0);
+MPSGRAPH_API void profile_instant(std::string_view name, std::string_view category, uint64_t command_buffer = 0);
 
 }  // namespace mpsgraph::runtime

@@ -6,13 +6,14 @@
 
 #include <memory>
 
-#include "runtime/command_buffer.h"
+#include "mpsgraph/export.h"
+#include "mpsgraph/runtime/command_buffer.h"
 
 namespace mpsgraph::runtime {
 
 class Device;
 
-class CommandQueue : public std::enable_shared_from_this<CommandQueue> {
+class MPSGRAPH_API CommandQueue : public std::enable_shared_from_this<CommandQueue> {
  public:
   static std::shared_ptr<CommandQueue> create(Device& device);
   ~CommandQueue();

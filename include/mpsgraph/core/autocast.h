@@ -10,7 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/export.h"
 
 namespace mpsgraph {
 
@@ -22,11 +23,11 @@ enum class AutocastRule {
   variable,  // what is assigned takes the variable's type
   none,  // as they come
 };
-std::string_view name(AutocastRule rule);
-AutocastRule autocast_rule(const OperationDefinition& definition);
+MPSGRAPH_API std::string_view name(AutocastRule rule);
+MPSGRAPH_API AutocastRule autocast_rule(const OperationDefinition& definition);
 
 // Builds operations of a graph with their operands cast by the rules.
-class Autocast {
+class MPSGRAPH_API Autocast {
  public:
   Autocast(Graph& graph, DType low) : graph_(graph), low_(low) {}
 

@@ -12,12 +12,15 @@
 #include <mutex>
 #include <string_view>
 
-#include "runtime/device_work.h"
-#include "runtime/process.h"
+#include "mpsgraph/export.h"
+#include "mpsgraph/runtime/process.h"
 
 namespace mpsgraph::runtime {
 
-class SharedEvent {
+class DeviceFence;
+enum class WaitResult : int;
+
+class MPSGRAPH_API SharedEvent {
  public:
   explicit SharedEvent(Timeout default_timeout = 60.0) : default_timeout_(default_timeout) {}
 
@@ -59,7 +62,7 @@ class SharedEvent {
   std::map<uint64_t, std::shared_ptr<DeviceFence>> promises_;  // by value, all above value_
 };
 
-class Semaphore {
+class MPSGRAPH_API Semaphore {
  public:
   explicit Semaphore(int64_t value);  // DeviceError when negative
 

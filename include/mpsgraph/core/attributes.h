@@ -14,13 +14,14 @@
 #include <variant>
 #include <vector>
 
-#include "core/types.h"
+#include "mpsgraph/core/types.h"
+#include "mpsgraph/export.h"
 
 namespace mpsgraph {
 
 // The value of a constant, or the first value of a variable: row-major bytes, immutable and shared.
 // A splat holds one element that stands for all.
-class ConstantData {
+class MPSGRAPH_API ConstantData {
  public:
   static std::shared_ptr<const ConstantData> copy(DType, Dims, const void* bytes);
   static std::shared_ptr<const ConstantData> splat(DType, Dims, const void* element);
@@ -44,12 +45,12 @@ class ConstantData {
   // are asked for later are made then, and stay.
   std::shared_ptr<std::byte> take() const;
   size_t stored_bytes() const { return (splat_ ? 1 : static_cast<size_t>(elements_)) * size_of(dtype_); }
-  void expand_into(void* destination) const;              // all elements, row-major
-  double scalar(int64_t index = 0) const;                 // any dtype as double; of a complex number the real part
-  double imaginary(int64_t index = 0) const;              // 0 for all but complex dtypes
-  int64_t integer(int64_t index = 0) const;               // any integer dtype, exact
+  void expand_into(void* destination) const;  // all elements, row-major
+  double scalar(int64_t index = 0) const;  // any dtype as double; of a complex number the real part
+  double imaginary(int64_t index = 0) const;  // 0 for all but complex dtypes
+  int64_t integer(int64_t index = 0) const;  // any integer dtype, exact
   std::vector<int64_t> integers() const;
-  bool operator==(const ConstantData& other) const;       // same type and same bits
+  bool operator==(const ConstantData& other) const;  // same type and same bits
 
  private:
   ConstantData() = default;
@@ -80,11 +81,11 @@ enum class AttributeKind : uint8_t {
   type,
   types
 };  // index of Attribute
-std::string_view name(AttributeKind kind);
-bool same(const Attribute& a, const Attribute& b);        // data by content
+MPSGRAPH_API std::string_view name(AttributeKind kind);
+MPSGRAPH_API bool same(const Attribute& a, const Attribute& b);  // data by content
 
 // A small map in insertion-independent (sorted) order, so that printing and hashing are stable.
-class Attributes {
+class MPSGRAPH_API Attributes {
  public:
   Attributes() = default;
   Attributes(std::initializer_list<std::pair<std::string, Attribute>> items) {
@@ -117,6 +118,6 @@ class Attributes {
   [[noreturn]] void refuse(std::string_view key, AttributeKind expected) const;
   std::vector<std::pair<std::string, Attribute>> items_;
 };
-bool operator==(const Attributes& a, const Attributes& b);
+MPSGRAPH_API bool operator==(const Attributes& a, const Attributes& b);
 
 }  // namespace mpsgraph

@@ -15,17 +15,19 @@
 #include <string>
 #include <vector>
 
-#include "runtime/device_work.h"
-#include "runtime/shared_event.h"
+#include "mpsgraph/export.h"
+#include "mpsgraph/runtime/shared_event.h"
 
 namespace mpsgraph::runtime {
 
 class CommandQueue;
+class DeviceCommands;
+class DeviceQueue;
 
 enum class CommandBufferStatus { not_enqueued, committed, scheduled, completed, error };
-std::string_view name(CommandBufferStatus status);
+MPSGRAPH_API std::string_view name(CommandBufferStatus status);
 
-class CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
+class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
  public:
   using Handler = std::function<void(CommandBuffer&)>;
   explicit CommandBuffer(std::shared_ptr<CommandQueue> queue);  // use CommandQueue::command_buffer()

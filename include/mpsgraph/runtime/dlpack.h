@@ -5,7 +5,8 @@
 
 #include <cstdint>
 
-#include "runtime/ndarray.h"
+#include "mpsgraph/export.h"
+#include "mpsgraph/runtime/ndarray.h"
 
 extern "C" {
 
@@ -57,11 +58,11 @@ inline constexpr int32_t dlpack_cpu = 1;
 inline constexpr uint64_t dlpack_read_only = 1, dlpack_is_copied = 2;
 
 // The receiver calls the deleter. DeviceError for a read-only array in the old structure, which cannot say so.
-DLManagedTensor* to_dlpack(const NDArray& array);
-DLManagedTensorVersioned* to_dlpack_versioned(const NDArray& array, bool copied = false);
+MPSGRAPH_API DLManagedTensor* to_dlpack(const NDArray& array);
+MPSGRAPH_API DLManagedTensorVersioned* to_dlpack_versioned(const NDArray& array, bool copied = false);
 
 // Takes the structure over: its deleter is called when the last view is gone, or here if this throws.
-NDArray from_dlpack(DLManagedTensor* managed);
-NDArray from_dlpack(DLManagedTensorVersioned* managed);
+MPSGRAPH_API NDArray from_dlpack(DLManagedTensor* managed);
+MPSGRAPH_API NDArray from_dlpack(DLManagedTensorVersioned* managed);
 
 }  // namespace mpsgraph::runtime

@@ -36,7 +36,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/export.h"
 
 namespace mpsgraph {
 
@@ -47,21 +48,21 @@ struct PrintOptions {
   // The name under which an operation's constant data is kept elsewhere, if it is.
   std::function<std::optional<std::string>(const Operation&, std::string_view attribute)> elsewhere = {};
 };
-std::string print(const Graph& graph, const PrintOptions& options = {});
-std::string print(const Block& block, const PrintOptions& options = {});
+MPSGRAPH_API std::string print(const Graph& graph, const PrintOptions& options = {});
+MPSGRAPH_API std::string print(const Block& block, const PrintOptions& options = {});
 
 // GraphError with line and column for text that is not of this form. Every name must stand above its uses. The graph is
 // then verified, unless the caller wants to look at a wrong one.
 enum class Verification { on, off };
 // Finds constant data that is kept elsewhere; it must be of the type that the text states.
 using Elsewhere = std::function<ConstantPtr(const std::string& name, const TensorType& type)>;
-std::unique_ptr<Graph> parse(std::string_view text, Verification verification = Verification::on,
-                             const Elsewhere& elsewhere = {});
+MPSGRAPH_API std::unique_ptr<Graph> parse(std::string_view text, Verification verification = Verification::on,
+                                          const Elsewhere& elsewhere = {});
 
 // The grammar of the graph: scopes, order, arity, attributes, types as inference gives them, names, block signatures.
 // Throws GraphError that names the first operation that is wrong. A stated type may know more or less than inference
 // does (-1 or unranked on one side), because passes learn and forget constants; it must not contradict it. What has no
 // operands and no blocks has exactly the type that its attributes say.
-void verify(const Graph& graph);
+MPSGRAPH_API void verify(const Graph& graph);
 
 }  // namespace mpsgraph

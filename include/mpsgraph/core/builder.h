@@ -7,11 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/export.h"
 
 namespace mpsgraph {
 
-class Builder {
+class MPSGRAPH_API Builder {
  public:
   explicit Builder(Graph& graph) : graph_(graph) {}
   Graph& graph() const { return graph_; }

@@ -16,9 +16,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/attributes.h"
-#include "core/errors.h"
-#include "core/types.h"
+#include "mpsgraph/core/attributes.h"
+#include "mpsgraph/core/errors.h"
+#include "mpsgraph/core/types.h"
+#include "mpsgraph/export.h"
 
 namespace mpsgraph {
 
@@ -28,7 +29,7 @@ class Operation;
 struct OperationDefinition;
 
 // One result of an operation. Its address is its identity and lives as long as its graph.
-struct Tensor {
+struct MPSGRAPH_API Tensor {
   Operation* operation = nullptr;
   int index = 0;  // which result
   TensorType type;
@@ -39,7 +40,7 @@ struct Tensor {
   std::string name() const;  // the operation's, with ":i" when it has several results
 };
 
-class Operation {
+class MPSGRAPH_API Operation {
  public:
   const OperationDefinition* definition = nullptr;
   std::string name;                              // unique in its graph
@@ -62,7 +63,7 @@ class Operation {
 };
 
 // A list of operations with results. Arguments are operations of kind "argument".
-class Block {
+class MPSGRAPH_API Block {
  public:
   Graph* graph = nullptr;
   Block* parent = nullptr;                       // enclosing block; null for a graph's root
@@ -75,7 +76,7 @@ class Block {
   bool encloses(const Block* other) const;       // other is this block or lies within it
 };
 
-class Graph {
+class MPSGRAPH_API Graph {
  public:
   Graph();
   ~Graph();

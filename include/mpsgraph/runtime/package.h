@@ -15,8 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/graph.h"
-#include "runtime/device_graph.h"
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/export.h"
+#include "mpsgraph/runtime/device_graph.h"
 
 namespace mpsgraph::runtime {
 
@@ -32,7 +33,7 @@ struct PackageContents {
 struct LoadOptions {
   bool verify = true;  // compare checksums, which touches every byte of the weights
 };
-PackageContents load_package(const std::filesystem::path& directory, const LoadOptions& options = {});
+MPSGRAPH_API PackageContents load_package(const std::filesystem::path& directory, const LoadOptions& options = {});
 
 struct SaveOptions {
   bool locations = false;  // say where each operation was built, "model.py:41": names of its author's files
@@ -40,11 +41,11 @@ struct SaveOptions {
 // Writes what outputs and parameters depend on; anything else in the graph stays out. Variables keep the values that
 // they have on the device of `values` when it is given, else their first ones. An existing package is replaced; anything
 // else in that place is a PackageError.
-void save_package(const std::filesystem::path& directory, const PackageContents& contents,
-                  DeviceGraph* values = nullptr, const SaveOptions& options = {});
+MPSGRAPH_API void save_package(const std::filesystem::path& directory, const PackageContents& contents,
+                               DeviceGraph* values = nullptr, const SaveOptions& options = {});
 
 // A loaded package on a device.
-class Package {
+class MPSGRAPH_API Package {
  public:
   static Package load(const std::filesystem::path& directory, Device& device = Device::default_device(),
                       const LoadOptions& options = {});

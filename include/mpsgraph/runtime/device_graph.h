@@ -3,20 +3,40 @@
 // The graph may grow between calls, but not during one: compiling reads it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "runtime/executable_cache.h"
+#include "mpsgraph/export.h"
+#include "mpsgraph/runtime/device.h"
+#include "mpsgraph/runtime/executable.h"
 
 namespace mpsgraph::runtime {
 
-class DeviceGraph {
+struct CacheStatistics {
+  size_t count = 0, bytes = 0;               // in the cache now
+  size_t count_limit = 0, byte_limit = 0;
+  uint64_t hits = 0, misses = 0, evictions = 0;
+  uint64_t compiles = 0;                     // misses, and programs compiled again because a variable moved
+  double seconds = 0;                        // spent compiling
+};
+
+// Identity and types spelled out as numbers: equal exactly when the same executable serves.
+using CacheKey = std::vector<uint64_t>;
+class ExecutableCache;
+
+class MPSGRAPH_API DeviceGraph {
  public:
   explicit DeviceGraph(std::shared_ptr<Graph> graph, Device& device = Device::default_device());
+  ~DeviceGraph();
 
-  const std::shared_ptr<Graph>& graph() const { return state_->graph; }
-  Device& device() const { return state_->device; }
+  const std::shared_ptr<Graph>& graph() const;
+  Device& device() const;
 
   // From the cache when the same was asked for before. An `observe` in the options always compiles.
   std::shared_ptr<Executable> compile(const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
@@ -35,8 +55,8 @@ class DeviceGraph {
   NDArray variable_value(Tensor* variable);                    // a copy
   void set_variable(Tensor* variable, const NDArray& value);   // same dtype and shape, any strides
 
-  void set_cache_limits(size_t count, size_t bytes) { cache_.set_limits(count, bytes); }
-  void clear_cache() { cache_.clear(); }
+  void set_cache_limits(size_t count, size_t bytes);
+  void clear_cache();
   CacheStatistics cache_statistics() const;
 
  private:
@@ -45,7 +65,7 @@ class DeviceGraph {
                                           const compiler::Options& options);
   void run_exclusively(std::string_view label, std::function<void()> work);
   const std::shared_ptr<GraphState> state_;
-  ExecutableCache cache_;
+  const std::unique_ptr<ExecutableCache> cache_;
   std::mutex compile_mutex_;                                   // two threads that miss the same key compile it once
 };
 

@@ -7,13 +7,14 @@
 #include <functional>
 #include <memory>
 
-#include "core/errors.h"
-#include "core/types.h"
+#include "mpsgraph/core/errors.h"
+#include "mpsgraph/core/types.h"
+#include "mpsgraph/export.h"
 
 namespace mpsgraph::runtime {
 
 // What a device calls its own of a buffer's memory, e.g. an MTLBuffer over it.
-class DeviceMemory {
+class MPSGRAPH_API DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 };
@@ -26,7 +27,7 @@ struct BufferStatistics {
 
 // A block of memory. Owned blocks are aligned to 64 bytes and come from a cache, because fresh pages cost
 // 1.15 us each; borrowed ones call `release` when the last user is gone.
-class Buffer {
+class MPSGRAPH_API Buffer {
  public:
   static std::shared_ptr<Buffer> allocate(size_t bytes);  // DeviceError when it cannot be met
   static std::shared_ptr<Buffer> borrow(void* data, size_t bytes, std::function<void()> release, bool writable = true);
@@ -53,7 +54,7 @@ class Buffer {
   std::unique_ptr<DeviceMemory> device_memory_;
 };
 
-class NDArray {
+class MPSGRAPH_API NDArray {
  public:
   NDArray() = default;                                           // empty handle: valid() is false
   static NDArray allocate(DType dtype, Dims dims);               // contiguous, not initialised
@@ -88,12 +89,12 @@ class NDArray {
 };
 
 // Do two arrays share bytes? (By their whole extents: strided arrays that interleave count as sharing.)
-bool overlap(const NDArray& a, const NDArray& b);
+MPSGRAPH_API bool overlap(const NDArray& a, const NDArray& b);
 
 // Copies made because an array could not be shared: of the wrong layout, or because the caller asked for a copy.
 // Counted, so that a program that means to copy nothing can see that it does not.
-NDArray counted_copy(const NDArray& source);
-void count_copy();
-uint64_t copy_count();
+MPSGRAPH_API NDArray counted_copy(const NDArray& source);
+MPSGRAPH_API void count_copy();
+MPSGRAPH_API uint64_t copy_count();
 
 }  // namespace mpsgraph::runtime

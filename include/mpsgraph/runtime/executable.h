@@ -3,19 +3,38 @@
 // Inputs are given in the order of feeds(), results come in the order of targets(). It may be run from many threads.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "runtime/execution.h"
-#include "runtime/graph_state.h"
+#include "mpsgraph/compiler/options.h"
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/export.h"
+#include "mpsgraph/runtime/execution.h"
+
+namespace mpsgraph::compiler {
+struct Program;
+}
 
 namespace mpsgraph::runtime {
 
+class CompiledProgram;
+class Device;
+class GraphState;
+
 using Feed = std::pair<Tensor*, TensorType>;
 
-class Executable : public std::enable_shared_from_this<Executable>, public compiler::Callable {
+// How a compiled program is written for applications.
+struct SerializationDescriptor {
+  std::string platform = "macOS";          // or "iOS", "tvOS", "visionOS"
+  std::string minimum_deployment_target;   // of that system, e.g. "14.0"; empty: Apple's default
+};
+
+class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>, public compiler::Callable {
  public:
   // Compiles, with the errors of compiler::specialize.
   static std::shared_ptr<Executable> create(std::shared_ptr<GraphState> state, std::vector<Feed> feeds,
@@ -26,8 +45,8 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
   const std::vector<Tensor*>& targets() const { return targets_; }
   const std::vector<TensorType>& target_types() const { return target_types_; }
   const std::vector<Operation*>& target_operations() const { return target_operations_; }
-  Device& device() const { return state_->device; }
-  const std::shared_ptr<Graph>& graph() const { return state_->graph; }
+  Device& device() const;
+  const std::shared_ptr<Graph>& graph() const;
   size_t bytes() const { return own_bytes() + shared_bytes(); }  // arena and constants
   size_t own_bytes() const;  // all but the shared ones
   size_t shared_bytes() const;                       // of arenas in which executables take turns
@@ -63,7 +82,7 @@ class Executable : public std::enable_shared_from_this<Executable>, public compi
  private:
   friend class GraphState;
   struct Run;
-  explicit Executable(std::shared_ptr<GraphState> state) : state_(std::move(state)) {}
+  explicit Executable(std::shared_ptr<GraphState> state);
   void build();                                      // with the gate held exclusively
   void require_built();
   void check_callables();

@@ -9,33 +9,51 @@
 #include <stdexcept>
 #include <string>
 
+#include "mpsgraph/export.h"
+
 namespace mpsgraph {
 
-struct Error : std::runtime_error {
+struct MPSGRAPH_API Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-struct ShapeError : Error {        // ranks, dimensions, sizes, axes
+
+// Ranks, dimensions, sizes, axes.
+struct MPSGRAPH_API ShapeError : Error {
   using Error::Error;
 };
-struct OutOfRangeError : Error {   // an index, a class number or a length that lies outside of what it counts
+
+// An index, a class number or a length that lies outside of what it counts.
+struct MPSGRAPH_API OutOfRangeError : Error {
   using Error::Error;
 };
-struct DTypeError : Error {        // element types that do not match or are not supported there
+
+// Element types that do not match, or are not supported there.
+struct MPSGRAPH_API DTypeError : Error {
   using Error::Error;
 };
-struct GraphError : Error {  // structure: foreign tensors, missing feeds, names, attributes, text that does not parse
+
+// Structure: foreign tensors, missing feeds, names, attributes, text that does not parse.
+struct MPSGRAPH_API GraphError : Error {
   using Error::Error;
 };
-struct PackageError : Error {  // a package that is damaged, foreign, or cannot be written
+
+// A package that is damaged, foreign, or cannot be written.
+struct MPSGRAPH_API PackageError : Error {
   using Error::Error;
 };
-struct UnsupportedError : Error {  // valid, but this device or this slice cannot do it
+
+// Valid, but this device or this slice cannot do it.
+struct MPSGRAPH_API UnsupportedError : Error {
   using Error::Error;
 };
-struct DeviceError : Error {  // the run itself: memory, queues, command buffers, fork
+
+// The run itself: memory, queues, command buffers, fork.
+struct MPSGRAPH_API DeviceError : Error {
   using Error::Error;
 };
-struct TimeoutError : DeviceError {  // an event or command buffer that did not come in time
+
+// An event or command buffer that did not come in time.
+struct MPSGRAPH_API TimeoutError : DeviceError {
   using DeviceError::DeviceError;
 };
 

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "mpsgraph/export.h"
+
 namespace mpsgraph {
 
 enum class DType : uint8_t {
@@ -35,24 +37,24 @@ enum class DType : uint8_t {
 inline constexpr int dtype_count = 15;
 inline constexpr int max_rank = 16;  // as MPSNDArray
 
-std::string_view name(DType dtype);                       // "float32", ..., "bool"
-std::optional<DType> dtype_from_name(std::string_view);
-size_t size_of(DType dtype);                              // bytes of one element
-bool is_float(DType dtype);                               // real numbers only
-bool is_complex(DType dtype);
-bool is_inexact(DType dtype);                             // float or complex: what has derivatives
-bool is_integer(DType dtype);                             // signed or unsigned, not bool
-bool is_signed(DType dtype);                              // has negative numbers: not bool, not unsigned
-DType real_type(DType dtype);                             // of the parts of a complex number; else itself
-std::optional<DType> complex_type(DType dtype);           // whose parts are of this type, or itself
-std::ostream& operator<<(std::ostream&, DType);
+MPSGRAPH_API std::string_view name(DType dtype);                       // "float32", ..., "bool"
+MPSGRAPH_API std::optional<DType> dtype_from_name(std::string_view);
+MPSGRAPH_API size_t size_of(DType dtype);                              // bytes of one element
+MPSGRAPH_API bool is_float(DType dtype);                               // real numbers only
+MPSGRAPH_API bool is_complex(DType dtype);
+MPSGRAPH_API bool is_inexact(DType dtype);                             // float or complex: what has derivatives
+MPSGRAPH_API bool is_integer(DType dtype);                             // signed or unsigned, not bool
+MPSGRAPH_API bool is_signed(DType dtype);  // has negative numbers: not bool, not unsigned
+MPSGRAPH_API DType real_type(DType dtype);  // of the parts of a complex number; else itself
+MPSGRAPH_API std::optional<DType> complex_type(DType dtype);  // whose parts are of this type, or itself
+MPSGRAPH_API std::ostream& operator<<(std::ostream&, DType);
 
 using Dims = std::vector<int64_t>;
-std::string to_string(const Dims& dims);                  // "(8,32,-1)"
-int64_t element_count(const Dims& dims);  // throws ShapeError on overflow of 2^62 or unknown dimensions
-Dims contiguous_strides(const Dims& dims);  // in elements, row-major
+MPSGRAPH_API std::string to_string(const Dims& dims);  // "(8,32,-1)"
+MPSGRAPH_API int64_t element_count(const Dims& dims);  // throws ShapeError on overflow of 2^62 or unknown dimensions
+MPSGRAPH_API Dims contiguous_strides(const Dims& dims);  // in elements, row-major
 
-class Shape {
+class MPSGRAPH_API Shape {
  public:
   Shape() = default;  // unranked
   Shape(Dims dims) : ranked_(true), dims_(std::move(dims)) {}
@@ -70,17 +72,17 @@ class Shape {
   bool ranked_ = false;
   Dims dims_;
 };
-std::string to_string(const Shape& shape);  // "(8,-1)" or "(*)"
-std::ostream& operator<<(std::ostream&, const Shape&);
+MPSGRAPH_API std::string to_string(const Shape& shape);  // "(8,-1)" or "(*)"
+MPSGRAPH_API std::ostream& operator<<(std::ostream&, const Shape&);
 
 // Could a value of one of these shapes also have the other? (-1 and unranked match anything.)
-bool compatible(const Shape& a, const Shape& b);
+MPSGRAPH_API bool compatible(const Shape& a, const Shape& b);
 // What is known when both hold. Throws nothing; call only when compatible.
-Shape merge(const Shape& a, const Shape& b);
+MPSGRAPH_API Shape merge(const Shape& a, const Shape& b);
 // numpy's rule; nullopt when the shapes cannot be broadcast. -1 against n > 1 gives n.
-std::optional<Shape> broadcast(const Shape& a, const Shape& b);
+MPSGRAPH_API std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
-struct TensorType {
+struct MPSGRAPH_API TensorType {
   DType dtype = DType::float32;
   Shape shape;
   // Above 0: a history, which holds one value for each iteration of a loop, as many as it had when it ran, each of this
@@ -88,13 +90,13 @@ struct TensorType {
   int history = 0;
   bool operator==(const TensorType&) const = default;
 };
-std::string to_string(const TensorType& type);  // "float32[-1,10]", "history(float32[10])"
-std::ostream& operator<<(std::ostream&, const TensorType&);
+MPSGRAPH_API std::string to_string(const TensorType& type);  // "float32[-1,10]", "history(float32[10])"
+MPSGRAPH_API std::ostream& operator<<(std::ostream&, const TensorType&);
 
 // IEEE half and bfloat16, round to nearest even, NaN kept.
-uint16_t float_to_half(float value);
-float half_to_float(uint16_t bits);
-uint16_t float_to_bfloat16(float value);
-float bfloat16_to_float(uint16_t bits);
+MPSGRAPH_API uint16_t float_to_half(float value);
+MPSGRAPH_API float half_to_float(uint16_t bits);
+MPSGRAPH_API uint16_t float_to_bfloat16(float value);
+MPSGRAPH_API float bfloat16_to_float(uint16_t bits);
 
 }  // namespace mpsgraph
