@@ -37,7 +37,7 @@ UNSEEN = {
     "StepResult.wait": "likewise",
     "nn.initialisers.first_value": "is what layers call",
     "onnx.DeferredModel": "is what onnx.load gives",
-    "onnx.DeferredModel.bind": "test_onnx has models that are built when they run",
+    "onnx.DeferredModel.bind": "onnx/test_models has models that are built when they run",
     "onnx.DeferredModel.run": "likewise",
     "onnx.DeferredModel.__call__": "likewise",
     "profiler.Kernel": "is what a profile holds",
