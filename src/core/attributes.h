@@ -44,12 +44,12 @@ class ConstantData {
   // are asked for later are made then, and stay.
   std::shared_ptr<std::byte> take() const;
   size_t stored_bytes() const { return (splat_ ? 1 : static_cast<size_t>(elements_)) * size_of(dtype_); }
-  void expand_into(void* destination) const;              // all elements, row-major
-  double scalar(int64_t index = 0) const;                 // any dtype as double; of a complex number the real part
-  double imaginary(int64_t index = 0) const;              // 0 for all but complex dtypes
-  int64_t integer(int64_t index = 0) const;               // any integer dtype, exact
+  void expand_into(void* destination) const;  // all elements, row-major
+  double scalar(int64_t index = 0) const;  // any dtype as double; of a complex number the real part
+  double imaginary(int64_t index = 0) const;  // 0 for all but complex dtypes
+  int64_t integer(int64_t index = 0) const;  // any integer dtype, exact
   std::vector<int64_t> integers() const;
-  bool operator==(const ConstantData& other) const;       // same type and same bits
+  bool operator==(const ConstantData& other) const;  // same type and same bits
 
  private:
   ConstantData() = default;
@@ -81,7 +81,7 @@ enum class AttributeKind : uint8_t {
   types
 };  // index of Attribute
 std::string_view name(AttributeKind kind);
-bool same(const Attribute& a, const Attribute& b);        // data by content
+bool same(const Attribute& a, const Attribute& b);  // data by content
 
 // A small map in insertion-independent (sorted) order, so that printing and hashing are stable.
 class Attributes {
