@@ -1,4 +1,4 @@
-// quantize: a convolution, or product, of what integers stand for, with what follows it, becomes one on the integers.
+// quantize: a convolution or product of dequantized integers, with its epilogue, becomes one on the integers.
 //
 //   %x = dequantize(%q, %sx)
 //   %w = dequantize(%i, %sw) {axis=3}          (%i and all scales are constants)
@@ -58,7 +58,7 @@ struct Bytes {
   }
 };
 
-// int8 that stand for weights: one scale, or one for each output channel.
+// Quantized int8 weights: one scale, or one for each output channel.
 struct Weights {
   ConstantPtr value, scale;
 

@@ -377,7 +377,7 @@ Tensor* flatten_rows(Site& s) {
   return s.make("reshape", {product, s.b.ints(s.dims())});
 }
 
-// Do windows of one row lie behind each other without a gap? Then each is a row of a matrix, as it lies in memory.
+// Do windows of one row lie behind each other without a gap? Then each is a contiguous row of a matrix.
 bool cuts_rows(const Attributes& a, const Dims& source, const Dims& weights) {
   if (a.string("data_layout") != "NHWC" || a.string("weights_layout") != "HWIO" || a.integer("groups") != 1)
     return false;

@@ -5,7 +5,7 @@
 
 namespace mpsgraph::compiler {
 
-// What stands for the operation, when a rule applies to it now.
+// The operation's replacement, when a rule applies to it now.
 Rewriter::Replacement simplified(Rewriter& rewriter, const Operation& source);
 
 // The block that an `if` takes, copied in place of it, when its predicate is known now.

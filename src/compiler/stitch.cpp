@@ -117,7 +117,7 @@ class BlockPlan {
     return level;
   }
 
-  // Can it and all that it would be merged with go to a later level, because nobody else uses any of that?
+  // Can it and all that it would be merged with move to a later level, because nothing else uses any of that?
   bool moves_freely(int i) const {
     const std::vector<int> joined = producers(i);
     return std::all_of(joined.begin(), joined.end(), [&](int d) { return users_[d].size() == 1 && movable_[d]; });

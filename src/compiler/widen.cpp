@@ -25,7 +25,7 @@ bool is_one_of(const Operation& operation, const std::string_view (&kinds)[n]) {
   return std::find(std::begin(kinds), std::end(kinds), operation.kind()) != std::end(kinds);
 }
 
-// Arithmetic that goes on with a statistic.
+// Arithmetic on a statistic.
 bool goes_on(const Operation& operation) {
   static constexpr std::string_view kinds[] = {"addition",
                                                "subtraction",
@@ -147,7 +147,7 @@ class Widener {
     return i == 0 ? r.create(source, "cast", {value}, to)->output() : r.graph().add("cast", {value}, to);
   }
 
-  // A result of `size` numbers is a statistic of operands of more; one that nobody else looks at stays as it is made.
+  // A result of `size` numbers is a statistic of operands of more; one that has no other user keeps its type.
   Tensor* known(const Operation& source, size_t i, Tensor* now, Tensor* value, int64_t size, bool is_statistic) {
     if (is_statistic)
       statistics_[now] = {value, size};
@@ -192,7 +192,7 @@ class Widener {
     return Tensors{known(operation, 0, narrow(r, operation, 0, value), value, before.size, true)};
   }
 
-  // The cast stays for those who ask for it; arithmetic takes what was spread.
+  // The cast stays for its other users; arithmetic takes what was broadcast.
   Rewriter::Replacement spread(Rewriter& r, const Operation& cast) {
     Tensor* now = r.clone(cast)->output();
     spread_[now] = {r.now(cast.input(0)), size_of_all(cast.input(0)->operation->input(0))};

@@ -19,7 +19,7 @@
 namespace mpsgraph {
 
 // The value of a constant, or the first value of a variable: row-major bytes, immutable and shared.
-// A splat holds one element that stands for all.
+// A splat holds one element, the value of all.
 class ConstantData {
  public:
   static std::shared_ptr<const ConstantData> copy(DType, Dims, const void* bytes);
@@ -40,7 +40,7 @@ class ConstantData {
   int64_t elements() const { return elements_; }
   bool is_splat() const { return splat_; }
   const std::byte* bytes() const { return made_ ? remade_bytes() : bytes_; }  // one element when splat
-  // The memory itself, to be written to, if it can be made again and nobody has asked where it is; else null. Bytes that
+  // The memory itself, to be written to, if it can be made again and its address was never given out; else null. Bytes that
   // are asked for later are made then, and stay.
   std::shared_ptr<std::byte> take() const;
   size_t stored_bytes() const { return (splat_ ? 1 : static_cast<size_t>(elements_)) * size_of(dtype_); }

@@ -1,6 +1,6 @@
 // CommandQueue: one thread that runs committed command buffers in order. Queues run beside each other.
 //
-// Work runs on the queue's thread, or, where it is brief, on a thread that waits for it: handing it over and back costs
+// Work runs on the queue's thread, or, where it is short, on a thread that waits for it: two thread switches cost
 // more than a small step takes. A queue that is dropped still finishes what was committed.
 #pragma once
 

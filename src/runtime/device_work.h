@@ -1,4 +1,4 @@
-// What a device that runs work by itself, such as a GPU, brings to command queues and shared events.
+// What an asynchronous device, such as a GPU, provides to command queues and shared events.
 //
 // The queue's thread then encodes each command buffer into DeviceCommands and commits them; it does not wait for them,
 // so the next command buffer is encoded while the device works. Devices without a DeviceQueue run their work on the

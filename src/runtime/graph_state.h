@@ -1,6 +1,6 @@
 // What all executables of one graph on one device share: the variables' values, and who may use them when.
 //
-// Runs that assign variables exclude all other runs of the graph, so nobody sees half an update; runs that only read
+// Runs that assign variables exclude all other runs of the graph, so that none sees half an update; runs that only read
 // go side by side. Compiling excludes runs too, because a backend may then move a variable to another layout.
 #pragma once
 

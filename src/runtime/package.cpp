@@ -32,7 +32,7 @@ std::string_view text_of(const MappedFile& file) { return {reinterpret_cast<cons
 
 // --- writing ---------------------------------------------------------------------------------------------------------
 
-// What stands in weights.safetensors: every variable, and constants that are too long to be read.
+// What weights.safetensors holds: every variable, and constants that are too long to be read.
 class Weights {
  public:
   Weights(const std::vector<bool>& wanted, DeviceGraph* values) : wanted_(wanted), values_(values) {}

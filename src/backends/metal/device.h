@@ -41,7 +41,7 @@ struct PooledMemory final : runtime::DeviceMemory {
 };
 
 // An array as MPSGraph takes it. Where its memory cannot be shared, `staged` holds a buffer of the pool: what is fed is
-// copied into it before the work is handed over, what was computed is copied back when it is done.
+// copied into it before the work is submitted, what was computed is copied back when it is done.
 struct ArrayData {
   MPSGraphTensorData* data = nil;
   std::shared_ptr<PooledMemory> staged;

@@ -71,7 +71,7 @@ std::vector<std::string_view> lowered_kinds();
 // Walks a program, once.
 class ProgramLowering {
  public:
-  // `variables` stand for program.variables, in order, in `graph`. `frozen`: they are constants there, whose values
+  // `variables` are those of program.variables, in order, in `graph`. `frozen`: they are constants there, whose values
   // nothing changes.
   ProgramLowering(MPSGraph* graph, const compiler::Program& program, GraphTensors variables, bool frozen = false);
 

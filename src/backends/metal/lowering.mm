@@ -263,7 +263,7 @@ GraphTensors ProgramLowering::assigned(const Operation& operation) {
   return {};
 }
 
-// Apple infers shapes and types of its own; what differs in form only is brought into ours.
+// Apple infers shapes and types of its own; what differs in form only is reshaped into ours.
 MPSGraphTensor* ProgramLowering::checked(const Operation& operation, size_t result, MPSGraphTensor* tensor) const {
   const TensorType& type = operation.outputs[result]->type;
   if (!tensor || type.history) return tensor;

@@ -48,7 +48,7 @@ std::exception_ptr device_error(NSError* error) {
 
 // --- progress --------------------------------------------------------------------------------------------------------
 
-// Shared with the handlers of the MTLCommandBuffers that have been handed over.
+// Shared with the handlers of the MTLCommandBuffers that have been submitted.
 struct MetalCommands::Progress {
   std::mutex mutex;
   std::condition_variable condition;
@@ -126,7 +126,7 @@ MPSCommandBuffer* MetalCommands::next_program() {
     buffer_.label = @(label_.c_str());
   }
   has_program_ = true;
-  watch();  // MPSGraph may hand over a part itself while it encodes
+  watch();  // MPSGraph may submit a part itself while it encodes
   return buffer_;
 }
 

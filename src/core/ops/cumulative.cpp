@@ -32,7 +32,7 @@ std::vector<TensorType> infer_numbers_unvalued(const InferContext& c) {
   return {c.type(0)};
 }
 
-// The attributes again, in the other direction where `turned`.
+// The attributes again, in reverse where `turned`.
 Attributes direction(const GradientContext& g, bool turned, std::optional<bool> exclusive = {}) {
   Attributes attributes{{"axis", g.attributes().integer("axis")},
                         {"reverse", g.attributes().boolean("reverse") != turned}};

@@ -1,4 +1,4 @@
-// Convolutions as sums of matrix products, one a tap, without unfolding: rows of pixels are found by pointers
+// Convolutions as sums of matrix products, one per kernel tap, without im2col: rows of pixels are found by pointers
 // (Dukhan, "The Indirect Convolution Algorithm", arXiv:1907.02129), for channels last and one group.
 //
 // Pixels are sorted into classes that see the same taps, so that taps that only see padding cost nothing: of a 3x3
@@ -16,7 +16,7 @@ namespace mpsgraph::cpu {
 // Should this convolution, or its gradient, run so? The answer is the same for all three.
 bool runs_by_taps(const ConvolutionPlan& p, DType dtype);
 
-// In front of the kernels that are there.
+// Replaces the convolution kernels registered so far, and falls back to them.
 void register_convolution_taps();
 void register_convolution_integers();  // of 8 bits, where the processor multiplies them
 bool multiplies_integers();            // does it?

@@ -5,7 +5,7 @@
 // pixel, its phases, and the weights are as many kernels; phases are like further channels. For the derivative with
 // respect to the source it is the result that has phases. What tiles lie beyond the image is computed and not used.
 //
-// Sums are rounded where plain ones are exact, so that errors are up to four times as large as those of products by taps,
+// Transforms round, so that errors are up to four times as large as those of products by taps,
 // and an infinity makes NaN of its whole tile.
 #pragma once
 

@@ -17,7 +17,7 @@ namespace mpsgraph::cpu {
 // exp(-2 pi i k / n), exact on the axes.
 std::complex<double> root_of_unity(int64_t k, int64_t n);
 
-// Memory that begins with a cache line, so that no vector of it lies in two.
+// Memory aligned to a cache line, so that no vector straddles two.
 template <class T>
 struct LineAllocator {
   using value_type = T;
@@ -31,12 +31,12 @@ struct LineAllocator {
 };
 
 // Lanes of n points, in passes of small radices (Stockham's order: the result comes out sorted; decimated in time: points
-// are turned before a pass, so that additions and twiddle factors are one fused operation).
+// are multiplied by twiddle factors before a pass, so that additions and twiddle factors are one fused operation).
 template <class T>
 struct LanePlan {
   LanePlan() = default;
   explicit LanePlan(int64_t n) : LanePlan(n, 1, 0) {}
-  // Of rows of a matrix whose `columns` are lanes, and are transformed already: lane k is turned by exp(-2 pi i j k / (n
+  // Of rows of a matrix whose `columns` are lanes, and are transformed already: lane k is multiplied by exp(-2 pi i j k / (n
   // columns)) at point j first. The columns come in blocks of `lanes`.
   LanePlan(int64_t n, int64_t columns, int lanes);
   static bool possible(int64_t n);  // no prime factor above max_radix

@@ -24,8 +24,8 @@ class Recorder {
   int sum(int value);  // number of the accumulator
   void prefetch(int stream) { code_.prefetch(stream); }
 
-  // With stores that go past the caches to the given streams, whose memory is then aligned to a vector. `prefetches`:
-  // with the prefetches that were asked for.
+  // With non-temporal stores to the given streams, whose memory is then aligned to a vector. `prefetches`:
+  // with the prefetches that were requested.
   VectorCode code(std::span<const int> past_caches = {}, bool prefetches = true) const;
 
  private:

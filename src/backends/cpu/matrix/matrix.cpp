@@ -166,7 +166,7 @@ std::unique_ptr<Kernel> plain_kernel(const Products& products, const Operand& a,
   return kernel([=](Frame& f) { multiply_plainly<T>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
 }
 
-// A complex product as one of real matrices: a and c as they lie in memory are [m, 2k] and [m, 2n] with real and
+// A complex product as one of real matrices: a and c in memory are [m, 2k] and [m, 2n] with real and
 // imaginary parts alternating, if each row of b stands twice: as it is, and times i. That is the same number of
 // operations, with the best kernel that there is for reals.
 class ComplexProduct final : public Kernel {

@@ -27,7 +27,7 @@ bool flag(const Lowering& lowering, std::string_view name) {
   return lowering.attributes().has(name) && lowering.attributes().boolean(name);
 }
 
-// A matrix times one vector only reads the matrix: rows are multiplied where they lie.
+// A matrix times one vector is bound by reading the matrix: rows are multiplied in place.
 std::unique_ptr<Kernel> rows_times_vector(const Operand& matrix, const Operand& vector, const Operand& result,
                                           Slot bias = -1, bool relu = false) {
   return kernel(

@@ -50,7 +50,7 @@ class RecurrentPanels {
         V square[W] = {};
         for (int64_t lane = 0; lane < lanes; ++lane) {
           const S* row = from + lane * elements + i;
-          __builtin_prefetch(row + 3 * W - 1);  // rows lie far from each other: nobody else sees what comes
+          __builtin_prefetch(row + 3 * W - 1);  // rows are far apart: the hardware prefetcher does not follow them
           square[lane] = some == W ? P::load(row) : P::load_part(row, some);
         }
         P::transpose(square);

@@ -46,7 +46,7 @@ struct TileInstruction {
 struct TileOutput {  // a result of the region's shape
   size_t result = 0;  // which one
   Slot slot = -1;
-  int reg = -1;  // the register that is this memory, or that is copied there past the caches
+  int reg = -1;  // the register that is this memory, or that is copied there by non-temporal stores
   size_t element_size = 4;
   bool streamed = false;
 };
@@ -77,7 +77,7 @@ struct TileProgram {
   int64_t cost = 1;  // operations an element
   std::vector<TileOutput> outputs;
   std::vector<TileReduction> reductions;
-  bool prefetch = false;  // ask for the next tile's operands while this one is computed
+  bool prefetch = false;  // prefetch the next tile's operands while this one is computed
   int registers = 0;
   std::vector<int> temporaries;  // registers that live in scratch
   size_t temporary_bytes = 0;  // of one register
