@@ -121,7 +121,7 @@ docs: standin
 lint: $(VENV)/requirements.txt
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
+	@echo clang-format --dry-run --Werror; $(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
 	$(BIN)/python tools/line_lengths.py
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file tools/mypy_programs.ini
