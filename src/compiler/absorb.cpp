@@ -8,8 +8,8 @@
 // value a channel, and no value between may have another use. Scales are multiplied in double precision; results round
 // differently in the last places. Where a scale or shift is not finite, nothing changes.
 //
-// Under autocast what is linear gives halves, which are scaled and shifted in float32 and become halves again. Both casts
-// go with the steps between them:
+// Under autocast what is linear gives halves, which are scaled and shifted in float32 and become halves again. Both
+// casts go with the steps between them:
 //   %c = convolution2d(%x, %w) : bfloat16
 //   %f = cast(%c)
 //   %s = multiplication(%f, %gamma)   ->   %c = convolution2d(%x, %w·gamma) : bfloat16

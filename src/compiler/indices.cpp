@@ -3,11 +3,11 @@
 //   %y = gather(%x, %i) {out_of_range="clip"}   ->   %c = clamp(%i, 0, n - 1);  %y = gather(%x, %c)
 //   %y = gather(%x, %i) {out_of_range="error"}  ->   check_indices(%i) {lengths=[n]};  %y = gather(%x, %i)
 // So kernels know one meaning. Starts of dynamic slices, counted from the front, are checked in the same way. What
-// select(equal(%l, c), k, %l) gives is checked where it is made, as %l but for c: labels of which one stands for none. An
-// index tensor is checked once for each length, and not where its type, its value or a clamp of starts tells that all lie
-// inside. A check ends the run, so checks are moved to the front of a program that has effects, with what they need: a run that
-// ends so leaves variables as they were. That cannot be where indices come from what the run assigns, and in loops, whose
-// next iteration checks what it will.
+// select(equal(%l, c), k, %l) gives is checked where it is made, as %l but for c: labels of which one stands for none.
+// An index tensor is checked once for each length, and not where its type, its value or a clamp of starts tells that
+// all lie inside. A check ends the run, so checks are moved to the front of a program that has effects, with what they
+// need: a run that ends so leaves variables as they were. That cannot be where indices come from what the run assigns,
+// and in loops, whose next iteration checks what it will.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>

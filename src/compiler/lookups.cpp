@@ -1,4 +1,5 @@
-// project_lookups: what is looked up in a constant table and multiplied by constant weights is looked up in their product.
+// project_lookups: what is looked up in a constant table and multiplied by constant weights is looked up in their
+// product.
 //
 //   %e = gather(%table, %i) {axis=0}                 %e = gather(%table·%w, %i) {axis=0}
 //   %y = matrix_multiplication(%e, %w)         ->    %y = %e

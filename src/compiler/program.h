@@ -3,8 +3,9 @@
 // Specialisation copies the operations that targets and target operations depend on into a graph of
 // its own, with the feeds' types in place of the placeholders', infers all types again and folds
 // what shapes depend on. Passes then rewrite that graph; a backend lowers it. No type in a
-// Program has an unknown dimension; where one depends on values, the program ends and has a rest. Feeds and variables keep their order and number in every pass;
-// every operation with an effect that is in a Program runs, in program order.
+// Program has an unknown dimension; where one depends on values, the program ends and has a rest. Feeds and variables
+// keep their order and number in every pass; every operation with an effect that is in a Program runs, in program
+// order.
 #pragma once
 
 #include <chrono>
@@ -97,7 +98,8 @@ struct Pass {
   void (*run)(Program&);
   bool required = false;  // cannot be disabled: backends count on it
 };
-// The pipeline in order: prune, channels_last, quantize, widen, normalize, indices, expand, fold, simplify, absorb, fuse, stitch, schedule.
+// The pipeline in order: prune, channels_last, quantize, widen, normalize, indices, expand, fold, simplify, absorb,
+// fuse, stitch, schedule.
 const std::vector<Pass>& all_passes();
 const Pass& pass_named(std::string_view name);  // GraphError that lists the names
 

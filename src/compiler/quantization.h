@@ -1,4 +1,5 @@
-// Where a graph's tensors become 8-bit integers: the places, and a copy of the graph with quantize and dequantize there.
+// Where a graph's tensors become 8-bit integers: the places, and a copy of the graph with quantize and dequantize
+// there.
 //
 // What is made is an ordinary graph in the operations of family quantization, which says the same on every device; the
 // pass `quantize` makes integer kernels of it where there are some. Ranges come from calibration, by the caller.

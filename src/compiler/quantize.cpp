@@ -3,7 +3,7 @@
 //   %x = dequantize(%q, %sx)
 //   %w = dequantize(%i, %sw) {axis=3}          (%i and all scales are constants)
 //   %c = convolution2d(%x, %w)
-//   %b = addition(%c, %bias)             ->    %y = quantized_convolution2d(%q, %i, %r) {bias, scales, activation="relu"}
+//   %b = addition(%c, %bias)            ->   %y = quantized_convolution2d(%q, %i, %r) {bias, scales, activation="relu"}
 //   %a = addition(%b, dequantize(%r, %sr))
 //   %h = relu(%a)
 //   %y = quantize(%h, %sy)

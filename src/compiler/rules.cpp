@@ -250,7 +250,8 @@ Tensor* transpose_of_transpose(Site& s) {
   return s.make("transpose", {x}, {{"permutation", both}});
 }
 
-// A slice's attributes once axis i is at place_of(i), and how much of each of its axes it takes; none when that is nothing.
+// A slice's attributes once axis i is at place_of(i), and how much of each of its axes it takes; none when that is
+// nothing.
 template <class Place>
 std::optional<Attributes> moved_slice(const Attributes& slice, const Dims& dims, const Place& place_of, Dims& counts) {
   const size_t rank = dims.size();

@@ -1,4 +1,5 @@
-// The rewrite rules of simplify: one operation, with what makes its operands, to something cheaper. Of `if`, for prune too.
+// The rewrite rules of simplify: one operation, with what makes its operands, to something cheaper. Of `if`, for prune
+// too.
 #pragma once
 
 #include "compiler/rewrite.h"

@@ -9,8 +9,8 @@
 // without joining its consumer to it. Operations of one level that are connected can be merged, because a path that
 // leaves the region never comes back to that level.
 //
-// A cast of halves to float32 goes into each region that looks at it: two bytes an element are read there, instead of four
-// that another region would have to write.
+// A cast of halves to float32 goes into each region that looks at it: two bytes an element are read there, instead of
+// four that another region would have to write.
 #include <algorithm>
 #include <queue>
 #include <unordered_map>

@@ -1,13 +1,13 @@
 // Pass widen: what sums halves, or takes several steps, computes in float32 and is rounded once.
 //
-//   %m = mean(%x) : bfloat16                          %w = cast(%x) : float32
-//   %v = variance(%x, %m) : bfloat16           ->     %a = mean(%w);  %b = variance(%w, %a);  %c = normalization(%w, %a, %b)
-//   %n = normalization(%x, %m, %v) : bfloat16         %n = cast(%c) : bfloat16
-// Which operations these are stands in core/wide.cpp. The float32 form of a statistic, which is small, is what arithmetic
-// behind it takes, too, so that between a sum and its square root, or between a mean and the differences from it, nothing
-// is rounded; %m and %v are rounded only where something else looks at them. What was an element-wise operation of halves
-// for a sum alone is computed in float32: a sum of squares is no sum of rounded squares. Comparisons and roundings see
-// the halves that the program names.
+//   %m = mean(%x) : bfloat16                     %w = cast(%x) : float32
+//   %v = variance(%x, %m) : bfloat16        ->   %a = mean(%w);  %b = variance(%w, %a);  %c = normalization(%w, %a, %b)
+//   %n = normalization(%x, %m, %v) : bfloat16    %n = cast(%c) : bfloat16
+// Which operations these are stands in core/wide.cpp. The float32 form of a statistic, which is small, is what
+// arithmetic behind it takes, too, so that between a sum and its square root, or between a mean and the differences
+// from it, nothing is rounded; %m and %v are rounded only where something else looks at them. What was an element-wise
+// operation of halves for a sum alone is computed in float32: a sum of squares is no sum of rounded squares.
+// Comparisons and roundings see the halves that the program names.
 #include <algorithm>
 #include <unordered_map>
 

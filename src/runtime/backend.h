@@ -94,7 +94,8 @@ class Backend {
   virtual std::unique_ptr<CompiledProgram> compile(compiler::Program program,
                                                    std::vector<std::shared_ptr<VariableStorage>> storages,
                                                    const compiler::Options& options) = 0;
-  // Is the value of a fed flag there when a run begins, so that it may choose between programs (compiler::rest_of_flags)?
+  // Is the value of a fed flag there when a run begins, so that it may choose between programs
+  // (compiler::rest_of_flags)?
   virtual bool sees_feeds() const { return false; }
   virtual std::shared_ptr<VariableHome> make_variable_home() { return nullptr; }  // once for each graph
   virtual std::shared_ptr<VariableStorage> make_variable(const ConstantPtr& value,

@@ -42,8 +42,8 @@ class CommandBuffer : public std::enable_shared_from_this<CommandBuffer> {
   void add_scheduled_handler(Handler handler);  // when the queue has reached this buffer
   void add_completed_handler(Handler handler);  // when its work is done or has failed
 
-  // DeviceError the second time. `waiting`: the caller waits for it next; if all work is short and the queue has nothing
-  // else to do, it is done when this returns.
+  // DeviceError the second time. `waiting`: the caller waits for it next; if all work is short and the queue has
+  // nothing else to do, it is done when this returns.
   void commit(bool waiting = false);
   // Until work and handlers are done (from a handler: the work only). Throws what they threw, TimeoutError when it
   // takes longer, DeviceError before commit.

@@ -141,8 +141,8 @@ class CommandQueue::Thread final : public Worker {
     return busy_ || buffers_.empty();
   }
 
-  // Where waiters take each buffer, being woken for each of them would only take a processor from a kernel's threads: this
-  // thread polls for one that was left, until there is other work, or none for a while.
+  // Where waiters take each buffer, being woken for each of them would only take a processor from a kernel's threads:
+  // this thread polls for one that was left, until there is other work, or none for a while.
   void watch(std::unique_lock<std::mutex>& lock) {
     watching_ = true;
     for (auto last = Clock::now(); Clock::now() < last + rest_after;) {

@@ -26,8 +26,8 @@ class CommandQueue : public std::enable_shared_from_this<CommandQueue> {
 
   void check_usable() const;  // DeviceError in a forked child
   void enqueue(std::shared_ptr<CommandBuffer> buffer);  // by CommandBuffer::commit
-  // Runs the buffer on this thread if it is the next one: at once if the queue is idle, or in place of the queue's thread
-  // if that has not begun with it. False: nothing has happened.
+  // Runs the buffer on this thread if it is the next one: at once if the queue is idle, or in place of the queue's
+  // thread if that has not begun with it. False: nothing has happened.
   bool run_at_once(const std::shared_ptr<CommandBuffer>& buffer);
   bool run_instead(const std::shared_ptr<CommandBuffer>& buffer);
 

@@ -35,8 +35,8 @@ class GraphState {
   // Call with the gate held exclusively after anything that may have moved a variable: programs that no longer fit
   // are compiled anew before their next run, those with runs in flight at once.
   void refresh();
-  // Executables of this graph are going to call those of `other`, within this one's gate: false, and nothing changes, if
-  // that would make a circle of gates, in which runs could wait for one another.
+  // Executables of this graph are going to call those of `other`, within this one's gate: false, and nothing changes,
+  // if that would make a circle of gates, in which runs could wait for one another.
   bool may_call(const std::shared_ptr<GraphState>& other);
 
  private:

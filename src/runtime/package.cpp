@@ -310,7 +310,8 @@ PackageContents load_package(const fs::path& directory, const LoadOptions& optio
   }
 }
 
-// --- on a device -------------------------------------------------------------------------------------------------------
+// --- on a device
+// -------------------------------------------------------------------------------------------------------
 
 Package::Package(PackageContents contents, Device& device)
     : contents_(std::move(contents)), graph_(std::make_shared<DeviceGraph>(contents_.graph, device)) {}

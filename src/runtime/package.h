@@ -38,8 +38,8 @@ struct SaveOptions {
   bool locations = false;  // say where each operation was built, "model.py:41": names of its author's files
 };
 // Writes what outputs and parameters depend on; anything else in the graph stays out. Variables keep the values that
-// they have on the device of `values` when it is given, else their first ones. An existing package is replaced; anything
-// else in that place is a PackageError.
+// they have on the device of `values` when it is given, else their first ones. An existing package is replaced;
+// anything else in that place is a PackageError.
 void save_package(const std::filesystem::path& directory, const PackageContents& contents,
                   DeviceGraph* values = nullptr, const SaveOptions& options = {});
 
@@ -54,8 +54,8 @@ class Package {
   Tensor* input(const std::string& name) const;  // GraphError that lists the names when there is none
   Tensor* output(const std::string& name) const;
 
-  // For these types of the inputs, by name; inputs of known shape need none. The executable's feeds and targets stand in
-  // the order of inputs and outputs.
+  // For these types of the inputs, by name; inputs of known shape need none. The executable's feeds and targets stand
+  // in the order of inputs and outputs.
   std::shared_ptr<Executable> compile(const std::map<std::string, TensorType>& types = {}) const;
   std::map<std::string, NDArray> run(const std::map<std::string, NDArray>& inputs) const;
 

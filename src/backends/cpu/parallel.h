@@ -27,8 +27,8 @@ void note_team();     // this thread forks, or calls what may
 void release_team();  // ends this thread's team; its next fork starts another one
 void make_way();      // does so if another thread has a team as well
 
-// Where kernels run. While it lives, OpenMP on this thread (and so oneDNN) uses thread_count() threads, whatever was set
-// there, and this thread flushes to zero.
+// Where kernels run. While it lives, OpenMP on this thread (and so oneDNN) uses thread_count() threads, whatever was
+// set there, and this thread flushes to zero.
 class ThreadScope {
  public:
   ThreadScope();

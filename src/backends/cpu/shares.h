@@ -49,8 +49,8 @@ class Shares {
 };
 
 // Chains of items, each of which needs the one before it. Whoever is free takes the next item of a chain that nobody
-// works on: of its own part of the chains, then of all, the one that is furthest behind. So a thread whose core is slower
-// leaves others one item of a chain to wait for, not the chain.
+// works on: of its own part of the chains, then of all, the one that is furthest behind. So a thread whose core is
+// slower leaves others one item of a chain to wait for, not the chain.
 class Chains {
  public:
   Chains(int64_t chains, int64_t length, int64_t members) : length_(length), members_(members), states_(chains) {}

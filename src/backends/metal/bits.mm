@@ -1,5 +1,5 @@
-// Logic and bits: one method of MPSGraph each, but for shifts, where what Apple leaves open is composed: amounts outside
-// the width, and what comes from the left of negative numbers.
+// Logic and bits: one method of MPSGraph each, but for shifts, where what Apple leaves open is composed: amounts
+// outside the width, and what comes from the left of negative numbers.
 #include "backends/metal/formula.h"
 
 namespace mpsgraph::metal {

@@ -74,8 +74,8 @@ class PendingUses {
   std::list<Use> uses_;
 };
 
-// How everything is compiled: for the graphics processor alone, in the stated precision, and before anything runs. Apple's
-// default may place parts on the Neural Engine. Made anew for each use, as several threads compile.
+// How everything is compiled: for the graphics processor alone, in the stated precision, and before anything runs.
+// Apple's default may place parts on the Neural Engine. Made anew for each use, as several threads compile.
 MPSGraphCompilationDescriptor* compilation_descriptor();
 MPSGraphExecutionDescriptor* execution_descriptor();
 

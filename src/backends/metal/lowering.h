@@ -1,8 +1,8 @@
 // From a Program to operations of an MPSGraph: the walk, and what the families' lowerings use of it.
 //
 // A family's file defines, for each of its kinds, a function that adds MPSGraph's operations for one operation and
-// returns its results. All shapes are known. Tensors of rank 0 have shape (1) there; a result whose shape or element type
-// comes out otherwise than inferred is reshaped or cast by the walk. What cannot be lowered ends in unsupported().
+// returns its results. All shapes are known. Tensors of rank 0 have shape (1) there; a result whose shape or element
+// type comes out otherwise than inferred is reshaped or cast by the walk. What cannot be lowered ends in unsupported().
 #pragma once
 
 #include <functional>
@@ -87,8 +87,8 @@ class ProgramLowering {
   GraphTensors feeds, targets;
   NSMutableArray<MPSGraphOperation*>* target_operations = [NSMutableArray array];
   std::vector<std::string> names;  // of the operations, for people
-  // What ends a run: an index outside in a feed, or in a report, int64[3], of the check's number (0: there is none), the
-  // place and the index. The reports are the last of the targets.
+  // What ends a run: an index outside in a feed, or in a report, int64[3], of the check's number (0: there is none),
+  // the place and the index. The reports are the last of the targets.
   struct Check {
     std::map<int64_t, const Operation*> operations;  // by number, from 1 on
     int feed;  // -1: report
@@ -132,8 +132,8 @@ class ProgramLowering {
 
 // --- families --------------------------------------------------------------------------------------------------------
 void register_lowerings();  // all of them, once
-// sample_grid has none: Apple does not say which coordinate comes first and what relative ones are relative to, so it is
-// expanded into gathers.
+// sample_grid has none: Apple does not say which coordinate comes first and what relative ones are relative to, so it
+// is expanded into gathers.
 void register_activation();
 void register_arithmetic();
 void register_bits();

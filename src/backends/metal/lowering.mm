@@ -289,7 +289,8 @@ MPSGraphOperation* ProgramLowering::stand_in(const Operation& operation) const {
   return nil;
 }
 
-// A read comes after the assigns before it, an assign after all uses before it; control flow after what its blocks need.
+// A read comes after the assigns before it, an assign after all uses before it; control flow after what its blocks
+// need.
 std::vector<MPSGraphOperation*> ProgramLowering::predecessors(const Operation& operation) const {
   std::vector<MPSGraphOperation*> result;
   for (const Operation* dependency : operation.control_dependencies)

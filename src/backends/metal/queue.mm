@@ -147,8 +147,8 @@ std::shared_ptr<runtime::DeviceFence> MetalCommands::encode_signal(std::function
   }
   if (copies_back) finish();  // whoever waits for the signal reads what the host has yet to copy
   return guarded([&]() -> std::shared_ptr<runtime::DeviceFence> {
-    // The device goes on behind a part that failed, and its handler may come later than the signal: until all parts before
-    // are known to be well, the signal is not passed on. commit()'s caller signals at the end in any case.
+    // The device goes on behind a part that failed, and its handler may come later than the signal: until all parts
+    // before are known to be well, the signal is not passed on. commit()'s caller signals at the end in any case.
     watch();
     auto reached_rightly = [progress = progress_, before = parts_ - 1, reached] {
       {

@@ -1,7 +1,7 @@
 // Slices, their gradient and their update.
 //
-// MPSGraph's slices follow TensorFlow's, so that ours can be given as they are. Its sliceGradient refuses strides and its
-// update refuses masks, so these take slices that go forward, over the reversed tensor where ours goes back.
+// MPSGraph's slices follow TensorFlow's, so that ours can be given as they are. Its sliceGradient refuses strides and
+// its update refuses masks, so these take slices that go forward, over the reversed tensor where ours goes back.
 #include <algorithm>
 
 #include "backends/metal/indexing.h"

@@ -1,9 +1,10 @@
-// The micro-kernel of a convolution of 8-bit integers that runs as one matrix product per kernel tap (convolution_taps.h).
+// The micro-kernel of a convolution of 8-bit integers that runs as one matrix product per kernel tap
+// (convolution_taps.h).
 //
 // A tile is a few rows by `columns` columns of sums in int32 registers. A step is four bytes of a row, four channels,
 // which one instruction multiplies with four weights and adds; weights come as panels [step][columns][4]. Rows are
-// unsigned: where signed ones cannot be multiplied, they are read with their sign bit flipped, which adds 128. What that
-// and a zero point add to a sum is known beforehand and stands in `start`.
+// unsigned: where signed ones cannot be multiplied, they are read with their sign bit flipped, which adds 128. What
+// that and a zero point add to a sum is known beforehand and stands in `start`.
 #pragma once
 
 #include <cstddef>

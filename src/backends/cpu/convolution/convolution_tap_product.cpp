@@ -92,7 +92,8 @@ class TapProduct final : public Kernel {
     int64_t begin, end, first_panel, last_panel;
   };
 
-  // What is prefetched of the weights' next panel while this one is multiplied, so that packing does not wait for memory.
+  // What is prefetched of the weights' next panel while this one is multiplied, so that packing does not wait for
+  // memory.
   struct Ahead {
     const S* weights;
     int64_t panel, left, per_tile;

@@ -1,9 +1,9 @@
 // Convolution and its gradients on oneDNN, in the layout that the data has.
 //
-// Data with the channels last stays as the user laid it out. With the channels in front only convolutions of 1x1 kernels
-// are fast so (they are matrix products); for others data is reordered into the layout that oneDNN chooses, and back.
-// Weights are reordered into the layout that the primitive wants: once, when they are a variable that has its home
-// in that layout, else before each run.
+// Data with the channels last stays as the user laid it out. With the channels in front only convolutions of 1x1
+// kernels are fast so (they are matrix products); for others data is reordered into the layout that oneDNN chooses, and
+// back. Weights are reordered into the layout that the primitive wants: once, when they are a variable that has its
+// home in that layout, else before each run.
 #include "backends/cpu/convolution/convolution.h"
 #include "backends/cpu/home_layouts.h"
 #include "backends/cpu/onednn_kernel.h"

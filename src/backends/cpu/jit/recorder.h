@@ -1,7 +1,8 @@
 // Records the element-wise operations of a region as VectorCode.
 //
 // Values are node numbers. Floats and halves are float lanes, booleans are masks, int32, int8 and uint8 are integer
-// lanes. What cannot be recorded says so with nothing (std::nullopt, false); the region is then interpreted by tile functions instead.
+// lanes. What cannot be recorded says so with nothing (std::nullopt, false); the region is then interpreted by tile
+// functions instead.
 #pragma once
 
 #include <optional>

@@ -91,7 +91,8 @@ class FewRowsProduct final : public Kernel {
   int64_t steps_, rows_, columns_, panels_, parts_;
 };
 
-// Rows of the matrix are rows of tiles here, and those of the other factor, transposed, their columns: the transposed result.
+// Rows of the matrix are rows of tiles here, and those of the other factor, transposed, their columns: the transposed
+// result.
 class FewRowsTransposed final : public Kernel {
  public:
   FewRowsTransposed(Lowering& lowering, const Tiles& tiles, const Operand& rows, const Operand& matrix)

@@ -1,7 +1,8 @@
 // matrix_multiplication: batched, with broadcast batches, for all float and complex types.
 //
 // float and double run through Eigen, the halves in float on converted operands, complex numbers as products of real
-// matrices of twice the size, the reference in plain loops. The threads share batches and blocks of rows or columns. Eigen allocates its packing buffers.
+// matrices of twice the size, the reference in plain loops. The threads share batches and blocks of rows or columns.
+// Eigen allocates its packing buffers.
 
 #define EIGEN_DONT_PARALLELIZE
 

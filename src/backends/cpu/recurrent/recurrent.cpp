@@ -263,7 +263,8 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
                  update = two_phases ? bind.scratch(last) : Buffer(),
                  reset = two_phases ? bind.scratch(last) : Buffer();
     const bool packed = job.batch * job.steps > unpacked_rows;
-    // Forwards and backwards in turn, from step to step and run to run: what the caches still hold of the weights is read first.
+    // Forwards and backwards in turn, from step to step and run to run: what the caches still hold of the weights is
+    // read first.
     const auto runs = std::make_shared<std::atomic<unsigned>>(0);
     const int64_t depth = job.hidden + (input_weight ? inputs : 0),
                   panels = job.directions * job.gates * depth * blocks_of(job.hidden, e->lanes) * e->lanes;

@@ -1,9 +1,9 @@
 // Recurrent layers step by step: what one step does to a range of rows and hidden units, for any vector set.
 //
 // A step is one or two phases; within a phase all ranges are independent, so that threads may share rows, which never
-// depend on each other, or hidden units, with a barrier behind each phase. A phase multiplies a few rows of states by the
-// weights of W hidden units, all gates at once, and goes on with the gates of these units while they are in the cache.
-// Weights are packed into panels for that; for few rows in all they are used in place.
+// depend on each other, or hidden units, with a barrier behind each phase. A phase multiplies a few rows of states by
+// the weights of W hidden units, all gates at once, and goes on with the gates of these units while they are in the
+// cache. Weights are packed into panels for that; for few rows in all they are used in place.
 #pragma once
 
 #include <algorithm>
@@ -461,8 +461,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
       __builtin_prefetch(j.at(j.state_before, j.time(p.d, p.step + 1), p.n, p.d, j.hidden) + p.unit + next, 1);
   }
 
-  // The usual activations, no peephole, and no other gradients than those of the states: a few rows at a time, whose sums
-  // stay in registers.
+  // The usual activations, no peephole, and no other gradients than those of the states: a few rows at a time, whose
+  // sums stay in registers.
   static void usual_lstm_gates(const Job& j, const RecurrentRange& range) {
     Place p{range.direction, range.step, j.time(range.direction, range.step), 0, 0, 0, sums_of(j, range)};
     for (int64_t n = range.first_row; n < range.last_row; n += summed_rows)

@@ -28,8 +28,8 @@ class RecurrentPanels {
     return j.weights + ((d * j.gates + gate) * j.hidden + unit) * j.hidden;
   }
 
-  // ---- forward: the panel of a block of W hidden units has the gates of each phase, those at once as [k][gates][W], one
-  // after the other; k counts the inputs, if these are multiplied along, and then the states
+  // ---- forward: the panel of a block of W hidden units has the gates of each phase, those at once as [k][gates][W],
+  // one after the other; k counts the inputs, if these are multiplied along, and then the states
 
   static S* forward_panel(const Job& j, int64_t d, int64_t block) {
     const int64_t blocks = (j.hidden + W - 1) / W;

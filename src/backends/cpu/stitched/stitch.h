@@ -1,9 +1,10 @@
 // A stitched region as a kernel: element-wise operations, and reductions of their values, walked in
 // tiles that stay in the first-level cache.
 //
-// region.cpp turns a block (or one operation) into a TileProgram: what to load, what to compute, what to store or reduce.
-// What to compute is machine code that keeps values in vector registers, made by jit/, or where that cannot express the
-// region or the processor is another one, a list of tile-function calls. stitch.cpp runs either over the tiles.
+// region.cpp turns a block (or one operation) into a TileProgram: what to load, what to compute, what to store or
+// reduce. What to compute is machine code that keeps values in vector registers, made by jit/, or where that cannot
+// express the region or the processor is another one, a list of tile-function calls. stitch.cpp runs either over the
+// tiles.
 #pragma once
 
 #include <array>
