@@ -143,9 +143,17 @@ def test_decisions_have_a_number_each_and_are_listed():
     pages = sorted(p for p in folder.glob("*.md") if p.name != "README.md")
     listed = re.findall(r"^- \[(\d{4} .+)\]\((.+)\)$", (folder / "README.md").read_text(), re.MULTILINE)
     assert [name for _, name in listed] == [p.name for p in pages]
+    status = r"(accepted|superseded by \[\d{4}\]\(\d{4}-[\w-]+\.md\))"
     for (title, name), number in zip(listed, range(1, len(pages) + 1), strict=True):
         assert title[:4] == name[:4] == f"{number:04}", f"{name} is listed as {title}"
-        assert (folder / name).read_text().startswith(f"# {title[:4]} ")
+        text = (folder / name).read_text()
+        assert re.match(rf"# {re.escape(title)}\n\nDate: 20\d\d-\d\d-\d\d · Status: {status}\n\n## Context\n", text), (
+            name
+        )
+        _, *sections = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
+        allowed = (["Context", "Decision", "Consequences"], ["Context", "Decision", "Alternatives", "Consequences"])
+        assert sections[::2] in allowed, f"{name} has the sections {sections[::2]}"
+        assert all(body.strip() for body in sections[1::2]), f"{name} has an empty section"
 
 
 def test_nothing_is_compiled_for_the_machine_at_hand():
