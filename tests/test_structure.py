@@ -161,7 +161,16 @@ def test_nothing_is_compiled_for_the_machine_at_hand():
 
 
 # --- one name for a family in every layer -----------------------------------------------------------------------------
-FAMILIES = set(re.findall(r"void register_(\w+)\(\);", (SRC / "core/definition.h").read_text()))
+def stated(folder: str, table: str) -> dict[Path, str]:
+    """What each file of a folder enters into a table: its end says `const Family family("pooling", ...)`."""
+    entry = re.compile(rf'^const {table} \w+\("(\w+)", \[\]', re.MULTILINE)
+    found = {path: entry.findall(path.read_text()) for path in source_files(folder, suffixes={".cpp", ".mm"})}
+    assert all(len(set(names)) <= 1 for names in found.values()), "a file states one family"
+    return {path: names[0] for path, names in found.items() if names}
+
+
+STATED = stated("src/core/ops", "Family")
+FAMILIES = set(STATED.values())
 
 
 def belongs_to(stem: str, families) -> bool:
@@ -171,20 +180,16 @@ def belongs_to(stem: str, families) -> bool:
 
 def test_families_are_stated_in_files_of_their_name():
     assert "pooling" in FAMILIES
-    for family in FAMILIES:
-        source = SRC / "core" / "ops" / f"{family}.cpp"
-        assert re.search(rf"void register_{family}\(\) {{", source.read_text())
+    for path, family in STATED.items():
+        assert belongs_to(path.stem, [family]), f"{relative(path)} states {family}"
+    assert FAMILIES <= {path.stem for path in STATED}, "the main part of a family has its name alone"
 
 
-def test_kernels_stand_in_files_of_their_family():
-    definitions = [
-        (match[1], path)
-        for path in source_files("src/backends/cpu", suffixes={".cpp"})
-        for match in re.finditer(r"void register_(\w+)_kernels\(\) {", path.read_text())
-    ]
-    assert {family for family, _ in definitions} >= {"pooling", "convolution", "shape"}
-    for family, path in definitions:
-        assert belongs_to(path.stem, [family]), f"{relative(path)} registers {family}"
+@pytest.mark.parametrize("folder, table", [("src/backends/cpu", "Kernels"), ("src/backends/metal", "Lowerings")])
+def test_what_backends_bring_stands_under_the_files_name(folder: str, table: str):
+    found = stated(folder, table)
+    assert {path.stem for path in found} >= {"pooling", "convolution", "shape"}
+    assert {path.stem: name for path, name in found.items()} == {path.stem: path.stem for path in found}
 
 
 @pytest.mark.parametrize("folder", ["python/mpsgraph/ops", "tests/cases"])

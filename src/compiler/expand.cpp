@@ -53,8 +53,7 @@ std::string_view synonym(const Operation& op) {
 
 bool expands(const Operation& op, const Program& program) {
   if (expansions.contains(op.kind()) || !synonym(op).empty()) return true;
-  const auto& native = program.native_composites;
-  return op.definition->decompose && std::find(native.begin(), native.end(), op.kind()) == native.end();
+  return op.definition->decompose && !(program.target.keeps && program.target.keeps(op.kind()));
 }
 
 Operands expanded(Rewriter& r, const Operation& op) {

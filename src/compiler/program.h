@@ -8,9 +8,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,6 +53,27 @@ class Callable {
 };
 using Callables = std::map<std::string, std::shared_ptr<Callable>, std::less<>>;  // by symbol
 
+// The passes that some backends want and others do without, in the order of the pipeline.
+enum class OptionalPass : uint8_t {
+  prune,
+  channels_last,
+  quantize,
+  normalize,
+  fold,
+  simplify,
+  absorb,
+  fuse,
+  stitch,
+  schedule
+};
+
+// What a backend asks of the compiler.
+struct Target {
+  std::vector<OptionalPass> passes;  // those that make its programs better
+  bool (*keeps)(std::string_view) =
+      nullptr;  // is it able to run this kind of composite itself? all others are expanded
+};
+
 struct Program {
   std::unique_ptr<Graph> graph;
   std::vector<Tensor*> feeds;  // placeholders of `graph`, in the order of the caller's feeds
@@ -61,17 +84,7 @@ struct Program {
   // When there is one, the targets are the early ones among the caller's, then what the rest needs.
   std::shared_ptr<const Rest> rest;
   Callables callables;  // those that it calls
-  // Composites that the backend has a kernel for; all others are expanded.
-  std::vector<std::string_view> native_composites = {"softmax",
-                                                     "softmax_gradient",
-                                                     "log_softmax",
-                                                     "log_softmax_gradient",
-                                                     "softmax_cross_entropy",
-                                                     "softmax_cross_entropy_gradient",
-                                                     "sample_grid",
-                                                     "sample_grid_source_gradient",
-                                                     "sample_grid_coordinate_gradient",
-                                                     "recurrent_sequence_gradient"};
+  Target target;  // whom run_passes() prepares it for
 };
 
 // The types of the caller's targets, in the caller's order; of those that the rest computes only what is known by now.
@@ -95,10 +108,9 @@ struct Pass {
   std::string_view name;
   std::string_view summary;  // one line, for people
   void (*run)(Program&);
-  bool required = false;  // cannot be disabled: backends count on it
+  std::optional<OptionalPass> optional;  // none: every backend counts on it, and nobody can disable it
 };
-// The pipeline in order: prune, channels_last, quantize, widen, normalize, indices, expand, fold, simplify, absorb, fuse, stitch, schedule.
-const std::vector<Pass>& all_passes();
+const std::vector<Pass>& all_passes();  // the pipeline, in order
 const Pass& pass_named(std::string_view name);  // GraphError that lists the names
 
 struct Options {
@@ -111,6 +123,7 @@ struct Options {
   using Time = std::chrono::steady_clock::time_point;
   std::function<void(std::string_view pass, Time begin, Time end)> observe_time;
 };
-void run_passes(Program& program, const Options& options);
+// Those passes that every backend needs, and of the others those that the target wants and the options do not disable.
+void run_passes(Program& program, const Target& target, const Options& options);
 
 }  // namespace mpsgraph::compiler

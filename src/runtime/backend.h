@@ -77,14 +77,6 @@ struct DeviceLimits {
   double bandwidth = 0;           // bytes/s between memory and processor, both ways together
 };
 
-// A question about the frameworks below a device that only a run there answers: for the self-test.
-struct Probe {
-  std::string name, question;
-  std::string method;   // how it is asked
-  std::string meaning;  // what each answer would change in the code
-  std::function<std::string()> ask;  // what the frameworks refuse may throw, or end the process
-};
-
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -107,16 +99,8 @@ class Backend {
   virtual BufferStatistics memory_statistics() const { return {}; }
   virtual void set_memory_cache_limit(size_t bytes) { (void)bytes; }
   virtual DeviceLimits measure_limits() { return {}; }  // takes a while
-  // On a queue's thread that has had nothing to do for a while: gives up what the thread holds for its work.
-  virtual void rest() {}
-  // Where another thread goes on: gives it up if that one holds the same.
-  virtual void make_way() {}
   // For a device that runs work by itself; null when work runs on the queue's thread.
   virtual std::unique_ptr<DeviceQueue> make_queue() { return nullptr; }
-  // For the self-test, too: by the frameworks' own differentiation the gradients of the program's only target, of rank
-  // 0, by each feed; an invalid array for a feed that has none.
-  virtual std::vector<Probe> probes() { return {}; }
-  virtual std::vector<NDArray> apple_gradients(compiler::Program program, std::span<const NDArray> feeds);
 };
 
 // Backends register themselves when they are loaded, under their names. The default device is the available one of the

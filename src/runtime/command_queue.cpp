@@ -10,6 +10,7 @@
 #include "runtime/device.h"
 #include "runtime/handler_thread.h"
 #include "runtime/profiler.h"
+#include "runtime/thread_holding.h"
 
 namespace mpsgraph::runtime {
 
@@ -32,7 +33,7 @@ class CommandQueue::Thread final : public Worker {
   explicit Thread(Backend& backend) : backend_(backend) {}
 
   void enqueue(std::shared_ptr<CommandBuffer> buffer) {
-    if (!device_ && !buffer->brief()) backend_.make_way();
+    if (!device_ && !buffer->brief()) make_way();
     bool calls;
     {
       std::lock_guard lock(mutex_);
@@ -115,7 +116,7 @@ class CommandQueue::Thread final : public Worker {
       buffer->execute(device_.get(), [this] { completed(); });
       const bool brief = buffer->brief();
       buffer.reset();
-      if (brief) backend_.make_way();  // the thread that commits will more often run such work itself
+      if (brief) make_way();  // the thread that commits will more often run such work itself
       lock.lock();
       busy_ = false;
       ran_ = Clock::now();
@@ -158,7 +159,7 @@ class CommandQueue::Thread final : public Worker {
   void rest(std::unique_lock<std::mutex>& lock) {
     ran_.reset();
     lock.unlock();
-    backend_.rest();
+    release_thread_holdings();
     lock.lock();
   }
 

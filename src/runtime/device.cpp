@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/errors.h"
+#include "runtime/framework_oracle.h"
 
 namespace mpsgraph::runtime {
 
@@ -45,9 +46,7 @@ std::unique_ptr<CompiledProgram> Backend::load(const std::filesystem::path& path
                              ": an MPSGraphPackage runs on device metal; load() opens packages on every device"));
 }
 
-std::vector<NDArray> Backend::apple_gradients(compiler::Program, std::span<const NDArray>) {
-  throw UnsupportedError(cat("device ", name(), " runs on no framework that differentiates by itself"));
-}
+FrameworkOracle* oracle_of(const Device& device) { return dynamic_cast<FrameworkOracle*>(&device.backend()); }
 
 void register_backend(BackendEntry entry) {
   Registry& all = registry();

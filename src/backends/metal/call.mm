@@ -35,6 +35,6 @@ GraphTensors lower_call(Lowering& l) {
 
 }  // namespace
 
-void register_call() { define_lowering("call", lower_call); }
+const Lowerings lowerings("call", [] { define_lowering("call", lower_call); });
 
 }  // namespace mpsgraph::metal

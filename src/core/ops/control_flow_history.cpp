@@ -71,7 +71,6 @@ void d_addition(GradientContext& g) {
 void history_operation(std::string_view name, int inputs, Infer infer, Gradient gradient) {
   OperationDefinition d;
   d.name = name;
-  d.family = "control_flow";
   d.min_inputs = d.max_inputs = inputs;
   d.infer = std::move(infer);
   d.gradient_is_zero = !gradient;
@@ -82,11 +81,11 @@ void history_operation(std::string_view name, int inputs, Infer infer, Gradient 
 
 }  // namespace
 
-void define_history_operations() {
+const Family family("control_flow", [] {
   history_operation("history_push", 2, infer_push, d_push);
   history_operation("history_pop", 1, infer_pop, d_pop);
   history_operation("history_empty", 1, infer_empty, {});
   history_operation("history_addition", 2, infer_addition, d_addition);
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -68,12 +68,12 @@ void d_col_to_im(GradientContext& g) {
 
 }  // namespace
 
-void register_patches() {
+const Family family("convolution", [] {
   const std::vector<AttributeSpec> attributes{required("kernel", AttributeKind::integers),
                                               optional("strides", Ints{1, 1}), optional("dilations", Ints{1, 1}),
                                               optional("padding", Ints{0, 0, 0, 0}), layout_attribute(2)};
-  define(primitive("convolution", "im_to_col", 1, attributes, infer_im_to_col, d_im_to_col));
-  define(primitive("convolution", "col_to_im", 2, attributes, infer_col_to_im, d_col_to_im));
-}
+  define(primitive("im_to_col", 1, attributes, infer_im_to_col, d_im_to_col));
+  define(primitive("col_to_im", 2, attributes, infer_col_to_im, d_col_to_im));
+});
 
 }  // namespace mpsgraph::ops

@@ -28,8 +28,7 @@ void d_matrix_inverse(GradientContext& g) {
 
 }  // namespace
 
-void register_matrix_inverse() {
-  define(primitive("matrix_inverse", "matrix_inverse", 1, {}, infer_matrix_inverse, d_matrix_inverse));
-}
+const Family family("matrix_inverse",
+                    [] { define(primitive("matrix_inverse", 1, {}, infer_matrix_inverse, d_matrix_inverse)); });
 
 }  // namespace mpsgraph::ops

@@ -109,7 +109,7 @@ void d_return_indices(GradientContext& g, const Kinds& k) {
 
 }  // namespace
 
-void register_pooling_indices() {
+const Family family("pooling", [] {
   static constexpr std::array<Kinds, 2> both{images, tiles};
   for (const Kinds& k : both) {
     const AttributeSpec mode = optional("return_indices_mode", std::string("global_flatten_4d"));
@@ -133,6 +133,6 @@ void register_pooling_indices() {
         },
         true);
   }
-}
+});
 
 }  // namespace mpsgraph::ops

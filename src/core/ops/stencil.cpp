@@ -294,10 +294,10 @@ std::vector<Tensor*> decompose_stencil(Builder& b, const std::vector<Tensor*>& i
 
 }  // namespace
 
-void register_stencil() {
+const Family family("stencil", [] {
   const AttributeSpec mode = optional("reduction_mode", std::string("sum"));
   OperationDefinition stencil = primitive(
-      "stencil", "stencil", 2,
+      "stencil", 2,
       window_attributes(4, {mode, optional("offsets", Ints{0, 0, 0, 0}), optional("boundary_mode", std::string("zero")),
                             optional("padding_style", std::string("EXPLICIT")), optional("padding_constant", 0.0)}),
       infer_stencil, {});
@@ -306,14 +306,14 @@ void register_stencil() {
 
   const auto internal = [](std::string_view name, int inputs, std::vector<AttributeSpec> others, Infer infer,
                            Gradient gradient) {
-    OperationDefinition d = primitive("stencil", name, inputs, window_attributes(4, std::move(others)),
-                                      std::move(infer), std::move(gradient));
+    OperationDefinition d =
+        primitive(name, inputs, window_attributes(4, std::move(others)), std::move(infer), std::move(gradient));
     d.internal = true;
     define(std::move(d));
   };
   internal("stencil_windows", 2, {mode}, infer_windows, d_windows);
   internal("stencil_windows_data_gradient", 3, {}, infer_data_gradient, d_data_gradient);
   internal("stencil_windows_weights_gradient", 3, {}, infer_weights_gradient, d_weights_gradient);
-}
+});
 
 }  // namespace mpsgraph::ops
