@@ -42,7 +42,7 @@ CXX_FILES = $(shell find src tests -name '*.cpp' -o -name '*.h' -o -name '*.mm' 
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build demo test $(PARTS) test-slow bench conformance format stubs docs sanitize coverage apple standin clean
+.PHONY: build demo test $(PARTS) test-slow bench conformance lint format stubs docs sanitize coverage apple standin clean
 
 build: $(VENV)/installed
 
