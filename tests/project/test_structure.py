@@ -95,6 +95,35 @@ def test_the_umbrella_has_every_public_header():
     assert {f"mpsgraph/{header}" for header in listed} == others - {"mpsgraph/export.h"}, "docs/cpp.md lists them"
 
 
+# --- the map in ARCHITECTURE.md -----------------------------------------------------------------------------------------
+def rooms_of_the_map() -> dict[str, bool]:
+    """The folders that it names, and whether they are marked as coming."""
+    _, _, text = (ROOT / "ARCHITECTURE.md").read_text().partition("```\n")
+    found, parent = {}, ""
+    for line in text.partition("```")[0].splitlines():
+        names, _, meaning = re.fullmatch(r"(\s*(?:\S+/,? ?)*)(\s*)(.*)", line).groups()
+        folders = re.findall(r"[\w/]+/", names)
+        if folders and not line.startswith(" "):
+            parent = folders[0]
+        for folder in folders:
+            path = folder if not line.startswith(" ") else parent + folder
+            found[path.rstrip("/")] = meaning.startswith("coming: ")
+    return found
+
+
+def test_the_map_shows_what_is_there_and_marks_what_is_coming():
+    found = rooms_of_the_map()
+    assert {"src/core", "src/backends/cpu/jit", "python/mpsgraph/nn", "include/mpsgraph"} <= set(found)
+    assert [path for path, coming in found.items() if coming == (ROOT / path).is_dir()] == []
+
+
+@pytest.mark.parametrize("folder", ["src", "src/backends", "src/backends/cpu", "python/mpsgraph"])
+def test_the_map_leaves_no_room_out(folder: str):
+    there = {p for p in (ROOT / folder).iterdir() if p.is_dir() and not p.name.startswith("__")}
+    shown = set(rooms_of_the_map())
+    assert [relative(p) for p in there if not any(f"{s}/".startswith(f"{relative(p)}/") for s in shown)] == []
+
+
 THIRD_PARTY = [  # what may be included, and by which files of src
     (r"(oneapi/)?dnnl", r"backends/cpu/(\w+/)?onednn_\w+\.(cpp|h)"),
     (r"Eigen/|unsupported/Eigen/", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
