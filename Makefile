@@ -2,7 +2,8 @@
 #
 #   make demo      build, install into .venv, train the digit classifier      make test      build and run every test
 #   make build     build and install                                          make bench     ours beside the peers
-#   make format    clang-format and ruff                                      make stubs     python/mpsgraph/_core.pyi
+#   make lint      what a reader of the source would ask for, in seconds      make format    clang-format and ruff
+#   make stubs     python/mpsgraph/_core.pyi
 #   make docs      docs/operations.md, from the operation table      make conformance  PyTorch's cases, drawn fresh
 #   make sanitize  C++ tests under ThreadSanitizer and AddressSanitizer       make coverage  of the Metal backend
 #   make clean     remove all that was made
@@ -33,14 +34,15 @@ RANDOM ?=
 
 BIN := $(VENV)/bin
 # Directories too: a file that was removed changes its directory.
-SOURCES := $(shell find src python cmake -not -name '*.pyc' -not -name '__pycache__') CMakeLists.txt pyproject.toml README.md LICENSE
-CXX_FILES = $(shell find src tests -name '*.cpp' -o -name '*.h' -o -name '*.mm')
+SOURCES := $(shell find src python cmake -not -name '*.pyc' -not -name '__pycache__') \
+           CMakeLists.txt pyproject.toml README.md LICENSE
+CXX_FILES = $(shell find src tests -name '*.cpp' -o -name '*.h' -o -name '*.mm' -o -name '*.inc')
 
 # The parts of `make test`. The commands in them use all processors themselves, so that the parts take turns.
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build demo test $(PARTS) test-slow bench conformance format stubs docs sanitize coverage apple standin clean
+.PHONY: build demo test $(PARTS) test-slow bench conformance lint format stubs docs sanitize coverage apple standin clean
 
 build: $(VENV)/installed
 
@@ -106,7 +108,8 @@ PEER_mlx   := mlx==0.32.4 mlx-cpu==0.32.4 numpy
 PEER_onnx  := onnxruntime==1.32.0 openvino==2026.4.1 onnx==1.23.2
 PEER_numpy := numpy==2.4.6 scipy==1.17.1
 bench: build $(foreach peer,torch jax mlx onnx numpy,$(PEERS)/$(peer)/installed)
-	-ldconfig -p | grep -q libtcmalloc_minimal || [ "$$(id -u)" != 0 ] || apt-get install --yes --quiet libtcmalloc-minimal4
+	-ldconfig -p | grep -q libtcmalloc_minimal || [ "$$(id -u)" != 0 ] || \
+	  apt-get install --yes --quiet libtcmalloc-minimal4
 	$(BIN)/python bench/run.py $(BENCH)
 
 $(PEERS)/%/installed:
@@ -130,7 +133,8 @@ $(ONNX)/installed: | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --target $(@D) onnx==1.23.2
 	touch $@
 
-$(CASES)/torch_%.tar.xz: tests/conformance/make_torch_cases.py tests/conformance/data/torch_operators.txt $(TORCH)/installed
+$(CASES)/torch_%.tar.xz: tests/conformance/make_torch_cases.py tests/conformance/data/torch_operators.txt \
+                         $(TORCH)/installed
 	mkdir -p $(@D)
 	$(TORCH)/bin/python $< $* $@.new --per 4
 	mv $@.new $@
@@ -147,6 +151,15 @@ stubs: build
 
 docs: standin
 	$(BIN)/python tools/operations.py
+
+# Nothing is built for it. The package is checked strictly (pyproject.toml), the programs beside it less so.
+lint: $(VENV)/requirements.txt
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	@echo clang-format --dry-run --Werror; $(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
+	$(BIN)/python tools/line_lengths.py
+	$(BIN)/mypy
+	$(BIN)/mypy --config-file tools/mypy_programs.ini
 
 format: $(VENV)/requirements.txt
 	$(BIN)/clang-format -i $(CXX_FILES)

@@ -61,4 +61,5 @@ if(NOT MPSGRAPH_ONEDNN STREQUAL "OFF")
   endif()
 endif()
 
-message(STATUS "mpsgraph ${PROJECT_VERSION}: oneDNN ${MPSGRAPH_HAS_ONEDNN}, OpenMP ${openmp_summary}, Python ${MPSGRAPH_PYTHON}")
+message(STATUS "mpsgraph ${PROJECT_VERSION}: oneDNN ${MPSGRAPH_HAS_ONEDNN}, OpenMP ${openmp_summary}, "
+  "Python ${MPSGRAPH_PYTHON}")

@@ -3,8 +3,9 @@
 // Specialisation copies the operations that targets and target operations depend on into a graph of
 // its own, with the feeds' types in place of the placeholders', infers all types again and folds
 // what shapes depend on. Passes then rewrite that graph; a backend lowers it. No type in a
-// Program has an unknown dimension; where one depends on values, the program ends and has a rest. Feeds and variables keep their order and number in every pass;
-// every operation with an effect that is in a Program runs, in the order in which it stands.
+// Program has an unknown dimension; where one depends on values, the program ends and has a rest. Feeds and variables
+// keep their order and number in every pass; every operation with an effect that is in a Program runs, in program
+// order.
 #pragma once
 
 #include <cstdint>

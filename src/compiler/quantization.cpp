@@ -1,4 +1,4 @@
-// Looking for the places, and putting the operations there.
+// Finds the places and inserts the operations.
 //
 //   %c = convolution2d(%x, %w)                     %quantize = quantize(%x, %sx) : int8
 //   %b = convolution2d(%x, %v)                     %dequantize = dequantize(%quantize, %sx)

@@ -111,7 +111,7 @@ ConstantPtr ConstantData::remade(DType dtype, Dims dims, std::shared_ptr<std::by
   return data;
 }
 
-// Not made under the mutex: who makes them may wait for somebody who asks for them.
+// Not made under the mutex: their maker may wait for a thread that wants them.
 const std::byte* ConstantData::remade_bytes() const {
   {
     std::lock_guard lock(made_->mutex);

@@ -14,7 +14,8 @@ namespace mpsgraph {
 using Seeds = std::vector<std::pair<Tensor*, Tensor*>>;
 std::vector<Tensor*> block_gradients(const Block& block, const Seeds& seeds,
                                      const std::vector<Tensor*>& with_respect_to);
-// Of the tensors that are made in the block, those that depend on `sources` by values that have derivatives; and the sources.
+// Of the tensors that are made in the block, those that depend on `sources` by values that have derivatives; and the
+// sources.
 std::unordered_set<const Tensor*> dependents(const Block& block, const std::vector<Tensor*>& sources);
 
 }  // namespace mpsgraph

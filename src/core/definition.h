@@ -128,7 +128,8 @@ struct OperationDefinition {
 // GraphError that names what is allowed when one is unknown, of the wrong kind or missing.
 Attributes complete_attributes(const OperationDefinition& definition, Attributes given, std::string_view where = {});
 
-// Turns operands that stand for attributes into these. False when some of them have no known value; then nothing changes.
+// Turns operands that give attributes into attributes. False when some of them have no known value; then nothing
+// changes.
 bool settle_tensor_attributes(const OperationDefinition& definition, std::vector<Tensor*>& inputs,
                               Attributes& attributes, const std::string& where);
 

@@ -1,6 +1,6 @@
-// Attributes that are real numbers, and stand for one element of a tensor: integers keep all their 64 bits.
+// Attributes that are real numbers, the value of one element of a tensor: integers keep all their 64 bits.
 //
-// An integer that no double holds is kept as a constant of one element, int64 or uint64, in the place of the double; only
+// An integer that no double holds is kept as a constant of one element, int64 or uint64, instead of the double; only
 // attributes that keeps_integers() names hold one, and only element_of() reads them.
 #pragma once
 

@@ -1,6 +1,6 @@
 // The grammar of the graph, checked operation by operation in execution order.
 //
-// One walk: an operation is checked while exactly what it may use is visible, that is what stands before it in its
+// One walk: an operation is checked while exactly what it may use is visible, that is what comes before it in its
 // block and in the blocks around it. So order, scopes, foreign tensors and cycles are one check.
 #include <algorithm>
 #include <unordered_set>

@@ -300,9 +300,9 @@ void Executable::execute(Run& run, DeviceCommands* device) {
   if (nanoseconds_ < fastest_) fastest_ = nanoseconds_.load();  // nearly right is enough where runs overlap
 }
 
-// A thread that runs it cannot be interrupted meanwhile, by Ctrl-C for one, so it has to be over soon. On a busy machine
-// a run may take several times as long as the one before: what was brief stays so, because runs on this thread and then
-// on that one would keep two teams of threads awake, which slows down both.
+// A thread that runs it cannot be interrupted meanwhile, by Ctrl-C for one, so it has to be over soon. On a busy
+// machine a run may take several times as long as the one before: what was short counts as short, because runs on this
+// thread and then on that one would keep two teams of threads awake, which slows down both.
 bool Executable::brief() const {
   constexpr int64_t once = 20'000'000, always = 5 * once;
   return !open_ended_ && fastest_ < once && nanoseconds_ < always;

@@ -1,6 +1,6 @@
-// ExecutableCache: the executables of one graph, found by what was asked for, bounded by count and bytes.
+// ExecutableCache: the executables of one graph, found by the requested types and targets, bounded by count and bytes.
 //
-// The least recently used goes first; the newest always stays. Of memory in which executables take turns, the largest
+// The least recently used goes first; the newest always stays. Of arenas that executables share, the largest
 // counts. Holders of an evicted executable may go on using it.
 #pragma once
 

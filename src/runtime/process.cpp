@@ -81,7 +81,7 @@ BlockedScope::~BlockedScope() {
 void register_worker(std::shared_ptr<Worker> worker) {
   Threads& all = threads();
   all.guard.check("the runtime");
-  // Before the destructors of whatever the kernels link, since those were constructed earlier.
+  // Before the destructors of the kernels' libraries, since those were constructed earlier.
   static const bool at_exit = std::atexit(shutdown) == 0;
   (void)at_exit;
   std::vector<std::shared_ptr<Worker>> done;

@@ -1,5 +1,5 @@
-// Every operation that is defined, asked with random and extreme operands and attributes: it answers with a type or with
-// a typed error, and on the way neither overflows nor looks outside memory, which the sanitizers would see.
+// Every operation that is defined, asked with random and extreme operands and attributes: it answers with a type or
+// with a typed error, and on the way neither overflows nor looks outside memory, which the sanitizers would see.
 // What it infers and differentiates is then held by the verifier. Values are not this file's matter.
 #include <random>
 

@@ -212,12 +212,12 @@ TEST(headers_that_lie) {
   refused(R"({"a":{"dtype":"F32","shape":[4]}})", "other than dtype, shape and place");
   refused(R"({"a":[]})", "other than dtype, shape and place");
   refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})", "not aligned");
-  refused(
-      R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})",
-      "stands twice");
-  refused(
-      R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"b":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}})",
-      "lie over each other");
+  refused(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},)"
+          R"("a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})",
+          "stands twice");
+  refused(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},)"
+          R"("b":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}})",
+          "lie over each other");
   refused(R"([1,2])", "no object");
   refused(R"({"a":)", "cannot be read");
   refused(std::string(100000, '['), "cannot be read");

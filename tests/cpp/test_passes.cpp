@@ -421,8 +421,8 @@ TEST(schedule_brings_small_operands_along) {
 )";
   const std::string change =
       "%new_power = square(%read_power) : float32[]\n%set_power = assign(%power, %new_power) : ()\n";
-  const std::string region =
-      R"(%new_v = stitched(%corrected, %dv, %read_v) : float32[256,512] (%argument: float32[], %argument_1: float32[256,512], %argument_2: float32[256,512]) {
+  const std::string region = R"(%new_v = stitched(%corrected, %dv, %read_v) : float32[256,512] ()"
+                             R"(%argument: float32[], %argument_1: float32[256,512], %argument_2: float32[256,512]) {
 %multiplication = multiplication(%argument, %argument_1) : float32[256,512]
 %subtraction = subtraction(%argument_2, %multiplication) : float32[256,512]
 yield %subtraction

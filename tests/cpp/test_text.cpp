@@ -158,7 +158,8 @@ TEST(histories_round_trip) {
   const std::string text = R"(graph {
   %n = constant() {value=int32[] splat 0x00000003} : int32[]
   %x = placeholder() {type=float32[2]} : float32[2]
-  %loop = for(%n, %n, %n, %x) {from_zero=1} : float32[2], history(float32[2]) (%i: int32[], %v: float32[2], %h: history(float32[2])) {
+  %loop = for(%n, %n, %n, %x) {from_zero=1} : float32[2], history(float32[2]) ()"
+                           R"(%i: int32[], %v: float32[2], %h: history(float32[2])) {
     %longer = history_push(%h, %v) : history(float32[2])
     yield %v, %longer
   }

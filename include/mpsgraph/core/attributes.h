@@ -31,7 +31,8 @@ class MPSGRAPH_API ConstantData {
   using Read = std::function<void(void* destination)>;
   static std::shared_ptr<const ConstantData> borrow(DType, Dims, const void* bytes, std::shared_ptr<void> owner,
                                                     Read read = {});
-  // Memory that need not be kept, because `make` makes the same bytes again: see take(). It may be called on any thread.
+  // Memory that need not be kept, because `make` makes the same bytes again: see take(). It may be called on any
+  // thread.
   using Make = std::function<std::shared_ptr<std::byte>()>;
   static std::shared_ptr<const ConstantData> remade(DType, Dims, std::shared_ptr<std::byte> bytes, Make make);
   static std::shared_ptr<const ConstantData> of_ints(const std::vector<int64_t>& values);  // int64[n]
@@ -41,8 +42,8 @@ class MPSGRAPH_API ConstantData {
   int64_t elements() const { return elements_; }
   bool is_splat() const { return splat_; }
   const std::byte* bytes() const { return made_ ? remade_bytes() : bytes_; }  // one element when splat
-  // The memory itself, to be written to, if it can be made again and nobody has asked where it is; else null. Bytes that
-  // are asked for later are made then, and stay.
+  // The memory itself, to be written to, if it can be made again and its address was never given out; else null. Bytes
+  // that are asked for later are made then, and stay.
   std::shared_ptr<std::byte> take() const;
   size_t stored_bytes() const { return (splat_ ? 1 : static_cast<size_t>(elements_)) * size_of(dtype_); }
   void expand_into(void* destination) const;  // all elements, row-major

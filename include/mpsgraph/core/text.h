@@ -26,7 +26,8 @@
 // has none of is left out, but for the types, which are then `()`. One of several results is named with its index.
 // Attributes that have their default are left out. Names of other characters than letters, digits and _ . / - are
 // quoted. Constants are bits in hexadecimal, `[0x3f800000,0x40000000]` or a splat, or stand elsewhere under a name,
-// `float32[4,2] from "w"`; lists are `[1,2]` of integers and `(float32[2],int32[])` of types; real numbers have as few digits as tell them apart. So the round trip is exact: parse(print(g)) equals g, but for operation numbers, and
+// `float32[4,2] from "w"`; lists are `[1,2]` of integers and `(float32[2],int32[])` of types; real numbers have as few
+// digits as tell them apart. So the round trip is exact: parse(print(g)) equals g, but for operation numbers, and
 // print(parse(t)) equals t for every t that print made.
 #pragma once
 

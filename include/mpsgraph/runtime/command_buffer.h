@@ -1,7 +1,7 @@
 // CommandBuffer: work, waits and signals that a queue runs in the order they were encoded.
 //
-// It is encoded on any one thread and committed once. On a device that runs work by itself the queue's thread hands the
-// commands over and goes on; else it runs them. When a command throws, the rest is skipped, events that it was to
+// It is encoded on any one thread and committed once. On an asynchronous device the queue's thread submits the
+// commands and goes on; else it runs them. When a command throws, the rest is skipped, events that it was to
 // signal fail, and the error reaches wait_until_completed(). Handlers run on the runtime's handler thread, without any
 // lock; an exception in one reaches the same place. Completed handlers run after success and failure alike.
 #pragma once
@@ -44,15 +44,15 @@ class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBu
   void add_scheduled_handler(Handler handler);  // when the queue has reached this buffer
   void add_completed_handler(Handler handler);  // when its work is done or has failed
 
-  // DeviceError the second time. `waiting`: the caller waits for it next; if all work is brief and the queue has nothing
-  // else to do, it is done when this returns.
+  // DeviceError the second time. `waiting`: the caller waits for it next; if all work is short and the queue has
+  // nothing else to do, it is done when this returns.
   void commit(bool waiting = false);
   // Until work and handlers are done (from a handler: the work only). Throws what they threw, TimeoutError when it
   // takes longer, DeviceError before commit.
   void wait_until_completed(Timeout timeout = {});
   bool wait_for(Timeout timeout);  // the same without throwing: false when not done in time
   bool brief() const { return brief_; }  // from commit on
-  // For a thread that will wait however long it takes: runs brief work here if the queue has not begun with it.
+  // For a thread that will wait however long it takes: runs short work here if the queue has not begun with it.
   void hasten();
   // What wait_until_completed() does after the wait.
   void rethrow() const;
@@ -64,7 +64,7 @@ class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBu
 
   // By the queue's thread. `device`: null where work runs on that thread. `completed` is called once, when the work is
   // done and the handlers stand in line, which may need a thread that ends with the last queue; on a thread of the
-  // device's if the work has been handed over.
+  // device's if the work has been submitted.
   void execute(DeviceQueue* device, std::function<void()> completed);
 
  private:

@@ -1,6 +1,6 @@
 // CommandQueue: one thread that runs committed command buffers in order. Queues run beside each other.
 //
-// Work runs on the queue's thread, or, where it is brief, on a thread that waits for it: handing it over and back costs
+// Work runs on the queue's thread, or, where it is short, on a thread that waits for it: two thread switches cost
 // more than a small step takes. A queue that is dropped still finishes what was committed.
 #pragma once
 
@@ -27,8 +27,8 @@ class MPSGRAPH_API CommandQueue : public std::enable_shared_from_this<CommandQue
 
   void check_usable() const;  // DeviceError in a forked child
   void enqueue(std::shared_ptr<CommandBuffer> buffer);  // by CommandBuffer::commit
-  // Runs the buffer on this thread if it is the next one: at once if the queue is idle, or in place of the queue's thread
-  // if that has not begun with it. False: nothing has happened.
+  // Runs the buffer on this thread if it is the next one: at once if the queue is idle, or in place of the queue's
+  // thread if that has not begun with it. False: nothing has happened.
   bool run_at_once(const std::shared_ptr<CommandBuffer>& buffer);
   bool run_instead(const std::shared_ptr<CommandBuffer>& buffer);
 

@@ -38,11 +38,11 @@ class MPSGRAPH_API DeviceGraph {
   const std::shared_ptr<Graph>& graph() const;
   Device& device() const;
 
-  // From the cache when the same was asked for before. An `observe` in the options always compiles.
+  // From the cache when the same was compiled before. An `observe` in the options always compiles.
   std::shared_ptr<Executable> compile(const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
                                       const std::vector<Operation*>& target_operations = {},
                                       const compiler::Options& options = {});
-  // The executable for these arrays, with `arrays` brought into the order of its feeds. The order in which feeds are
+  // The executable for these arrays, with `arrays` sorted into the order of its feeds. The order in which feeds are
   // named makes no difference here.
   std::shared_ptr<Executable> executable_for(const std::vector<Tensor*>& feeds, std::vector<NDArray>& arrays,
                                              const std::vector<Tensor*>& targets,

@@ -49,7 +49,7 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   const std::shared_ptr<Graph>& graph() const;
   size_t bytes() const { return own_bytes() + shared_bytes(); }  // arena and constants
   size_t own_bytes() const;  // all but the shared ones
-  size_t shared_bytes() const;                       // of arenas in which executables take turns
+  size_t shared_bytes() const;                       // of arenas that executables share
   std::vector<std::string> kernel_names() const;
   // What its device made of it, for a backend that makes it a part of another program.
   std::shared_ptr<CompiledProgram> compiled() const;
@@ -59,7 +59,7 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   // written in place: they must be contiguous, writable, of the target's type, and share no memory with the inputs.
   // Where a target's type has unknown dimensions, they depend on values: then the array is made by the run, and encode
   // needs one that is given.
-  // `queue`: null for the device's default queue. `run` may use this thread, where its runs are brief and the queue
+  // `queue`: null for the device's default queue. `run` may use this thread, where its runs are short and the queue
   // has nothing else to do; run_async does with `waiting`, and is then done when it returns.
   std::vector<NDArray> run(std::vector<NDArray> inputs, std::vector<NDArray> results = {},
                            const std::shared_ptr<CommandQueue>& queue = nullptr);

@@ -55,8 +55,8 @@ class MPSGRAPH_API Package {
   Tensor* input(const std::string& name) const;  // GraphError that lists the names when there is none
   Tensor* output(const std::string& name) const;
 
-  // For these types of the inputs, by name; inputs of known shape need none. The executable's feeds and targets stand in
-  // the order of inputs and outputs.
+  // For these types of the inputs, by name; inputs of known shape need none. The executable's feeds and targets stand
+  // in the order of inputs and outputs.
   std::shared_ptr<Executable> compile(const std::map<std::string, TensorType>& types = {}) const;
   std::map<std::string, NDArray> run(const std::map<std::string, NDArray>& inputs) const;
 

@@ -1,5 +1,5 @@
-// Profiler: while a profile is taken, remembers what was compiled, committed, run, copied and waited for, and each kernel
-// of a program that a backend reports. When none is taken, a scope costs one relaxed load.
+// Profiler: while a profile is taken, remembers what was compiled, committed, run, copied and waited for, and each
+// kernel of a program that a backend reports. When none is taken, a scope costs one relaxed load.
 //
 // Whoever reports asks for the session first and hands it in with each record: what belongs to another session, or
 // to none, is dropped. A Profile is what is left at the end; it changes no more.

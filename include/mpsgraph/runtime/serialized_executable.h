@@ -1,4 +1,5 @@
-// SerializedExecutable: a compiled program in its device's own form on disk, loaded to run; on Metal an MPSGraphPackage.
+// SerializedExecutable: a compiled program in its device's own form on disk, loaded to run; on Metal an
+// MPSGraphPackage.
 //
 // Unlike a package (runtime/package.h) it holds no graph of ours: fixed types, values of variables frozen, one device.
 // What its inputs and outputs are called, and their order, stands in a file beside it: NAME.mpsgraphpackage.json.

@@ -38,12 +38,12 @@ class MPSGRAPH_API SharedEvent {
   bool wait_for(uint64_t value, Timeout timeout, std::string_view waiter = "shared event");
   [[noreturn]] void throw_timeout(uint64_t value, double timeout, std::string_view waiter = "shared event") const;
 
-  // Work that signals `value` when it reaches `fence` has been handed to a device: it will come, or fail.
+  // Work that signals `value` when it reaches `fence` has been submitted to a device: it will come, or fail.
   void promise(uint64_t value, std::shared_ptr<DeviceFence> fence);
   // Like wait(), and returns when the value is promised too: then with the fence that the device has to wait for.
   std::shared_ptr<DeviceFence> wait_or_promise(uint64_t value, Timeout timeout, std::string_view waiter);
   bool known(uint64_t value) const;  // wait_or_promise() would return, or throw, at once
-  // The DeviceError of whoever waits for a value whose signaller failed.
+  // The DeviceError for waiters of a value whose signaller failed.
   static std::exception_ptr failure(uint64_t value, std::string_view waiter, const std::exception_ptr& cause);
 
  private:

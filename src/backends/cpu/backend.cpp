@@ -33,7 +33,7 @@ compiler::Target target(bool plain_loops) {
   return result;
 }
 
-// The value of an operation on constants, by its own kernel: what the fold pass asks for.
+// The value of an operation on constants, by its own kernel, for the fold pass.
 std::vector<ConstantPtr> evaluate(const Operation& operation) {
   if (!find_kernel(operation.kind()) || !operation.blocks.empty()) return {};
   compiler::Program program;
@@ -93,7 +93,7 @@ class CpuBackend final : public runtime::Backend {
       present.push_back(variables.back()->layout());
     }
     LoweredProgram lowered = lower(std::move(program), std::move(present), options.reference_kernels);
-    // Nothing runs while a program is compiled, so values may move; programs that knew them elsewhere are stale.
+    // Nothing runs while a program is compiled, so values may move; programs compiled for their old places are stale.
     for (size_t i = 0; i < variables.size(); i++) variables[i]->move_to(lowered.variable_layouts[i]);
     CpuVariable::own(assigned(lowered.program, variables));
     return std::make_unique<CpuProgram>(std::move(lowered), std::move(variables));

@@ -1,4 +1,4 @@
-// The number of threads, asked for once, and which threads have teams.
+// The number of threads, queried once, and which threads have OpenMP teams.
 #include "backends/cpu/parallel.h"
 
 #include <pthread.h>

@@ -16,7 +16,7 @@
 
 namespace mpsgraph::cpu {
 
-// How many threads a kernel may use: what OpenMP offered when it was first asked, the same for the whole process. Kernels
+// How many threads a kernel may use: OpenMP's number at the first query, the same for the whole process. Kernels
 // size their scratch memory by it, so a later omp_set_num_threads, on whatever thread, changes nothing here.
 int thread_count();
 
@@ -27,8 +27,8 @@ void note_team();     // this thread forks, or calls what may
 void release_team();  // ends this thread's team; its next fork starts another one
 void make_way();      // does so if another thread has a team as well
 
-// Where kernels run. While it lives, OpenMP on this thread (and so oneDNN) uses thread_count() threads, whatever was set
-// there, and this thread flushes to zero.
+// Where kernels run. While it lives, OpenMP on this thread (and so oneDNN) uses thread_count() threads, whatever was
+// set there, and this thread flushes to zero.
 class ThreadScope {
  public:
   ThreadScope();
@@ -93,7 +93,7 @@ void parallel_parts(int64_t parts, const F& f) {
   parallel_items(parts, [&](int64_t part, int64_t) { f(part); });
 }
 
-constexpr int64_t items_per_thread = 8;  // enough that a thread which is late costs little
+constexpr int64_t items_per_thread = 8;  // enough that a late thread costs little
 
 // f(begin, end) over [0, n), in some parts for each thread, of at least `grain` elements.
 template <class F>

@@ -1,8 +1,9 @@
 // Family gather: picking by indices, the gradient of picking along an axis, and one-hot rows.
 //
-//   gather             result[b..., o..., i..., r...] = updates[b..., o..., indices[b..., i...], r...]     at `axis`
-//   gather_nd          result[b..., i..., r...] = updates[b..., indices[b..., i..., 0], indices[b..., i..., 1], ..., r...]
-//   gather_along_axis  result[..., i, ...] = updates[..., indices[..., i, ...], ...]     at `axis`
+//   gather            result[b..., o..., i..., r...] = updates[b..., o..., indices[b..., i...], r...]     at `axis`
+//   gather_nd         result[b..., i..., r...] =
+//                       updates[b..., indices[b..., i..., 0], indices[b..., i..., 1], ..., r...]
+//   gather_along_axis result[..., i, ...] = updates[..., indices[..., i, ...], ...]     at `axis`
 //
 // The first batch_dimensions axes belong together. An index outside the axis picks zero, and what comes back to it is
 // dropped, unless out_of_range says "clip" or "error" (out_of_range.h). The gradient, which adds up what

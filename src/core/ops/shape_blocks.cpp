@@ -101,7 +101,7 @@ std::vector<TensorType> infer_blocks_unvalued(const InferContext& context) {
 }
 
 // The axes of the tensor in blocks: each spatial axis as (blocks, place in the block), the batch as it is; and the
-// permutation that brings the places to the batch.
+// permutation that moves the places to the batch.
 struct BlockView {
   Dims dims;
   Ints to_batch;

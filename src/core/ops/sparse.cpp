@@ -4,9 +4,9 @@
 //     COO: index0 columns, index1 rows          CSC: index0 rows, index1 where each column starts
 //                                               CSR: index0 columns, index1 where each row starts
 //
-// The result has the type of a dense matrix, and every operation takes it. Being sparse is how it is stored: the compiler
-// gives products with it, and their derivatives, to operations that never make the zeros (fuse_sparse.cpp). An entry that
-// lies outside of the matrix counts for nothing.
+// The result has the type of a dense matrix, and every operation takes it. Being sparse is how it is stored: the
+// compiler gives products with it, and their derivatives, to operations that never make the zeros (fuse_sparse.cpp). An
+// entry that lies outside of the matrix counts for nothing.
 #include <string>
 
 #include "core/ops/primitive.h"

@@ -1,8 +1,8 @@
 // Element-wise arithmetic: functions of one operand, and arithmetic of two, with broadcasting.
 //
-// Sources: Apple's descriptions of MPSGraph's arithmetic operations. What they leave open (integers divided by zero, which
-// of a number and NaN the plain minimum takes, where round() takes halves, what is the sign of NaN) comes out here in a
-// way that nobody may rely on.
+// Sources: Apple's descriptions of MPSGraph's arithmetic operations. What they leave open (integers divided by zero,
+// which of a number and NaN the plain minimum takes, where round() takes halves, what is the sign of NaN) comes out
+// here in a way that nobody may rely on.
 #include <cmath>
 #include <numbers>
 

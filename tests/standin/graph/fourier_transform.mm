@@ -2,10 +2,11 @@
 //
 //   output[mu] = scale * sum_nu exp(+/- i 2 Pi mu nu / n) input[nu]       "+" when inverse, separately over each axis
 //
-// scale is 1, the reciprocal of the volume of the transformed dimensions, or of its root. Real-to-Hermitean keeps n/2 + 1
-// points of the last axis; Hermitean-to-real makes (points - 1) * 2 of it, and one more with roundToOddHermitean; what is
-// missing is the conjugate of input[n - nu]. "All axes must be contained within last four dimensions". Half precision is
-// refused, and so are scales of Hermitean-to-real transforms, of which the documentation does not name the volume.
+// scale is 1, the reciprocal of the volume of the transformed dimensions, or of its root. Real-to-Hermitean keeps n/2 +
+// 1 points of the last axis; Hermitean-to-real makes (points - 1) * 2 of it, and one more with roundToOddHermitean;
+// what is missing is the conjugate of input[n - nu]. "All axes must be contained within last four dimensions". Half
+// precision is refused, and so are scales of Hermitean-to-real transforms, of which the documentation does not name the
+// volume.
 #include <cmath>
 #include <numbers>
 

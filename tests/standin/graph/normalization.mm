@@ -1,9 +1,9 @@
 // Moments, normalization and its gradients.
 //
-// Source: Apple's descriptions. "Mean and variance tensors should be outputs of" the methods for these, so that a variance
-// is the mean of squared differences, and epsilon is "added to the variance"; gamma and beta "match the input along at
-// least one dimension and will be broadcast along the rest". The gradient for the source uses the gradients of gamma and
-// beta in place of the sums over the axes: for batches, where gamma is constant along them.
+// Source: Apple's descriptions. "Mean and variance tensors should be outputs of" the methods for these, so that a
+// variance is the mean of squared differences, and epsilon is "added to the variance"; gamma and beta "match the input
+// along at least one dimension and will be broadcast along the rest". The gradient for the source uses the gradients of
+// gamma and beta in place of the sums over the axes: for batches, where gamma is constant along them.
 #include <cmath>
 #include <set>
 

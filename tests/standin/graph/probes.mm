@@ -46,7 +46,8 @@ using namespace standin;
   return [self randomTensorWithShape:shape descriptor:descriptor stateTensor:state name:name][0];
 }
 
-// Gates z, r, o; one direction; no input weight: source [T, N, 3 H], recurrent weight [3 H, H], bias [3 H], state [N, H].
+// Gates z, r, o; one direction; no input weight: source [T, N, 3 H], recurrent weight [3 H, H], bias [3 H], state [N,
+// H].
 - (NSArray<MPSGraphTensor*>*)GRUWithSourceTensor:(MPSGraphTensor*)source
                                  recurrentWeight:(MPSGraphTensor*)recurrent
                                      inputWeight:(MPSGraphTensor*)input

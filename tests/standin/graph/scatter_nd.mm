@@ -2,8 +2,9 @@
 //
 // Apple's documentation: collisions are updated according to the mode, in no order that it names; so in mode set, where
 // that decides, updates come in an order drawn at random here. (Sums keep theirs, for tests that compare two runs: on a
-// graphics processor they may be rounded otherwise each time.) An update whose index lies outside is skipped by scatterAlongAxis, which alone says so; the
-// others refuse it. Arithmetic is known to work in 32 bits and in halves; integer division is not.
+// graphics processor they may be rounded otherwise each time.) An update whose index lies outside is skipped by
+// scatterAlongAxis, which alone says so; the others refuse it. Arithmetic is known to work in 32 bits and in halves;
+// integer division is not.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

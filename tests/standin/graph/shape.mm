@@ -1,9 +1,9 @@
 // Reshapes, transposition, broadcasting, joining and splitting, tiles, padding, coordinates, reversal.
 //
 // Apple's documentation says: concatenated tensors are of one element type and broadcast along all other dimensions;
-// reversal and stacks are TensorFlow's; a broadcast aligns trailing dimensions. Of padding it gives names only. Measured
-// by others on Apple's systems: reflect leaves the edge out and reaches to one less than the axis, symmetric repeats it
-// and reaches to the axis; periodic and anti-periodic padding are refused.
+// reversal and stacks are TensorFlow's; a broadcast aligns trailing dimensions. Of padding it gives names only.
+// Measured by others on Apple's systems: reflect leaves the edge out and reaches to one less than the axis, symmetric
+// repeats it and reaches to the axis; periodic and anti-periodic padding are refused.
 #include <algorithm>
 #include <numeric>
 

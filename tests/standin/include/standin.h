@@ -15,7 +15,8 @@ long standin_live_objects(void);
 int standin_wait_until_idle(double seconds);
 // "class: count" lines, sorted by name, for a test's message. Valid until this thread asks again.
 const char* standin_live_objects_by_class(void);
-// How often the process autoreleased an object on a thread that had no pool: such an object lives as long as its thread.
+// How often the process autoreleased an object on a thread that had no pool: such an object lives as long as its
+// thread.
 long standin_autoreleases_without_pool(void);
 
 // The simulated macOS, as 14.0 or 26.4: what the environment variable MPSGRAPH_STANDIN_MACOS says, else 26.4.

@@ -1,8 +1,8 @@
 // The stand-in's own classes behind Metal's protocols, and what tests may ask of them.
 //
-// Stricter than Metal on purpose: new memory is filled with a pattern, completed handlers run on another thread and after
-// a random delay, the commands of a queue run on a thread of its own, and a command buffer that is used after commit
-// raises an exception.
+// Stricter than Metal on purpose: new memory is filled with a pattern, completed handlers run on another thread and
+// after a random delay, the commands of a queue run on a thread of its own, and a command buffer that is used after
+// commit raises an exception.
 #pragma once
 
 #import <Metal/Metal.h>

@@ -271,8 +271,8 @@ bool StitchKernel::take_blocks(Slot operand) {
       !std::all_of(p.inputs.begin(), p.inputs.end(), plain) ||
       std::count_if(p.inputs.begin(), p.inputs.end(), is_operand) != 1)
     return false;
-  // A block is short: what its prefetches ask for is mostly another one's, and takes the places of what the processor
-  // asks for itself.
+  // A block is short: its prefetches fetch mostly another block's operands, and evict what the hardware prefetcher
+  // has fetched.
   if (const auto generate = std::exchange(p.generate_for_blocks, nullptr)) generate(p);
   return true;
 }
