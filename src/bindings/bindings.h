@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "core/graph.h"
-#include "runtime/device_graph.h"
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/runtime/device_graph.h"
 
 namespace mpsgraph::bindings {
 

@@ -1,6 +1,7 @@
 // What only the self-test uses: a device's probes, and gradients by the differentiation of the frameworks below it.
 #include "bindings/bindings.h"
 #include "compiler/program.h"
+#include "runtime/framework_oracle.h"
 
 namespace mpsgraph::bindings {
 
@@ -15,7 +16,10 @@ std::vector<NDArray> apple_gradients(Device& device, const Graph& graph, const s
   compiler::Program program = compiler::specialize(graph, types, {of}, {});
   if (program.rest) throw UnsupportedError("shapes that depend on values have no gradients of the framework's own");
   if (!program.variables.empty()) throw UnsupportedError("variables have no gradients of the framework's own");
-  return device.backend().apple_gradients(std::move(program), arrays);
+  FrameworkOracle* const oracle = oracle_of(device);
+  if (!oracle)
+    throw UnsupportedError(cat("device ", device.name(), " runs on no framework that differentiates by itself"));
+  return oracle->gradients(std::move(program), arrays);
 }
 
 }  // namespace
@@ -31,8 +35,12 @@ void define_probes(py::module_& module) {
           "The answer. What the device refuses raises, or ends the process.");
 
   module.def(
-      "probes", [](const py::object& device) { return to_device(device).backend().probes(); }, py::arg("device"),
-      "The device's questions.");
+      "probes",
+      [](const py::object& device) {
+        FrameworkOracle* const oracle = oracle_of(to_device(device));
+        return oracle ? oracle->probes() : std::vector<Probe>{};
+      },
+      py::arg("device"), "The device's questions.");
   module.def(
       "apple_gradients",
       [](const py::object& device, const Sequence<Tensor>& feeds, const Sequence<py::object>& arrays,

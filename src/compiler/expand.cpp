@@ -8,10 +8,10 @@
 #include <unordered_map>
 
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/ops/shape.h"
 #include "core/wide.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -53,8 +53,7 @@ std::string_view synonym(const Operation& op) {
 
 bool expands(const Operation& op, const Program& program) {
   if (expansions.contains(op.kind()) || !synonym(op).empty()) return true;
-  const auto& native = program.native_composites;
-  return op.definition->decompose && std::find(native.begin(), native.end(), op.kind()) == native.end();
+  return op.definition->decompose && !(program.target.keeps && program.target.keeps(op.kind()));
 }
 
 Operands expanded(Rewriter& r, const Operation& op) {

@@ -16,11 +16,11 @@
 
 #include "compiler/dependencies.h"
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/known_values.h"
 #include "core/ops/out_of_range.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {

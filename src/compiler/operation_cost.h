@@ -6,7 +6,7 @@
 // written once; what moves elements reads only those that it moves.
 #pragma once
 
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
 
 namespace mpsgraph::compiler {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 
 namespace mpsgraph::compiler {
 
@@ -15,22 +15,24 @@ constexpr int64_t max_shown_elements = 1024;  // of a constant in the text that 
 
 const std::vector<Pass>& all_passes() {
   static const std::vector<Pass> passes = {
-      {"prune", "drops what neither results nor effects need", prune, false},
-      {"channels_last", "images with their channels second have them last around convolutions", channels_last, false},
+      {"prune", "drops what neither results nor effects need", prune, OptionalPass::prune},
+      {"channels_last", "images with their channels second have them last around convolutions", channels_last,
+       OptionalPass::channels_last},
       {"quantize", "dequantize, convolution or product, and quantize become one operation on integers", quantize,
-       false},
-      {"widen", "what sums halves, or takes several steps, computes in float32 and is rounded once", widen, true},
+       OptionalPass::quantize},
+      {"widen", "what sums halves, or takes several steps, computes in float32 and is rounded once", widen, {}},
       {"normalize", "batch normalizations take residual and relu along, their sums are made together", normalize,
-       false},
-      {"indices", "indices that must lie inside of their axes are clipped, or checked before all effects", indices,
-       true},
-      {"expand", "composites become the operations that backends have kernels for", expand, true},
-      {"fold", "operations on constants become constants", fold, false},
-      {"simplify", "algebra, merged duplicates, forwarded variable reads, decided branches", simplify, false},
-      {"absorb", "constant scales and shifts along channels go into constant weights", absorb, false},
-      {"fuse", "convolutions and matrix products take bias, residual and activation along", fuse, false},
-      {"stitch", "element-wise regions become one operation each", stitch, false},
-      {"schedule", "what gives back more memory than it takes runs as soon as it can", schedule, false},
+       OptionalPass::normalize},
+      {"indices", "indices that must lie inside of their axes are clipped, or checked before all effects", indices, {}},
+      {"expand", "composites become the operations that backends have kernels for", expand, {}},
+      {"fold", "operations on constants become constants", fold, OptionalPass::fold},
+      {"simplify", "algebra, merged duplicates, forwarded variable reads, decided branches", simplify,
+       OptionalPass::simplify},
+      {"absorb", "constant scales and shifts along channels go into constant weights", absorb, OptionalPass::absorb},
+      {"fuse", "convolutions and matrix products take bias, residual and activation along", fuse, OptionalPass::fuse},
+      {"stitch", "element-wise regions become one operation each", stitch, OptionalPass::stitch},
+      {"schedule", "what gives back more memory than it takes runs as soon as it can", schedule,
+       OptionalPass::schedule},
   };
   return passes;
 }
@@ -44,9 +46,10 @@ const Pass& pass_named(std::string_view name) {
   throw GraphError(cat("there is no pass \"", name, "\"; the passes are ", names));
 }
 
-void run_passes(Program& program, const Options& options) {
+void run_passes(Program& program, const Target& target, const Options& options) {
+  program.target = target;
   for (const std::string& name : options.disabled_passes) {
-    if (pass_named(name).required)
+    if (!pass_named(name).optional)
       throw GraphError(cat("pass \"", name, "\" cannot be disabled: backends count on it"));
   }
   auto observe = [&](std::string_view pass) {
@@ -57,8 +60,8 @@ void run_passes(Program& program, const Options& options) {
   };
   observe("specialize");
   for (const Pass& pass : all_passes()) {
-    const auto& disabled = options.disabled_passes;
-    if (std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end()) continue;
+    if (pass.optional && std::ranges::find(target.passes, *pass.optional) == target.passes.end()) continue;
+    if (std::ranges::find(options.disabled_passes, pass.name) != options.disabled_passes.end()) continue;
     const auto begin = std::chrono::steady_clock::now();
     pass.run(program);
     if (options.observe_time) options.observe_time(pass.name, begin, std::chrono::steady_clock::now());

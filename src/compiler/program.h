@@ -8,16 +8,16 @@
 // order.
 #pragma once
 
-#include <chrono>
-#include <functional>
-#include <map>
+#include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "core/graph.h"
+#include "mpsgraph/compiler/options.h"
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/export.h"
 
 namespace mpsgraph::compiler {
 
@@ -41,16 +41,26 @@ struct Rest {
   std::vector<Tensor*> source_variables;  // the user's variable for each of them
 };
 
-// What an operation `call` runs: something compiled elsewhere, with types of its own.
-class Callable {
- public:
-  virtual ~Callable() = default;
-  virtual std::vector<TensorType> operand_types() const = 0;
-  virtual std::vector<TensorType> result_types() const = 0;
-  // Runs on the calling thread. Operands and results are dense, row-major and of these types.
-  virtual void call(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results) = 0;
+// The passes that some backends want and others do without, in the order of the pipeline.
+enum class OptionalPass : uint8_t {
+  prune,
+  channels_last,
+  quantize,
+  normalize,
+  fold,
+  simplify,
+  absorb,
+  fuse,
+  stitch,
+  schedule
 };
-using Callables = std::map<std::string, std::shared_ptr<Callable>, std::less<>>;  // by symbol
+
+// What a backend asks of the compiler.
+struct Target {
+  std::vector<OptionalPass> passes;  // those that make its programs better
+  bool (*keeps)(std::string_view) =
+      nullptr;  // is it able to run this kind of composite itself? all others are expanded
+};
 
 struct Program {
   std::unique_ptr<Graph> graph;
@@ -62,17 +72,7 @@ struct Program {
   // When there is one, the targets are the early ones among the caller's, then what the rest needs.
   std::shared_ptr<const Rest> rest;
   Callables callables;  // those that it calls
-  // Composites that the backend has a kernel for; all others are expanded.
-  std::vector<std::string_view> native_composites = {"softmax",
-                                                     "softmax_gradient",
-                                                     "log_softmax",
-                                                     "log_softmax_gradient",
-                                                     "softmax_cross_entropy",
-                                                     "softmax_cross_entropy_gradient",
-                                                     "sample_grid",
-                                                     "sample_grid_source_gradient",
-                                                     "sample_grid_coordinate_gradient",
-                                                     "recurrent_sequence_gradient"};
+  Target target;  // whom run_passes() prepares it for
 };
 
 // The types of the caller's targets, in the caller's order; of those that the rest computes only what is known by now.
@@ -82,8 +82,8 @@ std::vector<TensorType> target_types(const Program& program);
 // not match its placeholder, GraphError for a placeholder that is needed and not fed, and
 // UnsupportedError for a shape that depends on values made within a block of control flow. A variable
 // that is a target is read after everything else.
-Program specialize(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
-                   const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations);
+MPSGRAPH_API Program specialize(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
+                                const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations);
 
 // The rest of a program, once its feeds' types and the values of the deciding ones (in their order) are known.
 Program specialize(const Rest& rest, const std::vector<TensorType>& feeds, const std::vector<ConstantPtr>& deciding);
@@ -96,23 +96,12 @@ struct Pass {
   std::string_view name;
   std::string_view summary;  // one line, for people
   void (*run)(Program&);
-  bool required = false;  // cannot be disabled: backends count on it
+  std::optional<OptionalPass> optional;  // none: every backend counts on it, and nobody can disable it
 };
-// The pipeline in order: prune, channels_last, quantize, widen, normalize, indices, expand, fold, simplify, absorb,
-// fuse, stitch, schedule.
-const std::vector<Pass>& all_passes();
+const std::vector<Pass>& all_passes();  // the pipeline, in order
 const Pass& pass_named(std::string_view name);  // GraphError that lists the names
 
-struct Options {
-  std::vector<std::string> disabled_passes;
-  bool reference_kernels = false;  // plain loops only: for tests
-  Callables callables;  // what the symbols of `call` stand for
-  // Called with the pass's name and the program's text after each pass ("specialize" first).
-  std::function<void(std::string_view pass, const std::string& text)> observe;
-  // Called with the time that each pass took: for profiles.
-  using Time = std::chrono::steady_clock::time_point;
-  std::function<void(std::string_view pass, Time begin, Time end)> observe_time;
-};
-void run_passes(Program& program, const Options& options);
+// Those passes that every backend needs, and of the others those that the target wants and the options do not disable.
+void run_passes(Program& program, const Target& target, const Options& options);
 
 }  // namespace mpsgraph::compiler

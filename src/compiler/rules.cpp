@@ -9,11 +9,11 @@
 
 #include "compiler/passes.h"
 #include "compiler/rules.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/ops/shape.h"
 #include "core/ops/window.h"
 #include "core/wide.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {

@@ -19,9 +19,9 @@
 #include "compiler/passes.h"
 #include "compiler/reduction_shape.h"
 #include "compiler/users.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/wide.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {

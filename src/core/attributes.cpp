@@ -1,5 +1,5 @@
 // Constant data and the attribute map: storage, exact comparison, reading as numbers.
-#include "core/attributes.h"
+#include "mpsgraph/core/attributes.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,7 @@
 #include <limits>
 #include <mutex>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph {
 namespace {

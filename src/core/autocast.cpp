@@ -2,7 +2,7 @@
 //
 // Low are the products, which are fast there and sum in float32 inside. float32 are sums over many elements, functions
 // that magnify a rounding error or leave float16's range, and losses. Everything else takes what it gets.
-#include "core/autocast.h"
+#include "mpsgraph/core/autocast.h"
 
 #include <algorithm>
 #include <optional>

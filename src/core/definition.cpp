@@ -24,40 +24,15 @@ Registry& storage() {
   return registry;
 }
 
+std::string_view family_that_states;  // while it does
+
 const Registry& registry() {
   static std::once_flag once;
   std::call_once(once, [] {
-    ops::register_memory();
-    ops::register_arithmetic();
-    ops::register_activation();
-    ops::register_reduction();
-    ops::register_matrix();
-    ops::register_convolution();
-    ops::register_pooling();
-    ops::register_stencil();
-    ops::register_normalization();
-    ops::register_loss();
-    ops::register_shape();
-    ops::register_fourier_transform();
-    ops::register_quantization();
-    ops::register_sparse();
-    ops::register_gather();
-    ops::register_scatter_nd();
-    ops::register_cumulative();
-    ops::register_sort();
-    ops::register_top_k();
-    ops::register_resize();
-    ops::register_sample_grid();
-    ops::register_linear_algebra();
-    ops::register_matrix_inverse();
-    ops::register_non_zero();
-    ops::register_non_maximum_suppression();
-    ops::register_control_flow();
-    ops::register_call();
-    ops::register_recurrent();
-    ops::register_random();
-    ops::register_optimizer();
-    ops::register_fused();
+    Family::for_each([](std::string_view name, Family::Say state) {
+      family_that_states = name;
+      state();
+    });
   });
   return storage();
 }
@@ -211,6 +186,7 @@ Tensor* GradientContext::add_alike(std::string_view kind, std::vector<Tensor*> i
 
 void define(OperationDefinition definition) {
   Registry& all = storage();
+  definition.family = family_that_states;
   if (!definition.tensor_attributes.empty()) {
     definition.max_inputs = definition.min_inputs + static_cast<int>(definition.tensor_attributes.size());
     definition.infer = with_tensor_attributes(std::move(definition.infer), std::move(definition.infer_unvalued));

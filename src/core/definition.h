@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/graph.h"
+#include "core/registration.h"
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/export.h"
 
 namespace mpsgraph {
 
@@ -102,9 +104,9 @@ using Decompose =
 
 struct OperationDefinition {
   std::string_view name;
-  std::string_view family;                  // "arithmetic", "pooling", ...: the file it is stated in
+  std::string_view family = {};  // "arithmetic", "pooling", ...: the file it is stated in; set by define()
   int min_inputs = 0;
-  int max_inputs = 0;                       // -1: any number
+  int max_inputs = 0;  // -1: any number
   std::vector<AttributeSpec> attributes = {};
   // Attributes that integer tensors may give instead, all or none: one operand for each behind the min_inputs others.
   // They become attributes as soon as their values are known, so inference, passes and kernels only see attributes.
@@ -131,45 +133,15 @@ Attributes complete_attributes(const OperationDefinition& definition, Attributes
 bool settle_tensor_attributes(const OperationDefinition& definition, std::vector<Tensor*>& inputs,
                               Attributes& attributes, const std::string& where);
 
-// Registration happens once, by the families' register functions; lookups are then read-only.
-void define(OperationDefinition definition);
-const OperationDefinition& definition_of(std::string_view name);  // GraphError with the nearest names when unknown
+// Lookups are read-only; the first asks every file of src/core/ops/ what it states.
+MPSGRAPH_API const OperationDefinition& definition_of(
+    std::string_view name);  // GraphError with the nearest names when unknown
 const OperationDefinition* find_definition(std::string_view name);
-std::vector<const OperationDefinition*> all_definitions();  // in registration order
+MPSGRAPH_API std::vector<const OperationDefinition*> all_definitions();  // family by family
 
-// One register function per family, called by the registry on first use.
-namespace ops {
-void register_memory();
-void register_arithmetic();
-void register_activation();
-void register_reduction();
-void register_matrix();
-void register_convolution();
-void register_pooling();
-void register_stencil();
-void register_normalization();
-void register_loss();
-void register_shape();
-void register_fourier_transform();
-void register_quantization();
-void register_sparse();
-void register_gather();
-void register_scatter_nd();
-void register_cumulative();
-void register_sort();
-void register_top_k();
-void register_resize();
-void register_sample_grid();
-void register_linear_algebra();
-void register_matrix_inverse();
-void register_non_zero();
-void register_non_maximum_suppression();
-void register_control_flow();
-void register_call();
-void register_recurrent();
-void register_random();
-void register_optimizer();
-void register_fused();  // what only passes make: stitched, fused_convolution2d, fused_matrix_multiplication
-}  // namespace ops
+// What a file of src/core/ops/ states: a family, or a part of one. It stands at the file's end:
+//   const Family family("pooling", [] { define(...); });
+using Family = Registration<OperationDefinition>;
+void define(OperationDefinition definition);  // within such a block, which gives it its family; the name must be new
 
 }  // namespace mpsgraph

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "core/definition.h"
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 
 namespace mpsgraph {
 

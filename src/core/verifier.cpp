@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "core/definition.h"
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 
 namespace mpsgraph {
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,9 +9,11 @@
 #include <vector>
 
 #include "compiler/program.h"
-#include "core/attributes.h"
+#include "mpsgraph/core/attributes.h"
+#include "mpsgraph/runtime/device.h"
+#include "mpsgraph/runtime/executable.h"
+#include "mpsgraph/runtime/ndarray.h"
 #include "runtime/device_work.h"
-#include "runtime/ndarray.h"
 
 namespace mpsgraph::runtime {
 
@@ -29,12 +30,6 @@ class VariableStorage {
   virtual TensorType type() const = 0;
   virtual NDArray read() const = 0;                   // a copy in the logical, row-major layout
   virtual void write(const NDArray& value) = 0;       // same type; any strides
-};
-
-// How a compiled program is written for applications.
-struct SerializationDescriptor {
-  std::string platform = "macOS";          // or "iOS", "tvOS", "visionOS"
-  std::string minimum_deployment_target;   // of that system, e.g. "14.0"; empty: Apple's default
 };
 
 // Where each feed and each target stands among those of what was written; none: it is not there.
@@ -71,20 +66,6 @@ class CompiledProgram {
   virtual std::string plan() const = 0;               // for people: kernels, buffers, offsets
 };
 
-// What a device can do at most, for profiles. Types that are missing are computed as float32.
-struct DeviceLimits {
-  std::map<DType, double> flops;  // FLOP/s, where a multiply-add counts as two; empty: not known
-  double bandwidth = 0;           // bytes/s between memory and processor, both ways together
-};
-
-// A question about the frameworks below a device that only a run there answers: for the self-test.
-struct Probe {
-  std::string name, question;
-  std::string method;   // how it is asked
-  std::string meaning;  // what each answer would change in the code
-  std::function<std::string()> ask;  // what the frameworks refuse may throw, or end the process
-};
-
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -108,16 +89,8 @@ class Backend {
   virtual BufferStatistics memory_statistics() const { return {}; }
   virtual void set_memory_cache_limit(size_t bytes) { (void)bytes; }
   virtual DeviceLimits measure_limits() { return {}; }  // takes a while
-  // On a queue's thread that has had nothing to do for a while: gives up what the thread holds for its work.
-  virtual void rest() {}
-  // Where another thread goes on: gives it up if that one holds the same.
-  virtual void make_way() {}
   // For a device that runs work by itself; null when work runs on the queue's thread.
   virtual std::unique_ptr<DeviceQueue> make_queue() { return nullptr; }
-  // For the self-test, too: by the frameworks' own differentiation the gradients of the program's only target, of rank
-  // 0, by each feed; an invalid array for a feed that has none.
-  virtual std::vector<Probe> probes() { return {}; }
-  virtual std::vector<NDArray> apple_gradients(compiler::Program program, std::span<const NDArray> feeds);
 };
 
 // Backends register themselves when they are loaded, under their names. The default device is the available one of the

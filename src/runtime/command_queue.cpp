@@ -1,15 +1,19 @@
 // The queue's thread owns its state, so a queue may be dropped by anybody, even by that thread.
-#include "runtime/command_queue.h"
+#include "mpsgraph/runtime/command_queue.h"
 
 #include <chrono>
 #include <deque>
 #include <optional>
 #include <thread>
 
-#include "core/errors.h"
-#include "runtime/device.h"
+#include "mpsgraph/core/errors.h"
+#include "mpsgraph/runtime/device.h"
+#include "mpsgraph/runtime/profiler.h"
+#include "runtime/backend.h"
+#include "runtime/device_work.h"
 #include "runtime/handler_thread.h"
-#include "runtime/profiler.h"
+#include "runtime/thread_holding.h"
+#include "runtime/worker.h"
 
 namespace mpsgraph::runtime {
 
@@ -32,7 +36,7 @@ class CommandQueue::Thread final : public Worker {
   explicit Thread(Backend& backend) : backend_(backend) {}
 
   void enqueue(std::shared_ptr<CommandBuffer> buffer) {
-    if (!device_ && !buffer->brief()) backend_.make_way();
+    if (!device_ && !buffer->brief()) make_way();
     bool calls;
     {
       std::lock_guard lock(mutex_);
@@ -115,7 +119,7 @@ class CommandQueue::Thread final : public Worker {
       buffer->execute(device_.get(), [this] { completed(); });
       const bool brief = buffer->brief();
       buffer.reset();
-      if (brief) backend_.make_way();  // the thread that commits will more often run such work itself
+      if (brief) make_way();  // the thread that commits will more often run such work itself
       lock.lock();
       busy_ = false;
       ran_ = Clock::now();
@@ -158,7 +162,7 @@ class CommandQueue::Thread final : public Worker {
   void rest(std::unique_lock<std::mutex>& lock) {
     ran_.reset();
     lock.unlock();
-    backend_.rest();
+    release_thread_holdings();
     lock.lock();
   }
 

@@ -1,11 +1,13 @@
 // The registry of backends and the devices made from them.
-#include "runtime/device.h"
+#include "mpsgraph/runtime/device.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
+#include "runtime/backend.h"
+#include "runtime/framework_oracle.h"
 
 namespace mpsgraph::runtime {
 
@@ -45,9 +47,7 @@ std::unique_ptr<CompiledProgram> Backend::load(const std::filesystem::path& path
                              ": an MPSGraphPackage runs on device metal; load() opens packages on every device"));
 }
 
-std::vector<NDArray> Backend::apple_gradients(compiler::Program, std::span<const NDArray>) {
-  throw UnsupportedError(cat("device ", name(), " runs on no framework that differentiates by itself"));
-}
+FrameworkOracle* oracle_of(const Device& device) { return dynamic_cast<FrameworkOracle*>(&device.backend()); }
 
 void register_backend(BackendEntry entry) {
   Registry& all = registry();
@@ -61,6 +61,9 @@ void register_backend(BackendEntry entry) {
 
 Device::Device(std::string name, std::unique_ptr<Backend> backend)
     : name_(std::move(name)), backend_(std::move(backend)) {}
+Device::~Device() = default;
+
+std::string Device::description() const { return backend_->description(); }
 
 Device& Device::get(std::string_view name) {
   Registry& all = registry();

@@ -1,11 +1,14 @@
 // Compiling with its bookkeeping, the checks of inputs and results, and the run on the queue's thread.
-#include "runtime/executable.h"
+#include "mpsgraph/runtime/executable.h"
 
 #include <algorithm>
 
+#include "compiler/program.h"
 #include "core/definition.h"
-#include "runtime/profiler.h"
-#include "runtime/serialized_executable.h"
+#include "mpsgraph/runtime/profiler.h"
+#include "mpsgraph/runtime/serialized_executable.h"
+#include "runtime/backend.h"
+#include "runtime/graph_state.h"
 #include "runtime/staged_program.h"
 
 namespace mpsgraph::runtime {
@@ -76,6 +79,11 @@ void resolve_calls(const Block& block, const compiler::Callables& callables, com
 }
 
 }  // namespace
+
+Executable::Executable(std::shared_ptr<GraphState> state) : state_(std::move(state)) {}
+
+Device& Executable::device() const { return state_->device; }
+const std::shared_ptr<Graph>& Executable::graph() const { return state_->graph; }
 
 std::shared_ptr<Executable> Executable::create(std::shared_ptr<GraphState> state, std::vector<Feed> feeds,
                                                std::vector<Tensor*> targets, std::vector<Operation*> target_operations,

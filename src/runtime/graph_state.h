@@ -10,7 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/device.h"
+#include "mpsgraph/runtime/device.h"
+#include "runtime/backend.h"
 #include "runtime/gate.h"
 
 namespace mpsgraph::runtime {

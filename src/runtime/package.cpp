@@ -1,5 +1,5 @@
 // Packages written and read: the manifest, and what joins the three files.
-#include "runtime/package.h"
+#include "mpsgraph/runtime/package.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "compiler/rewrite.h"
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 #include "runtime/checksum.h"
 #include "runtime/safetensors.h"
 

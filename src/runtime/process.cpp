@@ -1,5 +1,5 @@
 // Fork detection by a child handler that counts, and the list of threads that shutdown() ends.
-#include "runtime/process.h"
+#include "mpsgraph/runtime/process.h"
 
 #include <pthread.h>
 
@@ -7,8 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 #include "runtime/handler_thread.h"
+#include "runtime/worker.h"
 
 namespace mpsgraph::runtime {
 

@@ -17,9 +17,12 @@
 #include <vector>
 
 #include "check.h"
-#include "core/builder.h"
+#include "compiler/program.h"
 #include "core/definition.h"
-#include "runtime/device_graph.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/runtime/device_graph.h"
+#include "runtime/backend.h"
+#include "runtime/thread_holding.h"
 
 namespace mpsgraph::runtime::fake {
 
@@ -137,14 +140,13 @@ struct FakeBackend final : Backend {
                                                  const std::shared_ptr<VariableHome>&) override {
     return std::make_shared<FakeVariable>(value);
   }
-  void rest() override { ++rests; }
-  void make_way() override { ways_made.count(); }
 };
 
 inline Device& device() {
   static const bool registered = [] {
     register_backend(
         {.name = "fake", .make = []() -> std::unique_ptr<Backend> { return std::make_unique<FakeBackend>(); }});
+    register_thread_holding({.release = [] { ++rests; }, .make_way = [] { ways_made.count(); }});
     return true;
   }();
   (void)registered;

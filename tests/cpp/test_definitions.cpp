@@ -4,10 +4,10 @@
 #include <random>
 
 #include "check.h"
-#include "core/builder.h"
 #include "core/definition.h"
-#include "core/gradients.h"
-#include "core/text.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/gradients.h"
+#include "mpsgraph/core/text.h"
 
 using namespace mpsgraph;
 
@@ -141,5 +141,3 @@ TEST(extreme_operands_and_attributes_are_refused_or_typed) {
   std::printf("%zu of %zu had a type\n", typed, asked);
   CHECK(typed > asked / 50);
 }
-
-int main() { return check::run_all(); }

@@ -7,10 +7,10 @@
 #include <iterator>
 
 #include "check.h"
-#include "core/builder.h"
-#include "core/text.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/text.h"
+#include "mpsgraph/runtime/package.h"
 #include "runtime/checksum.h"
-#include "runtime/package.h"
 #include "runtime/safetensors.h"
 
 using namespace mpsgraph;
@@ -261,5 +261,3 @@ TEST(checksums_are_those_of_the_specification) {
   const std::string text = "Nobody inspects the spammish repetition";
   CHECK_EQUAL(to_hex(checksum(text.data(), text.size())), "fbcea83c8a378bf1");
 }
-
-int main() { return check::run_all(); }

@@ -5,10 +5,10 @@
 #include "check.h"
 #include "compiler/dependencies.h"
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
-#include "core/gradients.h"
-#include "core/text.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/gradients.h"
+#include "mpsgraph/core/text.h"
 #include "textual.h"
 
 using namespace mpsgraph;
@@ -17,10 +17,17 @@ using namespace textual;
 
 namespace {
 
+const Target wants_all{
+    .passes = {OptionalPass::prune, OptionalPass::channels_last, OptionalPass::quantize, OptionalPass::normalize,
+               OptionalPass::fold, OptionalPass::simplify, OptionalPass::absorb, OptionalPass::fuse,
+               OptionalPass::stitch, OptionalPass::schedule},
+    .keeps = [](std::string_view kind) { return kind == "softmax"; }};
+
 std::string after(Run pass, const std::string& text) {
   std::unique_ptr<Graph> graph = parse("graph {\n" + text + "}\n");
   verify(*graph);
   Program program = program_of(*graph);
+  program.target = wants_all;
   pass(program);
   verify(*program.graph);
   const std::string printed = print(*program.graph);
@@ -493,13 +500,34 @@ TEST(the_pipeline_reports_each_pass_and_obeys) {
     CHECK_EQUAL(print(*parse(text)), text);
   };
   Program program = specialize(g, {{x, f32({4, 8})}}, {y}, {});
-  run_passes(program, options);
+  run_passes(program, wants_all, options);
   CHECK((seen == std::vector<std::string>{"specialize", "prune", "channels_last", "quantize", "widen", "normalize",
                                           "indices", "expand", "fold", "simplify", "absorb"}));
   CHECK_EQUAL(pass_named("fold").name, "fold");
   CHECK_THROWS(GraphError, pass_named("frobnicate"), "frobnicate", "simplify");
   options.disabled_passes = {"expand"};
-  CHECK_THROWS(GraphError, run_passes(program, options), "cannot be disabled");
+  CHECK_THROWS(GraphError, run_passes(program, wants_all, options), "cannot be disabled");
+}
+
+TEST(a_target_gets_the_passes_and_keeps_the_composites_that_it_wants) {
+  const auto prepared = [](const Target& target) {
+    Graph g;
+    Tensor* x = g.add("placeholder", {}, {{"type", f32({2, 3})}}, "x");
+    Tensor* y = g.add("softmax", {x}, {{"axis", int64_t{1}}});
+    Tensor* z = g.add("log_softmax", {y}, {{"axis", int64_t{1}}});
+    std::vector<std::string> seen;
+    Options options;
+    options.observe = [&](std::string_view pass, const std::string&) { seen.emplace_back(pass); };
+    Program program = specialize(g, {{x, f32({2, 3})}}, {z}, {});
+    run_passes(program, target, options);
+    return std::pair(seen, print(*program.graph));
+  };
+  const auto [all, text] = prepared({.passes = {OptionalPass::fold, OptionalPass::prune}, .keeps = wants_all.keeps});
+  CHECK((all == std::vector<std::string>{"specialize", "prune", "widen", "indices", "expand", "fold"}));
+  CHECK(text.find(" softmax(") != std::string::npos && text.find("log_softmax(") == std::string::npos);
+  const auto [none, plain] = prepared({});
+  CHECK((none == std::vector<std::string>{"specialize", "widen", "indices", "expand"}));
+  CHECK(plain.find("softmax(") == std::string::npos);
 }
 
 TEST(gradients_survive_the_passes) {
@@ -517,5 +545,3 @@ TEST(gradients_survive_the_passes) {
 }
 
 }  // namespace
-
-int main() { return check::run_all(); }

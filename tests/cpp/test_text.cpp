@@ -1,13 +1,13 @@
 // The textual form: exact round trips, text that may come from anywhere, and each check of the verifier.
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 
 #include <limits>
 #include <random>
 
 #include "check.h"
-#include "core/builder.h"
 #include "core/definition.h"
-#include "core/gradients.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/gradients.h"
 
 using namespace mpsgraph;
 
@@ -452,5 +452,3 @@ TEST(verify_checks_block_links_and_arguments) {
   body.arguments.pop_back();
   verify(*graph);
 }
-
-int main() { return check::run_all(); }

@@ -1,6 +1,6 @@
 """Which device the tests run on: the CPU, or with MPSGRAPH_TEST_DEVICE=metal the Metal backend over the stand-in.
 
-The backend and the stand-in of Apple's frameworks (tests/apple) are a library of their own, which registers device
+The backend and the stand-in of Apple's frameworks (tests/standin) are a library of their own, which registers device
 "metal"; from then on that is the default device, as on a Mac. MPSGRAPH_STANDIN names the library, which lies where
 `make test` builds it by default.
 """
@@ -16,7 +16,7 @@ import mpsgraph as mg
 NAME = os.environ.get("MPSGRAPH_TEST_DEVICE", "cpu")
 IS_METAL = NAME == "metal"
 LIBRARY = Path(
-    os.environ.get("MPSGRAPH_STANDIN", Path(__file__).resolve().parents[2] / "build/apple/mpsgraph_metal.so")
+    os.environ.get("MPSGRAPH_STANDIN", Path(__file__).resolve().parents[2] / "build/standin/mpsgraph_metal.so")
 )
 TESTS = Path(__file__).resolve().parents[1]
 

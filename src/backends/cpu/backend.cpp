@@ -2,66 +2,35 @@
 #include "backends/cpu/backend.h"
 
 #include <functional>
-#include <mutex>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "backends/cpu/amx.h"
 #include "backends/cpu/convolution/convolution_taps.h"
 #include "backends/cpu/executable.h"
 #include "backends/cpu/machine_limits.h"
-#include "backends/cpu/normalization/batch_normalization.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
 #include "compiler/passes.h"
 #include "core/definition.h"
-#include "runtime/profiler.h"
+#include "mpsgraph/runtime/profiler.h"
+#include "runtime/thread_holding.h"
 
 namespace mpsgraph::cpu {
 namespace {
 
-std::unordered_map<std::string_view, Lower>& kernels() {
-  static std::unordered_map<std::string_view, Lower> table;
-  return table;
-}
-
-void register_kernels() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    register_shape_kernels();
-    register_dynamic_slice_kernels();
-    register_pad_kernels();
-    register_gather_kernels();
-    register_scatter_nd_kernels();
-    register_cumulative_kernels();
-    register_sort_kernels();
-    register_top_k_kernels();
-    register_resize_kernels();
-    register_sample_grid_kernels();
-    register_linear_algebra_kernels();
-    register_matrix_inverse_kernels();
-    register_non_zero_kernels();
-    register_non_maximum_suppression_kernels();
-    register_reduction_kernels();
-    register_matrix_kernels();
-    register_fourier_transform_kernels();
-    register_sparse_kernels();
-    register_convolution_kernels();
-    register_pooling_kernels();
-    register_stencil_kernels();
-    register_batch_normalization_kernels();
-    register_activation_kernels();
-    register_loss_kernels();
-    register_random_kernels();
-    register_memory_kernels();
-    register_control_flow_kernels();
-    register_recurrent_kernels();
-    register_stitch_kernels();
-    register_onednn_kernels();
-    register_convolution_taps();
-    register_convolution_integers();
-  });
+// What the CPU asks of the compiler. Only oneDNN's kernels take in what follows them, and few processors multiply
+// integers; plain loops, for tests, do neither.
+compiler::Target target(bool plain_loops) {
+  using enum compiler::OptionalPass;
+  compiler::Target result{.passes = {prune, normalize, fold, simplify, absorb, stitch, schedule},
+                          .keeps = [](std::string_view kind) { return find_kernel(kind) != nullptr; }};
+  if (has_onednn && !plain_loops) {
+    result.passes.push_back(fuse);
+    result.passes.push_back(channels_last);
+  }
+  if (multiplies_integers() && !plain_loops) result.passes.push_back(quantize);
+  return result;
 }
 
 // The value of an operation on constants, by its own kernel, for the fold pass.
@@ -111,18 +80,11 @@ class CpuBackend final : public runtime::Backend {
  public:
   std::string_view name() const override { return "cpu"; }
   std::string description() const override { return cat("CPU: ", describe()); }
-  void rest() override { release_team(); }
-  void make_way() override { cpu::make_way(); }
   std::unique_ptr<runtime::CompiledProgram> compile(compiler::Program program,
                                                     std::vector<std::shared_ptr<runtime::VariableStorage>> storages,
                                                     const compiler::Options& options) override {
     const ThreadScope threads;
-    compiler::Options effective = options;
-    // Only oneDNN's kernels take in what follows them.
-    if (!has_onednn || options.reference_kernels) effective.disabled_passes.push_back("fuse");
-    if (!has_onednn || options.reference_kernels) effective.disabled_passes.push_back("channels_last");
-    if (!multiplies_integers() || options.reference_kernels) effective.disabled_passes.push_back("quantize");
-    compiler::run_passes(program, effective);
+    compiler::run_passes(program, target(options.reference_kernels), options);
     const runtime::ProfileScope scope("lower", "pass");
     std::vector<std::shared_ptr<CpuVariable>> variables;
     std::vector<LayoutPtr> present;
@@ -146,23 +108,14 @@ class CpuBackend final : public runtime::Backend {
 
 }  // namespace
 
-void define_kernel(std::string_view kind, Lower lower) { kernels()[kind] = lower; }
-Lower find_kernel(std::string_view kind) {
-  const auto found = kernels().find(kind);
-  return found == kernels().end() ? nullptr : found->second;
-}
-
 void register_backend() {
   runtime::register_backend({.name = "cpu", .make = []() -> std::unique_ptr<runtime::Backend> {
-                               register_kernels();
                                thread_count();  // before anybody changes what OpenMP offers
                                return std::make_unique<CpuBackend>();
                              }});
   // Constants are folded here for every device.
-  compiler::register_evaluator([](const Operation& operation) {
-    register_kernels();
-    return evaluate(operation);
-  });
+  compiler::register_evaluator(evaluate);
+  runtime::register_thread_holding({.release = release_team, .make_way = make_way});
 }
 
 namespace {

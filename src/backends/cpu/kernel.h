@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "backends/cpu/control_flow/history_memory.h"
-#include "core/graph.h"
+#include "core/registration.h"
+#include "mpsgraph/core/graph.h"
 
 namespace mpsgraph::cpu {
 
@@ -80,8 +81,19 @@ class Lowering {
 };
 
 using Lower = std::unique_ptr<Kernel> (*)(Lowering&);
-void define_kernel(std::string_view kind, Lower lower);
-Lower find_kernel(std::string_view kind);  // null when the CPU has none
+
+// Of several kernels for one kind the one of the highest precedence comes first; what it cannot do it hands down.
+enum class Precedence : uint8_t {
+  plain,    // runs everywhere
+  library,  // oneDNN's, where the library is there
+  own       // ours, where they are faster than the library's
+};
+Lower find_kernel(std::string_view kind, Precedence up_to = Precedence::own);  // null when the CPU has none
+
+// What a file of kernels brings. It stands at the file's end:
+//   const Kernels kernels("pooling", [] { define_kernel("max_pooling2d", lower_max); });
+using Kernels = Registration<Kernel>;
+void define_kernel(std::string_view kind, Lower lower, Precedence precedence = Precedence::plain);  // in such a block
 
 // A kernel from a callable, for everything that needs no state:
 //   return kernel([=](Frame& f) { ... f.at<float>(x.slot) ... });
@@ -96,35 +108,5 @@ std::unique_ptr<Kernel> kernel(Function function, std::string description = {}) 
   };
   return std::make_unique<FunctionKernel>(std::move(function), std::move(description));
 }
-
-// One per family, called once by the backend.
-void register_control_flow_kernels();   // histories; if, while and for own the kernels of their blocks (lowering.h)
-void register_shape_kernels();          // strided copies: transpose, slice, concat, pad, tile, broadcast, ...
-void register_dynamic_slice_kernels();
-void register_pad_kernels();
-void register_gather_kernels();
-void register_scatter_nd_kernels();
-void register_cumulative_kernels();
-void register_sort_kernels();
-void register_top_k_kernels();
-void register_resize_kernels();
-void register_sample_grid_kernels();
-void register_linear_algebra_kernels();
-void register_matrix_inverse_kernels();
-void register_non_zero_kernels();
-void register_non_maximum_suppression_kernels();
-void register_reduction_kernels();
-void register_matrix_kernels();
-void register_fourier_transform_kernels();
-void register_sparse_kernels();
-void register_convolution_kernels();
-void register_pooling_kernels();
-void register_stencil_kernels();
-void register_recurrent_kernels();
-void register_activation_kernels();     // softmax and its relatives; the element-wise ones are stitched
-void register_loss_kernels();
-void register_random_kernels();
-void register_memory_kernels();         // assign, constant, copies
-void register_stitch_kernels();         // all element-wise operations, alone or as regions
 
 }  // namespace mpsgraph::cpu

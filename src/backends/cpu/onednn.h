@@ -10,12 +10,9 @@ namespace mpsgraph::cpu {
 
 #ifdef MPSGRAPH_ONEDNN
 inline constexpr bool has_onednn = true;
-// Puts oneDNN's convolution and matrix multiplication in front of the plain kernels.
-void register_onednn_kernels();
 std::string onednn_version();
 #else
 inline constexpr bool has_onednn = false;
-inline void register_onednn_kernels() {}
 inline std::string onednn_version() { return "no oneDNN"; }
 #endif
 

@@ -151,9 +151,4 @@ void OnednnKernel::run(Frame& frame) const {
     relu_in_place(frame.at<uint16_t>(relu_->slot), n, [](uint16_t x) { return x > 0x8000 && x <= 0xff80; });
 }
 
-void register_onednn_kernels() {
-  register_onednn_convolution();
-  register_onednn_matrix();
-}
-
 }  // namespace mpsgraph::cpu

@@ -76,7 +76,4 @@ struct Epilogue {
   dnnl::primitive_attr attributes(const dnnl::memory::desc& residual) const;
 };
 
-void register_onednn_convolution();
-void register_onednn_matrix();
-
 }  // namespace mpsgraph::cpu

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
 
 namespace mpsgraph::cpu {
 

@@ -73,7 +73,7 @@ GraphTensors lower_log_softmax_gradient(Lowering& l) {
 
 }  // namespace
 
-void register_activation() {
+const Lowerings lowerings("activation", [] {
   define_lowering("relu", lower_relu);
   define_lowering("relu_gradient", lower_relu_gradient);
   define_lowering("sigmoid", lower_sigmoid);
@@ -84,6 +84,6 @@ void register_activation() {
   define_lowering("softmax_gradient", lower_softmax_gradient);
   define_lowering("log_softmax", lower_log_softmax);
   define_lowering("log_softmax_gradient", lower_log_softmax_gradient);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -251,7 +251,7 @@ void define_binary_arithmetic() {
 
 }  // namespace
 
-void register_arithmetic() {
+const Lowerings lowerings("arithmetic", [] {
   define_functions();
   define_lowering("identity", lower_identity);
   define_lowering("reciprocal_square_root", lower_reciprocal_square_root);
@@ -267,6 +267,6 @@ void register_arithmetic() {
   define_comparisons();
   define_lowering("select", lower_select);
   define_lowering("clamp", lower_clamp);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -11,7 +11,7 @@
 namespace mpsgraph::metal {
 namespace {
 
-class MetalBackend final : public runtime::Backend {
+class MetalBackend final : public runtime::Backend, public runtime::FrameworkOracle {
  public:
   std::string_view name() const override { return "metal"; }
   std::string description() const override {
@@ -42,8 +42,7 @@ class MetalBackend final : public runtime::Backend {
     return guarded([&] { return std::make_unique<MetalQueue>(device_); });
   }
   std::vector<runtime::Probe> probes() override { return metal::probes(device_); }
-  std::vector<runtime::NDArray> apple_gradients(compiler::Program program,
-                                                std::span<const runtime::NDArray> feeds) override {
+  std::vector<runtime::NDArray> gradients(compiler::Program program, std::span<const runtime::NDArray> feeds) override {
     return metal::apple_gradients(device_, std::move(program), feeds);
   }
 

@@ -51,7 +51,7 @@ GraphTensors lower_right_shift(Lowering& l) {
 
 }  // namespace
 
-void register_bits() {
+const Lowerings lowerings("bits", [] {
   UNARY("not", not);
   BINARY("logical_and", logicalAND);
   BINARY("logical_or", logicalOR);
@@ -66,6 +66,6 @@ void register_bits() {
   BINARY("bitwise_xor", bitwiseXOR);
   define_lowering("bitwise_left_shift", lower_left_shift);
   define_lowering("bitwise_right_shift", lower_right_shift);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -44,9 +44,9 @@ GraphTensors lower_reinterpret_cast(Lowering& l) {
 
 }  // namespace
 
-void register_cast() {
+const Lowerings lowerings("cast", [] {
   define_lowering("cast", lower_cast);
   define_lowering("reinterpret_cast", lower_reinterpret_cast);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -83,10 +83,10 @@ GraphTensors lower_report_outside(Lowering& l) {
 
 }  // namespace
 
-void register_check_indices() {
+const Lowerings lowerings("check_indices", [] {
   define_lowering("check_indices", lower_check_indices);
   define_lowering("find_outside", lower_find_outside);
   define_lowering("report_outside", lower_report_outside);
-}
+});
 
 }  // namespace mpsgraph::metal

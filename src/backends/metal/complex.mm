@@ -233,11 +233,11 @@ GraphTensors lower_complex(Lowering& l) {
   return {complex_tensor(l, operations.at(kind)(a, b))};
 }
 
-void register_complex() {
+const Lowerings lowerings("complex", [] {
   define_lowering("real_part", lower_real_part);
   define_lowering("imaginary_part", lower_imaginary_part);
   define_lowering("conjugate", lower_conjugate);
   define_lowering("complex_tensor", lower_complex_tensor);
-}
+});
 
 }  // namespace mpsgraph::metal

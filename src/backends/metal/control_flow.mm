@@ -266,7 +266,7 @@ GraphTensors lower_history_addition(Lowering& l) {
 
 }  // namespace
 
-void register_control_flow() {
+const Lowerings lowerings("control_flow", [] {
   define_lowering("if", lower_if);
   define_lowering("while", lower_while);
   define_lowering("for", lower_for);
@@ -274,6 +274,6 @@ void register_control_flow() {
   define_lowering("history_pop", lower_pop);
   define_lowering("history_empty", lower_empty);
   define_lowering("history_addition", lower_history_addition);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -355,7 +355,7 @@ GraphTensors lower_col_to_im(Lowering& l) {
 
 }  // namespace
 
-void register_convolution() {
+const Lowerings lowerings("convolution", [] {
   define_lowering("convolution2d", lower_convolution2d<Part::result>);
   define_lowering("convolution2d_data_gradient", lower_convolution2d<Part::data>);
   define_lowering("convolution2d_weights_gradient", lower_convolution2d<Part::weights>);
@@ -370,6 +370,6 @@ void register_convolution() {
   define_lowering("depthwise_convolution3d_weights_gradient", lower_depthwise3d<Part::weights>);
   define_lowering("im_to_col", lower_im_to_col);
   define_lowering("col_to_im", lower_col_to_im);
-}
+});
 
 }  // namespace mpsgraph::metal

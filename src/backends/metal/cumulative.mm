@@ -173,13 +173,13 @@ GraphTensors lower_cumulative_arg_extremum(Lowering& l) {
 
 }  // namespace
 
-void register_cumulative() {
+const Lowerings lowerings("cumulative", [] {
   define_lowering("cumulative_sum", lower_cumulative_sum);
   define_lowering("cumulative_product", lower_cumulative_product);
   define_lowering("cumulative_minimum", lower_cumulative_extremum<false>);
   define_lowering("cumulative_maximum", lower_cumulative_extremum<true>);
   define_lowering("cumulative_arg_extremum", lower_cumulative_arg_extremum);
   define_lowering("cumulative_recurrence", lower_cumulative_recurrence);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/metal/frameworks.h"
-#include "runtime/ndarray.h"
+#include "mpsgraph/runtime/ndarray.h"
 
 namespace mpsgraph::metal {
 

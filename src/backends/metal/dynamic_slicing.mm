@@ -84,9 +84,9 @@ GraphTensors lower_dynamic_slice_update_data(Lowering& l) {
 
 }  // namespace
 
-void register_dynamic_slicing() {
+const Lowerings lowerings("dynamic_slicing", [] {
   define_lowering("dynamic_slice", lower_dynamic_slice);
   define_lowering("dynamic_slice_update_data", lower_dynamic_slice_update_data);
-}
+});
 
 }  // namespace mpsgraph::metal

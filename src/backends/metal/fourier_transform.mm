@@ -82,10 +82,10 @@ GraphTensors lower_transform(Lowering& l, Transform kind) {
 
 }  // namespace
 
-void register_fourier_transform() {
+const Lowerings lowerings("fourier_transform", [] {
   define_lowering("fast_fourier_transform", [](Lowering& l) { return lower_transform(l, Transform::complex); });
   define_lowering("real_to_hermitean_fft", [](Lowering& l) { return lower_transform(l, Transform::to_hermitean); });
   define_lowering("hermitean_to_real_fft", [](Lowering& l) { return lower_transform(l, Transform::to_real); });
-}
+});
 
 }  // namespace mpsgraph::metal

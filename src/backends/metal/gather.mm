@@ -123,12 +123,12 @@ GraphTensors lower_one_hot(Lowering& l) {
 
 }  // namespace
 
-void register_gather() {
+const Lowerings lowerings("gather", [] {
   define_lowering("gather", lower_gather);
   define_lowering("gather_gradient", lower_gather_gradient);
   define_lowering("gather_nd", lower_gather_nd);
   define_lowering("gather_along_axis", lower_gather_along_axis);
   define_lowering("one_hot", lower_one_hot);
-}
+});
 
 }  // namespace mpsgraph::metal

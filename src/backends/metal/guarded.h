@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "backends/metal/frameworks.h"
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph::metal {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/known_values.h"
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 
 namespace mpsgraph::metal {
 namespace {

@@ -19,6 +19,7 @@
 #include "backends/metal/histories.h"
 #include "backends/metal/types.h"
 #include "compiler/program.h"
+#include "core/registration.h"
 
 namespace mpsgraph::metal {
 
@@ -64,9 +65,13 @@ class Lowering {
 };
 
 using Lower = GraphTensors (*)(Lowering&);
-void define_lowering(std::string_view kind, Lower lower);
+// What a file of lowerings brings. It stands at the file's end:
+//   const Lowerings lowerings("pooling", [] { define_lowering("max_pooling2d", lower_maximum); });
+// sample_grid has none: Apple does not say which coordinate comes first and what relative ones are relative to, so it is
+// expanded into gathers.
+using Lowerings = Registration<Lowering>;
+void define_lowering(std::string_view kind, Lower lower);  // in such a block
 Lower find_lowering(std::string_view kind);  // null when there is none
-std::vector<std::string_view> lowered_kinds();
 
 // Walks a program, once.
 class ProgramLowering {
@@ -129,45 +134,5 @@ class ProgramLowering {
   std::unordered_map<const Operation*, MPSGraphOperation*> effects_;  // what runs for operations, results or not
   std::vector<MPSGraphOperation*> block_effects_;  // of the block that is being lowered
 };
-
-// --- families --------------------------------------------------------------------------------------------------------
-void register_lowerings();  // all of them, once
-// sample_grid has none: Apple does not say which coordinate comes first and what relative ones are relative to, so it
-// is expanded into gathers.
-void register_activation();
-void register_arithmetic();
-void register_bits();
-void register_call();
-void register_cast();
-void register_check_indices();
-void register_complex();
-void register_control_flow();
-void register_convolution();
-void register_cumulative();
-void register_fourier_transform();
-void register_gather();
-void register_linear_algebra();
-void register_matrix();
-void register_matrix_inverse();
-void register_memory();
-void register_non_maximum_suppression();
-void register_non_zero();
-void register_normalization();
-void register_optimizer();
-void register_padding();
-void register_pooling();
-void register_quantization();
-void register_random();
-void register_recurrent();
-void register_reduction();
-void register_resize();
-void register_scatter_nd();
-void register_shape();
-void register_slicing();
-void register_dynamic_slicing();
-void register_sort();
-void register_sparse();
-void register_stencil();
-void register_top_k();
 
 }  // namespace mpsgraph::metal

@@ -14,26 +14,22 @@ namespace mpsgraph::metal {
 
 namespace {
 
-std::unordered_map<std::string_view, Lower>& lowerings() {
-  static auto& table = *new std::unordered_map<std::string_view, Lower>;  // used until the last queue has ended
-  return table;
+std::unordered_map<std::string_view, Lower>& table() {
+  static auto& lowerings = *new std::unordered_map<std::string_view, Lower>;  // used until the last queue has ended
+  return lowerings;
 }
 
 }  // namespace
 
-void define_lowering(std::string_view kind, Lower lower) { lowerings()[kind] = lower; }
-
-Lower find_lowering(std::string_view kind) {
-  register_lowerings();
-  const auto found = lowerings().find(kind);
-  return found == lowerings().end() ? nullptr : found->second;
+void define_lowering(std::string_view kind, Lower lower) {
+  if (!table().emplace(kind, lower).second) throw GraphError(cat("two lowerings are defined for '", kind, "'"));
 }
 
-std::vector<std::string_view> lowered_kinds() {
-  register_lowerings();
-  std::vector<std::string_view> kinds;
-  for (const auto& [kind, lower] : lowerings()) kinds.push_back(kind);
-  return kinds;
+Lower find_lowering(std::string_view kind) {
+  static std::once_flag once;
+  std::call_once(once, [] { Lowerings::for_each([](std::string_view, Lowerings::Say define) { define(); }); });
+  const auto found = table().find(kind);
+  return found == table().end() ? nullptr : found->second;
 }
 
 // --- one operation ---------------------------------------------------------------------------------------------------
@@ -346,47 +342,6 @@ GraphTensors ProgramLowering::after(const std::vector<MPSGraphOperation*>& opera
   for (MPSGraphTensor* __strong& result : results)
     if (result) result = forwarded[next++];
   return results;
-}
-
-void register_lowerings() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    register_activation();
-    register_arithmetic();
-    register_bits();
-    register_call();
-    register_cast();
-    register_check_indices();
-    register_complex();
-    register_control_flow();
-    register_convolution();
-    register_cumulative();
-    register_fourier_transform();
-    register_gather();
-    register_linear_algebra();
-    register_matrix();
-    register_matrix_inverse();
-    register_memory();
-    register_non_maximum_suppression();
-    register_non_zero();
-    register_normalization();
-    register_optimizer();
-    register_padding();
-    register_pooling();
-    register_quantization();
-    register_random();
-    register_recurrent();
-    register_reduction();
-    register_resize();
-    register_scatter_nd();
-    register_shape();
-    register_slicing();
-    register_dynamic_slicing();
-    register_sort();
-    register_sparse();
-    register_stencil();
-    register_top_k();
-  });
 }
 
 }  // namespace mpsgraph::metal

@@ -122,10 +122,10 @@ GraphTensors lower_hamming_distance(Lowering& l) {
 
 }  // namespace
 
-void register_matrix() {
+const Lowerings lowerings("matrix", [] {
   define_lowering("matrix_multiplication", lower_matrix_multiplication);
   define_lowering("scaled_dot_product_attention", lower_attention);
   define_lowering("hamming_distance", lower_hamming_distance);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -13,6 +13,6 @@ GraphTensors lower_matrix_inverse(Lowering& l) {
 
 }  // namespace
 
-void register_matrix_inverse() { define_lowering("matrix_inverse", lower_matrix_inverse); }
+const Lowerings lowerings("matrix_inverse", [] { define_lowering("matrix_inverse", lower_matrix_inverse); });
 
 }  // namespace mpsgraph::metal

@@ -22,10 +22,10 @@ GraphTensors lower_undefined(Lowering& l) { return {l.filled(0, l.program.lowere
 
 }  // namespace
 
-void register_memory() {
+const Lowerings lowerings("memory", [] {
   define_lowering("constant", lower_constant);
   define_lowering("read", lower_read);
   define_lowering("undefined", lower_undefined);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -117,6 +117,7 @@ GraphTensors lower_non_maximum_suppression(Lowering& l) {
 
 }  // namespace
 
-void register_non_maximum_suppression() { define_lowering("non_maximum_suppression", lower_non_maximum_suppression); }
+const Lowerings lowerings("non_maximum_suppression",
+                          [] { define_lowering("non_maximum_suppression", lower_non_maximum_suppression); });
 
 }  // namespace mpsgraph::metal

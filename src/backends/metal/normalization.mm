@@ -117,13 +117,13 @@ GraphTensors lower_normalization_gradient(Lowering& l) {
 
 }  // namespace
 
-void register_normalization() {
+const Lowerings lowerings("normalization", [] {
   define_lowering("mean", lower_mean);
   define_lowering("variance", lower_variance);
   define_lowering("normalization", lower_normalization);
   define_lowering("normalization_gamma_gradient", lower_gamma_gradient);
   define_lowering("normalization_beta_gradient", lower_beta_gradient);
   define_lowering("normalization_gradient", lower_normalization_gradient);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -95,10 +95,10 @@ GraphTensors lower_adam_with_current_learning_rate(Lowering& l) {
 
 }  // namespace
 
-void register_optimizer() {
+const Lowerings lowerings("optimizer", [] {
   define_lowering("stochastic_gradient_descent", lower_stochastic_gradient_descent);
   define_lowering("adam", lower_adam);
   define_lowering("adam_with_current_learning_rate", lower_adam_with_current_learning_rate);
-}
+});
 
 }  // namespace mpsgraph::metal

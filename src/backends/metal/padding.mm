@@ -135,9 +135,9 @@ GraphTensors lower_pad_gradient(Lowering& l) {
 
 }  // namespace
 
-void register_padding() {
+const Lowerings lowerings("padding", [] {
   define_lowering("pad", lower_pad);
   define_lowering("pad_gradient", lower_pad_gradient);
-}
+});
 
 }  // namespace mpsgraph::metal

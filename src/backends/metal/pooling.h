@@ -19,6 +19,4 @@ Taps taps_of(const Lowering& l, const ops::Pooling& pooling, const Dims& source)
 MPSGraphPooling2DOpDescriptor* descriptor2d(const PoolingStage& stage);
 MPSGraphPooling4DOpDescriptor* descriptor4d(const PoolingStage& stage);
 
-void register_pooling_indices();
-
 }  // namespace mpsgraph::metal

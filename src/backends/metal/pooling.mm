@@ -242,7 +242,7 @@ Taps taps_of(const Lowering& l, const ops::Pooling& pooling, const Dims& source)
   return Taps(l, source, axes, pooling_windows(pooling, source));
 }
 
-void register_pooling() {
+const Lowerings lowerings("pooling", [] {
   for (const std::string_view kind : {"max_pooling2d", "max_pooling4d"}) define_lowering(kind, lower_maximum);
   for (const std::string_view kind : {"max_pooling2d_gradient", "max_pooling4d_gradient"})
     define_lowering(kind, lower_d_maximum);
@@ -253,7 +253,6 @@ void register_pooling() {
     define_lowering(kind, lower_d_average<false>);
   define_lowering("sum_pooling4d", lower_average<true>);
   define_lowering("sum_pooling4d_gradient", lower_d_average<true>);
-  register_pooling_indices();
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -203,13 +203,13 @@ GraphTensors lower_at_indices(Lowering& l) {
 
 }  // namespace
 
-void register_pooling_indices() {
+const Lowerings lowerings("pooling_indices", [] {
   for (const std::string_view kind : {"max_pooling2d_return_indices", "max_pooling4d_return_indices"})
     define_lowering(kind, lower_return_indices);
   for (const std::string_view kind : {"max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices"})
     define_lowering(kind, lower_from_indices);
   for (const std::string_view kind : {"max_pooling2d_at_indices", "max_pooling4d_at_indices"})
     define_lowering(kind, lower_at_indices);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -7,10 +7,10 @@
 #include "backends/metal/block_checks.h"
 #include "backends/metal/lowering.h"
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
-#include "core/text.h"
 #include "core/wide.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/text.h"
 
 namespace mpsgraph::metal {
 namespace {
@@ -137,11 +137,11 @@ compiler::Rewriter::Replacement added_in_float32(compiler::Rewriter& r, const Op
 }  // namespace
 
 void prepare(compiler::Program& program, const compiler::Options& options) {
-  program.native_composites = lowered_kinds();
-  compiler::Options effective = options;
-  for (const char* ours : {"channels_last", "quantize", "normalize", "fuse", "stitch", "schedule"})
-    effective.disabled_passes.emplace_back(ours);
-  compiler::run_passes(program, effective);
+  // Layouts, fusion and the order of execution are MPSGraph's own affair.
+  using enum compiler::OptionalPass;
+  const compiler::Target target{.passes = {prune, fold, simplify, absorb},
+                                .keeps = [](std::string_view kind) { return find_lowering(kind) != nullptr; }};
+  compiler::run_passes(program, target, options);
   if (compiler::any_operation(program, adds_halves)) compiler::rewrite(program, added_in_float32);
   remove_nothing(program);
   carry_checks(program);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/metal/device.h"
-#include "runtime/backend.h"
+#include "runtime/framework_oracle.h"
 
 namespace mpsgraph::metal {
 

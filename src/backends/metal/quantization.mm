@@ -91,6 +91,6 @@ GraphTensors lower_dequantize(Lowering& l) {
 
 }  // namespace
 
-void register_quantization() { define_lowering("dequantize", lower_dequantize); }
+const Lowerings lowerings("quantization", [] { define_lowering("dequantize", lower_dequantize); });
 
 }  // namespace mpsgraph::metal

@@ -547,9 +547,9 @@ GraphTensors lower_sequence_gradient(Lowering& l) { return Backward(l).lower(); 
 
 }  // namespace
 
-void register_recurrent() {
+const Lowerings lowerings("recurrent", [] {
   define_lowering("recurrent_sequence", lower_sequence);
   define_lowering("recurrent_sequence_gradient", lower_sequence_gradient);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -124,7 +124,7 @@ GraphTensors reduce_truths(Lowering& l, Method method) { return reduce(Term::inp
 
 }  // namespace
 
-void register_reduction() {
+const Lowerings lowerings("reduction", [] {
   define_lowering("reduction_sum", lower_sum);
   define_lowering("reduction_product", lower_product);
   define_lowering("reduction_maximum", [](Lowering& l) { return extremum(l, maximum_of, -INFINITY); });
@@ -137,6 +137,6 @@ void register_reduction() {
   define_lowering("reduction_arg_minimum", [](Lowering& l) { return arg_extremum(l, minimum_or_nan_of, minimum_of); });
   define_lowering("reduction_and", [](Lowering& l) { return reduce_truths(l, and_of); });
   define_lowering("reduction_or", [](Lowering& l) { return reduce_truths(l, or_of); });
-}
+});
 
 }  // namespace mpsgraph::metal

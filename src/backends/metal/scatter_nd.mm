@@ -167,10 +167,10 @@ GraphTensors lower_scatter_along_axis(Lowering& l) {
 
 }  // namespace
 
-void register_scatter_nd() {
+const Lowerings lowerings("scatter_nd", [] {
   define_lowering("scatter", lower_scatter);
   define_lowering("scatter_nd", lower_scatter_nd);
   define_lowering("scatter_along_axis", lower_scatter_along_axis);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -101,7 +101,7 @@ GraphTensors lower_reverse(Lowering& l) {
 
 }  // namespace
 
-void register_shape() {
+const Lowerings lowerings("shape", [] {
   for (const char* kind : {"reshape", "expand_dims", "squeeze", "flatten2d"}) define_lowering(kind, lower_reshape);
   define_lowering("transpose", lower_transpose);
   define_lowering("broadcast_to", lower_broadcast_to);
@@ -112,6 +112,6 @@ void register_shape() {
   define_lowering("shape_of", lower_shape_of);
   define_lowering("coordinate_along_axis", lower_coordinate_along_axis);
   define_lowering("reverse", lower_reverse);
-}
+});
 
 }  // namespace mpsgraph::metal

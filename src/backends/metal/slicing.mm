@@ -143,10 +143,10 @@ GraphTensors lower_slice_update_data(Lowering& l) {
 
 }  // namespace
 
-void register_slicing() {
+const Lowerings lowerings("slicing", [] {
   define_lowering("slice", lower_slice);
   define_lowering("slice_gradient", lower_slice_gradient);
   define_lowering("slice_update_data", lower_slice_update_data);
-}
+});
 
 }  // namespace mpsgraph::metal

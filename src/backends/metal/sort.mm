@@ -58,14 +58,14 @@ GraphTensors lower_k(Lowering& l) {
 
 }  // namespace
 
-void register_sort() {
+const Lowerings lowerings("sort", [] {
   define_lowering("sort", lower_sort);
   define_lowering("arg_sort", lower_arg_sort);
-}
+});
 
-void register_top_k() {
+const Lowerings lowerings_2("sort", [] {
   define_lowering("top_k", lower_k<true>);
   define_lowering("bottom_k", lower_k<false>);
-}
+});
 
 }  // namespace mpsgraph::metal

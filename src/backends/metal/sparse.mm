@@ -67,9 +67,9 @@ GraphTensors lower_sparse_tensor_gradient(Lowering& l) {
 
 }  // namespace
 
-void register_sparse() {
+const Lowerings lowerings("sparse", [] {
   define_lowering("sparse_tensor", lower_sparse_tensor);
   define_lowering("sparse_tensor_gradient", lower_sparse_tensor_gradient);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -96,10 +96,10 @@ GraphTensors lower_weights_gradient(Lowering& l) {
 
 }  // namespace
 
-void register_stencil() {
+const Lowerings lowerings("stencil", [] {
   define_lowering("stencil_windows", lower_windows);
   define_lowering("stencil_windows_data_gradient", lower_data_gradient);
   define_lowering("stencil_windows_weights_gradient", lower_weights_gradient);
-}
+});
 
 }  // namespace mpsgraph::metal

@@ -3,8 +3,8 @@
 // relu and sigmoid differentiate through their results, so that the values before the activation
 // need not be kept and the activation can be fused into what makes them. The *_gradient operations
 // take the source, as in MPSGraph, and have derivatives of their own.
-#include "core/builder.h"
 #include "core/definition.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -140,7 +140,6 @@ void d_log_softmax_gradient(GradientContext& c) {
 void pointwise(std::string_view name, int operands, Gradient gradient) {
   OperationDefinition d;
   d.name = name;
-  d.family = "activation";
   d.min_inputs = d.max_inputs = operands;
   d.infer = infer_pointwise;
   d.gradient = std::move(gradient);
@@ -151,7 +150,6 @@ void pointwise(std::string_view name, int operands, Gradient gradient) {
 void along_axis(std::string_view name, int operands, Gradient gradient, Decompose decompose) {
   OperationDefinition d;
   d.name = name;
-  d.family = "activation";
   d.min_inputs = d.max_inputs = operands;
   d.attributes = {optional("axis", int64_t{-1})};
   d.infer = infer_softmax;
@@ -162,7 +160,7 @@ void along_axis(std::string_view name, int operands, Gradient gradient, Decompos
 
 }  // namespace
 
-void register_activation() {
+const Family family("activation", [] {
   pointwise("relu", 1, d_relu);
   pointwise("relu_gradient", 2, d_relu_gradient);
   pointwise("sigmoid", 1, d_sigmoid);
@@ -173,6 +171,6 @@ void register_activation() {
   along_axis("softmax_gradient", 2, d_softmax_gradient, softmax_gradient_parts);
   along_axis("log_softmax", 1, d_log_softmax, log_softmax_parts);
   along_axis("log_softmax_gradient", 2, d_log_softmax_gradient, log_softmax_gradient_parts);
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/attributes.h"
+#include "mpsgraph/core/attributes.h"
 
 namespace mpsgraph::ops {
 

@@ -8,9 +8,9 @@
 // conjugated, which makes them right for analytic functions (arithmetic_complex.cpp says why).
 #include <numbers>
 
-#include "core/builder.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/extrema.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -253,7 +253,7 @@ void d_clamp(GradientContext& c) {
 
 }  // namespace
 
-void register_arithmetic() {
+const Family family("arithmetic", [] {
   for (const Unary& row : unary_operations) {
     Gradient gradient;
     if (row.rule) {
@@ -277,9 +277,8 @@ void register_arithmetic() {
     }
     define(elementwise(row.name, 2, pointwise(row.operands, row.predicate), std::move(gradient)));
   }
-  register_complex_arithmetic();
   define(elementwise("select", 3, infer_select, d_select));
   define(elementwise("clamp", 3, pointwise(Operands::numbers, false), d_clamp));
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -3,8 +3,8 @@
 // The gradient of a real L with respect to z = x + iy is dL/dx + i dL/dy, so that z - rate * gradient descends. For an
 // analytic function, as most of arithmetic.cpp, that is the incoming gradient times the conjugate of its derivative;
 // what is stated here is not analytic, and has a rule of its own for complex operands.
-#include "core/builder.h"
 #include "core/ops/elementwise.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -82,7 +82,7 @@ std::vector<Tensor*> decompose_planar_tensor(Builder& b, const std::vector<Tenso
 
 }  // namespace
 
-void register_complex_arithmetic() {
+const Family family("arithmetic", [] {
   define(elementwise("absolute", 1, infer_magnitude, d_absolute));
   define(elementwise("absolute_square", 1, infer_magnitude, d_absolute_square));
   define(elementwise("conjugate", 1, infer_conjugate, d_conjugate));
@@ -93,6 +93,6 @@ void register_complex_arithmetic() {
   planar.elementwise = planar.gradient_is_zero = false;
   planar.decompose = decompose_planar_tensor;
   define(std::move(planar));
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -19,13 +19,12 @@ std::vector<TensorType> infer_call(const InferContext& c) {
 
 }  // namespace
 
-void register_call() {
+const Family family("call", [] {
   define({.name = "call",
-          .family = "call",
           .max_inputs = -1,
           .attributes = {required("symbol", AttributeKind::string), required("types", AttributeKind::types)},
           .infer = infer_call,
           .has_effect = true});
-}
+});
 
 }  // namespace mpsgraph::ops

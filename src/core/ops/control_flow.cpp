@@ -109,16 +109,9 @@ std::vector<TensorType> infer_for(const InferContext& c) {
 
 }  // namespace
 
-void register_control_flow() {
-  define({.name = "if",
-          .family = "control_flow",
-          .min_inputs = 1,
-          .max_inputs = 1,
-          .infer = infer_if,
-          .gradient = d_if,
-          .block_count = 2});
+const Family family("control_flow", [] {
+  define({.name = "if", .min_inputs = 1, .max_inputs = 1, .infer = infer_if, .gradient = d_if, .block_count = 2});
   define({.name = "while",
-          .family = "control_flow",
           .min_inputs = 0,
           .max_inputs = -1,
           .attributes = {optional(from_zero, int64_t{0})},
@@ -126,14 +119,12 @@ void register_control_flow() {
           .gradient = d_while,
           .block_count = 2});
   define({.name = "for",
-          .family = "control_flow",
           .min_inputs = 3,
           .max_inputs = -1,
           .attributes = {optional(from_zero, int64_t{0})},
           .infer = infer_for,
           .gradient = d_for,
           .block_count = 1});
-  define_history_operations();
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -7,8 +7,8 @@
 // A history is a value like any other: it goes around a loop, out of a branch, into another history (of a loop around
 // this one), and has a derivative, which is a history too. That an empty one gives zeros makes it the derivative zero.
 // How many values it will hold is known only when it runs, so no dimension of a tensor could say it.
-#include "core/builder.h"
 #include "core/ops/control_flow.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -71,7 +71,6 @@ void d_addition(GradientContext& g) {
 void history_operation(std::string_view name, int inputs, Infer infer, Gradient gradient) {
   OperationDefinition d;
   d.name = name;
-  d.family = "control_flow";
   d.min_inputs = d.max_inputs = inputs;
   d.infer = std::move(infer);
   d.gradient_is_zero = !gradient;
@@ -82,11 +81,11 @@ void history_operation(std::string_view name, int inputs, Infer infer, Gradient 
 
 }  // namespace
 
-void define_history_operations() {
+const Family family("control_flow", [] {
   history_operation("history_push", 2, infer_push, d_push);
   history_operation("history_pop", 1, infer_pop, d_pop);
   history_operation("history_empty", 1, infer_empty, {});
   history_operation("history_addition", 2, infer_addition, d_addition);
-}
+});
 
 }  // namespace mpsgraph::ops

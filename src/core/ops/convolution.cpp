@@ -7,9 +7,9 @@
 // derivative of each is made of the other two, so that derivatives of any order follow.
 #include "core/ops/convolution.h"
 
-#include "core/builder.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -190,8 +190,7 @@ void d_weights_gradient(GradientContext& g, const Bilinear& make) {
 void define_three(const Kinds& kinds, const std::vector<AttributeSpec>& attributes) {
   const auto add = [&](std::string_view name, int inputs, auto infer, auto gradient) {
     define(primitive(
-        "convolution", name, inputs, attributes,
-        [infer, axes = kinds.axes](const InferContext& c) { return infer(c, axes); },
+        name, inputs, attributes, [infer, axes = kinds.axes](const InferContext& c) { return infer(c, axes); },
         [gradient, &kinds](GradientContext& g) { gradient(g, Bilinear{g, kinds}); }));
   };
   add(kinds.forward, 2, infer_convolution, d_convolution);
@@ -201,7 +200,7 @@ void define_three(const Kinds& kinds, const std::vector<AttributeSpec>& attribut
 
 }  // namespace
 
-void register_convolution() {
+const Family family("convolution", [] {
   const AttributeSpec groups = optional("groups", int64_t{1});
   const AttributeSpec hwio = optional("weights_layout", std::string("HWIO"));
   define_three(plain2d, window_attributes(2, {hwio, groups, layout_attribute(2)}));
@@ -209,8 +208,6 @@ void register_convolution() {
                window_attributes(3, {optional("weights_layout", std::string("DHWIO")), groups, layout_attribute(3)}));
   define_three(depthwise2d, window_attributes(2, {hwio, layout_attribute(2)}));
   define_three(depthwise3d, window_attributes(3, {optional("channel_dimension_index", int64_t{-4})}));
-  register_transposed_convolution();
-  register_patches();
-}
+});
 
 }  // namespace mpsgraph::ops

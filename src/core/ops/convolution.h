@@ -55,8 +55,4 @@ struct GroupedWeights {
   }
 };
 
-// Parts of register_convolution, in files of their own.
-void register_transposed_convolution();
-void register_patches();  // im_to_col, col_to_im
-
 }  // namespace mpsgraph::ops

@@ -3,12 +3,11 @@
 //
 //   NCHW: columns[n, (c, ky, kx), (y, x)]     NHWC: columns[n, (y, x), (ky, kx, c)]
 //
-// A convolution is then one matrix product. The two are linear and each other's adjoint. Padding is zeros, and
-// explicit.
-#include "core/builder.h"
+// A convolution is then one matrix product. The two are linear and each other's adjoint. Padding is zeros, and explicit.
 #include "core/ops/convolution.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -69,12 +68,12 @@ void d_col_to_im(GradientContext& g) {
 
 }  // namespace
 
-void register_patches() {
+const Family family("convolution", [] {
   const std::vector<AttributeSpec> attributes{required("kernel", AttributeKind::integers),
                                               optional("strides", Ints{1, 1}), optional("dilations", Ints{1, 1}),
                                               optional("padding", Ints{0, 0, 0, 0}), layout_attribute(2)};
-  define(primitive("convolution", "im_to_col", 1, attributes, infer_im_to_col, d_im_to_col));
-  define(primitive("convolution", "col_to_im", 2, attributes, infer_col_to_im, d_col_to_im));
-}
+  define(primitive("im_to_col", 1, attributes, infer_im_to_col, d_im_to_col));
+  define(primitive("col_to_im", 2, attributes, infer_col_to_im, d_col_to_im));
+});
 
 }  // namespace mpsgraph::ops

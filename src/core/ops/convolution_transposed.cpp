@@ -4,10 +4,10 @@
 // A transposed convolution is the gradient of a convolution with respect to its source, so it takes the descriptor of
 // that convolution, and the shape of its own result, of which several are possible. Its gradient with respect to its
 // source is that convolution, and with respect to the weights that convolution's, with source and incoming exchanged.
-#include "core/builder.h"
 #include "core/ops/convolution.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -46,10 +46,10 @@ Inputs as_weights_gradient(Builder& builder, const Inputs& inputs, const Attribu
 
 }  // namespace
 
-void register_transposed_convolution() {
+const Family family("convolution", [] {
   const auto add = [](std::string_view name, Infer infer, Decompose decompose) {
     OperationDefinition definition = primitive(
-        "convolution", name, 3,
+        name, 3,
         window_attributes(
             2, {optional("weights_layout", std::string("HWIO")), optional("groups", int64_t{1}), layout_attribute(2)}),
         std::move(infer), {});
@@ -59,6 +59,6 @@ void register_transposed_convolution() {
   add("convolution_transpose2d", infer_transposed, as_data_gradient);  // (source, weights, output_shape)
   add("convolution_transpose2d_data_gradient", infer_data_gradient, as_convolution);
   add("convolution_transpose2d_weights_gradient", infer_weights_gradient, as_weights_gradient);
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -5,14 +5,12 @@
 // Extrema keep NaN once it has come. Where several elements are the extremum, the last of them so far gets the
 // gradient. Products differentiate without division, so zeros are like any other number. Complex factors of derivatives
 // are conjugated.
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
-
-constexpr std::string_view family = "cumulative";
 
 void require_numbers(const InferContext& c) {
   if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 or float32 first");
@@ -95,7 +93,7 @@ void d_recurrence(GradientContext& g) {
 
 }  // namespace
 
-void register_cumulative() {
+const Family family("cumulative", [] {
   const AttributeSpec axis = optional("axis", int64_t{0}), exclusive = optional("exclusive", false),
                       reverse = optional("reverse", false);
   const auto cumulative = [](OperationDefinition d, Infer unvalued) {
@@ -104,7 +102,7 @@ void register_cumulative() {
     define(std::move(d));
   };
   const auto running = [&](std::string_view name, Gradient gradient) {
-    cumulative(primitive(family, name, 1, {axis, exclusive, reverse}, infer_numbers, std::move(gradient)),
+    cumulative(primitive(name, 1, {axis, exclusive, reverse}, infer_numbers, std::move(gradient)),
                infer_numbers_unvalued);
   };
   running("cumulative_sum", d_sum);
@@ -113,15 +111,15 @@ void register_cumulative() {
   running("cumulative_maximum", d_extremum);
 
   OperationDefinition arg =
-      primitive(family, "cumulative_arg_extremum", 1,
-                {axis, exclusive, reverse, required("maximum", AttributeKind::boolean)}, infer_arg_extremum, nullptr);
+      primitive("cumulative_arg_extremum", 1, {axis, exclusive, reverse, required("maximum", AttributeKind::boolean)},
+                infer_arg_extremum, nullptr);
   arg.gradient_is_zero = arg.internal = true;
   cumulative(std::move(arg), infer_arg_extremum_unvalued);
 
   OperationDefinition recurrence =
-      primitive(family, "cumulative_recurrence", 2, {axis, reverse}, infer_recurrence, d_recurrence);
+      primitive("cumulative_recurrence", 2, {axis, reverse}, infer_recurrence, d_recurrence);
   recurrence.internal = true;
   cumulative(std::move(recurrence), infer_recurrence);
-}
+});
 
 }  // namespace mpsgraph::ops

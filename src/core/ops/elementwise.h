@@ -62,7 +62,6 @@ inline Shape broadcast_shapes(const InferContext& c) {
 inline OperationDefinition elementwise(std::string_view name, int operands, Infer infer, Gradient gradient) {
   OperationDefinition d;
   d.name = name;
-  d.family = "arithmetic";
   d.min_inputs = d.max_inputs = operands;
   d.infer = std::move(infer);
   d.gradient_is_zero = !gradient;
@@ -70,7 +69,5 @@ inline OperationDefinition elementwise(std::string_view name, int operands, Infe
   d.elementwise = true;
   return d;
 }
-
-void register_complex_arithmetic();  // absolute values, conjugates and parts: part of register_arithmetic
 
 }  // namespace mpsgraph::ops

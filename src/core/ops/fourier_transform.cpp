@@ -12,15 +12,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/builder.h"
 #include "core/known_values.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
 
-constexpr std::string_view family = "fourier_transform";
 constexpr size_t most_axes = 4;  // as MPSGraph
 
 // The arguments, checked; `full` is the shape in points of the full signals where it is known.
@@ -149,7 +148,7 @@ void transform(std::string_view name, int inputs, bool odd, Infer infer, Infer u
   std::vector<AttributeSpec> attributes{optional("axes", Ints{}), optional("inverse", false),
                                         optional("scaling", std::string("none"))};
   if (odd) attributes.push_back(optional("round_to_odd_hermitean", false));
-  OperationDefinition d = primitive(family, name, inputs, std::move(attributes), std::move(infer), std::move(gradient));
+  OperationDefinition d = primitive(name, inputs, std::move(attributes), std::move(infer), std::move(gradient));
   d.tensor_attributes = {"axes"};
   d.infer_unvalued = std::move(unvalued);
   d.internal = static_cast<bool>(decompose);
@@ -173,7 +172,7 @@ double fourier_scale(const Attributes& attributes, const Dims& full) {
   return scaling == "size" ? 1 / size : scaling == "unitary" ? 1 / std::sqrt(size) : 1;
 }
 
-void register_fourier_transform() {
+const Family family("fourier_transform", [] {
   // While the axes have no value only the element type is sure.
   const Infer complex = [](const InferContext& c) -> std::vector<TensorType> { return {{complex_of(c), {}}}; };
   const Infer same = [](const InferContext& c) -> std::vector<TensorType> { return {{complex_of(c), c.shape(0)}}; };
@@ -185,6 +184,6 @@ void register_fourier_transform() {
             d_real_to_hermitean_gradient, decompose_real_to_hermitean_gradient);
   transform("hermitean_to_real_fft_gradient", 1, true, infer_real_to_hermitean, complex, d_hermitean_to_real_gradient,
             decompose_hermitean_to_real_gradient);
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -1,7 +1,6 @@
 // What only passes make: stitched regions, and convolution and matrix multiplication with what
 // follows them (bias, residual, activation). They have types but no derivative, because
 // differentiation happens before the passes.
-#include "core/ops/fused.h"
 #include "core/definition.h"
 #include "core/ops/window.h"
 
@@ -65,7 +64,6 @@ std::vector<TensorType> infer_quantized_convolution(const InferContext& c) {
 OperationDefinition quantized_convolution() {
   OperationDefinition d;
   d.name = "quantized_convolution2d";
-  d.family = "fused";
   d.min_inputs = 2;
   d.max_inputs = 3;
   d.attributes = window_attributes(
@@ -85,12 +83,9 @@ OperationDefinition quantized_convolution() {
 
 }  // namespace
 
-void register_fused() {
-  register_fused_batch_normalization();
-
+const Family family("fused", [] {
   OperationDefinition stitched;
   stitched.name = "stitched";
-  stitched.family = "fused";
   stitched.max_inputs = -1;
   stitched.infer = infer_stitched;
   stitched.block_count = 1;
@@ -102,7 +97,6 @@ void register_fused() {
 
   OperationDefinition convolution;
   convolution.name = "fused_convolution2d";
-  convolution.family = "fused";
   convolution.min_inputs = 2;
   convolution.max_inputs = 4;
   convolution.attributes = window_attributes(
@@ -119,7 +113,6 @@ void register_fused() {
 
   OperationDefinition matrix;
   matrix.name = "fused_matrix_multiplication";
-  matrix.family = "fused";
   matrix.min_inputs = 2;
   matrix.max_inputs = 4;
   matrix.attributes = fused;
@@ -133,6 +126,6 @@ void register_fused() {
   };
   matrix.internal = true;
   define(matrix);
-}
+});
 
 }  // namespace mpsgraph::ops

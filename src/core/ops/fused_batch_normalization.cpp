@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "core/definition.h"
-#include "core/ops/fused.h"
 #include "core/ops/shape.h"
 
 namespace mpsgraph::ops {
@@ -99,7 +98,6 @@ void internal(std::string_view name, int min_inputs, int max_inputs, std::vector
               Infer infer) {
   OperationDefinition d;
   d.name = name;
-  d.family = "fused";
   d.min_inputs = min_inputs;
   d.max_inputs = max_inputs;
   d.attributes = std::move(attributes);
@@ -111,7 +109,7 @@ void internal(std::string_view name, int min_inputs, int max_inputs, std::vector
 
 }  // namespace
 
-void register_fused_batch_normalization() {
+const Family family("fused", [] {
   const AttributeSpec epsilon = optional("epsilon", 1e-5), gamma = optional("has_gamma", false),
                       beta = optional("has_beta", false), mask = optional("mask", std::string("none"));
   internal("fused_batch_moments", 1, 1, {}, infer_moments);
@@ -121,6 +119,6 @@ void register_fused_batch_normalization() {
   internal("fused_batch_normalization_sums", 4, 8, {epsilon, gamma, beta, mask, optional("has_second", false)},
            infer_sums);
   internal("fused_batch_normalization_gradient", 6, 8, {epsilon, gamma, beta, mask}, infer_gradient);
-}
+});
 
 }  // namespace mpsgraph::ops

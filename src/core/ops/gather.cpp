@@ -10,12 +10,12 @@
 // equal indices picked, does the same.
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/exact_numbers.h"
 #include "core/ops/indices.h"
 #include "core/ops/out_of_range.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -72,8 +72,6 @@ Shape gathered_along_axis(const InferContext& context, const Shape& updates, siz
 }
 
 namespace {
-
-constexpr std::string_view family = "gather";
 
 // The result of gathering from `updates` with the indices of operand 1.
 Shape gathered(const InferContext& context, const Shape& updates) {
@@ -178,29 +176,28 @@ std::vector<TensorType> infer_one_hot(const InferContext& context) {
 
 }  // namespace
 
-void register_gather() {
+const Family family("gather", [] {
   const std::vector<AttributeSpec> attributes{required("axis", AttributeKind::integer),
                                               optional("batch_dimensions", int64_t{0}), out_of_range_of_gather()};
-  define(primitive(family, "gather", 2, attributes, infer_gather, d_gather));
-  define(primitive(family, "gather_gradient", 3, attributes, infer_gather_gradient, d_gather_gradient));
+  define(primitive("gather", 2, attributes, infer_gather, d_gather));
+  define(primitive("gather_gradient", 3, attributes, infer_gather_gradient, d_gather_gradient));
 
-  define(primitive(family, "gather_nd", 2, {optional("batch_dimensions", int64_t{0}), out_of_range_of_gather()},
+  define(primitive("gather_nd", 2, {optional("batch_dimensions", int64_t{0}), out_of_range_of_gather()},
                    infer_gather_nd, scattered("scatter_nd")));
   OperationDefinition along =
-      primitive(family, "gather_along_axis", 2, {optional("axis", int64_t{0}), out_of_range_of_gather()},
+      primitive("gather_along_axis", 2, {optional("axis", int64_t{0}), out_of_range_of_gather()},
                 infer_gather_along_axis, scattered("scatter_along_axis"));
   along.tensor_attributes = {"axis"};
   along.infer_unvalued = infer_gather_along_axis_unvalued;
   define(std::move(along));
 
   OperationDefinition one_hot = primitive(
-      family, "one_hot", 1,
+      "one_hot", 1,
       {required("depth", AttributeKind::integer), optional("axis", int64_t{-1}), optional("dtype", DType::float32),
        optional("on_value", 1.0), optional("off_value", 0.0), out_of_range_of_gather()},
       infer_one_hot, nullptr);
   one_hot.gradient_is_zero = true;
   define(std::move(one_hot));
-  register_check_indices();
-}
+});
 
 }  // namespace mpsgraph::ops

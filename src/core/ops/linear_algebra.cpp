@@ -1,8 +1,8 @@
 // Family linear_algebra: the band around the diagonal of matrices.
 //
 //   result[..., i, j] = x[..., i, j] where i - j <= num_lower and j - i <= num_upper, else 0; -1 keeps that whole side
-#include "core/builder.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -18,13 +18,13 @@ void d_band_part(GradientContext& g) { g.set(0, g.add_alike("band_part", {g.inco
 
 }  // namespace
 
-void register_linear_algebra() {
+const Family family("linear_algebra", [] {
   OperationDefinition d =
-      primitive("linear_algebra", "band_part", 1,
-                {optional("num_lower", int64_t{-1}), optional("num_upper", int64_t{-1})}, infer_band_part, d_band_part);
+      primitive("band_part", 1, {optional("num_lower", int64_t{-1}), optional("num_upper", int64_t{-1})},
+                infer_band_part, d_band_part);
   d.tensor_attributes = {"num_lower", "num_upper"};
   d.infer_unvalued = infer_band_part;
   define(std::move(d));
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -2,8 +2,8 @@
 //
 // reduction "none" keeps the axis as 1; "sum" and "mean" give rank 0, the mean dividing by the number
 // of losses. Labels need not sum to one: with S = Σ labels the gradient is softmax(source) S - labels.
-#include "core/builder.h"
 #include "core/definition.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -108,7 +108,6 @@ void d_cross_entropy_gradient(GradientContext& c) {
 void loss(std::string_view name, int operands, Infer infer, Gradient gradient, Decompose decompose) {
   OperationDefinition d;
   d.name = name;
-  d.family = "loss";
   d.min_inputs = d.max_inputs = operands;
   d.attributes = {optional("axis", int64_t{-1}), optional("reduction", std::string("none"))};
   d.infer = std::move(infer);
@@ -119,10 +118,10 @@ void loss(std::string_view name, int operands, Infer infer, Gradient gradient, D
 
 }  // namespace
 
-void register_loss() {
+const Family family("loss", [] {
   loss("softmax_cross_entropy", 2, infer_cross_entropy, d_cross_entropy, cross_entropy_parts);
   loss("softmax_cross_entropy_gradient", 3, infer_cross_entropy_gradient, d_cross_entropy_gradient,
        cross_entropy_gradient_parts);
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -3,8 +3,8 @@
 // which is two products with a soft-max between them: softmax(scale Q Kᵀ + M) V.
 #include <limits>
 
-#include "core/builder.h"
 #include "core/definition.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -135,10 +135,9 @@ std::vector<TensorType> infer_hamming_distance(const InferContext& c) {
 
 }  // namespace
 
-void register_matrix() {
+const Family family("matrix", [] {
   OperationDefinition d;
   d.name = "matrix_multiplication";
-  d.family = "matrix";
   d.min_inputs = d.max_inputs = 2;
   d.infer = infer_matrix_multiplication;
   d.gradient = d_matrix_multiplication;
@@ -146,7 +145,6 @@ void register_matrix() {
 
   OperationDefinition attention;
   attention.name = "scaled_dot_product_attention";
-  attention.family = "matrix";
   attention.min_inputs = 3;
   attention.max_inputs = 4;
   attention.attributes = {required("scale", AttributeKind::real)};
@@ -156,12 +154,11 @@ void register_matrix() {
 
   OperationDefinition hamming;
   hamming.name = "hamming_distance";
-  hamming.family = "matrix";
   hamming.min_inputs = hamming.max_inputs = 2;
   hamming.attributes = {optional("dtype", DType::uint32)};
   hamming.infer = infer_hamming_distance;
   hamming.gradient_is_zero = true;
   define(std::move(hamming));
-}
+});
 
 }  // namespace mpsgraph::ops

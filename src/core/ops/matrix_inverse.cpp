@@ -1,8 +1,8 @@
 // Family matrix_inverse: the inverses of square matrices, batched over the leading axes.
 //
 // The inverse of a singular matrix has elements that are infinite or no numbers; a run does not stop for data.
-#include "core/builder.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -28,8 +28,7 @@ void d_matrix_inverse(GradientContext& g) {
 
 }  // namespace
 
-void register_matrix_inverse() {
-  define(primitive("matrix_inverse", "matrix_inverse", 1, {}, infer_matrix_inverse, d_matrix_inverse));
-}
+const Family family("matrix_inverse",
+                    [] { define(primitive("matrix_inverse", 1, {}, infer_matrix_inverse, d_matrix_inverse)); });
 
 }  // namespace mpsgraph::ops

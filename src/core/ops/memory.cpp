@@ -44,46 +44,37 @@ std::vector<TensorType> infer_assign(const InferContext& c) {
 
 }  // namespace
 
-void register_memory() {
+const Family family("memory", [] {
   define({.name = "placeholder",
-          .family = "memory",
           .attributes = {required("type", AttributeKind::type)},
           .infer = stated_type,
           .root_only = true});
-  define({.name = "constant",
-          .family = "memory",
-          .attributes = {required("value", AttributeKind::data)},
-          .infer = value_type});
+  define({.name = "constant", .attributes = {required("value", AttributeKind::data)}, .infer = value_type});
   define({.name = "variable",
-          .family = "memory",
           .attributes = {required("value", AttributeKind::data)},
           .infer = value_type,
           .root_only = true});
   define({.name = "read",
-          .family = "memory",
           .min_inputs = 1,
           .max_inputs = 1,
           .infer = infer_read,
           .gradient = d_read,
           .takes_variables = true});
   define({.name = "assign",
-          .family = "memory",
           .min_inputs = 2,
           .max_inputs = 2,
           .infer = infer_assign,
           .has_effect = true,
           .takes_variables = true});
   define({.name = "argument",
-          .family = "memory",
           .attributes = {required("type", AttributeKind::type)},
           .infer = stated_type,
           .internal = true});
   define({.name = "undefined",
-          .family = "memory",
           .attributes = {required("type", AttributeKind::type)},
           .infer = stated_type,
           .gradient_is_zero = true,
           .internal = true});
-}
+});
 
 }  // namespace mpsgraph::ops

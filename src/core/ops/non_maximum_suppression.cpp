@@ -39,14 +39,14 @@ std::vector<TensorType> infer_order(const InferContext& c) {
 
 }  // namespace
 
-void register_non_maximum_suppression() {
+const Family family("non_maximum_suppression", [] {
   OperationDefinition d = primitive(
-      "non_maximum_suppression", "non_maximum_suppression", {2, 3},
+      "non_maximum_suppression", {2, 3},
       {required("iou_threshold", AttributeKind::real), required("score_threshold", AttributeKind::real),
        optional("per_class_suppression", false), optional("coordinate_mode", std::string("corners_height_first"))},
       infer_order, nullptr);
   d.gradient_is_zero = true;
   define(std::move(d));
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -18,10 +18,10 @@ std::vector<TensorType> infer_non_zero_indices(const InferContext& c) {
 
 }  // namespace
 
-void register_non_zero() {
-  OperationDefinition d = primitive("non_zero", "non_zero_indices", 2, {}, infer_non_zero_indices, nullptr);
+const Family family("non_zero", [] {
+  OperationDefinition d = primitive("non_zero_indices", 2, {}, infer_non_zero_indices, nullptr);
   d.gradient_is_zero = true;
   define(std::move(d));
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/builder.h"
 #include "core/ops/shape.h"
 #include "core/wide.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -285,7 +285,6 @@ void composite(std::string_view name, int min_inputs, int max_inputs, std::vecto
                Infer infer, Decompose decompose, Gradient gradient = {}) {
   OperationDefinition d;
   d.name = name;
-  d.family = "normalization";
   d.min_inputs = min_inputs;
   d.max_inputs = max_inputs;
   d.attributes = std::move(attributes);
@@ -297,7 +296,7 @@ void composite(std::string_view name, int min_inputs, int max_inputs, std::vecto
 
 }  // namespace
 
-void register_normalization() {
+const Family family("normalization", [] {
   AttributeSpec axes = optional("axes", Ints{}), epsilon = optional("epsilon", 1e-5);
   AttributeSpec gamma = optional("has_gamma", false), beta = optional("has_beta", false);
   composite("mean", 1, 1, {axes}, infer_mean, mean_parts);
@@ -307,6 +306,6 @@ void register_normalization() {
             normalization_gradient_parts);
   composite("normalization_gamma_gradient", 4, 4, {axes, epsilon}, infer_parameter_gradient, gamma_gradient_parts);
   composite("normalization_beta_gradient", 2, 2, {axes}, infer_parameter_gradient, beta_gradient_parts);
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -2,8 +2,8 @@
 //
 // Nothing is assigned here; assign(variable, stochastic_gradient_descent(...)) does that. Learning
 // rates and coefficients are tensors, usually of rank 0.
-#include "core/builder.h"
 #include "core/definition.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -97,7 +97,6 @@ void optimizer(std::string_view name, int min_inputs, int max_inputs, std::vecto
                Infer infer, Decompose decompose) {
   OperationDefinition d;
   d.name = name;
-  d.family = "optimizer";
   d.min_inputs = min_inputs;
   d.max_inputs = max_inputs;
   d.attributes = std::move(attributes);
@@ -108,12 +107,12 @@ void optimizer(std::string_view name, int min_inputs, int max_inputs, std::vecto
 
 }  // namespace
 
-void register_optimizer() {
+const Family family("optimizer", [] {
   AttributeSpec amsgrad = optional("amsgrad", false);
   optimizer("stochastic_gradient_descent", 3, 3, {}, infer_stochastic_gradient_descent,
             stochastic_gradient_descent_parts);
   optimizer("adam", 10, 11, {amsgrad}, infer_adam(true), adam_parts(true));
   optimizer("adam_with_current_learning_rate", 8, 9, {amsgrad}, infer_adam(false), adam_parts(false));
-}
+});
 
 }  // namespace mpsgraph::ops

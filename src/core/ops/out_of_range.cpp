@@ -1,4 +1,4 @@
-// Bounds by kind, the checks of indices that are known, the message, and the operation that checks the others.
+// Bounds by kind, the checks of indices that are known, and the message.
 #include "core/ops/out_of_range.h"
 
 #include <algorithm>
@@ -6,7 +6,6 @@
 #include "core/known_values.h"
 #include "core/ops/any_outside.h"
 #include "core/ops/indices.h"
-#include "core/ops/primitive.h"
 #include "core/ops/shape.h"
 
 namespace mpsgraph::ops {
@@ -128,31 +127,6 @@ void refuse(const Operation& check, const std::byte* indices) {
   const int64_t place =
       first_outside(values, check.attributes.integers("lengths"), check.attributes.integers("ignored"));
   throw OutOfRangeError(outside(check, place, values[static_cast<size_t>(place)]));
-}
-
-// find_outside and report_outside are of devices that cannot end a run where they are: int64[3] of a number that the
-// check was given, from 1 on (0: all inside), the place and the index; and what makes that the run's outcome.
-void register_check_indices() {
-  const std::vector<AttributeSpec> attributes{
-      required("of", AttributeKind::string), required("axes", AttributeKind::integers),
-      required("lengths", AttributeKind::integers), optional("ignored", Ints{}), optional("number", int64_t{0})};
-  const auto internal = [&](std::string_view kind, Infer infer, std::vector<AttributeSpec> taken, bool has_effect) {
-    OperationDefinition definition = primitive("gather", kind, 1, std::move(taken), std::move(infer), nullptr);
-    definition.has_effect = has_effect;
-    definition.internal = true;
-    define(std::move(definition));
-  };
-  const auto nothing = [](const InferContext& context) {
-    require_indices(context, 0);
-    return std::vector<TensorType>{};
-  };
-  const auto found = [](const InferContext& context) {
-    require_indices(context, 0);
-    return std::vector<TensorType>{{DType::int64, Shape(Dims{3})}};
-  };
-  internal("check_indices", nothing, attributes, true);
-  internal("find_outside", found, attributes, false);
-  internal("report_outside", nothing, {}, true);
 }
 
 }  // namespace mpsgraph::ops

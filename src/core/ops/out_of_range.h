@@ -44,6 +44,4 @@ std::string outside(const Operation& check, int64_t place, int64_t index);
 // Throws it for the first of a check's indices, of which one lies outside.
 [[noreturn]] void refuse(const Operation& check, const std::byte* indices);
 
-void register_check_indices();  // internal, a part of register_gather
-
 }  // namespace mpsgraph::ops

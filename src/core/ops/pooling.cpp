@@ -6,8 +6,8 @@
 // L2 norm is composed of sums over windows.
 #include "core/ops/pooling.h"
 
-#include "core/builder.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -47,8 +47,7 @@ OperationDefinition pooling_definition(std::string_view name, int axes, int inpu
   others.push_back(required("strides", AttributeKind::integers));
   others.push_back(optional("ceil_mode", false));
   if (axes == 2) others.push_back(layout_attribute(2));
-  return primitive("pooling", name, inputs, window_attributes(axes, std::move(others)), std::move(infer),
-                   std::move(gradient));
+  return primitive(name, inputs, window_attributes(axes, std::move(others)), std::move(infer), std::move(gradient));
 }
 
 namespace {
@@ -150,7 +149,7 @@ OperationDefinition composite(OperationDefinition definition, Decompose decompos
 
 }  // namespace
 
-void register_pooling() {
+const Family family("pooling", [] {
   for (const Kinds& k : {images, tiles}) {
     define(definition(k.max, k.axes, 1, infer_pooling, like(k.max_gradient, {-1, 0})));
     define(definition(k.max_gradient, k.axes, 2, infer_source_gradient, like(k.at_maxima, {-1, 1})));
@@ -160,13 +159,12 @@ void register_pooling() {
     define(definition(k.avg, k.axes, 1, infer_pooling, like_with_shape(k.avg_gradient), {include}));
     define(definition(k.avg_gradient, k.axes, 2, infer_shape_gradient, like(k.avg, {-1}), {include}));
   }
-  register_pooling_indices();
 
   define(internal(definition("sum_pooling4d", 4, 1, infer_pooling, like_with_shape("sum_pooling4d_gradient"))));
   define(internal(definition("sum_pooling4d_gradient", 4, 2, infer_shape_gradient, like("sum_pooling4d", {-1}))));
   define(composite(definition("l2_norm_pooling4d", 4, 1, infer_pooling, like("l2_norm_pooling4d_gradient", {-1, 0})),
                    as_norms));
   define(composite(definition("l2_norm_pooling4d_gradient", 4, 2, infer_source_gradient, {}), as_norm_gradient));
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -55,8 +55,6 @@ std::optional<IndicesMode> indices_mode_from_name(std::string_view name);  // "g
 // the index does not count.
 bool locates(const IndicesMode& mode, const Pooling& pooling);
 
-void register_pooling_indices();  // part of register_pooling, in a file of its own
-
 // What the files of the family share.
 Pooling checked_pooling(const InferContext& context, int axes);
 Shape pooled(const InferContext& context, const Pooling& pooling, const Shape& source);

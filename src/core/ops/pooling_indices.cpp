@@ -2,9 +2,9 @@
 //
 // The gradient is linear in what comes in, and its adjoint, max_pooling_at_indices, reads values where the indices
 // point. Indices that point outside of the source give nothing and get nothing.
-#include "core/builder.h"
 #include "core/ops/pooling.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -109,7 +109,7 @@ void d_return_indices(GradientContext& g, const Kinds& k) {
 
 }  // namespace
 
-void register_pooling_indices() {
+const Family family("pooling", [] {
   static constexpr std::array<Kinds, 2> both{images, tiles};
   for (const Kinds& k : both) {
     const AttributeSpec mode = optional("return_indices_mode", std::string("global_flatten_4d"));
@@ -133,6 +133,6 @@ void register_pooling_indices() {
         },
         true);
   }
-}
+});
 
 }  // namespace mpsgraph::ops

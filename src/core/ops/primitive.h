@@ -17,11 +17,10 @@ struct Arity {
 };
 inline constexpr int any_number = -1;
 
-inline OperationDefinition primitive(std::string_view family, std::string_view name, Arity arity,
-                                     std::vector<AttributeSpec> attributes, Infer infer, Gradient gradient) {
+inline OperationDefinition primitive(std::string_view name, Arity arity, std::vector<AttributeSpec> attributes,
+                                     Infer infer, Gradient gradient) {
   OperationDefinition d;
   d.name = name;
-  d.family = family;
   d.min_inputs = arity.least;
   d.max_inputs = arity.most;
   d.attributes = std::move(attributes);

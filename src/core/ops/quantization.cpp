@@ -9,16 +9,15 @@
 // computed in it. There is no element type of four bits: such numbers stand in int8 or uint8, one a byte.
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/known_values.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
 
 using Inputs = std::vector<Tensor*>;
-constexpr std::string_view family = "quantization";
 
 // ---- scales and what they count for ----
 
@@ -319,7 +318,7 @@ void d_straight_through(GradientContext& c) { c.set(1, c.incoming()); }
 
 void composite(std::string_view name, Arity arity, std::vector<AttributeSpec> attributes, Infer infer,
                Gradient gradient, Decompose decompose, bool internal = false) {
-  OperationDefinition d = primitive(family, name, arity, std::move(attributes), std::move(infer), std::move(gradient));
+  OperationDefinition d = primitive(name, arity, std::move(attributes), std::move(infer), std::move(gradient));
   d.gradient_is_zero = !d.gradient;
   d.decompose = std::move(decompose);
   d.internal = internal;
@@ -328,7 +327,7 @@ void composite(std::string_view name, Arity arity, std::vector<AttributeSpec> at
 
 }  // namespace
 
-void register_quantization() {
+const Family family("quantization", [] {
   const AttributeSpec axis = optional("axis", int64_t{0}), grouped = optional("grouped", false);
   const AttributeSpec vectors = optional("vectors", false);
   composite("quantize", {2, 3}, {optional("dtype", DType::int8), axis, grouped}, infer_quantize, nullptr,
@@ -342,6 +341,6 @@ void register_quantization() {
   composite("repeat_groups", 2, {axis, grouped}, infer_sum_of_groups, d_repeat_groups, repeat_groups_parts, true);
   composite("dequantize_lookup_table_gradient", 3, {axis, vectors}, infer_lookup_gradient, d_lookup_gradient,
             lookup_gradient_parts, true);
-}
+});
 
 }  // namespace mpsgraph::ops

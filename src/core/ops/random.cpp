@@ -76,10 +76,9 @@ std::vector<TensorType> infer_random(const InferContext& c) {
 
 }  // namespace
 
-void register_random() {
+const Family family("random", [] {
   OperationDefinition d;
   d.name = "random";
-  d.family = "random";
   d.min_inputs = d.max_inputs = 2;
   d.attributes = {
       optional("distribution", std::string("uniform")),
@@ -98,6 +97,6 @@ void register_random() {
   d.infer = infer_random;
   d.gradient_is_zero = true;
   define(std::move(d));
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -246,7 +246,6 @@ void layer(std::string_view name, std::string_view gradient_name, Cell cell, std
   };
   OperationDefinition forward;
   forward.name = name;
-  forward.family = "recurrent";
   forward.min_inputs = 2;
   forward.max_inputs = static_cast<int>(operands_of(cell).size());
   own.insert(own.end(), shared.begin(), shared.end());
@@ -260,7 +259,6 @@ void layer(std::string_view name, std::string_view gradient_name, Cell cell, std
 
   OperationDefinition backward;
   backward.name = gradient_name;
-  backward.family = "recurrent";
   backward.min_inputs = cell == Cell::single_gate ? 4 : 5;
   backward.max_inputs = static_cast<int>(gradient_operands_of(cell).size());
   shared.push_back(optional("mask_gradient", false));
@@ -305,7 +303,7 @@ const OperandNames& gradient_operands_of(Cell cell) {
                              : single_gate_gradient_operands;
 }
 
-void register_recurrent() {
+const Family family("recurrent", [] {
   layer("single_gate_rnn", "single_gate_rnn_gradients", Cell::single_gate, {activation("activation", "relu")}, {});
   layer("lstm", "lstm_gradients", Cell::lstm,
         {activation("input_gate_activation", "sigmoid"), activation("forget_gate_activation", "sigmoid"),
@@ -317,7 +315,6 @@ void register_recurrent() {
          activation("output_gate_activation", "tanh"), optional("reset_gate_first", false),
          optional("reset_after", false), optional("flip_z", false)},
         {});
-  define_recurrent_sequence();
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -18,8 +18,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/builder.h"
 #include "core/definition.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -64,7 +64,6 @@ struct CellDescription {
 };
 
 extern const OperandNames sequence_operands, sequence_gradient_operands;
-void define_recurrent_sequence();
 
 // Compositions of the operations of the face.
 std::vector<Tensor*> recurrent_parts(Cell cell, Builder& b, const std::vector<Tensor*>& in, const Attributes& a);

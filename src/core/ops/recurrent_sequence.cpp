@@ -425,11 +425,10 @@ Tensor* activation_slope(Builder& b, RecurrentActivation activation, Tensor* y) 
   throw GraphError("there is no such activation");
 }
 
-void define_recurrent_sequence() {
+const Family family("recurrent", [] {
   const auto define_internal = [](std::string_view name, const OperandNames& names, Infer infer, Decompose decompose) {
     OperationDefinition d;
     d.name = name;
-    d.family = "recurrent";
     d.max_inputs = static_cast<int>(names.size());
     d.attributes = {required("cell", AttributeKind::string),
                     required("activations", AttributeKind::integers),
@@ -454,6 +453,6 @@ void define_recurrent_sequence() {
   define_internal("recurrent_sequence", sequence_operands, infer_sequence, {});
   define_internal("recurrent_sequence_gradient", sequence_gradient_operands, infer_sequence_gradient,
                   sequence_gradient_parts);
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -2,10 +2,10 @@
 //
 // Reduced axes stay as 1. An empty list of axes means all of them. Extrema share their gradient equally
 // among ties; where the extremum is NaN, so are the gradients of all elements that it was chosen from.
-#include "core/builder.h"
 #include "core/ops/extrema.h"
 #include "core/ops/indices.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -94,7 +94,6 @@ void d_product(GradientContext& c) {
 void reduction(std::string_view name, Infer infer, Gradient gradient, AttributeSpec attribute) {
   OperationDefinition d;
   d.name = name;
-  d.family = "reduction";
   d.min_inputs = d.max_inputs = 1;
   d.attributes = {std::move(attribute)};
   d.infer = std::move(infer);
@@ -105,7 +104,7 @@ void reduction(std::string_view name, Infer infer, Gradient gradient, AttributeS
 
 }  // namespace
 
-void register_reduction() {
+const Family family("reduction", [] {
   AttributeSpec axes = optional("axes", Ints{});
   Infer algebraic = [](const InferContext& c) { return infer_axes(c, Operands::algebraic); };
   Infer booleans = [](const InferContext& c) { return infer_axes(c, Operands::booleans); };
@@ -119,6 +118,6 @@ void register_reduction() {
   reduction("reduction_or", booleans, nullptr, axes);
   reduction("reduction_arg_maximum", infer_arg, nullptr, required("axis", AttributeKind::integer));
   reduction("reduction_arg_minimum", infer_arg, nullptr, required("axis", AttributeKind::integer));
-}
+});
 
 }  // namespace mpsgraph::ops

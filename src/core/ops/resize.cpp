@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/builder.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -74,8 +74,6 @@ std::optional<std::vector<int>> resized_axes(std::string_view layout, int rank) 
 }
 
 namespace {
-
-constexpr std::string_view family = "resize";
 
 std::vector<int> axes_of(const InferContext& context, int rank) {
   const std::string& layout = context.attributes.string("layout");
@@ -185,16 +183,16 @@ void d_resize_gradient(GradientContext& g) {
 
 }  // namespace
 
-void register_resize() {
+const Family family("resize", [] {
   std::vector<AttributeSpec> attributes{optional("center_result", false), optional("align_corners", false),
                                         optional("layout", std::string())};
   for (std::string_view name : {"resize_bilinear", "resize_nearest"}) {
     if (name == "resize_nearest")
       attributes.push_back(optional("nearest_rounding_mode", std::string("round_prefer_ceil")));
     const std::string_view gradient = name == "resize_nearest" ? "resize_nearest_gradient" : "resize_bilinear_gradient";
-    define(primitive(family, name, {2, 4}, attributes, infer_resize, d_resize));
-    define(primitive(family, gradient, {2, 4}, attributes, infer_resize_gradient, d_resize_gradient));
+    define(primitive(name, {2, 4}, attributes, infer_resize, d_resize));
+    define(primitive(gradient, {2, 4}, attributes, infer_resize_gradient, d_resize_gradient));
   }
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -9,10 +9,10 @@
 
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/ops/primitive.h"
 #include "core/ops/resize.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -33,8 +33,6 @@ GridLayout grid_layout(const Attributes& attributes) {
 }
 
 namespace {
-
-constexpr std::string_view family = "sample_grid";
 
 // Checks attributes and coordinates; gives the shape of sampling something like `source`.
 Shape sampled(const InferContext& context, const Shape& source, size_t coordinates) {
@@ -277,7 +275,7 @@ std::vector<Tensor*> decompose_coordinate_gradient(Builder& b, const std::vector
 
 }  // namespace
 
-void register_sample_grid() {
+const Family family("sample_grid", [] {
   const std::vector<AttributeSpec> attributes{optional("layout", std::string("NHWC")),
                                               optional("normalize_coordinates", true),
                                               optional("relative_coordinates", false),
@@ -286,19 +284,18 @@ void register_sample_grid() {
                                               optional("sampling_mode", std::string("bilinear")),
                                               optional("nearest_rounding_mode", std::string("round_prefer_ceil")),
                                               optional("constant_value", 0.0)};
-  OperationDefinition sample = primitive(family, "sample_grid", 2, attributes, infer_sample_grid, d_sample_grid);
+  OperationDefinition sample = primitive("sample_grid", 2, attributes, infer_sample_grid, d_sample_grid);
   sample.decompose = decompose_sample_grid;
   define(std::move(sample));
-  OperationDefinition source =
-      primitive(family, "sample_grid_source_gradient", 3, attributes, infer_source_gradient, nullptr);
+  OperationDefinition source = primitive("sample_grid_source_gradient", 3, attributes, infer_source_gradient, nullptr);
   source.decompose = decompose_source_gradient;
   source.internal = true;
   define(std::move(source));
   OperationDefinition coordinates =
-      primitive(family, "sample_grid_coordinate_gradient", 3, attributes, infer_coordinate_gradient, nullptr);
+      primitive("sample_grid_coordinate_gradient", 3, attributes, infer_coordinate_gradient, nullptr);
   coordinates.decompose = decompose_coordinate_gradient;
   coordinates.internal = true;
   define(std::move(coordinates));
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -10,17 +10,16 @@
 // through what became of their place.
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/out_of_range.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
 namespace {
 
-constexpr std::string_view family = "scatter_nd";
 constexpr std::string_view modes[] = {"add", "sub", "mul", "div", "min", "max", "set"};
 
 // (data, updates, indices), the updates shaped as `forward`.
@@ -158,17 +157,17 @@ Gradient rule(std::string_view gather) {
 
 }  // namespace
 
-void register_scatter_nd() {
+const Family family("scatter_nd", [] {
   const AttributeSpec mode = optional("mode", std::string("add")), axis = optional("axis", int64_t{0}),
                       outside = out_of_range_of_scatter();
-  define(primitive(family, "scatter", 3, {axis, mode, outside}, infer_scatter, rule("gather")));
-  define(primitive(family, "scatter_nd", 3, {optional("batch_dimensions", int64_t{0}), mode, outside}, infer_scatter_nd,
+  define(primitive("scatter", 3, {axis, mode, outside}, infer_scatter, rule("gather")));
+  define(primitive("scatter_nd", 3, {optional("batch_dimensions", int64_t{0}), mode, outside}, infer_scatter_nd,
                    rule("gather_nd")));
-  OperationDefinition along = primitive(family, "scatter_along_axis", 3, {axis, mode, outside},
-                                        infer_scatter_along_axis, rule("gather_along_axis"));
+  OperationDefinition along =
+      primitive("scatter_along_axis", 3, {axis, mode, outside}, infer_scatter_along_axis, rule("gather_along_axis"));
   along.tensor_attributes = {"axis"};
   along.infer_unvalued = infer_scatter_along_axis_unvalued;
   define(std::move(along));
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -66,8 +66,6 @@ std::vector<int> distinct_axes(const InferContext& context, const Ints& axes, in
 }
 
 namespace {
-
-constexpr std::string_view family = "shape";
 
 // The product of dimensions: -1 when it depends on an unknown one.
 int64_t product(const Dims& dims, int begin, int end) {
@@ -238,12 +236,11 @@ void d_cast(GradientContext& g) {
 
 }  // namespace
 
-void register_shape() {
-  define(primitive(family, "reshape", 2, {}, infer_reshape, d_reshape));
-  define(primitive(family, "transpose", 1, {required("permutation", AttributeKind::integers)}, infer_transpose,
-                   d_transpose));
+const Family family("shape", [] {
+  define(primitive("reshape", 2, {}, infer_reshape, d_reshape));
+  define(primitive("transpose", 1, {required("permutation", AttributeKind::integers)}, infer_transpose, d_transpose));
   const auto reshaping = [](std::string_view name, AttributeSpec attribute, Infer infer, Infer unvalued) {
-    OperationDefinition d = primitive(family, name, 1, {attribute}, std::move(infer), d_reshape);
+    OperationDefinition d = primitive(name, 1, {attribute}, std::move(infer), d_reshape);
     d.tensor_attributes = {attribute.name};
     d.infer_unvalued = std::move(unvalued);
     define(std::move(d));
@@ -251,27 +248,21 @@ void register_shape() {
   reshaping("expand_dims", optional("axes", Ints{}), infer_expand_dims, infer_expand_dims_unvalued);
   reshaping("squeeze", optional("axes", Ints{}), infer_squeeze, infer_squeeze_unvalued);
   reshaping("flatten2d", optional("axis", int64_t{1}), infer_flatten2d, infer_flatten2d_unvalued);
-  define(primitive(family, "broadcast_to", 2, {}, infer_broadcast_to, d_broadcast_to));
+  define(primitive("broadcast_to", 2, {}, infer_broadcast_to, d_broadcast_to));
 
   OperationDefinition broadcast_gradient =
-      primitive(family, "broadcast_gradient", 2, {}, infer_broadcast_gradient, d_broadcast_gradient);
+      primitive("broadcast_gradient", 2, {}, infer_broadcast_gradient, d_broadcast_gradient);
   broadcast_gradient.decompose = decompose_broadcast_gradient;
   broadcast_gradient.internal = true;
   define(std::move(broadcast_gradient));
 
-  OperationDefinition shape_of = primitive(family, "shape_of", 1, {}, infer_shape_of, nullptr);
+  OperationDefinition shape_of = primitive("shape_of", 1, {}, infer_shape_of, nullptr);
   shape_of.gradient_is_zero = true;
   define(std::move(shape_of));
 
-  OperationDefinition cast =
-      primitive(family, "cast", 1, {required("dtype", AttributeKind::dtype)}, infer_cast, d_cast);
+  OperationDefinition cast = primitive("cast", 1, {required("dtype", AttributeKind::dtype)}, infer_cast, d_cast);
   cast.elementwise = true;
   define(std::move(cast));
-
-  register_slicing();
-  register_dynamic_slicing();
-  register_padding();
-  register_blocks();
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -65,10 +65,4 @@ Dims dims_for(const InferContext& context, size_t input, std::string_view attrib
 // The axes of an attribute, made non-negative; ShapeError when one lies outside or stands twice.
 std::vector<int> distinct_axes(const InferContext& context, const Ints& axes, int rank);
 
-// Parts of register_shape, in files of their own.
-void register_slicing();  // slice, slice_update_data, concat, split, stack
-void register_dynamic_slicing();  // dynamic_slice, dynamic_slice_update_data
-void register_padding();  // pad, tile
-void register_blocks();   // space to batch and depth and back, reverse, reinterpret_cast, coordinate_along_axis
-
 }  // namespace mpsgraph::ops

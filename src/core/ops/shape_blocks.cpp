@@ -8,16 +8,14 @@
 // The two-dimensional forms are these with depth for batch. All moves are reshapes around one transposition.
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
 namespace {
-
-constexpr std::string_view family = "shape";
 
 struct Blocks {
   std::vector<int> spatial;
@@ -208,7 +206,7 @@ std::vector<TensorType> infer_coordinate_unvalued(const InferContext& context) {
 
 }  // namespace
 
-void register_blocks() {
+const Family family("shape", [] {
   const AttributeSpec order = optional("use_pixel_shuffle_order", false);
   const std::vector<AttributeSpec> of_space{optional("spatial_axes", Ints{}), optional("batch_axis", int64_t{0}),
                                             optional("block_dimensions", Ints{}), order};
@@ -217,7 +215,7 @@ void register_blocks() {
                                             required("block_size", AttributeKind::integer), order};
   const auto blocks = [](std::string_view name, std::string_view back, std::vector<AttributeSpec> attributes,
                          Infer infer, Decompose decompose) {
-    OperationDefinition d = primitive(family, name, 1, attributes, std::move(infer), inverse(back));
+    OperationDefinition d = primitive(name, 1, attributes, std::move(infer), inverse(back));
     for (size_t i = 0; i < 3; ++i) d.tensor_attributes.push_back(attributes[i].name);
     d.infer_unvalued = infer_blocks_unvalued;
     d.decompose = std::move(decompose);
@@ -228,22 +226,22 @@ void register_blocks() {
   blocks("space_to_depth2d", "depth_to_space2d", of_plane, infer_to_blocks, decompose_blocks<true>);
   blocks("depth_to_space2d", "space_to_depth2d", of_plane, infer_from_blocks, decompose_blocks<false>);
 
-  OperationDefinition reverse = primitive(family, "reverse", 1, {optional("axes", Ints{}), optional("all_axes", false)},
+  OperationDefinition reverse = primitive("reverse", 1, {optional("axes", Ints{}), optional("all_axes", false)},
                                           infer_reverse, inverse("reverse"));
   reverse.tensor_attributes = {"axes"};
   reverse.infer_unvalued = infer_reverse_unvalued;
   reverse.decompose = decompose_reverse;
   define(std::move(reverse));
 
-  define(primitive(family, "reinterpret_cast", 1, {required("dtype", AttributeKind::dtype)}, infer_reinterpret_cast,
+  define(primitive("reinterpret_cast", 1, {required("dtype", AttributeKind::dtype)}, infer_reinterpret_cast,
                    d_reinterpret_cast));
 
   OperationDefinition coordinate =
-      primitive(family, "coordinate_along_axis", 1, {optional("axis", int64_t{0})}, infer_coordinate, nullptr);
+      primitive("coordinate_along_axis", 1, {optional("axis", int64_t{0})}, infer_coordinate, nullptr);
   coordinate.tensor_attributes = {"axis"};
   coordinate.infer_unvalued = infer_coordinate_unvalued;
   coordinate.gradient_is_zero = true;
   define(std::move(coordinate));
-}
+});
 
 }  // namespace mpsgraph::ops

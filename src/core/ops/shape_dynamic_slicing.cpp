@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/builder.h"
 #include "core/known_values.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -153,21 +153,20 @@ void d_dynamic_slice_update_data(GradientContext& g) {
 
 }  // namespace
 
-void register_dynamic_slicing() {
-  OperationDefinition slice =
-      primitive("shape", "dynamic_slice", 2, {optional("sizes", Ints{}), optional("strides", Ints{})},
-                infer_dynamic_slice, d_dynamic_slice);
+const Family family("shape", [] {
+  OperationDefinition slice = primitive("dynamic_slice", 2, {optional("sizes", Ints{}), optional("strides", Ints{})},
+                                        infer_dynamic_slice, d_dynamic_slice);
   slice.tensor_attributes = {"sizes"};
   slice.infer_unvalued = infer_dynamic_slice_unvalued;
   slice.internal = true;
   define(std::move(slice));
   OperationDefinition update =
-      primitive("shape", "dynamic_slice_update_data", 3, {optional("sizes", Ints{}), optional("strides", Ints{})},
+      primitive("dynamic_slice_update_data", 3, {optional("sizes", Ints{}), optional("strides", Ints{})},
                 infer_dynamic_slice_update_data, d_dynamic_slice_update_data);
   update.tensor_attributes = {"sizes"};
   update.infer_unvalued = infer_dynamic_slice_update_data_unvalued;
   update.internal = true;
   define(std::move(update));
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -4,10 +4,10 @@
 // to copies of one element, with its sign, and the gradient of that is the padding, with zeros, or the tiling again.
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/exact_numbers.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -43,8 +43,6 @@ PadSource pad_source(PadMode mode, int64_t position, int64_t size) {
 }
 
 namespace {
-
-constexpr std::string_view family = "shape";
 
 // Above this, doubled sizes and sums would overflow.
 constexpr int64_t limit = int64_t{1} << 60;
@@ -177,21 +175,20 @@ std::vector<Tensor*> decompose_tile_gradient(Builder& builder, const std::vector
 
 }  // namespace
 
-void register_padding() {
+const Family family("shape", [] {
   const std::vector<AttributeSpec> amounts{required("left", AttributeKind::integers),
                                            required("right", AttributeKind::integers),
                                            optional("mode", std::string("constant"))};
   std::vector<AttributeSpec> pad = amounts;
   pad.push_back(optional("value", 0.0));
-  define(primitive(family, "pad", 1, pad, infer_pad, d_pad));
-  define(primitive(family, "pad_gradient", 2, amounts, infer_pad_gradient, d_pad_gradient));
+  define(primitive("pad", 1, pad, infer_pad, d_pad));
+  define(primitive("pad_gradient", 2, amounts, infer_pad_gradient, d_pad_gradient));
 
   const std::vector<AttributeSpec> multiplier{required("multiplier", AttributeKind::integers)};
-  define(primitive(family, "tile", 1, multiplier, infer_tile, d_tile));
-  OperationDefinition tile_gradient =
-      primitive(family, "tile_gradient", 2, multiplier, infer_tile_gradient, d_tile_gradient);
+  define(primitive("tile", 1, multiplier, infer_tile, d_tile));
+  OperationDefinition tile_gradient = primitive("tile_gradient", 2, multiplier, infer_tile_gradient, d_tile_gradient);
   tile_gradient.decompose = decompose_tile_gradient;
   define(std::move(tile_gradient));
-}
+});
 
 }  // namespace mpsgraph::ops

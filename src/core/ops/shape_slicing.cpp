@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <bitset>
 
-#include "core/builder.h"
 #include "core/known_values.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -33,8 +33,6 @@ std::optional<SliceRange> slice_range(const Attributes& attributes, int axis, in
 }
 
 namespace {
-
-constexpr std::string_view family = "shape";
 
 constexpr int64_t slice_limit = int64_t{1} << 62;
 
@@ -343,11 +341,10 @@ std::vector<AttributeSpec> slice_attributes() {
 
 }  // namespace
 
-void register_slicing() {
+const Family family("shape", [] {
   const std::vector<AttributeSpec> join{required("axis", AttributeKind::integer), optional("interleave", false)};
   const auto slicing = [](std::string_view name, int operands, Infer infer, Infer unvalued, Gradient gradient) {
-    OperationDefinition d =
-        primitive(family, name, operands, slice_attributes(), std::move(infer), std::move(gradient));
+    OperationDefinition d = primitive(name, operands, slice_attributes(), std::move(infer), std::move(gradient));
     d.tensor_attributes = {"starts", "ends", "strides"};
     d.infer_unvalued = std::move(unvalued);
     define(std::move(d));
@@ -355,20 +352,20 @@ void register_slicing() {
   slicing("slice", 1, infer_slice, infer_slice_unvalued, d_slice);
   slicing("slice_gradient", 2, infer_slice_gradient, infer_slice_gradient_unvalued, d_slice_gradient);
   slicing("slice_update_data", 2, infer_slice_update_data, infer_slice_update_data_unvalued, d_slice_update_data);
-  define(primitive(family, "concat", {1, any_number}, join, infer_concat, d_concat));
+  define(primitive("concat", {1, any_number}, join, infer_concat, d_concat));
 
   OperationDefinition concat_gradient =
-      primitive(family, "concat_gradient", {2, any_number}, join, infer_concat_gradient, d_concat_gradient);
+      primitive("concat_gradient", {2, any_number}, join, infer_concat_gradient, d_concat_gradient);
   concat_gradient.decompose = decompose_concat_gradient;
   concat_gradient.internal = true;
   define(std::move(concat_gradient));
 
   const AttributeSpec axis = required("axis", AttributeKind::integer);
-  OperationDefinition split = primitive(family, "split", 1, {optional("sizes", Ints{}), axis}, infer_split, d_split);
+  OperationDefinition split = primitive("split", 1, {optional("sizes", Ints{}), axis}, infer_split, d_split);
   split.tensor_attributes = {"sizes"};
   split.infer_unvalued = infer_split_unvalued;
   define(std::move(split));
-  define(primitive(family, "stack", {1, any_number}, {axis}, infer_stack, d_stack));
-}
+  define(primitive("stack", {1, any_number}, {axis}, infer_stack, d_stack));
+});
 
 }  // namespace mpsgraph::ops

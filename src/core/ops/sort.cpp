@@ -2,14 +2,12 @@
 //
 // Both are stable, and a descending order is the stable order of the opposite comparison. NaN counts as larger than
 // every number: it comes last, and first when descending. The gradient of sort goes back to where elements came from.
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
-
-constexpr std::string_view family = "sort";
 
 void require_order(const InferContext& c) {
   if (is_complex(c.dtype(0)))
@@ -34,10 +32,10 @@ void d_sort(GradientContext& g) {
 
 }  // namespace
 
-void register_sort() {
+const Family family("sort", [] {
   const auto order = [](std::string_view name, std::optional<DType> dtype, Gradient gradient) {
     OperationDefinition d = primitive(
-        family, name, 1, {optional("axis", int64_t{-1}), optional("descending", false)},
+        name, 1, {optional("axis", int64_t{-1}), optional("descending", false)},
         [dtype](const InferContext& c) { return infer_order(c, dtype.value_or(c.dtype(0))); }, std::move(gradient));
     d.tensor_attributes = {"axis"};
     d.infer_unvalued = [dtype](const InferContext& c) {
@@ -49,6 +47,6 @@ void register_sort() {
   };
   order("sort", std::nullopt, d_sort);
   order("arg_sort", DType::int32, nullptr);
-}
+});
 
 }  // namespace mpsgraph::ops

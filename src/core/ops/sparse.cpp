@@ -9,17 +9,15 @@
 // entry that lies outside of the matrix counts for nothing.
 #include <string>
 
-#include "core/builder.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
 
-constexpr std::string_view family = "sparse";
-
-// The checks of indices, operands `first` and the one behind, of entries that are as many as operand 0 has elements
-// (when `entries`) and the shape of the matrix.
+// The checks of indices, operands `first` and the one behind, of entries that are as many as operand 0 has elements (when
+// `entries`) and the shape of the matrix.
 Shape matrix_shape(const InferContext& c, size_t first, const Shape& entries) {
   const std::string& storage = c.attributes.string("storage");
   const Ints& shape = c.attributes.integers("shape");
@@ -97,26 +95,25 @@ std::vector<TensorType> infer_sampled_product(const InferContext& c) {
 
 }  // namespace
 
-void register_sparse() {
+const Family family("sparse", [] {
   const std::vector<AttributeSpec> attributes{optional("storage", std::string("COO")),
                                               required("shape", AttributeKind::integers)};
-  define(primitive(family, "sparse_tensor", 3, attributes, infer_sparse_tensor, d_sparse_tensor));
-  OperationDefinition gradient = primitive(family, "sparse_tensor_gradient", 3, attributes,
-                                           infer_sparse_tensor_gradient, d_sparse_tensor_gradient);
+  define(primitive("sparse_tensor", 3, attributes, infer_sparse_tensor, d_sparse_tensor));
+  OperationDefinition gradient =
+      primitive("sparse_tensor_gradient", 3, attributes, infer_sparse_tensor_gradient, d_sparse_tensor_gradient);
   gradient.internal = true;
   define(std::move(gradient));
 
   std::vector<AttributeSpec> of_product = attributes;
   of_product.push_back(optional("transposed", false));
   of_product.push_back(optional("dense_first", false));
-  OperationDefinition product =
-      primitive(family, "sparse_matrix_multiplication", 4, of_product, infer_sparse_product, nullptr);
+  OperationDefinition product = primitive("sparse_matrix_multiplication", 4, of_product, infer_sparse_product, nullptr);
   product.internal = true;
   define(std::move(product));
   OperationDefinition sampled =
-      primitive(family, "sampled_matrix_multiplication", 4, attributes, infer_sampled_product, nullptr);
+      primitive("sampled_matrix_multiplication", 4, attributes, infer_sampled_product, nullptr);
   sampled.internal = true;
   define(std::move(sampled));
-}
+});
 
 }  // namespace mpsgraph::ops

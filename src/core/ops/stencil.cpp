@@ -6,10 +6,10 @@
 // starts inside) and then stencil_windows, which has no boundary and carries the derivative. Its sum is bilinear, as a
 // convolution is. A minimum or maximum passes its gradient on to the tap that was chosen, by the operations of
 // max_pooling4d with indices. A product is a product of slices.
-#include "core/builder.h"
 #include "core/ops/pooling.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -296,10 +296,10 @@ std::vector<Tensor*> decompose_stencil(Builder& b, const std::vector<Tensor*>& i
 
 }  // namespace
 
-void register_stencil() {
+const Family family("stencil", [] {
   const AttributeSpec mode = optional("reduction_mode", std::string("sum"));
   OperationDefinition stencil = primitive(
-      "stencil", "stencil", 2,
+      "stencil", 2,
       window_attributes(4, {mode, optional("offsets", Ints{0, 0, 0, 0}), optional("boundary_mode", std::string("zero")),
                             optional("padding_style", std::string("EXPLICIT")), optional("padding_constant", 0.0)}),
       infer_stencil, {});
@@ -308,14 +308,14 @@ void register_stencil() {
 
   const auto internal = [](std::string_view name, int inputs, std::vector<AttributeSpec> others, Infer infer,
                            Gradient gradient) {
-    OperationDefinition d = primitive("stencil", name, inputs, window_attributes(4, std::move(others)),
-                                      std::move(infer), std::move(gradient));
+    OperationDefinition d =
+        primitive(name, inputs, window_attributes(4, std::move(others)), std::move(infer), std::move(gradient));
     d.internal = true;
     define(std::move(d));
   };
   internal("stencil_windows", 2, {mode}, infer_windows, d_windows);
   internal("stencil_windows_data_gradient", 3, {}, infer_data_gradient, d_data_gradient);
   internal("stencil_windows_weights_gradient", 3, {}, infer_weights_gradient, d_weights_gradient);
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -2,14 +2,12 @@
 //
 // Of equal elements the first ones are taken, in their order. NaN counts as larger than every number. The gradient
 // puts what came for each element back to where it stood.
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
-
-constexpr std::string_view family = "top_k";
 
 void require_order(const InferContext& c, size_t input) {
   if (is_complex(c.dtype(input)))
@@ -90,7 +88,7 @@ Decompose decompose_gradient(std::string_view forward) {
 
 }  // namespace
 
-void register_top_k() {
+const Family family("top_k", [] {
   const std::vector<AttributeSpec> attributes{optional("axis", int64_t{-1}), optional("k", int64_t{1})};
   const auto of_k = [](OperationDefinition d, Infer infer_unvalued) {
     d.tensor_attributes = {"axis", "k"};
@@ -98,12 +96,12 @@ void register_top_k() {
     define(std::move(d));
   };
   for (std::string_view name : {"top_k", "bottom_k"})
-    of_k(primitive(family, name, 1, attributes, infer_k, d_k), infer_k_unvalued);
+    of_k(primitive(name, 1, attributes, infer_k, d_k), infer_k_unvalued);
   for (std::string_view name : {"top_k_gradient", "bottom_k_gradient"}) {
-    OperationDefinition d = primitive(family, name, 2, attributes, infer_k_gradient, d_k_gradient);
+    OperationDefinition d = primitive(name, 2, attributes, infer_k_gradient, d_k_gradient);
     d.decompose = decompose_gradient(forward_of(name));
     of_k(std::move(d), infer_k_gradient_unvalued);
   }
-}
+});
 
 }  // namespace mpsgraph::ops

@@ -95,11 +95,11 @@ std::unique_ptr<Kernel> lower_addition(Lowering& lowering) {
 
 }  // namespace
 
-void register_control_flow_kernels() {
+const Kernels kernels("control_flow_history", [] {
   define_kernel("history_push", lower_push);
   define_kernel("history_pop", lower_pop);
   define_kernel("history_empty", lower_empty);
   define_kernel("history_addition", lower_addition);
-}
+});
 
 }  // namespace mpsgraph::cpu

@@ -310,13 +310,12 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
 
 }  // namespace
 
-void register_convolution_kernels() {
+const Kernels kernels("convolution", [] {
   for (const ConvolutionKinds& kinds : convolution_kinds) {
     define_kernel(kinds.forward, lower_convolution);
     define_kernel(kinds.data_gradient, lower_data_gradient);
     define_kernel(kinds.weights_gradient, lower_weights_gradient);
   }
-  register_convolution_patches_kernels();
-}
+});
 
 }  // namespace mpsgraph::cpu

@@ -21,8 +21,6 @@ inline constexpr ConvolutionKinds convolution_kinds[] = {
     {"depthwise_convolution3d", "depthwise_convolution3d_data_gradient", "depthwise_convolution3d_weights_gradient"},
 };
 
-void register_convolution_patches_kernels();  // im_to_col, col_to_im; part of register_convolution_kernels
-
 // An image tensor in the order batch, channel, depth, height, width: sizes, and strides in elements.
 struct ConvolutionImage {
   int64_t n = 1, c = 1, sn = 0, sc = 0;

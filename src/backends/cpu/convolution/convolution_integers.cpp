@@ -201,6 +201,6 @@ std::unique_ptr<Kernel> lower_integers(Lowering& lowering) {
 
 bool multiplies_integers() { return integer_tiles(); }
 
-void register_convolution_integers() { define_kernel("quantized_convolution2d", lower_integers); }
+const Kernels kernels("convolution_integers", [] { define_kernel("quantized_convolution2d", lower_integers); });
 
 }  // namespace mpsgraph::cpu

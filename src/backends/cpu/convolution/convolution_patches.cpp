@@ -178,9 +178,9 @@ std::unique_ptr<Kernel> lower_col_to_im(Lowering& lowering) {
 
 }  // namespace
 
-void register_convolution_patches_kernels() {
+const Kernels kernels("convolution_patches", [] {
   define_kernel("im_to_col", lower_im_to_col);
   define_kernel("col_to_im", lower_col_to_im);
-}
+});
 
 }  // namespace mpsgraph::cpu

@@ -4,8 +4,6 @@
 // channels, or, where pixels are summed over, of images.
 #include "backends/cpu/convolution/convolution_taps.h"
 
-#include <map>
-
 #include "backends/cpu/amx.h"
 #include "backends/cpu/convolution/convolution_tap_kernels.h"
 #include "backends/cpu/convolution/convolution_winograd.h"
@@ -88,8 +86,10 @@ namespace {
 
 constexpr int64_t few_channels = 8;  // of a source: a tap's panel of its gradient would be mostly empty
 
-// Those of the others: oneDNN's, or the patches.
-std::map<std::string_view, Lower> others;
+// What the taps are no use for: oneDNN's kernel, or the patches.
+std::unique_ptr<Kernel> another(Lowering& lowering) {
+  return find_kernel(lowering.operation().kind(), Precedence::library)(lowering);
+}
 
 bool usable(const Lowering& lowering, const ConvolutionPlan& p, const Operand& weights) {
   return !lowering.reference_only() && !weights.layout && runs_by_taps(p, weights.dtype);
@@ -113,18 +113,18 @@ std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, Ta
 std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
   const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, weights.dims, result.dims);
-  if (!usable(lowering, p, weights)) return others.at(lowering.operation().kind())(lowering);
+  if (!usable(lowering, p, weights)) return another(lowering);
   return product(lowering, p, TapPlan::forward(p), ConvolutionPart::forward);
 }
 
 std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), result.dims, weights.dims, incoming.dims);
-  if (!usable(lowering, p, weights)) return others.at(lowering.operation().kind())(lowering);
+  if (!usable(lowering, p, weights)) return another(lowering);
   if (p.inputs < few_channels) {
     const int threads = threads_for(p.y.n * p.y.pixels() * p.taps() * p.inputs * p.outputs);
     const bool scatters = weights.dtype == DType::float32 && p.x.n >= threads;  // an image belongs to one thread
-    return scatters ? tap_scatter(lowering, p, threads) : others.at(lowering.operation().kind())(lowering);
+    return scatters ? tap_scatter(lowering, p, threads) : another(lowering);
   }
   return product(lowering, p, TapPlan::data_gradient(p), ConvolutionPart::data_gradient);
 }
@@ -132,7 +132,7 @@ std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
 std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, result.dims, incoming.dims);
-  if (!usable(lowering, p, result)) return others.at(lowering.operation().kind())(lowering);
+  if (!usable(lowering, p, result)) return another(lowering);
   TapPlan plan = TapPlan::forward(p);
   const bool complete = static_cast<int64_t>(plan.taps.size()) == p.taps();
   TapWeights weights(p, plan, false);
@@ -144,17 +144,13 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
 
 }  // namespace
 
-void register_convolution_taps() {
-  const auto put_in_front = [](std::string_view kind, Lower lower) {
-    others[kind] = find_kernel(kind);
-    define_kernel(kind, lower);
-  };
+const Kernels kernels("convolution_taps", [] {
   for (const ConvolutionKinds& kinds : convolution_kinds) {
-    put_in_front(kinds.forward, lower_forward);
-    put_in_front(kinds.data_gradient, lower_data_gradient);
-    put_in_front(kinds.weights_gradient, lower_weights_gradient);
+    define_kernel(kinds.forward, lower_forward, Precedence::own);
+    define_kernel(kinds.data_gradient, lower_data_gradient, Precedence::own);
+    define_kernel(kinds.weights_gradient, lower_weights_gradient, Precedence::own);
   }
-  put_in_front("fused_convolution2d", lower_forward);
-}
+  define_kernel("fused_convolution2d", lower_forward, Precedence::own);
+});
 
 }  // namespace mpsgraph::cpu

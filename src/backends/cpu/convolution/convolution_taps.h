@@ -16,9 +16,7 @@ namespace mpsgraph::cpu {
 // Should this convolution, or its gradient, run so? The answer is the same for all three.
 bool runs_by_taps(const ConvolutionPlan& p, DType dtype);
 
-// Replaces the convolution kernels registered so far, and falls back to them.
-void register_convolution_taps();
-void register_convolution_integers();  // of 8 bits, where the processor multiplies them
-bool multiplies_integers();            // does it?
+// Does the processor multiply integers of 8 bits?
+bool multiplies_integers();
 
 }  // namespace mpsgraph::cpu

@@ -16,8 +16,11 @@ using Forward = dnnl::convolution_forward::primitive_desc;
 using DataGradient = dnnl::convolution_backward_data::primitive_desc;
 using WeightsGradient = dnnl::convolution_backward_weights::primitive_desc;
 
-// The plain kernels, for what oneDNN cannot do.
-Lower plain_forward, plain_data_gradient, plain_weights_gradient;
+// What oneDNN cannot do goes to the plain kernels, which take all kinds of convolutions.
+std::unique_ptr<Kernel> plain(std::string_view kind, Lowering& lowering) {
+  return find_kernel(kind, Precedence::plain)(lowering);
+}
+constexpr ConvolutionKinds plain_kinds = convolution_kinds[0];
 
 struct Geometry {
   ops::Convolution c;
@@ -118,7 +121,7 @@ void add_with_result(OnednnKernel& kernel, Lowering& lowering, const dnnl::primi
 std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
   const bool fused = lowering.operation().is("fused_convolution2d");
   const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
-  if (!fused && !usable(lowering, {source, weights, result})) return plain_forward(lowering);
+  if (!fused && !usable(lowering, {source, weights, result})) return plain(plain_kinds.forward, lowering);
   const Epilogue epilogue(lowering.operation());
   const Geometry g(lowering.attributes(), *onednn_type(source.dtype), source.dims, weights.dims, result.dims,
                    epilogue.has_residual);
@@ -133,7 +136,7 @@ std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
                         : try_primitive<Forward>(take_reference, kind, algorithm, g.asked_source, g.any_weights,
                                                  g.asked_result, g.strides, g.dilations, g.begin, g.end, attributes);
   if (!description && fused) refuse(lowering);
-  if (!description) return plain_forward(lowering);
+  if (!description) return plain(plain_kinds.forward, lowering);
   auto kernel = std::make_unique<OnednnKernel>();
   const memory::desc from = description->src_desc(), by = description->weights_desc();
   std::vector<OnednnKernel::Argument> arguments{
@@ -175,10 +178,10 @@ std::optional<Description> gradient_description(const Geometry& g, const Operand
 
 std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
-  if (!usable(lowering, {incoming, weights, result})) return plain_data_gradient(lowering);
+  if (!usable(lowering, {incoming, weights, result})) return plain(plain_kinds.data_gradient, lowering);
   const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), result.dims, weights.dims, incoming.dims);
   const auto description = gradient_description<DataGradient>(g, weights);
-  if (!description) return plain_data_gradient(lowering);
+  if (!description) return plain(plain_kinds.data_gradient, lowering);
   auto kernel = std::make_unique<OnednnKernel>();
   const memory::desc from = description->diff_dst_desc(), by = description->weights_desc();
   std::vector<OnednnKernel::Argument> arguments{
@@ -191,10 +194,10 @@ std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
 
 std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
-  if (!usable(lowering, {incoming, source, result})) return plain_weights_gradient(lowering);
+  if (!usable(lowering, {incoming, source, result})) return plain(plain_kinds.weights_gradient, lowering);
   const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), source.dims, result.dims, incoming.dims);
   const auto description = gradient_description<WeightsGradient>(g, result);
-  if (!description) return plain_weights_gradient(lowering);
+  if (!description) return plain(plain_kinds.weights_gradient, lowering);
   auto kernel = std::make_unique<OnednnKernel>();
   const memory::desc from = description->src_desc(), by = description->diff_dst_desc();
   std::vector<OnednnKernel::Argument> arguments{
@@ -221,16 +224,13 @@ LayoutPtr wanted_weights_layout(const Operation& convolution) {
   return home == g.weights || padded ? nullptr : std::make_shared<WeightsLayout>(g.weights, home);
 }
 
-void register_onednn_convolution() {
-  plain_forward = find_kernel("convolution2d");  // those of all kinds
-  plain_data_gradient = find_kernel("convolution2d_data_gradient");
-  plain_weights_gradient = find_kernel("convolution2d_weights_gradient");
+const Kernels kernels("onednn_convolution", [] {
   for (const ConvolutionKinds& kinds : convolution_kinds) {
-    define_kernel(kinds.forward, lower_forward);
-    define_kernel(kinds.data_gradient, lower_data_gradient);
-    define_kernel(kinds.weights_gradient, lower_weights_gradient);
+    define_kernel(kinds.forward, lower_forward, Precedence::library);
+    define_kernel(kinds.data_gradient, lower_data_gradient, Precedence::library);
+    define_kernel(kinds.weights_gradient, lower_weights_gradient, Precedence::library);
   }
-  define_kernel("fused_convolution2d", lower_forward);
-}
+  define_kernel("fused_convolution2d", lower_forward, Precedence::library);
+});
 
 }  // namespace mpsgraph::cpu

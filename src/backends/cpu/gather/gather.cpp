@@ -186,13 +186,12 @@ std::unique_ptr<Kernel> lower_one_hot(Lowering& lowering) {
 
 }  // namespace
 
-void register_gather_kernels() {
+const Kernels kernels("gather", [] {
   define_kernel("gather", lower_gather);
   define_kernel("gather_gradient", lower_gather_gradient);
   define_kernel("gather_nd", lower_gather_nd);
   define_kernel("gather_along_axis", lower_gather_along_axis);
   define_kernel("one_hot", lower_one_hot);
-  register_check_indices_kernel();
-}
+});
 
 }  // namespace mpsgraph::cpu

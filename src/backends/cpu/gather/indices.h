@@ -7,8 +7,6 @@
 
 namespace mpsgraph::cpu {
 
-void register_check_indices_kernel();  // a part of register_gather_kernels
-
 template <class F>
 decltype(auto) with_indices(DType dtype, const F& f) {
   if (dtype == DType::int32)

@@ -115,6 +115,6 @@ std::unique_ptr<Kernel> lower_order(Lowering& lowering) {
 
 }  // namespace
 
-void register_non_maximum_suppression_kernels() { define_kernel("non_maximum_suppression", lower_order); }
+const Kernels kernels("non_maximum_suppression", [] { define_kernel("non_maximum_suppression", lower_order); });
 
 }  // namespace mpsgraph::cpu

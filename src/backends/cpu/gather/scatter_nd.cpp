@@ -214,10 +214,10 @@ std::unique_ptr<Kernel> lower_scatter_along_axis(Lowering& lowering) {
 
 }  // namespace
 
-void register_scatter_nd_kernels() {
+const Kernels kernels("scatter_nd", [] {
   define_kernel("scatter", lower_scatter);
   define_kernel("scatter_nd", lower_scatter_nd);
   define_kernel("scatter_along_axis", lower_scatter_along_axis);
-}
+});
 
 }  // namespace mpsgraph::cpu

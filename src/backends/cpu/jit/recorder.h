@@ -9,7 +9,7 @@
 #include <span>
 
 #include "backends/cpu/jit/vector_code.h"
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
 
 namespace mpsgraph::cpu::jit {
 

@@ -305,9 +305,9 @@ std::unique_ptr<Kernel> lower_hamming_distance(Lowering& lowering) {
 
 }  // namespace
 
-void register_matrix_kernels() {
+const Kernels kernels("matrix", [] {
   define_kernel("matrix_multiplication", lower_matrix_multiplication);
   define_kernel("hamming_distance", lower_hamming_distance);
-}
+});
 
 }  // namespace mpsgraph::cpu

@@ -9,7 +9,10 @@ namespace {
 
 using dnnl::memory;
 
-Lower plain_product;  // for what oneDNN cannot do
+// For what oneDNN cannot do.
+std::unique_ptr<Kernel> plain_product(Lowering& lowering) {
+  return find_kernel("matrix_multiplication", Precedence::plain)(lowering);
+}
 
 // A matrix operand with `rank` dimensions, the last two swapped in place when it is used transposed.
 memory::desc matrix(const Operand& operand, memory::data_type type, size_t rank, bool transposed) {
@@ -137,10 +140,9 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
 
 }  // namespace
 
-void register_onednn_matrix() {
-  plain_product = find_kernel("matrix_multiplication");
-  define_kernel("matrix_multiplication", lower_product);
-  define_kernel("fused_matrix_multiplication", lower_product);
-}
+const Kernels kernels("onednn_matrix", [] {
+  define_kernel("matrix_multiplication", lower_product, Precedence::library);
+  define_kernel("fused_matrix_multiplication", lower_product, Precedence::library);
+});
 
 }  // namespace mpsgraph::cpu

@@ -176,11 +176,11 @@ std::unique_ptr<Kernel> lower_sampled_product(Lowering& lowering) {
 
 }  // namespace
 
-void register_sparse_kernels() {
+const Kernels kernels("sparse", [] {
   define_kernel("sparse_tensor", lower_sparse_tensor);
   define_kernel("sparse_tensor_gradient", lower_sparse_tensor_gradient);
   define_kernel("sparse_matrix_multiplication", lower_sparse_product);
   define_kernel("sampled_matrix_multiplication", lower_sampled_product);
-}
+});
 
 }  // namespace mpsgraph::cpu

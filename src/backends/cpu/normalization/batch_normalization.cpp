@@ -410,11 +410,11 @@ std::unique_ptr<Kernel> lower_gradient(Lowering& lowering) {
 
 }  // namespace
 
-void register_batch_normalization_kernels() {
+const Kernels kernels("batch_normalization", [] {
   define_kernel("fused_batch_moments", lower_moments);
   define_kernel("fused_batch_normalization", lower_normalization);
   define_kernel("fused_batch_normalization_sums", lower_sums);
   define_kernel("fused_batch_normalization_gradient", lower_gradient);
-}
+});
 
 }  // namespace mpsgraph::cpu

@@ -85,6 +85,4 @@ extern const BatchNormalization<float> float_batch_normalization;
 extern const BatchNormalization<BFloat16> bfloat16_batch_normalization;
 }  // namespace avx512
 
-void register_batch_normalization_kernels();
-
 }  // namespace mpsgraph::cpu

@@ -189,7 +189,7 @@ std::unique_ptr<Kernel> lower_max_gradient(Lowering& lowering) {
 
 }  // namespace
 
-void register_pooling_kernels() {
+const Kernels kernels("pooling", [] {
   for (const auto& [max, gradient, at] :
        {std::array{"max_pooling2d", "max_pooling2d_gradient", "max_pooling2d_at_maxima"},
         std::array{"max_pooling4d", "max_pooling4d_gradient", "max_pooling4d_at_maxima"}}) {
@@ -197,8 +197,6 @@ void register_pooling_kernels() {
     define_kernel(gradient, lower_max_gradient);
     define_kernel(at, lower_at_maxima);
   }
-  register_pooling_average_kernels();
-  register_pooling_indices_kernels();
-}
+});
 
 }  // namespace mpsgraph::cpu

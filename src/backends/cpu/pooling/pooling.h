@@ -128,7 +128,4 @@ void for_gradient_blocks(const PoolingPlan& p, const PoolingBlocks& b, T* gradie
   });
 }
 
-void register_pooling_average_kernels();
-void register_pooling_indices_kernels();
-
 }  // namespace mpsgraph::cpu

@@ -198,13 +198,13 @@ std::unique_ptr<Kernel> lower_gradient(Lowering& lowering) {
 
 }  // namespace
 
-void register_pooling_average_kernels() {
+const Kernels kernels("pooling_average", [] {
   define_kernel("avg_pooling2d", lower_forward);
   define_kernel("avg_pooling4d", lower_forward);
   define_kernel("sum_pooling4d", lower_forward);
   define_kernel("avg_pooling2d_gradient", lower_gradient);
   define_kernel("avg_pooling4d_gradient", lower_gradient);
   define_kernel("sum_pooling4d_gradient", lower_gradient);
-}
+});
 
 }  // namespace mpsgraph::cpu

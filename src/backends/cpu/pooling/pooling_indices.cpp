@@ -192,13 +192,13 @@ std::unique_ptr<Kernel> lower_at_indices(Lowering& lowering) {
 
 }  // namespace
 
-void register_pooling_indices_kernels() {
+const Kernels kernels("pooling_indices", [] {
   define_kernel("max_pooling2d_return_indices", lower_return_indices);
   define_kernel("max_pooling4d_return_indices", lower_return_indices);
   define_kernel("max_pooling2d_gradient_from_indices", lower_gradient);
   define_kernel("max_pooling4d_gradient_from_indices", lower_gradient);
   define_kernel("max_pooling2d_at_indices", lower_at_indices);
   define_kernel("max_pooling4d_at_indices", lower_at_indices);
-}
+});
 
 }  // namespace mpsgraph::cpu

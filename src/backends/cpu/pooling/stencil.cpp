@@ -248,10 +248,10 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
 
 }  // namespace
 
-void register_stencil_kernels() {
+const Kernels kernels("stencil", [] {
   define_kernel("stencil_windows", lower_windows);
   define_kernel("stencil_windows_data_gradient", lower_data_gradient);
   define_kernel("stencil_windows_weights_gradient", lower_weights_gradient);
-}
+});
 
 }  // namespace mpsgraph::cpu

@@ -212,6 +212,6 @@ std::unique_ptr<Kernel> lower_random(Lowering& lowering) {
 
 }  // namespace
 
-void register_random_kernels() { define_kernel("random", lower_random); }
+const Kernels kernels("random", [] { define_kernel("random", lower_random); });
 
 }  // namespace mpsgraph::cpu

@@ -365,9 +365,9 @@ std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
 
 }  // namespace
 
-void register_recurrent_kernels() {
+const Kernels kernels("recurrent", [] {
   define_kernel("recurrent_sequence", lower_sequence);
   define_kernel("recurrent_sequence_gradient", lower_sequence_gradient);
-}
+});
 
 }  // namespace mpsgraph::cpu

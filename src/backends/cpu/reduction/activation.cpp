@@ -73,11 +73,11 @@ std::unique_ptr<Kernel> lower_log_softmax_gradient(Lowering& lowering) {
 
 }  // namespace
 
-void register_activation_kernels() {
+const Kernels kernels("activation", [] {
   define_kernel("softmax", lower_softmax);
   define_kernel("softmax_gradient", lower_softmax_gradient);
   define_kernel("log_softmax", lower_log_softmax);
   define_kernel("log_softmax_gradient", lower_log_softmax_gradient);
-}
+});
 
 }  // namespace mpsgraph::cpu

@@ -303,13 +303,13 @@ std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
 
 }  // namespace
 
-void register_cumulative_kernels() {
+const Kernels kernels("cumulative", [] {
   define_kernel("cumulative_sum", lower_sum);
   define_kernel("cumulative_product", lower_algebraic_scan<Product>);
   define_kernel("cumulative_minimum", lower_scan<Minimum>);
   define_kernel("cumulative_maximum", lower_scan<Maximum>);
   define_kernel("cumulative_arg_extremum", lower_arg_extremum);
   define_kernel("cumulative_recurrence", lower_recurrence);
-}
+});
 
 }  // namespace mpsgraph::cpu

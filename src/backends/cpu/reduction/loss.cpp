@@ -87,9 +87,9 @@ std::unique_ptr<Kernel> lower_cross_entropy_gradient(Lowering& lowering) {
 
 }  // namespace
 
-void register_loss_kernels() {
+const Kernels kernels("loss", [] {
   define_kernel("softmax_cross_entropy", lower_cross_entropy);
   define_kernel("softmax_cross_entropy_gradient", lower_cross_entropy_gradient);
-}
+});
 
 }  // namespace mpsgraph::cpu

@@ -217,14 +217,7 @@ std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> sum_kernel(Lowering& lowering, const Operand& in, const Operand& out, const Dims& dims,
-                                   const std::vector<bool>& is_reduced) {
-  return dispatch_algebraic(lowering, in.dtype, [&](auto type) {
-    return reducer<Sum<typename decltype(type)::type>>(lowering, in, out, ReducePlan(dims, is_reduced));
-  });
-}
-
-void register_reduction_kernels() {
+const Kernels kernels("reduction", [] {
   define_kernel("reduction_sum", lower_algebraic<Sum>);
   define_kernel("reduction_product", lower_algebraic<Product>);
   define_kernel("reduction_maximum", lower_number<Maximum>);
@@ -235,6 +228,6 @@ void register_reduction_kernels() {
   define_kernel("reduction_or", lower_logical<Or>);
   define_kernel("reduction_arg_maximum", lower_arg<true>);
   define_kernel("reduction_arg_minimum", lower_arg<false>);
-}
+});
 
 }  // namespace mpsgraph::cpu

@@ -189,9 +189,4 @@ class Reducer {
   }
 };
 
-// The sum of a tensor seen as `dims` over the axes that `is_reduced` marks, into `out` (row-major over the kept
-// axes). What reduction_sum and the gradients of broadcasts and tiles are.
-std::unique_ptr<Kernel> sum_kernel(Lowering& lowering, const Operand& in, const Operand& out, const Dims& dims,
-                                   const std::vector<bool>& is_reduced);
-
 }  // namespace mpsgraph::cpu

@@ -292,11 +292,11 @@ std::unique_ptr<Kernel> lower_resize(Lowering& lowering) {
 
 }  // namespace
 
-void register_resize_kernels() {
+const Kernels kernels("resize", [] {
   define_kernel("resize_nearest", lower_resize<false>);
   define_kernel("resize_bilinear", lower_resize<false>);
   define_kernel("resize_nearest_gradient", lower_resize<true>);
   define_kernel("resize_bilinear_gradient", lower_resize<true>);
-}
+});
 
 }  // namespace mpsgraph::cpu

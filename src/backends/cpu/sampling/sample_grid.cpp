@@ -346,10 +346,10 @@ std::unique_ptr<Kernel> lower_coordinate_gradient(Lowering& lowering) {
 
 }  // namespace
 
-void register_sample_grid_kernels() {
+const Kernels kernels("sample_grid", [] {
   define_kernel("sample_grid", lower_sample_grid);
   define_kernel("sample_grid_source_gradient", lower_source_gradient);
   define_kernel("sample_grid_coordinate_gradient", lower_coordinate_gradient);
-}
+});
 
 }  // namespace mpsgraph::cpu

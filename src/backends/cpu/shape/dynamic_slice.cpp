@@ -79,9 +79,9 @@ std::unique_ptr<Kernel> lower_dynamic_slice_update_data(Lowering& lowering) {
 
 }  // namespace
 
-void register_dynamic_slice_kernels() {
+const Kernels kernels("dynamic_slice", [] {
   define_kernel("dynamic_slice", lower_dynamic_slice);
   define_kernel("dynamic_slice_update_data", lower_dynamic_slice_update_data);
-}
+});
 
 }  // namespace mpsgraph::cpu

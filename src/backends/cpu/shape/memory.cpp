@@ -29,10 +29,10 @@ std::unique_ptr<Kernel> lower_constant(Lowering& lowering) {
 
 }  // namespace
 
-void register_memory_kernels() {
+const Kernels kernels("memory", [] {
   define_kernel("assign", lower_assign);
   define_kernel("read", lower_copy);
   define_kernel("constant", lower_constant);
-}
+});
 
 }  // namespace mpsgraph::cpu

@@ -273,9 +273,9 @@ std::unique_ptr<Kernel> lower_pad_gradient(Lowering& lowering) {
 
 }  // namespace
 
-void register_pad_kernels() {
+const Kernels kernels("pad", [] {
   define_kernel("pad", lower_pad);
   define_kernel("pad_gradient", lower_pad_gradient);
-}
+});
 
 }  // namespace mpsgraph::cpu

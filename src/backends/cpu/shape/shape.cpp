@@ -157,14 +157,6 @@ std::unique_ptr<Kernel> lower_broadcast_to(Lowering& lowering) {
   return move_kernel({{StridedCopy(size_of(x.dtype), y.dims, contiguous_strides(y.dims), source), y.slot, x.slot}});
 }
 
-std::unique_ptr<Kernel> lower_broadcast_gradient(Lowering& lowering) {
-  const Operand x = lowering.input(0), y = lowering.output();
-  const size_t missing = x.dims.size() - y.dims.size();
-  std::vector<bool> reduced(x.dims.size());
-  for (size_t i = 0; i < reduced.size(); ++i) reduced[i] = i < missing || (y.dims[i - missing] == 1 && x.dims[i] != 1);
-  return sum_kernel(lowering, x, y, x.dims, reduced);
-}
-
 // [m0, d0, m1, d1, ...]: a tiled tensor with its repetitions as axes of their own.
 Dims repetitions(const Dims& multiplier, const Dims& dims) {
   Dims result;
@@ -179,14 +171,6 @@ std::unique_ptr<Kernel> lower_tile(Lowering& lowering) {
   Dims source;
   for (int64_t stride : strides) source.insert(source.end(), {0, stride});
   return move_kernel({{StridedCopy(size_of(x.dtype), dims, contiguous_strides(dims), source), y.slot, x.slot}});
-}
-
-std::unique_ptr<Kernel> lower_tile_gradient(Lowering& lowering) {
-  const Operand x = lowering.input(0), y = lowering.output();
-  const Dims dims = repetitions(lowering.attributes().integers("multiplier"), y.dims);
-  std::vector<bool> reduced(dims.size());
-  for (size_t i = 0; i < reduced.size(); i += 2) reduced[i] = true;
-  return sum_kernel(lowering, x, y, dims, reduced);
 }
 
 std::unique_ptr<Kernel> lower_shape_of(Lowering& lowering) {
@@ -218,7 +202,7 @@ std::unique_ptr<Kernel> lower_coordinate_along_axis(Lowering& lowering) {
 
 }  // namespace
 
-void register_shape_kernels() {
+const Kernels kernels("shape", [] {
   define_kernel("transpose", lower_transpose);
   define_kernel("slice", lower_slice);
   define_kernel("slice_gradient", lower_slice_gradient);
@@ -227,12 +211,10 @@ void register_shape_kernels() {
   define_kernel("split", lower_split);
   define_kernel("stack", lower_stack);
   define_kernel("broadcast_to", lower_broadcast_to);
-  define_kernel("broadcast_gradient", lower_broadcast_gradient);
   define_kernel("tile", lower_tile);
-  define_kernel("tile_gradient", lower_tile_gradient);
   define_kernel("shape_of", lower_shape_of);
   define_kernel("reinterpret_cast", lower_reinterpret_cast);
   define_kernel("coordinate_along_axis", lower_coordinate_along_axis);
-}
+});
 
 }  // namespace mpsgraph::cpu

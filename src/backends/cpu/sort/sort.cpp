@@ -143,9 +143,9 @@ bool sorts_words_by_buckets() {
   return buckets;
 }
 
-void register_sort_kernels() {
+const Kernels kernels("sort", [] {
   define_kernel("sort", lower_sort);
   define_kernel("arg_sort", lower_arg_sort);
-}
+});
 
 }  // namespace mpsgraph::cpu

@@ -60,9 +60,9 @@ std::unique_ptr<Kernel> lower_k(Lowering& lowering) {
 
 }  // namespace
 
-void register_top_k_kernels() {
+const Kernels kernels("top_k", [] {
   define_kernel("top_k", lower_k<true>);
   define_kernel("bottom_k", lower_k<false>);
-}
+});
 
 }  // namespace mpsgraph::cpu

@@ -359,10 +359,10 @@ std::string StitchKernel::description() const {
   return text;
 }
 
-void register_stitch_kernels() {
+const Kernels kernels("stitch", [] {
   define_kernel("stitched", lower_stitched);
   for (const OperationDefinition* definition : all_definitions())
     if (definition->elementwise) define_kernel(definition->name, lower_stitched);
-}
+});
 
 }  // namespace mpsgraph::cpu

@@ -1,0 +1,42 @@
+// The table of kernels: for each kind of operation the ways in which this processor computes it, by precedence.
+#include "backends/cpu/kernel.h"
+
+#include <array>
+#include <mutex>
+#include <unordered_map>
+
+#include "mpsgraph/core/errors.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+using Alternatives = std::array<Lower, static_cast<size_t>(Precedence::own) + 1>;
+
+std::unordered_map<std::string_view, Alternatives>& table() {
+  static std::unordered_map<std::string_view, Alternatives> kernels;
+  return kernels;
+}
+
+const std::unordered_map<std::string_view, Alternatives>& filled_table() {
+  static std::once_flag once;
+  std::call_once(once, [] { Kernels::for_each([](std::string_view, Kernels::Say define) { define(); }); });
+  return table();
+}
+
+}  // namespace
+
+void define_kernel(std::string_view kind, Lower lower, Precedence precedence) {
+  Lower& place = table()[kind][static_cast<size_t>(precedence)];
+  if (place) throw GraphError(cat("two kernels of one precedence are defined for '", kind, "'"));
+  place = lower;
+}
+
+Lower find_kernel(std::string_view kind, Precedence up_to) {
+  const auto found = filled_table().find(kind);
+  if (found == filled_table().end()) return nullptr;
+  for (int i = static_cast<int>(up_to); i >= 0; --i)
+    if (const Lower lower = found->second[static_cast<size_t>(i)]) return lower;
+  return nullptr;
+}
+
+}  // namespace mpsgraph::cpu

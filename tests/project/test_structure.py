@@ -1,0 +1,243 @@
+"""The house keeps its shape: who includes whom, sizes, opening comments, names, no trace of a machine.
+
+These tests read the source tree and run nothing of it.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SRC = ROOT / "src"
+MAX_LINES = 620  # "about 600"
+CXX = {".h", ".cpp", ".inc", ".mm"}
+
+# Each folder may include itself and those that stand after it. Backends are siblings and do not see each other.
+LAYERS = ["bindings", "c_api", "backends", "nngraph", "runtime", "compiler", "core"]
+
+
+def source_files(*folders: str, suffixes: set[str]) -> list[Path]:
+    return sorted(
+        path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in suffixes and path.is_file()
+    )
+
+
+def text_files() -> list[Path]:
+    """Everything that people wrote: the folders and files of the repository's root that are not build products."""
+    made = {".git", "build", "dist", ".venv", ".venv-bench", ".venv-conformance", "demo-output"}
+    suffixes = CXX | {".py", ".pyi", ".md", ".toml", ".txt", ".cmake", ".yaml", ".yml", ".in", ""}
+    result = []
+    for top in ROOT.iterdir():
+        if top.name in made or top.name.endswith("_cache") or top.name == ".hypothesis":
+            continue
+        inside = [top] if top.is_file() else top.rglob("*")
+        result += [p for p in inside if p.is_file() and p.suffix in suffixes and "__pycache__" not in p.parts]
+    return sorted(result)
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+CXX_FILES = source_files("src", suffixes=CXX)
+WRITTEN_FILES = source_files("src", "python", "tests", "bench", "examples", "tools", "cmake", suffixes=CXX | {".py"})
+EXAMPLES = source_files("examples", suffixes={".py"})
+
+
+def quoted_includes(path: Path) -> list[str]:
+    return re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.MULTILINE)
+
+
+def layer_of(inside_src: str) -> str | None:
+    """The folder below src that a file lies in; None for the umbrella header."""
+    return inside_src.split("/")[0] if "/" in inside_src else None
+
+
+def test_sources_are_there():
+    assert {layer_of(p.relative_to(SRC).as_posix()) for p in CXX_FILES} >= {
+        "bindings",
+        "backends",
+        "runtime",
+        "compiler",
+        "core",
+    }
+
+
+@pytest.mark.parametrize("path", CXX_FILES, ids=relative)
+def test_includes_go_down(path: Path):
+    own = path.relative_to(SRC).as_posix()
+    for include in quoted_includes(path):
+        assert (SRC / include).is_file(), f"{include}: includes are relative to src/"
+        layer, target = layer_of(own), layer_of(include)
+        if layer is None:  # the umbrella header shows the public layers
+            assert target in {"core", "compiler", "runtime"}
+            continue
+        assert target in LAYERS, f"{include}: only the layers' headers may be included"
+        assert LAYERS.index(layer) <= LAYERS.index(target), f"{layer} may not include {include}"
+        if layer == target == "backends":
+            assert own.split("/")[1] == include.split("/")[1], f"{include}: a backend does not know its siblings"
+
+
+THIRD_PARTY = [  # what may be included, and by which files of src
+    (r"(oneapi/)?dnnl", r"backends/cpu/(\w+/)?onednn_\w+\.(cpp|h)"),
+    (r"Eigen/|unsupported/Eigen/", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
+    (r"omp\.h", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
+    (r"immintrin|\w*mmintrin|arm_neon", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
+    (r"nlohmann/", r"runtime/\w+\.cpp"),
+    (r"pybind11/", r"bindings/\w+\.(cpp|h)"),
+    (r"Python\.h", r"bindings/\w+\.(cpp|h)"),
+]
+
+
+@pytest.mark.parametrize("path", CXX_FILES, ids=relative)
+def test_third_party_headers_stay_in_their_place(path: Path):
+    own = path.relative_to(SRC).as_posix()
+    for include in re.findall(r"^\s*#\s*include\s+<([^>]+)>", path.read_text(), re.MULTILINE):
+        for headers, files in THIRD_PARTY:
+            if re.match(headers, include):
+                assert re.fullmatch(files, own), f"<{include}> does not belong in {own}"
+
+
+@pytest.mark.parametrize("path", WRITTEN_FILES, ids=relative)
+def test_files_are_of_readable_size(path: Path):
+    lines = len(path.read_text().splitlines())
+    assert lines <= MAX_LINES, f"{lines} lines: split it where its subject splits"
+
+
+@pytest.mark.parametrize("path", WRITTEN_FILES, ids=relative)
+def test_files_open_with_what_they_are(path: Path):
+    first = path.read_text().lstrip().splitlines()[:1]
+    opening = "//" if path.suffix in CXX else ('"""', 'r"""', "#")
+    assert first and first[0].startswith(opening), "open with a comment that says what the file is and is not"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=relative)
+def test_examples_are_short_and_have_a_page_and_a_test(path: Path):
+    assert len(path.read_text().splitlines()) < 200
+    page = ROOT / "docs" / "examples" / f"{path.stem}.md"
+    assert f"](../../{relative(path)})" in page.read_text()
+    assert f"]({page.name})" in (page.parent / "README.md").read_text(), "the index lists it"
+    assert (ROOT / "tests" / "examples" / f"test_{path.name}").is_file()
+
+
+def test_no_trace_of_a_machine():
+    machine = re.compile(r"(?<![\w.])/(work|root|home|tmp|Users)/\w")
+    found = [
+        f"{relative(path)}:{number}: {line.strip()}"
+        for path in text_files()
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if machine.search(line)
+    ]
+    assert not found
+
+
+def test_links_between_pages_lead_somewhere():
+    pages = [p for p in text_files() if p.suffix == ".md"]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())]
+    assert links and [(relative(page), link) for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_decisions_have_a_number_each_and_are_listed():
+    folder = ROOT / "docs" / "decisions"
+    pages = sorted(p for p in folder.glob("*.md") if p.name != "README.md")
+    listed = re.findall(r"^- \[(\d{4} .+)\]\((.+)\)$", (folder / "README.md").read_text(), re.MULTILINE)
+    assert [name for _, name in listed] == [p.name for p in pages]
+    status = r"(accepted|superseded by \[\d{4}\]\(\d{4}-[\w-]+\.md\))"
+    for (title, name), number in zip(listed, range(1, len(pages) + 1), strict=True):
+        assert title[:4] == name[:4] == f"{number:04}", f"{name} is listed as {title}"
+        text = (folder / name).read_text()
+        assert re.match(rf"# {re.escape(title)}\n\nDate: 20\d\d-\d\d-\d\d · Status: {status}\n\n## Context\n", text), (
+            name
+        )
+        _, *sections = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
+        allowed = (["Context", "Decision", "Consequences"], ["Context", "Decision", "Alternatives", "Consequences"])
+        assert sections[::2] in allowed, f"{name} has the sections {sections[::2]}"
+        assert all(body.strip() for body in sections[1::2]), f"{name} has an empty section"
+
+
+def test_nothing_is_compiled_for_the_machine_at_hand():
+    flag = "-march=" + "native"
+    assert not [relative(p) for p in text_files() if p.name in {"CMakeLists.txt", "Makefile"} and flag in p.read_text()]
+    for path in CXX_FILES:
+        if re.search(r"_mm256_|_mm512_|__m256|__m512", path.read_text()):
+            assert re.search(r"_avx(2|512)\.cpp$|\.inc$", path.name), (
+                f"{relative(path)}: vector code stands in *_avx*.cpp"
+            )
+
+
+# --- one name for a family in every layer -----------------------------------------------------------------------------
+def stated(folder: str, table: str) -> dict[Path, str]:
+    """What each file of a folder enters into a table: its end says `const Family family("pooling", ...)`."""
+    entry = re.compile(rf'^const {table} \w+\("(\w+)", \[\]', re.MULTILINE)
+    found = {path: entry.findall(path.read_text()) for path in source_files(folder, suffixes={".cpp", ".mm"})}
+    assert all(len(set(names)) <= 1 for names in found.values()), "a file states one family"
+    return {path: names[0] for path, names in found.items() if names}
+
+
+STATED = stated("src/core/ops", "Family")
+FAMILIES = set(STATED.values())
+
+
+def belongs_to(stem: str, families) -> bool:
+    """`pooling` and `pooling_gradients` belong to pooling."""
+    return any(stem == family or stem.startswith(family + "_") for family in families)
+
+
+def test_families_are_stated_in_files_of_their_name():
+    assert "pooling" in FAMILIES
+    for path, family in STATED.items():
+        assert belongs_to(path.stem, [family]), f"{relative(path)} states {family}"
+    assert FAMILIES <= {path.stem for path in STATED}, "the main part of a family has its name alone"
+
+
+@pytest.mark.parametrize("folder, table", [("src/backends/cpu", "Kernels"), ("src/backends/metal", "Lowerings")])
+def test_what_backends_bring_stands_under_the_files_name(folder: str, table: str):
+    found = stated(folder, table)
+    assert {path.stem for path in found} >= {"pooling", "convolution", "shape"}
+    assert {path.stem: name for path, name in found.items()} == {path.stem: path.stem for path in found}
+
+
+@pytest.mark.parametrize("folder", ["python/mpsgraph/ops", "tests/cases"])
+def test_python_files_have_the_families_names(folder: str):
+    public = FAMILIES - {"fused"}  # fused operations are made by passes and have no face
+    stems = {p.stem for p in (ROOT / folder).glob("*.py") if not p.stem.startswith("_")}
+    assert public <= stems, "every family has a file"
+    assert not [stem for stem in stems if not belongs_to(stem, public)], "and every file a family"
+
+
+# --- the rooms of the tests -------------------------------------------------------------------------------------------
+TESTS = ROOT / "tests"
+TEST_FILES = [
+    p for p in source_files("tests", suffixes={".py", ".cpp", ".mm"}) if re.search(r"^test_|_test\.mm$", p.name)
+]
+MARKER = "pytest.mark.both_devices"
+
+
+def rooms() -> set[str]:
+    """Those that tests/README.md lists, in the first table."""
+    page, _, _ = (TESTS / "README.md").read_text().partition("What is no room:")
+    return set(re.findall(r"^\| `(\w+)/` \|", page, re.MULTILINE))
+
+
+def test_every_test_file_lies_in_a_room_and_every_room_has_one():
+    places = {relative(p.parent) for p in TEST_FILES} - {"tests/standin/tests"}  # the stand-in has its own
+    assert places == {f"tests/{room}" for room in rooms()}, "a new room needs a line in tests/README.md"
+
+
+def test_every_folder_of_the_tests_is_explained():
+    listed = set(re.findall(r"^\| `(\w+)/` \|", (TESTS / "README.md").read_text(), re.MULTILINE))
+    assert listed == {p.name for p in TESTS.iterdir() if p.is_dir() and p.name != "__pycache__"}
+
+
+@pytest.mark.parametrize("path", [p for p in TEST_FILES if p.suffix == ".py"], ids=relative)
+def test_a_marker_says_what_runs_on_device_metal(path: Path):
+    text = path.read_text()
+    if path.parent.name == "metal":
+        assert MARKER not in text, "all of the room metal runs on device metal, and nowhere else"
+    elif re.search(r"\bIS_METAL\b", text) and path != Path(__file__).resolve():
+        assert MARKER in text, "asks for the device, but runs on the CPU only"
+
+
+def test_no_list_of_files_says_what_runs_on_device_metal():
+    assert not re.findall(r"\btest_\w+(?:\.py)?\b", (TESTS / "conftest.py").read_text())
