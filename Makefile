@@ -34,7 +34,7 @@ RANDOM ?=
 
 BIN := $(VENV)/bin
 # Directories too: a file that was removed changes its directory.
-SOURCES := $(shell find src python cmake -not -name '*.pyc' -not -name '__pycache__') \
+SOURCES := $(shell find include src python cmake -not -name '*.pyc' -not -name '__pycache__') \
            CMakeLists.txt pyproject.toml README.md LICENSE
 CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name '*.mm' -o -name '*.inc')
 
@@ -187,8 +187,8 @@ sanitize: $(VENV)/requirements.txt
 PROFILE := LLVM_PROFILE_FILE=$(CURDIR)/build/coverage/profiles/%p.profraw MPSGRAPH_TEST_DEVICE=metal \
            MPSGRAPH_STANDIN=$(CURDIR)/build/coverage/mpsgraph_metal.so
 coverage: build
-	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/standin -B build/coverage -G Ninja \
-	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_LIBRARY=$(CURDIR)/$(BUILD)/libmpsgraph.so -DMPSGRAPH_COVERAGE=ON
+	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/standin -B build/coverage \
+	  -G Ninja -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_LIBRARY=$(CURDIR)/$(BUILD)/libmpsgraph.so -DMPSGRAPH_COVERAGE=ON
 	$(BIN)/cmake --build build/coverage --target mpsgraph_metal
 	rm -rf build/coverage/profiles
 	$(PROFILE) $(BIN)/python -m pytest -q -m "not slow"

@@ -11,9 +11,9 @@
 //                                                  %y = convolution2d(dequantize(%quantize_2, %sh),
 //                                                                     dequantize(%iu, %su) {axis=3})
 // (%w, %v, %u are constants of floats, %iw, %iv, %iu of int8, all %s of float32, by channel for weights; the other
-// scales, zero points, which are 0 here, and types are the caller's. Each dequantize is an operation of its own.) Of two
-// results that are added one stays as it is, to be the sum inside of a kernel. The pass in quantize.cpp makes integer
-// arithmetic of this.
+// scales, zero points, which are 0 here, and types are the caller's. Each dequantize is an operation of its own.) Of
+// two results that are added one stays as it is, to be the sum inside of a kernel. The pass in quantize.cpp makes
+// integer arithmetic of this.
 #include "mpsgraph/compiler/quantization.h"
 
 #include <algorithm>

@@ -13,7 +13,8 @@
 namespace mpsgraph::runtime {
 
 struct MPSGRAPH_API ExecutionDescriptor {
-  // Handlers get the results (in the targets' order; complete, and all made, only in the completed handler) and the work's error.
+  // Handlers get the results (in the targets' order; complete, and all made, only in the completed handler) and the
+  // work's error.
   using Handler = std::function<void(const std::vector<NDArray>& results, std::exception_ptr error)>;
   enum class Stage { scheduled, completed };
   struct Wait {

@@ -67,8 +67,8 @@ class Lowering {
 using Lower = GraphTensors (*)(Lowering&);
 // What a file of lowerings brings. It stands at the file's end:
 //   const Lowerings lowerings("pooling", [] { define_lowering("max_pooling2d", lower_maximum); });
-// sample_grid has none: Apple does not say which coordinate comes first and what relative ones are relative to, so it is
-// expanded into gathers.
+// sample_grid has none: Apple does not say which coordinate comes first and what relative ones are relative to, so it
+// is expanded into gathers.
 using Lowerings = Registration<Lowering>;
 void define_lowering(std::string_view kind, Lower lower);  // in such a block
 Lower find_lowering(std::string_view kind);  // null when there is none

@@ -16,8 +16,8 @@
 namespace mpsgraph::ops {
 namespace {
 
-// The checks of indices, operands `first` and the one behind, of entries that are as many as operand 0 has elements (when
-// `entries`) and the shape of the matrix.
+// The checks of indices, operands `first` and the one behind, of entries that are as many as operand 0 has elements
+// (when `entries`) and the shape of the matrix.
 Shape matrix_shape(const InferContext& c, size_t first, const Shape& entries) {
   const std::string& storage = c.attributes.string("storage");
   const Ints& shape = c.attributes.integers("shape");
