@@ -42,7 +42,8 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build demo test $(PARTS) test-slow bench conformance format stubs docs sanitize coverage apple standin clean
+.PHONY: build demo test $(PARTS) test-slow bench conformance lint format stubs docs sanitize coverage apple standin \
+        clean
 
 build: $(VENV)/installed
 
