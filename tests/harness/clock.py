@@ -3,7 +3,7 @@
 
 def clock_that_favours(precision, monkeypatch):
     """Times that do not depend on the machine: each step of the one takes 1 s, of the other 2."""
-    from mpsgraph import layer_precision
+    from mpsgraph.precision import layer_precision
 
     now, calls = [0.0], [0]
 

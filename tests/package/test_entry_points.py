@@ -27,14 +27,12 @@ POINTS = entry_points()
 SCHEDULES = ("ConstantRate", "StepRate", "ExponentialRate", "CosineRate", "WarmUp")
 # What is called by nobody, or is checked elsewhere.
 UNSEEN = {
-    "Execution": "is what run_async gives",
     "StepResult": "is what train_step gives",
     "nn.Module.forward": "is for subclasses to write",
     "optim.Optimizer.step": "is for subclasses to write",
     "mixed_precision.in_float32": "a decorator of the package's own losses",
     "mixed_precision.rounded_once": "likewise, of its activations",
-    "Execution.wait": "looks at its time only when there is something to wait for",
-    "StepResult.wait": "likewise",
+    "StepResult.wait": "looks at its time only when there is something to wait for",
     "nn.initialisers.first_value": "is what layers call",
     "onnx.DeferredModel": "is what onnx.load gives",
     "onnx.DeferredModel.bind": "onnx/test_models has models that are built when they run",

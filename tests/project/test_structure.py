@@ -3,7 +3,9 @@
 These tests read the source tree and run nothing of it.
 """
 
+import ast
 import re
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -241,3 +243,102 @@ def test_a_marker_says_what_runs_on_device_metal(path: Path):
 
 def test_no_list_of_files_says_what_runs_on_device_metal():
     assert not re.findall(r"\btest_\w+(?:\.py)?\b", (TESTS / "conftest.py").read_text())
+
+
+# --- the rooms of the Python package ----------------------------------------------------------------------------------
+PYTHON = ROOT / "python" / "mpsgraph"
+
+# Each room or module may import itself and what stands in a row below; those of one row do not see each other. A part
+# that stands higher than its room has an entry of its own.
+ROOMS = [
+    ["__main__"],
+    ["cli", "tool"],
+    ["selftest"],
+    ["demo"],  # programs, which use the package as anybody does
+    ["mpsgraph"],  # the package's own names
+    ["onnx", "training"],
+    ["precision.layer_precision"],  # measures layers, so above them
+    ["data", "model", "nn", "optim", "profiler", "tensor"],
+    ["graph", "quantization"],
+    ["ops"],
+    ["precision", "random"],
+    ["_checks", "_dtypes"],
+    ["_former_names", "_loader", "_optional", "_shown", "errors"],
+    ["_core"],
+]
+
+
+def python_modules() -> dict[str, Path]:
+    """The package's modules by name, with the compiled one, of which the stub is there."""
+    found = {}
+    for path in [*PYTHON.rglob("*.py"), PYTHON / "_core.pyi"]:
+        parts = path.relative_to(PYTHON.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = python_modules()
+
+
+def imports_of(name: str) -> set[str]:
+    """The modules of the package that one imports: at its top, in functions, and for type checkers.
+
+    Who imports a module from outside of its package imports that package, too, which runs first.
+    """
+    package = name.split(".") if MODULES[name].stem == "__init__" else name.split(".")[:-1]
+    wanted = set()
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        if isinstance(node, ast.Import):
+            wanted |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) + 1 - node.level]) + "." if node.level else ""
+            base = (base + (node.module or "")).rstrip(".")
+            inner = {f"{base}.{alias.name}" for alias in node.names}
+            wanted |= {full if full in MODULES else base for full in inner}
+    wanted &= MODULES.keys()
+    packages = {".".join(full.split(".")[:end]) for full in wanted for end in range(2, full.count(".") + 1)}
+    return (wanted | {p for p in packages if not f"{name}.".startswith(f"{p}.")}) - {name}
+
+
+IMPORTS = {name: imports_of(name) for name in MODULES}
+
+
+def room_of(name: str) -> tuple[int, str]:
+    """The row of a module and its entry there: the longest that names it or a package around it."""
+    inside = f"{name.removeprefix('mpsgraph.')}."
+    fitting = [(row, entry) for row, entries in enumerate(ROOMS) for entry in entries if inside.startswith(f"{entry}.")]
+    assert fitting, f"{name} belongs to no room: say in ROOMS what it may import"
+    return max(fitting, key=lambda found: len(found[1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "imported"),
+    [
+        ("mpsgraph.graph", "mpsgraph._core"),  # from . import
+        ("mpsgraph.cli", "mpsgraph.selftest"),  # in a function
+        ("mpsgraph.nn.module", "mpsgraph.graph"),  # for type checkers
+        ("mpsgraph.ops._family", "mpsgraph.precision"),  # the package around what is imported
+        ("mpsgraph.demo.digits", "mpsgraph"),  # import
+    ],
+)
+def test_imports_are_seen(name: str, imported: str):
+    assert imported in IMPORTS[name]
+
+
+def test_python_modules_do_not_import_in_circles():
+    try:
+        TopologicalSorter(IMPORTS).prepare()
+    except CycleError as circle:
+        pytest.fail(" <- ".join(circle.args[1]))
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_python_imports_go_down(name: str):
+    row, own = room_of(name)
+    for imported in IMPORTS[name]:
+        below, other = room_of(imported)
+        assert own == other or row < below, f"{own} may not import {imported}"
+
+
+def test_every_room_is_there():
+    assert {entry for entries in ROOMS for entry in entries} == {room_of(name)[1] for name in MODULES}

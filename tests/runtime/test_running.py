@@ -331,3 +331,22 @@ def test_an_execution_as_a_number():
     counter = g.variable(np.float32(0))
     with pytest.raises(TypeError, match="without targets"):
         float(device_graph.run_async({}, [], [g.assign(counter, g.constant(1.0))]))
+
+
+def test_an_execution_is_of_one_class_and_gives_what_its_run_returns():
+    g = mg.Graph()
+    x = g.placeholder((2,), name="x")
+    y, z = x * 2, x + 1
+    fed = {x: np.float32([1, 2])}
+    one, both = g.run_async(fed, y), g.run_async(fed, (t for t in [y, z]))
+    on_device, compiled = g.on().run_async(fed, [y, z]), g.compile(fed, [y, z]).run_async([fed[x]])
+    for execution in (one, both, on_device, compiled):
+        assert type(execution) is mg.Execution
+        assert execution.wait(60) is execution and execution.done and execution.error is None
+        assert execution.pending_results[0].tolist() == [2, 4]
+    assert one.results.tolist() == [2, 4]
+    assert {t: a.tolist() for t, a in both.results.items()} == {y: [2, 4], z: [2, 3]}
+    for execution in (on_device, compiled):
+        assert [a.tolist() for a in execution.results] == [[2, 4], [2, 3]]
+    assert float(g.run_async({}, g.constant(3.0))) == 3.0
+    assert g.run_async({}, [], [g.assign(g.variable([1.0]), g.constant([2.0]))]).results == {}

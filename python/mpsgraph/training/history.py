@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import checked
-from ._optional import require
+from .._checks import checked
+from .._optional import require
 
 
 @checked

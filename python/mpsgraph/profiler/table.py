@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .profiler import Limits, Profile, Record
+from .records import Limits, Record
 
 
 @dataclass
@@ -45,9 +43,12 @@ def _over(a: float, b: float) -> float:
     return a / b if b > 0 else 0.0
 
 
-def format_table(profile: Profile, by: str, top: int | None, limits: Limits | None) -> str:
+def format_table(
+    records: list[Record], by: str, top: int | None, limits: Limits | None, duration: float, dropped: int
+) -> str:
     rows: dict[object, _Row] = {}
-    for run in profile.kernels:
+    runs = [record for record in records if record.category == "kernel"]
+    for run in runs:
         kernel = run.kernel
         assert kernel is not None
         if by == "kind":
@@ -57,7 +58,7 @@ def format_table(profile: Profile, by: str, top: int | None, limits: Limits | No
             cut = detail if len(detail) <= _DETAIL else detail[:_DETAIL] + "…"
             row = rows.setdefault(kernel, _Row(kernel.name, cut))
         row.runs.append(run)
-    total = sum(run.own for run in profile.kernels)
+    total = sum(run.own for run in runs)
     longest = sorted(rows.values(), key=lambda row: -sum(run.own for run in row.runs))
     shown = longest[:top]
     lines = [[by, *_HEAD, "" if by == "kind" else "what it is"]]
@@ -65,7 +66,7 @@ def format_table(profile: Profile, by: str, top: int | None, limits: Limits | No
     rest = [run for row in longest[len(shown) :] for run in row.runs]
     if rest:
         lines.append(_Row(f"{len(longest) - len(shown)} more", "", rest).cells(total, limits))
-    return "\n".join([*_aligned(lines), "", *_summary(profile, total, limits)]) + "\n"
+    return "\n".join([*_aligned(lines), "", *_summary(records, runs, limits, duration, dropped)]) + "\n"
 
 
 def _aligned(lines: list[list[str]]) -> list[str]:
@@ -78,18 +79,20 @@ def _aligned(lines: list[list[str]]) -> list[str]:
     return result
 
 
-def _summary(profile: Profile, total: float, limits: Limits | None) -> list[str]:
-    runs = [record for record in profile.records if record.category == "run"]
-    wall = sum(run.duration for run in runs)
+def _summary(
+    records: list[Record], kernels: list[Record], limits: Limits | None, duration: float, dropped: int
+) -> list[str]:
+    buffers = [record.duration for record in records if record.category == "run"]
+    total = sum(kernel.own for kernel in kernels)
     lines = [
-        f"{len(profile.kernels)} runs of kernels, {total * 1e3:.2f} ms, in {len(runs)} command buffers of"
-        f" {wall * 1e3:.2f} ms; {profile.duration * 1e3:.2f} ms from start to stop",
+        f"{len(kernels)} runs of kernels, {total * 1e3:.2f} ms, in {len(buffers)} command buffers of"
+        f" {sum(buffers) * 1e3:.2f} ms; {duration * 1e3:.2f} ms from start to stop",
     ]
     if limits:
-        bound = sum(limits.bound(run.kernel) for run in profile.kernels if run.kernel is not None)
+        bound = sum(limits.bound(run.kernel) for run in kernels if run.kernel is not None)
         lines.append(
             f"bound {bound * 1e3:.2f} ms at {limits.flops / 1e9:.0f} GFLOP/s and {limits.bandwidth / 1e9:.1f} GB/s"
         )
-    if profile.dropped:
-        lines.append(f"{profile.dropped} records are missing: they made room for newer ones (capacity)")
+    if dropped:
+        lines.append(f"{dropped} records are missing: they made room for newer ones (capacity)")
     return lines

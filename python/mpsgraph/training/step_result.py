@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ._core import Execution
-from .errors import Error, TimeoutError
+from .._core import Execution
+from ..errors import Error, TimeoutError
 
 
 class StepResult:

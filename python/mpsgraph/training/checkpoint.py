@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import checked
-from ._shown import shown
-from .errors import CheckpointError
+from .._checks import checked
+from .._shown import shown
+from ..errors import CheckpointError
 
 FORMAT_VERSION = "1"
 _NAMES = {

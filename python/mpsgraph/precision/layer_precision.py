@@ -7,27 +7,24 @@ is faster by a margin and no farther from float32 than the stated error. The tra
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from . import _core
-from ._core import Executable, NDArray, Tensor, bfloat16, float32
-from ._dtypes import dtype_of
-from ._shown import shown
-from .errors import GraphError
-from .graph import Graph
+from .. import _core
+from .._core import Device, Executable, NDArray, Tensor, bfloat16, float32
+from .._dtypes import dtype_of
+from .._shown import shown
+from ..errors import GraphError
+from ..graph import Graph
+from ..nn.losses import Loss
+from ..nn.module import Call, Module, is_built, mode_of, observed_calls, own_parameters, settings_of, unbuilt_copy
 from .mixed_precision import autocast
-from .nn.module import Module, mode_of
-
-if TYPE_CHECKING:
-    from .trainer import Trainer
 
 MARGIN = 0.95  # a low layer must take less than this share of float32's time
 REPETITIONS = 7
@@ -81,15 +78,36 @@ def chosen_precisions(model: Module, choices: Mapping[str, LayerPrecision]) -> I
             modules[path].precision = precision
 
 
+@dataclass(frozen=True)
+class Task:
+    """What precisions are chosen for: a model, as it will be trained."""
+
+    model: Module
+    loss: Loss
+    seed: int
+    device: Device | str | None
+    bound: float
+    """The largest relative error that bfloat16 may have in a layer."""
+
+
 @dataclass
 class _Call:
-    """A call of a layer in the float32 run: its arguments and results there."""
+    """A call of a layer in the float32 run."""
 
     path: str
-    layer: Module
-    arguments: tuple[tuple[Any, ...], dict[str, Any]]  # by place, by name
-    results: list[Tensor]
-    operations: range  # their numbers
+    call: Call
+
+    @property
+    def layer(self) -> Module:
+        return self.call.module
+
+    @property
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return self.call.arguments
+
+    @property
+    def results(self) -> list[Tensor]:
+        return _tensors(self.call.result)
 
     @property
     def operands(self) -> list[Tensor]:
@@ -101,32 +119,30 @@ class _Call:
         return [gradients[result] for result in self.results if result in gradients]
 
 
-def choose(trainer: Trainer, x: np.ndarray, y: np.ndarray) -> dict[str, LayerPrecision]:
+def choose(task: Task, x: np.ndarray, y: np.ndarray) -> dict[str, LayerPrecision]:
     """A precision for each layer with weights that makes products, from a step on a batch.
 
     Each call's error is its own; calls of equal arguments, shapes and types share the times that the first one took.
     A layer that is called several times has the largest error and all the times. One that is called inside control flow
     stays float32, and one without products goes along with its input. All operands and the gradients that came back are
-    held meanwhile. Args: trainer, whose model, loss, seed, device and precision_error count; x, y, the batch. Errors:
-    GraphError for a batch of nothing.
+    held meanwhile. Args: task; x, y, the batch. Errors: GraphError for a batch of nothing.
     """
     if not len(x):
         raise GraphError("precision='auto' is decided on the first batch, which is empty: give one with data")
-    model = fresh_copy(trainer.model)
-    calls, gradients, feeds = _built_once(trainer, model, x, y)
+    g, calls, gradients, feeds = _built_once(task, x, y)
     if not calls:
         return {}
     wanted = dict.fromkeys(t for call in calls for t in [*call.operands, *call.returned(gradients)])
-    arrays = _graph_of(model).run(feeds, list(wanted), device=trainer.device)
+    arrays = g.run(feeds, list(wanted), device=task.device)
     alike: dict[str, list[_Call]] = {}
     for call in calls:
         alike.setdefault(_key(call, arrays, gradients, feeds), []).append(call)
     measured: dict[str, list[tuple[float, dict[str, float]]]] = {call.path: [] for call in calls}
     for group in alike.values():
-        trial = _Trial(group[0], arrays, gradients, feeds, trainer)
+        trial = _Trial(group[0], arrays, gradients, feeds, task)
         for call in group:
             measured[call.path].append(trial.measure(call, arrays, gradients))
-    return {path: _better(found, trainer.precision_error) for path, found in measured.items()}
+    return {path: _better(found, task.bound) for path, found in measured.items()}
 
 
 def _better(measured: list[tuple[float, dict[str, float]]], bound: float) -> LayerPrecision:
@@ -137,48 +153,35 @@ def _better(measured: list[tuple[float, dict[str, float]]], bound: float) -> Lay
     return LayerPrecision("bfloat16" if low else "float32", error, seconds)
 
 
-def _graph_of(model: Module) -> Graph:
-    return model._require_built()
-
-
 def _built_once(
-    trainer: Trainer, model: Module, x: np.ndarray, y: np.ndarray
-) -> tuple[list[_Call], dict[Tensor, Tensor], dict[Tensor, np.ndarray]]:
-    """The model's step in float32 in a graph of its own: calls of layers, gradients of their results, feeds."""
-    g = Graph(trainer.seed)
+    task: Task, x: np.ndarray, y: np.ndarray
+) -> tuple[Graph, list[_Call], dict[Tensor, Tensor], dict[Tensor, np.ndarray]]:
+    """The model's step in float32 in a graph of its own: the graph, calls of layers, their gradients, feeds."""
+    g, model = Graph(task.seed), unbuilt_copy(task.model)
     inputs = g.placeholder((-1, *x.shape[1:]), dtype_of(x), "inputs")
     labels = g.placeholder((-1, *y.shape[1:]), dtype_of(y), "labels")
-    calls: list[_Call] = []
+    places: dict[int, list[str]] = {}  # by identity: a layer may stand in several
     for path, layer in model.named_modules():
-        _record(path, layer, calls)
-    with in_precision("auto"), mode_of(model, True):
-        loss = trainer.loss(model(inputs), labels)
-    if trainer.model._graph is not None:
-        model.load_state_dict(trainer.model.state_dict())
+        places.setdefault(id(layer), []).append(path)
+    calls: list[_Call] = []
+
+    def note(call: Call) -> None:
+        calls.extend(_Call(path, call) for path in places.get(id(call.module), ()))
+
+    with in_precision("auto"), mode_of(model, True), observed_calls(note):
+        loss = task.loss(model(inputs), labels)
+    if is_built(task.model):
+        model.load_state_dict(task.model.state_dict())
     outermost = {operation.id: operation.kind for operation in g.operations}
 
     def can_be_measured(call: _Call) -> bool:
-        multiplies = any(outermost.get(number) in _PRODUCTS for number in call.operations)
-        concerned = multiplies and vars(call.layer).get("_parameters") and call.layer.precision is None
+        multiplies = any(outermost.get(number) in _PRODUCTS for number in call.call.operations)
+        concerned = multiplies and own_parameters(call.layer) and call.layer.precision is None
         return bool(concerned) and all(result.operation.id in outermost for result in call.results)
 
     calls = [call for call in calls if can_be_measured(call)]
     results = list(dict.fromkeys(r for call in calls for r in call.results if r.dtype.is_float))
-    return calls, g.gradients(loss, results), {inputs: x, labels: y}
-
-
-def _record(path: str, layer: Module, calls: list[_Call]) -> None:
-    """From now on calls of this layer are noted."""
-    forward = layer.forward
-
-    def recorded(x: Tensor, *more: Any, **options: Any) -> Any:
-        before = x.graph.operation_count
-        made = forward(x, *more, **options)
-        operations = range(before, x.graph.operation_count)
-        calls.append(_Call(path, layer, ((x, *more), options), _tensors(made), operations))
-        return made
-
-    layer.forward = recorded  # type: ignore[method-assign]
+    return g, calls, g.gradients(loss, results), {inputs: x, labels: y}
 
 
 def _tensors(values: Any) -> list[Tensor]:
@@ -207,15 +210,14 @@ def _key(
 ) -> str:
     """What makes two calls alike: the layer's kind and settings, types of weights and operands, what has a gradient."""
     layer = call.layer
-    plain = {k: v for k, v in vars(layer).items() if isinstance(v, (int, float, str, bool, tuple)) and k != "_path"}
-    weights = [(name, v.type) for name, v in vars(layer)["_parameters"].items()]
+    weights = [(name, v.type) for name, v in own_parameters(layer).items()]
     place = {operand: i for i, operand in enumerate(call.operands)}
 
     def described(t: Tensor) -> Any:
         return place[t], t.dtype, arrays[t].shape, t in feeds
 
     arguments = _replaced(call.arguments, described)
-    return repr((type(layer), plain, weights, arguments, [result in gradients for result in call.results]))
+    return repr((type(layer), settings_of(layer), weights, arguments, [result in gradients for result in call.results]))
 
 
 class _Trial:
@@ -227,13 +229,11 @@ class _Trial:
         arrays: Mapping[Tensor, NDArray],
         gradients: Mapping[Tensor, Tensor],
         feeds: Mapping[Tensor, np.ndarray],
-        trainer: Trainer,
+        task: Task,
     ) -> None:
-        self._layer, g = fresh_copy(call.layer), Graph(trainer.seed)
-        for _, module in self._layer.named_modules():
-            vars(module).pop("forward", None)  # the one that records
+        self._layer, g = unbuilt_copy(call.layer), Graph(task.seed)
         self._steps = {
-            p: _Step(self._layer, call, arrays, gradients, feeds, g, p, trainer) for p in ("float32", "bfloat16")
+            p: _Step(self._layer, call, arrays, gradients, feeds, g, p, task.device) for p in ("float32", "bfloat16")
         }
         self._seconds: dict[str, float] | None = None
 
@@ -271,7 +271,7 @@ class _Step:
         feeds: Mapping[Tensor, np.ndarray],
         g: Graph,
         precision: str,
-        trainer: Trainer,
+        device: Device | str | None,
     ) -> None:
         self._lowers = precision == "bfloat16"
         fed: list[Tensor] = []
@@ -286,7 +286,7 @@ class _Step:
         with autocast(precision), mode_of(layer, True):
             targets = _tensors(layer(*by_place, **by_name))
         given = [s for t, s in operands.items() if s.dtype.is_float and t not in feeds]  # training asks none of inputs
-        weights = list(vars(layer)["_parameters"].values())
+        weights = list(own_parameters(layer).values())
         self._of_weights: list[int] = []
         for result, before in zip(list(targets), call.results, strict=True):
             if before in gradients:
@@ -298,7 +298,7 @@ class _Step:
         self._different = list(dict.fromkeys(targets))
         place = {target: i for i, target in enumerate(self._different)}
         self._places = [place[target] for target in targets]
-        self._fed, self._g, self._device = fed, g, trainer.device
+        self._fed, self._g, self._device = fed, g, device
         self._executable: Executable | None = None
         self._inputs: list[NDArray] = []
         self._results: list[NDArray] | None = None
@@ -342,24 +342,3 @@ def _distance(low: np.ndarray, exact: np.ndarray) -> float:
     if difference == 0:
         return 0.0
     return difference / size if size > 0 and math.isfinite(difference) else math.inf
-
-
-def fresh_copy(module: Module) -> Module:
-    """The module and all beneath it without variables, to be built in another graph."""
-    made: dict[int, Module] = {}
-
-    def copied(value: Any) -> Any:
-        if isinstance(value, Module):
-            if id(value) not in made:
-                made[id(value)] = twin = copy.copy(value)
-                state = {k: copied(v) for k, v in vars(value).items() if k not in ("_graph", "_parameters", "_buffers")}
-                vars(twin).clear()
-                vars(twin).update(state)
-            return made[id(value)]
-        if isinstance(value, (list, tuple)) and any(isinstance(item, Module) for item in value):
-            return type(value)(copied(item) for item in value)
-        if isinstance(value, dict) and any(isinstance(item, Module) for item in value.values()):
-            return {key: copied(item) for key, item in value.items()}
-        return value
-
-    return copied(module)  # type: ignore[no-any-return]

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ContextDecorator, nullcontext
 from typing import Any, TypeVar
 
-from ._checks import checked
-from ._core import DType, Tensor, bfloat16, float16, float32
-from ._dtypes import DTypeLike, as_dtype
-from ._shown import shown
-from .errors import DTypeError, GraphError
+from .._checks import checked
+from .._core import DType, Tensor, bfloat16, float16, float32
+from .._dtypes import DTypeLike, as_dtype
+from .._shown import shown
+from ..errors import DTypeError, GraphError
 
 POLICIES: dict[str, DType | None] = {"float32": None, "mixed_bfloat16": bfloat16, "mixed_float16": float16}
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ._optional import require
-
-if TYPE_CHECKING:
-    from .profiler import Profile, Record
+from .._optional import require
+from .records import Record
 
 COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860", "#da8bc3", "#ccb974")
 OTHER, BESIDE = "#8c8c8c", {"compile": "#64b5cd", "pass": "#a5d8e6", "run": "#d9d9d9", "wait": "#efefef"}
 DEPTHS = 4  # that are drawn: what lies deeper is in the trace
 
 
-def plot_timeline(profile: Profile, axes: Any, begin: float, end: float) -> Any:
+def plot_timeline(records: list[Record], axes: Any, begin: float, end: float) -> Any:
     if axes is None:
         axes = require("matplotlib.pyplot", "train", "plotting").subplots(figsize=(12, 4.5), layout="constrained")[1]
-    shown = [r for r in profile.records if r.shape == "interval" and r.end >= begin and r.begin <= end]
+    shown = [r for r in records if r.shape == "interval" and r.end >= begin and r.begin <= end]
     colours = _colours(shown)
     levels = _levels(shown)
     lanes: dict[str, float] = {}

@@ -20,24 +20,24 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
+from .._checks import Named, NotNegative, Size, checked, is_number, refuse
+from .._core import Device, Executable, NDArray, Operation, Tensor, float32
+from .._dtypes import DTypeLike, as_dtype, dtype_of
+from .._optional import require
+from .._shown import shown
+from ..data.batches import Batches, batches
+from ..errors import CheckpointError, DTypeError, Error, GraphError
+from ..graph import Graph
+from ..model import Model
+from ..nn.losses import Loss, loss_named
+from ..nn.metrics import Metric, default_metrics, ignored_label, metric_named, names_classes
+from ..nn.module import Module, mode_of
+from ..optim import SGD, LossScaling, Optimizer
+from ..optim.schedules import Schedule, as_rate
+from ..precision.layer_precision import LayerPrecision, Task, as_choices, choose, chosen_precisions, in_precision
+from ..precision.mixed_precision import POLICIES, global_policy
 from . import checkpoint
-from ._checks import Named, NotNegative, Size, checked, is_number, refuse
-from ._core import Device, Executable, NDArray, Operation, Tensor, float32
-from ._dtypes import DTypeLike, as_dtype, dtype_of
-from ._optional import require
-from ._shown import shown
-from .data.batches import Batches, batches
-from .errors import CheckpointError, DTypeError, Error, GraphError
-from .graph import Graph
 from .history import History
-from .layer_precision import LayerPrecision, as_choices, choose, chosen_precisions, in_precision
-from .mixed_precision import POLICIES, global_policy
-from .model import Model
-from .nn.losses import Loss, loss_named
-from .nn.metrics import Metric, default_metrics, ignored_label, metric_named, names_classes
-from .nn.module import Module, mode_of
-from .optim import SGD, LossScaling, Optimizer
-from .optim.schedules import Schedule, as_rate
 from .step_result import StepResult
 
 IN_FLIGHT = 2
@@ -154,7 +154,8 @@ class Trainer:
         if self._measures:
             if self._prediction is not None:  # what was made before there were labels was float32
                 self._prediction = None
-            self._take_choices(choose(self, x, y))
+            task = Task(self.model, self.loss, self.seed, self.device, self.precision_error)
+            self._take_choices(choose(task, x, y))
         inputs, g = self._inputs_for(x), self.graph
         labels = g.placeholder((-1, *y.shape[1:]), dtype_of(y), "labels")
 
