@@ -180,6 +180,57 @@ mg.save("line.mpsgraph", g, [x], {"y": y})
     assert run(consumer, installed.directory / "line.mpsgraph", cwd=tmp_path) == "y: 6 6\n"
 
 
+def public_headers() -> list[str]:
+    """As applications include them."""
+    return sorted(path.relative_to(ROOT / "include").as_posix() for path in (ROOT / "include").rglob("*.h"))
+
+
+def test_only_public_headers_are_installed(installed):
+    include = Path(installed.python("-m", "mpsgraph", "--include-dir").strip())
+    assert sorted(path.relative_to(include).as_posix() for path in include.rglob("*") if path.is_file()) == (
+        public_headers()
+    )
+
+
+def test_every_public_header_stands_alone(installed, tmp_path):
+    """Whichever an application includes first, and a second time."""
+    include = installed.python("-m", "mpsgraph", "--include-dir").strip()
+    for header in public_headers():
+        (tmp_path / "alone.cpp").write_text(f"#include <{header}>\n#include <{header}>\nint main() {{}}\n")
+        run(
+            "c++",
+            "-std=c++20",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-fsyntax-only",
+            f"-I{include}",
+            "alone.cpp",
+            cwd=tmp_path,
+        )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF")
+def test_only_what_is_marked_leaves_the_library(installed):
+    """Nothing of passes, kernels, backends or other libraries; and each class and function of the public headers."""
+    library = installed.package / "lib" / "libmpsgraph.so"
+    exported = {line.split(" ", 2)[2] for line in run("nm", "-DC", "--defined-only", library, cwd=ROOT).splitlines()}
+    of_ours = re.compile(r"(typeinfo (name )?for |vtable for |(non-)?virtual thunk to )?mpsgraph::")
+    assert [name for name in exported if not of_ours.match(name)] == []
+    inside = {name.split("(")[0] for name in exported if re.match(r"mpsgraph::(ops|cpu|metal|compiler)::", name)}
+    for_the_python_module = {"mpsgraph::cpu::Philox::generate", "mpsgraph::compiler::specialize"}
+    assert inside == for_the_python_module | {"mpsgraph::compiler::tensors_to_quantize"}
+    for name in (
+        "Graph::add",
+        "gradients",
+        "runtime::Device::get",
+        "runtime::Package::load",
+        "runtime::Executable::run",
+    ):
+        assert any(symbol.startswith(f"mpsgraph::{name}(") for symbol in exported), name
+    assert "typeinfo for mpsgraph::ShapeError" in exported, "errors cross the border with their types"
+
+
 USER_PROGRAM = """
 import numpy as np
 import mpsgraph as mg
