@@ -96,7 +96,7 @@ test-metal: standin
 # The Metal backend and the stand-in, compiled by a clang that is installed where that can be done, else asked for.
 standin: build
 	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/standin -B build/standin -G Ninja \
-	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_LIBRARY=$(CURDIR)/$(BUILD)/libmpsgraph.so
+	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_BUILD=$(CURDIR)/$(BUILD)
 	$(BIN)/cmake --build build/standin
 
 test-slow: build
@@ -179,18 +179,19 @@ sanitize: $(VENV)/requirements.txt
 	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DMPSGRAPH_PYTHON=OFF -DMPSGRAPH_CPU=OFF && \
 	  cmake --build build/clang-$$kind && \
 	  cmake -S tests/standin -B build/standin-$$kind -G Ninja -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_SANITIZE=$$kind \
-	    -DMPSGRAPH_LIBRARY=$(CURDIR)/build/clang-$$kind/libmpsgraph.so && \
+	    -DMPSGRAPH_BUILD=$(CURDIR)/build/clang-$$kind && \
 	  cmake --build build/standin-$$kind && ctest --test-dir build/standin-$$kind --output-on-failure || exit 1; \
 	done
 
 # Of the Metal backend; what is left is listed in tests/metal/uncovered.md. The second run is the other side of the
 # questions about the system's version.
 PROFILE := LLVM_PROFILE_FILE=$(CURDIR)/build/coverage/profiles/%p.profraw MPSGRAPH_TEST_DEVICE=metal \
-           MPSGRAPH_STANDIN=$(CURDIR)/build/coverage/mpsgraph_metal.so
+           MPSGRAPH_STANDIN=$(CURDIR)/build/coverage/libmpsgraph.so
 coverage: build
 	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/standin -B build/coverage \
-	  -G Ninja -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_LIBRARY=$(CURDIR)/$(BUILD)/libmpsgraph.so -DMPSGRAPH_COVERAGE=ON
-	$(BIN)/cmake --build build/coverage --target mpsgraph_metal
+	  -G Ninja \
+	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_BUILD=$(CURDIR)/$(BUILD) -DMPSGRAPH_COVERAGE=ON
+	$(BIN)/cmake --build build/coverage --target mpsgraph
 	rm -rf build/coverage/profiles
 	$(PROFILE) $(BIN)/python -m pytest -q -m "not slow"
 	$(PROFILE) MPSGRAPH_STANDIN_MACOS=13.3 $(BIN)/python -m pytest -q tests/operations/test_values.py \

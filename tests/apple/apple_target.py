@@ -123,7 +123,7 @@ class AppleTarget:
     def compile_source(self, source: Path, output: Path, options: list[str]) -> str:
         """Compiles one Objective-C++ file; the diagnostics, empty if there are none."""
         json = json_headers()
-        includes = [f"-I{ROOT / 'src'}", *(["-isystem", str(json)] if json else [])]
+        includes = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}", *(["-isystem", str(json)] if json else [])]
         command = [
             zig(),
             "c++",

@@ -1,7 +1,6 @@
 // Graphs, arrays and feeds of a few lines for the backend's C++ tests, on device metal.
 #pragma once
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -21,12 +20,7 @@ using namespace mpsgraph;
 using namespace mpsgraph::runtime;
 using Floats = std::vector<float>;
 
-// The backend is a plugin that registers the device when it is loaded.
-inline Device& metal() {
-  static void* const plugin = dlopen(MPSGRAPH_METAL_PLUGIN, RTLD_NOW | RTLD_GLOBAL);
-  if (!plugin) throw DeviceError(dlerror());
-  return Device::get("metal");
-}
+inline Device& metal() { return Device::get("metal"); }
 
 inline NDArray array(const Floats& values, Dims dims = {}) {
   if (dims.empty()) dims = {static_cast<int64_t>(values.size())};

@@ -31,7 +31,7 @@ def covered_lines(build: Path) -> dict[str, dict[int, bool]]:
     if not raw:
         sys.exit(f"no profiles in {build / 'profiles'}: run the tests first")
     subprocess.run([tool("llvm-profdata"), "merge", "-sparse", *raw, "-o", profile], check=True)
-    command = [tool("llvm-cov"), "export", "-format=lcov", build / "mpsgraph_metal.so", f"-instr-profile={profile}"]
+    command = [tool("llvm-cov"), "export", "-format=lcov", build / "libmpsgraph.so", f"-instr-profile={profile}"]
     lcov = subprocess.run([*command, SOURCES], capture_output=True, text=True, check=True).stdout
     files: dict[str, dict[int, bool]] = {}
     for line in lcov.splitlines():

@@ -42,8 +42,11 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-CXX_FILES = source_files("src", suffixes=CXX)
-WRITTEN_FILES = source_files("src", "python", "tests", "bench", "examples", "tools", "cmake", suffixes=CXX | {".py"})
+PUBLIC = ROOT / "include"
+CXX_FILES = source_files("include", "src", suffixes=CXX)
+WRITTEN_FILES = source_files(
+    "include", "src", "python", "tests", "bench", "examples", "tools", "cmake", suffixes=CXX | {".py"}
+)
 EXAMPLES = source_files("examples", suffixes={".py"})
 
 
@@ -51,34 +54,74 @@ def quoted_includes(path: Path) -> list[str]:
     return re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.MULTILINE)
 
 
-def layer_of(inside_src: str) -> str | None:
-    """The folder below src that a file lies in; None for the umbrella header."""
-    return inside_src.split("/")[0] if "/" in inside_src else None
+def layer_of(name: str) -> str | None:
+    """The layer of a file as others include it; None for what stands above them: the umbrella, the mark."""
+    folders = name.removeprefix("mpsgraph/").split("/")[:-1]
+    return folders[0] if folders else None
+
+
+def included_as(path: Path) -> str:
+    return path.relative_to(PUBLIC if path.is_relative_to(PUBLIC) else SRC).as_posix()
 
 
 def test_sources_are_there():
-    assert {layer_of(p.relative_to(SRC).as_posix()) for p in CXX_FILES} >= {
-        "bindings",
-        "backends",
-        "runtime",
-        "compiler",
-        "core",
-    }
+    layers = {layer_of(included_as(p)) for p in CXX_FILES}
+    assert layers >= {"bindings", "backends", "runtime", "compiler", "core"}
 
 
 @pytest.mark.parametrize("path", CXX_FILES, ids=relative)
 def test_includes_go_down(path: Path):
-    own = path.relative_to(SRC).as_posix()
+    own = included_as(path)
     for include in quoted_includes(path):
-        assert (SRC / include).is_file(), f"{include}: includes are relative to src/"
+        public = include.startswith("mpsgraph/")
+        assert ((PUBLIC if public else SRC) / include).is_file(), f"{include}: relative to include/ or src/"
+        assert public or not path.is_relative_to(PUBLIC), f"{include}: a public header leads to public ones only"
         layer, target = layer_of(own), layer_of(include)
-        if layer is None:  # the umbrella header shows the public layers
-            assert target in {"core", "compiler", "runtime"}
+        if layer is None or target is None:  # the umbrella shows the public layers; all may be marked
+            assert own == "mpsgraph/mpsgraph.h" or include == "mpsgraph/export.h"
             continue
         assert target in LAYERS, f"{include}: only the layers' headers may be included"
         assert LAYERS.index(layer) <= LAYERS.index(target), f"{layer} may not include {include}"
         if layer == target == "backends":
             assert own.split("/")[1] == include.split("/")[1], f"{include}: a backend does not know its siblings"
+
+
+def test_the_umbrella_has_every_public_header():
+    umbrella = PUBLIC / "mpsgraph" / "mpsgraph.h"
+    others = {included_as(p) for p in source_files("include", suffixes=CXX)} - {included_as(umbrella)}
+    assert set(quoted_includes(umbrella)) == others - {"mpsgraph/export.h"}
+    page = (ROOT / "docs" / "cpp.md").read_text()
+    listed = set(re.findall(r"`(\w+/\w+\.h)`", page))
+    assert {f"mpsgraph/{header}" for header in listed} == others - {"mpsgraph/export.h"}, "docs/cpp.md lists them"
+
+
+# --- the map in ARCHITECTURE.md -----------------------------------------------------------------------------------------
+def rooms_of_the_map() -> dict[str, bool]:
+    """The folders that it names, and whether they are marked as coming."""
+    _, _, text = (ROOT / "ARCHITECTURE.md").read_text().partition("```\n")
+    found, parent = {}, ""
+    for line in text.partition("```")[0].splitlines():
+        names, _, meaning = re.fullmatch(r"(\s*(?:\S+/,? ?)*)(\s*)(.*)", line).groups()
+        folders = re.findall(r"[\w/]+/", names)
+        if folders and not line.startswith(" "):
+            parent = folders[0]
+        for folder in folders:
+            path = folder if not line.startswith(" ") else parent + folder
+            found[path.rstrip("/")] = meaning.startswith("coming: ")
+    return found
+
+
+def test_the_map_shows_what_is_there_and_marks_what_is_coming():
+    found = rooms_of_the_map()
+    assert {"src/core", "src/backends/cpu/jit", "python/mpsgraph/nn", "include/mpsgraph"} <= set(found)
+    assert [path for path, coming in found.items() if coming == (ROOT / path).is_dir()] == []
+
+
+@pytest.mark.parametrize("folder", ["src", "src/backends", "src/backends/cpu", "python/mpsgraph"])
+def test_the_map_leaves_no_room_out(folder: str):
+    there = {p for p in (ROOT / folder).iterdir() if p.is_dir() and not p.name.startswith("__")}
+    shown = set(rooms_of_the_map())
+    assert [relative(p) for p in there if not any(f"{s}/".startswith(f"{relative(p)}/") for s in shown)] == []
 
 
 THIRD_PARTY = [  # what may be included, and by which files of src
@@ -94,7 +137,7 @@ THIRD_PARTY = [  # what may be included, and by which files of src
 
 @pytest.mark.parametrize("path", CXX_FILES, ids=relative)
 def test_third_party_headers_stay_in_their_place(path: Path):
-    own = path.relative_to(SRC).as_posix()
+    own = included_as(path)
     for include in re.findall(r"^\s*#\s*include\s+<([^>]+)>", path.read_text(), re.MULTILINE):
         for headers, files in THIRD_PARTY:
             if re.match(headers, include):
