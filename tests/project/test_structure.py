@@ -95,7 +95,7 @@ def test_the_umbrella_has_every_public_header():
     assert {f"mpsgraph/{header}" for header in listed} == others - {"mpsgraph/export.h"}, "docs/cpp.md lists them"
 
 
-# --- the map in ARCHITECTURE.md -----------------------------------------------------------------------------------------
+# --- the map in ARCHITECTURE.md ---------------------------------------------------------------------------------------
 def rooms_of_the_map() -> dict[str, bool]:
     """The folders that it names, and whether they are marked as coming."""
     _, _, text = (ROOT / "ARCHITECTURE.md").read_text().partition("```\n")
