@@ -9,7 +9,7 @@
 
 namespace mpsgraph::compiler {
 
-// How integers stand for a tensor: value = (integer - zero_point) * scale.
+// How integers represent a tensor: value = (integer - zero_point) * scale.
 struct Quantized {
   double scale = 1;
   int64_t zero_point = 0;

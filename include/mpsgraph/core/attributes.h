@@ -20,7 +20,7 @@
 namespace mpsgraph {
 
 // The value of a constant, or the first value of a variable: row-major bytes, immutable and shared.
-// A splat holds one element that stands for all.
+// A splat holds one element, the value of all.
 class MPSGRAPH_API ConstantData {
  public:
   static std::shared_ptr<const ConstantData> copy(DType, Dims, const void* bytes);

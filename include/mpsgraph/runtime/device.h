@@ -38,7 +38,7 @@ class MPSGRAPH_API Device {
 
   const std::string& name() const { return name_; }
   std::string description() const;
-  const DeviceLimits& limits();                    // measured when first asked for
+  const DeviceLimits& limits();                    // measured on first use
   Backend& backend() const { return *backend_; }
   const std::shared_ptr<CommandQueue>& default_queue();
   void check_usable() const;                       // DeviceError in a forked child
