@@ -2,11 +2,23 @@
 #
 #   make demo      build, install into .venv, train the digit classifier      make test      build and run every test
 #   make build     build and install                                          make bench     ours beside the peers
-#   make format    clang-format and ruff                                      make stubs     python/mpsgraph/_core.pyi
+#   make lint      what a reader of the source would ask for, in seconds      make format    clang-format and ruff
+#   make stubs     python/mpsgraph/_core.pyi
 #   make docs      docs/operations.md, from the operation table      make conformance  PyTorch's cases, drawn fresh
 #   make sanitize  C++ tests under ThreadSanitizer and AddressSanitizer       make coverage  of the Metal backend
 #   make clean     remove all that was made
 #   make apple     the whole build for macOS, compiled and linked on any machine; APPLE="--only metal": that backend
+#
+# `make test` runs these parts one after the other; each can be run alone, after a build that it makes itself:
+#
+#   make test-project  layout of the source tree, tables in docs/, the benchmarks' harness (tests/project)
+#   make test-cpp      the C++ tests (tests/cpp)
+#   make test-standin  the stand-in of Apple's frameworks, and the Metal backend from C++ (tests/standin, tests/metal)
+#   make test-cpu      all other rooms of tests/, on device cpu
+#   make test-metal    tests that are marked `both_devices`, and tests/metal, on device metal over the stand-in
+#
+# A room is a folder in tests/, which tests/README.md lists: `make test ROOM=nn` runs one on the CPU, and
+# `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes.
 #
 # The package is built without isolation in a build directory that stays, so that a rebuild compiles what changed.
 PYTHON ?= python3
@@ -15,17 +27,23 @@ BUILD  ?= build/release
 DEMO   ?=
 BENCH  ?=
 APPLE  ?=
+ROOM   ?=
 PEERS  := .venv-bench
 TORCH  := .venv-conformance
 RANDOM ?=
 
 BIN := $(VENV)/bin
 # Directories too: a file that was removed changes its directory.
-SOURCES := $(shell find src python cmake -not -name '*.pyc' -not -name '__pycache__') CMakeLists.txt pyproject.toml README.md LICENSE
-CXX_FILES = $(shell find src tests -name '*.cpp' -o -name '*.h' -o -name '*.mm')
+SOURCES := $(shell find include src python cmake -not -name '*.pyc' -not -name '__pycache__') \
+           CMakeLists.txt pyproject.toml README.md LICENSE
+CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name '*.mm' -o -name '*.inc')
 
+# The parts of `make test`. The commands in them use all processors themselves, so that the parts take turns.
+PARTS := test-project test-cpp test-standin test-cpu test-metal
+.NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build demo test test-slow bench conformance format stubs docs sanitize coverage apple standin clean
+.PHONY: build demo test $(PARTS) test-slow bench conformance lint format stubs docs sanitize coverage apple standin \
+        clean
 
 build: $(VENV)/installed
 
@@ -46,20 +64,40 @@ $(VENV)/installed: $(VENV)/requirements.txt $(SOURCES)
 demo: build
 	$(BIN)/mpsgraph demo digits $(DEMO)
 
-# The C++ tests are built where the package was. Then all that says the same on device metal runs there, over a stand-in
-# of Apple's frameworks.
-test: build standin
+test: $(if $(ROOM),test-cpu,$(PARTS))
+
+PYTEST = $(BIN)/python -m pytest -m "not slow"
+# Packages of tests find cmake and ninja as they find python.
+test-project test-cpu: PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(PYTEST)
+
+test-project: standin
+	@echo "== $@: the source tree, its pages, the benchmarks' harness"
+	$(PYTEST) tests/project
+
+# The C++ tests are built where the package was.
+test-cpp: build
+	@echo "== $@: the C++ tests"
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(BUILD) -DMPSGRAPH_BUILD_TESTS=ON > $(BUILD)/configure-tests.log
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(BUILD)
-	PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(BIN)/python -m pytest -m "not slow"
-	$(BIN)/ctest --test-dir build/apple --output-on-failure
-	MPSGRAPH_TEST_DEVICE=metal $(BIN)/python -m pytest -m "not slow"
+	MPSGRAPH_BUILD_DIR=$(BUILD) $(PYTEST) tests/cpp
+
+test-standin: standin
+	@echo "== $@: the stand-in of Apple's frameworks, and the Metal backend from C++"
+	$(BIN)/ctest --test-dir build/standin --output-on-failure
+
+test-cpu: build
+	@echo "== $@: $(if $(ROOM),tests/$(ROOM),tests) on device cpu"
+	$(PYTEST) $(if $(ROOM),tests/$(ROOM),--ignore=tests/project --ignore=tests/cpp)
+
+test-metal: standin
+	@echo "== $@: $(if $(ROOM),tests/$(ROOM),tests) on device metal"
+	MPSGRAPH_TEST_DEVICE=metal $(PYTEST) $(if $(ROOM),tests/$(ROOM))
 
 # The Metal backend and the stand-in, compiled by a clang that is installed where that can be done, else asked for.
 standin: build
-	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/apple -B build/apple -G Ninja \
-	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_LIBRARY=$(CURDIR)/$(BUILD)/libmpsgraph.so
-	$(BIN)/cmake --build build/apple
+	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/standin -B build/standin -G Ninja \
+	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_BUILD=$(CURDIR)/$(BUILD)
+	$(BIN)/cmake --build build/standin
 
 test-slow: build
 	PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(BIN)/python -m pytest -m slow
@@ -71,7 +109,8 @@ PEER_mlx   := mlx==0.32.4 mlx-cpu==0.32.4 numpy
 PEER_onnx  := onnxruntime==1.32.0 openvino==2026.4.1 onnx==1.23.2
 PEER_numpy := numpy==2.4.6 scipy==1.17.1
 bench: build $(foreach peer,torch jax mlx onnx numpy,$(PEERS)/$(peer)/installed)
-	-ldconfig -p | grep -q libtcmalloc_minimal || [ "$$(id -u)" != 0 ] || apt-get install --yes --quiet libtcmalloc-minimal4
+	-ldconfig -p | grep -q libtcmalloc_minimal || [ "$$(id -u)" != 0 ] || \
+	  apt-get install --yes --quiet libtcmalloc-minimal4
 	$(BIN)/python bench/run.py $(BENCH)
 
 $(PEERS)/%/installed:
@@ -95,7 +134,8 @@ $(ONNX)/installed: | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --target $(@D) onnx==1.23.2
 	touch $@
 
-$(CASES)/torch_%.tar.xz: tests/conformance/make_torch_cases.py tests/conformance/data/torch_operators.txt $(TORCH)/installed
+$(CASES)/torch_%.tar.xz: tests/conformance/make_torch_cases.py tests/conformance/data/torch_operators.txt \
+                         $(TORCH)/installed
 	mkdir -p $(@D)
 	$(TORCH)/bin/python $< $* $@.new --per 4
 	mv $@.new $@
@@ -113,6 +153,15 @@ stubs: build
 docs: standin
 	$(BIN)/python tools/operations.py
 
+# Nothing is built for it. The package is checked strictly (pyproject.toml), the programs beside it less so.
+lint: $(VENV)/requirements.txt
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	@echo clang-format --dry-run --Werror; $(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
+	$(BIN)/python tools/line_lengths.py
+	$(BIN)/mypy
+	$(BIN)/mypy --config-file tools/mypy_programs.ini
+
 format: $(VENV)/requirements.txt
 	$(BIN)/clang-format -i $(CXX_FILES)
 	$(BIN)/ruff format
@@ -129,24 +178,25 @@ sanitize: $(VENV)/requirements.txt
 	  cmake -S . -B build/clang-$$kind -G Ninja -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_SANITIZE=$$kind \
 	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DMPSGRAPH_PYTHON=OFF -DMPSGRAPH_CPU=OFF && \
 	  cmake --build build/clang-$$kind && \
-	  cmake -S tests/apple -B build/apple-$$kind -G Ninja -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_SANITIZE=$$kind \
-	    -DMPSGRAPH_LIBRARY=$(CURDIR)/build/clang-$$kind/libmpsgraph.so && \
-	  cmake --build build/apple-$$kind && ctest --test-dir build/apple-$$kind --output-on-failure || exit 1; \
+	  cmake -S tests/standin -B build/standin-$$kind -G Ninja -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_SANITIZE=$$kind \
+	    -DMPSGRAPH_BUILD=$(CURDIR)/build/clang-$$kind && \
+	  cmake --build build/standin-$$kind && ctest --test-dir build/standin-$$kind --output-on-failure || exit 1; \
 	done
 
-# Of the Metal backend; what is left is listed in tests/apple/uncovered.md. The second run is the other side of the
+# Of the Metal backend; what is left is listed in tests/metal/uncovered.md. The second run is the other side of the
 # questions about the system's version.
 PROFILE := LLVM_PROFILE_FILE=$(CURDIR)/build/coverage/profiles/%p.profraw MPSGRAPH_TEST_DEVICE=metal \
-           MPSGRAPH_STANDIN=$(CURDIR)/build/coverage/mpsgraph_metal.so
+           MPSGRAPH_STANDIN=$(CURDIR)/build/coverage/libmpsgraph.so
 coverage: build
-	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/apple -B build/coverage -G Ninja \
-	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_LIBRARY=$(CURDIR)/$(BUILD)/libmpsgraph.so -DMPSGRAPH_COVERAGE=ON
-	$(BIN)/cmake --build build/coverage --target mpsgraph_metal
+	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/standin -B build/coverage \
+	  -G Ninja \
+	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_BUILD=$(CURDIR)/$(BUILD) -DMPSGRAPH_COVERAGE=ON
+	$(BIN)/cmake --build build/coverage --target mpsgraph
 	rm -rf build/coverage/profiles
 	$(PROFILE) $(BIN)/python -m pytest -q -m "not slow"
-	$(PROFILE) MPSGRAPH_STANDIN_MACOS=13.3 $(BIN)/python -m pytest -q tests/test_operations.py \
+	$(PROFILE) MPSGRAPH_STANDIN_MACOS=13.3 $(BIN)/python -m pytest -q tests/operations/test_values.py \
 	  -k "test_values and float32 and not fft and not fourier and not cast and not bfloat16 and not complex"
-	$(BIN)/python tests/apple/line_coverage.py build/coverage --at-least 95
+	$(BIN)/python tests/metal/line_coverage.py build/coverage --at-least 95
 
 # Nothing made here runs; it shows what Apple's compiler and linker would refuse.
 apple: $(VENV)/requirements.txt

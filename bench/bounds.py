@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import mpsgraph as mg
 import numpy as np
@@ -81,7 +82,7 @@ def product_rate(dtype: mg.DType) -> float:
     best = {short: math.inf, long: math.inf}
     for attempt in range(1 + ATTEMPTS):  # in turns: a slow moment must not meet one of them alone
         for executable in best:
-            seconds = _seconds(lambda executable=executable: executable.run([]))
+            seconds = _seconds(partial(executable.run, []))
             if attempt:
                 best[executable] = min(best[executable], seconds)
     return 2 * PRODUCTS * MATRIX**3 / (best[long] - best[short])

@@ -9,6 +9,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import mpsgraph as mg
 import numpy as np
@@ -42,6 +43,11 @@ def seconds(function: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
+def in_turn(functions: list[Callable[[], object]]) -> list[float]:
+    """Milliseconds that each takes."""
+    return [1e3 * seconds(function) for function in functions]
+
+
 def measure(options: Options) -> list[Row]:
     rows, patience = [], Patience(options.patience)
     with progress("branches") as say:
@@ -54,7 +60,7 @@ def measure(options: Options) -> list[Row]:
             times: dict[str, list[float]] = {mode: [] for mode in steps}
             shares = []
             for _ in range(turns):
-                turn, share = patience.undisturbed(lambda steps=steps: [1e3 * seconds(f) for f in steps.values()])
+                turn, share = patience.undisturbed(partial(in_turn, list(steps.values())))
                 shares.append(share)
                 for mode, milliseconds in zip(steps, turn, strict=True):
                     times[mode].append(milliseconds)

@@ -113,7 +113,7 @@ def machines(every: Sequence[Row]) -> list[str]:
 def behind(every: Sequence[Row]) -> list[str]:
     """Of each machine where the best peer is faster, and what misses its target or is over its limit."""
     names, shown = _machines(every), set(map(id, latest(every)))
-    text = []
+    text: list[str] = []
     for name in names:
         rows = [row for row in every if row.machine == name]
         listed = _behind([row for row in rows if row.benchmark != "operations"])

@@ -7,6 +7,8 @@ executables is bounded. Compile time by the number of operations is in compile_t
 
 import contextlib
 import re
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import w1_digits
@@ -47,7 +49,10 @@ def many_sizes() -> Step:
     return step
 
 
-BUILDERS = {**{str(batch): lambda batch=batch: step_of(batch) for batch in BATCHES}, "sizes": many_sizes}
+BUILDERS: dict[str, Callable[[], Step]] = {
+    **{str(batch): partial(step_of, batch) for batch in BATCHES},
+    "sizes": many_sizes,
+}
 
 
 def off_line(batches: tuple[int, ...], times: list[float]) -> float:

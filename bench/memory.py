@@ -22,7 +22,7 @@ MEASURED = {
     "W1": [ours("w1_digits.py", "Trainer"), ours("w1_digits.py", "graph")],
     "W2 float32": [ours("w2_resnet50.py", "Trainer")],
 }
-PEERS = {
+PEERS: dict[str, dict[str, tuple[str, ...]]] = {
     "W1": {"PyTorch": w1_digits.TORCH_MODES},
     "W2 float32": {"PyTorch": w2_resnet50.TORCH_MODES, "MLX": ("compile",)},
 }
@@ -69,8 +69,8 @@ def measure(options: Options) -> list[Row]:
             if not re.search(options.workloads, workload):
                 continue
             samples: dict[Side, list[Sample]] = {}
-            known = PEERS[workload].items() if options.peers else []
-            peers = [side for name, modes in known for side in peer(name, workload, modes)]
+            known = PEERS[workload] if options.peers else {}
+            peers = [side for name, modes in known.items() for side in peer(name, workload, modes)]
             peers = [side for side in peers if re.search(options.modes, side.label)]
             for side in [*own, *(peers[:1] if options.quick else peers)]:
                 say(f"{workload}: {side.label}")

@@ -10,7 +10,8 @@ import contextlib
 import itertools
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import mpsgraph as mg
 import numpy as np
@@ -71,7 +72,7 @@ WITHIN = {
 }
 """Of ours: an operation, another way to compute the same, and the share of its time that may be taken."""
 
-Build = Callable[..., mg.Tensor | list[mg.Tensor] | mg.Operation]
+Build = Callable[..., mg.Tensor | list[mg.Tensor] | mg.Operation | list[mg.Operation]]
 """From a graph and its inputs to what is computed."""
 
 
@@ -129,9 +130,9 @@ def gradient_descent(g: mg.Graph, gradient: mg.Tensor) -> mg.Operation:
 
 
 def adam(g: mg.Graph, gradient: mg.Tensor) -> list[mg.Operation]:
-    state = [g.variable(np.zeros(gradient.shape, np.float32)) for _ in range(3)]
-    updated = g.adam(1e-3, 0.9, 0.999, 1e-8, 0.9, 0.999, *state, gradient)
-    return [g.assign(*pair) for pair in zip(state, updated, strict=True)]
+    values, momentum, velocity = (g.variable(np.zeros(gradient.shape, np.float32)) for _ in range(3))
+    updated = g.adam(1e-3, 0.9, 0.999, 1e-8, 0.9, 0.999, values, momentum, velocity, gradient)
+    return [g.assign(*pair) for pair in zip((values, momentum, velocity), updated, strict=True)]
 
 
 def same(name: str, **arguments: object) -> Build:
@@ -139,7 +140,7 @@ def same(name: str, **arguments: object) -> Build:
 
 
 NCHW = {"data_layout": "NCHW", "weights_layout": "OIHW"}
-HALF_WINDOW = {"kernel": 2, "data_layout": "NCHW"}
+HALF_WINDOW: dict[str, Any] = {"kernel": 2, "data_layout": "NCHW"}
 PIXEL = [0, 0, 2, 2]
 
 OURS: dict[str, Build] = {
@@ -335,12 +336,13 @@ def build(name: str) -> Step:
     values = [array(given, rng) for given in OPERATIONS[name]]
     inputs = [g.placeholder(v.shape, v.dtype) for v in values]
     feeds = dict(zip(inputs, values, strict=True))
+    made: Any
     if name == "max_pooling_derivative_from_indices":
         made = from_indices(g, inputs, feeds)
     elif name in OURS:
         made = OURS[name](g, *inputs)
     else:  # the operation and its derivatives, from an incoming gradient
-        forward = OURS[name.removesuffix("_gradient")](g, *inputs)
+        forward: Any = OURS[name.removesuffix("_gradient")](g, *inputs)
         result = forward[0] if isinstance(forward, list) else forward
         start = g.placeholder(result.shape, result.dtype)
         feeds[start] = array(Input(tuple(result.shape), str(result.dtype)), rng)
@@ -360,7 +362,7 @@ def build(name: str) -> Step:
 def from_indices(g: mg.Graph, inputs: list[mg.Tensor], feeds: dict[mg.Tensor, np.ndarray]) -> mg.Tensor:
     """The gradient from indices that are computed beforehand and fed."""
     incoming, source = inputs
-    mode = {"return_indices_mode": "global_flatten_2d"}
+    mode: dict[str, Any] = {"return_indices_mode": "global_flatten_2d"}
     _, indices = g.max_pooling2d_return_indices(source, **mode, **HALF_WINDOW)
     found = g.run({source: feeds.pop(source)}, indices).numpy()
     fed = g.placeholder(found.shape, found.dtype)
@@ -385,14 +387,18 @@ def measure(options: Options) -> list[Row]:
                     contender.prepare(short.turn_seconds)
             except SideFailed as failure:
                 raise SideFailed(f"{name}: {failure}") from failure
-            take_turns(contenders, short, lambda what, name=name: say(f"{name}: {what}"))
+
+            def tell(what: str, name: str = name) -> None:
+                say(f"{name}: {what}")
+
+            take_turns(contenders, short, tell)
             sizes = ", ".join("x".join(map(str, x.shape)) + f" {x.dtype}" * (x.dtype != "float32") for x in inputs)
             rows.append(rows_of(Workload(name, f"{FAMILY_OF[name]}, {sizes}", TARGET, False), contenders))
     rows.sort(key=lambda of_one: of_one[0].ratio.median if of_one[0].ratio else 0.0)
     return list(itertools.chain.from_iterable(rows))
 
 
-def table(rows: list[Row]) -> list[str]:
+def table(rows: Sequence[Row]) -> list[str]:
     """Markdown: a line a family, then what is slower than the target and why, and what is compared within ours."""
     own = {row.workload: row for row in rows if row.side == OURS_NAME and row.workload in OPERATIONS and row.ratio}
     ratios = {name: row.ratio.median for name, row in own.items()}

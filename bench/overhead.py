@@ -85,7 +85,8 @@ def measure(options: Options) -> list[Row]:
             say(mode)
             add("a step of one tiny kernel", mode, *zip(*per_call(function, options, patience), strict=True))
         for kind in KINDS:
-            times, shares = [], []
+            times: list[tuple[float, ...]] = []
+            shares: list[float] = []
             for length in CHAIN:
                 say(f"{length} times {kind}")
                 values, disturbed = zip(*per_call(chain(kind, length), options, patience), strict=True)

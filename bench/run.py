@@ -12,6 +12,7 @@ import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import mpsgraph as mg
 from bounds import Ceilings, bounded, ceilings
@@ -61,7 +62,11 @@ def version() -> str:
 
 def dated(rows: list[Row], benchmark: str, own: str) -> list[Row]:
     """Rows with what is the same for all of a benchmark. Args: own, our version."""
-    common = {"benchmark": benchmark, "measured": datetime.date.today().isoformat(), "machine": processor()}
+    common: dict[str, Any] = {
+        "benchmark": benchmark,
+        "measured": datetime.date.today().isoformat(),
+        "machine": processor(),
+    }
     return [replace(row, version=own if row.side == OURS else row.version, **common) for row in rows]
 
 

@@ -5,6 +5,8 @@ lie in variables of a fixed length; a step writes one row of each, at the positi
 token stay on the device; only the token is read. At the end of the cache the position starts again.
 """
 
+from typing import Any
+
 import mpsgraph as mg
 import numpy as np
 import workloads as sizes
@@ -26,7 +28,8 @@ WORKLOAD = Workload(
 
 def attention(x: mg.Tensor, start: mg.Tensor, seen: mg.Tensor) -> tuple[mg.Tensor, list[mg.Operation]]:
     """What a token sees of those before it and of itself: (1, width), and the updates of the cache."""
-    g, head = x.graph, sizes.W10_WIDTH // sizes.W10_HEADS
+    g: Any = x.graph  # typed as the extension's graph, which lacks the operations' methods
+    head = sizes.W10_WIDTH // sizes.W10_HEADS
     rows = (sizes.W10_HEADS, 1, head)
     q, k, v = (g.reshape(nn.Linear(sizes.W10_WIDTH)(x), rows) for _ in range(3))
     updates, cached = [], []

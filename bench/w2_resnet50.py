@@ -5,6 +5,8 @@ gradient descent. In bfloat16 weights stay float32 on both sides. The network is
 package, saved by one process and loaded by the next, is measured by first_step.py.
 """
 
+from typing import Any
+
 import mpsgraph as mg
 import numpy as np
 import workloads as sizes
@@ -49,7 +51,7 @@ class Block(nn.Module):
         self.projection = nn.Sequential(*convolution(behind, 1, strides)) if projected else nn.Identity()
 
     def forward(self, x: mg.Tensor) -> mg.Tensor:
-        return x.graph.relu(self.convolutions(x) + self.projection(x))
+        return nn.ReLU()(self.convolutions(x) + self.projection(x))
 
 
 def network() -> nn.Sequential:
@@ -78,7 +80,7 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
     return images(sizes.W2_BATCH), np.random.default_rng(1).integers(sizes.CLASSES, size=sizes.W2_BATCH, dtype=np.int32)
 
 
-def trainer(**options: str) -> Step:
+def trainer(**options: Any) -> Step:
     optimizer = mg.optim.SGD(sizes.W2_RATE)
     training = mg.Trainer(network(), loss="cross_entropy", optimizer=optimizer, metrics=(), **options)
     inputs, labels = batch()

@@ -5,6 +5,8 @@ tells them from real ones by convolutions with dropout; binary cross-entropy, Ad
 generator, two of the discriminator.
 """
 
+from typing import Any
+
 import mpsgraph as mg
 import numpy as np
 import workloads as sizes
@@ -29,7 +31,7 @@ WORKLOAD = Workload(
 
 def generator() -> nn.Module:
     first, second = sizes.W4_CHANNELS
-    how = {"strides": 2, "padding": "TF_SAME"}
+    how: dict[str, Any] = {"strides": 2, "padding": "TF_SAME"}
     return nn.Sequential(
         nn.Linear(sizes.W4_FLAT, bias=False),
         nn.BatchNorm(),
@@ -45,7 +47,7 @@ def generator() -> nn.Module:
 
 def discriminator() -> nn.Module:
     second, first = sizes.W4_CHANNELS
-    how = {"strides": 2, "padding": "TF_SAME"}
+    how: dict[str, Any] = {"strides": 2, "padding": "TF_SAME"}
     return nn.Sequential(
         nn.Conv2d(first, sizes.W4_KERNEL, **how),
         nn.LeakyReLU(sizes.W4_SLOPE),

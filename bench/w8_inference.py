@@ -5,6 +5,9 @@ and so does ours when it is asked to; it is also measured as it was trained. In 
 are float32, and images and logits are.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import mpsgraph as mg
 import numpy as np
 import workloads as sizes
@@ -64,6 +67,10 @@ def running(model: mg.Model, batch: int) -> Step:
     return step
 
 
+def built(model: Callable[[], mg.Model], batch: int) -> Step:
+    return running(model(), batch)
+
+
 def quantized() -> mg.Model:
     """By ranges seen on as many images as ONNX Runtime's tool is given."""
     return trained_model().quantize(images(CALIBRATION))
@@ -74,8 +81,8 @@ LOW_MODELS = {
     "bfloat16 optimized": lambda: trained_model("bfloat16").optimize_for_inference(),
     "bfloat16 as trained": lambda: trained_model("bfloat16"),
 }
-BUILDERS = {
-    f"{mode}, batch {batch}": lambda model=model, batch=batch: running(model(), batch)
+BUILDERS: dict[str, Callable[[], Step]] = {
+    f"{mode}, batch {batch}": partial(built, model, batch)
     for mode, model in (MODELS | LOW_MODELS).items()
     for batch in sizes.W8_BATCHES
 }

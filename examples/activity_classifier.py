@@ -110,16 +110,16 @@ def most(labels: np.ndarray, activities: int) -> np.ndarray:
 
 def read_csv(directory: Path) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[str]]:
     """For each file its recordings (n, 2000, 6) and windows' labels (n, 20), and the activities' names."""
-    read = []
+    read: list[list[tuple[list[float], str]]] = []
     for path in sorted(directory.glob("*.csv")):
         with path.open(encoding="utf-8-sig", newline="") as file:
-            lines, rows = csv.DictReader(file, skipinitialspace=True), []
+            lines, rows = csv.DictReader(file, skipinitialspace=True), list[tuple[list[float], str]]()
             try:
                 if {*AXES, "activity"} - set(lines.fieldnames or ()):
                     raise ValueError(f"the columns must be {[*AXES, 'activity']}, not {lines.fieldnames}")
                 for row in lines:
-                    rows.append((*(float(row[a]) for a in AXES), str.strip(row["activity"])))
-                    if not rows[-1][-1] or not all(abs(number) < 1e30 for number in rows[-1][:-1]):
+                    rows.append(([float(row[a]) for a in AXES], str.strip(row["activity"])))
+                    if not rows[-1][1] or not all(abs(number) < 1e30 for number in rows[-1][0]):
                         raise ValueError("six finite numbers and an activity are needed")
             except (TypeError, ValueError) as error:
                 raise DataError(f"{path}, line {lines.line_num}: {error}") from error
@@ -127,10 +127,10 @@ def read_csv(directory: Path) -> tuple[list[tuple[np.ndarray, np.ndarray]], list
             read.append(rows[:whole])
     if len(read) < 2:
         raise DataError(f"{directory} needs two CSV files of {SAMPLES} samples at least: one to learn, one to test")
-    files, known = [], sorted({row[-1] for rows in read for row in rows})
+    files, known = [], sorted({activity for rows in read for _, activity in rows})
     for rows in read:
-        x = np.array([row[:-1] for row in rows], np.float32)
-        y = np.array([known.index(row[-1]) for row in rows], np.int32)
+        x = np.array([numbers for numbers, _ in rows], np.float32)
+        y = np.array([known.index(activity) for _, activity in rows], np.int32)
         files.append((x.reshape(-1, SAMPLES, len(AXES)), most(y.reshape(-1, SAMPLES), len(known))))
     return files, known
 

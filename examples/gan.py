@@ -9,6 +9,7 @@ Run: python examples/gan.py [--steps 2000] [--data DIR] [--output DIR]; page: do
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import mpsgraph as mg
@@ -27,7 +28,7 @@ class Network:
     """Variables that one loss trains; the other network's loss may look through it but does not move it."""
 
     def __init__(self, g: mg.Graph, name: str) -> None:
-        self.g, self.name, self.variables = g, name, []
+        self.g, self.name, self.variables = g, name, list[mg.Tensor]()
 
     def variable(self, shape: tuple[int, ...], mean: float = 0.0, deviation: float = 0.0) -> mg.Tensor:
         first = self.g.generator.normal(mean, deviation, shape).astype(np.float32)
@@ -142,7 +143,8 @@ def train(gan: Gan, scans: np.ndarray, steps: int, seed: int, output: Path) -> t
     rng, batch = np.random.default_rng(seed), gan.scans.shape[0]
     always = rng.standard_normal((batch, SEED_SIZE), np.float32)
     batches = mg.data.batches((scans,), batch, shuffle=True, seed=seed, drop_last=True)
-    losses, grids, epoch = [], {}, iter(())
+    losses, grids = list[tuple[float, float]](), dict[int, np.ndarray]()
+    epoch: Iterator[tuple[np.ndarray, ...]] = iter(())
     for step in require("tqdm.auto", "demo", "the progress bar").trange(steps + 1, unit="step"):
         if step in SHOWN or step == steps:
             grids[step] = grid(gan.draw(always))

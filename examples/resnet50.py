@@ -52,7 +52,7 @@ class ResNet50:
             for _ in range(blocks - 1):
                 x = self.identity_block(x, filters)
         x = self.graph.avg_pooling2d(x, 2, padding="TF_SAME")
-        return self.fully_connected(self.graph.reshape(x, (-1, np.prod(x.shape[1:]))), CLASSES)
+        return self.fully_connected(self.graph.reshape(x, (-1, int(np.prod(x.shape[1:])))), CLASSES)
 
     def identity_block(self, x: mg.Tensor, filters: tuple[int, int]) -> mg.Tensor:
         """A residual block whose input and output are of one size."""
@@ -135,8 +135,8 @@ def read_data(directory: Path | None) -> tuple[str, mg.data.Dataset, mg.data.Dat
     """A name, and (images, labels) for training and test."""
     if directory is not None:
         return f"CIFAR-10 in {directory}", *mg.data.read_cifar10(directory)
-    enlarged = [(np.repeat(images, 3, axis=3), labels) for images, labels in mg.data.digits(32)]
-    return "scikit-learn's scanned digits", *enlarged
+    train, test = ((np.repeat(images, 3, axis=3), labels) for images, labels in mg.data.digits(32))
+    return "scikit-learn's scanned digits", train, test
 
 
 def train(net: ResNet50, train_set: mg.data.Dataset, test_set: mg.data.Dataset, epochs: int, batch: int) -> mg.History:
@@ -146,7 +146,7 @@ def train(net: ResNet50, train_set: mg.data.Dataset, test_set: mg.data.Dataset, 
         for images, labels in batches:
             loss, accuracy = net.train_step(images, labels)
             history.append({"loss": loss, "accuracy": accuracy})
-        loss, accuracy = net.evaluate(*test_set)
+        loss, accuracy = net.evaluate(test_set[0], test_set[1])
         history.append_validation(len(history.loss), {"loss": loss, "accuracy": accuracy})
     return history
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import mpsgraph as mg
 import numpy as np
@@ -63,7 +64,7 @@ class Pipeline:
         """The tinted frames with each graph on its own queue; the event, if there is one, counts finished masks."""
         for mask in self.masks:
             mask.numpy()[:] = 0
-        running = []
+        running: list[tuple[Any, ...]] = []
         for number, frame in enumerate(frames):
             for execution in running[number - IN_FLIGHT] if number >= IN_FLIGHT else ():
                 execution.wait()  # the mask's memory is free again, with an event or without

@@ -1,7 +1,8 @@
 """What all tests share: where the repository is, random numbers that repeat, how Hypothesis runs, and the device.
 
 Tests import the installed package; nothing here puts the source tree on the path. On device metal (harness/device.py)
-those run that say the same there, and those in tests/apple; what the device cannot do must raise UnsupportedError.
+those run that are marked `both_devices`, and those in the room metal, which run there only; what the device cannot do
+must raise UnsupportedError.
 """
 
 from pathlib import Path
@@ -17,11 +18,13 @@ settings.register_profile(
 )
 settings.load_profile("mpsgraph")
 
+METAL_ROOM = Path(__file__).resolve().parent / "metal"
+
 
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The root of the source tree."""
-    return Path(__file__).resolve().parent.parent
+    return Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
@@ -30,64 +33,24 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20240911)
 
 
-ON_METAL = {
-    "test_operations.py": "",
-    "test_gradients.py": "test_single_gradients",
-    "test_batch_normalization.py": "test_every_form_is_the",
-    "test_batch_normalization_bfloat16.py": "test_every_form_is_the",
-    "test_call.py": "",
-    "test_control_flow.py": "",
-    "test_deciding_values.py": "",
-    "test_exact_integers.py": "",
-    "test_extremes.py": ("test_relu_of", "test_remainders", "test_the_gradient"),
-    "test_half_precision.py": "",
-    "test_inference.py": "",
-    "test_loop_gradients.py": "",
-    "test_mixed_precision.py": "",
-    "test_nn_extremes.py": "",
-    "test_nn_half.py": "",
-    "test_nn_padding.py": "",
-    "test_nn_real_steps.py": "",
-    "test_onnx_numbers.py": "",
-    "test_onnx_standard.py": "",
-    "test_out_of_range.py": "",
-    "test_random.py": "",
-    "test_recurrent.py": "",
-    "test_running.py": "",
-    "test_runtime.py": "",
-    "test_runtime_process.py": "",
-    "test_sharing_memory.py": "",
-    "test_starts_as_data.py": "",
-    "test_trainer.py": "",
-    "test_trainer_meaning.py": "",
-    "test_zero_copy.py": "",
-}  # file: what the names of its tests begin with
-# What tests/apple/test_metal_training.py says instead.
-TOO_LONG = {
-    "test_the_demo",
-    "test_the_digit_classifier_reaches_95_percent",
-    "test_the_digit_classifier_is_as_good_in_every_precision",
-}
-
-
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """On each device its own files."""
-    if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+    """The room metal is for device metal only; there, files without the marker need not be imported."""
+    if not device.IS_METAL:
+        return True if collection_path == METAL_ROOM else None
+    if not collection_path.match("test_*.py") or collection_path.parent == METAL_ROOM:
         return None
-    of_apple = collection_path.parent.name == "apple"
-    if device.IS_METAL:
-        return None if of_apple or collection_path.name in ON_METAL else True
-    return True if of_apple else None
+    return None if "both_devices" in collection_path.read_text() else True
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What device metal cannot do is expected to say so."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On device metal what is marked and the room metal; what the device cannot do is expected to say so."""
     if not device.IS_METAL:
         return
-    from apple.unsupported import GRADIENTS, REASONS
+    from harness.unsupported import GRADIENTS, REASONS
 
-    wanted = [i for i in items if i.originalname not in TOO_LONG]
-    items[:] = [i for i in wanted if i.originalname.startswith(ON_METAL.get(i.path.name, ""))]
+    wanted = {i for i in items if i.path.parent == METAL_ROOM or i.get_closest_marker("both_devices")}
+    config.hook.pytest_deselected(items=[i for i in items if i not in wanted])
+    items[:] = [i for i in items if i in wanted]
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         case = params.get("case")

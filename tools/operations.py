@@ -23,10 +23,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 os.environ["MPSGRAPH_TEST_DEVICE"] = "metal"
 
 import cases  # noqa: E402
-from apple.unsupported import GRADIENTS, REASONS  # noqa: E402
 from harness import device  # noqa: E402
 from harness.case import ANY, COMPLEX, FLOATS, INTEGERS, Case, typed  # noqa: E402
 from harness.running import build, feeds  # noqa: E402
+from harness.unsupported import GRADIENTS, REASONS  # noqa: E402
 from mpsgraph import Graph, UnsupportedError, _core  # noqa: E402
 
 GROUPS = {"floats": FLOATS, "integers": INTEGERS, "bool": ("bool",), "complex": COMPLEX}

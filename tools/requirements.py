@@ -11,7 +11,7 @@ from pathlib import Path
 try:
     import tomllib
 except ModuleNotFoundError:  # Python 3.10
-    from pip._vendor import tomli as tomllib
+    from pip._vendor import tomli as tomllib  # type: ignore[no-redef]
 
 document = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
 project = document["project"]

@@ -135,7 +135,8 @@ def compare(workload: Workload, own: Sequence[Side], options: Options) -> list[R
             contender.prepare(options.turn_seconds)
             return contender
 
-        contenders, beaten = [started(side) for side in own], []
+        contenders = [started(side) for side in own]
+        beaten: list[Contender] = []
         for name, modes in workload.peers.items() if options.peers else ():
             tried: list[Contender] = []
             sides = [side for side in peer(name, workload.name, modes) if re.search(options.modes, side.label)]

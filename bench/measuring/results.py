@@ -6,6 +6,7 @@ import csv
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 
 from .report import Row, Spread
 
@@ -68,21 +69,17 @@ def _row(record: dict[str, str]) -> Row:
     def spread(prefix: str) -> Spread | None:
         if not record[f"{prefix}median"]:
             return None
-        numbers = [float(record[prefix + part]) for part in ("median", "minimum", "q1", "q3")]
-        return Spread(*numbers, int(record[f"{prefix}samples"]))
+        median, minimum, q1, q3 = (float(record[prefix + part]) for part in ("median", "minimum", "q1", "q3"))
+        return Spread(median, minimum, q1, q3, int(record[f"{prefix}samples"]))
 
     def number(name: str) -> float | None:
         return float(record[name]) if record[name] else None
 
     words = ("workload", "title", "unit", "side", "mode", "version", "bound_by", "benchmark", "measured", "machine")
     numbers = ("target", "limit", "disturbed", "bound", "primitives")
-    return Row(
-        value=spread(""),
-        ratio=spread("ratio_"),
-        **{name: record[name] for name in words},
-        **{name: number(name) for name in numbers},
-    )
+    rest: dict[str, Any] = {name: record[name] for name in words} | {name: number(name) for name in numbers}
+    return Row(value=spread(""), ratio=spread("ratio_"), **rest)
 
 
-def _text(value: object) -> str | int:
+def _text(value: Any) -> str | int:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value

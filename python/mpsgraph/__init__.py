@@ -10,11 +10,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import _loader
+from . import _former_names, _loader
 
+_former_names.install()
 _loader.load()
 
-from . import mixed_precision, random  # noqa: E402
+from . import random  # noqa: E402
 from ._core import (  # noqa: E402
     CacheStatistics,
     CommandBuffer,
@@ -24,6 +25,7 @@ from ._core import (  # noqa: E402
     DeviceGraph,
     DType,
     Executable,
+    Execution,
     ExecutionDescriptor,
     NDArray,
     Operation,
@@ -63,33 +65,35 @@ from .errors import (  # noqa: E402
     TimeoutError,
     UnsupportedError,
 )
-from .graph import Execution, Graph, parse  # noqa: E402
-from .mixed_precision import autocast  # noqa: E402
+from .graph import Graph, parse  # noqa: E402
+from .precision import mixed_precision  # noqa: E402
+from .precision.mixed_precision import autocast  # noqa: E402
 from .tensor import install as _install_operators  # noqa: E402
 
 _install_operators()
 __version__ = library_version()
 
 if TYPE_CHECKING:
-    from . import checkpoint, data, nn, onnx, optim
-    from .history import History
+    from . import data, nn, onnx, optim, profiler
     from .model import Model, load, save
-    from .step_result import StepResult
-    from .trainer import Trainer
+    from .training import checkpoint
+    from .training.history import History
+    from .training.step_result import StepResult
+    from .training.trainer import Trainer
 
 _LAZY = {
-    "checkpoint": "checkpoint",
+    "checkpoint": "training.checkpoint",
     "data": "data",
     "nn": "nn",
     "onnx": "onnx",
     "optim": "optim",
-    "History": "history",
+    "History": "training.history",
     "Model": "model",
     "load": "model",
     "save": "model",
-    "StepResult": "step_result",
+    "StepResult": "training.step_result",
     "profiler": "profiler",
-    "Trainer": "trainer",
+    "Trainer": "training.trainer",
 }
 
 
@@ -98,7 +102,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'mpsgraph' has no attribute '{name}'")
     module = import_module(f"mpsgraph.{_LAZY[name]}")
-    value = module if name == _LAZY[name] else getattr(module, name)
+    value = module if name == _LAZY[name].rpartition(".")[2] else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -38,7 +38,7 @@ from .errors import DTypeError, Error, GraphError, ShapeError
 
 T = TypeVar("T")
 _SIZED = ("mpsgraph.ops.", "mpsgraph.nn.", "mpsgraph.data.", "mpsgraph.onnx", "mpsgraph.random")
-_BOUNDED = ("mpsgraph.nn.", "mpsgraph.data.", "mpsgraph.trainer", "mpsgraph.history")
+_BOUNDED = ("mpsgraph.nn.", "mpsgraph.data.", "mpsgraph.training.")
 Check: TypeAlias = Callable[[Any], bool]
 
 
@@ -208,11 +208,11 @@ class _Names(Mapping[str, Any]):
 
     _homes = {
         "Graph": "graph",
-        "History": "history",
+        "History": "training.history",
         "Model": "model",
         "Module": "nn.module",
         "Optimizer": "optim.optimizers",
-        "Trainer": "trainer",
+        "Trainer": "training.trainer",
     }
 
     def __getitem__(self, name: str) -> Any:

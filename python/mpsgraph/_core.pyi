@@ -637,36 +637,40 @@ class ExecutionDescriptor:
         """
 class Execution:
     """
-    A run that has been started.
+    A run that has been started; `results` waits for it.
     """
     def __float__(self) -> float:
         """
         Waits; the first result, which must have one element, as a number.
         """
-    def wait(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> None:
+    def wait(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = None) -> Execution:
         """
-        Until it is done. Raises what it raised; TimeoutError.
+        Waits, at most `timeout` seconds. Result: itself. Errors: TimeoutError, and whatever the run raised.
         """
     @property
     def command_buffer(self) -> CommandBuffer:
-        ...
+        """
+        The committed command buffer behind it.
+        """
     @property
     def done(self) -> bool:
-        ...
+        """
+        Has it finished, well or not? Never waits.
+        """
     @property
     def error(self) -> typing.Any:
         """
-        An exception, or None.
+        What the run raised, if anything yet: an exception, or None.
         """
     @property
     def pending_results(self) -> list[NDArray]:
         """
-        Does not wait: the arrays may not be written yet, and are None while not even their shape is known.
+        Does not wait: the arrays, in the order of the targets, may not be written yet, and are None while not even their shape is known.
         """
     @property
-    def results(self) -> list[NDArray]:
+    def results(self) -> typing.Any:
         """
-        Waits; in the order of the targets.
+        As the run returns them: Graph.run's, the array of one target or a dict by target; an Executable's and a DeviceGraph's, a list in the order of the targets. Waits. Errors: whatever the run raised.
         """
 class Executable:
     """
@@ -794,8 +798,10 @@ class DeviceGraph:
         """
         Results in the order of the targets. copy: None copies feeds that cannot be shared, False refuses them.
         """
-    def run_async(self, feeds: dict[Tensor, typing.Any], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, queue: CommandQueue | None = None, copy: bool | None = None, options: CompilationDescriptor | None = None) -> Execution:
-        ...
+    def run_async(self, feeds: dict[Tensor, typing.Any], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), results: collections.abc.Sequence[typing.Any] | None = None, descriptor: ExecutionDescriptor | None = None, queue: CommandQueue | None = None, copy: bool | None = None, options: CompilationDescriptor | None = None, keyed_by: typing.Any = None) -> Execution:
+        """
+        keyed_by: the execution gives its results for these targets as Graph.run does; None: as a list.
+        """
     def set_cache_limits(self, count: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
     def set_variable(self, variable: Tensor, value: typing.Any) -> None:

@@ -21,6 +21,7 @@ from ._core import (
     Device,
     DeviceGraph,
     Executable,
+    Execution,
     ExecutionDescriptor,
     NDArray,
     Operation,
@@ -71,40 +72,6 @@ from .ops.top_k import TopK
 Feeds: TypeAlias = Mapping[Tensor, Any]
 Targets: TypeAlias = Tensor | Sequence[Tensor]
 Results: TypeAlias = dict[Tensor, NDArray]
-
-
-class Execution:
-    """A run that has been started; `results` waits for it."""
-
-    __slots__ = ("_run", "_targets")
-
-    def __init__(self, run: _core.Execution, targets: Targets) -> None:
-        self._run, self._targets = run, targets
-
-    @property
-    def done(self) -> bool:
-        """Has it finished, well or not? Never waits."""
-        return self._run.done
-
-    @property
-    def error(self) -> BaseException | None:
-        """What the run raised, if anything yet."""
-        return self._run.error  # type: ignore[no-any-return]
-
-    @property
-    def command_buffer(self) -> CommandBuffer:
-        """The committed command buffer behind it."""
-        return self._run.command_buffer
-
-    def wait(self, timeout: float | None = None) -> Execution:
-        """Waits, at most `timeout` seconds. Errors: mg.TimeoutError, and whatever the run raised."""
-        self._run.wait(timeout)
-        return self
-
-    @property
-    def results(self) -> Any:
-        """As Graph.run returns them; waits. Errors: whatever the run raised."""
-        return _keyed(self._targets, self._run.results)
 
 
 class Graph(
@@ -323,10 +290,10 @@ class Graph(
         """
         _check_options("run_async", queue, descriptor, copy)
         wanted, written = _listed(targets, results)
-        run = self.on(device).run_async(
-            _by_placeholder(feeds), wanted, target_operations, written, descriptor, queue, copy
+        keyed_by = targets if isinstance(targets, Tensor) else wanted
+        return self.on(device).run_async(
+            _by_placeholder(feeds), wanted, target_operations, written, descriptor, queue, copy, keyed_by=keyed_by
         )
-        return Execution(run, targets)
 
     def encode(
         self,

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "core/graph.h"
-#include "runtime/device_graph.h"
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/runtime/device_graph.h"
 
 namespace mpsgraph::bindings {
 
@@ -54,7 +54,8 @@ class WithoutGil {
   PyThreadState* thread_;
 };
 
-// Waits without the GIL, in slices, until wait(seconds) says true; false when the time is over. Raises KeyboardInterrupt.
+// Waits without the GIL, in slices, until wait(seconds) says true; false when the time is over. Raises
+// KeyboardInterrupt.
 bool wait_released(runtime::Timeout timeout, const std::function<bool(double)>& wait);
 runtime::Timeout to_timeout(std::optional<double> seconds);  // DeviceError for NaN
 

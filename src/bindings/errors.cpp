@@ -3,7 +3,6 @@
 
 #include <new>
 
-
 namespace mpsgraph::bindings {
 
 namespace {

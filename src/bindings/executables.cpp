@@ -122,9 +122,29 @@ std::vector<NDArray> to_results(const std::vector<Tensor*>& targets,
 
 // --- the ways to run -------------------------------------------------------------------------------------------------
 
-std::shared_ptr<Execution> start(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs,
-                                 std::vector<NDArray> results, const ExecutionDescriptor& descriptor,
-                                 const QueuePointer& queue, bool waiting = false) {
+// What Python calls an Execution. `targets` say how it gives its results: None, as a list in their order; a tensor, as
+// the one array; tensors, as a dict by them, which is what Graph.run returns.
+struct Started {
+  std::shared_ptr<Execution> execution;
+  py::object targets = py::none();
+
+  void wait(std::optional<double> timeout = {}) const { wait_until_completed(execution->command_buffer(), timeout); }
+
+  py::object results() const {
+    wait();
+    const Arrays arrays = to_list(execution->pending_results());
+    if (targets.is_none()) return arrays;
+    if (py::isinstance<Tensor>(targets)) return arrays[0];
+    py::dict by_target;
+    size_t i = 0;
+    for (py::handle target : targets) by_target[target] = arrays[i++];
+    return by_target;
+  }
+};
+
+Started start(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs, std::vector<NDArray> results,
+              const ExecutionDescriptor& descriptor, const QueuePointer& queue, bool waiting = false,
+              py::object targets = py::none()) {
   ExecutionDescriptor here = descriptor;
   here.wait_until_completed = false;
   std::shared_ptr<Execution> execution;
@@ -133,15 +153,16 @@ std::shared_ptr<Execution> start(const std::shared_ptr<Executable>& executable, 
     waiting = waiting || descriptor.wait_until_completed;
     execution = executable->run_async(std::move(inputs), std::move(results), here, queue, waiting);
   }
-  if (descriptor.wait_until_completed) wait_until_completed(execution->command_buffer(), {});
-  return execution;
+  Started started{std::move(execution), std::move(targets)};
+  if (descriptor.wait_until_completed) started.wait();
+  return started;
 }
 
 Arrays run(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs, std::vector<NDArray> results,
            const QueuePointer& queue) {
-  auto execution = start(executable, std::move(inputs), std::move(results), {}, queue, true);
-  wait_until_completed(execution->command_buffer(), {});
-  return to_list(execution->pending_results());
+  const Started started = start(executable, std::move(inputs), std::move(results), {}, queue, true);
+  started.wait();
+  return to_list(started.execution->pending_results());
 }
 
 Arrays encode(const std::shared_ptr<Executable>& executable, const std::shared_ptr<CommandBuffer>& buffer,
@@ -232,35 +253,42 @@ void define_descriptors(py::module_& module) {
 }
 
 void define_execution(py::module_& module) {
-  py::class_<Execution, std::shared_ptr<Execution>>(module, "Execution", "A run that has been started.")
+  py::class_<Started>(module, "Execution", "A run that has been started; `results` waits for it.")
       .def(
           "wait",
-          [](Execution& self, std::optional<double> timeout) { wait_until_completed(self.command_buffer(), timeout); },
-          py::arg("timeout") = py::none(), "Until it is done. Raises what it raised; TimeoutError.")
-      .def_property_readonly("done", &Execution::done)
-      .def_property_readonly(
-          "results",
-          [](Execution& self) {
-            wait_until_completed(self.command_buffer(), {});
-            return to_list(self.pending_results());
+          [](const Started& self, std::optional<double> timeout) -> const Started& {
+            self.wait(timeout);
+            return self;
           },
-          "Waits; in the order of the targets.")
+          py::arg("timeout") = py::none(),
+          "Waits, at most `timeout` seconds. Result: itself. Errors: TimeoutError, and whatever the run raised.")
+      .def_property_readonly(
+          "done", [](const Started& self) { return self.execution->done(); },
+          "Has it finished, well or not? Never waits.")
+      .def_property_readonly("results", &Started::results,
+                             "As the run returns them: Graph.run's, the array of one target or a dict by target; an "
+                             "Executable's and a DeviceGraph's, a list in the order of the targets. Waits. Errors: "
+                             "whatever the run raised.")
       .def(
           "__float__",
-          [](Execution& self) -> py::float_ {
-            wait_until_completed(self.command_buffer(), {});
-            const auto& results = self.pending_results();
+          [](const Started& self) -> py::float_ {
+            self.wait();
+            const auto& results = self.execution->pending_results();
             if (results.empty()) throw py::type_error("an execution without targets has no number");
             if (const auto number = to_number(results.front())) return py::float_(*number);
             return py::float_(py::cast(results.front()));
           },
           "Waits; the first result, which must have one element, as a number.")
       .def_property_readonly(
-          "pending_results", [](Execution& self) { return to_list(self.pending_results()); },
-          "Does not wait: the arrays may not be written yet, and are None while not even their shape is known.")
-      .def_property_readonly("command_buffer", &Execution::command_buffer)
+          "pending_results", [](const Started& self) { return to_list(self.execution->pending_results()); },
+          "Does not wait: the arrays, in the order of the targets, may not be written yet, and are None while not even "
+          "their shape is known.")
       .def_property_readonly(
-          "error", [](Execution& self) { return to_python_exception(self.error()); }, "An exception, or None.");
+          "command_buffer", [](const Started& self) { return self.execution->command_buffer(); },
+          "The committed command buffer behind it.")
+      .def_property_readonly(
+          "error", [](const Started& self) { return to_python_exception(self.execution->error()); },
+          "What the run raised, if anything yet: an exception, or None.");
 }
 
 void define_executable(py::module_& module) {
@@ -399,14 +427,16 @@ void define_device_graph(py::module_& module) {
           "run_async",
           [](DeviceGraph& self, const Feeds& feeds, const Sequence<Tensor>& targets,
              const Sequence<Operation>& operations, const std::optional<Sequence<py::object>>& results,
-             MaybeDescriptor descriptor, const Maybe<QueuePointer>& queue, CopyRule copy, MaybeOptions options) {
+             MaybeDescriptor descriptor, const Maybe<QueuePointer>& queue, CopyRule copy, MaybeOptions options,
+             py::object keyed_by) {
             Request request(self, feeds, targets, operations, results, copy, options);
             return start(request.executable, std::move(request.inputs), std::move(request.results), native(descriptor),
-                         queue.value_or(nullptr));
+                         queue.value_or(nullptr), false, std::move(keyed_by));
           },
           py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
           py::arg("results") = py::none(), py::arg("descriptor") = py::none(), py::arg("queue") = py::none(),
-          py::arg("copy") = py::none(), py::arg("options") = py::none())
+          py::arg("copy") = py::none(), py::arg("options") = py::none(), py::arg("keyed_by") = py::none(),
+          "keyed_by: the execution gives its results for these targets as Graph.run does; None: as a list.")
       .def(
           "encode",
           [](DeviceGraph& self, const std::shared_ptr<CommandBuffer>& buffer, const Feeds& feeds,

@@ -4,12 +4,12 @@
 // `tensor.graph` is the very object that made it. The reference is shown to the garbage collector, because graphs hold
 // tensors too.
 #include "bindings/bindings.h"
-#include "core/autocast.h"
 #include "core/definition.h"
-#include "core/gradients.h"
 #include "core/known_values.h"
-#include "core/text.h"
-#include "runtime/package.h"
+#include "mpsgraph/core/autocast.h"
+#include "mpsgraph/core/gradients.h"
+#include "mpsgraph/core/text.h"
+#include "mpsgraph/runtime/package.h"
 
 namespace mpsgraph::bindings {
 

@@ -1,5 +1,4 @@
-// The module mpsgraph._core: calls the definitions, makes the CPU known, and sees to an orderly exit.
-#include "backends/cpu/backend.h"
+// The module mpsgraph._core: calls the definitions, and sees to an orderly exit.
 #include "backends/cpu/random/philox.h"
 #include "bindings/bindings.h"
 
@@ -35,7 +34,6 @@ PYBIND11_MODULE(_core, module) {
       "Blocks of Philox 4x32-10, four words each: the source of all random numbers.");
   bindings::reword_refusals(module);
 
-  cpu::register_backend();
   // Before the interpreter goes: what is in flight may still call Python handlers.
   py::module_::import("atexit").attr("register")(module.attr("shutdown"));
 }

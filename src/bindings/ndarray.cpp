@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "bindings/bindings.h"
-#include "runtime/dlpack.h"
+#include "mpsgraph/runtime/dlpack.h"
 
 namespace mpsgraph::bindings {
 

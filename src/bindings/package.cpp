@@ -1,9 +1,9 @@
 // Packages: saving what a graph computes under names, and loading it into a graph of Python's; executables in the
 // device's own form.
-#include "runtime/package.h"
+#include "mpsgraph/runtime/package.h"
 #include "bindings/bindings.h"
-#include "runtime/inference.h"
-#include "runtime/serialized_executable.h"
+#include "mpsgraph/runtime/inference.h"
+#include "mpsgraph/runtime/serialized_executable.h"
 
 namespace mpsgraph::bindings {
 

@@ -1,7 +1,7 @@
 // The profiler: start, stop, and what was recorded as plain tuples, of which the Python face makes its own.
-#include "runtime/profiler.h"
+#include "mpsgraph/runtime/profiler.h"
 #include "bindings/bindings.h"
-#include "runtime/device.h"
+#include "mpsgraph/runtime/device.h"
 
 namespace mpsgraph::bindings {
 

@@ -1,4 +1,4 @@
-// absorb: scales and shifts along the channels go into the constant weights of what stands before them.
+// absorb: scales and shifts along the channels are folded into the constant weights of the operation before them.
 //
 //   %c = convolution2d(%x, %w)
 //   %s = multiplication(%c, %gamma)   ->   %c = convolution2d(%x, %w·gamma)
@@ -6,10 +6,10 @@
 // So batch normalization by constants costs nothing, however it is written: normalization has been expanded to such
 // steps. All convolutions, transposed ones and matrix products; weights, scales and shifts must be constants of one
 // value a channel, and no value between may have another use. Scales are multiplied in double precision; results round
-// differently in the last places. Where a scale or shift is no finite number, all stays.
+// differently in the last places. Where a scale or shift is not finite, nothing changes.
 //
-// Under autocast what is linear gives halves, which are scaled and shifted in float32 and become halves again. Both casts
-// go with the steps between them:
+// Under autocast what is linear gives halves, which are scaled and shifted in float32 and become halves again. Both
+// casts go with the steps between them:
 //   %c = convolution2d(%x, %w) : bfloat16
 //   %f = cast(%c)
 //   %s = multiplication(%f, %gamma)   ->   %c = convolution2d(%x, %w·gamma) : bfloat16
@@ -21,16 +21,16 @@
 
 #include "compiler/passes.h"
 #include "compiler/users.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/ops/convolution.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {
 
 using Values = std::vector<double>;  // by channel
 
-// Something linear in its source, whose weights are a constant: its result's channels, and where they lie.
+// Something linear in its source, whose weights are a constant: its result's channels, and their axis.
 struct Linear {
   const Operation* root;
   int from_end;  // the axis of the result's channels, 1 for the last

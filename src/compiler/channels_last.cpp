@@ -1,4 +1,4 @@
-// channels_last: images whose channels stand second have them last, from where a convolution begins to where it ends.
+// channels_last: channels first becomes channels last around convolutions.
 //
 //   %c = convolution2d(%x, %w) {data_layout="NCHW"}        %t = transpose(%x) {permutation=[0,2,3,1]}
 //   %a = addition(%c, %b)               (%b: [1,C,1,1])    %c = convolution2d(%t, %w) {data_layout="NHWC"}
@@ -10,16 +10,16 @@
 // Our kernels want the channels side by side, and a library's blocks would be made and unmade around each of its own.
 // What follows a convolution follows its layout if it can say where the channels are: element by element, sums and
 // normalizations, pooling, padding, resizing, joining. All else takes the tensor as it was, by a transposition; so does
-// who fetches it. Constant weights are turned, too. Only in the program's own block, and only where there is a
+// who fetches it. Constant weights are transposed, too. Only in the program's own block, and only where there is a
 // convolution to do it for.
 #include <algorithm>
 #include <array>
 #include <unordered_map>
 
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -82,14 +82,14 @@ class ChannelsLast {
   }
 
  private:
-  // A convolution's weights and their gradient stay as they lie.
+  // A convolution's weights and their gradient keep their layout.
   static bool turns(const Operation& operation, size_t result) {
     return is_image(operation.output(result)) && !operation.kind().ends_with("weights_gradient");
   }
 
   bool follows(const Tensor* tensor) const { return is_image(tensor) && turned_.count(tensor); }
 
-  // The operation on turned operands; null when it stays.
+  // The operation on transposed operands; null when it stays.
   const Operation* follow(Rewriter& r, const Operation& operation) {
     if (is_convolution(operation)) return convolution(r, operation);
     if (std::none_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* in) { return follows(in); }))
@@ -134,7 +134,7 @@ class ChannelsLast {
     return r.create(operation, operation.kind(), inputs, attributes);
   }
 
-  // Constant weights from OIHW to HWIO, also those that stand for integers, unless in groups with scales of their own;
+  // Constant weights from OIHW to HWIO, also quantized ones, unless in groups with scales of their own;
   // null for all others.
   static Tensor* turned_weights(Rewriter& r, const Operation& maker) {
     if (maker.is("dequantize")) {
@@ -216,7 +216,7 @@ class ChannelsLast {
     return turned_[tensor] = b.transpose(now, to_last);
   }
 
-  // At once, because passes before fold ask what is constant.
+  // At once, because passes before fold look for constants.
   static ConstantPtr turned_constant(const ConstantPtr& value, const Dims& dims) {
     return computed("transpose", {reshaped(value, dims)}, {{"permutation", to_last}});
   }

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
 
 namespace mpsgraph::compiler {
 

@@ -8,10 +8,10 @@
 #include <unordered_map>
 
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/ops/shape.h"
 #include "core/wide.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {

@@ -39,7 +39,7 @@ std::vector<ConstantPtr> evaluate(const Operation& source, const std::vector<Con
       *scratch.create_unchecked(scratch.root(), *source.definition, inputs, source.attributes, {}, std::move(types)));
 }
 
-// Constants that one element stands for need one evaluation, whatever their size.
+// Splat constants, of any size, need one evaluation.
 ConstantPtr folded_splat(const Operation& source, const std::vector<ConstantPtr>& values) {
   const TensorType& type = source.output()->type;
   std::vector<ConstantPtr> elements;
@@ -105,7 +105,7 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   if (source.definition->elementwise && result_elements > 0 && std::all_of(values.begin(), values.end(), single)) {
     if (ConstantPtr value = folded_splat(source, values)) return constant(std::move(value));
   }
-  // What is made of nothing is computed here whatever its size: not every device has tensors without elements.
+  // What is computed from empty tensors is folded here, of any size: not every device has tensors without elements.
   const bool of_nothing = std::any_of(values.begin(), values.end(), [](const auto& v) { return v->elements() == 0; });
   const bool large = result_elements > std::max(max_result_elements, operand_elements);
   if ((large && !of_nothing) || operand_elements > max_operand_elements) return {};

@@ -1,4 +1,4 @@
-// Pass fuse: convolution and matrix multiplication take in what follows them.
+// Pass fuse: convolution and matrix multiplication absorb the operations that follow as their epilogue.
 //
 //   %c = convolution2d(%x, %w)
 //   %b = addition(%c, %bias)        ->   %r = fused_convolution2d(%x, %w, %bias) {has_bias, activation="relu"}
@@ -99,7 +99,7 @@ class Fuser {
     const bool product = root.is("matrix_multiplication");
     const int channels_from_end = product || root.attributes.string("data_layout") == "NHWC" ? 1 : 3;
     while (const Operation* user = users_.only(fusion.tail->output())) {
-      // Another block may run another number of times; the sum of two roots is taken in by one of them.
+      // Another block may run another number of times; the sum of two roots is absorbed by one of them.
       if (user->parent != root.parent || taken_.count(user)) break;
       if (user->is("relu")) {
         fusion.relu = true;

@@ -5,8 +5,8 @@
 //   %p = matrix_multiplication(%a, %b);  %g = sparse_tensor_gradient(%p, %i, %j)
 //     ->  %g = sampled_matrix_multiplication(%a, transpose of %b, %i, %j)
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {

@@ -2,12 +2,12 @@
 //
 //   %y = gather(%x, %i) {out_of_range="clip"}   ->   %c = clamp(%i, 0, n - 1);  %y = gather(%x, %c)
 //   %y = gather(%x, %i) {out_of_range="error"}  ->   check_indices(%i) {lengths=[n]};  %y = gather(%x, %i)
-// So kernels know one meaning. Starts of dynamic slices, counted from the front, are checked likewise. What
-// select(equal(%l, c), k, %l) gives is checked where it is made, as %l but for c: labels of which one stands for none. An
-// index tensor is checked once for each length, and not where its type, its value or a clamp of starts tells that all lie
-// inside. A check ends the run, so checks stand in front of a program that has effects, with what they need: a run that
-// ends so leaves variables as they were. That cannot be where indices come from what the run assigns, and in loops, whose
-// next iteration checks what it will.
+// So kernels know one meaning. Starts of dynamic slices, counted from the front, are checked in the same way. What
+// select(equal(%l, c), k, %l) gives is checked where it is made, as %l but for c: labels of which one stands for none.
+// An index tensor is checked once for each length, and not where its type, its value or a clamp of starts tells that
+// all lie inside. A check ends the run, so checks are moved to the front of a program that has effects, with what they
+// need: a run that ends so leaves variables as they were. That cannot be where indices come from what the run assigns,
+// and in loops, whose next iteration checks what it will.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -16,11 +16,11 @@
 
 #include "compiler/dependencies.h"
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/known_values.h"
 #include "core/ops/out_of_range.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -87,7 +87,7 @@ class Indices {
     return r.graph().add("clamp", {indices, constant(Ints(last.size(), 0)), constant(last)});
   }
 
-  // Indices from which one number was taken away that stands for none, and that number.
+  // Indices from which a sentinel (a number that means "none") was removed, and that number.
   static std::pair<const Tensor*, Ints> without_ignored(const Tensor* indices, const Ints& lengths) {
     const Operation& select = *indices->operation;
     if (!select.is("select") || !select.input(0)->operation->is("equal")) return {indices, {}};
@@ -180,7 +180,7 @@ bool changes(const Operation& operation) {
   return (operation.definition->has_effect && !checks(operation)) || operation.is("call");
 }
 
-// Checks, and what they need, move to the front: before whatever computes what is assigned, too, which a backend may
+// Checks, and what they need, move to the front: also before what computes assigned values, which a backend may
 // write where it goes.
 void move_up(Block& root) {
   auto& all = root.operations;

@@ -12,8 +12,8 @@
 //     %n = subtraction(%y, read(%mean))
 //     yield %n
 //   }
-// (the output is %z, which %n stands for, and %training is known to be false; reads stand where they are used.) Which
-// branches are taken is settled before it is asked what is assigned; lookups.cpp and absorb.cpp come behind.
+// (the output is %z, now %n, and %training is known to be false; reads are printed where they are used.) Which
+// branches are taken is settled before looking for assigned variables; lookups.cpp and absorb.cpp come after.
 #include "compiler/inference.h"
 
 #include <algorithm>
@@ -22,9 +22,9 @@
 #include <unordered_set>
 
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/wide.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -125,7 +125,7 @@ class Settle {
     return changed(r.now(taken.results));
   }
 
-  // What can be computed now: all but what would make integers that stand for weights into floats again.
+  // What can be computed now: all but the dequantization of weights.
   Rewriter::Replacement folded_whole(Rewriter& r, const Operation& operation, const std::vector<Tensor*>& inputs) {
     const bool pure = !operation.definition->has_effect && operation.blocks.empty() && operation.outputs.size() == 1;
     if (!pure || inputs.empty() || !are_constants(inputs) || operation.is("read")) return {};

@@ -5,7 +5,7 @@
 //   dropout                                   -> its source
 //   normalization by constants                -> weights and bias of the convolution or product before it (absorb)
 //   products of rows that are looked up       -> rows looked up in a product (project_lookups)
-//   operations on constants                   -> constants, whatever their size; integers that stand for weights stay
+//   operations on constants                   -> constants, whatever their size; quantized weights stay
 // The result is an ordinary graph: it can be printed, saved, differentiated, run on every device. Dimensions that are
 // not known stay so, which is why this is not a pass of the pipeline.
 #pragma once
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "compiler/program.h"
+#include "mpsgraph/compiler/quantization.h"
 
 namespace mpsgraph::compiler {
 
@@ -28,5 +29,10 @@ Program optimize_for_inference(const Graph& graph, const std::vector<Tensor*>& i
 
 // Products of rows of constant tables with constant weights, as rows of the tables' products.
 void project_lookups(Program&);
+
+// A copy of the graph in which these tensors, and the weights beside them, are integers. Weights are symmetric int8, by
+// output channel or by one scale. The variables are those that the outputs need.
+Program quantized(const Graph& graph, const std::vector<Tensor*>& inputs, const std::vector<Tensor*>& outputs,
+                  const std::unordered_map<const Tensor*, Quantized>& tensors, bool per_channel);
 
 }  // namespace mpsgraph::compiler

@@ -1,9 +1,10 @@
-// project_lookups: what is looked up in a constant table and multiplied by constant weights is looked up in their product.
+// project_lookups: what is looked up in a constant table and multiplied by constant weights is looked up in their
+// product.
 //
 //   %e = gather(%table, %i) {axis=0}                 %e = gather(%table·%w, %i) {axis=0}
 //   %y = matrix_multiplication(%e, %w)         ->    %y = %e
 // Likewise the input weights of a recurrent layer behind an embedding, which then takes the gates' inputs as they are:
-// a character's step reads one row of the table where it read all of these weights. What stands between may move rows,
+// a character's step reads one row of the table where it read all of these weights. Operations between may move rows,
 // but not their elements. Only where the new table is no larger than what it replaces.
 #include <algorithm>
 

@@ -11,8 +11,8 @@
 // It looks for the composites, and so comes before expand. Where no residual is added, %h is not made: both gradients
 // find relu's mask by normalizing %x again. Axes are all but one, the last or the second.
 //
-// Under autocast %x comes from bfloat16 by a cast to float32, and what is made of it goes back by another. Then the casts
-// are taken in, and data are bfloat16 in memory; statistics, sums and all arithmetic stay float32:
+// Under autocast %x comes from bfloat16 by a cast to float32, and what is made of it goes back by another. Then the
+// casts are absorbed, and data are bfloat16 in memory; statistics, sums and all arithmetic stay float32:
 //   %w = cast(%x); %m = mean(%w); ...; %n = normalization(%w, ...); %b = cast(%n); %y = relu(%b)
 #include <algorithm>
 #include <optional>

@@ -1,12 +1,12 @@
 // What an operation has to do at least, from its types and attributes alone: arithmetic, and bytes between memory and
 // processor. It is what profiles compare times with; nothing is decided by it.
 //
-// A multiplication and an addition are two operations, whatever a kernel makes of them. Taps of windows that only see
+// A multiplication and an addition are two operations, also where a kernel fuses them. Taps of windows that only see
 // padding are not counted, because a good kernel does not compute them. Each operand is read once and each result
 // written once; what moves elements reads only those that it moves.
 #pragma once
 
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
 
 namespace mpsgraph::compiler {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 
 namespace mpsgraph::compiler {
 

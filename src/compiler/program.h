@@ -3,22 +3,21 @@
 // Specialisation copies the operations that targets and target operations depend on into a graph of
 // its own, with the feeds' types in place of the placeholders', infers all types again and folds
 // what shapes depend on. Passes then rewrite that graph; a backend lowers it. No type in a
-// Program has an unknown dimension; where one depends on values, the program ends and has a rest. Feeds and variables keep their order and number in every pass;
-// every operation with an effect that is in a Program runs, in the order in which it stands.
+// Program has an unknown dimension; where one depends on values, the program ends and has a rest. Feeds and variables
+// keep their order and number in every pass; every operation with an effect that is in a Program runs, in program
+// order.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "core/graph.h"
+#include "mpsgraph/compiler/options.h"
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/export.h"
 
 namespace mpsgraph::compiler {
 
@@ -41,17 +40,6 @@ struct Rest {
   std::vector<Tensor*> variables;  // of `graph`
   std::vector<Tensor*> source_variables;  // the user's variable for each of them
 };
-
-// What an operation `call` runs: something compiled elsewhere, with types of its own.
-class Callable {
- public:
-  virtual ~Callable() = default;
-  virtual std::vector<TensorType> operand_types() const = 0;
-  virtual std::vector<TensorType> result_types() const = 0;
-  // Runs on the calling thread. Operands and results are dense, row-major and of these types.
-  virtual void call(const std::vector<std::byte*>& operands, const std::vector<std::byte*>& results) = 0;
-};
-using Callables = std::map<std::string, std::shared_ptr<Callable>, std::less<>>;  // by symbol
 
 // The passes that some backends want and others do without, in the order of the pipeline.
 enum class OptionalPass : uint8_t {
@@ -94,8 +82,8 @@ std::vector<TensorType> target_types(const Program& program);
 // not match its placeholder, GraphError for a placeholder that is needed and not fed, and
 // UnsupportedError for a shape that depends on values made within a block of control flow. A variable
 // that is a target is read after everything else.
-Program specialize(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
-                   const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations);
+MPSGRAPH_API Program specialize(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
+                                const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations);
 
 // The rest of a program, once its feeds' types and the values of the deciding ones (in their order) are known.
 Program specialize(const Rest& rest, const std::vector<TensorType>& feeds, const std::vector<ConstantPtr>& deciding);
@@ -113,16 +101,6 @@ struct Pass {
 const std::vector<Pass>& all_passes();  // the pipeline, in order
 const Pass& pass_named(std::string_view name);  // GraphError that lists the names
 
-struct Options {
-  std::vector<std::string> disabled_passes;
-  bool reference_kernels = false;  // plain loops only: for tests
-  Callables callables;  // what the symbols of `call` stand for
-  // Called with the pass's name and the program's text after each pass ("specialize" first).
-  std::function<void(std::string_view pass, const std::string& text)> observe;
-  // Called with the time that each pass took: for profiles.
-  using Time = std::chrono::steady_clock::time_point;
-  std::function<void(std::string_view pass, Time begin, Time end)> observe_time;
-};
 // Those passes that every backend needs, and of the others those that the target wants and the options do not disable.
 void run_passes(Program& program, const Target& target, const Options& options);
 

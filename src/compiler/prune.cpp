@@ -2,10 +2,10 @@
 //
 //   %a = exponent(%x)            (gone: nothing uses it)
 //   %b = negative(%x)      ->    %b = negative(%x)
-// A derivative makes branches and recurrent layers give, and loops carry around, what it needs of them. A program without
-// the derivative has no use for that: a value that goes around a loop only for its own sake goes, and what computes it in
-// the body. Of an `if` whose predicate is known the branch that is not taken goes, first of all, so that later passes find
-// what is in the other one beside what was around it.
+// A derivative makes branches and recurrent layers give, and loops carry around, what it needs of them. A program
+// without the derivative has no use for that: a value that goes around a loop only for its own sake goes, and what
+// computes it in the body. Of an `if` whose predicate is known the branch that is not taken goes, first of all, so that
+// later passes find what is in the other one beside what was around it.
 #include <unordered_set>
 
 #include "compiler/passes.h"

@@ -1,4 +1,4 @@
-// Looking for the places, and putting the operations there.
+// Finds the places and inserts the operations.
 //
 //   %c = convolution2d(%x, %w)                     %quantize = quantize(%x, %sx) : int8
 //   %b = convolution2d(%x, %v)                     %dequantize = dequantize(%quantize, %sx)
@@ -11,20 +11,21 @@
 //                                                  %y = convolution2d(dequantize(%quantize_2, %sh),
 //                                                                     dequantize(%iu, %su) {axis=3})
 // (%w, %v, %u are constants of floats, %iw, %iv, %iu of int8, all %s of float32, by channel for weights; the other
-// scales, zero points, which are 0 here, and types are the caller's. Each dequantize is an operation of its own.) Of two
-// results that are added one stays as it is, to be the sum inside of a kernel. The pass in quantize.cpp makes integer
-// arithmetic of this.
-#include "compiler/quantization.h"
+// scales, zero points, which are 0 here, and types are the caller's. Each dequantize is an operation of its own.) Of
+// two results that are added one stays as it is, to be the sum inside of a kernel. The pass in quantize.cpp makes
+// integer arithmetic of this.
+#include "mpsgraph/compiler/quantization.h"
 
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
+#include "compiler/inference.h"
 #include "compiler/rewrite.h"
 #include "compiler/users.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/ops/convolution.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {

@@ -1,9 +1,9 @@
-// quantize: a convolution, or product, of what integers stand for, with what follows it, becomes one on the integers.
+// quantize: a convolution or product of dequantized integers, with its epilogue, becomes one on the integers.
 //
 //   %x = dequantize(%q, %sx)
 //   %w = dequantize(%i, %sw) {axis=3}          (%i and all scales are constants)
 //   %c = convolution2d(%x, %w)
-//   %b = addition(%c, %bias)             ->    %y = quantized_convolution2d(%q, %i, %r) {bias, scales, activation="relu"}
+//   %b = addition(%c, %bias)            ->   %y = quantized_convolution2d(%q, %i, %r) {bias, scales, activation="relu"}
 //   %a = addition(%b, dequantize(%r, %sr))
 //   %h = relu(%a)
 //   %y = quantize(%h, %sy)
@@ -16,9 +16,9 @@
 
 #include "compiler/passes.h"
 #include "compiler/users.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/ops/convolution.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -58,7 +58,7 @@ struct Bytes {
   }
 };
 
-// int8 that stand for weights: one scale, or one for each output channel.
+// Quantized int8 weights: one scale, or one for each output channel.
 struct Weights {
   ConstantPtr value, scale;
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
 
 namespace mpsgraph::compiler {
 

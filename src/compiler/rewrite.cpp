@@ -1,6 +1,6 @@
 // Copying graphs with replacements, and what of a program is needed.
 //
-// Every step costs the size of the operation at hand: rewriting is linear in the graph.
+// Every step costs in proportion to its operation: rewriting is linear in the graph.
 #include "compiler/rewrite.h"
 
 #include <algorithm>

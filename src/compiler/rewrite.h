@@ -27,7 +27,7 @@ class Rewriter {
   Graph& graph() const { return *graph_; }         // the new one; operations are added to its current block
   std::unique_ptr<Graph> take_graph() { return std::move(graph_); }
 
-  // What stands for a tensor, or for an operation, of the source. An operation that was replaced is
+  // The replacement of a tensor, or of an operation, of the source. An operation that was replaced is
   // stood for by the one that makes its first result now.
   Tensor* now(const Tensor* source) const;
   std::vector<Tensor*> now(const std::vector<Tensor*>& sources) const;
@@ -65,7 +65,7 @@ void rewrite(Program& program, const Rewriter::Visit& visit);
 // Removes, in place, what neither results nor effects need.
 void sweep(Program& program);
 
-// Is there such an operation, in any block? Asking costs a fraction of rewriting.
+// Is there such an operation, in any block? Looking costs a fraction of rewriting.
 bool any_operation(const Program& program, const std::function<bool(const Operation&)>& wanted);
 
 // By operation number: needed by the roots through inputs, blocks and control dependencies.

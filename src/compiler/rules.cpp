@@ -9,11 +9,11 @@
 
 #include "compiler/passes.h"
 #include "compiler/rules.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/ops/shape.h"
 #include "core/ops/window.h"
 #include "core/wide.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -250,7 +250,8 @@ Tensor* transpose_of_transpose(Site& s) {
   return s.make("transpose", {x}, {{"permutation", both}});
 }
 
-// A slice's attributes once axis i is at place_of(i), and how much of each of its axes it takes; none when that is nothing.
+// A slice's attributes once axis i is at place_of(i), and how much of each of its axes it takes; none when that is
+// nothing.
 template <class Place>
 std::optional<Attributes> moved_slice(const Attributes& slice, const Dims& dims, const Place& place_of, Dims& counts) {
   const size_t rank = dims.size();
@@ -377,7 +378,7 @@ Tensor* flatten_rows(Site& s) {
   return s.make("reshape", {product, s.b.ints(s.dims())});
 }
 
-// Do windows of one row lie behind each other without a gap? Then each is a row of a matrix, as it lies in memory.
+// Do windows of one row lie behind each other without a gap? Then each is a contiguous row of a matrix.
 bool cuts_rows(const Attributes& a, const Dims& source, const Dims& weights) {
   if (a.string("data_layout") != "NHWC" || a.string("weights_layout") != "HWIO" || a.integer("groups") != 1)
     return false;

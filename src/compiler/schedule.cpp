@@ -99,7 +99,7 @@ class Schedule {
     }
   }
 
-  // What is early stands where it was, or before the first that needs it there.
+  // An early operation keeps its place, or moves before its first user.
   void run_with_needs(int i) {
     std::vector<int> needs, look{i};
     while (!look.empty()) {

@@ -47,7 +47,7 @@ bool same_operation(const Operation& a, const Operation& b) {
   return (a.inputs == b.inputs || swapped) && a.attributes == b.attributes;
 }
 
-// Everything but what stands for itself, changes a variable or sees its changes.
+// Everything but placeholders, variables, and what changes a variable or sees its changes.
 bool is_pure(const Operation& op) {
   static constexpr std::string_view others[] = {"placeholder", "variable", "argument", "undefined", "read"};
   for (std::string_view kind : others) {

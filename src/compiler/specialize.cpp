@@ -8,19 +8,20 @@
 //
 // One walk in creation order: each needed operation is copied and its types inferred again from what is known now.
 // Shape arithmetic is folded on the way, so that everything that a shape depends on is a constant in the result. At an
-// operation that needs values which only a run knows, the graph is cut: what stands before it becomes the program, the
-// rest waits (Rest), to be specialised when a run has the values. Values that decide no shape never cut: they stay data.
-// Of a slice whose range comes in tensors, how much it takes decides, where it begins does not. Were %n above fed, the program would be the
-// placeholders, and the rest the reshape. Errors name the placeholder or the operation, and where it was built.
+// operation that needs values which only a run knows, the graph is cut: what comes before it becomes the program, the
+// rest waits (Rest), to be specialised when a run has the values. Values that decide no shape never cut: they stay
+// data. Of a slice whose range comes in tensors, how much it takes decides, where it begins does not. Were %n above
+// fed, the program would be the placeholders, and the rest the reshape. Errors name the placeholder or the operation,
+// and where it was built.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/known_values.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -160,7 +161,7 @@ class Specializer {
     return results;
   }
 
-  // The constant that stands for shape arithmetic whose operands are known.
+  // The constant value of shape arithmetic whose operands are known.
   Tensor* known(const Operation& op, const Operation& copy) {
     if (copy.outputs.size() != 1 || !is_shape_arithmetic(op.kind()) || op.is("constant")) return nullptr;
     const TensorType& type = copy.output()->type;

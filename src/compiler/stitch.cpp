@@ -9,8 +9,8 @@
 // without joining its consumer to it. Operations of one level that are connected can be merged, because a path that
 // leaves the region never comes back to that level.
 //
-// A cast of halves to float32 goes into each region that looks at it: two bytes an element are read there, instead of four
-// that another region would have to write.
+// A cast of halves to float32 goes into each region that looks at it: two bytes an element are read there, instead of
+// four that another region would have to write.
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
@@ -19,9 +19,9 @@
 #include "compiler/passes.h"
 #include "compiler/reduction_shape.h"
 #include "compiler/users.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/wide.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -117,7 +117,7 @@ class BlockPlan {
     return level;
   }
 
-  // Can it and all that it would be merged with go to a later level, because nobody else uses any of that?
+  // Can it and all that it would be merged with move to a later level, because nothing else uses any of that?
   bool moves_freely(int i) const {
     const std::vector<int> joined = producers(i);
     return std::all_of(joined.begin(), joined.end(), [&](int d) { return users_[d].size() == 1 && movable_[d]; });

@@ -1,4 +1,4 @@
-// Who uses a value: for passes that take operations together and must know that nobody else looks at what is between.
+// Who uses a value: for passes that fuse operations and must know that nothing else uses the values between them.
 #pragma once
 
 #include <unordered_map>

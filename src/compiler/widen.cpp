@@ -1,21 +1,21 @@
 // Pass widen: what sums halves, or takes several steps, computes in float32 and is rounded once.
 //
-//   %m = mean(%x) : bfloat16                          %w = cast(%x) : float32
-//   %v = variance(%x, %m) : bfloat16           ->     %a = mean(%w);  %b = variance(%w, %a);  %c = normalization(%w, %a, %b)
-//   %n = normalization(%x, %m, %v) : bfloat16         %n = cast(%c) : bfloat16
-// Which operations these are stands in core/wide.cpp. The float32 form of a statistic, which is small, is what arithmetic
-// behind it takes, too, so that between a sum and its square root, or between a mean and the differences from it, nothing
-// is rounded; %m and %v are rounded only where something else looks at them. What was an element-wise operation of halves
-// for a sum alone is computed in float32: a sum of squares is no sum of rounded squares. Comparisons and roundings see
-// the halves that the program names.
+//   %m = mean(%x) : bfloat16                     %w = cast(%x) : float32
+//   %v = variance(%x, %m) : bfloat16        ->   %a = mean(%w);  %b = variance(%w, %a);  %c = normalization(%w, %a, %b)
+//   %n = normalization(%x, %m, %v) : bfloat16    %n = cast(%c) : bfloat16
+// Which operations these are stands in core/wide.cpp. The float32 form of a statistic, which is small, is what
+// arithmetic behind it takes, too, so that between a sum and its square root, or between a mean and the differences
+// from it, nothing is rounded; %m and %v are rounded only where something else looks at them. What was an element-wise
+// operation of halves for a sum alone is computed in float32: a sum of squares is no sum of rounded squares.
+// Comparisons and roundings see the halves that the program names.
 #include <algorithm>
 #include <unordered_map>
 
 #include "compiler/passes.h"
 #include "compiler/users.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/wide.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -25,7 +25,7 @@ bool is_one_of(const Operation& operation, const std::string_view (&kinds)[n]) {
   return std::find(std::begin(kinds), std::end(kinds), operation.kind()) != std::end(kinds);
 }
 
-// Arithmetic that goes on with a statistic.
+// Arithmetic on a statistic.
 bool goes_on(const Operation& operation) {
   static constexpr std::string_view kinds[] = {"addition",
                                                "subtraction",
@@ -147,7 +147,7 @@ class Widener {
     return i == 0 ? r.create(source, "cast", {value}, to)->output() : r.graph().add("cast", {value}, to);
   }
 
-  // A result of `size` numbers is a statistic of operands of more; one that nobody else looks at stays as it is made.
+  // A result of `size` numbers is a statistic of operands of more; one that has no other user keeps its type.
   Tensor* known(const Operation& source, size_t i, Tensor* now, Tensor* value, int64_t size, bool is_statistic) {
     if (is_statistic)
       statistics_[now] = {value, size};
@@ -192,7 +192,7 @@ class Widener {
     return Tensors{known(operation, 0, narrow(r, operation, 0, value), value, before.size, true)};
   }
 
-  // The cast stays for those who ask for it; arithmetic takes what was spread.
+  // The cast stays for its other users; arithmetic takes what was broadcast.
   Rewriter::Replacement spread(Rewriter& r, const Operation& cast) {
     Tensor* now = r.clone(cast)->output();
     spread_[now] = {r.now(cast.input(0)), size_of_all(cast.input(0)->operation->input(0))};

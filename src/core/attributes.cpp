@@ -1,5 +1,5 @@
 // Constant data and the attribute map: storage, exact comparison, reading as numbers.
-#include "core/attributes.h"
+#include "mpsgraph/core/attributes.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,7 @@
 #include <limits>
 #include <mutex>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph {
 namespace {
@@ -111,7 +111,7 @@ ConstantPtr ConstantData::remade(DType dtype, Dims dims, std::shared_ptr<std::by
   return data;
 }
 
-// Not made under the mutex: who makes them may wait for somebody who asks for them.
+// Not made under the mutex: their maker may wait for a thread that wants them.
 const std::byte* ConstantData::remade_bytes() const {
   {
     std::lock_guard lock(made_->mutex);

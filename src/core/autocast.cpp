@@ -2,7 +2,7 @@
 //
 // Low are the products, which are fast there and sum in float32 inside. float32 are sums over many elements, functions
 // that magnify a rounding error or leave float16's range, and losses. Everything else takes what it gets.
-#include "core/autocast.h"
+#include "mpsgraph/core/autocast.h"
 
 #include <algorithm>
 #include <optional>
@@ -178,7 +178,7 @@ Operation* Autocast::create(std::string_view kind, std::vector<Tensor*> inputs, 
                             std::string_view name, std::vector<std::unique_ptr<Block>> blocks) {
   const OperationDefinition& definition = definition_of(kind);
   const AutocastRule rule = autocast_rule(definition);
-  // float64 and complex numbers were asked for by name: such operations stay as they are. What is wrong in another way
+  // float64 and complex numbers were chosen explicitly: such operations stay as they are. What is wrong in another way
   // is refused by the graph.
   const bool plain =
       blocks.empty() && inputs.size() >= static_cast<size_t>(definition.min_inputs) &&

@@ -1,5 +1,5 @@
 // The compositions behind Builder's short names.
-#include "core/builder.h"
+#include "mpsgraph/core/builder.h"
 
 #include <algorithm>
 #include <limits>

@@ -83,7 +83,7 @@ const AttributeSpec& spec_of(const OperationDefinition& definition, std::string_
                        [&](const AttributeSpec& spec) { return spec.name == attribute; });
 }
 
-// Inference that sees tensor attributes as attributes, or is not asked.
+// Inference that sees tensor attributes as attributes, or is not called.
 Infer with_tensor_attributes(Infer infer, Infer unvalued) {
   return [infer = std::move(infer), unvalued = std::move(unvalued)](const InferContext& context) {
     std::vector<Tensor*> inputs = context.inputs;

@@ -10,8 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/graph.h"
 #include "core/registration.h"
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/export.h"
 
 namespace mpsgraph {
 
@@ -127,14 +128,16 @@ struct OperationDefinition {
 // GraphError that names what is allowed when one is unknown, of the wrong kind or missing.
 Attributes complete_attributes(const OperationDefinition& definition, Attributes given, std::string_view where = {});
 
-// Turns operands that stand for attributes into these. False when some of them have no known value; then nothing changes.
+// Turns operands that give attributes into attributes. False when some of them have no known value; then nothing
+// changes.
 bool settle_tensor_attributes(const OperationDefinition& definition, std::vector<Tensor*>& inputs,
                               Attributes& attributes, const std::string& where);
 
 // Lookups are read-only; the first asks every file of src/core/ops/ what it states.
-const OperationDefinition& definition_of(std::string_view name);  // GraphError with the nearest names when unknown
+MPSGRAPH_API const OperationDefinition& definition_of(
+    std::string_view name);  // GraphError with the nearest names when unknown
 const OperationDefinition* find_definition(std::string_view name);
-std::vector<const OperationDefinition*> all_definitions();  // family by family
+MPSGRAPH_API std::vector<const OperationDefinition*> all_definitions();  // family by family
 
 // What a file of src/core/ops/ states: a family, or a part of one. It stands at the file's end:
 //   const Family family("pooling", [] { define(...); });

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph {
 namespace {

@@ -2,16 +2,18 @@
 //
 // Operand before user holds for creation numbers, across blocks too, so descending numbers are a valid order and
 // nothing here recurses over the graph. What an operation's derivative is stands beside the operation.
-#include "core/gradients.h"
+#include "mpsgraph/core/gradients.h"
+
+#include "core/block_gradients.h"
 
 #include <algorithm>
 #include <functional>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/wide.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph {
 namespace {

@@ -1,7 +1,7 @@
 // Building graphs: the checks of create(), implicit reads, blocks, control scopes, names.
 //
 // Every step of create() costs the operation's own size and the depth of blocks, never the size of the graph.
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
 
 #include <algorithm>
 

@@ -10,7 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/export.h"
 
 namespace mpsgraph {
 
@@ -18,7 +19,7 @@ namespace mpsgraph {
 using KnownValues = std::vector<std::optional<int64_t>>;
 
 // Nothing when not even the number of elements is known, or when the tensor is no integer or bool or too long.
-std::optional<KnownValues> known_values(const Tensor* tensor);
+MPSGRAPH_API std::optional<KnownValues> known_values(const Tensor* tensor);
 
 // All elements of a tensor, when all are known. Constants may have any length.
 std::optional<Ints> constant_value(const Tensor* tensor);

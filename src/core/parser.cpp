@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "core/definition.h"
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 
 namespace mpsgraph {
 
@@ -46,7 +46,7 @@ class Parser {
     return cat("'", text_.substr(at_, std::min<size_t>(text_.find_first_of(" \t\r\n", at_ + 1) - at_, 20)), "'");
   }
 
-  // Runs what throws errors that know no place in the text.
+  // Runs what throws errors without a position in the text, and adds it.
   template <class Function>
   decltype(auto) placed(size_t position, Function function) const {
     try {

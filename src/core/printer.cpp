@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/definition.h"
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 
 namespace mpsgraph {
 

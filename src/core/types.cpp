@@ -1,12 +1,12 @@
 // Element types, shapes and tensor types: names, sizes, printing, broadcasting and the conversions
 // between float and the two 16-bit floats.
-#include "core/types.h"
+#include "mpsgraph/core/types.h"
 
 #include <array>
 #include <bit>
 #include <ostream>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph {
 namespace {

@@ -1,12 +1,12 @@
 // The grammar of the graph, checked operation by operation in execution order.
 //
-// One walk: an operation is checked while exactly what it may use is visible, that is what stands before it in its
+// One walk: an operation is checked while exactly what it may use is visible, that is what comes before it in its
 // block and in the blocks around it. So order, scopes, foreign tensors and cycles are one check.
 #include <algorithm>
 #include <unordered_set>
 
 #include "core/definition.h"
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 
 namespace mpsgraph {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "core/builder.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph {
 namespace {

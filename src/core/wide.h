@@ -1,7 +1,7 @@
 // What computes halves in float32: operations that sum, or take several steps of which each would round.
 //
 // float16 and bfloat16 are what such an operation takes and gives; what lies between is float32, and one rounding ends
-// it. Pass widen states that in a program; here stand the kinds, and derivatives and decompositions that keep to it.
+// it. Pass widen states that in a program; here are the kinds, and derivatives and decompositions that keep to it.
 #pragma once
 
 #include <vector>
@@ -26,7 +26,7 @@ bool differentiates_wide(const Operation& operation);
 std::vector<Tensor*> widened(Builder& b, const std::vector<Tensor*>& inputs);
 // Results in the types that the operation gives.
 std::vector<Tensor*> narrowed(Builder& b, const std::vector<Tensor*>& results, const Operation& operation);
-// The composition that an operation stands for, halves in float32.
+// The decomposition of an operation, halves in float32.
 std::vector<Tensor*> decomposed(Builder& b, const Operation& operation, const std::vector<Tensor*>& inputs);
 
 }  // namespace mpsgraph

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,9 +9,11 @@
 #include <vector>
 
 #include "compiler/program.h"
-#include "core/attributes.h"
+#include "mpsgraph/core/attributes.h"
+#include "mpsgraph/runtime/device.h"
+#include "mpsgraph/runtime/executable.h"
+#include "mpsgraph/runtime/ndarray.h"
 #include "runtime/device_work.h"
-#include "runtime/ndarray.h"
 
 namespace mpsgraph::runtime {
 
@@ -29,12 +30,6 @@ class VariableStorage {
   virtual TensorType type() const = 0;
   virtual NDArray read() const = 0;                   // a copy in the logical, row-major layout
   virtual void write(const NDArray& value) = 0;       // same type; any strides
-};
-
-// How a compiled program is written for applications.
-struct SerializationDescriptor {
-  std::string platform = "macOS";          // or "iOS", "tvOS", "visionOS"
-  std::string minimum_deployment_target;   // of that system, e.g. "14.0"; empty: Apple's default
 };
 
 // Where each feed and each target stands among those of what was written; none: it is not there.
@@ -65,16 +60,10 @@ class CompiledProgram {
   }
   virtual size_t arena_bytes() const = 0;             // planned intermediates
   virtual size_t own_arena_bytes() const { return arena_bytes(); }
-  virtual size_t shared_bytes() const { return 0; }   // the rest of them: of arenas in which programs take turns
+  virtual size_t shared_bytes() const { return 0; }   // the rest of them: of arenas that programs share
   virtual size_t constant_bytes() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;  // in execution order
   virtual std::string plan() const = 0;               // for people: kernels, buffers, offsets
-};
-
-// What a device can do at most, for profiles. Types that are missing are computed as float32.
-struct DeviceLimits {
-  std::map<DType, double> flops;  // FLOP/s, where a multiply-add counts as two; empty: not known
-  double bandwidth = 0;           // bytes/s between memory and processor, both ways together
 };
 
 class Backend {
@@ -82,18 +71,19 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;          // "cpu"
   virtual std::string description() const = 0;        // "CPU, AVX-512, oneDNN 3.2, 2 threads"
-  // May rewrite the program. `storages` stand for program.variables, in order.
+  // May rewrite the program. `storages` are those of program.variables, in order.
   virtual std::unique_ptr<CompiledProgram> compile(compiler::Program program,
                                                    std::vector<std::shared_ptr<VariableStorage>> storages,
                                                    const compiler::Options& options) = 0;
-  // Is the value of a fed flag there when a run begins, so that it may choose between programs (compiler::rest_of_flags)?
+  // Is the value of a fed flag there when a run begins, so that it may choose between programs
+  // (compiler::rest_of_flags)?
   virtual bool sees_feeds() const { return false; }
   virtual std::shared_ptr<VariableHome> make_variable_home() { return nullptr; }  // once for each graph
   virtual std::shared_ptr<VariableStorage> make_variable(const ConstantPtr& value,
                                                          const std::shared_ptr<VariableHome>& home) = 0;
   // Memory for a result, contiguous and not initialised.
   virtual NDArray allocate(DType dtype, const Dims& dims) { return NDArray::allocate(dtype, dims); }
-  // What serialize() wrote, as a program whose feeds and targets stand in the written order.
+  // What serialize() wrote, as a program whose feeds and targets have the written order.
   virtual std::unique_ptr<CompiledProgram> load(const std::filesystem::path& path);
   // Of that memory, where it is not the process's own.
   virtual BufferStatistics memory_statistics() const { return {}; }
@@ -108,7 +98,7 @@ class Backend {
 struct BackendEntry {
   std::string name;
   std::unique_ptr<Backend> (*make)();
-  bool (*available)() = nullptr;  // null: always; asked when devices are first looked for
+  bool (*available)() = nullptr;  // null: always; called when devices are first listed
   int rank = 0;
 };
 void register_backend(BackendEntry entry);

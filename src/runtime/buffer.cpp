@@ -16,9 +16,9 @@
 #include <sys/mman.h>
 #endif
 
+#include "mpsgraph/runtime/ndarray.h"
+#include "mpsgraph/runtime/process.h"
 #include "runtime/memory_limit.h"
-#include "runtime/ndarray.h"
-#include "runtime/process.h"
 
 namespace mpsgraph::runtime {
 

@@ -1,12 +1,14 @@
 // Encoding, execution on the queue's thread, and the way of errors and handlers.
-#include "runtime/command_buffer.h"
+#include "mpsgraph/runtime/command_buffer.h"
 
 #include <algorithm>
 
-#include "core/errors.h"
-#include "runtime/command_queue.h"
+#include "mpsgraph/core/errors.h"
+#include "mpsgraph/runtime/command_queue.h"
+#include "mpsgraph/runtime/profiler.h"
+#include "runtime/device_work.h"
 #include "runtime/handler_thread.h"
-#include "runtime/profiler.h"
+#include "runtime/worker.h"
 
 namespace mpsgraph::runtime {
 

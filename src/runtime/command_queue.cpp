@@ -1,16 +1,19 @@
 // The queue's thread owns its state, so a queue may be dropped by anybody, even by that thread.
-#include "runtime/command_queue.h"
+#include "mpsgraph/runtime/command_queue.h"
 
 #include <chrono>
 #include <deque>
 #include <optional>
 #include <thread>
 
-#include "core/errors.h"
-#include "runtime/device.h"
+#include "mpsgraph/core/errors.h"
+#include "mpsgraph/runtime/device.h"
+#include "mpsgraph/runtime/profiler.h"
+#include "runtime/backend.h"
+#include "runtime/device_work.h"
 #include "runtime/handler_thread.h"
-#include "runtime/profiler.h"
 #include "runtime/thread_holding.h"
+#include "runtime/worker.h"
 
 namespace mpsgraph::runtime {
 
@@ -130,7 +133,7 @@ class CommandQueue::Thread final : public Worker {
   bool alone() const { return !device_ && !closing_ && buffers_.size() == 1 && buffers_.front()->brief(); }
   bool called() const { return !busy_ && (closing_ || (!buffers_.empty() && !alone())); }
 
-  // A brief buffer that is alone belongs for a moment to the thread that has committed it, which often waits for it next:
+  // A short buffer that is alone is reserved for a moment for the thread that has committed it, which often waits next:
   // otherwise the two would race for it, and with each race that this thread wins there are two teams of threads.
   bool taken_by_a_waiter(std::unique_lock<std::mutex>& lock) {
     const auto left = [this] { return alone() && !busy_; };
@@ -142,8 +145,8 @@ class CommandQueue::Thread final : public Worker {
     return busy_ || buffers_.empty();
   }
 
-  // Where waiters take each buffer, being woken for each of them would only take a processor from a kernel's threads: this
-  // thread looks now and then whether one was left, until there is other work, or none for a while.
+  // Where waiters take each buffer, being woken for each of them would only take a processor from a kernel's threads:
+  // this thread polls for one that was left, until there is other work, or none for a while.
   void watch(std::unique_lock<std::mutex>& lock) {
     watching_ = true;
     for (auto last = Clock::now(); Clock::now() < last + rest_after;) {
@@ -197,7 +200,7 @@ class CommandQueue::Thread final : public Worker {
   bool busy_ = false, closing_ = false;  // busy: a thread, the queue's or another one, runs a command buffer
   uint64_t enqueued_ = 0;  // command buffers, ever
   int taken_in_a_row_ = 0;  // by threads that waited for them
-  bool watching_ = false;   // the queue's thread looks by itself for brief buffers
+  bool watching_ = false;   // the queue's thread polls for short buffers
   std::optional<Clock::time_point> ran_;  // when the queue's thread did last; none: it has rested since
   int in_flight_ = 0;  // command buffers that are being run, here or by the device
   std::unique_ptr<DeviceQueue> device_;

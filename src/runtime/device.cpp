@@ -1,11 +1,12 @@
 // The registry of backends and the devices made from them.
-#include "runtime/device.h"
+#include "mpsgraph/runtime/device.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
+#include "runtime/backend.h"
 #include "runtime/framework_oracle.h"
 
 namespace mpsgraph::runtime {
@@ -60,6 +61,9 @@ void register_backend(BackendEntry entry) {
 
 Device::Device(std::string name, std::unique_ptr<Backend> backend)
     : name_(std::move(name)), backend_(std::move(backend)) {}
+Device::~Device() = default;
+
+std::string Device::description() const { return backend_->description(); }
 
 Device& Device::get(std::string_view name) {
   Registry& all = registry();

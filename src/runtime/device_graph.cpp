@@ -1,10 +1,12 @@
 // Cache keys, and access to variables between runs.
-#include "runtime/device_graph.h"
+#include "mpsgraph/runtime/device_graph.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/profiler.h"
+#include "mpsgraph/runtime/profiler.h"
+#include "runtime/executable_cache.h"
+#include "runtime/graph_state.h"
 
 namespace mpsgraph::runtime {
 
@@ -41,9 +43,16 @@ void append(CacheKey& key, const std::vector<Tensor*>& targets, const std::vecto
 }  // namespace
 
 DeviceGraph::DeviceGraph(std::shared_ptr<Graph> graph, Device& device)
-    : state_(std::make_shared<GraphState>(std::move(graph), device)) {
+    : state_(std::make_shared<GraphState>(std::move(graph), device)), cache_(std::make_unique<ExecutableCache>()) {
   device.check_usable();
 }
+
+DeviceGraph::~DeviceGraph() = default;
+
+const std::shared_ptr<Graph>& DeviceGraph::graph() const { return state_->graph; }
+Device& DeviceGraph::device() const { return state_->device; }
+void DeviceGraph::set_cache_limits(size_t count, size_t bytes) { cache_->set_limits(count, bytes); }
+void DeviceGraph::clear_cache() { cache_->clear(); }
 
 std::shared_ptr<Executable> DeviceGraph::compile(const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
                                                  const std::vector<Operation*>& target_operations,
@@ -54,7 +63,7 @@ std::shared_ptr<Executable> DeviceGraph::compile(const std::vector<Feed>& feeds,
   }
   append(key, targets, target_operations, options);
   if (!options.observe)
-    if (auto executable = cache_.find(key)) return executable;
+    if (auto executable = cache_->find(key)) return executable;
   return compile_new(std::move(key), feeds, targets, target_operations, options);
 }
 
@@ -83,7 +92,7 @@ std::shared_ptr<Executable> DeviceGraph::executable_for(const std::vector<Tensor
   for (size_t i = 0; i < order.size(); ++i) append(key, feeds[order[i]], arrays[i].dtype(), arrays[i].dims());
   append(key, targets, target_operations, options);
   if (!options.observe)
-    if (auto executable = cache_.find(key)) return executable;
+    if (auto executable = cache_->find(key)) return executable;
   std::vector<Feed> typed;
   for (size_t i = 0; i < order.size(); ++i) typed.emplace_back(feeds[order[i]], arrays[i].type());
   return compile_new(std::move(key), std::move(typed), targets, target_operations, options);
@@ -96,9 +105,9 @@ std::shared_ptr<Executable> DeviceGraph::compile_new(CacheKey key, std::vector<F
   state_->device.check_usable();
   std::lock_guard lock(compile_mutex_);
   if (!options.observe)  // another thread may just have compiled it
-    if (auto executable = cache_.find(key, false)) return executable;
+    if (auto executable = cache_->find(key, false)) return executable;
   auto executable = Executable::create(state_, std::move(feeds), targets, target_operations, options);
-  cache_.insert(std::move(key), executable);
+  cache_->insert(std::move(key), executable);
   return executable;
 }
 
@@ -150,7 +159,7 @@ void DeviceGraph::run_exclusively(std::string_view label, std::function<void()> 
 }
 
 CacheStatistics DeviceGraph::cache_statistics() const {
-  CacheStatistics result = cache_.statistics();
+  CacheStatistics result = cache_->statistics();
   result.compiles = state_->compiles;
   result.seconds = static_cast<double>(state_->compile_nanoseconds) * 1e-9;
   return result;

@@ -1,4 +1,4 @@
-// What a device that runs work by itself, such as a GPU, brings to command queues and shared events.
+// What an asynchronous device, such as a GPU, provides to command queues and shared events.
 //
 // The queue's thread then encodes each command buffer into DeviceCommands and commits them; it does not wait for them,
 // so the next command buffer is encoded while the device works. Devices without a DeviceQueue run their work on the
@@ -46,8 +46,8 @@ class DeviceCommands {
   virtual void encode_wait(const DeviceFence& fence) = 0;
   // `reached` is called once, on a thread of the device's, and throws nothing.
   virtual std::shared_ptr<DeviceFence> encode_signal(std::function<void()> reached) = 0;
-  // Hands over what has been encoded and waits until it is done, so that the host may go on from there; then more can be
-  // encoded. Throws the device's error.
+  // Hands over what has been encoded and waits until it is done, so that the host may go on from there; then more can
+  // be encoded. Throws the device's error.
   virtual void finish() = 0;
   // Hands it over. `scheduled` and `completed` are called once each, in this order, on threads of the device's.
   virtual void commit(std::function<void()> scheduled, std::function<void(std::exception_ptr)> completed) = 0;

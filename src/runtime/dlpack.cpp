@@ -1,5 +1,5 @@
 // Element type codes, ownership and strides between NDArray and DLPack.
-#include "runtime/dlpack.h"
+#include "mpsgraph/runtime/dlpack.h"
 
 #include <algorithm>
 #include <memory>

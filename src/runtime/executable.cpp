@@ -1,11 +1,14 @@
 // Compiling with its bookkeeping, the checks of inputs and results, and the run on the queue's thread.
-#include "runtime/executable.h"
+#include "mpsgraph/runtime/executable.h"
 
 #include <algorithm>
 
+#include "compiler/program.h"
 #include "core/definition.h"
-#include "runtime/profiler.h"
-#include "runtime/serialized_executable.h"
+#include "mpsgraph/runtime/profiler.h"
+#include "mpsgraph/runtime/serialized_executable.h"
+#include "runtime/backend.h"
+#include "runtime/graph_state.h"
 #include "runtime/staged_program.h"
 
 namespace mpsgraph::runtime {
@@ -76,6 +79,11 @@ void resolve_calls(const Block& block, const compiler::Callables& callables, com
 }
 
 }  // namespace
+
+Executable::Executable(std::shared_ptr<GraphState> state) : state_(std::move(state)) {}
+
+Device& Executable::device() const { return state_->device; }
+const std::shared_ptr<Graph>& Executable::graph() const { return state_->graph; }
 
 std::shared_ptr<Executable> Executable::create(std::shared_ptr<GraphState> state, std::vector<Feed> feeds,
                                                std::vector<Tensor*> targets, std::vector<Operation*> target_operations,
@@ -292,9 +300,9 @@ void Executable::execute(Run& run, DeviceCommands* device) {
   if (nanoseconds_ < fastest_) fastest_ = nanoseconds_.load();  // nearly right is enough where runs overlap
 }
 
-// A thread that runs it cannot be interrupted meanwhile, by Ctrl-C for one, so it has to be over soon. On a busy machine
-// a run may take several times as long as the one before: what was brief stays so, because runs on this thread and then
-// on that one would keep two teams of threads awake, which slows down both.
+// A thread that runs it cannot be interrupted meanwhile, by Ctrl-C for one, so it has to be over soon. On a busy
+// machine a run may take several times as long as the one before: what was short counts as short, because runs on this
+// thread and then on that one would keep two teams of threads awake, which slows down both.
 bool Executable::brief() const {
   constexpr int64_t once = 20'000'000, always = 5 * once;
   return !open_ended_ && fastest_ < once && nanoseconds_ < always;

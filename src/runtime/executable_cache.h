@@ -1,6 +1,6 @@
-// ExecutableCache: the executables of one graph, found by what was asked for, bounded by count and bytes.
+// ExecutableCache: the executables of one graph, found by the requested types and targets, bounded by count and bytes.
 //
-// The least recently used goes first; the newest always stays. Of memory in which executables take turns, the largest
+// The least recently used goes first; the newest always stays. Of arenas that executables share, the largest
 // counts. Holders of an evicted executable may go on using it.
 #pragma once
 
@@ -10,20 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/executable.h"
+#include "mpsgraph/runtime/device_graph.h"
 
 namespace mpsgraph::runtime {
-
-struct CacheStatistics {
-  size_t count = 0, bytes = 0;               // in the cache now
-  size_t count_limit = 0, byte_limit = 0;
-  uint64_t hits = 0, misses = 0, evictions = 0;
-  uint64_t compiles = 0;                     // misses, and programs compiled again because a variable moved
-  double seconds = 0;                        // spent compiling
-};
-
-// Identity and types spelled out as numbers: equal exactly when the same executable serves.
-using CacheKey = std::vector<uint64_t>;
 
 class ExecutableCache {
  public:

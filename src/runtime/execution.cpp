@@ -1,5 +1,5 @@
 // Filling in an ExecutionDescriptor.
-#include "runtime/execution.h"
+#include "mpsgraph/runtime/execution.h"
 
 namespace mpsgraph::runtime {
 

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "compiler/program.h"
-#include "runtime/ndarray.h"
+#include "mpsgraph/export.h"
+#include "mpsgraph/runtime/ndarray.h"
 
 namespace mpsgraph::runtime {
 
@@ -32,6 +33,6 @@ class FrameworkOracle {
   virtual std::vector<NDArray> gradients(compiler::Program program, std::span<const NDArray> feeds) = 0;
 };
 
-FrameworkOracle* oracle_of(const Device& device);  // null when the device's work is all our own
+MPSGRAPH_API FrameworkOracle* oracle_of(const Device& device);  // null when the device's work is all our own
 
 }  // namespace mpsgraph::runtime

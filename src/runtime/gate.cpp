@@ -1,4 +1,4 @@
-// A ticket for each that comes; whoever is served waits until those within let it in.
+// A ticket lock: the thread that is served waits until those inside let it in.
 #include "runtime/gate.h"
 
 namespace mpsgraph::runtime {

@@ -1,8 +1,8 @@
 // Gate: who may use a graph's variables. Runs that only read pass side by side; one that assigns passes alone.
 //
-// First come, first served, so nobody starves. The runs of one in-order queue of a device that works by itself never
-// exclude one another, because the device runs them one after the other; the queue is then named as their `owner`. A pass
-// may be given back on another thread than the one that took it: the device's, when the work is done.
+// First come, first served, so nobody starves. The runs of one in-order queue of an asynchronous device never
+// exclude one another, because the device runs them one after the other; the queue is then named as their `owner`. A
+// pass may be given back on another thread than the one that took it: the device's, when the work is done.
 #pragma once
 
 #include <condition_variable>

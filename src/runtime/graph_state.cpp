@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "runtime/executable.h"
+#include "mpsgraph/runtime/executable.h"
+#include "runtime/backend.h"
 
 namespace mpsgraph::runtime {
 

@@ -1,6 +1,6 @@
 // What all executables of one graph on one device share: the variables' values, and who may use them when.
 //
-// Runs that assign variables exclude all other runs of the graph, so nobody sees half an update; runs that only read
+// Runs that assign variables exclude all other runs of the graph, so that none sees half an update; runs that only read
 // go side by side. Compiling excludes runs too, because a backend may then move a variable to another layout.
 #pragma once
 
@@ -10,7 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/device.h"
+#include "mpsgraph/runtime/device.h"
+#include "runtime/backend.h"
 #include "runtime/gate.h"
 
 namespace mpsgraph::runtime {
@@ -35,8 +36,8 @@ class GraphState {
   // Call with the gate held exclusively after anything that may have moved a variable: programs that no longer fit
   // are compiled anew before their next run, those with runs in flight at once.
   void refresh();
-  // Executables of this graph are going to call those of `other`, within this one's gate: false, and nothing changes, if
-  // that would make a circle of gates, in which runs could wait for one another.
+  // Executables of this graph are going to call those of `other`, within this one's gate: false, and nothing changes,
+  // if that would make a circle of gates, in which runs could wait for one another.
   bool may_call(const std::shared_ptr<GraphState>& other);
 
  private:

@@ -4,8 +4,9 @@
 #include <deque>
 #include <thread>
 
-#include "runtime/process.h"
-#include "runtime/profiler.h"
+#include "mpsgraph/runtime/process.h"
+#include "mpsgraph/runtime/profiler.h"
+#include "runtime/worker.h"
 
 namespace mpsgraph::runtime {
 

@@ -1,5 +1,5 @@
 // Gathers what is known, has the compiler settle it, and names what is left.
-#include "runtime/inference.h"
+#include "mpsgraph/runtime/inference.h"
 
 #include <algorithm>
 

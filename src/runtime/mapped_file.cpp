@@ -10,7 +10,7 @@
 #include <cstring>
 #include <random>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph::runtime {
 

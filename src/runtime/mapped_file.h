@@ -31,7 +31,7 @@ class MappedFile : public std::enable_shared_from_this<MappedFile> {
   size_t bytes_ = 0;
 };
 
-// Writes beside the place, flushes to the disk and renames. `write` is handed a function that appends bytes.
+// Writes beside the place, flushes to the disk and renames. `write` is given a function that appends bytes.
 // PackageError when it cannot be done; then what was there before still is.
 using Append = std::function<void(const void* data, size_t bytes)>;
 void write_file(const std::filesystem::path& path, const std::function<void(const Append&)>& write);

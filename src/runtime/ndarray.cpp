@@ -1,12 +1,12 @@
 // Construction checks and strided copies of NDArrays.
-#include "runtime/ndarray.h"
+#include "mpsgraph/runtime/ndarray.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <utility>
 
-#include "runtime/profiler.h"
+#include "mpsgraph/runtime/profiler.h"
 
 namespace mpsgraph::runtime {
 

@@ -1,5 +1,5 @@
 // Packages written and read: the manifest, and what joins the three files.
-#include "runtime/package.h"
+#include "mpsgraph/runtime/package.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "compiler/rewrite.h"
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 #include "runtime/checksum.h"
 #include "runtime/safetensors.h"
 
@@ -32,7 +32,7 @@ std::string_view text_of(const MappedFile& file) { return {reinterpret_cast<cons
 
 // --- writing ---------------------------------------------------------------------------------------------------------
 
-// What stands in weights.safetensors: every variable, and constants that are too long to be read.
+// What weights.safetensors holds: every variable, and constants that are too long to be read.
 class Weights {
  public:
   Weights(const std::vector<bool>& wanted, DeviceGraph* values) : wanted_(wanted), values_(values) {}
@@ -310,7 +310,8 @@ PackageContents load_package(const fs::path& directory, const LoadOptions& optio
   }
 }
 
-// --- on a device -------------------------------------------------------------------------------------------------------
+// --- on a device
+// -------------------------------------------------------------------------------------------------------
 
 Package::Package(PackageContents contents, Device& device)
     : contents_(std::move(contents)), graph_(std::make_shared<DeviceGraph>(contents_.graph, device)) {}

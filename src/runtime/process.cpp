@@ -1,5 +1,5 @@
 // Fork detection by a child handler that counts, and the list of threads that shutdown() ends.
-#include "runtime/process.h"
+#include "mpsgraph/runtime/process.h"
 
 #include <pthread.h>
 
@@ -7,8 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 #include "runtime/handler_thread.h"
+#include "runtime/worker.h"
 
 namespace mpsgraph::runtime {
 
@@ -80,7 +81,7 @@ BlockedScope::~BlockedScope() {
 void register_worker(std::shared_ptr<Worker> worker) {
   Threads& all = threads();
   all.guard.check("the runtime");
-  // Before the destructors of whatever the kernels link, since those were constructed earlier.
+  // Before the destructors of the kernels' libraries, since those were constructed earlier.
   static const bool at_exit = std::atexit(shutdown) == 0;
   (void)at_exit;
   std::vector<std::shared_ptr<Worker>> done;

@@ -1,10 +1,10 @@
 // A ring of records under a mutex, and its export in Chrome's trace event format.
-#include "runtime/profiler.h"
+#include "mpsgraph/runtime/profiler.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph::runtime {
 

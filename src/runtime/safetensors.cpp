@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph::runtime {
 

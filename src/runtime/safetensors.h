@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/attributes.h"
+#include "mpsgraph/core/attributes.h"
 #include "runtime/mapped_file.h"
 
 namespace mpsgraph::runtime {

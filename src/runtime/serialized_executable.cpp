@@ -1,5 +1,6 @@
 // The file beside a serialized executable, and its runs through the device's queue.
-#include "runtime/serialized_executable.h"
+#include "mpsgraph/runtime/serialized_executable.h"
+#include "runtime/backend.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>

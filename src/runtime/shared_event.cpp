@@ -1,10 +1,12 @@
 // Counters under a mutex with a condition; see process.h for how waits on runtime threads end at shutdown.
-#include "runtime/shared_event.h"
+#include "mpsgraph/runtime/shared_event.h"
 
 #include <string>
 
-#include "core/errors.h"
-#include "runtime/profiler.h"
+#include "mpsgraph/core/errors.h"
+#include "mpsgraph/runtime/profiler.h"
+#include "runtime/device_work.h"
+#include "runtime/worker.h"
 
 namespace mpsgraph::runtime {
 

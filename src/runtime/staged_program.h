@@ -1,8 +1,8 @@
 // A program whose rest is compiled while it runs, when the values that decide about shapes or branches are there.
 //
 // Compiled rests are kept by these values, the most recently used first and not many: values that come again cost one
-// look-up. Runs that compile must exclude all others of the graph, because compiling may move variables: where something
-// stands before the rest all runs must, else those of which `compiles` says so.
+// look-up. Runs that compile must exclude all others of the graph, because compiling may move variables: where
+// something comes before the rest all runs must, else those of which `compiles` says so.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ using CompileProgram = std::function<std::unique_ptr<CompiledProgram>(compiler::
 
 class StagedProgram final : public CompiledProgram {
  public:
-  // `first`: null when nothing stands before the rest.
+  // `first`: null when nothing comes before the rest.
   StagedProgram(std::unique_ptr<CompiledProgram> first, size_t first_targets,
                 std::shared_ptr<const compiler::Rest> rest, CompileProgram compile);
 

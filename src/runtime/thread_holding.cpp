@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <mutex>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph::runtime {
 namespace {

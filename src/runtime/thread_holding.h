@@ -1,7 +1,7 @@
 // What kernels hold for the thread that runs them, such as a team of threads that waits for its next loop.
 //
-// A command queue's thread and a thread that waits for a result take turns in running kernels. Each would keep a team of
-// its own, so the queue says when one of them has nothing more to do.
+// A command queue's thread and a thread that waits for a result take turns in running kernels. Each would keep a team
+// of its own, so the queue says when one of them has nothing more to do.
 #pragma once
 
 namespace mpsgraph::runtime {

@@ -27,7 +27,7 @@ import used
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-FOUNDATION = HERE / "foundation" / "include"
+FOUNDATION = HERE.parent / "standin" / "include"
 OLDEST = "13.3"
 PROCESSORS = {"arm64": ("aarch64", 0x0100000C), "x86_64": ("x86_64", 0x01000007)}  # zig's name, Mach-O's number
 OBJECTIVE_CXX = ["-std=c++20", "-x", "objective-c++", "-fobjc-arc", "-fobjc-arc-exceptions", "-fblocks"]
@@ -123,7 +123,7 @@ class AppleTarget:
     def compile_source(self, source: Path, output: Path, options: list[str]) -> str:
         """Compiles one Objective-C++ file; the diagnostics, empty if there are none."""
         json = json_headers()
-        includes = [f"-I{ROOT / 'src'}", *(["-isystem", str(json)] if json else [])]
+        includes = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}", *(["-isystem", str(json)] if json else [])]
         command = [
             zig(),
             "c++",

@@ -1,4 +1,4 @@
-"""Cases of the family call: none, for feeds alone do not run it; what must hold stands in tests/test_call.py."""
+"""Cases of the family call: none, for feeds alone do not run it; what must hold stands in tests/core/test_call.py."""
 
 from harness.case import Case
 

@@ -1,5 +1,5 @@
 """Cases of the family gather: picking along any axis, by vectors and element by element, in batches, with indices that
-repeat or lie outside; one-hot. What out_of_range="error" refuses is in tests/test_out_of_range.py.
+repeat or lie outside; one-hot. What out_of_range="error" refuses is in tests/operations/test_out_of_range.py.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Cases of the family memory: what goes in comes out. Order and lifetime of variables are in test_control_flow."""
+"""Cases of the family memory: what goes in comes out.
+
+Order and lifetime of variables are in tests/core/test_control_flow.
+"""
 
 import numpy as np
 from harness.case import ANY, Case, apart

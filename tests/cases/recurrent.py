@@ -1,6 +1,6 @@
 """Cases of the family recurrent: every flag of the three layers, and their gradients, restated step by step in numpy.
 
-Golden numbers of PyTorch are in test_recurrent.
+Golden numbers of PyTorch are in tests/operations/test_recurrent.
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 // the CPU and runs it until a line is fitted through points; then it saves the line as a package and loads it again.
 // With a package as its argument it loads that one, feeds ones to all inputs and prints what comes out.
 //
-// It checks its own numbers and exits with 1 when they are wrong; tests/test_packaging.py builds and runs it.
+// It checks its own numbers and exits with 1 when they are wrong; tests/package/test_packaging.py builds and runs it.
 #include <mpsgraph/mpsgraph.h>
 
 #include <cmath>

@@ -8,11 +8,13 @@
 #include <iostream>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace check {
 
 struct Test {
+  std::string_view file;  // without folder and extension
   const char* name;
   void (*body)();
 };
@@ -28,7 +30,10 @@ inline bool& failed_now() {
 }
 
 struct Registration {
-  Registration(const char* name, void (*body)()) { tests().push_back({name, body}); }
+  Registration(std::string_view path, const char* name, void (*body)()) {
+    path.remove_prefix(path.rfind('/') + 1);
+    tests().push_back({path.substr(0, path.find('.')), name, body});
+  }
 };
 
 inline void fail(const char* file, int line, const std::string& what) {
@@ -70,9 +75,11 @@ void throws(F f, const std::vector<std::string>& fragments, const char* text, co
   fail(file, line, std::string(text) + ": nothing was thrown");
 }
 
-inline int run_all() {
+// Those of one file, or all.
+inline int run_all(std::string_view file = {}) {
   int passed = 0, failed = 0;
   for (const Test& test : tests()) {
+    if (!file.empty() && test.file != file) continue;
     failed_now() = false;
     try {
       test.body();
@@ -88,9 +95,9 @@ inline int run_all() {
 
 }  // namespace check
 
-#define TEST(name)                                           \
-  static void name();                                        \
-  static const check::Registration name##_test(#name, name); \
+#define TEST(name)                                                     \
+  static void name();                                                  \
+  static const check::Registration name##_test(__FILE__, #name, name); \
   static void name()
 #define CHECK(condition) \
   if (!(condition)) check::fail(__FILE__, __LINE__, #condition)

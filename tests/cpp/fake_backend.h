@@ -17,9 +17,11 @@
 #include <vector>
 
 #include "check.h"
-#include "core/builder.h"
+#include "compiler/program.h"
 #include "core/definition.h"
-#include "runtime/device_graph.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/runtime/device_graph.h"
+#include "runtime/backend.h"
 #include "runtime/thread_holding.h"
 
 namespace mpsgraph::runtime::fake {

@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "check.h"
-#include "core/autocast.h"
-#include "core/builder.h"
 #include "core/definition.h"
 #include "core/known_values.h"
+#include "mpsgraph/core/autocast.h"
+#include "mpsgraph/core/builder.h"
 
 using namespace mpsgraph;
 
@@ -550,5 +550,3 @@ TEST(autocast_refuses_as_the_graph_does_and_changes_nothing) {
   CHECK_THROWS(GraphError, low.add("matrix_multiplication", {x, nullptr}), "missing");
   CHECK(State(g) == before);
 }
-
-int main() { return check::run_all(); }

@@ -1,13 +1,13 @@
-// Every operation that is defined, asked with random and extreme operands and attributes: it answers with a type or with
-// a typed error, and on the way neither overflows nor looks outside memory, which the sanitizers would see.
+// Every operation that is defined, asked with random and extreme operands and attributes: it answers with a type or
+// with a typed error, and on the way neither overflows nor looks outside memory, which the sanitizers would see.
 // What it infers and differentiates is then held by the verifier. Values are not this file's matter.
 #include <random>
 
 #include "check.h"
-#include "core/builder.h"
 #include "core/definition.h"
-#include "core/gradients.h"
-#include "core/text.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/gradients.h"
+#include "mpsgraph/core/text.h"
 
 using namespace mpsgraph;
 
@@ -141,5 +141,3 @@ TEST(extreme_operands_and_attributes_are_refused_or_typed) {
   std::printf("%zu of %zu had a type\n", typed, asked);
   CHECK(typed > asked / 50);
 }
-
-int main() { return check::run_all(); }

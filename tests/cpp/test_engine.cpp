@@ -9,10 +9,12 @@
 
 #include "backends/cpu/backend.h"
 #include "check.h"
-#include "core/builder.h"
-#include "core/gradients.h"
-#include "core/text.h"
-#include "runtime/device.h"
+#include "compiler/program.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/gradients.h"
+#include "mpsgraph/core/text.h"
+#include "mpsgraph/runtime/device.h"
+#include "runtime/backend.h"
 
 namespace {
 std::atomic<int64_t> allocations{0};
@@ -332,5 +334,3 @@ TEST(passes_can_be_switched_off_one_by_one) {
 
 }  // namespace
 }  // namespace mpsgraph
-
-int main() { return check::run_all(); }

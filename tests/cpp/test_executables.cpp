@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "fake_backend.h"
-#include "runtime/profiler.h"
+#include "mpsgraph/runtime/profiler.h"
 
 using namespace mpsgraph;
 using namespace mpsgraph::runtime;
@@ -256,5 +256,3 @@ TEST(the_copy_counter_counts) {
 }
 
 }  // namespace
-
-int main() { return check::run_all(); }

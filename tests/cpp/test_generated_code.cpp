@@ -265,5 +265,3 @@ TEST(random_programs_in_avx512) {
 TEST(random_programs_in_avx2) {
   if (cpu::instruction_set() != "baseline") random_programs(VectorSet::avx2);
 }
-
-int main() { return check::run_all(); }

@@ -8,10 +8,10 @@
 #include <unordered_map>
 
 #include "check.h"
-#include "core/builder.h"
 #include "core/definition.h"
-#include "core/gradients.h"
-#include "core/text.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/gradients.h"
+#include "mpsgraph/core/text.h"
 
 using namespace mpsgraph;
 
@@ -351,5 +351,3 @@ TEST(long_chains_need_no_stack) {
   for (int i = 0; i < 20000; ++i) y = b.unary("negative", y);
   CHECK_CLOSE(Interpreter({{x, 1}})(g, gradients(y, {x})[0]), 1);
 }
-
-int main() { return check::run_all(); }

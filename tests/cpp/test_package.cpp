@@ -7,10 +7,10 @@
 #include <iterator>
 
 #include "check.h"
-#include "core/builder.h"
-#include "core/text.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/text.h"
+#include "mpsgraph/runtime/package.h"
 #include "runtime/checksum.h"
-#include "runtime/package.h"
 #include "runtime/safetensors.h"
 
 using namespace mpsgraph;
@@ -212,12 +212,12 @@ TEST(headers_that_lie) {
   refused(R"({"a":{"dtype":"F32","shape":[4]}})", "other than dtype, shape and place");
   refused(R"({"a":[]})", "other than dtype, shape and place");
   refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})", "not aligned");
-  refused(
-      R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})",
-      "stands twice");
-  refused(
-      R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"b":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}})",
-      "lie over each other");
+  refused(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},)"
+          R"("a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})",
+          "stands twice");
+  refused(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},)"
+          R"("b":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}})",
+          "lie over each other");
   refused(R"([1,2])", "no object");
   refused(R"({"a":)", "cannot be read");
   refused(std::string(100000, '['), "cannot be read");
@@ -261,5 +261,3 @@ TEST(checksums_are_those_of_the_specification) {
   const std::string text = "Nobody inspects the spammish repetition";
   CHECK_EQUAL(to_hex(checksum(text.data(), text.size())), "fbcea83c8a378bf1");
 }
-
-int main() { return check::run_all(); }

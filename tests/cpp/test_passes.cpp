@@ -5,10 +5,10 @@
 #include "check.h"
 #include "compiler/dependencies.h"
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
-#include "core/gradients.h"
-#include "core/text.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/gradients.h"
+#include "mpsgraph/core/text.h"
 #include "textual.h"
 
 using namespace mpsgraph;
@@ -421,8 +421,8 @@ TEST(schedule_brings_small_operands_along) {
 )";
   const std::string change =
       "%new_power = square(%read_power) : float32[]\n%set_power = assign(%power, %new_power) : ()\n";
-  const std::string region =
-      R"(%new_v = stitched(%corrected, %dv, %read_v) : float32[256,512] (%argument: float32[], %argument_1: float32[256,512], %argument_2: float32[256,512]) {
+  const std::string region = R"(%new_v = stitched(%corrected, %dv, %read_v) : float32[256,512] ()"
+                             R"(%argument: float32[], %argument_1: float32[256,512], %argument_2: float32[256,512]) {
 %multiplication = multiplication(%argument, %argument_1) : float32[256,512]
 %subtraction = subtraction(%argument_2, %multiplication) : float32[256,512]
 yield %subtraction
@@ -545,5 +545,3 @@ TEST(gradients_survive_the_passes) {
 }
 
 }  // namespace
-
-int main() { return check::run_all(); }

@@ -210,5 +210,3 @@ TEST(inverse_of_the_normal_distribution) {
     CHECK(std::abs(inverse_normal(p) - z) < (z > 4 ? 1e-9 : 1e-12));  // above, p itself is rounded
   }
 }
-
-int main() { return check::run_all(); }

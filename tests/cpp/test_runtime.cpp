@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "fake_backend.h"
-#include "runtime/dlpack.h"
+#include "mpsgraph/runtime/dlpack.h"
 
 using namespace mpsgraph;
 using namespace mpsgraph::runtime;
@@ -534,5 +534,3 @@ TEST(z_shutdown_finishes_what_is_in_flight) {
 }
 
 }  // namespace
-
-int main() { return check::run_all(); }

@@ -1,12 +1,12 @@
 // Types and derivatives of the families convolution, pooling, shape and gather, without running anything.
 #include "check.h"
-#include "core/builder.h"
 #include "core/definition.h"
-#include "core/gradients.h"
 #include "core/ops/convolution.h"
 #include "core/ops/pooling.h"
 #include "core/ops/shape.h"
-#include "core/text.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/gradients.h"
+#include "mpsgraph/core/text.h"
 
 using namespace mpsgraph;
 using namespace mpsgraph::ops;
@@ -439,5 +439,3 @@ TEST(what_operands_state_of_shapes_is_within_bounds) {
   CHECK_THROWS(ShapeError, f.graph.create("split", {unknown, sizes}, {{"axis", int64_t{0}}}), "parts",
                "limit of 65536");
 }
-
-int main() { return check::run_all(); }

@@ -119,5 +119,3 @@ TEST(parallel_chains_go_through_all_places_in_order) {
 }
 
 }  // namespace
-
-int main() { return check::run_all(); }

@@ -1,10 +1,10 @@
 // What specialisation takes of a graph, accepts of feeds and refuses.
 #include "check.h"
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
-#include "core/gradients.h"
-#include "core/text.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/gradients.h"
+#include "mpsgraph/core/text.h"
 #include "textual.h"
 
 using namespace mpsgraph;
@@ -192,5 +192,3 @@ TEST(a_branch_through_which_gradients_flow_is_specialised) {
 }
 
 }  // namespace
-
-int main() { return check::run_all(); }

@@ -1,13 +1,13 @@
 // The textual form: exact round trips, text that may come from anywhere, and each check of the verifier.
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 
 #include <limits>
 #include <random>
 
 #include "check.h"
-#include "core/builder.h"
 #include "core/definition.h"
-#include "core/gradients.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/gradients.h"
 
 using namespace mpsgraph;
 
@@ -158,7 +158,8 @@ TEST(histories_round_trip) {
   const std::string text = R"(graph {
   %n = constant() {value=int32[] splat 0x00000003} : int32[]
   %x = placeholder() {type=float32[2]} : float32[2]
-  %loop = for(%n, %n, %n, %x) {from_zero=1} : float32[2], history(float32[2]) (%i: int32[], %v: float32[2], %h: history(float32[2])) {
+  %loop = for(%n, %n, %n, %x) {from_zero=1} : float32[2], history(float32[2]) ()"
+                           R"(%i: int32[], %v: float32[2], %h: history(float32[2])) {
     %longer = history_push(%h, %v) : history(float32[2])
     yield %v, %longer
   }
@@ -451,5 +452,3 @@ TEST(verify_checks_block_links_and_arguments) {
   body.arguments.pop_back();
   verify(*graph);
 }
-
-int main() { return check::run_all(); }

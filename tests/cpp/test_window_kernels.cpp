@@ -200,5 +200,3 @@ TEST(maxima_propagate_nan) {
           {array(DType::float32, y.dims, std::vector<double>(static_cast<size_t>(y.size()), 1)), x}, attributes);
   CHECK_EQUAL(g[linear(x.dims, {0, 1, 1, 3})], 1.0);
 }
-
-int main() { return check::run_all(); }

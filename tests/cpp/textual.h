@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/program.h"
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 
 namespace textual {
 

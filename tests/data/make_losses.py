@@ -1,4 +1,6 @@
-"""Makes losses.json: PyTorch's losses of four small networks over ten steps, which tests/test_golden_losses.py repeats.
+"""Makes losses.json: PyTorch's losses of four small networks over ten steps.
+
+tests/training/test_golden_losses.py repeats them.
 
 The networks are those of bench/w1_digits.py, w3_conv_lstm.py, w4_gan.py and w6_mlp.py, without dropout and with smaller
 sizes where these do not decide which kernels ours takes. PyTorch computes in float64, so that its losses are exact for

@@ -3,7 +3,7 @@
 A case is a name with "in.i", the inputs; "out.i", the results; "d_in.i", the gradients by the inputs of
 sum(out.i * cos(0, 1, 2, ...)); "p.name" and "d_p.name", parameters and their gradients. Computed in float64, stored in
 float32. Inputs are rounded so that few of their digits must be stored. The tests, which need no torch, are
-tests/test_nn_torch*.py.
+in tests/nn.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Which device the tests run on: the CPU, or with MPSGRAPH_TEST_DEVICE=metal the Metal backend over the stand-in.
 
-The backend and the stand-in of Apple's frameworks (tests/apple) are a library of their own, which registers device
-"metal"; from then on that is the default device, as on a Mac. MPSGRAPH_STANDIN names the library, which lies where
-`make test` builds it by default.
+With the backend and the stand-in of Apple's frameworks (tests/standin) libmpsgraph.so is what it is on a Mac, where
+device "metal" is the default. It is loaded before the package, whose module then takes it for its own. MPSGRAPH_STANDIN
+names it; by default it lies where `make test` builds it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,9 @@ import ctypes
 import os
 from pathlib import Path
 
-import mpsgraph as mg
-
 NAME = os.environ.get("MPSGRAPH_TEST_DEVICE", "cpu")
 IS_METAL = NAME == "metal"
-LIBRARY = Path(
-    os.environ.get("MPSGRAPH_STANDIN", Path(__file__).resolve().parents[2] / "build/apple/mpsgraph_metal.so")
-)
+LIBRARY = Path(os.environ.get("MPSGRAPH_STANDIN", Path(__file__).resolve().parents[2] / "build/standin/libmpsgraph.so"))
 TESTS = Path(__file__).resolve().parents[1]
 
 
@@ -46,4 +42,8 @@ def has(dtype: str) -> bool:
 
 if IS_METAL:
     standin()
+
+import mpsgraph as mg  # noqa: E402 (not before the library that it is to use)
+
+if IS_METAL:
     assert mg.Device.default().name == "metal", "the library registers the device"

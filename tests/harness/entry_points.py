@@ -69,11 +69,11 @@ class EntryPoint:
         return getattr(given[own], self.function.__name__)(*positional, **options)
 
 
-def public_modules() -> list[Any]:
-    """The package and the modules of it that people name."""
+def public_modules() -> dict[str, Any]:
+    """The package, and the modules of it that people name, by these names."""
     names = ("nn", "nn.losses", "nn.metrics", "nn.initialisers", "optim", "data", "onnx", "checkpoint", "profiler")
     more = ("random", "mixed_precision")
-    return [mg, *(importlib.import_module(f"mpsgraph.{name}") for name in names + more)]
+    return {"": mg} | {name: importlib.import_module(f"mpsgraph.{name}") for name in names + more}
 
 
 def entry_points() -> dict[CodeType, EntryPoint]:
@@ -84,8 +84,7 @@ def entry_points() -> dict[CodeType, EntryPoint]:
         for name, method in vars(family).items():
             if inspect.isfunction(method) and not name.startswith("_"):
                 _add(found, f"Graph.{name}", method, mg.Graph)
-    for module in public_modules():
-        where = module.__name__.removeprefix("mpsgraph").lstrip(".")
+    for where, module in public_modules().items():
         for name in getattr(module, "__all__", _own(module)):
             value = getattr(module, name)
             label = f"{where}.{name}" if where else name

@@ -74,6 +74,13 @@ def expected(case: Case, arrays: Sequence[np.ndarray], dtype: str) -> list[np.nd
     return case.expected(*(dtypes.plain(a, feed_dtype(x, dtype)) for x, a in zip(case.inputs, arrays, strict=True)))
 
 
+def check(case: Case, results: list[mg.NDArray], wanted: list[np.ndarray], what: str) -> None:
+    """Holds what ran against what the oracle says, within the case's tolerance."""
+    assert len(results) == len(wanted), what
+    for result, numbers in zip(results, wanted, strict=True):
+        dtypes.assert_matches(result, numbers, factor=case.tolerance, exact=case.exact, what=f"{case.id} {what}")
+
+
 def strided(array: np.ndarray) -> np.ndarray:
     """The same numbers in a view that is not contiguous; only of arrays with more than one element."""
     wide = np.zeros((*array.shape, 2), array.dtype)

@@ -12,7 +12,7 @@ from .._checks import checked
 from .._core import Tensor, float64
 from .._shown import shown
 from ..errors import GraphError
-from ..mixed_precision import rounded_once
+from ..precision.mixed_precision import rounded_once
 from .initialisers import Constant
 from .layers import channel_axis, size_of
 from .module import Module, graph_of

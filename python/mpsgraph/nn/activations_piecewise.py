@@ -8,7 +8,7 @@ from __future__ import annotations
 from .._checks import checked
 from .._core import Tensor
 from ..errors import GraphError
-from ..mixed_precision import rounded_once
+from ..precision.mixed_precision import rounded_once
 from .module import Module, graph_of
 
 

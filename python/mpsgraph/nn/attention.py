@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core import Tensor, bool_, float32
 from ..errors import DTypeError, GraphError, ShapeError
-from ..mixed_precision import autocast_dtype
+from ..precision.mixed_precision import autocast_dtype
 from .initialisers import Initialiser
 from .layers import Dropout, Linear, shape_of_sizes, size_in_run, size_of
 from .module import Module, graph_of

@@ -3,12 +3,19 @@
 Calling a module with a tensor adds its operations to the tensor's graph. The first call builds it, that is, makes its
 variables there; later calls, in training or in inference mode, use the same ones. So one graph holds both the training
 and the inference form of a model.
+
+Beside the class stand functions for code that works on whole models: `mode_of` sets their mode for a while,
+`observed_calls` watches their calls, `unbuilt_copy` copies them for another graph. As functions, not methods, they take
+no names from the classes that people derive.
 """
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,7 +24,7 @@ from .._checks import check_methods, checked
 from .._core import DType, Tensor, bfloat16, float16, float32
 from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
-from ..mixed_precision import autocast_dtype, layer_scope
+from ..precision.mixed_precision import autocast_dtype, layer_scope
 from .initialisers import Initialiser, first_value
 
 if TYPE_CHECKING:
@@ -72,7 +79,8 @@ class Module:
     def __call__(self, x: Tensor, *more: Any, **options: Any) -> Tensor:
         with layer_scope(self.precision):
             self.ensure_built(x)
-            result = self.forward(x, *more, **options)
+            observed = _observers.open
+            result = _told(self, x, more, options) if observed else self.forward(x, *more, **options)
         if self._waiting is not None:
             self.load_waiting()
         return result
@@ -291,6 +299,104 @@ def mode_of(module: Module, training: bool) -> Iterator[None]:
     finally:
         for number, part in modules.items():
             part.training = before[number]
+
+
+# --- calls, seen from outside ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a module: what its `forward` was given and gave, and which operations of the graph it added."""
+
+    module: Module
+    arguments: tuple[tuple[Any, ...], dict[str, Any]]  # by place, by name
+    result: Any
+    operations: range
+    """Their numbers. The module's own variables are not among them; those of parts that are first called in it are."""
+
+
+class _Observers(threading.local):
+    """Who watches the calls of this thread."""
+
+    def __init__(self) -> None:
+        self.open: list[Callable[[Call], None]] = []
+
+
+_observers = _Observers()
+
+
+@contextmanager
+def observed_calls(observer: Callable[[Call], None]) -> Iterator[None]:
+    """Meanwhile the observer is told of each call of a module in this thread, when its `forward` has returned.
+
+    So inner calls come before the outer one that they are part of. Observers may be nested: all are told. What calls
+    `forward` itself, and not the module, is not seen.
+
+    >>> from mpsgraph.nn.module import observed_calls
+    >>> model, seen = mg.nn.Sequential(mg.nn.Linear(2), mg.nn.ReLU()), []
+    >>> with observed_calls(seen.append):
+    ...     y = model(mg.Graph().placeholder((-1, 3)))
+    >>> [(type(call.module).__name__, call.result.shape) for call in seen]
+    [('Linear', (-1, 2)), ('ReLU', (-1, 2)), ('Sequential', (-1, 2))]
+    """
+    _observers.open.append(observer)
+    try:
+        yield
+    finally:
+        _observers.open.remove(observer)
+
+
+def _told(module: Module, x: Tensor, more: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """The result of `forward`, of which the observers are told."""
+    before = x.graph.operation_count
+    result = module.forward(x, *more, **options)
+    call = Call(module, ((x, *more), options), result, range(before, x.graph.operation_count))
+    for observer in list(_observers.open):
+        observer(call)
+    return result
+
+
+# --- a module's state, for code beside it ----------------------------------------------------------------------------
+
+
+def is_built(module: Module) -> bool:
+    """Does the module have its variables, as it has after its first call?"""
+    return module._graph is not None
+
+
+def own_parameters(module: Module) -> dict[str, Tensor]:
+    """The trainable variables that the module itself has added, without those of its parts, by their names in it."""
+    return dict(vars(module).get("_parameters", {}))
+
+
+def settings_of(module: Module) -> dict[str, Any]:
+    """The module's own attributes that are numbers, strings, flags and tuples; its place in a model is none of them."""
+    plain = (int, float, str, bool, tuple)
+    return {name: value for name, value in vars(module).items() if isinstance(value, plain) and name != "_path"}
+
+
+def unbuilt_copy(module: Module) -> Module:
+    """The module and all beneath it without variables, to be built in another graph.
+
+    Parts that stand in several places are one part in the copy, too; what is no module is shared with the original.
+    """
+    made: dict[int, Module] = {}
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, Module):
+            if id(value) not in made:
+                made[id(value)] = twin = copy.copy(value)
+                state = {k: copied(v) for k, v in vars(value).items() if k not in ("_graph", "_parameters", "_buffers")}
+                vars(twin).clear()
+                vars(twin).update(state)
+            return made[id(value)]
+        if isinstance(value, (list, tuple)) and any(isinstance(item, Module) for item in value):
+            return type(value)(copied(item) for item in value)
+        if isinstance(value, dict) and any(isinstance(item, Module) for item in value.values()):
+            return {key: copied(item) for key, item in value.items()}
+        return value
+
+    return copied(module)  # type: ignore[no-any-return]
 
 
 class Sequential(Module):

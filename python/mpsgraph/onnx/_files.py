@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from .._core import DType
 from ..errors import Error, GraphError, UnsupportedError
@@ -55,6 +55,19 @@ def dtype_of(number: int, what: str) -> DType:
     if name is None:
         raise UnsupportedError(f"[onnx] {what} is {type_name(number)}, an element type that mpsgraph does not have")
     return DType(name)
+
+
+def input_type(info: ValueInfoProto) -> tuple[DType, tuple[int, ...] | None]:
+    """The dtype and shape of a graph's input; dimensions with a name, or with none, are -1."""
+    what = f"input '{info.name}'"
+    kind = info.type.WhichOneof("value")
+    if kind != "tensor_type":
+        raise UnsupportedError(f"[onnx] {what} is a {(kind or 'missing type').removesuffix('_type')}, not a tensor")
+    tensor = info.type.tensor_type
+    dtype = dtype_of(tensor.elem_type, what)
+    if not tensor.HasField("shape"):
+        return dtype, None
+    return dtype, tuple(d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else -1 for d in tensor.shape.dim)
 
 
 def is_known(number: int) -> bool:

@@ -12,19 +12,18 @@ to be without effect, unless it has its default.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import Any, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 
 from .. import _core
 from .._core import DType, Tensor, int64
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
+from ..graph import Graph
+from ._files import dtype_of
 from ._standard import REQUIRED
-
-if TYPE_CHECKING:
-    from ..graph import Graph
-    from .importer import Importer
 
 Results: TypeAlias = "Tensor | TensorSequence | Sequence[Tensor | TensorSequence | None]"
 Function: TypeAlias = "Callable[[Node], Results]"
@@ -103,12 +102,45 @@ class InNode(Exception):
         self.error = error
 
 
+class Import(Protocol):
+    """What a node may ask of the import that it is a part of; importer.py's Importer is one."""
+
+    graph: Graph
+
+    def lookup(self, name: str) -> object:
+        """What a name stands for: a tensor, a sequence, or an initialiser that nobody has used as a tensor yet."""
+
+    def tensor(self, name: str, trainable: bool = True) -> Tensor:
+        """The tensor of that name; an initialiser becomes a variable or a constant."""
+
+    def shape_of(self, name: str) -> tuple[int, ...] | None:
+        """The shape of what a name stands for."""
+
+    def value(self, name: str) -> np.ndarray:
+        """The elements of that name. Undecided when they depend on inputs."""
+
+    def value_of(self, tensor: Tensor) -> np.ndarray:
+        """A tensor's elements. Undecided when they depend on inputs."""
+
+    def undecided_shape(self, tensor: Tensor) -> Undecided:
+        """The exception for a tensor whose shape a node's function has to know."""
+
+    def subgraph(self, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The results of a subgraph, its nodes added where the graph is being built now."""
+
+    def block(self) -> AbstractContextManager[Any]:
+        """While the graph builds a block: constants that are made in it are of no use outside."""
+
+    def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
+        """What the columns of a classifier's scores, or the numbers that it gives as labels, stand for."""
+
+
 class Node:
     """One node: its operands, its attributes, and the graph that its operations go to."""
 
     def __init__(
         self,
-        importer: Importer,
+        importer: Import,
         op: str,
         version: int,
         inputs: Sequence[str],
@@ -249,8 +281,6 @@ class Node:
 
     def dtype_attribute(self, name: str, default: int | None = None) -> DType:
         """An attribute that names an element type."""
-        from ._files import dtype_of
-
         return dtype_of(self.attribute(name, default) if default is not None else self.attribute(name), f"'{name}'")
 
     # --- shapes ----------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from .._core import DType, Tensor
 from ..errors import Error, GraphError, UnsupportedError
 from ..graph import Graph
-from ._files import Tensors, dtype_of, sense
+from ._files import Tensors, input_type, sense
 from ._functions import Functions
 from ._known import Known
 from ._registry import InNode, Node, TensorSequence, Undecided, lowered
@@ -314,19 +314,6 @@ def described(proto: NodeProto) -> str:
     """A node for people: its operator, and its name or its first result."""
     name = proto.name or next((o for o in proto.output if o), "")
     return f"{proto.op_type} '{name}'"
-
-
-def input_type(info: ValueInfoProto) -> tuple[DType, tuple[int, ...] | None]:
-    """The dtype and shape of a graph's input; dimensions with a name, or with none, are -1."""
-    what = f"input '{info.name}'"
-    kind = info.type.WhichOneof("value")
-    if kind != "tensor_type":
-        raise UnsupportedError(f"[onnx] {what} is a {(kind or 'missing type').removesuffix('_type')}, not a tensor")
-    tensor = info.type.tensor_type
-    dtype = dtype_of(tensor.elem_type, what)
-    if not tensor.HasField("shape"):
-        return dtype, None
-    return dtype, tuple(d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else -1 for d in tensor.shape.dim)
 
 
 def _chooser(trainable: Trainable) -> Callable[[str], bool]:

@@ -21,7 +21,7 @@ from .._core import Block, DType, Operation, Tensor
 from .._dtypes import DTypeLike, as_dtype, constant_data, dtype_for, dtype_of_number, fits
 from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
-from ..mixed_precision import autocast_dtype
+from ..precision.mixed_precision import autocast_dtype
 
 TensorLike: TypeAlias = Tensor | bool | int | float | complex | np.generic
 ShapeLike: TypeAlias = Tensor | Sequence[int]

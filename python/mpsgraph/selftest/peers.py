@@ -1,4 +1,4 @@
-"""The two networks of speed.py in PyTorch (on MPS) and MLX, which are imported when they are measured."""
+"""The two networks of parts/speed.py in PyTorch (on MPS) and MLX, which are imported when they are measured."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-Step = Callable[[], float]
+from . import workloads
+from .workloads import Step
+
 TORCH_DEVICE = "mps"
-
-
-def _speed() -> Any:
-    return importlib.import_module("mpsgraph.selftest.parts.speed")
 
 
 # --- PyTorch ----------------------------------------------------------------------------------------------------------
@@ -36,7 +34,7 @@ def _torch_step(model: Any, optimizer: Callable[[Any], Any], inputs: Any, labels
 def torch_digits() -> Step:
     """The digit network, NCHW as is usual there."""
     torch = importlib.import_module("torch")
-    nn, speed = torch.nn, _speed()
+    nn = torch.nn
     model = nn.Sequential(
         nn.Conv2d(1, 32, 5, padding=2),
         nn.ReLU(),
@@ -48,20 +46,22 @@ def torch_digits() -> Step:
         nn.Linear(7 * 7 * 64, 1024),
         nn.ReLU(),
         nn.Dropout(0.5),
-        nn.Linear(1024, speed.CLASSES),
+        nn.Linear(1024, workloads.CLASSES),
     )
-    images, labels = speed.digits_batch()
+    images, labels = workloads.digits_batch()
     first = images.reshape(-1, 1, 28, 28)
-    return _torch_step(model, lambda p: torch.optim.SGD(p, lr=speed.DIGIT_RATE), first, labels)
+    return _torch_step(model, lambda p: torch.optim.SGD(p, lr=workloads.DIGIT_RATE), first, labels)
 
 
 def torch_perceptron() -> Step:
     """The perceptron."""
     torch = importlib.import_module("torch")
-    nn, speed = torch.nn, _speed()
-    model = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, speed.CLASSES))
-    inputs, labels = speed.perceptron_batch()
-    return _torch_step(model, lambda p: torch.optim.Adam(p, lr=speed.PERCEPTRON_RATE), inputs, labels)
+    nn = torch.nn
+    model = nn.Sequential(
+        nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, workloads.CLASSES)
+    )
+    inputs, labels = workloads.perceptron_batch()
+    return _torch_step(model, lambda p: torch.optim.Adam(p, lr=workloads.PERCEPTRON_RATE), inputs, labels)
 
 
 # --- MLX --------------------------------------------------------------------------------------------------------------
@@ -93,7 +93,6 @@ def _mlx_step(model: Any, optimizer: Any, inputs: Any, labels: Any) -> Step:
 def mlx_digits() -> Step:
     """The digit network, NHWC as is usual there, the whole step compiled."""
     nn, optimizers = importlib.import_module("mlx.nn"), importlib.import_module("mlx.optimizers")
-    speed = _speed()
     model = nn.Sequential(
         nn.Conv2d(1, 32, 5, padding=2),
         nn.ReLU(),
@@ -105,18 +104,19 @@ def mlx_digits() -> Step:
         nn.Linear(7 * 7 * 64, 1024),
         nn.ReLU(),
         nn.Dropout(0.5),
-        nn.Linear(1024, speed.CLASSES),
+        nn.Linear(1024, workloads.CLASSES),
     )
     model.train()
-    return _mlx_step(model, optimizers.SGD(speed.DIGIT_RATE), *speed.digits_batch())
+    return _mlx_step(model, optimizers.SGD(workloads.DIGIT_RATE), *workloads.digits_batch())
 
 
 def mlx_perceptron() -> Step:
     """The perceptron, the whole step compiled."""
     nn, optimizers = importlib.import_module("mlx.nn"), importlib.import_module("mlx.optimizers")
-    speed = _speed()
-    model = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, speed.CLASSES))
-    return _mlx_step(model, optimizers.Adam(speed.PERCEPTRON_RATE), *speed.perceptron_batch())
+    model = nn.Sequential(
+        nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, workloads.CLASSES)
+    )
+    return _mlx_step(model, optimizers.Adam(workloads.PERCEPTRON_RATE), *workloads.perceptron_batch())
 
 
 DIGITS: dict[str, Callable[[], Step]] = {"PyTorch MPS": torch_digits, "MLX": mlx_digits}

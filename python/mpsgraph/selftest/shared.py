@@ -24,7 +24,7 @@ def known_reason(case: Any, dtype: str, device: str, gradient: bool = False) -> 
     """Why the device is known not to be able to do a case, or to differentiate it; nothing when it is not."""
     if device != "metal":
         return ""
-    listed = module("apple.unsupported")
+    listed = module("harness.unsupported")
     names = (f"{case.id}-{dtype}", case.id, case.operation)
     found: str = next((listed.REASONS[name] for name in names if name in listed.REASONS), "")
     return found or (listed.GRADIENTS.get(case.id, "") if gradient else "")

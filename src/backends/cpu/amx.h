@@ -4,8 +4,8 @@
 namespace mpsgraph::cpu {
 
 // Whether this processor multiplies bfloat16 and 8-bit integers so, and the system lets this process. The first call
-// asks for that: Linux keeps 8 KB of registers for a thread that uses them only after a request. Device descriptions say
-// what the answer was.
+// asks for that: Linux keeps 8 KB of registers for a thread that uses them only after a request. Device descriptions
+// say what the answer was.
 bool has_amx();
 
 }  // namespace mpsgraph::cpu

@@ -10,8 +10,8 @@
 #include <set>
 #include <vector>
 
-#include "runtime/ndarray.h"
-#include "runtime/process.h"
+#include "mpsgraph/runtime/ndarray.h"
+#include "mpsgraph/runtime/process.h"
 
 namespace mpsgraph::cpu {
 

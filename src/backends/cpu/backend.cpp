@@ -13,7 +13,7 @@
 #include "backends/cpu/stitched/tile_functions.h"
 #include "compiler/passes.h"
 #include "core/definition.h"
-#include "runtime/profiler.h"
+#include "mpsgraph/runtime/profiler.h"
 #include "runtime/thread_holding.h"
 
 namespace mpsgraph::cpu {
@@ -25,12 +25,15 @@ compiler::Target target(bool plain_loops) {
   using enum compiler::OptionalPass;
   compiler::Target result{.passes = {prune, normalize, fold, simplify, absorb, stitch, schedule},
                           .keeps = [](std::string_view kind) { return find_kernel(kind) != nullptr; }};
-  if (has_onednn && !plain_loops) result.passes.insert(result.passes.end(), {fuse, channels_last});
+  if (has_onednn && !plain_loops) {
+    result.passes.push_back(fuse);
+    result.passes.push_back(channels_last);
+  }
   if (multiplies_integers() && !plain_loops) result.passes.push_back(quantize);
   return result;
 }
 
-// The value of an operation on constants, by its own kernel: what the fold pass asks for.
+// The value of an operation on constants, by its own kernel, for the fold pass.
 std::vector<ConstantPtr> evaluate(const Operation& operation) {
   if (!find_kernel(operation.kind()) || !operation.blocks.empty()) return {};
   compiler::Program program;
@@ -90,7 +93,7 @@ class CpuBackend final : public runtime::Backend {
       present.push_back(variables.back()->layout());
     }
     LoweredProgram lowered = lower(std::move(program), std::move(present), options.reference_kernels);
-    // Nothing runs while a program is compiled, so values may move; programs that knew them elsewhere are stale.
+    // Nothing runs while a program is compiled, so values may move; programs compiled for their old places are stale.
     for (size_t i = 0; i < variables.size(); i++) variables[i]->move_to(lowered.variable_layouts[i]);
     CpuVariable::own(assigned(lowered.program, variables));
     return std::make_unique<CpuProgram>(std::move(lowered), std::move(variables));

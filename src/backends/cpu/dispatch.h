@@ -125,7 +125,7 @@ struct UnsignedOf<T> {
   using type = std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>;
 };
 
-// All but bool, for sums and products: integers come as unsigned ones, because in two's complement both are the same bits.
+// All but bool, for sums and products: integers come as unsigned ones, which have the same bits in two's complement.
 template <class F>
 decltype(auto) dispatch_algebraic(const Lowering& lowering, DType dtype, const F& f) {
   if (dtype == DType::boolean) unsupported(lowering, dtype);

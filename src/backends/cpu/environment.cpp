@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph::cpu {
 

@@ -6,8 +6,8 @@
 
 namespace mpsgraph::cpu {
 
-// What the variable asks for; empty where it is not set, or empty. Throws DeviceError for what is not among the choices.
-// Whoever asks keeps the answer: it is read before the first computation, and later changes do nothing.
+// The variable's value; empty where it is not set, or empty. Throws DeviceError for what is not among the choices.
+// The caller keeps the value: it is read before the first computation, and later changes do nothing.
 std::string_view asked_for(const char* variable, std::initializer_list<std::string_view> choices);
 
 }  // namespace mpsgraph::cpu

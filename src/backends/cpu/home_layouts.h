@@ -3,7 +3,7 @@
 // A variable and all values of its shape that element-wise operations connect with it (gradient,
 // momentum, update) can lie in any one layout, because those operations do not care. If nothing else
 // looks at them, the variables among them take the layout of their convolution. Where something else does look, the
-// value is brought into row-major order at the read, and back at the assign.
+// value is reordered to row-major at the read, and back at the assign.
 #pragma once
 
 #include <memory>

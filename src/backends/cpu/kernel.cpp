@@ -5,7 +5,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph::cpu {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "backends/cpu/control_flow/history_memory.h"
-#include "core/graph.h"
 #include "core/registration.h"
+#include "mpsgraph/core/graph.h"
 
 namespace mpsgraph::cpu {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backends/cpu/lowering.h"
-#include "runtime/profiler.h"
+#include "mpsgraph/runtime/profiler.h"
 
 namespace mpsgraph::cpu {
 

@@ -184,8 +184,8 @@ void ProgramLowering::find_updates(Block& block) {
   }
 }
 
-// A region with the gradient that waits for it as one kernel; where it does not take it in blocks, the gradient's kernel
-// goes in front.
+// A region with the gradient that waits for it as one kernel; where it does not take it in blocks, the gradient's
+// kernel goes in front.
 std::unique_ptr<Kernel> ProgramLowering::with_gradient(std::unique_ptr<Kernel> update, Operation& operation,
                                                        Lowering& lowering, KernelList& list) {
   const auto found = std::find_if(operation.inputs.begin(), operation.inputs.end(),

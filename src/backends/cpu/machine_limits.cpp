@@ -10,7 +10,7 @@
 #include "backends/cpu/amx.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
-#include "runtime/ndarray.h"
+#include "mpsgraph/runtime/ndarray.h"
 
 namespace mpsgraph::cpu {
 namespace {

@@ -8,7 +8,8 @@
 
 namespace mpsgraph::cpu::avx512 {
 
-// The loops over chains are unrolled, those that begin the sums too: an array whose places are computed stays in memory.
+// The loops over chains are unrolled, those that begin the sums too: an array whose places are computed stays in
+// memory.
 
 __attribute__((target("avx512bf16"))) double bfloat16_loop(int64_t rounds) {
   const __m512bh ones = _mm512_cvtne2ps_pbh(_mm512_set1_ps(1), _mm512_set1_ps(1));

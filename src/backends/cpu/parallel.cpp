@@ -1,4 +1,4 @@
-// The number of threads, asked for once, which threads have teams, and how loops are shared out to them.
+// The number of threads, queried once, which threads have OpenMP teams, and how loops are shared out to them.
 #include "backends/cpu/parallel.h"
 
 #include <pthread.h>
@@ -36,6 +36,7 @@ int thread_count() {
   }();
   return count;
 }
+int thread_number() { return omp_get_thread_num(); }
 void note_team() {
   if (team.there) return;
   team.set(true);
@@ -58,6 +59,7 @@ ThreadScope::~ThreadScope() {
 }
 #else
 int thread_count() { return 1; }
+int thread_number() { return 0; }
 void note_team() {}
 void release_team() {}
 void make_way() {}

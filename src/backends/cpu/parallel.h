@@ -12,9 +12,10 @@
 
 namespace mpsgraph::cpu {
 
-// How many threads a kernel may use: what OpenMP offered when it was first asked, the same for the whole process. Kernels
+// How many threads a kernel may use: OpenMP's number at the first query, the same for the whole process. Kernels
 // size their scratch memory by it, so a later omp_set_num_threads, on whatever thread, changes nothing here.
 int thread_count();
+int thread_number();  // of this thread in its team
 
 // Each thread that forks has a team, whose threads wait for its next fork. OpenMP counts the threads of all teams, and
 // lets them sleep at once, so that each fork has to wake them, where they are more than processors. A team's threads
@@ -23,8 +24,8 @@ void note_team();     // this thread forks, or calls what may
 void release_team();  // ends this thread's team; its next fork starts another one
 void make_way();      // does so if another thread has a team as well
 
-// Where kernels run. While it lives, OpenMP on this thread (and so oneDNN) uses thread_count() threads, whatever was set
-// there, and this thread flushes to zero.
+// Where kernels run. While it lives, OpenMP on this thread (and so oneDNN) uses thread_count() threads, whatever was
+// set there, and this thread flushes to zero.
 class ThreadScope {
  public:
   ThreadScope();
@@ -76,7 +77,7 @@ void parallel_parts(int64_t parts, const F& f) {
   run_items(parts, &f, [](const void* f, int64_t part, int64_t) { (*static_cast<const F*>(f))(part); });
 }
 
-constexpr int64_t items_per_thread = 8;  // enough that a thread which is late costs little
+constexpr int64_t items_per_thread = 8;  // enough that a late thread costs little
 
 // f(begin, end) over [0, n), in some parts for each thread, of at least `grain` elements.
 template <class F>

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "backends/cpu/lowering.h"
-#include "runtime/ndarray.h"
+#include "mpsgraph/runtime/ndarray.h"
 
 namespace mpsgraph::cpu {
 namespace {

@@ -1,5 +1,5 @@
-// Weights that are constants lie in their kernel's layout from the beginning: they are brought there once, when the
-// kernel is made, and not in each run. Kernels that want the same constant in the same layout share it, so that
+// Constant weights are packed into their kernel's layout once, when the kernel is made, and not in each run. Kernels
+// that want the same constant in the same layout share it, so that
 // executables for several batch sizes hold one copy.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
 
 namespace mpsgraph::cpu {
 

@@ -1,4 +1,4 @@
-// Items of a loop, shared out to the threads of a team while it runs.
+// Work sharing with stealing: items of a loop, given to the threads of a team while it runs.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace mpsgraph::cpu {
 
-// A member takes the items of its own part one after the other, and then what others have left, from the end. So
+// A member takes the items of its own part one after the other, and then steals what others have left, from the end. So
 // threads come back to the same data from kernel to kernel, and one whose core is slower leaves others one item to wait
 // for. A team still ends when all its members have come. Which member takes an item must not change what it computes.
 class Shares {
@@ -49,8 +49,8 @@ class Shares {
 };
 
 // Chains of items, each of which needs the one before it. Whoever is free takes the next item of a chain that nobody
-// works on: of its own part of the chains, then of all, the one that is furthest behind. So a thread whose core is slower
-// leaves others one item of a chain to wait for, not the chain.
+// works on: of its own part of the chains, then of all, the one that is furthest behind. So a thread whose core is
+// slower leaves others one item of a chain to wait for, not the chain.
 class Chains {
  public:
   Chains(int64_t chains, int64_t length, int64_t members) : length_(length), members_(members), states_(chains) {}

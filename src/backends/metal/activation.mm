@@ -1,9 +1,9 @@
 // Activations: relu, sigmoid, leaky relu, soft-max, and gradients.
 //
-// MPSGraph has gradient operations too, but does not say what they give at 0, nor whether `sourceTensor` is the operand or
-// the result; nor what its leaky relu is for slopes outside [0, 1]. These are composed, in single precision where differences
-// and sums are taken. Soft-max cross-entropy, of which Apple states the formula but not that it stays finite, and its
-// gradient are expanded by the core.
+// MPSGraph has gradient operations too, but does not say what they give at 0, nor whether `sourceTensor` is the operand
+// or the result; nor what its leaky relu is for slopes outside [0, 1]. These are composed, in single precision where
+// differences and sums are taken. Soft-max cross-entropy, of which Apple states the formula but not that it stays
+// finite, and its gradient are expanded by the core.
 #include "backends/metal/formula.h"
 
 namespace mpsgraph::metal {

@@ -146,7 +146,8 @@ GraphTensors lower_floor_modulo(Lowering& l) {
   return is_float(l.dtype()) ? moved : select(b == 0, 0, moved);
 }
 
-// Integers: by squaring, which wraps around; MPSGraph says nothing of them. Negative exponents give 1 / base, truncated.
+// Integers: by squaring, which wraps around; MPSGraph says nothing of them. Negative exponents give 1 / base,
+// truncated.
 Term integer_power(const Lowering& l, const Term& base, const Term& exponent) {
   Term result = base.constant(1), square = base, left = exponent;
   const Term two = base.constant(2);

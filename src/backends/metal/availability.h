@@ -1,7 +1,8 @@
 // Every question about the system's version, and every known fault of Apple's that the backend works around.
 //
-// The oldest system is macOS 13.3. What is newer stands behind `if (METAL_AVAILABLE(14.0))`, which the compiler checks
-// against the interfaces' own versions. Over the stand-in of the tests the version is simulated, so that both sides run.
+// The oldest system is macOS 13.3. Newer API is guarded by `if (METAL_AVAILABLE(14.0))`, which the compiler checks
+// against the interfaces' own versions. Over the stand-in of the tests the version is simulated, so that both sides
+// run.
 #pragma once
 
 #ifdef __APPLE__

@@ -1,5 +1,5 @@
-// Logic and bits: one method of MPSGraph each, but for shifts, where what Apple leaves open is composed: amounts outside
-// the width, and what comes from the left of negative numbers.
+// Logic and bits: one method of MPSGraph each, but for shifts, where what Apple leaves open is composed: amounts
+// outside the width, and what comes from the left of negative numbers.
 #include "backends/metal/formula.h"
 
 namespace mpsgraph::metal {
@@ -33,7 +33,7 @@ GraphTensors lower_left_shift(Lowering& l) {
   return select(shift.valid, shifted, 0);
 }
 
-// Negative numbers are turned over, shifted, and turned back: their sign comes from the left.
+// Negative numbers are inverted, shifted, and inverted back: their sign is shifted in from the left.
 GraphTensors lower_right_shift(Lowering& l) {
   const Shift shift(l);
   const auto turned = [&](const Term& x) { return x.with([l.graph() bitwiseNOTWithTensor:x.tensor() name:nil]); };

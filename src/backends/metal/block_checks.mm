@@ -1,4 +1,5 @@
-// check_indices in blocks becomes find_outside, whose result goes around loops and out of branches, and is reported behind.
+// check_indices in blocks becomes find_outside, whose result goes around loops and out of branches, and is reported
+// behind.
 //
 //   if(%p) { check_indices(%i); ... }   ->   %found = if(%p) { %f = find_outside(%i); ...; yield %f } { yield 0 }
 //                                            report_outside(%found)

@@ -3,7 +3,7 @@
 // MPSGraph has calls by symbol since macOS 15, of MPSGraphExecutables, which only programs without variables are here.
 // For these a copy in the caller's MPSGraph computes the same on every system.
 #include "backends/metal/program.h"
-#include "runtime/executable.h"
+#include "mpsgraph/runtime/executable.h"
 
 namespace mpsgraph::metal {
 namespace {

@@ -1,9 +1,9 @@
 // check_indices: a run ends when an index lies outside of what it counts.
 //
 // What is fed is looked at by the host, before anything is encoded (program.mm). What is computed is looked at where it
-// is: the first place outside and the index there are one more result of the run, which the host reads when the device is
-// done, and assigns behind the check keep the variable as it was. What blocks of control flow find leaves them as their
-// results (block_checks.mm).
+// is: the first place outside and the index there are one more result of the run, which the host reads when the device
+// is done, and assigns behind the check keep the variable as it was. What blocks of control flow find leaves them as
+// their results (block_checks.mm).
 #include <algorithm>
 #include <map>
 

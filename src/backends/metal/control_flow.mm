@@ -1,7 +1,7 @@
 // if, while and for over MPSGraph's blocks, and the histories that loops keep for their derivatives.
 //
-// Values cross the border of a block without those that have no elements, which MPSGraph does not know; where nothing is
-// left, a number that nobody looks at crosses it, so that the operation has a result that others can wait for.
+// Values cross the border of a block without those that have no elements, which MPSGraph does not know; where nothing
+// is left, a number that nobody looks at crosses it, so that the operation has a result that others can wait for.
 #include <algorithm>
 
 #include "backends/metal/lowering.h"

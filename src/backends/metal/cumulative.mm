@@ -1,8 +1,8 @@
 // Running sums, products and extrema, and what their derivatives are made of.
 //
-// Apple's scans take the last four axes, skip NaN and begin extrema with the largest finite number; so extrema are those
-// of integer keys (order.h), and the axis is brought to the end. What MPSGraph has no scan for, a recurrence or a product
-// of complex numbers, is combined over distances of 1, 2, 4 ... instead.
+// Apple's scans take the last four axes, skip NaN and begin extrema with the largest finite number; so extrema are
+// those of integer keys (order.h), and the axis is transposed to the end. What MPSGraph has no scan for, a recurrence
+// or a product of complex numbers, is combined over distances of 1, 2, 4 ... instead.
 #include "backends/metal/complex.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/order.h"

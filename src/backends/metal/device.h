@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/metal/frameworks.h"
-#include "runtime/ndarray.h"
+#include "mpsgraph/runtime/ndarray.h"
 
 namespace mpsgraph::metal {
 
@@ -41,7 +41,7 @@ struct PooledMemory final : runtime::DeviceMemory {
 };
 
 // An array as MPSGraph takes it. Where its memory cannot be shared, `staged` holds a buffer of the pool: what is fed is
-// copied into it before the work is handed over, what was computed is copied back when it is done.
+// copied into it before the work is submitted, what was computed is copied back when it is done.
 struct ArrayData {
   MPSGraphTensorData* data = nil;
   std::shared_ptr<PooledMemory> staged;
@@ -74,8 +74,8 @@ class PendingUses {
   std::list<Use> uses_;
 };
 
-// How everything is compiled: for the graphics processor alone, in the stated precision, and before anything runs. Apple's
-// default may place parts on the Neural Engine. Made anew for each use, as several threads compile.
+// How everything is compiled: for the graphics processor alone, in the stated precision, and before anything runs.
+// Apple's default may place parts on the Neural Engine. Made anew for each use, as several threads compile.
 MPSGraphCompilationDescriptor* compilation_descriptor();
 MPSGraphExecutionDescriptor* execution_descriptor();
 

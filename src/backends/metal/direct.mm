@@ -1,4 +1,4 @@
-// One command buffer, handed over and waited for.
+// One command buffer, submitted and waited for.
 #include "backends/metal/direct.h"
 
 #include <cstring>

@@ -1,6 +1,6 @@
 // Formulas over MPSGraph's tensors, for what is composed: operators and functions of element-wise operations.
 //
-// A number stands for a constant of its operand's element type. Comparisons give bool. Only operations whose results
+// A number means a constant of its operand's element type. Comparisons give bool. Only operations whose results
 // Apple states for the operands at hand are used; where NaN or equal operands need care, the formula takes it.
 #pragma once
 

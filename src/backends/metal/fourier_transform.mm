@@ -1,8 +1,8 @@
 // Fourier transforms, which MPSGraph has since macOS 14.
 //
-// It transforms within the last four axes; others are brought there and back. Axes are given in ascending order, so that
-// the last of the list and the last of the tensor are the same one. Of the transform to real tensors Apple's text does not
-// say whether its scale counts the points that come or those that go: that scale is applied here.
+// It transforms within the last four axes; others are transposed there and back. Axes are given in ascending order, so
+// that the last of the list and the last of the tensor are the same one. Of the transform to real tensors Apple's text
+// does not say whether its scale counts the points that come or those that go: that scale is applied here.
 #include <algorithm>
 
 #include "backends/metal/complex.h"

@@ -1,7 +1,7 @@
 // Gathers, their gradient, and one-hot rows.
 //
-// MPSGraph states what an index outside of the axis picks for gatherAlongAxis alone: zero, as ours. Everywhere else such
-// indices are replaced, and what they picked is masked; where all are known to lie inside, neither is needed.
+// MPSGraph states what an index outside of the axis picks for gatherAlongAxis alone: zero, as ours. Everywhere else
+// such indices are replaced, and what they picked is masked; where all are known to lie inside, neither is needed.
 #include "backends/metal/complex.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"

@@ -8,14 +8,14 @@
 #include <utility>
 
 #include "backends/metal/frameworks.h"
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph::metal {
 
 inline std::string text_of(NSString* string) { return string && string.UTF8String ? string.UTF8String : ""; }
 
-// Apple's frameworks report misuse by NSException; nothing but our typed errors may leave this folder. An exception that
-// leaves @autoreleasepool does not drain it, so everything is caught inside and thrown again outside.
+// Apple's frameworks report misuse by NSException; nothing but our typed errors may leave this folder. An exception
+// that leaves @autoreleasepool does not drain it, so everything is caught inside and thrown again outside.
 template <class Function>
 auto guarded(Function&& function) {
   using Result = std::invoke_result_t<Function>;

@@ -1,8 +1,9 @@
-// How many values each history of a program may ever hold: MPSGraph's tensors have fixed shapes, so a history is a tensor
-// with room for all of them.
+// How many values each history of a program may ever hold: MPSGraph's tensors have fixed shapes, so a history is a
+// tensor with room for all of them.
 //
-// Histories between which values flow, from a push to its result or around a loop, have the same room: as many values as
-// all their pushes add up to. That bounds it where loops make a number of iterations that is known, and nowhere else.
+// Histories between which values flow, from a push to its result or around a loop, have the same room: as many values
+// as all their pushes add up to. That bounds it where loops make a number of iterations that is known, and nowhere
+// else.
 #pragma once
 
 #include <map>

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/known_values.h"
-#include "core/text.h"
+#include "mpsgraph/core/text.h"
 
 namespace mpsgraph::metal {
 namespace {
@@ -101,7 +101,8 @@ void Histories::visit(const Operation& operation) {
   }
 }
 
-// A push runs once, and again in each iteration of a loop around it; but what does not go around a loop begins anew there.
+// A push runs once, and again in each iteration of a loop around it; but what does not go around a loop begins anew
+// there.
 void Histories::count(const Operation& push) {
   const Place place = found({push.output(), 0});
   Room& room = rooms_[place];

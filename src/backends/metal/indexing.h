@@ -1,5 +1,5 @@
-// What gathers, scatters, slices, scans and sorts share: axes, indices, and the element types in which MPSGraph moves and
-// sums what it cannot as it is.
+// What gathers, scatters, slices, scans and sorts share: axes, indices, and the element types in which MPSGraph moves
+// and sums what it cannot as it is.
 #pragma once
 
 #include <functional>

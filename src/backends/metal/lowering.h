@@ -1,8 +1,8 @@
 // From a Program to operations of an MPSGraph: the walk, and what the families' lowerings use of it.
 //
 // A family's file defines, for each of its kinds, a function that adds MPSGraph's operations for one operation and
-// returns its results. All shapes are known. Tensors of rank 0 have shape (1) there; a result whose shape or element type
-// comes out otherwise than inferred is reshaped or cast by the walk. What cannot be lowered ends in unsupported().
+// returns its results. All shapes are known. Tensors of rank 0 have shape (1) there; a result whose shape or element
+// type comes out otherwise than inferred is reshaped or cast by the walk. What cannot be lowered ends in unsupported().
 #pragma once
 
 #include <functional>
@@ -67,8 +67,8 @@ class Lowering {
 using Lower = GraphTensors (*)(Lowering&);
 // What a file of lowerings brings. It stands at the file's end:
 //   const Lowerings lowerings("pooling", [] { define_lowering("max_pooling2d", lower_maximum); });
-// sample_grid has none: Apple does not say which coordinate comes first and what relative ones are relative to, so it is
-// expanded into gathers.
+// sample_grid has none: Apple does not say which coordinate comes first and what relative ones are relative to, so it
+// is expanded into gathers.
 using Lowerings = Registration<Lowering>;
 void define_lowering(std::string_view kind, Lower lower);  // in such a block
 Lower find_lowering(std::string_view kind);  // null when there is none
@@ -76,7 +76,7 @@ Lower find_lowering(std::string_view kind);  // null when there is none
 // Walks a program, once.
 class ProgramLowering {
  public:
-  // `variables` stand for program.variables, in order, in `graph`. `frozen`: they are constants there, whose values
+  // `variables` are those of program.variables, in order, in `graph`. `frozen`: they are constants there, whose values
   // nothing changes.
   ProgramLowering(MPSGraph* graph, const compiler::Program& program, GraphTensors variables, bool frozen = false);
 
@@ -92,8 +92,8 @@ class ProgramLowering {
   GraphTensors feeds, targets;
   NSMutableArray<MPSGraphOperation*>* target_operations = [NSMutableArray array];
   std::vector<std::string> names;  // of the operations, for people
-  // What ends a run: an index outside in a feed, or in a report, int64[3], of the check's number (0: there is none), the
-  // place and the index. The reports are the last of the targets.
+  // What ends a run: an index outside in a feed, or in a report, int64[3], of the check's number (0: there is none),
+  // the place and the index. The reports are the last of the targets.
   struct Check {
     std::map<int64_t, const Operation*> operations;  // by number, from 1 on
     int feed;  // -1: report

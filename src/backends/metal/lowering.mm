@@ -259,7 +259,7 @@ GraphTensors ProgramLowering::assigned(const Operation& operation) {
   return {};
 }
 
-// Apple infers shapes and types of its own; what differs in form only is brought into ours.
+// Apple infers shapes and types of its own; what differs in form only is reshaped into ours.
 MPSGraphTensor* ProgramLowering::checked(const Operation& operation, size_t result, MPSGraphTensor* tensor) const {
   const TensorType& type = operation.outputs[result]->type;
   if (!tensor || type.history) return tensor;
@@ -285,7 +285,8 @@ MPSGraphOperation* ProgramLowering::stand_in(const Operation& operation) const {
   return nil;
 }
 
-// A read comes after the assigns before it, an assign after all uses before it; control flow after what its blocks need.
+// A read comes after the assigns before it, an assign after all uses before it; control flow after what its blocks
+// need.
 std::vector<MPSGraphOperation*> ProgramLowering::predecessors(const Operation& operation) const {
   std::vector<MPSGraphOperation*> result;
   for (const Operation* dependency : operation.control_dependencies)

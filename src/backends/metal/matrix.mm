@@ -1,7 +1,7 @@
 // Matrix products, distances between vectors of bits, and attention.
 //
-// Operands get one rank by axes of length 1 in front, so that only broadcasting of these is asked of MPSGraph. The result
-// of its HammingDistance is not stated well enough to rely on: distances are composed.
+// Operands get one rank by axes of length 1 in front, so that only broadcasting of these is asked of MPSGraph. The
+// result of its HammingDistance is not stated well enough to rely on: distances are composed.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -45,8 +45,8 @@ Term turned(const Term& x) {
   return x.with([x.graph() transposeTensor:x.tensor() permutation:numbers(permutation) name:nil]);
 }
 
-// Queries whose mask keeps all keys out find zeros, where a soft-max over nothing is NaN: they look at everything instead
-// (`opened`), and what they find is replaced (`found`).
+// Queries whose mask keeps all keys out find zeros, where a soft-max over nothing is NaN: they look at everything
+// instead (`opened`), and what they find is replaced (`found`).
 struct Mask {
   Mask(const Lowering& l, size_t rank) : added(operand(l, 3, rank)), blind(blind_rows(added, rank)) {}
 

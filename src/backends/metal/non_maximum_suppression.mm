@@ -1,8 +1,8 @@
 // Greedy suppression of overlapping boxes.
 //
 // Apple does not state what its nonMaximumSuppression returns, and has it from macOS 14 on. Here a loop goes over the
-// candidates, the best first, and each that is still left removes those behind it that it covers: as many steps as there
-// are pairs of a box and a class, each over all images and pairs at once.
+// candidates, the best first, and each that is still left removes those behind it that it covers: as many steps as
+// there are pairs of a box and a class, each over all images and pairs at once.
 #include "backends/metal/formula.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/order.h"

@@ -1,8 +1,8 @@
 // Where the elements are that are not zero.
 //
-// The program is made for a count that the run before it found (compiler::Rest), so all shapes are known, and MPSGraph's
-// nonZeroIndices, whose shape values decide, is not needed: each element that is not zero puts its place into the row of
-// its number. Rows beyond the count stay -1, and what has no row is left out.
+// The program is made for a count that the run before it found (compiler::Rest), so all shapes are known, and
+// MPSGraph's nonZeroIndices, whose shape values decide, is not needed: each element that is not zero puts its place
+// into the row of its number. Rows beyond the count stay -1, and what has no row is left out.
 #include "backends/metal/complex.h"
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"

@@ -1,8 +1,8 @@
 // Mean, variance, normalization and its gradients.
 //
-// MPSGraph's own where operands have the form that Apple describes: moments as reductions leave them, gamma and beta with
-// as many axes as the source. normalization_gradient without the sums that it takes is composed: Apple's needs them, and
-// describes them for a gamma that is constant along the axes only.
+// MPSGraph's own where operands have the form that Apple describes: moments as reductions leave them, gamma and beta
+// with as many axes as the source. normalization_gradient without the sums that it takes is composed: Apple's needs
+// them, and describes them for a gamma that is constant along the axes only.
 #include "backends/metal/complex.h"
 
 namespace mpsgraph::metal {
@@ -86,7 +86,8 @@ GraphTensors lower_beta_gradient(Lowering& l) {
 }
 
 // With n = (x - mean) r and r = 1 / sqrt(variance + epsilon):
-//   r (h - mean(h) - n mean(h n)) with h = g gamma, or of the given sums gamma r (g - d_beta / count - n d_gamma / count).
+//   r (h - mean(h) - n mean(h n)) with h = g gamma, or of the given sums
+//   gamma r (g - d_beta / count - n d_gamma / count).
 GraphTensors composed_gradient(Lowering& l, bool gamma, bool sums) {
   const Ints axes = axes_of(l, 1);
   const Term g = wide_input(l, 0), root = square_root(wide_operand(l, 3, 1) + l.attributes().real("epsilon"));

@@ -2,7 +2,7 @@
 //
 // What Apple's kernels do with NaN in comparisons, with infinities at the ends and with equal elements is not stated.
 // Integers have none of these: a float's bits, read as an integer, are ordered like the float when those of negative
-// numbers are turned round, so each element type has a key.
+// numbers are inverted, so each element type has a key.
 #pragma once
 
 #include "backends/metal/lowering.h"

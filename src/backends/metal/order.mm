@@ -16,7 +16,7 @@ bool is_wide(DType dtype) { return is_integer(dtype) && size_of(dtype) == 8; }
 // Unsigned integers of 32 and 64 bits: the highest bit is no sign.
 bool is_biased(DType dtype) { return dtype == DType::uint32 || dtype == DType::uint64; }
 
-// The bits of a negative float but its sign, turned round; its own inverse.
+// Inverts the bits of a negative float but its sign; its own inverse.
 MPSGraphTensor* turned(const Lowering& l, MPSGraphTensor* bits) {
   const Steps s(l);
   return s.select(s.less(bits, l.ints({0})), s.exclusive_or(bits, l.ints({high32})), bits);
@@ -48,7 +48,7 @@ MPSGraphTensor* number_of_key(const Lowering& l, MPSGraphTensor* key, DType dtyp
 
 int64_t last_key(DType dtype, bool above) {
   constexpr int64_t infinity = 0x7F800000;
-  if (is_float(dtype)) return above ? infinity : ~infinity;  // the bits of minus infinity, turned
+  if (is_float(dtype)) return above ? infinity : ~infinity;  // the bits of minus infinity, inverted
   if (is_wide(dtype)) return above ? high64 : low64;
   if (is_biased(dtype)) return above ? high32 : low32;
   const auto bits = static_cast<int>(8 * size_of(dtype));

@@ -1,8 +1,8 @@
 // Padding and its gradient.
 //
-// MPSGraph's own modes are used as far as they reach: it refuses periodic padding and mirrors of more than the axis, and
-// its padGradient is the one of zeros in every mode. Beyond that each axis is gathered by indices that are known, and the
-// gradient is the sum over them.
+// MPSGraph's own modes are used as far as they reach: it refuses periodic padding and mirrors of more than the axis,
+// and its padGradient is the one of zeros in every mode. Beyond that each axis is gathered by indices that are known,
+// and the gradient is the sum over them.
 #include <algorithm>
 
 #include "backends/metal/indexing.h"

@@ -7,10 +7,10 @@
 #include "backends/metal/block_checks.h"
 #include "backends/metal/lowering.h"
 #include "compiler/passes.h"
-#include "core/builder.h"
 #include "core/definition.h"
-#include "core/text.h"
 #include "core/wide.h"
+#include "mpsgraph/core/builder.h"
+#include "mpsgraph/core/text.h"
 
 namespace mpsgraph::metal {
 namespace {

@@ -1,8 +1,8 @@
 // A Program compiled for the Metal device.
 //
-// Without variables it is an MPSGraphExecutable, compiled once, over an MPSGraph of its own. With variables it is a part
-// of the MPSGraph that holds them, and runs through that, because an executable's variables are not known to be shared
-// with another executable of the same MPSGraph.
+// Without variables it is an MPSGraphExecutable, compiled once, over an MPSGraph of its own. With variables it is a
+// part of the MPSGraph that holds them, and runs through that, because an executable's variables are not known to be
+// shared with another executable of the same MPSGraph.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
 // From small integers back to floats: (x - zero_point) * scale.
 //
 // MPSGraph's own keep weights small until a product reads them: for 8 bits, with numbers for the whole tensor or a list
-// along an axis, and since macOS 15 with groups. The rest is composed. How Apple rounds and saturates when it quantizes, and
-// what its tables give for missing entries, is not stated: these kinds are expanded by the core.
+// along an axis, and since macOS 15 with groups. The rest is composed. How Apple rounds and saturates when it
+// quantizes, and what its tables give for missing entries, is not stated: these kinds are expanded by the core.
 #include <optional>
 
 #include "backends/metal/formula.h"

@@ -11,13 +11,13 @@
 
 namespace mpsgraph::metal {
 
-// The work of one command buffer of ours: one MPSCommandBuffer, which goes on into a new MTLCommandBuffer when part of
-// it is handed over early.
+// The work of one command buffer of ours: one MPSCommandBuffer, which continues in a new MTLCommandBuffer when part of
+// it is submitted early.
 class MetalCommands final : public runtime::DeviceCommands {
  public:
   MetalCommands(const void* owner, MetalDevice& device, id<MTLCommandQueue> queue, std::string label);
 
-  // For programs: where to encode. What has been encoded before is handed over, so that the device works on it meanwhile.
+  // For programs: where to encode. What has been encoded before is submitted, so that the device works on it meanwhile.
   MPSCommandBuffer* next_program();
   // What the host does with results before anybody learns that the work is done. What it throws is the work's failure.
   void copy_back(std::function<void()> action);
@@ -43,8 +43,8 @@ class MetalCommands final : public runtime::DeviceCommands {
   std::shared_ptr<Progress> progress_;
 };
 
-// Encodes into a command buffer of its own, hands it over, waits, and throws what the device reports. MPSGraph may hand
-// over what stands in the buffer while it encodes, and go on in a new one: a failure of either is one of the run.
+// Encodes into a command buffer of its own, submits it, waits, and throws what the device reports. MPSGraph may submit
+// the buffer's content while it encodes, and go on in a new one: a failure of either is one of the run.
 void run_now(id<MTLCommandQueue> queue, const std::function<void(MPSCommandBuffer*)>& encode);
 
 class MetalQueue final : public runtime::DeviceQueue {

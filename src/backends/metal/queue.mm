@@ -48,7 +48,7 @@ std::exception_ptr device_error(NSError* error) {
 
 // --- progress --------------------------------------------------------------------------------------------------------
 
-// Shared with the handlers of the MTLCommandBuffers that have been handed over.
+// Shared with the handlers of the MTLCommandBuffers that have been submitted.
 struct MetalCommands::Progress {
   std::mutex mutex;
   std::condition_variable condition;
@@ -126,7 +126,7 @@ MPSCommandBuffer* MetalCommands::next_program() {
     buffer_.label = @(label_.c_str());
   }
   has_program_ = true;
-  watch();  // MPSGraph may hand over a part itself while it encodes
+  watch();  // MPSGraph may submit a part itself while it encodes
   return buffer_;
 }
 
@@ -147,8 +147,8 @@ std::shared_ptr<runtime::DeviceFence> MetalCommands::encode_signal(std::function
   }
   if (copies_back) finish();  // whoever waits for the signal reads what the host has yet to copy
   return guarded([&]() -> std::shared_ptr<runtime::DeviceFence> {
-    // The device goes on behind a part that failed, and its handler may come later than the signal: until all parts before
-    // are known to be well, the signal is not passed on. commit()'s caller signals at the end in any case.
+    // The device goes on behind a part that failed, and its handler may come later than the signal: until all parts
+    // before are known to be well, the signal is not passed on. commit()'s caller signals at the end in any case.
     watch();
     auto reached_rightly = [progress = progress_, before = parts_ - 1, reached] {
       {

@@ -1,9 +1,9 @@
 // Random numbers from Philox 4x32-10, bit for bit those of the CPU device.
 //
 // MPSGraph's generator makes TensorFlow's uniform float32 numbers, and so the low 23 bits of every word; other floating
-// point numbers are made of these by formulas that are certain. It documents neither how far it moves the state, nor how
-// it maps bits to integers, nor where it draws rejected numbers again, and its normal numbers have been seen to be NaN:
-// all that is composed, of Philox's rounds in integers where whole words or other blocks are needed.
+// point numbers are made of these by formulas that are certain. It documents neither how far it moves the state, nor
+// how it maps bits to integers, nor where it draws rejected numbers again, and its normal numbers have been seen to be
+// NaN: all that is composed, of Philox's rounds in integers where whole words or other blocks are needed.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -235,10 +235,10 @@ MPSGraphTensor* truncated(const Arithmetic& m, const State& state, int64_t count
 
 double below(double z) { return 0.5 * std::erfc(-z * std::sqrt(0.5)); }
 
-// Normal numbers by inversion: of a stretch of the distribution, which is taken from its mirror image when it lies above
-// the mean, where small probabilities are as precise as they can be. z / (p - q) for the probabilities p below z and q
-// above it is a smooth function of w = -log(4 p q), here by polynomials in w, and in its root for the tails; they were
-// fitted to 3e-7.
+// Normal numbers by inversion: of a stretch of the distribution, which is taken from its mirror image when it lies
+// above the mean, where small probabilities are as precise as they can be. z / (p - q) for the probabilities p below z
+// and q above it is a smooth function of w = -log(4 p q), here by polynomials in w, and in its root for the tails; they
+// were fitted to 3e-7.
 MPSGraphTensor* inverse(const Arithmetic& m, int64_t count, bool is_truncated) {
   const Attributes& a = m.l.attributes();
   double lower = is_truncated ? a.real("lower") : -HUGE_VAL, upper = is_truncated ? a.real("upper") : HUGE_VAL;

@@ -3,8 +3,8 @@
 // MPSGraph's single-gate RNN and LSTM give states and cells; the gates follow from those of the step before in one
 // product. What Apple does not state for certain is composed step by step: GRU, for two comments of Apple's contradict
 // each other on flipZ; masks and other element types, of which none says the shape or the precision; and the gradients,
-// which take a training state that is Apple's own. Sequences in reverse are turned round here, since it is not said which
-// way round the results of `reverse` are.
+// which take a training state that is Apple's own. Sequences in reverse are reversed here, since it is not documented
+// which way round the results of `reverse` are.
 #include "core/ops/recurrent.h"
 
 #include <functional>

@@ -1,9 +1,9 @@
 // Scatters.
 //
 // Where Apple leaves open what ours promise, it is composed: an index outside is replaced and its update made neutral
-// (scatterAlongAxis alone skips it by itself); NaN in minima and maxima is scattered for itself; and for mode set, where
-// the last update of a place counts, the numbers of the updates are scattered by their maximum, and each place gathers
-// the update of its number.
+// (scatterAlongAxis alone skips it by itself); NaN in minima and maxima is scattered for itself; and for mode set,
+// where the last update of a place counts, the numbers of the updates are scattered by their maximum, and each place
+// gathers the update of its number.
 #include <cmath>
 #include <limits>
 

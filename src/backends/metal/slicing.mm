@@ -1,7 +1,7 @@
 // Slices, their gradient and their update.
 //
-// MPSGraph's slices follow TensorFlow's, so that ours can be given as they are. Its sliceGradient refuses strides and its
-// update refuses masks, so these take slices that go forward, over what is turned round where ours goes back.
+// MPSGraph's slices follow TensorFlow's, so that ours can be given as they are. Its sliceGradient refuses strides and
+// its update refuses masks, so these take slices that go forward, over the reversed tensor where ours goes back.
 #include <algorithm>
 
 #include "backends/metal/indexing.h"
@@ -48,7 +48,7 @@ GraphTensors lower_slice(Lowering& l) {
 
 // What a slice reads, in the order in which it lies there.
 struct Places {
-  Ints first, step, count, turned;  // turned: the axes that the slice goes back along
+  Ints first, step, count, turned;  // turned: the axes along which the slice goes backwards
   explicit Places(const Ranges& ranges) {
     for (size_t axis = 0; axis < ranges.size(); ++axis) {
       const ops::SliceRange& range = ranges[axis];

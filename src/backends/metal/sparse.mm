@@ -1,7 +1,7 @@
 // Matrices of which only some elements are stored, as dense ones, and what a dense one has at these places.
 //
-// MPSGraph's sparse tensors are handles for its matrix product alone, and of entries outside or twice nothing is said; so
-// entries are added up by scatterAlongAxis, which skips what lies outside.
+// MPSGraph's sparse tensors are handles for its matrix product alone, and of entries outside or twice nothing is said;
+// so entries are added up by scatterAlongAxis, which skips what lies outside.
 #include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
 

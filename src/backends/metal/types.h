@@ -4,8 +4,8 @@
 #pragma once
 
 #include "backends/metal/frameworks.h"
-#include "core/attributes.h"
-#include "core/types.h"
+#include "mpsgraph/core/attributes.h"
+#include "mpsgraph/core/types.h"
 
 namespace mpsgraph::metal {
 

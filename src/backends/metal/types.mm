@@ -2,7 +2,7 @@
 #include "backends/metal/types.h"
 
 #include "backends/metal/availability.h"
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph::metal {
 

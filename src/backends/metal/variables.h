@@ -1,8 +1,8 @@
 // The variables of a graph: MPSGraph variables, in one MPSGraph that all programs with variables are lowered into.
 //
-// An MPSGraph keeps every operation that was ever added. So that many programs, one for each batch size say, do not make
-// it grow for ever, the home moves to a new MPSGraph, values and all, when most of what it holds belongs to programs that
-// are gone; the others are then stale and are compiled anew.
+// An MPSGraph keeps every operation that was ever added. So that many programs, one for each batch size say, do not
+// make it grow for ever, the home moves to a new MPSGraph, values and all, when most of what it holds belongs to
+// programs that are gone; the others are then stale and are compiled anew.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ class MetalVariables final : public runtime::VariableHome, public std::enable_sh
   MetalDevice& device() const { return device_; }
   // Held by each program that has been lowered into the MPSGraph; another one after each move.
   std::shared_ptr<const int> generation() const { return generation_; }
-  // Whoever encodes a program of the MPSGraph holds it: Apple does not say that several threads may. Reads and writes by
-  // the host do not, because nothing else runs then.
+  // Whoever encodes a program of the MPSGraph holds it: Apple does not say that several threads may. Reads and writes
+  // by the host do not, because nothing else runs then.
   std::mutex encoding;
   // Before another program is lowered, while nothing runs.
   void make_room();

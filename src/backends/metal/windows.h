@@ -26,7 +26,6 @@ class Taps {
   Taps(const Lowering& l, Dims dims, std::vector<int> axes, std::vector<ops::Window> windows);
 
   int64_t count() const { return count_; }
-  const Dims& padded_dims() const { return padded_; }
   const Dims& result_dims() const { return result_; }
   Ints tap(int64_t number) const;  // of each window
   const std::vector<int>& axes() const { return axes_; }

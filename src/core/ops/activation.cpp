@@ -3,8 +3,8 @@
 // relu and sigmoid differentiate through their results, so that the values before the activation
 // need not be kept and the activation can be fused into what makes them. The *_gradient operations
 // take the source, as in MPSGraph, and have derivatives of their own.
-#include "core/builder.h"
 #include "core/definition.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

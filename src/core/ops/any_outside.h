@@ -1,4 +1,4 @@
-// The pass over indices that only asks whether one lies outside of what it counts: inline, so that kernels have it as
+// The pass over indices that only finds whether one is out of range: inline, so that kernels have it as
 // vectors.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/attributes.h"
+#include "mpsgraph/core/attributes.h"
 
 namespace mpsgraph::ops {
 

@@ -3,14 +3,14 @@
 // One table row per operation. Operands broadcast as in numpy and share one element type. Derivatives
 // give an operand's gradient at the broadcast shape; sum_to_like then sums the broadcast axes away.
 // Conventions at the edges: ties of minimum and maximum share equally, a NaN operand that was not
-// chosen gets zero, and both get NaN where the result is NaN; clamp passes the gradient at its bounds; what is constant almost everywhere
-// (sign, floor, comparisons, ...) has gradient zero. Rules see complex operands and results conjugated,
-// which makes them right for analytic functions (arithmetic_complex.cpp says why).
+// chosen gets zero, and both get NaN where the result is NaN; clamp passes the gradient at its bounds; what is constant
+// almost everywhere (sign, floor, comparisons, ...) has gradient zero. Rules see complex operands and results
+// conjugated, which makes them right for analytic functions (arithmetic_complex.cpp says why).
 #include <numbers>
 
-#include "core/builder.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/extrema.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

@@ -3,8 +3,8 @@
 // The gradient of a real L with respect to z = x + iy is dL/dx + i dL/dy, so that z - rate * gradient descends. For an
 // analytic function, as most of arithmetic.cpp, that is the incoming gradient times the conjugate of its derivative;
 // what is stated here is not analytic, and has a rule of its own for complex operands.
-#include "core/builder.h"
 #include "core/ops/elementwise.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

@@ -21,7 +21,8 @@ inline constexpr std::string_view from_zero = "from_zero";
 
 // While the derivative of a block is built elsewhere, gives what the rules need of the block's own tensors. Constants,
 // shape computations and what else costs nothing are repeated, so that inference still sees through them; all others
-// are saved where the block runs, because running it twice would draw its random numbers and make its assignments twice.
+// are saved where the block runs, because running it twice would draw its random numbers and make its assignments
+// twice.
 class StandIns {
  public:
   explicit StandIns(const Block& hidden);

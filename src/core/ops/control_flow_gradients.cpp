@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "core/builder.h"
-#include "core/gradients.h"
+#include "core/block_gradients.h"
 #include "core/ops/control_flow.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

@@ -7,8 +7,8 @@
 // A history is a value like any other: it goes around a loop, out of a branch, into another history (of a loop around
 // this one), and has a derivative, which is a history too. That an empty one gives zeros makes it the derivative zero.
 // How many values it will hold is known only when it runs, so no dimension of a tensor could say it.
-#include "core/builder.h"
 #include "core/ops/control_flow.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

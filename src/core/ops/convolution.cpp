@@ -7,9 +7,9 @@
 // derivative of each is made of the other two, so that derivatives of any order follow.
 #include "core/ops/convolution.h"
 
-#include "core/builder.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

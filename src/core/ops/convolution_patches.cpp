@@ -3,11 +3,12 @@
 //
 //   NCHW: columns[n, (c, ky, kx), (y, x)]     NHWC: columns[n, (y, x), (ky, kx, c)]
 //
-// A convolution is then one matrix product. The two are linear and each other's adjoint. Padding is zeros, and explicit.
-#include "core/builder.h"
+// A convolution is then one matrix product. The two are linear and each other's adjoint. Padding is zeros, and
+// explicit.
 #include "core/ops/convolution.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

@@ -4,10 +4,10 @@
 // A transposed convolution is the gradient of a convolution with respect to its source, so it takes the descriptor of
 // that convolution, and the shape of its own result, of which several are possible. Its gradient with respect to its
 // source is that convolution, and with respect to the weights that convolution's, with source and incoming exchanged.
-#include "core/builder.h"
 #include "core/ops/convolution.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

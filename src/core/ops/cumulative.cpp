@@ -5,9 +5,9 @@
 // Extrema keep NaN once it has come. Where several elements are the extremum, the last of them so far gets the
 // gradient. Products differentiate without division, so zeros are like any other number. Complex factors of derivatives
 // are conjugated.
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
@@ -30,7 +30,7 @@ std::vector<TensorType> infer_numbers_unvalued(const InferContext& c) {
   return {c.type(0)};
 }
 
-// The attributes again, in the other direction where `turned`.
+// The attributes again, in reverse where `turned`.
 Attributes direction(const GradientContext& g, bool turned, std::optional<bool> exclusive = {}) {
   Attributes attributes{{"axis", g.attributes().integer("axis")},
                         {"reverse", g.attributes().boolean("reverse") != turned}};
@@ -74,8 +74,8 @@ std::vector<TensorType> infer_arg_extremum(const InferContext& c) {
 
 std::vector<TensorType> infer_arg_extremum_unvalued(const InferContext& c) { return {{DType::int32, c.shape(0)}}; }
 
-// (a, b): y_0 = 0, y_(i+1) = b_i + a_i y_i. Its derivatives are itself, from the other end: db = recurrence(a, incoming)
-// turned, and da = db · y, because y_i is what a_i is multiplied with.
+// (a, b): y_0 = 0, y_(i+1) = b_i + a_i y_i. Its derivatives are itself, from the other end: db = recurrence(a,
+// incoming) turned, and da = db · y, because y_i is what a_i is multiplied with.
 std::vector<TensorType> infer_recurrence(const InferContext& c) {
   c.require_inexact(0);
   c.require_same_dtype(0, 2);

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "core/builder.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

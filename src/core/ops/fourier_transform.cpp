@@ -12,17 +12,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/builder.h"
 #include "core/known_values.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
 
 constexpr size_t most_axes = 4;  // as MPSGraph
 
-// What is asked for, checked; `full` is the shape in points of the full signals where it is known.
+// The arguments, checked; `full` is the shape in points of the full signals where it is known.
 std::vector<int> checked_axes(const InferContext& c, const Shape& shape) {
   const Ints& axes = c.attributes.integers("axes");
   const std::string& scaling = c.attributes.string("scaling");

@@ -1,20 +1,21 @@
 // Family gather: picking by indices, the gradient of picking along an axis, and one-hot rows.
 //
-//   gather             result[b..., o..., i..., r...] = updates[b..., o..., indices[b..., i...], r...]     at `axis`
-//   gather_nd          result[b..., i..., r...] = updates[b..., indices[b..., i..., 0], indices[b..., i..., 1], ..., r...]
-//   gather_along_axis  result[..., i, ...] = updates[..., indices[..., i, ...], ...]     at `axis`
+//   gather            result[b..., o..., i..., r...] = updates[b..., o..., indices[b..., i...], r...]     at `axis`
+//   gather_nd         result[b..., i..., r...] =
+//                       updates[b..., indices[b..., i..., 0], indices[b..., i..., 1], ..., r...]
+//   gather_along_axis result[..., i, ...] = updates[..., indices[..., i, ...], ...]     at `axis`
 //
 // The first batch_dimensions axes belong together. An index outside the axis picks zero, and what comes back to it is
 // dropped, unless out_of_range says "clip" or "error" (out_of_range.h). The gradient, which adds up what
 // equal indices picked, does the same.
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/exact_numbers.h"
 #include "core/ops/indices.h"
 #include "core/ops/out_of_range.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

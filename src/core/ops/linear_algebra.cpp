@@ -1,8 +1,8 @@
 // Family linear_algebra: the band around the diagonal of matrices.
 //
 //   result[..., i, j] = x[..., i, j] where i - j <= num_lower and j - i <= num_upper, else 0; -1 keeps that whole side
-#include "core/builder.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

@@ -2,8 +2,8 @@
 //
 // reduction "none" keeps the axis as 1; "sum" and "mean" give rank 0, the mean dividing by the number
 // of losses. Labels need not sum to one: with S = Σ labels the gradient is softmax(source) S - labels.
-#include "core/builder.h"
 #include "core/definition.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

@@ -1,10 +1,10 @@
-// Matrix products: C[..., m, n] = Σ_k A[..., m, k] B[..., k, n], with leading axes broadcast as in numpy; and the numbers
-// of bits in which vectors differ: D[..., m, n] = Σ_k bits of A[..., m, k] xor B[..., n, k]; and attention, which is two
-// products with a soft-max between them: softmax(scale Q Kᵀ + M) V.
+// Matrix products: C[..., m, n] = Σ_k A[..., m, k] B[..., k, n], with leading axes broadcast as in numpy; and the
+// numbers of bits in which vectors differ: D[..., m, n] = Σ_k bits of A[..., m, k] xor B[..., n, k]; and attention,
+// which is two products with a soft-max between them: softmax(scale Q Kᵀ + M) V.
 #include <limits>
 
-#include "core/builder.h"
 #include "core/definition.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

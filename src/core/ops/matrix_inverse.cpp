@@ -1,8 +1,8 @@
 // Family matrix_inverse: the inverses of square matrices, batched over the leading axes.
 //
 // The inverse of a singular matrix has elements that are infinite or no numbers; a run does not stop for data.
-#include "core/builder.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

@@ -3,8 +3,8 @@
 //   non_maximum_suppression(boxes [n, b, 4], scores [n, b, k][, class_indices [n, b]]) -> int32 [n, b, k]
 // Of each image, pairs of a box and a class with a score above score_threshold are taken by falling score, unless their
 // box overlaps one that was taken with an intersection over union above iou_threshold; with per_class_suppression only
-// boxes of the same class count. The result says which place each pair has in the list of all that are taken, -1 if it is
-// not. The list itself has a length that depends on values; the Python face makes it from this.
+// boxes of the same class count. The result says which place each pair has in the list of all that are taken, -1 if it
+// is not. The list itself has a length that depends on values; the Python face makes it from this.
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
 

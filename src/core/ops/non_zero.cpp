@@ -1,8 +1,8 @@
 // Family non_zero: where the elements are that are not zero.
 //
 //   non_zero_indices(x, shape)    row by row the indices of x's elements that are not zero, in row-major order
-// The shape states how many there are, which the Python face counts; see Rest in compiler/program.h for how a run learns
-// it. Where it states more rows than there are, the others are -1; where fewer, the last ones are left out.
+// The shape states how many there are, which the Python face counts; see Rest in compiler/program.h for how a run
+// learns it. Where it states more rows than there are, the others are -1; where fewer, the last ones are left out.
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/builder.h"
 #include "core/ops/shape.h"
 #include "core/wide.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

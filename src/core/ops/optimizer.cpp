@@ -2,8 +2,8 @@
 //
 // Nothing is assigned here; assign(variable, stochastic_gradient_descent(...)) does that. Learning
 // rates and coefficients are tensors, usually of rank 0.
-#include "core/builder.h"
 #include "core/definition.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

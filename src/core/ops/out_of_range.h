@@ -1,7 +1,7 @@
 // Indices outside of their axis: which operations say what becomes of them, and what is checked.
 //
-// Gathers, one_hot and scatters have an attribute out_of_range: "zeros" or, of a scatter, "drop", which MPSGraph states of
-// gatherAlongAxis and we of all; "clip", the nearest index inside; "error", which ends the run. Only the first has
+// Gathers, one_hot and scatters have an attribute out_of_range: "zeros" or, of a scatter, "drop", which MPSGraph states
+// of gatherAlongAxis and we of all; "clip", the nearest index inside; "error", which ends the run. Only the first has
 // kernels: the compiler's pass `indices` clips the operand of the others, or puts a check_indices beside them.
 #pragma once
 

@@ -6,8 +6,8 @@
 // L2 norm is composed of sums over windows.
 #include "core/ops/pooling.h"
 
-#include "core/builder.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

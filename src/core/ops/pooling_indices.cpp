@@ -2,9 +2,9 @@
 //
 // The gradient is linear in what comes in, and its adjoint, max_pooling_at_indices, reads values where the indices
 // point. Indices that point outside of the source give nothing and get nothing.
-#include "core/builder.h"
 #include "core/ops/pooling.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

@@ -9,10 +9,10 @@
 // computed in it. There is no element type of four bits: such numbers stand in int8 or uint8, one a byte.
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/known_values.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

@@ -1,24 +1,25 @@
 // What the files of the family recurrent share: operands by name, gates by role, the internal sequence operations.
 //
-// The operations of the face are in recurrent.cpp; each is a product over all time steps (recurrent_compositions.cpp) and
-// one of the internal operations that go step by step (recurrent_sequence.cpp), which have kernels:
+// The operations of the face are in recurrent.cpp; each is a product over all time steps (recurrent_compositions.cpp)
+// and one of the internal operations that go step by step (recurrent_sequence.cpp), which have kernels:
 //
-//   recurrent_sequence(source, recurrent_weight, initial_state[, initial_cell][, mask][, extra][, input_weight][, bias])
+//   recurrent_sequence(source, recurrent_weight, initial_state
+//                      [, initial_cell][, mask][, extra][, input_weight][, bias])
 //       -> state[, cell][, training_state]
 //   recurrent_sequence_gradient(recurrent_weight, training_state, ...)
 //       -> gradients of source, initial_state[, initial_cell][, the states before each step, of other cells than gru]
 //          [, the gradient of the source's bias: that of the source summed over steps and batch]
 //
-// There the weights are [directions, gates * hidden, hidden] always, the input is projected already ([T, N, directions *
-// gates * hidden]) unless an input weight is given, and `extra` is the peephole [directions, 4 * hidden] of lstm or the
-// secondary bias [directions, hidden] of gru.
+// There the weights are [directions, gates * hidden, hidden] always, the input is projected already ([T, N, directions
+// * gates * hidden]) unless an input weight is given, and `extra` is the peephole [directions, 4 * hidden] of lstm or
+// the secondary bias [directions, hidden] of gru.
 #pragma once
 
 #include <string_view>
 #include <vector>
 
-#include "core/builder.h"
 #include "core/definition.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

@@ -1,8 +1,8 @@
 // Recurrent layers and their gradients as products over all time steps around the operations that go step by step.
 //
 // The gradients of the weights are one product each, however long the sequence is, and so is the input's projection,
-// where its result is not better left to the steps. What the gradient of a step does not say itself follows from it: the
-// gradients of the weights, biases, peepholes and the mask.
+// where its result is not better left to the steps. What the gradient of a step does not say itself follows from it:
+// the gradients of the weights, biases, peepholes and the mask.
 #include "core/ops/recurrent.h"
 
 namespace mpsgraph::ops {

@@ -2,10 +2,10 @@
 //
 // Reduced axes stay as 1. An empty list of axes means all of them. Extrema share their gradient equally
 // among ties; where the extremum is NaN, so are the gradients of all elements that it was chosen from.
-#include "core/builder.h"
 #include "core/ops/extrema.h"
 #include "core/ops/indices.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

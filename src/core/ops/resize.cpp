@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/builder.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

@@ -9,10 +9,10 @@
 
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/ops/primitive.h"
 #include "core/ops/resize.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -104,7 +104,8 @@ std::vector<TensorType> infer_coordinate_gradient(const InferContext& context) {
   return {context.type(2)};
 }
 
-// --- the composition --------------------------------------------------------------------------------------------------
+// --- the composition
+// --------------------------------------------------------------------------------------------------
 
 // Everything as NHWC. A tap is one of the elements around a place: its index along an axis, as float, and its weight.
 class Composition {

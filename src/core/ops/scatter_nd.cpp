@@ -10,11 +10,11 @@
 // through what became of their place.
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/out_of_range.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

@@ -1,15 +1,16 @@
 // Family shape: other shapes for the same elements, broadcasting, casts, and the shape itself as a tensor.
 //
-// Slicing and joining are in shape_slicing.cpp, padding and tiling in shape_padding.cpp, blocks in shape_blocks.cpp. A shape operand is a list of
-// integers; where its value is not known, result dimensions are -1 until the executable is specialised.
+// Slicing and joining are in shape_slicing.cpp, padding and tiling in shape_padding.cpp, blocks in shape_blocks.cpp. A
+// shape operand is a list of integers; where its value is not known, result dimensions are -1 until the executable is
+// specialised.
 #include "core/ops/shape.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

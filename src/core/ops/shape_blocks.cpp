@@ -8,10 +8,10 @@
 // The two-dimensional forms are these with depth for batch. All moves are reshapes around one transposition.
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -101,7 +101,7 @@ std::vector<TensorType> infer_blocks_unvalued(const InferContext& context) {
 }
 
 // The axes of the tensor in blocks: each spatial axis as (blocks, place in the block), the batch as it is; and the
-// permutation that brings the places to the batch.
+// permutation that moves the places to the batch.
 struct BlockView {
   Dims dims;
   Ints to_batch;

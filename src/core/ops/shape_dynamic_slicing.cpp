@@ -1,7 +1,7 @@
 // Family shape, fourth part: slices whose sizes are known and whose starts are data.
 //
-//   dynamic_slice(x, starts) {sizes=[n, m]}              x[a : a + n, b : b + m] where starts = [a, b]
-//   dynamic_slice_update_data(data, update, starts)      data with `update` in that place; sizes, when given, are its own
+//   dynamic_slice(x, starts) {sizes=[n, m]}          x[a : a + n, b : b + m] where starts = [a, b]
+//   dynamic_slice_update_data(data, update, starts)  data with `update` in that place; sizes, when given, are its own
 //
 // Starts decide no shape, so they are read when a kernel runs and nothing is compiled for their values. Negative ones
 // count from the end. All that is read or written must lie inside: other than the ends of a slice, nothing is clamped.
@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/builder.h"
 #include "core/known_values.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

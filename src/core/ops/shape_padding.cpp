@@ -4,10 +4,10 @@
 // to copies of one element, with its sign, and the gradient of that is the padding, with zeros, or the tiling again.
 #include <algorithm>
 
-#include "core/builder.h"
 #include "core/exact_numbers.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <bitset>
 
-#include "core/builder.h"
 #include "core/known_values.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 

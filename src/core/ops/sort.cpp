@@ -2,9 +2,9 @@
 //
 // Both are stable, and a descending order is the stable order of the opposite comparison. NaN counts as larger than
 // every number: it comes last, and first when descending. The gradient of sort goes back to where elements came from.
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

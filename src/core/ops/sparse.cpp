@@ -4,20 +4,20 @@
 //     COO: index0 columns, index1 rows          CSC: index0 rows, index1 where each column starts
 //                                               CSR: index0 columns, index1 where each row starts
 //
-// The result has the type of a dense matrix, and every operation takes it. Being sparse is how it is stored: the compiler
-// gives products with it, and their derivatives, to operations that never make the zeros (fuse_sparse.cpp). An entry that
-// lies outside of the matrix counts for nothing.
+// The result has the type of a dense matrix, and every operation takes it. Being sparse is how it is stored: the
+// compiler gives products with it, and their derivatives, to operations that never make the zeros (fuse_sparse.cpp). An
+// entry that lies outside of the matrix counts for nothing.
 #include <string>
 
-#include "core/builder.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
 
-// The checks of indices, operands `first` and the one behind, of entries that are as many as operand 0 has elements (when
-// `entries`) and the shape of the matrix.
+// The checks of indices, operands `first` and the one behind, of entries that are as many as operand 0 has elements
+// (when `entries`) and the shape of the matrix.
 Shape matrix_shape(const InferContext& c, size_t first, const Shape& entries) {
   const std::string& storage = c.attributes.string("storage");
   const Ints& shape = c.attributes.integers("shape");

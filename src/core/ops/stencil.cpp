@@ -6,10 +6,10 @@
 // starts inside) and then stencil_windows, which has no boundary and carries the derivative. Its sum is bilinear, as a
 // convolution is. A minimum or maximum passes its gradient on to the tap that was chosen, by the operations of
 // max_pooling4d with indices. A product is a product of slices.
-#include "core/builder.h"
 #include "core/ops/pooling.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 
@@ -36,7 +36,8 @@ void require_operands(const InferContext& context) {
   context.require_same_dtype(0, 2);
 }
 
-// --- without a boundary -----------------------------------------------------------------------------------------------
+// --- without a boundary
+// -----------------------------------------------------------------------------------------------
 Shape windowed(const InferContext& context, const Windows& w, const Shape& source, const Shape& weights) {
   Sizes sizes = unknown_sizes;
   for (int i = 0; i < 4; ++i) sizes[i] = output_size(context, w, i, size_at(source, w.spatial[i]), weights[i]);
@@ -143,8 +144,9 @@ void d_weights_gradient(GradientContext& g) {
   if (g.needs(1)) g.set(1, make.d_source(g.input(0), g.incoming(), g.input(1)));
 }
 
-// --- with one ---------------------------------------------------------------------------------------------------------
-// What is added in front of and behind an axis; negative: what is cut off.
+// --- with one
+// --------------------------------------------------------------------------------------------------------- What is
+// added in front of and behind an axis; negative: what is cut off.
 struct Margin {
   int64_t before = 0, after = 0;
 };

@@ -2,9 +2,9 @@
 //
 // Of equal elements the first ones are taken, in their order. NaN counts as larger than every number. The gradient
 // puts what came for each element back to where it stood.
-#include "core/builder.h"
 #include "core/ops/indices.h"
 #include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {

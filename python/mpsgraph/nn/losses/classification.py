@@ -10,7 +10,7 @@ import numpy as np
 from ..._checks import checked, is_number
 from ..._core import Tensor
 from ...errors import DTypeError, GraphError, ShapeError
-from ...mixed_precision import in_float32
+from ...precision.mixed_precision import in_float32
 from ..activations import softplus, softplus_parts
 from ..module import graph_of
 from .reduction import as_dtype_of, binary_labels, like, one_hot_labels, reduced, sum_of_all

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..._checks import checked
 from ..._core import Tensor
 from ...errors import GraphError
-from ...mixed_precision import in_float32
+from ...precision.mixed_precision import in_float32
 from ..module import graph_of
 from .reduction import as_dtype_of, like, reduced
 

@@ -46,14 +46,3 @@ def sizes(node: Node, x: Tensor) -> Tensor | list[int]:
 def as_vectors(node: Node, *operands: Tensor) -> tuple[Tensor, ...]:
     """Operands of rank 0 as vectors of one element, as torch takes them along an axis; others as they are."""
     return tuple(x if node.rank(x) else node.g.reshape(x, (1,)) for x in operands)
-
-
-def with_axis_last(node: Node, x: Tensor, axis: int, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """function over the last axis, applied over another one."""
-    rank = node.rank(x)
-    axis = node.axis(x, axis)
-    if axis == rank - 1:
-        return function(x)
-    order = [*(a for a in range(rank) if a != axis), axis]
-    back = [order.index(a) for a in range(rank)]
-    return node.g.transpose(function(node.g.transpose(x, order)), back)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..._core import Tensor, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
+from .._files import input_type
 from .._registry import InNode, Node, Results, Undecided, operator
 from ._compose import cast
 
@@ -110,9 +111,7 @@ def _unrolled(node: Node, carried: list[Tensor], scans: int, known: bool) -> Res
 def _stacked(node: Node, kept: Sequence[Tensor], info: Any) -> Tensor:
     if kept:
         return node.g.stack(list(kept), 0)
-    from ..importer import input_type  # no iteration: an empty tensor of the stated type
-
-    dtype, shape = input_type(info)
+    dtype, shape = input_type(info)  # no iteration: an empty tensor of the stated type
     if shape is None or min(shape, default=0) < 0:
         raise UnsupportedError("a loop without iterations, whose result has no stated shape")
     return node.g.broadcast_to(node.g.cast(node.g.constant(0), dtype), (0, *shape))

@@ -12,18 +12,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import mpsgraph as mg
 
 from .. import peers
 from ..checks import NOTED, Check, Options, Result
+from ..workloads import CLASSES, DIGIT_RATE, PERCEPTRON_RATE, Step, digits_batch, perceptron_batch
 from .operations import device_name
 
-Step = Callable[[], float]
-CLASSES = 10
-DIGIT_BATCH, DIGIT_RATE = 64, 0.01
-PERCEPTRON_BATCH, PERCEPTRON_RATE = 32, 1e-3
 ROUNDS, STEPS, WARM_UP = 7, 20, 10
 
 
@@ -38,20 +33,6 @@ def checks(options: Options) -> list[Check]:
         return lambda: compared(ours, others, options)
 
     return [Check(name, bound(*sides), limit=900.0) for name, sides in networks.items()]
-
-
-def digits_batch() -> tuple[np.ndarray, np.ndarray]:
-    """NHWC images and labels."""
-    rng = np.random.default_rng(0)
-    images = rng.standard_normal((DIGIT_BATCH, 28, 28, 1), np.float32)
-    return images, rng.integers(0, CLASSES, DIGIT_BATCH).astype(np.int32)
-
-
-def perceptron_batch() -> tuple[np.ndarray, np.ndarray]:
-    """Vectors and labels."""
-    rng = np.random.default_rng(0)
-    inputs = rng.standard_normal((PERCEPTRON_BATCH, 784), np.float32)
-    return inputs, rng.integers(0, CLASSES, PERCEPTRON_BATCH).astype(np.int32)
 
 
 def digit_network(device: str) -> Step:

@@ -2,7 +2,7 @@
 //
 // Values cross block borders by copies into slots that live as long as the operation: results of a branch into the
 // operation's results, carried values from one iteration into the next. A value that an iteration computes in place,
-// such as a sum, or hands on as it is, stays where it lies.
+// such as a sum, or passes on unchanged, stays in place.
 #include <algorithm>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// Histories of loops: push copies a value behind the others, pop gives it where it lies.
+// Histories of loops: push copies a value behind the others, pop reads it in place.
 //
 // The slot of a history holds the address of its last node.
 #include <cstring>

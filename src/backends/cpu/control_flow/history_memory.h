@@ -1,7 +1,7 @@
 // Memory for the histories of loops: a value for each iteration, as many as there are when it runs.
 //
 // A history is a chain of nodes from the last value to the first; null is the empty one. Nodes never change, so several
-// histories may share their beginnings, and a value that is taken back is read where it lies. Nodes are taken from
+// histories may share their beginnings, and a value that is taken back is read in place. Nodes are taken from
 // blocks that stay from run to run, and all given back at once: after a run, or after an iteration of a loop out of
 // which no history comes. So the first runs allocate, and later ones of the same lengths do not.
 #pragma once

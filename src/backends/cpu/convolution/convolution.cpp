@@ -1,6 +1,6 @@
 // Convolutions over two and three axes, grouped and depthwise, and their gradients with respect to data and weights.
 //
-// A tile of output pixels is unfolded to a matrix of patches, and all three operations become matrix
+// A tile of output pixels is unfolded to a matrix of patches (im2col), and all three operations become matrix
 // products with it: result = patches·weights, d_weights = patchesᵀ·incoming, d_patches = incoming·weightsᵀ
 // (folded back by adding). The halves unfold to float. The reference runs direct loops instead.
 
@@ -255,7 +255,7 @@ std::unique_ptr<Kernel> zeros(const Operand& y) {
   return kernel([slot = y.slot, bytes = y.bytes()](Frame& f) { std::memset(f.at<std::byte>(slot), 0, bytes); });
 }
 
-// What the three lowerings share: two operands and a result, which play source, weights and result by turns.
+// What the three lowerings share: two operands and a result, which play source, weights and result in different roles.
 template <class Direct, class Patches>
 std::unique_ptr<Kernel> lower(Lowering& lowering, const ConvolutionPlan& p, const Direct& direct,
                               const Patches& patches) {

@@ -1,9 +1,10 @@
-// The inner loop of a convolution of 8-bit integers that runs as one matrix product a tap (convolution_taps.h).
+// The micro-kernel of a convolution of 8-bit integers that runs as one matrix product per kernel tap
+// (convolution_taps.h).
 //
 // A tile is a few rows by `columns` columns of sums in int32 registers. A step is four bytes of a row, four channels,
 // which one instruction multiplies with four weights and adds; weights come as panels [step][columns][4]. Rows are
-// unsigned: where signed ones cannot be multiplied, they are read with their sign bit turned, which adds 128. What that
-// and a zero point add to a sum is known beforehand and stands in `start`.
+// unsigned: where signed ones cannot be multiplied, they are read with their sign bit flipped, which adds 128. What
+// that and a zero point add to a sum is known beforehand and stands in `start`.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ namespace mpsgraph::cpu {
 
 enum class IntegerResult : uint8_t { uint8, int8, float32 };
 
-// What becomes of a sum, by column: v = sum * scale + bias + residual * residual_scale; relu; of an integer result then
+// The epilogue of a sum, by column: v = sum * scale + bias + residual * residual_scale; relu; of an integer result then
 // saturate(round(v) + zero_point). Everything is in steps of the result; the residual's zero point is in the bias.
 struct IntegerEpilogue {
   const int32_t* start = nullptr;  // what sums begin with; null: zero

@@ -38,7 +38,7 @@ struct TapWeights {
       to += inputs * tiles.columns;
     }
   }
-  // Memory of a panel's elements, in lines of caches, and asking for some of them; 0 where elements lie apart.
+  // Memory of a panel's elements, in cache lines, and prefetching some of them; 0 where elements are not contiguous.
   template <class S>
   int64_t lines(int columns) const {
     constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(S));
@@ -104,7 +104,7 @@ class TapSource {
 };
 
 // f(element, factor): what bfloat16 is multiplied as depends on the processor, and on whether a product has so few rows
-// that it waits for its weights.
+// that it is bound by the memory of its weights.
 bool multiplies_pairs(bool waits_for_weights);
 template <class F>
 std::unique_ptr<Kernel> with_factors(DType dtype, bool waits_for_weights, const F& f) {

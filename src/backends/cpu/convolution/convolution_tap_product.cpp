@@ -14,9 +14,9 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int64_t cached_panels = 1 << 20;  // bytes that stay in a second-level cache beside the rows
-constexpr int64_t products_of_read = 8;  // in the time in which one weight comes from a far cache
+constexpr int64_t products_of_read = 8;  // in the time in which one weight comes from an outer cache
 constexpr int64_t least_steps = 1 << 14;  // of rows that are worth taking by themselves: some microseconds
-constexpr int64_t waiting_rows = 16;  // multiplied faster than constant weights of float32 come from a far cache
+constexpr int64_t waiting_rows = 16;  // multiplied faster than constant float32 weights come from an outer cache
 constexpr int64_t least_inputs = 32;  // for which sums may be put away between taps
 
 template <class S, class F>
@@ -92,7 +92,8 @@ class TapProduct final : public Kernel {
     int64_t begin, end, first_panel, last_panel;
   };
 
-  // What is asked for of the weights' next panel while this one is multiplied, so that packing does not wait for it.
+  // What is prefetched of the weights' next panel while this one is multiplied, so that packing does not wait for
+  // memory.
   struct Ahead {
     const S* weights;
     int64_t panel, left, per_tile;

@@ -1,8 +1,8 @@
 // The gradient of a convolution with respect to a source of few channels: what a decoder's last layer computes, too.
 //
 // A panel of a tap would be mostly empty, so the columns of one product are the channels of all taps. A pixel of the
-// incoming gradient times the weights gives what it adds to each pixel that it sees, and an image belongs to one thread,
-// which adds this up in the order of the incoming pixels.
+// incoming gradient times the weights gives what it adds to each pixel that it sees, and an image belongs to one
+// thread, which adds this up in the order of the incoming pixels.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_tap_kernels.h"

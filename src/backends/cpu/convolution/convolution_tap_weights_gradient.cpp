@@ -1,9 +1,9 @@
 // The gradient of a product by taps with respect to the weights.
 //
 // Sums of a panel of weights are cut into slices of steps, and where these are few, images into parts, whose sums are
-// added in order: threads take one after the other. The incoming gradient is brought into panels, whose steps are its
+// added in order: threads take one after the other. The incoming gradient is packed into panels, whose steps are its
 // pixels, in blocks. Where bfloat16 is multiplied in pairs, pixels of two images make a step, and the source is copied
-// so that such pairs lie beside one another.
+// so that such pairs are contiguous.
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +14,7 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int64_t block_rows = 128;  // a panel's and the pixels' rows in the first-level cache
-constexpr int64_t least_slice = 400;  // steps for which bringing the incoming gradient into panels is little
+constexpr int64_t least_slice = 400;  // steps for which packing the incoming gradient costs little
 constexpr int64_t wanted_pieces = 4;  // for each thread
 
 template <class S, class F>

@@ -64,8 +64,8 @@ const ConvolutionTiles<BFloat16, float>* convolution_tiles() {
 }
 
 // Not where there is no instruction for it. Intel's vectors take four times as long for that as for one of float32
-// (measured on a fifth generation Xeon): half the rate, and worth it only where weights of half the size come in half the
-// time. Elsewhere, and in AMX's registers, pairs are what such instructions are for.
+// (measured on a fifth generation Xeon): half the rate, and worth it only where weights of half the size come in half
+// the time. Elsewhere, and in AMX's registers, pairs are what such instructions are for.
 bool multiplies_pairs(bool waits_for_weights) {
   const std::string_view wish = wanted_products();
   if (!has_bfloat16() || wish == "float32") return false;

@@ -1,4 +1,4 @@
-// Convolutions as sums of matrix products, one a tap, without unfolding: rows of pixels are found by pointers
+// Convolutions as sums of matrix products, one per kernel tap, without im2col: rows of pixels are found by pointers
 // (Dukhan, "The Indirect Convolution Algorithm", arXiv:1907.02129), for channels last and one group.
 //
 // Pixels are sorted into classes that see the same taps, so that taps that only see padding cost nothing: of a 3x3

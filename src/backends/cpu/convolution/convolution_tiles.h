@@ -1,10 +1,10 @@
-// The inner loops of a convolution that runs as one matrix product a tap (convolution_taps.h), for each vector set.
+// The micro-kernels of a convolution that runs as one matrix product per tap (convolution_taps.h), for each vector set.
 //
 // A tile is a few rows by `columns` columns of a result, held in float32 registers while all taps are summed. Rows are
-// found by pointers, so that nothing is unfolded; the other factor comes as panels [step][columns][group]. A step is
-// four bytes of a row, `group` factors: one float32, or the pair of bfloat16 that one instruction multiplies and adds.
-// Where that instruction is slower than two of float32, bfloat16 is widened on its way to the factors. AMX's registers
-// hold tiles of 32 rows (amx_products.inc).
+// found by pointers, so that there is no im2col; the other factor is packed into panels [step][columns][group]. A step
+// is four bytes of a row, `group` factors: one float32, or the pair of bfloat16 that one instruction multiplies and
+// adds. Where that instruction is slower than two of float32, bfloat16 is widened on its way to the factors. AMX's
+// registers hold tiles of 32 rows (amx_products.inc).
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 
 namespace mpsgraph::cpu {
 
-// Steps that lie beside one another in a row, from `delta` elements behind its pointer on, and in a panel.
+// Steps that are contiguous in a row, from `delta` elements behind its pointer on, and in a panel.
 struct TileRun {
   int64_t delta, panel, steps;
 };
 
-// What happens to a sum before it is stored.
+// The epilogue: what happens to a sum before it is stored.
 template <class S>
 struct TileEpilogue {
   const S* bias = nullptr;  // of these columns
@@ -30,7 +30,7 @@ struct TileEpilogue {
 
 // What tiles of any element have.
 struct TileRows {
-  int rows;            // of a tile, at most
+  int rows;  // of a tile, at most
   int whole_rows = 1;  // as many take as long as one
   // What a thread calls before and after products; null: nothing.
   void (*begin)() = nullptr;
@@ -72,8 +72,8 @@ struct ConvolutionTiles : TileRows {
   // The same in two: sums[r][0, columns) += sum over s of rows[r][s] * panel[s]; out[r] = epilogue(sums[r]).
   void (*add)(int count, const F* const* rows, int64_t steps, const F* panel, float* const* sums);
   void (*finish)(const float* sums, S* out, int width, const TileEpilogue<S>& epilogue);
-  // sums[r][0, columns) = sum over s of rows[r * row_stride + s] * matrix[s * matrix_stride], a matrix as it lies in
-  // memory; of float32 only, else null. `first`: nobody has read it before.
+  // sums[r][0, columns) = sum over s of rows[r * row_stride + s] * matrix[s * matrix_stride], a matrix that is not
+  // packed (float32 only, else null). `first`: nothing has read it before.
   void (*multiply_plain)(int count, const F* rows, int64_t row_stride, int64_t steps, const F* matrix,
                          int64_t matrix_stride, bool first, float* sums);
   // out[0, columns) = epilogue(the sum of `parts` vectors of sums, `stride` apart).
@@ -93,8 +93,8 @@ struct ConvolutionTiles : TileRows {
   void (*unpack)(const float* sums, int64_t rows, int width, S* matrix, int64_t row_stride, int64_t column_stride);
 };
 
-// Asks for every line of a step of a panel, of `step` factors, that comes some steps later. With few rows steps are short,
-// and the weights come as fast as a far cache or memory can give them.
+// Prefetches every cache line of a step of a panel, of `step` factors, some steps ahead. With few rows steps are short,
+// and the weights come as fast as an outer cache or memory can give them.
 template <int rows, int64_t step, class F>
 [[gnu::always_inline]] inline void ask_for_step(const F* panel) {
   constexpr int64_t ahead = rows <= 4 ? 32 : 8, line = 64 / sizeof(F);

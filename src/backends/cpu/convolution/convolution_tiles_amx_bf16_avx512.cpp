@@ -48,8 +48,8 @@ void add_in_registers(int count, const F* const* rows, int64_t steps, const F* p
 
 // ---- rows that are summed over ----
 
-// Sums are of columns times steps here: so rows are registers 6 and 7 as they lie, and the panel, which serves many of
-// them, is turned once: sixteen rows' words of a column beside one another, zero beyond the last row.
+// Sums are of columns times steps here: so rows are registers 6 and 7 without a copy, and the panel, which serves many
+// of them, is transposed once: sixteen rows' words of a column contiguous, zero beyond the last row.
 void gather_columns(const S* const* rows, const int* valid, int64_t row_stride, int64_t count, int width, F* panel) {
   for (int64_t r = 0; r < count; r += side, panel += side * columns * group) {
     const auto there = static_cast<int>(std::min<int64_t>(side, count - r));

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t block_elements = 1 << 18;  // of a block's points, before and behind the product
 constexpr int64_t cached_weights = 1 << 18;  // elements that stay in a second-level cache beside a block
-constexpr int64_t least_rows = 4;            // row tiles of a block for which weights may come from a far cache
+constexpr int64_t least_rows = 4;            // row tiles of a block for which weights may come from an outer cache
 constexpr int64_t chunk = 16;  // inputs whose weights are transformed at once
 
 class WinogradProduct final : public Kernel {

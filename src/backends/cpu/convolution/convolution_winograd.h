@@ -1,11 +1,12 @@
 // Convolutions with fewer multiply-adds: in tiles, by Winograd's minimal filtering (winograd_transforms.h).
 //
-// A tile of m x m results is computed from t x t sums of products, t = m + r - 1, where r x r taps one by one would take
-// m² r²: 49 instead of 225 for 3 x 3 results of 5 x 5 taps. With a stride of s, the source is s² images of every s-th
-// pixel, its phases, and the weights are as many kernels; phases are like further channels. For the derivative with
-// respect to the source it is the result that has phases. What tiles lie beyond the image is computed and not used.
+// A tile of m x m results is computed from t x t sums of products, t = m + r - 1, where r x r taps one by one would
+// take m² r²: 49 instead of 225 for 3 x 3 results of 5 x 5 taps. With a stride of s, the source is s² images of every
+// s-th pixel, its phases, and the weights are as many kernels; phases are like further channels. For the derivative
+// with respect to the source it is the result that has phases. What tiles lie beyond the image is computed and not
+// used.
 //
-// Sums are rounded where plain ones are exact, so that errors are up to four times as large as those of products by taps,
+// Transforms round, so that errors are up to four times as large as those of products by taps,
 // and an infinity makes NaN of its whole tile.
 #pragma once
 

@@ -94,8 +94,8 @@ WinogradPlan make_plan(const ConvolutionPlan& p, const WinogradTransforms& trans
   return plan;
 }
 
-// Time, in multiply-adds of a product by taps, fitted to layers of 3 x 3 to 8 x 8 taps and 16 to 512 channels: points of
-// a transform are no blocks of registers, and those of weights go to a far cache and come back where they are many.
+// Time, in multiply-adds of a product by taps, fitted to layers of 3 x 3 to 8 x 8 taps and 16 to 512 channels: points
+// of a transform are not blocked in registers, and those of weights go to an outer cache and back where they are many.
 double time_in_tiles(const WinogradPlan& plan) {
   const double t = plan.transforms->points(), m = plan.transforms->results;
   const auto inputs = static_cast<double>(plan.inputs()), outputs = static_cast<double>(plan.outputs()),

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t block_elements = 1 << 18;  // of a block's points, beside the sums
 constexpr int64_t cached_sums = 1 << 18;     // elements that stay in a second-level cache beside a block
-constexpr int64_t least_block = 12, most_block = 128;  // tiles; as many as can be where sums come from a far cache
+constexpr int64_t least_block = 12, most_block = 128;  // tiles; as many as can be where sums come from an outer cache
 constexpr int64_t parts_per_thread = 4;
 constexpr int64_t least_part = 24;  // tiles that are worth sums of their own
 

@@ -1,9 +1,9 @@
 // Convolution and its gradients on oneDNN, in the layout that the data has.
 //
-// Data with the channels last stays as the user laid it out. With the channels in front only convolutions of 1x1 kernels
-// are fast so (they are matrix products); for others data is brought into the layout that oneDNN chooses, and back.
-// Weights are brought into the layout that the primitive asks for: once, when they are a variable that has its home
-// in that layout, else before each run.
+// Data with the channels last stays as the user laid it out. With the channels in front only convolutions of 1x1
+// kernels are fast so (they are matrix products); for others data is reordered into the layout that oneDNN chooses, and
+// back. Weights are reordered into the layout that the primitive wants: once, when they are a variable that has its
+// home in that layout, else before each run.
 #include "backends/cpu/convolution/convolution.h"
 #include "backends/cpu/home_layouts.h"
 #include "backends/cpu/onednn_kernel.h"
@@ -88,7 +88,7 @@ class WeightsLayout final : public Layout {
   memory::desc row_major_, home_;
 };
 
-// How an operand's weights lie.
+// The layout of an operand's weights.
 memory::desc described(const Operand& weights, const memory::desc& row_major) {
   return weights.layout ? static_cast<const WeightsLayout*>(weights.layout)->home() : row_major;
 }
@@ -108,7 +108,7 @@ Slot brought(OnednnKernel& kernel, Lowering& lowering, const memory::desc& have,
   return copy;
 }
 
-// The primitive with its result in `made`, which then is brought to where it belongs.
+// The primitive with its result in `made`, which is then reordered to where it belongs.
 void add_with_result(OnednnKernel& kernel, Lowering& lowering, const dnnl::primitive& primitive,
                      std::vector<OnednnKernel::Argument> arguments, int id, const memory::desc& made,
                      const memory::desc& wanted, Slot result) {

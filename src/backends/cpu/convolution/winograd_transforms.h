@@ -2,8 +2,8 @@
 //
 // A tile of m x m results of a kernel of r x r taps takes t x t products a channel, t = m + r - 1, instead of m² r²:
 //   results = Aᵀ [(G weights Gᵀ) ⊙ (Bᵀ source B)] A
-// (Winograd, "Arithmetic Complexity of Computations", 1980; Lavin and Gray, arXiv:1509.09308). Both gradients are of the
-// same form; that of the weights is Gᵀ [(A incoming Aᵀ) ⊙ (Bᵀ source B)] G, summed over tiles.
+// (Winograd, "Arithmetic Complexity of Computations", 1980; Lavin and Gray, arXiv:1509.09308). Both gradients are of
+// the same form; that of the weights is Gᵀ [(A incoming Aᵀ) ⊙ (Bᵀ source B)] G, summed over tiles.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 namespace mpsgraph::cpu {
 
 struct WinogradTransforms {
-  // Of the vectors that lie at from[i], for `channels` of them; to[point * point_stride] of the first channel. Panels of
-  // a tile's columns lie panel_stride apart.
+  // Of the vectors that lie at from[i], for `channels` of them; to[point * point_stride] of the first channel. Panels
+  // of a tile's columns lie panel_stride apart.
   using Spread = void (*)(const float* const* from, int64_t channels, float* to, int64_t point_stride,
                           int64_t panel_stride);
   // Of t x t points to to[i], where that is not null.

@@ -17,7 +17,7 @@ namespace mpsgraph::cpu {
 // exp(-2 pi i k / n), exact on the axes.
 std::complex<double> root_of_unity(int64_t k, int64_t n);
 
-// Memory that begins with a cache line, so that no vector of it lies in two.
+// Memory aligned to a cache line, so that no vector straddles two.
 template <class T>
 struct LineAllocator {
   using value_type = T;
@@ -30,14 +30,15 @@ struct LineAllocator {
   bool operator==(const LineAllocator&) const = default;
 };
 
-// Lanes of n points, in passes of small radices (Stockham's order: the result comes out sorted; decimated in time: points
-// are turned before a pass, so that additions and twiddle factors are one fused operation).
+// Lanes of n points, in passes of small radices (Stockham's order: the result comes out sorted; decimated in time:
+// points are multiplied by twiddle factors before a pass, so that additions and twiddle factors are one fused
+// operation).
 template <class T>
 struct LanePlan {
   LanePlan() = default;
   explicit LanePlan(int64_t n) : LanePlan(n, 1, 0) {}
-  // Of rows of a matrix whose `columns` are lanes, and are transformed already: lane k is turned by exp(-2 pi i j k / (n
-  // columns)) at point j first. The columns come in blocks of `lanes`.
+  // Of rows of a matrix whose `columns` are lanes, and are transformed already: lane k is multiplied by exp(-2 pi i j k
+  // / (n columns)) at point j first. The columns come in blocks of `lanes`.
   LanePlan(int64_t n, int64_t columns, int lanes);
   static bool possible(int64_t n);  // no prime factor above max_radix
 
@@ -46,8 +47,9 @@ struct LanePlan {
     int radix;
     int64_t before;  // the product of the radices before
     int64_t points;  // that are left: before x radix x points = n
-    // [blocks][before][which][re, im], or [re, im][lanes] in place of the last. With w = exp(-2 pi i q / (before radix))
-    // those which a radix needs: of 2, w; of 4, w and w²; of 8, w, w exp(-i pi/4), w² and w⁴; else w to w^(radix - 1).
+    // [blocks][before][which][re, im], or [re, im][lanes] in place of the last. With w = exp(-2 pi i q / (before
+    // radix)) those which a radix needs: of 2, w; of 4, w and w²; of 8, w, w exp(-i pi/4), w² and w⁴; else w to
+    // w^(radix - 1).
     std::vector<T, LineAllocator<T>> factors;
     int64_t factors_stride;  // of q
     std::vector<T> roots;  // [radix]: cosine, sine; of radices without formulas of their own
@@ -92,8 +94,8 @@ struct FourierFunctions {
   int lanes;
   // One planar signal to another, which may be the same; both with room for `lanes` more numbers.
   void (*signal)(const FourierPlan<T>& plan, const T* re, const T* im, T* to_re, T* to_im, T* work);
-  // Complex numbers to others, which may be the same, of a plan with whole_sides(); `ahead`: how many numbers of T further
-  // the next signal lies, or 0.
+  // Complex numbers to others, which may be the same, of a plan with whole_sides(); `ahead`: how many numbers of T
+  // further the next signal lies, or 0.
   void (*complex_signal)(const FourierPlan<T>& plan, const T* from, T* to, int64_t ahead, bool inverse, T scale,
                          T* work);
   // Lanes to lanes, data and room for as much.

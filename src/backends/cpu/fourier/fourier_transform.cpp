@@ -1,8 +1,8 @@
 // Fourier transforms along axes: fast_fourier_transform, real_to_hermitean_fft, hermitean_to_real_fft.
 //
 // One axis after the other, each as signals that the threads share: real rows as complex ones of half the length, short
-// signals side by side in lanes, long ones one by one (fourier_plan.h). What is laid out otherwise is gathered element by
-// element. The reference sums the n products of each point in double.
+// signals side by side in lanes, long ones one by one (fourier_plan.h). What is laid out otherwise is gathered element
+// by element. The reference sums the n products of each point in double.
 #include <complex>
 #include <tuple>
 

@@ -1,7 +1,7 @@
 // check_indices: ends the run when an index lies outside of what it counts.
 //
-// One pass over the indices that only asks whether any does, a microsecond or two for 8,192 of them; which one it was is
-// looked for when it is known that there is one.
+// One pass over the indices that only asks whether any does, a microsecond or two for 8,192 of them; which one it was
+// is looked for when it is known that there is one.
 #include <atomic>
 
 #include "backends/cpu/gather/indices.h"

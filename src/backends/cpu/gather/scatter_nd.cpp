@@ -64,9 +64,9 @@ struct Set {
   }
 };
 
-// Where updates go: find() gives for `count` updates of a row, from `pick` and `column` on, positions in [0, n) or others,
-// which are skipped. It goes along the picks, or where every element has its position along the columns. Behind a call,
-// because every way to find them times every mode and element type would be thousands of loops to compile.
+// Where updates go: find() gives for `count` updates of a row, from `pick` and `column` on, positions in [0, n) or
+// others, which are skipped. It goes along the picks, or where every element has its position along the columns. Behind
+// a call, because every way to find them times every mode and element type would be thousands of loops to compile.
 class Positions {
  public:
   virtual ~Positions() = default;

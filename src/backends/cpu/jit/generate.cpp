@@ -265,7 +265,7 @@ class Generator {
   }
   bool locked(int node) const { return std::find(locked_.begin(), locked_.end(), node) != locked_.end(); }
 
-  // A register with the value of `node`; constants and spilled values are brought in.
+  // A register with the value of `node`; constants and spilled values are loaded.
   int fetch(int node) {
     locked_.push_back(node);
     if (register_[node] >= 0) return register_[node];

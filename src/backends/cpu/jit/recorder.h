@@ -1,14 +1,15 @@
 // Records the element-wise operations of a region as VectorCode.
 //
 // Values are node numbers. Floats and halves are float lanes, booleans are masks, int32, int8 and uint8 are integer
-// lanes. What cannot be recorded says so with nothing (std::nullopt, false); the region is then interpreted by tile functions instead.
+// lanes. What cannot be recorded says so with nothing (std::nullopt, false); the region is then interpreted by tile
+// functions instead.
 #pragma once
 
 #include <optional>
 #include <span>
 
 #include "backends/cpu/jit/vector_code.h"
-#include "core/graph.h"
+#include "mpsgraph/core/graph.h"
 
 namespace mpsgraph::cpu::jit {
 
@@ -24,8 +25,8 @@ class Recorder {
   int sum(int value);  // number of the accumulator
   void prefetch(int stream) { code_.prefetch(stream); }
 
-  // With stores that go past the caches to the given streams, whose memory is then aligned to a vector. `prefetches`:
-  // with the prefetches that were asked for.
+  // With non-temporal stores to the given streams, whose memory is then aligned to a vector. `prefetches`:
+  // with the prefetches that were requested.
   VectorCode code(std::span<const int> past_caches = {}, bool prefetches = true) const;
 
  private:

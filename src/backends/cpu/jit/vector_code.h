@@ -73,7 +73,7 @@ class VectorCode {
   int constant(float value) { return record({.kind = Kind::constant, .bits = std::bit_cast<uint32_t>(value)}); }
   int constant(int32_t value) { return record({.kind = Kind::constant, .bits = std::bit_cast<uint32_t>(value)}); }
   bool is_constant(int node) const { return node >= 0 && nodes[node].kind == Kind::constant; }
-  // Loads of this stream ask for what comes `prefetch_distance` bytes later.
+  // Loads of this stream prefetch `prefetch_distance` bytes ahead.
   void prefetch(int stream) { prefetched.push_back(stream); }
 
   VectorSet set;

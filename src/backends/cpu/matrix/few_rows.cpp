@@ -91,7 +91,8 @@ class FewRowsProduct final : public Kernel {
   int64_t steps_, rows_, columns_, panels_, parts_;
 };
 
-// Rows of the matrix are rows of tiles here, and those of the other factor, turned, their columns: the transposed result.
+// Rows of the matrix are rows of tiles here, and those of the other factor, transposed, their columns: the transposed
+// result.
 class FewRowsTransposed final : public Kernel {
  public:
   FewRowsTransposed(Lowering& lowering, const Tiles& tiles, const Operand& rows, const Operand& matrix)
@@ -122,7 +123,7 @@ class FewRowsTransposed final : public Kernel {
   }
 
  private:
-  static constexpr int64_t rows_of_block = 48, steps_of_chunk = 64, lanes = 16;  // what is turned at once
+  static constexpr int64_t rows_of_block = 48, steps_of_chunk = 64, lanes = 16;  // what is transposed at once
 
   int64_t border(int64_t block) const {
     const int64_t units = (columns_ + lanes - 1) / lanes;
@@ -157,7 +158,7 @@ class FewRowsTransposed final : public Kernel {
   int64_t steps_, panels_, columns_, blocks_ = 1;
 };
 
-// The tiles for a product of `rows` with a matrix of this many steps and columns, where they are worth while.
+// The tiles for a product of `rows` with a matrix of this many steps and columns, where they are worthwhile.
 const Tiles* tiles_for(const Operand& rows, const Operand& matrix, int64_t columns) {
   const Tiles* tiles = convolution_tiles<float, float>();
   if (!tiles || rows.dtype != DType::float32 || matrix.dims.size() != 2 || rows.elements() == 0) return nullptr;

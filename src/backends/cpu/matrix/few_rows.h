@@ -1,8 +1,9 @@
 // Products of few rows with a matrix that is larger than they are, such as those of a dense layer at a small batch.
 //
-// What counts is not to wait for the matrix. Each thread takes the rows of it that it also updates in training
-// (gradient_update.h), so that they lie in its own second-level cache, and multiplies them where they lie. They are steps
-// of the sums, whose parts are added up at the end; of a transposed matrix they are columns of the result.
+// Such a product is bound by the memory of the matrix. Each thread takes the rows of it that it also updates in
+// training (gradient_update.h), so that they are in its own second-level cache, and multiplies them in place, not
+// packed. They are steps of the sums, whose parts are added up at the end; of a transposed matrix they are columns of
+// the result.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // Matrix products of float and double in parallel, for matrix multiplication and convolution.
 //
-// A thin wall around Eigen, so that one file compiles it. Operands are views; each needs a stride of 1
+// A thin wrapper of Eigen, so that only one file compiles it. Operands are views; each needs a stride of 1
 // along rows or columns. The caller decides what runs in parallel.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Blocks of a gradient, each multiplied by our tiles and updated with while it lies in the second-level cache.
+// Blocks of a gradient, each multiplied by our tiles and used for the update while it is in the second-level cache.
 //
 // Threads take blocks as they come; sums of a block are those of all its rows' products, so that who takes it changes
 // nothing.
@@ -62,7 +62,7 @@ class GradientUpdate final : public Kernel {
     return lowering.scratch(static_cast<size_t>(count) * sizeof(float));
   }
 
-  // Columns of the incoming gradient side by side.
+  // Columns of the incoming gradient, contiguous.
   void pack(Frame& frame, int64_t panel) const {
     const float* rows[most_rows];
     int valid[most_rows];

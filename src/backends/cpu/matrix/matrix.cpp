@@ -1,7 +1,8 @@
 // matrix_multiplication: batched, with broadcast batches, for all float and complex types.
 //
 // float and double run through Eigen, the halves in float on converted operands, complex numbers as products of real
-// matrices of twice the size, the reference in plain loops. The threads share batches and blocks of rows or columns. Eigen allocates its packing buffers.
+// matrices of twice the size, the reference in plain loops. The threads share batches and blocks of rows or columns.
+// Eigen allocates its packing buffers.
 
 #define EIGEN_DONT_PARALLELIZE
 
@@ -166,7 +167,7 @@ std::unique_ptr<Kernel> plain_kernel(const Products& products, const Operand& a,
   return kernel([=](Frame& f) { multiply_plainly<T>(products, f.at<T>(a.slot), f.at<T>(b.slot), f.at<T>(c.slot)); });
 }
 
-// A complex product as one of real matrices: a and c as they lie in memory are [m, 2k] and [m, 2n] with real and
+// A complex product as one of real matrices: a and c in memory are [m, 2k] and [m, 2n] with real and
 // imaginary parts alternating, if each row of b stands twice: as it is, and times i. That is the same number of
 // operations, with the best kernel that there is for reals.
 class ComplexProduct final : public Kernel {

@@ -3,7 +3,7 @@
 // Each step makes one column a unit vector; what stands there instead is a column of the inverse, so that no second
 // matrix is needed. The steps of some columns are found on these alone and then applied to the others together, as a
 // product of matrices, which reads the matrix once for them. Row exchanges are undone on the columns at the end. Many
-// matrices are shared out among the threads; the rows of a single large one are.
+// matrices are partitioned among the threads, and so are the rows of a single large one.
 
 #include <cmath>
 #include <cstring>

@@ -30,7 +30,7 @@ bool flag(const Lowering& lowering, std::string_view name) {
   return lowering.attributes().has(name) && lowering.attributes().boolean(name);
 }
 
-// A matrix times one vector only reads the matrix: rows are multiplied where they lie.
+// A matrix times one vector is bound by reading the matrix: rows are multiplied in place.
 std::unique_ptr<Kernel> rows_times_vector(const Operand& matrix, const Operand& vector, const Operand& result,
                                           Slot bias = -1, bool relu = false) {
   return kernel(
@@ -49,8 +49,8 @@ std::unique_ptr<Kernel> rows_times_vector(const Operand& matrix, const Operand& 
       "rows times a vector");
 }
 
-// One row times a matrix likewise: each thread takes columns, or where they are few, pieces of rows of the matrix, which
-// it reads from one end to the other. The pieces depend on the sizes alone, and so does the result.
+// One row times a matrix likewise: each thread takes columns, or where they are few, pieces of rows of the matrix,
+// which it reads from one end to the other. The pieces depend on the sizes alone, and so does the result.
 std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row, const Operand& matrix,
                                          const Operand& result, Slot bias, bool relu) {
   constexpr int64_t wide = 1024, piece_bytes = 65536, most_pieces = 16;

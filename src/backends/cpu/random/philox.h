@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "mpsgraph/export.h"
+
 namespace mpsgraph::cpu {
 
 class Philox {
@@ -39,7 +41,7 @@ class Philox {
   }
 
   // The first n blocks from here: 4 n words.
-  void generate(uint32_t* words, int64_t n) const;
+  MPSGRAPH_API void generate(uint32_t* words, int64_t n) const;
   Block block() const {
     Block c{static_cast<uint32_t>(low_), static_cast<uint32_t>(low_ >> 32), static_cast<uint32_t>(high_),
             static_cast<uint32_t>(high_ >> 32)};

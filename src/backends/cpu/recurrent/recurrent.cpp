@@ -1,4 +1,4 @@
-// recurrent_sequence and its gradient: the steps of recurrent layers, shared out to threads.
+// recurrent_sequence and its gradient: the steps of recurrent layers, partitioned among threads.
 //
 // Rows of the batch never depend on each other, so threads take rows and whole sequences of them, without waiting for
 // each other. Where there are too few rows, threads take hidden units, and wait for each other after each phase of each
@@ -263,7 +263,8 @@ std::unique_ptr<Kernel> lower_sequence(Lowering& lowering) {
                  update = two_phases ? bind.scratch(last) : Buffer(),
                  reset = two_phases ? bind.scratch(last) : Buffer();
     const bool packed = job.batch * job.steps > unpacked_rows;
-    // To and fro from step to step and run to run: what the caches kept of the weights is read first.
+    // Forwards and backwards in turn, from step to step and run to run: what the caches still hold of the weights is
+    // read first.
     const auto runs = std::make_shared<std::atomic<unsigned>>(0);
     const int64_t depth = job.hidden + (input_weight ? inputs : 0),
                   panels = job.directions * job.gates * depth * blocks_of(job.hidden, e->lanes) * e->lanes;

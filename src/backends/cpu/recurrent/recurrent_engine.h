@@ -1,9 +1,9 @@
 // Recurrent layers step by step: what one step does to a range of rows and hidden units, for any vector set.
 //
 // A step is one or two phases; within a phase all ranges are independent, so that threads may share rows, which never
-// depend on each other, or hidden units, with a barrier behind each phase. A phase multiplies a few rows of states by the
-// weights of W hidden units, all gates at once, and goes on with the gates of these units while they are in the cache.
-// Weights are packed into panels for that; for few rows in all they are used as they lie.
+// depend on each other, or hidden units, with a barrier behind each phase. A phase multiplies a few rows of states by
+// the weights of W hidden units, all gates at once, and goes on with the gates of these units while they are in the
+// cache. Weights are packed into panels for that; for few rows in all they are used in place.
 #pragma once
 
 #include <algorithm>
@@ -69,7 +69,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
       default: return gradient;
     }
   }
-  // Those that an LSTM has unless others are asked for: these are compiled in.
+  // The default activations of an LSTM are compiled in.
   static bool usual(const Job& j) {
     for (int role = 0; role < 5; ++role)
       if (j.activations[role] != (role == 2 || role == 4 ? Activation::tanh : Activation::sigmoid)) return false;
@@ -209,9 +209,9 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     if (!j.input_weight) return j.at(j.source, p.t, p.n, p.d, j.gates * j.hidden) + unit;
     return j.bias ? j.bias + p.d * j.gates * j.hidden + unit : nullptr;
   }
-  // Asks for where the gates, the cells and the states go, and for what the next block of units begins with, each by the
+  // Prefetches where the gates, the cells and the states go, and what the next block of units begins with, each by the
   // end of its vector (its beginning has come with the block before): rows of a step lie far from each other, so that
-  // nobody else sees what comes.
+  // the hardware prefetcher does not follow.
   template <int vectors>
   static void ask_for_gates(const Job& j, const Place& p, int rows, int phase) {
     const bool more = !j.input_weight && p.unit + W < j.hidden;
@@ -450,7 +450,7 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
     store(carried, next, p.lanes);
   }
 
-  // Asks for what the next block of units has in this row, by the end of its vectors: where they begin within a line,
+  // Prefetches what the next block of units has in this row, by the end of its vectors: where they begin within a line,
   // that line has come with the vectors before.
   [[gnu::always_inline]] static void ask_for_next(const Job& j, const Place& p, int64_t now, int64_t gates) {
     constexpr int64_t next = 2 * W - 1;
@@ -461,8 +461,8 @@ class RecurrentSteps : RecurrentProducts<P>, RecurrentPanels<P> {
       __builtin_prefetch(j.at(j.state_before, j.time(p.d, p.step + 1), p.n, p.d, j.hidden) + p.unit + next, 1);
   }
 
-  // The usual activations, no peephole, and no other gradients than those of the states: a few rows at a time, whose sums
-  // stay in registers.
+  // The usual activations, no peephole, and no other gradients than those of the states: a few rows at a time, whose
+  // sums stay in registers.
   static void usual_lstm_gates(const Job& j, const RecurrentRange& range) {
     Place p{range.direction, range.step, j.time(range.direction, range.step), 0, 0, 0, sums_of(j, range)};
     for (int64_t n = range.first_row; n < range.last_row; n += summed_rows)

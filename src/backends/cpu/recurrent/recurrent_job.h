@@ -1,4 +1,4 @@
-// What the steps of a recurrent layer work on, and what an instruction set brings to take them.
+// What the steps of a recurrent layer work on, and what an instruction set provides to take them.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct RecurrentJob {
   const S* input_weight = nullptr;  // [directions, gates * hidden, inputs]
   const S* bias = nullptr;  // [directions, gates * hidden]; with an input weight, may be missing
   int64_t inputs = 0;
-  bool last_first = false;  // the order of hidden units in the first step; it turns with each step
+  bool last_first = false;  // the order of hidden units in the first step; it reverses with each step
   S* running_cell = nullptr;  // [batch, directions * hidden], when `cells` is missing
   S *reset_state = nullptr, *update = nullptr;  // likewise: what a gru's second phase needs of its first
 
@@ -64,10 +64,10 @@ struct RecurrentRange {
   int64_t direction, step;
   int64_t first_row, last_row;  // of the batch
   int64_t first_unit, last_unit;  // in blocks of `lanes`, in phases with products of gradients of `columns` lanes
-  int64_t piece;  // of the rows that go through all steps together; 0 where units are shared out
+  int64_t piece;  // of the rows that go through all steps together; 0 where units are partitioned
 };
 
-// What an instruction set brings. `own` is memory for a thread alone, of own_rows * hidden elements.
+// What an instruction set provides. `own` is memory for a thread alone, of own_rows * hidden elements.
 template <class S>
 struct RecurrentEngine {
   int64_t lanes, columns, own_rows;

@@ -28,8 +28,8 @@ class RecurrentPanels {
     return j.weights + ((d * j.gates + gate) * j.hidden + unit) * j.hidden;
   }
 
-  // ---- forward: the panel of a block of W hidden units has the gates of each phase, those at once as [k][gates][W], one
-  // after the other; k counts the inputs, if these are multiplied along, and then the states
+  // ---- forward: the panel of a block of W hidden units has the gates of each phase, those at once as [k][gates][W],
+  // one after the other; k counts the inputs, if these are multiplied along, and then the states
 
   static S* forward_panel(const Job& j, int64_t d, int64_t block) {
     const int64_t blocks = (j.hidden + W - 1) / W;
@@ -50,7 +50,7 @@ class RecurrentPanels {
         V square[W] = {};
         for (int64_t lane = 0; lane < lanes; ++lane) {
           const S* row = from + lane * elements + i;
-          __builtin_prefetch(row + 3 * W - 1);  // rows lie far from each other: nobody else sees what comes
+          __builtin_prefetch(row + 3 * W - 1);  // rows are far apart: the hardware prefetcher does not follow them
           square[lane] = some == W ? P::load(row) : P::load_part(row, some);
         }
         P::transpose(square);

@@ -98,7 +98,7 @@ class RecurrentProducts {
     if constexpr (rows > 1) multiply_some<vectors, rows - 1>(count, factors, b, begin, out, out_stride);
   }
 
-  // ---- with weights as they lie
+  // ---- with weights in place
 
   static S total(V v) {
     S part[W];
@@ -107,10 +107,10 @@ class RecurrentProducts {
       for (int i = 0; i < n; ++i) part[i] += part[i + n];
     return part[0];
   }
-  // Elements of the weights: rows lie one after the other, and hardware looks ahead within pages of 4 KB only.
+  // Elements of the weights: rows are contiguous, and the hardware prefetcher stays within pages of 4 KB.
   static constexpr int64_t rows_ahead = 128;
 
-  // out[r][v][lane] = a[r] . row(v, lane), with rows of weights as they lie.
+  // out[r][v][lane] = a[r] . row(v, lane), with rows of weights in place.
   template <int vectors, int rows>
   static void dot(const S* a, int64_t row_stride, const S* const* weights, int64_t stride, int64_t k, int64_t lanes,
                   S* out) {

@@ -26,8 +26,8 @@ T stored(Running<T> x) {
     return static_cast<T>(x);
 }
 
-// What a scan brings: In and Out in memory, State of a lane, start(), value(state), step(state, element, index), and where
-// a row may be cut into pieces append(state, state of what follows).
+// What a scan brings: In and Out in memory, State of a lane, start(), value(state), step(state, element, index), and
+// where a row may be cut into pieces append(state, state of what follows).
 template <class T>
 struct Sum {
   using In = T;

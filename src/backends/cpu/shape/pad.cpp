@@ -146,7 +146,8 @@ class RowWalk {
   bool negated_ = false;
 };
 
-// The negative of an element as bits that are turned over, and a one that is added: of integers all, of floats the signs.
+// The negative of an element: bits that are turned over, of integers all and of floats the signs, and a one that is
+// added to integers.
 template <class T>
 struct Negation {
   T turned{}, added{};

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/types.h"
+#include "mpsgraph/core/types.h"
 
 namespace mpsgraph::cpu {
 

@@ -1,7 +1,7 @@
 // sort and arg_sort along an axis.
 //
 // Rows are sorted as keys, in vectors or by radix: several rows at once by a thread each, or a single long one by all
-// threads together. Where the axis is not the last one, lanes are brought together by a transposition first and back
+// threads together. Where the axis is not the last one, lanes are gathered by a transposition first and scattered back
 // afterwards.
 
 #include "backends/cpu/environment.h"

@@ -1,4 +1,5 @@
-// A long row: elements go into buckets by their leading bits, and each bucket is sorted in vectors while a cache holds it.
+// A long row: elements go into buckets by their leading bits, and each bucket is sorted in vectors while a cache holds
+// it.
 //
 // Quicksort alone reads a long row from memory once for each partition until its parts fit a cache; this reads it three
 // times. Elements are counted by more bits than there are buckets; neighbours share a bucket until it is large enough,
@@ -209,7 +210,8 @@ class BucketSorter {
     });
   }
 
-  // The key's distance from the lowest and the place in the bucket, which is in the order of indices, fit half an element.
+  // The key's distance from the lowest and the place in the bucket, which is in the order of indices, fit half an
+  // element.
   template <class Store>
   void sort_halved(int64_t begin, int64_t n, Key low, int places, const Store& store) const {
     auto* keys = reinterpret_cast<uint32_t*>(reinterpret_cast<Packed*>(spare_) + begin);

@@ -10,9 +10,9 @@ namespace mpsgraph::cpu {
 // Does the processor have the vectors for it? Else rows are sorted by radix (sort_row.h).
 bool sorts_keys_in_vectors();
 
-// Are long rows of elements of four bytes sorted by buckets (sort_buckets.h)? Intel's cores partition so fast that these
-// only cost: a million int32 take 3.3 ms by quicksort and 4.2 by buckets on a fifth generation Xeon, 3.6 and 2.8 on an
-// EPYC of Zen 4.
+// Are long rows of elements of four bytes sorted by buckets (sort_buckets.h)? Intel's cores partition so fast that
+// these only cost: a million int32 take 3.3 ms by quicksort and 4.2 by buckets on a fifth generation Xeon, 3.6 and 2.8
+// on an EPYC of Zen 4.
 bool sorts_words_by_buckets();
 
 namespace avx512 {

@@ -1,7 +1,8 @@
 // Sorting keys with AVX-512: partitions by compressing vectors, parts of up to 16 vectors by sorting networks.
 //
-// A partition reads from one buffer and writes to the other, smaller keys from the front on and the others from the back.
-// A network sorts the lanes of all vectors against each other, transposes, and merges the sorted vectors bitonically.
+// A partition reads from one buffer and writes to the other, smaller keys from the front on and the others from the
+// back. A network sorts the lanes of all vectors against each other, transposes, and merges the sorted vectors
+// bitonically.
 #include "backends/cpu/sort/sort_keys.h"
 
 #include <immintrin.h>
@@ -234,8 +235,8 @@ class QuickSort {
       L::store(to + high, L::compress(above, v), first(upper));
       low += lower;
     };
-    // With two vectors of room left, whole vectors can be stored on both sides: what is beyond their keys lies where later
-    // ones will be.
+    // With two vectors of room left, whole vectors can be stored on both sides: what is beyond their keys lies where
+    // later ones will be.
     const auto take_whole = [&](__m512i v) {
       const typename L::Mask below = equal_too ? L::not_above(v, against) : L::below(v, against);
       const int lower = std::popcount(static_cast<unsigned>(below));

@@ -20,9 +20,9 @@ using KeyOfSize =
     std::conditional_t<bytes == 1, uint8_t,
                        std::conditional_t<bytes == 2, uint16_t, std::conditional_t<bytes == 4, uint32_t, uint64_t>>>;
 
-// Elements of T as keys and back; signed integers come as unsigned ones (dispatch_ordered_bits). Zeros of both signs are
-// equal elements, but only their keys can give the sign back: `one_zero` makes them equal keys, for orders; without it they
-// keep their sign, for values.
+// Elements of T as keys and back; signed integers come as unsigned ones (dispatch_ordered_bits). Zeros of both signs
+// are equal elements, but only their keys can give the sign back: `one_zero` makes them equal keys, for orders; without
+// it they keep their sign, for values.
 template <class T>
 struct Keys {
   using Key = KeyOfSize<sizeof(T)>;

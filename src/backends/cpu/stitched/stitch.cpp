@@ -16,14 +16,6 @@ namespace {
 
 constexpr int max_registers = 512;
 
-int thread_number() {
-#ifdef _OPENMP
-  return omp_get_thread_num();
-#else
-  return 0;
-#endif
-}
-
 float identity_of(Reduction kind) {
   switch (kind) {
     case Reduction::sum: return 0.f;
@@ -271,8 +263,8 @@ bool StitchKernel::take_blocks(Slot operand) {
       !std::all_of(p.inputs.begin(), p.inputs.end(), plain) ||
       std::count_if(p.inputs.begin(), p.inputs.end(), is_operand) != 1)
     return false;
-  // A block is short: what its prefetches ask for is mostly another one's, and takes the places of what the processor
-  // asks for itself.
+  // A block is short: its prefetches fetch mostly another block's operands, and evict what the hardware prefetcher
+  // has fetched.
   if (const auto generate = std::exchange(p.generate_for_blocks, nullptr)) generate(p);
   return true;
 }

@@ -1,9 +1,10 @@
 // A stitched region as a kernel: element-wise operations, and reductions of their values, walked in
 // tiles that stay in the first-level cache.
 //
-// region.cpp turns a block (or one operation) into a TileProgram: what to load, what to compute, what to store or reduce.
-// What to compute is machine code that keeps values in vector registers, made by jit/, or where that cannot express the
-// region or the processor is another one, a list of tile-function calls. stitch.cpp runs either over the tiles.
+// region.cpp turns a block (or one operation) into a TileProgram: what to load, what to compute, what to store or
+// reduce. What to compute is machine code that keeps values in vector registers, made by jit/, or where that cannot
+// express the region or the processor is another one, a list of tile-function calls. stitch.cpp runs either over the
+// tiles.
 #pragma once
 
 #include <array>
@@ -46,7 +47,7 @@ struct TileInstruction {
 struct TileOutput {  // a result of the region's shape
   size_t result = 0;  // which one
   Slot slot = -1;
-  int reg = -1;  // the register that is this memory, or that is copied there past the caches
+  int reg = -1;  // the register that is this memory, or that is copied there by non-temporal stores
   size_t element_size = 4;
   bool streamed = false;
 };
@@ -77,7 +78,7 @@ struct TileProgram {
   int64_t cost = 1;  // operations an element
   std::vector<TileOutput> outputs;
   std::vector<TileReduction> reductions;
-  bool prefetch = false;  // ask for the next tile's operands while this one is computed
+  bool prefetch = false;  // prefetch the next tile's operands while this one is computed
   int registers = 0;
   std::vector<int> temporaries;  // registers that live in scratch
   size_t temporary_bytes = 0;  // of one register

@@ -12,7 +12,7 @@
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/environment.h"
 #include "backends/cpu/stitched/tile_loops.h"
-#include "core/errors.h"
+#include "mpsgraph/core/errors.h"
 
 namespace mpsgraph::cpu {
 namespace {

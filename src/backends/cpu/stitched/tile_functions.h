@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/types.h"
+#include "mpsgraph/core/types.h"
 
 namespace mpsgraph::cpu {
 

@@ -1,7 +1,8 @@
 // Tile functions for complex numbers.
 //
 // Products are the schoolbook's, without the detours around infinities that C's operators take. complex64 divides and
-// takes absolute values in double, where nothing overflows; complex128 scales. The transcendental ones are the library's.
+// takes absolute values in double, where nothing overflows; complex128 scales. The transcendental ones are the
+// library's.
 #include <cmath>
 #include <complex>
 #include <numbers>

@@ -69,8 +69,8 @@ struct VectorMath {
     return log(w) - lost;
   }
 
-  // erf x, at most 6 ulp and 3.5e-7: x P(x^2) / Q(x^2), |x| <= 3.93. Beyond, P / Q stays 1 / 3.93, and x P / Q grows out
-  // of [-1, 1]. A division costs less than the six multiply-adds that a polynomial alone takes more.
+  // erf x, at most 6 ulp and 3.5e-7: x P(x^2) / Q(x^2), |x| <= 3.93. Beyond, P / Q stays 1 / 3.93, and x P / Q grows
+  // out of [-1, 1]. A division costs less than the six multiply-adds that a polynomial alone takes more.
   static V erf(V x) {
     const V t = P::least(P::splat(15.4449f), x * x);  // NaN passes
     V p = t * 2.041949983322411e-06f + 0.00028480842593126f;

@@ -1,0 +1,124 @@
+// The constant parameters of an operation: strides, axes, layouts, seeds, constant data.
+//
+// Which attributes an operation takes, of which kind and with which default, is stated once in its
+// OperationDefinition; Graph::create checks and completes them, so readers can rely on presence.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "mpsgraph/core/types.h"
+#include "mpsgraph/export.h"
+
+namespace mpsgraph {
+
+// The value of a constant, or the first value of a variable: row-major bytes, immutable and shared.
+// A splat holds one element that stands for all.
+class MPSGRAPH_API ConstantData {
+ public:
+  static std::shared_ptr<const ConstantData> copy(DType, Dims, const void* bytes);
+  static std::shared_ptr<const ConstantData> splat(DType, Dims, const void* element);
+  static std::shared_ptr<const ConstantData> splat(DType, Dims, double value);  // rounded to dtype
+  // Borrows memory that `owner` keeps alive (numpy arrays, mapped files).
+  // `read`: writes the bytes somewhere without looking at the memory, where that is cheaper.
+  using Read = std::function<void(void* destination)>;
+  static std::shared_ptr<const ConstantData> borrow(DType, Dims, const void* bytes, std::shared_ptr<void> owner,
+                                                    Read read = {});
+  // Memory that need not be kept, because `make` makes the same bytes again: see take(). It may be called on any
+  // thread.
+  using Make = std::function<std::shared_ptr<std::byte>()>;
+  static std::shared_ptr<const ConstantData> remade(DType, Dims, std::shared_ptr<std::byte> bytes, Make make);
+  static std::shared_ptr<const ConstantData> of_ints(const std::vector<int64_t>& values);  // int64[n]
+
+  DType dtype() const { return dtype_; }
+  const Dims& dims() const { return dims_; }
+  int64_t elements() const { return elements_; }
+  bool is_splat() const { return splat_; }
+  const std::byte* bytes() const { return made_ ? remade_bytes() : bytes_; }  // one element when splat
+  // The memory itself, to be written to, if it can be made again and its address was never given out; else null. Bytes
+  // that are asked for later are made then, and stay.
+  std::shared_ptr<std::byte> take() const;
+  size_t stored_bytes() const { return (splat_ ? 1 : static_cast<size_t>(elements_)) * size_of(dtype_); }
+  void expand_into(void* destination) const;  // all elements, row-major
+  double scalar(int64_t index = 0) const;  // any dtype as double; of a complex number the real part
+  double imaginary(int64_t index = 0) const;  // 0 for all but complex dtypes
+  int64_t integer(int64_t index = 0) const;  // any integer dtype, exact
+  std::vector<int64_t> integers() const;
+  bool operator==(const ConstantData& other) const;  // same type and same bits
+
+ private:
+  ConstantData() = default;
+  DType dtype_ = DType::float32;
+  Dims dims_;
+  int64_t elements_ = 0;
+  bool splat_ = false;
+  const std::byte* bytes_ = nullptr;
+  std::shared_ptr<void> owner_;
+  Read read_;
+  struct Made;
+  std::shared_ptr<Made> made_;  // null for memory that is kept
+  const std::byte* remade_bytes() const;
+};
+using ConstantPtr = std::shared_ptr<const ConstantData>;
+
+using Ints = std::vector<int64_t>;
+using Types = std::vector<TensorType>;
+using Attribute = std::variant<bool, int64_t, double, std::string, Ints, DType, ConstantPtr, TensorType, Types>;
+enum class AttributeKind : uint8_t {
+  boolean,
+  integer,
+  real,
+  string,
+  integers,
+  dtype,
+  data,
+  type,
+  types
+};  // index of Attribute
+MPSGRAPH_API std::string_view name(AttributeKind kind);
+MPSGRAPH_API bool same(const Attribute& a, const Attribute& b);  // data by content
+
+// A small map in insertion-independent (sorted) order, so that printing and hashing are stable.
+class MPSGRAPH_API Attributes {
+ public:
+  Attributes() = default;
+  Attributes(std::initializer_list<std::pair<std::string, Attribute>> items) {
+    for (auto& item : items) set(item.first, item.second);
+  }
+  const Attribute* find(std::string_view key) const;
+  bool has(std::string_view key) const { return find(key) != nullptr; }
+  void set(std::string_view key, Attribute value);
+  void erase(std::string_view key);
+  const std::vector<std::pair<std::string, Attribute>>& items() const { return items_; }
+
+  template <class T>
+  const T& get(std::string_view key) const {  // GraphError when it is absent or of another kind
+    const Attribute* value = find(key);
+    const T* held = value ? std::get_if<T>(value) : nullptr;
+    if (!held) refuse(key, static_cast<AttributeKind>(Attribute(T{}).index()));
+    return *held;
+  }
+  bool boolean(std::string_view key) const { return get<bool>(key); }
+  int64_t integer(std::string_view key) const { return get<int64_t>(key); }
+  double real(std::string_view key) const { return get<double>(key); }
+  const std::string& string(std::string_view key) const { return get<std::string>(key); }
+  const Ints& integers(std::string_view key) const { return get<Ints>(key); }
+  DType dtype(std::string_view key) const { return get<DType>(key); }
+  const ConstantPtr& data(std::string_view key) const { return get<ConstantPtr>(key); }
+  const TensorType& type(std::string_view key) const { return get<TensorType>(key); }
+  const Types& types(std::string_view key) const { return get<Types>(key); }
+
+ private:
+  [[noreturn]] void refuse(std::string_view key, AttributeKind expected) const;
+  std::vector<std::pair<std::string, Attribute>> items_;
+};
+MPSGRAPH_API bool operator==(const Attributes& a, const Attributes& b);
+
+}  // namespace mpsgraph

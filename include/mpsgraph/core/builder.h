@@ -1,0 +1,73 @@
+// Short names for the operations that derivative rules, decompositions and passes compose.
+//
+// Each function is Graph::add with the attributes spelled out; numbers become constants of the
+// other operand's dtype. Nothing here knows a derivative or a kernel.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/export.h"
+
+namespace mpsgraph {
+
+class MPSGRAPH_API Builder {
+ public:
+  explicit Builder(Graph& graph) : graph_(graph) {}
+  Graph& graph() const { return graph_; }
+
+  // constants
+  Tensor* scalar(DType dtype, double value);            // rank 0
+  Tensor* scalar_like(Tensor* x, double value);         // rank 0, x's dtype
+  Tensor* filled(const TensorType& type, double value); // shape must be known
+  Tensor* ints(const Ints& values);                     // int64[n]: a shape operand
+  Tensor* zeros_like(Tensor* x);                        // a filled constant, or a broadcast to shape_of(x)
+  Tensor* ones_like(Tensor* x);
+  Tensor* filled_like(Tensor* x, double value);
+
+  // element-wise
+  Tensor* unary(std::string_view kind, Tensor* x);
+  Tensor* binary(std::string_view kind, Tensor* a, Tensor* b);
+  Tensor* add(Tensor* a, Tensor* b) { return binary(a->type.history ? "history_addition" : "addition", a, b); }
+  Tensor* sub(Tensor* a, Tensor* b) { return binary("subtraction", a, b); }
+  Tensor* mul(Tensor* a, Tensor* b) { return binary("multiplication", a, b); }
+  Tensor* div(Tensor* a, Tensor* b) { return binary("division", a, b); }
+  Tensor* add(Tensor* a, double b) { return add(a, scalar_like(a, b)); }
+  Tensor* sub(Tensor* a, double b) { return sub(a, scalar_like(a, b)); }
+  Tensor* mul(Tensor* a, double b) { return mul(a, scalar_like(a, b)); }
+  Tensor* div(Tensor* a, double b) { return div(a, scalar_like(a, b)); }
+  Tensor* sub(double a, Tensor* b) { return sub(scalar_like(b, a), b); }
+  Tensor* div(double a, Tensor* b) { return div(scalar_like(b, a), b); }
+  Tensor* neg(Tensor* x) { return unary("negative", x); }
+  Tensor* select(Tensor* predicate, Tensor* when_true, Tensor* when_false);
+  Tensor* conjugate(Tensor* x);                         // x itself when it is real
+  Tensor* cast(Tensor* x, DType dtype);                 // x itself when it has that dtype
+
+  // reductions keep their axes as 1; empty axes mean all
+  Tensor* sum(Tensor* x, const Ints& axes = {});
+  Tensor* max(Tensor* x, const Ints& axes = {});
+  Tensor* mean(Tensor* x, const Ints& axes = {});
+  // The number of elements that a reduction of x over axes takes together, as a rank-0 tensor of x's dtype.
+  Tensor* reduced_count(Tensor* x, const Ints& axes);
+
+  // shapes
+  Tensor* shape_of(Tensor* x);                          // int32: a constant when known, else the operation
+  Tensor* reshape(Tensor* x, Tensor* shape);
+  Tensor* reshape(Tensor* x, const Ints& shape);
+  Tensor* reshape_like(Tensor* x, Tensor* like);        // x itself when the known shapes are equal
+  Tensor* broadcast_to(Tensor* x, Tensor* shape);
+  Tensor* broadcast_like(Tensor* x, Tensor* like);      // x itself when the known shapes are equal
+  Tensor* transpose(Tensor* x, const Ints& permutation);
+  // The gradient of broadcasting `like` to x's shape: sums the broadcast axes away.
+  Tensor* sum_to_like(Tensor* x, Tensor* like);
+
+  Tensor* matmul(Tensor* a, Tensor* b);
+  Tensor* swap_last_axes(Tensor* x);                    // rank must be known and at least 2
+
+ private:
+  static bool same_known_shape(const Tensor* a, const Tensor* b);
+  Graph& graph_;
+};
+
+}  // namespace mpsgraph

@@ -1,0 +1,63 @@
+// ExecutionDescriptor: what shall happen around a run. Execution: the handle of a run that has been started.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "mpsgraph/export.h"
+#include "mpsgraph/runtime/command_buffer.h"
+#include "mpsgraph/runtime/ndarray.h"
+
+namespace mpsgraph::runtime {
+
+struct MPSGRAPH_API ExecutionDescriptor {
+  // Handlers get the results (in the targets' order; complete, and all made, only in the completed handler) and the
+  // work's error.
+  using Handler = std::function<void(const std::vector<NDArray>& results, std::exception_ptr error)>;
+  enum class Stage { scheduled, completed };
+  struct Wait {
+    std::shared_ptr<SharedEvent> event;
+    uint64_t value;
+    Timeout timeout;
+  };
+  struct Signal {
+    std::shared_ptr<SharedEvent> event;
+    uint64_t value;
+    Stage stage;
+  };
+
+  bool wait_until_completed = false;
+  Handler scheduled_handler, completed_handler;
+  std::vector<Wait> waits;
+  std::vector<Signal> signals;
+
+  void wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value);  // the event's default time-out
+  void wait_for_event(std::shared_ptr<SharedEvent> event, uint64_t value, Timeout timeout);
+  void signal_event(std::shared_ptr<SharedEvent> event, uint64_t value, Stage stage = Stage::completed);
+};
+
+class MPSGRAPH_API Execution {
+ public:
+  Execution(std::shared_ptr<CommandBuffer> buffer, std::shared_ptr<const std::vector<NDArray>> results)
+      : buffer_(std::move(buffer)), results_(std::move(results)) {}
+
+  void wait(Timeout timeout = {}) { buffer_->wait_until_completed(timeout); }
+  bool wait_for(Timeout timeout) { return buffer_->wait_for(timeout); }
+  const std::shared_ptr<CommandBuffer>& command_buffer() const { return buffer_; }
+  bool done() const { return buffer_->done(); }
+  std::exception_ptr error() const { return buffer_->error(); }
+  const std::vector<NDArray>& results() {       // waits, and throws what the run threw
+    wait();
+    return *results_;
+  }
+  // Not written yet, perhaps; not even made where a shape depends on values.
+  const std::vector<NDArray>& pending_results() const { return *results_; }
+
+ private:
+  std::shared_ptr<CommandBuffer> buffer_;
+  std::shared_ptr<const std::vector<NDArray>> results_;
+};
+
+}  // namespace mpsgraph::runtime

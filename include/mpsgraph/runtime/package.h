@@ -1,0 +1,69 @@
+// Package: a graph with named inputs and outputs in a directory, for applications to load and run.
+//
+//   NAME.mpsgraph/
+//     package.json          what it is: names, checksums
+//     graph.txt             the operations, in the form of core/text.h
+//     weights.safetensors   variables and large constants, which the loaded graph maps and does not copy
+//
+// A package is data from outside: whatever is wrong with it is a PackageError, and nothing in it names another file.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/export.h"
+#include "mpsgraph/runtime/device_graph.h"
+
+namespace mpsgraph::runtime {
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor*>>;  // in order
+
+// What a package holds: `inputs` are placeholders, `parameters` variables, `trainable` variables too.
+struct PackageContents {
+  std::shared_ptr<Graph> graph;
+  NamedTensors inputs, outputs, parameters;
+  std::vector<Tensor*> trainable;
+};
+
+struct LoadOptions {
+  bool verify = true;  // compare checksums, which touches every byte of the weights
+};
+MPSGRAPH_API PackageContents load_package(const std::filesystem::path& directory, const LoadOptions& options = {});
+
+struct SaveOptions {
+  bool locations = false;  // say where each operation was built, "model.py:41": names of its author's files
+};
+// Writes what outputs and parameters depend on; anything else in the graph stays out. Variables keep the values that
+// they have on the device of `values` when it is given, else their first ones. An existing package is replaced;
+// anything else in that place is a PackageError.
+MPSGRAPH_API void save_package(const std::filesystem::path& directory, const PackageContents& contents,
+                               DeviceGraph* values = nullptr, const SaveOptions& options = {});
+
+// A loaded package on a device.
+class MPSGRAPH_API Package {
+ public:
+  static Package load(const std::filesystem::path& directory, Device& device = Device::default_device(),
+                      const LoadOptions& options = {});
+
+  const PackageContents& contents() const { return contents_; }
+  DeviceGraph& on_device() const { return *graph_; }
+  Tensor* input(const std::string& name) const;  // GraphError that lists the names when there is none
+  Tensor* output(const std::string& name) const;
+
+  // For these types of the inputs, by name; inputs of known shape need none. The executable's feeds and targets stand
+  // in the order of inputs and outputs.
+  std::shared_ptr<Executable> compile(const std::map<std::string, TensorType>& types = {}) const;
+  std::map<std::string, NDArray> run(const std::map<std::string, NDArray>& inputs) const;
+
+ private:
+  Package(PackageContents contents, Device& device);
+  PackageContents contents_;
+  std::shared_ptr<DeviceGraph> graph_;
+};
+
+}  // namespace mpsgraph::runtime

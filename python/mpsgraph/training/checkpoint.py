@@ -1,0 +1,170 @@
+"""Checkpoints: tensors and strings in one safetensors file that is either wholly there and intact, or an error.
+
+A file is written beside its place, flushed to the disk and renamed, so that a crash leaves the old one. A SHA-256 over
+header and data, kept in the metadata, tells a truncated or altered file from a good one before anything is used. The
+format is that of the safetensors library, which reads these files too; bfloat16, which numpy does not have, is uint16
+bits in memory and BF16 in the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._checks import checked
+from .._shown import shown
+from ..errors import CheckpointError
+
+FORMAT_VERSION = "1"
+_NAMES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
+_DTYPES = {name: np.dtype("uint16" if dtype == "bfloat16" else dtype) for dtype, name in _NAMES.items()}
+_BLANK = "0" * 64
+
+
+@checked
+def save(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, np.ndarray],
+    metadata: Mapping[str, str] | None = None,
+    dtypes: Mapping[str, str] | None = None,
+) -> None:
+    """Writes a checkpoint; the file is complete or the old one is still there.
+
+    Args: path, by habit ending in .safetensors; tensors by name; metadata, strings; dtypes, names of element types
+    where the array's own does not say it ("bfloat16" for uint16 bits). Errors: CheckpointError when it cannot be
+    written.
+
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> mg.checkpoint.save(path, {"w": np.ones(2, np.float32)}, {"note": "first"})
+    >>> tensors, metadata = mg.checkpoint.load(path)
+    >>> tensors["w"].tolist(), metadata["note"]
+    ([1.0, 1.0], 'first')
+    """
+    if "__metadata__" in tensors:
+        raise CheckpointError("a tensor cannot be called '__metadata__', the format keeps that name for itself")
+    for key, text in (metadata or {}).items():
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise CheckpointError(f"metadata are strings by name, got {shown(key)}: {shown(text)}")
+    arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
+    order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))  # so that every tensor is aligned
+    arrays = {name: arrays[name] for name in order}
+    entries: dict[str, Any] = {}
+    offset = 0
+    for name, array in arrays.items():
+        dtype = (dtypes or {}).get(name, str(array.dtype))
+        if dtype not in _NAMES:
+            raise CheckpointError(f"'{name}' is {dtype}, which a checkpoint cannot hold")
+        entries[name] = _entry(_NAMES[dtype], array.shape, offset, array.nbytes)
+        offset += array.nbytes
+    buffers = [array.reshape(-1).view(np.uint8).data for array in arrays.values()]
+    own = {"format": "mpsgraph", "format_version": FORMAT_VERSION, "sha256": _BLANK}
+    described = {"sha256": _BLANK, **(metadata or {}), **own}  # the checksum stands first, where it is replaced
+    header = json.dumps({"__metadata__": described, **entries}, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    header = header.replace(_BLANK.encode(), _checksum(header, buffers).encode(), 1)
+    _write_atomically(Path(path), [struct.pack("<Q", len(header)), header, *buffers])
+
+
+@checked
+def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Reads a checkpoint whole and checks it.
+
+    Result: tensors by name, and the metadata. Errors: CheckpointError for a file that is missing, truncated, altered,
+    of a newer format or not a checkpoint.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    if len(data) < 8:
+        raise CheckpointError(f"{path} is truncated: {len(data)} bytes")
+    length = struct.unpack("<Q", data[:8])[0]
+    if length > len(data) - 8:
+        raise CheckpointError(f"{path} is truncated or no checkpoint: its header of {length} bytes is not there")
+    header, body = data[8 : 8 + length], memoryview(data)[8 + length :]
+    try:
+        entries = json.loads(header)
+        metadata = entries.pop("__metadata__", {})
+        stated = metadata.pop("sha256", "") if metadata.get("format") == "mpsgraph" else ""
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path} is no checkpoint: its header cannot be read ({error})") from error
+    if not stated:
+        raise CheckpointError(f"{path} was not written by mpsgraph: it has no checksum")
+    if _checksum(header.replace(str(stated).encode(), _BLANK.encode(), 1), [body]) != stated:
+        raise CheckpointError(f"{path} is truncated or altered: its checksum does not match")
+    if metadata["format_version"] != FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path} has format version {metadata['format_version']}, this mpsgraph reads {FORMAT_VERSION}: update it"
+        )
+    tensors = {name: _array(entry, body) for name, entry in entries.items()}
+    return tensors, metadata
+
+
+def _entry(dtype: str, shape: tuple[int, ...], offset: int, size: int) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + size]}
+
+
+def _array(entry: dict[str, Any], body: memoryview) -> np.ndarray:
+    start, end = entry["data_offsets"]
+    return np.frombuffer(body[start:end], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+
+
+def _checksum(header: bytes, buffers: list[memoryview]) -> str:
+    """Of the whole file, with blanks where the checksum itself stands."""
+    digest = hashlib.sha256(header)
+    for buffer in buffers:
+        digest.update(buffer)
+    return digest.hexdigest()
+
+
+def _write_atomically(path: Path, parts: list[Any]) -> None:
+    if not path.name:
+        raise CheckpointError(f"'{path}' cannot be written: it names no file")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with open(temporary, "xb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _flush_directory(path.parent)
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
+        raise CheckpointError(f"{path} cannot be written: {error}") from error
+    finally:
+        with suppress(OSError, ValueError):
+            temporary.unlink(missing_ok=True)
+
+
+def _flush_directory(directory: Path) -> None:
+    """The rename itself reaches the disk; only POSIX systems can open a directory for that."""
+    if os.name == "posix":
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,145 @@
+"""Batch normalization as pass normalize puts it together: every form against the composites in float64.
+
+In float64 nothing is put together, so that the same graph is its own specification.
+"""
+
+import re
+from collections import Counter
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness.batch_normalizations import FORMS, SIZES, both_sides, computed, moments, shared_moments, twice_used
+from harness.running import REFERENCE
+
+COMPOSITES = mg.CompilationDescriptor(disabled_passes=("normalize",))
+
+
+def check(found, wanted, tolerance=2e-5):
+    for i, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * max(1.0, np.abs(b).max()), err_msg=f"{i}")
+
+
+def normalized_kinds(form):
+    """The fused operations that the pass leaves of a form and its gradients, those in branches with them."""
+    seen = {}
+    computed(form, np.float32, (4, 5, 3, 24), 3, mg.CompilationDescriptor(observe=seen.__setitem__))
+    assert "= normalization" not in seen["normalize"]
+    return Counter(re.findall(r"= fused_batch_(\w+)\(", seen["normalize"]))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_every_form_is_put_together(form):
+    found, twice = normalized_kinds(form), form in (both_sides, twice_used, shared_moments)
+    moments_of = 1 if form is shared_moments else 1 + twice
+    assert found == {
+        "moments": moments_of, "normalization": 1 + twice, "normalization_sums": 1 + twice,
+        "normalization_gradient": 1 + twice,
+    }  # fmt: skip
+
+
+@pytest.mark.both_devices
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_every_form_is_the_composites(form, size):
+    wanted = computed(form, np.float64, *SIZES[size])
+    for options in (None, REFERENCE, COMPOSITES):
+        check(computed(form, np.float32, *SIZES[size], options), wanted)
+
+
+@pytest.mark.parametrize("mean", [1e3, -3e4])
+def test_a_mean_far_from_zero_keeps_the_variance(mean):
+    """Rows with a mean a thousand deviations from zero: no digit of the variance is lost to their squares."""
+    shape = (3000, 17)
+    x = (np.random.default_rng(1).standard_normal(shape) + mean).astype(np.float32)
+    g = mg.Graph()
+    p = g.placeholder(shape)
+    m, v = moments(g, p, 1)
+    executable = g.compile({p: shape}, [m, v, g.normalization(p, m, v)])
+    assert any("moments" in name for name in kinds(g, {p: shape}, [m, v, g.normalization(p, m, v)]))
+    found = [r.numpy() for r in executable.run([x])]
+    exact = x.astype(np.float64)
+    np.testing.assert_allclose(found[0][0], exact.mean(0), rtol=1e-7)
+    np.testing.assert_allclose(found[1][0], exact.var(0), rtol=2e-6)
+
+
+def test_rows_unlike_the_first_ones_keep_the_variance():
+    """What is subtracted before squaring is a mean of the first rows; here these are far from all others."""
+    x = np.random.default_rng(2).standard_normal((4096, 16)).astype(np.float32)
+    x[:16] += 1e4
+    found, exact = batch_variance(x), x.astype(np.float64).var(0)
+    np.testing.assert_allclose(found, exact, rtol=1e-4)
+
+
+def batch_variance(x):
+    g = mg.Graph()
+    p = g.placeholder(x.shape)
+    m, v = moments(g, p, x.ndim - 1)
+    return g.run({p: x}, [v, g.normalization(p, m, v)])[v].numpy().ravel()
+
+
+def test_infinity_and_nan_reach_every_result():
+    x = np.ones((40, 16), np.float32)
+    x[3, 1], x[5, 2] = np.inf, np.nan
+    variance = batch_variance(x)
+    assert np.isnan(variance[1:3]).all() and (np.delete(variance, [1, 2]) == 0).all()
+
+
+def kinds(g, feeds, targets, operations=()):
+    seen = {}
+    g.compile(feeds, targets, operations, options=mg.CompilationDescriptor(observe=seen.__setitem__))
+    return [line.split("= ")[1].split("(")[0] for line in seen["normalize"].splitlines() if "= fused_" in line]
+
+
+def test_a_block_of_two_normalizations_is_a_few_passes():
+    """relu of one in between, and the residual at the end: moments, normalization, sums and gradient for each."""
+    g = mg.Graph()
+    x = g.placeholder((4, 6, 6, 8), name="x")
+    first, second = mg.nn.BatchNorm(), mg.nn.BatchNorm()
+    y = g.relu(second(g.relu(first(x)) * 2.0) + x)
+    gradients = g.gradients(g.reduction_sum(y * y), [x, *first.parameters(), *second.parameters()])
+    found = kinds(g, {x: (4, 6, 6, 8)}, [y, *gradients.values()])
+    assert sorted(found) == sorted(
+        2 * ["fused_batch_moments", "fused_batch_normalization", "fused_batch_normalization_sums",
+             "fused_batch_normalization_gradient"]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(7, 1, 1, 8), (1, 5, 1, 8)])
+def test_parameters_of_full_rank_where_a_size_is_1(shape):
+    """gamma of (1, 1, 1, 8), as a talk writes it, on one pixel: its sum is that of the moments' axes all the same."""
+    g = mg.Graph()
+    x, start = g.placeholder(shape), g.placeholder(shape)
+    gamma, beta = (g.variable(np.full((1, 1, 1, 8), value, np.float32)) for value in (1.5, 0.5))
+    m = g.mean(x, (0, 1, 2))
+    y = g.relu(g.normalization(x, m, g.variance(x, m, (0, 1, 2)), gamma, beta))
+    gradients = g.gradients(y, [x, gamma, beta], start=start)
+    found = kinds(g, {x: shape, start: shape}, list(gradients.values()))
+    assert "fused_batch_normalization_sums" in found and "fused_batch_normalization_gradient" in found
+    rng = np.random.default_rng(4)
+    feeds = [rng.standard_normal(shape).astype(np.float32) for _ in range(2)]
+    executables = [
+        g.compile({x: shape, start: shape}, list(gradients.values()), options=options) for options in (None, COMPOSITES)
+    ]
+    check(*([r.numpy() for r in executable.run(feeds)] for executable in executables))
+
+
+def test_the_gradient_for_a_mean_itself():
+    """Asked for, mean and variance are operands like others, in the fed dtype's precision."""
+    g = mg.Graph()
+    x = g.placeholder((5, 3), mg.float64)
+    m, v = moments(g, x, 1)
+    y = g.normalization(x, m, v, epsilon=0.0)
+    for_mean, for_x = g.gradients(g.reduction_sum(y * y), [m, x]).values()
+    numbers = np.random.default_rng(3).standard_normal((5, 3))
+    found = g.run({x: numbers}, [for_mean, for_x])
+    normalized = (numbers - numbers.mean(0)) / numbers.std(0)
+    np.testing.assert_allclose(found[for_mean].numpy()[0], (-2 * normalized / numbers.std(0)).sum(0), atol=1e-12)
+    np.testing.assert_allclose(found[for_x].numpy(), np.zeros((5, 3)), atol=1e-12)  # the sum of squares is their number
+
+
+def test_the_same_run_gives_the_same_bits():
+    first, second = (computed(twice_used, np.float32, (64, 8, 8, 32), 3) for _ in range(2))
+    for a, b in zip(first, second, strict=True):
+        assert a.tobytes() == b.tobytes()

@@ -1,0 +1,192 @@
+"""Images with their channels second: what the pass channels_last makes of whole networks, beside plain kernels."""
+
+import re
+from collections import Counter
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness.passes import has_integer_kernels
+
+PLAIN = mg.CompilationDescriptor(reference_kernels=True)
+AS_WRITTEN = mg.CompilationDescriptor(disabled_passes=("channels_last",))
+FIRST = {"data_layout": "NCHW"}
+ONNX = {**FIRST, "weights_layout": "OIHW"}
+
+
+def weights(g, *shape, constant=False, seed=0):
+    values = np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32) / 4
+    return g.constant(values) if constant else g.variable(values)
+
+
+def normalized(g, x):
+    """Batch normalization by its own moments, over all but the second axis."""
+    axes, by_channel = [0, 2, 3], (1, x.shape[1], 1, 1)
+    mean = g.mean(x, axes)
+    gamma, beta = g.variable(np.full(by_channel, 1.5, np.float32)), g.variable(np.full(by_channel, 0.1, np.float32))
+    return g.normalization(x, mean, g.variance(x, mean, axes), gamma, beta, epsilon=1e-3)
+
+
+def residual(g, x):
+    """Two convolutions around a normalization, the second with a residual; the shape of a network's block."""
+    h = g.relu(normalized(g, g.convolution2d(x, weights(g, 8, 4, 3, 3), padding="TF_SAME", **ONNX)))
+    h = g.convolution2d(h, weights(g, 8, 8, 1, 1), **ONNX) + g.reshape(weights(g, 8), (1, 8, 1, 1))
+    return g.relu(h + g.convolution2d(x, weights(g, 8, 4, 1, 1, seed=1), **ONNX))
+
+
+def pooled(g, x):
+    h = g.convolution2d(x, weights(g, 3, 3, 4, 6), padding="TF_SAME", **FIRST)
+    h = g.max_pooling2d(h, (2, 2), strides=(2, 2), **FIRST)
+    return g.avg_pooling2d(h, (3, 3), padding="TF_SAME", **FIRST)
+
+
+def grouped(g, x):
+    h = g.convolution2d(x, weights(g, 3, 3, 2, 8), groups=2, padding="TF_SAME", **FIRST)
+    return g.depthwise_convolution2d(h, weights(g, 3, 3, 8, 1), padding="TF_SAME", **FIRST)
+
+
+def joined(g, x):
+    h = g.convolution2d(g.pad(x, [0, 0, 1, 0], [0, 0, 1, 2]), weights(g, 5, 4, 2, 3), **ONNX)
+    h = g.concat([g.tanh(h), h * 0.5], axis=1)
+    h = g.pad(h, [0, 2, 0, 1], [0, 0, 3, 0], mode="constant", value=0.5)
+    return g.softmax(h, axis=1)
+
+
+def transposed(g, x):
+    h = g.convolution_transpose2d(x, weights(g, 2, 2, 6, 4), (3, 6, 16, 12), strides=(2, 2), **FIRST)
+    return g.reduction_maximum(g.sigmoid(h), axes=[-3, 3])
+
+
+def broadcast(g, x):
+    """Operands of fewer axes, along the channels, along a row, and of one element."""
+    h = g.convolution2d(x, weights(g, 3, 3, 4, 4), padding="TF_SAME", **FIRST)
+    return h * weights(g, 4, 1, 1) + weights(g, 6) - weights(g, 1) * x
+
+
+def seen_within(g, x):
+    """Another layout wanted in the middle: by a reshape, and by a convolution with the channels last."""
+    h = g.convolution2d(x, weights(g, 3, 3, 4, 4), padding="TF_SAME", **FIRST)
+    flat = g.reshape(h, (3, -1)) @ weights(g, 192, 5)
+    back = g.convolution2d(g.transpose(h, [0, 2, 3, 1]), weights(g, 1, 1, 4, 4))
+    return g.mean(g.tanh(flat)) + g.relu(g.transpose(back, [0, 3, 1, 2]) + h)
+
+
+NETWORKS = [residual, pooled, grouped, joined, transposed, broadcast, seen_within]
+IMAGES = np.random.default_rng(0).standard_normal((3, 4, 8, 6)).astype(np.float32)
+
+
+def trained(network, options, dtype=None):
+    """Losses of three steps, and the variables behind them."""
+    g = mg.Graph()
+    x = g.placeholder((-1, *IMAGES.shape[1:]))
+    y = network(g, g.cast(x, dtype) if dtype else x)
+    loss = g.mean(g.square(y - 0.3))
+    gradients = g.gradients(loss, [x, *g.trainable_variables])
+    steps = [g.assign(v, v - 0.1 * gradients[v]) for v in g.trainable_variables]
+    executable = g.compile({x: IMAGES.shape}, [loss, y, gradients[x]], steps, options=options)
+    results = [[np.array(r) for r in executable.run([IMAGES])] for _ in range(3)]
+    return [*results[0], *results[-1], *(g.variable_value(v) for v in g.trainable_variables)]
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
+def test_training_agrees_with_plain_kernels(network):
+    expected, found, kept = (trained(network, options) for options in (PLAIN, None, AS_WRITTEN))
+    for x, *others in zip(expected, found, kept, strict=True):
+        for y in others:
+            np.testing.assert_allclose(y, x, rtol=2e-4, atol=2e-5 * max(1, np.abs(x).max()))
+
+
+def compiled_text(network, constant=True, results=lambda y: [y]):
+    """The program behind all passes."""
+    g, seen = mg.Graph(), {}
+    x = g.placeholder(IMAGES.shape, name="x")
+    options = mg.CompilationDescriptor(observe=seen.__setitem__)
+    executable = g.compile({x: IMAGES.shape}, results(network(g, x)), options=options)
+    return seen["schedule"], executable.plan()
+
+
+def kinds(text):
+    return Counter(re.findall(r" = (\w+)\(", text))
+
+
+def test_transpositions_stand_at_the_borders_only():
+    text, plan = compiled_text(lambda g, x: g.mean(residual(g, x), [2, 3]))
+    assert kinds(text)["transpose"] == 1 and "NCHW" not in text, text
+    assert "oneDNN ref" not in plan
+
+
+def test_who_fetches_it_gets_it_as_it_was():
+    text, _ = compiled_text(residual, results=lambda y: [y, y.operation.inputs[0]])
+    assert kinds(text)["transpose"] == 3, text
+
+
+def test_without_a_convolution_nothing_is_turned():
+    text, _ = compiled_text(lambda g, x: g.softmax(g.max_pooling2d(x, (2, 2), **FIRST), axis=1))
+    assert kinds(text)["transpose"] == 0 and "NCHW" in text
+
+
+def test_branches_keep_their_layout():
+    """Within blocks nothing is turned, and what comes from there is taken as it is."""
+    g = mg.Graph()
+    x, flag = g.placeholder(IMAGES.shape), g.placeholder((), mg.bool_)
+    w = weights(g, 3, 3, 4, 4)
+
+    def convolved(t):
+        return g.convolution2d(t, w, padding="TF_SAME", **FIRST)
+
+    h = convolved(x)
+    y = convolved(g.if_(flag, lambda: convolved(h), lambda: g.negative(h))[0])
+    feeds = {x: IMAGES, flag: np.array(True)}
+    run = [
+        np.array(g.compile(feeds, [y], options=options).run([feeds[p] for p in (x, flag)])[0])
+        for options in (None, PLAIN)
+    ]
+    np.testing.assert_allclose(*run, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision(dtype):
+    def network(g, x):
+        w = g.cast(weights(g, 3, 3, 4, 8), dtype)
+        return g.cast(g.relu(g.convolution2d(x, w, padding="TF_SAME", **FIRST)), "float32")
+
+    for x, y in zip(trained(network, PLAIN, dtype), trained(network, None, dtype), strict=True):
+        np.testing.assert_allclose(y, x, atol=0.02 * max(1, np.abs(x).max()))
+
+
+@pytest.mark.parametrize("scales", [(), (8,), (8, 1, 1, 1), (8, 2, 1, 1)], ids=str)
+def test_weights_that_stand_for_integers(scales):
+    """One scale, one a channel, and one for each group of weights, whose shape is that of the weights as they lie."""
+    integers = (np.arange(288) % 17 - 8).reshape(8, 4, 3, 3).astype(np.int8)
+    steps = np.linspace(0.1, 1, int(np.prod(scales)), dtype=np.float32).reshape(scales)
+    groups = [size // n for size, n in zip(integers.shape, scales, strict=True)] if len(scales) == 4 else None
+    factors = steps.reshape(*scales, *[1] * (4 - len(scales)))
+    if groups:
+        for axis, size in enumerate(groups):
+            factors = factors.repeat(size, axis)
+    g = mg.Graph()
+    x = g.placeholder(IMAGES.shape)
+    w = g.dequantize(g.constant(integers), g.constant(steps), **({"axis": 0} if len(scales) == 1 else {}))
+    y = g.convolution2d(x, w, padding="TF_SAME", **ONNX)
+    expected = g.convolution2d(x, g.constant(integers * factors), padding="TF_SAME", **ONNX)
+    found, exact = (np.array(t) for t in g.compile({x: IMAGES.shape}, [y, expected]).run([IMAGES]))
+    np.testing.assert_allclose(found, exact, atol=1e-5 * np.abs(exact).max())
+
+
+def test_integers():
+    """Constant weights that stand for integers are turned with their scales, and kernels on integers are found."""
+
+    def network(g, x):
+        h = g.convolution2d(x, weights(g, 8, 4, 3, 3, constant=True), padding="TF_SAME", **ONNX)
+        h = g.relu(h + weights(g, 8, 1, 1, constant=True))
+        return g.convolution2d(h, weights(g, 8, 8, 1, 1, constant=True), **ONNX) + weights(g, 1, 8, 1, 1, constant=True)
+
+    g = mg.Graph()
+    x = g.placeholder((-1, *IMAGES.shape[1:]), name="x")
+    model = mg.Model(g, {"x": x}, {"y": network(g, x)})
+    exact, quantized = model(IMAGES).numpy(), model.quantize(IMAGES)
+    found = quantized(IMAGES).numpy()
+    assert 0 < np.abs(found - exact).max() < 0.05 * np.abs(exact).max()
+    plan = quantized.graph.compile({quantized.inputs["x"]: IMAGES}, [quantized.outputs["y"]]).plan()
+    if has_integer_kernels():
+        assert plan.count("integers, a product a tap") == 2, plan

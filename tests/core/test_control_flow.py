@@ -1,0 +1,382 @@
+"""Order and choice: variables, reads and assigns in creation order, control dependencies, if, while and for.
+
+The values that branches and loops give are among the cases; here is what happens beside values, and what is refused.
+"""
+
+from __future__ import annotations
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness import device
+
+pytestmark = pytest.mark.both_devices
+
+
+def value(g: mg.Graph, variable: mg.Tensor) -> list:
+    return g.variable_value(variable).tolist()
+
+
+# --- variables --------------------------------------------------------------------------------------------------------
+def test_a_variable_stays_from_run_to_run():
+    g = mg.Graph()
+    v = g.variable([1.0, 2.0])
+    add = g.assign(v, v + 1.0)
+    for _ in range(3):
+        g.run({}, [], [add])
+    assert value(g, v) == [4, 5]
+    assert g.run({}, v).tolist() == [4, 5], "a variable may be a target itself"
+
+
+def test_reads_see_the_assigns_before_them_and_no_later_one():
+    g = mg.Graph()
+    v = g.variable([1.0])
+    before = g.read(v)
+    first = g.assign(v, g.constant([2.0]))
+    between = g.read(v)
+    second = g.assign(v, v * 10.0)
+    after = g.read(v)
+    found = g.run({}, [after, between, before], [second, first])
+    assert [found[t].tolist() for t in (before, between, after)] == [[1], [2], [20]]
+    assert value(g, v) == [20]
+
+
+def test_an_assign_that_is_not_asked_for_does_not_run():
+    g = mg.Graph()
+    v = g.variable([1.0])
+    g.assign(v, g.constant([9.0]))
+    assert g.run({}, g.read(v)).tolist() == [1]
+    assert value(g, v) == [1]
+
+
+def test_a_target_that_is_a_variable_is_read_after_everything():
+    g = mg.Graph()
+    v = g.variable([1.0])
+    update = g.assign(v, v + 1.0)
+    assert g.run({}, v, [update]).tolist() == [2]
+
+
+def test_results_are_not_changed_by_later_runs():
+    """A result that was a variable's value is a value: the next update does not reach into it."""
+    g = mg.Graph()
+    v = g.variable(np.zeros(1000, np.float32))
+    update = g.assign(v, v + 1.0)
+    first = g.run({}, g.read(v), [update])
+    second = g.run({}, v, [update])
+    g.run({}, [], [update])
+    assert set(first.tolist()) == {1.0} and set(second.tolist()) == {2.0}
+    taken = g.variable_value(v)
+    g.run({}, [], [update])
+    assert set(taken.tolist()) == {3.0}
+
+
+def test_the_old_value_survives_beside_an_update_in_place():
+    g = mg.Graph()
+    v = g.variable([1.0, 2.0])
+    old = g.read(v)
+    update = g.assign(v, v * 2.0)
+    swapped = old + g.read(v) * 100.0
+    assert g.run({}, swapped, [update]).tolist() == [201, 402]
+
+
+def test_two_variables_swap():
+    g = mg.Graph()
+    a, b = g.variable([1.0]), g.variable([2.0])
+    old_a, old_b = g.read(a), g.read(b)
+    g.run({}, [], [g.assign(a, old_b), g.assign(b, old_a)])
+    assert (value(g, a), value(g, b)) == ([2], [1])
+
+
+def test_setting_and_getting_from_outside():
+    g = mg.Graph()
+    v = g.variable(np.zeros((2, 3), np.float32))
+    numbers = np.arange(6, dtype=np.float32).reshape(2, 3)
+    g.set_variable(v, numbers)
+    numbers[:] = -1
+    assert value(g, v) == [[0, 1, 2], [3, 4, 5]], "a copy, not a view"
+    g.set_variable(v, np.arange(12, dtype=np.float32).reshape(2, 6)[:, ::2])
+    assert value(g, v) == [[0, 2, 4], [6, 8, 10]]
+    g.variable_value(v)[:] = 7
+    assert value(g, v) == [[0, 2, 4], [6, 8, 10]]
+
+
+def test_values_in_the_kernels_layout_are_read_in_the_logical_one():
+    """A convolution may keep its weights in an order of its own; nobody sees it."""
+    g = mg.Graph()
+    numbers = np.random.default_rng(0).standard_normal((3, 3, 16, 32)).astype(np.float32)
+    w = g.variable(numbers)
+    x = g.placeholder((2, 8, 8, 16))
+    y = g.convolution2d(x, w, padding="TF_SAME")
+    update = g.assign(w, g.stochastic_gradient_descent(0.5, w, g.constant(1.0, (3, 3, 16, 32))))
+    image = np.random.default_rng(1).standard_normal((2, 8, 8, 16)).astype(np.float32)
+    first = g.run({x: image}, y, [update]).numpy().copy()
+    np.testing.assert_array_equal(g.variable_value(w), numbers - np.float32(0.5))
+    g.set_variable(w, numbers)
+    np.testing.assert_array_equal(g.variable_value(w), numbers)
+    np.testing.assert_array_equal(g.run({x: image}, y).numpy(), first)
+
+
+# --- control dependencies ---------------------------------------------------------------------------------------------
+def test_a_control_dependency_runs_what_nothing_else_needs():
+    g = mg.Graph()
+    v = g.variable([1.0])
+    assign = g.assign(v, v + 1.0)
+    after = g.control_dependency([assign], lambda: g.read(v))
+    assert [o.name for o in after.operation.control_dependencies] == [assign.name]
+    assert g.run({}, after).tolist() == [2]
+    assert g.run({}, after).tolist() == [3]
+
+
+def test_a_tensor_from_outside_becomes_an_identity():
+    g = mg.Graph()
+    v = g.variable([1.0])
+    x = g.constant([5.0])
+    y = g.control_dependency([g.assign(v, x)], lambda: x, name="after")
+    assert y is not x and y.operation.kind == "identity" and y.name == "after"
+    assert g.run({}, x).tolist() == [5] and value(g, v) == [1]
+    assert g.run({}, y).tolist() == [5] and value(g, v) == [5]
+
+
+def test_several_results_and_a_tensor_as_dependency():
+    g = mg.Graph()
+    v = g.variable([1.0])
+    stepped = g.control_dependency([g.assign(v, v * 2.0)], lambda: g.constant([0.0]) + 1.0)
+    a, b = g.control_dependency([stepped], lambda: [g.read(v), g.constant([3.0])])
+    found = g.run({}, [a, b])
+    assert found[a].tolist() == [2] and found[b].tolist() == [3]
+
+
+def test_dependencies_nest():
+    g = mg.Graph()
+    v, w = g.variable([0.0]), g.variable([0.0])
+    outer = g.assign(v, v + 1.0)
+
+    def block():
+        return g.control_dependency([g.assign(w, v * 10.0)], lambda: g.read(w) + 0.5)
+
+    assert g.run({}, g.control_dependency([outer], block)).tolist() == [10.5]
+    assert (value(g, v), value(g, w)) == ([1], [10])
+
+
+def test_an_exception_in_the_block_closes_it():
+    g = mg.Graph()
+    assign = g.assign(g.variable([0.0]), g.constant([1.0]))
+
+    def fails():
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        g.control_dependency([assign], fails)
+    assert g.constant(1.0).operation.control_dependencies == []
+
+
+# --- if ---------------------------------------------------------------------------------------------------------------
+def test_only_the_branch_that_is_taken_has_its_effect():
+    g = mg.Graph()
+    p, v = g.placeholder((), mg.bool_), g.variable([0.0])
+
+    def add(amount):
+        return lambda: g.control_dependency([g.assign(v, v + amount)], lambda: g.read(v))
+
+    y = g.if_(p, add(1.0), add(10.0))[0]
+    taken = [g.run({p: np.array(b)}, y).tolist() for b in (True, False, True)]
+    assert taken == [[1], [11], [12]]
+
+
+def test_a_predicate_that_is_a_constant_or_of_one_element():
+    g = mg.Graph()
+    x = g.constant(3.0)
+    assert g.run({}, g.if_(g.constant(True), lambda: x * 2, lambda: x)[0]).item() == 6
+    assert g.run({}, g.if_(g.constant(False), lambda: x * 2, lambda: x)[0]).item() == 3
+    p = g.placeholder((1, 1), mg.bool_)
+    assert g.run({p: np.array([[True]])}, g.if_(p, lambda: x + 1, lambda: x)[0]).item() == 4
+
+
+def test_a_branch_runs_what_its_results_need_and_no_more():
+    """As in the graph around it: an assign that nothing depends on does not run."""
+    g = mg.Graph()
+    p, v = g.placeholder((), mg.bool_), g.variable([0.0])
+
+    def forgotten():
+        g.assign(v, g.constant([9.0]))
+        return g.read(v)
+
+    (y,) = g.if_(p, forgotten, lambda: g.constant([5.0]))
+    assert g.run({p: np.array(True)}, y).tolist() == [0]
+    assert g.run({p: np.array(True)}, [], [y.operation]) == {}
+    assert value(g, v) == [0]
+
+
+@pytest.mark.parametrize(
+    ("then", "otherwise", "error"),
+    [
+        (lambda x: x, lambda x: [x, x], mg.GraphError),
+        (lambda x: x, lambda x: x.graph.reshape(x, (3, 1)), mg.ShapeError),
+        (lambda x: x, lambda x: x.graph.cast(x, "int32"), mg.DTypeError),
+        (lambda x: x, lambda x: 5, mg.GraphError),
+        (lambda x: None, lambda x: x, mg.GraphError),
+    ],
+)
+def test_branches_must_agree(then, otherwise, error):
+    g = mg.Graph()
+    p, x = g.placeholder((), mg.bool_), g.placeholder((3,))
+    with pytest.raises(error):
+        g.if_(p, lambda: then(x), lambda: otherwise(x))
+    assert g.run({p: np.array(True), x: np.ones(3, np.float32)}, g.if_(p, lambda: x, lambda: -x)[0]).tolist() == [1] * 3
+
+
+def test_the_predicate_must_be_one_bool():
+    g = mg.Graph()
+    x = g.constant(1.0)
+    with pytest.raises(mg.DTypeError, match=r"\[if\].*predicate"):
+        g.if_(x, lambda: x, lambda: x)
+    with pytest.raises(mg.ShapeError, match=r"\[if\].*predicate"):
+        g.if_(g.constant(np.array([True, False])), lambda: x, lambda: x)
+
+
+def test_an_exception_in_a_branch_leaves_no_trace():
+    g = mg.Graph()
+    p, x = g.placeholder((), mg.bool_), g.placeholder((3,), name="x")
+    text = str(g)
+
+    def fails():
+        g.identity(x, name="inside")
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        g.if_(p, lambda: x * 2, fails)
+    assert str(g) == text
+    assert g.identity(x, name="inside").name == "inside", "the name is free again"
+    g.verify()
+
+
+def test_what_a_block_made_is_not_seen_outside():
+    g = mg.Graph()
+    p, x = g.placeholder((), mg.bool_), g.placeholder((3,))
+    inner = []
+    g.if_(p, lambda: inner.append(g.sin(x)) or inner[0], lambda: x)
+    with pytest.raises(mg.GraphError, match="block"):
+        g.square(inner[0])
+    with pytest.raises(mg.GraphError):
+        g.run({p: np.array(True), x: np.ones(3, np.float32)}, inner[0])
+    g.verify()
+
+
+# --- loops ------------------------------------------------------------------------------------------------------------
+def test_a_loop_updates_a_variable_each_round():
+    g = mg.Graph()
+    v = g.variable([1.0])
+
+    def body(i, total):
+        doubled = g.control_dependency([g.assign(v, v * 2.0)], lambda: g.read(v))
+        return total + doubled
+
+    (total,) = g.for_(4, initial=[g.constant([0.0])], body=body)
+    assert g.run({}, total).tolist() == [2 + 4 + 8 + 16]
+    assert value(g, v) == [16]
+
+
+def test_loops_nest_and_see_the_indices_around_them():
+    g = mg.Graph()
+    zero = g.constant(0)
+
+    def outer(i, total):
+        return g.for_(0, i + 1, initial=[total], body=lambda j, t: t + i * 10 + j)
+
+    (total,) = g.for_(3, initial=[zero], body=outer)
+    assert g.run({}, total).item() == sum(i * 10 + j for i in range(3) for j in range(i + 1))
+
+
+def test_an_if_in_a_loop_in_an_if():
+    g = mg.Graph()
+    p, n = g.placeholder((), mg.bool_), g.placeholder((), mg.int32)
+
+    def collatz(x):
+        def before(v, steps):
+            return g.not_equal(v, 1), [v, steps]
+
+        def after(v, steps):
+            even = g.equal(v % 2, 0)
+            return [g.if_(even, lambda: v // 2, lambda: v * 3 + 1)[0], steps + 1]
+
+        return g.while_([x, g.constant(0)], before, after)[1]
+
+    y = g.if_(p, lambda: collatz(n), lambda: n)[0]
+    assert g.run({p: np.array(True), n: np.array(27, np.int32)}, y).item() == 111
+    assert g.run({p: np.array(False), n: np.array(27, np.int32)}, y).item() == 27
+
+
+def test_results_of_before_may_differ_from_the_values_that_go_around():
+    g = mg.Graph()
+    x = g.constant(1.0)
+    results = g.while_([x], lambda v: (v < 100.0, [v, v * 0.5]), lambda v, half: v * 3)
+    assert [g.run({}, r).item() for r in results] == [243, 121.5]
+
+
+def test_newtons_method_with_a_long_loop():
+    g = mg.Graph()
+    dtype, precision = ("float64", 1e-15) if device.has("float64") else ("float32", 1e-6)
+    x = g.placeholder((3,), dtype)
+    (root,) = g.for_(100, initial=[x], body=lambda i, v: (v + x / v) * 0.5)
+    found = g.run({x: np.array([2.0, 9.0, 1e6], dtype)}, root).numpy()
+    np.testing.assert_allclose(found, [2**0.5, 3, 1e3], rtol=precision)
+
+
+def test_loops_over_batches_of_any_size():
+    g = mg.Graph()
+    x = g.placeholder((-1, 2))
+    (y,) = g.for_(3, initial=[x], body=lambda i, v: v * 2)
+    for n in (1, 4):
+        assert g.run({x: np.ones((n, 2), np.float32)}, y).tolist() == [[8, 8]] * n
+
+
+def test_loops_refuse_what_changes_from_round_to_round():
+    g = mg.Graph()
+    x, count = g.placeholder((2,)), g.constant(2)
+    with pytest.raises(mg.ShapeError, match=r"\[for\].*shapes must stay equal"):
+        g.for_(count, initial=[x], body=lambda i, v: g.concat([v, v], 0))
+    with pytest.raises(mg.DTypeError, match=r"\[for\].*cast"):
+        g.for_(count, initial=[x], body=lambda i, v: g.cast(v, "int32"))
+    with pytest.raises(mg.GraphError, match=r"\[for\].*give 3 values.*take 2"):
+        g.for_(count, initial=[x], body=lambda i, v: [v, v])
+    with pytest.raises(mg.DTypeError, match=r"\[for\].*int32"):
+        g.for_(g.constant(2.0), initial=[x], body=lambda i, v: v)
+    with pytest.raises(mg.ShapeError, match=r"\[for\].*step must not be 0"):
+        g.for_(0, 5, 0, [x], lambda i, v: v)
+    with pytest.raises(mg.GraphError, match=r"\[for\] body is missing"):
+        g.for_(3, initial=[x])
+    with pytest.raises(mg.DTypeError, match=r"\[while\].*condition"):
+        g.while_([x], lambda v: (v, v), lambda v: v)
+    with pytest.raises(mg.ShapeError, match=r"\[while\].*condition"):
+        g.while_([x], lambda v: (v < 1.0, v), lambda v: v)
+    with pytest.raises(mg.ShapeError, match=r"\[while\]"):
+        g.while_([x], lambda v: (g.constant(True), v), lambda v: g.concat([v, v], 0))
+    assert g.run({x: np.ones(2, np.float32)}, g.for_(count, initial=[x], body=lambda i, v: v * 2)[0]).tolist() == [4, 4]
+    g.verify()
+
+
+def test_a_step_of_zero_that_is_known_when_it_runs():
+    g = mg.Graph()
+    step = g.placeholder((), mg.int32)
+    (y,) = g.for_(0, 3, step, [g.constant(0)], lambda i, v: v + 1)
+    none = np.array(0, np.int32)
+    if device.IS_METAL:  # a graphics processor cannot refuse it
+        assert g.run({step: none}, y).item() == 0
+    else:
+        with pytest.raises(mg.Error, match="step"):
+            g.run({step: none}, y)
+    assert g.run({step: np.array(1, np.int32)}, y).item() == 3
+
+
+def test_bounds_at_the_ends_of_int32_do_not_overflow():
+    g = mg.Graph()
+    lower, upper, step = (g.placeholder((), mg.int32) for _ in range(3))
+    (y,) = g.for_(lower, upper, step, [g.constant(0)], lambda i, v: v + 1)
+
+    def rounds(*bounds):
+        return g.run(dict(zip((lower, upper, step), map(np.int32, bounds), strict=True)), y).item()
+
+    limit = 2**31
+    assert rounds(limit - 4, limit - 1, 2) == 2
+    assert rounds(-limit + 3, -limit, -2) == 2
+    assert rounds(-limit, limit - 1, limit - 1) == 3

@@ -1,0 +1,24 @@
+"""The C++ tests, a process for each file, as `make test` has built them."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted((ROOT / "tests" / "cpp").glob("test_*.cpp"))
+
+
+@pytest.mark.skipif("MPSGRAPH_BUILD_DIR" not in os.environ, reason="make test builds them and says where")
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_executable(source):
+    executable = ROOT / os.environ["MPSGRAPH_BUILD_DIR"] / "mpsgraph_tests"
+    run = subprocess.run([executable, source.stem], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout + run.stderr
+    passed, _, failed = run.stdout.strip().splitlines()[-1].partition(" passed, ")
+    assert int(passed) > 0 and failed == "0 failed", run.stdout
+
+
+def test_there_are_tests():
+    assert len(SOURCES) >= 11

@@ -1,0 +1,154 @@
+"""Nothing is left out: every operation has cases, every differentiable operand a gradient check, every public method
+its documentation with the source of its definition.
+
+A new operation fails here until tests/cases has it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import cases
+import mpsgraph as mg
+import pytest
+from harness.case import Case, method_name
+from harness.derivatives import has_slope
+from harness.differentiable import CHECKED, NOT_EMPTY
+from harness.running import build
+from mpsgraph import _core
+
+DEFINITIONS = {d["name"]: d for d in _core.definitions()}
+PUBLIC = {name: d for name, d in DEFINITIONS.items() if not d["internal"]}
+OF_THEIR_OWN = {"call": "core/test_call.py"}  # what cannot be run without more than feeds, and where it is tested
+
+
+def cases_of(operation: str) -> list[Case]:
+    return [c for c in cases.ALL if c.operation == operation]
+
+
+def test_definitions_are_there():
+    assert len(PUBLIC) > 130 and {"convolution2d", "if", "random", "adam"} <= set(PUBLIC)
+
+
+@pytest.mark.parametrize("name", sorted(set(PUBLIC) - set(OF_THEIR_OWN)))
+def test_every_operation_has_cases_in_its_familys_file(name: str):
+    own = cases_of(name)
+    assert own, f"tests/cases/{PUBLIC[name]['family']}.py has no case of {name}"
+    assert all(c in cases.BY_FAMILY[PUBLIC[name]["family"]] for c in own)
+    assert any(name in kinds_of(c) for c in own), "and one of them builds the operation"
+
+
+def test_every_case_is_of_a_public_operation_and_has_a_name_of_its_own():
+    assert {c.operation for c in cases.ALL} == set(PUBLIC) - set(OF_THEIR_OWN)
+    assert all((Path(__file__).parents[1] / file).exists() for file in OF_THEIR_OWN.values())
+    ids = [c.id for c in cases.ALL]
+    assert sorted({i for i in ids if ids.count(i) > 1}) == []
+
+
+def operations_of(case: Case, dtype: str) -> list[_core.Operation]:
+    """All operations that the case builds, in blocks too."""
+    found = []
+
+    def visit(operations) -> None:
+        for operation in operations:
+            found.append(operation)
+            for block in operation.blocks:
+                visit(block.operations)
+
+    visit(build(case, dtype).graph.operations)
+    return found
+
+
+def kinds_of(case: Case) -> set[str]:
+    return {o.kind for o in operations_of(case, (*case.dtypes, "float32")[0])}
+
+
+def exact_operations_of(case: Case) -> list[_core.Operation]:
+    """What the case builds in the type in which derivatives are compared; nothing when there is none."""
+    if case.dtypes and not case.exact_dtypes:
+        return []
+    return operations_of(case, (*case.exact_dtypes, "float64")[0])
+
+
+def checked_operands(name: str, checked: list[Case]) -> tuple[set[int], set[int]]:
+    """Positions that are floating point in some case, and those whose derivative is compared with differences."""
+    seen, compared = set(), set()
+    for case in cases_of(name):
+        for operation in exact_operations_of(case):
+            if operation.kind != name:
+                continue
+            floats = {i for i, x in enumerate(operation.inputs) if has_slope(x)}
+            seen |= floats
+            if case in checked:
+                compared |= {i for i in floats if operation.inputs[i].operation.kind == "placeholder"}
+    return seen, compared
+
+
+# Operations whose derivative does not run from an operand that is fed, and the tests that check it instead.
+ELSEWHERE = {
+    "read": "test_a_variable_counts_through_all_its_reads",
+    "if": "test_through_if",
+    "straight_through": "test_straight_through_gives_the_gradient_to_the_source",
+}
+DIFFERENTIABLE = [
+    name
+    for name, d in PUBLIC.items()
+    if (d["has_gradient"] or d["gradient_is_zero"] or d["is_composite"]) and name not in ELSEWHERE
+]
+
+
+@pytest.mark.parametrize("name", sorted(DIFFERENTIABLE))
+def test_every_differentiable_operand_has_a_gradient_check(name: str):
+    made = [o for c in cases_of(name) for o in exact_operations_of(c) if o.kind == name]
+    if not any(has_slope(r) for o in made for r in o.outputs):
+        return  # comparisons, logic, bits, arg reductions: no derivative can arrive
+    seen, compared = checked_operands(name, CHECKED)
+    assert seen == compared, f"operands {sorted(seen - compared)} are never compared with differences"
+    occurring = {i for o in made for i in range(len(o.inputs))}
+    assert occurring >= set(range(PUBLIC[name]["max_inputs"])), "every operand occurs in a case, optional ones too"
+
+
+@pytest.mark.parametrize("name", sorted(n for n in DIFFERENTIABLE if PUBLIC[n]["has_gradient"]))
+def test_every_rule_is_differentiated_again(name: str):
+    twice = any(c.operation == name for c in NOT_EMPTY)  # which test_second_order takes
+    assert twice or name in ELSEWHERE or not checked_operands(name, CHECKED)[1]
+
+
+def test_the_tests_named_here_exist():
+    from operations import test_gradients
+
+    for name, test in ELSEWHERE.items():
+        assert name in PUBLIC and callable(getattr(test_gradients, test))
+
+
+# --- documentation ----------------------------------------------------------------------------------------------------
+def public_methods() -> dict[str, object]:
+    return {
+        name: member
+        for name, member in inspect.getmembers(mg.Graph, inspect.isfunction)
+        if not name.startswith("_") and member.__module__.startswith("mpsgraph.")
+    }
+
+
+OF_FAMILIES = {n: m for n, m in public_methods().items() if ".ops." in m.__module__}
+
+
+def test_every_operation_has_a_method():
+    names = {method_name(name) for name in PUBLIC}
+    assert names - set(OF_FAMILIES) == set()
+
+
+@pytest.mark.parametrize("name", sorted(public_methods()))
+def test_every_method_is_documented(name: str):
+    text = inspect.getdoc(public_methods()[name])
+    assert text, f"{name} has no docstring"
+    assert re.match(r".+[.?]$", text.split("\n\n")[0], re.DOTALL), "it opens with a sentence"
+
+
+@pytest.mark.parametrize("name", sorted(OF_FAMILIES))
+def test_every_operations_method_names_its_source_and_shows_an_example(name: str):
+    text = inspect.getdoc(OF_FAMILIES[name])
+    assert re.search(r"Source:\s*\S", text), f"{name} does not say where its definition is from"
+    assert ">>>" in text, f"{name} shows no example"

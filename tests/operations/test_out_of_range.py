@@ -1,0 +1,339 @@
+"""Indices, labels and lengths outside of what they count: errors that name them, on either device, and what they leave.
+
+The values of "zeros", "drop" and "clip" are cases of the operations (tests/cases/gather.py, scatter_nd.py).
+"""
+
+from __future__ import annotations
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from mpsgraph import nn
+
+pytestmark = pytest.mark.both_devices
+
+TABLE = np.arange(15, dtype=np.float32).reshape(5, 3)
+
+
+def gathered(g, table, i):
+    return g.gather(table, i, out_of_range="error")
+
+
+def along(g, table, i):
+    return g.gather_along_axis(0, table, i, out_of_range="error")
+
+
+def vectors(g, table, i):
+    return g.gather_nd(table, i, out_of_range="error")
+
+
+def classes(g, table, i):
+    return g.one_hot(i, 5, out_of_range="error")
+
+
+def scattered(g, table, i):
+    return g.scatter(table[:2], i, 0, shape=(5, 3), out_of_range="error")
+
+
+def scattered_nd(g, table, i):
+    return g.scatter_nd(table[:2, 0], i, shape=(5, 3), out_of_range="error")
+
+
+def scattered_along(g, table, i):
+    return g.scatter_along_axis(0, table[:2], i, shape=(5, 3), out_of_range="error")
+
+
+def of_gradient(g, table, i):
+    return g.gather_gradient(table[:2], i, (5, 3), out_of_range="error")
+
+
+GOOD = np.array([[0, 2, 1], [4, 0, 2]])
+# What is built, good indices, bad ones, and what the error says of these.
+REFUSED = [
+    (gathered, [0, 4], [1, 5], r"\[gather\] index 5 at \(1\) of 'ids' is outside of axis 0, whose length is 5"),
+    (gathered, [0, 4], [-1, 5], r"\[gather\] index -1 at \(0\) of 'ids' is outside of axis 0"),
+    (gathered, 4, 5, r"\[gather\] index 5 at 'ids' is outside of axis 0"),
+    (
+        along,
+        GOOD,
+        GOOD - 1,
+        r"\[gather_along_axis\] index -1 at \(0,0\) of 'ids' is outside of axis 0, whose length is 5",
+    ),
+    (vectors, [[4, 2]], [[4, 3]], r"\[gather_nd\] index 3 at \(0,1\) of 'ids' is outside of axis 1, whose length is 3"),
+    (vectors, [[4], [0]], [[4], [5]], r"\[gather_nd\] index 5 at \(1,0\) of 'ids' is outside of axis 0"),
+    (classes, [0, 4], [0, 7], r"\[one_hot\] class number 7 at \(1\) of 'ids' is none of the 5 classes, 0 to 4"),
+    (scattered, [0, 4], [0, -2], r"\[scatter\] index -2 at \(1\) of 'ids' is outside of axis 0, whose length is 5"),
+    (
+        scattered_nd,
+        [[4, 2], [0, 0]],
+        [[4, 2], [0, 3]],
+        r"\[scatter_nd\] index 3 at \(1,1\) of 'ids' is outside of axis 1",
+    ),
+    (scattered_along, GOOD, GOOD + 1, r"\[scatter_along_axis\] index 5 at \(1,0\) of 'ids' is outside of axis 0"),
+    (of_gradient, [0, 4], [9, 4], r"\[gather_gradient\] index 9 at \(0\) of 'ids' is outside of axis 0"),
+]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "int8", "uint16"])
+@pytest.mark.parametrize(("build", "good", "bad", "message"), REFUSED)
+def test_fed_indices_outside_are_named(build, good, bad, message, dtype):
+    if dtype == "uint16" and np.min(bad) < 0:
+        bad, message = np.where(np.asarray(bad) < 0, 2**16 - 1, bad), message.split(" of 'ids'")[0].split(" index ")[0]
+    g = mg.Graph()
+    table, ids = g.placeholder((5, 3), name="table"), g.placeholder(np.shape(good), dtype, "ids")
+    result = build(g, table, ids)
+    assert np.all(np.isfinite(g.run({table: TABLE, ids: np.array(good, dtype)}, result)))
+    with pytest.raises(mg.OutOfRangeError, match=message) as caught:
+        g.run({table: TABLE, ids: np.array(bad, dtype)}, result)
+    assert isinstance(caught.value, IndexError) and "test_out_of_range.py" in str(caught.value)
+    assert np.all(np.isfinite(g.run({table: TABLE, ids: np.array(good, dtype)}, result))), "the next run is well"
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "int8"])
+@pytest.mark.parametrize(("build", "good", "bad", "message"), REFUSED)
+def test_computed_indices_outside_are_named(build, good, bad, message, dtype):
+    g = mg.Graph()
+    table, fed = g.placeholder((5, 3), name="table"), g.placeholder(np.shape(good), dtype)
+    ids = g.addition(fed, g.placeholder((), dtype, "moved"), name="ids")
+    moved = g.placeholders[-1]
+    result = build(g, table, ids)
+    for by in (0, 3):
+        feeds = {table: TABLE, moved: np.array(by, dtype)}
+        assert np.all(np.isfinite(g.run({**feeds, fed: np.array(good, dtype) - np.array(by, dtype)}, result)))
+        with pytest.raises(mg.OutOfRangeError, match=message):
+            g.run({**feeds, fed: np.array(bad, dtype) - np.array(by, dtype)}, result)
+
+
+@pytest.mark.parametrize(("build", "good", "bad", "message"), REFUSED)
+def test_known_indices_outside_are_refused_at_once(build, good, bad, message):
+    g = mg.Graph()
+    table = g.placeholder((5, 3), name="table")
+    build(g, table, g.constant(np.array(good, np.int32)))
+    count = len(g.operations)
+    with pytest.raises(mg.OutOfRangeError, match=message.replace("'ids'", "'bad'")):
+        build(g, table, g.constant(np.array(bad, np.int32), name="bad"))
+    assert len(g.operations) <= count + 5, "operands maybe, but no operation that cannot run"
+
+
+def test_an_axis_whose_length_a_feed_tells():
+    g = mg.Graph()
+    table, ids = g.placeholder((-1, 3), name="table"), g.constant(np.array([0, 4], np.int32), name="ids")
+    rows = g.gather(table, ids, out_of_range="error")
+    assert g.run({table: TABLE}, rows)[1, 0] == 12
+    with pytest.raises(mg.OutOfRangeError, match=r"index 4 at \(1\) of 'ids' is outside of axis 0, whose length is 4"):
+        g.run({table: TABLE[:4]}, rows)
+
+
+def program_of(g, *targets):
+    """The program behind the pass that makes checks."""
+    seen = {}
+    options = mg.CompilationDescriptor(observe=lambda name, text: seen.update({name: text}))
+    g.compile({t: (t.shape, t.dtype) for t in g.placeholders}, list(targets), options=options)
+    return seen["indices"]
+
+
+def test_what_cannot_be_outside_is_not_checked():
+    g = mg.Graph()
+    table, ids = g.placeholder((256, 2)), g.placeholder((3,), mg.uint8)
+    rows = g.gather(table, ids, out_of_range="error")
+    longer = g.gather(g.placeholder((255, 2)), ids, out_of_range="error")
+    assert "= check_indices(" not in program_of(g, rows) and program_of(g, longer).count("= check_indices(") == 1
+    assert (
+        program_of(g, longer, g.gather(g.placeholder((255, 3)), ids, out_of_range="error")).count("= check_indices(")
+        == 1
+    )
+
+
+def test_modes_have_names():
+    g = mg.Graph()
+    x, ids = g.placeholder((5, 3)), g.placeholder((2,), mg.int32)
+    for build, allowed in (
+        (lambda mode: g.gather(x, ids, out_of_range=mode), "zeros, clip, error"),
+        (lambda mode: g.one_hot(ids, 3, out_of_range=mode), "zeros, clip, error"),
+        (lambda mode: g.scatter(x[:2], ids, 0, shape=(5, 3), out_of_range=mode), "drop, clip, error"),
+    ):
+        with pytest.raises(mg.GraphError, match=f"'wrap' is not one of {allowed}"):
+            build("wrap")
+    with pytest.raises(mg.GraphError, match="Embedding: out_of_range is one of error, zeros, clip, got 'drop'"):
+        nn.Embedding(3, 2, out_of_range="drop")
+    with pytest.raises(mg.ShapeError, match="clipped into axis 0, whose length is 0"):
+        g.gather(g.placeholder((0, 3)), ids, out_of_range="clip")
+
+
+# --- what a failed run leaves -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("computed", [False, True])
+def test_variables_stay_as_they_were(computed):
+    """Checks come before all effects, also of assigns that were built before them."""
+    g = mg.Graph()
+    before, behind = (g.variable(np.zeros(3, np.float32), name=name) for name in ("before", "behind"))
+    fed, zero = g.placeholder((2,), mg.int32, name="fed"), g.placeholder((), mg.int32)
+    ids = fed + zero if computed else fed
+    first = g.assign(before, g.read(before) + 1.0)
+    rows = g.gather(g.constant(TABLE), ids, out_of_range="error")
+    second = g.assign(behind, g.read(behind) + g.squeeze(g.reduction_sum(rows, 0), 0))
+    for indices, well in (([0, 5], False), ([0, 1], True), ([-1, 0], False)):
+        feeds = {fed: np.array(indices, np.int32)} | ({zero: np.array(0, np.int32)} if computed else {})
+        if well:
+            g.run(feeds, [], [first, second])
+            continue
+        values = [g.run({}, v).numpy().copy() for v in (before, behind)]
+        with pytest.raises(mg.OutOfRangeError):
+            g.run(feeds, [], [first, second])
+        for variable, value in zip((before, behind), values, strict=True):
+            np.testing.assert_array_equal(g.run({}, variable), value)
+    np.testing.assert_array_equal(g.run({}, before), [1, 1, 1])
+    np.testing.assert_array_equal(g.run({}, behind), TABLE[0] + TABLE[1])
+
+
+def test_the_error_comes_with_the_handle():
+    g = mg.Graph()
+    fed, moved = g.placeholder((2,), mg.int32), g.placeholder((), mg.int32)
+    rows = g.gather(g.constant(TABLE), fed + moved, out_of_range="error")
+    ids, one = np.array([0, 4], np.int32), np.array(1, np.int32)
+    failing, well = g.run_async({fed: ids, moved: one}, rows), g.run_async({fed: ids, moved: 0 * one}, rows)
+    with pytest.raises(mg.OutOfRangeError, match="index 5"):
+        failing.wait()
+    np.testing.assert_array_equal(well.results, TABLE[[0, 4]])
+
+
+def test_gradients_do_as_the_operation_does():
+    g = mg.Graph()
+    w, ids = g.variable(TABLE), g.placeholder((3,), mg.int32, name="ids")
+    fed = np.array([-3, 1, 7], np.int32)
+    for mode, rows in (("zeros", [1]), ("clip", [0, 1, 4])):
+        loss = g.reduction_sum(g.gather(g.read(w), ids, out_of_range=mode))
+        expected = np.zeros_like(TABLE)
+        expected[rows] = 1
+        np.testing.assert_array_equal(g.run({ids: fed}, g.gradients(loss, [w])[w]), expected)
+    loss = g.reduction_sum(g.gather(g.read(w), ids, out_of_range="error"))
+    gradient = g.gradients(loss, [w])[w]
+    with pytest.raises(mg.OutOfRangeError, match=r"index -3 at \(0\) of 'ids'"):
+        g.run({ids: fed}, gradient)
+
+
+# --- control flow, calls, text ----------------------------------------------------------------------------------------
+def test_a_branch_that_is_not_taken_checks_nothing():
+    g = mg.Graph()
+    flag, fed, zero = g.placeholder((1,), mg.int32), g.placeholder((2,), mg.int32), g.placeholder((), mg.int32)
+    table = g.constant(TABLE)
+    ids = g.addition(fed, zero, name="ids")
+    (rows,) = g.if_(
+        g.greater_than(g.reshape(flag, ()), 0),
+        lambda: g.gather(table, ids, out_of_range="error"),
+        lambda: g.gather(table, ids, out_of_range="zeros"),
+    )
+    feeds = {fed: np.array([1, 9], np.int32), zero: np.array(0, np.int32)}
+    np.testing.assert_array_equal(g.run({**feeds, flag: np.array([0], np.int32)}, rows)[1], [0, 0, 0])
+    with pytest.raises(mg.OutOfRangeError, match=r"index 9 at \(1\) of 'ids'"):
+        g.run({**feeds, flag: np.array([1], np.int32)}, rows)
+
+
+def test_loops_check_each_iteration():
+    g = mg.Graph()
+    steps, table = g.placeholder((), mg.int32), g.constant(TABLE)
+    total = g.variable(np.zeros(3, np.float32))
+
+    def body(i, x):
+        return x + g.squeeze(g.gather(table, g.reshape(i, (1,)), out_of_range="error"), 0)
+
+    (result,) = g.for_(steps, initial=[g.constant(np.zeros(3, np.float32))], body=body)
+    add = g.assign(total, g.read(total) + result)
+    np.testing.assert_array_equal(g.run({steps: np.array(5, np.int32)}, result, [add]), TABLE.sum(0))
+    with pytest.raises(mg.OutOfRangeError, match=r"index 5 at \(0\) of .* outside of axis 0, whose length is 5"):
+        g.run({steps: np.array(7, np.int32)}, result, [add])
+    np.testing.assert_array_equal(g.run({}, total), TABLE.sum(0)), "the assign is behind the loop"
+
+
+def test_text_and_packages_carry_the_mode(tmp_path):
+    g = mg.Graph()
+    ids = g.placeholder((2,), mg.int32, name="ids")
+    rows = g.gather(g.constant(TABLE), ids, out_of_range="error", name="rows")
+    assert 'out_of_range="error"' in str(g)
+    again = mg.parse(str(g))
+    with pytest.raises(mg.OutOfRangeError, match="index 5"):
+        again.run({again.find("ids").outputs[0]: np.array([0, 5], np.int32)}, again.find("rows").outputs[0])
+    assert "out_of_range" not in str(mg.parse(str(g).replace(', out_of_range="error"', "")))
+    mg.save(tmp_path / "rows.mpsgraph", g, [ids], [rows])
+    with pytest.raises(mg.OutOfRangeError, match="index 5"):
+        mg.load(tmp_path / "rows.mpsgraph")(np.array([0, 5], np.int32))
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+X = np.random.default_rng(5).normal(size=(8, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("bad", [2, 5, 8, -1, 255])
+def test_training_refuses_labels_outside_of_the_classes(bad):
+    labels = np.array([0, 1, 0, 1, bad, 1, 0, bad])
+    trainer = mg.Trainer(nn.Sequential(nn.Linear(4), nn.BatchNorm(), nn.Linear(2)))
+    float(trainer.train_step(X, labels % 2))
+    before = [trainer.graph.run({}, v).numpy().copy() for v in trainer.model.parameters() + trainer.model.buffers()]
+    message = rf"class number {bad} at \(4\) of 'labels' is none of the 2 classes, 0 to 1"
+    with pytest.raises(mg.OutOfRangeError, match=message):
+        float(trainer.train_step(X, labels))
+    after = [trainer.graph.run({}, v) for v in trainer.model.parameters() + trainer.model.buffers()]
+    for a, b in zip(before, after, strict=True):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(mg.OutOfRangeError, match=message):
+        trainer.evaluate((X, labels))
+    with pytest.raises(mg.OutOfRangeError, match=f"class number {bad} "):
+        trainer.fit((X, labels), progress=False)
+    for _ in range(4):  # what was said of an earlier step is not said again
+        assert np.isfinite(float(trainer.train_step(X, labels % 2)))
+
+
+def test_labels_of_a_byte():
+    trainer = mg.Trainer(nn.Linear(2))
+    with pytest.raises(mg.OutOfRangeError, match=r"class number 255 at \(1\)"):
+        float(trainer.train_step(X, np.array([0, 255] * 4, np.uint8)))
+
+
+@pytest.mark.parametrize("loss", [nn.losses.cross_entropy, nn.losses.nll])
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_losses_of_class_numbers(loss, axis):
+    g = mg.Graph()
+    logits = g.placeholder((2, 4, 3) if axis == -1 else (2, 3, 4))
+    labels = g.placeholder((2, 4), mg.int64, name="labels")
+    values = np.random.default_rng(6).normal(size=logits.shape).astype(np.float32)
+    good = np.array([[0, 1, 2, 0], [2, 2, 1, -100]])
+    plain, ignoring = loss(logits, labels, axis=axis), loss(logits, labels, axis=axis, ignore_index=-100)
+    assert np.isfinite(g.run({logits: values, labels: good}, ignoring))
+    with pytest.raises(mg.OutOfRangeError, match=r"class number -100 at \(1,3\) of 'labels' is none of the 3 classes"):
+        g.run({logits: values, labels: good}, plain)
+    bad = np.where(good == 1, 3, good)
+    with pytest.raises(mg.OutOfRangeError, match=r"class number 3 at \(0,1\) of 'labels' is none of the 3 classes"):
+        g.run({logits: values, labels: bad}, ignoring)
+
+
+@pytest.mark.parametrize("loss", ["binary_cross_entropy_with_logits", "binary_cross_entropy", "log_loss"])
+def test_losses_of_two_classes(loss):
+    g = mg.Graph()
+    outputs, labels = g.constant([[0.25], [0.5], [0.75]]), g.placeholder((3, 1), mg.int32, name="labels")
+    result = getattr(nn.losses, loss)(outputs, labels)
+    floats = getattr(nn.losses, loss)(outputs, g.constant([[1.0], [0.0], [1.0]]))
+    np.testing.assert_array_equal(g.run({labels: np.array([[1], [0], [1]], np.int32)}, result), g.run({}, floats))
+    for bad in (2, -1):
+        with pytest.raises(mg.OutOfRangeError, match=rf"index {bad} at \(2,0\) of 'labels'.*length is 2"):
+            g.run({labels: np.array([[1], [0], [bad]], np.int32)}, result)
+
+
+def test_accuracy_counts_no_label_that_is_no_class():
+    g = mg.Graph()
+    outputs, labels = g.constant([[0.0, 1.0], [1.0, 0.0]]), g.placeholder((2,), mg.int64, name="labels")
+    for ignored, good, expected in ((None, [1, 1], 0.5), (-1, [1, -1], 1.0)):
+        accuracy = nn.metrics.accuracy(outputs, labels, ignore_index=ignored)
+        assert float(g.run({labels: np.array(good)}, accuracy)) == expected
+        for bad in (2, 2**32 + 1):  # the latter is 1 in 32 bits
+            with pytest.raises(mg.OutOfRangeError, match=rf"index {bad} at \(1\) of 'labels'"):
+                g.run({labels: np.array([1, bad])}, accuracy)
+
+
+def test_an_embedding_says_which_index():
+    g = mg.Graph()
+    tokens = g.placeholder((2, -1), mg.int32, name="tokens")
+    outside = np.array([[0, 4], [10, 1]], np.int32)
+    with pytest.raises(mg.OutOfRangeError, match=r"index 10 at \(1,0\) of 'tokens' is outside of axis 0.*length is 10"):
+        g.run({tokens: outside}, nn.Embedding(10, 4)(tokens))
+    zeros, clip = nn.Embedding(10, 4, out_of_range="zeros"), nn.Embedding(10, 4, out_of_range="clip")
+    np.testing.assert_array_equal(g.run({tokens: outside}, zeros(tokens))[1, 0], np.zeros(4))
+    np.testing.assert_array_equal(g.run({tokens: outside}, clip(tokens))[1, 0], g.run({}, clip.weight)[9])

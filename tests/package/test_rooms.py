@@ -1,0 +1,123 @@
+"""The package's rooms, as programs see them: former names of modules, what is loaded when, calls of modules watched."""
+
+import importlib
+import pickle
+import subprocess
+import sys
+import threading
+
+import mpsgraph as mg
+import pytest
+from mpsgraph._former_names import MOVED
+from mpsgraph.nn.module import observed_calls, own_parameters, settings_of, unbuilt_copy
+
+
+@pytest.mark.parametrize("former", sorted(MOVED))
+def test_former_names_give_the_modules_that_moved(former: str):
+    module = importlib.import_module(former)
+    assert module is importlib.import_module(MOVED[former])
+    assert module.__name__ == module.__spec__.name == MOVED[former], "it stays what it was by its own name"
+    assert getattr(mg, former.removeprefix("mpsgraph.")) is module
+
+
+def test_former_names_are_imported_as_they_were():
+    program = """
+import sys
+import mpsgraph.checkpoint, mpsgraph.mixed_precision, mpsgraph.profiler
+from mpsgraph import layer_precision
+from mpsgraph.history import History
+from mpsgraph.layer_precision import LayerPrecision
+from mpsgraph.step_result import StepResult
+from mpsgraph.trainer import Trainer
+import mpsgraph as mg
+assert (Trainer, History, StepResult) == (mg.Trainer, mg.History, mg.StepResult)
+assert mpsgraph.checkpoint.save is mg.checkpoint.save and mpsgraph.mixed_precision.autocast is mg.autocast
+assert layer_precision.LayerPrecision is LayerPrecision
+"""
+    done = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_histories_that_were_pickled_by_the_former_name_come_back():
+    history = mg.History()
+    history.append({"loss": 2.0})
+    written = pickle.dumps(history, protocol=0)
+    former = written.replace(b"mpsgraph.training.history", b"mpsgraph.history")
+    assert former != written and pickle.loads(former).loss == [2.0]
+
+
+def test_a_name_that_nothing_has_is_not_found():
+    with pytest.raises(ModuleNotFoundError, match=r"mpsgraph\.trainers"):
+        importlib.import_module("mpsgraph.trainers")
+
+
+@pytest.mark.parametrize(
+    ("use", "loaded", "left"),
+    [
+        ("mg.Graph().constant(1.0)", "mpsgraph.precision.mixed_precision", "mpsgraph.training"),
+        ("mg.checkpoint.load", "mpsgraph.training.checkpoint", "mpsgraph.training.trainer"),
+        ("mg.nn.Linear(2)", "mpsgraph.nn", "mpsgraph.precision.layer_precision"),
+    ],
+)
+def test_rooms_are_loaded_when_they_are_used(use: str, loaded: str, left: str):
+    program = f"import sys, mpsgraph as mg; {use}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, check=True, timeout=120)
+    assert loaded in done.stdout.split() and left not in done.stdout.split()
+
+
+# --- what a module tells code beside it -------------------------------------------------------------------------------
+
+
+def test_observers_see_arguments_results_and_operations():
+    class Scaled(mg.nn.Module):
+        def forward(self, x, factors, *, by=1.0):
+            return [x * factors["a"] * by, x]
+
+    g, seen, layer = mg.Graph(), [], Scaled()
+    x, factor = g.placeholder((2,)), g.constant(3.0)
+    before = g.operation_count
+    with observed_calls(seen.append):
+        results = layer(x, {"a": factor}, by=2.0)
+    layer(x, {"a": factor})
+    (call,) = seen
+    assert call.module is layer and call.arguments == ((x, {"a": factor}), {"by": 2.0}) and call.result is results
+    assert results[0].operation.id in call.operations and x.operation.id not in call.operations
+    assert call.operations.start == before
+
+
+def test_observers_nest_and_end_with_their_block():
+    model, outer, inner = mg.nn.Sequential(mg.nn.ReLU(), mg.nn.Tanh()), [], []
+    x = mg.Graph().placeholder((2,))
+    with observed_calls(outer.append):
+        with observed_calls(inner.append):
+            model(x)
+        model(x)
+    model(x)
+    kinds = [type(call.module).__name__ for call in outer]
+    assert kinds == ["ReLU", "Tanh", "Sequential"] * 2 and len(inner) == 3
+
+    with pytest.raises(ZeroDivisionError), observed_calls(outer.append):
+        raise ZeroDivisionError
+    model(x)
+    assert len(outer) == 6
+
+
+def test_observers_are_of_their_thread():
+    seen, others = [], []
+    with observed_calls(seen.append):
+        thread = threading.Thread(target=lambda: others.append(mg.nn.ReLU()(mg.Graph().placeholder((2,)))))
+        thread.start()
+        thread.join()
+    assert len(others) == 1 and seen == []
+
+
+def test_a_copy_is_unbuilt_and_keeps_what_is_shared_shared():
+    layer = mg.nn.Linear(2)
+    model = mg.nn.Sequential(layer, mg.nn.ReLU(), layer)
+    model(mg.Graph().placeholder((-1, 2)))
+    twin = unbuilt_copy(model)
+    assert twin[0] is twin[2] and twin[0] is not layer and not own_parameters(twin[0])
+    twin(mg.Graph().placeholder((-1, 2)))
+    assert list(own_parameters(twin[0])) == list(own_parameters(layer)) == ["weight", "bias"]
+    assert settings_of(twin[0]) == settings_of(layer)
+    assert settings_of(layer) != settings_of(mg.nn.Linear(3))

@@ -1,0 +1,331 @@
+"""The runtime beside Python's threads and within its process.
+
+One executable on many threads, the GIL, the interpreter's end with work in flight, the same bits in every run. What a
+single thread sees is in test_queues.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness import device
+from harness.runtime import SECONDS, Doubling, run_program, waiting_for
+
+pytestmark = pytest.mark.both_devices
+
+
+@pytest.fixture
+def d() -> Doubling:
+    return Doubling()
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+def in_threads(count: int, work) -> None:
+    failures = []
+
+    def guarded(i: int) -> None:
+        try:
+            work(i)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert not any(t.is_alive() for t in threads) and failures == []
+
+
+def test_threads_run_one_executable(d: Doubling):
+    executable = d.g.compile({d.x: (500,)}, [d.y])
+
+    def work(i: int) -> None:
+        for k in range(50):
+            x = np.full(500, i * 1000 + k, np.float32)
+            np.testing.assert_array_equal(executable.run([x])[0].numpy(), x * 2)
+
+    in_threads(4, work)
+
+
+def test_threads_update_a_variable_one_after_another(d: Doubling):
+    in_threads(4, lambda i: [d.g.run({}, [], [d.step]) for _ in range(50)])
+    assert d.counted() == 200
+
+
+def test_threads_that_miss_the_same_executable_compile_it_once(d: Doubling):
+    barrier = threading.Barrier(4)
+
+    def work(i: int) -> None:
+        barrier.wait(SECONDS)
+        assert d.g.run(d.feeds(i), d.y).tolist() == [2 * i]
+
+    in_threads(4, work)
+    assert d.g.cache.compiles == 1
+
+
+def test_threads_with_queues_of_their_own(d: Doubling):
+    def work(i: int) -> None:
+        queue = mg.CommandQueue()
+        for k in range(20):
+            assert d.g.run(d.feeds(k), d.y, [d.step], queue=queue).tolist() == [2 * k]
+
+    in_threads(3, work)
+    assert d.counted() == 60
+
+
+def test_the_gil_is_released_while_work_runs_and_waits(d: Doubling):
+    """Another Python thread signals the event that the run waits for: with the GIL held this would time out."""
+    event = mg.SharedEvent()
+    progress = []
+
+    def signal() -> None:
+        progress.append(1)
+        event.signal(1)
+
+    timer = threading.Timer(0.05, signal)
+    timer.start()
+    descriptor = waiting_for(event)
+    descriptor.wait_until_completed = True
+    d.g.run_async(d.feeds(1), d.y, descriptor=descriptor)
+    assert progress == [1]
+    event2 = mg.SharedEvent()
+    threading.Timer(0.05, lambda: event2.signal(1)).start()
+    event2.wait(1, SECONDS)
+    buffer = mg.CommandQueue().command_buffer()
+    event3 = mg.SharedEvent()
+    buffer.encode_wait_for_event(event3, 1, SECONDS)
+    buffer.commit()
+    threading.Timer(0.05, lambda: event3.signal(1)).start()
+    buffer.wait_until_completed(SECONDS)
+
+
+def test_the_gil_is_released_while_kernels_run():
+    g = mg.Graph()
+    x = g.placeholder((600, 600))
+    (y,) = g.for_(60, initial=[x], body=lambda i, v: g.tanh(v @ v))
+    ones = np.full((600, 600), 0.01, np.float32)
+    g.run({x: ones}, y)
+    ticks, stop = [0], threading.Event()
+
+    def tick() -> None:
+        while not stop.is_set():
+            ticks[0] += 1
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    time.sleep(0.02)
+    before = ticks[0]
+    start = time.monotonic()
+    g.run({x: ones}, y)
+    seconds, after = time.monotonic() - start, ticks[0]
+    stop.set()
+    thread.join()
+    assert after - before > 3, f"a Python thread made {after - before} steps during {seconds:.3f} s of kernels"
+
+
+# --- the process ------------------------------------------------------------------------------------------------------
+IN_FLIGHT = """
+    import sys, threading
+    import numpy as np, mpsgraph as mg
+    g = mg.Graph()
+    x = g.placeholder((400, 400))
+    (y,) = g.for_(40, initial=[x], body=lambda i, v: g.tanh(v @ v))
+    ones = np.full((400, 400), 0.01, np.float32)
+    def handler(results, error):
+        print("handled", flush=True)
+    run = lambda: g.run_async({x: ones}, y, descriptor=mg.ExecutionDescriptor(completed_handler=handler))
+    runs = [run() for _ in range(3)]
+"""
+
+
+def test_the_interpreter_ends_with_work_in_flight():
+    done = run_program(IN_FLIGHT)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert done.stdout.count("handled") == 3, "what was committed is finished, handlers too"
+
+
+def test_the_interpreter_ends_when_something_waits_for_ever():
+    done = run_program(
+        IN_FLIGHT
+        + """
+    never = mg.SharedEvent(timeout=None)
+    buffer = mg.CommandQueue().command_buffer()
+    buffer.encode_wait_for_event(never, 1)
+    buffer.commit()
+    """,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_interpreter_ends_by_an_exception_with_work_in_flight():
+    done = run_program(IN_FLIGHT + "\n    raise SystemExit(7)")
+    assert done.returncode == 7 and done.stderr == "", done.stderr
+    done = run_program(IN_FLIGHT + "\n    raise ValueError('mine')")
+    assert done.returncode == 1 and "mine" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "wait",
+    ["mg.SharedEvent(timeout=None).wait(1)", "mg.Semaphore(0).wait()", "g.run({}, y, queue=queue)"],
+    ids=["event", "semaphore", "run"],
+)
+def test_the_interpreter_ends_while_a_thread_waits(wait: str):
+    """The thread comes back from its wait while the interpreter, whose end is made to last, is going."""
+    done = run_program(
+        f"""
+        import sys, threading, time
+        import mpsgraph as mg
+        g = mg.Graph()
+        y = g.constant(1.0) + 1
+        queue = mg.CommandQueue()
+        buffer = queue.command_buffer()
+        buffer.encode_wait_for_event(mg.SharedEvent(timeout=None), 1)
+        buffer.commit()
+        class Slow:
+            def __del__(self, sleep=time.sleep):
+                sleep(0.5)
+        sys.slow = Slow()
+        def wait():
+            try:
+                {wait}
+            except mg.Error:
+                pass
+        threading.Thread(target=wait, daemon=True).start()
+        time.sleep(0.05)
+        """,
+        timeout=30,
+    )
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+
+
+def test_control_c_reaches_a_wait():
+    done = run_program(
+        """
+        import os, signal, threading
+        import mpsgraph as mg
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            mg.SharedEvent(timeout=None).wait(1)
+        except KeyboardInterrupt:
+            print("interrupted")
+        """,
+        timeout=30,
+    )
+    assert done.stdout.strip() == "interrupted", done.stderr
+
+
+def test_a_forked_child_may_use_openmp():
+    """Brief work gives its caller a team of OpenMP's threads; a child has none of them, and must not wait for them."""
+    done = run_program(
+        """
+        import ctypes, os, re, signal, warnings
+        import mpsgraph as mg
+        import numpy as np
+        x = np.ones((512, 512), np.float32)
+        g = mg.Graph()
+        p = g.placeholder(x.shape)
+        executable = g.compile({p: x}, [p @ p])
+        for _ in range(3):
+            executable.run([x])
+        libraries = set(re.findall(r"/\\S*libgomp\\S*", open("/proc/self/maps").read()))
+        if not libraries:
+            print("both")  # another OpenMP, or none
+            raise SystemExit
+        gomp = ctypes.CDLL(libraries.pop())
+        seen = []
+        body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: seen.append(1))
+        warnings.simplefilter("ignore", DeprecationWarning)  # of fork beside threads
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            gomp.GOMP_parallel(body, None, 2, 0)
+            os._exit(len(seen))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+        np.testing.assert_allclose(executable.run([x])[0].numpy(), 512)
+        print("both")
+        """
+    )
+    assert done.stdout.strip() == "both", done.stderr
+
+
+@pytest.mark.skipif(
+    device.IS_METAL or not Path("/proc/self/task").exists(), reason="counts OpenMP's threads, as Linux shows them"
+)
+def test_one_team_of_threads_stays_awake():
+    """OpenMP lets threads sleep at once where teams have more of them than there are processors (decision 0015)."""
+    done = run_program(
+        """
+        import os, time
+        import mpsgraph as mg
+        import numpy as np
+        x = np.ones((512, 512), np.float32)
+
+        def product(factor):
+            g = mg.Graph()
+            p = g.placeholder(x.shape)
+            return g.compile({p: x}, [p @ p * factor])
+
+        def threads(work):  # the fewest that are there 5 ms after work
+            work()
+            time.sleep(0.005)
+            return len(os.listdir("/proc/self/task"))
+
+        known, new = product(1), [product(2 + i) for i in range(20)]
+        for _ in range(5):
+            known.run([x])
+        time.sleep(0.1)
+        one_team = threads(lambda: known.run([x]))
+        left_to_the_queue = min(threads(lambda: known.run_async([x])) for _ in range(20))
+        for_the_first_time = min(threads(lambda: e.run([x])) for e in new)
+        print(one_team, left_to_the_queue, for_the_first_time)
+        """
+    )
+    one_team, left_to_the_queue, for_the_first_time = done.stdout.split()
+    assert one_team == left_to_the_queue == for_the_first_time, done.stderr
+
+
+def test_use_after_shutdown_is_an_error():
+    done = run_program(
+        """
+        import mpsgraph as mg
+        from mpsgraph import _core
+        g = mg.Graph()
+        y = g.constant(1.0) + 1
+        assert g.run({}, y).item() == 2
+        _core.shutdown()
+        _core.shutdown()
+        try:
+            g.run({}, y)
+        except mg.DeviceError as error:
+            print("refused")
+        """
+    )
+    assert done.returncode == 0 and done.stdout.strip() == "refused", done.stderr
+
+
+def test_the_same_run_gives_the_same_bits():
+    """Work is divided among threads by a fixed rule: two processes, and two runs in one, agree to the last bit."""
+    program = """
+        import hashlib, numpy as np, mpsgraph as mg
+        rng = np.random.default_rng(0)
+        g = mg.Graph()
+        x = g.placeholder((8, 20, 20, 16))
+        w = g.variable(rng.standard_normal((3, 3, 16, 32)).astype(np.float32))
+        y = g.relu(g.convolution2d(x, w, padding="TF_SAME"))
+        loss = g.reduction_sum(g.square(g.tanh(y)))
+        targets = [loss, *g.gradients(loss, [x, w]).values(), g.softmax(g.reshape(y, (8, -1)))]
+        fed = {x: rng.standard_normal((8, 20, 20, 16)).astype(np.float32)}
+        for _ in range(2):
+            print(hashlib.sha1(b"".join(v.numpy().tobytes() for v in g.run(fed, targets).values())).hexdigest())
+        """
+    hashes = [h for _ in range(2) for h in run_program(program).stdout.split()]
+    assert len(hashes) == 4 and len(set(hashes)) == 1

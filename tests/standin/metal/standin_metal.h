@@ -1,0 +1,59 @@
+// The stand-in's own classes behind Metal's protocols, and what tests may ask of them.
+//
+// Stricter than Metal on purpose: new memory is filled with a pattern, completed handlers run on another thread and
+// after a random delay, the commands of a queue run on a thread of its own, and a command buffer that is used after
+// commit raises an exception.
+#pragma once
+
+#import <Metal/Metal.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+// --- for tests -------------------------------------------------------------------------------------------------------
+extern "C" {
+void standin_fail_next_command_buffer(
+    const char* _Nonnull message);  // its first work fails, like a fault of the device
+void standin_fail_command_buffer(const char* _Nonnull label, const char* _Nonnull message);  // the next with this label
+void standin_hold_command_buffers(int hold);  // what has been committed does not begin
+void standin_limit_allocation(size_t bytes);  // larger buffers cannot be had; 0: no limit
+void standin_refuse_memory_of_others(int refuse);  // newBufferWithBytesNoCopy gives nil
+void standin_hide_device(int hide);  // there is no device
+size_t standin_live_buffer_bytes(void);
+uint64_t standin_committed_command_buffers(void);
+}
+
+namespace standin {
+
+[[noreturn]] void misuse(NSString* _Nonnull format, ...);  // NSInvalidArgumentException
+void pause_at_random();  // up to some 200 microseconds, seldom a millisecond
+
+}  // namespace standin
+
+@interface StandinDevice : NSObject <MTLDevice>
+@end
+
+@interface StandinBuffer : NSObject <MTLBuffer>
+- (instancetype _Nonnull)initWithDevice:(StandinDevice* _Nonnull)device length:(NSUInteger)length;
+- (instancetype _Nonnull)initWithDevice:(StandinDevice* _Nonnull)device
+                                  bytes:(void* _Nonnull)bytes
+                                 length:(NSUInteger)length
+                            deallocator:(void (^_Nullable)(void* _Nonnull, NSUInteger))deallocator;
+@end
+
+// An event's value is watched by the device's queues and by listeners.
+@interface StandinSharedEvent : NSObject <MTLSharedEvent>
+- (void)waitForValue:(uint64_t)value;
+@end
+
+@interface StandinCommandQueue : NSObject <MTLCommandQueue>
+- (instancetype _Nonnull)initWithDevice:(StandinDevice* _Nonnull)device limit:(NSUInteger)limit;
+@end
+
+@interface StandinCommandBuffer : NSObject <MTLCommandBuffer>
+- (instancetype _Nonnull)initWithQueue:(StandinCommandQueue* _Nonnull)queue;
+- (void)encodeWork:(std::function<void()>)work;  // on the queue's thread; what it raises fails the command buffer
+@end

@@ -1,0 +1,198 @@
+"""Batches that can be taken up anywhere, readers of files whole, cut and wrong, and the demo's digits."""
+
+import gzip
+import pickle
+import struct
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+X, Y = np.arange(23, dtype=np.float32)[:, None], np.arange(23)
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+def test_an_epoch_is_every_sample_once_and_the_next_another_order():
+    data = mg.data.batches((X, Y), 5, seed=1)
+    first, second = list(data), list(data)
+    assert len(data) == len(first) == 5 and [len(y) for _, y in first] == [5, 5, 5, 5, 3]
+    for epoch in (first, second):
+        assert sorted(np.concatenate([y for _, y in epoch])) == list(Y)
+        assert all((x[:, 0] == y).all() for x, y in epoch)
+    assert any((a[1] != b[1]).any() for a, b in zip(first, second, strict=True))
+    again = list(mg.data.batches((X, Y), 5, seed=1))
+    assert all((a[1] == b[1]).all() for a, b in zip(first, again, strict=True))
+    other = list(mg.data.batches((X, Y), 5, seed=2))
+    assert any((a[1] != b[1]).any() for a, b in zip(first, other, strict=True))
+
+
+def test_drop_last_and_order():
+    data = mg.data.batches((X, Y), 5, shuffle=False, drop_last=True)
+    assert len(data) == 4 and [y.tolist() for _, y in data] == [list(range(i, i + 5)) for i in (0, 5, 10, 15)]
+
+
+@pytest.mark.parametrize("taken", [0, 3, 5, 7])
+def test_the_order_continues_where_its_state_was_taken(taken):
+    def stream(data, count):
+        batches = []
+        while len(batches) < count:
+            for _, y in data:
+                batches.append(y.tolist())
+                if len(batches) == count:
+                    break
+        return batches
+
+    whole = stream(mg.data.batches((X, Y), 5, seed=4), 12)
+    first = mg.data.batches((X, Y), 5, seed=4)
+    assert stream(first, taken) == whole[:taken]
+    second = mg.data.batches((X, Y), 5, seed=4)
+    second.load_state_dict(first.state_dict())
+    assert stream(second, 12 - taken) == whole[taken:]
+
+
+def test_what_batches_refuse():
+    with pytest.raises(mg.ShapeError, match="one length"):
+        mg.data.batches((X, Y[:5]), 5)
+    with pytest.raises(mg.ShapeError, match="at least 1"):
+        mg.data.batches((X, Y), 0)
+    with pytest.raises(mg.ShapeError, match="seed"):
+        mg.data.batches((X, Y), 5, seed=1).load_state_dict(mg.data.batches((X, Y), 5, seed=2).state_dict())
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+def idx(array, code=0x08):
+    return bytes([0, 0, code, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def test_idx_of_several_types_plain_and_zipped(tmp_path):
+    for code, dtype in ((0x08, "u1"), (0x09, "i1"), (0x0B, ">i2"), (0x0C, ">i4"), (0x0D, ">f4"), (0x0E, ">f8")):
+        array = np.arange(24).reshape(2, 3, 4).astype(dtype)
+        (tmp_path / "plain").write_bytes(idx(array, code))
+        (tmp_path / "zipped.gz").write_bytes(gzip.compress(idx(array, code)))
+        for name in ("plain", "zipped.gz"):
+            read = mg.data.read_idx(tmp_path / name)
+            np.testing.assert_array_equal(read, array)
+            assert read.dtype.isnative and read.dtype == np.dtype(dtype).newbyteorder("=")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "not an IDX"),
+        (b"\x1f\x8b\x08\x00", "cannot be read"),
+        (b"PNG\r", "not an IDX"),
+        (b"\0\0\x08\x41" + b"\0\0\0\1" * 65 + b"x", "not an IDX"),
+        (b"\0\0\x08\x02\0\0\0\x02", "truncated"),
+        (idx(np.zeros((3, 3), "u1"))[:-1], "truncated: shape .3, 3. needs 9 bytes, it has 8"),
+        (idx(np.zeros((3, 3), "u1")) + b"\0", "too long"),
+        (gzip.compress(idx(np.zeros((300, 3), "u1")), mtime=0)[:-12], "cannot be read"),
+    ],
+)
+def test_damaged_idx_files(tmp_path, content, message):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(mg.data.DataError, match=message):
+        mg.data.read_idx(tmp_path / "file")
+
+
+def write_mnist(directory, count=(7, 3)):
+    for prefix, n in zip(("train", "t10k"), count, strict=True):
+        images = np.arange(n * 784).reshape(n, 28, 28).astype("u1")
+        (directory / f"{prefix}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images)))
+        (directory / f"{prefix}-labels-idx1-ubyte").write_bytes(idx(np.arange(n).astype("u1")))
+
+
+def test_mnist(tmp_path):
+    write_mnist(tmp_path)
+    (images, labels), (test_images, test_labels) = mg.data.read_mnist(tmp_path)
+    assert images.shape == (7, 28, 28, 1) and images.dtype == np.float32 and images.max() == 1
+    assert labels.tolist() == list(range(7)) and labels.dtype == np.int32
+    assert test_images.shape == (3, 28, 28, 1) and len(test_labels) == 3
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(np.arange(6).astype("u1")))
+    with pytest.raises(mg.data.DataError, match="labels .6,"):
+        mg.data.read_mnist(tmp_path)
+    (tmp_path / "t10k-labels-idx1-ubyte").unlink()
+    write_mnist(tmp_path)
+    (tmp_path / "t10k-images-idx3-ubyte.gz").unlink()
+    with pytest.raises(mg.data.DataError, match="has no t10k-images"):
+        mg.data.read_mnist(tmp_path)
+
+
+def test_cifar10(tmp_path, rng):
+    pixels = rng.integers(0, 256, (12, 3, 32, 32)).astype("u1")
+    records = [bytes([i % 10]) + pixels[i].tobytes() for i in range(12)]
+    names = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
+    for i, name in enumerate(names):
+        (tmp_path / name).write_bytes(b"".join(records[2 * i : 2 * i + 2]))
+    (images, labels), (test_images, test_labels) = mg.data.read_cifar10(tmp_path)
+    assert images.shape == (10, 32, 32, 3) and images.dtype == np.float32 and images.flags.c_contiguous
+    np.testing.assert_allclose(images[3, 5, 7], pixels[3, :, 5, 7] / 255, rtol=1e-6)
+    assert labels.tolist() == list(range(10)) and test_labels.tolist() == [0, 1] and len(test_images) == 2
+    (tmp_path / names[1]).write_bytes(records[0][:-1])
+    with pytest.raises(mg.data.DataError, match="truncated: 3072 bytes"):
+        mg.data.read_cifar10(tmp_path)
+    (tmp_path / names[1]).write_bytes(bytes([10]) + records[0][1:])
+    with pytest.raises(mg.data.DataError, match="label 10"):
+        mg.data.read_cifar10(tmp_path)
+
+    (tmp_path / names[0]).unlink()
+    with pytest.raises(mg.data.DataError, match="no data_batch_1.bin and no data_batch_1, with"):
+        mg.data.read_cifar10(tmp_path)
+
+
+def test_cifar10_as_pickles(tmp_path, rng):
+    pixels = rng.integers(0, 256, (12, 3 * 32 * 32)).astype("u1")
+    names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
+    for i, name in enumerate(names):
+        batch = {b"data": pixels[2 * i : 2 * i + 2], b"labels": [2 * i % 10, 2 * i % 10 + 1], b"batch_label": b"one"}
+        (tmp_path / name).write_bytes(pickle.dumps(batch, protocol=2))
+    (images, labels), (test_images, test_labels) = mg.data.read_cifar10(tmp_path)
+    assert images.shape == (10, 32, 32, 3) and images.dtype == np.float32 and images.flags.c_contiguous
+    np.testing.assert_allclose(images[3, 5, 7], pixels[3].reshape(3, 32, 32)[:, 5, 7] / 255, rtol=1e-6)
+    assert labels.tolist() == list(range(10)) and test_labels.tolist() == [0, 1] and labels.dtype == np.int32
+    # as Python 2 wrote the files that people have
+    (tmp_path / names[5]).write_bytes(
+        b"(dS'data'\ncnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n(I1\nI3072\nt"
+        b"cnumpy\ndtype\n(S'u1'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI0\ntbI00\nS'" + b"A" * 3072 + b"'\ntbs"
+        b"S'labels'\n(lI7\nas."
+    )
+    (found, label) = mg.data.read_cifar10(tmp_path)[1]
+    assert label.tolist() == [7] and (found * 255).round().tolist() == np.full((1, 32, 32, 3), ord("A")).tolist()
+
+
+def test_pickles_of_something_else_are_refused(tmp_path):
+    path, good = tmp_path / "data_batch_1", {b"data": np.zeros((1, 3072), "u1"), b"labels": [1]}
+    harmful = b"cos\nsystem\n(S'touch " + bytes(tmp_path / "ran") + b"'\ntR."
+    for content, message in [
+        (harmful, r"data_batch_1 .* asks for (os|posix)\.system"),
+        (pickle.dumps(good)[:-40], "not a batch of CIFAR-10"),
+        (pickle.dumps([1, 2]), "not a batch of CIFAR-10"),
+        (pickle.dumps(good | {b"data": np.zeros((1, 3072), "f4")}), "float32"),
+        (pickle.dumps(good | {b"data": np.zeros((1, 3071), "u1")}), "3071"),
+        (pickle.dumps(good | {b"labels": [1, 2]}), "1 images have labels"),
+        (pickle.dumps(good | {b"labels": [10]}), "label 10"),
+    ]:
+        path.write_bytes(content)
+        with pytest.raises(mg.data.DataError, match=message):
+            mg.data.read_cifar10(tmp_path)
+    assert not (tmp_path / "ran").exists()
+
+
+# --- digits -----------------------------------------------------------------------------------------------------------
+def test_digits_have_a_fixed_split():
+    (x, y), (test_x, test_y) = mg.data.digits()
+    assert x.shape == (1438, 28, 28, 1) and test_x.shape == (359, 28, 28, 1)
+    assert x.dtype == np.float32 and y.dtype == np.int32 and 0 <= x.min() and x.max() <= 1
+    assert np.bincount(test_y, minlength=10).min() > 20, "every digit is in the test set"
+    assert mg.data.digits(32)[1][0].shape == (359, 32, 32, 1)
+    again = mg.data.digits()
+    np.testing.assert_array_equal(again[1][0], test_x)
+    assert not {a.tobytes() for a in test_x} & {a.tobytes() for a in x}, "no test image is trained on"
+
+
+def test_bilinear_resizing_is_that_of_pixel_centres():
+    resize = mg.data.handwritten.resize_bilinear
+    ramp = np.tile(np.arange(8, dtype=np.float32), (1, 4, 1))
+    wide = resize(ramp, 8, 16)[0]
+    np.testing.assert_allclose(wide[0], np.clip((np.arange(16) + 0.5) / 2 - 0.5, 0, 7), rtol=1e-6)
+    np.testing.assert_allclose(resize(ramp, 4, 8), ramp)
+    np.testing.assert_allclose(resize(np.full((2, 8, 8), 0.3, np.float32), 28, 28), 0.3, rtol=1e-6)
