@@ -115,24 +115,63 @@ decltype(auto) dispatch_float(const Lowering& lowering, DType dtype, const F& f)
   }
 }
 
-// All but bool.
+template <class T>
+struct UnsignedOf {
+  using type = T;
+};
+template <class T>
+  requires std::is_integral_v<T>
+struct UnsignedOf<T> {
+  using type = std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>;
+};
+
+// All but bool, for sums and products: integers come as unsigned ones, which have the same bits in two's complement.
 template <class F>
 decltype(auto) dispatch_algebraic(const Lowering& lowering, DType dtype, const F& f) {
   if (dtype == DType::boolean) unsupported(lowering, dtype);
-  return dispatch(dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    return f(Type<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>{});
-  });
+  return dispatch(dtype,
+                  [&](auto type) { return f(Type<typename UnsignedOf<typename decltype(type)::type>::type>{}); });
 }
 
 // All but bool and complex: what has an order.
 template <class F>
 decltype(auto) dispatch_number(const Lowering& lowering, DType dtype, const F& f) {
-  if (is_complex(dtype)) unsupported(lowering, dtype);
-  return dispatch_algebraic(lowering, dtype, [&](auto type) {
+  if (is_complex(dtype) || dtype == DType::boolean) unsupported(lowering, dtype);
+  return dispatch(dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    return f(Type<std::conditional_t<is_complex_type<T>, float, T>>{});
+    if constexpr (std::is_same_v<T, bool>)
+      return f(Type<uint8_t>{});
+    else
+      return f(Type<std::conditional_t<is_complex_type<T>, float, T>>{});
   });
+}
+
+// Numbers as what one loop orders both ways: integers as unsigned ones, of which `bits` are turned over before they are
+// compared and afterwards back: the sign, so that they order as signed ones do, and all of them for the opposite order.
+// Of floats that is the sign alone.
+template <class T>
+struct Order {
+  using Bits = std::conditional_t<sizeof(Value<T>) == 1, uint8_t,
+                                  std::conditional_t<sizeof(Value<T>) == 2, uint16_t,
+                                                     std::conditional_t<sizeof(Value<T>) == 4, uint32_t, uint64_t>>>;
+  static constexpr Bits sign = Bits(Bits{1} << (8 * sizeof(Bits) - 1));
+  Bits bits = 0;
+  Order(DType dtype, bool opposite) {
+    if constexpr (is_float_type<T>)
+      bits = opposite ? sign : Bits(0);
+    else
+      bits = Bits((is_signed(dtype) ? sign : Bits(0)) ^ (opposite ? Bits(~Bits(0)) : Bits(0)));
+  }
+  Value<T> turned(Value<T> x) const {
+    return std::bit_cast<Value<T>>(static_cast<Bits>(std::bit_cast<Bits>(x) ^ bits));
+  }
+};
+
+// As dispatch_number, with signed integers as unsigned ones: for Order.
+template <class F>
+decltype(auto) dispatch_order(const Lowering& lowering, DType dtype, const F& f) {
+  return dispatch_number(
+      lowering, dtype, [&](auto type) { return f(Type<typename UnsignedOf<typename decltype(type)::type>::type>{}); });
 }
 
 // All but complex: what has an order, bools with it.

@@ -46,28 +46,38 @@ void pick_elements(int64_t rows, int64_t picks, int64_t n, int64_t shared, const
   });
 }
 
+// A run of elements at `from`, or zeros where there is none.
+void pick_run(std::byte* to, const std::byte* from, int64_t bytes) {
+  if (from)
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  else
+    std::memset(to, 0, static_cast<size_t>(bytes));
+}
+
 std::unique_ptr<Kernel> lower_gather(Lowering& lowering) {
   const Operand x = lowering.input(0), indices = lowering.input(1), y = lowering.output();
   const Picks p(lowering.attributes(), x.dims, indices.dims);
-  return dispatch_size(size_of(x.dtype), [&](auto type) {
-    using T = typename decltype(type)::type;
-    return with_indices(indices.dtype, [&](auto read) {
-      return kernel([=](Frame& f) {
-        const T* from = f.at<T>(x.slot);
-        const std::byte* index = f.at<std::byte>(indices.slot);
-        T* to = f.at<T>(y.slot);
-        if (p.inner == 1) return pick_elements(p.batch * p.outer, p.picks, p.n, p.outer, from, read, index, to);
-        parallel_for(p.batch * p.outer * p.picks, grain_for(p.inner * int64_t{sizeof(T)}),
-                     [&](int64_t begin, int64_t end) {
-                       for (int64_t unit = begin; unit < end; ++unit) {
-                         const int64_t row = unit / p.picks, pick = unit % p.picks;
-                         const int64_t i = read(index, row / p.outer * p.picks + pick);
-                         if (i < 0 || i >= p.n)
-                           std::fill_n(to + unit * p.inner, p.inner, T(0));
-                         else
-                           std::copy_n(from + (row * p.n + i) * p.inner, p.inner, to + unit * p.inner);
-                       }
-                     });
+  if (p.inner == 1)
+    return dispatch_size(size_of(x.dtype), [&](auto type) {
+      using T = typename decltype(type)::type;
+      return with_indices(indices.dtype, [&](auto read) {
+        return kernel([=, x = x.slot, indices = indices.slot, y = y.slot](Frame& f) {
+          pick_elements(p.batch * p.outer, p.picks, p.n, p.outer, f.at<const T>(x), read, f.at<std::byte>(indices),
+                        f.at<T>(y));
+        });
+      });
+    });
+  return with_indices(indices.dtype, [&](auto read) {
+    const int64_t bytes = p.inner * static_cast<int64_t>(size_of(x.dtype));
+    return kernel([=, x = x.slot, indices = indices.slot, y = y.slot](Frame& f) {
+      const auto *from = f.at<const std::byte>(x), *index = f.at<const std::byte>(indices);
+      auto* to = f.at<std::byte>(y);
+      parallel_for(p.batch * p.outer * p.picks, grain_for(bytes), [&](int64_t begin, int64_t end) {
+        for (int64_t unit = begin; unit < end; ++unit) {
+          const int64_t row = unit / p.picks, pick = unit % p.picks;
+          const int64_t i = read(index, row / p.outer * p.picks + pick);
+          pick_run(to + unit * bytes, i < 0 || i >= p.n ? nullptr : from + (row * p.n + i) * bytes, bytes);
+        }
       });
     });
   });
@@ -115,23 +125,16 @@ std::unique_ptr<Kernel> lower_gather_gradient(Lowering& lowering) {
 std::unique_ptr<Kernel> lower_gather_nd(Lowering& lowering) {
   const Operand x = lowering.input(0), indices = lowering.input(1), y = lowering.output();
   const NdPicks p(lowering.attributes().integer("batch_dimensions"), x.dims, indices.dims);
-  return dispatch_size(size_of(x.dtype), [&](auto type) {
-    using T = typename decltype(type)::type;
-    return with_indices(indices.dtype, [&](auto read) {
-      return kernel([=](Frame& f) {
-        const T* from = f.at<T>(x.slot);
-        T* to = f.at<T>(y.slot);
-        const std::byte* index = f.at<std::byte>(indices.slot);
-        const int64_t cost = (p.inner + p.depth) * int64_t{sizeof(T)};
-        parallel_for(p.batch * p.picks, grain_for(cost), [&](int64_t begin, int64_t end) {
-          for (int64_t at = begin; at < end; ++at) {
-            const int64_t i = p.position(read, index, at);
-            if (i < 0)
-              std::fill_n(to + at * p.inner, p.inner, T(0));
-            else
-              std::copy_n(from + (at / p.picks * p.n + i) * p.inner, p.inner, to + at * p.inner);
-          }
-        });
+  return with_indices(indices.dtype, [&](auto read) {
+    const auto size = static_cast<int64_t>(size_of(x.dtype)), bytes = p.inner * size;
+    return kernel([=, x = x.slot, indices = indices.slot, y = y.slot](Frame& f) {
+      const auto *from = f.at<const std::byte>(x), *index = f.at<const std::byte>(indices);
+      auto* to = f.at<std::byte>(y);
+      parallel_for(p.batch * p.picks, grain_for(bytes + p.depth * size), [&](int64_t begin, int64_t end) {
+        for (int64_t at = begin; at < end; ++at) {
+          const int64_t i = p.position(read, index, at);
+          pick_run(to + at * bytes, i < 0 ? nullptr : from + (at / p.picks * p.n + i) * bytes, bytes);
+        }
       });
     });
   });

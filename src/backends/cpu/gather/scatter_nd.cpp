@@ -64,19 +64,6 @@ struct Set {
   }
 };
 
-template <class V, class F>
-decltype(auto) with_mode(const std::string& mode, const F& f) {
-  if constexpr (!is_complex_type<V>) {
-    if (mode == "mul") return f(Mul());
-    if (mode == "div") return f(Div());
-    if (mode == "min") return f(Min());
-    if (mode == "max") return f(Max());
-  }
-  if (mode == "sub") return f(Sub());
-  if (mode == "set") return f(Set());
-  return f(Add());
-}
-
 // Where updates go: find() gives for `count` updates of a row, from `pick` and `column` on, positions in [0, n) or
 // others, which are skipped. It goes along the picks, or where every element has its position along the columns. Behind
 // a call, because every way to find them times every mode and element type would be thousands of loops to compile.
@@ -108,8 +95,69 @@ struct Shape3 {
   bool each;
 };
 
-template <class V, class U, class Combine>
-void combine(const Shape3& s, V* y, const U* updates, const Combine& op, const Positions& positions,
+// What a mode does to elements of one type: V in the result, U in the updates. Behind pointers, so that what walks over
+// positions is compiled once.
+struct Combine {
+  // to[at[i] * inner + i] ∘ from[i] for positions in [low, high), i < count.
+  void (*elements)(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
+                   int64_t count);
+  // The same for runs: to[at[i] * inner + j] ∘ from[i * inner + j], j in [first, last).
+  void (*runs)(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
+               int64_t count, int64_t first, int64_t last);
+  size_t value_bytes, update_bytes;
+};
+
+template <class V, class U, class Op>
+void combine_elements(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
+                      int64_t count) {
+  auto* rows = reinterpret_cast<V*>(to);
+  const auto* updates = reinterpret_cast<const U*>(from);
+  for (int64_t i = 0; i < count; ++i) {
+    if (at[i] < low || at[i] >= high) continue;
+    V& value = rows[at[i] * inner + i];
+    value = Op()(value, static_cast<V>(updates[i]));
+  }
+}
+template <class V, class U, class Op>
+void combine_runs(std::byte* to, const std::byte* from, const int64_t* at, int64_t low, int64_t high, int64_t inner,
+                  int64_t count, int64_t first, int64_t last) {
+  const auto* updates = reinterpret_cast<const U*>(from);
+  for (int64_t i = 0; i < count; ++i) {
+    if (at[i] < low || at[i] >= high) continue;
+    V* run = reinterpret_cast<V*>(to) + at[i] * inner;
+    for (int64_t j = first; j < last; ++j) run[j] = Op()(run[j], static_cast<V>(updates[i * inner + j]));
+  }
+}
+template <class V, class U, class Op>
+constexpr Combine combine_of{combine_elements<V, U, Op>, combine_runs<V, U, Op>, sizeof(V), sizeof(U)};
+
+// `mode` of elements of `dtype`. Sums and products of integers, and what is only moved, are those of unsigned ones.
+Combine combine_for(const std::string& mode, DType dtype) {
+  if (mode == "set" && dtype != DType::float16 && dtype != DType::bfloat16)
+    return dispatch_size(size_of(dtype), [](auto type) {
+      using T = typename decltype(type)::type;
+      return combine_of<T, T, Set>;
+    });
+  return dispatch(dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    using V = Value<T>;
+    using Unsigned = typename UnsignedOf<T>::type;
+    using Ring = std::conditional_t<std::is_same_v<T, bool>, bool, std::conditional_t<is_half_type<T>, V, Unsigned>>;
+    using U = std::conditional_t<is_half_type<T>, T, Ring>;
+    if (mode == "sub") return combine_of<Ring, U, Sub>;
+    if constexpr (is_half_type<T>)
+      if (mode == "set") return combine_of<V, T, Set>;
+    if constexpr (!is_complex_type<T>) {
+      if (mode == "mul") return combine_of<Ring, U, Mul>;
+      if (mode == "div") return combine_of<V, T, Div>;
+      if (mode == "min") return combine_of<V, T, Min>;
+      if (mode == "max") return combine_of<V, T, Max>;
+    }
+    return combine_of<Ring, U, Add>;
+  });
+}
+
+void combine(const Shape3& s, std::byte* y, const std::byte* updates, const Combine& op, const Positions& positions,
              const std::byte* indices) {
   const int64_t threads = thread_count(), columns = std::clamp<int64_t>(s.inner / 64, 1, threads);
   const int64_t ranges = s.rows * columns >= threads ? 1 : std::clamp<int64_t>(s.n, 1, threads);
@@ -121,31 +169,24 @@ void combine(const Shape3& s, V* y, const U* updates, const Combine& op, const P
       const int64_t first = s.inner * column / columns, last = s.inner * (column + 1) / columns;
       constexpr int64_t batch = 128;
       int64_t at[batch];
-      V* rows = y + row * s.n * s.inner;
+      const auto value = [&](int64_t i) { return y + static_cast<size_t>(row * s.n * s.inner + i) * op.value_bytes; };
+      const auto update = [&](int64_t pick, int64_t i) {
+        return updates + static_cast<size_t>((row * s.picks + pick) * s.inner + i) * op.update_bytes;
+      };
       if (s.each && s.inner > 1) {
         for (int64_t pick = 0; pick < s.picks; ++pick)
           for (int64_t column = first; column < last; column += batch) {
             const int64_t count = std::min(batch, last - column);
-            const U* from = updates + (row * s.picks + pick) * s.inner + column;
             positions.find(indices, row, pick, column, count, at);
-            for (int64_t i = 0; i < count; ++i) {
-              if (at[i] < low || at[i] >= high) continue;
-              V& to = rows[at[i] * s.inner + column + i];
-              to = op(to, static_cast<V>(from[i]));
-            }
+            op.elements(value(column), update(pick, column), at, low, high, s.inner, count);
           }
         continue;
       }
       for (int64_t pick = 0; pick < s.picks; pick += batch) {
         const int64_t count = std::min(batch, s.picks - pick);
-        const U* from = updates + (row * s.picks + pick) * s.inner;
         // Without columns, elements that have their own positions follow one another like picks.
         s.each ? positions.find(indices, row, 0, pick, count, at) : positions.find(indices, row, pick, 0, count, at);
-        for (int64_t i = 0; i < count; ++i) {
-          if (at[i] < low || at[i] >= high) continue;
-          V* to = rows + at[i] * s.inner;
-          for (int64_t j = first; j < last; ++j) to[j] = op(to[j], static_cast<V>(from[i * s.inner + j]));
-        }
+        op.runs(value(0), update(pick, 0), at, low, high, s.inner, count, first, last);
       }
     }
   });
@@ -156,21 +197,24 @@ std::unique_ptr<Kernel> scatter_kernel(Lowering& lowering, const Shape3& shape,
   const Operand data = lowering.input(0), updates = lowering.input(1), y = lowering.output();
   const Slot indices = lowering.input(2).slot;
   lowering.may_share(0, 0);
-  return dispatch(y.dtype, [&](auto type) {
+  const Combine op = combine_for(lowering.attributes().string("mode"), y.dtype);
+  const auto sums = [=](Frame& f, std::byte* to) {
+    combine(shape, to, f.at<const std::byte>(updates.slot), op, *positions, f.at<const std::byte>(indices));
+  };
+  if (y.dtype != DType::float16 && y.dtype != DType::bfloat16)
+    return kernel([=](Frame& f) {
+      if (f.pointers[y.slot] != f.pointers[data.slot])
+        copy_bytes(f.at<std::byte>(y.slot), f.at<std::byte>(data.slot), y.bytes());
+      sums(f, f.at<std::byte>(y.slot));
+    });
+  const int64_t n = y.elements();
+  const Slot values = lowering.scratch(static_cast<size_t>(n) * sizeof(float));
+  return dispatch_float(lowering, y.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    using V = Value<T>;
-    const int64_t n = y.elements();
-    const Slot values = is_half_type<T> ? lowering.scratch(static_cast<size_t>(n) * sizeof(V)) : y.slot;
-    return with_mode<V>(lowering.attributes().string("mode"), [&](auto op) -> std::unique_ptr<Kernel> {
-      return kernel([=](Frame& f) {
-        V* to = f.at<V>(values);
-        if constexpr (is_half_type<T>)
-          std::copy_n(f.at<const T>(data.slot), n, to);
-        else if (f.pointers[y.slot] != f.pointers[data.slot])
-          copy_bytes(f.at<std::byte>(y.slot), f.at<std::byte>(data.slot), y.bytes());
-        combine(shape, to, f.at<const T>(updates.slot), op, *positions, f.at<const std::byte>(indices));
-        if constexpr (is_half_type<T>) std::copy_n(to, n, f.at<T>(y.slot));
-      });
+    return kernel([=](Frame& f) {
+      std::copy_n(f.at<const T>(data.slot), n, f.at<float>(values));
+      sums(f, f.at<std::byte>(values));
+      std::copy_n(f.at<const float>(values), n, f.at<T>(y.slot));
     });
   });
 }

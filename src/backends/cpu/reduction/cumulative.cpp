@@ -26,73 +26,76 @@ T stored(Running<T> x) {
     return static_cast<T>(x);
 }
 
-// What a scan brings: In and Out in memory, State of a lane, value(state), step(state, element, index), and where a row
-// may be cut into pieces append(state, state of what follows).
+// What a scan brings: In and Out in memory, State of a lane, start(), value(state), step(state, element, index), and
+// where a row may be cut into pieces append(state, state of what follows).
 template <class T>
 struct Sum {
   using In = T;
   using Out = T;
-  struct State {
-    Running<T> x = 0;
-  };
-  static Out value(const State& s) { return stored<T>(s.x); }
-  static void step(State& s, In x, int64_t) { s.x += static_cast<Running<T>>(static_cast<Value<T>>(x)); }
-  static void append(State& s, const State& next) { s.x += next.x; }
+  using State = Running<T>;
+  State start() const { return 0; }
+  Out value(const State& s) const { return stored<T>(s); }
+  void step(State& s, In x, int64_t) const { s += static_cast<State>(static_cast<Value<T>>(x)); }
+  void append(State& s, const State& next) const { s += next; }
 };
 
 template <class T>
 struct Product {
   using In = T;
   using Out = T;
-  struct State {
-    Running<T> x = 1;
-  };
-  static Out value(const State& s) { return stored<T>(s.x); }
-  static void step(State& s, In x, int64_t) { s.x *= static_cast<Running<T>>(static_cast<Value<T>>(x)); }
-  static void append(State& s, const State& next) { s.x *= next.x; }
+  using State = Running<T>;
+  State start() const { return 1; }
+  Out value(const State& s) const { return stored<T>(s); }
+  void step(State& s, In x, int64_t) const { s *= static_cast<State>(static_cast<Value<T>>(x)); }
+  void append(State& s, const State& next) const { s *= next; }
 };
 
+// The least of all V.
 template <class V>
-constexpr V neutral(bool maximum) {
+constexpr V neutral() {
   using L = std::numeric_limits<V>;
   if constexpr (L::has_infinity)
-    return maximum ? -L::infinity() : L::infinity();
+    return -L::infinity();
   else
-    return maximum ? L::lowest() : L::max();
+    return L::lowest();
 }
 
-template <class V, bool maximum>
+template <class V>
 bool takes_over(V best, V x) {
-  if constexpr (std::is_floating_point_v<V>) {
-    if (x != x) return true;
-  }
-  return maximum ? x >= best : x <= best;
+  if constexpr (std::is_floating_point_v<V>)
+    return (x != x) | (x >= best);
+  else
+    return x >= best;
 }
 
-template <class T, bool maximum>
+// The largest in the order that is given.
+template <class T>
 struct Extremum {
   using In = T;
   using Out = T;
-  struct State {
-    Value<T> x = neutral<Value<T>>(maximum);
-  };
-  static Out value(const State& s) { return T(s.x); }
-  static void step(State& s, In x, int64_t) { s.x = takes_over<Value<T>, maximum>(s.x, x) ? Value<T>(x) : s.x; }
-  static void append(State& s, const State& next) { s.x = takes_over<Value<T>, maximum>(s.x, next.x) ? next.x : s.x; }
+  using State = Value<T>;
+  Order<T> order;
+  State start() const { return neutral<State>(); }
+  Out value(const State& s) const { return T(order.turned(s)); }
+  void step(State& s, In x, int64_t) const { append(s, order.turned(x)); }
+  void append(State& s, const State& next) const { s = takes_over(s, next) ? next : s; }
 };
 
-template <class T, bool maximum>
+template <class T>
 struct ArgExtremum {
   using In = T;
   using Out = int32_t;
   struct State {
-    Value<T> x = neutral<Value<T>>(maximum);
-    int32_t index = -1;
+    Value<T> x;
+    int32_t index;
   };
-  static Out value(const State& s) { return s.index; }
-  static void step(State& s, In x, int64_t index) {
-    const bool taken = takes_over<Value<T>, maximum>(s.x, x);
-    s.x = taken ? Value<T>(x) : s.x;
+  Order<T> order;
+  State start() const { return {neutral<Value<T>>(), -1}; }
+  Out value(const State& s) const { return s.index; }
+  void step(State& s, In element, int64_t index) const {
+    const Value<T> x = order.turned(element);
+    const bool taken = takes_over(s.x, x);
+    s.x = taken ? x : s.x;
     s.index = taken ? static_cast<int32_t>(index) : s.index;
   }
 };
@@ -119,42 +122,39 @@ void for_lanes(const AxisSplit& s, int64_t bytes, const F& f) {
 }
 
 // step(state of the lane, i, at) for element i of each lane, at its place in memory.
-template <class State, class Step>
-void walk_on(State* state, const AxisSplit& s, bool reverse, int64_t count, int64_t lane, const Step& step) {
-  const auto along = [&](auto width) {
-    for (int64_t k = 0; k < s.n; ++k) {
-      const int64_t i = reverse ? s.n - 1 - k : k;
+template <class Width, class State, class Step>
+void walk_along(Width width, State* state, const AxisSplit& s, bool reverse, int64_t lane, const Step& step) {
+  for (int64_t k = 0; k < s.n; ++k) {
+    const int64_t i = reverse ? s.n - 1 - k : k;
 #pragma omp simd
-      for (int64_t l = 0; l < width; ++l) step(state[l], i, i * s.inner + l * lane);
-    }
-  };
-  if (count == 64)
-    along(std::integral_constant<int64_t, 64>());
-  else if (count == 8)
-    along(std::integral_constant<int64_t, 8>());
-  else
-    along(count);
+    for (int64_t l = 0; l < width; ++l) step(state[l], i, i * s.inner + l * lane);
+  }
 }
 template <class State, class Step>
-void walk(const AxisSplit& s, bool reverse, int64_t count, int64_t lane, const Step& step) {
-  State state[64];
-  walk_on(state, s, reverse, count, lane, step);
+void walk(State* state, const AxisSplit& s, bool reverse, int64_t count, int64_t lane, const Step& step) {
+  if (count == 64)
+    walk_along(std::integral_constant<int64_t, 64>(), state, s, reverse, lane, step);
+  else if (count == 8)
+    walk_along(std::integral_constant<int64_t, 8>(), state, s, reverse, lane, step);
+  else
+    walk_along(count, state, s, reverse, lane, step);
 }
 
 template <class S>
-void scan_lanes(typename S::State* state, const AxisSplit& s, bool exclusive, bool reverse, int64_t count, int64_t lane,
-                const typename S::In* from, typename S::Out* to) {
+[[gnu::noinline]] void scan_lanes(const S& op, typename S::State* state, const AxisSplit& s, bool exclusive,
+                                  bool reverse, int64_t count, int64_t lane, const typename S::In* from,
+                                  typename S::Out* to) {
   using State = typename S::State;
   if (exclusive)
-    walk_on(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
+    walk(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
       const typename S::In element = from[at];  // before its place is written
-      to[at] = S::value(state);
-      S::step(state, element, i);
+      to[at] = op.value(state);
+      op.step(state, element, i);
     });
   else
-    walk_on(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
-      S::step(state, from[at], i);
-      to[at] = S::value(state);
+    walk(state, s, reverse, count, lane, [=](State& state, int64_t i, int64_t at) {
+      op.step(state, from[at], i);
+      to[at] = op.value(state);
     });
 }
 
@@ -163,52 +163,56 @@ void scan_lanes(typename S::State* state, const AxisSplit& s, bool exclusive, bo
 constexpr int64_t long_row = 1 << 14, pieces = 16, pieces_together = 8;
 
 template <class S>
-void scan_long(int64_t n, bool exclusive, bool reverse, const typename S::In* x, typename S::Out* y) {
+void scan_long(const S& op, int64_t n, bool exclusive, bool reverse, const typename S::In* x, typename S::Out* y) {
   using State = typename S::State;
   const int64_t size = n / pieces, rest = n - size * pieces;
   const AxisSplit piece({1, size}, 1);
   const int64_t first = reverse ? rest : 0;  // what is left over comes last
   State total[pieces], start[pieces + 1];
+  std::fill_n(total, pieces, op.start());
   parallel_for(pieces / pieces_together, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin * pieces_together; p < end * pieces_together; p += pieces_together)
-      walk_on(total + p, piece, reverse, pieces_together, size,
-              [from = x + first + p * size](State& state, int64_t i, int64_t at) { S::step(state, from[at], i); });
+      walk_along(
+          std::integral_constant<int64_t, pieces_together>(), total + p, piece, reverse, size,
+          [op, from = x + first + p * size](State& state, int64_t i, int64_t at) { op.step(state, from[at], i); });
   });
+  start[0] = op.start();
   for (int64_t k = 0; k < pieces; ++k) {
     start[k + 1] = start[k];
-    S::append(start[k + 1], total[reverse ? pieces - 1 - k : k]);
+    op.append(start[k + 1], total[reverse ? pieces - 1 - k : k]);
   }
   for (int64_t k = 0; k < pieces; ++k) total[reverse ? pieces - 1 - k : k] = start[k];
   parallel_for(pieces / pieces_together, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin * pieces_together; p < end * pieces_together; p += pieces_together)
-      scan_lanes<S>(total + p, piece, exclusive, reverse, pieces_together, size, x + first + p * size,
-                    y + first + p * size);
+      scan_lanes(op, total + p, piece, exclusive, reverse, pieces_together, size, x + first + p * size,
+                 y + first + p * size);
   });
   const int64_t last = reverse ? 0 : n - rest;
-  scan_lanes<S>(start + pieces, AxisSplit({1, rest}, 1), exclusive, reverse, 1, rest, x + last, y + last);
+  scan_lanes(op, start + pieces, AxisSplit({1, rest}, 1), exclusive, reverse, 1, rest, x + last, y + last);
 }
 
 template <class S>
-void scan(const AxisSplit& s, bool exclusive, bool reverse, const typename S::In* x, typename S::Out* y) {
+void scan(const S& op, const AxisSplit& s, bool exclusive, bool reverse, const typename S::In* x, typename S::Out* y) {
   using State = typename S::State;
-  if constexpr (requires(State state) { S::append(state, state); }) {
+  if constexpr (requires(State state) { op.append(state, state); }) {
     if (s.inner == 1 && s.n >= long_row && s.outer < pieces_together) {
-      for (int64_t row = 0; row < s.outer; ++row) scan_long<S>(s.n, exclusive, reverse, x + row * s.n, y + row * s.n);
+      for (int64_t row = 0; row < s.outer; ++row) scan_long(op, s.n, exclusive, reverse, x + row * s.n, y + row * s.n);
       return;
     }
   }
   for_lanes(s, sizeof(typename S::In), [&](int64_t first, int64_t lane, int64_t count) {
     State state[64];
-    scan_lanes<S>(state, s, exclusive, reverse, count, lane, x + first, y + first);
+    std::fill_n(state, count, op.start());
+    scan_lanes(op, state, s, exclusive, reverse, count, lane, x + first, y + first);
   });
 }
 
 template <class S>
-std::unique_ptr<Kernel> scan_kernel(const Lowering& lowering, const Operand& x, const Operand& y) {
+std::unique_ptr<Kernel> scan_kernel(const S& op, const Lowering& lowering, const Operand& x, const Operand& y) {
   const AxisSplit s(x.dims, lowering.attributes().integer("axis"));
-  return kernel([s, exclusive = lowering.attributes().boolean("exclusive"),
+  return kernel([op, s, exclusive = lowering.attributes().boolean("exclusive"),
                  reverse = lowering.attributes().boolean("reverse"), x = x.slot, y = y.slot](Frame& f) {
-    scan<S>(s, exclusive, reverse, f.at<const typename S::In>(x), f.at<typename S::Out>(y));
+    scan(op, s, exclusive, reverse, f.at<const typename S::In>(x), f.at<typename S::Out>(y));
   });
 }
 
@@ -230,17 +234,14 @@ std::unique_ptr<Kernel> row_sums_kernel(const Lowering& lowering, const Operand&
 }
 #endif
 
-template <class T>
-using Minimum = Extremum<T, false>;
-template <class T>
-using Maximum = Extremum<T, true>;
-
-template <template <class> class S>
-std::unique_ptr<Kernel> lower_scan(Lowering& lowering) {
+template <bool maximum>
+std::unique_ptr<Kernel> lower_extremum(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
   lowering.may_share(0, 0);
-  return dispatch_number(lowering, x.dtype,
-                         [&](auto type) { return scan_kernel<S<typename decltype(type)::type>>(lowering, x, y); });
+  return dispatch_order(lowering, x.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    return scan_kernel(Extremum<T>{{x.dtype, !maximum}}, lowering, x, y);
+  });
 }
 
 template <template <class> class S>
@@ -248,7 +249,7 @@ std::unique_ptr<Kernel> lower_algebraic_scan(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
   lowering.may_share(0, 0);
   return dispatch_algebraic(lowering, x.dtype,
-                            [&](auto type) { return scan_kernel<S<typename decltype(type)::type>>(lowering, x, y); });
+                            [&](auto type) { return scan_kernel(S<typename decltype(type)::type>(), lowering, x, y); });
 }
 
 std::unique_ptr<Kernel> lower_sum(Lowering& lowering) {
@@ -265,10 +266,10 @@ std::unique_ptr<Kernel> lower_sum(Lowering& lowering) {
 
 std::unique_ptr<Kernel> lower_arg_extremum(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
-  return dispatch_number(lowering, x.dtype, [&](auto type) {
+  const bool maximum = lowering.attributes().boolean("maximum");
+  return dispatch_order(lowering, x.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    return lowering.attributes().boolean("maximum") ? scan_kernel<ArgExtremum<T, true>>(lowering, x, y)
-                                                    : scan_kernel<ArgExtremum<T, false>>(lowering, x, y);
+    return scan_kernel(ArgExtremum<T>{{x.dtype, !maximum}}, lowering, x, y);
   });
 }
 
@@ -280,18 +281,18 @@ std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
   const bool reverse = lowering.attributes().boolean("reverse");
   const auto lower = [&](auto type) {
     using T = typename decltype(type)::type;
-    struct State {
-      Running<T> y = 0;
-    };
+    using State = Running<T>;
     return kernel([s, reverse, a = a.slot, b = b.slot, y = y.slot](Frame& f) {
       for_lanes(s, 2 * sizeof(T), [&](int64_t first, int64_t lane, int64_t count) {
         const T *factor = f.at<const T>(a) + first, *term = f.at<const T>(b) + first;
         T* to = f.at<T>(y) + first;
-        walk<State>(s, reverse, count, lane, [=](State& state, int64_t, int64_t at) {
-          const auto scale = static_cast<Running<T>>(static_cast<Value<T>>(factor[at]));
-          const auto next = static_cast<Running<T>>(static_cast<Value<T>>(term[at])) + scale * state.y;
-          to[at] = stored<T>(state.y);
-          state.y = next;
+        State states[64];
+        std::fill_n(states, count, State(0));
+        walk(states, s, reverse, count, lane, [=](State& state, int64_t, int64_t at) {
+          const auto scale = static_cast<State>(static_cast<Value<T>>(factor[at]));
+          const auto next = static_cast<State>(static_cast<Value<T>>(term[at])) + scale * state;
+          to[at] = stored<T>(state);
+          state = next;
         });
       });
     });
@@ -306,8 +307,8 @@ std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
 const Kernels kernels("cumulative", [] {
   define_kernel("cumulative_sum", lower_sum);
   define_kernel("cumulative_product", lower_algebraic_scan<Product>);
-  define_kernel("cumulative_minimum", lower_scan<Minimum>);
-  define_kernel("cumulative_maximum", lower_scan<Maximum>);
+  define_kernel("cumulative_minimum", lower_extremum<false>);
+  define_kernel("cumulative_maximum", lower_extremum<true>);
   define_kernel("cumulative_arg_extremum", lower_arg_extremum);
   define_kernel("cumulative_recurrence", lower_recurrence);
 });

@@ -9,6 +9,54 @@
 #include <limits>
 
 namespace mpsgraph::cpu {
+
+ReducePlan::ReducePlan(const Dims& dims, const std::vector<bool>& is_reduced) {
+  struct Axis {
+    int64_t n;
+    bool reduced;
+  };
+  std::vector<Axis> axes;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    (is_reduced[i] ? reduced_count : outputs) *= dims[i];
+    if (dims[i] == 1) continue;
+    if (!axes.empty() && axes.back().reduced == is_reduced[i])
+      axes.back().n *= dims[i];
+    else
+      axes.push_back({dims[i], is_reduced[i]});
+  }
+  int64_t stride = 1;
+  if (!axes.empty()) {
+    stride = axes.back().n;
+    (axes.back().reduced ? run : columns) = stride;
+    axes.pop_back();
+  }
+  for (; !axes.empty(); axes.pop_back()) {
+    const Axis axis = axes.back();
+    Dims& n = axis.reduced ? reduced : kept;
+    Dims& strides = axis.reduced ? reduced_strides : kept_strides;
+    n.insert(n.begin(), axis.n), strides.insert(strides.begin(), stride);
+    stride *= axis.n;
+  }
+  if (empty()) return;
+  column_tiles = (columns + tile - 1) / tile;
+  const int64_t units = outputs / columns * column_tiles;
+  if (units < 16) chunks = std::clamp<int64_t>(reduced_count * std::min(columns, tile) / 32768, 1, 64);
+  chunks = std::min(chunks, reduced_count);
+}
+
+namespace {
+
+int64_t offset(const Dims& dims, const Dims& strides, int64_t index) {
+  int64_t result = 0;
+  for (size_t i = dims.size(); i-- > 0; index /= dims[i]) result += index % dims[i] * strides[i];
+  return result;
+}
+
+}  // namespace
+
+int64_t ReducePlan::kept_offset(int64_t row) const { return offset(kept, kept_strides, row); }
+int64_t ReducePlan::reduced_offset(int64_t index) const { return offset(reduced, reduced_strides, index); }
+
 namespace {
 
 // What sums and products of blocks are kept in.
@@ -87,10 +135,10 @@ template <class T>
 using Maximum = Extremum<T, true, false>;
 template <class T>
 using Minimum = Extremum<T, false, false>;
+template <class T>  // integers have no NaN
+using MaximumPropagateNan = Extremum<T, true, is_float_type<T>>;
 template <class T>
-using MaximumPropagateNan = Extremum<T, true, true>;
-template <class T>
-using MinimumPropagateNan = Extremum<T, false, true>;
+using MinimumPropagateNan = Extremum<T, false, is_float_type<T>>;
 
 // On bool; on integers bit by bit.
 template <class T, bool all>
@@ -147,18 +195,22 @@ std::unique_ptr<Kernel> lower_algebraic(Lowering& lowering) {
 template <template <class> class Op>
 std::unique_ptr<Kernel> lower_logical(Lowering& lowering) {
   const Operand in = lowering.input(0), out = lowering.output();
-  return dispatch(in.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
-    using T = typename decltype(type)::type;
-    if constexpr (is_float_type<T> || is_complex_type<T>)
-      unsupported(lowering, in.dtype);
-    else
-      return reducer<Op<T>>(lowering, in, out, plan_of(lowering, in.dims));
-  });
+  const auto lower = [&](auto type) {
+    return reducer<Op<typename decltype(type)::type>>(lowering, in, out, plan_of(lowering, in.dims));
+  };
+  if (in.dtype == DType::boolean) return lower(Type<bool>());
+  if (!is_integer(in.dtype)) unsupported(lowering, in.dtype);
+  switch (size_of(in.dtype)) {
+    case 1: return lower(Type<uint8_t>());
+    case 2: return lower(Type<uint16_t>());
+    case 4: return lower(Type<uint32_t>());
+    default: return lower(Type<uint64_t>());
+  }
 }
 
-// best and index of one tile of columns; rows are n apart by `inner`.
-template <class T, bool maximum>
-void arg_extremum(const T* in, int32_t* out, const AxisSplit& s) {
+// best and index of one tile of columns; rows are n apart by `inner`. The first of the largest in the order given.
+template <class T>
+void arg_extremum(const Order<T>& order, const T* in, int32_t* out, const AxisSplit& s) {
   using V = Value<T>;
   constexpr int64_t tile = 256;
   const int64_t tiles = (s.inner + tile - 1) / tile;
@@ -166,13 +218,14 @@ void arg_extremum(const T* in, int32_t* out, const AxisSplit& s) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t outer = unit / tiles, column = unit % tiles * tile, width = std::min(tile, s.inner - column);
       const T* rows = in + outer * s.n * s.inner + column;
+      const Order<T> turn = order;
       V best[tile];
       int32_t* index = out + outer * s.inner + column;
-      for (int64_t i = 0; i < width; ++i) best[i] = rows[i], index[i] = 0;
+      for (int64_t i = 0; i < width; ++i) best[i] = turn.turned(rows[i]), index[i] = 0;
       for (int64_t r = 1; r < s.n; ++r)
         for (int64_t i = 0; i < width; ++i) {
-          const V x = rows[r * s.inner + i];
-          bool better = maximum ? x > best[i] : x < best[i];
+          const V x = turn.turned(rows[r * s.inner + i]);
+          bool better = x > best[i];
           if constexpr (is_float_type<T>) better |= (x != x) & (best[i] == best[i]);
           best[i] = better ? x : best[i];
           index[i] = better ? static_cast<int32_t>(r) : index[i];
@@ -209,9 +262,11 @@ std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
     return kernel([=](Frame& f) {
       arg_extremum_of_rows<maximum>(f.at<float>(in.slot), f.at<int32_t>(out.slot), split.outer, split.n);
     });
-  return dispatch_number(lowering, in.dtype, [&](auto type) {
+  return dispatch_order(lowering, in.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    return kernel([=](Frame& f) { arg_extremum<T, maximum>(f.at<T>(in.slot), f.at<int32_t>(out.slot), split); });
+    return kernel([order = Order<T>(in.dtype, !maximum), split, in = in.slot, out = out.slot](Frame& f) {
+      arg_extremum<T>(order, f.at<T>(in), f.at<int32_t>(out), split);
+    });
   });
 }
 

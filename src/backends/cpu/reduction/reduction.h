@@ -15,44 +15,16 @@
 namespace mpsgraph::cpu {
 
 struct ReducePlan {
-  ReducePlan(const Dims& dims, const std::vector<bool>& is_reduced) {
-    struct Axis {
-      int64_t n;
-      bool reduced;
-    };
-    std::vector<Axis> axes;
-    for (size_t i = 0; i < dims.size(); ++i) {
-      (is_reduced[i] ? reduced_count : outputs) *= dims[i];
-      if (dims[i] == 1) continue;
-      if (!axes.empty() && axes.back().reduced == is_reduced[i])
-        axes.back().n *= dims[i];
-      else
-        axes.push_back({dims[i], is_reduced[i]});
-    }
-    int64_t stride = 1;
-    if (!axes.empty()) {
-      stride = axes.back().n;
-      (axes.back().reduced ? run : columns) = stride;
-      axes.pop_back();
-    }
-    for (; !axes.empty(); axes.pop_back()) {
-      const Axis axis = axes.back();
-      Dims& n = axis.reduced ? reduced : kept;
-      Dims& strides = axis.reduced ? reduced_strides : kept_strides;
-      n.insert(n.begin(), axis.n), strides.insert(strides.begin(), stride);
-      stride *= axis.n;
-    }
-    if (empty()) return;
-    column_tiles = (columns + tile - 1) / tile;
-    const int64_t units = outputs / columns * column_tiles;
-    if (units < 16) chunks = std::clamp<int64_t>(reduced_count * std::min(columns, tile) / 32768, 1, 64);
-    chunks = std::min(chunks, reduced_count);
-  }
+  ReducePlan(const Dims& dims, const std::vector<bool>& is_reduced);
   bool empty() const { return outputs == 0 || reduced_count == 0; }
   // Each output is the reduction of a row that lies at a stretch.
   bool is_rows() const { return chunks == 1 && run > 1 && reduced.empty() && kept.size() <= 1; }
   // Of totals, when the reduction is cut into chunks.
   size_t scratch_bytes(size_t total) const { return chunks > 1 ? static_cast<size_t>(chunks * outputs) * total : 0; }
+
+  // Where a row of outputs begins in the source, and how much further a position of the reduced axes but the last run.
+  int64_t kept_offset(int64_t row) const;
+  int64_t reduced_offset(int64_t index) const;
 
   static constexpr int64_t tile = 512;  // columns that are accumulated together
   int64_t outputs = 1, reduced_count = 1;
@@ -98,7 +70,7 @@ class Reducer {
         const int64_t at = row * plan.columns + column;
         Total total[ReducePlan::tile];
         std::fill(total, total + width, Total(Op::identity()));
-        reduce_unit(plan, in + offset(plan.kept, plan.kept_strides, row) + column, width, first, last, total);
+        reduce_unit(plan, in + plan.kept_offset(row) + column, width, first, last, total);
         if (plan.chunks > 1)
           std::copy(total, total + width, scratch + chunk * plan.outputs + at);
         else
@@ -114,19 +86,13 @@ class Reducer {
   }
 
  private:
-  static int64_t offset(const Dims& dims, const Dims& strides, int64_t index) {
-    int64_t result = 0;
-    for (size_t i = dims.size(); i-- > 0; index /= dims[i]) result += index % dims[i] * strides[i];
-    return result;
-  }
-
   // Reduced positions [first, last) of one tile into total[width].
   static void reduce_unit(const ReducePlan& plan, const Item* in, int64_t width, int64_t first, int64_t last,
                           Total* total) {
     if (plan.run > 1) {
       while (first < last) {
         const int64_t skip = first % plan.run, n = std::min(plan.run - skip, last - first);
-        reduce_run(in + offset(plan.reduced, plan.reduced_strides, first / plan.run) + skip, n, *total);
+        reduce_run(in + plan.reduced_offset(first / plan.run) + skip, n, *total);
         first += n;
       }
       return;
@@ -136,7 +102,7 @@ class Reducer {
     const int64_t stride = plan.reduced.empty() ? 0 : plan.reduced_strides.back();
     while (first < last) {  // rows of one innermost reduced axis, a block at a time
       const int64_t n = std::min({inner - first % inner, last - first, rows_per_block});
-      const Item* rows = in + offset(plan.reduced, plan.reduced_strides, first);
+      const Item* rows = in + plan.reduced_offset(first);
       Block block[ReducePlan::tile];
       std::fill(block, block + width, Op::identity());
       if constexpr (in_vectors) {
@@ -159,7 +125,7 @@ class Reducer {
     }
   }
 
-  static void reduce_run(const Item* in, int64_t n, Total& total) {
+  [[gnu::noinline]] static void reduce_run(const Item* in, int64_t n, Total& total) {
     constexpr int64_t lanes = 16, items_per_block = 1024;
     while (n > 0) {
       const int64_t m = std::min(n, items_per_block);

@@ -146,8 +146,34 @@ class RowWalk {
   bool negated_ = false;
 };
 
+// The negative of an element: bits that are turned over, of integers all and of floats the signs, and a one that is
+// added to integers.
 template <class T>
-void pad(const PadPlan& plan, T value, const T* x, T* y) {
+struct Negation {
+  T turned{}, added{};
+  explicit Negation(DType dtype) {
+    constexpr size_t bytes = sizeof(T);
+    uint8_t bits[bytes] = {};
+    if (is_integer(dtype)) {
+      std::memset(bits, 0xff, bytes);
+      added = T(1);
+    } else if (dtype != DType::boolean) {
+      for (size_t part = is_complex(dtype) ? bytes / 2 : bytes, at = part; at <= bytes; at += part) bits[at - 1] = 0x80;
+    }
+    std::memcpy(&turned, bits, bytes);
+  }
+  T operator()(T x) const {
+    if constexpr (std::is_same_v<T, Item16>) {
+      for (int i = 0; i < 2; ++i) x.words[i] ^= turned.words[i];  // complex: nothing is added
+      return x;
+    } else {
+      return static_cast<T>((x ^ turned) + added);
+    }
+  }
+};
+
+template <class T>
+void pad(const PadPlan& plan, T value, const Negation<T>& negative, const T* x, T* y) {
   parallel_for(plan.rows, grain_for(plan.row * int64_t{sizeof(T)}), [&](int64_t begin, int64_t end) {
     RowWalk walk(plan, begin);
     for (int64_t row = begin; row < end; ++row, walk.next()) {
@@ -171,7 +197,7 @@ void pad(const PadPlan& plan, T value, const T* x, T* y) {
         else
           for (int64_t i = 0; i < run.count; ++i) out[i] = from[-i];
         if (run.negated != row_negated)
-          for (int64_t i = 0; i < run.count; ++i) out[i] = static_cast<T>(-Value<T>(out[i]));
+          for (int64_t i = 0; i < run.count; ++i) out[i] = negative(out[i]);
       }
     }
   });
@@ -248,11 +274,13 @@ std::unique_ptr<Kernel> lower_pad(Lowering& lowering) {
   const ConstantPtr value =
       given ? element_of(lowering.attributes(), "value", y.dtype) : ConstantData::splat(y.dtype, {}, 0.0);
   const PadPlan plan(lowering.attributes(), x.elements() == 0 ? ops::PadMode::constant : mode, x.dims, y.dims);
-  return dispatch(x.dtype, [&](auto type) {
+  return dispatch_size(size_of(x.dtype), [&](auto type) {
     using T = typename decltype(type)::type;
     T element;
     std::memcpy(&element, value->bytes(), sizeof element);
-    return kernel([=](Frame& f) { pad(plan, element, f.at<const T>(x.slot), f.at<T>(y.slot)); });
+    return kernel([plan, element, negative = Negation<T>(x.dtype), x = x.slot, y = y.slot](Frame& f) {
+      pad(plan, element, negative, f.at<const T>(x), f.at<T>(y));
+    });
   });
 }
 

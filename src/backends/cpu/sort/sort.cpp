@@ -70,6 +70,7 @@ std::unique_ptr<Kernel> sort_kernel(Lowering& lowering) {
   constexpr bool order = !std::is_same_v<T, Out>;
   const Operand x = lowering.input(0), y = lowering.output();
   const SortPlan plan(x, y, lowering.attributes());
+  const Keys<T> keys(x.dtype, plan.descending);
   const int64_t n = plan.s.n;
   using Sorter = RowSorter<Element>;
   const int64_t threads = plan.whole_rows ? 1 : plan.parts;  // of a row
@@ -91,11 +92,10 @@ std::unique_ptr<Kernel> sort_kernel(Lowering& lowering) {
         Sorter(memory, n, parts).run(load, store);
       };
       if constexpr (order)
-        sort([=, d = plan.descending](int64_t i) { return Element(Keys<T>::of(from[i], d, true), i); },
+        sort([=](int64_t i) { return Element(keys.of(from[i], true), i); },
              [=](int64_t at, const Element& e) { to[at] = e.index(); });
       else
-        sort([=, d = plan.descending](int64_t i) { return Keys<T>::of(from[i], d, false); },
-             [=, d = plan.descending](int64_t at, Element e) { to[at] = Keys<T>::back(e, d); });
+        sort([=](int64_t i) { return keys.of(from[i], false); }, [=](int64_t at, Element e) { to[at] = keys.back(e); });
     };
     if (plan.whole_rows)
       parallel_parts(plan.parts, [&](int64_t part) {
@@ -109,14 +109,14 @@ std::unique_ptr<Kernel> sort_kernel(Lowering& lowering) {
 }
 
 std::unique_ptr<Kernel> lower_sort(Lowering& lowering) {
-  return dispatch_ordered(lowering, lowering.input(0).dtype, [&](auto type) {
+  return dispatch_ordered_bits(lowering, lowering.input(0).dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     return sort_kernel<T, typename Keys<T>::Key, T>(lowering);
   });
 }
 
 std::unique_ptr<Kernel> lower_arg_sort(Lowering& lowering) {
-  return dispatch_ordered(lowering, lowering.input(0).dtype, [&](auto type) {
+  return dispatch_ordered_bits(lowering, lowering.input(0).dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     struct Index {  // a type of its own, because T may be int32 too
       int32_t value;

@@ -20,33 +20,39 @@ using KeyOfSize =
     std::conditional_t<bytes == 1, uint8_t,
                        std::conditional_t<bytes == 2, uint16_t, std::conditional_t<bytes == 4, uint32_t, uint64_t>>>;
 
-// Elements of T as keys and back. Zeros of both signs are equal elements, but only their keys can give the sign back:
-// `one_zero` makes them equal keys, for orders; without it they keep their sign, for values.
+// Elements of T as keys and back; signed integers come as unsigned ones (dispatch_ordered_bits). Zeros of both signs
+// are equal elements, but only their keys can give the sign back: `one_zero` makes them equal keys, for orders; without
+// it they keep their sign, for values.
 template <class T>
 struct Keys {
   using Key = KeyOfSize<sizeof(T)>;
   static constexpr Key sign = Key(Key(1) << (8 * sizeof(T) - 1));
+  Key turned;  // the bits of a key that are turned over: all when descending, and the sign of signed integers
 
-  static Key of(T x, bool descending, bool one_zero) {
+  Keys(DType dtype, bool descending)
+      : turned(Key((descending ? Key(~Key(0)) : Key(0)) ^ (is_integer(dtype) && is_signed(dtype) ? sign : Key(0)))) {}
+
+  Key of(T x, bool one_zero) const {
     Key key = std::bit_cast<Key>(x);
     if constexpr (is_float_type<T>) {
       const auto value = static_cast<Value<T>>(x);
       if (one_zero && value == 0) key = 0;
       key = value != value ? Key(~Key(0)) : key & sign ? Key(~key) : Key(key | sign);
-    } else if constexpr (std::is_signed_v<T>) {
-      key ^= sign;
     }
-    return descending ? Key(~key) : key;
+    return Key(key ^ turned);
   }
-  static T back(Key key, bool descending) {
-    if (descending) key = Key(~key);
-    if constexpr (is_float_type<T>)
-      key = key & sign ? Key(key ^ sign) : Key(~key);
-    else if constexpr (std::is_signed_v<T>)
-      key ^= sign;
+  T back(Key key) const {
+    key ^= turned;
+    if constexpr (is_float_type<T>) key = key & sign ? Key(key ^ sign) : Key(~key);
     return std::bit_cast<T>(key);
   }
 };
+
+// What has an order, bools with it, integers and bools as the unsigned ones of their size.
+template <class F>
+decltype(auto) dispatch_ordered_bits(const Lowering& lowering, DType dtype, const F& f) {
+  return dispatch_order(lowering, dtype == DType::boolean ? DType::uint8 : dtype, f);
+}
 
 // A key with the index of its element; smaller keys first, then smaller indices.
 template <class Key>

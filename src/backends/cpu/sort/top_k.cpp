@@ -6,10 +6,10 @@ namespace mpsgraph::cpu {
 namespace {
 
 // How many elements of x[0, n) come before one that may be better than `limit`.
-template <bool top, class T>
-int64_t worse_ones(const T* x, int64_t n, T limit) {
+template <class T, class Better>
+int64_t worse_ones(const T* x, int64_t n, const Better& may_be_better) {
   constexpr int64_t block = 32;
-  const auto better = [&](int64_t i) { return top ? !(x[i] <= limit) : !(x[i] >= limit); };  // NaN may be
+  const auto better = [&](int64_t i) { return may_be_better(x[i]); };
   int64_t i = 0;
   for (; i + block <= n; i += block) {
     int some = 0;
@@ -20,15 +20,23 @@ int64_t worse_ones(const T* x, int64_t n, T limit) {
   return i;
 }
 
-template <bool top>
-std::unique_ptr<Kernel> lower_k(Lowering& lowering) {
+int64_t worse_ones(const Keys<float>&, bool top, const float* x, int64_t n, float limit) {  // NaN may be better
+  return top ? worse_ones(x, n, [=](float e) { return !(e <= limit); })
+             : worse_ones(x, n, [=](float e) { return !(e >= limit); });
+}
+int64_t worse_ones(const Keys<uint32_t>& keys, bool, const uint32_t* x, int64_t n, uint32_t limit) {
+  return worse_ones(x, n, [bits = keys.turned, limit = limit ^ keys.turned](uint32_t e) { return (e ^ bits) < limit; });
+}
+
+std::unique_ptr<Kernel> lower_k(Lowering& lowering, bool top) {
   const Operand x = lowering.input(0), values = lowering.output(0), indices = lowering.output(1);
   const AxisSplit s(x.dims, lowering.attributes().integer("axis"));
   const int64_t k = lowering.attributes().integer("k");
-  return dispatch_ordered(lowering, x.dtype, [&](auto type) {
+  return dispatch_ordered_bits(lowering, x.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     using Element = Indexed<typename Keys<T>::Key>;
     using Best = BestOfRow<Element>;
+    const Keys<T> keys(x.dtype, top);
     const int64_t rows = s.outer * s.inner, parts = std::clamp<int64_t>(rows, 1, thread_count());
     const int64_t room = Best::capacity(s.n, k);
     const Slot scratch = lowering.scratch(static_cast<size_t>(parts * room) * sizeof(Element));
@@ -39,10 +47,10 @@ std::unique_ptr<Kernel> lower_k(Lowering& lowering) {
         for (int64_t row = begin; row < end; ++row) {
           const int64_t outer = row / s.inner, inner = row % s.inner;
           const T* from = f.at<const T>(x.slot) + outer * s.n * s.inner + inner;
-          const auto element = [&](int64_t i) { return Element(Keys<T>::of(from[i * s.inner], top, true), i); };
+          const auto element = [&](int64_t i) { return Element(keys.of(from[i * s.inner], true), i); };
           Best::run(best, s.n, k, element, [&](int64_t i, const Element& worst) -> int64_t {
-            if constexpr (std::is_same_v<T, float> || std::is_same_v<T, int32_t>)
-              if (s.inner == 1) return worse_ones<top>(from + i, s.n - i, from[worst.index()]);
+            if constexpr (std::is_same_v<T, float> || std::is_same_v<T, uint32_t>)
+              if (s.inner == 1) return worse_ones(keys, top, from + i, s.n - i, from[worst.index()]);
             return 0;
           });
           for (int64_t i = 0; i < k; ++i) {
@@ -61,8 +69,8 @@ std::unique_ptr<Kernel> lower_k(Lowering& lowering) {
 }  // namespace
 
 const Kernels kernels("top_k", [] {
-  define_kernel("top_k", lower_k<true>);
-  define_kernel("bottom_k", lower_k<false>);
+  define_kernel("top_k", [](Lowering& lowering) { return lower_k(lowering, true); });
+  define_kernel("bottom_k", [](Lowering& lowering) { return lower_k(lowering, false); });
 });
 
 }  // namespace mpsgraph::cpu

@@ -16,14 +16,6 @@ namespace {
 
 constexpr int max_registers = 512;
 
-int thread_number() {
-#ifdef _OPENMP
-  return omp_get_thread_num();
-#else
-  return 0;
-#endif
-}
-
 float identity_of(Reduction kind) {
   switch (kind) {
     case Reduction::sum: return 0.f;

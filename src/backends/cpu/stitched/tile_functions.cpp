@@ -25,9 +25,7 @@ T clamp(T x, T low, T high) {
 }
 
 template <class T>
-TileFunction comparison(std::string_view k, ScalarMask m) {
-  if (k == "equal") return binary<uint8_t, T>([](T a, T b) { return a == b; }, m);
-  if (k == "not_equal") return binary<uint8_t, T>([](T a, T b) { return a != b; }, m);
+TileFunction order(std::string_view k, ScalarMask m) {
   if (k == "less_than") return binary<uint8_t, T>([](T a, T b) { return a < b; }, m);
   if (k == "less_than_or_equal_to") return binary<uint8_t, T>([](T a, T b) { return a <= b; }, m);
   if (k == "greater_than") return binary<uint8_t, T>([](T a, T b) { return a > b; }, m);
@@ -114,7 +112,9 @@ TileFunction float64_tile(std::string_view k, ScalarMask m) {
 #undef PREDICATE
 #undef BINARY
 #undef TERNARY
-  return comparison<T>(k, m);
+  if (k == "equal") return binary<uint8_t, T>([](T a, T b) { return a == b; }, m);
+  if (k == "not_equal") return binary<uint8_t, T>([](T a, T b) { return a != b; }, m);
+  return order<T>(k, m);
 }
 
 // Division and remainder never trap: by zero gives 0, and the least integer over -1 wraps.
@@ -147,32 +147,51 @@ T integer_power(T base, T exponent) {
   return static_cast<T>(result);
 }
 
+// What has the same bits whether integers are signed or not, for the unsigned ones.
 template <class T>
-TileFunction integer_tile(std::string_view k, ScalarMask m) {
-  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;  // arithmetic wraps
-  constexpr int bits = sizeof(T) * 8;
+TileFunction unsigned_tile(std::string_view k, ScalarMask m) {
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;  // not promoted to int, which would overflow
 #define UNARY(KIND, EXPR) \
   if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
 #define BINARY(KIND, EXPR) \
   if (k == KIND) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
   UNARY("identity", x)
   UNARY("conjugate", x)
-  UNARY("square", U(x) * U(x))
-  UNARY("absolute_square", U(x) * U(x))
-  UNARY("absolute", x < 0 ? U(0) - U(x) : U(x))
-  UNARY("negative", U(0) - U(x))
-  UNARY("sign", (x > 0) - (x < 0))
   UNARY("ceil", x)
   UNARY("floor", x)
   UNARY("round", x)
   UNARY("rint", x)
   UNARY("truncate", x)
+  UNARY("square", U(x) * U(x))
+  UNARY("absolute_square", U(x) * U(x))
+  UNARY("negative", U(0) - U(x))
   UNARY("bitwise_not", ~x)
-  UNARY("relu", x > 0 ? x : 0)
-  UNARY("bitwise_population_count", std::popcount(static_cast<std::make_unsigned_t<T>>(x)))
+  UNARY("bitwise_population_count", std::popcount(x))
   BINARY("addition", U(a) + U(b))
   BINARY("subtraction", U(a) - U(b))
   BINARY("multiplication", U(a) * U(b))
+  BINARY("bitwise_and", a & b)
+  BINARY("bitwise_or", a | b)
+  BINARY("bitwise_xor", a ^ b)
+#undef UNARY
+#undef BINARY
+  if (k == "equal") return binary<uint8_t, T>([](T a, T b) { return a == b; }, m);
+  if (k == "not_equal") return binary<uint8_t, T>([](T a, T b) { return a != b; }, m);
+  return nullptr;
+}
+
+template <class T>
+TileFunction integer_tile(std::string_view k, ScalarMask m) {
+  if (const TileFunction either = unsigned_tile<std::make_unsigned_t<T>>(k, m)) return either;
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;  // arithmetic wraps
+  constexpr int bits = sizeof(T) * 8;
+#define UNARY(KIND, EXPR) \
+  if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
+#define BINARY(KIND, EXPR) \
+  if (k == KIND) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
+  UNARY("absolute", x < 0 ? U(0) - U(x) : U(x))
+  UNARY("sign", (x > 0) - (x < 0))
+  UNARY("relu", x > 0 ? x : 0)
   BINARY("division", quotient(a, b))
   BINARY("division_no_nan", quotient(a, b))
   BINARY("modulo", remainder(a, b))
@@ -182,9 +201,6 @@ TileFunction integer_tile(std::string_view k, ScalarMask m) {
   BINARY("maximum", a > b ? a : b)
   BINARY("minimum_with_nan_propagation", a < b ? a : b)
   BINARY("maximum_with_nan_propagation", a > b ? a : b)
-  BINARY("bitwise_and", a & b)
-  BINARY("bitwise_or", a | b)
-  BINARY("bitwise_xor", a ^ b)
   BINARY("relu_gradient", b > 0 ? a : 0)
   BINARY("bitwise_left_shift", b < 0 || b >= static_cast<T>(bits) ? 0 : U(a) << b)
   BINARY("bitwise_right_shift", b < 0 || b >= static_cast<T>(bits) ? (a < 0 ? -1 : 0) : a >> b)
@@ -194,7 +210,7 @@ TileFunction integer_tile(std::string_view k, ScalarMask m) {
   if (k == "signbit") return unary<uint8_t, T>([](T x) { return x < 0; });
   if (k == "is_nan" || k == "is_infinite") return unary<uint8_t, T>([](T) { return false; });
   if (k == "is_finite") return unary<uint8_t, T>([](T) { return true; });
-  return comparison<T>(k, m);
+  return order<T>(k, m);
 }
 
 TileFunction boolean_tile(std::string_view k, ScalarMask m) {
@@ -269,24 +285,32 @@ void cast_loop(void* out, const void* const* in, int64_t n) {
   R* y = static_cast<R*>(out);
   for (int64_t i = 0; i < n; i++) y[i] = convert<R>(x[i]);
 }
+// Between integers: the sign of the result's type does not matter, and that of the source only where bits are added.
+template <class R, class T>
+constexpr TileFunction cast_of() {
+  if constexpr (std::is_integral_v<R> && std::is_integral_v<T>)
+    return cast_loop<std::make_unsigned_t<R>, std::conditional_t<(sizeof(R) > sizeof(T)), T, std::make_unsigned_t<T>>>;
+  else
+    return cast_loop<R, T>;
+}
 template <class T>
 TileFunction cast_from(DType to) {
   switch (to) {
-    case DType::float32: return cast_loop<float, T>;
-    case DType::float16: return cast_loop<HalfBits, T>;
-    case DType::bfloat16: return cast_loop<Brain, T>;
-    case DType::float64: return cast_loop<double, T>;
-    case DType::int8: return cast_loop<int8_t, T>;
-    case DType::int16: return cast_loop<int16_t, T>;
-    case DType::int32: return cast_loop<int32_t, T>;
-    case DType::int64: return cast_loop<int64_t, T>;
-    case DType::uint8: return cast_loop<uint8_t, T>;
-    case DType::uint16: return cast_loop<uint16_t, T>;
-    case DType::uint32: return cast_loop<uint32_t, T>;
-    case DType::uint64: return cast_loop<uint64_t, T>;
-    case DType::boolean: return cast_loop<Bool, T>;
-    case DType::complex64: return cast_loop<std::complex<float>, T>;
-    case DType::complex128: return cast_loop<std::complex<double>, T>;
+    case DType::float32: return cast_of<float, T>();
+    case DType::float16: return cast_of<HalfBits, T>();
+    case DType::bfloat16: return cast_of<Brain, T>();
+    case DType::float64: return cast_of<double, T>();
+    case DType::int8: return cast_of<int8_t, T>();
+    case DType::int16: return cast_of<int16_t, T>();
+    case DType::int32: return cast_of<int32_t, T>();
+    case DType::int64: return cast_of<int64_t, T>();
+    case DType::uint8: return cast_of<uint8_t, T>();
+    case DType::uint16: return cast_of<uint16_t, T>();
+    case DType::uint32: return cast_of<uint32_t, T>();
+    case DType::uint64: return cast_of<uint64_t, T>();
+    case DType::boolean: return cast_of<Bool, T>();
+    case DType::complex64: return cast_of<std::complex<float>, T>();
+    case DType::complex128: return cast_of<std::complex<double>, T>();
   }
   return nullptr;
 }
