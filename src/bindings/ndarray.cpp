@@ -331,7 +331,7 @@ void define_ndarray(py::module_& module) {
             view(self).attr("__setitem__")(key, value);
           },
           py::arg("key"), py::arg("value"))
-      .def("__repr__", &described);
+      .def("__repr__", [](const Object<NDArray>& self) { return described(self); });
 
   py::class_<ConstantData, std::shared_ptr<ConstantData>>(module, "ConstantData", "The value of a constant: immutable.")
       .def(py::init([](const py::object& value, const py::object& dtype) {

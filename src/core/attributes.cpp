@@ -236,6 +236,16 @@ bool same(const Attribute& a, const Attribute& b) {
   return a == b;
 }
 
+Attributes::Attributes() = default;
+Attributes::Attributes(std::initializer_list<std::pair<std::string, Attribute>> items) {
+  for (const auto& [key, value] : items) set(key, value);
+}
+Attributes::Attributes(const Attributes&) = default;
+Attributes::Attributes(Attributes&&) noexcept = default;
+Attributes& Attributes::operator=(const Attributes&) = default;
+Attributes& Attributes::operator=(Attributes&&) noexcept = default;
+Attributes::~Attributes() = default;
+
 const Attribute* Attributes::find(std::string_view key) const {
   for (const auto& [item, value] : items_) {
     if (item == key) return &value;

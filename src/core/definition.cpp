@@ -96,6 +96,14 @@ Infer with_tensor_attributes(Infer infer, Infer unvalued) {
 
 }  // namespace
 
+AttributeSpec::AttributeSpec(std::string_view name, AttributeKind kind, std::optional<Attribute> default_value)
+    : name(name), kind(kind), default_value(std::move(default_value)) {}
+AttributeSpec::AttributeSpec(const AttributeSpec&) = default;
+AttributeSpec::AttributeSpec(AttributeSpec&&) noexcept = default;
+AttributeSpec& AttributeSpec::operator=(const AttributeSpec&) = default;
+AttributeSpec& AttributeSpec::operator=(AttributeSpec&&) noexcept = default;
+AttributeSpec::~AttributeSpec() = default;
+
 AttributeSpec required(std::string_view name, AttributeKind kind) { return {name, kind, std::nullopt}; }
 
 AttributeSpec optional(std::string_view name, Attribute default_value) {

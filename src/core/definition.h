@@ -91,6 +91,13 @@ struct AttributeSpec {
   std::string_view name;
   AttributeKind kind;
   std::optional<Attribute> default_value;  // none: required
+
+  AttributeSpec(std::string_view name, AttributeKind kind, std::optional<Attribute> default_value);
+  AttributeSpec(const AttributeSpec&);
+  AttributeSpec(AttributeSpec&&) noexcept;
+  AttributeSpec& operator=(const AttributeSpec&);
+  AttributeSpec& operator=(AttributeSpec&&) noexcept;
+  ~AttributeSpec();
 };
 AttributeSpec required(std::string_view name, AttributeKind kind);
 AttributeSpec optional(std::string_view name, Attribute default_value);

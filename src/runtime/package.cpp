@@ -2,7 +2,6 @@
 #include "mpsgraph/runtime/package.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <unordered_map>
@@ -10,13 +9,13 @@
 #include "compiler/rewrite.h"
 #include "mpsgraph/core/text.h"
 #include "runtime/checksum.h"
+#include "runtime/json.h"
 #include "runtime/safetensors.h"
 
 namespace mpsgraph::runtime {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr int64_t format_version = 1;
@@ -145,7 +144,7 @@ void write_manifest(const fs::path& directory, const PackageContents& contents) 
                       {"trainable", trainable}};
   std::string text;
   try {
-    text = manifest.dump(1) + '\n';
+    text = to_text(manifest, 1) + '\n';
   } catch (const Json::exception& error) {
     throw PackageError(cat("a name is no UTF-8: ", error.what()));
   }
@@ -185,12 +184,12 @@ std::string text_member(const Json& object, const char* key) {
 
 Json read_manifest(const fs::path& path) {
   std::string text(text_of(*MappedFile::open(path, largest_manifest)));
-  const Json manifest = Json::parse(text);
+  const Json manifest = parse_json(text);
   if (!manifest.is_object() || !manifest.contains("format") || manifest["format"] != "mpsgraph")
     throw PackageError("it describes no package");
   if (const Json& version = member(manifest, "format_version"); version != format_version)
     throw PackageError(
-        cat("it has format version ", version.dump(), ", this mpsgraph reads ", format_version, ": update it"));
+        cat("it has format version ", to_text(version), ", this mpsgraph reads ", format_version, ": update it"));
   const std::string stated = text_member(manifest, "checksum");
   const size_t place = text.find(stated);
   if (stated.size() == blank.size() && place != text.npos) text.replace(place, blank.size(), blank);

@@ -1,8 +1,8 @@
 // A ring of records under a mutex, and its export in Chrome's trace event format.
 #include "mpsgraph/runtime/profiler.h"
+#include "runtime/json.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "mpsgraph/core/errors.h"
 
@@ -105,8 +105,6 @@ void profile_instant(std::string_view name, std::string_view category, uint64_t 
 // --- export ----------------------------------------------------------------------------------------------------------
 
 namespace {
-
-using Json = nlohmann::json;
 
 Json arguments(const ProfileRecord& record) {
   Json args = Json::object();

@@ -1,11 +1,11 @@
 // The header both ways, and the checks between it and the data.
 #include "runtime/safetensors.h"
+#include "runtime/json.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
@@ -14,8 +14,6 @@
 namespace mpsgraph::runtime {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr uint64_t largest_header = 100'000'000;  // the format's own limit
 constexpr size_t alignment = 64;                  // of the data's beginning in the file, and so in memory
@@ -51,16 +49,16 @@ DType dtype_in_file(const std::string& text) {
 }
 
 // Refuses what the format forbids and a parser would pass over: the same key twice.
-Json parse_header(const char* first, const char* last) {
+SortedJson parse_header(const char* first, const char* last) {
   std::vector<std::set<std::string>> keys;
-  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
+  const auto watch = [&](int, SortedJson::parse_event_t event, SortedJson& parsed) {
+    if (event == SortedJson::parse_event_t::object_start) keys.emplace_back();
+    if (event == SortedJson::parse_event_t::object_end) keys.pop_back();
+    if (event == SortedJson::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
       throw PackageError(cat("'", parsed.get<std::string>(), "' stands twice in the header"));
     return true;
   };
-  return Json::parse(first, last, watch);
+  return parse_sorted_json({first, static_cast<size_t>(last - first)}, watch);
 }
 
 struct Extent {
@@ -68,16 +66,16 @@ struct Extent {
   std::string name;
 };
 
-uint64_t offset(const Json& value) {
+uint64_t offset(const SortedJson& value) {
   if (!value.is_number_unsigned()) throw PackageError("an offset is no whole number");
   return value.get<uint64_t>();
 }
 
-TensorType type_of(const Json& entry) {
+TensorType type_of(const SortedJson& entry) {
   Dims dims;
-  const Json& shape = entry.at("shape");
+  const SortedJson& shape = entry.at("shape");
   if (!shape.is_array() || shape.size() > static_cast<size_t>(max_rank)) throw PackageError("has no possible shape");
-  for (const Json& size : shape) {
+  for (const SortedJson& size : shape) {
     if (!size.is_number_unsigned() || size.get<uint64_t>() > uint64_t{1} << 62)
       throw PackageError("has a shape of other than whole numbers");
     dims.push_back(size.get<int64_t>());
@@ -86,10 +84,11 @@ TensorType type_of(const Json& entry) {
 }
 
 // One tensor of the header, over data that begins at `start` of the file.
-ConstantPtr tensor(const std::shared_ptr<const MappedFile>& file, size_t start, const Json& entry, Extent& extent) {
+ConstantPtr tensor(const std::shared_ptr<const MappedFile>& file, size_t start, const SortedJson& entry,
+                   Extent& extent) {
   if (!entry.is_object() || entry.size() != 3) throw PackageError("is described by other than dtype, shape and place");
   const TensorType type = type_of(entry);
-  const Json& place = entry.at("data_offsets");
+  const SortedJson& place = entry.at("data_offsets");
   if (!place.is_array() || place.size() != 2) throw PackageError("has no place in the file");
   extent.begin = offset(place[0]);
   extent.end = offset(place[1]);
@@ -122,7 +121,7 @@ std::map<std::string, ConstantPtr> read(const std::shared_ptr<const MappedFile>&
   if (length > largest_header || length > file->bytes() - sizeof length)
     throw PackageError(cat("its header of ", length, " bytes is not there"));
   const char* text = reinterpret_cast<const char*>(file->data()) + sizeof length;
-  const Json header = parse_header(text, text + length);
+  const SortedJson header = parse_header(text, text + length);
   if (!header.is_object()) throw PackageError("its header is no object");
   std::map<std::string, ConstantPtr> tensors;
   std::vector<Extent> extents;
@@ -148,7 +147,7 @@ std::map<std::string, ConstantPtr> read_safetensors(const std::shared_ptr<const 
     return read(file);
   } catch (const PackageError& error) {
     throw PackageError(cat(path.string(), " is damaged: ", error.what()));
-  } catch (const Json::exception& error) {
+  } catch (const SortedJson::exception& error) {
     throw PackageError(cat(path.string(), " is damaged: its header cannot be read: ", error.what()));
   }
 }
@@ -158,7 +157,7 @@ void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWr
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
     return size_of(a.type.dtype) > size_of(b.type.dtype);
   });
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  Json header = Json::object();
   uint64_t at = 0;
   for (const TensorToWrite& tensor : tensors) {
     const uint64_t end = at + static_cast<uint64_t>(tensor.type.shape.elements()) * size_of(tensor.type.dtype);
@@ -168,7 +167,7 @@ void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWr
   }
   std::string text;
   try {
-    text = header.dump();
+    text = to_text(header);
   } catch (const Json::exception& error) {
     throw PackageError(cat(path.string(), " cannot be written: a name is no UTF-8: ", error.what()));
   }

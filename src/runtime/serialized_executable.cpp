@@ -1,15 +1,15 @@
 // The file beside a serialized executable, and its runs through the device's queue.
 #include "mpsgraph/runtime/serialized_executable.h"
 #include "runtime/backend.h"
+#include "runtime/json.h"
 
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <iterator>
 
 namespace mpsgraph::runtime {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr int64_t format_version = 1;
@@ -67,7 +67,7 @@ void write_interface(const fs::path& path, const std::vector<SerializedTensor>& 
                      const std::vector<SerializedTensor>& targets) {
   const fs::path file = interface_path(path);
   std::ofstream out(file);
-  out << Json{{"format", format_version}, {"feeds", to_json(feeds)}, {"targets", to_json(targets)}}.dump(2) << "\n";
+  out << to_text({{"format", format_version}, {"feeds", to_json(feeds)}, {"targets", to_json(targets)}}, 2) << "\n";
   if (!out.flush()) throw PackageError(cat("[serialize] ", file.string(), " cannot be written"));
 }
 
@@ -79,7 +79,7 @@ std::shared_ptr<SerializedExecutable> SerializedExecutable::load(const fs::path&
   try {
     std::ifstream in(file);
     if (!in) throw PackageError("it cannot be read");
-    const Json json = Json::parse(in);
+    const Json json = parse_json(std::string(std::istreambuf_iterator<char>(in), {}));
     if (json.at("format") != format_version) throw PackageError("it is of another format");
     self->feeds_ = from_json(json.at("feeds"));
     self->targets_ = from_json(json.at("targets"));

@@ -129,7 +129,7 @@ THIRD_PARTY = [  # what may be included, and by which files of src
     (r"Eigen/|unsupported/Eigen/", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
     (r"omp\.h", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
     (r"immintrin|\w*mmintrin|arm_neon", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
-    (r"nlohmann/", r"runtime/\w+\.cpp"),
+    (r"nlohmann/", r"runtime/json\.h"),
     (r"pybind11/", r"bindings/\w+\.(cpp|h)"),
     (r"Python\.h", r"bindings/\w+\.(cpp|h)"),
 ]

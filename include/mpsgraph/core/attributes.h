@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -88,10 +89,14 @@ MPSGRAPH_API bool same(const Attribute& a, const Attribute& b);  // data by cont
 // A small map in insertion-independent (sorted) order, so that printing and hashing are stable.
 class MPSGRAPH_API Attributes {
  public:
-  Attributes() = default;
-  Attributes(std::initializer_list<std::pair<std::string, Attribute>> items) {
-    for (auto& item : items) set(item.first, item.second);
-  }
+  // None of these inline: a variant of ten types is a page of code wherever it is copied.
+  Attributes();
+  Attributes(std::initializer_list<std::pair<std::string, Attribute>> items);
+  Attributes(const Attributes&);
+  Attributes(Attributes&&) noexcept;
+  Attributes& operator=(const Attributes&);
+  Attributes& operator=(Attributes&&) noexcept;
+  ~Attributes();
   const Attribute* find(std::string_view key) const;
   bool has(std::string_view key) const { return find(key) != nullptr; }
   void set(std::string_view key, Attribute value);
@@ -102,7 +107,7 @@ class MPSGRAPH_API Attributes {
   const T& get(std::string_view key) const {  // GraphError when it is absent or of another kind
     const Attribute* value = find(key);
     const T* held = value ? std::get_if<T>(value) : nullptr;
-    if (!held) refuse(key, static_cast<AttributeKind>(Attribute(T{}).index()));
+    if (!held) refuse(key, kind_of<T>(static_cast<const Attribute*>(nullptr)));
     return *held;
   }
   bool boolean(std::string_view key) const { return get<bool>(key); }
@@ -116,6 +121,13 @@ class MPSGRAPH_API Attributes {
   const Types& types(std::string_view key) const { return get<Types>(key); }
 
  private:
+  template <class T, class... Held>
+  static constexpr AttributeKind kind_of(const std::variant<Held...>*) {
+    size_t index = 0;
+    bool found = false;
+    ((found = found || std::is_same_v<T, Held>, index += !found), ...);
+    return static_cast<AttributeKind>(index);
+  }
   [[noreturn]] void refuse(std::string_view key, AttributeKind expected) const;
   std::vector<std::pair<std::string, Attribute>> items_;
 };

@@ -5,7 +5,8 @@
 // Nothing else is thrown on purpose; anything else that reaches a user is a bug.
 #pragma once
 
-#include <sstream>
+#include <initializer_list>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 
@@ -58,11 +59,23 @@ struct MPSGRAPH_API TimeoutError : DeviceError {
 };
 
 // cat("a", 1, shape): the arguments streamed into one string.
+class MPSGRAPH_API Piece {  // of it: something that can be streamed, without its type
+ public:
+  template <class T>
+  Piece(const T& value)
+      : value_(&value), write_([](std::ostream& out, const void* p) { out << *static_cast<const T*>(p); }) {}
+  Piece(const char* text) : value_(text), write_(write_text) {}
+  static std::string join(std::initializer_list<Piece> pieces);
+
+ private:
+  static void write_text(std::ostream& out, const void* text);
+  const void* value_;
+  void (*write_)(std::ostream&, const void*);
+};
+
 template <class... Args>
 std::string cat(const Args&... args) {
-  std::ostringstream out;
-  (out << ... << args);
-  return out.str();
+  return Piece::join({Piece(args)...});
 }
 
 }  // namespace mpsgraph

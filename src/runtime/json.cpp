@@ -1,0 +1,14 @@
+// The parsers and the serializer.
+#include "runtime/json.h"
+
+namespace mpsgraph::runtime {
+
+Json parse_json(std::string_view text) { return Json::parse(text.begin(), text.end()); }
+
+SortedJson parse_sorted_json(std::string_view text, const SortedJson::parser_callback_t& watch) {
+  return SortedJson::parse(text.begin(), text.end(), watch);
+}
+
+std::string to_text(const Json& json, int indent) { return json.dump(indent); }
+
+}  // namespace mpsgraph::runtime
