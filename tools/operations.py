@@ -22,8 +22,8 @@ DOCUMENT = ROOT / "docs" / "operations.md"
 sys.path.insert(0, str(ROOT / "tests"))
 os.environ["MPSGRAPH_TEST_DEVICE"] = "metal"
 
+from harness import device  # noqa: E402, I001 (before all that imports mpsgraph)
 import cases  # noqa: E402
-from harness import device  # noqa: E402
 from harness.case import ANY, COMPLEX, FLOATS, INTEGERS, Case, typed  # noqa: E402
 from harness.running import build, feeds  # noqa: E402
 from harness.unsupported import GRADIENTS, REASONS  # noqa: E402
@@ -57,9 +57,8 @@ def apple() -> dict[str, tuple[str, list[str]]]:
 
 def kernels() -> set[str]:
     """Every kind that the CPU engine's sources name."""
-    return {
-        name for path in (ROOT / "src/backends/cpu").rglob("*.cpp") for name in re.findall(r'"(\w+)"', path.read_text())
-    }
+    files = [path for pattern in ("*.cpp", "*.h") for path in (ROOT / "src/backends/cpu").rglob(pattern)]
+    return {name for path in files for name in re.findall(r'"(\w+)"', path.read_text())}
 
 
 def element_types(kind: str) -> str:

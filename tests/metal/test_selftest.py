@@ -23,7 +23,9 @@ REFUSED = ("rank_0", "gather_out_of_bounds", "philox_normal_numbers", "philox_ad
 
 @pytest.fixture(autouse=True)
 def workers_find_the_stand_in(monkeypatch):
+    """Their first import is the package, so the library has to be there before it."""
     monkeypatch.setenv("MPSGRAPH_STANDIN", str(device.LIBRARY))
+    monkeypatch.setenv("LD_PRELOAD", str(device.LIBRARY))
 
 
 def run(tmp_path: Path, *arguments: str) -> tuple[int, dict]:
