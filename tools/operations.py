@@ -58,7 +58,8 @@ def apple() -> dict[str, tuple[str, list[str]]]:
 def kernels() -> set[str]:
     """Every kind that the CPU engine's sources name."""
     files = [path for pattern in ("*.cpp", "*.h") for path in (ROOT / "src/backends/cpu").rglob(pattern)]
-    return {name for path in files for name in re.findall(r'"(\w+)"', path.read_text())}
+    texts = [re.sub(r'^const Kernels \w+\("\w+"', "", path.read_text(), flags=re.MULTILINE) for path in files]
+    return {name for text in texts for name in re.findall(r'"(\w+)"', text)}
 
 
 def element_types(kind: str) -> str:
