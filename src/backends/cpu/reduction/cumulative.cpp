@@ -14,9 +14,11 @@
 namespace mpsgraph::cpu {
 namespace {
 
+// Integers wrap, so that those of up to 32 bits need no more.
 template <class T>
 using Running = std::conditional_t<is_float_type<T>, double,
-                                   std::conditional_t<is_complex_type<T>, std::complex<double>, uint64_t>>;
+                                   std::conditional_t<is_complex_type<T>, std::complex<double>,
+                                                      std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>>;
 
 template <class T>
 T stored(Running<T> x) {
@@ -79,6 +81,18 @@ struct Extremum {
   Out value(const State& s) const { return T(order.turned(s)); }
   void step(State& s, In x, int64_t) const { append(s, order.turned(x)); }
   void append(State& s, const State& next) const { s = takes_over(s, next) ? next : s; }
+};
+
+// Of float32, the commonest, without an order to turn numbers by.
+template <bool maximum>
+struct FloatExtremum {
+  using In = float;
+  using Out = float;
+  using State = float;
+  State start() const { return maximum ? neutral<float>() : -neutral<float>(); }
+  Out value(const State& s) const { return s; }
+  void step(State& s, In x, int64_t) const { append(s, x); }
+  void append(State& s, const State& next) const { s = (next != next) | (maximum ? next >= s : next <= s) ? next : s; }
 };
 
 template <class T>
@@ -238,6 +252,7 @@ template <bool maximum>
 std::unique_ptr<Kernel> lower_extremum(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
   lowering.may_share(0, 0);
+  if (x.dtype == DType::float32) return scan_kernel(FloatExtremum<maximum>(), lowering, x, y);
   return dispatch_order(lowering, x.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     return scan_kernel(Extremum<T>{{x.dtype, !maximum}}, lowering, x, y);
