@@ -43,14 +43,15 @@ void sort_in_vectors(std::byte* scratch, int64_t n, int64_t parts, const Load& l
   using Buckets = BucketSorter<Element>;
   if (Buckets::takes(n)) return Buckets(scratch, n, parts).run(load, store);
   auto* keys = reinterpret_cast<VectorKey<Element>*>(scratch);
-  const auto in_parts = [&](const auto& f) {
+  const auto in_parts = [&](const auto& function) {
     parallel_parts(parts, [&](int64_t part) {
+      const auto f = function;  // in registers: behind a reference, each key that is stored might change it
       for (int64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) f(i);
     });
   };
-  in_parts([&](int64_t i) { keys[i] = std::bit_cast<VectorKey<Element>>(load(i)); });
+  in_parts([keys, load](int64_t i) { keys[i] = std::bit_cast<VectorKey<Element>>(load(i)); });
   avx512::sort_keys(keys, keys + n, n, static_cast<int>(parts));
-  in_parts([&](int64_t i) { store(i, std::bit_cast<Element>(keys[i])); });
+  in_parts([keys, store](int64_t i) { store(i, std::bit_cast<Element>(keys[i])); });
 }
 #endif
 

@@ -110,9 +110,10 @@ class BucketSorter {
   template <class Load>
   bool find_keys(const Load& load) {
     in_parts([&](int64_t part, int64_t begin, int64_t end) {
-      Key low = key_of(load(begin)), high = low;
+      const Load at = load;  // in registers: behind a reference, each key that is stored might change it
+      Key low = key_of(at(begin)), high = low;
       for (int64_t i = begin; i < end; ++i) {
-        const Key key = key_of(load(i));
+        const Key key = key_of(at(i));
         keys()[i] = key;
         low = std::min(low, key);
         high = std::max(high, key);
@@ -187,7 +188,7 @@ class BucketSorter {
   }
 
   template <class Store>
-  void sort_bucket(int64_t begin, int64_t end, const Store& store) const {
+  void sort_bucket(int64_t begin, int64_t end, Store store) const {
     const auto [low, high] = range_of(begin, end);
     const auto places = static_cast<int>(std::bit_width(static_cast<uint64_t>(end - begin - 1)));
     if constexpr (with_index)
@@ -206,14 +207,15 @@ class BucketSorter {
     const auto [low, high] = range_of_parts();
     if (low < high) sort_keys(begin, end, parts_);
     in_parts(end - begin, [&](int64_t, int64_t first, int64_t last) {
-      for (int64_t i = begin + first; i < begin + last; ++i) store(i, elements_[i]);
+      const Store put = store;
+      for (int64_t i = begin + first; i < begin + last; ++i) put(i, elements_[i]);
     });
   }
 
   // The key's distance from the lowest and the place in the bucket, which is in the order of indices, fit half an
   // element.
   template <class Store>
-  void sort_halved(int64_t begin, int64_t n, Key low, int places, const Store& store) const {
+  void sort_halved(int64_t begin, int64_t n, Key low, int places, Store store) const {
     auto* keys = reinterpret_cast<uint32_t*>(reinterpret_cast<Packed*>(spare_) + begin);
     const Element* bucket = elements_ + begin;
     for (int64_t i = 0; i < n; ++i)
