@@ -1,10 +1,10 @@
 // A ring of records under a mutex, and its export in Chrome's trace event format.
 #include "mpsgraph/runtime/profiler.h"
-#include "runtime/json.h"
 
 #include <algorithm>
 
 #include "mpsgraph/core/errors.h"
+#include "runtime/json.h"
 
 namespace mpsgraph::runtime {
 

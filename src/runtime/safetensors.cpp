@@ -1,6 +1,5 @@
 // The header both ways, and the checks between it and the data.
 #include "runtime/safetensors.h"
-#include "runtime/json.h"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <set>
 
 #include "mpsgraph/core/errors.h"
+#include "runtime/json.h"
 
 namespace mpsgraph::runtime {
 

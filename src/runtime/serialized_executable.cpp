@@ -1,10 +1,11 @@
 // The file beside a serialized executable, and its runs through the device's queue.
 #include "mpsgraph/runtime/serialized_executable.h"
-#include "runtime/backend.h"
-#include "runtime/json.h"
 
 #include <fstream>
 #include <iterator>
+
+#include "runtime/backend.h"
+#include "runtime/json.h"
 
 namespace mpsgraph::runtime {
 

@@ -112,6 +112,15 @@ TEST(concatenation_and_splitting) {
               tabulate(DType::int16, {2, 2, 3}, [&](const Dims& at) { return (at[1] ? q : p)[at[0] * 3 + at[2]]; })));
 }
 
+TEST(kernels_of_one_kind_come_by_precedence_and_none_is_defined_twice) {
+  const Lower plain = find_kernel("convolution2d", Precedence::plain), first = find_kernel("convolution2d");
+  CHECK(plain && first && plain != first);
+  CHECK(find_kernel("softmax", Precedence::plain) == find_kernel("softmax"));  // nobody has another one
+  CHECK(!find_kernel("fused_convolution2d", Precedence::plain) && !find_kernel("mean"));
+  CHECK_THROWS(GraphError, define_kernel("softmax", plain), "two kernels", "softmax");
+  CHECK(find_kernel("softmax") != plain);
+}
+
 TEST(broadcasts_and_tiles) {
   for (DType dtype : all_dtypes()) {
     const Array x = numbers(dtype, {3, 1, 4});
