@@ -21,6 +21,7 @@ PYBIND11_MODULE(_core, module) {
   bindings::define_executables(module);
   bindings::define_probes(module);
   bindings::define_package(module);
+  bindings::define_nngraph_recurrent(module);
 
   module.def("library_version", [] { return std::string(MPSGRAPH_VERSION); });
   module.def(
