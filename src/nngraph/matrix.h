@@ -1,7 +1,7 @@
 // Matrix and Vector: what the recurrent layers and converters of the older interface read and write.
 //
-// A matrix is rows and columns over a buffer, whose rows may stand apart (row bytes); it may hold several of a size, one
-// after the other. Nothing is owned but the buffer, nothing is converted. Image batches are arrays [N, H, W, C] here.
+// A matrix is rows and columns over a buffer, whose rows may stand apart (row bytes); it may hold several of a size,
+// one after the other. Nothing is owned but the buffer, nothing is converted. Image batches are arrays [N, H, W, C].
 #pragma once
 
 #include <string_view>

@@ -1,7 +1,7 @@
 // A cell over a whole sequence as operations of the core graph, and its gradients.
 //
-// Plain cells are one operation of the family `recurrent`, with kernels of its own. What that cannot say (peepholes that
-// are matrices or that the output gate sees, other neurons, norms, minimally gated units) is written out step by step;
+// Plain cells are one operation of the family `recurrent`, with kernels of its own. What that cannot say (peepholes
+// that are matrices or that the output gate sees, other neurons, norms, minimally gated units) is written out by steps;
 // then the gradients compute the forward pass again. Sequences are float32 [T, N, channels] here.
 #pragma once
 

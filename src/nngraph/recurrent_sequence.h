@@ -1,7 +1,7 @@
 // A sequence of matrices as one array of a graph, and graphs that are compiled once for each form of a sequence.
 //
-// Where the matrices of all steps lie in memory as one array [T, N, channels] or [N, T, channels], that array is read and
-// written in place; else an array of our own stands between, with a counted copy that runs with the command buffer.
+// Where the matrices of all steps lie in memory as one array [T, N, channels] or [N, T, channels], that array is read
+// and written in place; else an array of our own stands between, with a counted copy that runs with the command buffer.
 // Rows may fall from step to step: what is missing is zeros then, which add nothing to a gradient.
 #pragma once
 

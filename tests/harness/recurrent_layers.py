@@ -280,7 +280,5 @@ def weights_of(layer: Any, cell: Cell, held: Sequence[nngraph.Matrix]) -> dict[t
     with Queue() as buffer:
         for (gate, part), own in cell.weights.items():
             found[gate, part] = np.zeros(own.shape if own.ndim == 2 else (1, own.size), np.float32)
-            layer.encode_copy_weights(
-                buffer, held, cell.matrix_id(gate, part), nngraph.Matrix(found[gate, part]), True
-            )
+            layer.encode_copy_weights(buffer, held, cell.matrix_id(gate, part), nngraph.Matrix(found[gate, part]), True)
     return {key: value.reshape(cell.weights[key].shape) for key, value in found.items()}

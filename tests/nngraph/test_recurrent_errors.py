@@ -40,7 +40,11 @@ class Broken(Source):
 
 DESCRIPTORS = [
     (lambda: RNNSingleGateDescriptor(0, 2), mg.ShapeError, "there must be a feature channel"),
-    (lambda: RNNSingleGateDescriptor(3, 2, use_layer_input_unit_transform_mode=True), mg.ShapeError, "as many channels"),
+    (
+        lambda: RNNSingleGateDescriptor(3, 2, use_layer_input_unit_transform_mode=True),
+        mg.ShapeError,
+        "as many channels",
+    ),
     (lambda: single_gate(Source(zeros(2, 4))), mg.ShapeError, "says input_feature_channels 4, expected 3"),
     (
         lambda: single_gate(Source(zeros(2, 3), descriptor=ConvolutionDescriptor(3, 2, kernel_width=3))),
@@ -68,7 +72,7 @@ DESCRIPTORS = [
         mg.ShapeError,
         "expected 2 elements",
     ),
-    (lambda: "lstm", mg.GraphError, "is no descriptor"),
+    (lambda: "lstm", mg.GraphError, "is no descriptor of a cell"),
 ]
 
 
@@ -231,7 +235,11 @@ def test_forward_refuses(other, error, says, layer):
 
 GRADIENT = [
     ({"destination_gradients": None, "weight_gradients": None}, mg.GraphError, "there is nothing to compute"),
-    ({"source_gradients": of((2, 2), (2, 2))}, mg.ShapeError, "source_gradients. 2 matrices, and forward_sources has 3"),
+    (
+        {"source_gradients": of((2, 2), (2, 2))},
+        mg.ShapeError,
+        "source_gradients. 2 matrices, and forward_sources has 3",
+    ),
     ({"source_gradients": of((2, 3), (2, 3), (2, 3))}, mg.ShapeError, "step 0 is 2 x 3, expected 2 x 2"),
     ({"destination_gradients": of((2, 2), (2, 2), (2, 2))}, mg.ShapeError, "step 0 is 2 x 2, expected 2 x 3"),
     ({"weight_gradients": []}, mg.GraphError, "weight_gradients. 0 matrices, the layer has 3"),

@@ -9,7 +9,7 @@ from .. import _core
 from .._core import CommandBuffer
 from .._shown import shown
 from ..errors import GraphError, UnsupportedError
-from .matrix import Matrix
+from .matrix import Matrix, device_of
 
 
 class DataLayout(IntEnum):
@@ -27,7 +27,7 @@ def array_of(images: Any) -> Any:
 class _Converter:
     def __init__(self, device: Any, data_layout: DataLayout | int) -> None:
         name = type(self).__name__
-        found = _core.Device.default() if device is None else _core.Device(device) if isinstance(device, str) else device
+        found = device_of(device)
         if found.name != "cpu":
             raise UnsupportedError(f'{name} runs on device cpu, not yet on {found.name}: pass "cpu"')
         if data_layout not in set(DataLayout):
@@ -66,8 +66,8 @@ class ImageCopyToMatrix(_Converter):
         """Encodes the copy of a batch.
 
         Args: source_images, an array [N, H, W, C] or what has one as `array`; destination_matrix, of the images' type,
-        with N rows of H W C columns from the origin on. Errors: ShapeError; DTypeError, nothing is converted; DeviceError
-        when they share memory or the matrix is read-only. Source: encodeBatchToCommandBuffer:sourceImages:
+        with N rows of H W C columns from the origin on. Errors: ShapeError; DTypeError, nothing is converted;
+        DeviceError when they share memory or the matrix is read-only. Source: encodeBatchToCommandBuffer:sourceImages:
         destinationMatrix:, encodeToCommandBuffer:sourceImage:destinationMatrix:.
         """
         where = self._where(self.destination_matrix_origin, self.destination_matrix_batch_index)

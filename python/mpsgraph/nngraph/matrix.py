@@ -18,9 +18,9 @@ from ..errors import GraphError
 class MatrixDescriptor:
     """What a matrix is: its size, where its rows begin, its element type.
 
-    Args: rows, columns, matrices (of one size, one after the other); row_bytes and matrix_bytes, from the begin of a row
-    or matrix to that of the next, dense when 0; data_type, a float or integer dtype. A Matrix made of it refuses sizes
-    that cannot be with ShapeError. Source: MPSMatrixDescriptor
+    Args: rows, columns, matrices (of one size, one after the other); row_bytes and matrix_bytes, from the begin of a
+    row or matrix to that of the next, dense when 0; data_type, a float or integer dtype. A Matrix made of it refuses
+    sizes that cannot be with ShapeError. Source: MPSMatrixDescriptor
     matrixDescriptorWithRows:columns:matrices:rowBytes:matrixBytes:dataType:.
 
     >>> mg.nngraph.MatrixDescriptor(3, 4).row_bytes_for_columns(4, "float16")
@@ -103,8 +103,8 @@ class Vector(_core.Vector):
 
     Vector(array): over an array [length] or [vectors, length]. Vector(device, descriptor): zeros. Vector(buffer,
     descriptor, offset=0): over a contiguous array's memory. Attributes: length, vectors, vector_bytes, offset,
-    data_type, array; numpy(). Errors: ShapeError, DTypeError, as of Matrix. Source: MPSVector initWithBuffer:descriptor:
-    and its other forms.
+    data_type, array; numpy(). Errors: ShapeError, DTypeError, as of Matrix. Source: MPSVector
+    initWithBuffer:descriptor: and its other forms.
 
     >>> v = mg.nngraph.Vector("cpu", mg.nngraph.VectorDescriptor(4))
     >>> v.length, v.numpy().tolist()
@@ -133,9 +133,16 @@ class Vector(_core.Vector):
         return f"Vector({self.length}, {self.dtype.name})"
 
 
+def device_of(device: _core.Device | str | None) -> _core.Device:
+    """A device by itself, by its name, or the default for None. DeviceError when there is none."""
+    if device is None:
+        return _core.Device.default()
+    return device if isinstance(device, _core.Device) else _core.Device(device)
+
+
 def _memory(first: Any) -> Any:
-    """The array that is a buffer; None where a device, which is checked, shall give the memory."""
+    """The array that is a buffer; None where a device shall give the memory."""
     if first is None or isinstance(first, (str, _core.Device)):
-        _core.Device.default() if first is None else _core.Device(first) if isinstance(first, str) else first
+        device_of(first)
         return None
     return first

@@ -44,7 +44,7 @@ class RNNBidirectionalCombineMode(IntEnum):
 
 
 class RNNMatrixId(IntEnum):
-    """Names of a layer's weights, for encode_copy_weights. The memory gate is the LSTM's cell. Source: MPSRNNMatrixId."""
+    """Names of weights, for encode_copy_weights; an LSTM's memory gate is its cell. Source: MPSRNNMatrixId."""
 
     single_gate_input_weights = 0
     single_gate_recurrent_weights = 1
@@ -89,7 +89,7 @@ def _asked(source: Any, name: str, where: str) -> Any:
 
 
 def neuron_of(neuron: Any, where: str) -> tuple[int, float, float, float]:
-    """(type, a, b, c) as numbers, of such a tuple whose type is a number, an enumeration or a name; None is no neuron."""
+    """(type, a, b, c) as numbers. The type may be a number, an enumeration's or a name; None is no neuron."""
     if neuron is None:
         return 0, 0.0, 0.0, 0.0
     kind, *parameters = neuron if isinstance(neuron, (tuple, list)) else (neuron,)
@@ -184,8 +184,8 @@ def label_of(source: Any) -> str:
 class RNNDescriptor:
     """What all recurrent layers say.
 
-    input_feature_channels, I, and output_feature_channels, H; use_layer_input_unit_transform_mode: the input is taken as
-    it is, W is the identity, I = H; use_float32_weights: else float16; layer_sequence_direction: for bidirectional
+    input_feature_channels, I, and output_feature_channels, H; use_layer_input_unit_transform_mode: the input is taken
+    as it is, W is the identity, I = H; use_float32_weights: else float16; layer_sequence_direction: for bidirectional
     inference. Source: MPSRNNDescriptor.
     """
 
@@ -262,8 +262,8 @@ class LSTMDescriptor(RNNDescriptor):
 
     i, f, z = g(W x + U h0 + V c0 + b); c1 = f c0 + i z; o = g(W x + U h0 + V c1 + b); h1 = o act(c1).
     The cell gate's source gives z; g is each input source's neuron: set sigmoid for i, f, o and tanh for z. act is
-    cell_to_output_neuron_type with its parameters a, b, c: tanh, 1, 1, 1. memory_weights_are_diagonal: each V is a vector
-    of H, multiplied by element. Source: MPSLSTMDescriptor
+    cell_to_output_neuron_type with its parameters a, b, c: tanh, 1, 1, 1. memory_weights_are_diagonal: each V is a
+    vector of H, multiplied by element. Source: MPSLSTMDescriptor
     createLSTMDescriptorWithInputFeatureChannels:outputFeatureChannels:.
 
     >>> lstm = mg.nngraph.LSTMDescriptor(64, 200, use_float32_weights=True)
@@ -343,9 +343,5 @@ class GRUDescriptor(RNNDescriptor):
 def descriptor_checked(descriptor: Any, what: str) -> RNNDescriptor:
     """A descriptor of a cell. GraphError for anything else."""
     if not isinstance(descriptor, RNNDescriptor) or type(descriptor) is RNNDescriptor:
-        raise GraphError(
-            f"{what}: {shown(descriptor)} is no descriptor: take RNNSingleGateDescriptor, LSTMDescriptor or GRUDescriptor"
-        )
+        raise GraphError(f"{what}: {shown(descriptor)} is no descriptor of a cell: take e.g. LSTMDescriptor")
     return descriptor
-
-

@@ -125,8 +125,9 @@ class RNNMatrixInferenceLayer(_Inference):
         Args: source_sequence (rows, I), of equal rows; destination_forward_matrices and destination_backward_matrices,
         (rows, H) of the last layer of each direction; where bidirectional_combine_mode is add or concatenate the first
         get the sum, or both behind each other, (rows, H + H), and there are no second. Errors: as of encode_sequence;
-        GraphError when all layers have one direction. Source: encodeBidirectionalSequenceToCommandBuffer:sourceSequence:
-        destinationForwardMatrices:destinationBackwardMatrices:.
+        GraphError when all layers have one direction. Source:
+        encodeBidirectionalSequenceToCommandBuffer:sourceSequence:destinationForwardMatrices:
+        destinationBackwardMatrices:.
         """
         self._layer.encode_bidirectional_sequence(
             command_buffer, source_sequence, destination_forward_matrices, destination_backward_matrices, False
@@ -137,7 +138,8 @@ class RNNImageInferenceLayer(_Inference):
     """A stack of recurrent layers over sequences of images: each pixel is a sequence of its own.
 
     Args: as of RNNMatrixInferenceLayer; weights are always rounded to float16. A step is an array [N, H, W, C], or what
-    has one as `array`, float32 or float16, contiguous. Source: MPSRNNImageInferenceLayer initWithDevice:rnnDescriptors:.
+    has one as `array`, float32 or float16, contiguous. Source: MPSRNNImageInferenceLayer
+    initWithDevice:rnnDescriptors:.
 
     >>> layer = mg.nngraph.RNNImageInferenceLayer("cpu", mg.nngraph.RNNSingleGateDescriptor(3, 4))
     >>> images = [np.ones((1, 2, 2, 3), np.float32)] * 2

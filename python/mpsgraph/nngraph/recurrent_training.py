@@ -22,9 +22,10 @@ class RNNMatrixTrainingLayer:
     """A recurrent layer whose weights are matrices that the caller owns and updates.
 
     A sequence is a list of matrices, one for each time step, in forward time order everywhere: rows are sequences,
-    columns feature channels, float32 or float16. Rows may fall with time, the longest sequences first. Matrices that are
-    views of one array [T, N, C] or [N, T, C] are read and written in place; others pass through a copy (mg.copy_count).
-    Work is encoded; nothing runs before the command buffer is committed. Each form of a sequence compiles once.
+    columns feature channels, float32 or float16. Rows may fall with time, the longest sequences first. Matrices that
+    are views of one array [T, N, C] or [N, T, C] are read and written in place; others pass through a copy
+    (mg.copy_count). Work is encoded; nothing runs before the command buffer is committed. Each form of a sequence
+    compiles once.
 
     Args:
         device: "cpu" or a Device. rnn_descriptor: RNNSingleGateDescriptor, LSTMDescriptor or GRUDescriptor; its data
@@ -139,14 +140,14 @@ class RNNMatrixTrainingLayer:
         """Encodes the layer over a sequence.
 
         Args:
-            source_matrices: a step's input each, (rows, I). destination_matrices: its output, (rows, H), of other memory.
-            training_states: an empty list, which is filled: pass it to encode_gradient_sequence as it is.
+            source_matrices: a step's input each, (rows, I). destination_matrices: its output, (rows, H), of other
+            memory. training_states: an empty list, which is filled: pass it to encode_gradient_sequence as it is.
             weights: trainable_weights, as they are when the command buffer runs.
             source_offsets, destination_offsets: bytes by which each matrix is moved on within its buffer.
-            recurrent_input_state: what the sequence begins with, zeros when None. recurrent_output_states: a list, which
-                the state of the last step is appended to, or those of all, see store_all_intermediate_states.
-        Errors: ShapeError for sizes and numbers of matrices, DTypeError, GraphError, DeviceError for shared or read-only
-        memory and for a committed command buffer; then nothing is encoded or appended. Source:
+            recurrent_input_state: what the sequence begins with, zeros when None. recurrent_output_states: a list,
+                which the state of the last step is appended to, or those of all, see store_all_intermediate_states.
+        Errors: ShapeError for sizes and numbers of matrices, DTypeError, GraphError, DeviceError for shared or
+        read-only memory and for a committed command buffer; then nothing is encoded or appended. Source:
         encodeForwardSequenceToCommandBuffer:sourceMatrices:sourceOffsets:destinationMatrices:destinationOffsets:
         trainingStates:recurrentInputState:recurrentOutputStates:weights: and its short form.
         """
@@ -194,11 +195,11 @@ class RNNMatrixTrainingLayer:
             training_states: as the forward sequence filled them; they are used up. weights: the same as there.
             recurrent_input_state: the gradient of the last step's state. recurrent_output_states: a list, which the
                 gradient of the state that the sequence began with is appended to.
-        Errors: as of encode_forward_sequence; GraphError for states of another layer or sequence, or that have been used,
-        and when nothing is asked for; UnsupportedError for a recurrent_input_state where rows fall. Source:
+        Errors: as of encode_forward_sequence; GraphError for states of another layer or sequence, or that have been
+        used, and when nothing is asked for; UnsupportedError for a recurrent_input_state where rows fall. Source:
         encodeGradientSequenceToCommandBuffer:forwardSources:forwardSourceOffsets:sourceGradients:sourceGradientOffsets:
-        destinationGradients:destinationOffsets:weightGradients:trainingStates:recurrentInputState:recurrentOutputStates:
-        weights: and its short form.
+        destinationGradients:destinationOffsets:weightGradients:trainingStates:recurrentInputState:
+        recurrentOutputStates:weights: and its short form.
         """
         gives_states = recurrent_output_states is not None
         if gives_states:
