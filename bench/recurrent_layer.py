@@ -106,7 +106,7 @@ def layer(batch_first: bool) -> Callable[[], np.ndarray]:
 
     def step() -> np.ndarray:
         buffer = queue.command_buffer()
-        states: list[object] = []
+        states: list[nngraph.RNNMatrixTrainingState] = []
         training.encode_forward_sequence(buffer, x, y, states, weights)
         training.encode_gradient_sequence(buffer, x, dy, dx, gradients, states, weights)
         buffer.commit()

@@ -68,14 +68,14 @@ py::tuple to_tuple(const LayerState& state) {
   return py::make_tuple(state.output, state.cell.valid() ? py::cast(state.cell) : py::none());
 }
 
-py::list to_list_of_tuples(const std::vector<LayerState>& states) {
-  py::list result;
+py::typing::List<py::tuple> to_list_of_tuples(const std::vector<LayerState>& states) {
+  py::typing::List<py::tuple> result;
   for (const LayerState& state : states) result.append(to_tuple(state));
   return result;
 }
 
-py::list to_list_of_arrays(const std::vector<Matrix>& matrices) {
-  py::list result;
+py::typing::List<NDArray> to_list_of_arrays(const std::vector<Matrix>& matrices) {
+  py::typing::List<NDArray> result;
   for (const Matrix& matrix : matrices) result.append(matrix.array());
   return result;
 }
@@ -317,7 +317,7 @@ void define_inference_layer(py::module_& module) {
               const WithoutGil released;
               states = self.encode_sequence(open_buffer(buffer), in, out, state, gives_states);
             }
-            py::list result;
+            py::typing::List<py::typing::List<py::tuple>> result;
             for (const RecurrentState& one : states) result.append(to_list_of_tuples(one));
             return result;
           },

@@ -16,7 +16,7 @@ from .recurrent import (
 )
 from .recurrent_inference import RNNImageInferenceLayer, RNNMatrixInferenceLayer
 from .recurrent_states import RNNRecurrentImageState, RNNRecurrentMatrixState
-from .recurrent_training import RNNMatrixTrainingLayer
+from .recurrent_training import RNNMatrixTrainingLayer, RNNMatrixTrainingState
 
 __all__ = [
     "DataLayout",
@@ -31,6 +31,7 @@ __all__ = [
     "RNNMatrixId",
     "RNNMatrixInferenceLayer",
     "RNNMatrixTrainingLayer",
+    "RNNMatrixTrainingState",
     "RNNRecurrentImageState",
     "RNNRecurrentMatrixState",
     "RNNSequenceDirection",

@@ -211,7 +211,9 @@ def _image(rows: Any, shape: tuple[int, ...]) -> Any:
     return _core.asarray(rows.numpy().reshape(*shape, -1))
 
 
-def _arrays(state: Any, kind: type) -> Any:
-    if state is not None and not isinstance(state, kind):
+def _arrays(state: Any, kind: type[RNNRecurrentMatrixState | RNNRecurrentImageState]) -> Any:
+    if state is None:
+        return None
+    if not isinstance(state, kind):
         raise GraphError(f"recurrent_input_state is {shown(state)} and must be a {kind.__name__}")
-    return None if state is None else state.arrays()
+    return state.arrays()

@@ -167,8 +167,8 @@ class RNNMatrixTrainingLayer:
         )
         training_states.extend(states)
         if gives_states:
-            states = [RNNRecurrentMatrixState.of_arrays([layer]) for layer in found]
-            append_to(recurrent_output_states, states, "recurrent_output_states")
+            last = [RNNRecurrentMatrixState.of_arrays([layer]) for layer in found]
+            append_to(recurrent_output_states, last, "recurrent_output_states")
 
     def encode_gradient_sequence(
         self,
