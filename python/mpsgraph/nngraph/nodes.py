@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import _core
 from .._core import FilterNode, ImageNode
 from .._shown import shown
@@ -292,8 +294,6 @@ class NeuronPReLUNode(_Node):
     kind_name = "neuron_prelu"
 
     def __init__(self, source: ImageNode, slopes: Any, *, label: str = "") -> None:
-        import numpy as np
-
         super().__init__([source], {"slopes": np.asarray(slopes, np.float32).ravel()}, label=label)
 
 
@@ -567,6 +567,65 @@ class LossNode(_Node):
         super().__init__([source], loss_descriptor._attributes(), label=label)
 
 
+class YOLOLossDescriptor:
+    """How the loss of a YOLO network is computed. Source: MPSCNNYOLOLossDescriptor.
+
+    Args: anchor_boxes, a sequence of (width, height) in cells of the grid; the scales of the loss's parts; thresholds
+    of the overlap; rescore, whether the confidence to learn is the overlap of predicted and true box; weight, of the
+    whole; delta, of the Huber loss of sizes; xy_loss_type and wh_loss_type. docs/nngraph.md says the formula.
+    """
+
+    def __init__(
+        self,
+        anchor_boxes: Sequence[tuple[float, float]],
+        *,
+        rescore: bool = True,
+        xy_loss_type: str = "mean_squared_error",
+        wh_loss_type: str = "huber",
+        delta: float = 1.0,
+        weight: float = 1.0,
+        scale_xy: float = 10.0,
+        scale_wh: float = 10.0,
+        scale_no_object: float = 5.0,
+        scale_object: float = 100.0,
+        scale_class: float = 2.0,
+        min_iou_for_object_presence: float = 0.7,
+        max_iou_for_object_absence: float = 0.3,
+    ) -> None:
+        boxes = np.asarray(anchor_boxes, np.float32)
+        if boxes.ndim != 2 or boxes.shape[1] != 2 or not (boxes > 0).all():
+            raise GraphError(f"anchor_boxes are (width, height) above 0, got {shown(anchor_boxes)}")
+        self.anchor_boxes = boxes
+        self._values: dict[str, Any] = {
+            "rescore": rescore,
+            "xy_loss_type": xy_loss_type,
+            "wh_loss_type": wh_loss_type,
+            "delta": float(delta),
+            "weight": float(weight),
+            "scale_xy": float(scale_xy),
+            "scale_wh": float(scale_wh),
+            "scale_no_object": float(scale_no_object),
+            "scale_object": float(scale_object),
+            "scale_class": float(scale_class),
+            "min_iou_for_object_presence": float(min_iou_for_object_presence),
+            "max_iou_for_object_absence": float(max_iou_for_object_absence),
+        }
+
+    def _attributes(self) -> dict[str, Any]:
+        boxes = {"anchor_boxes": self.anchor_boxes.ravel(), "number_of_anchor_boxes": len(self.anchor_boxes)}
+        return {**boxes, **self._values}
+
+
+class YOLOLossNode(_Node):
+    """The loss of a YOLO network, by labels of the source's size that come as source states. Its result_image is the
+    gradient already. Channels and labels: anchor by anchor x, y, w, h, confidence, classes. Source: YOLOLossNode."""
+
+    kind_name = "yolo_loss"
+
+    def __init__(self, source: ImageNode, loss_descriptor: YOLOLossDescriptor, *, label: str = "") -> None:
+        super().__init__([source], loss_descriptor._attributes(), label=label)
+
+
 class ForwardLossNode(_Node):
     """A loss whose labels, and perhaps weights, are images: its result is the loss, and it has a gradient filter.
     Source: MPSNNForwardLossNode, MPSNNLossGradientNode."""
@@ -600,5 +659,6 @@ def node_table() -> list[dict[str, str]]:
 
 __all__ = sorted(name for name in list(globals()) if name.endswith("Node") and not name.startswith("_")) + [
     "LossDescriptor",
+    "YOLOLossDescriptor",
     "node_table",
 ]
