@@ -12,13 +12,9 @@ namespace {
 
 // As the operations name it; empty when they have none. Their relu and hard sigmoid have other derivatives at the ends.
 std::string_view activation_of(const Neuron& n) {
-  switch (n.type) {
-    case NeuronType::none: return "none";
-    case NeuronType::sigmoid: return "sigmoid";
-    case NeuronType::tanh: return n.a == 1 && n.b == 1 ? "tanh" : "";
-    case NeuronType::linear: return n.a == 1 && n.b == 0 ? "none" : "";
-    default: return "";
-  }
+  if (n.type == "none" || n.type == "sigmoid") return n.type;
+  if (n.type == "tanh" && n.a == 1 && n.b == 1) return "tanh";
+  return n.type == "linear" && n.a == 1 && n.b == 0 ? "none" : "";
 }
 
 std::string kind_of(RecurrentCell cell) {
