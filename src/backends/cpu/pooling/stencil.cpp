@@ -248,7 +248,7 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("stencil", [] {
+const Kernels stencil_kernels("stencil", [] {
   define_kernel("stencil_windows", lower_windows);
   define_kernel("stencil_windows_data_gradient", lower_data_gradient);
   define_kernel("stencil_windows_weights_gradient", lower_weights_gradient);

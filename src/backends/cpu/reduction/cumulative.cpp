@@ -31,7 +31,7 @@ T stored(Running<T> x) {
 // What a scan brings: In and Out in memory, State of a lane, start(), value(state), step(state, element, index), and
 // where a row may be cut into pieces append(state, state of what follows).
 template <class T>
-struct Sum {
+struct RunningSum {
   using In = T;
   using Out = T;
   using State = Running<T>;
@@ -42,7 +42,7 @@ struct Sum {
 };
 
 template <class T>
-struct Product {
+struct RunningProduct {
   using In = T;
   using Out = T;
   using State = Running<T>;
@@ -72,7 +72,7 @@ bool takes_over(V best, V x) {
 
 // The largest in the order that is given.
 template <class T>
-struct Extremum {
+struct RunningExtremum {
   using In = T;
   using Out = T;
   using State = Value<T>;
@@ -255,7 +255,7 @@ std::unique_ptr<Kernel> lower_extremum(Lowering& lowering) {
   if (x.dtype == DType::float32) return scan_kernel(FloatExtremum<maximum>(), lowering, x, y);
   return dispatch_order(lowering, x.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    return scan_kernel(Extremum<T>{{x.dtype, !maximum}}, lowering, x, y);
+    return scan_kernel(RunningExtremum<T>{{x.dtype, !maximum}}, lowering, x, y);
   });
 }
 
@@ -276,7 +276,7 @@ std::unique_ptr<Kernel> lower_sum(Lowering& lowering) {
       return rows;
     }
 #endif
-  return lower_algebraic_scan<Sum>(lowering);
+  return lower_algebraic_scan<RunningSum>(lowering);
 }
 
 std::unique_ptr<Kernel> lower_arg_extremum(Lowering& lowering) {
@@ -319,9 +319,9 @@ std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("cumulative", [] {
+const Kernels cumulative_kernels("cumulative", [] {
   define_kernel("cumulative_sum", lower_sum);
-  define_kernel("cumulative_product", lower_algebraic_scan<Product>);
+  define_kernel("cumulative_product", lower_algebraic_scan<RunningProduct>);
   define_kernel("cumulative_minimum", lower_extremum<false>);
   define_kernel("cumulative_maximum", lower_extremum<true>);
   define_kernel("cumulative_arg_extremum", lower_arg_extremum);
