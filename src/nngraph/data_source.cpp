@@ -31,7 +31,8 @@ NDArray float_copy(const NDArray& array) {
 
 void require_dims(const NDArray& array, const Dims& dims, const std::string& what, const std::string& who) {
   if (array.dims() != dims)
-    throw ShapeError(cat(who, ": ", what, " must have shape ", to_string(dims), ", they have ", to_string(array.dims())));
+    throw ShapeError(
+        cat(who, ": ", what, " must have shape ", to_string(dims), ", they have ", to_string(array.dims())));
 }
 
 struct Expected {

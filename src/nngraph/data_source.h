@@ -66,8 +66,8 @@ class MPSGRAPH_API DataSource {
   virtual std::vector<NamedArray> arrays() = 0;
 
   virtual std::shared_ptr<Optimizer> optimizer() const { return nullptr; }
-  // A graph that trains it by optimizer() holds its values from now on; `give` makes it call store() with them. An empty
-  // function: the graph is gone.
+  // A graph that trains it by optimizer() holds its values from now on; `give` makes it call store() with them. An
+  // empty function: the graph is gone.
   virtual void held_by(std::function<void()> give) { (void)give; }
   virtual void store(std::vector<NamedArray> arrays) { (void)arrays; }
 

@@ -34,8 +34,13 @@ NDArray number(double value) {
 NDArray philox_state(int64_t seed, int64_t batch) {
   NDArray result = NDArray::allocate(DType::int32, {7});
   const auto s = static_cast<uint64_t>(seed), n = static_cast<uint64_t>(batch);
-  const uint32_t words[7] = {1, 0, 0, static_cast<uint32_t>(n), static_cast<uint32_t>(n >> 32),
-                             static_cast<uint32_t>(s), static_cast<uint32_t>(s >> 32)};
+  const uint32_t words[7] = {1,
+                             0,
+                             0,
+                             static_cast<uint32_t>(n),
+                             static_cast<uint32_t>(n >> 32),
+                             static_cast<uint32_t>(s),
+                             static_cast<uint32_t>(s >> 32)};
   std::copy_n(words, 7, reinterpret_cast<uint32_t*>(result.data()));
   return result;
 }
@@ -49,8 +54,8 @@ NNGraph::NNGraph(runtime::Device& device, std::vector<ImagePtr> results, std::ve
     throw GraphError("[NNGraph] a result image is None");
   if (needed_.empty()) needed_.assign(results_.size(), true);
   if (needed_.size() != results_.size())
-    throw GraphError(cat("[NNGraph] results_are_needed has ", needed_.size(), " entries for ", results_.size(),
-                         " result images"));
+    throw GraphError(
+        cat("[NNGraph] results_are_needed has ", needed_.size(), " entries for ", results_.size(), " result images"));
   find_filters();
   read_data_sources();
   state_->on_device = std::make_unique<runtime::DeviceGraph>(state_->graph, device);
@@ -153,8 +158,8 @@ void NNGraph::check_inputs(const std::vector<ImageBatch>& sources, const std::ve
   if (sources.size() != inputs_.size())
     throw GraphError(cat("[NNGraph] takes ", inputs_.size(), " batches of source images, came ", sources.size()));
   if (labels.size() != losses_.size())
-    throw GraphError(cat("[NNGraph] takes ", losses_.size(), " batches of labels, one for each loss, came ",
-                         labels.size()));
+    throw GraphError(
+        cat("[NNGraph] takes ", losses_.size(), " batches of labels, one for each loss, came ", labels.size()));
   const auto check_array = [](const NDArray& array, const std::string& what) {
     if (!array.valid() || array.dims().size() != 4 || array.elements() == 0)
       throw ShapeError(cat("[NNGraph] ", what, " must be [images, height, width, channels] without a size of 0, came ",
@@ -204,8 +209,9 @@ EncodeResults NNGraph::encode_batch(const std::shared_ptr<CommandBuffer>& buffer
   std::vector<NDArray> results;
   try {
     results = lowered->executable->encode(*buffer, std::move(inputs));
-    update_outside(*lowered, buffer,
-                   results.begin() + static_cast<std::ptrdiff_t>(lowered->results.size() + exports_.size() + losses_.size()));
+    update_outside(
+        *lowered, buffer,
+        results.begin() + static_cast<std::ptrdiff_t>(lowered->results.size() + exports_.size() + losses_.size()));
   } catch (...) {
     buffer->rewind(mark);
     throw;
@@ -241,8 +247,8 @@ void NNGraph::update_outside(const Lowered& lowered, const std::shared_ptr<Comma
       const NDArray* array = result->find(slot.name);
       if (!array) continue;
       if (array->dims() != slot.value.dims() || array->dtype() != DType::float32)
-        throw ShapeError(cat(layer.who, " update() gave ", slot.name, " as ", array->type(), "; ",
-                             slot.value.type(), " is expected"));
+        throw ShapeError(cat(layer.who, " update() gave ", slot.name, " as ", array->type(), "; ", slot.value.type(),
+                             " is expected"));
     }
     updated.emplace_back(&layer, result);
   }

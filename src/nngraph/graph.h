@@ -20,8 +20,8 @@
 
 namespace mpsgraph::nngraph {
 
-// A batch of images as one array [N, height, width, channels]: float32, float16, or uint8 for unorm8 (0 to 255 stand for
-// 0 to 1) and uint16 for unorm16.
+// A batch of images as one array [N, height, width, channels]: float32, float16, or uint8 for unorm8 (0 to 255 stand
+// for 0 to 1) and uint16 for unorm16.
 struct ImageBatch {
   runtime::NDArray array;
 };

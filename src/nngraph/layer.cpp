@@ -23,8 +23,8 @@ NDArray permuted(const NDArray& array, const std::vector<size_t>& order) {
   const Dims strides = contiguous_strides(dense.dims());
   Dims dims, moved;
   for (size_t axis : order) dims.push_back(dense.dims()[axis]), moved.push_back(strides[axis]);
-  return NDArray(dense.buffer(), dense.dtype(), dims, moved,
-                 static_cast<size_t>(dense.data() - dense.buffer()->data())).copy_contiguous();
+  return NDArray(dense.buffer(), dense.dtype(), dims, moved, static_cast<size_t>(dense.data() - dense.buffer()->data()))
+      .copy_contiguous();
 }
 
 NDArray reshaped(const NDArray& dense, const Dims& dims) {
@@ -91,8 +91,8 @@ void Layer::reload(runtime::DeviceGraph& on_device) {
   if (!same) throw GraphError(cat(who, ": its data source gives other parameters than when the graph was made"));
   for (size_t i = 0; i < slots.size(); ++i)
     if (arrays[i].array.dims() != own_dims_[i])
-      throw ShapeError(cat(who, ": ", slots[i].name, " had shape ", to_string(own_dims_[i]), " when the graph was made, ",
-                           "they have ", to_string(arrays[i].array.dims())));
+      throw ShapeError(cat(who, ": ", slots[i].name, " had shape ", to_string(own_dims_[i]),
+                           " when the graph was made, ", "they have ", to_string(arrays[i].array.dims())));
   loaded.purge();
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].variable)

@@ -20,8 +20,7 @@ TensorType float_type(const Dims& dims) { return {DType::float32, Shape(dims)}; 
 // The work of NNGraph::lower, which it does once.
 class Lowerer {
  public:
-  Lowerer(const NNGraph& graph, NNGraph::State& state, NNGraph::Lowered& result,
-          const std::vector<FilterPtr>& losses)
+  Lowerer(const NNGraph& graph, NNGraph::State& state, NNGraph::Lowered& result, const std::vector<FilterPtr>& losses)
       : graph_(graph), state_(state), result_(result), losses_(losses), b_(*state.graph) {}
 
   void run(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels) {
@@ -68,7 +67,8 @@ class Lowerer {
   void lower(const FilterNode& filter, const std::vector<LabelsBatch>& labels) {
     b_.graph().set_location(filter.location());
     Tensor* image = filter.is_gradient() ? lower_gradient(filter) : lower_forward(filter, labels);
-    const ChannelFormat format = filter.result().format == ChannelFormat::none ? graph_.format() : filter.result().format;
+    const ChannelFormat format =
+        filter.result().format == ChannelFormat::none ? graph_.format() : filter.result().format;
     if (format == ChannelFormat::float16) image = b_.cast(b_.cast(image, DType::float16), DType::float32);
     images_[&filter.result()] = image;
   }
@@ -106,11 +106,11 @@ class Lowerer {
     Lowering& l = forward.lowering;
     Tensor* incoming = images_.at(filter.sources()[0].get());
     if (incoming->shape() != forward.image->shape())
-      throw ShapeError(cat("[", filter.title(), "] the gradient that comes in is ", incoming->shape(), ", the result of ",
-                           filter.forward()->title(), " is ", forward.image->shape(), filter.where()));
+      throw ShapeError(cat("[", filter.title(), "] the gradient that comes in is ", incoming->shape(),
+                           ", the result of ", filter.forward()->title(), " is ", forward.image->shape(),
+                           filter.where()));
     const size_t i = filter.forward_source();
-    if (filter.definition().gradient && !filter.parameters())
-      return filter.definition().gradient(l, incoming, i);
+    if (filter.definition().gradient && !filter.parameters()) return filter.definition().gradient(l, incoming, i);
     std::vector<Tensor*> with_respect_to{l.sources[i]};
     std::vector<Slot*> slots;
     Layer* layer = filter.parameters() ? state_.layer_of(filter) : nullptr;
@@ -221,7 +221,8 @@ class Lowerer {
 
   // Random filters' states come last, whenever they were met.
   void order_feeds() {
-    std::stable_partition(feeds_.begin(), feeds_.end(), [](const Feed& feed) { return feed.second.dtype != DType::int32; });
+    std::stable_partition(feeds_.begin(), feeds_.end(),
+                          [](const Feed& feed) { return feed.second.dtype != DType::int32; });
   }
 
   struct Forward {

@@ -25,8 +25,8 @@ struct NNGraph::Lowered {
   std::vector<int64_t> seeds;                           // of random filters, one state for each
 
   // Targets, in this order: results that are needed, exports, losses, then for each self-updating layer its gradients.
-  std::vector<size_t> results;                          // their numbers in result_images()
-  std::vector<std::vector<std::string>> gradients;      // names, for each of `updating`
+  std::vector<size_t> results;  // their numbers in result_images()
+  std::vector<std::vector<std::string>> gradients;  // names, for each of `updating`
   std::vector<Layer*> updating;
 };
 
@@ -36,8 +36,8 @@ struct NNGraph::State {
   std::vector<std::unique_ptr<Layer>> layers;
   std::map<const DataSource*, Layer*> by_source;
   std::map<std::vector<int64_t>, std::shared_ptr<Lowered>> lowered;
-  std::recursive_mutex mutex;                           // loading a source may ask this graph for its values
-  int64_t batches = 0;                                  // encoded so far: random filters draw anew for each
+  std::recursive_mutex mutex;  // loading a source may ask this graph for its values
+  int64_t batches = 0;  // encoded so far: random filters draw anew for each
 
   Layer* layer_of(const FilterNode& node) const {
     const auto found = by_source.find(node.parameters().get());

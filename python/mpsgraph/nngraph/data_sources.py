@@ -17,7 +17,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from .. import _core
-from .._core import CommandBuffer
 from .._shown import shown
 from ..errors import DeviceError, DTypeError, GraphError, PackageError, ShapeError
 
@@ -171,7 +170,8 @@ class TrainableConvolution(_core.NNTrainableConvolution):
 
     def weights(self) -> np.ndarray:
         """As of the last load, (out, height, width, in)."""
-        return self.array("weights").numpy()
+        weights: np.ndarray = self.array("weights").numpy()
+        return weights
 
     def bias_terms(self) -> np.ndarray | None:
         """As of the last load, (out,); None when there are none."""
@@ -241,9 +241,9 @@ class TrainableNormalization(_core.NNTrainableNormalization):
 class StoredWeights:
     """A convolution's parameters in a safetensors file, mapped while they are needed and not before.
 
-    Args: path; descriptor; weights and bias_terms, names of tensors in the file, the latter None for none; layout of the
-    weights there, "OHWI" as Apple's, "OIHW" as PyTorch's or "HWIO" as TensorFlow's; label. Errors: PackageError for a
-    file that is damaged or lacks a tensor, ShapeError, DTypeError for other than float32 and float16.
+    Args: path; descriptor; weights and bias_terms, names of tensors in the file, the latter None for none; layout of
+    the weights there, "OHWI" as Apple's, "OIHW" as PyTorch's or "HWIO" as TensorFlow's; label. Errors: PackageError for
+    a file that is damaged or lacks a tensor, ShapeError, DTypeError for other than float32 and float16.
     """
 
     def __init__(
@@ -319,7 +319,6 @@ class StoredWeights:
 
 
 __all__ = [
-    "CommandBuffer",
     "ConvolutionDataSource",
     "ConvolutionDescriptor",
     "ConvolutionWeightsAndBiasesState",

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import _core
 from .._core import FilterNode, ImageNode
 from .._shown import shown
@@ -292,8 +294,6 @@ class NeuronPReLUNode(_Node):
     kind_name = "neuron_prelu"
 
     def __init__(self, source: ImageNode, slopes: Any, *, label: str = "") -> None:
-        import numpy as np
-
         super().__init__([source], {"slopes": np.asarray(slopes, np.float32).ravel()}, label=label)
 
 
@@ -381,22 +381,26 @@ def _plain(value: Any) -> Any:
 
 
 class AdditionNode(_Arithmetic):
-    __doc__ = f"""left + right: {_Arithmetic.__doc__} Source: MPSNNAdditionNode."""
+    """left + right, scaled, shifted and clamped as `_Arithmetic` says. Source: MPSNNAdditionNode."""
+
     kind_name = "addition"
 
 
 class SubtractionNode(_Arithmetic):
-    __doc__ = f"""left - right: {_Arithmetic.__doc__} Source: MPSNNSubtractionNode."""
+    """left - right, scaled, shifted and clamped as `_Arithmetic` says. Source: MPSNNSubtractionNode."""
+
     kind_name = "subtraction"
 
 
 class MultiplicationNode(_Arithmetic):
-    __doc__ = f"""left * right: {_Arithmetic.__doc__} Source: MPSNNMultiplicationNode."""
+    """left * right, scaled, shifted and clamped as `_Arithmetic` says. Source: MPSNNMultiplicationNode."""
+
     kind_name = "multiplication"
 
 
 class DivisionNode(_Arithmetic):
-    __doc__ = f"""left / right, without a gradient: {_Arithmetic.__doc__} Source: MPSNNDivisionNode."""
+    """left / right, without a gradient; scaled, shifted, clamped as `_Arithmetic` says. Source: MPSNNDivisionNode."""
+
     kind_name = "division"
 
 
@@ -490,28 +494,101 @@ class GramMatrixCalculationNode(_Sizes):
     kind_name = "gram_matrix_calculation"
 
 
-def _reduction(name: str, apple: str, text: str) -> type[_Sizes]:
-    document = f"{text} Source: {apple}."
-    return type(apple.removeprefix("MPSNN"), (_Sizes,), {"kind_name": name, "__doc__": document, "__module__": __name__})
+class ReductionRowMinNode(_Sizes):
+    """The smallest of each row: its width becomes 1. Source: MPSNNReductionRowMinNode."""
+
+    kind_name = "reduction_row_min"
 
 
-_WAYS = {"min": "smallest", "max": "largest", "mean": "mean", "sum": "sum (times weight, 1)"}
-_AXES = {"Row": "row: width 1", "Column": "column: height 1", "FeatureChannels": "pixel: one channel"}
-for _axis, _what in _AXES.items():
-    for _way, _text in _WAYS.items():
-        _apple = f"MPSNNReduction{_axis}{_way.capitalize()}Node"
-        _kind = "reduction_" + {"FeatureChannels": "feature_channels"}.get(_axis, _axis.lower()) + f"_{_way}"
-        globals()[_apple.removeprefix("MPSNN")] = _reduction(_kind, _apple, f"The {_text} of each {_what}.")
-for _way in ("Min", "Max"):
-    _apple = f"MPSNNReductionFeatureChannelsArgument{_way}Node"
-    globals()[_apple.removeprefix("MPSNN")] = _reduction(
-        f"reduction_feature_channels_argument_{_way.lower()}",
-        _apple,
-        f"The number of the first channel that is the {_WAYS[_way.lower()]} of each pixel.",
-    )
-ReductionSpatialMeanNode = _reduction(
-    "reduction_spatial_mean", "MPSNNReductionSpatialMeanNode", "The mean of each channel: 1 x 1 x channels."
-)
+class ReductionRowMaxNode(_Sizes):
+    """The largest of each row: its width becomes 1. Source: MPSNNReductionRowMaxNode."""
+
+    kind_name = "reduction_row_max"
+
+
+class ReductionRowMeanNode(_Sizes):
+    """The mean of each row: its width becomes 1. Source: MPSNNReductionRowMeanNode."""
+
+    kind_name = "reduction_row_mean"
+
+
+class ReductionRowSumNode(_Sizes):
+    """The sum of each row: its width becomes 1. Keyword: weight (1), which the sum is multiplied by. Source:
+    MPSNNReductionRowSumNode."""
+
+    kind_name = "reduction_row_sum"
+
+
+class ReductionColumnMinNode(_Sizes):
+    """The smallest of each column: its height becomes 1. Source: MPSNNReductionColumnMinNode."""
+
+    kind_name = "reduction_column_min"
+
+
+class ReductionColumnMaxNode(_Sizes):
+    """The largest of each column: its height becomes 1. Source: MPSNNReductionColumnMaxNode."""
+
+    kind_name = "reduction_column_max"
+
+
+class ReductionColumnMeanNode(_Sizes):
+    """The mean of each column: its height becomes 1. Source: MPSNNReductionColumnMeanNode."""
+
+    kind_name = "reduction_column_mean"
+
+
+class ReductionColumnSumNode(_Sizes):
+    """The sum of each column: its height becomes 1. Keyword: weight (1), which the sum is multiplied by. Source:
+    MPSNNReductionColumnSumNode."""
+
+    kind_name = "reduction_column_sum"
+
+
+class ReductionFeatureChannelsMinNode(_Sizes):
+    """The smallest of each pixel's channels: one is left. Source: MPSNNReductionFeatureChannelsMinNode."""
+
+    kind_name = "reduction_feature_channels_min"
+
+
+class ReductionFeatureChannelsMaxNode(_Sizes):
+    """The largest of each pixel's channels: one is left. Source: MPSNNReductionFeatureChannelsMaxNode."""
+
+    kind_name = "reduction_feature_channels_max"
+
+
+class ReductionFeatureChannelsMeanNode(_Sizes):
+    """The mean of each pixel's channels: one is left. Source: MPSNNReductionFeatureChannelsMeanNode."""
+
+    kind_name = "reduction_feature_channels_mean"
+
+
+class ReductionFeatureChannelsSumNode(_Sizes):
+    """The sum of each pixel's channels: one is left. Keyword: weight (1), which the sum is multiplied by. Source:
+    MPSNNReductionFeatureChannelsSumNode."""
+
+    kind_name = "reduction_feature_channels_sum"
+
+
+class ReductionFeatureChannelsArgumentMinNode(_Sizes):
+    """The number of the first channel that is a pixel's smallest.
+
+    Source: MPSNNReductionFeatureChannelsArgumentMinNode."""
+
+    kind_name = "reduction_feature_channels_argument_min"
+
+
+class ReductionFeatureChannelsArgumentMaxNode(_Sizes):
+    """The number of the first channel that is a pixel's largest.
+
+    Source: MPSNNReductionFeatureChannelsArgumentMaxNode."""
+
+    kind_name = "reduction_feature_channels_argument_max"
+
+
+class ReductionSpatialMeanNode(_Sizes):
+    """The mean of each channel: 1 x 1 x channels. Source: MPSNNReductionSpatialMeanNode."""
+
+    kind_name = "reduction_spatial_mean"
 
 
 # --- losses ----------------------------------------------------------------------------------------------------------
@@ -522,8 +599,8 @@ class LossDescriptor:
 
     Args: loss_type, "mean_absolute_error", "mean_squared_error", "softmax_cross_entropy" (over logits),
     "sigmoid_cross_entropy", "categorical_cross_entropy", "hinge", "huber", "cosine_distance", "log" or
-    "kullback_leibler_divergence"; reduction_type, "none", "sum", "mean" or "sum_by_nonzero_weights", of the loss that is
-    shown: the gradient is that of the sum, as Apple's is, so that a mean over the batch is a weight of 1 / images;
+    "kullback_leibler_divergence"; reduction_type, "none", "sum", "mean" or "sum_by_nonzero_weights", of the loss that
+    is shown: the gradient is that of the sum, as Apple's is, so that a mean over the batch is a weight of 1 / images;
     weight; label_smoothing of the two cross entropies, with number_of_classes; epsilon of log; delta of huber;
     reduce_across_batch.
     """
@@ -567,6 +644,65 @@ class LossNode(_Node):
         super().__init__([source], loss_descriptor._attributes(), label=label)
 
 
+class YOLOLossDescriptor:
+    """How the loss of a YOLO network is computed. Source: MPSCNNYOLOLossDescriptor.
+
+    Args: anchor_boxes, a sequence of (width, height) in cells of the grid; the scales of the loss's parts; thresholds
+    of the overlap; rescore, whether the confidence to learn is the overlap of predicted and true box; weight, of the
+    whole; delta, of the Huber loss of sizes; xy_loss_type and wh_loss_type. docs/nngraph.md says the formula.
+    """
+
+    def __init__(
+        self,
+        anchor_boxes: Sequence[tuple[float, float]],
+        *,
+        rescore: bool = True,
+        xy_loss_type: str = "mean_squared_error",
+        wh_loss_type: str = "huber",
+        delta: float = 1.0,
+        weight: float = 1.0,
+        scale_xy: float = 10.0,
+        scale_wh: float = 10.0,
+        scale_no_object: float = 5.0,
+        scale_object: float = 100.0,
+        scale_class: float = 2.0,
+        min_iou_for_object_presence: float = 0.7,
+        max_iou_for_object_absence: float = 0.3,
+    ) -> None:
+        boxes = np.asarray(anchor_boxes, np.float32)
+        if boxes.ndim != 2 or boxes.shape[1] != 2 or not (boxes > 0).all():
+            raise GraphError(f"anchor_boxes are (width, height) above 0, got {shown(anchor_boxes)}")
+        self.anchor_boxes = boxes
+        self._values: dict[str, Any] = {
+            "rescore": rescore,
+            "xy_loss_type": xy_loss_type,
+            "wh_loss_type": wh_loss_type,
+            "delta": float(delta),
+            "weight": float(weight),
+            "scale_xy": float(scale_xy),
+            "scale_wh": float(scale_wh),
+            "scale_no_object": float(scale_no_object),
+            "scale_object": float(scale_object),
+            "scale_class": float(scale_class),
+            "min_iou_for_object_presence": float(min_iou_for_object_presence),
+            "max_iou_for_object_absence": float(max_iou_for_object_absence),
+        }
+
+    def _attributes(self) -> dict[str, Any]:
+        boxes = {"anchor_boxes": self.anchor_boxes.ravel(), "number_of_anchor_boxes": len(self.anchor_boxes)}
+        return {**boxes, **self._values}
+
+
+class YOLOLossNode(_Node):
+    """The loss of a YOLO network, by labels of the source's size that come as source states. Its result_image is the
+    gradient already. Channels and labels: anchor by anchor x, y, w, h, confidence, classes. Source: YOLOLossNode."""
+
+    kind_name = "yolo_loss"
+
+    def __init__(self, source: ImageNode, loss_descriptor: YOLOLossDescriptor, *, label: str = "") -> None:
+        super().__init__([source], loss_descriptor._attributes(), label=label)
+
+
 class ForwardLossNode(_Node):
     """A loss whose labels, and perhaps weights, are images: its result is the loss, and it has a gradient filter.
     Source: MPSNNForwardLossNode, MPSNNLossGradientNode."""
@@ -598,7 +734,73 @@ def node_table() -> list[dict[str, str]]:
     return list(_core.nn_node_definitions())
 
 
-__all__ = sorted(name for name in list(globals()) if name.endswith("Node") and not name.startswith("_")) + [
+__all__ = [
+    "AdditionNode",
+    "BatchNormalizationNode",
+    "BilinearScaleNode",
+    "ComparisonNode",
+    "ConcatenationNode",
+    "ConvolutionNode",
+    "ConvolutionTransposeNode",
+    "CrossChannelNormalizationNode",
+    "DilatedPoolingMaxNode",
+    "DivisionNode",
+    "DropoutNode",
+    "FilterNode",
+    "ForwardLossNode",
+    "FullyConnectedNode",
+    "GramMatrixCalculationNode",
+    "GroupNormalizationNode",
+    "ImageNode",
+    "InitialGradientNode",
+    "InstanceNormalizationNode",
+    "LanczosScaleNode",
+    "LocalContrastNormalizationNode",
+    "LogSoftMaxNode",
     "LossDescriptor",
+    "LossNode",
+    "MultiplicationNode",
+    "NeuronAbsoluteNode",
+    "NeuronELUNode",
+    "NeuronExponentialNode",
+    "NeuronGeLUNode",
+    "NeuronHardSigmoidNode",
+    "NeuronLinearNode",
+    "NeuronLogarithmNode",
+    "NeuronPReLUNode",
+    "NeuronPowerNode",
+    "NeuronReLUNNode",
+    "NeuronReLUNode",
+    "NeuronSigmoidNode",
+    "NeuronSoftPlusNode",
+    "NeuronSoftSignNode",
+    "NeuronTanHNode",
+    "PadNode",
+    "PoolingAverageNode",
+    "PoolingL2NormNode",
+    "PoolingMaxNode",
+    "ReductionColumnMaxNode",
+    "ReductionColumnMeanNode",
+    "ReductionColumnMinNode",
+    "ReductionColumnSumNode",
+    "ReductionFeatureChannelsArgumentMaxNode",
+    "ReductionFeatureChannelsArgumentMinNode",
+    "ReductionFeatureChannelsMaxNode",
+    "ReductionFeatureChannelsMeanNode",
+    "ReductionFeatureChannelsMinNode",
+    "ReductionFeatureChannelsSumNode",
+    "ReductionRowMaxNode",
+    "ReductionRowMeanNode",
+    "ReductionRowMinNode",
+    "ReductionRowSumNode",
+    "ReductionSpatialMeanNode",
+    "ReshapeNode",
+    "SoftMaxNode",
+    "SpatialNormalizationNode",
+    "SubtractionNode",
+    "UpsamplingBilinearNode",
+    "UpsamplingNearestNode",
+    "YOLOLossDescriptor",
+    "YOLOLossNode",
     "node_table",
 ]
