@@ -3,7 +3,7 @@
 #   make demo      build, install into .venv, train the digit classifier      make test      build and run every test
 #   make build     build and install                                          make bench     ours beside the peers
 #   make lint      what a reader of the source would ask for, in seconds      make format    clang-format and ruff
-#   make stubs     python/mpsgraph/_core.pyi                                  make tools     what tests and lint run with
+#   make stubs     python/mpsgraph/_core.pyi                                  make tools     what tests and lint need
 #   make docs      docs/operations.md, from the operation table      make conformance  PyTorch's cases, drawn fresh
 #   make sanitize  C++ tests under ThreadSanitizer and AddressSanitizer       make coverage  of the Metal backend
 #   make clean     remove all that was made
