@@ -3,6 +3,7 @@
 #include "mpsgraph/runtime/command_queue.h"
 #include "nngraph/definition.h"
 #include "nngraph/graph.h"
+#include "nngraph/stored_weights.h"
 #include "nngraph/transaction.h"
 
 namespace mpsgraph::bindings {
@@ -382,6 +383,13 @@ void define_sources(py::module_& module) {
                                                            optimizer.value_or(nullptr), label);
            }),
            py::arg("descriptor"), py::arg("weights"), py::arg("bias_terms"), py::arg("optimizer"), py::arg("label"));
+  py::class_<StoredWeights, DataSource, std::shared_ptr<StoredWeights>>(module, "NNStoredWeights")
+      .def(py::init([](const std::string& path, const py::object& descriptor, const std::string& weights,
+                       const std::string& biases, const std::string& layout, const std::string& label) {
+             return std::make_shared<StoredWeights>(path, to_descriptor(descriptor), weights, biases, layout, label);
+           }),
+           py::arg("path"), py::arg("descriptor"), py::arg("weights"), py::arg("bias_terms"), py::arg("layout"),
+           py::arg("label"));
   py::class_<TrainableNormalization, DataSource, std::shared_ptr<TrainableNormalization>>(module,
                                                                                           "NNTrainableNormalization")
       .def(

@@ -6,6 +6,7 @@
 #include "nngraph/definition.h"
 #include "nngraph/lowering.h"
 #include "nngraph/transaction.h"
+#include "runtime/backend.h"
 
 namespace mpsgraph::nngraph {
 
@@ -133,8 +134,8 @@ void NNGraph::read_data_sources() {
   for (const FilterPtr& filter : filters_) {
     const std::shared_ptr<DataSource>& source = filter->parameters();
     if (!source || state_->by_source.contains(source.get())) continue;
-    state_->layers.push_back(
-        std::make_unique<Layer>(source, cat("[", filter->title(), "]"), trains[source.get()], *state_->graph));
+    state_->layers.push_back(std::make_unique<Layer>(source, cat("[", filter->title(), "]"), trains[source.get()],
+                                                     derived_.empty(), *state_->graph));
     state_->by_source[source.get()] = state_->layers.back().get();
   }
 }
@@ -208,7 +209,8 @@ EncodeResults NNGraph::encode_batch(const std::shared_ptr<CommandBuffer>& buffer
   EncodeTransaction transaction;
   std::vector<NDArray> results;
   try {
-    results = lowered->executable->encode(*buffer, std::move(inputs));
+    results = lowered->executable ? lowered->executable->encode(*buffer, std::move(inputs))
+                                  : encode_parts(lowered, *buffer, std::move(inputs));
     update_outside(
         *lowered, buffer,
         results.begin() + static_cast<std::ptrdiff_t>(lowered->results.size() + exports_.size() + losses_.size()));
@@ -227,6 +229,35 @@ EncodeResults NNGraph::encode_batch(const std::shared_ptr<CommandBuffer>& buffer
   for (size_t i = 0; i < exports_.size(); ++i) out.intermediates.push_back({*next++});
   for (LabelsBatch& batch : labels) batch.losses = *next++;
   return out;
+}
+
+// The parts one after the other, as one piece of work; each loads its data source and lets it go.
+std::vector<NDArray> NNGraph::encode_parts(const std::shared_ptr<Lowered>& lowered, CommandBuffer& buffer,
+                                           std::vector<NDArray> inputs) const {
+  std::vector<NDArray> results;
+  for (const TensorType& type : lowered->parts.back().executable->target_types())
+    results.push_back(NDArray::allocate(type.dtype, type.shape.dims()));
+  auto run = [lowered, inputs = std::move(inputs), results]() mutable {
+    std::vector<NDArray> values(lowered->value_count);
+    for (size_t i = 0; i < inputs.size(); ++i) values[lowered->input_numbers[i]] = std::move(inputs[i]);
+    for (Part& part : lowered->parts) {
+      std::vector<NDArray> feeds;
+      for (size_t value : part.inputs) feeds.push_back(values[value]);
+      std::vector<std::unique_ptr<Loaded>> loaded;
+      for (Layer* layer : part.layers) {
+        loaded.push_back(std::make_unique<Loaded>(*layer->source, layer->who));
+        layer->feed(feeds);
+      }
+      const bool last = &part == &lowered->parts.back();
+      std::vector<NDArray> made = last ? results : std::vector<NDArray>(part.outputs.size());
+      part.executable->compiled()->run(feeds, made);
+      for (const auto& source : loaded) source->purge();
+      for (size_t i = 0; !last && i < made.size(); ++i) values[part.outputs[i]] = made[i];
+      for (size_t value : part.last_uses) values[value] = {};
+    }
+  };
+  buffer.encode(std::move(run), "NNGraph");
+  return results;
 }
 
 // Calls the sources that update by themselves, then takes what they gave, so that none is taken when one throws.

@@ -16,8 +16,19 @@ struct FedParameter {
   size_t slot;
 };
 
-struct NNGraph::Lowered {
+// A part of a graph whose parameters are loaded on demand: up to the next filter with such a data source.
+struct Part {
   std::shared_ptr<runtime::Executable> executable;
+  std::vector<size_t> inputs, outputs;  // by number among all values of a run
+  std::vector<Layer*> layers;           // loaded for it; their slots are fed behind the inputs
+  std::vector<size_t> last_uses;        // values that no later part reads
+};
+
+struct NNGraph::Lowered {
+  std::shared_ptr<runtime::Executable> executable;      // null: there are parts
+  std::vector<Part> parts;
+  std::vector<size_t> input_numbers;                    // of the parts' values: the run's inputs
+  size_t value_count = 0;
   size_t image_count = 0;
   std::vector<std::pair<size_t, bool>> labels;          // (loss, is it the weights of it?)
   std::vector<FedParameter> parameters;
