@@ -28,6 +28,7 @@ DEMO   ?=
 BENCH  ?=
 APPLE  ?=
 ROOM   ?=
+WORKERS ?= auto
 PEERS  := .venv-bench
 TORCH  := .venv-conformance
 RANDOM ?=
@@ -67,6 +68,19 @@ demo: build
 test: $(if $(ROOM),test-cpu,$(PARTS))
 
 PYTEST = $(BIN)/python -m pytest -m "not slow"
+
+# Rooms run in as many processes as there are processors, a file in one of them. There each process has two threads
+# whatever the machine has, so that loops are shared, and these sleep while they wait: by default they spin, on a
+# processor that another process needs. The rooms in ALONE, which measure times, wait and count threads, run afterwards
+# in one process that has the machine. $(call rooms,ENVIRONMENT,LEFT OUT) is both, or the one that runs $(ROOM).
+ALONE    := runtime
+TOGETHER := OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
+define rooms
+$(if $(filter $(ALONE),$(ROOM)),,$(1) $(TOGETHER) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+  $(if $(ROOM),tests/$(ROOM),$(addprefix --ignore=tests/,$(2) $(ALONE))))
+$(if $(filter-out $(ALONE),$(ROOM)),,$(1) $(PYTEST) $(addprefix tests/,$(or $(ROOM),$(ALONE))))
+endef
+
 # Packages of tests find cmake and ninja as they find python.
 test-project test-cpu: PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(PYTEST)
 
@@ -87,11 +101,11 @@ test-standin: standin
 
 test-cpu: build
 	@echo "== $@: $(if $(ROOM),tests/$(ROOM),tests) on device cpu"
-	$(PYTEST) $(if $(ROOM),tests/$(ROOM),--ignore=tests/project --ignore=tests/cpp)
+	$(call rooms,,project cpp)
 
 test-metal: standin
 	@echo "== $@: $(if $(ROOM),tests/$(ROOM),tests) on device metal"
-	MPSGRAPH_TEST_DEVICE=metal $(PYTEST) $(if $(ROOM),tests/$(ROOM))
+	$(call rooms,MPSGRAPH_TEST_DEVICE=metal)
 
 # The Metal backend and the stand-in, compiled by a clang that is installed where that can be done, else asked for.
 standin: build
