@@ -18,20 +18,21 @@
 #   make test-metal    tests that are marked `both_devices`, and tests/metal, on device metal over the stand-in
 #
 # A room is a folder in tests/, which tests/README.md lists: `make test ROOM=nn` runs one on the CPU, and
-# `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes.
+# `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes. Both parts run in
+# as many processes as there are processors, or in WORKERS=2.
 #
 # The package is built without isolation in a build directory that stays, so that a rebuild compiles what changed.
-PYTHON ?= python3
-VENV   ?= .venv
-BUILD  ?= build/release
-DEMO   ?=
-BENCH  ?=
-APPLE  ?=
-ROOM   ?=
-WORKERS ?= auto
-PEERS  := .venv-bench
-TORCH  := .venv-conformance
-RANDOM ?=
+PYTHON  ?= python3
+VENV    ?= .venv
+BUILD   ?= build/release
+DEMO    ?=
+BENCH   ?=
+APPLE   ?=
+ROOM    ?=
+WORKERS ?= logical
+PEERS   := .venv-bench
+TORCH   := .venv-conformance
+RANDOM  ?=
 
 BIN := $(VENV)/bin
 # Directories too: a file that was removed changes its directory.
