@@ -79,6 +79,18 @@ void CommandBuffer::add_completed_handler(Handler handler) {
   completed_handlers_.push_back(std::move(handler));
 }
 
+CommandBuffer::Mark CommandBuffer::mark() const {
+  check_open("mark");
+  return {commands_.size(), scheduled_handlers_.size(), completed_handlers_.size()};
+}
+
+void CommandBuffer::rewind(const Mark& mark) {
+  check_open("rewind");
+  commands_.resize(std::min(commands_.size(), mark.commands));
+  scheduled_handlers_.resize(std::min(scheduled_handlers_.size(), mark.scheduled_handlers));
+  completed_handlers_.resize(std::min(completed_handlers_.size(), mark.completed_handlers));
+}
+
 void CommandBuffer::commit(bool waiting) {
   queue_->check_usable();
   bool at_once;
