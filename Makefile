@@ -18,19 +18,21 @@
 #   make test-metal    tests that are marked `both_devices`, and tests/metal, on device metal over the stand-in
 #
 # A room is a folder in tests/, which tests/README.md lists: `make test ROOM=nn` runs one on the CPU, and
-# `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes.
+# `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes. Both parts run in
+# as many processes as there are processors, or in WORKERS=2.
 #
 # The package is built without isolation in a build directory that stays, so that a rebuild compiles what changed.
-PYTHON ?= python3
-VENV   ?= .venv
-BUILD  ?= build/release
-DEMO   ?=
-BENCH  ?=
-APPLE  ?=
-ROOM   ?=
-PEERS  := .venv-bench
-TORCH  := .venv-conformance
-RANDOM ?=
+PYTHON  ?= python3
+VENV    ?= .venv
+BUILD   ?= build/release
+DEMO    ?=
+BENCH   ?=
+APPLE   ?=
+ROOM    ?=
+WORKERS ?= logical
+PEERS   := .venv-bench
+TORCH   := .venv-conformance
+RANDOM  ?=
 
 BIN := $(VENV)/bin
 # Directories too: a file that was removed changes its directory.
@@ -73,6 +75,19 @@ demo: build $(VENV)/demo-requirements.txt
 test: $(if $(ROOM),test-cpu,$(PARTS))
 
 PYTEST = $(BIN)/python -m pytest -m "not slow"
+
+# Rooms run in as many processes as there are processors, a file in one of them. There each process has two threads
+# whatever the machine has, so that loops are shared, and these sleep while they wait: by default they spin, on a
+# processor that another process needs. The rooms in ALONE, which measure times, wait and count threads, run afterwards
+# in one process that has the machine. $(call rooms,ENVIRONMENT,LEFT OUT) is both, or the one that runs $(ROOM).
+ALONE    := runtime
+TOGETHER := OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
+define rooms
+$(if $(filter $(ALONE),$(ROOM)),,$(1) $(TOGETHER) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+  $(if $(ROOM),tests/$(ROOM),$(addprefix --ignore=tests/,$(2) $(ALONE))))
+$(if $(filter-out $(ALONE),$(ROOM)),,$(1) $(PYTEST) $(addprefix tests/,$(or $(ROOM),$(ALONE))))
+endef
+
 # Packages of tests find cmake and ninja as they find python.
 test-project test-cpu: PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(PYTEST)
 
@@ -93,11 +108,11 @@ test-standin: standin
 
 test-cpu: build $(TOOLS)
 	@echo "== $@: $(if $(ROOM),tests/$(ROOM),tests) on device cpu"
-	$(PYTEST) $(if $(ROOM),tests/$(ROOM),--ignore=tests/project --ignore=tests/cpp)
+	$(call rooms,,project cpp)
 
 test-metal: standin $(TOOLS)
 	@echo "== $@: $(if $(ROOM),tests/$(ROOM),tests) on device metal"
-	MPSGRAPH_TEST_DEVICE=metal $(PYTEST) $(if $(ROOM),tests/$(ROOM))
+	$(call rooms,MPSGRAPH_TEST_DEVICE=metal)
 
 # The Metal backend and the stand-in, compiled by a clang that is installed where that can be done, else asked for.
 standin: build
