@@ -3,6 +3,7 @@
 #include "mpsgraph/runtime/command_queue.h"
 #include "nngraph/definition.h"
 #include "nngraph/graph.h"
+#include "nngraph/stored_weights.h"
 #include "nngraph/transaction.h"
 
 namespace mpsgraph::bindings {
@@ -110,8 +111,8 @@ class PythonSource {
                                      : object().attr(method)(buffer.shared_from_this(), first);
     if (result.is_none()) return nullptr;
     if (!py::isinstance<ParameterState>(result))
-      throw GraphError(cat(method, "() of a data source gives a state with the new parameters or None, it gave ",
-                           shown(result)));
+      throw GraphError(
+          cat(method, "() of a data source gives a state with the new parameters or None, it gave ", shown(result)));
     return py::cast<StatePtr>(result);
   }
 
@@ -129,9 +130,7 @@ class PythonConvolution final : public ConvolutionSource, PythonSource {
     call_python([&] { result = to_descriptor(asked(object(), "descriptor")); });
     return result;
   }
-  std::vector<NamedArray> arrays() override {
-    return arrays_of({{"weights", "weights"}, {"biases", "bias_terms"}});
-  }
+  std::vector<NamedArray> arrays() override { return arrays_of({{"weights", "weights"}, {"biases", "bias_terms"}}); }
   bool updates() const override { return has("update"); }
   StatePtr update(CommandBuffer& buffer, const StatePtr& gradients, const StatePtr& source) override {
     StatePtr result;
@@ -236,11 +235,12 @@ void encode_step(const std::shared_ptr<Optimizer>& optimizer, CommandBuffer& buf
         throw ShapeError(cat(optimizer->name(), ": ", array.type(), " cannot take what ", values[i].type(), " gives"));
       if (!array.writable()) throw DeviceError(cat(optimizer->name(), ": results and moments must be writable"));
     }
-    std::vector<NDArray> made =
-        optimizer->encode(buffer, buffer.queue().device(), values[i], gradients[i], given);
-    buffer.encode([made = std::move(made), kept]() mutable {
-      for (size_t k = 0; k < kept.size(); ++k) kept[k].copy_from(made[k]);
-    }, cat(optimizer->name(), " update"));
+    std::vector<NDArray> made = optimizer->encode(buffer, buffer.queue().device(), values[i], gradients[i], given);
+    buffer.encode(
+        [made = std::move(made), kept]() mutable {
+          for (size_t k = 0; k < kept.size(); ++k) kept[k].copy_from(made[k]);
+        },
+        cat(optimizer->name(), " update"));
   }
   EncodeTransaction::on_failure([optimizer, before = optimizer->time_step()] { optimizer->set_time_step(before); });
   optimizer->advance();
@@ -254,7 +254,8 @@ OptimizerDescriptor to_optimizer_descriptor(double rate, double rescale, std::op
     d.apply_gradient_clipping = true;
     d.gradient_clip_min = clip->first, d.gradient_clip_max = clip->second;
     if (!(clip->first <= clip->second))
-      throw GraphError(cat("gradients are clipped to [minimum, maximum], came [", clip->first, ", ", clip->second, "]"));
+      throw GraphError(
+          cat("gradients are clipped to [minimum, maximum], came [", clip->first, ", ", clip->second, "]"));
   }
   using Regularization = OptimizerDescriptor::Regularization;
   if (type == "none")
@@ -269,8 +270,8 @@ OptimizerDescriptor to_optimizer_descriptor(double rate, double rescale, std::op
 }
 
 void define_states(py::module_& module) {
-  py::class_<ParameterState, StatePtr>(module, "NNParameterState",
-                                       "Parameters, their gradients or statistics, by name; of one batch or a source's.")
+  py::class_<ParameterState, StatePtr>(
+      module, "NNParameterState", "Parameters, their gradients or statistics, by name; of one batch or a source's.")
       .def(py::init(&to_state), py::arg("arrays"), "Over the given float32 arrays, which are not copied.")
       .def_property_readonly("names",
                              [](const ParameterState& self) {
@@ -278,12 +279,16 @@ void define_states(py::module_& module) {
                                for (const NamedArray& named : self.arrays) names.append(py::str(named.name));
                                return names;
                              })
-      .def("array", [](ParameterState& self, const std::string& name) { return to_python(self.find(name)); },
-           py::arg("name"), "The array of that name, perhaps not written yet; None when there is none.")
-      .def("read", [](ParameterState& self, const std::string& name) {
-        require_written(self);
-        return to_python(self.find(name));
-      }, py::arg("name"), "The same; DeviceError while the command buffer that writes it is not done.");
+      .def(
+          "array", [](ParameterState& self, const std::string& name) { return to_python(self.find(name)); },
+          py::arg("name"), "The array of that name, perhaps not written yet; None when there is none.")
+      .def(
+          "read",
+          [](ParameterState& self, const std::string& name) {
+            require_written(self);
+            return to_python(self.find(name));
+          },
+          py::arg("name"), "The same; DeviceError while the command buffer that writes it is not done.");
 }
 
 using Clip = std::optional<std::pair<double, double>>;
@@ -300,13 +305,13 @@ void define_optimizers(py::module_& module) {
                                for (std::string_view name : self.moments()) names.append(py::str(std::string(name)));
                                return names;
                              })
-      .def("encode_arrays",
-           [](const std::shared_ptr<Optimizer>& self, const std::shared_ptr<CommandBuffer>& buffer,
-              const std::vector<NDArray>& gradients, const std::vector<NDArray>& values,
-              const std::vector<std::vector<NDArray>>& moments, const std::vector<NDArray>& results) {
-             encode_step(self, *buffer, gradients, values, moments, results);
-           },
-           py::arg("command_buffer"), py::arg("gradients"), py::arg("values"), py::arg("moments"), py::arg("results"));
+      .def(
+          "encode_arrays",
+          [](const std::shared_ptr<Optimizer>& self, const std::shared_ptr<CommandBuffer>& buffer,
+             const std::vector<NDArray>& gradients, const std::vector<NDArray>& values,
+             const std::vector<std::vector<NDArray>>& moments,
+             const std::vector<NDArray>& results) { encode_step(self, *buffer, gradients, values, moments, results); },
+          py::arg("command_buffer"), py::arg("gradients"), py::arg("values"), py::arg("moments"), py::arg("results"));
   py::class_<StochasticGradientDescent, Optimizer, std::shared_ptr<StochasticGradientDescent>>(module, "NNSGD")
       .def(py::init([](double rate, double momentum, bool nesterov, double rescale, Clip clip, const std::string& type,
                        double scale) {
@@ -321,7 +326,8 @@ void define_optimizers(py::module_& module) {
   py::class_<RMSProp, Optimizer, std::shared_ptr<RMSProp>>(module, "NNRMSProp")
       .def(py::init([](double rate, double decay, double epsilon, double rescale, Clip clip, const std::string& type,
                        double scale) {
-             return std::make_shared<RMSProp>(to_optimizer_descriptor(rate, rescale, clip, type, scale), decay, epsilon);
+             return std::make_shared<RMSProp>(to_optimizer_descriptor(rate, rescale, clip, type, scale), decay,
+                                              epsilon);
            }),
            py::arg("learning_rate"), py::arg("decay"), py::arg("epsilon"), py::arg("gradient_rescale"),
            py::arg("gradient_clip"), py::arg("regularization_type"), py::arg("regularization_scale"))
@@ -343,6 +349,8 @@ void define_optimizers(py::module_& module) {
 
 // --- ready-made data sources -----------------------------------------------------------------------------------------
 
+using MaybeOptimizer = std::optional<std::shared_ptr<Optimizer>>;
+
 DataSource::Kind to_kind(const std::string& name) {
   if (name == "batch") return DataSource::Kind::batch_normalization;
   if (name == "instance") return DataSource::Kind::instance_normalization;
@@ -358,38 +366,45 @@ py::object held_array(DataSource& self, const std::string& name) {
 
 void define_sources(py::module_& module) {
   py::class_<DataSource, std::shared_ptr<DataSource>>(module, "NNDataSource", "Where a filter's parameters come from.")
-      .def("load", [](DataSource& self) {
-        WithoutGil released;
-        return self.load();
-      })
+      .def("load",
+           [](DataSource& self) {
+             WithoutGil released;
+             return self.load();
+           })
       .def("purge", &DataSource::purge)
       .def_property_readonly("label", &DataSource::label)
       .def_property_readonly("optimizer", &DataSource::optimizer)
       .def("array", &held_array, py::arg("name"), "A parameter as it was at the last load; None when there is none.");
   py::class_<TrainableConvolution, DataSource, std::shared_ptr<TrainableConvolution>>(module, "NNTrainableConvolution")
       .def(py::init([](const py::object& descriptor, const py::object& weights, const py::object& biases,
-                       const std::shared_ptr<Optimizer>& optimizer, const std::string& label) {
-             return std::make_shared<TrainableConvolution>(to_descriptor(descriptor),
-                                                           array_or_none(weights, "weights"),
-                                                           array_or_none(biases, "bias_terms"), optimizer, label);
+                       const MaybeOptimizer& optimizer, const std::string& label) {
+             return std::make_shared<TrainableConvolution>(to_descriptor(descriptor), array_or_none(weights, "weights"),
+                                                           array_or_none(biases, "bias_terms"),
+                                                           optimizer.value_or(nullptr), label);
            }),
-           py::arg("descriptor"), py::arg("weights"), py::arg("bias_terms").none(true), py::arg("optimizer").none(true),
+           py::arg("descriptor"), py::arg("weights"), py::arg("bias_terms"), py::arg("optimizer"), py::arg("label"));
+  py::class_<StoredWeights, DataSource, std::shared_ptr<StoredWeights>>(module, "NNStoredWeights")
+      .def(py::init([](const std::string& path, const py::object& descriptor, const std::string& weights,
+                       const std::string& biases, const std::string& layout, const std::string& label) {
+             return std::make_shared<StoredWeights>(path, to_descriptor(descriptor), weights, biases, layout, label);
+           }),
+           py::arg("path"), py::arg("descriptor"), py::arg("weights"), py::arg("bias_terms"), py::arg("layout"),
            py::arg("label"));
   py::class_<TrainableNormalization, DataSource, std::shared_ptr<TrainableNormalization>>(module,
-                                                                                           "NNTrainableNormalization")
-      .def(py::init([](const std::string& kind, int64_t channels, int64_t groups, double epsilon,
-                       const py::dict& arrays, double momentum, const std::shared_ptr<Optimizer>& optimizer,
-                       const std::string& label) {
-             std::vector<NamedArray> named;
-             for (const auto& [key, value] : arrays)
-               named.push_back({py::cast<std::string>(key),
-                                array_or_none(py::reinterpret_borrow<py::object>(value), py::cast<std::string>(key))});
-             return std::make_shared<TrainableNormalization>(to_kind(kind),
-                                                             NormalizationDescriptor{channels, groups, epsilon},
-                                                             std::move(named), momentum, optimizer, label);
-           }),
-           py::arg("kind"), py::arg("number_of_feature_channels"), py::arg("number_of_groups"), py::arg("epsilon"),
-           py::arg("arrays"), py::arg("momentum"), py::arg("optimizer").none(true), py::arg("label"));
+                                                                                          "NNTrainableNormalization")
+      .def(
+          py::init([](const std::string& kind, int64_t channels, int64_t groups, double epsilon, const py::dict& arrays,
+                      double momentum, const MaybeOptimizer& optimizer, const std::string& label) {
+            std::vector<NamedArray> named;
+            for (const auto& [key, value] : arrays)
+              named.push_back({py::cast<std::string>(key),
+                               array_or_none(py::reinterpret_borrow<py::object>(value), py::cast<std::string>(key))});
+            return std::make_shared<TrainableNormalization>(
+                to_kind(kind), NormalizationDescriptor{channels, groups, epsilon}, std::move(named), momentum,
+                optimizer.value_or(nullptr), label);
+          }),
+          py::arg("kind"), py::arg("number_of_feature_channels"), py::arg("number_of_groups"), py::arg("epsilon"),
+          py::arg("arrays"), py::arg("momentum"), py::arg("optimizer"), py::arg("label"));
 }
 
 // --- nodes -----------------------------------------------------------------------------------------------------------
@@ -472,7 +487,8 @@ void define_nodes(py::module_& module) {
       .def("gradient_filters", &FilterNode::gradient_filters, py::arg("source").none(false))
       .def(
           "training_graph",
-          [](FilterNode& self, const ImagePtr& gradient, const std::optional<py::function>& handler) {
+          [](FilterNode& self, const ImagePtr& gradient,
+             const std::optional<py::typing::Callable<void(FilterNode, py::object, ImageNode, ImageNode)>>& handler) {
             FilterNode::Handler called;
             if (handler)
               called = [&](const FilterPtr& g, const FilterPtr& f, const ImagePtr& image, const ImagePtr& from) {
@@ -482,17 +498,20 @@ void define_nodes(py::module_& module) {
           },
           py::arg("source_gradient") = py::none(), py::arg("node_handler") = py::none())
       .def("__repr__", [](const FilterNode& self) { return cat("<", self.title(), ">"); });
-  module.def("nn_node_definitions", [] {
-    py::typing::List<py::dict> rows;
-    for (const NodeDefinition* d : all_node_definitions()) {
-      py::dict row;
-      const auto set = [&](const char* key, std::string_view value) { row[key] = std::string(value); };
-      set("name", d->name), set("family", d->family), set("apple", d->apple), set("first_macos", d->first_macos);
-      set("apple_gradient", d->apple_gradient), set("without", d->without);
-      rows.append(row);
-    }
-    return rows;
-  }, "The table of filters, family by family.");
+  module.def(
+      "nn_node_definitions",
+      [] {
+        py::typing::List<py::dict> rows;
+        for (const NodeDefinition* d : all_node_definitions()) {
+          py::dict row;
+          const auto set = [&](const char* key, std::string_view value) { row[key] = std::string(value); };
+          set("name", d->name), set("family", d->family), set("apple", d->apple), set("first_macos", d->first_macos);
+          set("apple_gradient", d->apple_gradient), set("without", d->without);
+          rows.append(row);
+        }
+        return rows;
+      },
+      "The table of filters, family by family.");
   module.def("nn_count_copy", &runtime::count_copy);
 }
 
@@ -533,11 +552,12 @@ void define_graph_of_nodes(py::module_& module) {
               WithoutGil released;
               results = self.encode_batch(buffer, std::move(images), states);
             }
-            py::list made, exported, losses;
+            using Arrays = py::typing::List<py::object>;
+            Arrays made, exported, losses;
             for (const ImageBatch& batch : results.images) made.append(array_or_none(batch));
             for (const ImageBatch& batch : results.intermediates) exported.append(array_or_none(batch));
             for (const LabelsBatch& batch : states) losses.append(py::cast(batch.losses));
-            return py::make_tuple(made, exported, losses);
+            return py::typing::Tuple<Arrays, Arrays, Arrays>(py::make_tuple(made, exported, losses));
           },
           py::arg("command_buffer").none(false), py::arg("source_images"), py::arg("labels"),
           "(result images, intermediate images, losses) as arrays, written when the command buffer has run.")

@@ -31,7 +31,8 @@ NDArray float_copy(const NDArray& array) {
 
 void require_dims(const NDArray& array, const Dims& dims, const std::string& what, const std::string& who) {
   if (array.dims() != dims)
-    throw ShapeError(cat(who, ": ", what, " must have shape ", to_string(dims), ", they have ", to_string(array.dims())));
+    throw ShapeError(
+        cat(who, ": ", what, " must have shape ", to_string(dims), ", they have ", to_string(array.dims())));
 }
 
 struct Expected {
@@ -87,6 +88,12 @@ void Loaded::purge() {
 }
 
 std::vector<NamedArray> checked_arrays(DataSource& source, const std::string& who) {
+  std::vector<NamedArray> arrays = viewed_arrays(source, who);
+  for (NamedArray& named : arrays) named.array = float_copy(named.array);
+  return arrays;
+}
+
+std::vector<NamedArray> viewed_arrays(DataSource& source, const std::string& who) {
   std::vector<NamedArray> given = source.arrays(), result;
   for (const Expected& expected : expected_arrays(source)) {
     const auto found =
@@ -103,7 +110,7 @@ std::vector<NamedArray> checked_arrays(DataSource& source, const std::string& wh
       throw DTypeError(cat(who, ": ", expected.name, " are ", dtype, "; ",
                            expected.name == "weights" ? "float32 or float16 is" : "float32 is", " expected"));
     require_dims(found->array, expected.dims, expected.name, who);
-    result.push_back({expected.name, float_copy(found->array)});
+    result.push_back({expected.name, found->array});
   }
   return result;
 }

@@ -65,9 +65,12 @@ class MPSGRAPH_API DataSource {
   // Between load() and purge(): float32, float16 or uint8 with `weights`, float32 all others; optional ones are absent.
   virtual std::vector<NamedArray> arrays() = 0;
 
+  // A graph that does not train loads it for each batch, when its filter's turn has come, and purges it behind that.
+  virtual bool on_demand() const { return false; }
+
   virtual std::shared_ptr<Optimizer> optimizer() const { return nullptr; }
-  // A graph that trains it by optimizer() holds its values from now on; `give` makes it call store() with them. An empty
-  // function: the graph is gone.
+  // A graph that trains it by optimizer() holds its values from now on; `give` makes it call store() with them. An
+  // empty function: the graph is gone.
   virtual void held_by(std::function<void()> give) { (void)give; }
   virtual void store(std::vector<NamedArray> arrays) { (void)arrays; }
 
@@ -116,8 +119,9 @@ class MPSGRAPH_API Loaded {
   DataSource* source_;
 };
 
-// The parameters of a loaded source, checked against what its descriptor says and copied: weights as float32. Errors
-// name `who`.
+// The parameters of a loaded source, checked against what its descriptor says. Errors name `who`.
+MPSGRAPH_API std::vector<NamedArray> viewed_arrays(DataSource& source, const std::string& who);
+// The same as float32 copies, which stay when the source is purged.
 MPSGRAPH_API std::vector<NamedArray> checked_arrays(DataSource& source, const std::string& who);
 
 // --- ready-made sources: they never leave C++ in a step --------------------------------------------------------------

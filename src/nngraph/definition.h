@@ -27,8 +27,8 @@ class Lowering {
   const FilterNode& node;
   std::vector<Tensor*> sources;
   std::map<std::string, Tensor*, std::less<>> parameters;  // of the data source, as arrays() names them
-  const Layer* layer = nullptr;                            // what it knows of that source
-  bool training = false;                                   // its gradient filter is in the graph
+  const Layer* layer = nullptr;  // what it knows of that source
+  bool training = false;  // its gradient filter is in the graph
   // What the forward filter leaves for its gradient filter, and what the graph is to give out besides.
   std::map<std::string, Tensor*, std::less<>> state;
 
@@ -46,26 +46,26 @@ class Lowering {
   // A state that is fed with each batch: labels and weights of a loss. [N, height, width, channels] float32; its size
   // is what came.
   std::function<Tensor*(std::string_view name)> fed;  // null tensor: that one did not come
-  std::function<Tensor*()> seed;                      // of random numbers: another one for each batch, int32 scalar
+  std::function<Tensor*()> seed;  // of random numbers: another one for each batch, int32 scalar
 
   [[noreturn]] void shape_error(const std::string& message) const;  // with the node's title and where it was made
   [[noreturn]] void graph_error(const std::string& message) const;
 };
 
 struct NodeDefinition {
-  std::string_view name;               // "convolution": MPSCNNConvolutionNode
-  std::string_view family = {};        // set by define_node()
-  std::string_view apple = {};         // "MPSCNNConvolutionNode"
-  std::string_view first_macos = {};   // of that class
+  std::string_view name;  // "convolution": MPSCNNConvolutionNode
+  std::string_view family = {};  // set by define_node()
+  std::string_view apple = {};  // "MPSCNNConvolutionNode"
+  std::string_view first_macos = {};  // of that class
   std::string_view apple_gradient = {};  // "MPSCNNConvolutionGradientNode"; empty: none, and `without` says why
-  std::string_view without = {};         // why there is no gradient filter
+  std::string_view without = {};  // why there is no gradient filter
   int min_sources = 1, max_sources = 1;  // -1: any number
   std::vector<AttributeSpec> attributes = {};
   std::optional<DataSource::Kind> parameters = {};  // what its data source must be
-  std::vector<std::string_view> states = {};        // fed states by name: a loss's "labels" and "weights"
-  bool result_is_gradient = false;                  // a loss: training_graph() begins with its result
-  bool windows = false;                             // has a padding policy
-  std::string_view padding = "same";                // and its default
+  std::vector<std::string_view> states = {};  // fed states by name: a loss's "labels" and "weights"
+  bool result_is_gradient = false;  // a loss: training_graph() begins with its result
+  bool windows = false;  // has a padding policy
+  std::string_view padding = "same";  // and its default
   bool random = false;
 
   std::function<Tensor*(Lowering&)> lower = {};
@@ -75,7 +75,7 @@ struct NodeDefinition {
 };
 
 MPSGRAPH_API const NodeDefinition& node_definition(std::string_view name);  // GraphError with the names
-MPSGRAPH_API std::vector<const NodeDefinition*> all_node_definitions();     // family by family
+MPSGRAPH_API std::vector<const NodeDefinition*> all_node_definitions();  // family by family
 
 // What a file of src/nngraph/nodes/ states; it stands at the file's end.
 using NodeFamily = Registration<NodeDefinition>;

@@ -6,6 +6,7 @@
 #include "nngraph/definition.h"
 #include "nngraph/lowering.h"
 #include "nngraph/transaction.h"
+#include "runtime/backend.h"
 
 namespace mpsgraph::nngraph {
 
@@ -34,8 +35,13 @@ NDArray number(double value) {
 NDArray philox_state(int64_t seed, int64_t batch) {
   NDArray result = NDArray::allocate(DType::int32, {7});
   const auto s = static_cast<uint64_t>(seed), n = static_cast<uint64_t>(batch);
-  const uint32_t words[7] = {1, 0, 0, static_cast<uint32_t>(n), static_cast<uint32_t>(n >> 32),
-                             static_cast<uint32_t>(s), static_cast<uint32_t>(s >> 32)};
+  const uint32_t words[7] = {1,
+                             0,
+                             0,
+                             static_cast<uint32_t>(n),
+                             static_cast<uint32_t>(n >> 32),
+                             static_cast<uint32_t>(s),
+                             static_cast<uint32_t>(s >> 32)};
   std::copy_n(words, 7, reinterpret_cast<uint32_t*>(result.data()));
   return result;
 }
@@ -49,8 +55,8 @@ NNGraph::NNGraph(runtime::Device& device, std::vector<ImagePtr> results, std::ve
     throw GraphError("[NNGraph] a result image is None");
   if (needed_.empty()) needed_.assign(results_.size(), true);
   if (needed_.size() != results_.size())
-    throw GraphError(cat("[NNGraph] results_are_needed has ", needed_.size(), " entries for ", results_.size(),
-                         " result images"));
+    throw GraphError(
+        cat("[NNGraph] results_are_needed has ", needed_.size(), " entries for ", results_.size(), " result images"));
   find_filters();
   read_data_sources();
   state_->on_device = std::make_unique<runtime::DeviceGraph>(state_->graph, device);
@@ -128,8 +134,8 @@ void NNGraph::read_data_sources() {
   for (const FilterPtr& filter : filters_) {
     const std::shared_ptr<DataSource>& source = filter->parameters();
     if (!source || state_->by_source.contains(source.get())) continue;
-    state_->layers.push_back(
-        std::make_unique<Layer>(source, cat("[", filter->title(), "]"), trains[source.get()], *state_->graph));
+    state_->layers.push_back(std::make_unique<Layer>(source, cat("[", filter->title(), "]"), trains[source.get()],
+                                                     derived_.empty(), *state_->graph));
     state_->by_source[source.get()] = state_->layers.back().get();
   }
 }
@@ -153,8 +159,8 @@ void NNGraph::check_inputs(const std::vector<ImageBatch>& sources, const std::ve
   if (sources.size() != inputs_.size())
     throw GraphError(cat("[NNGraph] takes ", inputs_.size(), " batches of source images, came ", sources.size()));
   if (labels.size() != losses_.size())
-    throw GraphError(cat("[NNGraph] takes ", losses_.size(), " batches of labels, one for each loss, came ",
-                         labels.size()));
+    throw GraphError(
+        cat("[NNGraph] takes ", losses_.size(), " batches of labels, one for each loss, came ", labels.size()));
   const auto check_array = [](const NDArray& array, const std::string& what) {
     if (!array.valid() || array.dims().size() != 4 || array.elements() == 0)
       throw ShapeError(cat("[NNGraph] ", what, " must be [images, height, width, channels] without a size of 0, came ",
@@ -203,9 +209,11 @@ EncodeResults NNGraph::encode_batch(const std::shared_ptr<CommandBuffer>& buffer
   EncodeTransaction transaction;
   std::vector<NDArray> results;
   try {
-    results = lowered->executable->encode(*buffer, std::move(inputs));
-    update_outside(*lowered, buffer,
-                   results.begin() + static_cast<std::ptrdiff_t>(lowered->results.size() + exports_.size() + losses_.size()));
+    results = lowered->executable ? lowered->executable->encode(*buffer, std::move(inputs))
+                                  : encode_parts(lowered, *buffer, std::move(inputs));
+    update_outside(
+        *lowered, buffer,
+        results.begin() + static_cast<std::ptrdiff_t>(lowered->results.size() + exports_.size() + losses_.size()));
   } catch (...) {
     buffer->rewind(mark);
     throw;
@@ -221,6 +229,35 @@ EncodeResults NNGraph::encode_batch(const std::shared_ptr<CommandBuffer>& buffer
   for (size_t i = 0; i < exports_.size(); ++i) out.intermediates.push_back({*next++});
   for (LabelsBatch& batch : labels) batch.losses = *next++;
   return out;
+}
+
+// The parts one after the other, as one piece of work; each loads its data source and lets it go.
+std::vector<NDArray> NNGraph::encode_parts(const std::shared_ptr<Lowered>& lowered, CommandBuffer& buffer,
+                                           std::vector<NDArray> inputs) const {
+  std::vector<NDArray> results;
+  for (const TensorType& type : lowered->parts.back().executable->target_types())
+    results.push_back(NDArray::allocate(type.dtype, type.shape.dims()));
+  auto run = [lowered, inputs = std::move(inputs), results]() mutable {
+    std::vector<NDArray> values(lowered->value_count);
+    for (size_t i = 0; i < inputs.size(); ++i) values[lowered->input_numbers[i]] = std::move(inputs[i]);
+    for (Part& part : lowered->parts) {
+      std::vector<NDArray> feeds;
+      for (size_t value : part.inputs) feeds.push_back(values[value]);
+      std::vector<std::unique_ptr<Loaded>> loaded;
+      for (Layer* layer : part.layers) {
+        loaded.push_back(std::make_unique<Loaded>(*layer->source, layer->who));
+        layer->feed(feeds);
+      }
+      const bool last = &part == &lowered->parts.back();
+      std::vector<NDArray> made = last ? results : std::vector<NDArray>(part.outputs.size());
+      part.executable->compiled()->run(feeds, made);
+      for (const auto& source : loaded) source->purge();
+      for (size_t i = 0; !last && i < made.size(); ++i) values[part.outputs[i]] = made[i];
+      for (size_t value : part.last_uses) values[value] = {};
+    }
+  };
+  buffer.encode(std::move(run), "NNGraph");
+  return results;
 }
 
 // Calls the sources that update by themselves, then takes what they gave, so that none is taken when one throws.
@@ -241,8 +278,8 @@ void NNGraph::update_outside(const Lowered& lowered, const std::shared_ptr<Comma
       const NDArray* array = result->find(slot.name);
       if (!array) continue;
       if (array->dims() != slot.value.dims() || array->dtype() != DType::float32)
-        throw ShapeError(cat(layer.who, " update() gave ", slot.name, " as ", array->type(), "; ",
-                             slot.value.type(), " is expected"));
+        throw ShapeError(cat(layer.who, " update() gave ", slot.name, " as ", array->type(), "; ", slot.value.type(),
+                             " is expected"));
     }
     updated.emplace_back(&layer, result);
   }

@@ -20,8 +20,8 @@
 
 namespace mpsgraph::nngraph {
 
-// A batch of images as one array [N, height, width, channels]: float32, float16, or uint8 for unorm8 (0 to 255 stand for
-// 0 to 1) and uint16 for unorm16.
+// A batch of images as one array [N, height, width, channels]: float32, float16, or uint8 for unorm8 (0 to 255 stand
+// for 0 to 1) and uint16 for unorm16.
 struct ImageBatch {
   runtime::NDArray array;
 };
@@ -71,6 +71,8 @@ class MPSGRAPH_API NNGraph {
   struct Lowered;                                      // the nodes for one size of images
   struct State;
   std::shared_ptr<Lowered> lower(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels);
+  std::vector<runtime::NDArray> encode_parts(const std::shared_ptr<Lowered>& lowered, runtime::CommandBuffer& buffer,
+                                             std::vector<runtime::NDArray> inputs) const;
   void find_filters();
   void read_data_sources();
   void check_inputs(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels) const;

@@ -23,8 +23,8 @@ NDArray permuted(const NDArray& array, const std::vector<size_t>& order) {
   const Dims strides = contiguous_strides(dense.dims());
   Dims dims, moved;
   for (size_t axis : order) dims.push_back(dense.dims()[axis]), moved.push_back(strides[axis]);
-  return NDArray(dense.buffer(), dense.dtype(), dims, moved,
-                 static_cast<size_t>(dense.data() - dense.buffer()->data())).copy_contiguous();
+  return NDArray(dense.buffer(), dense.dtype(), dims, moved, static_cast<size_t>(dense.data() - dense.buffer()->data()))
+      .copy_contiguous();
 }
 
 NDArray reshaped(const NDArray& dense, const Dims& dims) {
@@ -38,20 +38,20 @@ ConstantPtr constant(const NDArray& dense) {
 
 }  // namespace
 
-Layer::Layer(std::shared_ptr<DataSource> given, std::string who, bool trains, Graph& graph)
-    : source(std::move(given)), who(std::move(who)), trains(trains) {
+Layer::Layer(std::shared_ptr<DataSource> given, std::string who, bool trains, bool on_demand, Graph& graph)
+    : source(std::move(given)), who(std::move(who)), trains(trains), on_demand(on_demand && source->on_demand()) {
   Loaded loaded(*source, this->who);
   if (auto* of_convolution = dynamic_cast<ConvolutionSource*>(source.get())) convolution = of_convolution->descriptor();
   if (auto* of_norm = dynamic_cast<NormalizationSource*>(source.get())) normalization = of_norm->descriptor();
   const std::shared_ptr<Optimizer> optimizer = trains && !fed() ? source->optimizer() : nullptr;
-  for (NamedArray& named : checked_arrays(*source, this->who)) {
+  for (NamedArray& named : this->on_demand ? viewed_arrays(*source, this->who) : checked_arrays(*source, this->who)) {
     Slot slot;
     slot.name = named.name;
     slot.trained = trains && named.name != "mean" && named.name != "variance";
     own_dims_.push_back(named.array.dims());
-    if (fed()) {
-      slot.value = named.array;
-    } else {
+    slot.type = named.array.type();
+    if (fed()) slot.value = named.array;
+    if (!fed() && !this->on_demand) {
       const NDArray core = to_core(slot, named.array);
       slot.variable = graph.add("variable", {}, {{"value", constant(core)}});
       if (optimizer && slot.trained)
@@ -84,6 +84,7 @@ NDArray Layer::from_core(const Slot& slot, const NDArray& core) const {
 }
 
 void Layer::reload(runtime::DeviceGraph& on_device) {
+  if (on_demand) return;  // it is loaded anew in any case
   Loaded loaded(*source, who);
   std::vector<NamedArray> arrays = checked_arrays(*source, who);
   const bool same = std::equal(arrays.begin(), arrays.end(), slots.begin(), slots.end(),
@@ -91,14 +92,24 @@ void Layer::reload(runtime::DeviceGraph& on_device) {
   if (!same) throw GraphError(cat(who, ": its data source gives other parameters than when the graph was made"));
   for (size_t i = 0; i < slots.size(); ++i)
     if (arrays[i].array.dims() != own_dims_[i])
-      throw ShapeError(cat(who, ": ", slots[i].name, " had shape ", to_string(own_dims_[i]), " when the graph was made, ",
-                           "they have ", to_string(arrays[i].array.dims())));
+      throw ShapeError(cat(who, ": ", slots[i].name, " had shape ", to_string(own_dims_[i]),
+                           " when the graph was made, ", "they have ", to_string(arrays[i].array.dims())));
   loaded.purge();
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].variable)
       on_device.set_variable(slots[i].variable, to_core(slots[i], arrays[i].array));
     else
       slots[i].value = arrays[i].array;
+  }
+}
+
+void Layer::feed(std::vector<NDArray>& feeds) const {
+  const std::vector<NamedArray> arrays = viewed_arrays(*source, who);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const bool same = i < arrays.size() && arrays[i].name == slots[i].name && arrays[i].array.type() == slots[i].type;
+    if (!same) throw GraphError(cat(who, ": its data source gives other parameters than when the graph was made"));
+    const NDArray& array = arrays[i].array;
+    feeds.push_back(array.contiguous() ? array : array.copy_contiguous());
   }
 }
 
@@ -111,17 +122,18 @@ void Layer::store(runtime::DeviceGraph& on_device) {
 }
 
 Tensor* as_operand(Builder& b, const Layer& layer, const Slot& slot, Tensor* fed) {
+  fed = b.cast(fed, DType::float32);
   if (slot.name != "weights") return fed;
   Tensor* hwio = b.transpose(fed, {1, 2, 3, 0});
   if (!layer.convolution.depthwise) return hwio;
-  const Dims& d = slot.value.dims();
+  const Dims& d = slot.type.shape.dims();
   const int64_t inputs = layer.convolution.input_feature_channels;
   return b.reshape(hwio, {d[1], d[2], inputs, d[0] / inputs});
 }
 
 Tensor* as_own(Builder& b, const Layer& layer, const Slot& slot, Tensor* gradient) {
   if (slot.name != "weights") return gradient;
-  const Dims& d = slot.value.dims();
+  const Dims& d = slot.type.shape.dims();
   if (layer.convolution.depthwise) gradient = b.reshape(gradient, {d[1], d[2], 1, d[0]});
   return b.transpose(gradient, {3, 0, 1, 2});
 }

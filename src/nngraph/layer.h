@@ -16,7 +16,8 @@ namespace mpsgraph::nngraph {
 // them. Those that the source updates by itself are fed as the source has them; all others are variables.
 struct Slot {
   std::string name;
-  runtime::NDArray value;         // fed: the array that the next batch reads
+  TensorType type;                // fed: as the source has it
+  runtime::NDArray value;         // and the array that the next batch reads; none when it is loaded on demand
   Tensor* variable = nullptr;     // else this, and the optimizer's moments of it
   std::vector<Tensor*> moments;
   bool trained = false;           // has a gradient: not the moving statistics of batch normalization
@@ -25,11 +26,13 @@ struct Slot {
 class Layer {
  public:
   // Loads the source and reads it. `who` names it in errors.
-  Layer(std::shared_ptr<DataSource> source, std::string who, bool trains, Graph& graph);
+  // `on_demand`: the graph does not train, so that sources may be loaded when their filters' turn has come.
+  Layer(std::shared_ptr<DataSource> source, std::string who, bool trains, bool on_demand, Graph& graph);
 
   const std::shared_ptr<DataSource> source;
   const std::string who;
   const bool trains;         // a gradient filter of it is in the graph
+  const bool on_demand;      // fed, and loaded anew for each batch
   bool fed() const { return trains && source->updates(); }
   // What the source said of itself when it was read; the one of its kind.
   ConvolutionDescriptor convolution;
@@ -37,6 +40,8 @@ class Layer {
   std::vector<Slot> slots;
   Slot* find(std::string_view name);
 
+  // Of a source that is loaded on demand, while it is: its arrays, checked, behind `feeds`.
+  void feed(std::vector<runtime::NDArray>& feeds) const;
   // Takes the source's values anew, in `on_device`'s variables.
   void reload(runtime::DeviceGraph& on_device);
   // Gives the variables' values to the source.

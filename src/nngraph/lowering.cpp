@@ -3,6 +3,8 @@
 #include "nngraph/lowering.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "mpsgraph/core/gradients.h"
 #include "nngraph/definition.h"
@@ -20,14 +22,17 @@ TensorType float_type(const Dims& dims) { return {DType::float32, Shape(dims)}; 
 // The work of NNGraph::lower, which it does once.
 class Lowerer {
  public:
-  Lowerer(const NNGraph& graph, NNGraph::State& state, NNGraph::Lowered& result,
-          const std::vector<FilterPtr>& losses)
+  Lowerer(const NNGraph& graph, NNGraph::State& state, NNGraph::Lowered& result, const std::vector<FilterPtr>& losses)
       : graph_(graph), state_(state), result_(result), losses_(losses), b_(*state.graph) {}
 
   void run(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels) {
     feed_images(sources);
     read_parameters();
-    for (const FilterPtr& filter : graph_.filters()) lower(*filter, labels);
+    for (const FilterPtr& filter : graph_.filters()) {
+      if (loads_on_demand(*filter)) cut(*filter);
+      lower(*filter, labels);
+      ++lowered_count_;
+    }
     update();
     compile();
   }
@@ -42,7 +47,8 @@ class Lowerer {
   void feed_images(const std::vector<ImageBatch>& sources) {
     for (size_t i = 0; i < sources.size(); ++i) {
       const runtime::NDArray& array = sources[i].array;
-      Tensor* image = b_.cast(placeholder(array.type()), DType::float32);
+      image_feeds_.push_back(placeholder(array.type()));
+      Tensor* image = b_.cast(image_feeds_.back(), DType::float32);
       if (array.dtype() == DType::uint8) image = b_.mul(image, 1.0 / 255);
       if (array.dtype() == DType::uint16) image = b_.mul(image, 1.0 / 65535);
       images_[graph_.source_images()[i].get()] = image;
@@ -51,24 +57,123 @@ class Lowerer {
   }
 
   void read_parameters() {
-    for (const auto& layer : state_.layers)
+    for (const auto& layer : state_.layers) {
+      if (layer->on_demand) continue;
       for (size_t i = 0; i < layer->slots.size(); ++i) {
         const Slot& slot = layer->slots[i];
         Tensor* operand;
         if (slot.variable) {
           operand = b_.graph().add("read", {slot.variable});
         } else {
-          operand = as_operand(b_, *layer, slot, placeholder(slot.value.type()));
+          operand = as_operand(b_, *layer, slot, placeholder(slot.type));
           result_.parameters.push_back({layer.get(), i});
         }
         operands_[layer.get()].emplace_back(slot.name, operand);
       }
+    }
+  }
+
+  // --- parts, where parameters are loaded on demand ------------------------------------------------------------------
+
+  bool loads_on_demand(const FilterNode& filter) const {
+    const Layer* layer = filter.parameters() ? state_.layer_of(filter) : nullptr;
+    return layer && layer->on_demand;
+  }
+
+  // Ends the part before `next`, whose parameters are the first feeds of the part that begins. What later filters read
+  // goes from part to part.
+  void cut(const FilterNode& next) {
+    Layer* layer = state_.layer_of(next);
+    if (part_feeds_ > 0 || lowered_count_ > 0) end_part(live_images());
+    part_.layers = {layer};
+    auto& operands = operands_[layer] = {};
+    for (const Slot& slot : layer->slots) {
+      Tensor* fed = b_.graph().add("placeholder", {}, {{"type", slot.type}});
+      part_parameters_.emplace_back(fed, slot.type);
+      operands.emplace_back(slot.name, as_operand(b_, *layer, slot, fed));
+    }
+    ++part_feeds_;
+  }
+
+  // The images that filters from here on, results or exports read, and the losses so far.
+  std::vector<Tensor**> live_images() {
+    std::set<const ImageNode*> read;
+    for (size_t i = lowered_count_; i < graph_.filters().size(); ++i)
+      for (const ImagePtr& source : graph_.filters()[i]->sources()) read.insert(source.get());
+    for (const ImagePtr& image : graph_.result_images()) read.insert(image.get());
+    for (const ImagePtr& image : graph_.intermediate_images()) read.insert(image.get());
+    std::vector<Tensor**> live;
+    for (auto& [image, tensor] : images_)
+      if (read.contains(image)) live.push_back(&tensor);
+    for (Tensor*& loss : lost_) live.push_back(&loss);
+    return live;
+  }
+
+  size_t number_of(Tensor* tensor) { return numbers_.emplace(tensor, numbers_.size()).first->second; }
+
+  void end_part(const std::vector<Tensor**>& live) {
+    std::map<Tensor*, Tensor*> handed_on;
+    std::vector<Tensor*> targets;
+    for (Tensor** tensor : live) {
+      if (is_fed(*tensor)) continue;
+      Tensor*& fed = handed_on[*tensor];
+      if (!fed) {
+        targets.push_back(*tensor);
+        fed = b_.graph().add("placeholder", {}, {{"type", (*tensor)->type}});
+      }
+    }
+    finish_part(targets);
+    for (Tensor* target : targets) {
+      Tensor* fed = handed_on.at(target);
+      feeds_.emplace_back(fed, fed->type);
+      result_.parts.back().outputs.push_back(number_of(fed));
+    }
+    for (Tensor** tensor : live)
+      if (const auto next = handed_on.find(*tensor); next != handed_on.end()) *tensor = next->second;
+  }
+
+  bool is_fed(const Tensor* tensor) const { return tensor->operation->is("placeholder"); }
+
+  // Compiles what leads to the targets, with the feeds that they read.
+  void finish_part(const std::vector<Tensor*>& targets) {
+    std::set<const Operation*> needed;
+    std::vector<const Tensor*> stack(targets.begin(), targets.end());
+    while (!stack.empty()) {
+      const Operation* operation = stack.back()->operation;
+      stack.pop_back();
+      if (needed.insert(operation).second)
+        stack.insert(stack.end(), operation->inputs.begin(), operation->inputs.end());
+    }
+    std::vector<Feed> feeds;
+    for (const Feed& feed : feeds_) {
+      if (!needed.contains(feed.first->operation)) continue;
+      feeds.push_back(feed);
+      part_.inputs.push_back(number_of(feed.first));
+    }
+    feeds.insert(feeds.end(), part_parameters_.begin(), part_parameters_.end());
+    part_.executable = state_.on_device->compile(feeds, targets);
+    result_.parts.push_back(std::exchange(part_, {}));
+    part_parameters_.clear();
+  }
+
+  // What no part from some point on reads is let go behind the last that does.
+  void find_last_uses() {
+    std::set<size_t> later;
+    for (size_t i = result_.parts.size(); i-- > 0;) {
+      Part& part = result_.parts[i];
+      for (size_t value : part.inputs)
+        if (later.insert(value).second) part.last_uses.push_back(value);
+    }
+    for (const auto* fed : {&image_feeds_, &label_feeds_, &seed_feeds_})
+      for (Tensor* tensor : *fed) result_.input_numbers.push_back(number_of(tensor));
+    result_.value_count = numbers_.size();
   }
 
   void lower(const FilterNode& filter, const std::vector<LabelsBatch>& labels) {
     b_.graph().set_location(filter.location());
     Tensor* image = filter.is_gradient() ? lower_gradient(filter) : lower_forward(filter, labels);
-    const ChannelFormat format = filter.result().format == ChannelFormat::none ? graph_.format() : filter.result().format;
+    const ChannelFormat format =
+        filter.result().format == ChannelFormat::none ? graph_.format() : filter.result().format;
     if (format == ChannelFormat::float16) image = b_.cast(b_.cast(image, DType::float16), DType::float32);
     images_[&filter.result()] = image;
   }
@@ -89,12 +194,14 @@ class Lowerer {
         const runtime::NDArray& array = weights ? labels[index].weights : labels[index].labels;
         if (!array.valid()) return nullptr;
         result_.labels.emplace_back(index, weights);
-        return placeholder(array.type());
+        label_feeds_.push_back(placeholder(array.type()));
+        return label_feeds_.back();
       };
     }
     l.seed = [this, &filter] {
       result_.seeds.push_back(filter.attributes().integer("seed"));
-      return placeholder({DType::int32, Shape{7}});
+      seed_feeds_.push_back(placeholder({DType::int32, Shape{7}}));
+      return seed_feeds_.back();
     };
     forward.image = filter.definition().lower(l);
     if (loss != losses_.end()) lost_.push_back(l.state.at("loss"));
@@ -106,11 +213,11 @@ class Lowerer {
     Lowering& l = forward.lowering;
     Tensor* incoming = images_.at(filter.sources()[0].get());
     if (incoming->shape() != forward.image->shape())
-      throw ShapeError(cat("[", filter.title(), "] the gradient that comes in is ", incoming->shape(), ", the result of ",
-                           filter.forward()->title(), " is ", forward.image->shape(), filter.where()));
+      throw ShapeError(cat("[", filter.title(), "] the gradient that comes in is ", incoming->shape(),
+                           ", the result of ", filter.forward()->title(), " is ", forward.image->shape(),
+                           filter.where()));
     const size_t i = filter.forward_source();
-    if (filter.definition().gradient && !filter.parameters())
-      return filter.definition().gradient(l, incoming, i);
+    if (filter.definition().gradient && !filter.parameters()) return filter.definition().gradient(l, incoming, i);
     std::vector<Tensor*> with_respect_to{l.sources[i]};
     std::vector<Slot*> slots;
     Layer* layer = filter.parameters() ? state_.layer_of(filter) : nullptr;
@@ -214,6 +321,11 @@ class Lowerer {
     for (const ImagePtr& image : graph_.intermediate_images()) targets.push_back(stored(*image));
     targets.insert(targets.end(), lost_.begin(), lost_.end());
     targets.insert(targets.end(), outside_.begin(), outside_.end());
+    if (part_feeds_ > 0) {
+      finish_part(targets);
+      find_last_uses();
+      return;
+    }
     for (Tensor* rate : rates_) feeds_.emplace_back(rate, float_type({}));
     order_feeds();
     result_.executable = state_.on_device->compile(feeds_, targets, operations_);
@@ -221,7 +333,8 @@ class Lowerer {
 
   // Random filters' states come last, whenever they were met.
   void order_feeds() {
-    std::stable_partition(feeds_.begin(), feeds_.end(), [](const Feed& feed) { return feed.second.dtype != DType::int32; });
+    std::stable_partition(feeds_.begin(), feeds_.end(),
+                          [](const Feed& feed) { return feed.second.dtype != DType::int32; });
   }
 
   struct Forward {
@@ -239,8 +352,13 @@ class Lowerer {
   std::map<const Layer*, std::vector<std::pair<std::string, Tensor*>>> operands_;
   std::map<const Slot*, Tensor*> parameter_gradients_;
   std::map<const Layer*, std::map<std::string, Tensor*, std::less<>>*> statistics_;
+  std::vector<Tensor*> image_feeds_, label_feeds_, seed_feeds_;
   std::vector<Tensor*> lost_, outside_, rates_;
   std::vector<Operation*> operations_;
+  size_t lowered_count_ = 0, part_feeds_ = 0;
+  Part part_;
+  std::vector<Feed> part_parameters_;
+  std::map<const Tensor*, size_t> numbers_;  // of the values that go between parts
 };
 
 std::shared_ptr<NNGraph::Lowered> NNGraph::lower(const std::vector<ImageBatch>& sources,

@@ -16,8 +16,19 @@ struct FedParameter {
   size_t slot;
 };
 
-struct NNGraph::Lowered {
+// A part of a graph whose parameters are loaded on demand: up to the next filter with such a data source.
+struct Part {
   std::shared_ptr<runtime::Executable> executable;
+  std::vector<size_t> inputs, outputs;  // by number among all values of a run
+  std::vector<Layer*> layers;           // loaded for it; their slots are fed behind the inputs
+  std::vector<size_t> last_uses;        // values that no later part reads
+};
+
+struct NNGraph::Lowered {
+  std::shared_ptr<runtime::Executable> executable;      // null: there are parts
+  std::vector<Part> parts;
+  std::vector<size_t> input_numbers;                    // of the parts' values: the run's inputs
+  size_t value_count = 0;
   size_t image_count = 0;
   std::vector<std::pair<size_t, bool>> labels;          // (loss, is it the weights of it?)
   std::vector<FedParameter> parameters;
@@ -25,8 +36,8 @@ struct NNGraph::Lowered {
   std::vector<int64_t> seeds;                           // of random filters, one state for each
 
   // Targets, in this order: results that are needed, exports, losses, then for each self-updating layer its gradients.
-  std::vector<size_t> results;                          // their numbers in result_images()
-  std::vector<std::vector<std::string>> gradients;      // names, for each of `updating`
+  std::vector<size_t> results;  // their numbers in result_images()
+  std::vector<std::vector<std::string>> gradients;  // names, for each of `updating`
   std::vector<Layer*> updating;
 };
 
@@ -36,8 +47,8 @@ struct NNGraph::State {
   std::vector<std::unique_ptr<Layer>> layers;
   std::map<const DataSource*, Layer*> by_source;
   std::map<std::vector<int64_t>, std::shared_ptr<Lowered>> lowered;
-  std::recursive_mutex mutex;                           // loading a source may ask this graph for its values
-  int64_t batches = 0;                                  // encoded so far: random filters draw anew for each
+  std::recursive_mutex mutex;  // loading a source may ask this graph for its values
+  int64_t batches = 0;  // encoded so far: random filters draw anew for each
 
   Layer* layer_of(const FilterNode& node) const {
     const auto found = by_source.find(node.parameters().get());

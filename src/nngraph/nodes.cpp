@@ -88,8 +88,7 @@ std::string FilterNode::where() const { return location_.empty() ? "" : cat("; m
 
 std::vector<FilterPtr> FilterNode::gradient_filters(const ImagePtr& source) {
   if (!source) throw GraphError(cat("[", title(), "] a gradient filter needs the gradient of the result", where()));
-  if (is_gradient())
-    throw UnsupportedError(cat("[", title(), "] gradient filters have no gradient filters", where()));
+  if (is_gradient()) throw UnsupportedError(cat("[", title(), "] gradient filters have no gradient filters", where()));
   if (definition_->apple_gradient.empty())
     throw UnsupportedError(cat("[", title(), "] has no gradient filter: ", definition_->without, where()));
   std::vector<FilterPtr> result;

@@ -132,8 +132,7 @@ RMSProp::RMSProp(OptimizerDescriptor d, double decay, double epsilon) : Optimize
 }
 
 // s = d s + (1 - d) g^2, v -= rate g / (sqrt(s) + epsilon)
-Tensor* RMSProp::step(Builder& b, Tensor* values, Tensor* gradient, std::vector<Tensor*>& moments,
-                      Tensor* rate) const {
+Tensor* RMSProp::step(Builder& b, Tensor* values, Tensor* gradient, std::vector<Tensor*>& moments, Tensor* rate) const {
   Tensor*& squares = moments[0];
   squares = b.add(b.mul(squares, decay), b.mul(b.unary("square", gradient), 1 - decay));
   Tensor* slope = b.div(gradient, b.add(b.unary("square_root", squares), epsilon));

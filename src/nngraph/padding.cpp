@@ -65,8 +65,8 @@ std::string to_string(const PaddingPolicy& policy) {
                policy.padding[3], "]");
   constexpr const char *sizes[] = {"valid", "same", "full"}, *alignments[] = {"centered", "top left", "bottom right"},
                        *remainders[] = {"top left", "top right", "bottom left", "bottom right"};
-  return cat(sizes[static_cast<int>(policy.size)], ", ", alignments[static_cast<int>(policy.alignment)],
-             ", remainder ", remainders[static_cast<int>(policy.remainder)]);
+  return cat(sizes[static_cast<int>(policy.size)], ", ", alignments[static_cast<int>(policy.alignment)], ", remainder ",
+             remainders[static_cast<int>(policy.remainder)]);
 }
 
 }  // namespace mpsgraph::nngraph

@@ -8,7 +8,6 @@ The ready-made ones train without entering Python in a step.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from .. import _core
-from .._core import CommandBuffer
-from .._shown import shown
-from ..errors import DeviceError, DTypeError, GraphError, PackageError, ShapeError
+from ..errors import GraphError
 
 
 @dataclass(frozen=True)
@@ -171,7 +168,8 @@ class TrainableConvolution(_core.NNTrainableConvolution):
 
     def weights(self) -> np.ndarray:
         """As of the last load, (out, height, width, in)."""
-        return self.array("weights").numpy()
+        weights: np.ndarray = self.array("weights").numpy()
+        return weights
 
     def bias_terms(self) -> np.ndarray | None:
         """As of the last load, (out,); None when there are none."""
@@ -238,12 +236,14 @@ class TrainableNormalization(_core.NNTrainableNormalization):
         return self._held("variance")
 
 
-class StoredWeights:
-    """A convolution's parameters in a safetensors file, mapped while they are needed and not before.
+class StoredWeights(_core.NNStoredWeights):
+    """A convolution's parameters in a safetensors file, mapped while a filter needs them and not before.
 
-    Args: path; descriptor; weights and bias_terms, names of tensors in the file, the latter None for none; layout of the
+    A graph that does not train runs filter by filter over such sources: each is mapped when its turn has come and let
+    go behind it, so that a network takes the memory of its largest layers. Args: path; descriptor; weights and
+    bias_terms, names of tensors in the file, float32 or the weights float16, the latter None for none; layout of the
     weights there, "OHWI" as Apple's, "OIHW" as PyTorch's or "HWIO" as TensorFlow's; label. Errors: PackageError for a
-    file that is damaged or lacks a tensor, ShapeError, DTypeError for other than float32 and float16.
+    file that is damaged or lacks a tensor, ShapeError, DTypeError.
     """
 
     def __init__(
@@ -256,70 +256,29 @@ class StoredWeights:
         layout: str = "OHWI",
         label: str = "",
     ) -> None:
-        orders = {"OHWI": (0, 1, 2, 3), "OIHW": (0, 2, 3, 1), "HWIO": (3, 0, 1, 2)}
-        if layout not in orders:
-            raise GraphError(f"layout {shown(layout)} is not one of {', '.join(orders)}")
-        self._path, self._descriptor, self._label = Path(path), descriptor, label
-        self._names, self._order = (weights, bias_terms), orders[layout]
-        self._header: dict[str, Any] | None = None
-        self._start = 0
-
-    def load(self) -> bool:
-        """Reads the file's header; the tensors are mapped when they are asked for."""
-        try:
-            with self._path.open("rb") as file:
-                size = int.from_bytes(file.read(8), "little")
-                if size > self._path.stat().st_size:
-                    raise PackageError(f"{self._path} is no safetensors file: its header would be {size} bytes long")
-                self._header, self._start = json.loads(file.read(size)), 8 + size
-        except (OSError, ValueError) as error:
-            raise PackageError(f"{self._path} cannot be read as a safetensors file: {error}") from error
-        return True
-
-    def purge(self) -> None:
-        """Lets the mapping go."""
-        self._header = None
+        super().__init__(str(path), descriptor, weights, bias_terms or "", layout, label)
+        self._descriptor = descriptor
 
     def descriptor(self) -> ConvolutionDescriptor:
         """As it was given."""
         return self._descriptor
 
     def weights(self) -> np.ndarray:
-        """Mapped, (out, height, width, in). Errors: DeviceError before load."""
-        array = self._mapped(self._names[0])
-        if array.ndim != 4:
-            raise ShapeError(f"{self._names[0]} in {self._path} has shape {array.shape}; weights have four axes")
-        return array.transpose(self._order)
+        """Mapped, (out, height, width, in). Errors: DeviceError before load and after purge."""
+        weights: np.ndarray = self.array("weights").numpy()
+        return weights
 
     def bias_terms(self) -> np.ndarray | None:
-        """Mapped, (out,)."""
-        return None if self._names[1] is None else self._mapped(self._names[1])
+        """Mapped, (out,); None when there are none. Errors: as of weights."""
+        biases = self.array("biases")
+        return None if biases is None else biases.numpy()
 
     def data_type(self) -> Any:
         """Of the weights."""
-        return self.weights().dtype
-
-    def label(self) -> str:
-        """As it was given."""
-        return self._label or self._names[0]
-
-    def _mapped(self, name: str) -> np.ndarray:
-        if self._header is None:
-            raise DeviceError(f"StoredWeights '{self.label()}' was asked for {name} before load() or after purge()")
-        entry = self._header.get(name)
-        if not isinstance(entry, dict):
-            raise PackageError(f"{self._path} has no tensor {name}; it has {', '.join(sorted(self._header)[:8])}")
-        dtypes = {"F32": np.float32, "F16": np.float16}
-        if entry["dtype"] not in dtypes:
-            raise DTypeError(f"{name} in {self._path} is {entry['dtype']}; F32 or F16 is expected")
-        begin, _ = entry["data_offsets"]
-        return np.memmap(
-            self._path, dtypes[entry["dtype"]], "r", offset=self._start + begin, shape=tuple(entry["shape"])
-        )
+        return self.array("weights").dtype
 
 
 __all__ = [
-    "CommandBuffer",
     "ConvolutionDataSource",
     "ConvolutionDescriptor",
     "ConvolutionWeightsAndBiasesState",

@@ -68,17 +68,17 @@ class Image:
     @property
     def height(self) -> int:
         """In pixels."""
-        return self._array.shape[0]
+        return int(self._array.shape[0])
 
     @property
     def width(self) -> int:
         """In pixels."""
-        return self._array.shape[1]
+        return int(self._array.shape[1])
 
     @property
     def feature_channels(self) -> int:
         """Numbers in each pixel."""
-        return self._array.shape[2]
+        return int(self._array.shape[2])
 
     def numpy(self) -> np.ndarray:
         """The pixels, [height, width, channels], without a copy. Errors: DeviceError while a command buffer that
@@ -139,6 +139,9 @@ class ImageBatch(Sequence[Image]):
     (8, Image(28 x 28 x 1, float32))
     """
 
+    _array: np.ndarray
+    format: str
+
     def __init__(self, images: Any) -> None:
         self._written_by: CommandBuffer | None = None
         self._native: NDArray | None = None
@@ -171,7 +174,8 @@ class ImageBatch(Sequence[Image]):
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """(images, height, width, channels)."""
-        return self._array.shape  # type: ignore[return-value]
+        images, height, width, channels = self._array.shape
+        return images, height, width, channels
 
     def numpy(self) -> np.ndarray:
         """The pixels without a copy. Errors: DeviceError while a command buffer that writes them is not done."""
@@ -340,7 +344,7 @@ def label_arrays(batch: Any, images: int) -> tuple[NDArray, NDArray | None]:
         if any(with_weights) != all(with_weights):
             raise GraphError("either all labels of a batch have weights or none has")
         labels = np.stack([s.labels for s in states])
-        weights = np.stack([s.weights for s in states]) if all(with_weights) else None  # type: ignore[misc]
+        weights = np.stack([s.weights for s in states]) if all(with_weights) else None
     if len(labels) != images:
         raise OutOfRangeError(f"there are labels for {len(labels)} images, {images} came")
     return _core.asarray(labels), None if weights is None else _core.asarray(weights)

@@ -381,22 +381,26 @@ def _plain(value: Any) -> Any:
 
 
 class AdditionNode(_Arithmetic):
-    __doc__ = f"""left + right: {_Arithmetic.__doc__} Source: MPSNNAdditionNode."""
+    """left + right, scaled, shifted and clamped as `_Arithmetic` says. Source: MPSNNAdditionNode."""
+
     kind_name = "addition"
 
 
 class SubtractionNode(_Arithmetic):
-    __doc__ = f"""left - right: {_Arithmetic.__doc__} Source: MPSNNSubtractionNode."""
+    """left - right, scaled, shifted and clamped as `_Arithmetic` says. Source: MPSNNSubtractionNode."""
+
     kind_name = "subtraction"
 
 
 class MultiplicationNode(_Arithmetic):
-    __doc__ = f"""left * right: {_Arithmetic.__doc__} Source: MPSNNMultiplicationNode."""
+    """left * right, scaled, shifted and clamped as `_Arithmetic` says. Source: MPSNNMultiplicationNode."""
+
     kind_name = "multiplication"
 
 
 class DivisionNode(_Arithmetic):
-    __doc__ = f"""left / right, without a gradient: {_Arithmetic.__doc__} Source: MPSNNDivisionNode."""
+    """left / right, without a gradient; scaled, shifted, clamped as `_Arithmetic` says. Source: MPSNNDivisionNode."""
+
     kind_name = "division"
 
 
@@ -490,28 +494,101 @@ class GramMatrixCalculationNode(_Sizes):
     kind_name = "gram_matrix_calculation"
 
 
-def _reduction(name: str, apple: str, text: str) -> type[_Sizes]:
-    document = f"{text} Source: {apple}."
-    return type(apple.removeprefix("MPSNN"), (_Sizes,), {"kind_name": name, "__doc__": document, "__module__": __name__})
+class ReductionRowMinNode(_Sizes):
+    """The smallest of each row: its width becomes 1. Source: MPSNNReductionRowMinNode."""
+
+    kind_name = "reduction_row_min"
 
 
-_WAYS = {"min": "smallest", "max": "largest", "mean": "mean", "sum": "sum (times weight, 1)"}
-_AXES = {"Row": "row: width 1", "Column": "column: height 1", "FeatureChannels": "pixel: one channel"}
-for _axis, _what in _AXES.items():
-    for _way, _text in _WAYS.items():
-        _apple = f"MPSNNReduction{_axis}{_way.capitalize()}Node"
-        _kind = "reduction_" + {"FeatureChannels": "feature_channels"}.get(_axis, _axis.lower()) + f"_{_way}"
-        globals()[_apple.removeprefix("MPSNN")] = _reduction(_kind, _apple, f"The {_text} of each {_what}.")
-for _way in ("Min", "Max"):
-    _apple = f"MPSNNReductionFeatureChannelsArgument{_way}Node"
-    globals()[_apple.removeprefix("MPSNN")] = _reduction(
-        f"reduction_feature_channels_argument_{_way.lower()}",
-        _apple,
-        f"The number of the first channel that is the {_WAYS[_way.lower()]} of each pixel.",
-    )
-ReductionSpatialMeanNode = _reduction(
-    "reduction_spatial_mean", "MPSNNReductionSpatialMeanNode", "The mean of each channel: 1 x 1 x channels."
-)
+class ReductionRowMaxNode(_Sizes):
+    """The largest of each row: its width becomes 1. Source: MPSNNReductionRowMaxNode."""
+
+    kind_name = "reduction_row_max"
+
+
+class ReductionRowMeanNode(_Sizes):
+    """The mean of each row: its width becomes 1. Source: MPSNNReductionRowMeanNode."""
+
+    kind_name = "reduction_row_mean"
+
+
+class ReductionRowSumNode(_Sizes):
+    """The sum of each row: its width becomes 1. Keyword: weight (1), which the sum is multiplied by. Source:
+    MPSNNReductionRowSumNode."""
+
+    kind_name = "reduction_row_sum"
+
+
+class ReductionColumnMinNode(_Sizes):
+    """The smallest of each column: its height becomes 1. Source: MPSNNReductionColumnMinNode."""
+
+    kind_name = "reduction_column_min"
+
+
+class ReductionColumnMaxNode(_Sizes):
+    """The largest of each column: its height becomes 1. Source: MPSNNReductionColumnMaxNode."""
+
+    kind_name = "reduction_column_max"
+
+
+class ReductionColumnMeanNode(_Sizes):
+    """The mean of each column: its height becomes 1. Source: MPSNNReductionColumnMeanNode."""
+
+    kind_name = "reduction_column_mean"
+
+
+class ReductionColumnSumNode(_Sizes):
+    """The sum of each column: its height becomes 1. Keyword: weight (1), which the sum is multiplied by. Source:
+    MPSNNReductionColumnSumNode."""
+
+    kind_name = "reduction_column_sum"
+
+
+class ReductionFeatureChannelsMinNode(_Sizes):
+    """The smallest of each pixel's channels: one is left. Source: MPSNNReductionFeatureChannelsMinNode."""
+
+    kind_name = "reduction_feature_channels_min"
+
+
+class ReductionFeatureChannelsMaxNode(_Sizes):
+    """The largest of each pixel's channels: one is left. Source: MPSNNReductionFeatureChannelsMaxNode."""
+
+    kind_name = "reduction_feature_channels_max"
+
+
+class ReductionFeatureChannelsMeanNode(_Sizes):
+    """The mean of each pixel's channels: one is left. Source: MPSNNReductionFeatureChannelsMeanNode."""
+
+    kind_name = "reduction_feature_channels_mean"
+
+
+class ReductionFeatureChannelsSumNode(_Sizes):
+    """The sum of each pixel's channels: one is left. Keyword: weight (1), which the sum is multiplied by. Source:
+    MPSNNReductionFeatureChannelsSumNode."""
+
+    kind_name = "reduction_feature_channels_sum"
+
+
+class ReductionFeatureChannelsArgumentMinNode(_Sizes):
+    """The number of the first channel that is a pixel's smallest.
+
+    Source: MPSNNReductionFeatureChannelsArgumentMinNode."""
+
+    kind_name = "reduction_feature_channels_argument_min"
+
+
+class ReductionFeatureChannelsArgumentMaxNode(_Sizes):
+    """The number of the first channel that is a pixel's largest.
+
+    Source: MPSNNReductionFeatureChannelsArgumentMaxNode."""
+
+    kind_name = "reduction_feature_channels_argument_max"
+
+
+class ReductionSpatialMeanNode(_Sizes):
+    """The mean of each channel: 1 x 1 x channels. Source: MPSNNReductionSpatialMeanNode."""
+
+    kind_name = "reduction_spatial_mean"
 
 
 # --- losses ----------------------------------------------------------------------------------------------------------
@@ -522,8 +599,8 @@ class LossDescriptor:
 
     Args: loss_type, "mean_absolute_error", "mean_squared_error", "softmax_cross_entropy" (over logits),
     "sigmoid_cross_entropy", "categorical_cross_entropy", "hinge", "huber", "cosine_distance", "log" or
-    "kullback_leibler_divergence"; reduction_type, "none", "sum", "mean" or "sum_by_nonzero_weights", of the loss that is
-    shown: the gradient is that of the sum, as Apple's is, so that a mean over the batch is a weight of 1 / images;
+    "kullback_leibler_divergence"; reduction_type, "none", "sum", "mean" or "sum_by_nonzero_weights", of the loss that
+    is shown: the gradient is that of the sum, as Apple's is, so that a mean over the batch is a weight of 1 / images;
     weight; label_smoothing of the two cross entropies, with number_of_classes; epsilon of log; delta of huber;
     reduce_across_batch.
     """
@@ -657,8 +734,73 @@ def node_table() -> list[dict[str, str]]:
     return list(_core.nn_node_definitions())
 
 
-__all__ = sorted(name for name in list(globals()) if name.endswith("Node") and not name.startswith("_")) + [
+__all__ = [
+    "AdditionNode",
+    "BatchNormalizationNode",
+    "BilinearScaleNode",
+    "ComparisonNode",
+    "ConcatenationNode",
+    "ConvolutionNode",
+    "ConvolutionTransposeNode",
+    "CrossChannelNormalizationNode",
+    "DilatedPoolingMaxNode",
+    "DivisionNode",
+    "DropoutNode",
+    "FilterNode",
+    "ForwardLossNode",
+    "FullyConnectedNode",
+    "GramMatrixCalculationNode",
+    "GroupNormalizationNode",
+    "ImageNode",
+    "InitialGradientNode",
+    "InstanceNormalizationNode",
+    "LanczosScaleNode",
+    "LocalContrastNormalizationNode",
+    "LogSoftMaxNode",
     "LossDescriptor",
+    "LossNode",
+    "MultiplicationNode",
+    "NeuronAbsoluteNode",
+    "NeuronELUNode",
+    "NeuronExponentialNode",
+    "NeuronGeLUNode",
+    "NeuronHardSigmoidNode",
+    "NeuronLinearNode",
+    "NeuronLogarithmNode",
+    "NeuronPReLUNode",
+    "NeuronPowerNode",
+    "NeuronReLUNNode",
+    "NeuronReLUNode",
+    "NeuronSigmoidNode",
+    "NeuronSoftPlusNode",
+    "NeuronSoftSignNode",
+    "NeuronTanHNode",
+    "PadNode",
+    "PoolingAverageNode",
+    "PoolingL2NormNode",
+    "PoolingMaxNode",
+    "ReductionColumnMaxNode",
+    "ReductionColumnMeanNode",
+    "ReductionColumnMinNode",
+    "ReductionColumnSumNode",
+    "ReductionFeatureChannelsArgumentMaxNode",
+    "ReductionFeatureChannelsArgumentMinNode",
+    "ReductionFeatureChannelsMaxNode",
+    "ReductionFeatureChannelsMeanNode",
+    "ReductionFeatureChannelsMinNode",
+    "ReductionFeatureChannelsSumNode",
+    "ReductionRowMaxNode",
+    "ReductionRowMeanNode",
+    "ReductionRowMinNode",
+    "ReductionRowSumNode",
+    "ReductionSpatialMeanNode",
+    "ReshapeNode",
+    "SoftMaxNode",
+    "SpatialNormalizationNode",
+    "SubtractionNode",
+    "UpsamplingBilinearNode",
+    "UpsamplingNearestNode",
     "YOLOLossDescriptor",
+    "YOLOLossNode",
     "node_table",
 ]

@@ -62,9 +62,9 @@ Tensor* d_arithmetic(Lowering& l, Tensor* incoming, size_t i) {
 Tensor* lower_comparison(Lowering& l) {
   const auto [x, y] = operands(l);
   const std::string& type = l.attributes().string("comparison_type");
-  const std::string_view operation = type == "less"            ? "less_than"
-                                     : type == "less_or_equal" ? "less_than_or_equal_to"
-                                     : type == "greater"       ? "greater_than"
+  const std::string_view operation = type == "less"               ? "less_than"
+                                     : type == "less_or_equal"    ? "less_than_or_equal_to"
+                                     : type == "greater"          ? "greater_than"
                                      : type == "greater_or_equal" ? "greater_than_or_equal_to"
                                                                   : std::string_view(type);
   return l.b.cast(l.b.binary(operation, x, y), DType::float32);
@@ -73,7 +73,8 @@ Tensor* lower_comparison(Lowering& l) {
 void check_strides(const FilterNode& node) {
   for (std::string_view key : {"primary_stride", "secondary_stride"}) {
     const Ints& strides = node.attributes().integers(key);
-    const bool fits = strides.size() == 3 && std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0 || s == 1; });
+    const bool fits =
+        strides.size() == 3 && std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0 || s == 1; });
     if (!fits)
       throw GraphError(cat("[", node.title(), "] ", key, " is three numbers x, y, channels, each 0 or 1, came ",
                            to_string(strides), node.where()));
@@ -122,8 +123,10 @@ const NodeFamily arithmetic_family("arithmetic", [] {
     const std::string& type = node.attributes().string("comparison_type");
     for (std::string_view known : {"equal", "not_equal", "less", "less_or_equal", "greater", "greater_or_equal"})
       if (type == known) return;
-    throw GraphError(cat("[", node.title(), "] comparison_type is equal, not_equal, less, less_or_equal, greater or "
-                         "greater_or_equal, came ", type, node.where()));
+    throw GraphError(cat("[", node.title(),
+                         "] comparison_type is equal, not_equal, less, less_or_equal, greater or "
+                         "greater_or_equal, came ",
+                         type, node.where()));
   };
   define_node(std::move(comparison));
 });

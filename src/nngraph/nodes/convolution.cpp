@@ -24,8 +24,8 @@ Tensor* lower_convolution(Lowering& l) {
   Windowed w = windowed(l, {d.kernel_height, d.kernel_width, d.stride_in_pixels_y, d.stride_in_pixels_x,
                             d.dilation_rate_y, d.dilation_rate_x});
   if (!d.depthwise) w.attributes.set("groups", d.groups);
-  Tensor* image = l.add(d.depthwise ? "depthwise_convolution2d" : "convolution2d",
-                        {w.source, l.parameter("weights")}, w.attributes);
+  Tensor* image = l.add(d.depthwise ? "depthwise_convolution2d" : "convolution2d", {w.source, l.parameter("weights")},
+                        w.attributes);
   return with_biases_and_neuron(l, image);
 }
 
@@ -53,12 +53,15 @@ Tensor* lower_transpose(Lowering& l) {
   const WindowAxis y = l.node.padding.reverse(0, l.height(), d.kernel_height, d.stride_in_pixels_y);
   const WindowAxis x = l.node.padding.reverse(1, l.width(), d.kernel_width, d.stride_in_pixels_x);
   if (y.size < 1 || x.size < 1 || y.before < 0 || x.before < 0 || y.after < 0 || x.after < 0)
-    l.shape_error(cat("padding (", to_string(l.node.padding), ") leaves nothing of images of ", l.height(), "x",
-                      l.width()));
+    l.shape_error(
+        cat("padding (", to_string(l.node.padding), ") leaves nothing of images of ", l.height(), "x", l.width()));
   const int64_t all = 0b1111;  // from the end to the beginning of the first two axes
   Tensor* turned = l.add("slice", {l.parameter("weights")},
-                         {{"starts", Ints{0, 0, 0, 0}}, {"ends", Ints{0, 0, 0, 0}}, {"strides", Ints{-1, -1, 1, 1}},
-                          {"start_mask", all}, {"end_mask", all}});
+                         {{"starts", Ints{0, 0, 0, 0}},
+                          {"ends", Ints{0, 0, 0, 0}},
+                          {"strides", Ints{-1, -1, 1, 1}},
+                          {"start_mask", all},
+                          {"end_mask", all}});
   Tensor* hwoi = l.b.transpose(turned, {0, 1, 3, 2});  // (height, width, out, in): of the convolution it undoes
   Tensor* image = l.add("convolution_transpose2d",
                         {l.sources[0], hwoi, l.b.ints({l.batch(), y.size, x.size, d.output_feature_channels})},
@@ -72,8 +75,8 @@ Tensor* lower_transpose(Lowering& l) {
 void check_options(const FilterNode& node) {
   const std::string& precision = node.attributes().string("accumulator_precision");
   if (precision != "float32" && precision != "float16")
-    throw GraphError(cat("[", node.title(), "] accumulator_precision is float32 or float16, came ", precision,
-                         node.where()));
+    throw GraphError(
+        cat("[", node.title(), "] accumulator_precision is float32 or float16, came ", precision, node.where()));
 }
 
 NodeDefinition of_convolution(std::string_view name, std::string_view apple, std::string_view apple_gradient,
@@ -94,8 +97,8 @@ NodeDefinition of_convolution(std::string_view name, std::string_view apple, std
 }  // namespace
 
 const NodeFamily convolution_family("convolution", [] {
-  define_node(of_convolution("convolution", "MPSCNNConvolutionNode", "MPSCNNConvolutionGradientNode",
-                             lower_convolution));
+  define_node(
+      of_convolution("convolution", "MPSCNNConvolutionNode", "MPSCNNConvolutionGradientNode", lower_convolution));
   define_node(of_convolution("convolution_transpose", "MPSCNNConvolutionTransposeNode",
                              "MPSCNNConvolutionTransposeGradientNode", lower_transpose));
   define_node(of_convolution("fully_connected", "MPSCNNFullyConnectedNode", "MPSCNNFullyConnectedGradientNode",

@@ -1,5 +1,5 @@
-// Family dropout: MPSCNNDropoutNode. The mask is drawn anew for each batch, from the seed and the batch's number, and is
-// the same in the gradient. A stride of 0 in x, y or channels draws one number for all of that axis.
+// Family dropout: MPSCNNDropoutNode. The mask is drawn anew for each batch, from the seed and the batch's number, and
+// is the same in the gradient. A stride of 0 in x, y or channels draws one number for all of that axis.
 #include "nngraph/definition.h"
 
 namespace mpsgraph::nngraph {
@@ -20,9 +20,11 @@ void check_dropout(const FilterNode& node) {
   if (!(keep > 0 && keep < 1))
     throw GraphError(cat("[", node.title(), "] keep_probability must lie between 0 and 1, came ", keep, node.where()));
   const Ints& stride = node.attributes().integers("mask_stride_in_pixels");
-  const bool fits = stride.size() == 3 && std::all_of(stride.begin(), stride.end(), [](int64_t s) { return s == 0 || s == 1; });
+  const bool fits =
+      stride.size() == 3 && std::all_of(stride.begin(), stride.end(), [](int64_t s) { return s == 0 || s == 1; });
   if (!fits)
-    throw GraphError(cat("[", node.title(), "] mask_stride_in_pixels is three numbers x, y, channels, each 0 or 1, came ",
+    throw GraphError(cat("[", node.title(),
+                         "] mask_stride_in_pixels is three numbers x, y, channels, each 0 or 1, came ",
                          to_string(stride), node.where()));
 }
 

@@ -1,4 +1,6 @@
-// Family gram_matrix: MPSNNGramMatrixCalculationNode. y[n, 0, f, c] = alpha * sum over pixels of x[n, ., ., f] x[n, ., ., c].
+// Family gram_matrix: MPSNNGramMatrixCalculationNode.
+//
+//   y[n, 0, f, c] = alpha * sum over pixels of x[n, ., ., f] x[n, ., ., c].
 #include "nngraph/definition.h"
 
 namespace mpsgraph::nngraph {

@@ -1,7 +1,7 @@
-// Family local_normalization: by what surrounds a pixel. MPSCNNSpatialNormalizationNode, …CrossChannelNormalizationNode,
-// …LocalContrastNormalizationNode. Outside of an image there are zeros.
+// Family local_normalization: by what surrounds a pixel. MPSCNNSpatialNormalizationNode,
+// …CrossChannelNormalizationNode, …LocalContrastNormalizationNode. Outside of an image there are zeros.
 //
-//   spatial, cross-channel: y = x / (delta + alpha * mean of squares)^beta, the mean over a window of pixels or channels
+//   spatial, cross-channel: y = x / (delta + alpha * mean of squares)^beta, the mean over pixels or channels around
 //   local contrast:         y = pm + ps * (x - p0 * mean) / (delta + alpha * variance)^beta
 #include "nngraph/definition.h"
 
@@ -34,7 +34,8 @@ Tensor* lower_spatial(Lowering& l) {
 
 // Channels as the second inner axis of images with one channel.
 Tensor* lower_cross_channel(Lowering& l) {
-  Tensor* squares = l.b.reshape(l.b.unary("square", l.sources[0]), Ints{l.batch(), l.height() * l.width(), l.channels(), 1});
+  Tensor* squares =
+      l.b.reshape(l.b.unary("square", l.sources[0]), Ints{l.batch(), l.height() * l.width(), l.channels(), 1});
   Tensor* mean = l.b.reshape_like(around(l, squares, 1, l.attributes().integer("kernel_size")), l.sources[0]);
   return l.b.div(l.sources[0], spread(l, mean));
 }
@@ -50,7 +51,8 @@ Tensor* lower_local_contrast(Lowering& l) {
 }
 
 void define_local(std::string_view name, std::string_view apple, std::string_view apple_gradient,
-                  std::vector<std::string_view> sizes, double beta, double delta, std::function<Tensor*(Lowering&)> lower) {
+                  std::vector<std::string_view> sizes, double beta, double delta,
+                  std::function<Tensor*(Lowering&)> lower) {
   NodeDefinition d;
   d.name = name;
   d.apple = apple;

@@ -13,16 +13,21 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-constexpr std::string_view loss_types[] = {
-    "mean_absolute_error", "mean_squared_error", "softmax_cross_entropy", "sigmoid_cross_entropy",
-    "categorical_cross_entropy", "hinge", "huber", "cosine_distance", "log", "kullback_leibler_divergence"};
+constexpr std::string_view loss_types[] = {"mean_absolute_error",
+                                           "mean_squared_error",
+                                           "softmax_cross_entropy",
+                                           "sigmoid_cross_entropy",
+                                           "categorical_cross_entropy",
+                                           "hinge",
+                                           "huber",
+                                           "cosine_distance",
+                                           "log",
+                                           "kullback_leibler_divergence"};
 
 Tensor* abs(Builder& b, Tensor* x) { return b.binary("maximum", x, b.neg(x)); }
 
 // log(1 + e^-|y|)
-Tensor* tail(Builder& b, Tensor* y) {
-  return b.unary("logarithm", b.add(b.unary("exponent", b.neg(abs(b, y))), 1));
-}
+Tensor* tail(Builder& b, Tensor* y) { return b.unary("logarithm", b.add(b.unary("exponent", b.neg(abs(b, y))), 1)); }
 
 // Where the product of a label that is 0 with a logarithm of 0 stands, there is no loss.
 Tensor* times_log(Builder& b, Tensor* t, Tensor* y) {
@@ -58,8 +63,8 @@ Losses losses_of(const LossTerms& terms, Builder& b, Tensor* y, Tensor* t) {
     return {loss, b.sub(b.unary("sigmoid", y), t)};
   }
   if (type == "categorical_cross_entropy")
-    return {b.neg(times_log(b, t, y)), b.neg(b.select(b.binary("equal", t, b.scalar_like(t, 0)), b.scalar_like(t, 0),
-                                                      b.div(t, y)))};
+    return {b.neg(times_log(b, t, y)),
+            b.neg(b.select(b.binary("equal", t, b.scalar_like(t, 0)), b.scalar_like(t, 0), b.div(t, y)))};
   if (type == "hinge") {  // labels 0 and 1; side is -1 for 1 and 1 for 0
     Tensor* side = b.sub(1, b.mul(t, 2));
     Tensor* margin = b.add(b.mul(side, y), 1);
@@ -108,16 +113,25 @@ Tensor* reduced_loss(const LossTerms& terms, Builder& b, Tensor* loss, Tensor* w
 }
 
 LossTerms loss_terms(const Attributes& a) {
-  return {a.string("loss_type"),          a.string("reduction_type"),      a.boolean("reduce_across_batch"),
-          a.real("weight"),               a.real("label_smoothing"),       a.integer("number_of_classes"),
-          a.real("epsilon"),              a.real("delta")};
+  return {a.string("loss_type"),
+          a.string("reduction_type"),
+          a.boolean("reduce_across_batch"),
+          a.real("weight"),
+          a.real("label_smoothing"),
+          a.integer("number_of_classes"),
+          a.real("epsilon"),
+          a.real("delta")};
 }
 
 std::vector<AttributeSpec> loss_attributes() {
-  return {required("loss_type", AttributeKind::string), optional("reduction_type", std::string("none")),
-          optional("reduce_across_batch", false),       optional("weight", 1.0),
-          optional("label_smoothing", 0.0),             optional("number_of_classes", int64_t{1}),
-          optional("epsilon", 1e-7),                    optional("delta", 1.0)};
+  return {required("loss_type", AttributeKind::string),
+          optional("reduction_type", std::string("none")),
+          optional("reduce_across_batch", false),
+          optional("weight", 1.0),
+          optional("label_smoothing", 0.0),
+          optional("number_of_classes", int64_t{1}),
+          optional("epsilon", 1e-7),
+          optional("delta", 1.0)};
 }
 
 void check_loss(const FilterNode& node) {
@@ -148,8 +162,9 @@ Tensor* matched(const Lowering& l, Tensor* labels, std::string_view what) {
   Dims t = labels->shape().dims();
   const bool filled = t.size() == 4 && t[3] > y[3] && t[3] == (y[3] + 3) / 4 * 4;
   if (filled) {
-    labels = l.add("slice", {labels}, {{"starts", Ints{0, 0, 0, 0}}, {"ends", Ints{t[0], t[1], t[2], y[3]}},
-                                       {"strides", Ints{1, 1, 1, 1}}});
+    labels =
+        l.add("slice", {labels},
+              {{"starts", Ints{0, 0, 0, 0}}, {"ends", Ints{t[0], t[1], t[2], y[3]}}, {"strides", Ints{1, 1, 1, 1}}});
     t[3] = y[3];
   }
   const bool one = what == "weights" && t == Dims{y[0], 1, 1, 1};

@@ -72,13 +72,20 @@ struct Type {
   double a, b, c;
 };
 constexpr Type types[] = {
-    {"relu", "ReLU", 0, 0, 0},         {"linear", "Linear", 1, 0, 0},
-    {"sigmoid", "Sigmoid", 0, 0, 0},   {"hard_sigmoid", "HardSigmoid", 0.2, 0.5, 0},
-    {"tanh", "TanH", 1, 1, 0},         {"absolute", "Absolute", 0, 0, 0},
-    {"softplus", "SoftPlus", 1, 1, 0}, {"softsign", "SoftSign", 0, 0, 0},
-    {"elu", "ELU", 1, 0, 0},           {"prelu", "PReLU", 0, 0, 0},
-    {"relun", "ReLUN", 1, 6, 0},       {"power", "Power", 1, 0, 1},
-    {"exponential", "Exponential", 1, 0, -1}, {"logarithm", "Logarithm", 1, 0, -1},
+    {"relu", "ReLU", 0, 0, 0},
+    {"linear", "Linear", 1, 0, 0},
+    {"sigmoid", "Sigmoid", 0, 0, 0},
+    {"hard_sigmoid", "HardSigmoid", 0.2, 0.5, 0},
+    {"tanh", "TanH", 1, 1, 0},
+    {"absolute", "Absolute", 0, 0, 0},
+    {"softplus", "SoftPlus", 1, 1, 0},
+    {"softsign", "SoftSign", 0, 0, 0},
+    {"elu", "ELU", 1, 0, 0},
+    {"prelu", "PReLU", 0, 0, 0},
+    {"relun", "ReLUN", 1, 6, 0},
+    {"power", "Power", 1, 0, 1},
+    {"exponential", "Exponential", 1, 0, -1},
+    {"logarithm", "Logarithm", 1, 0, -1},
     {"gelu", "GeLU", 0, 0, 0},
 };
 

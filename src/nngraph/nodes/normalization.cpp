@@ -37,8 +37,7 @@ Tensor* lower_batch(Lowering& l) {
   } else {
     for (std::string_view name : {"mean", "variance"}) {
       Tensor* parameter = l.parameter(name);
-      if (!parameter)
-        l.graph_error(cat("needs the ", std::string(name), " of its data source, which gives none"));
+      if (!parameter) l.graph_error(cat("needs the ", std::string(name), " of its data source, which gives none"));
       l.state[std::string(name)] = l.b.reshape(parameter, shape);
     }
   }
@@ -67,7 +66,8 @@ Tensor* lower_group(Lowering& l) {
 }
 
 NodeDefinition of_normalization(std::string_view name, std::string_view apple, std::string_view apple_gradient,
-                                std::string_view first, DataSource::Kind kind, std::function<Tensor*(Lowering&)> lower) {
+                                std::string_view first, DataSource::Kind kind,
+                                std::function<Tensor*(Lowering&)> lower) {
   NodeDefinition d;
   d.name = name;
   d.apple = apple;
@@ -81,15 +81,17 @@ NodeDefinition of_normalization(std::string_view name, std::string_view apple, s
 }  // namespace
 
 const NodeFamily normalization_family("normalization", [] {
-  NodeDefinition batch = of_normalization("batch_normalization", "MPSCNNBatchNormalizationNode",
-                                          "MPSCNNBatchNormalizationGradientNode", "10.13.4",
-                                          DataSource::Kind::batch_normalization, lower_batch);
+  NodeDefinition batch =
+      of_normalization("batch_normalization", "MPSCNNBatchNormalizationNode", "MPSCNNBatchNormalizationGradientNode",
+                       "10.13.4", DataSource::Kind::batch_normalization, lower_batch);
   batch.attributes = {optional("flags", std::string("default"))};
   batch.check = [](const FilterNode& node) {
     const std::string& flags = node.attributes().string("flags");
     if (flags != "default" && flags != "calculate_statistics_always" && flags != "calculate_statistics_never")
-      throw GraphError(cat("[", node.title(), "] flags is default, calculate_statistics_always or "
-                           "calculate_statistics_never, came ", flags, node.where()));
+      throw GraphError(cat("[", node.title(),
+                           "] flags is default, calculate_statistics_always or "
+                           "calculate_statistics_never, came ",
+                           flags, node.where()));
   };
   define_node(std::move(batch));
   define_node(of_normalization("instance_normalization", "MPSCNNInstanceNormalizationNode",

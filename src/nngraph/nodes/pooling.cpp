@@ -11,7 +11,7 @@ namespace {
 Window window_of(const Lowering& l) {
   const Attributes& a = l.attributes();
   const auto dilation = [&](std::string_view key) { return a.has(key) ? a.integer(key) : 1; };
-  return {a.integer("kernel_height"),      a.integer("kernel_width"),       a.integer("stride_in_pixels_y"),
+  return {a.integer("kernel_height"),      a.integer("kernel_width"),   a.integer("stride_in_pixels_y"),
           a.integer("stride_in_pixels_x"), dilation("dilation_rate_y"), dilation("dilation_rate_x")};
 }
 

@@ -15,9 +15,7 @@ Tensor* resized(Lowering& l, std::string_view kind, int64_t height, int64_t widt
   return l.add(kind, {l.sources[0], l.b.ints({height, width})}, std::move(attributes));
 }
 
-int64_t grown(const Lowering& l, int64_t size, std::string_view key) {
-  return size * l.attributes().integer(key);
-}
+int64_t grown(const Lowering& l, int64_t size, std::string_view key) { return size * l.attributes().integer(key); }
 
 Tensor* lower_upsampling(Lowering& l, std::string_view kind) {
   const bool align = l.attributes().has("align_corners") && l.attributes().boolean("align_corners");
@@ -101,7 +99,8 @@ const NodeFamily resize_family("resize", [] {
     define_node(std::move(d));
   };
   scale("bilinear_scale", "MPSNNBilinearScaleNode", [](Lowering& l) {
-    return resized(l, "resize_bilinear", l.attributes().integer("height"), l.attributes().integer("width"), true, false);
+    return resized(l, "resize_bilinear", l.attributes().integer("height"), l.attributes().integer("width"), true,
+                   false);
   });
   scale("lanczos_scale", "MPSNNLanczosScaleNode", lower_lanczos);
 });

@@ -15,8 +15,9 @@ Tensor* lower_concatenation(Lowering& l) {
       l.shape_error(cat("images that are concatenated must have one size, came ", l.sources[0]->shape(), " and ",
                         l.sources[i]->shape()));
     const int64_t missing = (4 - l.channels(i) % 4) % 4;
-    parts.push_back(missing ? l.add("pad", {l.sources[i]}, {{"left", Ints{0, 0, 0, 0}}, {"right", Ints{0, 0, 0, missing}}})
-                            : l.sources[i]);
+    parts.push_back(missing
+                        ? l.add("pad", {l.sources[i]}, {{"left", Ints{0, 0, 0, 0}}, {"right", Ints{0, 0, 0, missing}}})
+                        : l.sources[i]);
   }
   return l.add("concat", std::move(parts), {{"axis", int64_t{3}}});
 }
@@ -55,7 +56,8 @@ Tensor* lower_pad(Lowering& l) {
 void check_pad(const FilterNode& node) {
   for (std::string_view key : {"before", "after"}) {
     const Ints& amounts = node.attributes().integers(key);
-    const bool fits = amounts.size() == 3 && std::all_of(amounts.begin(), amounts.end(), [](int64_t n) { return n >= 0; });
+    const bool fits =
+        amounts.size() == 3 && std::all_of(amounts.begin(), amounts.end(), [](int64_t n) { return n >= 0; });
     if (!fits)
       throw GraphError(cat("[", node.title(), "] ", key, " is three numbers x, y, channels from 0, came ",
                            to_string(amounts), node.where()));
@@ -63,8 +65,8 @@ void check_pad(const FilterNode& node) {
   const std::string& edge = node.attributes().string("edge_mode");
   for (std::string_view known : {"zero", "constant", "clamp", "mirror", "mirror_with_edge"})
     if (edge == known) return;
-  throw GraphError(cat("[", node.title(), "] edge_mode is zero, constant, clamp, mirror or mirror_with_edge, came ", edge,
-                       node.where()));
+  throw GraphError(cat("[", node.title(), "] edge_mode is zero, constant, clamp, mirror or mirror_with_edge, came ",
+                       edge, node.where()));
 }
 
 }  // namespace

@@ -25,11 +25,14 @@ struct Part {
 class Yolo {
  public:
   explicit Yolo(Lowering& l)
-      : l_(l), b_(l.b), a_(l.attributes()), anchors_(a_.integer("number_of_anchor_boxes")),
+      : l_(l),
+        b_(l.b),
+        a_(l.attributes()),
+        anchors_(a_.integer("number_of_anchor_boxes")),
         classes_(l.channels() / anchors_ - 5) {
     if (l.channels() % anchors_ != 0 || classes_ < 0)
-      l.shape_error(cat(anchors_, " anchors need ", anchors_, " times 5 channels and one for each class, the images have ",
-                        l.channels()));
+      l.shape_error(cat(anchors_, " anchors need ", anchors_,
+                        " times 5 channels and one for each class, the images have ", l.channels()));
     shape_ = {l.batch(), l.height(), l.width(), anchors_, 5 + classes_};
     predicted_ = b_.reshape(l.sources[0], shape_);
     Tensor* labels = l.fed("labels");
@@ -59,7 +62,8 @@ class Yolo {
   Tensor* channels(Tensor* x, int64_t first, int64_t count) const {
     Ints ends(x->shape().dims().begin(), x->shape().dims().end());
     ends[4] = first + count;
-    return l_.add("slice", {x}, {{"starts", Ints{0, 0, 0, 0, first}}, {"ends", ends}, {"strides", Ints{1, 1, 1, 1, 1}}});
+    return l_.add("slice", {x},
+                  {{"starts", Ints{0, 0, 0, 0, first}}, {"ends", ends}, {"strides", Ints{1, 1, 1, 1, 1}}});
   }
 
   // [1, 1, 1, anchors, 2]: width and height.
@@ -120,7 +124,8 @@ class Yolo {
   Part confidence() const {
     Tensor* score = channels(predicted_, 4, 1);
     Tensor* target = a_.boolean("rescore") ? overlap_ : present_;
-    const Part yes = weighted(losses_of(terms("confidence"), b_, score, target), b_.mul(object_, a_.real("scale_object")));
+    const Part yes =
+        weighted(losses_of(terms("confidence"), b_, score, target), b_.mul(object_, a_.real("scale_object")));
     const Part no = weighted(losses_of(terms("confidence"), b_, score, b_.zeros_like(score)),
                              b_.mul(nothing_, a_.real("scale_no_object")));
     return {b_.add(yes.loss, no.loss), b_.add(yes.gradient, no.gradient)};
