@@ -301,7 +301,7 @@ ROOMS = [
     ["mpsgraph"],  # the package's own names
     ["onnx", "training"],
     ["precision.layer_precision"],  # measures layers, so above them
-    ["data", "model", "nn", "optim", "profiler", "tensor"],
+    ["data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],
     ["graph", "quantization"],
     ["ops"],
     ["precision", "random"],
