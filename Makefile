@@ -4,7 +4,7 @@
 #   make build     build and install                                          make bench     ours beside the peers
 #   make lint      what a reader of the source would ask for, in seconds      make format    clang-format and ruff
 #   make stubs     python/mpsgraph/_core.pyi                                  make tools     what tests and lint need
-#   make docs      docs/operations.md, from the operation table      make conformance  PyTorch's cases, drawn fresh
+#   make docs      tables in docs/operations.md and docs/nngraph.md  make conformance  PyTorch's cases, drawn fresh
 #   make sanitize  C++ tests under ThreadSanitizer and AddressSanitizer       make coverage  of the Metal backend
 #   make clean     remove all that was made
 #   make apple     the whole build for macOS, compiled and linked on any machine; APPLE="--only metal": that backend
@@ -174,6 +174,7 @@ stubs: build $(TOOLS)
 
 docs: standin $(TOOLS)
 	$(BIN)/python tools/operations.py
+	$(BIN)/python tools/nngraph.py
 
 # Nothing is built for it. The package is checked strictly (pyproject.toml), the programs beside it less so.
 lint: $(TOOLS)

@@ -128,14 +128,17 @@ void NNGraph::find_filters() {
 }
 
 void NNGraph::read_data_sources() {
-  std::map<const DataSource*, bool> trains;
-  for (const FilterPtr& filter : filters_)
-    if (filter->parameters()) trains[filter->parameters().get()] |= filter->is_gradient();
+  std::map<const DataSource*, bool> trains, other;
+  for (const FilterPtr& filter : filters_) {
+    if (!filter->parameters()) continue;
+    trains[filter->parameters().get()] |= filter->is_gradient();
+    other[filter->parameters().get()] |= !filter->definition().matrix;
+  }
   for (const FilterPtr& filter : filters_) {
     const std::shared_ptr<DataSource>& source = filter->parameters();
     if (!source || state_->by_source.contains(source.get())) continue;
     state_->layers.push_back(std::make_unique<Layer>(source, cat("[", filter->title(), "]"), trains[source.get()],
-                                                     derived_.empty(), *state_->graph));
+                                                     derived_.empty(), !other[source.get()], *state_->graph));
     state_->by_source[source.get()] = state_->layers.back().get();
   }
 }
