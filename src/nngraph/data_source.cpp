@@ -1,3 +1,4 @@
+// Checks of what data sources give, and the sources that hold their parameters.
 #include "nngraph/data_source.h"
 
 #include <algorithm>

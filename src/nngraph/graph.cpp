@@ -1,3 +1,4 @@
+// Which filters lead to the results, in which order; and the encoding of a batch.
 #include "nngraph/graph.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Parameters between a data source's layout and the core graph's.
 #include "nngraph/layer.h"
 
 #include <algorithm>

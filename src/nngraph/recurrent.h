@@ -38,11 +38,11 @@ enum class NeuronType : uint8_t {
   gelu
 };
 
-struct Neuron {
+struct GateNeuron {
   NeuronType type = NeuronType::none;
   double a = 0, b = 0, c = 0;
 };
-MPSGRAPH_API Tensor* apply_neuron(Builder& b, const Neuron& neuron, Tensor* x);
+MPSGRAPH_API Tensor* apply_neuron(Builder& b, const GateNeuron& neuron, Tensor* x);
 
 // Numbered as Apple's; `count` is how many there are.
 enum class MatrixId : uint8_t {
@@ -85,7 +85,7 @@ inline constexpr int weight_kinds = 4;
 // Arrays are float32 or float16, [outputs, inputs]; bias and diagonal memory [outputs]. Invalid: not given.
 struct Gate {
   runtime::NDArray weights[weight_kinds];
-  Neuron neuron;
+  GateNeuron neuron;
   const runtime::NDArray& operator[](WeightKind kind) const { return weights[static_cast<size_t>(kind)]; }
 };
 
@@ -97,7 +97,7 @@ struct MPSGRAPH_API RecurrentDescriptor {
   bool backward = false;  // in bidirectional inference: from the last step to the first
   std::vector<Gate> gates;  // one; input, forget, memory, output; input, recurrent, output
   bool diagonal_memory = false;  // of an LSTM
-  Neuron cell_to_output{NeuronType::tanh, 1, 1, 1};
+  GateNeuron cell_to_output{NeuronType::tanh, 1, 1, 1};
   double p_norm = 1;
   bool flip_output_gates = false;
 

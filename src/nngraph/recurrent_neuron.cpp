@@ -27,7 +27,7 @@ Tensor* soft_plus(Builder& b, Tensor* x) {
 
 }  // namespace
 
-Tensor* apply_neuron(Builder& b, const Neuron& n, Tensor* x) {
+Tensor* apply_neuron(Builder& b, const GateNeuron& n, Tensor* x) {
   switch (n.type) {
     case NeuronType::none: return x;
     case NeuronType::relu: return leaky(b, x, n.a);
