@@ -171,8 +171,8 @@ void define_recurrent_descriptor(py::module_& module) {
           py::arg("gate"), py::arg("kind"), py::arg("array"), "kind: 0 input, 1 recurrent, 2 memory, 3 bias. Copies.")
       .def(
           "set_neuron",
-          [](Self& self, int gate, int type, double a, double b, double c) {
-            const GateNeuron neuron{static_cast<NeuronType>(type), a, b, c};
+          [](Self& self, int gate, const std::string& type, double a, double b, double c) {
+            const Neuron neuron{type, a, b, c};
             (gate < 0 ? self.cell_to_output : self.gates.at(static_cast<size_t>(gate)).neuron) = neuron;
           },
           py::arg("gate"), py::arg("type"), py::arg("a"), py::arg("b"), py::arg("c"), "gate -1: cell to output.");

@@ -14,35 +14,13 @@
 #include <vector>
 
 #include "mpsgraph/core/builder.h"
+#include "nngraph/data_source.h"
 #include "nngraph/matrix.h"
 
 namespace mpsgraph::nngraph {
 
-// Numbered as Apple's.
-enum class NeuronType : uint8_t {
-  none,
-  relu,
-  linear,
-  sigmoid,
-  hard_sigmoid,
-  tanh,
-  absolute,
-  soft_plus,
-  soft_sign,
-  elu,
-  prelu,
-  relun,
-  power,
-  exponential,
-  logarithm,
-  gelu
-};
-
-struct GateNeuron {
-  NeuronType type = NeuronType::none;
-  double a = 0, b = 0, c = 0;
-};
-MPSGRAPH_API Tensor* apply_neuron(Builder& b, const GateNeuron& neuron, Tensor* x);
+// As neuron() of the nodes, with derivatives for the core's own walk: of relu and relun 1 at 0.
+Tensor* apply_neuron(Builder& b, const Neuron& neuron, Tensor* x);
 
 // Numbered as Apple's; `count` is how many there are.
 enum class MatrixId : uint8_t {
@@ -85,7 +63,7 @@ inline constexpr int weight_kinds = 4;
 // Arrays are float32 or float16, [outputs, inputs]; bias and diagonal memory [outputs]. Invalid: not given.
 struct Gate {
   runtime::NDArray weights[weight_kinds];
-  GateNeuron neuron;
+  Neuron neuron;
   const runtime::NDArray& operator[](WeightKind kind) const { return weights[static_cast<size_t>(kind)]; }
 };
 
@@ -97,7 +75,7 @@ struct MPSGRAPH_API RecurrentDescriptor {
   bool backward = false;  // in bidirectional inference: from the last step to the first
   std::vector<Gate> gates;  // one; input, forget, memory, output; input, recurrent, output
   bool diagonal_memory = false;  // of an LSTM
-  GateNeuron cell_to_output{NeuronType::tanh, 1, 1, 1};
+  Neuron cell_to_output{"tanh", 1, 1, 1};
   double p_norm = 1;
   bool flip_output_gates = false;
 

@@ -11,14 +11,10 @@ using Tensors = std::vector<Tensor*>;
 namespace {
 
 // As the operations name it; empty when they have none. Their relu and hard sigmoid have other derivatives at the ends.
-std::string_view activation_of(const GateNeuron& n) {
-  switch (n.type) {
-    case NeuronType::none: return "none";
-    case NeuronType::sigmoid: return "sigmoid";
-    case NeuronType::tanh: return n.a == 1 && n.b == 1 ? "tanh" : "";
-    case NeuronType::linear: return n.a == 1 && n.b == 0 ? "none" : "";
-    default: return "";
-  }
+std::string_view activation_of(const Neuron& n) {
+  if (n.type == "none" || n.type == "sigmoid") return n.type;
+  if (n.type == "tanh" && n.a == 1 && n.b == 1) return "tanh";
+  return n.type == "linear" && n.a == 1 && n.b == 0 ? "none" : "";
 }
 
 std::string kind_of(RecurrentCell cell) {
@@ -30,9 +26,9 @@ Attributes activations_of(const RecurrentDescriptor& d) {
                                        "output_gate_activation"};
   constexpr std::string_view gru[] = {"update_gate_activation", "reset_gate_activation", "output_gate_activation"};
   Attributes result;
-  const auto set = [&](std::string_view name, const GateNeuron& n) { result.set(name, std::string(activation_of(n))); };
+  const auto set = [&](std::string_view name, const Neuron& n) { result.set(name, std::string(activation_of(n))); };
   for (size_t g = 0; g < d.gates.size(); ++g) {
-    const GateNeuron& neuron = d.gates[g].neuron;
+    const Neuron& neuron = d.gates[g].neuron;
     if (d.cell == RecurrentCell::single_gate)
       set("activation", neuron);
     else

@@ -248,10 +248,16 @@ void SequenceRun::result(const NDArray& array, bool through_a_copy) {
 
 std::vector<NDArray> SequenceRun::encode(runtime::CommandBuffer& buffer, runtime::Executable& executable,
                                          const std::string& label) {
-  if (!before.empty()) encode_copies(buffer, std::move(before), label);
-  std::vector<NDArray> all = executable.encode(buffer, std::move(inputs), std::move(results));
-  if (!after.empty()) encode_copies(buffer, std::move(after), label);
-  return all;
+  const auto mark = buffer.mark();
+  try {
+    if (!before.empty()) encode_copies(buffer, std::move(before), label);
+    std::vector<NDArray> all = executable.encode(buffer, std::move(inputs), std::move(results));
+    if (!after.empty()) encode_copies(buffer, std::move(after), label);
+    return all;
+  } catch (...) {
+    buffer.rewind(mark);
+    throw;
+  }
 }
 
 // --- checks ----------------------------------------------------------------------------------------------------------

@@ -63,10 +63,10 @@ DESCRIPTORS = [
     (lambda: single_gate(Broken(descriptor=None)), mg.GraphError, "descriptor is None"),
     (lambda: single_gate(Broken(load=False)), mg.GraphError, "could not load its weights"),
     (lambda: single_gate(object()), mg.GraphError, "has no load"),
-    (lambda: single_gate(Source(zeros(2, 3), neuron=("tan", 1))), mg.GraphError, "is no type of neuron"),
+    (lambda: single_gate(Source(zeros(2, 3), neuron=("tan", 1))), mg.GraphError, "is no neuron"),
     (lambda: single_gate(Source(zeros(2, 3), neuron=(16, 1))), mg.GraphError, "is no neuron"),
     (lambda: GRUDescriptor(3, 2, gate_pnorm_value=0), mg.GraphError, "norm must be above 0"),
-    (lambda: LSTMDescriptor(3, 2, cell_to_output_neuron_type="tan"), mg.GraphError, "is no type of neuron"),
+    (lambda: LSTMDescriptor(3, 2, cell_to_output_neuron_type="tan"), mg.GraphError, "is no neuron"),
     (
         lambda: LSTMDescriptor(3, 2, input_gate_memory_weights=Source(zeros(3)), memory_weights_are_diagonal=True),
         mg.ShapeError,

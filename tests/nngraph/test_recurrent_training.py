@@ -19,6 +19,7 @@ from harness.recurrent_layers import (
     sigmoid,
     weights_of,
 )
+from mpsgraph import nngraph
 from mpsgraph.nngraph import Matrix, MatrixDescriptor, RNNMatrixTrainingLayer, RNNRecurrentMatrixState
 
 CELLS = {
@@ -38,7 +39,7 @@ CELLS = {
     "lstm, diagonal peephole of one": Cell("lstm", memory=[1], diagonal=True),
     "lstm, peephole of the output gate": Cell("lstm", memory=[3]),
     "lstm, other neurons": Cell(
-        "lstm", activations=[("hard_sigmoid", 0.2, 0.5), SIGMOID, ("tanh", 1.5, 0.5), SIGMOID], to_output=("soft_sign",)
+        "lstm", activations=[("hard_sigmoid", 0.2, 0.5), SIGMOID, ("tanh", 1.5, 0.5), SIGMOID], to_output=("softsign",)
     ),
     "lstm, linear output": Cell("lstm", to_output=("none",)),
     "lstm, gates without": Cell(
@@ -404,3 +405,40 @@ def test_a_sequence_in_two_parts_is_one(rng):
                 recurrent_input_state=states[-1] if states else None, recurrent_output_states=states,
             )  # fmt: skip
     np.testing.assert_allclose(np.stack(ys), np.stack(trained.ys), rtol=1e-6)
+
+
+def test_trainable_convolutions_image_batches_and_an_optimizer(rng):
+    """The talk's way from images to an LSTM, with the package's own data sources and optimizer."""
+    rows, steps, inputs, hidden = 8, 6, 5, 4
+    gates = {"input": "sigmoid", "forget": "sigmoid", "output": "sigmoid", "cell": "tanh"}
+    descriptor = nngraph.LSTMDescriptor(inputs, hidden, use_float32_weights=True)
+    for gate, neuron in gates.items():
+        convolution = nngraph.ConvolutionDescriptor(1, 1, inputs, hidden, neuron=nngraph.NeuronDescriptor(neuron, 1, 1))
+        setattr(descriptor, f"{gate}_gate_input_weights", nngraph.TrainableConvolution(convolution, seed=1))
+        recurrent = nngraph.ConvolutionDescriptor(1, 1, hidden, hidden)
+        source = nngraph.TrainableConvolution(recurrent, bias_terms=False, seed=2)
+        setattr(descriptor, f"{gate}_gate_recurrent_weights", source)
+    weights: list[Matrix] = []
+    layer = RNNMatrixTrainingLayer("cpu", descriptor, weights)
+    assert sorted(m.numpy().shape for m in weights) == [(1, 16), (16, 4), (16, 5)]
+    gradients: list[Matrix] = []
+    layer.create_weight_gradient_matrices(gradients)
+    images = nngraph.ImageBatch(rng.uniform(-1, 1, (rows, 1, steps, inputs)).astype(np.float32))
+    wanted = rng.uniform(-0.5, 0.5, (rows, hidden)).astype(np.float32)
+    x, y = np.zeros((rows, steps, inputs), np.float32), np.zeros((rows, steps, hidden), np.float32)
+    descent = nngraph.StochasticGradientDescent(0.1)
+    dy, losses = np.zeros_like(y), []
+    sources = of_array(x, True)
+    for _ in range(30):
+        states: list = []
+        with Queue() as buffer:
+            nngraph.ImageCopyToMatrix("cpu").encode_batch(buffer, images, Matrix(x.reshape(rows, -1)))
+            layer.encode_forward_sequence(buffer, sources, of_array(y, True), states, weights)
+        losses.append(float(((y[:, -1] - wanted) ** 2).sum()))
+        dy[:, -1] = 2 * (y[:, -1] - wanted)
+        with Queue() as buffer:
+            layer.encode_gradient_sequence(buffer, sources, of_array(dy, True), None, gradients, states, weights)
+            for matrix, gradient in zip(weights, gradients, strict=True):
+                descent.encode(buffer, input_gradient_matrix=gradient, input_values_matrix=matrix)
+    assert losses[-1] < 0.3 * losses[0]
+    assert layer.compiled == 2

@@ -1,9 +1,8 @@
 """The older training path: MPSNNGraph's vocabulary on every device.
 
 Filters are nodes between image nodes; an NNGraph runs them over batches of images; parameters come from data sources,
-which train by optimizers. Recurrent layers run over
-matrices. Names are Apple's in snake_case without the prefix. `docs/nngraph.md` teaches it, beside the
-WWDC18 talk's listings.
+which train by optimizers. Recurrent layers run over matrices. Names are Apple's in snake_case without the prefix.
+`docs/nngraph.md` teaches it, beside the WWDC18 talk's listings.
 """
 
 from .conversion import DataLayout, ImageCopyToMatrix, MatrixCopyToImage
@@ -102,8 +101,8 @@ from .recurrent import (
     RNNSingleGateDescriptor,
 )
 from .recurrent_inference import RNNImageInferenceLayer, RNNMatrixInferenceLayer
-from .recurrent_states import RNNRecurrentImageState, RNNRecurrentMatrixState
-from .recurrent_training import RNNMatrixTrainingLayer, RNNMatrixTrainingState
+from .recurrent_states import RNNMatrixTrainingState, RNNRecurrentImageState, RNNRecurrentMatrixState
+from .recurrent_training import RNNMatrixTrainingLayer
 
 __all__ = [
     "Adam",

@@ -22,7 +22,7 @@ from ..errors import DTypeError, GraphError, ShapeError
 INPUT, RECURRENT, MEMORY, BIAS = range(4)
 SINGLE_GATE, LSTM, GRU = range(3)
 NEURONS = (
-    "none", "relu", "linear", "sigmoid", "hard_sigmoid", "tanh", "absolute", "soft_plus", "soft_sign", "elu", "prelu",
+    "none", "relu", "linear", "sigmoid", "hard_sigmoid", "tanh", "absolute", "softplus", "softsign", "elu", "prelu",
     "relun", "power", "exponential", "logarithm", "gelu",
 )  # fmt: skip
 """Types of neurons, numbered as Apple's."""
@@ -88,21 +88,24 @@ def _asked(source: Any, name: str, where: str) -> Any:
     return value() if callable(value) else value
 
 
-def neuron_of(neuron: Any, where: str) -> tuple[int, float, float, float]:
-    """(type, a, b, c) as numbers. The type may be a number, an enumeration's or a name; None is no neuron."""
+def neuron_of(neuron: Any, where: str) -> tuple[str, float, float, float]:
+    """The type's name, a, b and c of a NeuronDescriptor, of a type or of (type, a, b, c); None is no neuron.
+
+    A type is a name, Apple's number, or an enumeration's item of such a name.
+    """
     if neuron is None:
-        return 0, 0.0, 0.0, 0.0
+        return NEURONS[0], 0.0, 0.0, 0.0
+    if hasattr(neuron, "type"):
+        neuron = (neuron.type, neuron.a, neuron.b, neuron.c)
     kind, *parameters = neuron if isinstance(neuron, (tuple, list)) else (neuron,)
-    if not isinstance(kind, (int, np.integer)):
-        plain = str(getattr(kind, "name", kind)).lower().replace("_", "")
-        names = [name.replace("_", "") for name in NEURONS]
-        if plain not in names:
-            raise GraphError(f"{where}: {shown(kind)} is no type of neuron: take one of {', '.join(NEURONS)}")
-        kind = names.index(plain)
-    if not 0 <= kind < len(NEURONS) or len(parameters) > 3:
-        raise GraphError(f"{where}: {shown(neuron)} is no neuron: a type from 0 to {len(NEURONS) - 1}, a, b and c")
+    if isinstance(kind, (int, np.integer)) and 0 <= kind < len(NEURONS):
+        kind = NEURONS[kind]
+    plain = str(getattr(kind, "name", kind)).lower().replace("_", "")
+    found = next((name for name in NEURONS if name.replace("_", "") == plain), None)
+    if found is None or len(parameters) > 3:
+        raise GraphError(f"{where}: {shown(neuron)} is no neuron: take a type of {', '.join(NEURONS)}, and a, b and c")
     a, b, c = (*(float(x) for x in parameters), 0.0, 0.0, 0.0)[:3]
-    return int(kind), a, b, c
+    return found, a, b, c
 
 
 class _Source:
