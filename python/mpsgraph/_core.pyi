@@ -1147,7 +1147,7 @@ class RecurrentDescriptor:
         """
         cell: 0 single gate, 1 LSTM, 2 GRU.
         """
-    def set_neuron(self, gate: typing.SupportsInt | typing.SupportsIndex, type: typing.SupportsInt | typing.SupportsIndex, a: typing.SupportsFloat | typing.SupportsIndex, b: typing.SupportsFloat | typing.SupportsIndex, c: typing.SupportsFloat | typing.SupportsIndex) -> None:
+    def set_neuron(self, gate: typing.SupportsInt | typing.SupportsIndex, type: str, a: typing.SupportsFloat | typing.SupportsIndex, b: typing.SupportsFloat | typing.SupportsIndex, c: typing.SupportsFloat | typing.SupportsIndex) -> None:
         """
         gate -1: cell to output.
         """

@@ -5,6 +5,7 @@ which train by optimizers. Recurrent layers run over matrices. Names are Apple's
 `docs/nngraph.md` teaches it, beside the WWDC18 talk's listings.
 """
 
+from .._core import RNNMatrixTrainingState
 from .conversion import DataLayout, ImageCopyToMatrix, MatrixCopyToImage
 from .data_sources import (
     ConvolutionDataSource,
@@ -101,7 +102,7 @@ from .recurrent import (
     RNNSingleGateDescriptor,
 )
 from .recurrent_inference import RNNImageInferenceLayer, RNNMatrixInferenceLayer
-from .recurrent_states import RNNMatrixTrainingState, RNNRecurrentImageState, RNNRecurrentMatrixState
+from .recurrent_states import RNNRecurrentImageState, RNNRecurrentMatrixState
 from .recurrent_training import RNNMatrixTrainingLayer
 
 __all__ = [
