@@ -1,4 +1,4 @@
-"""examples/digits_nodes.py: both kinds of data sources learn the same, two batches at most are under way, and a test."""
+"""examples/digits_nodes.py: both kinds of sources learn the same, two batches at most are under way, and a picture."""
 
 import digits_nodes
 import mpsgraph as mg
