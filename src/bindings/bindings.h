@@ -164,6 +164,10 @@ void define_probes(py::module_& module);  // for the self-test
 void define_executables(py::module_& module);
 runtime::Device& to_device(py::handle object);  // Device, name, or None for the default
 
+// --- the older interface (nngraph_recurrent.cpp) ---------------------------------------------------------------------
+
+void define_nngraph_recurrent(py::module_& module);
+
 }  // namespace mpsgraph::bindings
 
 template <class T>

@@ -22,6 +22,7 @@ PYBIND11_MODULE(_core, module) {
   bindings::define_nngraph(module);
   bindings::define_probes(module);
   bindings::define_package(module);
+  bindings::define_nngraph_recurrent(module);
 
   module.def("library_version", [] { return std::string(MPSGRAPH_VERSION); });
   module.def(

@@ -124,7 +124,7 @@ TrainableConvolution::TrainableConvolution(ConvolutionDescriptor descriptor, NDA
 }
 
 bool TrainableConvolution::load() {
-  if (give_) give_();
+  take_trained();
   return true;
 }
 
@@ -150,7 +150,7 @@ TrainableNormalization::TrainableNormalization(Kind kind, NormalizationDescripto
 }
 
 bool TrainableNormalization::load() {
-  if (give_) give_();
+  take_trained();
   return true;
 }
 

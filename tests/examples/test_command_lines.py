@@ -10,6 +10,8 @@ import activity_classifier
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.begins_early
+
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
 NAMES = [path.stem for path in EXAMPLES]
 

@@ -1,10 +1,12 @@
 """The older training path: MPSNNGraph's vocabulary on every device.
 
 Filters are nodes between image nodes; an NNGraph runs them over batches of images; parameters come from data sources,
-which train by optimizers. Names are Apple's in snake_case without the prefix. `docs/nngraph.md` teaches it, beside the
+which train by optimizers. Recurrent layers run over
+matrices. Names are Apple's in snake_case without the prefix. `docs/nngraph.md` teaches it, beside the
 WWDC18 talk's listings.
 """
 
+from .conversion import DataLayout, ImageCopyToMatrix, MatrixCopyToImage
 from .data_sources import (
     ConvolutionDataSource,
     ConvolutionDescriptor,
@@ -18,6 +20,7 @@ from .data_sources import (
 )
 from .graph import NNGraph
 from .images import Image, ImageBatch, LossLabels, LossLabelsBatch
+from .matrix import Matrix, MatrixDescriptor, Vector, VectorDescriptor
 from .nodes import (
     AdditionNode,
     BatchNormalizationNode,
@@ -90,6 +93,17 @@ from .nodes import (
 )
 from .optimizers import Adam, RMSProp, StochasticGradientDescent
 from .padding import FULL, SAME, TENSORFLOW_SAME, TENSORFLOW_VALID, VALID, PaddingPolicy
+from .recurrent import (
+    GRUDescriptor,
+    LSTMDescriptor,
+    RNNBidirectionalCombineMode,
+    RNNMatrixId,
+    RNNSequenceDirection,
+    RNNSingleGateDescriptor,
+)
+from .recurrent_inference import RNNImageInferenceLayer, RNNMatrixInferenceLayer
+from .recurrent_states import RNNRecurrentImageState, RNNRecurrentMatrixState
+from .recurrent_training import RNNMatrixTrainingLayer, RNNMatrixTrainingState
 
 __all__ = [
     "Adam",
@@ -104,6 +118,7 @@ __all__ = [
     "ConvolutionTransposeNode",
     "ConvolutionWeightsAndBiasesState",
     "CrossChannelNormalizationNode",
+    "DataLayout",
     "DilatedPoolingMaxNode",
     "DivisionNode",
     "DropoutNode",
@@ -111,13 +126,16 @@ __all__ = [
     "FilterNode",
     "ForwardLossNode",
     "FullyConnectedNode",
+    "GRUDescriptor",
     "GramMatrixCalculationNode",
     "GroupNormalizationNode",
     "Image",
     "ImageBatch",
+    "ImageCopyToMatrix",
     "ImageNode",
     "InitialGradientNode",
     "InstanceNormalizationNode",
+    "LSTMDescriptor",
     "LanczosScaleNode",
     "LocalContrastNormalizationNode",
     "LogSoftMaxNode",
@@ -125,6 +143,9 @@ __all__ = [
     "LossLabels",
     "LossLabelsBatch",
     "LossNode",
+    "Matrix",
+    "MatrixCopyToImage",
+    "MatrixDescriptor",
     "MultiplicationNode",
     "NNGraph",
     "NeuronAbsoluteNode",
@@ -151,6 +172,16 @@ __all__ = [
     "PoolingL2NormNode",
     "PoolingMaxNode",
     "RMSProp",
+    "RNNBidirectionalCombineMode",
+    "RNNImageInferenceLayer",
+    "RNNMatrixId",
+    "RNNMatrixInferenceLayer",
+    "RNNMatrixTrainingLayer",
+    "RNNMatrixTrainingState",
+    "RNNRecurrentImageState",
+    "RNNRecurrentMatrixState",
+    "RNNSequenceDirection",
+    "RNNSingleGateDescriptor",
     "ReductionColumnMaxNode",
     "ReductionColumnMeanNode",
     "ReductionColumnMinNode",
@@ -180,6 +211,8 @@ __all__ = [
     "UpsamplingBilinearNode",
     "UpsamplingNearestNode",
     "VALID",
+    "Vector",
+    "VectorDescriptor",
     "YOLOLossDescriptor",
     "YOLOLossNode",
     "node_table",

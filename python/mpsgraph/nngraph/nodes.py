@@ -647,14 +647,14 @@ class LossNode(_Node):
 class YOLOLossDescriptor:
     """How the loss of a YOLO network is computed. Source: MPSCNNYOLOLossDescriptor.
 
-    Args: anchor_boxes, a sequence of (width, height) in cells of the grid; the scales of the loss's parts; thresholds
+    Args: anchor_boxes, (width, height) of each in cells of the grid; the scales of the loss's parts; thresholds
     of the overlap; rescore, whether the confidence to learn is the overlap of predicted and true box; weight, of the
     whole; delta, of the Huber loss of sizes; xy_loss_type and wh_loss_type. docs/nngraph.md says the formula.
     """
 
     def __init__(
         self,
-        anchor_boxes: Sequence[tuple[float, float]],
+        anchor_boxes: Sequence[tuple[float, float]] | np.ndarray,
         *,
         rescore: bool = True,
         xy_loss_type: str = "mean_squared_error",
