@@ -1,3 +1,4 @@
+// What data sources must give, checked, and the ready-made ones that train.
 #include "nngraph/data_source.h"
 
 #include <algorithm>

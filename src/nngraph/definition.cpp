@@ -1,3 +1,4 @@
+// The table of filters, which the files of nodes/ fill.
 #include "nngraph/definition.h"
 
 #include <deque>

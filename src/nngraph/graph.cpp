@@ -1,3 +1,4 @@
+// NNGraph: which filters lead to its results, what it takes, and how a batch is encoded.
 #include "nngraph/graph.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Parameters on their way from a source's layout to the core graph's, and back.
 #include "nngraph/layer.h"
 
 #include <algorithm>

@@ -13,8 +13,8 @@
 namespace mpsgraph::nngraph {
 
 // One array of parameters. In the core graph weights are HWIO, of depthwise convolutions HWIM, of what only fully
-// connected filters read a matrix (HWI, O), else as the source has them. Those that the source updates by itself are fed
-// as the source has them; all others are variables.
+// connected filters read a matrix (HWI, O), else as the source has them. Those that the source updates by itself are
+// fed as the source has them; all others are variables.
 struct Slot {
   std::string name;
   TensorType type;                // fed: as the source has it

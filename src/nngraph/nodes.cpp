@@ -1,3 +1,4 @@
+// Filters as they are made, their gradient filters, and those of a whole network.
 #include "nngraph/nodes.h"
 
 #include <algorithm>

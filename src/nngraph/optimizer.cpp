@@ -1,3 +1,4 @@
+// The optimizers' formulas as operations, and their steps over arrays outside of a graph.
 #include "nngraph/optimizer.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// How many windows a policy lays over an image, and where.
 #include "nngraph/padding.h"
 
 #include <algorithm>

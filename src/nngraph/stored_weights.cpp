@@ -1,3 +1,4 @@
+// Tensors of a safetensors file as weights (out, height, width, in).
 #include "nngraph/stored_weights.h"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// What is undone when an encode fails.
 #include "nngraph/transaction.h"
 
 namespace mpsgraph::nngraph {

@@ -1,3 +1,4 @@
+// Windows as attributes of the core's operations; what none reaches is cut off first.
 #include "nngraph/windows.h"
 
 #include <algorithm>

@@ -44,7 +44,7 @@ def test_two_batches_at_most_are_under_way():
     for _ in range(2):
         latest = training.iteration(images, labels)
     assert not training.double_buffering.acquire(blocking=False) and training.losses == []
-    event.signaled_value = 1
+    event.signal(1)
     latest.wait_until_completed()
     assert training.double_buffering.acquire(timeout=60) and len(training.losses) == 2
 
