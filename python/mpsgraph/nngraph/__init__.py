@@ -1,9 +1,8 @@
 """The older training path: MPSNNGraph's vocabulary on every device.
 
 Filters are nodes between image nodes; an NNGraph runs them over batches of images; parameters come from data sources,
-which train by optimizers. Recurrent layers run over
-matrices. Names are Apple's in snake_case without the prefix. `docs/nngraph.md` teaches it, beside the
-WWDC18 talk's listings.
+which train by optimizers. Recurrent layers run over matrices. Names are Apple's in snake_case without the prefix.
+`docs/nngraph.md` teaches it, beside the WWDC18 talk's listings.
 """
 
 from .conversion import DataLayout, ImageCopyToMatrix, MatrixCopyToImage
@@ -20,6 +19,7 @@ from .data_sources import (
 )
 from .graph import NNGraph
 from .images import Image, ImageBatch, LossLabels, LossLabelsBatch
+from .losses import ForwardLossNode, InitialGradientNode, LossDescriptor, LossNode, YOLOLossDescriptor, YOLOLossNode
 from .matrix import Matrix, MatrixDescriptor, Vector, VectorDescriptor
 from .nodes import (
     AdditionNode,
@@ -34,18 +34,14 @@ from .nodes import (
     DivisionNode,
     DropoutNode,
     FilterNode,
-    ForwardLossNode,
     FullyConnectedNode,
     GramMatrixCalculationNode,
     GroupNormalizationNode,
     ImageNode,
-    InitialGradientNode,
     InstanceNormalizationNode,
     LanczosScaleNode,
     LocalContrastNormalizationNode,
     LogSoftMaxNode,
-    LossDescriptor,
-    LossNode,
     MultiplicationNode,
     NeuronAbsoluteNode,
     NeuronELUNode,
@@ -66,29 +62,12 @@ from .nodes import (
     PoolingAverageNode,
     PoolingL2NormNode,
     PoolingMaxNode,
-    ReductionColumnMaxNode,
-    ReductionColumnMeanNode,
-    ReductionColumnMinNode,
-    ReductionColumnSumNode,
-    ReductionFeatureChannelsArgumentMaxNode,
-    ReductionFeatureChannelsArgumentMinNode,
-    ReductionFeatureChannelsMaxNode,
-    ReductionFeatureChannelsMeanNode,
-    ReductionFeatureChannelsMinNode,
-    ReductionFeatureChannelsSumNode,
-    ReductionRowMaxNode,
-    ReductionRowMeanNode,
-    ReductionRowMinNode,
-    ReductionRowSumNode,
-    ReductionSpatialMeanNode,
     ReshapeNode,
     SoftMaxNode,
     SpatialNormalizationNode,
     SubtractionNode,
     UpsamplingBilinearNode,
     UpsamplingNearestNode,
-    YOLOLossDescriptor,
-    YOLOLossNode,
     node_table,
 )
 from .optimizers import Adam, RMSProp, StochasticGradientDescent
@@ -104,6 +83,23 @@ from .recurrent import (
 from .recurrent_inference import RNNImageInferenceLayer, RNNMatrixInferenceLayer
 from .recurrent_states import RNNRecurrentImageState, RNNRecurrentMatrixState
 from .recurrent_training import RNNMatrixTrainingLayer, RNNMatrixTrainingState
+from .reductions import (
+    ReductionColumnMaxNode,
+    ReductionColumnMeanNode,
+    ReductionColumnMinNode,
+    ReductionColumnSumNode,
+    ReductionFeatureChannelsArgumentMaxNode,
+    ReductionFeatureChannelsArgumentMinNode,
+    ReductionFeatureChannelsMaxNode,
+    ReductionFeatureChannelsMeanNode,
+    ReductionFeatureChannelsMinNode,
+    ReductionFeatureChannelsSumNode,
+    ReductionRowMaxNode,
+    ReductionRowMeanNode,
+    ReductionRowMinNode,
+    ReductionRowSumNode,
+    ReductionSpatialMeanNode,
+)
 
 __all__ = [
     "Adam",
