@@ -69,8 +69,8 @@ class MPSGRAPH_API DataSource {
   virtual bool on_demand() const { return false; }
 
   virtual std::shared_ptr<Optimizer> optimizer() const { return nullptr; }
-  // A graph that trains it by optimizer() holds its values from now on; `give` makes it call store() with them. The last
-  // graph holds them; none when that one is gone.
+  // A graph that trains it by optimizer() holds its values from now on; `give` makes it call store() with them. The
+  // last graph holds them; none when that one is gone.
   void held_by(const void* holder, std::function<void()> give) { holder_ = holder, give_ = std::move(give); }
   bool is_held_by(const void* holder) const { return holder_ == holder; }
   virtual void store(std::vector<NamedArray> arrays) { (void)arrays; }

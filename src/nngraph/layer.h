@@ -12,9 +12,9 @@
 
 namespace mpsgraph::nngraph {
 
-// One array of parameters. In the core graph weights are HWIO, of depthwise convolutions HWIM, of what only fully connected
-// filters read a matrix (HWI, O), else as the source has them. Those that the source updates by itself are fed as the
-// source has them; all others are variables.
+// One array of parameters. In the core graph weights are HWIO, of depthwise convolutions HWIM, of what only fully
+// connected filters read a matrix (HWI, O), else as the source has them. Those that the source updates by itself are
+// fed as the source has them; all others are variables.
 struct Slot {
   std::string name;
   TensorType type;                // fed: as the source has it
@@ -28,8 +28,8 @@ class Layer {
  public:
   // Loads the source and reads it. `who` names it in errors.
   // `on_demand`: the graph does not train, so that sources may be loaded when their filters' turn has come.
-  // `matrix`: all its filters are fully connected. With the weights as a matrix their gradient and its update become one
-  // kernel, which a reshape between them would prevent.
+  // `matrix`: all its filters are fully connected. With the weights as a matrix their gradient and its update become
+  // one kernel, which a reshape between them would prevent.
   Layer(std::shared_ptr<DataSource> source, std::string who, bool trains, bool on_demand, bool matrix, Graph& graph);
 
   const std::shared_ptr<DataSource> source;

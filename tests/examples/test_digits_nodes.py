@@ -1,4 +1,4 @@
-"""examples/digits_nodes.py: both kinds of data sources learn the same, two batches at most are under way, and a test."""
+"""examples/digits_nodes.py: both kinds of sources learn the same, two batches at most are under way, and a picture."""
 
 import digits_nodes
 import mpsgraph as mg
@@ -44,7 +44,7 @@ def test_two_batches_at_most_are_under_way():
     for _ in range(2):
         latest = training.iteration(images, labels)
     assert not training.double_buffering.acquire(blocking=False) and training.losses == []
-    event.signaled_value = 1
+    event.signal(1)
     latest.wait_until_completed()
     assert training.double_buffering.acquire(timeout=60) and len(training.losses) == 2
 
