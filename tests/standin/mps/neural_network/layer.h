@@ -16,7 +16,8 @@
 
 #include "mps/core/image.h"
 #include "mps/core/kernel.h"
-#include "mps/core/state.h"
+#include "mps/neural_network/neuron.h"
+#include "mps/neural_network/states.h"
 
 @class StandinFilter;
 
@@ -88,6 +89,8 @@ class Layer {
   virtual bool reports() const { return false; }  // whether it runs although nobody needs its image
   // Sets what depends on sizes, and gives the size of the result.
   virtual Shape prepare(Call& call) = 0;
+  // Makes call.states, what the filter remembers for its gradient and shows to data sources.
+  virtual void remember(Call&, bool /*is_temporary*/) {}
   virtual Images run(Call& call) = 0;
   // Of the source with this number, given the gradient of the result. Raises where Apple has no gradient.
   virtual Images gradient(Call& call, const Images& of_result, size_t source);
@@ -119,27 +122,20 @@ int64_t first_pixel(int64_t source, int64_t result, const Axis& axis, bool after
 // Sets call.windows' places and gives the result's size, by the filter's policy, a custom one included.
 Shape apply_padding(Call& call, Shape source, int64_t channels);
 
-// --- neurons ---------------------------------------------------------------------------------------------------------
-
-struct Neuron {
-  MPSCNNNeuronType type = MPSCNNNeuronTypeNone;
-  double a = 0, b = 0, c = 0;
-  std::vector<double> slopes;  // of PReLU, one a channel
-
-  static Neuron of(MPSNNNeuronDescriptor* descriptor);
-  double value(double x, int64_t channel) const;
-  double derivative(double x, int64_t channel) const;
-};
-
 // --- states ----------------------------------------------------------------------------------------------------------
 
 std::vector<double> floats(const float* values, size_t count, double otherwise);
 std::vector<double> load_floats(id<MTLBuffer> buffer, NSUInteger offset, size_t count);
 void store_floats(id<MTLBuffer> buffer, NSUInteger offset, const std::vector<double>& values);
+double rounded_to_half(double value);
 // Raises unless the count of a temporary object fell by one in an update that must lower it.
 void require_lowered(NSString* who, MPSState* state, NSUInteger before);
 
 }  // namespace standin
+
+@interface MPSCNNKernel (StandinWindows)
+- (instancetype)initForWindows:(const standin::Windows&)windows device:(id<MTLDevice>)device;
+@end
 
 // --- nodes -----------------------------------------------------------------------------------------------------------
 
@@ -191,8 +187,16 @@ void require_lowered(NSString* who, MPSState* state, NSUInteger before);
 + (Class)gradientNodeClass;  // Nil: there is no gradient
 @end
 
+@interface MPSNNGradientFilterNode ()
+// As the long initializers have it: the state tells which filter it belongs to.
+- (instancetype)initWithGradient:(MPSNNImageNode*)gradient
+                     sourceImage:(MPSNNImageNode*)source
+                           state:(MPSNNStateNode*)state;
+@end
+
 namespace standin {
 
+// The layer of a filter node, or of the filter that a gradient node belongs to.
 template <class L>
 L& layer_of(MPSNNFilterNode* node) {
   return static_cast<L&>(*(node->filter->forward ? node->filter->forward->layer : node->filter->layer));

@@ -6,13 +6,23 @@
 
 namespace standin {
 
+// To the nearest number of 11 significant bits, ties to even; 2^-24 apart near zero, infinite beyond 65504.
+double rounded_to_half(double value) {
+  if (!std::isfinite(value) || value == 0) return value;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const double step = std::ldexp(1.0, std::max(exponent - 11, -24));
+  const double result = std::nearbyint(value / step) * step;
+  return std::abs(result) > 65504 ? std::copysign(INFINITY, value) : result;
+}
+
 double rounded(double value, MPSImageFeatureChannelFormat format) {
   const auto normalized = [&](double most) {
     return std::isnan(value) ? 0 : std::nearbyint(std::clamp(value, 0.0, 1.0) * most) / most;
   };
   switch (format) {
     case MPSImageFeatureChannelFormatFloat32: return static_cast<float>(value);
-    case MPSImageFeatureChannelFormatFloat16: return static_cast<double>(static_cast<_Float16>(value));
+    case MPSImageFeatureChannelFormatFloat16: return rounded_to_half(value);
     case MPSImageFeatureChannelFormatUnorm8: return normalized(255);
     case MPSImageFeatureChannelFormatUnorm16: return normalized(65535);
     default: misuse(@"an image of channel format %lu", static_cast<NSUInteger>(format));
