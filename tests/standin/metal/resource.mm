@@ -324,10 +324,10 @@ size_t texture_bytes(MTLTextureDescriptor* descriptor) {
 }
 
 - (void)copyFromBuffer:(id<MTLBuffer>)source
-           sourceOffset:(NSUInteger)sourceOffset
-               toBuffer:(id<MTLBuffer>)destination
-      destinationOffset:(NSUInteger)destinationOffset
-                   size:(NSUInteger)size {
+          sourceOffset:(NSUInteger)sourceOffset
+              toBuffer:(id<MTLBuffer>)destination
+     destinationOffset:(NSUInteger)destinationOffset
+                  size:(NSUInteger)size {
   require_within(@"copyFromBuffer:", sourceOffset, size, source.length);
   require_within(@"toBuffer:", destinationOffset, size, destination.length);
   StandinBuffer *from = static_cast<StandinBuffer*>(source), *to = static_cast<StandinBuffer*>(destination);

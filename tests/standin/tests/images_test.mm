@@ -58,7 +58,10 @@ TEST(the_host_reads_and_writes_both_layouts) {
   [five.texture getBytes:pixel
              bytesPerRow:sizeof pixel
            bytesPerImage:0
-              fromRegion:{{1, 0, 0}, {1, 1, 1}}
+              fromRegion:{
+                {1, 0, 0},
+                {1, 1, 1}
+              }
              mipmapLevel:0
                    slice:1];
   CHECK(pixel[0] == 9);
@@ -67,7 +70,10 @@ TEST(the_host_reads_and_writes_both_layouts) {
   [five readBytes:part.data()
               dataLayout:interleaved
              bytesPerRow:32
-                  region:{{1, 1, 0}, {1, 1, 1}}
+                  region:{
+                    {1, 1, 0},
+                    {1, 1, 1}
+                  }
       featureChannelInfo:{0, 4}
               imageIndex:0];
   CHECK(are(part, {15, 16, 17, 18}));
@@ -76,7 +82,10 @@ TEST(the_host_reads_and_writes_both_layouts) {
   [grey writeBytes:rows.data()
               dataLayout:interleaved
              bytesPerRow:12
-                  region:{{0, 0, 0}, {2, 2, 1}}
+                  region:{
+                    {0, 0, 0},
+                    {2, 2, 1}
+                  }
       featureChannelInfo:{0, 1}
               imageIndex:0];
   CHECK(are(numbers(grey), {100, 101, 102, 103}));
@@ -85,7 +94,10 @@ TEST(the_host_reads_and_writes_both_layouts) {
                 [five readBytes:to
                             dataLayout:interleaved
                            bytesPerRow:32
-                                region:{{0, 0, 0}, {1, 1, 1}}
+                                region:{
+                                  {0, 0, 0},
+                                  {1, 1, 1}
+                                }
                     featureChannelInfo:{1, 4}
                             imageIndex:0];
               }),
@@ -106,7 +118,10 @@ TEST(several_images_share_a_texture) {
               dataLayout:interleaved
              bytesPerRow:20
            bytesPerImage:20
-                  region:{{0, 0, 0}, {1, 1, 2}}
+                  region:{
+                    {0, 0, 0},
+                    {1, 1, 2}
+                  }
       featureChannelInfo:{0, 5}
               imageIndex:0];
   CHECK(are(both, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
@@ -196,11 +211,10 @@ TEST(batches_count_each_image_once) {
   MPSKernel* const kernel = [[MPSKernel alloc] initWithDevice:device()];
   MPSImageDescriptor* const descriptor = described(MPSImageFeatureChannelFormatFloat32, 1, 1, 1);
   CHECK_EQUAL(run(^(id<MTLCommandBuffer> buffer) {
-                MPSImageBatch* batch =
-                    [[MPSTemporaryImage defaultAllocator] imageBatchForCommandBuffer:buffer
-                                                                     imageDescriptor:descriptor
-                                                                              kernel:kernel
-                                                                               count:2];
+                MPSImageBatch* batch = [[MPSTemporaryImage defaultAllocator] imageBatchForCommandBuffer:buffer
+                                                                                        imageDescriptor:descriptor
+                                                                                                 kernel:kernel
+                                                                                                  count:2];
                 MPSImageBatch* repeated = @[ batch[0], batch[1], batch[0] ];
                 CHECK_EQUAL(MPSImageBatchIncrementReadCount(repeated, 2), 2ul);
                 CHECK(((MPSTemporaryImage*)batch[0]).readCount == 3 && ((MPSTemporaryImage*)batch[1]).readCount == 3);

@@ -39,7 +39,7 @@ TEST(what_a_matrix_allocates_is_managed) {
                                                                                rowBytes:4
                                                                                dataType:MPSDataTypeFloat32];
   MPSMatrix *const to = [[MPSMatrix alloc] initWithDevice:device() descriptor:descriptor],
-                  *const blind = [[MPSMatrix alloc] initWithDevice:device() descriptor:descriptor];
+                   *const blind = [[MPSMatrix alloc] initWithDevice:device() descriptor:descriptor];
   MPSImage* const from = image(1, 1, 1, {3});
   CHECK(to.data.storageMode == MTLStorageModeManaged);
   MPSImageCopyToMatrix* const copy = [[MPSImageCopyToMatrix alloc] initWithDevice:device() dataLayout:interleaved];
@@ -56,7 +56,7 @@ TEST(what_a_matrix_allocates_is_managed) {
 TEST(an_image_is_a_row) {
   MPSImage *const first = image(1, 2, 2, {1, 2, 3, 4}), *const second = image(1, 2, 2, {5, 6, 7, 8});
   MPSMatrix *const hwc = matrix(3, 5), *const chw = matrix(2, 4);
-  MPSImage *const back = image(1, 2, 2);
+  MPSImage* const back = image(1, 2, 2);
   CHECK_EQUAL(run(^(id<MTLCommandBuffer> buffer) {
                 MPSImageCopyToMatrix* copy = [[MPSImageCopyToMatrix alloc] initWithDevice:device()
                                                                                dataLayout:interleaved];
@@ -76,9 +76,7 @@ TEST(an_image_is_a_row) {
                 [into encodeToCommandBuffer:buffer sourceMatrix:chw destinationImage:back];
                 [back synchronizeOnCommandBuffer:buffer];
                 MPSImage* half = image(1, 2, 2, MPSImageFeatureChannelFormatFloat16);
-                CHECK_EQUAL(raised_by(^{
-                              [into encodeToCommandBuffer:buffer sourceMatrix:chw destinationImage:half];
-                            }),
+                CHECK_EQUAL(raised_by(^{ [into encodeToCommandBuffer:buffer sourceMatrix:chw destinationImage:half]; }),
                             misused);
               }),
               std::string());
@@ -93,24 +91,21 @@ TEST(a_temporary_matrix_is_read_once) {
                                                                                rowBytes:4
                                                                                dataType:MPSDataTypeFloat32];
   MPSImage *const from = image(1, 1, 1, {3}), *const to = image(1, 1, 1);
-  CHECK_EQUAL(run(^(id<MTLCommandBuffer> buffer) {
-                MPSTemporaryMatrix* between = [MPSTemporaryMatrix temporaryMatrixWithCommandBuffer:buffer
-                                                                                 matrixDescriptor:descriptor];
-                [[[MPSImageCopyToMatrix alloc] initWithDevice:device() dataLayout:interleaved]
-                    encodeToCommandBuffer:buffer
-                              sourceImage:from
-                        destinationMatrix:between];
-                MPSMatrixCopyToImage* copy = [[MPSMatrixCopyToImage alloc] initWithDevice:device()
-                                                                               dataLayout:interleaved];
-                [copy encodeToCommandBuffer:buffer sourceMatrix:between destinationImage:to];
-                CHECK(between.readCount == 0);
-                CHECK_EQUAL(raised_by(^{
-                              [copy encodeToCommandBuffer:buffer sourceMatrix:between destinationImage:to];
-                            }),
-                            misused);
-                [to synchronizeOnCommandBuffer:buffer];
-              }),
-              std::string());
+  CHECK_EQUAL(
+      run(^(id<MTLCommandBuffer> buffer) {
+        MPSTemporaryMatrix* between = [MPSTemporaryMatrix temporaryMatrixWithCommandBuffer:buffer
+                                                                          matrixDescriptor:descriptor];
+        [[[MPSImageCopyToMatrix alloc] initWithDevice:device() dataLayout:interleaved] encodeToCommandBuffer:buffer
+                                                                                                 sourceImage:from
+                                                                                           destinationMatrix:between];
+        MPSMatrixCopyToImage* copy = [[MPSMatrixCopyToImage alloc] initWithDevice:device() dataLayout:interleaved];
+        [copy encodeToCommandBuffer:buffer sourceMatrix:between destinationImage:to];
+        CHECK(between.readCount == 0);
+        CHECK_EQUAL(raised_by(^{ [copy encodeToCommandBuffer:buffer sourceMatrix:between destinationImage:to]; }),
+                    misused);
+        [to synchronizeOnCommandBuffer:buffer];
+      }),
+      std::string());
   CHECK(are(numbers(to), {3}));
 }
 

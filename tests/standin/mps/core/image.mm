@@ -173,8 +173,8 @@ MTLTextureDescriptor* texture_descriptor(MPSImageDescriptor* image) {
   const MTLTextureDescriptor* texture = texture_descriptor(descriptor);  // raises for an unknown format
   if (descriptor.width < 1 || descriptor.height < 1 || descriptor.featureChannels < 1 ||
       descriptor.numberOfImages < 1 || texture.arrayLength > 2048)
-    misuse(@"an image of %lu x %lu x %lu, %lu of them", descriptor.height, descriptor.width,
-           descriptor.featureChannels, descriptor.numberOfImages);
+    misuse(@"an image of %lu x %lu x %lu, %lu of them", descriptor.height, descriptor.width, descriptor.featureChannels,
+           descriptor.numberOfImages);
   return self;
 }
 
@@ -302,45 +302,50 @@ void for_each_element(MPSImage* image, Access a, Move move) {
       for (NSUInteger x = 0; x < size.width; ++x)
         for (NSUInteger c = 0; c < count; ++c) {
           const NSUInteger slice = (a.image + origin.z + z) * slices + (first + c) / 4;
-          const size_t at = z * a.image_bytes + y * a.row_bytes + x * a.column_bytes +
-                            (interleaved ? c * element : c * plane);
+          const size_t at =
+              z * a.image_bytes + y * a.row_bytes + x * a.column_bytes + (interleaved ? c * element : c * plane);
           move(texture, slice, MTLOrigin{origin.x + x, origin.y + y, 0}, (c % 4) % components, at, pixel);
         }
 }
 
 void read_elements(MPSImage* image, Access access, char* bytes) {
   const size_t element = channel_bytes(image.featureChannelFormat);
-  for_each_element(image, access, [&](StandinTexture* texture, NSUInteger slice, MTLOrigin at, NSUInteger component,
-                                      size_t to, std::vector<std::byte>& pixel) {
-    [texture getBytes:pixel.data()
-          bytesPerRow:pixel.size()
-        bytesPerImage:0
-           fromRegion:{at, {1, 1, 1}}
-          mipmapLevel:0
-                slice:slice];
-    std::memcpy(bytes + to, pixel.data() + component * element, element);
-  });
+  for_each_element(image, access,
+                   [&](StandinTexture* texture, NSUInteger slice, MTLOrigin at, NSUInteger component, size_t to,
+                       std::vector<std::byte>& pixel) {
+                     [texture getBytes:pixel.data()
+                           bytesPerRow:pixel.size()
+                         bytesPerImage:0
+                            fromRegion:{
+                              at,
+                              {1, 1, 1}
+                            }
+                           mipmapLevel:0
+                                 slice:slice];
+                     std::memcpy(bytes + to, pixel.data() + component * element, element);
+                   });
 }
 
 void write_elements(MPSImage* image, Access access, const char* bytes) {
   const size_t element = channel_bytes(image.featureChannelFormat);
-  for_each_element(image, access, [&](StandinTexture* texture, NSUInteger slice, MTLOrigin at, NSUInteger component,
-                                      size_t from, std::vector<std::byte>& pixel) {
-    const MTLRegion region = {at, {1, 1, 1}};
-    [texture getBytes:pixel.data()
-          bytesPerRow:pixel.size()
-        bytesPerImage:0
-           fromRegion:region
-          mipmapLevel:0
-                slice:slice];
-    std::memcpy(pixel.data() + component * element, bytes + from, element);
-    [texture replaceRegion:region
-               mipmapLevel:0
-                     slice:slice
-                 withBytes:pixel.data()
-               bytesPerRow:pixel.size()
-             bytesPerImage:0];
-  });
+  for_each_element(image, access,
+                   [&](StandinTexture* texture, NSUInteger slice, MTLOrigin at, NSUInteger component, size_t from,
+                       std::vector<std::byte>& pixel) {
+                     const MTLRegion region = {at, {1, 1, 1}};
+                     [texture getBytes:pixel.data()
+                           bytesPerRow:pixel.size()
+                         bytesPerImage:0
+                            fromRegion:region
+                           mipmapLevel:0
+                                 slice:slice];
+                     std::memcpy(pixel.data() + component * element, bytes + from, element);
+                     [texture replaceRegion:region
+                                mipmapLevel:0
+                                      slice:slice
+                                  withBytes:pixel.data()
+                                bytesPerRow:pixel.size()
+                              bytesPerImage:0];
+                   });
 }
 
 MTLRegion whole(MPSImage* image) { return {{0, 0, 0}, {image.width, image.height, 1}}; }
@@ -446,9 +451,9 @@ namespace standin {
 
 Pixels pixels_of(MPSImage* image) {
   if (!image) misuse(@"no image");
-  return {static_cast<StandinTexture*>(image.texture),  image.featureChannelFormat,
-          static_cast<int64_t>(image.numberOfImages),   static_cast<int64_t>(image.height),
-          static_cast<int64_t>(image.width),            static_cast<int64_t>(image.featureChannels)};
+  return {static_cast<StandinTexture*>(image.texture), image.featureChannelFormat,
+          static_cast<int64_t>(image.numberOfImages),  static_cast<int64_t>(image.height),
+          static_cast<int64_t>(image.width),           static_cast<int64_t>(image.featureChannels)};
 }
 
 void require_alike(NSString* who, MPSImageBatch* batch) {

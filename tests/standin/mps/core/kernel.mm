@@ -66,8 +66,7 @@ void encode(id<MTLCommandBuffer> buffer, NSString* who, NSArray* reads, NSArray*
   std::vector<Reads> counted;
   const auto require = [&](id object, NSString* use) -> Reads {
     const Reads left = reads_of(object);
-    if (left && left->reads == 0)
-      misuse(@"%@ %@ a %@ that has been read as often as it may be", who, use, left->what);
+    if (left && left->reads == 0) misuse(@"%@ %@ a %@ that has been read as often as it may be", who, use, left->what);
     if (left && left->buffer != commands)
       misuse(@"%@ %@ a %@ of another command buffer, or of one that was committed", who, use, left->what);
     return left;
@@ -83,9 +82,7 @@ void encode(id<MTLCommandBuffer> buffer, NSString* who, NSArray* reads, NSArray*
   for (const Reads& left : counted) set_reads(left, left->reads - 1);
 }
 
-void spoil(StandinResource* resource) {
-  std::memset([resource deviceBytes], 0xA5, resource.allocatedSize);
-}
+void spoil(StandinResource* resource) { std::memset([resource deviceBytes], 0xA5, resource.allocatedSize); }
 
 Value Rows::load() const {
   Value result(type, {rows, columns});
@@ -111,7 +108,11 @@ void Rows::store(const Value& value) const {
 Rows floats_of(id<MTLBuffer> buffer, NSUInteger offset, NSUInteger count) {
   if (!buffer || offset > buffer.length || count * sizeof(float) > buffer.length - offset)
     misuse(@"%lu floats from byte %lu on in a buffer of %lu bytes", count, offset, buffer.length);
-  return {static_cast<StandinBuffer*>(buffer), offset, count * sizeof(float), 1, static_cast<int64_t>(count),
+  return {static_cast<StandinBuffer*>(buffer),
+          offset,
+          count * sizeof(float),
+          1,
+          static_cast<int64_t>(count),
           MPSDataTypeFloat32};
 }
 

@@ -16,8 +16,8 @@ constexpr size_t alignment = 16;  // bytes, of the rows that are recommended
 size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
 StandinBuffer* allocate(id<MTLDevice> device, size_t bytes, const Reads& reads) {
-  id<MTLBuffer> made = [device newBufferWithLength:bytes
-                                           options:reads ? MTLResourceStorageModePrivate : MTLResourceStorageModeManaged];
+  id<MTLBuffer> made =
+      [device newBufferWithLength:bytes options:reads ? MTLResourceStorageModePrivate : MTLResourceStorageModeManaged];
   if (!made) misuse(@"no memory for %lu bytes", bytes);
   StandinBuffer* buffer = static_cast<StandinBuffer*>(made);
   if (reads) reads->spoil = [buffer] { spoil(buffer); };
@@ -137,9 +137,7 @@ void synchronize(StandinBuffer* buffer, id<MTLCommandBuffer> commands) {
                                                     dataType:given.dataType];
   return self;
 }
-- (instancetype)initWithBuffer:(id<MTLBuffer>)buffer
-                        offset:(NSUInteger)offset
-                    descriptor:(MPSMatrixDescriptor*)given {
+- (instancetype)initWithBuffer:(id<MTLBuffer>)buffer offset:(NSUInteger)offset descriptor:(MPSMatrixDescriptor*)given {
   if (!(self = [self initWithDevice:buffer.device descriptor:given])) return nil;
   // The last row need not be padded.
   const size_t bytes = (given.matrices - 1) * given.matrixBytes + (given.rows - 1) * given.rowBytes +
@@ -224,9 +222,7 @@ void synchronize(StandinBuffer* buffer, id<MTLCommandBuffer> commands) {
                                                       dataType:given.dataType];
   return self;
 }
-- (instancetype)initWithBuffer:(id<MTLBuffer>)buffer
-                        offset:(NSUInteger)offset
-                    descriptor:(MPSVectorDescriptor*)given {
+- (instancetype)initWithBuffer:(id<MTLBuffer>)buffer offset:(NSUInteger)offset descriptor:(MPSVectorDescriptor*)given {
   if (!(self = [self initWithDevice:buffer.device descriptor:given])) return nil;
   const size_t bytes = (given.vectors - 1) * given.vectorBytes + given.length * element_bytes(given.dataType);
   require_room(@"a vector", buffer, offset, bytes, given.dataType);
@@ -295,13 +291,17 @@ namespace standin {
 Rows rows_of(MPSMatrix* matrix, NSUInteger number) {
   if (!matrix || number >= matrix.matrices) misuse(@"matrix %lu of %lu", number, matrix.matrices);
   return {static_cast<StandinBuffer*>(matrix.data), matrix.offset + number * matrix.matrixBytes, matrix.rowBytes,
-          static_cast<int64_t>(matrix.rows), static_cast<int64_t>(matrix.columns), matrix.dataType};
+          static_cast<int64_t>(matrix.rows),        static_cast<int64_t>(matrix.columns),        matrix.dataType};
 }
 
 Rows rows_of(MPSVector* vector, NSUInteger number) {
   if (!vector || number >= vector.vectors) misuse(@"vector %lu of %lu", number, vector.vectors);
-  return {static_cast<StandinBuffer*>(vector.data), vector.offset + number * vector.vectorBytes, vector.vectorBytes, 1,
-          static_cast<int64_t>(vector.length), vector.dataType};
+  return {static_cast<StandinBuffer*>(vector.data),
+          vector.offset + number * vector.vectorBytes,
+          vector.vectorBytes,
+          1,
+          static_cast<int64_t>(vector.length),
+          vector.dataType};
 }
 
 }  // namespace standin

@@ -107,7 +107,8 @@ std::vector<Pixels> fitting(NSString* who, MPSNDArray* array, MPSImageBatch* ima
   std::vector<Pixels> result;
   for (MPSImage* image in images) result.push_back(pixels_of(image));
   const Pixels& p = result[0];
-  if (dims.size() != 4 || dims[0] != static_cast<int64_t>(images.count)) misuse(@"%@: an array of %@", who, array->shape);
+  if (dims.size() != 4 || dims[0] != static_cast<int64_t>(images.count))
+    misuse(@"%@: an array of %@", who, array->shape);
   if (corner.channel % 4 != 0 || dims[1] + static_cast<int64_t>(corner.y) > p.height ||
       dims[2] + static_cast<int64_t>(corner.x) > p.width || dims[3] + static_cast<int64_t>(corner.channel) > p.channels)
     misuse(@"%@: an array of %@ does not lie in images of %ld x %ld x %ld there", who, array->shape, p.height, p.width,

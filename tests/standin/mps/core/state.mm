@@ -70,8 +70,7 @@ using namespace standin;
                               textureDescriptor:(MTLTextureDescriptor*)descriptor {
   return [[self alloc] initForBuffer:buffer recipes:@[ [descriptor copy] ]];
 }
-+ (instancetype)temporaryStateWithCommandBuffer:(id<MTLCommandBuffer>)buffer
-                                   resourceList:(MPSStateResourceList*)list {
++ (instancetype)temporaryStateWithCommandBuffer:(id<MTLCommandBuffer>)buffer resourceList:(MPSStateResourceList*)list {
   return [[self alloc] initForBuffer:buffer recipes:list->recipes];
 }
 

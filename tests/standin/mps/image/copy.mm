@@ -38,8 +38,8 @@ std::vector<std::pair<Pixels, Rows>> pairs(const Copy& copy, MPSImageBatch* batc
   std::vector<std::pair<Pixels, Rows>> result;
   for (MPSImage* image in batch) {
     const Pixels pixels = pixels_of(image);
-    const bool is_float = pixels.format == MPSImageFeatureChannelFormatFloat16 ||
-                          pixels.format == MPSImageFeatureChannelFormatFloat32;
+    const bool is_float =
+        pixels.format == MPSImageFeatureChannelFormatFloat16 || pixels.format == MPSImageFeatureChannelFormatFloat32;
     if (!is_float || pixels.type() != rows.type)
       misuse(@"%@: a matrix of %s and an image of another type", copy.who, type_name(rows.type));
     Rows row = rows;
@@ -78,8 +78,8 @@ std::vector<std::pair<Pixels, Rows>> pairs(const Copy& copy, MPSImageBatch* batc
                       sourceImages:(MPSImageBatch*)images
                  destinationMatrix:(MPSMatrix*)matrix {
   const MPSDataLayout layout = _dataLayout;
-  const auto copied = pairs(
-      {@"MPSImageCopyToMatrix", layout, _destinationMatrixOrigin, _destinationMatrixBatchIndex}, images, matrix);
+  const auto copied =
+      pairs({@"MPSImageCopyToMatrix", layout, _destinationMatrixOrigin, _destinationMatrixBatchIndex}, images, matrix);
   NSArray* used = [images arrayByAddingObjectsFromArray:(NSArray*)@[ matrix ]];
   encode(buffer, @"MPSImageCopyToMatrix", @[], used, [copied, layout] {
     for (const auto& [pixels, row] : copied) {
