@@ -63,7 +63,7 @@ struct Windows {
 // One filter in one encode of a graph.
 struct Call {
   StandinFilter* filter = nil;
-  id<MTLCommandBuffer> buffer = nil;  // only while work is encoded
+  __unsafe_unretained id<MTLCommandBuffer> buffer = nil;  // only while work is encoded
   id<MTLDevice> device = nil;
   int64_t batch = 0;
   std::vector<Shape> shapes;  // of the sources
@@ -94,6 +94,7 @@ class Layer {
   virtual Images run(Call& call) = 0;
   // Of the source with this number, given the gradient of the result. Raises where Apple has no gradient.
   virtual Images gradient(Call& call, const Images& of_result, size_t source);
+  virtual bool by_cpu() const { return style == MPSNNTrainingStyleUpdateDeviceCPU; }  // who updates
   // After work of the gradient was encoded: the data source's update.
   virtual void update(Call&, id<MTLCommandBuffer>) {}
 

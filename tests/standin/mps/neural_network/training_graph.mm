@@ -29,7 +29,7 @@ MPSNNImageNode* summed(MPSNNImageNode* image, Gradients& gradients, MPSGradientN
   while (all.size() > 1) {
     MPSNNAdditionNode* sum = [MPSNNAdditionNode nodeWithLeftSource:all[0] rightSource:all[1]];
     MPSNNFilterNode* const none = nil;
-    if (handler) handler(sum, none, image, all[0]);
+    if (handler) handler(sum, (MPSNNFilterNode* _Nonnull)none, image, all[0]);
     all.erase(all.begin());
     all[0] = sum.resultImage;
   }
