@@ -52,6 +52,7 @@ class Walk {
     auto stage = std::make_unique<Stage>();
     stage->filter = filter;
     stage->image = filter->image;
+    if (!stage->image) stage->image = [MPSNNImageNode nodeWithHandle:nil];  // nobody holds its node
     stage->state = filter->state;
     for (MPSNNImageNode* source in filter->sources) visit(source);
     for (MPSNNStateNode* state in filter->labels)

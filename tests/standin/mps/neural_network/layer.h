@@ -76,7 +76,6 @@ struct Call {
   NSArray<MPSState*>* given = nil;  // labels, one state an image
   NSArray<MPSState*>* states = nil;  // what the filter made for its gradient, one an image or one for the batch
   std::shared_ptr<void> kept;  // what a layer keeps for its gradient
-  std::function<double(size_t)> property;  // a callback's answer for each image, asked while work is encoded
 };
 
 class Layer {

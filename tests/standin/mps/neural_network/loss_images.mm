@@ -12,7 +12,6 @@ struct ForwardLoss : LayerOf<ForwardLoss> {
   Loss loss;
   MPSCNNLossDescriptor* descriptor = nil;
   id<MPSNNLossCallback> callback = nil;
-  MPSNNImageNode* logits = nil;
 
   Shape prepare(Call& call) override {
     for (const Shape& shape : call.shapes)
