@@ -271,6 +271,122 @@ TEST(concatenation_fills_up_to_fours) {
   CHECK(gradients_agree(join, {{2, 1, 3}, {2, 1, 5}}, {spread(12), spread(20)}));
 }
 
+// --- shapes ----------------------------------------------------------------------------------------------------------
+
+TEST(reductions) {
+  const auto of = [](Class kind) -> Make {
+    return [kind](NSArray<MPSNNImageNode*>* sources) { return [kind nodeWithSource:sources[0]]; };
+  };
+  const Numbers x = {1, -2, 3, 4, -5, 6, 7, 8};  // 2 x 2 pixels of two channels
+  const auto value = [&](Class kind) { return value_of(of(kind), {2, 2, 2}, x); };
+  CHECK(are(value([MPSNNReductionRowMinNode class]), {1, -2, -5, 6}));
+  CHECK(are(value([MPSNNReductionRowMaxNode class]), {3, 4, 7, 8}));
+  CHECK(are(value([MPSNNReductionRowSumNode class]), {4, 2, 2, 14}));
+  CHECK(are(value([MPSNNReductionRowMeanNode class]), {2, 1, 1, 7}));
+  CHECK(are(value([MPSNNReductionColumnMinNode class]), {-5, -2, 3, 4}));
+  CHECK(are(value([MPSNNReductionColumnMaxNode class]), {1, 6, 7, 8}));
+  CHECK(are(value([MPSNNReductionColumnSumNode class]), {-4, 4, 10, 12}));
+  CHECK(are(value([MPSNNReductionColumnMeanNode class]), {-2, 2, 5, 6}));
+  CHECK(are(value([MPSNNReductionFeatureChannelsMinNode class]), {-2, 3, -5, 7}));
+  CHECK(are(value([MPSNNReductionFeatureChannelsMaxNode class]), {1, 4, 6, 8}));
+  CHECK(are(value([MPSNNReductionFeatureChannelsMeanNode class]), {-0.5, 3.5, 0.5, 7.5}));
+  CHECK(are(value([MPSNNReductionFeatureChannelsArgumentMinNode class]), {1, 0, 0, 0}));
+  CHECK(are(value([MPSNNReductionFeatureChannelsArgumentMaxNode class]), {0, 1, 1, 1}));
+  const Make weighted = [](NSArray<MPSNNImageNode*>* sources) {
+    MPSNNReductionFeatureChannelsSumNode* node = [MPSNNReductionFeatureChannelsSumNode nodeWithSource:sources[0]];
+    node.weight = 2;
+    return node;
+  };
+  CHECK(are(value_of(weighted, {2, 2, 2}, x), {-2, 14, 2, 30}));
+  CHECK(are(value([MPSNNReductionSpatialMeanNode class]), {1.5, 4}));
+  CHECK(gradients_agree(of([MPSNNReductionSpatialMeanNode class]), {{2, 3, 2}}, {spread(12)}));
+}
+
+TEST(padding_shows_what_the_edge_mode_says) {
+  const auto pad = [](MPSImageEdgeMode mode, NSUInteger before, NSUInteger after) -> Make {
+    return [=](NSArray<MPSNNImageNode*>* sources) {
+      MPSNNPadNode* node = [MPSNNPadNode nodeWithSource:sources[0]
+                                      paddingSizeBefore:{before, 0, 0}
+                                       paddingSizeAfter:{after, 0, 0}
+                                               edgeMode:mode];
+      node.fillValue = 9;
+      return node;
+    };
+  };
+  const auto value = [&](MPSImageEdgeMode mode) { return value_of(pad(mode, 2, 1), {1, 3, 1}, {1, 2, 3}); };
+  CHECK(are(value(MPSImageEdgeModeZero), {0, 0, 1, 2, 3, 0}));
+  CHECK(are(value(MPSImageEdgeModeConstant), {9, 9, 1, 2, 3, 9}));
+  CHECK(are(value(MPSImageEdgeModeClamp), {1, 1, 1, 2, 3, 3}));
+  CHECK(are(value(MPSImageEdgeModeMirror), {3, 2, 1, 2, 3, 2}));
+  CHECK(are(value(MPSImageEdgeModeMirrorWithEdge), {2, 1, 1, 2, 3, 3}));
+  for (MPSImageEdgeMode mode : {MPSImageEdgeModeZero, MPSImageEdgeModeClamp, MPSImageEdgeModeMirror,
+                                MPSImageEdgeModeMirrorWithEdge, MPSImageEdgeModeConstant})
+    CHECK(gradients_agree(pad(mode, 2, 1), {{2, 3, 2}}, {spread(12)}));
+}
+
+TEST(reshape_keeps_the_order) {
+  const Make reshape = [](NSArray<MPSNNImageNode*>* sources) {
+    return [MPSNNReshapeNode nodeWithSource:sources[0] resultWidth:1 resultHeight:1 resultFeatureChannels:12];
+  };
+  CHECK(are(value_of(reshape, {2, 3, 2}, spread(12)), spread(12)));
+  CHECK(gradients_agree(reshape, {{2, 3, 2}}, {spread(12)}));
+}
+
+TEST(upsampling_and_scaling) {
+  const Make nearest = [](NSArray<MPSNNImageNode*>* sources) {
+    return [MPSCNNUpsamplingNearestNode nodeWithSource:sources[0] integerScaleFactorX:2 integerScaleFactorY:1];
+  };
+  const auto bilinear = [](BOOL align) -> Make {
+    return [=](NSArray<MPSNNImageNode*>* sources) {
+      return [MPSCNNUpsamplingBilinearNode nodeWithSource:sources[0]
+                                      integerScaleFactorX:2
+                                      integerScaleFactorY:1
+                                             alignCorners:align];
+    };
+  };
+  CHECK(are(value_of(nearest, {1, 2, 1}, {1, 5}), {1, 1, 5, 5}));
+  CHECK(are(value_of(bilinear(NO), {1, 2, 1}, {1, 5}), {1, 3, 5, 5}));
+  CHECK(are(value_of(bilinear(YES), {1, 2, 1}, {0, 3}), {0, 1, 2, 3}));
+  CHECK(gradients_agree(nearest, {{2, 3, 2}}, {spread(12)}));
+  CHECK(gradients_agree(bilinear(NO), {{2, 3, 2}}, {spread(12)}));
+  CHECK(gradients_agree(bilinear(YES), {{2, 3, 2}}, {spread(12)}));
+  const auto scale = [](Class kind) -> Make {
+    return [=](NSArray<MPSNNImageNode*>* sources) { return [kind nodeWithSource:sources[0] outputSize:{2, 1, 1}]; };
+  };
+  CHECK(are(value_of(scale([MPSNNBilinearScaleNode class]), {1, 4, 1}, {1, 3, 5, 7}), {2, 6}));
+  CHECK(are(value_of(scale([MPSNNLanczosScaleNode class]), {1, 2, 1}, {1, 3}), {1, 3}));
+}
+
+TEST(normalization_by_neighbours) {
+  const auto of = [](Class kind) -> Make {
+    return [kind](NSArray<MPSNNImageNode*>* sources) {
+      MPSCNNNormalizationNode* node = [[kind alloc] initWithSource:sources[0] kernelSize:3];
+      node.alpha = 1.5f;
+      node.beta = 0.75f;
+      node.delta = 0.5f;
+      return static_cast<MPSNNFilterNode*>(node);
+    };
+  };
+  const Make plain = [](NSArray<MPSNNImageNode*>* sources) {
+    MPSCNNCrossChannelNormalizationNode* node = [MPSCNNCrossChannelNormalizationNode nodeWithSource:sources[0]
+                                                                                         kernelSize:3];
+    node.beta = 1;
+    return node;
+  };
+  CHECK(are(value_of(plain, {1, 1, 3}, {1, 2, 3}), {1 / (1 + 5 / 3.f), 2 / (1 + 14 / 3.f), 3 / (1 + 13 / 3.f)}));
+  for (Class kind in @[ [MPSCNNSpatialNormalizationNode class], [MPSCNNCrossChannelNormalizationNode class],
+                        [MPSCNNLocalContrastNormalizationNode class] ])
+    CHECK(gradients_agree(of(kind), {{3, 4, 4}}, {spread(48)}));
+}
+
+TEST(gram_matrices) {
+  const Make gram = [](NSArray<MPSNNImageNode*>* sources) {
+    return [MPSNNGramMatrixCalculationNode nodeWithSource:sources[0] alpha:0.5f];
+  };
+  CHECK(are(value_of(gram, {1, 2, 2}, {1, 2, 3, 4}), {5, 7, 7, 10}));
+  CHECK(gradients_agree(gram, {{2, 2, 3}}, {spread(12)}));
+}
+
 }  // namespace
 
 int main() { return run_all(); }
