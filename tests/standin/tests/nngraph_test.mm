@@ -3,6 +3,47 @@
 
 using namespace check;
 
+// Moves the window's centre and asks for one column more than the same size.
+@interface ShiftedPadding : NSObject <MPSNNPadding> {
+ @package
+  NSInteger shift;
+}
+@end
+@implementation ShiftedPadding
++ (BOOL)supportsSecureCoding {
+  return YES;
+}
+- (MPSNNPaddingMethod)paddingMethod {
+  return MPSNNPaddingMethodCustom | MPSNNPaddingMethodSizeSame;
+}
+- (MPSImageDescriptor*)destinationImageDescriptorForSourceImages:(NSArray<MPSImage*>*)images
+                                                    sourceStates:(NSArray<MPSState*>*)states
+                                                       forKernel:(MPSKernel*)kernel
+                                             suggestedDescriptor:(MPSImageDescriptor*)descriptor {
+  auto* filter = (MPSCNNKernel*)kernel;
+  filter.offset = {filter.offset.x + shift, filter.offset.y, 0};
+  descriptor.width += 1;
+  return descriptor;
+}
+- (void)encodeWithCoder:(NSCoder*)coder {
+}
+- (instancetype)initWithCoder:(NSCoder*)coder {
+  return [super init];
+}
+@end
+
+// Weights that the CPU updates, to 10.
+@interface HostWeights : FrozenWeights
+@end
+@implementation HostWeights
+- (BOOL)updateWithGradientState:(MPSCNNConvolutionGradientState*)gradient
+                    sourceState:(MPSCNNConvolutionWeightsAndBiasesState*)source {
+  seen = check::numbers(gradient.gradientForWeights);
+  weights = {10};
+  return YES;
+}
+@end
+
 namespace {
 
 constexpr auto half = MPSImageFeatureChannelFormatFloat16;
@@ -46,9 +87,7 @@ struct Line {
                                 sourceStates:@[ @[ labels_of({1, 1, 1}, {5}), labels_of({1, 1, 1}, {5}) ] ]];
   }
   std::string step() const {
-    return run(^(id<MTLCommandBuffer> buffer) {
-      encode(buffer);
-    });
+    return run(^(id<MTLCommandBuffer> buffer) { encode(buffer); });
   }
 };
 
@@ -138,8 +177,7 @@ TEST(inputs_are_told_apart_by_handles) {
 }
 
 TEST(wrong_arguments_raise) {
-  MPSNNGraph* graph = graph_of(
-      [MPSNNAdditionNode nodeWithLeftSource:input(@"a") rightSource:input(@"b")].resultImage);
+  MPSNNGraph* graph = graph_of([MPSNNAdditionNode nodeWithLeftSource:input(@"a") rightSource:input(@"b")].resultImage);
   const auto refused = [&](NSArray<MPSImageBatch*>* images, NSArray<MPSStateBatch*>* states) {
     return raised_by(^{
              id<MTLCommandBuffer> buffer = [queue() commandBuffer];
@@ -153,10 +191,7 @@ TEST(wrong_arguments_raise) {
   CHECK(refused(@[ one, @[] ], nil));
   CHECK(refused(@[ one, one ], @[ @[ labels_of({1, 1, 1}, {1}) ] ]));
   CHECK(!refused(@[ one, one ], nil));
-  CHECK_EQUAL(raised_by(^{
-                graph_of(input(@"x"));
-              }),
-              "NSInvalidArgumentException");
+  CHECK_EQUAL(raised_by(^{ graph_of(input(@"x")); }), "NSInvalidArgumentException");
 }
 
 TEST(temporary_sources_are_read_once) {
@@ -171,9 +206,7 @@ TEST(temporary_sources_are_read_once) {
                 CHECK_EQUAL(middle.readCount, 1u);
                 last = [graph encodeToCommandBuffer:buffer sourceImages:@[ middle ]];
                 CHECK_EQUAL(middle.readCount, 0u);
-                CHECK_EQUAL(raised_by(^{
-                              [graph encodeToCommandBuffer:buffer sourceImages:@[ middle ]];
-                            }),
+                CHECK_EQUAL(raised_by(^{ [graph encodeToCommandBuffer:buffer sourceImages:@[ middle ]]; }),
                             "NSInvalidArgumentException");
                 [last synchronizeOnCommandBuffer:buffer];
               }),
@@ -251,25 +284,16 @@ TEST(weights_are_halves_in_kernels_unless_the_source_says_otherwise) {
 TEST(an_update_must_lower_both_counts) {
   Line line;
   line.weights->keeps_counts = true;
-  CHECK_EQUAL(raised_by(^{
-                line.encode([queue() commandBuffer]);
-              }),
-              "NSInvalidArgumentException");
+  CHECK_EQUAL(raised_by(^{ line.encode([queue() commandBuffer]); }), "NSInvalidArgumentException");
   Line other;
   other.weights->returns_source = true;
-  CHECK_EQUAL(raised_by(^{
-                other.encode([queue() commandBuffer]);
-              }),
-              "NSInvalidArgumentException");
+  CHECK_EQUAL(raised_by(^{ other.encode([queue() commandBuffer]); }), "NSInvalidArgumentException");
 }
 
 TEST(an_exception_of_a_data_source_reaches_who_encodes) {
   Line line;
   line.weights->raises = true;
-  CHECK_EQUAL(raised_by(^{
-                line.encode([queue() commandBuffer]);
-              }),
-              "Update");
+  CHECK_EQUAL(raised_by(^{ line.encode([queue() commandBuffer]); }), "Update");
   line.weights->raises = false;
   CHECK_EQUAL(line.step(), "");
   CHECK(are(numbers(line.weights->own.weights), {13}));
@@ -291,10 +315,7 @@ TEST(reloading_waits_for_nobody) {
   CHECK(are(run(graph, given), {30}));
   id<MTLCommandBuffer> buffer = [queue() commandBuffer];
   [graph encodeBatchToCommandBuffer:buffer sourceImages:in_order(graph, given) sourceStates:nil];
-  CHECK_EQUAL(raised_by(^{
-                [graph reloadFromDataSources];
-              }),
-              "NSInvalidArgumentException");
+  CHECK_EQUAL(raised_by(^{ [graph reloadFromDataSources]; }), "NSInvalidArgumentException");
   [buffer commit];
   [buffer waitUntilCompleted];
   [graph reloadFromDataSources];
@@ -308,16 +329,16 @@ TEST(gradients_meet_in_additions) {
   MPSNNFilterNode* last = [MPSNNMultiplicationNode nodeWithLeftSource:linear(x, 2).resultImage
                                                           rightSource:linear(x, 3).resultImage];
   __block int additions = 0, gradients = 0;
-  NSArray<MPSNNFilterNode*>* ends = [last
-      trainingGraphWithSourceGradient:[MPSNNInitialGradientNode nodeWithSource:last.resultImage].resultImage
-                          nodeHandler:^(MPSNNFilterNode* gradient, MPSNNFilterNode* inference, MPSNNImageNode*,
-                                        MPSNNImageNode*) {
-                            if (inference)
-                              ++gradients;
-                            else
-                              ++additions;
-                            gradient.resultImage.format = single;
-                          }];
+  NSArray<MPSNNFilterNode*>* ends =
+      [last trainingGraphWithSourceGradient:[MPSNNInitialGradientNode nodeWithSource:last.resultImage].resultImage
+                                nodeHandler:^(MPSNNFilterNode* gradient, MPSNNFilterNode* inference, MPSNNImageNode*,
+                                              MPSNNImageNode*) {
+                                  if (inference)
+                                    ++gradients;
+                                  else
+                                    ++additions;
+                                  gradient.resultImage.format = single;
+                                }];
   CHECK_EQUAL(additions, 1);
   CHECK_EQUAL(gradients, 5);
   CHECK_EQUAL(ends.count, 1u);
@@ -330,7 +351,8 @@ TEST(gradients_stop_where_they_are_told_to) {
   MPSNNFilterNode* last = linear(first.resultImage, 3);
   NSArray<MPSNNFilterNode*>* ends = [last trainingGraphWithSourceGradient:input(@"e") nodeHandler:nil];
   CHECK_EQUAL(ends.count, 1u);
-  CHECK(are(run(graph_of(ends[0].resultImage), {{"x", batch_of({1, 1, 1}, {1})}, {"e", batch_of({1, 1, 1}, {1})}}), {3}));
+  CHECK(
+      are(run(graph_of(ends[0].resultImage), {{"x", batch_of({1, 1, 1}, {1})}, {"e", batch_of({1, 1, 1}, {1})}}), {3}));
 }
 
 TEST(a_loss_reports_its_value_and_gradient) {
@@ -348,10 +370,7 @@ TEST(a_loss_reports_its_value_and_gradient) {
   CHECK(are(numbers(result[0]), {4, -2}));
   CHECK(are(numbers(labels.lossImage), {5}));
   CHECK_EQUAL(graph.sourceStateHandles.count, 1u);
-  CHECK_EQUAL(raised_by(^{
-                [loss gradientFilterWithSource:input(@"e")];
-              }),
-              "NSInvalidArgumentException");
+  CHECK_EQUAL(raised_by(^{ [loss gradientFilterWithSource:input(@"e")]; }), "NSInvalidArgumentException");
 }
 
 TEST(a_command_buffer_in_parts_trains_as_well) {
@@ -363,6 +382,117 @@ TEST(a_command_buffer_in_parts_trains_as_well) {
   [buffer commit];
   [last waitUntilCompleted];
   CHECK(!last.error);
+}
+
+// --- whole networks --------------------------------------------------------------------------------------------------
+
+Weights* source_of(MPSCNNConvolutionDescriptor* descriptor, size_t weights, int seed) {
+  Numbers start = spread(weights, seed);
+  for (float& number : start) number *= 0.5f;
+  Weights* made = [[Weights alloc] initWithDescriptor:descriptor
+                                              weights:start
+                                               biases:Numbers(descriptor.outputFeatureChannels, 0)];
+  made->optimizer.learningRate = 0.02f;
+  return made;
+}
+
+TEST(a_network_learns) {
+  Weights* first = source_of(convolution(3, 3, 1, 4), 36, 1);
+  Weights* second = source_of(convolution(2, 2, 4, 3), 48, 2);
+  MPSNNImageNode* x = [MPSCNNConvolutionNode nodeWithSource:input(@"x") weights:first].resultImage;
+  x = [MPSCNNNeuronReLUNode nodeWithSource:x a:0].resultImage;
+  x = [MPSCNNPoolingMaxNode nodeWithSource:x filterSize:2].resultImage;
+  x = [MPSCNNDropoutNode nodeWithSource:x keepProbability:0.9f seed:3 maskStrideInPixels:{1, 1, 1}].resultImage;
+  x = [MPSCNNFullyConnectedNode nodeWithSource:x weights:second].resultImage;
+  MPSCNNLossNode* loss =
+      [MPSCNNLossNode nodeWithSource:x
+                      lossDescriptor:[MPSCNNLossDescriptor cnnLossDescriptorWithType:MPSCNNLossTypeSoftMaxCrossEntropy
+                                                                       reductionType:MPSCNNReductionTypeSum]];
+  NSArray<MPSNNFilterNode*>* last =
+      [loss trainingGraphWithSourceGradient:nil
+                                nodeHandler:^(MPSNNFilterNode* gradient, MPSNNFilterNode*, MPSNNImageNode*,
+                                              MPSNNImageNode*) { gradient.resultImage.format = single; }];
+  MPSNNGraph* graph = [MPSNNGraph graphWithDevice:device() resultImage:last[0].resultImage resultImageIsNeeded:NO];
+  NSMutableArray<MPSCNNLossLabels*>* labels = [NSMutableArray array];
+  for (int n = 0; n < 6; ++n)
+    [labels addObject:labels_of({1, 1, 3}, {n % 3 == 0 ? 1.f : 0.f, n % 3 == 1 ? 1.f : 0.f, n % 3 == 2 ? 1.f : 0.f})];
+  MPSImageBatch* images = batch_of({4, 4, 1}, spread(96));
+  const auto step = [&] {
+    const std::string error = run(^(id<MTLCommandBuffer> buffer) {
+      CHECK(![graph encodeBatchToCommandBuffer:buffer sourceImages:@[ images ] sourceStates:@[ labels ]]);
+      MPSStateBatchSynchronize(labels, buffer);
+    });
+    CHECK_EQUAL(error, "");
+    float sum = 0;
+    for (MPSCNNLossLabels* each in labels) sum += numbers(each.lossImage)[0];
+    return sum;
+  };
+  const float before = step();
+  float after = before;
+  for (int i = 0; i < 80; ++i) after = step();
+  CHECK(before > 4);
+  CHECK(after < 0.5f * before);
+}
+
+TEST(the_cpu_updates_after_the_command_buffer) {
+  HostWeights* weights = [[HostWeights alloc] initWithDescriptor:convolution(1, 1, 1, 1) weights:{1} biases:{0}];
+  MPSCNNConvolutionNode* node = [MPSCNNConvolutionNode nodeWithSource:input(@"x") weights:weights];
+  node.trainingStyle = MPSNNTrainingStyleUpdateDeviceCPU;
+  MPSCNNLossNode* loss = [MPSCNNLossNode nodeWithSource:node.resultImage lossDescriptor:squares()];
+  MPSNNFilterNode* last = [loss trainingGraphWithSourceGradient:nil nodeHandler:nil][0];
+  MPSNNGraph* graph = graph_of(last.resultImage);
+  const auto step = [&] {
+    const Numbers gradient = run(graph, {{"x", batch_of({1, 1, 1}, {2, 3})}},
+                                 @[ @[ labels_of({1, 1, 1}, {5}), labels_of({1, 1, 1}, {5}) ] ]);
+    standin_wait_until_idle(60);
+    return gradient;
+  };
+  CHECK(are(step(), {-6, -4}));
+  CHECK(are(weights->seen, {-24}));
+  CHECK(are(step(), {300, 500}));  // w = 10: 2 (20 - 5) 10 and 2 (30 - 5) 10
+}
+
+TEST(a_state_is_exported) {
+  Weights* weights = [[FrozenWeights alloc] initWithDescriptor:convolution(1, 1, 1, 1) weights:{1} biases:{0}];
+  MPSCNNConvolutionNode* node = [MPSCNNConvolutionNode nodeWithSource:input(@"x") weights:weights];
+  node.convolutionGradientState.exportFromGraph = YES;
+  node.convolutionGradientState.handle = [Handle named:@"state"];
+  MPSNNGraph* graph = graph_of([node gradientFilterWithSource:input(@"error")].resultImage);
+  CHECK_EQUAL(text(graph.resultStateHandles[0].label), "state");
+  const Batches given = {{"x", batch_of({1, 1, 1}, {2, 3})}, {"error", batch_of({1, 1, 1}, {5, 7})}};
+  NSMutableArray<MPSStateBatch*>* states = [NSMutableArray array];
+  run(^(id<MTLCommandBuffer> buffer) {
+    [graph encodeBatchToCommandBuffer:buffer
+                         sourceImages:in_order(graph, given)
+                         sourceStates:nil
+                   intermediateImages:nil
+                    destinationStates:states];
+    MPSStateBatchSynchronize(states[0], buffer);
+  });
+  auto* state = (MPSCNNConvolutionGradientState*)states[0][0];
+  CHECK(are(numbers(state.gradientForWeights), {31}));
+  CHECK(are(numbers(state.gradientForBiases), {12}));
+  CHECK(!state.isTemporary);
+}
+
+TEST(a_custom_padding_moves_the_window) {
+  const auto value = [](NSInteger shift) {
+    return value_of(
+        [=](NSArray<MPSNNImageNode*>* sources) {
+          MPSCNNConvolutionNode* node =
+              [MPSCNNConvolutionNode nodeWithSource:sources[0]
+                                            weights:[[FrozenWeights alloc] initWithDescriptor:convolution(1, 3, 1, 1)
+                                                                                      weights:{1, 10, 100}
+                                                                                       biases:{0}]];
+          ShiftedPadding* padding = [[ShiftedPadding alloc] init];
+          padding->shift = shift;
+          node.paddingPolicy = padding;
+          return node;
+        },
+        {1, 3, 1}, {1, 2, 3});
+  };
+  CHECK(are(value(0), {210, 321, 32, 3}));
+  CHECK(are(value(1), {321, 32, 3, 0}));
 }
 
 TEST(nothing_of_graphs_and_steps_is_left) {

@@ -3,14 +3,44 @@
 
 using namespace check;
 
+// Bytes that stand for weights, by a range for each output channel or by a table.
+@interface ByteWeights : FrozenWeights {
+ @package
+  MPSCNNWeightsQuantizationType kind;
+  std::vector<uint8_t> bytes;
+  vector_float2 ranges[2];
+  float table[256];
+}
+@end
+@implementation ByteWeights
+- (MPSDataType)dataType {
+  return MPSDataTypeUInt8;
+}
+- (MPSDataType)kernelWeightsDataType {
+  return MPSDataTypeFloat16;
+}
+- (void*)weights {
+  return bytes.data();
+}
+- (MPSCNNWeightsQuantizationType)weightsQuantizationType {
+  return kind;
+}
+- (vector_float2*)rangesForUInt8Kernel {
+  return ranges;
+}
+- (float*)lookupTableForUInt8Kernel {
+  return table;
+}
+@end
+
 namespace {
 
 Make convolution_node(MPSCNNConvolutionDescriptor* descriptor, MPSNNPaddingMethod method, const Numbers& w,
                       const Numbers& b) {
   return [=](NSArray<MPSNNImageNode*>* sources) {
-    MPSCNNConvolutionNode* node = [MPSCNNConvolutionNode
-        nodeWithSource:sources[0]
-               weights:[[FrozenWeights alloc] initWithDescriptor:descriptor weights:w biases:b]];
+    MPSCNNConvolutionNode* node =
+        [MPSCNNConvolutionNode nodeWithSource:sources[0]
+                                      weights:[[FrozenWeights alloc] initWithDescriptor:descriptor weights:w biases:b]];
     node.paddingPolicy = [MPSNNDefaultPadding paddingWithMethod:method];
     return node;
   };
@@ -20,7 +50,8 @@ Make convolution_node(MPSCNNConvolutionDescriptor* descriptor, MPSNNPaddingMetho
 
 TEST(convolution_is_a_correlation_with_bias) {
   const Numbers x = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-  const auto valid = convolution_node(convolution(2, 2, 1, 1), MPSNNPaddingMethodSizeValidOnly, {1, 10, 100, 1000}, {0.5});
+  const auto valid =
+      convolution_node(convolution(2, 2, 1, 1), MPSNNPaddingMethodSizeValidOnly, {1, 10, 100, 1000}, {0.5});
   CHECK(are(value_of(valid, {3, 3, 1}, x), {5421.5, 6532.5, 8754.5, 9865.5}));
   // Of an even kernel the remainder lies before the image, unless the policy says after.
   const auto same = convolution_node(convolution(1, 2, 1, 1), MPSNNPaddingMethodSizeSame, {1, 10}, {0});
@@ -51,6 +82,26 @@ TEST(convolution_with_strides_dilation_groups_and_depth) {
   CHECK(gradients_agree(each, {{2, 4, 2}}, {spread(16)}, 5e-3));
 }
 
+TEST(weights_may_be_bytes) {
+  ByteWeights* source = [[ByteWeights alloc] initWithDescriptor:convolution(1, 1, 1, 2) weights:{0, 0} biases:{0, 1}];
+  source->bytes = {51, 255};
+  source->ranges[0] = {0, 5};
+  source->ranges[1] = {-1, 3};
+  source->table[51] = 7;
+  source->table[255] = 8;
+  const auto value = [&](MPSCNNWeightsQuantizationType kind) {
+    source->kind = kind;
+    return value_of(
+        [=](NSArray<MPSNNImageNode*>* sources) {
+          return [MPSCNNConvolutionNode nodeWithSource:sources[0] weights:source];
+        },
+        {1, 1, 1}, {2});
+  };
+  CHECK(are(value(MPSCNNWeightsQuantizationTypeLinear), {2, 7}));
+  CHECK(are(value(MPSCNNWeightsQuantizationTypeLookupTable), {14, 17}));
+  CHECK_EQUAL(raised_by(^{ value(MPSCNNWeightsQuantizationTypeNone); }), "NSInvalidArgumentException");
+}
+
 TEST(a_fully_connected_layer_is_a_convolution_of_the_whole_image) {
   const Make make = [](NSArray<MPSNNImageNode*>* sources) {
     return [MPSCNNFullyConnectedNode nodeWithSource:sources[0]
@@ -60,10 +111,7 @@ TEST(a_fully_connected_layer_is_a_convolution_of_the_whole_image) {
   };
   CHECK(are(value_of(make, {1, 2, 2}, {1, 10, 100, 1000}), {4321, 8765 + 100}));
   CHECK(gradients_agree(make, {{1, 2, 2}}, {spread(8)}));
-  CHECK_EQUAL(raised_by(^{
-                value_of(make, {1, 3, 2}, spread(6));
-              }),
-              "NSInvalidArgumentException");
+  CHECK_EQUAL(raised_by(^{ value_of(make, {1, 3, 2}, spread(6)); }), "NSInvalidArgumentException");
 }
 
 TEST(a_transposed_convolution_spreads_its_source) {
@@ -71,12 +119,12 @@ TEST(a_transposed_convolution_spreads_its_source) {
     return [=](NSArray<MPSNNImageNode*>* sources) {
       MPSCNNConvolutionDescriptor* descriptor = convolution(1, 3, 1, 1);
       descriptor.strideInPixelsX = stride;
-      MPSCNNConvolutionTransposeNode* node = [MPSCNNConvolutionTransposeNode
-                    nodeWithSource:sources[0]
-          convolutionGradientState:nil
-                           weights:[[FrozenWeights alloc] initWithDescriptor:descriptor
-                                                                     weights:{1, 10, 100}
-                                                                      biases:{0}]];
+      MPSCNNConvolutionTransposeNode* node =
+          [MPSCNNConvolutionTransposeNode nodeWithSource:sources[0]
+                                convolutionGradientState:nil
+                                                 weights:[[FrozenWeights alloc] initWithDescriptor:descriptor
+                                                                                           weights:{1, 10, 100}
+                                                                                            biases:{0}]];
       node.paddingPolicy = [MPSNNDefaultPadding paddingWithMethod:method];
       return static_cast<MPSNNFilterNode*>(node);
     };
@@ -90,17 +138,13 @@ TEST(a_transposed_convolution_spreads_its_source) {
 TEST(a_transposed_convolution_restores_the_size_of_a_convolution) {
   MPSCNNConvolutionDescriptor* strided = convolution(1, 2, 1, 1);
   strided.strideInPixelsX = 2;
-  MPSCNNConvolutionNode* forward =
-      [MPSCNNConvolutionNode nodeWithSource:input(@"0")
-                                    weights:[[FrozenWeights alloc] initWithDescriptor:strided
-                                                                              weights:{1, 1}
-                                                                               biases:{0}]];
-  MPSCNNConvolutionTransposeNode* back =
-      [MPSCNNConvolutionTransposeNode nodeWithSource:forward.resultImage
-                            convolutionGradientState:forward.convolutionGradientState
-                                             weights:[[FrozenWeights alloc] initWithDescriptor:strided
-                                                                                       weights:{1, 10}
-                                                                                        biases:{0}]];
+  MPSCNNConvolutionNode* forward = [MPSCNNConvolutionNode
+      nodeWithSource:input(@"0")
+             weights:[[FrozenWeights alloc] initWithDescriptor:strided weights:{1, 1} biases:{0}]];
+  MPSCNNConvolutionTransposeNode* back = [MPSCNNConvolutionTransposeNode
+                nodeWithSource:forward.resultImage
+      convolutionGradientState:forward.convolutionGradientState
+                       weights:[[FrozenWeights alloc] initWithDescriptor:strided weights:{1, 10} biases:{0}]];
   const Numbers result = run(graph_of(back.resultImage), {{"0", batch_of({1, 5, 1}, {1, 2, 3, 4, 5})}});
   CHECK_EQUAL(result.size(), size_t{5});
 }
@@ -163,16 +207,11 @@ TEST(neurons_follow_their_formulas) {
     return [MPSCNNNeuronReLUNode nodeWithSource:sources[0] a:0.25f];
   };
   CHECK(are(value_of(relu, {1, 3, 1}, {-4, 0, 4}), {-1, 0, 4}));
-  CHECK_EQUAL(raised_by(^{
-                [MPSCNNNeuronReLUNode nodeWithSource:input(@"0")];
-              }),
-              "NSInvalidArgumentException");
+  CHECK_EQUAL(raised_by(^{ [MPSCNNNeuronReLUNode nodeWithSource:input(@"0")]; }), "NSInvalidArgumentException");
 }
 
 TEST(softmax_is_over_the_channels_of_a_pixel) {
-  const Make softmax = [](NSArray<MPSNNImageNode*>* sources) {
-    return [MPSCNNSoftMaxNode nodeWithSource:sources[0]];
-  };
+  const Make softmax = [](NSArray<MPSNNImageNode*>* sources) { return [MPSCNNSoftMaxNode nodeWithSource:sources[0]]; };
   const Make logarithm = [](NSArray<MPSNNImageNode*>* sources) {
     return [MPSCNNLogSoftMaxNode nodeWithSource:sources[0]];
   };
@@ -190,12 +229,13 @@ TEST(dropout_keeps_one_mask_for_its_gradient) {
   MPSCNNDropoutNode* node = dropout({1, 1, 1});
   MPSNNImageNode* forward = node.resultImage;
   MPSNNImageNode* backward = [node gradientFilterWithSource:input(@"error")].resultImage;
-  MPSNNGraph* graph = [MPSNNGraph graphWithDevice:device()
-                                     resultImages:@[ backward, [MPSCNNNeuronLinearNode nodeWithSource:forward a:1 b:0]
-                                                                   .resultImage ]
-                                 resultsAreNeeded:nil];
+  MPSNNGraph* graph =
+      [MPSNNGraph graphWithDevice:device()
+                     resultImages:@[ backward, [MPSCNNNeuronLinearNode nodeWithSource:forward a:1 b:0].resultImage ]
+                 resultsAreNeeded:nil];
   graph.format = MPSImageFeatureChannelFormatFloat32;
-  const Batches given = {{"0", batch_of({20, 20, 1}, Numbers(400, 3))}, {"error", batch_of({20, 20, 1}, Numbers(400, 1))}};
+  const Batches given = {{"0", batch_of({20, 20, 1}, Numbers(400, 3))},
+                         {"error", batch_of({20, 20, 1}, Numbers(400, 1))}};
   NSMutableArray<MPSImageBatch*>* others = [NSMutableArray array];
   __block MPSImageBatch* result = nil;
   const std::string error = run(^(id<MTLCommandBuffer> buffer) {
@@ -255,7 +295,8 @@ TEST(arithmetic_of_two_images) {
   for (Class kind in @[ [MPSNNAdditionNode class], [MPSNNSubtractionNode class], [MPSNNMultiplicationNode class] ])
     CHECK(gradients_agree(of(kind), {{2, 3, 2}, {2, 3, 2}}, {spread(12), spread(12, 3)}));
   CHECK_EQUAL(raised_by(^{
-                [[MPSNNDivisionNode nodeWithSources:@[ input(@"0"), input(@"1") ]] gradientFiltersWithSource:input(@"e")];
+                [[MPSNNDivisionNode nodeWithSources:@[ input(@"0"), input(@"1") ]]
+                    gradientFiltersWithSource:input(@"e")];
               }),
               "NSInvalidArgumentException");
 }
@@ -263,7 +304,8 @@ TEST(arithmetic_of_two_images) {
 TEST(concatenation_fills_up_to_fours) {
   const Make join = [](NSArray<MPSNNImageNode*>* sources) { return [MPSNNConcatenationNode nodeWithSources:sources]; };
   const auto value = [&](Size a, const Numbers& x, Size b, const Numbers& y) {
-    return run(graph_of(join(@[ input(@"0"), input(@"1") ]).resultImage), {{"0", batch_of(a, x)}, {"1", batch_of(b, y)}});
+    return run(graph_of(join(@[ input(@"0"), input(@"1") ]).resultImage),
+               {{"0", batch_of(a, x)}, {"1", batch_of(b, y)}});
   };
   CHECK(are(value({1, 1, 1}, {1}, {1, 1, 1}, {5}), {1, 0, 0, 1, 5, 0, 0, 1}));
   CHECK(are(value({1, 1, 2}, {1, 2}, {1, 1, 3}, {5, 6, 7}), {1, 2, 0, 1, 5, 6, 7, 0}));
@@ -374,8 +416,10 @@ TEST(normalization_by_neighbours) {
     return node;
   };
   CHECK(are(value_of(plain, {1, 1, 3}, {1, 2, 3}), {1 / (1 + 5 / 3.f), 2 / (1 + 14 / 3.f), 3 / (1 + 13 / 3.f)}));
-  for (Class kind in @[ [MPSCNNSpatialNormalizationNode class], [MPSCNNCrossChannelNormalizationNode class],
-                        [MPSCNNLocalContrastNormalizationNode class] ])
+  for (Class kind in @[
+         [MPSCNNSpatialNormalizationNode class], [MPSCNNCrossChannelNormalizationNode class],
+         [MPSCNNLocalContrastNormalizationNode class]
+       ])
     CHECK(gradients_agree(of(kind), {{3, 4, 4}}, {spread(48)}));
 }
 

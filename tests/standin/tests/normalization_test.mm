@@ -1,6 +1,8 @@
 // Batch, instance and group normalization: statistics, gradients of parameters, updates of both kinds, read counts.
 #include "nodes_check.h"
 
+#pragma clang diagnostic ignored "-Wobjc-protocol-property-synthesis"
+
 using namespace check;
 
 // What the three data sources share: parameters, counted calls, and what the last update saw.
@@ -12,6 +14,15 @@ using namespace check;
   bool keeps_counts;
 }
 + (instancetype)sourceWithGamma:(const Numbers&)gamma beta:(const Numbers&)beta;
+@property(nonatomic, readonly) NSUInteger numberOfFeatureChannels;
+- (float*)gamma;
+- (float*)beta;
+- (float*)mean;
+- (float*)variance;
+- (BOOL)load;
+- (void)purge;
+- (NSString*)label;
+- (void)lower:(NSArray<MPSState*>*)states;
 @end
 
 @implementation NormalizationSource
@@ -70,11 +81,12 @@ using namespace check;
                                                      batchNormalizationState:(MPSCNNBatchNormalizationState*)state {
   calls += "g";
   [self lower:@[ state ]];
-  return [[MPSCNNNormalizationGammaAndBetaState alloc] initWithGamma:check::buffer({10, 10}) beta:check::buffer({1, 2})];
+  return [[MPSCNNNormalizationGammaAndBetaState alloc] initWithGamma:check::buffer({10, 10})
+                                                                beta:check::buffer({1, 2})];
 }
-- (MPSCNNNormalizationMeanAndVarianceState*)
-    updateMeanAndVarianceWithCommandBuffer:(id<MTLCommandBuffer>)buffer
-                   batchNormalizationState:(MPSCNNBatchNormalizationState*)state {
+- (MPSCNNNormalizationMeanAndVarianceState*)updateMeanAndVarianceWithCommandBuffer:(id<MTLCommandBuffer>)buffer
+                                                           batchNormalizationState:
+                                                               (MPSCNNBatchNormalizationState*)state {
   calls += "m";
   [self lower:@[ state ]];
   return nil;
@@ -113,9 +125,9 @@ using namespace check;
 - (void)setNumberOfGroups:(NSUInteger)groups {
   _groups = groups;
 }
-- (MPSCNNNormalizationGammaAndBetaState*)
-    updateGammaAndBetaWithCommandBuffer:(id<MTLCommandBuffer>)buffer
-            groupNormalizationStateBatch:(MPSCNNGroupNormalizationGradientStateBatch*)states {
+- (MPSCNNNormalizationGammaAndBetaState*)updateGammaAndBetaWithCommandBuffer:(id<MTLCommandBuffer>)buffer
+                                                groupNormalizationStateBatch:
+                                                    (MPSCNNGroupNormalizationGradientStateBatch*)states {
   calls += "g";
   [self lower:states];
   return nil;
@@ -150,7 +162,8 @@ TEST(batch_normalization_takes_statistics_of_the_source_unless_it_trains) {
   CHECK(source->calls.size() % 2 == 0 && source->calls.substr(0, 2) == "lp");
   CHECK(gradients_agree(batch(source, MPSCNNBatchNormalizationFlagsCalculateStatisticsAlways), {{2, 2, 2}},
                         {spread(16)}));
-  CHECK(gradients_agree(batch(source, MPSCNNBatchNormalizationFlagsCalculateStatisticsNever), {{2, 2, 2}}, {spread(16)}));
+  CHECK(
+      gradients_agree(batch(source, MPSCNNBatchNormalizationFlagsCalculateStatisticsNever), {{2, 2, 2}}, {spread(16)}));
 }
 
 MPSNNGraph* backward(MPSNNFilterNode* node) {
@@ -163,9 +176,10 @@ TEST(a_source_of_both_updates_is_asked_for_both) {
   BatchSource* source = [BatchSource sourceWithGamma:{2, 1} beta:{0.5, 0}];
   MPSCNNBatchNormalizationNode* node = (MPSCNNBatchNormalizationNode*)batch(source)(@[ input(@"x") ]);
   MPSNNGraph* graph = [MPSNNGraph graphWithDevice:device()
-                                     resultImages:@[ [node gradientFilterWithSource:input(@"error")].resultImage,
-                                                     [MPSCNNNeuronLinearNode nodeWithSource:node.resultImage a:1 b:0]
-                                                         .resultImage ]
+                                     resultImages:@[
+                                       [node gradientFilterWithSource:input(@"error")].resultImage,
+                                       [MPSCNNNeuronLinearNode nodeWithSource:node.resultImage a:1 b:0].resultImage
+                                     ]
                                  resultsAreNeeded:nil];
   graph.format = MPSImageFeatureChannelFormatFloat32;
   const Batches given = {{"x", batch_of(size, x)}, {"error", batch_of(size, error)}};
@@ -253,15 +267,9 @@ TEST(group_normalization_is_over_groups_of_channels) {
   CHECK(gradients_agree(groups, {{2, 3, 4}}, {spread(48)}));
   CHECK(four->calls.find('g') != std::string::npos);
   four->keeps_counts = true;
-  CHECK_EQUAL(raised_by(^{
-                gradients_agree(groups, {{2, 3, 4}}, {spread(48)});
-              }),
-              "NSInvalidArgumentException");
+  CHECK_EQUAL(raised_by(^{ gradients_agree(groups, {{2, 3, 4}}, {spread(48)}); }), "NSInvalidArgumentException");
   four.numberOfGroups = 3;
-  CHECK_EQUAL(raised_by(^{
-                value_of(groups, {2, 3, 4}, spread(48));
-              }),
-              "NSInvalidArgumentException");
+  CHECK_EQUAL(raised_by(^{ value_of(groups, {2, 3, 4}, spread(48)); }), "NSInvalidArgumentException");
 }
 
 }  // namespace

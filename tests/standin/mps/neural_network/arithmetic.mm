@@ -28,7 +28,7 @@ struct Arithmetic : LayerOf<Arithmetic> {
   Shape prepare(Call& call) override {
     if (secondary_scale != 1 || bias != 0 || minimum != -FLT_MAX || maximum != FLT_MAX)
       misuse(@"%@: whether secondaryScale, bias and limits reach the kernel of a graph is not known", call.filter.name);
-    const auto size = [&](NSString* what, int64_t Shape::*part, NSUInteger Strides::*stride) {
+    const auto size = [&](NSString* what, int64_t Shape::* part, NSUInteger Strides::* stride) {
       const NSUInteger first = strides[0].*stride, second = strides[1].*stride;
       if (first > 1 || second > 1) misuse(@"%@: a stride is 0 or 1", call.filter.name);
       const int64_t a = call.shapes[0].*part, b = call.shapes[1].*part;
@@ -121,12 +121,12 @@ Operation operation_of(Class kind) {
 - (Class)gradientClass {
   return [[self class] gradientNodeClass];
 }
-#define SETTING(type, getter, setter, member)     \
-  -(type)getter {                                 \
-    return layer_of<Arithmetic>(self).member;     \
-  }                                               \
-  -(void)setter : (type)value {                   \
-    layer_of<Arithmetic>(self).member = value;    \
+#define SETTING(type, getter, setter, member)  \
+  -(type)getter {                              \
+    return layer_of<Arithmetic>(self).member;  \
+  }                                            \
+  -(void)setter : (type)value {                \
+    layer_of<Arithmetic>(self).member = value; \
   }
 SETTING(float, primaryScale, setPrimaryScale, primary_scale)
 SETTING(float, secondaryScale, setSecondaryScale, secondary_scale)

@@ -82,15 +82,20 @@ struct Convolution : LayerOf<Convolution> {
     }
     if (type != MPSDataTypeUInt8) misuse(@"dataType of %@ is %s", name(), type_name(type));
     const auto* bytes = static_cast<const uint8_t*>(given);
-    if ([source weightsQuantizationType] == MPSCNNWeightsQuantizationTypeLookupTable) {
+    const MPSCNNWeightsQuantizationType kind = [source respondsToSelector:@selector(weightsQuantizationType)]
+                                                   ? [source weightsQuantizationType]
+                                                   : MPSCNNWeightsQuantizationTypeNone;
+    if (kind == MPSCNNWeightsQuantizationTypeNone)
+      misuse(@"%@ has weights of uint8 and does not say what they mean", name());
+    if (kind == MPSCNNWeightsQuantizationTypeLookupTable) {
       const float* table = [source lookupTableForUInt8Kernel];
       for (size_t i = 0; i < count; ++i) result[i] = table[bytes[i]];
-    } else {
-      const vector_float2* ranges = [source rangesForUInt8Kernel];
-      for (size_t i = 0; i < count; ++i) {
-        const vector_float2 range = ranges[i / each];
-        result[i] = bytes[i] / 255.0 * (range.y - range.x) + range.x;
-      }
+      return result;
+    }
+    const vector_float2* ranges = [source rangesForUInt8Kernel];
+    for (size_t i = 0; i < count; ++i) {
+      const vector_float2 range = ranges[i / each];
+      result[i] = bytes[i] / 255.0 * (range.y - range.x) + range.x;
     }
     return result;
   }
@@ -322,8 +327,7 @@ struct Convolution : LayerOf<Convolution> {
     auto self = std::make_shared<Convolution>(*this);
     encode(buffer, call.filter.name, @[ changed ], @[], [=] {
       self->hold(load_floats(weight_buffer, weights_from, weight_number),
-                 bias_buffer ? load_floats(bias_buffer, biases_from, bias_number)
-                             : std::vector<double>(bias_number));
+                 bias_buffer ? load_floats(bias_buffer, biases_from, bias_number) : std::vector<double>(bias_number));
     });
   }
 
@@ -349,8 +353,8 @@ struct Convolution : LayerOf<Convolution> {
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source
                        weights:(id<MPSCNNConvolutionDataSource>)weights
-                        layer:(std::shared_ptr<Convolution>)layer
-                        state:(Class)state {
+                         layer:(std::shared_ptr<Convolution>)layer
+                         state:(Class)state {
   if (!weights) misuse(@"%@ without weights", [self class]);
   layer->source = weights;
   if ((self = [super initWithLayer:layer sources:@[ source ] stateClass:state])) filter->label = [weights label];
@@ -386,10 +390,7 @@ struct Convolution : LayerOf<Convolution> {
 - (instancetype)initWithSource:(MPSNNImageNode*)source weights:(id<MPSCNNConvolutionDataSource>)weights {
   auto layer = std::make_shared<Convolution>();
   layer->is_fully_connected = true;
-  return [self initWithSource:source
-                      weights:weights
-                        layer:layer
-                        state:[MPSCNNConvolutionGradientStateNode class]];
+  return [self initWithSource:source weights:weights layer:layer state:[MPSCNNConvolutionGradientStateNode class]];
 }
 + (Class)gradientNodeClass {
   return [MPSCNNFullyConnectedGradientNode class];

@@ -36,8 +36,10 @@ struct Dropout : SameSize<Dropout> {
         for (int64_t x = 0; x < call.shape.width; ++x)
           for (int64_t c = 0; c < call.shape.channels; ++c) {
             const bool repeats = (!stride.height && y) || (!stride.width && x) || (!stride.depth && c);
-            mask.at(n, y, x, c) = repeats ? mask.at(n, stride.height ? y : 0, stride.width ? x : 0, stride.depth ? c : 0)
-                                          : uniform() < keep ? 1 / keep : 0;
+            mask.at(n, y, x, c) = repeats
+                                      ? mask.at(n, stride.height ? y : 0, stride.width ? x : 0, stride.depth ? c : 0)
+                                  : uniform() < keep ? 1 / keep
+                                                     : 0;
           }
     call.kept = std::make_shared<Images>(mask);
     return times(*call.sources[0], mask);

@@ -106,7 +106,8 @@ NSString* input_name(MPSNNImageNode* node) { return node.handle.label ? node.han
     misuse(@"%@: %lu source states are given and the graph has %lu", who, given.states.count, state_inputs.count);
   const NSUInteger batch = given.images[0].count;
   auto encoded = std::make_shared<Encoded>();
-  for (NSUInteger i = 0; i < inputs.count; ++i) [self encodeInput:i images:given.images[i] batch:batch to:buffer encoded:encoded.get() who:who];
+  for (NSUInteger i = 0; i < inputs.count; ++i)
+    [self encodeInput:i images:given.images[i] batch:batch to:buffer encoded:encoded.get() who:who];
   for (MPSStateBatch* states in given.states)
     if (states.count != batch) misuse(@"%@: %lu states are given for %lu images", who, states.count, batch);
 
@@ -201,7 +202,8 @@ NSString* input_name(MPSNNImageNode* node) { return node.handle.label ? node.han
   } else {
     call.shape = stage.layer->prepare(call);
     const bool shows = stage.state.exportFromGraph;
-    if (stage.has_gradient || shows) stage.layer->remember(call, shows ? self.outputStateIsTemporary : !stage.layer->by_cpu());
+    if (stage.has_gradient || shows)
+      stage.layer->remember(call, shows ? self.outputStateIsTemporary : !stage.layer->by_cpu());
     if (shows && stage.has_gradient)
       for (MPSState* state in call.states)
         if (state.isTemporary) state.readCount = state.readCount + 1;
@@ -258,9 +260,7 @@ NSString* input_name(MPSNNImageNode* node) { return node.handle.label ? node.han
   id<MTLCommandBuffer> buffer = [[self.device newCommandQueue] commandBuffer];
   MPSImage* result = [self encodeToCommandBuffer:buffer sourceImages:images];
   [result synchronizeOnCommandBuffer:buffer];
-  [buffer addCompletedHandler:^(id<MTLCommandBuffer> done) {
-    handler(done.error ? nil : result, done.error);
-  }];
+  [buffer addCompletedHandler:^(id<MTLCommandBuffer> done) { handler(done.error ? nil : result, done.error); }];
   [buffer commit];
   return result;
 }

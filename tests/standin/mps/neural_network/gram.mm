@@ -18,10 +18,11 @@ struct Gram : LayerOf<Gram> {
     const auto image = [&](const Shape& shape) {
       return [[MPSImage alloc]
            initWithDevice:call.device
-          imageDescriptor:[MPSImageDescriptor imageDescriptorWithChannelFormat:MPSImageFeatureChannelFormatFloat16
-                                                                         width:static_cast<NSUInteger>(shape.width)
-                                                                        height:static_cast<NSUInteger>(shape.height)
-                                                               featureChannels:static_cast<NSUInteger>(shape.channels)]];
+          imageDescriptor:[MPSImageDescriptor
+                              imageDescriptorWithChannelFormat:MPSImageFeatureChannelFormatFloat16
+                                                         width:static_cast<NSUInteger>(shape.width)
+                                                        height:static_cast<NSUInteger>(shape.height)
+                                               featureChannels:static_cast<NSUInteger>(shape.channels)]];
     };
     const double now = callback ? [callback alphaForSourceImage:image(from) destinationImage:image(result)] : alpha;
     call.kept = std::make_shared<double>(now);

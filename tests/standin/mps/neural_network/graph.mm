@@ -148,7 +148,8 @@ void prune(Walk& walk, NSArray<MPSNNImageNode*>* results, const std::vector<bool
   state_inputs = walk.labels;
   NSUInteger nameless = 0;
   for (MPSNNImageNode* input in inputs) nameless += input.handle == nil;
-  if (inputs.count > 1 && nameless) misuse(@"%lu inputs of %lu have no handle to tell them apart", nameless, inputs.count);
+  if (inputs.count > 1 && nameless)
+    misuse(@"%lu inputs of %lu have no handle to tell them apart", nameless, inputs.count);
   NSMutableArray* images = [NSMutableArray array];
   NSMutableArray* states = [NSMutableArray array];
   for (const auto& stage : stages) {

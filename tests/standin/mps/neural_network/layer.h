@@ -1,9 +1,9 @@
 // What a filter node computes: a layer, on batches of images in double precision.
 //
-// A node describes a filter. An MPSNNGraph copies the layer of each node that it needs when it is made, as Apple's makes
-// kernels, and each encode of the graph makes one Call for each. Shapes are known while work is encoded; numbers are
-// computed when the command buffer runs. Layers follow the formulas of Apple's documentation and share no code with the
-// engine under test.
+// A node describes a filter. An MPSNNGraph copies the layer of each node that it needs when it is made, as Apple's
+// makes kernels, and each encode of the graph makes one Call for each. Shapes are known while work is encoded; numbers
+// are computed when the command buffer runs. Layers follow the formulas of Apple's documentation and share no code with
+// the engine under test.
 #pragma once
 
 #import <MetalPerformanceShaders/MetalPerformanceShaders.h>
@@ -179,10 +179,8 @@ void require_lowered(NSString* who, MPSState* state, NSUInteger before);
 }
 - (instancetype)initWithLayer:(std::shared_ptr<standin::Layer>)layer
                       sources:(NSArray<MPSNNImageNode*>*)sources
-                  stateClass:(Class)stateClass;  // Nil: the filter makes no state
-- (instancetype)initGradientOf:(StandinFilter*)forward
-                      gradient:(MPSNNImageNode*)gradient
-                        source:(NSUInteger)source;
+                   stateClass:(Class)stateClass;  // Nil: the filter makes no state
+- (instancetype)initGradientOf:(StandinFilter*)forward gradient:(MPSNNImageNode*)gradient source:(NSUInteger)source;
 - (instancetype)initWithFilter:(StandinFilter*)given image:(MPSNNImageNode*)result;  // in place of one that was dropped
 + (Class)gradientNodeClass;  // Nil: there is no gradient
 @end

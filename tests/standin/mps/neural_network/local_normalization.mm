@@ -71,8 +71,7 @@ struct LocalNormalization : SameSize<LocalNormalization> {
       const double error = of_result.v[at] * (is_contrast ? ps : 1), a = base(s);
       result.v[at] += error / std::pow(a, beta);
       const double by_mean = is_contrast ? p0 / std::pow(a, beta) / around.count() : 0;
-      const double by_base =
-          2 * alpha * beta * (from.v[at] - centre(s)) / std::pow(a, beta + 1) / around.count();
+      const double by_base = 2 * alpha * beta * (from.v[at] - centre(s)) / std::pow(a, beta + 1) / around.count();
       around.for_each(from, n, y, x, c, [&](size_t i) {
         result.v[i] -= error * (by_mean + by_base * (from.v[i] - (is_contrast ? s.mean : 0)));
       });
@@ -99,19 +98,19 @@ std::shared_ptr<LocalNormalization> normalization(Class kind, NSUInteger size) {
 
 }  // namespace
 
-#define SETTING(type, getter, setter, member)                            \
-  -(type)getter {                                                        \
-    return static_cast<type>(layer_of<LocalNormalization>(self).member); \
-  }                                                                      \
-  -(void)setter : (type)value {                                          \
+#define SETTING(type, getter, setter, member)                                                             \
+  -(type)getter {                                                                                         \
+    return static_cast<type>(layer_of<LocalNormalization>(self).member);                                  \
+  }                                                                                                       \
+  -(void)setter : (type)value {                                                                           \
     layer_of<LocalNormalization>(self).member = static_cast<decltype(LocalNormalization::member)>(value); \
   }
-#define SIZE(getter, setter, part)                                               \
-  -(NSUInteger)getter {                                                          \
+#define SIZE(getter, setter, part)                                                  \
+  -(NSUInteger)getter {                                                             \
     return static_cast<NSUInteger>(layer_of<LocalNormalization>(self).around.part); \
-  }                                                                              \
-  -(void)setter : (NSUInteger)value {                                            \
-    layer_of<LocalNormalization>(self).around.part = static_cast<int64_t>(value); \
+  }                                                                                 \
+  -(void)setter : (NSUInteger)value {                                               \
+    layer_of<LocalNormalization>(self).around.part = static_cast<int64_t>(value);   \
   }
 #define COMMON                           \
   SETTING(float, alpha, setAlpha, alpha) \
@@ -121,8 +120,8 @@ std::shared_ptr<LocalNormalization> normalization(Class kind, NSUInteger size) {
   SETTING(float, pm, setPm, pm) \
   SETTING(float, ps, setPs, ps) \
   SETTING(float, p0, setP0, p0)
-#define PLANE                                \
-  SIZE(kernelWidth, setKernelWidth, width)   \
+#define PLANE                              \
+  SIZE(kernelWidth, setKernelWidth, width) \
   SIZE(kernelHeight, setKernelHeight, height)
 
 @implementation MPSCNNNormalizationNode
@@ -140,18 +139,20 @@ std::shared_ptr<LocalNormalization> normalization(Class kind, NSUInteger size) {
 COMMON
 @end
 
-#define NODES(name, extra)                                                                            \
-  @implementation MPSCNN##name##NormalizationNode                                                     \
-  +(instancetype)nodeWithSource : (MPSNNImageNode*)source kernelSize : (NSUInteger)size {             \
-    return [[self alloc] initWithSource:source kernelSize:size];                                      \
-  }                                                                                                   \
-  -(instancetype)initWithSource : (MPSNNImageNode*)source kernelSize : (NSUInteger)size {             \
-    return [super initWithSource:source kernelSize:size];                                             \
-  }                                                                                                   \
-  +(Class)gradientNodeClass {                                                                         \
-    return [MPSCNN##name##NormalizationGradientNode class];                                           \
-  }                                                                                                   \
-  extra @end @implementation MPSCNN##name##NormalizationGradientNode COMMON @end
+#define NODES(name, extra)                                                                                           \
+  @implementation MPSCNN                                                                                             \
+  ##name##NormalizationNode + (instancetype)nodeWithSource : (MPSNNImageNode*)source kernelSize : (NSUInteger)size { \
+    return [[self alloc] initWithSource:source kernelSize:size];                                                     \
+  }                                                                                                                  \
+  -(instancetype)initWithSource : (MPSNNImageNode*)source kernelSize : (NSUInteger)size {                            \
+    return [super initWithSource:source kernelSize:size];                                                            \
+  }                                                                                                                  \
+  +(Class)gradientNodeClass {                                                                                        \
+    return [MPSCNN##name##NormalizationGradientNode class];                                                          \
+  }                                                                                                                  \
+  extra @end                                                                                                         \
+  @implementation MPSCNN                                                                                             \
+  ##name##NormalizationGradientNode COMMON @end
 NODES(Spatial, PLANE)
 NODES(LocalContrast, PLANE CONTRAST)
 NODES(CrossChannel, SIZE(kernelSizeInFeatureChannels, setKernelSizeInFeatureChannels, channels))

@@ -62,8 +62,8 @@ using namespace standin;
   made.bytesPerRow = size.width * (interleaved ? size.depth : 1) * sizeof(float);
   made.bytesPerImage = made.bytesPerRow * size.height;
   if (data.length < (interleaved ? made.bytesPerImage : made.bytesPerImage * size.depth))
-    misuse(@"cnnLossDataDescriptorWithData: %lu bytes are too few for %lu x %lu x %lu floats", data.length,
-           size.height, size.width, size.depth);
+    misuse(@"cnnLossDataDescriptorWithData: %lu bytes are too few for %lu x %lu x %lu floats", data.length, size.height,
+           size.width, size.depth);
   return made;
 }
 - (MPSDataLayout)layout {
@@ -161,8 +161,8 @@ static Images load_for(NSString* who, const std::vector<Pixels>& images, Shape s
     for (int64_t i = 0; i < value.count(); ++i) {
       const int64_t c = i % channels, pixel = i / channels;
       if (c < shape.channels)
-        result.v[static_cast<size_t>((static_cast<int64_t>(n) * shape.height * shape.width + pixel) * shape.channels + c)] =
-            value.real(i);
+        result.v[static_cast<size_t>((static_cast<int64_t>(n) * shape.height * shape.width + pixel) * shape.channels +
+                                     c)] = value.real(i);
       else if (value.real(i) != 0)
         misuse(@"%@: a label beyond its %ld feature channels is not 0", who, shape.channels);
     }
@@ -221,8 +221,7 @@ struct LossLayer : SameSize<LossLayer> {
 
   bool reports() const override { return true; }
   Shape prepare(Call& call) override {
-    call.kept =
-        std::make_shared<LabelMemory>(LabelMemory::of(call, loss.reduction == MPSCNNReductionTypeNone));
+    call.kept = std::make_shared<LabelMemory>(LabelMemory::of(call, loss.reduction == MPSCNNReductionTypeNone));
     if (!static_cast<LabelMemory*>(call.kept.get())->weights.empty() && loss.weight != 1)
       misuse(@"%@: weights of elements beside the descriptor's weight are not documented", call.filter.name);
     return call.shapes[0];

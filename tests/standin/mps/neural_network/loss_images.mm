@@ -30,10 +30,11 @@ struct ForwardLoss : LayerOf<ForwardLoss> {
     const auto image = [&](const Shape& shape) {
       return [[MPSImage alloc]
            initWithDevice:call.device
-          imageDescriptor:[MPSImageDescriptor imageDescriptorWithChannelFormat:MPSImageFeatureChannelFormatFloat16
-                                                                         width:static_cast<NSUInteger>(shape.width)
-                                                                        height:static_cast<NSUInteger>(shape.height)
-                                                               featureChannels:static_cast<NSUInteger>(shape.channels)]];
+          imageDescriptor:[MPSImageDescriptor
+                              imageDescriptorWithChannelFormat:MPSImageFeatureChannelFormatFloat16
+                                                         width:static_cast<NSUInteger>(shape.width)
+                                                        height:static_cast<NSUInteger>(shape.height)
+                                               featureChannels:static_cast<NSUInteger>(shape.channels)]];
     };
     const Shape to = loss.reduction == MPSCNNReductionTypeNone ? call.shapes[0] : Shape{};
     return [callback scalarWeightForSourceImage:image(call.shapes[0]) destinationImage:image(to)];
@@ -59,7 +60,8 @@ struct ForwardLoss : LayerOf<ForwardLoss> {
     if (source == 2) misuse(@"%@: its weights have no gradient", call.filter.name);
     const Loss now = weighted(call);
     const Images &y = *call.sources[0], &labels = *call.sources[1];
-    Images result = source == 0 ? now.gradients(y, labels, weights(call)) : now.label_gradients(y, labels, weights(call));
+    Images result =
+        source == 0 ? now.gradients(y, labels, weights(call)) : now.label_gradients(y, labels, weights(call));
     const auto size = static_cast<size_t>(result.shape.count());
     const bool is_element = loss.reduction == MPSCNNReductionTypeNone;
     for (size_t i = 0; i < result.v.size(); ++i) result.v[i] *= of_result.v[is_element ? i : i / size];
@@ -74,36 +76,36 @@ struct InitialGradient : SameSize<InitialGradient> {
 
 }  // namespace
 
-#define OF_DESCRIPTOR                                    \
-  -(MPSCNNLossType)lossType {                            \
-    return layer_of<ForwardLoss>(self).loss.type;        \
-  }                                                      \
-  -(MPSCNNReductionType)reductionType {                  \
-    return layer_of<ForwardLoss>(self).loss.reduction;   \
-  }                                                      \
-  -(NSUInteger)numberOfClasses {                         \
+#define OF_DESCRIPTOR                                              \
+  -(MPSCNNLossType)lossType {                                      \
+    return layer_of<ForwardLoss>(self).loss.type;                  \
+  }                                                                \
+  -(MPSCNNReductionType)reductionType {                            \
+    return layer_of<ForwardLoss>(self).loss.reduction;             \
+  }                                                                \
+  -(NSUInteger)numberOfClasses {                                   \
     return layer_of<ForwardLoss>(self).descriptor.numberOfClasses; \
-  }                                                      \
-  -(BOOL)reduceAcrossBatch {                             \
-    return layer_of<ForwardLoss>(self).loss.across_batch; \
-  }                                                      \
-  -(float)weight {                                       \
-    return layer_of<ForwardLoss>(self).descriptor.weight; \
-  }                                                      \
-  -(float)labelSmoothing {                               \
-    return layer_of<ForwardLoss>(self).descriptor.labelSmoothing; \
-  }                                                      \
-  -(float)epsilon {                                      \
-    return layer_of<ForwardLoss>(self).descriptor.epsilon; \
-  }                                                      \
-  -(float)delta {                                        \
-    return layer_of<ForwardLoss>(self).descriptor.delta; \
-  }                                                      \
-  -(id<MPSNNLossCallback>)propertyCallBack {             \
-    return layer_of<ForwardLoss>(self).callback;         \
-  }                                                      \
-  -(void)setPropertyCallBack : (id<MPSNNLossCallback>)callback { \
-    layer_of<ForwardLoss>(self).callback = callback;     \
+  }                                                                \
+  -(BOOL)reduceAcrossBatch {                                       \
+    return layer_of<ForwardLoss>(self).loss.across_batch;          \
+  }                                                                \
+  -(float)weight {                                                 \
+    return layer_of<ForwardLoss>(self).descriptor.weight;          \
+  }                                                                \
+  -(float)labelSmoothing {                                         \
+    return layer_of<ForwardLoss>(self).descriptor.labelSmoothing;  \
+  }                                                                \
+  -(float)epsilon {                                                \
+    return layer_of<ForwardLoss>(self).descriptor.epsilon;         \
+  }                                                                \
+  -(float)delta {                                                  \
+    return layer_of<ForwardLoss>(self).descriptor.delta;           \
+  }                                                                \
+  -(id<MPSNNLossCallback>)propertyCallBack {                       \
+    return layer_of<ForwardLoss>(self).callback;                   \
+  }                                                                \
+  -(void)setPropertyCallBack : (id<MPSNNLossCallback>)callback {   \
+    layer_of<ForwardLoss>(self).callback = callback;               \
   }
 
 @implementation MPSNNForwardLossNode

@@ -29,9 +29,8 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 }  // namespace
 
 Loss Loss::of(MPSCNNLossDescriptor* d) {
-  Loss loss{d.lossType,      d.reductionType, static_cast<bool>(d.reduceAcrossBatch),
-            d.weight,        d.labelSmoothing, d.epsilon,
-            d.delta,         static_cast<int64_t>(d.numberOfClasses)};
+  Loss loss{d.lossType, d.reductionType, static_cast<bool>(d.reduceAcrossBatch), d.weight, d.labelSmoothing,
+            d.epsilon,  d.delta,         static_cast<int64_t>(d.numberOfClasses)};
   if (loss.type >= MPSCNNLossTypeCount) misuse(@"loss type %u", static_cast<unsigned>(loss.type));
   if (loss.reduction < 0 || loss.reduction >= MPSCNNReductionTypeCount)
     misuse(@"reduction type %d", static_cast<int>(loss.reduction));

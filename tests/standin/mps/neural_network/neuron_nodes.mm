@@ -25,8 +25,7 @@ struct NeuronLayer : SameSize<NeuronLayer> {
   Images gradient(Call& call, const Images& of_result, size_t) override {
     const auto channels = static_cast<size_t>(call.shape.channels);
     Images result = of_result;
-    for (size_t i = 0; i < result.v.size(); ++i)
-      result.v[i] *= neuron.slope(call.sources[0]->v[i], i % channels);
+    for (size_t i = 0; i < result.v.size(); ++i) result.v[i] *= neuron.slope(call.sources[0]->v[i], i % channels);
     return result;
   }
 };
@@ -68,40 +67,37 @@ struct NeuronLayer : SameSize<NeuronLayer> {
 @end
 
 #define PLAIN(name, kind)                                                                                \
-  @implementation MPSCNNNeuron##name##Node                                                               \
-  -(instancetype)initWithSource : (MPSNNImageNode*)source {                                              \
+  @implementation MPSCNNNeuron                                                                           \
+  ##name##Node - (instancetype)initWithSource : (MPSNNImageNode*)source {                                \
     return [self initWithSource:source neuron:[MPSNNNeuronDescriptor cnnNeuronDescriptorWithType:kind]]; \
   }                                                                                                      \
   @end
-#define WITH_A(name, kind)                                                                            \
-  @implementation MPSCNNNeuron##name##Node                                                            \
-  +(instancetype)nodeWithSource : (MPSNNImageNode*)source a : (float)a {                              \
-    return [[self alloc] initWithSource:source a:a];                                                  \
-  }                                                                                                   \
-  -(instancetype)initWithSource : (MPSNNImageNode*)source a : (float)a {                              \
-    return [self initWithSource:source                                                                \
-                         neuron:[MPSNNNeuronDescriptor cnnNeuronDescriptorWithType:kind a:a]];        \
-  }                                                                                                   \
+#define WITH_A(name, kind)                                                                                   \
+  @implementation MPSCNNNeuron                                                                               \
+  ##name##Node + (instancetype)nodeWithSource : (MPSNNImageNode*)source a : (float)a {                       \
+    return [[self alloc] initWithSource:source a:a];                                                         \
+  }                                                                                                          \
+  -(instancetype)initWithSource : (MPSNNImageNode*)source a : (float)a {                                     \
+    return [self initWithSource:source neuron:[MPSNNNeuronDescriptor cnnNeuronDescriptorWithType:kind a:a]]; \
+  }                                                                                                          \
   @end
-#define WITH_A_B(name, kind)                                                                          \
-  @implementation MPSCNNNeuron##name##Node                                                            \
-  +(instancetype)nodeWithSource : (MPSNNImageNode*)source a : (float)a b : (float)b {                 \
-    return [[self alloc] initWithSource:source a:a b:b];                                              \
-  }                                                                                                   \
-  -(instancetype)initWithSource : (MPSNNImageNode*)source a : (float)a b : (float)b {                 \
-    return [self initWithSource:source                                                                \
-                         neuron:[MPSNNNeuronDescriptor cnnNeuronDescriptorWithType:kind a:a b:b]];    \
-  }                                                                                                   \
+#define WITH_A_B(name, kind)                                                                                     \
+  @implementation MPSCNNNeuron                                                                                   \
+  ##name##Node + (instancetype)nodeWithSource : (MPSNNImageNode*)source a : (float)a b : (float)b {              \
+    return [[self alloc] initWithSource:source a:a b:b];                                                         \
+  }                                                                                                              \
+  -(instancetype)initWithSource : (MPSNNImageNode*)source a : (float)a b : (float)b {                            \
+    return [self initWithSource:source neuron:[MPSNNNeuronDescriptor cnnNeuronDescriptorWithType:kind a:a b:b]]; \
+  }                                                                                                              \
   @end
-#define WITH_A_B_C(name, kind)                                                                          \
-  @implementation MPSCNNNeuron##name##Node                                                              \
-  +(instancetype)nodeWithSource : (MPSNNImageNode*)source a : (float)a b : (float)b c : (float)c {      \
-    return [[self alloc] initWithSource:source a:a b:b c:c];                                            \
-  }                                                                                                     \
-  -(instancetype)initWithSource : (MPSNNImageNode*)source a : (float)a b : (float)b c : (float)c {      \
-    return [self initWithSource:source                                                                  \
-                         neuron:[MPSNNNeuronDescriptor cnnNeuronDescriptorWithType:kind a:a b:b c:c]];  \
-  }                                                                                                     \
+#define WITH_A_B_C(name, kind)                                                                                       \
+  @implementation MPSCNNNeuron                                                                                       \
+  ##name##Node + (instancetype)nodeWithSource : (MPSNNImageNode*)source a : (float)a b : (float)b c : (float)c {     \
+    return [[self alloc] initWithSource:source a:a b:b c:c];                                                         \
+  }                                                                                                                  \
+  -(instancetype)initWithSource : (MPSNNImageNode*)source a : (float)a b : (float)b c : (float)c {                   \
+    return [self initWithSource:source neuron:[MPSNNNeuronDescriptor cnnNeuronDescriptorWithType:kind a:a b:b c:c]]; \
+  }                                                                                                                  \
   @end
 
 PLAIN(Absolute, MPSCNNNeuronTypeAbsolute)
@@ -124,8 +120,7 @@ WITH_A_B_C(Logarithm, MPSCNNNeuronTypeLogarithm)
   return [[self alloc] initWithSource:source aData:data];
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source aData:(NSData*)data {
-  return [self initWithSource:source
-                       neuron:[MPSNNNeuronDescriptor cnnNeuronPReLUDescriptorWithData:data noCopy:false]];
+  return [self initWithSource:source neuron:[MPSNNNeuronDescriptor cnnNeuronPReLUDescriptorWithData:data noCopy:false]];
 }
 @end
 

@@ -99,9 +99,7 @@ using namespace standin;
   return self;
 }
 
-- (instancetype)initGradientOf:(StandinFilter*)forward
-                      gradient:(MPSNNImageNode*)gradient
-                        source:(NSUInteger)source {
+- (instancetype)initGradientOf:(StandinFilter*)forward gradient:(MPSNNImageNode*)gradient source:(NSUInteger)source {
   if (!(self = [super init])) return nil;
   if (!gradient) misuse(@"%@ without a gradient", [self class]);
   [self makeFilterOf:[@[ gradient ] arrayByAddingObjectsFromArray:forward->sources] stateClass:Nil];
@@ -188,8 +186,6 @@ NSString* text_of(const Shape& shape) {
   return [NSString stringWithFormat:@"%ld x %ld x %ld", shape.height, shape.width, shape.channels];
 }
 
-Images Layer::gradient(Call& call, const Images&, size_t) {
-  misuse(@"%@ has no gradient", call.filter.name);
-}
+Images Layer::gradient(Call& call, const Images&, size_t) { misuse(@"%@ has no gradient", call.filter.name); }
 
 }  // namespace standin

@@ -15,20 +15,18 @@
 
 using namespace standin;
 
-#define IMAGE_STATE(name)                                 \
-  @implementation MPSCNN##name##NormalizationGradientState \
-  -(id<MTLBuffer>)gamma {                                 \
-    return [self bufferAtIndex:0];                        \
-  }                                                       \
-  -(id<MTLBuffer>)beta {                                  \
-    return [self bufferAtIndex:1];                        \
-  }                                                       \
-  -(id<MTLBuffer>)gradientForGamma {                      \
-    return [self bufferAtIndex:2];                        \
-  }                                                       \
-  -(id<MTLBuffer>)gradientForBeta {                       \
-    return [self bufferAtIndex:3];                        \
-  }                                                       \
+#define IMAGE_STATE(name)                                                                      \
+  @implementation MPSCNN                                                                       \
+  ##name##NormalizationGradientState - (id<MTLBuffer>)gamma { return [self bufferAtIndex:0]; } \
+  -(id<MTLBuffer>)beta {                                                                       \
+    return [self bufferAtIndex:1];                                                             \
+  }                                                                                            \
+  -(id<MTLBuffer>)gradientForGamma {                                                           \
+    return [self bufferAtIndex:2];                                                             \
+  }                                                                                            \
+  -(id<MTLBuffer>)gradientForBeta {                                                            \
+    return [self bufferAtIndex:3];                                                             \
+  }                                                                                            \
   @end
 IMAGE_STATE(Instance)
 IMAGE_STATE(Group)
@@ -213,8 +211,8 @@ struct BatchNormalization : Normalization<BatchNormalization, id<MPSCNNBatchNorm
                      : [[MPSCNNBatchNormalizationState alloc] initForChannels:channels device:call.device];
     call.states = @[ state ];
     auto kept = std::make_shared<Kept>();
-    kept->states = {{state.gamma, state.beta, state.gradientForGamma, state.gradientForBeta, state.mean,
-                     state.variance}};
+    kept->states = {
+        {state.gamma, state.beta, state.gradientForGamma, state.gradientForBeta, state.mean, state.variance}};
     call.kept = kept;
   }
   Images run(Call& call) override {
@@ -300,8 +298,8 @@ struct ImageNormalization : Normalization<L, Source> {
       MPSState* state = is_temporary ? [[kind alloc] initForBuffer:call.buffer recipes:recipes]
                                      : [[kind alloc] initForDevice:call.device recipes:recipes];
       [states addObject:state];
-      kept->states.push_back(
-          {[state bufferAtIndex:0], [state bufferAtIndex:1], [state bufferAtIndex:2], [state bufferAtIndex:3], nil, nil});
+      kept->states.push_back({[state bufferAtIndex:0], [state bufferAtIndex:1], [state bufferAtIndex:2],
+                              [state bufferAtIndex:3], nil, nil});
     }
     call.states = states;
     call.kept = kept;
@@ -349,9 +347,7 @@ struct InstanceNormalization : ImageNormalization<InstanceNormalization, id<MPSC
   MPSState* changed_by_gpu(id<MTLCommandBuffer> buffer, NSArray* states) {
     return [source updateGammaAndBetaWithCommandBuffer:buffer instanceNormalizationStateBatch:states];
   }
-  bool changed_by_cpu(NSArray* states) {
-    return [source updateGammaAndBetaWithInstanceNormalizationStateBatch:states];
-  }
+  bool changed_by_cpu(NSArray* states) { return [source updateGammaAndBetaWithInstanceNormalizationStateBatch:states]; }
 };
 
 struct GroupNormalization : ImageNormalization<GroupNormalization, id<MPSCNNGroupNormalizationDataSource>> {
@@ -383,51 +379,52 @@ std::shared_ptr<L> normalization(Source source) {
 
 // --- nodes -----------------------------------------------------------------------------------------------------------
 
-#define NODES(name)                                                                                          \
-  @implementation MPSCNN##name##NormalizationNode                                                            \
-  +(instancetype)nodeWithSource : (MPSNNImageNode*)source dataSource                                         \
-      : (id<MPSCNN##name##NormalizationDataSource>)data {                                                    \
-    return [[self alloc] initWithSource:source dataSource:data];                                             \
-  }                                                                                                          \
-  -(instancetype)initWithSource : (MPSNNImageNode*)source dataSource                                         \
-      : (id<MPSCNN##name##NormalizationDataSource>)data {                                                    \
-    self = [super initWithLayer:normalization<name##Normalization>(data)                                     \
-                        sources:@[ source ]                                                                  \
-                     stateClass:[MPSNNGradientStateNode class]];                                             \
-    if (self) filter->label = [data label];                                                                  \
-    return self;                                                                                             \
-  }                                                                                                          \
-  +(Class)gradientNodeClass {                                                                                \
-    return [MPSCNN##name##NormalizationGradientNode class];                                                  \
-  }                                                                                                          \
-  -(MPSNNTrainingStyle)trainingStyle {                                                                       \
-    return filter->layer->style;                                                                             \
-  }                                                                                                          \
-  -(void)setTrainingStyle : (MPSNNTrainingStyle)style {                                                      \
-    filter->layer->style = style;                                                                            \
-  }                                                                                                          \
-  EXTRA_##name @end @implementation MPSCNN##name##NormalizationGradientNode                                  \
-  +(instancetype)nodeWithSourceGradient : (MPSNNImageNode*)gradient sourceImage                              \
-      : (MPSNNImageNode*)source gradientState : (MPSNNGradientStateNode*)state {                             \
-    return [[self alloc] initWithGradient:gradient sourceImage:source state:state];                          \
-  }                                                                                                          \
-  -(instancetype)initWithSourceGradient : (MPSNNImageNode*)gradient sourceImage                              \
-      : (MPSNNImageNode*)source gradientState : (MPSNNGradientStateNode*)state {                             \
-    return [self initWithGradient:gradient sourceImage:source state:state];                                  \
-  }                                                                                                          \
-  -(MPSNNTrainingStyle)trainingStyle {                                                                       \
-    return filter->forward->layer->style;                                                                    \
-  }                                                                                                          \
-  -(void)setTrainingStyle : (MPSNNTrainingStyle)style {                                                      \
-    filter->forward->layer->style = style;                                                                   \
-  }                                                                                                          \
+#define NODES(name)                                                                                                \
+  @implementation MPSCNN                                                                                           \
+  ##name##NormalizationNode + (instancetype)nodeWithSource : (MPSNNImageNode*)source dataSource                    \
+      : (id<MPSCNN##name##NormalizationDataSource>)data {                                                          \
+    return [[self alloc] initWithSource:source dataSource:data];                                                   \
+  }                                                                                                                \
+  -(instancetype)initWithSource : (MPSNNImageNode*)source dataSource                                               \
+      : (id<MPSCNN##name##NormalizationDataSource>)data {                                                          \
+    self = [super initWithLayer:normalization<name##Normalization>(data)                                           \
+                        sources:@[ source ]                                                                        \
+                     stateClass:[MPSNNGradientStateNode class]];                                                   \
+    if (self) filter->label = [data label];                                                                        \
+    return self;                                                                                                   \
+  }                                                                                                                \
+  +(Class)gradientNodeClass {                                                                                      \
+    return [MPSCNN##name##NormalizationGradientNode class];                                                        \
+  }                                                                                                                \
+  -(MPSNNTrainingStyle)trainingStyle {                                                                             \
+    return filter->layer->style;                                                                                   \
+  }                                                                                                                \
+  -(void)setTrainingStyle : (MPSNNTrainingStyle)style {                                                            \
+    filter->layer->style = style;                                                                                  \
+  }                                                                                                                \
+  EXTRA_##name @end                                                                                                \
+  @implementation MPSCNN                                                                                           \
+  ##name##NormalizationGradientNode + (instancetype)nodeWithSourceGradient : (MPSNNImageNode*)gradient sourceImage \
+      : (MPSNNImageNode*)source gradientState : (MPSNNGradientStateNode*)state {                                   \
+    return [[self alloc] initWithGradient:gradient sourceImage:source state:state];                                \
+  }                                                                                                                \
+  -(instancetype)initWithSourceGradient : (MPSNNImageNode*)gradient sourceImage                                    \
+      : (MPSNNImageNode*)source gradientState : (MPSNNGradientStateNode*)state {                                   \
+    return [self initWithGradient:gradient sourceImage:source state:state];                                        \
+  }                                                                                                                \
+  -(MPSNNTrainingStyle)trainingStyle {                                                                             \
+    return filter->forward->layer->style;                                                                          \
+  }                                                                                                                \
+  -(void)setTrainingStyle : (MPSNNTrainingStyle)style {                                                            \
+    filter->forward->layer->style = style;                                                                         \
+  }                                                                                                                \
   @end
-#define EXTRA_Batch                                             \
-  -(MPSCNNBatchNormalizationFlags)flags {                       \
-    return layer_of<BatchNormalization>(self).flags;            \
-  }                                                             \
-  -(void)setFlags : (MPSCNNBatchNormalizationFlags)flags {      \
-    layer_of<BatchNormalization>(self).flags = flags;           \
+#define EXTRA_Batch                                        \
+  -(MPSCNNBatchNormalizationFlags)flags {                  \
+    return layer_of<BatchNormalization>(self).flags;       \
+  }                                                        \
+  -(void)setFlags : (MPSCNNBatchNormalizationFlags)flags { \
+    layer_of<BatchNormalization>(self).flags = flags;      \
   }
 #define EXTRA_Instance
 #define EXTRA_Group

@@ -57,8 +57,9 @@ struct Pad : LayerOf<Pad> {
   Images run(Call& call) override {
     Images result(call.batch, call.shape);
     for_each(call, [&](size_t to, int64_t from) {
-      result.v[to] = from >= 0 ? call.sources[0]->v[static_cast<size_t>(from)]
-                               : mode == MPSImageEdgeModeConstant ? fill : 0;
+      result.v[to] = from >= 0                          ? call.sources[0]->v[static_cast<size_t>(from)]
+                     : mode == MPSImageEdgeModeConstant ? fill
+                                                        : 0;
     });
     return result;
   }
@@ -125,10 +126,7 @@ struct Reshape : LayerOf<Reshape> {
                    resultWidth:(NSUInteger)width
                   resultHeight:(NSUInteger)height
          resultFeatureChannels:(NSUInteger)channels {
-  return [[self alloc] initWithSource:source
-                          resultWidth:width
-                         resultHeight:height
-                resultFeatureChannels:channels];
+  return [[self alloc] initWithSource:source resultWidth:width resultHeight:height resultFeatureChannels:channels];
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source
                    resultWidth:(NSUInteger)width

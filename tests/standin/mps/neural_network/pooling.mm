@@ -124,11 +124,7 @@ std::shared_ptr<Pooling> pooling(Kind kind, Axis y, Axis x) {
   return [self initWithSource:source filterSize:size stride:size];
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source filterSize:(NSUInteger)size stride:(NSUInteger)stride {
-  return [self initWithSource:source
-                  kernelWidth:size
-                 kernelHeight:size
-              strideInPixelsX:stride
-              strideInPixelsY:stride];
+  return [self initWithSource:source kernelWidth:size kernelHeight:size strideInPixelsX:stride strideInPixelsY:stride];
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source
                    kernelWidth:(NSUInteger)width

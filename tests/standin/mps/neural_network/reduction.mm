@@ -110,9 +110,9 @@ std::shared_ptr<Reduction> reduction(Class node) {
 }
 @end
 
-#define NODE(name)                       \
-  @implementation MPSNNReduction##name##Node \
-  @end
+#define NODE(name)               \
+  @implementation MPSNNReduction \
+  ##name##Node @end
 NODE(RowMin)
 NODE(ColumnMin)
 NODE(FeatureChannelsMin)

@@ -70,16 +70,14 @@ struct Resampling : LayerOf<L> {
   }
   Images run(Call& call) override {
     Images result(call.batch, call.shape);
-    for_each(call, all_taps(call), [&](size_t to, size_t from, double weight) {
-      result.v[to] += weight * call.sources[0]->v[from];
-    });
+    for_each(call, all_taps(call),
+             [&](size_t to, size_t from, double weight) { result.v[to] += weight * call.sources[0]->v[from]; });
     return result;
   }
   Images transposed(Call& call, const Images& of_result) const {
     Images result(call.batch, call.shapes[0]);
-    for_each(call, all_taps(call), [&](size_t to, size_t from, double weight) {
-      result.v[from] += weight * of_result.v[to];
-    });
+    for_each(call, all_taps(call),
+             [&](size_t to, size_t from, double weight) { result.v[from] += weight * of_result.v[to]; });
     return result;
   }
 };
@@ -144,16 +142,18 @@ std::shared_ptr<Upsampling> upsampling(Kind kind, NSUInteger x, NSUInteger y, bo
 
 }  // namespace
 
-#define FACTORS                                                 \
-  -(double)scaleFactorX {                                       \
-    return static_cast<double>(layer_of<Upsampling>(self).x);   \
-  }                                                             \
-  -(double)scaleFactorY {                                       \
-    return static_cast<double>(layer_of<Upsampling>(self).y);   \
+#define FACTORS                                               \
+  -(double)scaleFactorX {                                     \
+    return static_cast<double>(layer_of<Upsampling>(self).x); \
+  }                                                           \
+  -(double)scaleFactorY {                                     \
+    return static_cast<double>(layer_of<Upsampling>(self).y); \
   }
 
 @implementation MPSCNNUpsamplingNearestNode
-+ (instancetype)nodeWithSource:(MPSNNImageNode*)source integerScaleFactorX:(NSUInteger)x integerScaleFactorY:(NSUInteger)y {
++ (instancetype)nodeWithSource:(MPSNNImageNode*)source
+           integerScaleFactorX:(NSUInteger)x
+           integerScaleFactorY:(NSUInteger)y {
   return [[self alloc] initWithSource:source integerScaleFactorX:x integerScaleFactorY:y];
 }
 - (instancetype)initWithSource:(MPSNNImageNode*)source
@@ -173,7 +173,9 @@ FACTORS
 @end
 
 @implementation MPSCNNUpsamplingBilinearNode
-+ (instancetype)nodeWithSource:(MPSNNImageNode*)source integerScaleFactorX:(NSUInteger)x integerScaleFactorY:(NSUInteger)y {
++ (instancetype)nodeWithSource:(MPSNNImageNode*)source
+           integerScaleFactorX:(NSUInteger)x
+           integerScaleFactorY:(NSUInteger)y {
   return [[self alloc] initWithSource:source integerScaleFactorX:x integerScaleFactorY:y alignCorners:NO];
 }
 + (instancetype)nodeWithSource:(MPSNNImageNode*)source

@@ -22,8 +22,7 @@ struct SoftMax : SameSize<SoftMax> {
       const double most = *std::max_element(from, to);
       double sum = 0;
       for (auto at = from; at != to; ++at) sum += std::exp(*at - most);
-      for (auto at = from; at != to; ++at)
-        *at = is_logarithm ? *at - most - std::log(sum) : std::exp(*at - most) / sum;
+      for (auto at = from; at != to; ++at) *at = is_logarithm ? *at - most - std::log(sum) : std::exp(*at - most) / sum;
     }
     return result;
   }

@@ -128,8 +128,9 @@ struct Yolo : SameSize<Yolo> {
     std::vector<double> met(count);
     for (size_t a = 0; a < count; ++a) {
       const double *r = &y.v[first + a * size], *t = &labels.v[first + a * size];
-      met[a] = overlap({sigmoid(r[0]), sigmoid(r[1]), std::exp(r[2]) * anchors[2 * a], std::exp(r[3]) * anchors[2 * a + 1]},
-                       {t[0], t[1], t[2], t[3]});
+      met[a] =
+          overlap({sigmoid(r[0]), sigmoid(r[1]), std::exp(r[2]) * anchors[2 * a], std::exp(r[3]) * anchors[2 * a + 1]},
+                  {t[0], t[1], t[2], t[3]});
     }
     const double best = *std::max_element(met.begin(), met.end());
     for (size_t a = 0; a < count; ++a) {
