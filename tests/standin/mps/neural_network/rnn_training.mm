@@ -2,7 +2,7 @@
 //
 // The weights lie in two matrices of seven columns, every other one in each, from the last to the first: an order that
 // nobody who keeps to the documentation can rely on. Where that is silent, the layer refuses: a backward direction, an
-// array that is not empty where one is to be filled, and recurrent states of a gradient.
+// array that is not empty where one is to be filled, an offset into a copied matrix, and recurrent states of a gradient.
 #include <cstring>
 
 #include "mps/neural_network/rnn_sequence.h"
@@ -187,12 +187,9 @@ MPSRNNMatrixTrainingState* training_state(id<MTLCommandBuffer> buffer, bool is_t
   if (found == _cell->shapes.end()) misuse(@"the layer has no matrix %lu", static_cast<NSUInteger>(matrixId));
   const Shape shape = found->second;
   Rows part = rows_of(matrix);
-  if (offset.y != 0 || offset.z != 0) misuse(@"a matrixOffset whose meaning is not documented");
-  const auto first = static_cast<int64_t>(offset.x);
-  if (first + shape.rows > part.rows || shape.columns > part.columns)
-    misuse(@"weights of %ld x %ld from row %ld on of a matrix of %ld x %ld", shape.rows, shape.columns, first,
-           part.rows, part.columns);
-  part.start += offset.x * part.row_bytes;
+  if (offset.x != 0 || offset.y != 0 || offset.z != 0) misuse(@"a matrixOffset whose meaning is not documented");
+  if (shape.rows > part.rows || shape.columns > part.columns)
+    misuse(@"weights of %ld x %ld in a matrix of %ld x %ld", shape.rows, shape.columns, part.rows, part.columns);
   part.rows = shape.rows;
   part.columns = shape.columns;
   const auto cell = _cell;
