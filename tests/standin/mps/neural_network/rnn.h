@@ -1,4 +1,4 @@
-// Recurrent cells: what a descriptor says, and the equations of one time step and their derivatives, in double precision.
+// Recurrent cells: what a descriptor says, and the equations of a time step and their derivatives, in double precision.
 #pragma once
 
 #import <MetalPerformanceShaders/MetalPerformanceShaders.h>
@@ -17,7 +17,7 @@ struct Shape {
   int64_t rows, columns;
 };
 
-// Of a gate: the numbers of its matrices. A cell has a matrix if its data source was given, and biases if that had some.
+// Of a gate: the numbers of its matrices. A cell has a matrix if it was given a data source, biases if that had some.
 struct Gate {
   MPSRNNMatrixId input, recurrent, memory, bias;
 };

@@ -2,7 +2,7 @@
 //
 // The weights lie in two matrices of seven columns, every other one in each, from the last to the first: an order that
 // nobody who keeps to the documentation can rely on. Where that is silent, the layer refuses: a backward direction, an
-// array that is not empty where one is to be filled, an offset into a copied matrix, and recurrent states of a gradient.
+// array that is not empty where one is to be filled, an offset into a copied matrix, recurrent states of a gradient.
 #include <cstring>
 
 #include "mps/neural_network/rnn_sequence.h"
