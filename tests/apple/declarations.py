@@ -135,7 +135,9 @@ def declaration(fact: Fact) -> str:
     if fact.kind == "constant":
         return f"FOUNDATION_EXPORT {fact.text.removesuffix(fact.name)}const {fact.name} {since};\n"
     lines = [property_line(m) if m.kind == "property" else f"{m.text} {m.availability};" for m in fact.members]
-    lines = [f"@optional\n{line}\n@required" if m.optional else line for m, line in zip(fact.members, lines, strict=True)]
+    lines = [
+        f"@optional\n{line}\n@required" if m.optional else line for m, line in zip(fact.members, lines, strict=True)
+    ]
     keyword = "@protocol" if fact.kind == "protocol" else "@interface"
     return f"{since}\n{keyword} {fact.text}\n" + "".join(f"{line}\n" for line in lines) + "@end\n"
 
