@@ -22,6 +22,9 @@
 # as many processes as there are processors, or in WORKERS=2.
 #
 # The package is built without isolation in a build directory that stays, so that a rebuild compiles what changed.
+# A file beside a folder of its name is no way to make the folder.
+MAKEFLAGS += --no-builtin-rules
+
 PYTHON  ?= python3
 VENV    ?= .venv
 BUILD   ?= build/release
