@@ -69,6 +69,7 @@ class PythonSource {
   explicit PythonSource(py::handle object) : object_(keep(object)) {}
 
  protected:
+  const void* identity_of() const { return object_.get(); }  // nodes wrap a user's object each
   py::handle object() const { return object_.get(); }
   std::string label_of() const {
     std::string result;
@@ -122,6 +123,7 @@ class PythonSource {
 class PythonConvolution final : public ConvolutionSource, PythonSource {
  public:
   explicit PythonConvolution(py::handle object) : PythonSource(object) {}
+  const void* identity() const override { return identity_of(); }
   std::string label() const override { return label_of(); }
   bool load() override { return load_it(); }
   void purge() override { purge_it(); }
@@ -142,6 +144,7 @@ class PythonConvolution final : public ConvolutionSource, PythonSource {
 class PythonNormalization final : public NormalizationSource, PythonSource {
  public:
   PythonNormalization(py::handle object, Kind kind) : NormalizationSource(kind), PythonSource(object) {}
+  const void* identity() const override { return identity_of(); }
   std::string label() const override { return label_of(); }
   bool load() override { return !has("load") || load_it(); }
   void purge() override {
@@ -227,17 +230,25 @@ void encode_step(const std::shared_ptr<Optimizer>& optimizer, CommandBuffer& buf
   for (const auto& arrays : moments)
     if (arrays.size() != values.size())
       throw GraphError(cat(optimizer->name(), ": ", arrays.size(), " moments for ", values.size(), " parameters"));
-  for (size_t i = 0; i < values.size(); ++i) {
-    std::vector<NDArray> kept{results[i]}, given;
-    for (const auto& arrays : moments) given.push_back(arrays[i]), kept.push_back(arrays[i]);
+  std::vector<std::vector<NDArray>> written;
+  for (size_t i = 0; i < values.size(); ++i) {  // all are looked at before any is encoded
+    if (gradients[i].dims() != values[i].dims())
+      throw ShapeError(cat(optimizer->name(), ": the gradient is ", gradients[i].type(), ", the values ",
+                           values[i].type()));
+    std::vector<NDArray> kept{results[i]};
+    for (const auto& arrays : moments) kept.push_back(arrays[i]);
     for (const NDArray& array : kept) {
       if (array.dims() != values[i].dims() || array.dtype() != DType::float32)
         throw ShapeError(cat(optimizer->name(), ": ", array.type(), " cannot take what ", values[i].type(), " gives"));
       if (!array.writable()) throw DeviceError(cat(optimizer->name(), ": results and moments must be writable"));
     }
+    written.push_back(std::move(kept));
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::vector<NDArray> given(written[i].begin() + 1, written[i].end());
     std::vector<NDArray> made = optimizer->encode(buffer, buffer.queue().device(), values[i], gradients[i], given);
     buffer.encode(
-        [made = std::move(made), kept]() mutable {
+        [made = std::move(made), kept = std::move(written[i])]() mutable {
           for (size_t k = 0; k < kept.size(); ++k) kept[k].copy_from(made[k]);
         },
         cat(optimizer->name(), " update"));

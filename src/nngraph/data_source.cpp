@@ -1,3 +1,4 @@
+// Checks of what data sources give, and the sources that hold their parameters.
 #include "nngraph/data_source.h"
 
 #include <algorithm>
@@ -124,7 +125,7 @@ TrainableConvolution::TrainableConvolution(ConvolutionDescriptor descriptor, NDA
 }
 
 bool TrainableConvolution::load() {
-  if (give_) give_();
+  take_trained();
   return true;
 }
 
@@ -150,7 +151,7 @@ TrainableNormalization::TrainableNormalization(Kind kind, NormalizationDescripto
 }
 
 bool TrainableNormalization::load() {
-  if (give_) give_();
+  take_trained();
   return true;
 }
 

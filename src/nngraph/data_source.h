@@ -69,9 +69,10 @@ class MPSGRAPH_API DataSource {
   virtual bool on_demand() const { return false; }
 
   virtual std::shared_ptr<Optimizer> optimizer() const { return nullptr; }
-  // A graph that trains it by optimizer() holds its values from now on; `give` makes it call store() with them. An
-  // empty function: the graph is gone.
-  virtual void held_by(std::function<void()> give) { (void)give; }
+  // A graph that trains it by optimizer() holds its values from now on; `give` makes it call store() with them. The
+  // last graph holds them; none when that one is gone.
+  void held_by(const void* holder, std::function<void()> give) { holder_ = holder, give_ = std::move(give); }
+  bool is_held_by(const void* holder) const { return holder_ == holder; }
   virtual void store(std::vector<NamedArray> arrays) { (void)arrays; }
 
   virtual bool updates() const { return false; }
@@ -81,6 +82,18 @@ class MPSGRAPH_API DataSource {
     (void)buffer, (void)gradients, (void)source;
     return nullptr;
   }
+
+  // Filters whose sources say the same here share their parameters.
+  virtual const void* identity() const { return this; }
+
+ protected:
+  void take_trained() {  // calls store() when a graph holds the values
+    if (give_) give_();
+  }
+
+ private:
+  const void* holder_ = nullptr;
+  std::function<void()> give_;
 };
 
 class MPSGRAPH_API ConvolutionSource : public DataSource {
@@ -138,11 +151,9 @@ class MPSGRAPH_API TrainableConvolution : public ConvolutionSource {
   void purge() override {}
   std::vector<NamedArray> arrays() override { return arrays_; }
   std::shared_ptr<Optimizer> optimizer() const override { return optimizer_; }
-  void held_by(std::function<void()> give) override { give_ = std::move(give); }
   void store(std::vector<NamedArray> arrays) override { arrays_ = std::move(arrays); }
 
  private:
-  std::function<void()> give_;
   const ConvolutionDescriptor descriptor_;
   std::vector<NamedArray> arrays_;
   const std::shared_ptr<Optimizer> optimizer_;
@@ -161,11 +172,9 @@ class MPSGRAPH_API TrainableNormalization : public NormalizationSource {
   void purge() override {}
   std::vector<NamedArray> arrays() override { return arrays_; }
   std::shared_ptr<Optimizer> optimizer() const override { return optimizer_; }
-  void held_by(std::function<void()> give) override { give_ = std::move(give); }
   void store(std::vector<NamedArray> arrays) override { arrays_ = std::move(arrays); }
 
  private:
-  std::function<void()> give_;
   const NormalizationDescriptor descriptor_;
   const double momentum_;
   std::vector<NamedArray> arrays_;

@@ -1,3 +1,4 @@
+// The table of filters, and errors that name a filter.
 #include "nngraph/definition.h"
 
 #include <deque>

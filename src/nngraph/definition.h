@@ -67,6 +67,7 @@ struct NodeDefinition {
   bool windows = false;  // has a padding policy
   std::string_view padding = "same";  // and its default
   bool random = false;
+  bool matrix = false;  // multiplies by its weights as a matrix (inputs, outputs)
 
   std::function<Tensor*(Lowering&)> lower = {};
   // The gradient of source `i` for what comes in; empty: that of what `lower` made, which is exact.

@@ -1,3 +1,4 @@
+// Which filters lead to the results, in which order; and the encoding of a batch.
 #include "nngraph/graph.h"
 
 #include <algorithm>
@@ -59,10 +60,11 @@ NNGraph::NNGraph(runtime::Device& device, std::vector<ImagePtr> results, std::ve
         cat("[NNGraph] results_are_needed has ", needed_.size(), " entries for ", results_.size(), " result images"));
   find_filters();
   read_data_sources();
+  require_purpose();
   state_->on_device = std::make_unique<runtime::DeviceGraph>(state_->graph, device);
   for (const auto& layer : state_->layers)
     if (layer->trains && !layer->fed() && layer->source->optimizer())
-      layer->source->held_by([state = state_.get(), held = layer.get()] {
+      layer->source->held_by(state_.get(), [state = state_.get(), held = layer.get()] {
         const std::lock_guard lock(state->mutex);
         held->store(*state->on_device);
       });
@@ -70,12 +72,12 @@ NNGraph::NNGraph(runtime::Device& device, std::vector<ImagePtr> results, std::ve
 
 NNGraph::~NNGraph() {
   for (const auto& layer : state_->layers) {
-    if (!layer->trains || layer->fed() || !layer->source->optimizer()) continue;
+    if (!layer->source->is_held_by(state_.get())) continue;
     try {
       layer->store(*state_->on_device);
     } catch (...) {  // a device that is gone: the source keeps what it had
     }
-    layer->source->held_by({});
+    layer->source->held_by(nullptr, {});
   }
 }
 
@@ -128,16 +130,35 @@ void NNGraph::find_filters() {
 }
 
 void NNGraph::read_data_sources() {
-  std::map<const DataSource*, bool> trains;
-  for (const FilterPtr& filter : filters_)
-    if (filter->parameters()) trains[filter->parameters().get()] |= filter->is_gradient();
+  std::map<State::SourceKey, bool> trains, other;
+  for (const FilterPtr& filter : filters_) {
+    if (!filter->parameters()) continue;
+    const State::SourceKey key = State::key_of(*filter->parameters());
+    trains[key] |= filter->is_gradient();
+    other[key] |= !filter->definition().matrix;
+  }
   for (const FilterPtr& filter : filters_) {
     const std::shared_ptr<DataSource>& source = filter->parameters();
-    if (!source || state_->by_source.contains(source.get())) continue;
-    state_->layers.push_back(std::make_unique<Layer>(source, cat("[", filter->title(), "]"), trains[source.get()],
-                                                     derived_.empty(), *state_->graph));
-    state_->by_source[source.get()] = state_->layers.back().get();
+    if (!source) continue;
+    const State::SourceKey key = State::key_of(*source);
+    if (state_->by_source.contains(key)) continue;
+    state_->layers.push_back(std::make_unique<Layer>(source, cat("[", filter->title(), "]"), trains[key],
+                                                     derived_.empty(), !other[key], *state_->graph));
+    state_->by_source[key] = state_->layers.back().get();
   }
+}
+
+// A training graph that nobody reads must at least train something.
+void NNGraph::require_purpose() const {
+  const bool read = std::find(needed_.begin(), needed_.end(), true) != needed_.end() || !exports_.empty();
+  const bool measured = !losses_.empty() && derived_.empty();
+  const bool trains = std::any_of(state_->layers.begin(), state_->layers.end(), [](const auto& layer) {
+    return layer->trains && (layer->fed() || layer->source->optimizer());
+  });
+  if (!read && !measured && !trains)
+    throw GraphError(cat("[NNGraph] has nothing to do: none of its results is needed, and no layer before ",
+                         results_[0]->producer->title(), " trains; give its data sources an optimizer or an update",
+                         results_[0]->producer->where()));
 }
 
 std::vector<std::string> NNGraph::source_image_handles() const { return handles(inputs_); }
@@ -182,7 +203,8 @@ void NNGraph::check_inputs(const std::vector<ImageBatch>& sources, const std::ve
       if (array == &labels[i].weights && !array->valid()) continue;
       check_array(*array, cat("labels of ", losses_[i]->title()));
       if (array->dtype() != DType::float32)
-        throw DTypeError(cat("[", losses_[i]->title(), "] labels and weights are float32, came ", array->dtype()));
+        throw DTypeError(cat("[", losses_[i]->title(), "] labels and weights are float32, came ", array->dtype(),
+                             losses_[i]->where()));
       if (array->dims()[0] != sources[0].array.dims()[0])
         throw ShapeError(cat("[", losses_[i]->title(), "] there are labels for ", array->dims()[0], " images, came ",
                              sources[0].array.dims()[0], losses_[i]->where()));

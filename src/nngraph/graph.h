@@ -75,6 +75,7 @@ class MPSGRAPH_API NNGraph {
                                              std::vector<runtime::NDArray> inputs) const;
   void find_filters();
   void read_data_sources();
+  void require_purpose() const;
   void check_inputs(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels) const;
   void update_outside(const Lowered& lowered, const std::shared_ptr<runtime::CommandBuffer>& buffer,
                       std::vector<runtime::NDArray>::const_iterator gradients);

@@ -1,3 +1,4 @@
+// Parameters between a data source's layout and the core graph's.
 #include "nngraph/layer.h"
 
 #include <algorithm>
@@ -38,8 +39,12 @@ ConstantPtr constant(const NDArray& dense) {
 
 }  // namespace
 
-Layer::Layer(std::shared_ptr<DataSource> given, std::string who, bool trains, bool on_demand, Graph& graph)
-    : source(std::move(given)), who(std::move(who)), trains(trains), on_demand(on_demand && source->on_demand()) {
+Layer::Layer(std::shared_ptr<DataSource> given, std::string who, bool trains, bool on_demand, bool matrix, Graph& graph)
+    : source(std::move(given)),
+      who(std::move(who)),
+      trains(trains),
+      on_demand(on_demand && source->on_demand()),
+      matrix(matrix) {
   Loaded loaded(*source, this->who);
   if (auto* of_convolution = dynamic_cast<ConvolutionSource*>(source.get())) convolution = of_convolution->descriptor();
   if (auto* of_norm = dynamic_cast<NormalizationSource*>(source.get())) normalization = of_norm->descriptor();
@@ -72,6 +77,7 @@ Slot* Layer::find(std::string_view name) {
 NDArray Layer::to_core(const Slot& slot, const NDArray& own) const {
   if (slot.name != "weights") return own;
   const NDArray hwio = permuted(own, {1, 2, 3, 0});
+  if (matrix) return reshaped(hwio, {own.elements() / own.dims()[0], own.dims()[0]});
   if (!convolution.depthwise) return hwio;
   const Dims& d = own.dims();
   return reshaped(hwio, {d[1], d[2], convolution.input_feature_channels, d[0] / convolution.input_feature_channels});
@@ -79,8 +85,8 @@ NDArray Layer::to_core(const Slot& slot, const NDArray& own) const {
 
 NDArray Layer::from_core(const Slot& slot, const NDArray& core) const {
   if (slot.name != "weights") return core;
-  const Dims& d = core.dims();
-  return permuted(convolution.depthwise ? reshaped(core, {d[0], d[1], 1, d[2] * d[3]}) : core, {3, 0, 1, 2});
+  const Dims& own = slot.type.shape.dims();
+  return permuted(reshaped(core, {own[1], own[2], own[3], own[0]}), {3, 0, 1, 2});
 }
 
 void Layer::reload(runtime::DeviceGraph& on_device) {

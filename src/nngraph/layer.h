@@ -12,8 +12,9 @@
 
 namespace mpsgraph::nngraph {
 
-// One array of parameters. In the core graph weights are HWIO, of depthwise convolutions HWIM, else as the source has
-// them. Those that the source updates by itself are fed as the source has them; all others are variables.
+// One array of parameters. In the core graph weights are HWIO, of depthwise convolutions HWIM, of what only fully
+// connected filters read a matrix (HWI, O), else as the source has them. Those that the source updates by itself are
+// fed as the source has them; all others are variables.
 struct Slot {
   std::string name;
   TensorType type;                // fed: as the source has it
@@ -27,12 +28,15 @@ class Layer {
  public:
   // Loads the source and reads it. `who` names it in errors.
   // `on_demand`: the graph does not train, so that sources may be loaded when their filters' turn has come.
-  Layer(std::shared_ptr<DataSource> source, std::string who, bool trains, bool on_demand, Graph& graph);
+  // `matrix`: all its filters are fully connected. With the weights as a matrix their gradient and its update become
+  // one kernel, which a reshape between them would prevent.
+  Layer(std::shared_ptr<DataSource> source, std::string who, bool trains, bool on_demand, bool matrix, Graph& graph);
 
   const std::shared_ptr<DataSource> source;
   const std::string who;
   const bool trains;         // a gradient filter of it is in the graph
   const bool on_demand;      // fed, and loaded anew for each batch
+  const bool matrix;
   bool fed() const { return trains && source->updates(); }
   // What the source said of itself when it was read; the one of its kind.
   ConvolutionDescriptor convolution;

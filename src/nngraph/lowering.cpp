@@ -59,6 +59,7 @@ class Lowerer {
   void read_parameters() {
     for (const auto& layer : state_.layers) {
       if (layer->on_demand) continue;
+      operands_[layer.get()];  // of a layer that has no parameters, too
       for (size_t i = 0; i < layer->slots.size(); ++i) {
         const Slot& slot = layer->slots[i];
         Tensor* operand;
@@ -181,11 +182,16 @@ class Lowerer {
   Tensor* lower_forward(const FilterNode& filter, const std::vector<LabelsBatch>& labels) {
     auto& forward = forwards_.emplace(&filter, Forward{Lowering(b_, filter), nullptr}).first->second;
     Lowering& l = forward.lowering;
-    for (const ImagePtr& source : filter.sources()) l.sources.push_back(images_.at(source.get()));
-    l.layer = state_.layer_of(filter);
-    if (l.layer)
-      for (const auto& [name, tensor] : operands_.at(l.layer)) l.parameters[name] = tensor;
     l.training = graph_.has_gradient(filter);
+    l.layer = state_.layer_of(filter);
+    // A gradient filter gives one source's share. One source may lead to another, and a layer's parameters to the
+    // images of the next filter that has them: as tensors of this filter's own, derivatives end there.
+    const auto own = [&](Tensor* tensor, bool apart) { return apart ? b_.unary("identity", tensor) : tensor; };
+    for (const ImagePtr& source : filter.sources())
+      l.sources.push_back(own(images_.at(source.get()), l.training && filter.sources().size() > 1));
+    if (l.layer)
+      for (const auto& [name, tensor] : operands_.at(l.layer))
+        l.parameters[name] = own(tensor, l.training && is_shared(*l.layer));
     const auto loss = std::find_if(losses_.begin(), losses_.end(), [&](const auto& p) { return p.get() == &filter; });
     if (loss != losses_.end()) {
       const auto index = static_cast<size_t>(loss - losses_.begin());
@@ -206,6 +212,12 @@ class Lowerer {
     forward.image = filter.definition().lower(l);
     if (loss != losses_.end()) lost_.push_back(l.state.at("loss"));
     return forward.image;
+  }
+
+  bool is_shared(const Layer& layer) const {
+    return std::count_if(graph_.filters().begin(), graph_.filters().end(), [&](const FilterPtr& filter) {
+             return !filter->is_gradient() && state_.layer_of(*filter) == &layer;
+           }) > 1;
   }
 
   Tensor* lower_gradient(const FilterNode& filter) {

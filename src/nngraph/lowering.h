@@ -45,13 +45,16 @@ struct NNGraph::State {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   std::unique_ptr<runtime::DeviceGraph> on_device;
   std::vector<std::unique_ptr<Layer>> layers;
-  std::map<const DataSource*, Layer*> by_source;
+  using SourceKey = std::pair<const void*, DataSource::Kind>;
+  static SourceKey key_of(const DataSource& source) { return {source.identity(), source.kind()}; }
+  std::map<SourceKey, Layer*> by_source;
   std::map<std::vector<int64_t>, std::shared_ptr<Lowered>> lowered;
   std::recursive_mutex mutex;  // loading a source may ask this graph for its values
   int64_t batches = 0;  // encoded so far: random filters draw anew for each
 
   Layer* layer_of(const FilterNode& node) const {
-    const auto found = by_source.find(node.parameters().get());
+    if (!node.parameters()) return nullptr;
+    const auto found = by_source.find(key_of(*node.parameters()));
     return found == by_source.end() ? nullptr : found->second;
   }
 };

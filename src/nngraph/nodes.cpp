@@ -1,3 +1,4 @@
+// Making filters, their gradient filters and whole training graphs.
 #include "nngraph/nodes.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The formulas, and a step as a program of its own.
 #include "nngraph/optimizer.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Sizes and places of windows, by the formulas of MPSNeuralNetworkTypes.h.
 #include "nngraph/padding.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A mapping of the file for as long as the parameters are needed.
 #include "nngraph/stored_weights.h"
 
 #include <cstdint>

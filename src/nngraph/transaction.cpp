@@ -1,3 +1,4 @@
+// The transaction of each thread.
 #include "nngraph/transaction.h"
 
 namespace mpsgraph::nngraph {

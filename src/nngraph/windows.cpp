@@ -1,3 +1,4 @@
+// Windows over a source: policy to attributes.
 #include "nngraph/windows.h"
 
 #include <algorithm>

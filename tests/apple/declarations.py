@@ -3,7 +3,7 @@
 `python tests/apple/declarations.py <directory>` writes <directory>/Metal/Metal.h and so on. They hold our Objective-C++
 against Apple's interfaces: clang checks selectors, types and nullability with them, and, for an Apple target, that
 whatever is newer than the deployment target stands behind an availability check. The stand-in implements them. `parse`
-gives the facts to other tools.
+gives the facts to other tools. A framework's facts stand in <name>.txt and in <name>_<part>.txt, a part of its own.
 """
 
 import re
@@ -45,6 +45,7 @@ class Fact:
     name: str
     text: str
     members: list["Fact"] = field(default_factory=list)
+    optional: bool = False  # a method that a protocol's adopter may leave out
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -87,6 +88,8 @@ def parse(path: Path) -> list[Fact]:
             raise SystemExit(f"{path.name}:{number}: not a fact: {line}")
         first, last, text = match.groups()
         member = line[12:14] == "  "
+        optional = member and text.startswith("optional ")
+        text = text.removeprefix("optional ") if member else text
         if not member:
             kind, text = text.split(" ", 1)
         elif text[0] in "-+":
@@ -95,13 +98,15 @@ def parse(path: Path) -> list[Fact]:
             kind, text = "property", text.removeprefix("property ")
         else:
             kind = "value"
-        fact = Fact(first, last, kind, declared_name(kind, text), text)
+        fact = Fact(first, last, kind, declared_name(kind, text), text, optional=optional)
         (facts[-1].members if member else facts).append(fact)
     return facts
 
 
 def read(directory: Path = Path(__file__).parent / "interfaces") -> dict[str, list[Fact]]:
-    return {name: parse(directory / f"{name}.txt") for name in FRAMEWORKS}
+    """The facts of each framework, the parts after what they build on."""
+    paths = {name: [directory / f"{name}.txt", *sorted(directory.glob(f"{name}_*.txt"))] for name in FRAMEWORKS}
+    return {name: [fact for path in paths[name] for fact in parse(path)] for name in FRAMEWORKS}
 
 
 def property_line(fact: Fact) -> str:
@@ -130,6 +135,9 @@ def declaration(fact: Fact) -> str:
     if fact.kind == "constant":
         return f"FOUNDATION_EXPORT {fact.text.removesuffix(fact.name)}const {fact.name} {since};\n"
     lines = [property_line(m) if m.kind == "property" else f"{m.text} {m.availability};" for m in fact.members]
+    lines = [
+        f"@optional\n{line}\n@required" if m.optional else line for m, line in zip(fact.members, lines, strict=True)
+    ]
     keyword = "@protocol" if fact.kind == "protocol" else "@interface"
     return f"{since}\n{keyword} {fact.text}\n" + "".join(f"{line}\n" for line in lines) + "@end\n"
 

@@ -1,8 +1,8 @@
 """The older training path: MPSNNGraph's vocabulary on every device.
 
 Filters are nodes between image nodes; an NNGraph runs them over batches of images; parameters come from data sources,
-which train by optimizers. Names are Apple's in snake_case without the prefix. `docs/nngraph.md` teaches it, beside the
-WWDC18 talk's listings.
+which train by optimizers. Recurrent layers run over matrices. Names are Apple's in snake_case without the prefix.
+`docs/nngraph.md` teaches it, beside the WWDC18 talk's listings.
 """
 
 from .._core import RNNMatrixTrainingState

@@ -55,6 +55,11 @@ class NNGraph:
         return self._core.result_images
 
     @property
+    def filter_count(self) -> int:
+        """Forward and gradient filters that lead to the results."""
+        return len(self._core.filters)
+
+    @property
     def source_image_handles(self) -> list[str]:
         """Handles of the inputs, in the order in which encodes take them."""
         return self._core.source_image_handles
@@ -151,4 +156,4 @@ class NNGraph:
         self._core.reload_from_data_sources()
 
     def __repr__(self) -> str:
-        return f"NNGraph({len(self._core.filters)} filters, device {self.device.name})"
+        return f"NNGraph({self.filter_count} filters, device {self.device.name})"

@@ -27,10 +27,13 @@ Tensor* repeated(const Lowering& l, size_t i, std::string_view key) {
 
 std::pair<Tensor*, Tensor*> operands(const Lowering& l) {
   Tensor *x = repeated(l, 0, "primary_stride"), *y = repeated(l, 1, "secondary_stride");
+  const Ints &of_x = l.attributes().integers("primary_stride"), &of_y = l.attributes().integers("secondary_stride");
+  constexpr int strided[] = {-1, 1, 0, 2};  // where an axis stands in strides x, y, channels
   for (int axis = 0; axis < 4; ++axis) {
-    const int64_t a = x->shape()[axis], b = y->shape()[axis];
-    const bool repeats = (a == 1 && x != l.sources[0]) || (b == 1 && y != l.sources[1]);
-    if (a != b && !repeats)
+    const auto repeats = [&](const Ints& strides) {
+      return strided[axis] >= 0 && strides[static_cast<size_t>(strided[axis])] == 0;
+    };
+    if (x->shape()[axis] != y->shape()[axis] && !repeats(of_x) && !repeats(of_y))
       l.shape_error(cat("images of ", x->shape(), " and ", y->shape(), " do not match; a stride of 0 repeats an axis"));
   }
   return {x, y};

@@ -101,8 +101,10 @@ const NodeFamily convolution_family("convolution", [] {
       of_convolution("convolution", "MPSCNNConvolutionNode", "MPSCNNConvolutionGradientNode", lower_convolution));
   define_node(of_convolution("convolution_transpose", "MPSCNNConvolutionTransposeNode",
                              "MPSCNNConvolutionTransposeGradientNode", lower_transpose));
-  define_node(of_convolution("fully_connected", "MPSCNNFullyConnectedNode", "MPSCNNFullyConnectedGradientNode",
-                             lower_fully_connected));
+  NodeDefinition fully_connected = of_convolution("fully_connected", "MPSCNNFullyConnectedNode",
+                                                  "MPSCNNFullyConnectedGradientNode", lower_fully_connected);
+  fully_connected.matrix = true;
+  define_node(std::move(fully_connected));
 });
 
 }  // namespace mpsgraph::nngraph

@@ -29,10 +29,8 @@ Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c,
   const auto clamp = [&](Tensor* y, double low, double high) {
     return b.graph().add("clamp", {y, b.scalar_like(y, low), b.scalar_like(y, high)});
   };
-  const auto relu = [&](Tensor* y) {
-    return a == 0 ? b.unary("relu", y) : b.select(at_least_zero(b, y), y, b.mul(y, a));
-  };
-  if (type == "relu") return relu(x);
+  const auto leaky = [&] { return b.select(at_least_zero(b, x), x, b.mul(x, a)); };
+  if (type == "relu") return a == 0 ? b.unary("relu", x) : leaky();
   if (type == "linear") return line(b, x, a, b_);
   if (type == "sigmoid") return b.unary("sigmoid", x);
   if (type == "hard_sigmoid") return clamp(line(b, x, a, b_), 0, 1);
@@ -40,8 +38,10 @@ Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c,
   if (type == "absolute") return b.unary("absolute", x);
   if (type == "softplus") {  // log(1 + e^z) = max(z, 0) + log(1 + e^-|z|)
     Tensor* z = scaled(b, x, b_);
-    Tensor* small = b.unary("logarithm", b.add(b.unary("exponent", b.neg(b.unary("absolute", z))), 1));
-    return scaled(b, b.add(b.unary("relu", z), small), a);
+    Tensor *above = at_least_zero(b, z), *none = b.scalar_like(z, 0);  // both slopes are 1 at 0, and the sum's is 1/2
+    Tensor* size = b.select(above, z, b.neg(z));
+    Tensor* small = b.unary("logarithm", b.add(b.unary("exponent", b.neg(size)), 1));
+    return scaled(b, b.add(b.select(above, z, none), small), a);
   }
   if (type == "softsign") return b.div(x, b.add(b.unary("absolute", x), 1));
   if (type == "elu") {
@@ -49,7 +49,7 @@ Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c,
     return b.select(at_least_zero(b, x), x, b.mul(b.sub(b.unary("exponent", below), 1), a));
   }
   if (type == "prelu") return b.select(at_least_zero(b, x), x, b.mul(x, slopes_of(b, slopes)));
-  if (type == "relun") return b.binary("minimum", relu(x), b.scalar_like(x, b_));
+  if (type == "relun") return b.binary("minimum", leaky(), b.scalar_like(x, b_));
   if (type == "power") return b.binary("power", line(b, x, a, b_), b.scalar_like(x, c));
   if (type == "exponential") return power(b, c, line(b, x, a, b_));
   if (type == "logarithm") {

@@ -8,7 +8,7 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-void require_channels(const Lowering& l) {
+void require_feature_channels(const Lowering& l) {
   const int64_t expected = l.layer->normalization.number_of_feature_channels;
   if (l.channels() != expected)
     l.shape_error(cat("its data source describes ", expected, " channels, the images have ", l.channels()));
@@ -26,7 +26,7 @@ Tensor* normalized(const Lowering& l, Tensor* x, Tensor* mean, Tensor* variance,
 }
 
 Tensor* lower_batch(Lowering& l) {
-  require_channels(l);
+  require_feature_channels(l);
   Tensor* x = l.sources[0];
   const Ints shape{1, 1, 1, l.channels()};
   const std::string& flags = l.attributes().string("flags");
@@ -45,7 +45,7 @@ Tensor* lower_batch(Lowering& l) {
 }
 
 Tensor* lower_instance(Lowering& l) {
-  require_channels(l);
+  require_feature_channels(l);
   Tensor* x = l.sources[0];
   Tensor* mean = l.add("mean", {x}, {{"axes", Ints{1, 2}}});
   Tensor* variance = l.add("variance", {x, mean}, {{"axes", Ints{1, 2}}});
@@ -53,7 +53,7 @@ Tensor* lower_instance(Lowering& l) {
 }
 
 Tensor* lower_group(Lowering& l) {
-  require_channels(l);
+  require_feature_channels(l);
   const int64_t groups = l.layer->normalization.number_of_groups, channels = l.channels();
   if (groups < 1 || channels % groups != 0)
     l.shape_error(cat(channels, " channels cannot be divided into ", groups, " groups"));

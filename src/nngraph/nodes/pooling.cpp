@@ -2,6 +2,8 @@
 //
 // Outside of an image there is nothing: an average is over the pixels that are there (Apple's edge mode clamp, the
 // default of these nodes). The gradient of a maximum goes to the first one of its window.
+#include <algorithm>
+
 #include "mpsgraph/core/gradients.h"
 #include "nngraph/windows.h"
 
@@ -15,10 +17,20 @@ Window window_of(const Lowering& l) {
           a.integer("stride_in_pixels_x"), dilation("dilation_rate_y"), dilation("dilation_rate_x")};
 }
 
-Tensor* pool(Lowering& l, std::string_view kind, Tensor* (*before)(Builder&, Tensor*) = nullptr) {
-  const Window window = window_of(l);
+// The windows of a pooling; each must touch the image.
+Windowed touching(const Lowering& l, const Window& window) {
   Windowed w = windowed(l, window);
+  const Ints& padding = w.attributes.integers("padding");
+  const int64_t reach_y = (window.height - 1) * window.dilation_y + 1, reach_x = (window.width - 1) * window.dilation_x + 1;
+  if (std::max(padding[0], padding[1]) >= reach_y || std::max(padding[2], padding[3]) >= reach_x)
+    l.shape_error(cat("padding [top, bottom, left, right] of ", to_string(padding), " leaves windows of ", window.height,
+                      "x", window.width, " that touch no pixel"));
   w.attributes.set("kernel", Ints{window.height, window.width});
+  return w;
+}
+
+Tensor* pool(Lowering& l, std::string_view kind, Tensor* (*before)(Builder&, Tensor*) = nullptr) {
+  const Windowed w = touching(l, window_of(l));
   return l.add(kind, {before ? before(l.b, w.source) : w.source}, w.attributes);
 }
 
@@ -28,8 +40,7 @@ Tensor* lower_average(Lowering& l) { return pool(l, "avg_pooling2d"); }
 // The root of the sum of squares: of the mean with zeros for what is outside, times the window's size.
 Tensor* lower_l2_norm(Lowering& l) {
   const Window window = window_of(l);
-  Windowed w = windowed(l, window);
-  w.attributes.set("kernel", Ints{window.height, window.width});
+  Windowed w = touching(l, window);
   w.attributes.set("include_zero_pad_to_average", true);
   Tensor* mean = l.add("avg_pooling2d", {l.b.unary("square", w.source)}, w.attributes);
   l.state["sum"] = l.b.mul(mean, static_cast<double>(window.height * window.width));

@@ -1,5 +1,5 @@
 // Queues with a thread each, command buffers, shared events and their listeners.
-#include "metal/standin_metal.h"
+#include "metal/resource.h"
 
 #include <dispatch/dispatch.h>
 
@@ -165,7 +165,9 @@ uint64_t standin_committed_command_buffers(void) { return committed; }
   std::condition_variable _condition;
   MTLCommandBufferStatus _status;
   NSError* _error;
-  bool _is_over;
+  bool _is_over, _has_open_encoder;
+  std::vector<std::shared_ptr<standin::Temporary>> _temporaries;
+  NSString* _leftover;
 }
 @synthesize label = _label;
 
@@ -181,6 +183,7 @@ uint64_t standin_committed_command_buffers(void) { return committed; }
 - (void)requireOpen:(const char*)what {
   std::lock_guard lock(_mutex);
   if (_status != MTLCommandBufferStatusNotEnqueued) standin::misuse(@"%s after commit", what);
+  if (_has_open_encoder) standin::misuse(@"%s before endEncoding of an encoder", what);
 }
 
 - (id<MTLDevice>)device {
@@ -212,6 +215,22 @@ uint64_t standin_committed_command_buffers(void) { return committed; }
   StandinSharedEvent* signalled = static_cast<StandinSharedEvent*>(event);
   _commands.push_back([signalled, value] { signalled.signaledValue = value; });
 }
+- (id<MTLBlitCommandEncoder>)blitCommandEncoder {
+  [self requireOpen:"blitCommandEncoder"];
+  _has_open_encoder = true;
+  return [[StandinBlitEncoder alloc] initWithCommandBuffer:self commands:&_commands];
+}
+- (void)encoderEnded {
+  _has_open_encoder = false;
+}
+- (void)addTemporary:(std::shared_ptr<standin::Temporary>)temporary {
+  [self requireOpen:"a temporary object"];
+  temporary->buffer = self;
+  _temporaries.push_back(std::move(temporary));
+}
+- (void)moveTemporariesTo:(StandinCommandBuffer*)next {
+  for (auto& temporary : std::exchange(_temporaries, {})) [next addTemporary:temporary];
+}
 - (void)addScheduledHandler:(MTLCommandBufferHandler)handler {
   [self requireOpen:"addScheduledHandler"];
   _scheduled.push_back(handler);
@@ -223,6 +242,9 @@ uint64_t standin_committed_command_buffers(void) { return committed; }
 
 - (void)commit {
   [self requireOpen:"commit"];
+  for (const auto& temporary : std::exchange(_temporaries, {}))
+    if (temporary->reads != 0)
+      _leftover = [NSString stringWithFormat:@"commit: a %@ has a readCount of %lu", temporary->what, temporary->reads];
   {
     std::lock_guard lock(_mutex);
     _status = MTLCommandBufferStatusCommitted;
@@ -243,6 +265,7 @@ uint64_t standin_committed_command_buffers(void) { return committed; }
   });
   NSError* failure = nil;
   if (const std::string planned = take_fault(_label); !planned.empty()) failure = error_saying(@(planned.c_str()));
+  if (_leftover) failure = error_saying(_leftover);
   for (auto& command : _commands) {
     if (failure) break;
     @autoreleasepool {

@@ -1,11 +1,9 @@
 // The one device, its memory, and how tests make it fail.
-#include "metal/standin_metal.h"
+#include "metal/resource.h"
 
 #include <atomic>
 #include <chrono>
 #include <cstdarg>
-#include <cstdlib>
-#include <cstring>
 #include <random>
 #include <thread>
 
@@ -14,10 +12,17 @@
 
 namespace {
 
-std::atomic<size_t> live_bytes{0}, allocation_limit{0};
+std::atomic<size_t> allocation_limit{0};
 std::atomic<bool> refuses_memory{false}, hidden{false};
 constexpr size_t page = 4096;
-constexpr int poison = 0xA5;  // no small integer, no plain number
+
+// What may be asked for: a storage mode and nothing beside it.
+MTLStorageMode storage_of(MTLResourceOptions options) {
+  if (options != MTLResourceStorageModeShared && options != MTLResourceStorageModeManaged &&
+      options != MTLResourceStorageModePrivate)
+    standin::misuse(@"the stand-in has shared, managed and private storage only, not options %lu", options);
+  return static_cast<MTLStorageMode>(options >> 4);
+}
 
 }  // namespace
 
@@ -25,7 +30,6 @@ extern "C" {
 void standin_limit_allocation(size_t bytes) { allocation_limit = bytes; }
 void standin_refuse_memory_of_others(int refuse) { refuses_memory = refuse != 0; }
 void standin_hide_device(int hide) { hidden = hide != 0; }
-size_t standin_live_buffer_bytes(void) { return live_bytes; }
 }
 
 namespace standin {
@@ -46,63 +50,6 @@ void pause_at_random() {
 }
 
 }  // namespace standin
-
-// --- buffers ---------------------------------------------------------------------------------------------------------
-
-@implementation StandinBuffer {
-  StandinDevice* _device;
-  void* _bytes;
-  NSUInteger _length;
-  bool _owned;
-  void (^_deallocator)(void*, NSUInteger);
-}
-@synthesize label = _label;
-
-- (instancetype)initWithDevice:(StandinDevice*)device length:(NSUInteger)length {
-  if (!(self = [super init])) return nil;
-  _device = device;
-  _length = length;
-  _owned = true;
-  _bytes = std::aligned_alloc(page, (length + page - 1) / page * page);
-  std::memset(_bytes, poison, length);
-  live_bytes += length;
-  return self;
-}
-
-- (instancetype)initWithDevice:(StandinDevice*)device
-                         bytes:(void*)bytes
-                        length:(NSUInteger)length
-                   deallocator:(void (^)(void*, NSUInteger))deallocator {
-  if (!(self = [super init])) return nil;
-  _device = device;
-  _bytes = bytes;
-  _length = length;
-  _deallocator = deallocator;
-  return self;
-}
-
-- (void)dealloc {
-  if (_owned) {
-    live_bytes -= _length;
-    std::free(_bytes);
-  } else if (_deallocator) {
-    _deallocator(_bytes, _length);
-  }
-}
-
-- (id<MTLDevice>)device {
-  return _device;
-}
-- (NSUInteger)length {
-  return _length;
-}
-- (void*)contents {
-  return _bytes;
-}
-- (MTLStorageMode)storageMode {
-  return MTLStorageModeShared;
-}
-@end
 
 // --- device ----------------------------------------------------------------------------------------------------------
 
@@ -126,14 +73,14 @@ void pause_at_random() {
 
 - (id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options {
   if (length == 0) standin::misuse(@"a buffer of no bytes");
-  if (options != MTLResourceStorageModeShared) standin::misuse(@"the stand-in has shared storage only");
+  const MTLStorageMode storage = storage_of(options);
   if (allocation_limit != 0 && length > allocation_limit) return nil;
-  return [[StandinBuffer alloc] initWithDevice:self length:length];
+  return [[StandinBuffer alloc] initWithDevice:self length:length storage:storage];
 }
 
 - (id<MTLBuffer>)newBufferWithBytes:(const void*)bytes length:(NSUInteger)length options:(MTLResourceOptions)options {
   id<MTLBuffer> buffer = [self newBufferWithLength:length options:options];
-  if (buffer) std::memcpy(buffer.contents, bytes, length);
+  if (buffer) [static_cast<StandinBuffer*>(buffer) fillWithBytes:bytes];
   return buffer;
 }
 
@@ -143,9 +90,14 @@ void pause_at_random() {
                               deallocator:(void (^)(void*, NSUInteger))deallocator {
   if (reinterpret_cast<uintptr_t>(bytes) % page != 0 || length % page != 0 || length == 0)
     standin::misuse(@"memory of others must be whole pages: %p, %lu bytes", bytes, length);
-  if (options != MTLResourceStorageModeShared) standin::misuse(@"the stand-in has shared storage only");
+  if (options != MTLResourceStorageModeShared) standin::misuse(@"memory of others is shared in the stand-in");
   if (refuses_memory) return nil;
   return [[StandinBuffer alloc] initWithDevice:self bytes:bytes length:length deallocator:deallocator];
+}
+
+- (id<MTLTexture>)newTextureWithDescriptor:(MTLTextureDescriptor*)descriptor {
+  if (allocation_limit != 0 && standin::texture_bytes(descriptor) > allocation_limit) return nil;
+  return [[StandinTexture alloc] initWithDevice:self descriptor:descriptor];
 }
 
 - (id<MTLSharedEvent>)newSharedEvent {

@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -36,14 +37,6 @@ void pause_at_random();  // up to some 200 microseconds, seldom a millisecond
 @interface StandinDevice : NSObject <MTLDevice>
 @end
 
-@interface StandinBuffer : NSObject <MTLBuffer>
-- (instancetype _Nonnull)initWithDevice:(StandinDevice* _Nonnull)device length:(NSUInteger)length;
-- (instancetype _Nonnull)initWithDevice:(StandinDevice* _Nonnull)device
-                                  bytes:(void* _Nonnull)bytes
-                                 length:(NSUInteger)length
-                            deallocator:(void (^_Nullable)(void* _Nonnull, NSUInteger))deallocator;
-@end
-
 // An event's value is watched by the device's queues and by listeners.
 @interface StandinSharedEvent : NSObject <MTLSharedEvent>
 - (void)waitForValue:(uint64_t)value;
@@ -53,7 +46,24 @@ void pause_at_random();  // up to some 200 microseconds, seldom a millisecond
 - (instancetype _Nonnull)initWithDevice:(StandinDevice* _Nonnull)device limit:(NSUInteger)limit;
 @end
 
+@class StandinCommandBuffer;
+
+namespace standin {
+
+// What is left of the life of a temporary object of Metal Performance Shaders: how often commands may still read it.
+struct Temporary {
+  NSString* _Nonnull what;  // its class
+  __weak StandinCommandBuffer* _Nullable buffer;  // the command buffer that it lives in
+  NSUInteger reads = 1;
+  std::function<void()> spoil;  // what happens to its memory when it has been read as often as it may be
+};
+
+}  // namespace standin
+
 @interface StandinCommandBuffer : NSObject <MTLCommandBuffer>
 - (instancetype _Nonnull)initWithQueue:(StandinCommandQueue* _Nonnull)queue;
 - (void)encodeWork:(std::function<void()>)work;  // on the queue's thread; what it raises fails the command buffer
+- (void)addTemporary:(std::shared_ptr<standin::Temporary>)temporary;  // with reads left at commit, the buffer fails
+- (void)moveTemporariesTo:(StandinCommandBuffer* _Nonnull)next;
+- (void)encoderEnded;
 @end

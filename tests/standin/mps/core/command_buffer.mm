@@ -48,9 +48,10 @@
 }
 
 - (void)commitAndContinue {
-  id<MTLCommandQueue> queue = _current.commandQueue;
+  StandinCommandBuffer* next = static_cast<StandinCommandBuffer*>([_current.commandQueue commandBuffer]);
+  [_current moveTemporariesTo:next];  // they live on
   [_current commit];
-  _current = static_cast<StandinCommandBuffer*>([queue commandBuffer]);
+  _current = next;
 }
 - (void)commit {
   [_current commit];
@@ -63,6 +64,9 @@
 }
 - (void)addCompletedHandler:(MTLCommandBufferHandler)handler {
   [_current addCompletedHandler:handler];
+}
+- (id<MTLBlitCommandEncoder>)blitCommandEncoder {
+  return [_current blitCommandEncoder];
 }
 - (void)encodeWaitForEvent:(id<MTLEvent>)event value:(uint64_t)value {
   [_current encodeWaitForEvent:event value:value];
