@@ -233,8 +233,8 @@ void encode_step(const std::shared_ptr<Optimizer>& optimizer, CommandBuffer& buf
   std::vector<std::vector<NDArray>> written;
   for (size_t i = 0; i < values.size(); ++i) {  // all are looked at before any is encoded
     if (gradients[i].dims() != values[i].dims())
-      throw ShapeError(cat(optimizer->name(), ": the gradient is ", gradients[i].type(), ", the values ",
-                           values[i].type()));
+      throw ShapeError(
+          cat(optimizer->name(), ": the gradient is ", gradients[i].type(), ", the values ", values[i].type()));
     std::vector<NDArray> kept{results[i]};
     for (const auto& arrays : moments) kept.push_back(arrays[i]);
     for (const NDArray& array : kept) {

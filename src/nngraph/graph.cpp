@@ -142,8 +142,8 @@ void NNGraph::read_data_sources() {
     if (!source) continue;
     const State::SourceKey key = State::key_of(*source);
     if (state_->by_source.contains(key)) continue;
-    state_->layers.push_back(std::make_unique<Layer>(source, cat("[", filter->title(), "]"), trains[key],
-                                                     derived_.empty(), !other[key], *state_->graph));
+    state_->layers.push_back(std::make_unique<Layer>(source, cat("[", filter->title(), filter->where(), "]"),
+                                                     trains[key], derived_.empty(), !other[key], *state_->graph));
     state_->by_source[key] = state_->layers.back().get();
   }
 }
@@ -312,7 +312,9 @@ void NNGraph::update_outside(const Lowered& lowered, const std::shared_ptr<Comma
 
 void NNGraph::reload_from_data_sources() {
   const std::lock_guard lock(state_->mutex);
-  for (const auto& layer : state_->layers) layer->reload(*state_->on_device);
+  std::vector<std::vector<NamedArray>> arrays;
+  for (const auto& layer : state_->layers) arrays.push_back(layer->reloaded());
+  for (size_t i = 0; i < arrays.size(); ++i) state_->layers[i]->take(*state_->on_device, arrays[i]);
 }
 
 }  // namespace mpsgraph::nngraph

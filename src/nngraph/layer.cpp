@@ -89,8 +89,8 @@ NDArray Layer::from_core(const Slot& slot, const NDArray& core) const {
   return permuted(reshaped(core, {own[1], own[2], own[3], own[0]}), {3, 0, 1, 2});
 }
 
-void Layer::reload(runtime::DeviceGraph& on_device) {
-  if (on_demand) return;  // it is loaded anew in any case
+std::vector<NamedArray> Layer::reloaded() {
+  if (on_demand) return {};  // it is loaded anew in any case
   Loaded loaded(*source, who);
   std::vector<NamedArray> arrays = checked_arrays(*source, who);
   const bool same = std::equal(arrays.begin(), arrays.end(), slots.begin(), slots.end(),
@@ -101,6 +101,11 @@ void Layer::reload(runtime::DeviceGraph& on_device) {
       throw ShapeError(cat(who, ": ", slots[i].name, " had shape ", to_string(own_dims_[i]),
                            " when the graph was made, ", "they have ", to_string(arrays[i].array.dims())));
   loaded.purge();
+  return arrays;
+}
+
+void Layer::take(runtime::DeviceGraph& on_device, const std::vector<NamedArray>& arrays) {
+  if (on_demand) return;
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].variable)
       on_device.set_variable(slots[i].variable, to_core(slots[i], arrays[i].array));

@@ -47,7 +47,9 @@ class Layer {
   // Of a source that is loaded on demand, while it is: its arrays, checked, behind `feeds`.
   void feed(std::vector<runtime::NDArray>& feeds) const;
   // Takes the source's values anew, in `on_device`'s variables.
-  void reload(runtime::DeviceGraph& on_device);
+  // The source's parameters, read anew, and their taking: apart, so that no layer takes any when one cannot be read.
+  std::vector<NamedArray> reloaded();
+  void take(runtime::DeviceGraph& on_device, const std::vector<NamedArray>& arrays);
   // Gives the variables' values to the source.
   void store(runtime::DeviceGraph& on_device);
 

@@ -145,6 +145,7 @@ std::vector<FilterPtr> FilterNode::training_graph(const ImagePtr& source_gradien
     // Several filters read this image: its gradient is the sum of what they pass back.
     const FilterPtr sum = create("addition", {known, gradient->result_image()}, {}, nullptr, gradient->location());
     known = sum->result_image();
+    if (!handler) known->handle = image->handle;
     made_by[image.get()] = sum;
     if (handler) handler(sum, nullptr, image, sum->sources()[0]);
   };

@@ -88,7 +88,8 @@ def neurons_at_kinks() -> list[NodeCase]:
         at("neuron_prelu", lambda x: nn.NeuronPReLUNode(x, down.ravel()), *rectified(down)),
         at("neuron_relun", lambda x: nn.NeuronReLUNNode(x, 0.0, 1e5), *rectified(0)),
         at("neuron_absolute", nn.NeuronAbsoluteNode, np.abs, np.sign),
-        at("neuron_softplus", nn.NeuronSoftPlusNode, lambda x: np.logaddexp(0, x), lambda x: np.exp(-np.logaddexp(0, -x))),
+        at("neuron_softplus", nn.NeuronSoftPlusNode, lambda x: np.logaddexp(0, x),
+           lambda x: np.exp(-np.logaddexp(0, -x))),
         at("neuron_sigmoid", nn.NeuronSigmoidNode, lambda x: np.exp(-np.logaddexp(0, -x)),
            lambda x: np.exp(-np.logaddexp(0, -x) - np.logaddexp(0, x))),
         at("neuron_tanh", nn.NeuronTanHNode, np.tanh, lambda x: 1 - np.tanh(x) ** 2),
@@ -191,7 +192,13 @@ def concatenation(*parts: Array) -> Array:
     return np.concatenate([np.pad(p, ((0, 0), (0, 0), (0, 0), (0, -p.shape[3] % 4))) for p in parts], 3)
 
 
-MODES = {"zero": "constant", "constant": "constant", "clamp": "edge", "mirror": "symmetric", "mirror_with_edge": "reflect"}
+MODES = {
+    "zero": "constant",
+    "constant": "constant",
+    "clamp": "edge",
+    "mirror": "symmetric",
+    "mirror_with_edge": "reflect",
+}
 
 
 def shapes() -> list[NodeCase]:
@@ -222,7 +229,9 @@ def shapes() -> list[NodeCase]:
     cases.append(NodeCase("gram_matrix_calculation", "1", nn.GramMatrixCalculationNode, gram, [pool(2, 3, 2, 4)]))
     build = lambda x: nn.GramMatrixCalculationNode(x, alpha=0.25)  # noqa: E731
     cases.append(NodeCase("gram_matrix_calculation", "0.25", build, lambda x: gram(x, 0.25), [pool(2, 3, 2, 4)]))
-    ones = NodeCase("initial_gradient", "ones", nn.InitialGradientNode, np.ones_like, [pool(2, 3, 2, 4)], gradient=False)
+    ones = NodeCase(
+        "initial_gradient", "ones", nn.InitialGradientNode, np.ones_like, [pool(2, 3, 2, 4)], gradient=False
+    )
     return [*cases, ones]
 
 
@@ -243,9 +252,12 @@ def reductions() -> list[NodeCase]:
                     gradient=False,
                 )
             )
-        build = lambda x, node=getattr(nn, f"Reduction{axis}SumNode"): node(x, weight=-0.5)  # noqa: E731
+        total = getattr(nn, f"Reduction{axis}SumNode")
+        build = lambda x, node=total: node(x, weight=-0.5)  # noqa: E731
         half = lambda x, n=number: -0.5 * x.sum(n, keepdims=True)  # noqa: E731
-        cases.append(NodeCase(f"reduction_{snake[axis]}_sum", "weight", build, half, [pool(2, 3, 5, 4)], gradient=False))
+        cases.append(
+            NodeCase(f"reduction_{snake[axis]}_sum", "weight", build, half, [pool(2, 3, 5, 4)], gradient=False)
+        )
     ties = np.floor(2 * pool(2, 3, 5, 6))
     for way, first in {"Min": np.argmin, "Max": np.argmax}.items():
         node = getattr(nn, f"ReductionFeatureChannelsArgument{way}Node")
@@ -344,7 +356,9 @@ def normalizations() -> list[NodeCase]:
         def with_kept(x: Array, mean: Array, variance: Array, **p: Array) -> Array:
             return (x - mean) / np.sqrt(variance + 1e-3) * p.get("gamma", 1) + p.get("beta", 0)
 
-        cases.append(NodeCase("batch_normalization", f"{label},kept", never, with_kept, [pool(3, 3, 2, 6)], kept, source))
+        cases.append(
+            NodeCase("batch_normalization", f"{label},kept", never, with_kept, [pool(3, 3, 2, 6)], kept, source)
+        )
     return cases
 
 

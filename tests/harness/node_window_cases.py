@@ -1,7 +1,7 @@
 """Filters with windows and weights, each by hand: convolutions, pooling, normalizations by what surrounds a pixel.
 
-Where windows lie is computed here from the padding policies' formulas once more: with k the dilated kernel and style -1,
-0 or 1 for valid, same and full, size = ceil((source + style * (k - 1)) / stride), and what is missing for that many
+Where windows lie is computed here from the padding policies' formulas once more: with k the dilated kernel and style
+-1, 0 or 1 for valid, same and full, size = ceil((source + style * (k - 1)) / stride), and what is missing for that many
 windows is shared out before and behind, an odd pixel as the policy says.
 """
 
@@ -45,7 +45,7 @@ def leaves_windows_outside(policy: nn.PaddingPolicy, sizes: Any, kernel: Any, st
 
 
 def windows(x: Array, policy: nn.PaddingPolicy, kernel: Any, stride: Any, dilation: Any = (1, 1), outside: float = 0.0):
-    """[images, out height, out width, kernel height, kernel width, channels]; `outside` beyond the image. Sizes y, x."""
+    """[images, out height, out width, kernel height, kernel width, channels]; `outside` beyond it. Sizes y, x."""
     n, h, w, c = x.shape
     rows, columns = (
         np.add.outer(np.arange(size) * stride[a] + first, np.arange(kernel[a]) * dilation[a])
@@ -122,7 +122,9 @@ def convolutions() -> Iterator[NodeCase]:
 
 def policies() -> Iterator[tuple[str, nn.PaddingPolicy]]:
     for size, alignment in itertools.product(STYLE, ("centered", "top_left", "bottom_right")):
-        remainders = ("top_left", "top_right", "bottom_left", "bottom_right") if alignment == "centered" else ("top_left",)
+        remainders = (
+            ("top_left", "top_right", "bottom_left", "bottom_right") if alignment == "centered" else ("top_left",)
+        )
         for remainder in remainders:
             yield f"{size},{alignment},{remainder}", nn.PaddingPolicy(size, alignment, remainder)
     for padding in [(0, 0, 0, 0), (1, 2, 0, 3), (4, 0, 5, 0)]:

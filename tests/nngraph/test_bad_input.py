@@ -1,4 +1,4 @@
-"""What people get wrong: each a typed error that names the node and where it was made; nothing updated, nothing left."""
+"""What people get wrong: a typed error that names the node and where it was made; nothing updated, nothing left."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def result_of(node: Any, *shape: int) -> None:
 SIZES: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "channels of a convolution": (lambda: nn.ConvolutionNode(x(), source(3), label="me"), (1, 2, 2, 2)),
     "channels of a transposed one": (lambda: nn.ConvolutionTransposeNode(x(), source(3), label="me"), (1, 2, 2, 2)),
-    "channels of a normalization": (lambda: nn.InstanceNormalizationNode(x(), Normalization(3), label="me"), (1, 2, 2, 2)),
+    "channels of a normalization": (
+        lambda: nn.InstanceNormalizationNode(x(), Normalization(3), label="me"),
+        (1, 2, 2, 2),
+    ),
     "groups": (lambda: nn.GroupNormalizationNode(x(), Normalization(4, groups=3), label="me"), (1, 2, 2, 4)),
     "fully connected": (lambda: nn.FullyConnectedNode(x(), source(2, 2, 3), label="me"), (1, 2, 3, 2)),
     "no window": (lambda: nn.ConvolutionNode(x(), source(2, 2, 5), padding_policy="valid", label="me"), (1, 3, 3, 2)),
@@ -60,10 +63,6 @@ SIZES: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "an incoming gradient": (
         lambda: nn.PoolingMaxNode(x(), 2, label="me").gradient_filter(x()),
         (1, 4, 4, 1),
-    ),
-    "reflection beyond the image": (
-        lambda: nn.PadNode(x(), (5, 0, 0), (0, 0, 0), "mirror_with_edge", label="me"),
-        (1, 2, 2, 1),
     ),
 }
 
@@ -105,7 +104,7 @@ MADE: dict[str, Callable[[], Any]] = {
 def test_nodes_that_cannot_be_made(name: str):
     with pytest.raises(GraphError) as raised:
         MADE[name]()
-    if "source" not in name:
+    if "source" not in name and "unknown" not in name:
         assert "test_bad_input.py:" in str(raised.value)
 
 
@@ -144,7 +143,7 @@ PARAMETERS: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
 def test_parameters_of_the_wrong_size_or_type(name: str):
     error, message, changes = PARAMETERS[name]
     node = nn.ConvolutionNode(x(), source(**changes), label="me")
-    with pytest.raises(error, match=rf"'me'.*{message}.*{HERE}"):
+    with pytest.raises(error, match=rf"'me'.*{HERE}.*{message}"):
         graph_of(node.result_image)
     fine = source()
     graph = graph_of(nn.ConvolutionNode(x(), fine, label="me").result_image)
@@ -174,7 +173,13 @@ def test_a_descriptor_that_is_none():
     "options", [{"groups": 2}, {"kernel_width": 0}, {"stride_in_pixels_x": 0}, {"depthwise": True, "groups": 1}]
 )
 def test_descriptors_that_do_not_divide(options: dict[str, Any]):
-    given = {"kernel_width": 1, "kernel_height": 1, "input_feature_channels": 3, "output_feature_channels": 2, **options}
+    given = {
+        "kernel_width": 1,
+        "kernel_height": 1,
+        "input_feature_channels": 3,
+        "output_feature_channels": 2,
+        **options,
+    }
     with pytest.raises((ShapeError, GraphError)):
         nn.TrainableConvolution(nn.ConvolutionDescriptor(**given), np.zeros((2, 1, 1, 3), np.float32))
 

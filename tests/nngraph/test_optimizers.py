@@ -1,4 +1,4 @@
-"""Optimizers over 50 steps beside a calculation in float64: within a graph, by encode() over vectors, and over states."""
+"""Optimizers over 50 steps beside a calculation in float64: in a graph, by encode() over vectors, and over states."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def moments(optimizer: Any, like: Array) -> dict[str, Any]:
     return {names[n]: np.zeros_like(like) for n in optimizer.moments}
 
 
-@pytest.mark.parametrize(("rule", "options"), itertools.product(RULES, OPTIONS))
+@pytest.mark.parametrize(("rule", "options"), list(itertools.product(RULES, OPTIONS)))
 def test_vectors_over_50_steps(rule: str, options: str):
     optimizer, reference = make(rule, options), ByHand(rule, options)
     values = pool(6, seed=99).astype(np.float32)
@@ -109,15 +109,17 @@ def test_vectors_over_50_steps(rule: str, options: str):
         buffer.wait_until_completed()
         wanted = reference.step(wanted, g.astype(float))
         np.testing.assert_allclose(values, wanted, rtol=2e-5, atol=2e-6, err_msg=f"step {step}")
-    assert optimizer.time_step == reference.t
+    assert optimizer.time_step == (reference.t if "adam" in rule or rule == "amsgrad" else 0)
 
 
-@pytest.mark.parametrize(("rule", "options"), itertools.product(RULES, OPTIONS))
+@pytest.mark.parametrize(("rule", "options"), list(itertools.product(RULES, OPTIONS)))
 def test_in_a_graph_over_50_steps(rule: str, options: str):
     """A fully connected layer and half the squared error of what it gives: its gradient is known."""
     optimizer, reference = make(rule, options), ByHand(rule, options)
     start = pool(2, 1, 1, 3, seed=98)
-    source = nn.TrainableConvolution(nn.ConvolutionDescriptor(1, 1, 3, 2), start.astype(np.float32), optimizer=optimizer)
+    source = nn.TrainableConvolution(
+        nn.ConvolutionDescriptor(1, 1, 3, 2), start.astype(np.float32), optimizer=optimizer
+    )
     node = nn.FullyConnectedNode(nn.ImageNode("x"), source)
     loss = nn.LossNode(node.result_image, nn.LossDescriptor("mean_squared_error", weight=0.5))
     graph = graph_of([f.result_image for f in loss.training_graph(None)], False)
@@ -135,7 +137,7 @@ def test_in_a_graph_over_50_steps(rule: str, options: str):
     source.load()
     found = np.concatenate([source.weights().ravel(), source.bias_terms()])
     np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
-    assert optimizer.time_step == reference.t
+    assert optimizer.time_step == (reference.t if "adam" in rule or rule == "amsgrad" else 0)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -1,4 +1,4 @@
-"""gradient_filter, gradient_filters and training_graph; graphs of several results, exports, formats, sizes of batches."""
+"""gradient_filter, gradient_filters, training_graph; graphs of several results, exports, formats, sizes of batches."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def test_a_source_that_leads_to_the_other(kind: str):
     """A residual block: each gradient filter gives its own source's share, not what goes through the other."""
     x = nn.ImageNode("x")
     inner, a = convolution(x, 4, 4, 1)
-    node = {"addition": nn.AdditionNode, "subtraction": nn.SubtractionNode, "multiplication": nn.MultiplicationNode}[kind]
+    node = {"addition": nn.AdditionNode, "subtraction": nn.SubtractionNode, "multiplication": nn.MultiplicationNode}[
+        kind
+    ]
     check_whole(node(x, inner.result_image), {"x": pool(2, 3, 3, 4)}, {"a": a})
     check_whole(node(inner.result_image, x), {"x": pool(2, 3, 3, 4)}, {"a": a})
 
@@ -242,7 +244,7 @@ class TestGraphs:
 
     x = np.arange(8, dtype=np.float32).reshape(2, 1, 2, 2)
 
-    @pytest.mark.parametrize("needed", itertools.product((False, True), repeat=3))
+    @pytest.mark.parametrize("needed", list(itertools.product((False, True), repeat=3)))
     def test_results_that_are_needed(self, needed: tuple[bool, ...]):
         nodes = self.nodes()
         images = [n.result_image for n in nodes]

@@ -203,7 +203,7 @@ class ImageBatch(Sequence[Image]):
         return (self[i] for i in range(len(self)))
 
     def _operand(self) -> NDArray:
-        return self._native if self._native is not None else _core.asarray(self._array)
+        return self._native if self._native is not None else _core.asarray(dense(self._array))
 
     def __repr__(self) -> str:
         return "ImageBatch({} of {} x {} x {}, {})".format(*self.shape, self.format)
@@ -236,6 +236,14 @@ def _together(images: Sequence[Image]) -> np.ndarray:
         )
     _core.nn_count_copy()
     return np.stack(arrays)
+
+
+def dense(array: np.ndarray) -> np.ndarray:
+    """As devices take it; a copy, which is counted, where it lies otherwise."""
+    if array.flags.c_contiguous:
+        return array
+    _core.nn_count_copy()
+    return np.ascontiguousarray(array)
 
 
 class LossLabels:
@@ -347,7 +355,7 @@ def label_arrays(batch: Any, images: int) -> tuple[NDArray, NDArray | None]:
         weights = np.stack([s.weights for s in states]) if all(with_weights) else None
     if len(labels) != images:
         raise OutOfRangeError(f"there are labels for {len(labels)} images, {images} came")
-    return _core.asarray(labels), None if weights is None else _core.asarray(weights)
+    return _core.asarray(dense(labels)), None if weights is None else _core.asarray(dense(weights))
 
 
 def give_losses(batch: Any, losses: ImageBatch) -> None:

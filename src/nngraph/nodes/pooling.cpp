@@ -21,10 +21,11 @@ Window window_of(const Lowering& l) {
 Windowed touching(const Lowering& l, const Window& window) {
   Windowed w = windowed(l, window);
   const Ints& padding = w.attributes.integers("padding");
-  const int64_t reach_y = (window.height - 1) * window.dilation_y + 1, reach_x = (window.width - 1) * window.dilation_x + 1;
+  const int64_t reach_y = (window.height - 1) * window.dilation_y + 1,
+                reach_x = (window.width - 1) * window.dilation_x + 1;
   if (std::max(padding[0], padding[1]) >= reach_y || std::max(padding[2], padding[3]) >= reach_x)
-    l.shape_error(cat("padding [top, bottom, left, right] of ", to_string(padding), " leaves windows of ", window.height,
-                      "x", window.width, " that touch no pixel"));
+    l.shape_error(cat("padding [top, bottom, left, right] of ", to_string(padding), " leaves windows of ",
+                      window.height, "x", window.width, " that touch no pixel"));
   w.attributes.set("kernel", Ints{window.height, window.width});
   return w;
 }
