@@ -62,6 +62,7 @@ SHORT = {
     "digits_nodes": (mnist, ["--data", "files", "--epochs", 1, "--python-update"]),
     "gan": (mnist, ["--data", "files", "--steps", 2]),
     "gelu": (None, ["--largest", 10]),
+    "inception": (None, ["--narrow", 32, "--steps", 1, "--batch", 2]),
     "resnet50": (cifar10, ["--data", "files", "--epochs", 1, "--batch", 50, "--narrow", 16]),
     "text_generation": (
         text,
