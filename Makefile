@@ -3,8 +3,8 @@
 #   make demo      build, install into .venv, train the digit classifier      make test      build and run every test
 #   make build     build and install                                          make bench     ours beside the peers
 #   make lint      what a reader of the source would ask for, in seconds      make format    clang-format and ruff
-#   make stubs     python/mpsgraph/_core.pyi
-#   make docs      docs/operations.md, from the operation table      make conformance  PyTorch's cases, drawn fresh
+#   make stubs     python/mpsgraph/_core.pyi                                  make tools     what tests and lint need
+#   make docs      tables in docs/operations.md and docs/nngraph.md  make conformance  PyTorch's cases, drawn fresh
 #   make sanitize  C++ tests under ThreadSanitizer and AddressSanitizer       make coverage  of the Metal backend
 #   make clean     remove all that was made
 #   make apple     the whole build for macOS, compiled and linked on any machine; APPLE="--only metal": that backend
@@ -18,19 +18,24 @@
 #   make test-metal    tests that are marked `both_devices`, and tests/metal, on device metal over the stand-in
 #
 # A room is a folder in tests/, which tests/README.md lists: `make test ROOM=nn` runs one on the CPU, and
-# `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes.
+# `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes. Both parts run in
+# as many processes as there are processors, or in WORKERS=2.
 #
 # The package is built without isolation in a build directory that stays, so that a rebuild compiles what changed.
-PYTHON ?= python3
-VENV   ?= .venv
-BUILD  ?= build/release
-DEMO   ?=
-BENCH  ?=
-APPLE  ?=
-ROOM   ?=
-PEERS  := .venv-bench
-TORCH  := .venv-conformance
-RANDOM ?=
+# A file beside a folder of its name is no way to make the folder.
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON  ?= python3
+VENV    ?= .venv
+BUILD   ?= build/release
+DEMO    ?=
+BENCH   ?=
+APPLE   ?=
+ROOM    ?=
+WORKERS ?= logical
+PEERS   := .venv-bench
+TORCH   := .venv-conformance
+RANDOM  ?=
 
 BIN := $(VENV)/bin
 # Directories too: a file that was removed changes its directory.
@@ -42,40 +47,59 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build demo test $(PARTS) test-slow bench conformance lint format stubs docs sanitize coverage apple standin \
-        clean
+.PHONY: build tools demo test $(PARTS) test-slow bench conformance lint format stubs docs sanitize coverage apple \
+        standin clean
 
 build: $(VENV)/installed
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/requirements.txt: pyproject.toml tools/requirements.py | $(BIN)/python
-	$(BIN)/python tools/requirements.py dev > $@.new
-	cmp -s $@.new $@ || $(BIN)/python -m pip install --quiet --disable-pip-version-check -r $@.new
+# What pyproject.toml names for a purpose: to build, first; half a gigabyte of tools for tests and lint when they run.
+# Of numpy and cmake little is imported, so that Python compiles that when it is.
+$(VENV)/%-requirements.txt: pyproject.toml tools/requirements.py | $(BIN)/python
+	$(BIN)/python tools/requirements.py $* > $@.new
+	cmp -s $@.new $@ || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  $(if $(filter build,$*),--no-compile) -r $@.new
 	mv $@.new $@
+TOOLS := $(VENV)/dev-requirements.txt
+
+tools: $(TOOLS)
 
 # PATH: cmake and ninja are those of the environment.
-$(VENV)/installed: $(VENV)/requirements.txt $(SOURCES)
+$(VENV)/installed: $(VENV)/build-requirements.txt $(SOURCES)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --disable-pip-version-check \
 	  --no-build-isolation --no-deps --config-settings=build-dir=$(BUILD) --verbose .
 	touch $@
 
-demo: build
+demo: build $(VENV)/demo-requirements.txt
 	$(BIN)/mpsgraph demo digits $(DEMO)
 
 test: $(if $(ROOM),test-cpu,$(PARTS))
 
 PYTEST = $(BIN)/python -m pytest -m "not slow"
+
+# Rooms run in as many processes as there are processors, a file in one of them. There each process has two threads
+# whatever the machine has, so that loops are shared, and these sleep while they wait: by default they spin, on a
+# processor that another process needs. The rooms in ALONE, which measure times, wait and count threads, run afterwards
+# in one process that has the machine. $(call rooms,ENVIRONMENT,LEFT OUT) is both, or the one that runs $(ROOM).
+ALONE    := runtime
+TOGETHER := OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
+define rooms
+$(if $(filter $(ALONE),$(ROOM)),,$(1) $(TOGETHER) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+  $(if $(ROOM),tests/$(ROOM),$(addprefix --ignore=tests/,$(2) $(ALONE))))
+$(if $(filter-out $(ALONE),$(ROOM)),,$(1) $(PYTEST) $(addprefix tests/,$(or $(ROOM),$(ALONE))))
+endef
+
 # Packages of tests find cmake and ninja as they find python.
 test-project test-cpu: PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(PYTEST)
 
-test-project: standin
+test-project: standin $(TOOLS)
 	@echo "== $@: the source tree, its pages, the benchmarks' harness"
 	$(PYTEST) tests/project
 
 # The C++ tests are built where the package was.
-test-cpp: build
+test-cpp: build $(TOOLS)
 	@echo "== $@: the C++ tests"
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(BUILD) -DMPSGRAPH_BUILD_TESTS=ON > $(BUILD)/configure-tests.log
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(BUILD)
@@ -85,13 +109,13 @@ test-standin: standin
 	@echo "== $@: the stand-in of Apple's frameworks, and the Metal backend from C++"
 	$(BIN)/ctest --test-dir build/standin --output-on-failure
 
-test-cpu: build
+test-cpu: build $(TOOLS)
 	@echo "== $@: $(if $(ROOM),tests/$(ROOM),tests) on device cpu"
-	$(PYTEST) $(if $(ROOM),tests/$(ROOM),--ignore=tests/project --ignore=tests/cpp)
+	$(call rooms,,project cpp)
 
-test-metal: standin
+test-metal: standin $(TOOLS)
 	@echo "== $@: $(if $(ROOM),tests/$(ROOM),tests) on device metal"
-	MPSGRAPH_TEST_DEVICE=metal $(PYTEST) $(if $(ROOM),tests/$(ROOM))
+	$(call rooms,MPSGRAPH_TEST_DEVICE=metal)
 
 # The Metal backend and the stand-in, compiled by a clang that is installed where that can be done, else asked for.
 standin: build
@@ -99,7 +123,7 @@ standin: build
 	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_BUILD=$(CURDIR)/$(BUILD)
 	$(BIN)/cmake --build build/standin
 
-test-slow: build
+test-slow: build $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(BIN)/python -m pytest -m slow
 
 # Peers live in environments of their own. tcmalloc is PyTorch's best allocator; without it, it is measured without it.
@@ -108,7 +132,7 @@ PEER_jax   := jax==0.10.2
 PEER_mlx   := mlx==0.32.4 mlx-cpu==0.32.4 numpy
 PEER_onnx  := onnxruntime==1.32.0 openvino==2026.4.1 onnx==1.23.2
 PEER_numpy := numpy==2.4.6 scipy==1.17.1
-bench: build $(foreach peer,torch jax mlx onnx numpy,$(PEERS)/$(peer)/installed)
+bench: build $(TOOLS) $(foreach peer,torch jax mlx onnx numpy,$(PEERS)/$(peer)/installed)
 	-ldconfig -p | grep -q libtcmalloc_minimal || [ "$$(id -u)" != 0 ] || \
 	  apt-get install --yes --quiet libtcmalloc-minimal4
 	$(BIN)/python bench/run.py $(BENCH)
@@ -123,7 +147,8 @@ $(PEERS)/%/installed:
 # wheel makes in memory.
 CASES := build/torch-cases
 ONNX  := build/onnx-1.23.2
-conformance: build $(CASES)/torch_operators.tar.xz $(CASES)/torch_modules.tar.xz $(TORCH)/installed $(ONNX)/installed
+conformance: build $(TOOLS) $(CASES)/torch_operators.tar.xz $(CASES)/torch_modules.tar.xz $(TORCH)/installed \
+             $(ONNX)/installed
 	for kind in onnx torch; do \
 	  $(TORCH)/bin/python tests/conformance/make_random_cases.py $$kind $(CASES)/random_$$kind.npz $(RANDOM) || exit 1; \
 	done
@@ -146,15 +171,16 @@ $(TORCH)/installed:
 	  torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 onnxruntime==1.32.0 numpy expecttest
 	touch $@
 
-stubs: build
+stubs: build $(TOOLS)
 	$(BIN)/python tools/stubs.py $(BUILD)/stubs
 	cp $(BUILD)/stubs/mpsgraph/_core.pyi python/mpsgraph/_core.pyi
 
-docs: standin
+docs: standin $(TOOLS)
 	$(BIN)/python tools/operations.py
+	$(BIN)/python tools/nngraph.py
 
 # Nothing is built for it. The package is checked strictly (pyproject.toml), the programs beside it less so.
-lint: $(VENV)/requirements.txt
+lint: $(TOOLS)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	@echo clang-format --dry-run --Werror; $(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
@@ -162,13 +188,13 @@ lint: $(VENV)/requirements.txt
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file tools/mypy_programs.ini
 
-format: $(VENV)/requirements.txt
+format: $(TOOLS)
 	$(BIN)/clang-format -i $(CXX_FILES)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
 # Then the Metal backend over the stand-in, with everything compiled by clang and without the CPU device.
-sanitize: $(VENV)/requirements.txt
+sanitize: $(VENV)/build-requirements.txt
 	for kind in thread address; do \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/$$kind -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
 	    -DMPSGRAPH_SANITIZE=$$kind -DMPSGRAPH_BUILD_TESTS=ON -DMPSGRAPH_PYTHON=OFF && \
@@ -187,7 +213,7 @@ sanitize: $(VENV)/requirements.txt
 # questions about the system's version.
 PROFILE := LLVM_PROFILE_FILE=$(CURDIR)/build/coverage/profiles/%p.profraw MPSGRAPH_TEST_DEVICE=metal \
            MPSGRAPH_STANDIN=$(CURDIR)/build/coverage/libmpsgraph.so
-coverage: build
+coverage: build $(TOOLS)
 	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/standin -B build/coverage \
 	  -G Ninja \
 	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_BUILD=$(CURDIR)/$(BUILD) -DMPSGRAPH_COVERAGE=ON
@@ -199,7 +225,7 @@ coverage: build
 	$(BIN)/python tests/metal/line_coverage.py build/coverage --at-least 95
 
 # Nothing made here runs; it shows what Apple's compiler and linker would refuse.
-apple: $(VENV)/requirements.txt
+apple: $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/apple/apple_target.py $(APPLE)
 
 clean:

@@ -40,6 +40,7 @@ BENCHMARKS = (
     "compile_time",
     "overhead",
     "branches",
+    "recurrent_layer",
     "operations",
 )
 QUICK = BENCH.parent / "build" / "bench" / "quick.csv"

@@ -44,6 +44,8 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """On device metal what is marked and the room metal; what the device cannot do is expected to say so."""
+    if hasattr(config, "workerinput"):  # this process and others take files in turn
+        items.sort(key=lambda item: item.get_closest_marker("begins_early") is None)
     if not device.IS_METAL:
         return
     from harness.unsupported import GRADIENTS, REASONS

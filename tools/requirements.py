@@ -1,7 +1,7 @@
 """Prints what pyproject.toml requires, one requirement a line: to build, to run, and for the extras that are named.
 
-`python tools/requirements.py test dev > requirements.txt`. The Makefile installs this once, so that later builds
-need no isolated environment and compile only what changed.
+`python tools/requirements.py test dev > requirements.txt`. The Makefile installs what a target needs once, so that
+later builds need no isolated environment and compile only what changed.
 """
 
 import re

@@ -74,7 +74,7 @@ _install_operators()
 __version__ = library_version()
 
 if TYPE_CHECKING:
-    from . import data, nn, onnx, optim, profiler
+    from . import data, nn, nngraph, onnx, optim, profiler
     from .model import Model, load, save
     from .training import checkpoint
     from .training.history import History
@@ -85,6 +85,7 @@ _LAZY = {
     "checkpoint": "training.checkpoint",
     "data": "data",
     "nn": "nn",
+    "nngraph": "nngraph",
     "onnx": "onnx",
     "optim": "optim",
     "History": "training.history",
@@ -164,6 +165,7 @@ __all__ = [
     "load",
     "mixed_precision",
     "nn",
+    "nngraph",
     "onnx",
     "optim",
     "parse",

@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'Graph', 'GraphError', 'NDArray', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'save_package', 'set_buffer_cache_limit', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises.
@@ -821,6 +821,200 @@ class DeviceGraph:
     @property
     def graph(self) -> Graph:
         ...
+class NNParameterState:
+    """
+    Parameters, their gradients or statistics, by name; of one batch or a source's.
+    """
+    def __init__(self, arrays: dict[str, typing.Any]) -> None:
+        """
+        Over the given float32 arrays, which are not copied.
+        """
+    def array(self, name: str) -> typing.Any:
+        """
+        The array of that name, perhaps not written yet; None when there is none.
+        """
+    def read(self, name: str) -> typing.Any:
+        """
+        The same; DeviceError while the command buffer that writes it is not done.
+        """
+    @property
+    def names(self) -> list[str]:
+        ...
+class NNOptimizer:
+    """
+    An optimizer of the older path.
+    """
+    def encode_arrays(self, command_buffer: CommandBuffer, gradients: collections.abc.Sequence[NDArray], values: collections.abc.Sequence[NDArray], moments: collections.abc.Sequence[collections.abc.Sequence[NDArray]], results: collections.abc.Sequence[NDArray]) -> None:
+        ...
+    @property
+    def learning_rate(self) -> float:
+        ...
+    @learning_rate.setter
+    def learning_rate(self, arg1: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def moments(self) -> list[str]:
+        ...
+    @property
+    def time_step(self) -> int:
+        ...
+    @time_step.setter
+    def time_step(self, arg1: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class NNSGD(NNOptimizer):
+    def __init__(self, learning_rate: typing.SupportsFloat | typing.SupportsIndex, momentum_scale: typing.SupportsFloat | typing.SupportsIndex, use_nesterov_momentum: bool, gradient_rescale: typing.SupportsFloat | typing.SupportsIndex, gradient_clip: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex] | None, regularization_type: str, regularization_scale: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def momentum_scale(self) -> float:
+        ...
+    @property
+    def use_nesterov_momentum(self) -> bool:
+        ...
+class NNRMSProp(NNOptimizer):
+    def __init__(self, learning_rate: typing.SupportsFloat | typing.SupportsIndex, decay: typing.SupportsFloat | typing.SupportsIndex, epsilon: typing.SupportsFloat | typing.SupportsIndex, gradient_rescale: typing.SupportsFloat | typing.SupportsIndex, gradient_clip: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex] | None, regularization_type: str, regularization_scale: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def decay(self) -> float:
+        ...
+    @property
+    def epsilon(self) -> float:
+        ...
+class NNAdam(NNOptimizer):
+    def __init__(self, learning_rate: typing.SupportsFloat | typing.SupportsIndex, beta1: typing.SupportsFloat | typing.SupportsIndex, beta2: typing.SupportsFloat | typing.SupportsIndex, epsilon: typing.SupportsFloat | typing.SupportsIndex, time_step: typing.SupportsInt | typing.SupportsIndex, amsgrad: bool, gradient_rescale: typing.SupportsFloat | typing.SupportsIndex, gradient_clip: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex] | None, regularization_type: str, regularization_scale: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def beta1(self) -> float:
+        ...
+    @property
+    def beta2(self) -> float:
+        ...
+    @property
+    def epsilon(self) -> float:
+        ...
+class NNDataSource:
+    """
+    Where a filter's parameters come from.
+    """
+    def array(self, name: str) -> typing.Any:
+        """
+        A parameter as it was at the last load; None when there is none.
+        """
+    def load(self) -> bool:
+        ...
+    def purge(self) -> None:
+        ...
+    @property
+    def label(self) -> str:
+        ...
+    @property
+    def optimizer(self) -> NNOptimizer:
+        ...
+class NNTrainableConvolution(NNDataSource):
+    def __init__(self, descriptor: typing.Any, weights: typing.Any, bias_terms: typing.Any, optimizer: NNOptimizer | None, label: str) -> None:
+        ...
+class NNStoredWeights(NNDataSource):
+    def __init__(self, path: str, descriptor: typing.Any, weights: str, bias_terms: str, layout: str, label: str) -> None:
+        ...
+class NNTrainableNormalization(NNDataSource):
+    def __init__(self, kind: str, number_of_feature_channels: typing.SupportsInt | typing.SupportsIndex, number_of_groups: typing.SupportsInt | typing.SupportsIndex, epsilon: typing.SupportsFloat | typing.SupportsIndex, arrays: dict[str, typing.Any], momentum: typing.SupportsFloat | typing.SupportsIndex, optimizer: NNOptimizer | None, label: str) -> None:
+        ...
+class ImageNode:
+    """
+    A place for a batch of images: an input, or what a filter makes. Source: MPSNNImageNode.
+    """
+    export_from_graph: bool
+    handle: str
+    stop_gradient: bool
+    synchronize_resource: bool
+    def __init__(self, handle: str | None = None) -> None:
+        """
+        handle: its name among the graph's inputs.
+        """
+    def __repr__(self) -> str:
+        ...
+    @property
+    def format(self) -> str:
+        """
+        How its numbers are stored: "none" (as the graph says), "float16" or "float32".
+        """
+    @format.setter
+    def format(self, arg1: str) -> None:
+        ...
+class FilterNode:
+    """
+    A filter over images, or the gradient filter of one. Source: MPSNNFilterNode.
+    """
+    label: str
+    def __init__(self, kind: str, sources: collections.abc.Sequence[ImageNode], attributes: dict[str, typing.Any], data_source: typing.Any, label: str, location: str) -> None:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def gradient_filter(self, source: ImageNode) -> FilterNode:
+        ...
+    def gradient_filters(self, source: ImageNode) -> list[FilterNode]:
+        ...
+    def training_graph(self, source_gradient: ImageNode | None = None, node_handler: collections.abc.Callable[[FilterNode, typing.Any, ImageNode, ImageNode], None] | None = None) -> list[FilterNode]:
+        ...
+    @property
+    def forward(self) -> FilterNode:
+        """
+        Of a gradient filter: what it derives.
+        """
+    @property
+    def is_gradient(self) -> bool:
+        ...
+    @property
+    def kind(self) -> str:
+        ...
+    @property
+    def location(self) -> str:
+        ...
+    @property
+    def padding_policy(self) -> str:
+        ...
+    @padding_policy.setter
+    def padding_policy(self, arg1: typing.Any) -> None:
+        ...
+    @property
+    def result_image(self) -> ImageNode:
+        ...
+    @property
+    def sources(self) -> list[ImageNode]:
+        ...
+class NNGraphCore:
+    """
+    Nodes as something that runs.
+    """
+    format: str
+    def __init__(self, device: typing.Any, result_images: collections.abc.Sequence[ImageNode], results_are_needed: collections.abc.Sequence[bool]) -> None:
+        ...
+    def encode_batch(self, command_buffer: CommandBuffer, source_images: collections.abc.Sequence[NDArray], labels: collections.abc.Sequence[tuple[NDArray, NDArray | None]]) -> tuple[list[typing.Any], list[typing.Any], list[typing.Any]]:
+        """
+        (result images, intermediate images, losses) as arrays, written when the command buffer has run.
+        """
+    def reload_from_data_sources(self) -> None:
+        ...
+    @property
+    def device(self) -> Device:
+        ...
+    @property
+    def filters(self) -> list[FilterNode]:
+        ...
+    @property
+    def intermediate_image_handles(self) -> list[str]:
+        ...
+    @property
+    def result_images(self) -> list[ImageNode]:
+        ...
+    @property
+    def source_image_handles(self) -> list[str]:
+        ...
+    @property
+    def source_images(self) -> list[ImageNode]:
+        ...
+    @property
+    def source_state_handles(self) -> list[str]:
+        ...
 class Probe:
     """
     A question that only a run on the device answers.
@@ -870,6 +1064,174 @@ class SerializedExecutable:
         """
         (name, (dtype, shape)) of each.
         """
+class Matrix:
+    """
+    Rows and columns over memory; mpsgraph.nngraph.Matrix is its face.
+    """
+    @typing.overload
+    def __init__(self, array: typing.Any) -> None:
+        """
+        Over an array [rows, columns] or [matrices, rows, columns].
+        """
+    @typing.overload
+    def __init__(self, buffer: typing.Any, rows: typing.SupportsInt | typing.SupportsIndex, columns: typing.SupportsInt | typing.SupportsIndex, matrices: typing.SupportsInt | typing.SupportsIndex, row_bytes: typing.SupportsInt | typing.SupportsIndex, matrix_bytes: typing.SupportsInt | typing.SupportsIndex, dtype: typing.Any, offset: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        None for a buffer of zeros.
+        """
+    @property
+    def array(self) -> NDArray:
+        ...
+    @property
+    def columns(self) -> int:
+        ...
+    @property
+    def dtype(self) -> DType:
+        ...
+    @property
+    def matrices(self) -> int:
+        ...
+    @property
+    def matrix_bytes(self) -> int:
+        ...
+    @property
+    def offset(self) -> int:
+        ...
+    @property
+    def row_bytes(self) -> int:
+        ...
+    @property
+    def rows(self) -> int:
+        ...
+class Vector:
+    """
+    Numbers over memory; mpsgraph.nngraph.Vector is its face.
+    """
+    @typing.overload
+    def __init__(self, array: typing.Any) -> None:
+        """
+        Over an array [length] or [vectors, length].
+        """
+    @typing.overload
+    def __init__(self, buffer: typing.Any, length: typing.SupportsInt | typing.SupportsIndex, vectors: typing.SupportsInt | typing.SupportsIndex, vector_bytes: typing.SupportsInt | typing.SupportsIndex, dtype: typing.Any, offset: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        None for a buffer of zeros.
+        """
+    @property
+    def array(self) -> NDArray:
+        ...
+    @property
+    def dtype(self) -> DType:
+        ...
+    @property
+    def length(self) -> int:
+        ...
+    @property
+    def offset(self) -> int:
+        ...
+    @property
+    def vector_bytes(self) -> int:
+        ...
+    @property
+    def vectors(self) -> int:
+        ...
+class RecurrentDescriptor:
+    """
+    A recurrent layer with its weights, as they were read.
+    """
+    backward: bool
+    diagonal_memory: bool
+    flip_output_gates: bool
+    float32_weights: bool
+    identity_input: bool
+    def __init__(self, cell: typing.SupportsInt | typing.SupportsIndex, inputs: typing.SupportsInt | typing.SupportsIndex, outputs: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        cell: 0 single gate, 1 LSTM, 2 GRU.
+        """
+    def set_neuron(self, gate: typing.SupportsInt | typing.SupportsIndex, type: str, a: typing.SupportsFloat | typing.SupportsIndex, b: typing.SupportsFloat | typing.SupportsIndex, c: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        """
+        gate -1: cell to output.
+        """
+    def set_weights(self, gate: typing.SupportsInt | typing.SupportsIndex, kind: typing.SupportsInt | typing.SupportsIndex, array: typing.Any) -> None:
+        """
+        kind: 0 input, 1 recurrent, 2 memory, 3 bias. Copies.
+        """
+    @property
+    def p_norm(self) -> float:
+        ...
+    @p_norm.setter
+    def p_norm(self, arg0: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+class RNNMatrixTrainingState:
+    """
+    What a step of a forward sequence leaves for its gradient.
+    """
+    @property
+    def step(self) -> int:
+        """
+        Counted from 0.
+        """
+class RecurrentTrainingLayer:
+    """
+    mpsgraph.nngraph.RNNMatrixTrainingLayer is its face.
+    """
+    accumulate_weight_gradients: bool
+    store_all_intermediate_states: bool
+    def __init__(self, device: typing.Any, descriptor: RecurrentDescriptor) -> None:
+        ...
+    def encode_copy_weights(self, command_buffer: CommandBuffer, weights: typing.Any, matrix_id: typing.SupportsInt | typing.SupportsIndex, matrix: Matrix, copy_from_weights_to_matrix: bool, row: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def encode_forward(self, command_buffer: CommandBuffer, sources: typing.Any, source_offsets: typing.Any, destinations: typing.Any, destination_offsets: typing.Any, weights: typing.Any, input_state: collections.abc.Sequence[tuple[typing.Any, typing.Any]] | None, gives_states: bool) -> tuple[list[RNNMatrixTrainingState], list[tuple[typing.Any, ...]]]:
+        ...
+    def encode_gradient(self, command_buffer: CommandBuffer, forward_sources: typing.Any, forward_source_offsets: typing.Any, source_gradients: typing.Any, source_gradient_offsets: typing.Any, destination_gradients: typing.Any, destination_offsets: typing.Any, weight_gradients: typing.Any, training_states: collections.abc.Sequence[RNNMatrixTrainingState], weights: typing.Any, input_state: collections.abc.Sequence[tuple[typing.Any, typing.Any]] | None, gives_states: bool) -> typing.Any:
+        ...
+    def initial_weights(self) -> list[NDArray]:
+        ...
+    def zeros(self, dtype: typing.Any) -> list[NDArray]:
+        """
+        None for the weights' type.
+        """
+    @property
+    def compiled(self) -> int:
+        """
+        Executables that have been compiled.
+        """
+    @property
+    def form_count(self) -> int:
+        """
+        Executables that are held.
+        """
+class RecurrentInferenceLayer:
+    """
+    mpsgraph.nngraph.RNNMatrixInferenceLayer and RNNImageInferenceLayer are its faces.
+    """
+    store_all_intermediate_states: bool
+    def __init__(self, name: str, device: typing.Any, descriptors: collections.abc.Sequence[RecurrentDescriptor]) -> None:
+        ...
+    def encode_bidirectional_sequence(self, command_buffer: CommandBuffer, sources: typing.Any, forward: typing.Any, backward: typing.Any, images: bool) -> None:
+        ...
+    def encode_sequence(self, command_buffer: CommandBuffer, sources: typing.Any, source_offsets: typing.Any, destinations: typing.Any, destination_offsets: typing.Any, input_state: collections.abc.Sequence[tuple[typing.Any, typing.Any]] | None, gives_states: bool, images: bool) -> list[list[tuple[typing.Any, ...]]]:
+        ...
+    @property
+    def combine_mode(self) -> int:
+        """
+        0 none, 1 add, 2 concatenate.
+        """
+    @combine_mode.setter
+    def combine_mode(self, arg1: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def compiled(self) -> int:
+        """
+        Executables that have been compiled.
+        """
+    @property
+    def form_count(self) -> int:
+        """
+        Executables that are held.
+        """
+    @property
+    def layer_count(self) -> int:
+        ...
 def apple_gradients(device: typing.Any, feeds: collections.abc.Sequence[Tensor], arrays: collections.abc.Sequence[typing.Any], of: Tensor) -> list[typing.Any]:
     """
     d of / d feeds by the device's own differentiation; None where it gives none.
@@ -894,6 +1256,14 @@ def device_limits(device: str) -> tuple[typing.Any, ...]:
     """
     Measured when first asked for.
     """
+def encode_images_to_matrix(command_buffer: CommandBuffer, images: typing.Any, matrix: Matrix, channels_first: bool, row: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> None:
+    """
+    A row of the matrix for each image.
+    """
+def encode_matrix_to_images(command_buffer: CommandBuffer, images: typing.Any, matrix: Matrix, channels_first: bool, row: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> None:
+    """
+    A row of the matrix for each image.
+    """
 def from_dlpack(array: typing.Any) -> NDArray:
     """
     An NDArray of the same memory.
@@ -911,6 +1281,12 @@ def library_version() -> str:
 def name_this_thread(name: str) -> None:
     """
     In profiles.
+    """
+def nn_count_copy() -> None:
+    ...
+def nn_node_definitions() -> list[dict[str, typing.Any]]:
+    """
+    The table of filters, family by family.
     """
 def optimize_for_inference(graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], known: collections.abc.Sequence[tuple[typing.Any, ...]] = (), values: DeviceGraph | None = None) -> PackageContents:
     """
@@ -938,6 +1314,8 @@ def quantized(graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, ty
     """
     Contents for a new Graph; `tensors` are (tensor, scale, zero_point, dtype).
     """
+def rnn_matrix_ids() -> list[str]:
+    ...
 def save_package(path: str, graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], trainable: collections.abc.Sequence[Tensor], values: DeviceGraph | None = None, locations: bool = False) -> None:
     """
     Writes a package; `values` is the graph on the device whose variables' values are meant.

@@ -18,6 +18,10 @@
 #include "mpsgraph/core/graph.h"
 #include "mpsgraph/runtime/device_graph.h"
 
+namespace mpsgraph {
+struct AttributeSpec;
+}
+
 namespace mpsgraph::bindings {
 
 namespace py = pybind11;
@@ -106,7 +110,8 @@ Shape to_shape(py::handle object, std::string_view what);  // None: unranked
 py::object to_object(const Shape& shape);  // tuple with -1, or None
 TensorType to_tensor_type(py::handle object);  // (dtype, shape)
 py::tuple to_object(const TensorType& type);
-Attributes to_attributes(std::string_view kind, const py::dict& values);
+Attributes to_attributes(std::string_view kind, const py::dict& values);  // of an operation
+Attributes to_attributes(std::string_view kind, const std::vector<AttributeSpec>& specs, const py::dict& values);
 py::object to_object(const Attribute& attribute);
 
 // --- graphs (graph.cpp) ----------------------------------------------------------------------------------------------
@@ -147,6 +152,10 @@ py::array to_numpy(const runtime::NDArray& array, py::handle owner);
 void define_package_contents(py::module_& module);  // before graphs, which are made of them
 void define_package(py::module_& module);
 
+// --- the older interface (nngraph.cpp) ------------------------------------------------------------------------------
+
+void define_nngraph(py::module_& module);
+
 // --- runtime (runtime.cpp, executables.cpp, probes.cpp) --------------------------------------------------------------
 
 void define_runtime(py::module_& module);
@@ -154,6 +163,10 @@ void define_profiler(py::module_& module);
 void define_probes(py::module_& module);  // for the self-test
 void define_executables(py::module_& module);
 runtime::Device& to_device(py::handle object);  // Device, name, or None for the default
+
+// --- the older interface (nngraph_recurrent.cpp) ---------------------------------------------------------------------
+
+void define_nngraph_recurrent(py::module_& module);
 
 }  // namespace mpsgraph::bindings
 

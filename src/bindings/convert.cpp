@@ -220,14 +220,17 @@ py::tuple to_object(const TensorType& type) { return py::make_tuple(to_object(ty
 // --- attributes ------------------------------------------------------------------------------------------------------
 
 Attributes to_attributes(std::string_view kind, const py::dict& values) {
-  const OperationDefinition& definition = definition_of(kind);
+  return to_attributes(kind, definition_of(kind).attributes, values);
+}
+
+Attributes to_attributes(std::string_view kind, const std::vector<AttributeSpec>& specs, const py::dict& values) {
   Attributes result;
   for (auto [key, value] : values) {
     const auto attribute = py::cast<std::string>(key);
-    const auto spec = std::ranges::find(definition.attributes, std::string_view(attribute), &AttributeSpec::name);
-    if (spec == definition.attributes.end()) {
+    const auto spec = std::ranges::find(specs, std::string_view(attribute), &AttributeSpec::name);
+    if (spec == specs.end()) {
       std::string known;
-      for (auto& other : definition.attributes) known += (known.empty() ? "" : ", ") + std::string(other.name);
+      for (auto& other : specs) known += (known.empty() ? "" : ", ") + std::string(other.name);
       throw GraphError(cat("[", kind, "] has no attribute ", attribute, "; it has ", known.empty() ? "none" : known));
     }
     result.set(attribute, to_attribute(kind, attribute, spec->kind, value));

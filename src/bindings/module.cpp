@@ -19,8 +19,10 @@ PYBIND11_MODULE(_core, module) {
   bindings::define_runtime(module);
   bindings::define_profiler(module);
   bindings::define_executables(module);
+  bindings::define_nngraph(module);
   bindings::define_probes(module);
   bindings::define_package(module);
+  bindings::define_nngraph_recurrent(module);
 
   module.def("library_version", [] { return std::string(MPSGRAPH_VERSION); });
   module.def(

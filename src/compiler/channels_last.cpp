@@ -36,7 +36,7 @@ bool has_channels_second(const Operation& operation) {
   return layout && operation.attributes.string("data_layout") == "NCHW";
 }
 
-bool is_convolution(const Operation& operation) {
+bool is_image_convolution(const Operation& operation) {
   if (!has_channels_second(operation) ||
       !one_of(operation.kind(), {"convolution2d", "convolution2d_data_gradient", "convolution2d_weights_gradient",
                                  "convolution_transpose2d", "depthwise_convolution2d",
@@ -91,7 +91,7 @@ class ChannelsLast {
 
   // The operation on transposed operands; null when it stays.
   const Operation* follow(Rewriter& r, const Operation& operation) {
-    if (is_convolution(operation)) return convolution(r, operation);
+    if (is_image_convolution(operation)) return convolution(r, operation);
     if (std::none_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* in) { return follows(in); }))
       return nullptr;
     const std::string_view kind = operation.kind(), family = operation.definition->family;
@@ -229,7 +229,9 @@ class ChannelsLast {
 
 void channels_last(Program& program) {
   const Block* root = &program.graph->root();
-  const auto begins = [&](const Operation& operation) { return operation.parent == root && is_convolution(operation); };
+  const auto begins = [&](const Operation& operation) {
+    return operation.parent == root && is_image_convolution(operation);
+  };
   if (!any_operation(program, begins)) return;
   ChannelsLast pass(*program.graph);
   rewrite(program, std::ref(pass));

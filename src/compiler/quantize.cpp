@@ -80,7 +80,7 @@ struct Weights {
   }
 };
 
-struct Fusion {
+struct QuantizedFusion {
   const Operation* root;
   Bytes source;
   Weights weights;
@@ -114,7 +114,7 @@ class Quantizer {
   Rewriter::Replacement visit(Rewriter& r, const Operation& operation) const {
     const auto found = by_tail_.find(&operation);
     if (found == by_tail_.end()) return {};
-    const Fusion& f = found->second;
+    const QuantizedFusion& f = found->second;
     const bool product = f.root->is("matrix_multiplication");
     const Dims& dims = operation.output()->type.shape.dims();
     const Dims& source = f.source.tensor->type.shape.dims();
@@ -133,7 +133,7 @@ class Quantizer {
   }
 
  private:
-  static Tensor* weights(Rewriter& r, const Fusion& f, bool product) {
+  static Tensor* weights(Rewriter& r, const QuantizedFusion& f, bool product) {
     const ConstantPtr& value = f.weights.value;
     Dims dims = value->dims();
     if (product) dims.insert(dims.begin(), {1, 1});
@@ -145,7 +145,7 @@ class Quantizer {
                                                                              std::make_shared<ConstantPtr>(value))}});
   }
 
-  static Attributes attributes(const Fusion& f, const Operation& tail) {
+  static Attributes attributes(const QuantizedFusion& f, const Operation& tail) {
     const bool product = f.root->is("matrix_multiplication");
     Attributes a = product ? Attributes{} : f.root->attributes;
     if (product) a.set("padding_style", std::string("TF_VALID"));
@@ -175,7 +175,7 @@ class Quantizer {
   }
 
   // Operands that fit; nothing when a kernel could not run it.
-  static std::optional<Fusion> operands(const Operation& root) {
+  static std::optional<QuantizedFusion> operands(const Operation& root) {
     const auto source = Bytes::behind(root.input(0));
     if (!source || root.output()->type.shape.elements() == 0) return {};
     const Dims& w = root.input(1)->type.shape.dims();
@@ -191,7 +191,7 @@ class Quantizer {
     const auto weights = Weights::behind(root.input(1), out);
     if (!weights) return {};
     ConstantPtr none = ConstantData::splat(DType::float32, {w[out]}, 0.0);
-    return Fusion{&root, *source, *weights, none, {}, false, {}, &root};
+    return QuantizedFusion{&root, *source, *weights, none, {}, false, {}, &root};
   }
 
   void match(const Operation& root) {
@@ -230,7 +230,7 @@ class Quantizer {
   }
 
   Users users_;
-  std::unordered_map<const Operation*, Fusion> by_tail_;
+  std::unordered_map<const Operation*, QuantizedFusion> by_tail_;
 };
 
 }  // namespace

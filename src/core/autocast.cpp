@@ -13,7 +13,7 @@
 namespace mpsgraph {
 namespace {
 
-const std::unordered_map<std::string_view, AutocastRule>& rules() {
+const std::unordered_map<std::string_view, AutocastRule>& autocast_rules() {
   using enum AutocastRule;
   static const std::unordered_map<std::string_view, AutocastRule> table{
       // products
@@ -169,8 +169,8 @@ std::string_view name(AutocastRule rule) {
 }
 
 AutocastRule autocast_rule(const OperationDefinition& definition) {
-  const auto found = rules().find(definition.name);
-  if (found != rules().end()) return found->second;
+  const auto found = autocast_rules().find(definition.name);
+  if (found != autocast_rules().end()) return found->second;
   return definition.max_inputs == 0 ? AutocastRule::none : AutocastRule::widest;
 }
 

@@ -147,7 +147,7 @@ const OperationDefinition* find_definition(std::string_view name);
 MPSGRAPH_API std::vector<const OperationDefinition*> all_definitions();  // family by family
 
 // What a file of src/core/ops/ states: a family, or a part of one. It stands at the file's end:
-//   const Family family("pooling", [] { define(...); });
+//   const Family pooling_family("pooling", [] { define(...); });
 using Family = Registration<OperationDefinition>;
 void define(OperationDefinition definition);  // within such a block, which gives it its family; the name must be new
 

@@ -2,12 +2,13 @@
 //
 //   const Registration<Kernels> pooling("pooling", [] { define_kernel("max_pooling2d", lower_max); });
 //
-// Nothing is said when the library is loaded; a table asks all files when it is first looked at, in the order of their
-// names, so that the order of linking never shows.
+// Nothing is said when the library is loaded; a table asks all files when it is first looked at, in the order of these
+// names, then of the files', so that the order of linking never shows.
 #pragma once
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mpsgraph {
@@ -16,18 +17,20 @@ template <class Table>
 class Registration {
  public:
   using Say = void (*)();
-  Registration(std::string_view name, Say say) { all().push_back({name, say}); }
+  Registration(std::string_view name, Say say, std::string_view file = __builtin_FILE()) {
+    all().push_back({name, file, say});
+  }
 
   // Calls `enter(name, say)` for each, once, before the table is used.
   template <class Enter>
   static void for_each(Enter enter) {
-    std::ranges::stable_sort(all(), {}, &Entry::name);
+    std::ranges::sort(all(), {}, [](const Entry& entry) { return std::pair(entry.name, entry.file); });
     for (const Entry& entry : all()) enter(entry.name, entry.say);
   }
 
  private:
   struct Entry {
-    std::string_view name;
+    std::string_view name, file;
     Say say;
   };
   static std::vector<Entry>& all() {

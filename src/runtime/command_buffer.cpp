@@ -79,6 +79,18 @@ void CommandBuffer::add_completed_handler(Handler handler) {
   completed_handlers_.push_back(std::move(handler));
 }
 
+CommandBuffer::Mark CommandBuffer::mark() const {
+  check_open("mark");
+  return {commands_.size(), scheduled_handlers_.size(), completed_handlers_.size()};
+}
+
+void CommandBuffer::rewind(const Mark& mark) {
+  check_open("rewind");
+  commands_.resize(std::min(commands_.size(), mark.commands));
+  scheduled_handlers_.resize(std::min(scheduled_handlers_.size(), mark.scheduled_handlers));
+  completed_handlers_.resize(std::min(completed_handlers_.size(), mark.completed_handlers));
+}
+
 void CommandBuffer::commit(bool waiting) {
   queue_->check_usable();
   bool at_once;
@@ -109,19 +121,20 @@ void CommandBuffer::commit(bool waiting) {
 
 // --- execution -------------------------------------------------------------------------------------------------------
 
-namespace {
-
-struct Point {
+// Where a queue has come to, by an event.
+struct EventPoint {
   std::shared_ptr<SharedEvent> event;
   uint64_t value;
   std::shared_ptr<DeviceFence> fence;
 };
 
+namespace {
+
 // Calls `then` with the first failure among what was waited for, when the outcome of all is known.
-void when_settled(std::shared_ptr<const std::vector<Point>> waits, std::function<void(std::exception_ptr)> then,
+void when_settled(std::shared_ptr<const std::vector<EventPoint>> waits, std::function<void(std::exception_ptr)> then,
                   size_t first = 0) {
   if (first == waits->size()) return then(nullptr);
-  const Point& wait = (*waits)[first];
+  const EventPoint& wait = (*waits)[first];
   wait.fence->when_settled([waits, then = std::move(then), first](std::exception_ptr cause) {
     if (cause)
       then(SharedEvent::failure((*waits)[first].value, "command buffer", cause));
@@ -135,11 +148,11 @@ void when_settled(std::shared_ptr<const std::vector<Point>> waits, std::function
 // What this buffer has on a device that runs it by itself.
 struct CommandBuffer::OnDevice {
   std::unique_ptr<DeviceCommands> commands;
-  std::vector<Point> signals, waits;
+  std::vector<EventPoint> signals, waits;
   Profiler::Clock::time_point handed_over;
 
-  std::shared_ptr<const std::vector<Point>> waits_so_far() const {
-    return std::make_shared<const std::vector<Point>>(waits);
+  std::shared_ptr<const std::vector<EventPoint>> waits_so_far() const {
+    return std::make_shared<const std::vector<EventPoint>>(waits);
   }
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t format_version = 1;
+constexpr int64_t archive_version = 1;
 
 fs::path interface_path(fs::path path) {
   if (path.filename().empty()) path = path.parent_path();  // a directory may be named with a slash behind it
@@ -68,7 +68,7 @@ void write_interface(const fs::path& path, const std::vector<SerializedTensor>& 
                      const std::vector<SerializedTensor>& targets) {
   const fs::path file = interface_path(path);
   std::ofstream out(file);
-  out << to_text({{"format", format_version}, {"feeds", to_json(feeds)}, {"targets", to_json(targets)}}, 2) << "\n";
+  out << to_text({{"format", archive_version}, {"feeds", to_json(feeds)}, {"targets", to_json(targets)}}, 2) << "\n";
   if (!out.flush()) throw PackageError(cat("[serialize] ", file.string(), " cannot be written"));
 }
 
@@ -81,7 +81,7 @@ std::shared_ptr<SerializedExecutable> SerializedExecutable::load(const fs::path&
     std::ifstream in(file);
     if (!in) throw PackageError("it cannot be read");
     const Json json = parse_json(std::string(std::istreambuf_iterator<char>(in), {}));
-    if (json.at("format") != format_version) throw PackageError("it is of another format");
+    if (json.at("format") != archive_version) throw PackageError("it is of another format");
     self->feeds_ = from_json(json.at("feeds"));
     self->targets_ = from_json(json.at("targets"));
     self->feed_order_ = written_order(self->feeds_);

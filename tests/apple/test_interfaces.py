@@ -13,6 +13,8 @@ import declarations
 import pytest
 import used
 
+pytestmark = pytest.mark.begins_early
+
 FACTS = declarations.read()
 ALL = [fact for facts in FACTS.values() for fact in facts]
 OLDEST = tuple(int(part) for part in apple_target.OLDEST.split("."))

@@ -3,12 +3,15 @@
 The oracles are the definition as matrix products; that numpy's transforms say the same is checked in test_fourier.
 """
 
+import functools
+
 import numpy as np
 from harness.case import COMPLEX, Case, values
 
 REAL = ("float32", "float64")
 
 
+@functools.cache
 def matrix(n, inverse):
     """exp(-+ 2 pi i j k / n)."""
     turns = np.outer(np.arange(n), np.arange(n)) % n / n

@@ -5,6 +5,7 @@ The oracle visits each window: images as (N, H, W, C), four axes as (N, a, b, y,
 derivatives are checked. Numbers that torch 2.13 gave stand beside it where a convention could be misread.
 """
 
+import functools
 import itertools
 
 import numpy as np
@@ -27,9 +28,10 @@ def windows_of(size, kernel, strides, dilations, padding, ceil_mode):
     return result
 
 
-def visit(x, *window):
+@functools.cache
+def visits(size, *window):
     """(position, the pixels inside and the taps that read them, how many taps count with zero padding), as indices."""
-    axes = windows_of(x.shape[1:-1], *window)
+    axes, result = windows_of(size, *window), []
     for position in itertools.product(*(range(len(positions)) for positions, _, _ in axes)):
         reads = [positions[p] for p, (positions, _, _) in zip(position, axes, strict=True)]
         inside = [
@@ -39,7 +41,8 @@ def visit(x, *window):
             if all(0 <= i < n for i, (_, n, _) in zip(pixel, axes, strict=True))
         ]
         counted = [sum(i < n + after for i in r) for r, (_, n, after) in zip(reads, axes, strict=True)]
-        yield (slice(None), *position), inside, int(np.prod(counted))
+        result.append(((slice(None), *position), inside, int(np.prod(counted))))
+    return result
 
 
 def result_size(x, *window):
@@ -91,7 +94,7 @@ def max_pooling(view, x, **how):
     v = view(**how)
     c = v.canonical(x)
     result = np.full(result_size(c, *v.window), -np.inf)
-    for position, inside, _ in visit(c, *v.window):
+    for position, inside, _ in visits(c.shape[1:-1], *v.window):
         result[position] = np.max([c[pixel] for pixel, _ in inside], axis=0)
     return v.back(result, x)
 
@@ -100,7 +103,7 @@ def max_pooling_gradient(view, g, x, **how):
     v = view(**how)
     c, d = v.canonical(x), v.canonical(g)
     result = np.zeros(c.shape)
-    for position, inside, _ in visit(c, *v.window):
+    for position, inside, _ in visits(c.shape[1:-1], *v.window):
         first = np.argmax([c[pixel] for pixel, _ in inside], axis=0)  # of shape (n, c)
         for k, (pixel, _) in enumerate(inside):
             result[pixel] += np.where(first == k, d[position], 0)
@@ -116,7 +119,7 @@ def return_indices(view, x, return_indices_mode="global_flatten_4d", **how):
     kernel = tuple(max(k, 1) for k in kernel)[-axes:]
     places = v.canonical(np.arange(x.size).reshape(x.shape) % max(int(np.prod(x.shape[-axes:])), 1))
     indices = np.zeros(result_size(c, *v.window), np.int32)
-    for position, inside, _ in visit(c, *v.window):
+    for position, inside, _ in visits(c.shape[1:-1], *v.window):
         first = np.argmax([c[pixel] for pixel, _ in inside], axis=0)
         if scope == "global":
             at = np.stack([places[pixel] for pixel, _ in inside])
@@ -131,7 +134,7 @@ def avg_pooling(view, x, include_zero_pad_to_average=False, **how):
     v = view(**how)
     c = v.canonical(x)
     result = np.zeros(result_size(c, *v.window))
-    for position, inside, counted in visit(c, *v.window):
+    for position, inside, counted in visits(c.shape[1:-1], *v.window):
         divisor = counted if include_zero_pad_to_average else len(inside)
         result[position] = np.sum([c[pixel] for pixel, _ in inside], axis=0) / divisor
     return v.back(result, x)
@@ -141,7 +144,7 @@ def avg_pooling_gradient(view, g, shape, include_zero_pad_to_average=False, **ho
     v = view(**how)
     x = np.zeros(shape)
     d, result = v.canonical(g), np.zeros(v.canonical(x).shape)
-    for position, inside, counted in visit(result, *v.window):
+    for position, inside, counted in visits(result.shape[1:-1], *v.window):
         for pixel, _ in inside:
             result[pixel] += d[position] / (counted if include_zero_pad_to_average else len(inside))
     return v.back(result, x)
@@ -151,7 +154,7 @@ def l2_norm(x, **how):
     v = Tiles(**how)
     c = v.canonical(x)
     result = np.zeros(result_size(c, *v.window))
-    for position, inside, _ in visit(c, *v.window):
+    for position, inside, _ in visits(c.shape[1:-1], *v.window):
         result[position] = np.linalg.norm([c[pixel] for pixel, _ in inside], axis=0)
     return v.back(result, x)
 
@@ -160,7 +163,7 @@ def l2_norm_gradient(g, x, **how):
     v = Tiles(**how)
     c, d = v.canonical(x), v.canonical(g)
     result = np.zeros(c.shape)
-    for position, inside, _ in visit(c, *v.window):
+    for position, inside, _ in visits(c.shape[1:-1], *v.window):
         norm = np.linalg.norm([c[pixel] for pixel, _ in inside], axis=0)
         for pixel, _ in inside:
             result[pixel] += np.where(norm == 0, 0, d[position] * c[pixel] / np.where(norm == 0, 1, norm))

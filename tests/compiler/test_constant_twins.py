@@ -16,6 +16,8 @@ from harness import device, dtypes
 from harness.case import INTEGERS, Case, typed
 from harness.running import feed_dtype, feeds, run
 
+pytestmark = pytest.mark.begins_early
+
 BY_TYPE = [
     (case, dtype)
     for case in cases.ALL

@@ -7,6 +7,8 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.begins_early
+
 VECTORS = "AVX" in mg.Device("cpu").description
 
 # images, source size, channels, kernel, outputs, and what else the convolution is told; then the tiles of

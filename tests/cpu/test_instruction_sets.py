@@ -8,6 +8,8 @@ from pathlib import Path
 import mpsgraph as mg
 import pytest
 
+pytestmark = pytest.mark.begins_early
+
 HERE = Path(__file__).resolve().parent
 OPERATIONS = HERE.parent / "operations"
 TESTS = [

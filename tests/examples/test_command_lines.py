@@ -10,6 +10,8 @@ import activity_classifier
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.begins_early
+
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
 NAMES = [path.stem for path in EXAMPLES]
 
@@ -57,6 +59,7 @@ def text(directory: Path) -> None:
 
 SHORT = {
     "activity_classifier": (recordings, ["--data", "files", "--epochs", 1]),
+    "digits_nodes": (mnist, ["--data", "files", "--epochs", 1, "--python-update"]),
     "gan": (mnist, ["--data", "files", "--steps", 2]),
     "gelu": (None, ["--largest", 10]),
     "resnet50": (cifar10, ["--data", "files", "--epochs", 1, "--batch", 50, "--narrow", 16]),
@@ -97,11 +100,12 @@ def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
     assert "--epochs must be 1" in refused("resnet50", "--epochs", 0, within=tmp_path, status=2)
     assert "from 2 to the 1438 images" in refused("resnet50", "--batch", 5000, within=tmp_path, status=2)
     assert "invalid choice: 3" in refused("resnet50", "--narrow", 3, within=tmp_path, status=2)
+    assert "--epochs must be 1" in refused("digits_nodes", "--epochs", 0, within=tmp_path, status=2)
     assert "--steps must be 1" in refused("gan", "--steps", 0, within=tmp_path, status=2)
     assert "--largest must be from 10" in refused("gelu", "--largest", 3, within=tmp_path, status=2)
     assert "--frames must be 1" in refused("two_queues", "--frames", 0, within=tmp_path, status=2)
     assert "--recordings and --epochs" in refused("activity_classifier", "--epochs", 0, within=tmp_path, status=2)
-    for name in ("resnet50", "gan", "activity_classifier", "text_generation"):
+    for name in ("resnet50", "digits_nodes", "gan", "activity_classifier", "text_generation"):
         assert "--seed " in refused(name, "--seed", -1, within=tmp_path, status=2)
     for option, value in (
         ("--temperature", "nan"),
@@ -120,6 +124,7 @@ def test_files_that_cannot_be_used_are_refused(tmp_path: Path):
     text(tmp_path)
     assert "has not seen ['T']" in refused("text_generation", "--text", "text.txt", within=tmp_path, status=1)
     mnist(tmp_path, count=10)
+    assert "40 images of 28x28" in refused("digits_nodes", "--data", ".", within=tmp_path, status=1)
     assert "64 of 28x28 are needed" in refused("gan", "--data", ".", within=tmp_path, status=1)
     (tmp_path / "file").write_text("")
     assert "file" in refused("two_queues", "--frames", 1, "--output", "file/x", within=tmp_path, status=1)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import mpsgraph as mg
 import numpy as np
+import pytest
 from mpsgraph import nn
 from mpsgraph.demo import digits
+
+pytestmark = pytest.mark.begins_early
 
 
 def narrow() -> nn.Sequential:

@@ -10,7 +10,7 @@ import pytest
 from mpsgraph import nn
 from mpsgraph.nn import losses
 
-pytestmark = pytest.mark.both_devices
+pytestmark = [pytest.mark.both_devices, pytest.mark.begins_early]
 
 TYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # half a unit in the last place

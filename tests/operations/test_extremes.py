@@ -19,6 +19,8 @@ from harness.case import Case, typed
 from harness.running import OPTIMISED, OPTIONAL_PASSES, REFERENCE, Built, build, expected, feeds
 from harness.subnormal import flushed
 
+pytestmark = pytest.mark.begins_early
+
 PLAIN = OPTIMISED if device.IS_METAL else mg.CompilationDescriptor(
     reference_kernels=True, disabled_passes=OPTIONAL_PASSES
 )  # fmt: skip

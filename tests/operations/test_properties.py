@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 import mpsgraph as mg
 import numpy as np
+import pytest
 from harness.running import OPTIONAL_PASSES, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+pytestmark = pytest.mark.begins_early
 
 LIMIT = 20.0  # values are squashed beyond, so that rounding errors stay small beside the tolerance
 

@@ -17,7 +17,7 @@ from harness.chosen import ELEMENTWISE, SEVERAL, dtypes_of, with_shapes
 from harness.running import AS_WRITTEN, OPTIMISED, REFERENCE, Built, build, check, expected, feeds, strided
 from harness.subnormal import flushed
 
-pytestmark = pytest.mark.both_devices
+pytestmark = [pytest.mark.both_devices, pytest.mark.begins_early]
 
 CPU = {"optimised": OPTIMISED, "as written": AS_WRITTEN, "reference": REFERENCE}
 ENGINES = {"metal": OPTIMISED} if device.IS_METAL else CPU

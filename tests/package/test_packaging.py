@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.begins_early
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD_DIR = os.environ.get("MPSGRAPH_BUILD_DIR", "build/release")  # make's: compiled already, so the wheel is quick
 

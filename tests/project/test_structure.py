@@ -213,11 +213,14 @@ def test_nothing_is_compiled_for_the_machine_at_hand():
 
 # --- one name for a family in every layer -----------------------------------------------------------------------------
 def stated(folder: str, table: str) -> dict[Path, str]:
-    """What each file of a folder enters into a table: its end says `const Family family("pooling", ...)`."""
-    entry = re.compile(rf'^const {table} \w+\("(\w+)", \[\]', re.MULTILINE)
+    """What each file of a folder enters into a table: its end says `const Family pooling_family("pooling", ...)`."""
+    entry = re.compile(rf'^const {table} (\w+)\("(\w+)", \[\]', re.MULTILINE)
     found = {path: entry.findall(path.read_text()) for path in source_files(folder, suffixes={".cpp", ".mm"})}
-    assert all(len(set(names)) <= 1 for names in found.values()), "a file states one family"
-    return {path: names[0] for path, names in found.items() if names}
+    found = {path: entries for path, entries in found.items() if entries}
+    for path, entries in found.items():
+        ending = {"Family": "family", "Kernels": "kernels", "Lowerings": "lowerings"}[table]
+        assert [name for name, _ in entries] == [f"{path.stem}_{ending}"], "one block a file, named after it"
+    return {path: entries[0][1] for path, entries in found.items()}
 
 
 STATED = stated("src/core/ops", "Family")
@@ -301,7 +304,7 @@ ROOMS = [
     ["mpsgraph"],  # the package's own names
     ["onnx", "training"],
     ["precision.layer_precision"],  # measures layers, so above them
-    ["data", "model", "nn", "optim", "profiler", "tensor"],
+    ["data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],
     ["graph", "quantization"],
     ["ops"],
     ["precision", "random"],

@@ -8,6 +8,8 @@ import pytest
 from harness.clock import clock_that_favours
 from mpsgraph.demo import digits
 
+pytestmark = pytest.mark.begins_early
+
 
 def test_the_demo(tmp_path, capsys):
     from mpsgraph.cli import main

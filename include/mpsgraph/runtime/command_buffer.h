@@ -44,6 +44,14 @@ class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBu
   void add_scheduled_handler(Handler handler);  // when the queue has reached this buffer
   void add_completed_handler(Handler handler);  // when its work is done or has failed
 
+  // What has been encoded so far, and the way back to it: for work of several commands of which one can fail while it
+  // is encoded. DeviceError after commit.
+  struct Mark {
+    size_t commands = 0, scheduled_handlers = 0, completed_handlers = 0;
+  };
+  Mark mark() const;
+  void rewind(const Mark& mark);
+
   // DeviceError the second time. `waiting`: the caller waits for it next; if all work is short and the queue has
   // nothing else to do, it is done when this returns.
   void commit(bool waiting = false);

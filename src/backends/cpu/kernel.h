@@ -91,7 +91,7 @@ enum class Precedence : uint8_t {
 Lower find_kernel(std::string_view kind, Precedence up_to = Precedence::own);  // null when the CPU has none
 
 // What a file of kernels brings. It stands at the file's end:
-//   const Kernels kernels("pooling", [] { define_kernel("max_pooling2d", lower_max); });
+//   const Kernels pooling_kernels("pooling", [] { define_kernel("max_pooling2d", lower_max); });
 using Kernels = Registration<Kernel>;
 void define_kernel(std::string_view kind, Lower lower, Precedence precedence = Precedence::plain);  // in such a block
 

@@ -24,7 +24,7 @@ struct Table {
   std::weak_ptr<Block> open;  // that has room left, as long as something lies in it
 };
 
-Table& table() {
+Table& kept_weights() {
   static Table* const one = new Table;  // outlives whatever is destroyed at exit
   return *one;
 }
@@ -55,7 +55,7 @@ ConstantPtr constant_operand(const Operation& operation, size_t i) {
 
 PackedPtr prepacked(const ConstantPtr& constant, const std::string& layout, size_t bytes,
                     const std::function<void(std::byte*)>& pack) {
-  Table& all = table();
+  Table& all = kept_weights();
   const std::lock_guard lock(all.mutex);
   const auto key = std::make_pair(constant->bytes(), layout);
   if (const auto found = all.held.find(key); found != all.held.end())

@@ -73,7 +73,7 @@ GraphTensors lower_log_softmax_gradient(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("activation", [] {
+const Lowerings activation_lowerings("activation", [] {
   define_lowering("relu", lower_relu);
   define_lowering("relu_gradient", lower_relu_gradient);
   define_lowering("sigmoid", lower_sigmoid);

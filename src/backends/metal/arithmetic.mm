@@ -251,7 +251,7 @@ void define_binary_arithmetic() {
 
 }  // namespace
 
-const Lowerings lowerings("arithmetic", [] {
+const Lowerings arithmetic_lowerings("arithmetic", [] {
   define_functions();
   define_lowering("identity", lower_identity);
   define_lowering("reciprocal_square_root", lower_reciprocal_square_root);

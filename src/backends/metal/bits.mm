@@ -51,7 +51,7 @@ GraphTensors lower_right_shift(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("bits", [] {
+const Lowerings bits_lowerings("bits", [] {
   UNARY("not", not);
   BINARY("logical_and", logicalAND);
   BINARY("logical_or", logicalOR);

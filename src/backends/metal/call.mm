@@ -35,6 +35,6 @@ GraphTensors lower_call(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("call", [] { define_lowering("call", lower_call); });
+const Lowerings call_lowerings("call", [] { define_lowering("call", lower_call); });
 
 }  // namespace mpsgraph::metal

@@ -44,7 +44,7 @@ GraphTensors lower_reinterpret_cast(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("cast", [] {
+const Lowerings cast_lowerings("cast", [] {
   define_lowering("cast", lower_cast);
   define_lowering("reinterpret_cast", lower_reinterpret_cast);
 });

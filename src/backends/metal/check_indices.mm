@@ -83,7 +83,7 @@ GraphTensors lower_report_outside(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("check_indices", [] {
+const Lowerings check_indices_lowerings("check_indices", [] {
   define_lowering("check_indices", lower_check_indices);
   define_lowering("find_outside", lower_find_outside);
   define_lowering("report_outside", lower_report_outside);

@@ -233,7 +233,7 @@ GraphTensors lower_complex(Lowering& l) {
   return {complex_tensor(l, operations.at(kind)(a, b))};
 }
 
-const Lowerings lowerings("complex", [] {
+const Lowerings complex_lowerings("complex", [] {
   define_lowering("real_part", lower_real_part);
   define_lowering("imaginary_part", lower_imaginary_part);
   define_lowering("conjugate", lower_conjugate);

@@ -266,7 +266,7 @@ GraphTensors lower_history_addition(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("control_flow", [] {
+const Lowerings control_flow_lowerings("control_flow", [] {
   define_lowering("if", lower_if);
   define_lowering("while", lower_while);
   define_lowering("for", lower_for);

@@ -355,7 +355,7 @@ GraphTensors lower_col_to_im(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("convolution", [] {
+const Lowerings convolution_lowerings("convolution", [] {
   define_lowering("convolution2d", lower_convolution2d<Part::result>);
   define_lowering("convolution2d_data_gradient", lower_convolution2d<Part::data>);
   define_lowering("convolution2d_weights_gradient", lower_convolution2d<Part::weights>);

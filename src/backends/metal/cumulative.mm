@@ -173,7 +173,7 @@ GraphTensors lower_cumulative_arg_extremum(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("cumulative", [] {
+const Lowerings cumulative_lowerings("cumulative", [] {
   define_lowering("cumulative_sum", lower_cumulative_sum);
   define_lowering("cumulative_product", lower_cumulative_product);
   define_lowering("cumulative_minimum", lower_cumulative_extremum<false>);

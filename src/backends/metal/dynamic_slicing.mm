@@ -84,7 +84,7 @@ GraphTensors lower_dynamic_slice_update_data(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("dynamic_slicing", [] {
+const Lowerings dynamic_slicing_lowerings("dynamic_slicing", [] {
   define_lowering("dynamic_slice", lower_dynamic_slice);
   define_lowering("dynamic_slice_update_data", lower_dynamic_slice_update_data);
 });

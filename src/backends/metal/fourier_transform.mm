@@ -82,7 +82,7 @@ GraphTensors lower_transform(Lowering& l, Transform kind) {
 
 }  // namespace
 
-const Lowerings lowerings("fourier_transform", [] {
+const Lowerings fourier_transform_lowerings("fourier_transform", [] {
   define_lowering("fast_fourier_transform", [](Lowering& l) { return lower_transform(l, Transform::complex); });
   define_lowering("real_to_hermitean_fft", [](Lowering& l) { return lower_transform(l, Transform::to_hermitean); });
   define_lowering("hermitean_to_real_fft", [](Lowering& l) { return lower_transform(l, Transform::to_real); });

@@ -123,7 +123,7 @@ GraphTensors lower_one_hot(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("gather", [] {
+const Lowerings gather_lowerings("gather", [] {
   define_lowering("gather", lower_gather);
   define_lowering("gather_gradient", lower_gather_gradient);
   define_lowering("gather_nd", lower_gather_nd);

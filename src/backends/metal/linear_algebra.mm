@@ -25,6 +25,6 @@ GraphTensors lower_band_part(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("linear_algebra", [] { define_lowering("band_part", lower_band_part); });
+const Lowerings linear_algebra_lowerings("linear_algebra", [] { define_lowering("band_part", lower_band_part); });
 
 }  // namespace mpsgraph::metal

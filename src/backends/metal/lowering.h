@@ -66,7 +66,7 @@ class Lowering {
 
 using Lower = GraphTensors (*)(Lowering&);
 // What a file of lowerings brings. It stands at the file's end:
-//   const Lowerings lowerings("pooling", [] { define_lowering("max_pooling2d", lower_maximum); });
+//   const Lowerings pooling_lowerings("pooling", [] { define_lowering("max_pooling2d", lower_maximum); });
 // sample_grid has none: Apple does not say which coordinate comes first and what relative ones are relative to, so it
 // is expanded into gathers.
 using Lowerings = Registration<Lowering>;

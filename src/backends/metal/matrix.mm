@@ -122,7 +122,7 @@ GraphTensors lower_hamming_distance(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("matrix", [] {
+const Lowerings matrix_lowerings("matrix", [] {
   define_lowering("matrix_multiplication", lower_matrix_multiplication);
   define_lowering("scaled_dot_product_attention", lower_attention);
   define_lowering("hamming_distance", lower_hamming_distance);

@@ -13,6 +13,7 @@ GraphTensors lower_matrix_inverse(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("matrix_inverse", [] { define_lowering("matrix_inverse", lower_matrix_inverse); });
+const Lowerings matrix_inverse_lowerings("matrix_inverse",
+                                         [] { define_lowering("matrix_inverse", lower_matrix_inverse); });
 
 }  // namespace mpsgraph::metal

@@ -22,7 +22,7 @@ GraphTensors lower_undefined(Lowering& l) { return {l.filled(0, l.program.lowere
 
 }  // namespace
 
-const Lowerings lowerings("memory", [] {
+const Lowerings memory_lowerings("memory", [] {
   define_lowering("constant", lower_constant);
   define_lowering("read", lower_read);
   define_lowering("undefined", lower_undefined);

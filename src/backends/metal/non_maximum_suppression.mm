@@ -117,7 +117,8 @@ GraphTensors lower_non_maximum_suppression(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("non_maximum_suppression",
-                          [] { define_lowering("non_maximum_suppression", lower_non_maximum_suppression); });
+const Lowerings non_maximum_suppression_lowerings("non_maximum_suppression", [] {
+  define_lowering("non_maximum_suppression", lower_non_maximum_suppression);
+});
 
 }  // namespace mpsgraph::metal

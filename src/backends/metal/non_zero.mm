@@ -45,6 +45,6 @@ GraphTensors lower_non_zero_indices(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("non_zero", [] { define_lowering("non_zero_indices", lower_non_zero_indices); });
+const Lowerings non_zero_lowerings("non_zero", [] { define_lowering("non_zero_indices", lower_non_zero_indices); });
 
 }  // namespace mpsgraph::metal

@@ -117,7 +117,7 @@ GraphTensors lower_normalization_gradient(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("normalization", [] {
+const Lowerings normalization_lowerings("normalization", [] {
   define_lowering("mean", lower_mean);
   define_lowering("variance", lower_variance);
   define_lowering("normalization", lower_normalization);

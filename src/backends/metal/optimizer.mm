@@ -95,7 +95,7 @@ GraphTensors lower_adam_with_current_learning_rate(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("optimizer", [] {
+const Lowerings optimizer_lowerings("optimizer", [] {
   define_lowering("stochastic_gradient_descent", lower_stochastic_gradient_descent);
   define_lowering("adam", lower_adam);
   define_lowering("adam_with_current_learning_rate", lower_adam_with_current_learning_rate);

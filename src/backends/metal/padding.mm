@@ -135,7 +135,7 @@ GraphTensors lower_pad_gradient(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("padding", [] {
+const Lowerings padding_lowerings("padding", [] {
   define_lowering("pad", lower_pad);
   define_lowering("pad_gradient", lower_pad_gradient);
 });

@@ -242,7 +242,7 @@ Taps taps_of(const Lowering& l, const ops::Pooling& pooling, const Dims& source)
   return Taps(l, source, axes, pooling_windows(pooling, source));
 }
 
-const Lowerings lowerings("pooling", [] {
+const Lowerings pooling_lowerings("pooling", [] {
   for (const std::string_view kind : {"max_pooling2d", "max_pooling4d"}) define_lowering(kind, lower_maximum);
   for (const std::string_view kind : {"max_pooling2d_gradient", "max_pooling4d_gradient"})
     define_lowering(kind, lower_d_maximum);

@@ -203,7 +203,7 @@ GraphTensors lower_at_indices(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("pooling_indices", [] {
+const Lowerings pooling_indices_lowerings("pooling_indices", [] {
   for (const std::string_view kind : {"max_pooling2d_return_indices", "max_pooling4d_return_indices"})
     define_lowering(kind, lower_return_indices);
   for (const std::string_view kind : {"max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices"})

@@ -91,6 +91,6 @@ GraphTensors lower_dequantize(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("quantization", [] { define_lowering("dequantize", lower_dequantize); });
+const Lowerings quantization_lowerings("quantization", [] { define_lowering("dequantize", lower_dequantize); });
 
 }  // namespace mpsgraph::metal

@@ -356,6 +356,6 @@ GraphTensors lower_random(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("random", [] { define_lowering("random", lower_random); });
+const Lowerings random_lowerings("random", [] { define_lowering("random", lower_random); });
 
 }  // namespace mpsgraph::metal

@@ -547,7 +547,7 @@ GraphTensors lower_sequence_gradient(Lowering& l) { return Backward(l).lower(); 
 
 }  // namespace
 
-const Lowerings lowerings("recurrent", [] {
+const Lowerings recurrent_lowerings("recurrent", [] {
   define_lowering("recurrent_sequence", lower_sequence);
   define_lowering("recurrent_sequence_gradient", lower_sequence_gradient);
 });

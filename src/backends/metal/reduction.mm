@@ -124,7 +124,7 @@ GraphTensors reduce_truths(Lowering& l, Method method) { return reduce(Term::inp
 
 }  // namespace
 
-const Lowerings lowerings("reduction", [] {
+const Lowerings reduction_lowerings("reduction", [] {
   define_lowering("reduction_sum", lower_sum);
   define_lowering("reduction_product", lower_product);
   define_lowering("reduction_maximum", [](Lowering& l) { return extremum(l, maximum_of, -INFINITY); });

@@ -167,7 +167,7 @@ GraphTensors lower_scatter_along_axis(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("scatter_nd", [] {
+const Lowerings scatter_nd_lowerings("scatter_nd", [] {
   define_lowering("scatter", lower_scatter);
   define_lowering("scatter_nd", lower_scatter_nd);
   define_lowering("scatter_along_axis", lower_scatter_along_axis);

@@ -143,7 +143,7 @@ GraphTensors lower_slice_update_data(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("slicing", [] {
+const Lowerings slicing_lowerings("slicing", [] {
   define_lowering("slice", lower_slice);
   define_lowering("slice_gradient", lower_slice_gradient);
   define_lowering("slice_update_data", lower_slice_update_data);

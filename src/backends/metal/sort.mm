@@ -58,12 +58,9 @@ GraphTensors lower_k(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("sort", [] {
+const Lowerings sort_lowerings("sort", [] {
   define_lowering("sort", lower_sort);
   define_lowering("arg_sort", lower_arg_sort);
-});
-
-const Lowerings lowerings_2("sort", [] {
   define_lowering("top_k", lower_k<true>);
   define_lowering("bottom_k", lower_k<false>);
 });

@@ -67,7 +67,7 @@ GraphTensors lower_sparse_tensor_gradient(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("sparse", [] {
+const Lowerings sparse_lowerings("sparse", [] {
   define_lowering("sparse_tensor", lower_sparse_tensor);
   define_lowering("sparse_tensor_gradient", lower_sparse_tensor_gradient);
 });

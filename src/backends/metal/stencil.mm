@@ -96,7 +96,7 @@ GraphTensors lower_weights_gradient(Lowering& l) {
 
 }  // namespace
 
-const Lowerings lowerings("stencil", [] {
+const Lowerings stencil_lowerings("stencil", [] {
   define_lowering("stencil_windows", lower_windows);
   define_lowering("stencil_windows_data_gradient", lower_data_gradient);
   define_lowering("stencil_windows_weights_gradient", lower_weights_gradient);

@@ -160,7 +160,7 @@ void along_axis(std::string_view name, int operands, Gradient gradient, Decompos
 
 }  // namespace
 
-const Family family("activation", [] {
+const Family activation_family("activation", [] {
   pointwise("relu", 1, d_relu);
   pointwise("relu_gradient", 2, d_relu_gradient);
   pointwise("sigmoid", 1, d_sigmoid);

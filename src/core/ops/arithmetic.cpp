@@ -253,7 +253,7 @@ void d_clamp(GradientContext& c) {
 
 }  // namespace
 
-const Family family("arithmetic", [] {
+const Family arithmetic_family("arithmetic", [] {
   for (const Unary& row : unary_operations) {
     Gradient gradient;
     if (row.rule) {

@@ -82,7 +82,7 @@ std::vector<Tensor*> decompose_planar_tensor(Builder& b, const std::vector<Tenso
 
 }  // namespace
 
-const Family family("arithmetic", [] {
+const Family arithmetic_complex_family("arithmetic", [] {
   define(elementwise("absolute", 1, infer_magnitude, d_absolute));
   define(elementwise("absolute_square", 1, infer_magnitude, d_absolute_square));
   define(elementwise("conjugate", 1, infer_conjugate, d_conjugate));

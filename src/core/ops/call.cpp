@@ -19,7 +19,7 @@ std::vector<TensorType> infer_call(const InferContext& c) {
 
 }  // namespace
 
-const Family family("call", [] {
+const Family call_family("call", [] {
   define({.name = "call",
           .max_inputs = -1,
           .attributes = {required("symbol", AttributeKind::string), required("types", AttributeKind::types)},

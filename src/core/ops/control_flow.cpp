@@ -10,6 +10,13 @@
 #include "core/definition.h"
 
 namespace mpsgraph::ops {
+
+std::vector<TensorType> types_of(const std::vector<Tensor*>& tensors, size_t first) {
+  std::vector<TensorType> types;
+  for (size_t i = first; i < tensors.size(); ++i) types.push_back(tensors[i]->type);
+  return types;
+}
+
 namespace {
 
 void require_one_bool(const InferContext& c, const TensorType& type, std::string_view what) {
@@ -30,12 +37,6 @@ void require_same_types(const InferContext& c, const std::vector<TensorType>& gi
     if (!compatible(given[i].shape, taken[i]->shape())) c.shape_error(cat(pair, "; the shapes must stay equal"));
     if (given[i].history != taken[i]->type.history) c.graph_error(pair);
   }
-}
-
-std::vector<TensorType> types_of(const std::vector<Tensor*>& tensors, size_t first = 0) {
-  std::vector<TensorType> types;
-  for (size_t i = first; i < tensors.size(); ++i) types.push_back(tensors[i]->type);
-  return types;
 }
 
 // The operands that begin a loop, and behind them the types of the values that begin at zero.
@@ -109,7 +110,7 @@ std::vector<TensorType> infer_for(const InferContext& c) {
 
 }  // namespace
 
-const Family family("control_flow", [] {
+const Family control_flow_family("control_flow", [] {
   define({.name = "if", .min_inputs = 1, .max_inputs = 1, .infer = infer_if, .gradient = d_if, .block_count = 2});
   define({.name = "while",
           .min_inputs = 0,

@@ -15,6 +15,9 @@ void d_if(GradientContext& g);
 void d_for(GradientContext& g);
 void d_while(GradientContext& g);
 
+// Of the tensors from the first on.
+std::vector<TensorType> types_of(const std::vector<Tensor*>& tensors, size_t first = 0);
+
 // An attribute of loops: how many of the values that go around, the last ones, begin at zero (a history: empty) instead
 // of at an operand. Derivatives add them to loops that stand already, where no operand could be made any more.
 inline constexpr std::string_view from_zero = "from_zero";

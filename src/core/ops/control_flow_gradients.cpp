@@ -262,12 +262,6 @@ Tensors picked(const Tensors& tensors, const Positions& positions, size_t first 
   return result;
 }
 
-std::vector<TensorType> types_of(const Tensors& tensors) {
-  std::vector<TensorType> types;
-  for (const Tensor* tensor : tensors) types.push_back(tensor->type);
-  return types;
-}
-
 // Which values depend, in this or a later iteration, on those marked or on what is used from outside: marks the
 // results of a block that do. Says whether that was news.
 bool spread(const Block& block, const GradientContext& g, const std::vector<bool>& arguments, size_t first_argument,

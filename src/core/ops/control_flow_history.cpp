@@ -63,7 +63,7 @@ void d_pop(GradientContext& g) {
   g.set(0, g.graph().add("history_push", {rest, value}));
 }
 
-void d_addition(GradientContext& g) {
+void d_history_addition(GradientContext& g) {
   g.set(0, g.incoming());
   g.set(1, g.incoming());
 }
@@ -81,11 +81,11 @@ void history_operation(std::string_view name, int inputs, Infer infer, Gradient 
 
 }  // namespace
 
-const Family family("control_flow", [] {
+const Family control_flow_history_family("control_flow", [] {
   history_operation("history_push", 2, infer_push, d_push);
   history_operation("history_pop", 1, infer_pop, d_pop);
   history_operation("history_empty", 1, infer_empty, {});
-  history_operation("history_addition", 2, infer_addition, d_addition);
+  history_operation("history_addition", 2, infer_addition, d_history_addition);
 });
 
 }  // namespace mpsgraph::ops

@@ -16,21 +16,21 @@ namespace mpsgraph::ops {
 namespace {
 
 // The three operands of one convolution, as far as their shapes are known.
-struct Operands {
+struct ConvolutionShapes {
   Shape source, weights, result;
 };
 
 // A convolution and its gradients, and the number of axes that they have windows over.
-struct Kinds {
+struct ConvolutionKinds {
   std::string_view forward, data_gradient, weights_gradient;
   int axes;
 };
-constexpr Kinds plain2d{"convolution2d", "convolution2d_data_gradient", "convolution2d_weights_gradient", 2};
-constexpr Kinds plain3d{"convolution3d", "convolution3d_data_gradient", "convolution3d_weights_gradient", 3};
-constexpr Kinds depthwise2d{"depthwise_convolution2d", "depthwise_convolution2d_data_gradient",
-                            "depthwise_convolution2d_weights_gradient", 2};
-constexpr Kinds depthwise3d{"depthwise_convolution3d", "depthwise_convolution3d_data_gradient",
-                            "depthwise_convolution3d_weights_gradient", 3};
+constexpr ConvolutionKinds plain2d{"convolution2d", "convolution2d_data_gradient", "convolution2d_weights_gradient", 2};
+constexpr ConvolutionKinds plain3d{"convolution3d", "convolution3d_data_gradient", "convolution3d_weights_gradient", 3};
+constexpr ConvolutionKinds depthwise2d{"depthwise_convolution2d", "depthwise_convolution2d_data_gradient",
+                                       "depthwise_convolution2d_weights_gradient", 2};
+constexpr ConvolutionKinds depthwise3d{"depthwise_convolution3d", "depthwise_convolution3d_data_gradient",
+                                       "depthwise_convolution3d_weights_gradient", 3};
 
 Convolution checked_convolution(const InferContext& context, int axes) {
   const Windows windows = checked_windows(context, axes);
@@ -48,14 +48,16 @@ Convolution checked_convolution(const InferContext& context, int axes) {
   return Convolution(windows, attributes);
 }
 
-std::string list(const Operands& operands) { return cat("source ", operands.source, ", weights ", operands.weights); }
+std::string list(const ConvolutionShapes& operands) {
+  return cat("source ", operands.source, ", weights ", operands.weights);
+}
 
 Shape weights_shape(const InferContext& context, size_t input, const Convolution& c) {
   context.require_rank(input, c.weights_rank);
   return context.shape(input).ranked() ? context.shape(input) : Shape(Dims(c.weights_rank, -1));
 }
 
-int64_t product(const InferContext& context, int64_t a, int64_t b, const Operands& operands) {
+int64_t product(const InferContext& context, int64_t a, int64_t b, const ConvolutionShapes& operands) {
   int64_t result = -1;
   if (a >= 0 && b >= 0 && __builtin_mul_overflow(a, b, &result))
     context.shape_error(cat(a, " channels times ", b, " overflow: ", list(operands)));
@@ -63,13 +65,13 @@ int64_t product(const InferContext& context, int64_t a, int64_t b, const Operand
 }
 
 // What the weights say of the source's channels; -1 when that is nothing.
-int64_t source_channels(const InferContext& context, const Convolution& c, const Operands& operands) {
+int64_t source_channels(const InferContext& context, const Convolution& c, const ConvolutionShapes& operands) {
   const int64_t inputs = operands.weights[c.weights_in];
   if (!c.depthwise) return product(context, inputs, c.groups, operands);
   return c.weights_in == c.weights_out ? -1 : inputs;
 }
 
-int64_t result_channels(const InferContext& context, const Convolution& c, const Operands& operands) {
+int64_t result_channels(const InferContext& context, const Convolution& c, const ConvolutionShapes& operands) {
   const int64_t outputs = operands.weights[c.weights_out], came = size_at(operands.source, c.channel);
   if (c.weights_in == c.weights_out) {
     const bool fits = outputs < 0 || came < 0 || (came == 0 ? outputs == 0 : outputs % came == 0);
@@ -86,7 +88,7 @@ int64_t result_channels(const InferContext& context, const Convolution& c, const
 }
 
 // What source and weights make; ShapeError when they do not fit.
-Shape convolve(const InferContext& context, const Convolution& c, const Operands& operands) {
+Shape convolve(const InferContext& context, const Convolution& c, const ConvolutionShapes& operands) {
   const int64_t expected = source_channels(context, c, operands), came = size_at(operands.source, c.channel);
   if (expected >= 0 && came >= 0 && expected != came)
     context.shape_error(cat("weights have ", operands.weights[c.weights_in], " input channels",
@@ -103,7 +105,7 @@ Shape convolve(const InferContext& context, const Convolution& c, const Operands
 }
 
 // The incoming gradient must look like the result of the forward convolution.
-void require_incoming(const InferContext& context, const Convolution& c, const Operands& operands) {
+void require_incoming(const InferContext& context, const Convolution& c, const ConvolutionShapes& operands) {
   const Shape forward = convolve(context, c, operands);
   if (!compatible(forward, operands.result))
     context.shape_error(
@@ -124,7 +126,7 @@ std::vector<TensorType> infer_convolution(const InferContext& context, int axes)
 std::vector<TensorType> infer_data_gradient(const InferContext& context, int axes) {
   require_operands(context);
   const Convolution c = checked_convolution(context, axes);
-  Operands operands{{}, weights_shape(context, 1, c), image(context, 0, c)};
+  ConvolutionShapes operands{{}, weights_shape(context, 1, c), image(context, 0, c)};
   // A source size cannot be told from a result size: several give the same one.
   const Shape implied = image_shape(c, operands.result, source_channels(context, c, operands), unknown_sizes);
   operands.source = stated_image(context, 2, c, implied);
@@ -135,7 +137,7 @@ std::vector<TensorType> infer_data_gradient(const InferContext& context, int axe
 std::vector<TensorType> infer_weights_gradient(const InferContext& context, int axes) {
   require_operands(context);
   const Convolution c = checked_convolution(context, axes);
-  Operands operands{image(context, 1, c), {}, image(context, 0, c)};
+  ConvolutionShapes operands{image(context, 1, c), {}, image(context, 0, c)};
   Dims implied(c.weights_rank, -1);
   const int64_t channels = size_at(operands.source, c.channel), outputs = size_at(operands.result, c.channel);
   const int64_t groups = c.depthwise ? 1 : c.groups;
@@ -152,7 +154,7 @@ std::vector<TensorType> infer_weights_gradient(const InferContext& context, int 
 // The bilinear family: each adds one of the three operations with the attributes of the operation differentiated.
 struct Bilinear {
   GradientContext& g;
-  const Kinds& kinds;
+  const ConvolutionKinds& kinds;
 
   Tensor* convolution(Tensor* source, Tensor* weights) const {
     return g.graph().add(kinds.forward, {source, weights}, g.attributes());
@@ -187,7 +189,7 @@ void d_weights_gradient(GradientContext& g, const Bilinear& make) {
   if (g.needs(1)) g.set(1, make.d_source(result, weights, source));
 }
 
-void define_three(const Kinds& kinds, const std::vector<AttributeSpec>& attributes) {
+void define_three(const ConvolutionKinds& kinds, const std::vector<AttributeSpec>& attributes) {
   const auto add = [&](std::string_view name, int inputs, auto infer, auto gradient) {
     define(primitive(
         name, inputs, attributes, [infer, axes = kinds.axes](const InferContext& c) { return infer(c, axes); },
@@ -200,7 +202,7 @@ void define_three(const Kinds& kinds, const std::vector<AttributeSpec>& attribut
 
 }  // namespace
 
-const Family family("convolution", [] {
+const Family convolution_family("convolution", [] {
   const AttributeSpec groups = optional("groups", int64_t{1});
   const AttributeSpec hwio = optional("weights_layout", std::string("HWIO"));
   define_three(plain2d, window_attributes(2, {hwio, groups, layout_attribute(2)}));

@@ -69,7 +69,7 @@ void d_col_to_im(GradientContext& g) {
 
 }  // namespace
 
-const Family family("convolution", [] {
+const Family convolution_patches_family("convolution", [] {
   const std::vector<AttributeSpec> attributes{required("kernel", AttributeKind::integers),
                                               optional("strides", Ints{1, 1}), optional("dilations", Ints{1, 1}),
                                               optional("padding", Ints{0, 0, 0, 0}), layout_attribute(2)};

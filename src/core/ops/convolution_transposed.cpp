@@ -18,13 +18,13 @@ std::vector<TensorType> infer_transposed(const InferContext& context) {
 }
 
 // (incoming, weights, output_shape): the source's shape is what the convolution gives.
-std::vector<TensorType> infer_data_gradient(const InferContext& context) {
+std::vector<TensorType> infer_transposed_data_gradient(const InferContext& context) {
   const TensorType made = definition_of("convolution2d").infer(context)[0];
   return {{made.dtype, stated_shape(context, 2, made.shape)}};
 }
 
 // (incoming, source, output_shape)
-std::vector<TensorType> infer_weights_gradient(const InferContext& context) {
+std::vector<TensorType> infer_transposed_weights_gradient(const InferContext& context) {
   const std::vector<Tensor*> exchanged{context.inputs[1], context.inputs[0], context.inputs[2]};
   const InferContext forward(context.definition, exchanged, context.attributes, context.blocks, context.where);
   return definition_of("convolution2d_weights_gradient").infer(forward);
@@ -46,7 +46,7 @@ Inputs as_weights_gradient(Builder& builder, const Inputs& inputs, const Attribu
 
 }  // namespace
 
-const Family family("convolution", [] {
+const Family convolution_transposed_family("convolution", [] {
   const auto add = [](std::string_view name, Infer infer, Decompose decompose) {
     OperationDefinition definition = primitive(
         name, 3,
@@ -57,8 +57,8 @@ const Family family("convolution", [] {
     define(std::move(definition));
   };
   add("convolution_transpose2d", infer_transposed, as_data_gradient);  // (source, weights, output_shape)
-  add("convolution_transpose2d_data_gradient", infer_data_gradient, as_convolution);
-  add("convolution_transpose2d_weights_gradient", infer_weights_gradient, as_weights_gradient);
+  add("convolution_transpose2d_data_gradient", infer_transposed_data_gradient, as_convolution);
+  add("convolution_transpose2d_weights_gradient", infer_transposed_weights_gradient, as_weights_gradient);
 });
 
 }  // namespace mpsgraph::ops

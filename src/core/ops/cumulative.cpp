@@ -12,7 +12,7 @@
 namespace mpsgraph::ops {
 namespace {
 
-void require_numbers(const InferContext& c) {
+void require_cumulable(const InferContext& c) {
   if (c.dtype(0) == DType::boolean) c.dtype_error("takes numbers, source is bool: cast it to int32 or float32 first");
   const bool ordered = c.definition.name != "cumulative_sum" && c.definition.name != "cumulative_product";
   if (is_complex(c.dtype(0)) && ordered)
@@ -20,13 +20,13 @@ void require_numbers(const InferContext& c) {
 }
 
 std::vector<TensorType> infer_numbers(const InferContext& c) {
-  require_numbers(c);
+  require_cumulable(c);
   if (c.shape(0).ranked()) c.axis(c.attributes.integer("axis"), c.shape(0).rank());
   return {c.type(0)};
 }
 
 std::vector<TensorType> infer_numbers_unvalued(const InferContext& c) {
-  require_numbers(c);
+  require_cumulable(c);
   return {c.type(0)};
 }
 
@@ -38,14 +38,14 @@ Attributes direction(const GradientContext& g, bool turned, std::optional<bool> 
   return attributes;
 }
 
-void d_sum(GradientContext& g) {
+void d_cumulative_sum(GradientContext& g) {
   g.set(0, g.add_alike("cumulative_sum", {g.incoming()}, direction(g, true, g.attributes().boolean("exclusive"))));
 }
 
 // With E_j the product before j and g the incoming gradient, going forward and exclusive
 //   dx_j = E_j · Σ_(i>j) g_i Π_(j<k<i) x_k,  the sum being the recurrence from behind;
 // inclusive, Σ_(i>=j) g_i Π_(j<k<=i) x_k = g_j + the recurrence of x · g.
-void d_product(GradientContext& g) {
+void d_cumulative_product(GradientContext& g) {
   Builder b(g.graph());
   Tensor *x = b.conjugate(g.input(0)), *incoming = g.incoming();
   Tensor* before = g.add_alike("cumulative_product", {x}, direction(g, false, true));
@@ -55,7 +55,7 @@ void d_product(GradientContext& g) {
   g.set(0, b.mul(before, exclusive ? behind : b.add(incoming, behind)));
 }
 
-void d_extremum(GradientContext& g) {
+void d_cumulative_extremum(GradientContext& g) {
   const bool maximum = g.operation.is("cumulative_maximum");
   Attributes attributes = direction(g, false, g.attributes().boolean("exclusive"));
   attributes.set("maximum", maximum);
@@ -93,7 +93,7 @@ void d_recurrence(GradientContext& g) {
 
 }  // namespace
 
-const Family family("cumulative", [] {
+const Family cumulative_family("cumulative", [] {
   const AttributeSpec axis = optional("axis", int64_t{0}), exclusive = optional("exclusive", false),
                       reverse = optional("reverse", false);
   const auto cumulative = [](OperationDefinition d, Infer unvalued) {
@@ -105,10 +105,10 @@ const Family family("cumulative", [] {
     cumulative(primitive(name, 1, {axis, exclusive, reverse}, infer_numbers, std::move(gradient)),
                infer_numbers_unvalued);
   };
-  running("cumulative_sum", d_sum);
-  running("cumulative_product", d_product);
-  running("cumulative_minimum", d_extremum);
-  running("cumulative_maximum", d_extremum);
+  running("cumulative_sum", d_cumulative_sum);
+  running("cumulative_product", d_cumulative_product);
+  running("cumulative_minimum", d_cumulative_extremum);
+  running("cumulative_maximum", d_cumulative_extremum);
 
   OperationDefinition arg =
       primitive("cumulative_arg_extremum", 1, {axis, exclusive, reverse, required("maximum", AttributeKind::boolean)},

@@ -172,7 +172,7 @@ double fourier_scale(const Attributes& attributes, const Dims& full) {
   return scaling == "size" ? 1 / size : scaling == "unitary" ? 1 / std::sqrt(size) : 1;
 }
 
-const Family family("fourier_transform", [] {
+const Family fourier_transform_family("fourier_transform", [] {
   // While the axes have no value only the element type is sure.
   const Infer complex = [](const InferContext& c) -> std::vector<TensorType> { return {{complex_of(c), {}}}; };
   const Infer same = [](const InferContext& c) -> std::vector<TensorType> { return {{complex_of(c), c.shape(0)}}; };

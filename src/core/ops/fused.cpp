@@ -83,7 +83,7 @@ OperationDefinition quantized_convolution() {
 
 }  // namespace
 
-const Family family("fused", [] {
+const Family fused_family("fused", [] {
   OperationDefinition stitched;
   stitched.name = "stitched";
   stitched.max_inputs = -1;

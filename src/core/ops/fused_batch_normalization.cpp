@@ -23,8 +23,8 @@ TensorType channel_type(const InferContext& c, size_t x) {
   return {DType::float32, Shape(dims)};
 }
 
-// Operands by number: each of the tensor's type, or one number a channel.
-struct Operands {
+// OperandCheck by number: each of the tensor's type, or one number a channel.
+struct OperandCheck {
   const InferContext& c;
   size_t x;
   size_t next = 0;
@@ -54,9 +54,9 @@ void one_of(const InferContext& c, std::string_view attribute, std::initializer_
 
 std::vector<TensorType> infer_moments(const InferContext& c) { return {channel_type(c, 0), channel_type(c, 0)}; }
 
-std::vector<TensorType> infer_normalization(const InferContext& c) {
+std::vector<TensorType> infer_fused_normalization(const InferContext& c) {
   one_of(c, "activation", {"none", "relu"});
-  Operands in{c, 0, 1};
+  OperandCheck in{c, 0, 1};
   for (std::string_view role : {"mean", "variance"}) in.channels(role);
   if (flag(c, "has_gamma")) in.channels("gamma");
   if (flag(c, "has_beta")) in.channels("beta");
@@ -68,7 +68,7 @@ std::vector<TensorType> infer_normalization(const InferContext& c) {
 std::vector<TensorType> infer_sums(const InferContext& c) {
   one_of(c, "mask", {"none", "computed", "given"});
   const bool given = c.attributes.string("mask") == "given";
-  Operands in{c, 1};
+  OperandCheck in{c, 1};
   in.data("incoming gradient");
   in.data("source");
   for (std::string_view role : {"mean", "variance"}) in.channels(role);
@@ -82,9 +82,9 @@ std::vector<TensorType> infer_sums(const InferContext& c) {
   return types;
 }
 
-std::vector<TensorType> infer_gradient(const InferContext& c) {
+std::vector<TensorType> infer_fused_gradient(const InferContext& c) {
   one_of(c, "mask", {"none", "computed"});
-  Operands in{c, 1};
+  OperandCheck in{c, 1};
   in.data("incoming gradient");
   in.data("source");
   for (std::string_view role : {"mean", "variance", "gamma_gradient", "beta_gradient"}) in.channels(role);
@@ -94,8 +94,8 @@ std::vector<TensorType> infer_gradient(const InferContext& c) {
   return {c.type(1)};
 }
 
-void internal(std::string_view name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes,
-              Infer infer) {
+void define_internal(std::string_view name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes,
+                     Infer infer) {
   OperationDefinition d;
   d.name = name;
   d.min_inputs = min_inputs;
@@ -109,16 +109,16 @@ void internal(std::string_view name, int min_inputs, int max_inputs, std::vector
 
 }  // namespace
 
-const Family family("fused", [] {
+const Family fused_batch_normalization_family("fused", [] {
   const AttributeSpec epsilon = optional("epsilon", 1e-5), gamma = optional("has_gamma", false),
                       beta = optional("has_beta", false), mask = optional("mask", std::string("none"));
-  internal("fused_batch_moments", 1, 1, {}, infer_moments);
-  internal("fused_batch_normalization", 3, 6,
-           {epsilon, gamma, beta, optional("has_residual", false), optional("activation", std::string("none"))},
-           infer_normalization);
-  internal("fused_batch_normalization_sums", 4, 8, {epsilon, gamma, beta, mask, optional("has_second", false)},
-           infer_sums);
-  internal("fused_batch_normalization_gradient", 6, 8, {epsilon, gamma, beta, mask}, infer_gradient);
+  define_internal("fused_batch_moments", 1, 1, {}, infer_moments);
+  define_internal("fused_batch_normalization", 3, 6,
+                  {epsilon, gamma, beta, optional("has_residual", false), optional("activation", std::string("none"))},
+                  infer_fused_normalization);
+  define_internal("fused_batch_normalization_sums", 4, 8, {epsilon, gamma, beta, mask, optional("has_second", false)},
+                  infer_sums);
+  define_internal("fused_batch_normalization_gradient", 6, 8, {epsilon, gamma, beta, mask}, infer_fused_gradient);
 });
 
 }  // namespace mpsgraph::ops

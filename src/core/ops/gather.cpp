@@ -176,7 +176,7 @@ std::vector<TensorType> infer_one_hot(const InferContext& context) {
 
 }  // namespace
 
-const Family family("gather", [] {
+const Family gather_family("gather", [] {
   const std::vector<AttributeSpec> attributes{required("axis", AttributeKind::integer),
                                               optional("batch_dimensions", int64_t{0}), out_of_range_of_gather()};
   define(primitive("gather", 2, attributes, infer_gather, d_gather));

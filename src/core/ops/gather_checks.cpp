@@ -7,7 +7,7 @@ namespace mpsgraph::ops {
 
 // find_outside and report_outside are of devices that cannot end a run where they are: int64[3] of a number that the
 // check was given, from 1 on (0: all inside), the place and the index; and what makes that the run's outcome.
-const Family family("gather", [] {
+const Family gather_checks_family("gather", [] {
   const std::vector<AttributeSpec> attributes{
       required("of", AttributeKind::string), required("axes", AttributeKind::integers),
       required("lengths", AttributeKind::integers), optional("ignored", Ints{}), optional("number", int64_t{0})};

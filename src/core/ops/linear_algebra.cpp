@@ -18,7 +18,7 @@ void d_band_part(GradientContext& g) { g.set(0, g.add_alike("band_part", {g.inco
 
 }  // namespace
 
-const Family family("linear_algebra", [] {
+const Family linear_algebra_family("linear_algebra", [] {
   OperationDefinition d =
       primitive("band_part", 1, {optional("num_lower", int64_t{-1}), optional("num_upper", int64_t{-1})},
                 infer_band_part, d_band_part);

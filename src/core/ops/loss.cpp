@@ -118,7 +118,7 @@ void loss(std::string_view name, int operands, Infer infer, Gradient gradient, D
 
 }  // namespace
 
-const Family family("loss", [] {
+const Family loss_family("loss", [] {
   loss("softmax_cross_entropy", 2, infer_cross_entropy, d_cross_entropy, cross_entropy_parts);
   loss("softmax_cross_entropy_gradient", 3, infer_cross_entropy_gradient, d_cross_entropy_gradient,
        cross_entropy_gradient_parts);

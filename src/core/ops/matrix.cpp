@@ -135,7 +135,7 @@ std::vector<TensorType> infer_hamming_distance(const InferContext& c) {
 
 }  // namespace
 
-const Family family("matrix", [] {
+const Family matrix_family("matrix", [] {
   OperationDefinition d;
   d.name = "matrix_multiplication";
   d.min_inputs = d.max_inputs = 2;

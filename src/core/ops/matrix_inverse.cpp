@@ -28,7 +28,8 @@ void d_matrix_inverse(GradientContext& g) {
 
 }  // namespace
 
-const Family family("matrix_inverse",
-                    [] { define(primitive("matrix_inverse", 1, {}, infer_matrix_inverse, d_matrix_inverse)); });
+const Family matrix_inverse_family("matrix_inverse", [] {
+  define(primitive("matrix_inverse", 1, {}, infer_matrix_inverse, d_matrix_inverse));
+});
 
 }  // namespace mpsgraph::ops

@@ -44,7 +44,7 @@ std::vector<TensorType> infer_assign(const InferContext& c) {
 
 }  // namespace
 
-const Family family("memory", [] {
+const Family memory_family("memory", [] {
   define({.name = "placeholder",
           .attributes = {required("type", AttributeKind::type)},
           .infer = stated_type,

@@ -11,7 +11,7 @@
 namespace mpsgraph::ops {
 namespace {
 
-std::vector<TensorType> infer_order(const InferContext& c) {
+std::vector<TensorType> infer_kept_boxes(const InferContext& c) {
   const std::string& mode = c.attributes.string("coordinate_mode");
   if (mode != "corners_height_first" && mode != "corners_width_first" && mode != "centers_height_first" &&
       mode != "centers_width_first")
@@ -39,12 +39,12 @@ std::vector<TensorType> infer_order(const InferContext& c) {
 
 }  // namespace
 
-const Family family("non_maximum_suppression", [] {
+const Family non_maximum_suppression_family("non_maximum_suppression", [] {
   OperationDefinition d = primitive(
       "non_maximum_suppression", {2, 3},
       {required("iou_threshold", AttributeKind::real), required("score_threshold", AttributeKind::real),
        optional("per_class_suppression", false), optional("coordinate_mode", std::string("corners_height_first"))},
-      infer_order, nullptr);
+      infer_kept_boxes, nullptr);
   d.gradient_is_zero = true;
   define(std::move(d));
 });

@@ -18,7 +18,7 @@ std::vector<TensorType> infer_non_zero_indices(const InferContext& c) {
 
 }  // namespace
 
-const Family family("non_zero", [] {
+const Family non_zero_family("non_zero", [] {
   OperationDefinition d = primitive("non_zero_indices", 2, {}, infer_non_zero_indices, nullptr);
   d.gradient_is_zero = true;
   define(std::move(d));

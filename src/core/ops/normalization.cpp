@@ -296,7 +296,7 @@ void composite(std::string_view name, int min_inputs, int max_inputs, std::vecto
 
 }  // namespace
 
-const Family family("normalization", [] {
+const Family normalization_family("normalization", [] {
   AttributeSpec axes = optional("axes", Ints{}), epsilon = optional("epsilon", 1e-5);
   AttributeSpec gamma = optional("has_gamma", false), beta = optional("has_beta", false);
   composite("mean", 1, 1, {axes}, infer_mean, mean_parts);

@@ -11,7 +11,7 @@ namespace {
 using Inputs = std::vector<Tensor*>;
 
 // Operand i is broadcast to the values.
-void require_fits(const InferContext& c, size_t i, const Shape& values, std::string_view role) {
+void require_fits_values(const InferContext& c, size_t i, const Shape& values, std::string_view role) {
   if (!values.ranked() || !c.shape(i).ranked()) return;
   auto merged = broadcast(values, c.shape(i));
   if (!merged || !compatible(*merged, values)) {
@@ -22,8 +22,8 @@ void require_fits(const InferContext& c, size_t i, const Shape& values, std::str
 std::vector<TensorType> infer_stochastic_gradient_descent(const InferContext& c) {
   c.require_inexact(0);
   c.require_same_dtype();
-  require_fits(c, 0, c.shape(1), "learning_rate");
-  require_fits(c, 2, c.shape(1), "gradient");
+  require_fits_values(c, 0, c.shape(1), "learning_rate");
+  require_fits_values(c, 2, c.shape(1), "gradient");
   return {c.type(1)};
 }
 
@@ -54,7 +54,7 @@ Infer infer_adam(bool powers) {
                                                    "epsilon",       "beta1_power", "beta2_power"};
     static constexpr std::string_view states[] = {"momentum", "velocity", "maximum_velocity"};
     const Shape& values = c.shape(adam.first);
-    for (size_t i = 0; i < adam.first; ++i) require_fits(c, i, values, scalars[i]);
+    for (size_t i = 0; i < adam.first; ++i) require_fits_values(c, i, values, scalars[i]);
     std::vector<TensorType> result = {c.type(adam.first)};
     for (size_t i = adam.first + 1; i < adam.gradient(); ++i) {
       if (!compatible(c.shape(i), values)) {
@@ -62,7 +62,7 @@ Infer infer_adam(bool powers) {
       }
       result.push_back({c.dtype(i), merge(c.shape(i), values)});
     }
-    require_fits(c, adam.gradient(), values, "gradient");
+    require_fits_values(c, adam.gradient(), values, "gradient");
     return result;
   };
 }
@@ -107,7 +107,7 @@ void optimizer(std::string_view name, int min_inputs, int max_inputs, std::vecto
 
 }  // namespace
 
-const Family family("optimizer", [] {
+const Family optimizer_family("optimizer", [] {
   AttributeSpec amsgrad = optional("amsgrad", false);
   optimizer("stochastic_gradient_descent", 3, 3, {}, infer_stochastic_gradient_descent,
             stochastic_gradient_descent_parts);

@@ -100,7 +100,7 @@ Gradient like_with_shape(std::string_view kind) {
   };
 }
 
-using Operands = std::vector<Tensor*>;
+using Inputs = std::vector<Tensor*>;
 
 // Squares of the halves overflow soon.
 Tensor* wide(Builder& b, Tensor* x) { return x->dtype() == DType::float64 ? x : b.cast(x, DType::float32); }
@@ -109,25 +109,25 @@ Tensor* norms(Builder& b, Tensor* x, const Attributes& attributes) {
   return b.unary("square_root", b.graph().add("sum_pooling4d", {b.mul(x, x)}, attributes));
 }
 
-Operands as_norms(Builder& b, const Operands& inputs, const Attributes& attributes) {
+Inputs as_norms(Builder& b, const Inputs& inputs, const Attributes& attributes) {
   return {b.cast(norms(b, wide(b, inputs[0]), attributes), inputs[0]->dtype())};
 }
 
 // source / norm of its window, times what comes in; zero for windows of zeros.
-Operands as_norm_gradient(Builder& b, const Operands& inputs, const Attributes& attributes) {
+Inputs as_norm_gradient(Builder& b, const Inputs& inputs, const Attributes& attributes) {
   Tensor *incoming = wide(b, inputs[0]), *x = wide(b, inputs[1]);
   Tensor* share = b.binary("division_no_nan", incoming, norms(b, x, attributes));
   Tensor* sum = b.graph().add("sum_pooling4d_gradient", {share, b.shape_of(x)}, attributes);
   return {b.cast(b.mul(x, sum), inputs[1]->dtype())};
 }
 
-struct Kinds {
+struct PoolingKinds {
   int axes;
   std::string_view max, max_gradient, at_maxima, avg, avg_gradient;
 };
-constexpr Kinds images{
+constexpr PoolingKinds images{
     2, "max_pooling2d", "max_pooling2d_gradient", "max_pooling2d_at_maxima", "avg_pooling2d", "avg_pooling2d_gradient"};
-constexpr Kinds tiles{
+constexpr PoolingKinds tiles{
     4, "max_pooling4d", "max_pooling4d_gradient", "max_pooling4d_at_maxima", "avg_pooling4d", "avg_pooling4d_gradient"};
 
 OperationDefinition definition(std::string_view name, int axes, int inputs, auto infer, Gradient gradient,
@@ -149,8 +149,8 @@ OperationDefinition composite(OperationDefinition definition, Decompose decompos
 
 }  // namespace
 
-const Family family("pooling", [] {
-  for (const Kinds& k : {images, tiles}) {
+const Family pooling_family("pooling", [] {
+  for (const PoolingKinds& k : {images, tiles}) {
     define(definition(k.max, k.axes, 1, infer_pooling, like(k.max_gradient, {-1, 0})));
     define(definition(k.max_gradient, k.axes, 2, infer_source_gradient, like(k.at_maxima, {-1, 1})));
     define(internal(definition(k.at_maxima, k.axes, 2, infer_at_maxima, like(k.max_gradient, {-1, 1}))));

@@ -23,7 +23,7 @@ bool locates(const IndicesMode& mode, const Pooling& pooling) {
 
 namespace {
 
-IndicesMode checked_mode(const InferContext& context) {
+IndicesMode checked_indices_mode(const InferContext& context) {
   const std::string& name = context.attributes.string("return_indices_mode");
   if (const auto mode = indices_mode_from_name(name)) return *mode;
   context.graph_error(cat("return_indices_mode '", name,
@@ -31,8 +31,8 @@ IndicesMode checked_mode(const InferContext& context) {
 }
 
 // Indices are int32.
-void require_countable(const InferContext& context, const IndicesMode& mode, const Pooling& pooling,
-                       const Shape& source) {
+void require_countable_sources(const InferContext& context, const IndicesMode& mode, const Pooling& pooling,
+                               const Shape& source) {
   int64_t counted = 1;
   for (int axis = -mode.axes; axis < 0 && mode.global && source.ranked(); ++axis) {
     if (size_at(source, axis) < 0) return;
@@ -49,7 +49,7 @@ std::vector<TensorType> infer_return_indices(const InferContext& context, int ax
   context.require_float(0);
   const Pooling pooling = checked_pooling(context, axes);
   const Shape source = image(context, 0, pooling), result = pooled(context, pooling, source);
-  require_countable(context, checked_mode(context), pooling, source);
+  require_countable_sources(context, checked_indices_mode(context), pooling, source);
   return {{context.dtype(0), result}, {DType::int32, result}};
 }
 
@@ -58,7 +58,7 @@ Pooling checked_indices(const InferContext& context, int axes) {
   if (!is_integer(context.dtype(1)))
     context.dtype_error(cat("indices must be integers, came ", context.dtype(1), "; cast them to int32 first"));
   const Pooling pooling = checked_pooling(context, axes);
-  if (!locates(checked_mode(context), pooling))
+  if (!locates(checked_indices_mode(context), pooling))
     context.graph_error(cat("indices of ", context.attributes.string("return_indices_mode"),
                             " do not tell where in the source they point, because windows of kernel ",
                             to_string(context.attributes.integers("kernel")),
@@ -67,13 +67,13 @@ Pooling checked_indices(const InferContext& context, int axes) {
 }
 
 // (incoming, indices, output_shape)
-std::vector<TensorType> infer_gradient(const InferContext& context, int axes) {
+std::vector<TensorType> infer_gradient_from_indices(const InferContext& context, int axes) {
   const Pooling pooling = checked_indices(context, axes);
   const Shape incoming = image(context, 0, pooling), indices = image(context, 1, pooling);
   if (!compatible(incoming, indices))
     context.shape_error(cat("incoming gradient and indices must have one shape, came ", incoming, " and ", indices));
   const Shape source = unpooled(context, pooling, stated_image(context, 2, pooling));
-  require_countable(context, checked_mode(context), pooling, source);
+  require_countable_sources(context, checked_indices_mode(context), pooling, source);
   return {{context.dtype(0), source}};
 }
 
@@ -86,17 +86,17 @@ std::vector<TensorType> infer_at_indices(const InferContext& context, int axes) 
   return {{context.dtype(0), merge(made, indices)}};
 }
 
-struct Kinds {
+struct IndicesKinds {
   int axes;
   std::string_view return_indices, gradient, at_indices, source_gradient;
 };
-constexpr Kinds images{2, "max_pooling2d_return_indices", "max_pooling2d_gradient_from_indices",
-                       "max_pooling2d_at_indices", "max_pooling2d_gradient"};
-constexpr Kinds tiles{4, "max_pooling4d_return_indices", "max_pooling4d_gradient_from_indices",
-                      "max_pooling4d_at_indices", "max_pooling4d_gradient"};
+constexpr IndicesKinds images_with_indices{2, "max_pooling2d_return_indices", "max_pooling2d_gradient_from_indices",
+                                           "max_pooling2d_at_indices", "max_pooling2d_gradient"};
+constexpr IndicesKinds tiles_with_indices{4, "max_pooling4d_return_indices", "max_pooling4d_gradient_from_indices",
+                                          "max_pooling4d_at_indices", "max_pooling4d_gradient"};
 
 // Through the indices when they tell enough, else the maxima are found again.
-void d_return_indices(GradientContext& g, const Kinds& k) {
+void d_return_indices(GradientContext& g, const IndicesKinds& k) {
   Attributes attributes = g.attributes();
   const IndicesMode mode = *indices_mode_from_name(attributes.string("return_indices_mode"));
   if (locates(mode, Pooling(attributes))) {
@@ -109,9 +109,9 @@ void d_return_indices(GradientContext& g, const Kinds& k) {
 
 }  // namespace
 
-const Family family("pooling", [] {
-  static constexpr std::array<Kinds, 2> both{images, tiles};
-  for (const Kinds& k : both) {
+const Family pooling_indices_family("pooling", [] {
+  static constexpr std::array<IndicesKinds, 2> both{images_with_indices, tiles_with_indices};
+  for (const IndicesKinds& k : both) {
     const AttributeSpec mode = optional("return_indices_mode", std::string("global_flatten_4d"));
     const auto add = [&](std::string_view name, int inputs, auto infer, Gradient gradient, bool internal = false) {
       OperationDefinition definition = pooling_definition(
@@ -121,7 +121,7 @@ const Family family("pooling", [] {
       define(std::move(definition));
     };
     add(k.return_indices, 1, infer_return_indices, [&k](GradientContext& g) { d_return_indices(g, k); });
-    add(k.gradient, 3, infer_gradient, [&k](GradientContext& g) {
+    add(k.gradient, 3, infer_gradient_from_indices, [&k](GradientContext& g) {
       if (g.needs(0)) g.set(0, g.graph().add(k.at_indices, {g.incoming(), g.input(1)}, g.attributes()));
     });
     add(

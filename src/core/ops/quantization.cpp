@@ -42,10 +42,10 @@ void require_parameter(const InferContext& c, size_t i, const Shape& x, std::str
 }
 
 // x's dimensions cut where a group ends: [d0, d1] by groups [g0, 1] is [g0, d0 / g0, d1].
-struct Blocks {
+struct ParameterBlocks {
   Dims blocks;  // of x
   Dims parameter;  // of the parameter, 1 where it stands for several
-  Blocks(const Dims& x, const Dims& groups) {
+  ParameterBlocks(const Dims& x, const Dims& groups) {
     for (size_t a = 0; a < x.size(); ++a) {
       if (groups[a] != 1 && groups[a] != x[a]) {
         blocks.push_back(groups[a]), parameter.push_back(groups[a]);
@@ -59,7 +59,7 @@ struct Blocks {
                            " dimensions: reshape it to fewer axes first"));
   }
 };
-Blocks blocks_of(const Attributes& attributes, const Dims& x, const Dims& parameter) {
+ParameterBlocks parameter_blocks(const Attributes& attributes, const Dims& x, const Dims& parameter) {
   if (attributes.boolean("grouped") && !parameter.empty()) return {x, parameter};
   Dims groups(x.size(), 1);
   if (!parameter.empty()) groups[wrap_axis(attributes.integer("axis"), static_cast<int>(x.size()))] = parameter[0];
@@ -84,7 +84,7 @@ template <class Formula>
 Tensor* blockwise(Builder& b, const Inputs& in, const Attributes& attributes, DType computed, const Formula& formula) {
   const Dims& x = in[0]->shape().dims();
   const bool per_tensor = in[1]->shape().rank() == 0;
-  const Blocks cut = blocks_of(attributes, x, (per_tensor ? in.back() : in[1])->shape().dims());
+  const ParameterBlocks cut = parameter_blocks(attributes, x, (per_tensor ? in.back() : in[1])->shape().dims());
   Inputs parameters;
   for (size_t i = 1; i < in.size(); ++i)
     parameters.push_back(b.cast(in[i]->shape().rank() == 0 ? in[i] : b.reshape(in[i], cut.parameter), computed));
@@ -108,7 +108,7 @@ Dims known_dims(const Tensor* shape) {
 
 Inputs sum_of_groups_parts(Builder& b, const Inputs& in, const Attributes& a) {
   const Dims parameter = known_dims(in[1]);
-  const Blocks cut = blocks_of(a, in[0]->shape().dims(), parameter);
+  const ParameterBlocks cut = parameter_blocks(a, in[0]->shape().dims(), parameter);
   Ints summed;
   for (size_t i = 0; i < cut.blocks.size(); ++i)
     if (cut.parameter[i] == 1 && cut.blocks[i] != 1) summed.push_back(static_cast<int64_t>(i));
@@ -123,7 +123,7 @@ void d_sum_of_groups(GradientContext& c) {
 
 Inputs repeat_groups_parts(Builder& b, const Inputs& in, const Attributes& a) {
   const Dims x = known_dims(in[1]);
-  const Blocks cut = blocks_of(a, x, in[0]->shape().dims());
+  const ParameterBlocks cut = parameter_blocks(a, x, in[0]->shape().dims());
   return {b.reshape(b.broadcast_to(b.reshape(in[0], cut.parameter), b.ints(cut.blocks)), x)};
 }
 void d_repeat_groups(GradientContext& c) {
@@ -234,7 +234,7 @@ std::vector<TensorType> infer_lookup(const InferContext& c) {
 // The row of the table, all groups one below the other, for each element of x; -1 for what has no entry.
 Tensor* table_rows(Builder& b, Tensor* x, const Table& table) {
   const Dims& dims = x->shape().dims();
-  const Blocks cut(dims, table.groups);
+  const ParameterBlocks cut(dims, table.groups);
   Tensor* index = b.reshape(b.cast(x, DType::int64), cut.blocks);
   Tensor* valid = b.binary("logical_and", b.binary("greater_than_or_equal_to", index, b.scalar_like(index, 0)),
                            b.binary("less_than", index, b.scalar_like(index, static_cast<double>(table.entries))));
@@ -327,7 +327,7 @@ void composite(std::string_view name, Arity arity, std::vector<AttributeSpec> at
 
 }  // namespace
 
-const Family family("quantization", [] {
+const Family quantization_family("quantization", [] {
   const AttributeSpec axis = optional("axis", int64_t{0}), grouped = optional("grouped", false);
   const AttributeSpec vectors = optional("vectors", false);
   composite("quantize", {2, 3}, {optional("dtype", DType::int8), axis, grouped}, infer_quantize, nullptr,

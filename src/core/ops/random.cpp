@@ -76,7 +76,7 @@ std::vector<TensorType> infer_random(const InferContext& c) {
 
 }  // namespace
 
-const Family family("random", [] {
+const Family random_family("random", [] {
   OperationDefinition d;
   d.name = "random";
   d.min_inputs = d.max_inputs = 2;

@@ -62,9 +62,9 @@ int64_t gate_count(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gr
 int64_t times(int64_t factor, int64_t size) { return size < 0 ? -1 : factor * size; }
 
 // The sizes that the operands agree on.
-class Sizes {
+class RecurrentSizes {
  public:
-  Sizes(const InferContext& c, Cell cell, const OperandNames& names)
+  RecurrentSizes(const InferContext& c, Cell cell, const OperandNames& names)
       : c_(c), names_(names), in_(names, c.attributes, c.inputs), gates_(gate_count(cell)) {
     directions_ = c.attributes.boolean("bidirectional") ? 2 : 1;
     if (in_.count() != c.count())
@@ -139,7 +139,7 @@ void require_activations(const InferContext& c) {
 Infer infer_layer(Cell cell) {
   return [cell](const InferContext& c) {
     require_activations(c);
-    const Sizes sizes(c, cell, operands_of(cell));
+    const RecurrentSizes sizes(c, cell, operands_of(cell));
     if (sizes.given("secondary_bias") && !c.attributes.boolean("reset_after"))
       c.graph_error("takes a secondary bias only when the reset gate works after the product: set reset_after");
     std::vector<TensorType> types{{c.dtype(0), sizes.sequence()}};
@@ -154,7 +154,7 @@ Infer infer_gradients(Cell cell) {
   return [cell](const InferContext& c) {
     require_activations(c);
     const OperandNames& names = gradient_operands_of(cell);
-    const Sizes sizes(c, cell, names);
+    const RecurrentSizes sizes(c, cell, names);
     for (std::string_view name : {"source_gradient", "state", "cell"}) sizes.check(name, sizes.sequence());
     for (std::string_view name : {"training_state", "training_state_gradient"})
       sizes.check(name, sizes.gated_sequence());
@@ -303,7 +303,7 @@ const OperandNames& gradient_operands_of(Cell cell) {
                              : single_gate_gradient_operands;
 }
 
-const Family family("recurrent", [] {
+const Family recurrent_family("recurrent", [] {
   layer("single_gate_rnn", "single_gate_rnn_gradients", Cell::single_gate, {activation("activation", "relu")}, {});
   layer("lstm", "lstm_gradients", Cell::lstm,
         {activation("input_gate_activation", "sigmoid"), activation("forget_gate_activation", "sigmoid"),

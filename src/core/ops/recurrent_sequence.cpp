@@ -425,7 +425,7 @@ Tensor* activation_slope(Builder& b, RecurrentActivation activation, Tensor* y) 
   throw GraphError("there is no such activation");
 }
 
-const Family family("recurrent", [] {
+const Family recurrent_sequence_family("recurrent", [] {
   const auto define_internal = [](std::string_view name, const OperandNames& names, Infer infer, Decompose decompose) {
     OperationDefinition d;
     d.name = name;

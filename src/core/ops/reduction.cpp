@@ -10,15 +10,15 @@
 namespace mpsgraph::ops {
 namespace {
 
-enum class Operands { algebraic, numbers, booleans };  // algebraic: complex too
+enum class Reducible { algebraic, numbers, booleans };  // algebraic: complex too
 
-std::vector<TensorType> infer_axes(const InferContext& c, Operands operands) {
-  if ((c.dtype(0) == DType::boolean) != (operands == Operands::booleans)) {
-    c.dtype_error(operands == Operands::booleans
+std::vector<TensorType> infer_axes(const InferContext& c, Reducible operands) {
+  if ((c.dtype(0) == DType::boolean) != (operands == Reducible::booleans)) {
+    c.dtype_error(operands == Reducible::booleans
                       ? cat("takes bool, source is ", c.dtype(0), ": compare or cast it first")
                       : std::string("takes numbers, source is bool: cast it to int32 or float32 first"));
   }
-  if (is_complex(c.dtype(0)) && operands == Operands::numbers)
+  if (is_complex(c.dtype(0)) && operands == Reducible::numbers)
     c.dtype_error(cat("is not defined for complex numbers, source is ", c.dtype(0), ": take absolute of it first"));
   if (!c.shape(0).ranked()) return {{c.dtype(0), Shape()}};
   Dims dims = c.shape(0).dims();
@@ -30,7 +30,7 @@ std::vector<TensorType> infer_axes(const InferContext& c, Operands operands) {
 
 // Extrema of nothing do not exist; sums and products of nothing are 0 and 1.
 std::vector<TensorType> infer_extremum(const InferContext& c) {
-  std::vector<TensorType> result = infer_axes(c, Operands::numbers);
+  std::vector<TensorType> result = infer_axes(c, Reducible::numbers);
   if (c.shape(0).ranked()) {
     for (int i = 0; i < c.shape(0).rank(); ++i) {
       if (c.shape(0)[i] == 0 && result[0].shape[i] == 1) {
@@ -54,12 +54,12 @@ std::vector<TensorType> infer_arg(const InferContext& c) {
   return {{DType::int32, Shape(dims)}};
 }
 
-void d_sum(GradientContext& c) {
+void d_reduction_sum(GradientContext& c) {
   Builder b(c.graph());
   c.set(0, b.broadcast_like(c.incoming(), c.input(0)));
 }
 
-void d_extremum(GradientContext& c) {
+void d_reduction_extremum(GradientContext& c) {
   Builder b(c.graph());
   Tensor* x = c.input(0);
   Tensor* chosen = b.binary("equal", x, c.output());
@@ -69,7 +69,7 @@ void d_extremum(GradientContext& c) {
 
 // The product of all others is the product before an element times the product behind it, axis after axis: no division,
 // so that zeros are like any other number, in derivatives of any order.
-void d_product(GradientContext& c) {
+void d_reduction_product(GradientContext& c) {
   Builder b(c.graph());
   Tensor *x = b.conjugate(c.input(0)), *gradient = c.incoming();
   Ints axes = c.attributes().integers("axes");
@@ -104,16 +104,16 @@ void reduction(std::string_view name, Infer infer, Gradient gradient, AttributeS
 
 }  // namespace
 
-const Family family("reduction", [] {
+const Family reduction_family("reduction", [] {
   AttributeSpec axes = optional("axes", Ints{});
-  Infer algebraic = [](const InferContext& c) { return infer_axes(c, Operands::algebraic); };
-  Infer booleans = [](const InferContext& c) { return infer_axes(c, Operands::booleans); };
-  reduction("reduction_sum", algebraic, d_sum, axes);
-  reduction("reduction_product", algebraic, d_product, axes);
-  reduction("reduction_maximum", infer_extremum, d_extremum, axes);
-  reduction("reduction_minimum", infer_extremum, d_extremum, axes);
-  reduction("reduction_maximum_propagate_nan", infer_extremum, d_extremum, axes);
-  reduction("reduction_minimum_propagate_nan", infer_extremum, d_extremum, axes);
+  Infer algebraic = [](const InferContext& c) { return infer_axes(c, Reducible::algebraic); };
+  Infer booleans = [](const InferContext& c) { return infer_axes(c, Reducible::booleans); };
+  reduction("reduction_sum", algebraic, d_reduction_sum, axes);
+  reduction("reduction_product", algebraic, d_reduction_product, axes);
+  reduction("reduction_maximum", infer_extremum, d_reduction_extremum, axes);
+  reduction("reduction_minimum", infer_extremum, d_reduction_extremum, axes);
+  reduction("reduction_maximum_propagate_nan", infer_extremum, d_reduction_extremum, axes);
+  reduction("reduction_minimum_propagate_nan", infer_extremum, d_reduction_extremum, axes);
   reduction("reduction_and", booleans, nullptr, axes);
   reduction("reduction_or", booleans, nullptr, axes);
   reduction("reduction_arg_maximum", infer_arg, nullptr, required("axis", AttributeKind::integer));

@@ -183,7 +183,7 @@ void d_resize_gradient(GradientContext& g) {
 
 }  // namespace
 
-const Family family("resize", [] {
+const Family resize_family("resize", [] {
   std::vector<AttributeSpec> attributes{optional("center_result", false), optional("align_corners", false),
                                         optional("layout", std::string())};
   for (std::string_view name : {"resize_bilinear", "resize_nearest"}) {

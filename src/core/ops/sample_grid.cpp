@@ -90,7 +90,7 @@ void require_incoming(const InferContext& context, const Shape& forward) {
 }
 
 // (incoming, coordinates, source_shape)
-std::vector<TensorType> infer_source_gradient(const InferContext& context) {
+std::vector<TensorType> infer_sampled_source_gradient(const InferContext& context) {
   context.require_same_dtype(0, 2);
   const Shape source = shape_operand(context, 2);
   require_incoming(context, sampled(context, source, 1));
@@ -275,7 +275,7 @@ std::vector<Tensor*> decompose_coordinate_gradient(Builder& b, const std::vector
 
 }  // namespace
 
-const Family family("sample_grid", [] {
+const Family sample_grid_family("sample_grid", [] {
   const std::vector<AttributeSpec> attributes{optional("layout", std::string("NHWC")),
                                               optional("normalize_coordinates", true),
                                               optional("relative_coordinates", false),
@@ -287,7 +287,8 @@ const Family family("sample_grid", [] {
   OperationDefinition sample = primitive("sample_grid", 2, attributes, infer_sample_grid, d_sample_grid);
   sample.decompose = decompose_sample_grid;
   define(std::move(sample));
-  OperationDefinition source = primitive("sample_grid_source_gradient", 3, attributes, infer_source_gradient, nullptr);
+  OperationDefinition source =
+      primitive("sample_grid_source_gradient", 3, attributes, infer_sampled_source_gradient, nullptr);
   source.decompose = decompose_source_gradient;
   source.internal = true;
   define(std::move(source));

@@ -20,12 +20,12 @@ namespace mpsgraph::ops {
 
 namespace {
 
-constexpr std::string_view modes[] = {"add", "sub", "mul", "div", "min", "max", "set"};
+constexpr std::string_view scatter_modes[] = {"add", "sub", "mul", "div", "min", "max", "set"};
 
 // (data, updates, indices), the updates shaped as `forward`.
 std::vector<TensorType> result_of(const InferContext& context, const Shape& forward) {
   const std::string& mode = context.attributes.string("mode");
-  if (std::find(std::begin(modes), std::end(modes), mode) == std::end(modes))
+  if (std::find(std::begin(scatter_modes), std::end(scatter_modes), mode) == std::end(scatter_modes))
     context.graph_error(cat("mode '", mode, "' is not one of add, sub, mul, div, min, max, set"));
   context.require_same_dtype(0, 2);
   require_indices(context, 2);
@@ -157,7 +157,7 @@ Gradient rule(std::string_view gather) {
 
 }  // namespace
 
-const Family family("scatter_nd", [] {
+const Family scatter_nd_family("scatter_nd", [] {
   const AttributeSpec mode = optional("mode", std::string("add")), axis = optional("axis", int64_t{0}),
                       outside = out_of_range_of_scatter();
   define(primitive("scatter", 3, {axis, mode, outside}, infer_scatter, rule("gather")));

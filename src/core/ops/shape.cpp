@@ -236,7 +236,7 @@ void d_cast(GradientContext& g) {
 
 }  // namespace
 
-const Family family("shape", [] {
+const Family shape_family("shape", [] {
   define(primitive("reshape", 2, {}, infer_reshape, d_reshape));
   define(primitive("transpose", 1, {required("permutation", AttributeKind::integers)}, infer_transpose, d_transpose));
   const auto reshaping = [](std::string_view name, AttributeSpec attribute, Infer infer, Infer unvalued) {

@@ -206,7 +206,7 @@ std::vector<TensorType> infer_coordinate_unvalued(const InferContext& context) {
 
 }  // namespace
 
-const Family family("shape", [] {
+const Family shape_blocks_family("shape", [] {
   const AttributeSpec order = optional("use_pixel_shuffle_order", false);
   const std::vector<AttributeSpec> of_space{optional("spatial_axes", Ints{}), optional("batch_axis", int64_t{0}),
                                             optional("block_dimensions", Ints{}), order};

@@ -153,7 +153,7 @@ void d_dynamic_slice_update_data(GradientContext& g) {
 
 }  // namespace
 
-const Family family("shape", [] {
+const Family shape_dynamic_slicing_family("shape", [] {
   OperationDefinition slice = primitive("dynamic_slice", 2, {optional("sizes", Ints{}), optional("strides", Ints{})},
                                         infer_dynamic_slice, d_dynamic_slice);
   slice.tensor_attributes = {"sizes"};

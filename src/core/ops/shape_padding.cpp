@@ -175,7 +175,7 @@ std::vector<Tensor*> decompose_tile_gradient(Builder& builder, const std::vector
 
 }  // namespace
 
-const Family family("shape", [] {
+const Family shape_padding_family("shape", [] {
   const std::vector<AttributeSpec> amounts{required("left", AttributeKind::integers),
                                            required("right", AttributeKind::integers),
                                            optional("mode", std::string("constant"))};

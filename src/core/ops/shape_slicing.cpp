@@ -341,7 +341,7 @@ std::vector<AttributeSpec> slice_attributes() {
 
 }  // namespace
 
-const Family family("shape", [] {
+const Family shape_slicing_family("shape", [] {
   const std::vector<AttributeSpec> join{required("axis", AttributeKind::integer), optional("interleave", false)};
   const auto slicing = [](std::string_view name, int operands, Infer infer, Infer unvalued, Gradient gradient) {
     OperationDefinition d = primitive(name, operands, slice_attributes(), std::move(infer), std::move(gradient));

@@ -32,7 +32,7 @@ void d_sort(GradientContext& g) {
 
 }  // namespace
 
-const Family family("sort", [] {
+const Family sort_family("sort", [] {
   const auto order = [](std::string_view name, std::optional<DType> dtype, Gradient gradient) {
     OperationDefinition d = primitive(
         name, 1, {optional("axis", int64_t{-1}), optional("descending", false)},

@@ -43,13 +43,13 @@ Shape matrix_shape(const InferContext& c, size_t first, const Shape& entries) {
   return Shape(shape);
 }
 
-void require_numbers(const InferContext& c, size_t i) {
+void require_numeric(const InferContext& c, size_t i) {
   if (c.dtype(i) == DType::boolean)
     c.dtype_error("takes numbers, values are bool: cast them to int32 or float32 first");
 }
 
 std::vector<TensorType> infer_sparse_tensor(const InferContext& c) {
-  require_numbers(c, 0);
+  require_numeric(c, 0);
   c.require_rank(0, 1);
   return {{c.dtype(0), matrix_shape(c, 1, c.shape(0).ranked() ? c.shape(0) : Shape{-1})}};
 }
@@ -60,7 +60,7 @@ void d_sparse_tensor(GradientContext& g) {
 
 // What a dense matrix has at the places of the entries.
 std::vector<TensorType> infer_sparse_tensor_gradient(const InferContext& c) {
-  require_numbers(c, 0);
+  require_numeric(c, 0);
   const Shape entries = c.shape(1).ranked() ? c.shape(1) : Shape{-1};
   const Shape matrix = matrix_shape(c, 1, entries);
   if (!compatible(c.shape(0), matrix))
@@ -95,7 +95,7 @@ std::vector<TensorType> infer_sampled_product(const InferContext& c) {
 
 }  // namespace
 
-const Family family("sparse", [] {
+const Family sparse_family("sparse", [] {
   const std::vector<AttributeSpec> attributes{optional("storage", std::string("COO")),
                                               required("shape", AttributeKind::integers)};
   define(primitive("sparse_tensor", 3, attributes, infer_sparse_tensor, d_sparse_tensor));

@@ -15,15 +15,15 @@ namespace mpsgraph::ops {
 
 namespace {
 
-constexpr std::string_view modes = "sum, product, minimum, maximum, arg_minimum, arg_maximum";
+constexpr std::string_view reduction_modes = "sum, product, minimum, maximum, arg_minimum, arg_maximum";
 
 bool is_arg(std::string_view mode) { return mode == "arg_minimum" || mode == "arg_maximum"; }
 
-std::string checked_mode(const InferContext& context) {
+std::string checked_reduction_mode(const InferContext& context) {
   const std::string& mode = context.attributes.string("reduction_mode");
   for (std::string_view known : {"sum", "product", "minimum", "maximum", "arg_minimum", "arg_maximum"})
     if (mode == known) return mode;
-  context.graph_error(cat("reduction_mode '", mode, "' is not one of ", modes));
+  context.graph_error(cat("reduction_mode '", mode, "' is not one of ", reduction_modes));
 }
 
 Shape kernel_shape(const InferContext& context, size_t input) {
@@ -31,7 +31,7 @@ Shape kernel_shape(const InferContext& context, size_t input) {
   return context.shape(input).ranked() ? context.shape(input) : Shape{-1, -1, -1, -1};
 }
 
-void require_operands(const InferContext& context) {
+void require_stencil_operands(const InferContext& context) {
   context.require_float(0);
   context.require_same_dtype(0, 2);
 }
@@ -45,15 +45,15 @@ Shape windowed(const InferContext& context, const Windows& w, const Shape& sourc
 }
 
 std::vector<TensorType> infer_windows(const InferContext& context) {
-  require_operands(context);
+  require_stencil_operands(context);
   const Windows w = checked_windows(context, 4);
   const Shape shape = windowed(context, w, image(context, 0, w), kernel_shape(context, 1));
-  return {{is_arg(checked_mode(context)) ? DType::int32 : context.dtype(0), shape}};
+  return {{is_arg(checked_reduction_mode(context)) ? DType::int32 : context.dtype(0), shape}};
 }
 
 // (incoming, weights, output_shape)
-std::vector<TensorType> infer_data_gradient(const InferContext& context) {
-  require_operands(context);
+std::vector<TensorType> infer_stencil_data_gradient(const InferContext& context) {
+  require_stencil_operands(context);
   const Windows w = checked_windows(context, 4);
   const Shape incoming = image(context, 0, w);
   const Shape source = stated_image(context, 2, w, image_shape(w, incoming, -1, unknown_sizes));
@@ -64,8 +64,8 @@ std::vector<TensorType> infer_data_gradient(const InferContext& context) {
 }
 
 // (incoming, source, output_shape)
-std::vector<TensorType> infer_weights_gradient(const InferContext& context) {
-  require_operands(context);
+std::vector<TensorType> infer_stencil_weights_gradient(const InferContext& context) {
+  require_stencil_operands(context);
   const Windows w = checked_windows(context, 4);
   const Shape weights = stated_shape(context, 2, {-1, -1, -1, -1}), incoming = image(context, 0, w);
   const Shape forward = windowed(context, w, image(context, 1, w), weights);
@@ -74,7 +74,7 @@ std::vector<TensorType> infer_weights_gradient(const InferContext& context) {
   return {{context.dtype(0), weights}};
 }
 
-struct Bilinear {
+struct StencilGradients {
   GradientContext& g;
 
   Attributes windows() const {
@@ -98,7 +98,7 @@ struct Bilinear {
 };
 
 // result = source[chosen tap] * weights[chosen tap]
-void d_extremum(GradientContext& g) {
+void d_stencil_extremum(GradientContext& g) {
   Tensor *source = g.input(0), *weights = g.input(1);
   if (!weights->shape().known())
     throw ShapeError(cat("[stencil] the shape of the weights of '", g.operation.name,
@@ -125,21 +125,21 @@ void d_extremum(GradientContext& g) {
 }
 
 void d_windows(GradientContext& g) {
-  if (g.attributes().string("reduction_mode") != "sum") return d_extremum(g);
-  const Bilinear make{g};
+  if (g.attributes().string("reduction_mode") != "sum") return d_stencil_extremum(g);
+  const StencilGradients make{g};
   Tensor *source = g.input(0), *weights = g.input(1);
   if (g.needs(0)) g.set(0, make.d_source(g.incoming(), weights, source));
   if (g.needs(1)) g.set(1, make.d_weights(g.incoming(), source, weights));
 }
 
-void d_data_gradient(GradientContext& g) {
-  const Bilinear make{g};
+void d_stencil_data_gradient(GradientContext& g) {
+  const StencilGradients make{g};
   if (g.needs(0)) g.set(0, make.stencil(g.incoming(), g.input(1)));
   if (g.needs(1)) g.set(1, make.d_weights(g.input(0), g.incoming(), g.input(1)));
 }
 
-void d_weights_gradient(GradientContext& g) {
-  const Bilinear make{g};
+void d_stencil_weights_gradient(GradientContext& g) {
+  const StencilGradients make{g};
   if (g.needs(0)) g.set(0, make.stencil(g.input(1), g.incoming()));
   if (g.needs(1)) g.set(1, make.d_source(g.input(0), g.incoming(), g.input(1)));
 }
@@ -178,9 +178,9 @@ Margin margin(const Attributes& attributes, const Windows& w, int i, int64_t siz
 }
 
 std::vector<TensorType> infer_stencil(const InferContext& context) {
-  require_operands(context);
+  require_stencil_operands(context);
   const Attributes& attributes = context.attributes;
-  const std::string mode = checked_mode(context);
+  const std::string mode = checked_reduction_mode(context);
   const std::string& boundary = attributes.string("boundary_mode");
   const auto pad_mode = pad_mode_from_name(boundary);
   if (!pad_mode)
@@ -296,7 +296,7 @@ std::vector<Tensor*> decompose_stencil(Builder& b, const std::vector<Tensor*>& i
 
 }  // namespace
 
-const Family family("stencil", [] {
+const Family stencil_family("stencil", [] {
   const AttributeSpec mode = optional("reduction_mode", std::string("sum"));
   OperationDefinition stencil = primitive(
       "stencil", 2,
@@ -314,8 +314,8 @@ const Family family("stencil", [] {
     define(std::move(d));
   };
   internal("stencil_windows", 2, {mode}, infer_windows, d_windows);
-  internal("stencil_windows_data_gradient", 3, {}, infer_data_gradient, d_data_gradient);
-  internal("stencil_windows_weights_gradient", 3, {}, infer_weights_gradient, d_weights_gradient);
+  internal("stencil_windows_data_gradient", 3, {}, infer_stencil_data_gradient, d_stencil_data_gradient);
+  internal("stencil_windows_weights_gradient", 3, {}, infer_stencil_weights_gradient, d_stencil_weights_gradient);
 });
 
 }  // namespace mpsgraph::ops

@@ -88,7 +88,7 @@ Decompose decompose_gradient(std::string_view forward) {
 
 }  // namespace
 
-const Family family("top_k", [] {
+const Family top_k_family("top_k", [] {
   const std::vector<AttributeSpec> attributes{optional("axis", int64_t{-1}), optional("k", int64_t{1})};
   const auto of_k = [](OperationDefinition d, Infer infer_unvalued) {
     d.tensor_attributes = {"axis", "k"};

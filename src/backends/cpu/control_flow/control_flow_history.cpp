@@ -95,7 +95,7 @@ std::unique_ptr<Kernel> lower_addition(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("control_flow_history", [] {
+const Kernels control_flow_history_kernels("control_flow_history", [] {
   define_kernel("history_push", lower_push);
   define_kernel("history_pop", lower_pop);
   define_kernel("history_empty", lower_empty);

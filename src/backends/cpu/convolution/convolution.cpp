@@ -310,7 +310,7 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("convolution", [] {
+const Kernels convolution_kernels("convolution", [] {
   for (const ConvolutionKinds& kinds : convolution_kinds) {
     define_kernel(kinds.forward, lower_convolution);
     define_kernel(kinds.data_gradient, lower_data_gradient);

@@ -16,10 +16,10 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t cached_panels = 1 << 19;  // bytes of weights that stay in a second-level cache beside the rows
+constexpr int64_t cached_bytes = 1 << 19;  // bytes of weights that stay in a second-level cache beside the rows
 constexpr int columns = IntegerTiles::columns, group = IntegerTiles::group;
 
-bool multiplies_in_registers() {
+bool multiplies_integers_in_registers() {
   constexpr const char* variable = "MPSGRAPH_INT8_PRODUCTS";
   static const std::string_view wish =
       has_amx() ? asked_for(variable, {"registers", "vectors"}) : asked_for(variable, {"vectors"});
@@ -29,7 +29,7 @@ bool multiplies_in_registers() {
 const IntegerTiles* integer_tiles() {
 #if defined(__x86_64__)
   static const bool there = instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512vnni");
-  if (there) return multiplies_in_registers() ? &amx_int8::integer_tiles() : &avx512_vnni::integer_tiles();
+  if (there) return multiplies_integers_in_registers() ? &amx_int8::integer_tiles() : &avx512_vnni::integer_tiles();
 #endif
   return nullptr;
 }
@@ -64,14 +64,14 @@ class IntegerProduct final : public Kernel {
       for (TileRun& run : c.runs) run.panel /= group, run.steps /= group;
     prepare_epilogue(lowering);
     // Weights that fit into the cache are read by every thread, for its share of the rows, if there are enough.
-    together_ = panels_ < threads_ || (panels_ * panel_ <= cached_panels && plan_.rows() >= 2 * threads_ * tiles_.rows);
+    together_ = panels_ < threads_ || (panels_ * panel_ <= cached_bytes && plan_.rows() >= 2 * threads_ * tiles_.rows);
   }
 
   void run(Frame& frame) const override {
     parallel_team(threads_, [&](int64_t member, int64_t members, const auto&) {
       const TilesInUse use(tiles_);
       if (together_) return multiply(frame, member, members, 0, panels_);
-      const int64_t end = panels_ * (member + 1) / members, most = std::max<int64_t>(1, cached_panels / panel_);
+      const int64_t end = panels_ * (member + 1) / members, most = std::max<int64_t>(1, cached_bytes / panel_);
       for (int64_t p = panels_ * member / members, next = 0; p < end; p = next) {
         next = std::min(end, p + most);
         multiply(frame, 0, 1, p, next);
@@ -201,6 +201,7 @@ std::unique_ptr<Kernel> lower_integers(Lowering& lowering) {
 
 bool multiplies_integers() { return integer_tiles(); }
 
-const Kernels kernels("convolution_integers", [] { define_kernel("quantized_convolution2d", lower_integers); });
+const Kernels convolution_integers_kernels("convolution_integers",
+                                           [] { define_kernel("quantized_convolution2d", lower_integers); });
 
 }  // namespace mpsgraph::cpu

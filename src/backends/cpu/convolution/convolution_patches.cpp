@@ -178,7 +178,7 @@ std::unique_ptr<Kernel> lower_col_to_im(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("convolution_patches", [] {
+const Kernels convolution_patches_kernels("convolution_patches", [] {
   define_kernel("im_to_col", lower_im_to_col);
   define_kernel("col_to_im", lower_col_to_im);
 });

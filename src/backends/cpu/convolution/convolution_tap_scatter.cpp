@@ -11,7 +11,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t block_rows = 96;  // whose products stay in the first- or second-level cache until they are added
+constexpr int64_t scattered_rows = 96;  // whose products stay in the first- or second-level cache until they are added
 
 class TapScatter final : public Kernel {
  public:
@@ -26,14 +26,14 @@ class TapScatter final : public Kernel {
     panels_ = (used + tiles_.columns - 1) / tiles_.columns;
     columns_ = panels_ * tiles_.columns;
     packed_ = lowering.scratch(static_cast<size_t>(plan_.outputs * columns_) * sizeof(float));
-    products_ = lowering.scratch(static_cast<size_t>(threads_ * block_rows * columns_) * sizeof(float));
+    products_ = lowering.scratch(static_cast<size_t>(threads_ * scattered_rows * columns_) * sizeof(float));
   }
 
   void run(Frame& frame) const override {
     parallel_for(plan_.outputs, grain_for(columns_ * 16), [&](int64_t begin, int64_t end) { pack(frame, begin, end); });
     Shares images(plan_.x.n, threads_);
     parallel_team(threads_, [&](int64_t member, int64_t, const auto&) {
-      float* products = frame.at<float>(products_) + member * block_rows * columns_;
+      float* products = frame.at<float>(products_) + member * scattered_rows * columns_;
       for (int64_t image; (image = images.take(member)) >= 0;) compute(frame, image, products);
     });
   }
@@ -59,8 +59,8 @@ class TapScatter final : public Kernel {
   void compute(Frame& frame, int64_t image, float* products) const {
     float* to = frame.at<float>(result_) + image * plan_.x.sn;
     std::fill_n(to, plan_.x.pixels() * plan_.x.c, 0.f);
-    for (int64_t pixel = 0; pixel < plan_.y.pixels(); pixel += block_rows) {
-      const int64_t count = std::min(block_rows, plan_.y.pixels() - pixel);
+    for (int64_t pixel = 0; pixel < plan_.y.pixels(); pixel += scattered_rows) {
+      const int64_t count = std::min(scattered_rows, plan_.y.pixels() - pixel);
       multiply(frame, image, pixel, count, products);
       for (int64_t i = 0; i < count; ++i) add(products + i * columns_, pixel + i, to);
     }

@@ -110,14 +110,14 @@ std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, Ta
   return tap_product(lowering, dtype, std::move(plan), std::move(weights), extras);
 }
 
-std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
+std::unique_ptr<Kernel> lower_taps(Lowering& lowering) {
   const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, weights.dims, result.dims);
   if (!usable(lowering, p, weights)) return another(lowering);
   return product(lowering, p, TapPlan::forward(p), ConvolutionPart::forward);
 }
 
-std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
+std::unique_ptr<Kernel> lower_taps_data_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), result.dims, weights.dims, incoming.dims);
   if (!usable(lowering, p, weights)) return another(lowering);
@@ -129,7 +129,7 @@ std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
   return product(lowering, p, TapPlan::data_gradient(p), ConvolutionPart::data_gradient);
 }
 
-std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
+std::unique_ptr<Kernel> lower_taps_weights_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, result.dims, incoming.dims);
   if (!usable(lowering, p, result)) return another(lowering);
@@ -144,13 +144,13 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("convolution_taps", [] {
+const Kernels convolution_taps_kernels("convolution_taps", [] {
   for (const ConvolutionKinds& kinds : convolution_kinds) {
-    define_kernel(kinds.forward, lower_forward, Precedence::own);
-    define_kernel(kinds.data_gradient, lower_data_gradient, Precedence::own);
-    define_kernel(kinds.weights_gradient, lower_weights_gradient, Precedence::own);
+    define_kernel(kinds.forward, lower_taps, Precedence::own);
+    define_kernel(kinds.data_gradient, lower_taps_data_gradient, Precedence::own);
+    define_kernel(kinds.weights_gradient, lower_taps_weights_gradient, Precedence::own);
   }
-  define_kernel("fused_convolution2d", lower_forward, Precedence::own);
+  define_kernel("fused_convolution2d", lower_taps, Precedence::own);
 });
 
 }  // namespace mpsgraph::cpu

@@ -104,6 +104,12 @@ template <int rows, int64_t step, class F>
 // Null where vectors are too short for it to be of use, or cannot multiply such elements.
 template <class S, class F>
 const ConvolutionTiles<S, F>* convolution_tiles();
+template <>
+const ConvolutionTiles<float, float>* convolution_tiles();
+template <>
+const ConvolutionTiles<BFloat16, BFloat16>* convolution_tiles();
+template <>
+const ConvolutionTiles<BFloat16, float>* convolution_tiles();
 
 namespace avx2 {
 const ConvolutionTiles<float, float>& convolution_tiles();

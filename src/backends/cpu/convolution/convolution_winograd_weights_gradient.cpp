@@ -10,7 +10,7 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t block_elements = 1 << 18;  // of a block's points, beside the sums
+constexpr int64_t gradient_block_elements = 1 << 18;  // of a block's points, beside the sums
 constexpr int64_t cached_sums = 1 << 18;     // elements that stay in a second-level cache beside a block
 constexpr int64_t least_block = 12, most_block = 128;  // tiles; as many as can be where sums come from an outer cache
 constexpr int64_t parts_per_thread = 4;
@@ -34,7 +34,7 @@ class WinogradWeightsGradient final : public Kernel {
     const int64_t row = points * (inputs_ + panels_ * tiles_.columns);
     sums_stride_ = panels_ * panel() + line;
     const bool far = points * sums_stride_ > cached_sums;
-    const int64_t most = far ? most_block : std::clamp(block_elements / row, least_block, most_block);
+    const int64_t most = far ? most_block : std::clamp(gradient_block_elements / row, least_block, most_block);
     parts_ = std::clamp<int64_t>(tiles / std::min(most, least_part), 1,
                                  threads_ > 1 ? threads_ * (far ? 1 : parts_per_thread) : 1);
     const int64_t part = (tiles + parts_ - 1) / parts_, blocks = (part + most - 1) / most;

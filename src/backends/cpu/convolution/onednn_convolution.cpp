@@ -118,7 +118,7 @@ void add_with_result(OnednnKernel& kernel, Lowering& lowering, const dnnl::primi
   if (made != wanted) kernel.add_reorder(lowering, made, target, wanted, result);
 }
 
-std::unique_ptr<Kernel> lower_forward(Lowering& lowering) {
+std::unique_ptr<Kernel> lower_onednn(Lowering& lowering) {
   const bool fused = lowering.operation().is("fused_convolution2d");
   const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   if (!fused && !usable(lowering, {source, weights, result})) return plain(plain_kinds.forward, lowering);
@@ -176,7 +176,7 @@ std::optional<Description> gradient_description(const Geometry& g, const Operand
   return description || !weights.layout ? description : try_gradient<Description>(g, true);
 }
 
-std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
+std::unique_ptr<Kernel> lower_onednn_data_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   if (!usable(lowering, {incoming, weights, result})) return plain(plain_kinds.data_gradient, lowering);
   const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), result.dims, weights.dims, incoming.dims);
@@ -192,7 +192,7 @@ std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
   return kernel;
 }
 
-std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
+std::unique_ptr<Kernel> lower_onednn_weights_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
   if (!usable(lowering, {incoming, source, result})) return plain(plain_kinds.weights_gradient, lowering);
   const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), source.dims, result.dims, incoming.dims);
@@ -224,13 +224,13 @@ LayoutPtr wanted_weights_layout(const Operation& convolution) {
   return home == g.weights || padded ? nullptr : std::make_shared<WeightsLayout>(g.weights, home);
 }
 
-const Kernels kernels("onednn_convolution", [] {
+const Kernels onednn_convolution_kernels("onednn_convolution", [] {
   for (const ConvolutionKinds& kinds : convolution_kinds) {
-    define_kernel(kinds.forward, lower_forward, Precedence::library);
-    define_kernel(kinds.data_gradient, lower_data_gradient, Precedence::library);
-    define_kernel(kinds.weights_gradient, lower_weights_gradient, Precedence::library);
+    define_kernel(kinds.forward, lower_onednn, Precedence::library);
+    define_kernel(kinds.data_gradient, lower_onednn_data_gradient, Precedence::library);
+    define_kernel(kinds.weights_gradient, lower_onednn_weights_gradient, Precedence::library);
   }
-  define_kernel("fused_convolution2d", lower_forward, Precedence::library);
+  define_kernel("fused_convolution2d", lower_onednn, Precedence::library);
 });
 
 }  // namespace mpsgraph::cpu

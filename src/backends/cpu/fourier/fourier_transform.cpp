@@ -339,7 +339,7 @@ std::unique_ptr<Kernel> lower_fourier_transform(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("fourier_transform", [] {
+const Kernels fourier_transform_kernels("fourier_transform", [] {
   for (std::string_view kind : {"fast_fourier_transform", "real_to_hermitean_fft", "hermitean_to_real_fft"})
     define_kernel(kind, lower_fourier_transform);
 });

@@ -32,6 +32,6 @@ std::unique_ptr<Kernel> lower_check_indices(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("check_indices", [] { define_kernel("check_indices", lower_check_indices); });
+const Kernels check_indices_kernels("check_indices", [] { define_kernel("check_indices", lower_check_indices); });
 
 }  // namespace mpsgraph::cpu

@@ -189,7 +189,7 @@ std::unique_ptr<Kernel> lower_one_hot(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("gather", [] {
+const Kernels gather_kernels("gather", [] {
   define_kernel("gather", lower_gather);
   define_kernel("gather_gradient", lower_gather_gradient);
   define_kernel("gather_nd", lower_gather_nd);

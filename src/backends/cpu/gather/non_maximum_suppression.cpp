@@ -115,6 +115,7 @@ std::unique_ptr<Kernel> lower_order(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("non_maximum_suppression", [] { define_kernel("non_maximum_suppression", lower_order); });
+const Kernels non_maximum_suppression_kernels("non_maximum_suppression",
+                                              [] { define_kernel("non_maximum_suppression", lower_order); });
 
 }  // namespace mpsgraph::cpu

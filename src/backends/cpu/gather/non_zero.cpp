@@ -55,6 +55,6 @@ std::unique_ptr<Kernel> lower_non_zero_indices(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("non_zero", [] { define_kernel("non_zero_indices", lower_non_zero_indices); });
+const Kernels non_zero_kernels("non_zero", [] { define_kernel("non_zero_indices", lower_non_zero_indices); });
 
 }  // namespace mpsgraph::cpu

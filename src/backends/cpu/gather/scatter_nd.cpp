@@ -258,7 +258,7 @@ std::unique_ptr<Kernel> lower_scatter_along_axis(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("scatter_nd", [] {
+const Kernels scatter_nd_kernels("scatter_nd", [] {
   define_kernel("scatter", lower_scatter);
   define_kernel("scatter_nd", lower_scatter_nd);
   define_kernel("scatter_along_axis", lower_scatter_along_axis);

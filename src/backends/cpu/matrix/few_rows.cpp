@@ -12,9 +12,9 @@ namespace {
 
 using Tiles = ConvolutionTiles<float, float>;
 
-constexpr int64_t least_rows = 8, most_rows = 32;
+constexpr int64_t fewest_rows = 8, most_few_rows = 32;
 constexpr int64_t least_side = 256;  // of the matrix
-constexpr int64_t least_elements = 1 << 18, most_elements = 1 << 20;  // of it: too many do not stay in those caches
+constexpr int64_t least_weights = 1 << 18, most_weights = 1 << 20;  // of it: too many do not stay in those caches
 constexpr int64_t least_steps = 128;  // of a part
 constexpr int most_parts = 8;
 
@@ -140,7 +140,7 @@ class FewRowsTransposed final : public Kernel {
   }
 
   void multiply(Frame& frame, int64_t begin, int64_t end) const {
-    alignas(64) float sums[(rows_of_block + lanes) * most_rows];
+    alignas(64) float sums[(rows_of_block + lanes) * most_few_rows];
     for (int64_t panel = 0; panel < panels_; ++panel) {
       for (int64_t row = begin; row < end;) {
         const int count = tiles_.next_rows(end - row);
@@ -163,8 +163,8 @@ const Tiles* tiles_for(const Operand& rows, const Operand& matrix, int64_t colum
   const Tiles* tiles = convolution_tiles<float, float>();
   if (!tiles || rows.dtype != DType::float32 || matrix.dims.size() != 2 || rows.elements() == 0) return nullptr;
   const int64_t steps = rows.dims.back(), count = rows.elements() / steps, elements = steps * columns;
-  const bool few = count >= least_rows && count <= most_rows;
-  const bool fits = std::min(steps, columns) >= least_side && elements >= least_elements && elements <= most_elements;
+  const bool few = count >= fewest_rows && count <= most_few_rows;
+  const bool fits = std::min(steps, columns) >= least_side && elements >= least_weights && elements <= most_weights;
   return few && fits ? tiles : nullptr;
 }
 

@@ -35,6 +35,6 @@ std::unique_ptr<Kernel> lower_band_part(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("linear_algebra", [] { define_kernel("band_part", lower_band_part); });
+const Kernels linear_algebra_kernels("linear_algebra", [] { define_kernel("band_part", lower_band_part); });
 
 }  // namespace mpsgraph::cpu

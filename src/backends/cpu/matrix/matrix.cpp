@@ -305,7 +305,7 @@ std::unique_ptr<Kernel> lower_hamming_distance(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("matrix", [] {
+const Kernels matrix_kernels("matrix", [] {
   define_kernel("matrix_multiplication", lower_matrix_multiplication);
   define_kernel("hamming_distance", lower_hamming_distance);
 });

@@ -118,6 +118,6 @@ std::unique_ptr<Kernel> lower_matrix_inverse(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("matrix_inverse", [] { define_kernel("matrix_inverse", lower_matrix_inverse); });
+const Kernels matrix_inverse_kernels("matrix_inverse", [] { define_kernel("matrix_inverse", lower_matrix_inverse); });
 
 }  // namespace mpsgraph::cpu

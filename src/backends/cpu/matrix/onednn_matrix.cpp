@@ -140,7 +140,7 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("onednn_matrix", [] {
+const Kernels onednn_matrix_kernels("onednn_matrix", [] {
   define_kernel("matrix_multiplication", lower_product, Precedence::library);
   define_kernel("fused_matrix_multiplication", lower_product, Precedence::library);
 });

@@ -176,7 +176,7 @@ std::unique_ptr<Kernel> lower_sampled_product(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("sparse", [] {
+const Kernels sparse_kernels("sparse", [] {
   define_kernel("sparse_tensor", lower_sparse_tensor);
   define_kernel("sparse_tensor_gradient", lower_sparse_tensor_gradient);
   define_kernel("sparse_matrix_multiplication", lower_sparse_product);

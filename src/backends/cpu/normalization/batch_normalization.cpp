@@ -410,7 +410,7 @@ std::unique_ptr<Kernel> lower_gradient(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("batch_normalization", [] {
+const Kernels batch_normalization_kernels("batch_normalization", [] {
   define_kernel("fused_batch_moments", lower_moments);
   define_kernel("fused_batch_normalization", lower_normalization);
   define_kernel("fused_batch_normalization_sums", lower_sums);

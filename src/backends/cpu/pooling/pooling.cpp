@@ -189,7 +189,7 @@ std::unique_ptr<Kernel> lower_max_gradient(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("pooling", [] {
+const Kernels pooling_kernels("pooling", [] {
   for (const auto& [max, gradient, at] :
        {std::array{"max_pooling2d", "max_pooling2d_gradient", "max_pooling2d_at_maxima"},
         std::array{"max_pooling4d", "max_pooling4d_gradient", "max_pooling4d_at_maxima"}}) {

@@ -198,7 +198,7 @@ std::unique_ptr<Kernel> lower_gradient(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("pooling_average", [] {
+const Kernels pooling_average_kernels("pooling_average", [] {
   define_kernel("avg_pooling2d", lower_forward);
   define_kernel("avg_pooling4d", lower_forward);
   define_kernel("sum_pooling4d", lower_forward);

@@ -163,7 +163,7 @@ std::unique_ptr<Kernel> scatter(Lowering& lowering, const IndexPlan& p, Slot inc
       });
 }
 
-std::unique_ptr<Kernel> lower_gradient(Lowering& lowering) {
+std::unique_ptr<Kernel> lower_gradient_from_indices(Lowering& lowering) {
   const Operand incoming = lowering.input(0), indices = lowering.input(1), g = lowering.output();
   return dispatch_float(lowering, g.dtype, [&](auto type) {
     const IndexPlan p(lowering, g.dims, incoming.dims);
@@ -192,11 +192,11 @@ std::unique_ptr<Kernel> lower_at_indices(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("pooling_indices", [] {
+const Kernels pooling_indices_kernels("pooling_indices", [] {
   define_kernel("max_pooling2d_return_indices", lower_return_indices);
   define_kernel("max_pooling4d_return_indices", lower_return_indices);
-  define_kernel("max_pooling2d_gradient_from_indices", lower_gradient);
-  define_kernel("max_pooling4d_gradient_from_indices", lower_gradient);
+  define_kernel("max_pooling2d_gradient_from_indices", lower_gradient_from_indices);
+  define_kernel("max_pooling4d_gradient_from_indices", lower_gradient_from_indices);
   define_kernel("max_pooling2d_at_indices", lower_at_indices);
   define_kernel("max_pooling4d_at_indices", lower_at_indices);
 });

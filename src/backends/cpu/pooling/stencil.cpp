@@ -2,8 +2,9 @@
 //
 // The loops are those of pooling (planes, rows of positions or lanes; one tap after the other), with a weight for each
 // tap. The gradient with respect to the source goes over rows of the source, each of which one thread adds to in a
-// fixed order; that with respect to the weights is one product of rows for each tap. The halves compute in float.
+// fixed order; that with respect to the weights is one product of rows for each tap. The halves are widened to float.
 #include "backends/cpu/pooling/pooling.h"
+#include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -30,33 +31,27 @@ void for_runs(const PoolingPlan& p, const RowPosition& row, const F& f) {
 }
 
 // y[i] += w * x[i * step]
-template <class T, class V>
-void add_scaled(const T* x, int64_t step, int64_t n, V w, V* y) {
+template <class T>
+void add_scaled(const T* x, int64_t step, int64_t n, T w, T* y) {
   if (step == 1)
-    for (int64_t i = 0; i < n; ++i) y[i] += w * V(x[i]);
+    for (int64_t i = 0; i < n; ++i) y[i] += w * x[i];
   else
-    for (int64_t i = 0; i < n; ++i) y[i] += w * V(x[i * step]);
+    for (int64_t i = 0; i < n; ++i) y[i] += w * x[i * step];
 }
 
 template <class T>
-void sum_windows(const StencilPlan& p, const T* x, const T* w, T* y, Value<T>* scratch) {
-  using V = Value<T>;
+void sum_windows(const StencilPlan& p, const T* x, const T* w, T* y) {
   const int64_t rows = p.planes * p.rows(), size = p.row_size();
   const int64_t parts = std::clamp<int64_t>(rows / grain_for(size * p.taps()), 1, thread_count());
   parallel_parts(parts, [&](int64_t part) {
     for (int64_t unit = rows * part / parts; unit < rows * (part + 1) / parts; ++unit) {
       const T* plane = x + unit / p.rows() * p.source;
-      V* sums;
-      if constexpr (is_half_type<T>)
-        sums = scratch + part * size;
-      else
-        sums = y + unit * size;
-      std::fill(sums, sums + size, V(0));
+      T* sums = y + unit * size;
+      std::fill(sums, sums + size, T(0));
       for_runs(p, row_position(p, unit % p.rows()),
                [&](int64_t tap, int64_t to, int64_t from, int64_t n, int64_t step) {
-                 add_scaled(plane + from, step, n, V(w[tap]), sums + to);
+                 add_scaled(plane + from, step, n, w[tap], sums + to);
                });
-      if constexpr (is_half_type<T>) std::transform(sums, sums + size, y + unit * size, [](V sum) { return T(sum); });
     }
   });
 }
@@ -64,14 +59,13 @@ void sum_windows(const StencilPlan& p, const T* x, const T* w, T* y, Value<T>* s
 // The first tap whose weighted element is the largest (or smallest), and that element; NaN wins over all.
 template <bool largest, class T>
 void extreme_windows(const StencilPlan& p, const T* x, const T* w, T* values, int32_t* taps) {
-  using V = Value<T>;
   parallel_for(p.planes * p.rows(), grain_for(p.row_size() * p.taps()), [&](int64_t begin, int64_t end) {
-    V m[pooling_tile];
+    T m[pooling_tile];
     int32_t at[pooling_tile];
-    const auto take = [&](const T* from, int64_t step, int64_t n, int64_t tap, V* best, int32_t* place) {
-      const V weight = w[tap];
+    const auto take = [&](const T* from, int64_t step, int64_t n, int64_t tap, T* best, int32_t* place) {
+      const T weight = w[tap];
       for (int64_t i = 0; i < n; ++i) {
-        const V v = weight * V(from[i * step]);
+        const T v = weight * from[i * step];
         const bool better =
             ((largest ? v > best[i] : v < best[i]) | ((v != v) & (best[i] == best[i]))) | (place[i] < 0);
         best[i] = better ? v : best[i];
@@ -79,7 +73,7 @@ void extreme_windows(const StencilPlan& p, const T* x, const T* w, T* values, in
       }
     };
     const auto finish = [&](int64_t first, int64_t n) {
-      if (values) std::transform(m, m + n, values + first, [](V v) { return T(v); });
+      if (values) std::copy_n(m, n, values + first);
       if (taps) std::copy_n(at, n, taps + first);
     };
     for (int64_t unit = begin; unit < end; ++unit) {
@@ -123,8 +117,7 @@ void for_seeing_rows(const PoolingPlan& p, const RowPosition& source_row, const 
 }
 
 template <class T>
-void spread_windows(const StencilPlan& p, const T* incoming, const T* w, T* x, Value<T>* scratch) {
-  using V = Value<T>;
+void spread_windows(const StencilPlan& p, const T* incoming, const T* w, T* x) {
   const ops::Window& last = p.windows[3];
   const int64_t n1 = p.windows[1].input, n2 = p.windows[2].input, plane_rows = p.windows[0].input * n1 * n2;
   const int64_t rows = p.planes * plane_rows, size = last.input * p.lanes;
@@ -132,17 +125,13 @@ void spread_windows(const StencilPlan& p, const T* incoming, const T* w, T* x, V
   parallel_parts(parts, [&](int64_t part) {
     for (int64_t unit = rows * part / parts; unit < rows * (part + 1) / parts; ++unit) {
       const int64_t plane = unit / plane_rows, row = unit % plane_rows;
-      V* sums;
-      if constexpr (is_half_type<T>)
-        sums = scratch + part * size;
-      else
-        sums = x + unit * size;
-      std::fill(sums, sums + size, V(0));
+      T* sums = x + unit * size;
+      std::fill(sums, sums + size, T(0));
       for_seeing_rows(p, {row / (n1 * n2), row / n2 % n1, row % n2}, [&](int64_t tap, int64_t result_row) {
         const T* from = incoming + plane * p.result + result_row * p.row_size();
         for (int64_t k = 0; k < last.kernel; ++k) {
-          const V weight = w[tap + k];
-          V* to = sums + k * last.dilation * p.lanes;
+          const T weight = w[tap + k];
+          T* to = sums + k * last.dilation * p.lanes;
           if (last.stride == 1) {
             add_scaled(from, 1, p.row_size(), weight, to);
             continue;
@@ -151,7 +140,6 @@ void spread_windows(const StencilPlan& p, const T* incoming, const T* w, T* x, V
             add_scaled(from + i * p.lanes, 1, p.lanes, weight, to + i * last.stride * p.lanes);
         }
       });
-      if constexpr (is_half_type<T>) std::transform(sums, sums + size, x + unit * size, [](V sum) { return T(sum); });
     }
   });
 }
@@ -159,15 +147,14 @@ void spread_windows(const StencilPlan& p, const T* incoming, const T* w, T* x, V
 // The product of a row of what comes in with a row of what it saw.
 template <class T>
 double row_product(const T* a, const T* b, int64_t step, int64_t n) {
-  using V = Value<T>;
   constexpr int64_t width = 16;
-  V side[width] = {};
+  T side[width] = {};
   double sum = 0;
   int64_t i = 0;
   for (; i + width <= n; i += width)
-    for (int64_t k = 0; k < width; ++k) side[k] += V(a[i + k]) * V(b[(i + k) * step]);
-  for (; i < n; ++i) sum += static_cast<double>(V(a[i]) * V(b[i * step]));
-  for (V part : side) sum += static_cast<double>(part);
+    for (int64_t k = 0; k < width; ++k) side[k] += a[i + k] * b[(i + k) * step];
+  for (; i < n; ++i) sum += static_cast<double>(a[i] * b[i * step]);
+  for (T part : side) sum += static_cast<double>(part);
   return sum;
 }
 
@@ -194,28 +181,29 @@ void weigh_windows(const StencilPlan& p, const T* incoming, const T* x, T* w) {
             sum += row_product(from + i * p.lanes, seen + i * w3.stride * p.lanes, 1, p.lanes);
         }
       }
-      w[tap] = T(static_cast<Value<T>>(sum));
+      w[tap] = static_cast<T>(sum);
     }
   });
 }
 
-// The halves sum a row in floats, one a part.
-template <class T>
-Slot row_scratch(Lowering& lowering, int64_t size) {
-  return is_half_type<T> ? lowering.scratch(static_cast<size_t>(thread_count() * size) * sizeof(float))
-                         : lowering.output().slot;
+// `lower` for float32 and float64; the halves by way of the former.
+template <class F>
+std::unique_ptr<Kernel> wide_kernel(Lowering& lowering, Lower by_way, const F& lower) {
+  const DType dtype = lowering.input(0).dtype;
+  if (const DType wide = wide_float(dtype); wide != dtype) return widened_kernel(lowering, dtype, wide, by_way);
+  if (dtype == DType::float32) return lower(Type<float>());
+  if (dtype == DType::float64) return lower(Type<double>());
+  unsupported(lowering, dtype);
 }
 
 std::unique_ptr<Kernel> lower_windows(Lowering& lowering) {
   const Operand x = lowering.input(0), w = lowering.input(1), y = lowering.output();
   const std::string& mode = lowering.attributes().string("reduction_mode");
-  return dispatch_float(lowering, x.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
+  return wide_kernel(lowering, lower_windows, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
     const StencilPlan p(lowering, x.dims, w.dims, y.dims);
     if (mode == "sum")
-      return kernel([=, scratch = row_scratch<T>(lowering, p.row_size())](Frame& f) {
-        sum_windows(p, f.at<const T>(x.slot), f.at<const T>(w.slot), f.at<T>(y.slot), f.at<Value<T>>(scratch));
-      });
+      return kernel([=](Frame& f) { sum_windows(p, f.at<const T>(x.slot), f.at<const T>(w.slot), f.at<T>(y.slot)); });
     const bool largest = mode.ends_with("maximum"), tap = y.dtype == DType::int32;
     return kernel([=](Frame& f) {
       const auto run = largest ? extreme_windows<true, T> : extreme_windows<false, T>;
@@ -227,18 +215,17 @@ std::unique_ptr<Kernel> lower_windows(Lowering& lowering) {
 
 std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), w = lowering.input(1), x = lowering.output();
-  return dispatch_float(lowering, x.dtype, [&](auto type) {
+  return wide_kernel(lowering, lower_data_gradient, [&](auto type) {
     using T = typename decltype(type)::type;
     const StencilPlan p(lowering, x.dims, w.dims, incoming.dims);
-    return kernel([=, scratch = row_scratch<T>(lowering, p.windows[3].input * p.lanes)](Frame& f) {
-      spread_windows(p, f.at<const T>(incoming.slot), f.at<const T>(w.slot), f.at<T>(x.slot), f.at<Value<T>>(scratch));
-    });
+    return kernel(
+        [=](Frame& f) { spread_windows(p, f.at<const T>(incoming.slot), f.at<const T>(w.slot), f.at<T>(x.slot)); });
   });
 }
 
 std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), x = lowering.input(1), w = lowering.output();
-  return dispatch_float(lowering, w.dtype, [&](auto type) {
+  return wide_kernel(lowering, lower_weights_gradient, [&](auto type) {
     using T = typename decltype(type)::type;
     const StencilPlan p(lowering, x.dims, w.dims, incoming.dims);
     return kernel(
@@ -248,7 +235,7 @@ std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("stencil", [] {
+const Kernels stencil_kernels("stencil", [] {
   define_kernel("stencil_windows", lower_windows);
   define_kernel("stencil_windows_data_gradient", lower_data_gradient);
   define_kernel("stencil_windows_weights_gradient", lower_weights_gradient);

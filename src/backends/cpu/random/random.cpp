@@ -212,6 +212,6 @@ std::unique_ptr<Kernel> lower_random(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("random", [] { define_kernel("random", lower_random); });
+const Kernels random_kernels("random", [] { define_kernel("random", lower_random); });
 
 }  // namespace mpsgraph::cpu

@@ -365,7 +365,7 @@ std::unique_ptr<Kernel> lower_sequence_gradient(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("recurrent", [] {
+const Kernels recurrent_kernels("recurrent", [] {
   define_kernel("recurrent_sequence", lower_sequence);
   define_kernel("recurrent_sequence_gradient", lower_sequence_gradient);
 });

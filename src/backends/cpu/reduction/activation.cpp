@@ -10,8 +10,6 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t most = SoftmaxUnit::max_groups;
-
 AxisSplit split_of(const Lowering& lowering) { return {lowering.output().dims, lowering.attributes().integer("axis")}; }
 
 std::unique_ptr<Kernel> lower_softmax(Lowering& lowering) {
@@ -30,7 +28,7 @@ std::unique_ptr<Kernel> lower_log_softmax(Lowering& lowering) {
     using V = typename decltype(type)::type;
     return [s, exponent = Exponent<V>()](const std::array<const V*, 1>& in, V* y, V*) {
       for_softmax_units(s, [&](const SoftmaxUnit& u) {
-        V shift[most], sum[most];
+        V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups];
         max_groups(u, in[0], shift);
         for_elements(u, [&](int64_t g, int64_t i) { y[i] = in[0][i] - shift[g]; });
         exponent.on(u, y, y);
@@ -48,7 +46,7 @@ std::unique_ptr<Kernel> lower_softmax_gradient(Lowering& lowering) {
     using V = typename decltype(type)::type;
     return [s, exponent = Exponent<V>()](const std::array<const V*, 2>& in, V* y, V*) {
       for_softmax_units(s, [&](const SoftmaxUnit& u) {
-        V dot[most];
+        V dot[SoftmaxUnit::max_groups];
         softmax_unit(u, exponent, in[1], y);
         sum_groups(u, dot, [&](int64_t, int64_t i) { return in[0][i] * y[i]; });
         for_elements(u, [&](int64_t g, int64_t i) { y[i] *= in[0][i] - dot[g]; });
@@ -62,7 +60,7 @@ std::unique_ptr<Kernel> lower_log_softmax_gradient(Lowering& lowering) {
     using V = typename decltype(type)::type;
     return [s, exponent = Exponent<V>()](const std::array<const V*, 2>& in, V* y, V*) {
       for_softmax_units(s, [&](const SoftmaxUnit& u) {
-        V sum[most];
+        V sum[SoftmaxUnit::max_groups];
         softmax_unit(u, exponent, in[1], y);
         sum_groups(u, sum, [&](int64_t, int64_t i) { return in[0][i]; });
         for_elements(u, [&](int64_t g, int64_t i) { y[i] = in[0][i] - y[i] * sum[g]; });
@@ -73,7 +71,7 @@ std::unique_ptr<Kernel> lower_log_softmax_gradient(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("activation", [] {
+const Kernels activation_kernels("activation", [] {
   define_kernel("softmax", lower_softmax);
   define_kernel("softmax_gradient", lower_softmax_gradient);
   define_kernel("log_softmax", lower_log_softmax);

@@ -2,7 +2,7 @@
 //
 // Scans are serial along the axis and go over several lanes of it at once, which hides the latency of their chain:
 // neighbouring columns where the axis is not the last one, neighbouring rows where it is. Sums and products of floats
-// are kept in double.
+// are kept in double. Halves are scanned as float32, short integers as ones of 32 bits where that says the same.
 
 #include <limits>
 
@@ -10,45 +10,36 @@
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/reduction/cumulative_float.h"
 #include "backends/cpu/stitched/tile_functions.h"
+#include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {
 namespace {
 
-// Integers wrap, so that those of up to 32 bits need no more.
 template <class T>
-using Running = std::conditional_t<is_float_type<T>, double,
-                                   std::conditional_t<is_complex_type<T>, std::complex<double>,
-                                                      std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>>;
-
-template <class T>
-T stored(Running<T> x) {
-  if constexpr (is_half_type<T>)
-    return T(static_cast<float>(x));
-  else
-    return static_cast<T>(x);
-}
+using Running =
+    std::conditional_t<is_float_type<T>, double, std::conditional_t<is_complex_type<T>, std::complex<double>, T>>;
 
 // What a scan brings: In and Out in memory, State of a lane, start(), value(state), step(state, element, index), and
 // where a row may be cut into pieces append(state, state of what follows).
 template <class T>
-struct Sum {
+struct RunningSum {
   using In = T;
   using Out = T;
   using State = Running<T>;
   State start() const { return 0; }
-  Out value(const State& s) const { return stored<T>(s); }
-  void step(State& s, In x, int64_t) const { s += static_cast<State>(static_cast<Value<T>>(x)); }
+  Out value(const State& s) const { return static_cast<T>(s); }
+  void step(State& s, In x, int64_t) const { s += static_cast<State>(x); }
   void append(State& s, const State& next) const { s += next; }
 };
 
 template <class T>
-struct Product {
+struct RunningProduct {
   using In = T;
   using Out = T;
   using State = Running<T>;
   State start() const { return 1; }
-  Out value(const State& s) const { return stored<T>(s); }
-  void step(State& s, In x, int64_t) const { s *= static_cast<State>(static_cast<Value<T>>(x)); }
+  Out value(const State& s) const { return static_cast<T>(s); }
+  void step(State& s, In x, int64_t) const { s *= static_cast<State>(x); }
   void append(State& s, const State& next) const { s *= next; }
 };
 
@@ -72,13 +63,13 @@ bool takes_over(V best, V x) {
 
 // The largest in the order that is given.
 template <class T>
-struct Extremum {
+struct RunningExtremum {
   using In = T;
   using Out = T;
-  using State = Value<T>;
+  using State = T;
   Order<T> order;
   State start() const { return neutral<State>(); }
-  Out value(const State& s) const { return T(order.turned(s)); }
+  Out value(const State& s) const { return order.turned(s); }
   void step(State& s, In x, int64_t) const { append(s, order.turned(x)); }
   void append(State& s, const State& next) const { s = takes_over(s, next) ? next : s; }
 };
@@ -100,14 +91,14 @@ struct ArgExtremum {
   using In = T;
   using Out = int32_t;
   struct State {
-    Value<T> x;
+    T x;
     int32_t index;
   };
   Order<T> order;
-  State start() const { return {neutral<Value<T>>(), -1}; }
+  State start() const { return {neutral<T>(), -1}; }
   Out value(const State& s) const { return s.index; }
   void step(State& s, In element, int64_t index) const {
-    const Value<T> x = order.turned(element);
+    const T x = order.turned(element);
     const bool taken = takes_over(s.x, x);
     s.x = taken ? x : s.x;
     s.index = taken ? static_cast<int32_t>(index) : s.index;
@@ -248,23 +239,46 @@ std::unique_ptr<Kernel> row_sums_kernel(const Lowering& lowering, const Operand&
 }
 #endif
 
+// Short integers as they are: what an exclusive extremum begins with depends on the type.
 template <bool maximum>
 std::unique_ptr<Kernel> lower_extremum(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
+  if (const DType wide = wide_float(x.dtype); wide != x.dtype)
+    return widened_kernel(lowering, x.dtype, wide, lower_extremum<maximum>);
   lowering.may_share(0, 0);
   if (x.dtype == DType::float32) return scan_kernel(FloatExtremum<maximum>(), lowering, x, y);
-  return dispatch_order(lowering, x.dtype, [&](auto type) {
+  if (x.dtype == DType::float64) return scan_kernel(RunningExtremum<double>{{x.dtype, !maximum}}, lowering, x, y);
+  const auto lower = [&](auto type) {
     using T = typename decltype(type)::type;
-    return scan_kernel(Extremum<T>{{x.dtype, !maximum}}, lowering, x, y);
-  });
+    return scan_kernel(RunningExtremum<T>{{x.dtype, !maximum}}, lowering, x, y);
+  };
+  if (!is_integer(x.dtype)) unsupported(lowering, x.dtype);
+  switch (size_of(x.dtype)) {
+    case 1: return lower(Type<uint8_t>());
+    case 2: return lower(Type<uint16_t>());
+    case 4: return lower(Type<uint32_t>());
+    default: return lower(Type<uint64_t>());
+  }
 }
 
+// Signed integers as unsigned ones, of which the bits of sums and products are the same.
 template <template <class> class S>
 std::unique_ptr<Kernel> lower_algebraic_scan(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
+  if (const DType wide = wide_integer(wide_float(x.dtype)); wide != x.dtype)
+    return widened_kernel(lowering, x.dtype, wide, lower_algebraic_scan<S>);
   lowering.may_share(0, 0);
-  return dispatch_algebraic(lowering, x.dtype,
-                            [&](auto type) { return scan_kernel(S<typename decltype(type)::type>(), lowering, x, y); });
+  switch (x.dtype) {
+    case DType::float32: return scan_kernel(S<float>(), lowering, x, y);
+    case DType::float64: return scan_kernel(S<double>(), lowering, x, y);
+    case DType::complex64: return scan_kernel(S<std::complex<float>>(), lowering, x, y);
+    case DType::complex128: return scan_kernel(S<std::complex<double>>(), lowering, x, y);
+    case DType::int32:
+    case DType::uint32: return scan_kernel(S<uint32_t>(), lowering, x, y);
+    case DType::int64:
+    case DType::uint64: return scan_kernel(S<uint64_t>(), lowering, x, y);
+    default: unsupported(lowering, x.dtype);
+  }
 }
 
 std::unique_ptr<Kernel> lower_sum(Lowering& lowering) {
@@ -276,20 +290,29 @@ std::unique_ptr<Kernel> lower_sum(Lowering& lowering) {
       return rows;
     }
 #endif
-  return lower_algebraic_scan<Sum>(lowering);
+  return lower_algebraic_scan<RunningSum>(lowering);
 }
 
 std::unique_ptr<Kernel> lower_arg_extremum(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
-  const bool maximum = lowering.attributes().boolean("maximum");
-  return dispatch_order(lowering, x.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    return scan_kernel(ArgExtremum<T>{{x.dtype, !maximum}}, lowering, x, y);
-  });
+  if (const DType wide = wide_integer(wide_float(x.dtype)); wide != x.dtype)
+    return widened_kernel(lowering, x.dtype, wide, lower_arg_extremum);
+  const bool opposite = !lowering.attributes().boolean("maximum");
+  switch (x.dtype) {
+    case DType::float32: return scan_kernel(ArgExtremum<float>{{x.dtype, opposite}}, lowering, x, y);
+    case DType::float64: return scan_kernel(ArgExtremum<double>{{x.dtype, opposite}}, lowering, x, y);
+    case DType::int32:
+    case DType::uint32: return scan_kernel(ArgExtremum<uint32_t>{{x.dtype, opposite}}, lowering, x, y);
+    case DType::int64:
+    case DType::uint64: return scan_kernel(ArgExtremum<uint64_t>{{x.dtype, opposite}}, lowering, x, y);
+    default: unsupported(lowering, x.dtype);
+  }
 }
 
 std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
   const Operand a = lowering.input(0), b = lowering.input(1), y = lowering.output();
+  if (const DType wide = wide_float(y.dtype); wide != y.dtype)
+    return widened_kernel(lowering, y.dtype, wide, lower_recurrence);
   const AxisSplit s(y.dims, lowering.attributes().integer("axis"));
   lowering.may_share(0, 0);
   lowering.may_share(0, 1);
@@ -304,24 +327,28 @@ std::unique_ptr<Kernel> lower_recurrence(Lowering& lowering) {
         State states[64];
         std::fill_n(states, count, State(0));
         walk(states, s, reverse, count, lane, [=](State& state, int64_t, int64_t at) {
-          const auto scale = static_cast<State>(static_cast<Value<T>>(factor[at]));
-          const auto next = static_cast<State>(static_cast<Value<T>>(term[at])) + scale * state;
-          to[at] = stored<T>(state);
+          const auto scale = static_cast<State>(factor[at]);
+          const auto next = static_cast<State>(term[at]) + scale * state;
+          to[at] = static_cast<T>(state);
           state = next;
         });
       });
     });
   };
-  if (y.dtype == DType::complex64) return lower(Type<std::complex<float>>());
-  if (y.dtype == DType::complex128) return lower(Type<std::complex<double>>());
-  return dispatch_float(lowering, y.dtype, lower);
+  switch (y.dtype) {
+    case DType::float32: return lower(Type<float>());
+    case DType::float64: return lower(Type<double>());
+    case DType::complex64: return lower(Type<std::complex<float>>());
+    case DType::complex128: return lower(Type<std::complex<double>>());
+    default: unsupported(lowering, y.dtype);
+  }
 }
 
 }  // namespace
 
-const Kernels kernels("cumulative", [] {
+const Kernels cumulative_kernels("cumulative", [] {
   define_kernel("cumulative_sum", lower_sum);
-  define_kernel("cumulative_product", lower_algebraic_scan<Product>);
+  define_kernel("cumulative_product", lower_algebraic_scan<RunningProduct>);
   define_kernel("cumulative_minimum", lower_extremum<false>);
   define_kernel("cumulative_maximum", lower_extremum<true>);
   define_kernel("cumulative_arg_extremum", lower_arg_extremum);

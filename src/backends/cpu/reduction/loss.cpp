@@ -10,8 +10,6 @@
 namespace mpsgraph::cpu {
 namespace {
 
-constexpr int64_t most = SoftmaxUnit::max_groups;
-
 // What `reduction` does with the losses of all groups.
 struct Losses {
   AxisSplit split;
@@ -25,7 +23,8 @@ struct Losses {
 
 template <class V>
 void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x, const V* labels, V* losses) {
-  V shift[most], sum[most], labelled[most], dot[most];
+  V shift[SoftmaxUnit::max_groups], sum[SoftmaxUnit::max_groups], labelled[SoftmaxUnit::max_groups],
+      dot[SoftmaxUnit::max_groups];
   max_groups(u, x, shift);
   sum_groups(u, labelled, [&](int64_t, int64_t i) { return labels[i]; });
   sum_groups(u, dot, [&](int64_t g, int64_t i) { return labels[i] == V(0) ? V(0) : labels[i] * (x[i] - shift[g]); });
@@ -38,7 +37,7 @@ void cross_entropy(const SoftmaxUnit& u, const Exponent<V>& exponent, const V* x
       for (int64_t i = 0; i < items; ++i) z[g * items + i] = x[u.at(g0 + g, i0 + i)] - shift[g0 + g];
     exponent(z, z, groups * items);
     const SoftmaxUnit piece{0, groups, items, items, 1, 0};
-    V part[most];
+    V part[SoftmaxUnit::max_groups];
     sum_groups(piece, part, [&](int64_t, int64_t i) { return z[i]; });
     for (int64_t g = 0; g < groups; ++g) sum[g0 + g] += part[g];
   };
@@ -74,7 +73,7 @@ std::unique_ptr<Kernel> lower_cross_entropy_gradient(Lowering& lowering) {
     return [l, exponent = Exponent<V>()](const std::array<const V*, 3>& in, V* y, V*) {
       const V* labels = in[2];
       for_softmax_units(l.split, [&](const SoftmaxUnit& u) {
-        V labelled[most], incoming[most];
+        V labelled[SoftmaxUnit::max_groups], incoming[SoftmaxUnit::max_groups];
         for (int64_t g = 0; g < u.groups; ++g)
           incoming[g] = l.mean ? *in[0] / static_cast<V>(l.count()) : in[0][l.reduced ? 0 : u.first_group + g];
         softmax_unit(u, exponent, in[1], y);
@@ -87,7 +86,7 @@ std::unique_ptr<Kernel> lower_cross_entropy_gradient(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("loss", [] {
+const Kernels loss_kernels("loss", [] {
   define_kernel("softmax_cross_entropy", lower_cross_entropy);
   define_kernel("softmax_cross_entropy_gradient", lower_cross_entropy_gradient);
 });

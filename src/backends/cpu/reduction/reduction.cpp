@@ -272,7 +272,7 @@ std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("reduction", [] {
+const Kernels reduction_kernels("reduction", [] {
   define_kernel("reduction_sum", lower_algebraic<Sum>);
   define_kernel("reduction_product", lower_algebraic<Product>);
   define_kernel("reduction_maximum", lower_number<Maximum>);

@@ -16,7 +16,7 @@ namespace mpsgraph::cpu {
 namespace {
 
 // Element i of an axis is the sum of weight[t] * input[index[t]] for t from begin[i] to begin[i + 1].
-struct Taps {
+struct AxisTaps {
   std::vector<int64_t> begin, index;
   std::vector<double> weight;
   int64_t each = 0;  // so many taps for every element: 1, of weight 1, or 2; 0: they vary
@@ -27,14 +27,14 @@ struct Axis {
   int resized = -1;        // which of the resized axes; -1: none, all of it moves together
 };
 
-struct Plan {
+struct ResizePlan {
   std::vector<Axis> axes;  // leading ones, the last resized one behind them
   int64_t inner = 1;       // what lies within the last resized axis
   std::vector<ops::Placement> placements;  // of the resized axes
   std::optional<ops::Rounding> nearest;
   bool gradient;
 
-  Plan(const Lowering& lowering, const Dims& images, const Dims& result, bool gradient) : gradient(gradient) {
+  ResizePlan(const Lowering& lowering, const Dims& images, const Dims& result, bool gradient) : gradient(gradient) {
     const Attributes& a = lowering.attributes();
     const auto resized = *ops::resized_axes(a.string("layout"), static_cast<int>(images.size()));
     if (const Attribute* mode = a.find("nearest_rounding_mode"))
@@ -64,7 +64,7 @@ struct Plan {
   int64_t to(const Axis& axis) const { return gradient ? axis.images : axis.result; }
 
   // Writes the table of an axis into vectors that are large enough, so that nothing is allocated.
-  void fill(const Axis& axis, ops::Placement placement, Taps& forward, Taps& transposed) const {
+  void fill(const Axis& axis, ops::Placement placement, AxisTaps& forward, AxisTaps& transposed) const {
     const int64_t count = axis.resized < 0 || nearest ? 1 : 2;
     forward.each = count;
     forward.begin.resize(static_cast<size_t>(axis.result) + 1);
@@ -93,7 +93,7 @@ struct Plan {
     if (gradient) transpose(axis, forward, transposed);
   }
 
-  static void transpose(const Axis& axis, const Taps& forward, Taps& transposed) {
+  static void transpose(const Axis& axis, const AxisTaps& forward, AxisTaps& transposed) {
     transposed.begin.assign(static_cast<size_t>(axis.images) + 1, 0);
     transposed.index.resize(forward.index.size());
     transposed.weight.resize(forward.weight.size());
@@ -111,17 +111,19 @@ struct Plan {
 };
 
 struct Tables final : KernelState {
-  std::vector<Taps> forward, transposed;
-  explicit Tables(const Plan& plan) : forward(plan.axes.size()), transposed(plan.axes.size()) {
+  std::vector<AxisTaps> forward, transposed;
+  explicit Tables(const ResizePlan& plan) : forward(plan.axes.size()), transposed(plan.axes.size()) {
     for (size_t i = 0; i < plan.axes.size(); ++i) {
       const Axis& axis = plan.axes[i];
       fill(plan, i, axis.resized < 0 ? ops::Placement() : plan.placements[axis.resized]);
     }
   }
-  void fill(const Plan& plan, size_t axis, const ops::Placement& placement) {
+  void fill(const ResizePlan& plan, size_t axis, const ops::Placement& placement) {
     plan.fill(plan.axes[axis], placement, forward[axis], transposed[axis]);
   }
-  const Taps& taps(const Plan& plan, size_t axis) const { return (plan.gradient ? transposed : forward)[axis]; }
+  const AxisTaps& taps(const ResizePlan& plan, size_t axis) const {
+    return (plan.gradient ? transposed : forward)[axis];
+  }
 };
 
 // What weighted sums of T are made of; integers know the nearest element only.
@@ -139,7 +141,7 @@ void add_row(Sum<T>* sum, const T* row, int64_t n, double weight, bool first) {
 
 // The blended row along the last axis.
 template <class T>
-void resize_row(const Taps& taps, int64_t count, int64_t inner, const Sum<T>* from, T* to) {
+void resize_row(const AxisTaps& taps, int64_t count, int64_t inner, const Sum<T>* from, T* to) {
   const auto weight = [&](int64_t t) { return static_cast<Sum<T>>(taps.weight[t]); };
   const int64_t* index = taps.index.data();
   if (taps.each == 1) {
@@ -184,7 +186,7 @@ void resize_row(const Taps& taps, int64_t count, int64_t inner, const Sum<T>* fr
 template <class T>
 class ResizeKernel final : public Kernel {
  public:
-  ResizeKernel(Lowering& lowering, Plan plan) : plan_(std::move(plan)), tables_(plan_) {
+  ResizeKernel(Lowering& lowering, ResizePlan plan) : plan_(std::move(plan)), tables_(plan_) {
     x_ = lowering.input(0), y_ = lowering.output();
     if (lowering.input_count() > 2) scale_ = lowering.input(2), offset_ = lowering.input(3);
     const Axis& last = plan_.axes.back();
@@ -260,7 +262,7 @@ class ResizeKernel final : public Kernel {
       int64_t from = 0;
       double weight = 1;
       for (size_t i = 0; i < leading; ++i) {
-        const Taps& taps = tables.taps(plan_, i);
+        const AxisTaps& taps = tables.taps(plan_, i);
         from = from * plan_.from(plan_.axes[i]) + taps.index[at[i]];
         weight *= taps.weight[at[i]];
       }
@@ -273,7 +275,7 @@ class ResizeKernel final : public Kernel {
     }
   }
 
-  Plan plan_;
+  ResizePlan plan_;
   const Tables tables_;
   Operand x_, y_, scale_, offset_;
   int64_t row_, rows_, parts_;
@@ -283,7 +285,7 @@ class ResizeKernel final : public Kernel {
 template <bool gradient>
 std::unique_ptr<Kernel> lower_resize(Lowering& lowering) {
   const Operand x = lowering.input(0), y = lowering.output();
-  Plan plan(lowering, gradient ? y.dims : x.dims, gradient ? x.dims : y.dims, gradient);
+  ResizePlan plan(lowering, gradient ? y.dims : x.dims, gradient ? x.dims : y.dims, gradient);
   const DType dtype = x.dtype == DType::boolean ? DType::uint8 : x.dtype;  // bools are moved, not summed
   return dispatch_number(lowering, dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     return std::make_unique<ResizeKernel<typename decltype(type)::type>>(lowering, std::move(plan));
@@ -292,7 +294,7 @@ std::unique_ptr<Kernel> lower_resize(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("resize", [] {
+const Kernels resize_kernels("resize", [] {
   define_kernel("resize_nearest", lower_resize<false>);
   define_kernel("resize_bilinear", lower_resize<false>);
   define_kernel("resize_nearest_gradient", lower_resize<true>);

@@ -20,12 +20,12 @@ namespace mpsgraph::cpu {
 namespace {
 
 template <class W>
-struct Taps {
+struct PointTaps {
   int32_t at[4];  // index within a plane: top left, top right, bottom left, bottom right
   W fx, fy;       // where between them
 };
 
-struct Plan {
+struct SamplePlan {
   int64_t batch, channels, height, width, rows, columns;  // the result has rows and columns
   int64_t channel, pixel;                                 // distances of source elements
   bool planar, nearest;
@@ -34,7 +34,7 @@ struct Plan {
   ops::Rounding rounding;
   double constant;
 
-  Plan(const Attributes& a, const Dims& source, const Dims& coordinates)
+  SamplePlan(const Attributes& a, const Dims& source, const Dims& coordinates)
       : batch(coordinates[0]), rows(coordinates[1]), columns(coordinates[2]) {
     const ops::GridLayout layout = ops::grid_layout(a);
     channels = source[layout.channels], height = source[layout.height], width = source[layout.width];
@@ -72,13 +72,13 @@ struct Plan {
   }
 
   template <class T, class W>
-  Taps<W> taps(const T* coordinates, int64_t row, int64_t column) const {
+  PointTaps<W> taps(const T* coordinates, int64_t row, int64_t column) const {
     const double px = x.gain * static_cast<W>(coordinates[0]) + x.start + x.step * static_cast<double>(column);
     const double py = y.gain * static_cast<W>(coordinates[1]) + y.start + y.step * static_cast<double>(row);
     const double left = nearest ? rounded(px) : std::floor(px), top = nearest ? rounded(py) : std::floor(py);
     const int64_t columns_of[2] = {shown(left, width), nearest ? -1 : shown(left + 1, width)};
     const int64_t rows_of[2] = {shown(top, height), nearest ? -1 : shown(top + 1, height)};
-    Taps<W> taps;
+    PointTaps<W> taps;
     for (int i : {0, 1})
       for (int j : {0, 1})
         taps.at[2 * i + j] =
@@ -89,7 +89,7 @@ struct Plan {
   }
 
   template <class T, class W>
-  void find_taps(const T* coordinates, Taps<W>* taps_of) const {
+  void find_taps(const T* coordinates, PointTaps<W>* taps_of) const {
     parallel_for(batch * places(), 512, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         taps_of[i] = taps<T, W>(coordinates + 2 * i, i / columns % rows, i % columns);
@@ -98,7 +98,7 @@ struct Plan {
 };
 
 template <class W>
-void weights(const Taps<W>& t, W* w) {
+void weights(const PointTaps<W>& t, W* w) {
   w[0] = (1 - t.fy) * (1 - t.fx), w[1] = (1 - t.fy) * t.fx, w[2] = t.fy * (1 - t.fx), w[3] = t.fy * t.fx;
 }
 
@@ -110,7 +110,7 @@ W tap(const T* source, int32_t at, int64_t pixel, W constant) {
 
 // f(image, first, last): places of an image in pieces, in parallel.
 template <class F>
-void for_pieces(const Plan& p, int64_t piece, const F& f) {
+void for_pieces(const SamplePlan& p, int64_t piece, const F& f) {
   const int64_t pieces = (p.places() + piece - 1) / piece;
   parallel_for(p.batch * pieces, 1, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
@@ -121,13 +121,13 @@ void for_pieces(const Plan& p, int64_t piece, const F& f) {
 }
 
 template <class T, class W>
-void sample(const Plan& p, const T* source, const Taps<W>* taps, T* y) {
+void sample(const SamplePlan& p, const T* source, const PointTaps<W>* taps, T* y) {
   const W constant = static_cast<W>(p.constant);
   if (p.planar) {
     parallel_for(p.batch * p.channels, grain_for(p.places() * 16), [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) {
         const T* from = source + plane * p.channel;
-        const Taps<W>* t = taps + plane / p.channels * p.places();
+        const PointTaps<W>* t = taps + plane / p.channels * p.places();
         T* to = y + plane * p.places();
         for (int64_t i = 0; i < p.places(); ++i) {
           W v[4];
@@ -146,7 +146,7 @@ void sample(const Plan& p, const T* source, const Taps<W>* taps, T* y) {
   for_pieces(p, 64, [&](int64_t image, int64_t first, int64_t last) {
     const T* from = source + image * p.image();
     for (int64_t i = first; i < last; ++i) {
-      const Taps<W>& t = taps[image * p.places() + i];
+      const PointTaps<W>& t = taps[image * p.places() + i];
       T* to = y + (image * p.places() + i) * p.channels;
       W w[4];
       weights(t, w);
@@ -169,14 +169,14 @@ void sample(const Plan& p, const T* source, const Taps<W>* taps, T* y) {
 }
 
 template <class T, class W>
-void spread_planes(const Plan& p, const T* incoming, const Taps<W>* taps, W* y) {
+void spread_planes(const SamplePlan& p, const T* incoming, const PointTaps<W>* taps, W* y) {
   const int64_t places = p.places(), plane_size = p.height * p.width;
   parallel_for(p.batch * p.channels, grain_for(places * 16), [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
       W* to = y + plane * plane_size;
       std::fill_n(to, plane_size, W(0));
       const T* from = incoming + plane * places;
-      const Taps<W>* t = taps + plane / p.channels * places;
+      const PointTaps<W>* t = taps + plane / p.channels * places;
       for (int64_t i = 0; i < places; ++i) {
         const W in = static_cast<W>(from[i]);
         const W above = (1 - t[i].fy) * in, below = t[i].fy * in, fx = t[i].fx;
@@ -190,7 +190,7 @@ void spread_planes(const Plan& p, const T* incoming, const Taps<W>* taps, W* y) 
 
 // Adds incoming to y, which is cleared first.
 template <class T, class W>
-void spread(const Plan& p, const T* incoming, const Taps<W>* taps, W* y) {
+void spread(const SamplePlan& p, const T* incoming, const PointTaps<W>* taps, W* y) {
   if (p.planar) return spread_planes(p, incoming, taps, y);
   const int64_t tile = std::max<int64_t>(16, (p.channels + thread_count() - 1) / thread_count());
   const int64_t tiles = (p.channels + tile - 1) / std::max<int64_t>(tile, 1);
@@ -202,7 +202,7 @@ void spread(const Plan& p, const T* incoming, const Taps<W>* taps, W* y) {
         std::fill(to + i * p.channels + low, to + i * p.channels + high, W(0));
       const T* from = incoming + image * p.channels * p.places();
       for (int64_t i = 0; i < p.places(); ++i) {
-        const Taps<W>& t = taps[image * p.places() + i];
+        const PointTaps<W>& t = taps[image * p.places() + i];
         W w[4];
         weights(t, w);
         for (int k = 0; k < (p.nearest ? 1 : 4); ++k) {
@@ -218,14 +218,14 @@ void spread(const Plan& p, const T* incoming, const Taps<W>* taps, W* y) {
 constexpr int64_t piece = 256;  // places whose sums over the channels are kept together
 
 template <class T, class W>
-void coordinate_gradient(const Plan& p, const T* incoming, const T* source, const Taps<W>* taps, T* y) {
+void coordinate_gradient(const SamplePlan& p, const T* incoming, const T* source, const PointTaps<W>* taps, T* y) {
   const W constant = static_cast<W>(p.constant);
   const int64_t pixel_in = p.planar ? 1 : p.channels, channel_in = p.planar ? p.places() : 1;
   for_pieces(p, piece, [&](int64_t image, int64_t first, int64_t last) {
     W by[2 * piece];
     std::fill_n(by, 2 * piece, W(0));
     const auto add = [&](int64_t i, int64_t c) {
-      const Taps<W>& t = taps[image * p.places() + i];
+      const PointTaps<W>& t = taps[image * p.places() + i];
       const T* from = source + image * p.image() + c * p.channel;
       W v[4];
       for (int k = 0; k < 4; ++k) v[k] = tap<W>(from, t.at[k], p.pixel, constant);
@@ -249,7 +249,7 @@ void coordinate_gradient(const Plan& p, const T* incoming, const T* source, cons
 }
 
 // The vectors for it, if there are any: bilinear, channels last, paddings that know an edge or a constant.
-std::optional<FloatGridSampling> in_vectors([[maybe_unused]] const Lowering& lowering, const Plan& p) {
+std::optional<FloatGridSampling> in_vectors([[maybe_unused]] const Lowering& lowering, const SamplePlan& p) {
   const bool clamps = p.padding == ops::PadMode::clamp_to_edge;
   if (p.planar || p.nearest || !(clamps || p.padding == ops::PadMode::constant)) return {};
 #if defined(__x86_64__)
@@ -272,13 +272,13 @@ std::optional<FloatGridSampling> in_vectors([[maybe_unused]] const Lowering& low
 
 // Memory for all places' taps.
 template <class W>
-Slot taps_slot(Lowering& lowering, const Plan& p) {
-  return lowering.scratch(static_cast<size_t>(p.batch * p.places()) * sizeof(Taps<W>));
+Slot taps_slot(Lowering& lowering, const SamplePlan& p) {
+  return lowering.scratch(static_cast<size_t>(p.batch * p.places()) * sizeof(PointTaps<W>));
 }
 
 std::unique_ptr<Kernel> lower_sample_grid(Lowering& lowering) {
   const Operand source = lowering.input(0), coordinates = lowering.input(1), y = lowering.output();
-  const Plan p(lowering.attributes(), source.dims, coordinates.dims);
+  const SamplePlan p(lowering.attributes(), source.dims, coordinates.dims);
   return dispatch_float(lowering, y.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
     using W = Value<T>;
@@ -298,15 +298,15 @@ std::unique_ptr<Kernel> lower_sample_grid(Lowering& lowering) {
         std::fill_n(f.at<T>(y.slot), y.elements(), T(static_cast<W>(p.constant)));
         return;
       }
-      p.find_taps(f.at<const T>(coordinates.slot), f.at<Taps<W>>(taps));
-      sample(p, f.at<const T>(source.slot), f.at<const Taps<W>>(taps), f.at<T>(y.slot));
+      p.find_taps(f.at<const T>(coordinates.slot), f.at<PointTaps<W>>(taps));
+      sample(p, f.at<const T>(source.slot), f.at<const PointTaps<W>>(taps), f.at<T>(y.slot));
     });
   });
 }
 
 std::unique_ptr<Kernel> lower_source_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), coordinates = lowering.input(1), y = lowering.output();
-  const Plan p(lowering.attributes(), y.dims, coordinates.dims);
+  const SamplePlan p(lowering.attributes(), y.dims, coordinates.dims);
   return dispatch_float(lowering, y.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     using W = Value<T>;
@@ -315,8 +315,8 @@ std::unique_ptr<Kernel> lower_source_gradient(Lowering& lowering) {
     const Slot sums = is_half_type<T> ? lowering.scratch(static_cast<size_t>(n) * sizeof(W)) : y.slot;
     return kernel([=](Frame& f) {
       if (n == 0) return;
-      p.find_taps(f.at<const T>(coordinates.slot), f.at<Taps<W>>(taps));
-      spread(p, f.at<const T>(incoming.slot), f.at<const Taps<W>>(taps), f.at<W>(sums));
+      p.find_taps(f.at<const T>(coordinates.slot), f.at<PointTaps<W>>(taps));
+      spread(p, f.at<const T>(incoming.slot), f.at<const PointTaps<W>>(taps), f.at<W>(sums));
       if constexpr (is_half_type<T>)
         for (int64_t i = 0; i < n; ++i) f.at<T>(y.slot)[i] = T(f.at<W>(sums)[i]);
     });
@@ -326,7 +326,7 @@ std::unique_ptr<Kernel> lower_source_gradient(Lowering& lowering) {
 std::unique_ptr<Kernel> lower_coordinate_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), source = lowering.input(1), coordinates = lowering.input(2);
   const Operand y = lowering.output();
-  const Plan p(lowering.attributes(), source.dims, coordinates.dims);
+  const SamplePlan p(lowering.attributes(), source.dims, coordinates.dims);
   return dispatch_float(lowering, y.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     using W = Value<T>;
@@ -337,8 +337,8 @@ std::unique_ptr<Kernel> lower_coordinate_gradient(Lowering& lowering) {
         std::fill_n(f.at<T>(y.slot), y.elements(), T(W(0)));
         return;
       }
-      p.find_taps(f.at<const T>(coordinates.slot), f.at<Taps<W>>(taps));
-      coordinate_gradient(p, f.at<const T>(incoming.slot), f.at<const T>(source.slot), f.at<const Taps<W>>(taps),
+      p.find_taps(f.at<const T>(coordinates.slot), f.at<PointTaps<W>>(taps));
+      coordinate_gradient(p, f.at<const T>(incoming.slot), f.at<const T>(source.slot), f.at<const PointTaps<W>>(taps),
                           f.at<T>(y.slot));
     });
   });
@@ -346,7 +346,7 @@ std::unique_ptr<Kernel> lower_coordinate_gradient(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("sample_grid", [] {
+const Kernels sample_grid_kernels("sample_grid", [] {
   define_kernel("sample_grid", lower_sample_grid);
   define_kernel("sample_grid_source_gradient", lower_source_gradient);
   define_kernel("sample_grid_coordinate_gradient", lower_coordinate_gradient);

@@ -79,7 +79,7 @@ std::unique_ptr<Kernel> lower_dynamic_slice_update_data(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("dynamic_slice", [] {
+const Kernels dynamic_slice_kernels("dynamic_slice", [] {
   define_kernel("dynamic_slice", lower_dynamic_slice);
   define_kernel("dynamic_slice_update_data", lower_dynamic_slice_update_data);
 });

@@ -29,7 +29,7 @@ std::unique_ptr<Kernel> lower_constant(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("memory", [] {
+const Kernels memory_kernels("memory", [] {
   define_kernel("assign", lower_assign);
   define_kernel("read", lower_copy);
   define_kernel("constant", lower_constant);

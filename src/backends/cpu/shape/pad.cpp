@@ -301,7 +301,7 @@ std::unique_ptr<Kernel> lower_pad_gradient(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("pad", [] {
+const Kernels pad_kernels("pad", [] {
   define_kernel("pad", lower_pad);
   define_kernel("pad_gradient", lower_pad_gradient);
 });

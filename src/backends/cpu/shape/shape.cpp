@@ -202,7 +202,7 @@ std::unique_ptr<Kernel> lower_coordinate_along_axis(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels kernels("shape", [] {
+const Kernels shape_kernels("shape", [] {
   define_kernel("transpose", lower_transpose);
   define_kernel("slice", lower_slice);
   define_kernel("slice_gradient", lower_slice_gradient);

@@ -144,7 +144,7 @@ bool sorts_words_by_buckets() {
   return buckets;
 }
 
-const Kernels kernels("sort", [] {
+const Kernels sort_kernels("sort", [] {
   define_kernel("sort", lower_sort);
   define_kernel("arg_sort", lower_arg_sort);
 });

@@ -68,7 +68,7 @@ std::unique_ptr<Kernel> lower_k(Lowering& lowering, bool top) {
 
 }  // namespace
 
-const Kernels kernels("top_k", [] {
+const Kernels top_k_kernels("top_k", [] {
   define_kernel("top_k", [](Lowering& lowering) { return lower_k(lowering, true); });
   define_kernel("bottom_k", [](Lowering& lowering) { return lower_k(lowering, false); });
 });

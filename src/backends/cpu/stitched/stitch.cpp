@@ -351,7 +351,7 @@ std::string StitchKernel::description() const {
   return text;
 }
 
-const Kernels kernels("stitch", [] {
+const Kernels stitch_kernels("stitch", [] {
   define_kernel("stitched", lower_stitched);
   for (const OperationDefinition* definition : all_definitions())
     if (definition->elementwise) define_kernel(definition->name, lower_stitched);

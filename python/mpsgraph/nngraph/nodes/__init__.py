@@ -1,0 +1,182 @@
+"""The filters: MPSNNGraphNodes.h, name by name in snake_case. A filter's `result_image` is the next one's source.
+
+Each has gradient_filter(source), gradient_filters(source) and training_graph(source_gradient, node_handler); what has
+no gradient, and why, stands in docs/nngraph.md. `label` names a filter in errors. A file is a family, as in
+src/nngraph/nodes.
+"""
+
+from __future__ import annotations
+
+from ... import _core
+from ..._core import FilterNode, ImageNode
+from .arithmetic import (
+    AdditionNode,
+    ComparisonNode,
+    DivisionNode,
+    MultiplicationNode,
+    SubtractionNode,
+)
+from .convolution import (
+    ConvolutionNode,
+    ConvolutionTransposeNode,
+    FullyConnectedNode,
+)
+from .dropout import (
+    DropoutNode,
+)
+from .gram_matrix import (
+    GramMatrixCalculationNode,
+)
+from .local_normalization import (
+    CrossChannelNormalizationNode,
+    LocalContrastNormalizationNode,
+    SpatialNormalizationNode,
+)
+from .loss import (
+    ForwardLossNode,
+    InitialGradientNode,
+    LossDescriptor,
+    LossNode,
+)
+from .neuron import (
+    NeuronAbsoluteNode,
+    NeuronELUNode,
+    NeuronExponentialNode,
+    NeuronGeLUNode,
+    NeuronHardSigmoidNode,
+    NeuronLinearNode,
+    NeuronLogarithmNode,
+    NeuronPowerNode,
+    NeuronPReLUNode,
+    NeuronReLUNNode,
+    NeuronReLUNode,
+    NeuronSigmoidNode,
+    NeuronSoftPlusNode,
+    NeuronSoftSignNode,
+    NeuronTanHNode,
+)
+from .normalization import (
+    BatchNormalizationNode,
+    GroupNormalizationNode,
+    InstanceNormalizationNode,
+)
+from .pooling import (
+    DilatedPoolingMaxNode,
+    PoolingAverageNode,
+    PoolingL2NormNode,
+    PoolingMaxNode,
+)
+from .reduction import (
+    ReductionColumnMaxNode,
+    ReductionColumnMeanNode,
+    ReductionColumnMinNode,
+    ReductionColumnSumNode,
+    ReductionFeatureChannelsArgumentMaxNode,
+    ReductionFeatureChannelsArgumentMinNode,
+    ReductionFeatureChannelsMaxNode,
+    ReductionFeatureChannelsMeanNode,
+    ReductionFeatureChannelsMinNode,
+    ReductionFeatureChannelsSumNode,
+    ReductionRowMaxNode,
+    ReductionRowMeanNode,
+    ReductionRowMinNode,
+    ReductionRowSumNode,
+    ReductionSpatialMeanNode,
+)
+from .resize import (
+    BilinearScaleNode,
+    LanczosScaleNode,
+    UpsamplingBilinearNode,
+    UpsamplingNearestNode,
+)
+from .shape import (
+    ConcatenationNode,
+    PadNode,
+    ReshapeNode,
+)
+from .softmax import (
+    LogSoftMaxNode,
+    SoftMaxNode,
+)
+from .yolo_loss import (
+    YOLOLossDescriptor,
+    YOLOLossNode,
+)
+
+
+def node_table() -> list[dict[str, str]]:
+    """What filters there are: name, family, Apple's class, its gradient's, the first macOS, and why a gradient is
+    missing."""
+    return list(_core.nn_node_definitions())
+
+
+__all__ = [
+    "AdditionNode",
+    "BatchNormalizationNode",
+    "BilinearScaleNode",
+    "ComparisonNode",
+    "ConcatenationNode",
+    "ConvolutionNode",
+    "ConvolutionTransposeNode",
+    "CrossChannelNormalizationNode",
+    "DilatedPoolingMaxNode",
+    "DivisionNode",
+    "DropoutNode",
+    "FilterNode",
+    "ForwardLossNode",
+    "FullyConnectedNode",
+    "GramMatrixCalculationNode",
+    "GroupNormalizationNode",
+    "ImageNode",
+    "InitialGradientNode",
+    "InstanceNormalizationNode",
+    "LanczosScaleNode",
+    "LocalContrastNormalizationNode",
+    "LogSoftMaxNode",
+    "LossDescriptor",
+    "LossNode",
+    "MultiplicationNode",
+    "NeuronAbsoluteNode",
+    "NeuronELUNode",
+    "NeuronExponentialNode",
+    "NeuronGeLUNode",
+    "NeuronHardSigmoidNode",
+    "NeuronLinearNode",
+    "NeuronLogarithmNode",
+    "NeuronPReLUNode",
+    "NeuronPowerNode",
+    "NeuronReLUNNode",
+    "NeuronReLUNode",
+    "NeuronSigmoidNode",
+    "NeuronSoftPlusNode",
+    "NeuronSoftSignNode",
+    "NeuronTanHNode",
+    "PadNode",
+    "PoolingAverageNode",
+    "PoolingL2NormNode",
+    "PoolingMaxNode",
+    "ReductionColumnMaxNode",
+    "ReductionColumnMeanNode",
+    "ReductionColumnMinNode",
+    "ReductionColumnSumNode",
+    "ReductionFeatureChannelsArgumentMaxNode",
+    "ReductionFeatureChannelsArgumentMinNode",
+    "ReductionFeatureChannelsMaxNode",
+    "ReductionFeatureChannelsMeanNode",
+    "ReductionFeatureChannelsMinNode",
+    "ReductionFeatureChannelsSumNode",
+    "ReductionRowMaxNode",
+    "ReductionRowMeanNode",
+    "ReductionRowMinNode",
+    "ReductionRowSumNode",
+    "ReductionSpatialMeanNode",
+    "ReshapeNode",
+    "SoftMaxNode",
+    "SpatialNormalizationNode",
+    "SubtractionNode",
+    "UpsamplingBilinearNode",
+    "UpsamplingNearestNode",
+    "YOLOLossDescriptor",
+    "YOLOLossNode",
+    "node_table",
+]

@@ -1,0 +1,47 @@
+"""Family convolution: filters with weights. MPSCNNConvolutionNode, …TransposeNode, …FullyConnectedNode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._core import ImageNode
+from ._node import Node
+
+
+class _WithWeights(Node):
+    def __init__(
+        self,
+        source: ImageNode,
+        weights: Any,
+        *,
+        accumulator_precision: str = "float32",
+        padding_policy: Any = None,
+        label: str = "",
+    ) -> None:
+        attributes = {"accumulator_precision": accumulator_precision}
+        super().__init__([source], attributes, data_source=weights, label=label, padding_policy=padding_policy)
+        self.weights = weights
+
+
+class ConvolutionNode(_WithWeights):
+    """Correlation with the weights of a data source, plus biases. Source: MPSCNNConvolutionNode.
+
+    weights: a data source, grouped or depthwise as its descriptor says. accumulator_precision: "float32", or "float16"
+    on devices that gain by it; the CPU device always adds in float32. padding_policy: default PaddingPolicy(), which is
+    "same" with an odd pixel at the top left.
+    """
+
+    kind_name = "convolution"
+
+
+class ConvolutionTransposeNode(_WithWeights):
+    """Zeros between the pixels, then a correlation of stride 1 with the weights (out, height, width, in) as they stand.
+    Source: MPSCNNConvolutionTransposeNode."""
+
+    kind_name = "convolution_transpose"
+
+
+class FullyConnectedNode(_WithWeights):
+    """A convolution whose kernel is as large as the image: result 1 x 1 x out. Source: MPSCNNFullyConnectedNode."""
+
+    kind_name = "fully_connected"

@@ -1,0 +1,28 @@
+"""Family local_normalization: by what surrounds a pixel. MPSCNNSpatialNormalizationNode and its kin."""
+
+from __future__ import annotations
+
+from ._node import Sizes
+
+
+class SpatialNormalizationNode(Sizes):
+    """x / (delta + alpha * mean of squares)^beta, the mean over kernel_width x kernel_height pixels around each, zeros
+    outside. Keywords: kernel_width, kernel_height (5), alpha (1), beta (5), delta (1). Source:
+    MPSCNNSpatialNormalizationNode."""
+
+    kind_name = "spatial_normalization"
+
+
+class CrossChannelNormalizationNode(Sizes):
+    """The same with the mean over kernel_size channels around each. Keywords: kernel_size (5), alpha, beta, delta.
+    Source: MPSCNNCrossChannelNormalizationNode."""
+
+    kind_name = "cross_channel_normalization"
+
+
+class LocalContrastNormalizationNode(Sizes):
+    """pm + ps * (x - p0 * mean) / (delta + alpha * variance)^beta over the pixels around. Keywords: kernel_width,
+    kernel_height (5), alpha (1), beta (0.5), delta (2^-10), pm (0), ps (1), p0 (1). Source:
+    MPSCNNLocalContrastNormalizationNode."""
+
+    kind_name = "local_contrast_normalization"

@@ -1,0 +1,101 @@
+// The conversions around a kernel of a wider type, by the tile functions for casts.
+#include "backends/cpu/widened.h"
+
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/stitched/tile_functions.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+struct Conversion {
+  TileFunction convert;
+  Slot from, to;
+  size_t from_size, to_size;
+  int64_t elements;
+
+  Conversion(const Operand& x, const Operand& y)
+      : convert(cast_function(x.dtype, y.dtype)),
+        from(x.slot),
+        to(y.slot),
+        from_size(size_of(x.dtype)),
+        to_size(size_of(y.dtype)),
+        elements(x.elements()) {}
+
+  void run(Frame& frame) const {
+    parallel_for(elements, 32768, [&](int64_t begin, int64_t end) {
+      const void* x = frame.at<const std::byte>(from) + static_cast<size_t>(begin) * from_size;
+      convert(frame.at<std::byte>(to) + static_cast<size_t>(begin) * to_size, &x, end - begin);
+    });
+  }
+};
+
+class WidenedKernel final : public Kernel {
+ public:
+  WidenedKernel(Lowering& lowering, DType narrow, DType wide, Lower lower) {
+    Widened widened(lowering, narrow, wide, *this);
+    computation_ = lower(widened);
+  }
+
+  void run(Frame& frame) const override {
+    for (const Conversion& conversion : before_) conversion.run(frame);
+    computation_->run(frame);
+    for (const Conversion& conversion : behind_) conversion.run(frame);
+  }
+  std::unique_ptr<KernelState> make_state() const override {
+    computation_->index = index;  // the state of this kernel is the computation's
+    return computation_->make_state();
+  }
+  std::string description() const override { return computation_->description(); }
+
+ private:
+  // The operation as the kernel of the wide type sees it.
+  struct Widened final : Lowering {
+    Widened(Lowering& given, DType narrow, DType wide, WidenedKernel& kernel) : given(given) {
+      for (size_t i = 0; i < given.input_count(); ++i) {
+        const Operand x = given.input(i);
+        inputs.push_back(widened(x, narrow, wide));
+        if (x.dtype == narrow) kernel.before_.emplace_back(x, inputs.back());
+      }
+      for (size_t o = 0; o < given.operation().outputs.size(); ++o) {
+        const Operand y = given.output(o);
+        outputs.push_back(widened(y, narrow, wide));
+        if (y.dtype == narrow) kernel.behind_.emplace_back(outputs.back(), y);
+      }
+    }
+    Operand widened(Operand x, DType narrow, DType wide) {
+      if (x.dtype != narrow) return x;
+      x.dtype = wide;
+      x.slot = given.scratch(x.bytes());
+      return x;
+    }
+    const Operation& operation() const override { return given.operation(); }
+    Operand input(size_t i) const override { return inputs[i]; }
+    Operand output(size_t o) const override { return outputs[o]; }
+    size_t input_count() const override { return inputs.size(); }
+    Slot scratch(size_t bytes) override { return given.scratch(bytes); }
+    void may_share(size_t, size_t) override {}  // all that is narrow is read before anything is written
+    void enters_memory(size_t o) override { given.enters_memory(o); }
+    bool reference_only() const override { return given.reference_only(); }
+
+    Lowering& given;
+    std::vector<Operand> inputs, outputs;
+  };
+
+  std::vector<Conversion> before_, behind_;
+  std::unique_ptr<Kernel> computation_;
+};
+
+}  // namespace
+
+DType wide_float(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype; }
+
+DType wide_integer(DType dtype) {
+  if (!is_integer(dtype) || size_of(dtype) >= sizeof(int32_t)) return dtype;
+  return is_signed(dtype) ? DType::int32 : DType::uint32;
+}
+
+std::unique_ptr<Kernel> widened_kernel(Lowering& lowering, DType narrow, DType wide, Lower lower) {
+  return std::make_unique<WidenedKernel>(lowering, narrow, wide, lower);
+}
+
+}  // namespace mpsgraph::cpu

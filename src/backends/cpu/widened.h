@@ -1,0 +1,21 @@
+// Kernels for halves and short integers by way of wider numbers: the operands are converted into scratch memory, a
+// kernel for the wide type computes there, and its results are converted back.
+//
+// For operations that are seldom run on narrow types, and whose loops compute in the wide type anyway, so that the
+// results are the same: a loop less to compile for each narrow type.
+#pragma once
+
+#include <memory>
+
+#include "backends/cpu/kernel.h"
+
+namespace mpsgraph::cpu {
+
+// What halves compute in, and what integers of less than 32 bits do; any other type itself.
+DType wide_float(DType dtype);
+DType wide_integer(DType dtype);
+
+// `lower` sees operands of type `narrow` as ones of type `wide`. Integers wrap.
+std::unique_ptr<Kernel> widened_kernel(Lowering& lowering, DType narrow, DType wide, Lower lower);
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,320 @@
+// Which filters lead to the results, in which order; and the encoding of a batch.
+#include "nngraph/graph.h"
+
+#include <algorithm>
+
+#include "mpsgraph/runtime/command_queue.h"
+#include "nngraph/definition.h"
+#include "nngraph/lowering.h"
+#include "nngraph/transaction.h"
+#include "runtime/backend.h"
+
+namespace mpsgraph::nngraph {
+
+using runtime::CommandBuffer;
+using runtime::NDArray;
+
+namespace {
+
+std::string named(const ImageNode& image, size_t i) {
+  return image.handle.empty() ? cat("source image ", i) : cat("source image '", image.handle, "'");
+}
+
+std::vector<std::string> handles(const std::vector<ImagePtr>& images) {
+  std::vector<std::string> result;
+  for (const ImagePtr& image : images) result.push_back(image->handle);
+  return result;
+}
+
+NDArray number(double value) {
+  NDArray result = NDArray::allocate(DType::float32, {});
+  *reinterpret_cast<float*>(result.data()) = static_cast<float>(value);
+  return result;
+}
+
+// A state of the generator for one batch: the seed is the key, the batch the upper half of the counter.
+NDArray philox_state(int64_t seed, int64_t batch) {
+  NDArray result = NDArray::allocate(DType::int32, {7});
+  const auto s = static_cast<uint64_t>(seed), n = static_cast<uint64_t>(batch);
+  const uint32_t words[7] = {1,
+                             0,
+                             0,
+                             static_cast<uint32_t>(n),
+                             static_cast<uint32_t>(n >> 32),
+                             static_cast<uint32_t>(s),
+                             static_cast<uint32_t>(s >> 32)};
+  std::copy_n(words, 7, reinterpret_cast<uint32_t*>(result.data()));
+  return result;
+}
+
+}  // namespace
+
+NNGraph::NNGraph(runtime::Device& device, std::vector<ImagePtr> results, std::vector<bool> needed)
+    : device_(&device), results_(std::move(results)), needed_(std::move(needed)), state_(std::make_unique<State>()) {
+  if (results_.empty()) throw GraphError("[NNGraph] needs a result image");
+  if (std::find(results_.begin(), results_.end(), nullptr) != results_.end())
+    throw GraphError("[NNGraph] a result image is None");
+  if (needed_.empty()) needed_.assign(results_.size(), true);
+  if (needed_.size() != results_.size())
+    throw GraphError(
+        cat("[NNGraph] results_are_needed has ", needed_.size(), " entries for ", results_.size(), " result images"));
+  find_filters();
+  read_data_sources();
+  require_purpose();
+  state_->on_device = std::make_unique<runtime::DeviceGraph>(state_->graph, device);
+  for (const auto& layer : state_->layers)
+    if (layer->trains && !layer->fed() && layer->source->optimizer())
+      layer->source->held_by(state_.get(), [state = state_.get(), held = layer.get()] {
+        const std::lock_guard lock(state->mutex);
+        held->store(*state->on_device);
+      });
+}
+
+NNGraph::~NNGraph() {
+  for (const auto& layer : state_->layers) {
+    if (!layer->source->is_held_by(state_.get())) continue;
+    try {
+      layer->store(*state_->on_device);
+    } catch (...) {  // a device that is gone: the source keeps what it had
+    }
+    layer->source->held_by(nullptr, {});
+  }
+}
+
+// Filters in an order in which each comes after those that it reads, forward filters of gradient filters included.
+void NNGraph::find_filters() {
+  enum class Visit { open, done };
+  std::map<const FilterNode*, Visit> visits;
+  std::set<const ImageNode*> known;
+  const auto input = [&](const ImagePtr& image) {
+    if (known.insert(image.get()).second) inputs_.push_back(image);
+  };
+  std::vector<std::pair<FilterNode*, size_t>> stack;
+  const auto open = [&](FilterNode* filter) {
+    const auto [visit, fresh] = visits.emplace(filter, Visit::open);
+    if (fresh) return stack.emplace_back(filter, 0), void();
+    if (visit->second == Visit::open)
+      throw GraphError(cat("[", filter->title(), "] leads to itself: its images make a cycle", filter->where()));
+  };
+  for (const ImagePtr& result : results_) {
+    if (!result->producer) throw GraphError("[NNGraph] a result image is not made by any filter");
+    open(result->producer);
+    while (!stack.empty()) {
+      auto& [filter, next] = stack.back();
+      // A gradient filter reads its forward filter, and what comes in.
+      const size_t before = filter->is_gradient() ? 1 : 0;
+      if (next == filter->sources().size() + before) {
+        visits[filter] = Visit::done;
+        filters_.push_back(filter->shared_from_this());
+        if (filter->is_gradient()) derived_.insert(filter->forward().get());
+        stack.pop_back();
+        continue;
+      }
+      const size_t i = next++;
+      if (i < before) {
+        open(filter->forward().get());
+        continue;
+      }
+      const ImagePtr& source = filter->sources()[i - before];
+      if (source->producer)
+        open(source->producer);
+      else
+        input(source);
+    }
+  }
+  for (const FilterPtr& filter : filters_) {
+    const ImagePtr image = filter->result_image();
+    if (image->export_from_graph) exports_.push_back(image);
+    if (!filter->is_gradient() && !filter->definition().states.empty()) losses_.push_back(filter);
+  }
+}
+
+void NNGraph::read_data_sources() {
+  std::map<State::SourceKey, bool> trains, other;
+  for (const FilterPtr& filter : filters_) {
+    if (!filter->parameters()) continue;
+    const State::SourceKey key = State::key_of(*filter->parameters());
+    trains[key] |= filter->is_gradient();
+    other[key] |= !filter->definition().matrix;
+  }
+  for (const FilterPtr& filter : filters_) {
+    const std::shared_ptr<DataSource>& source = filter->parameters();
+    if (!source) continue;
+    const State::SourceKey key = State::key_of(*source);
+    if (state_->by_source.contains(key)) continue;
+    state_->layers.push_back(std::make_unique<Layer>(source, cat("[", filter->title(), filter->where(), "]"),
+                                                     trains[key], derived_.empty(), !other[key], *state_->graph));
+    state_->by_source[key] = state_->layers.back().get();
+  }
+}
+
+// A training graph that nobody reads must at least train something.
+void NNGraph::require_purpose() const {
+  const bool read = std::find(needed_.begin(), needed_.end(), true) != needed_.end() || !exports_.empty();
+  const bool measured = !losses_.empty() && derived_.empty();
+  const bool trains = std::any_of(state_->layers.begin(), state_->layers.end(), [](const auto& layer) {
+    return layer->trains && (layer->fed() || layer->source->optimizer());
+  });
+  if (!read && !measured && !trains)
+    throw GraphError(cat("[NNGraph] has nothing to do: none of its results is needed, and no layer before ",
+                         results_[0]->producer->title(), " trains; give its data sources an optimizer or an update",
+                         results_[0]->producer->where()));
+}
+
+std::vector<std::string> NNGraph::source_image_handles() const { return handles(inputs_); }
+std::vector<std::string> NNGraph::intermediate_image_handles() const { return handles(exports_); }
+
+std::vector<std::string> NNGraph::source_state_handles() const {
+  std::vector<std::string> result;
+  for (const FilterPtr& loss : losses_) result.push_back(loss->label);
+  return result;
+}
+
+void NNGraph::set_format(ChannelFormat format) {
+  if (format != ChannelFormat::float16 && format != ChannelFormat::float32)
+    throw GraphError(cat("[NNGraph] format is float16 or float32, came ", name(format)));
+  format_ = format;
+}
+
+void NNGraph::check_inputs(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels) const {
+  if (sources.size() != inputs_.size())
+    throw GraphError(cat("[NNGraph] takes ", inputs_.size(), " batches of source images, came ", sources.size()));
+  if (labels.size() != losses_.size())
+    throw GraphError(
+        cat("[NNGraph] takes ", losses_.size(), " batches of labels, one for each loss, came ", labels.size()));
+  const auto check_array = [](const NDArray& array, const std::string& what) {
+    if (!array.valid() || array.dims().size() != 4 || array.elements() == 0)
+      throw ShapeError(cat("[NNGraph] ", what, " must be [images, height, width, channels] without a size of 0, came ",
+                           array.valid() ? to_string(array.dims()) : "nothing"));
+  };
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const NDArray& array = sources[i].array;
+    check_array(array, named(*inputs_[i], i));
+    const DType dtype = array.dtype();
+    if (dtype != DType::float32 && dtype != DType::float16 && dtype != DType::uint8 && dtype != DType::uint16)
+      throw DTypeError(cat("[NNGraph] ", named(*inputs_[i], i), " is ", dtype,
+                           "; images are float32, float16, uint8 (unorm8) or uint16 (unorm16)"));
+    if (array.dims()[0] != sources[0].array.dims()[0])
+      throw ShapeError(cat("[NNGraph] ", named(*inputs_[i], i), " has ", array.dims()[0], " images, ",
+                           named(*inputs_[0], 0), " has ", sources[0].array.dims()[0]));
+  }
+  for (size_t i = 0; i < labels.size(); ++i)
+    for (const NDArray* array : {&labels[i].labels, &labels[i].weights}) {
+      if (array == &labels[i].weights && !array->valid()) continue;
+      check_array(*array, cat("labels of ", losses_[i]->title()));
+      if (array->dtype() != DType::float32)
+        throw DTypeError(cat("[", losses_[i]->title(), "] labels and weights are float32, came ", array->dtype(),
+                             losses_[i]->where()));
+      if (array->dims()[0] != sources[0].array.dims()[0])
+        throw ShapeError(cat("[", losses_[i]->title(), "] there are labels for ", array->dims()[0], " images, came ",
+                             sources[0].array.dims()[0], losses_[i]->where()));
+    }
+}
+
+EncodeResults NNGraph::encode_batch(const std::shared_ptr<CommandBuffer>& buffer, std::vector<ImageBatch> sources,
+                                    std::vector<LabelsBatch>& labels) {
+  if (&buffer->queue().device() != device_)
+    throw DeviceError(cat("[NNGraph] was made for device ", device_->name(), ", the command buffer is of ",
+                          buffer->queue().device().name()));
+  check_inputs(sources, labels);
+  const std::lock_guard lock(state_->mutex);
+  const std::shared_ptr<Lowered> lowered = lower(sources, labels);
+  std::vector<NDArray> inputs;
+  for (ImageBatch& source : sources) inputs.push_back(std::move(source.array));
+  for (const FedParameter& fed : lowered->parameters) inputs.push_back(fed.layer->slots[fed.slot].value);
+  for (const auto& [loss, weights] : lowered->labels)
+    inputs.push_back(weights ? labels[loss].weights : labels[loss].labels);
+  for (const auto& optimizer : lowered->rates) inputs.push_back(number(optimizer->step_rate()));
+  for (int64_t seed : lowered->seeds) inputs.push_back(philox_state(seed, state_->batches));
+
+  const CommandBuffer::Mark mark = buffer->mark();
+  EncodeTransaction transaction;
+  std::vector<NDArray> results;
+  try {
+    results = lowered->executable ? lowered->executable->encode(*buffer, std::move(inputs))
+                                  : encode_parts(lowered, *buffer, std::move(inputs));
+    update_outside(
+        *lowered, buffer,
+        results.begin() + static_cast<std::ptrdiff_t>(lowered->results.size() + exports_.size() + losses_.size()));
+  } catch (...) {
+    buffer->rewind(mark);
+    throw;
+  }
+  transaction.keep();
+  for (const auto& optimizer : lowered->rates) optimizer->advance();
+  ++state_->batches;
+
+  EncodeResults out;
+  out.images.resize(results_.size());
+  auto next = results.begin();
+  for (size_t i : lowered->results) out.images[i].array = *next++;
+  for (size_t i = 0; i < exports_.size(); ++i) out.intermediates.push_back({*next++});
+  for (LabelsBatch& batch : labels) batch.losses = *next++;
+  return out;
+}
+
+// The parts one after the other, as one piece of work; each loads its data source and lets it go.
+std::vector<NDArray> NNGraph::encode_parts(const std::shared_ptr<Lowered>& lowered, CommandBuffer& buffer,
+                                           std::vector<NDArray> inputs) const {
+  std::vector<NDArray> results;
+  for (const TensorType& type : lowered->parts.back().executable->target_types())
+    results.push_back(NDArray::allocate(type.dtype, type.shape.dims()));
+  auto run = [lowered, inputs = std::move(inputs), results]() mutable {
+    std::vector<NDArray> values(lowered->value_count);
+    for (size_t i = 0; i < inputs.size(); ++i) values[lowered->input_numbers[i]] = std::move(inputs[i]);
+    for (Part& part : lowered->parts) {
+      std::vector<NDArray> feeds;
+      for (size_t value : part.inputs) feeds.push_back(values[value]);
+      std::vector<std::unique_ptr<Loaded>> loaded;
+      for (Layer* layer : part.layers) {
+        loaded.push_back(std::make_unique<Loaded>(*layer->source, layer->who));
+        layer->feed(feeds);
+      }
+      const bool last = &part == &lowered->parts.back();
+      std::vector<NDArray> made = last ? results : std::vector<NDArray>(part.outputs.size());
+      part.executable->compiled()->run(feeds, made);
+      for (const auto& source : loaded) source->purge();
+      for (size_t i = 0; !last && i < made.size(); ++i) values[part.outputs[i]] = made[i];
+      for (size_t value : part.last_uses) values[value] = {};
+    }
+  };
+  buffer.encode(std::move(run), "NNGraph");
+  return results;
+}
+
+// Calls the sources that update by themselves, then takes what they gave, so that none is taken when one throws.
+void NNGraph::update_outside(const Lowered& lowered, const std::shared_ptr<CommandBuffer>& buffer,
+                             std::vector<NDArray>::const_iterator gradients) {
+  std::vector<std::pair<Layer*, StatePtr>> updated;
+  for (size_t i = 0; i < lowered.updating.size(); ++i) {
+    Layer& layer = *lowered.updating[i];
+    std::vector<NamedArray> derived, held;
+    for (const std::string& name : lowered.gradients[i]) derived.push_back({name, *gradients++});
+    for (const Slot& slot : layer.slots) held.push_back({slot.name, slot.value});
+    const auto gradient_state = std::make_shared<ParameterState>(std::move(derived));
+    gradient_state->written_by = buffer;
+    const auto source_state = std::make_shared<ParameterState>(std::move(held));
+    const StatePtr result = layer.source->update(*buffer, gradient_state, source_state);
+    if (!result) continue;
+    for (const Slot& slot : layer.slots) {
+      const NDArray* array = result->find(slot.name);
+      if (!array) continue;
+      if (array->dims() != slot.value.dims() || array->dtype() != DType::float32)
+        throw ShapeError(cat(layer.who, " update() gave ", slot.name, " as ", array->type(), "; ", slot.value.type(),
+                             " is expected"));
+    }
+    updated.emplace_back(&layer, result);
+  }
+  for (const auto& [layer, result] : updated)
+    for (Slot& slot : layer->slots)
+      if (const NDArray* array = result->find(slot.name)) slot.value = *array;
+}
+
+void NNGraph::reload_from_data_sources() {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<std::vector<NamedArray>> arrays;
+  for (const auto& layer : state_->layers) arrays.push_back(layer->reloaded());
+  for (size_t i = 0; i < arrays.size(); ++i) state_->layers[i]->take(*state_->on_device, arrays[i]);
+}
+
+}  // namespace mpsgraph::nngraph

@@ -1,0 +1,94 @@
+// NNGraph: nodes as something that runs. MPSNNGraph.
+//
+// On the CPU device the nodes become one core graph, for each size of images that comes: forward filters by what they
+// mean, gradient filters as gradients of that, updates by optimizers of ours as assignments, so that a batch is one
+// executable. A data source that updates its parameters by itself cuts it: its parameters are fed, its gradients are
+// results, and its update is encoded behind.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mpsgraph/export.h"
+#include "mpsgraph/runtime/device_graph.h"
+#include "nngraph/nodes.h"
+#include "nngraph/optimizer.h"
+
+namespace mpsgraph::nngraph {
+
+// A batch of images as one array [N, height, width, channels]: float32, float16, or uint8 for unorm8 (0 to 255 stand
+// for 0 to 1) and uint16 for unorm16.
+struct ImageBatch {
+  runtime::NDArray array;
+};
+
+// MPSCNNLossLabels of a batch: labels and perhaps weights as images, each [N, height, width, channels] float32. The
+// losses are written by the run: [N, 1, 1, 1], or [N, height, width, channels] when nothing is reduced.
+struct LabelsBatch {
+  runtime::NDArray labels, weights;
+  runtime::NDArray losses;
+};
+
+struct EncodeResults {
+  std::vector<ImageBatch> images;         // of result_images(); an invalid array where none was asked for
+  std::vector<ImageBatch> intermediates;  // of intermediate_image_handles()
+};
+
+class MPSGRAPH_API NNGraph {
+ public:
+  // `needed`: one for each result, or empty for all. Loads each data source once. GraphError for a cycle of images, a
+  // gradient filter whose forward filter does not lead to a result, ….
+  NNGraph(runtime::Device& device, std::vector<ImagePtr> results, std::vector<bool> needed = {});
+  ~NNGraph();
+
+  runtime::Device& device() const { return *device_; }
+  const std::vector<ImagePtr>& result_images() const { return results_; }
+  const std::vector<ImagePtr>& source_images() const { return inputs_; }            // in the order of encode
+  std::vector<std::string> source_image_handles() const;
+  std::vector<std::string> source_state_handles() const;                            // losses, in the order of encode
+  const std::vector<ImagePtr>& intermediate_images() const { return exports_; }
+  std::vector<std::string> intermediate_image_handles() const;
+  const std::vector<FilterPtr>& filters() const { return filters_; }                // in an order of execution
+  bool has_gradient(const FilterNode& filter) const { return derived_.contains(&filter); }
+  bool results_are_needed(size_t i) const { return needed_[i]; }
+  // How intermediate images are stored; float16 rounds each filter's result. Default float32, also on Metal.
+  ChannelFormat format() const { return format_; }
+  void set_format(ChannelFormat format);
+
+  // Encodes a batch. Data sources that update by themselves are called here; what they throw leaves everything as it
+  // was. `labels`: one for each loss; their `losses` are set to arrays that the run writes.
+  EncodeResults encode_batch(const std::shared_ptr<runtime::CommandBuffer>& buffer, std::vector<ImageBatch> sources,
+                             std::vector<LabelsBatch>& labels);
+  // Takes the parameters from the data sources anew. The work of all graphs that train them must have been finished.
+  void reload_from_data_sources();
+
+ private:
+  friend class Lowerer;
+  struct Lowered;                                      // the nodes for one size of images
+  struct State;
+  std::shared_ptr<Lowered> lower(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels);
+  std::vector<runtime::NDArray> encode_parts(const std::shared_ptr<Lowered>& lowered, runtime::CommandBuffer& buffer,
+                                             std::vector<runtime::NDArray> inputs) const;
+  void find_filters();
+  void read_data_sources();
+  void require_purpose() const;
+  void check_inputs(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels) const;
+  void update_outside(const Lowered& lowered, const std::shared_ptr<runtime::CommandBuffer>& buffer,
+                      std::vector<runtime::NDArray>::const_iterator gradients);
+
+  runtime::Device* const device_;
+  const std::vector<ImagePtr> results_;
+  std::vector<bool> needed_;
+  std::vector<FilterPtr> filters_;
+  std::vector<ImagePtr> inputs_, exports_;
+  std::vector<FilterPtr> losses_;
+  std::set<const FilterNode*> derived_;                // forward filters whose gradient filters are here
+  ChannelFormat format_ = ChannelFormat::float32;
+  const std::unique_ptr<State> state_;
+};
+
+}  // namespace mpsgraph::nngraph

@@ -1,0 +1,394 @@
+// Lowering: each forward filter by its definition, each gradient filter as the gradient of what that made, then losses,
+// exports and updates as targets.
+#include "nngraph/lowering.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "mpsgraph/core/gradients.h"
+#include "nngraph/definition.h"
+
+namespace mpsgraph::nngraph {
+
+using runtime::Feed;
+
+namespace {
+
+TensorType float_type(const Dims& dims) { return {DType::float32, Shape(dims)}; }
+
+}  // namespace
+
+// The work of NNGraph::lower, which it does once.
+class Lowerer {
+ public:
+  Lowerer(const NNGraph& graph, NNGraph::State& state, NNGraph::Lowered& result, const std::vector<FilterPtr>& losses)
+      : graph_(graph), state_(state), result_(result), losses_(losses), b_(*state.graph) {}
+
+  void run(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels) {
+    feed_images(sources);
+    read_parameters();
+    for (const FilterPtr& filter : graph_.filters()) {
+      if (loads_on_demand(*filter)) cut(*filter);
+      lower(*filter, labels);
+      ++lowered_count_;
+    }
+    update();
+    compile();
+  }
+
+ private:
+  Tensor* placeholder(const TensorType& type) {
+    Tensor* tensor = b_.graph().add("placeholder", {}, {{"type", type}});
+    feeds_.emplace_back(tensor, type);
+    return tensor;
+  }
+
+  void feed_images(const std::vector<ImageBatch>& sources) {
+    for (size_t i = 0; i < sources.size(); ++i) {
+      const runtime::NDArray& array = sources[i].array;
+      image_feeds_.push_back(placeholder(array.type()));
+      Tensor* image = b_.cast(image_feeds_.back(), DType::float32);
+      if (array.dtype() == DType::uint8) image = b_.mul(image, 1.0 / 255);
+      if (array.dtype() == DType::uint16) image = b_.mul(image, 1.0 / 65535);
+      images_[graph_.source_images()[i].get()] = image;
+    }
+    result_.image_count = sources.size();
+  }
+
+  void read_parameters() {
+    for (const auto& layer : state_.layers) {
+      if (layer->on_demand) continue;
+      operands_[layer.get()];  // of a layer that has no parameters, too
+      for (size_t i = 0; i < layer->slots.size(); ++i) {
+        const Slot& slot = layer->slots[i];
+        Tensor* operand;
+        if (slot.variable) {
+          operand = b_.graph().add("read", {slot.variable});
+        } else {
+          operand = as_operand(b_, *layer, slot, placeholder(slot.type));
+          result_.parameters.push_back({layer.get(), i});
+        }
+        operands_[layer.get()].emplace_back(slot.name, operand);
+      }
+    }
+  }
+
+  // --- parts, where parameters are loaded on demand ------------------------------------------------------------------
+
+  bool loads_on_demand(const FilterNode& filter) const {
+    const Layer* layer = filter.parameters() ? state_.layer_of(filter) : nullptr;
+    return layer && layer->on_demand;
+  }
+
+  // Ends the part before `next`, whose parameters are the first feeds of the part that begins. What later filters read
+  // goes from part to part.
+  void cut(const FilterNode& next) {
+    Layer* layer = state_.layer_of(next);
+    if (part_feeds_ > 0 || lowered_count_ > 0) end_part(live_images());
+    part_.layers = {layer};
+    auto& operands = operands_[layer] = {};
+    for (const Slot& slot : layer->slots) {
+      Tensor* fed = b_.graph().add("placeholder", {}, {{"type", slot.type}});
+      part_parameters_.emplace_back(fed, slot.type);
+      operands.emplace_back(slot.name, as_operand(b_, *layer, slot, fed));
+    }
+    ++part_feeds_;
+  }
+
+  // The images that filters from here on, results or exports read, and the losses so far.
+  std::vector<Tensor**> live_images() {
+    std::set<const ImageNode*> read;
+    for (size_t i = lowered_count_; i < graph_.filters().size(); ++i)
+      for (const ImagePtr& source : graph_.filters()[i]->sources()) read.insert(source.get());
+    for (const ImagePtr& image : graph_.result_images()) read.insert(image.get());
+    for (const ImagePtr& image : graph_.intermediate_images()) read.insert(image.get());
+    std::vector<Tensor**> live;
+    for (auto& [image, tensor] : images_)
+      if (read.contains(image)) live.push_back(&tensor);
+    for (Tensor*& loss : lost_) live.push_back(&loss);
+    return live;
+  }
+
+  size_t number_of(Tensor* tensor) { return numbers_.emplace(tensor, numbers_.size()).first->second; }
+
+  void end_part(const std::vector<Tensor**>& live) {
+    std::map<Tensor*, Tensor*> handed_on;
+    std::vector<Tensor*> targets;
+    for (Tensor** tensor : live) {
+      if (is_fed(*tensor)) continue;
+      Tensor*& fed = handed_on[*tensor];
+      if (!fed) {
+        targets.push_back(*tensor);
+        fed = b_.graph().add("placeholder", {}, {{"type", (*tensor)->type}});
+      }
+    }
+    finish_part(targets);
+    for (Tensor* target : targets) {
+      Tensor* fed = handed_on.at(target);
+      feeds_.emplace_back(fed, fed->type);
+      result_.parts.back().outputs.push_back(number_of(fed));
+    }
+    for (Tensor** tensor : live)
+      if (const auto next = handed_on.find(*tensor); next != handed_on.end()) *tensor = next->second;
+  }
+
+  bool is_fed(const Tensor* tensor) const { return tensor->operation->is("placeholder"); }
+
+  // Compiles what leads to the targets, with the feeds that they read.
+  void finish_part(const std::vector<Tensor*>& targets) {
+    std::set<const Operation*> needed;
+    std::vector<const Tensor*> stack(targets.begin(), targets.end());
+    while (!stack.empty()) {
+      const Operation* operation = stack.back()->operation;
+      stack.pop_back();
+      if (needed.insert(operation).second)
+        stack.insert(stack.end(), operation->inputs.begin(), operation->inputs.end());
+    }
+    std::vector<Feed> feeds;
+    for (const Feed& feed : feeds_) {
+      if (!needed.contains(feed.first->operation)) continue;
+      feeds.push_back(feed);
+      part_.inputs.push_back(number_of(feed.first));
+    }
+    feeds.insert(feeds.end(), part_parameters_.begin(), part_parameters_.end());
+    part_.executable = state_.on_device->compile(feeds, targets);
+    result_.parts.push_back(std::exchange(part_, {}));
+    part_parameters_.clear();
+  }
+
+  // What no part from some point on reads is let go behind the last that does.
+  void find_last_uses() {
+    std::set<size_t> later;
+    for (size_t i = result_.parts.size(); i-- > 0;) {
+      Part& part = result_.parts[i];
+      for (size_t value : part.inputs)
+        if (later.insert(value).second) part.last_uses.push_back(value);
+    }
+    for (const auto* fed : {&image_feeds_, &label_feeds_, &seed_feeds_})
+      for (Tensor* tensor : *fed) result_.input_numbers.push_back(number_of(tensor));
+    result_.value_count = numbers_.size();
+  }
+
+  void lower(const FilterNode& filter, const std::vector<LabelsBatch>& labels) {
+    b_.graph().set_location(filter.location());
+    Tensor* image = filter.is_gradient() ? lower_gradient(filter) : lower_forward(filter, labels);
+    const ChannelFormat format =
+        filter.result().format == ChannelFormat::none ? graph_.format() : filter.result().format;
+    if (format == ChannelFormat::float16) image = b_.cast(b_.cast(image, DType::float16), DType::float32);
+    images_[&filter.result()] = image;
+  }
+
+  Tensor* lower_forward(const FilterNode& filter, const std::vector<LabelsBatch>& labels) {
+    auto& forward = forwards_.emplace(&filter, Forward{Lowering(b_, filter), nullptr}).first->second;
+    Lowering& l = forward.lowering;
+    l.training = graph_.has_gradient(filter);
+    l.layer = state_.layer_of(filter);
+    // A gradient filter gives one source's share. One source may lead to another, and a layer's parameters to the
+    // images of the next filter that has them: as tensors of this filter's own, derivatives end there.
+    const auto own = [&](Tensor* tensor, bool apart) { return apart ? b_.unary("identity", tensor) : tensor; };
+    for (const ImagePtr& source : filter.sources())
+      l.sources.push_back(own(images_.at(source.get()), l.training && filter.sources().size() > 1));
+    if (l.layer)
+      for (const auto& [name, tensor] : operands_.at(l.layer))
+        l.parameters[name] = own(tensor, l.training && is_shared(*l.layer));
+    const auto loss = std::find_if(losses_.begin(), losses_.end(), [&](const auto& p) { return p.get() == &filter; });
+    if (loss != losses_.end()) {
+      const auto index = static_cast<size_t>(loss - losses_.begin());
+      l.fed = [this, index, &labels](std::string_view name) -> Tensor* {
+        const bool weights = name == "weights";
+        const runtime::NDArray& array = weights ? labels[index].weights : labels[index].labels;
+        if (!array.valid()) return nullptr;
+        result_.labels.emplace_back(index, weights);
+        label_feeds_.push_back(placeholder(array.type()));
+        return label_feeds_.back();
+      };
+    }
+    l.seed = [this, &filter] {
+      result_.seeds.push_back(filter.attributes().integer("seed"));
+      seed_feeds_.push_back(placeholder({DType::int32, Shape{7}}));
+      return seed_feeds_.back();
+    };
+    forward.image = filter.definition().lower(l);
+    if (loss != losses_.end()) lost_.push_back(l.state.at("loss"));
+    return forward.image;
+  }
+
+  bool is_shared(const Layer& layer) const {
+    return std::count_if(graph_.filters().begin(), graph_.filters().end(), [&](const FilterPtr& filter) {
+             return !filter->is_gradient() && state_.layer_of(*filter) == &layer;
+           }) > 1;
+  }
+
+  Tensor* lower_gradient(const FilterNode& filter) {
+    Forward& forward = forwards_.at(filter.forward().get());
+    Lowering& l = forward.lowering;
+    Tensor* incoming = images_.at(filter.sources()[0].get());
+    if (incoming->shape() != forward.image->shape())
+      throw ShapeError(cat("[", filter.title(), "] the gradient that comes in is ", incoming->shape(),
+                           ", the result of ", filter.forward()->title(), " is ", forward.image->shape(),
+                           filter.where()));
+    const size_t i = filter.forward_source();
+    if (filter.definition().gradient && !filter.parameters()) return filter.definition().gradient(l, incoming, i);
+    std::vector<Tensor*> with_respect_to{l.sources[i]};
+    std::vector<Slot*> slots;
+    Layer* layer = filter.parameters() ? state_.layer_of(filter) : nullptr;
+    if (layer && layer->trains)
+      for (Slot& slot : layer->slots) {
+        if (!slot.trained) continue;
+        slots.push_back(&slot);
+        with_respect_to.push_back(l.parameter(slot.name));
+      }
+    const std::vector<Tensor*> found = gradients(forward.image, with_respect_to, incoming);
+    for (size_t s = 0; s < slots.size(); ++s) {
+      Tensor*& sum = parameter_gradients_[slots[s]];
+      sum = sum ? b_.add(sum, found[1 + s]) : found[1 + s];
+    }
+    if (layer && layer->source->kind() == DataSource::Kind::batch_normalization) statistics_[layer] = &l.state;
+    return found[0];
+  }
+
+  // Assignments for optimizers of ours; gradients as results for sources that update by themselves.
+  void update() {
+    for (const auto& layer : state_.layers) {
+      if (!layer->trains) continue;
+      if (layer->fed())
+        update_outside(*layer);
+      else if (const std::shared_ptr<Optimizer> optimizer = layer->source->optimizer())
+        update_inside(*layer, optimizer);
+    }
+  }
+
+  void update_inside(Layer& layer, const std::shared_ptr<Optimizer>& optimizer) {
+    Tensor* rate = rate_of(optimizer);
+    const auto assign = [&](Tensor* variable, Tensor* value) {
+      operations_.push_back(b_.graph().create("assign", {variable, value}));
+    };
+    for (Slot& slot : layer.slots) {
+      const auto gradient = parameter_gradients_.find(&slot);
+      if (gradient == parameter_gradients_.end()) continue;
+      std::vector<Tensor*> moments;
+      for (Tensor* moment : slot.moments) moments.push_back(b_.graph().add("read", {moment}));
+      Tensor* values = optimizer->lower(b_, operand(layer, slot.name), gradient->second, moments, rate);
+      assign(slot.variable, values);
+      for (size_t i = 0; i < moments.size(); ++i) assign(slot.moments[i], moments[i]);
+    }
+    const auto batch = statistics_.find(&layer);
+    if (batch == statistics_.end()) return;
+    const double keep = dynamic_cast<NormalizationSource&>(*layer.source).momentum();
+    for (std::string_view name : {"mean", "variance"}) {
+      Slot* slot = layer.find(name);
+      if (!slot) continue;
+      Tensor* moving = operand(layer, slot->name);
+      Tensor* now = b_.reshape_like(batch->second->find(name)->second, moving);
+      assign(slot->variable, b_.add(b_.mul(moving, keep), b_.mul(now, 1 - keep)));
+    }
+  }
+
+  void update_outside(Layer& layer) {
+    std::vector<std::string> names;
+    for (Slot& slot : layer.slots) {
+      const auto gradient = parameter_gradients_.find(&slot);
+      if (gradient == parameter_gradients_.end()) continue;
+      names.push_back(slot.name);
+      outside_.push_back(as_own(b_, layer, slot, gradient->second));
+    }
+    const auto batch = statistics_.find(&layer);
+    if (batch != statistics_.end())
+      for (std::string_view name : {"mean", "variance"}) {
+        Tensor* now = batch->second->find(name)->second;
+        names.emplace_back(name);
+        outside_.push_back(b_.reshape(now, Ints{now->shape().elements()}));
+      }
+    result_.updating.push_back(&layer);
+    result_.gradients.push_back(std::move(names));
+  }
+
+  Tensor* operand(const Layer& layer, std::string_view name) {
+    for (const auto& [known, tensor] : operands_.at(&layer))
+      if (known == name) return tensor;
+    return nullptr;
+  }
+
+  Tensor* rate_of(const std::shared_ptr<Optimizer>& optimizer) {
+    const auto found = std::find(result_.rates.begin(), result_.rates.end(), optimizer);
+    if (found != result_.rates.end()) return rates_[static_cast<size_t>(found - result_.rates.begin())];
+    result_.rates.push_back(optimizer);
+    rates_.push_back(b_.graph().add("placeholder", {}, {{"type", float_type({})}}));
+    return rates_.back();
+  }
+
+  Tensor* stored(const ImageNode& image) {
+    const ChannelFormat format = image.format == ChannelFormat::none ? graph_.format() : image.format;
+    return format == ChannelFormat::float16 ? b_.cast(images_.at(&image), DType::float16) : images_.at(&image);
+  }
+
+  void compile() {
+    std::vector<Tensor*> targets;
+    for (size_t i = 0; i < graph_.result_images().size(); ++i) {
+      if (!graph_.results_are_needed(i)) continue;
+      result_.results.push_back(i);
+      targets.push_back(stored(*graph_.result_images()[i]));
+    }
+    for (const ImagePtr& image : graph_.intermediate_images()) targets.push_back(stored(*image));
+    targets.insert(targets.end(), lost_.begin(), lost_.end());
+    targets.insert(targets.end(), outside_.begin(), outside_.end());
+    if (part_feeds_ > 0) {
+      finish_part(targets);
+      find_last_uses();
+      return;
+    }
+    for (Tensor* rate : rates_) feeds_.emplace_back(rate, float_type({}));
+    order_feeds();
+    result_.executable = state_.on_device->compile(feeds_, targets, operations_);
+  }
+
+  // Random filters' states come last, whenever they were met.
+  void order_feeds() {
+    std::stable_partition(feeds_.begin(), feeds_.end(),
+                          [](const Feed& feed) { return feed.second.dtype != DType::int32; });
+  }
+
+  struct Forward {
+    Lowering lowering;
+    Tensor* image;
+  };
+  const NNGraph& graph_;
+  NNGraph::State& state_;
+  NNGraph::Lowered& result_;
+  const std::vector<FilterPtr>& losses_;
+  Builder b_;
+  std::vector<Feed> feeds_;
+  std::map<const ImageNode*, Tensor*> images_;
+  std::map<const FilterNode*, Forward> forwards_;
+  std::map<const Layer*, std::vector<std::pair<std::string, Tensor*>>> operands_;
+  std::map<const Slot*, Tensor*> parameter_gradients_;
+  std::map<const Layer*, std::map<std::string, Tensor*, std::less<>>*> statistics_;
+  std::vector<Tensor*> image_feeds_, label_feeds_, seed_feeds_;
+  std::vector<Tensor*> lost_, outside_, rates_;
+  std::vector<Operation*> operations_;
+  size_t lowered_count_ = 0, part_feeds_ = 0;
+  Part part_;
+  std::vector<Feed> part_parameters_;
+  std::map<const Tensor*, size_t> numbers_;  // of the values that go between parts
+};
+
+std::shared_ptr<NNGraph::Lowered> NNGraph::lower(const std::vector<ImageBatch>& sources,
+                                                 const std::vector<LabelsBatch>& labels) {
+  std::vector<int64_t> key{static_cast<int64_t>(format_)};
+  const auto add = [&](const runtime::NDArray& array) {
+    key.push_back(array.valid() ? static_cast<int64_t>(array.dtype()) : -1);
+    if (array.valid()) key.insert(key.end(), array.dims().begin(), array.dims().end());
+  };
+  for (const ImageBatch& source : sources) add(source.array);
+  for (const LabelsBatch& batch : labels) add(batch.labels), add(batch.weights);
+  std::shared_ptr<Lowered>& entry = state_->lowered[key];
+  if (!entry) {
+    auto lowered = std::make_shared<Lowered>();
+    Lowerer(*this, *state_, *lowered, losses_).run(sources, labels);
+    entry = std::move(lowered);
+  }
+  return entry;
+}
+
+}  // namespace mpsgraph::nngraph

@@ -1,0 +1,182 @@
+// Making filters, their gradient filters and whole training graphs.
+#include "nngraph/nodes.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "nngraph/definition.h"
+
+namespace mpsgraph::nngraph {
+namespace {
+
+constexpr std::array<std::string_view, 5> format_names{"none", "unorm8", "unorm16", "float16", "float32"};
+
+// The filters that lead to `last`, each after those before it.
+void collect(const FilterPtr& filter, std::set<const FilterNode*>& seen, std::vector<FilterPtr>& order) {
+  std::vector<std::pair<FilterPtr, size_t>> stack{{filter, 0}};  // not by recursion: networks are deep
+  seen.insert(filter.get());
+  while (!stack.empty()) {
+    auto& [node, next] = stack.back();
+    if (next == node->sources().size()) {
+      order.push_back(node);
+      stack.pop_back();
+      continue;
+    }
+    FilterNode* before = node->sources()[next++]->producer;
+    if (before && seen.insert(before).second) stack.emplace_back(before->shared_from_this(), 0);
+  }
+}
+
+}  // namespace
+
+std::string_view name(ChannelFormat format) { return format_names[static_cast<size_t>(format)]; }
+
+ChannelFormat channel_format(std::string_view name) {
+  const auto found = std::find(format_names.begin(), format_names.end(), name);
+  if (found == format_names.end())
+    throw GraphError(cat("format '", std::string(name), "' is not one of none, unorm8, unorm16, float16, float32"));
+  return static_cast<ChannelFormat>(found - format_names.begin());
+}
+
+ImagePtr ImageNode::input(std::string handle) {
+  auto node = std::make_shared<ImageNode>();
+  node->handle = std::move(handle);
+  return node;
+}
+
+FilterPtr FilterNode::create(std::string_view kind, std::vector<ImagePtr> sources, Attributes attributes,
+                             std::shared_ptr<DataSource> parameters, std::string location) {
+  const NodeDefinition& definition = node_definition(kind);
+  const FilterPtr node(new FilterNode());
+  node->definition_ = &definition;
+  node->location_ = std::move(location);
+  node->padding = padding_policy(definition.padding);
+  const auto refuse = [&](const std::string& message) {
+    throw GraphError(cat("[", definition.name, "] ", message, node->where()));
+  };
+  const auto count = static_cast<int>(sources.size());
+  if (count < definition.min_sources || (definition.max_sources >= 0 && count > definition.max_sources))
+    refuse(cat("takes ", definition.min_sources, definition.max_sources == definition.min_sources ? "" : " or more",
+               " source images, came ", count));
+  if (std::find(sources.begin(), sources.end(), nullptr) != sources.end()) refuse("a source image is None");
+  if (definition.parameters && (!parameters || parameters->kind() != *definition.parameters))
+    refuse(parameters ? "its data source is of another kind" : "needs a data source");
+  if (!definition.parameters && parameters) refuse("takes no data source");
+  OperationDefinition named{.name = definition.name, .attributes = definition.attributes};
+  node->attributes_ = complete_attributes(named, std::move(attributes), node->where());
+  node->sources_ = std::move(sources);
+  node->parameters_ = std::move(parameters);
+  node->result_.format = node->sources_.empty() ? ChannelFormat::none : node->sources_[0]->format;
+  const bool stored_as_numbers =
+      node->result_.format == ChannelFormat::float16 || node->result_.format == ChannelFormat::float32;
+  if (!stored_as_numbers) node->result_.format = ChannelFormat::none;  // unorm is for inputs
+  if (definition.check) definition.check(*node);
+  return node;
+}
+
+std::string_view FilterNode::kind() const { return definition_->name; }
+
+std::string FilterNode::title() const {
+  const FilterNode& named = forward_ ? *forward_ : *this;
+  std::string label = !label.empty() || !forward_ ? this->label : named.label;
+  if (label.empty() && named.parameters_) label = named.parameters_->label();
+  return cat(kind(), is_gradient() ? " gradient" : "", label.empty() ? "" : " '", label, label.empty() ? "" : "'");
+}
+
+std::string FilterNode::where() const { return location_.empty() ? "" : cat("; made at ", location_); }
+
+std::vector<FilterPtr> FilterNode::gradient_filters(const ImagePtr& source) {
+  if (!source) throw GraphError(cat("[", title(), "] a gradient filter needs the gradient of the result", where()));
+  if (is_gradient()) throw UnsupportedError(cat("[", title(), "] gradient filters have no gradient filters", where()));
+  if (definition_->apple_gradient.empty())
+    throw UnsupportedError(cat("[", title(), "] has no gradient filter: ", definition_->without, where()));
+  std::vector<FilterPtr> result;
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const FilterPtr gradient(new FilterNode());
+    gradient->definition_ = definition_;
+    gradient->forward_ = shared_from_this();
+    gradient->forward_source_ = i;
+    gradient->sources_ = {source};
+    gradient->attributes_ = attributes_;
+    gradient->parameters_ = i == 0 ? parameters_ : nullptr;
+    gradient->padding = padding;
+    gradient->location_ = location_;
+    gradient->label = label;
+    gradient->result_.format = source->format;
+    result.push_back(gradient);
+  }
+  return result;
+}
+
+FilterPtr FilterNode::gradient_filter(const ImagePtr& source) {
+  std::vector<FilterPtr> all = gradient_filters(source);
+  if (all.size() != 1)
+    throw GraphError(
+        cat("[", title(), "] has ", all.size(), " sources with a gradient each; use gradient_filters", where()));
+  return all[0];
+}
+
+std::vector<FilterPtr> FilterNode::training_graph(const ImagePtr& source_gradient, const Handler& handler) {
+  std::set<const FilterNode*> seen;
+  std::vector<FilterPtr> order;
+  collect(shared_from_this(), seen, order);
+  std::map<const ImageNode*, ImagePtr> gradients;  // of images, as far as they are known
+  std::map<const ImageNode*, FilterPtr> made_by;
+  const bool starts_behind = !source_gradient && definition_->result_is_gradient;
+  ImagePtr first = source_gradient ? source_gradient : result_image();
+  if (starts_behind)
+    gradients[sources_[0].get()] = first;  // a loss's result is its source's gradient
+  else
+    gradients[&result_] = first;
+
+  std::vector<FilterPtr> ends;
+  const auto pass_on = [&](const ImagePtr& image, const FilterPtr& gradient, const FilterPtr& forward) {
+    if (!image->handle.empty() && gradient->result().handle.empty() && !handler)
+      gradient->result_image()->handle = image->handle;
+    if (handler) handler(gradient, forward, image, gradient->sources()[0]);
+    ImagePtr& known = gradients[image.get()];
+    if (!known) {
+      known = gradient->result_image();
+      made_by[image.get()] = gradient;
+      return;
+    }
+    // Several filters read this image: its gradient is the sum of what they pass back.
+    const FilterPtr sum = create("addition", {known, gradient->result_image()}, {}, nullptr, gradient->location());
+    known = sum->result_image();
+    if (!handler) known->handle = image->handle;
+    made_by[image.get()] = sum;
+    if (handler) handler(sum, nullptr, image, sum->sources()[0]);
+  };
+  for (size_t i = order.size(); i-- > 0;) {
+    const FilterPtr& node = order[i];
+    if (starts_behind && node.get() == this) continue;
+    const auto found = gradients.find(&node->result_);
+    if (found == gradients.end() || !found->second) continue;
+    const bool on = std::any_of(node->sources_.begin(), node->sources_.end(),
+                                [](const ImagePtr& image) { return !image->stop_gradient; }) ||
+                    node->parameters_;
+    if (!on) continue;
+    std::vector<FilterPtr> backward = node->gradient_filters(found->second);
+    for (size_t s = 0; s < backward.size(); ++s) {
+      const ImagePtr& image = node->sources_[s];
+      if (image->stop_gradient && !backward[s]->parameters_) continue;
+      pass_on(image, backward[s], node);
+      if (image->stop_gradient) {
+        ends.push_back(backward[s]);
+        gradients.erase(image.get());
+      }
+    }
+  }
+  for (const FilterPtr& node : order)
+    for (const ImagePtr& image : node->sources_) {
+      const auto end = made_by.find(image.get());
+      if (image->producer || image->stop_gradient || end == made_by.end() || !end->second) continue;
+      ends.push_back(end->second);
+      made_by.erase(end);
+    }
+  return ends;
+}
+
+}  // namespace mpsgraph::nngraph

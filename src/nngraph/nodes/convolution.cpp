@@ -1,0 +1,110 @@
+// Family convolution: MPSCNNConvolutionNode, …TransposeNode, …FullyConnectedNode. Weights come from a data source.
+//
+// A convolution is a correlation. Its gradients with respect to weights and biases are sums over the batch, not means.
+#include "nngraph/windows.h"
+
+namespace mpsgraph::nngraph {
+namespace {
+
+void require_channels(const Lowering& l) {
+  const int64_t expected = l.layer->convolution.input_feature_channels;
+  if (l.channels() != expected)
+    l.shape_error(cat("its data source describes ", expected, " input channels, the images have ", l.channels()));
+}
+
+Tensor* with_biases_and_neuron(const Lowering& l, Tensor* image) {
+  if (Tensor* biases = l.parameter("biases")) image = l.b.add(image, biases);
+  const Neuron& n = l.layer->convolution.neuron;
+  return neuron(l.b, n.type, n.a, n.b, n.c, nullptr, image);
+}
+
+Tensor* lower_convolution(Lowering& l) {
+  require_channels(l);
+  const ConvolutionDescriptor& d = l.layer->convolution;
+  Windowed w = windowed(l, {d.kernel_height, d.kernel_width, d.stride_in_pixels_y, d.stride_in_pixels_x,
+                            d.dilation_rate_y, d.dilation_rate_x});
+  if (!d.depthwise) w.attributes.set("groups", d.groups);
+  Tensor* image = l.add(d.depthwise ? "depthwise_convolution2d" : "convolution2d", {w.source, l.parameter("weights")},
+                        w.attributes);
+  return with_biases_and_neuron(l, image);
+}
+
+Tensor* lower_fully_connected(Lowering& l) {
+  require_channels(l);
+  const ConvolutionDescriptor& d = l.layer->convolution;
+  if (d.kernel_height != l.height() || d.kernel_width != l.width())
+    l.shape_error(cat("a fully connected filter reads the whole image: its kernel is ", d.kernel_height, "x",
+                      d.kernel_width, ", the images are ", l.height(), "x", l.width()));
+  if (d.groups != 1 || d.depthwise) l.graph_error("a fully connected filter has no groups");
+  const int64_t inputs = l.height() * l.width() * l.channels();
+  Tensor* rows = l.b.reshape(l.sources[0], Ints{l.batch(), inputs});
+  Tensor* columns = l.b.reshape(l.parameter("weights"), Ints{inputs, d.output_feature_channels});
+  Tensor* result = with_biases_and_neuron(l, l.b.matmul(rows, columns));
+  return l.b.reshape(result, Ints{l.batch(), 1, 1, d.output_feature_channels});
+}
+
+// Zeros between the pixels, then a convolution of stride 1 whose weights are read as they stand. The core's transposed
+// convolution is the gradient of a convolution: it turns the kernel by 180 degrees, so that it is turned here first.
+Tensor* lower_transpose(Lowering& l) {
+  require_channels(l);
+  const ConvolutionDescriptor& d = l.layer->convolution;
+  if (d.groups != 1 || d.depthwise) l.graph_error("a transposed convolution has no groups");
+  if (d.dilation_rate_x != 1 || d.dilation_rate_y != 1) l.graph_error("a transposed convolution has no dilation");
+  const WindowAxis y = l.node.padding.reverse(0, l.height(), d.kernel_height, d.stride_in_pixels_y);
+  const WindowAxis x = l.node.padding.reverse(1, l.width(), d.kernel_width, d.stride_in_pixels_x);
+  if (y.size < 1 || x.size < 1 || y.before < 0 || x.before < 0 || y.after < 0 || x.after < 0)
+    l.shape_error(
+        cat("padding (", to_string(l.node.padding), ") leaves nothing of images of ", l.height(), "x", l.width()));
+  const int64_t all = 0b1111;  // from the end to the beginning of the first two axes
+  Tensor* turned = l.add("slice", {l.parameter("weights")},
+                         {{"starts", Ints{0, 0, 0, 0}},
+                          {"ends", Ints{0, 0, 0, 0}},
+                          {"strides", Ints{-1, -1, 1, 1}},
+                          {"start_mask", all},
+                          {"end_mask", all}});
+  Tensor* hwoi = l.b.transpose(turned, {0, 1, 3, 2});  // (height, width, out, in): of the convolution it undoes
+  Tensor* image = l.add("convolution_transpose2d",
+                        {l.sources[0], hwoi, l.b.ints({l.batch(), y.size, x.size, d.output_feature_channels})},
+                        {{"strides", Ints{d.stride_in_pixels_y, d.stride_in_pixels_x}},
+                         {"dilations", Ints{1, 1}},
+                         {"padding", Ints{y.before, y.after, x.before, x.after}},
+                         {"padding_style", std::string("EXPLICIT")}});
+  return with_biases_and_neuron(l, image);
+}
+
+void check_options(const FilterNode& node) {
+  const std::string& precision = node.attributes().string("accumulator_precision");
+  if (precision != "float32" && precision != "float16")
+    throw GraphError(
+        cat("[", node.title(), "] accumulator_precision is float32 or float16, came ", precision, node.where()));
+}
+
+NodeDefinition of_convolution(std::string_view name, std::string_view apple, std::string_view apple_gradient,
+                              std::function<Tensor*(Lowering&)> lower) {
+  NodeDefinition d;
+  d.name = name;
+  d.apple = apple;
+  d.first_macos = "10.13";
+  d.apple_gradient = apple_gradient;
+  d.parameters = DataSource::Kind::convolution;
+  d.attributes = {optional("accumulator_precision", std::string("float32"))};
+  d.windows = true;
+  d.lower = std::move(lower);
+  d.check = check_options;
+  return d;
+}
+
+}  // namespace
+
+const NodeFamily convolution_family("convolution", [] {
+  define_node(
+      of_convolution("convolution", "MPSCNNConvolutionNode", "MPSCNNConvolutionGradientNode", lower_convolution));
+  define_node(of_convolution("convolution_transpose", "MPSCNNConvolutionTransposeNode",
+                             "MPSCNNConvolutionTransposeGradientNode", lower_transpose));
+  NodeDefinition fully_connected = of_convolution("fully_connected", "MPSCNNFullyConnectedNode",
+                                                  "MPSCNNFullyConnectedGradientNode", lower_fully_connected);
+  fully_connected.matrix = true;
+  define_node(std::move(fully_connected));
+});
+
+}  // namespace mpsgraph::nngraph

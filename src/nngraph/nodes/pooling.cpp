@@ -1,0 +1,95 @@
+// Family pooling: MPSCNNPoolingMaxNode, …AverageNode, …L2NormNode, MPSCNNDilatedPoolingMaxNode.
+//
+// Outside of an image there is nothing: an average is over the pixels that are there (Apple's edge mode clamp, the
+// default of these nodes). The gradient of a maximum goes to the first one of its window.
+#include <algorithm>
+
+#include "mpsgraph/core/gradients.h"
+#include "nngraph/windows.h"
+
+namespace mpsgraph::nngraph {
+namespace {
+
+Window window_of(const Lowering& l) {
+  const Attributes& a = l.attributes();
+  const auto dilation = [&](std::string_view key) { return a.has(key) ? a.integer(key) : 1; };
+  return {a.integer("kernel_height"),      a.integer("kernel_width"),   a.integer("stride_in_pixels_y"),
+          a.integer("stride_in_pixels_x"), dilation("dilation_rate_y"), dilation("dilation_rate_x")};
+}
+
+// The windows of a pooling; each must touch the image.
+Windowed touching(const Lowering& l, const Window& window) {
+  Windowed w = windowed(l, window);
+  const Ints& padding = w.attributes.integers("padding");
+  const int64_t reach_y = (window.height - 1) * window.dilation_y + 1,
+                reach_x = (window.width - 1) * window.dilation_x + 1;
+  if (std::max(padding[0], padding[1]) >= reach_y || std::max(padding[2], padding[3]) >= reach_x)
+    l.shape_error(cat("padding [top, bottom, left, right] of ", to_string(padding), " leaves windows of ",
+                      window.height, "x", window.width, " that touch no pixel"));
+  w.attributes.set("kernel", Ints{window.height, window.width});
+  return w;
+}
+
+Tensor* pool(Lowering& l, std::string_view kind, Tensor* (*before)(Builder&, Tensor*) = nullptr) {
+  const Windowed w = touching(l, window_of(l));
+  return l.add(kind, {before ? before(l.b, w.source) : w.source}, w.attributes);
+}
+
+Tensor* lower_max(Lowering& l) { return pool(l, "max_pooling2d"); }
+Tensor* lower_average(Lowering& l) { return pool(l, "avg_pooling2d"); }
+
+// The root of the sum of squares: of the mean with zeros for what is outside, times the window's size.
+Tensor* lower_l2_norm(Lowering& l) {
+  const Window window = window_of(l);
+  Windowed w = touching(l, window);
+  w.attributes.set("include_zero_pad_to_average", true);
+  Tensor* mean = l.add("avg_pooling2d", {l.b.unary("square", w.source)}, w.attributes);
+  l.state["sum"] = l.b.mul(mean, static_cast<double>(window.height * window.width));
+  return l.state["norm"] = l.b.unary("square_root", l.state["sum"]);
+}
+
+// Zero for a window of zeros, where the root has no derivative.
+Tensor* d_l2_norm(Lowering& l, Tensor* incoming, size_t) {
+  Tensor* start = l.b.mul(l.b.binary("division_no_nan", incoming, l.state["norm"]), 0.5);
+  return gradients(l.state["sum"], {l.sources[0]}, start)[0];
+}
+
+void check_windows(const FilterNode& node) {
+  for (const auto& [key, value] : node.attributes().items())
+    if (const int64_t* number = std::get_if<int64_t>(&value); number && *number < 1)
+      throw GraphError(cat("[", node.title(), "] ", key, " must be 1 or more, came ", *number, node.where()));
+}
+
+NodeDefinition of_pooling(std::string_view name, std::string_view apple, std::string_view apple_gradient,
+                          std::function<Tensor*(Lowering&)> lower) {
+  NodeDefinition d;
+  d.name = name;
+  d.apple = apple;
+  d.first_macos = "10.13";
+  d.apple_gradient = apple_gradient;
+  for (std::string_view key : {"kernel_width", "kernel_height", "stride_in_pixels_x", "stride_in_pixels_y"})
+    d.attributes.push_back(required(key, AttributeKind::integer));
+  d.windows = true;
+  d.lower = std::move(lower);
+  d.check = check_windows;
+  return d;
+}
+
+}  // namespace
+
+const NodeFamily pooling_family("pooling", [] {
+  define_node(of_pooling("pooling_max", "MPSCNNPoolingMaxNode", "MPSCNNPoolingMaxGradientNode", lower_max));
+  define_node(
+      of_pooling("pooling_average", "MPSCNNPoolingAverageNode", "MPSCNNPoolingAverageGradientNode", lower_average));
+  NodeDefinition l2 =
+      of_pooling("pooling_l2_norm", "MPSCNNPoolingL2NormNode", "MPSCNNPoolingL2NormGradientNode", lower_l2_norm);
+  l2.gradient = d_l2_norm;
+  define_node(std::move(l2));
+  NodeDefinition dilated = of_pooling("dilated_pooling_max", "MPSCNNDilatedPoolingMaxNode",
+                                      "MPSCNNDilatedPoolingMaxGradientNode", lower_max);
+  for (std::string_view key : {"dilation_rate_x", "dilation_rate_y"})
+    dilated.attributes.push_back(optional(key, int64_t{1}));
+  define_node(std::move(dilated));
+});
+
+}  // namespace mpsgraph::nngraph

@@ -1,0 +1,73 @@
+// Sizes and places of windows, by the formulas of MPSNeuralNetworkTypes.h.
+#include "nngraph/padding.h"
+
+#include <algorithm>
+
+#include "mpsgraph/core/errors.h"
+
+namespace mpsgraph::nngraph {
+namespace {
+
+// -1, 0 or 1: what a policy adds to a source, in kernels less one.
+int64_t style(PaddingSize size) { return static_cast<int64_t>(size) - 1; }
+
+// Does the odd pixel of padding go before the image on this axis?
+bool remainder_before(const PaddingPolicy& policy, int axis) {
+  const bool top = policy.remainder == Remainder::top_left || policy.remainder == Remainder::top_right;
+  const bool left = policy.remainder == Remainder::top_left || policy.remainder == Remainder::bottom_left;
+  return axis == 0 ? top : left;
+}
+
+// Shares `total` pixels of padding out; of a negative total the windows leave pixels out.
+WindowAxis share_out(const PaddingPolicy& policy, int axis, int64_t size, int64_t total) {
+  int64_t before = 0;
+  if (policy.alignment == PaddingAlignment::bottom_right)
+    before = total;
+  else if (policy.alignment == PaddingAlignment::centered)
+    before = (total + ((total & 1) && remainder_before(policy, axis) ? 1 : 0)) >> 1;
+  return {size, before, total - before};
+}
+
+}  // namespace
+
+WindowAxis PaddingPolicy::forward(int axis, int64_t source, int64_t kernel, int64_t stride) const {
+  if (custom) {
+    const int64_t before = padding[2 * axis], after = padding[2 * axis + 1];
+    return {(source + before + after - kernel) / stride + 1, before, after};
+  }
+  const int64_t extent = source + style(size) * (kernel - 1);
+  const int64_t result = extent <= 0 ? 0 : (extent + stride - 1) / stride;
+  return share_out(*this, axis, result, (result - 1) * stride + kernel - source);
+}
+
+WindowAxis PaddingPolicy::reverse(int axis, int64_t source, int64_t kernel, int64_t stride) const {
+  if (custom) {
+    const int64_t before = padding[2 * axis], after = padding[2 * axis + 1];
+    return {(source - 1) * stride + kernel - before - after, before, after};
+  }
+  const int64_t result = (source - 1) * stride + 1 + style(size) * (kernel - 1);
+  return share_out(*this, axis, result, (source - 1) * stride + kernel - result);
+}
+
+PaddingPolicy padding_policy(std::string_view name) {
+  PaddingPolicy policy;
+  if (name == "valid")
+    policy.size = PaddingSize::valid_only;
+  else if (name == "full")
+    policy.size = PaddingSize::full;
+  else if (name != "same")
+    throw GraphError(cat("padding policy '", std::string(name), "' is not one of same, valid, full"));
+  return policy;
+}
+
+std::string to_string(const PaddingPolicy& policy) {
+  if (policy.custom)
+    return cat("padding [", policy.padding[0], ", ", policy.padding[1], ", ", policy.padding[2], ", ",
+               policy.padding[3], "]");
+  constexpr const char *sizes[] = {"valid", "same", "full"}, *alignments[] = {"centered", "top left", "bottom right"},
+                       *remainders[] = {"top left", "top right", "bottom left", "bottom right"};
+  return cat(sizes[static_cast<int>(policy.size)], ", ", alignments[static_cast<int>(policy.alignment)], ", remainder ",
+             remainders[static_cast<int>(policy.remainder)]);
+}
+
+}  // namespace mpsgraph::nngraph

@@ -1,0 +1,118 @@
+// What a recurrent layer is: its cell, the weights of each gate, and how they lie in the matrices that a caller trains.
+//
+// x is a step's input, h0 and c0 the output and the cell of the step before; products without a sign are by element.
+//
+//   single gate  h1 = g(W x + U h0 + b)
+//   LSTM         i, f, z = g(W x + U h0 + V c0 + b);  c1 = f c0 + i z;  o = g(W x + U h0 + V c1 + b);  h1 = o act(c1)
+//   GRU          z, r = g(W x + U h0 + b);  h = g(W x + b + U (r h0) + V (z h0));
+//                h1 = (1 - z^p)^(1/p) h + z h0, flipped (1 - z^p)^(1/p) h0 + z h
+// A minimally gated unit is a GRU without U of the output gate, with V. Weights that are not given are zeros.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mpsgraph/core/builder.h"
+#include "nngraph/data_source.h"
+#include "nngraph/matrix.h"
+
+namespace mpsgraph::nngraph {
+
+// As neuron() of the nodes, with derivatives for the core's own walk: of relu and relun 1 at 0.
+Tensor* apply_neuron(Builder& b, const Neuron& neuron, Tensor* x);
+
+// Numbered as Apple's; `count` is how many there are.
+enum class MatrixId : uint8_t {
+  single_gate_input_weights,
+  single_gate_recurrent_weights,
+  single_gate_bias_terms,
+  lstm_input_gate_input_weights,
+  lstm_input_gate_recurrent_weights,
+  lstm_input_gate_memory_weights,
+  lstm_input_gate_bias_terms,
+  lstm_forget_gate_input_weights,
+  lstm_forget_gate_recurrent_weights,
+  lstm_forget_gate_memory_weights,
+  lstm_forget_gate_bias_terms,
+  lstm_memory_gate_input_weights,
+  lstm_memory_gate_recurrent_weights,
+  lstm_memory_gate_memory_weights,
+  lstm_memory_gate_bias_terms,
+  lstm_output_gate_input_weights,
+  lstm_output_gate_recurrent_weights,
+  lstm_output_gate_memory_weights,
+  lstm_output_gate_bias_terms,
+  gru_input_gate_input_weights,
+  gru_input_gate_recurrent_weights,
+  gru_input_gate_bias_terms,
+  gru_recurrent_gate_input_weights,
+  gru_recurrent_gate_recurrent_weights,
+  gru_recurrent_gate_bias_terms,
+  gru_output_gate_input_weights,
+  gru_output_gate_recurrent_weights,
+  gru_output_gate_input_gate_weights,
+  gru_output_gate_bias_terms,
+  count
+};
+
+enum class RecurrentCell : uint8_t { single_gate, lstm, gru };
+enum class WeightKind : uint8_t { input, recurrent, memory, bias };  // memory: peepholes, and V of a GRU
+inline constexpr int weight_kinds = 4;
+
+// Arrays are float32 or float16, [outputs, inputs]; bias and diagonal memory [outputs]. Invalid: not given.
+struct Gate {
+  runtime::NDArray weights[weight_kinds];
+  Neuron neuron;
+  const runtime::NDArray& operator[](WeightKind kind) const { return weights[static_cast<size_t>(kind)]; }
+};
+
+struct MPSGRAPH_API RecurrentDescriptor {
+  RecurrentCell cell = RecurrentCell::single_gate;
+  int64_t inputs = 1, outputs = 1;
+  bool identity_input = false;  // W is the identity: inputs equal outputs
+  bool float32_weights = false;  // else they are float16
+  bool backward = false;  // in bidirectional inference: from the last step to the first
+  std::vector<Gate> gates;  // one; input, forget, memory, output; input, recurrent, output
+  bool diagonal_memory = false;  // of an LSTM
+  Neuron cell_to_output{"tanh", 1, 1, 1};
+  double p_norm = 1;
+  bool flip_output_gates = false;
+
+  void check() const;  // GraphError, ShapeError, DTypeError, which name gate and weights
+  size_t gate_count() const { return cell == RecurrentCell::lstm ? 4 : cell == RecurrentCell::gru ? 3 : 1; }
+  DType weight_dtype() const { return float32_weights ? DType::float32 : DType::float16; }
+};
+MPSGRAPH_API std::string gate_name(RecurrentCell cell, size_t gate);  // "forget gate"
+
+// Where the weights of a gate stand.
+struct WeightPart {
+  size_t matrix, gate;
+  WeightKind kind;
+  int64_t row, column, rows, columns;
+};
+
+// The matrices of a layer: those of one kind of all gates are one, so that a step needs one product for them.
+class MPSGRAPH_API WeightLayout {
+ public:
+  explicit WeightLayout(const RecurrentDescriptor& descriptor);
+
+  struct Size {
+    WeightKind kind;
+    int64_t rows, columns;
+  };
+  const std::vector<Size>& matrices() const { return matrices_; }
+  const std::vector<WeightPart>& parts() const { return parts_; }
+  const WeightPart* find(size_t gate, WeightKind kind) const;  // null when that is not given
+  const WeightPart& part(MatrixId id) const;  // GraphError when the layer has none
+  std::vector<Matrix> zeros(DType dtype) const;
+  std::vector<Matrix> initial(const RecurrentDescriptor& descriptor) const;
+
+ private:
+  RecurrentCell cell_;
+  std::vector<Size> matrices_;
+  std::vector<WeightPart> parts_;
+};
+MPSGRAPH_API std::string_view name(MatrixId id);
+
+}  // namespace mpsgraph::nngraph

@@ -1,0 +1,67 @@
+// A cell over a whole sequence as operations of the core graph, and its gradients.
+//
+// Plain cells are one operation of the family `recurrent`, with kernels of its own. What that cannot say (peepholes
+// that are matrices or that the output gate sees, other neurons, norms, minimally gated units) is written out by steps;
+// then the gradients compute the forward pass again. Sequences are float32 [T, N, channels] here.
+#pragma once
+
+#include "nngraph/recurrent.h"
+
+namespace mpsgraph::nngraph {
+
+struct CellStart {
+  Tensor *state = nullptr, *cell = nullptr;  // [N, H]; null: zeros
+};
+
+struct CellSequence {
+  Tensor* states = nullptr;  // [T, N, H]
+  Tensor* cells = nullptr;  // [T, N, H], of an LSTM
+  Tensor* gates = nullptr;  // what the operation's gradient needs; null where there is no operation
+};
+
+struct CellGradients {
+  Tensor *source = nullptr, *state = nullptr, *cell = nullptr;
+  std::vector<Tensor*> weights;  // in the order of the layout
+};
+
+class CellGraph {
+ public:
+  // `weights`: float32, one for each matrix of the layout.
+  CellGraph(Builder& b, const RecurrentDescriptor& descriptor, const WeightLayout& layout,
+            std::vector<Tensor*> weights);
+
+  // Is it one operation, which has a training state?
+  static bool is_operation(const RecurrentDescriptor& descriptor);
+
+  CellSequence forward(Tensor* source, const CellStart& start, bool training, bool reverse = false);
+  // `known`: what forward gave in training, where it is one operation. `last`: gradients of the last state and cell, or
+  // null.
+  CellGradients backward(Tensor* source, const CellStart& start, const CellSequence& known, Tensor* d_states,
+                         const CellStart& last);
+
+ private:
+  struct Operands;
+  CellSequence written_out(Tensor* source, const CellStart& start, bool reverse);
+  CellSequence as_operation(Tensor* source, const CellStart& start, bool training, bool reverse);
+  CellGradients operation_backward(Tensor* source, const CellStart& start, const CellSequence& known, Tensor* d_states,
+                                   const CellStart& last);
+  Operands operands(Tensor* source, const CellStart& start);
+  std::vector<Tensor*> inputs_by_step(Tensor* source, size_t gate);
+
+  Tensor* slice(Tensor* x, int64_t axis, int64_t start, int64_t length);
+  Tensor* concat(const std::vector<Tensor*>& tensors, int64_t axis);
+  Tensor* part(const WeightPart* part);  // null for null
+  bool all_gates(WeightKind kind) const;
+  bool any_gate(WeightKind kind) const;
+  Tensor* packed(WeightKind kind);  // of all gates, zeros for those that are not given
+  Tensor* unpacked(Tensor* gradient, WeightKind kind);
+  Tensor* matrix(WeightKind kind) const;  // null when there is none
+  Tensor* plus(Tensor* a, Tensor* b) { return a && b ? b_.add(a, b) : a ? a : b; }
+
+  Builder& b_;
+  const RecurrentDescriptor& d_;
+  const WeightLayout& layout_;
+  const std::vector<Tensor*> weights_;
+};
+
+}  // namespace mpsgraph::nngraph

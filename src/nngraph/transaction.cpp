@@ -1,0 +1,20 @@
+// The transaction of each thread.
+#include "nngraph/transaction.h"
+
+namespace mpsgraph::nngraph {
+namespace {
+thread_local EncodeTransaction* current = nullptr;
+}
+
+EncodeTransaction::EncodeTransaction() : outer_(current) { current = this; }
+
+EncodeTransaction::~EncodeTransaction() {
+  current = outer_;
+  for (size_t i = undo_.size(); i-- > 0;) undo_[i]();
+}
+
+void EncodeTransaction::on_failure(std::function<void()> undo) {
+  if (current) current->undo_.push_back(std::move(undo));
+}
+
+}  // namespace mpsgraph::nngraph

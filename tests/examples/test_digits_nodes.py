@@ -1,0 +1,61 @@
+"""examples/digits_nodes.py: both kinds of sources learn the same, two batches at most are under way, and a picture."""
+
+import digits_nodes
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+
+def digits(images: int) -> mg.data.Dataset:
+    train, _ = mg.data.digits()
+    return train[0][:images], train[1][:images]
+
+
+@pytest.mark.parametrize("python_update", [False, True])
+def test_it_learns_and_the_inference_graph_follows_when_it_reloads(python_update: bool):
+    train, test = digits(400), mg.data.digits()[1]
+    training = digits_nodes.Training(python_update=python_update)
+    before = training.predict(test[0])
+    told = list[str]()
+    training.run(train, test, 2, told.append)
+    assert len(training.losses) == len(told) == 20 and list(training.accuracies) == [10, 20]
+    assert np.mean(training.losses[-3:]) < 0.5 * training.losses[0]
+    assert training.accuracies[20] > 0.6 > np.mean(before == test[1])
+
+
+def test_updates_in_python_and_in_the_program_are_the_same():
+    """The weights at first are of one seed, and so are the masks of the dropout."""
+    (images, labels), losses = digits(digits_nodes.BATCH), list[list[float]]()
+    for python_update in (False, True):
+        training = digits_nodes.Training(seed=3, python_update=python_update)
+        for _ in range(8):
+            latest = training.iteration(images, labels)
+        latest.wait_until_completed()
+        losses.append(training.losses)
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+
+
+def test_two_batches_at_most_are_under_way():
+    training, (images, labels) = digits_nodes.Training(), digits(digits_nodes.BATCH)
+    event = mg.SharedEvent()
+    blocking = training.queue.command_buffer()
+    blocking.encode_wait_for_event(event, 1)
+    blocking.commit()
+    for _ in range(2):
+        latest = training.iteration(images, labels)
+    assert not training.double_buffering.acquire(blocking=False) and training.losses == []
+    event.signal(1)
+    latest.wait_until_completed()
+    assert training.double_buffering.acquire(timeout=60) and len(training.losses) == 2
+
+
+def test_a_picture_is_drawn_when_all_or_none_are_right(tmp_path):
+    from matplotlib.image import imread
+
+    training = digits_nodes.Training()
+    training.losses, training.accuracies = [2.0, 1.0], {2: 0.5}
+    images = digits(48)[0]
+    known = training.predict(images)
+    for name, labels in (("right", known), ("wrong", (known + 1) % 10)):
+        digits_nodes.draw(tmp_path / f"{name}.png", training, (images, labels))
+        assert imread(tmp_path / f"{name}.png").shape[0] > 300

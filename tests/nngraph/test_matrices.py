@@ -1,0 +1,152 @@
+"""Matrices, vectors, and the converters between image batches and matrices."""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness.recurrent_layers import Queue
+from mpsgraph.nngraph import (
+    DataLayout,
+    ImageCopyToMatrix,
+    Matrix,
+    MatrixCopyToImage,
+    MatrixDescriptor,
+    Vector,
+    VectorDescriptor,
+)
+
+HWC, CHW = DataLayout.height_x_width_x_feature_channels, DataLayout.feature_channels_x_height_x_width
+
+
+def test_a_matrix_shares_the_memory_of_its_array():
+    array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    copies = mg.copy_count()
+    middle = Matrix(array[:, 1])
+    assert (middle.rows, middle.columns, middle.matrices, middle.row_bytes) == (2, 4, 1, 48)
+    middle.numpy()[:] = 0
+    assert not array[:, 1].any()
+    whole = Matrix(array)
+    assert (whole.matrices, whole.rows, whole.columns, whole.matrix_bytes) == (2, 3, 4, 48)
+    assert whole.array.numpy().base is not None and np.shares_memory(whole.numpy(), array)
+    assert mg.copy_count() == copies
+
+
+def test_a_matrix_of_a_descriptor_is_zeros_with_its_rows_apart():
+    matrix = Matrix("cpu", MatrixDescriptor(3, 4, row_bytes=32, data_type="float16", matrices=2, matrix_bytes=128))
+    assert matrix.numpy().shape == (2, 3, 4) and not matrix.numpy().any()
+    assert matrix.numpy().strides == (128, 32, 2) and matrix.data_type is mg.float16
+    assert repr(matrix) == "Matrix(3 x 4, float16)"
+
+
+def test_matrices_are_views_of_a_buffer():
+    buffer = np.arange(60, dtype=np.float32)
+    descriptor = MatrixDescriptor(3, 4, row_bytes=80)
+    second = Matrix(buffer, descriptor, 16)
+    np.testing.assert_array_equal(second.numpy(), buffer.reshape(3, 5, 4)[:, 1])
+    assert second.offset == 16
+    with pytest.raises(mg.ShapeError, match="does not lie within a buffer of 240 bytes"):
+        Matrix(buffer, descriptor, 80)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: Matrix("cpu", MatrixDescriptor(-1, 2)), mg.ShapeError, "rows must be 0 at least"),
+        (lambda: Matrix("cpu", MatrixDescriptor(2, 2, row_bytes=4)), mg.ShapeError, "row_bytes is 4, it must be 8"),
+        (lambda: Matrix("cpu", MatrixDescriptor(2, 2, row_bytes=10)), mg.ShapeError, "a multiple of 4"),
+        (lambda: Matrix("cpu", MatrixDescriptor(2, 2, matrix_bytes=4)), mg.ShapeError, "matrix_bytes is 4"),
+        (lambda: Matrix("cpu", MatrixDescriptor(2, 2, matrices=0)), mg.ShapeError, "matrices must be 1"),
+        (lambda: Matrix("cpu", MatrixDescriptor(2, 2, data_type="bool")), mg.DTypeError, "holds numbers, not bool"),
+        (lambda: Matrix("tpu", MatrixDescriptor(2, 2)), mg.DeviceError, "tpu"),
+        (lambda: Matrix(np.zeros(4, np.float32), 3), mg.GraphError, "must be a MatrixDescriptor"),
+        (lambda: Matrix(np.zeros(4, np.float32)), mg.ShapeError, "rows and columns"),
+        (lambda: Matrix(np.zeros((4, 4), np.float32)[:, ::2]), mg.ShapeError, "must follow each other"),
+        (lambda: Matrix(np.zeros((4, 4), np.float32)[::-1]), mg.ShapeError, "must follow each other"),
+        (lambda: Matrix([[1.0]]), mg.ShapeError, "no array whose memory can be shared"),
+        (lambda: Matrix(np.zeros(8, np.float32), MatrixDescriptor(1, 1), 2), mg.ShapeError, "a multiple of 4"),
+        (lambda: Vector("cpu", VectorDescriptor(3, vector_bytes=4, vectors=2)), mg.ShapeError, "vector_bytes is 4"),
+        (lambda: Vector("cpu", VectorDescriptor(-3)), mg.ShapeError, "length must be 0"),
+        (lambda: Vector(np.zeros(4, np.float32), 3), mg.GraphError, "must be a VectorDescriptor"),
+        (lambda: Vector(np.zeros(4, np.float32)[::2]), mg.ShapeError, "must follow each other"),
+        (lambda: Vector(np.zeros((1, 1, 1), np.float32)), mg.ShapeError, "has a length"),
+    ],
+)
+def test_what_is_no_matrix_or_vector(make, error, says):
+    with pytest.raises(error, match=says):
+        make()
+
+
+def test_vectors():
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    vectors = Vector(array)
+    assert (vectors.length, vectors.vectors, vectors.vector_bytes) == (3, 2, 12)
+    vectors.numpy()[1] = 9
+    assert array[1].tolist() == [9, 9, 9]
+    part = Vector(array, VectorDescriptor(2), 4)
+    assert part.numpy().tolist() == [1, 2] and part.offset == 4
+    zeros = Vector("cpu", VectorDescriptor(5, "float16"))
+    assert zeros.data_type is mg.float16 and repr(zeros) == "Vector(5, float16)" and not zeros.numpy().any()
+
+
+# --- converters -------------------------------------------------------------------------------------------------------
+
+
+def as_rows(images: np.ndarray, layout: DataLayout) -> np.ndarray:
+    return (images if layout is HWC else images.transpose(0, 3, 1, 2)).reshape(len(images), -1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("layout", DataLayout)
+def test_images_become_rows_and_rows_images(layout, dtype, rng):
+    images = rng.uniform(-1, 1, (3, 2, 4, 5)).astype(dtype)
+    wide = np.full((2, 6, 50), 7, dtype)
+    matrix = Matrix(wide)
+    there, back = ImageCopyToMatrix("cpu", layout), MatrixCopyToImage("cpu", layout)
+    there.destination_matrix_origin = back.source_matrix_origin = (2, 4)
+    there.destination_matrix_batch_index = back.source_matrix_batch_index = 1
+    again = np.zeros_like(images)
+    with Queue() as buffer:
+        there.encode_batch(buffer, mg.asarray(images), matrix)
+        back.encode_batch(buffer, matrix, again)
+        assert (wide == 7).all()  # nothing has run
+    np.testing.assert_array_equal(wide[1, 2:5, 4:44], as_rows(images, layout))
+    assert (wide[0] == 7).all() and (wide[1, :2] == 7).all() and (wide[1, 2:5, 44:] == 7).all()
+    np.testing.assert_array_equal(again, images)
+
+
+def test_strided_images_and_batches_with_an_array(rng):
+    class Batch:
+        array = rng.uniform(-1, 1, (2, 4, 4, 3)).astype(np.float32)[:, ::2]
+
+    rows = np.zeros((2, 24), np.float32)
+    with Queue() as buffer:
+        ImageCopyToMatrix("cpu", CHW).encode_batch(buffer, Batch(), Matrix(rows))
+    np.testing.assert_array_equal(rows, as_rows(Batch.array, CHW))
+
+
+def test_what_cannot_be_copied():
+    images, rows = np.zeros((2, 2, 2, 3), np.float32), np.zeros((2, 12), np.float32)
+    copy = ImageCopyToMatrix("cpu")
+    buffer = mg.CommandQueue("cpu").command_buffer()
+    with pytest.raises(mg.ShapeError, match="need 2 rows of 12 columns from row 1"):
+        copy.destination_matrix_origin = (1, 0)
+        copy.encode_batch(buffer, images, Matrix(rows))
+    copy.destination_matrix_origin = (0, 0)
+    with pytest.raises(mg.ShapeError, match=r"images are an array \[N, H, W, C\]"):
+        copy.encode_batch(buffer, images[0], Matrix(rows))
+    with pytest.raises(mg.DTypeError, match="nothing is converted here"):
+        copy.encode_batch(buffer, images.astype(np.float16), Matrix(rows))
+    with pytest.raises(mg.DeviceError, match="share memory"):
+        copy.encode_batch(buffer, rows.reshape(2, 2, 2, 3), Matrix(rows))
+    with pytest.raises(mg.ShapeError, match="no matrix 1"):
+        copy.destination_matrix_batch_index = 1
+        copy.encode_batch(buffer, images, Matrix(rows))
+    images.flags.writeable = False
+    with pytest.raises(mg.DeviceError, match="read-only"):
+        MatrixCopyToImage("cpu").encode_batch(buffer, Matrix(rows), images)
+    with pytest.raises(mg.GraphError, match="is no DataLayout"):
+        ImageCopyToMatrix("cpu", 2)
+    with pytest.raises(mg.DeviceError):
+        ImageCopyToMatrix("tpu")
+    buffer.commit()
+    with pytest.raises(mg.DeviceError, match="committed already"):
+        ImageCopyToMatrix("cpu").encode_batch(buffer, images, Matrix(rows))

@@ -1,0 +1,34 @@
+"""Every kind of filter: its value beside a formula by hand, its gradient filters beside central differences of that."""
+
+import pytest
+from harness import node_cases, node_window_cases
+from harness.nodes import NodeCase, check_gradient, check_value
+from mpsgraph import nngraph as nn
+
+CASES = [*node_cases.CASES, *node_window_cases.CASES]
+ELSEWHERE = {  # kinds that need labels or random numbers
+    "loss": "test_losses.py",
+    "forward_loss": "test_losses.py",
+    "yolo_loss": "test_yolo_loss.py",
+    "dropout": "test_dropout.py",
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_value(case: NodeCase):
+    check_value(case)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.gradient], ids=str)
+def test_gradient(case: NodeCase):
+    check_gradient(case)
+
+
+def test_no_kind_of_filter_is_left_out():
+    table = {row["name"]: row for row in nn.node_table()}
+    tried = {case.kind for case in CASES}
+    assert tried | ELSEWHERE.keys() == table.keys()
+    assert tried.isdisjoint(ELSEWHERE)
+    derived = {case.kind for case in CASES if case.gradient} | {"dropout", "forward_loss"}
+    assert derived == {name for name, row in table.items() if row["apple_gradient"]}
+    assert all(bool(row["without"]) != bool(row["apple_gradient"]) for row in table.values())

@@ -1,0 +1,419 @@
+"""What a training layer refuses: descriptors, data sources, sequences, states, weights. Nothing is left half done."""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness.recurrent_layers import Cell, ConvolutionDescriptor, Queue, Source, empty, matrices
+from mpsgraph.nngraph import (
+    GRUDescriptor,
+    LSTMDescriptor,
+    Matrix,
+    MatrixDescriptor,
+    RNNMatrixId,
+    RNNMatrixTrainingLayer,
+    RNNRecurrentMatrixState,
+    RNNSingleGateDescriptor,
+)
+
+ROWS = [2, 2, 2]
+
+
+def zeros(*shape, dtype="float32") -> np.ndarray:
+    return np.zeros(shape, dtype)
+
+
+# --- descriptors and data sources -------------------------------------------------------------------------------------
+
+
+def single_gate(source, **how) -> RNNSingleGateDescriptor:
+    return RNNSingleGateDescriptor(3, 2, input_weights=source, **how)
+
+
+class Broken(Source):
+    """A source of which something is not as it should be."""
+
+    def __init__(self, **answers) -> None:
+        super().__init__(zeros(2, 3))
+        for name, answer in answers.items():
+            setattr(self, name, (lambda value: lambda: value)(answer))
+
+
+DESCRIPTORS = [
+    (lambda: RNNSingleGateDescriptor(0, 2), mg.ShapeError, "there must be a feature channel"),
+    (
+        lambda: RNNSingleGateDescriptor(3, 2, use_layer_input_unit_transform_mode=True),
+        mg.ShapeError,
+        "as many channels",
+    ),
+    (lambda: single_gate(Source(zeros(2, 4))), mg.ShapeError, "says input_feature_channels 4, expected 3"),
+    (
+        lambda: single_gate(Source(zeros(2, 3), descriptor=ConvolutionDescriptor(3, 2, kernel_width=3))),
+        mg.ShapeError,
+        "says kernel_width 3, expected 1",
+    ),
+    (
+        lambda: single_gate(Source(zeros(2, 4), descriptor=ConvolutionDescriptor(3, 2))),
+        mg.ShapeError,
+        r"'test source' have shape \(2, 4\), expected \(2, 3\) or \(2, 1, 1, 3\)",
+    ),
+    (lambda: single_gate(Source(zeros(2, 3), zeros(3))), mg.ShapeError, r"bias terms .* have shape \(3,\)"),
+    (lambda: single_gate(Source(zeros(2, 3, dtype="float64"))), mg.DTypeError, "are float64, expected float32"),
+    (lambda: single_gate(Broken(data_type=mg.float16)), mg.DTypeError, "says data_type float16"),
+    (lambda: single_gate(Broken(weights=None)), mg.GraphError, "weights of the data source 'test source' are None"),
+    (lambda: single_gate(Broken(descriptor=None)), mg.GraphError, "descriptor is None"),
+    (lambda: single_gate(Broken(load=False)), mg.GraphError, "could not load its weights"),
+    (lambda: single_gate(object()), mg.GraphError, "has no load"),
+    (lambda: single_gate(Source(zeros(2, 3), neuron=("tan", 1))), mg.GraphError, "is no neuron"),
+    (lambda: single_gate(Source(zeros(2, 3), neuron=(16, 1))), mg.GraphError, "is no neuron"),
+    (lambda: GRUDescriptor(3, 2, gate_pnorm_value=0), mg.GraphError, "norm must be above 0"),
+    (lambda: LSTMDescriptor(3, 2, cell_to_output_neuron_type="tan"), mg.GraphError, "is no neuron"),
+    (
+        lambda: LSTMDescriptor(3, 2, input_gate_memory_weights=Source(zeros(3)), memory_weights_are_diagonal=True),
+        mg.ShapeError,
+        "expected 2 elements",
+    ),
+    (lambda: "lstm", mg.GraphError, "is no descriptor of a cell"),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "says"), DESCRIPTORS, ids=[says for *_, says in DESCRIPTORS])
+def test_descriptors_that_say_nothing_sensible(make, error, says):
+    weights: list[Matrix] = []
+    with pytest.raises(error, match=says):
+        RNNMatrixTrainingLayer("cpu", make(), weights)
+    assert weights == []
+
+
+def test_prelu_says_what_to_take():
+    weights: list[Matrix] = []
+    layer = RNNMatrixTrainingLayer("cpu", single_gate(Source(zeros(2, 3), neuron=("prelu",))), weights)
+    with pytest.raises(mg.UnsupportedError, match="cannot be PReLU"):
+        layer.encode_forward_sequence(
+            mg.CommandQueue("cpu").command_buffer(), matrices([zeros(1, 3)]), matrices([zeros(1, 2)]), [], weights
+        )
+
+
+@pytest.mark.parametrize("asked", ["load", "descriptor", "weights", "bias_terms", "data_type"])
+def test_what_a_source_raises_reaches_the_caller(asked):
+    class Disk(Exception):
+        pass
+
+    def fail():
+        raise Disk(asked)
+
+    good, bad = Source(zeros(2, 2)), Source(zeros(2, 3))
+    setattr(bad, asked, fail)
+    weights: list[Matrix] = []
+    with pytest.raises(Disk, match=asked):
+        RNNMatrixTrainingLayer("cpu", single_gate(bad, recurrent_weights=good), weights)
+    assert weights == []
+    assert bad.calls.count("purge") == bad.calls.count("load")
+
+
+def test_sources_are_loaded_before_they_are_asked_and_purged_behind():
+    """Source asserts that weights come after load; its arrays may change afterwards."""
+    array, weights = np.ones((2, 3), np.float32), []
+    source = Source(array)
+    RNNMatrixTrainingLayer("cpu", single_gate(source, use_float32_weights=True), weights)
+    assert source.calls[0] == "load" and source.calls[-1] == "purge" and source.calls.count("load") == 1
+    array[:] = 5
+    assert (weights[0].numpy() == 1).all()
+
+
+def test_plain_attributes_serve_as_well_as_methods():
+    class Plain:
+        descriptor = ConvolutionDescriptor(3, 2, (3, 0, 0, 0))
+        weights = np.ones((2, 1, 1, 3), np.float16)
+        bias_terms = None
+
+        def load(self) -> None:
+            pass
+
+    held: list[Matrix] = []
+    RNNMatrixTrainingLayer("cpu", single_gate(Plain()), held)
+    assert [matrix.numpy().shape for matrix in held] == [(2, 3)]
+
+
+# --- sequences --------------------------------------------------------------------------------------------------------
+
+
+class Layer:
+    """A layer with all that a call takes; `forward` and `gradient` take what is to be other than that."""
+
+    def __init__(self, rng, cell: Cell | None = None) -> None:
+        self.cell = (cell or Cell("lstm")).drawn(rng)
+        self.weights: list[Matrix] = []
+        self.layer = RNNMatrixTrainingLayer("cpu", self.cell.descriptor(), self.weights)
+        self.gradients: list[Matrix] = []
+        self.layer.create_weight_gradient_matrices(self.gradients)
+        self.xs, self.dys = matrices(empty(ROWS, 3)), matrices(empty(ROWS, 2))
+        self.ys, self.dxs = matrices(empty(ROWS, 2)), matrices(empty(ROWS, 3))
+        for matrix in self.xs + self.dys:
+            matrix.numpy()[:] = 0.5
+        self.states: list = []
+        self.buffer = mg.CommandQueue("cpu").command_buffer()
+
+    def forward(self, **other) -> None:
+        given = {
+            "command_buffer": self.buffer, "source_matrices": self.xs, "destination_matrices": self.ys,
+            "training_states": self.states, "weights": self.weights,
+        }  # fmt: skip
+        self.layer.encode_forward_sequence(**given | other)
+
+    def gradient(self, **other) -> None:
+        given = {
+            "command_buffer": self.buffer, "forward_sources": self.xs, "source_gradients": self.dys,
+            "destination_gradients": self.dxs, "weight_gradients": self.gradients, "training_states": self.states,
+            "weights": self.weights,
+        }  # fmt: skip
+        self.layer.encode_gradient_sequence(**given | other)
+
+    def still_works(self) -> None:
+        if not self.states:
+            self.forward()
+        self.gradient()
+        self.buffer.commit()
+        self.buffer.wait_until_completed()
+        assert all(np.isfinite(m.numpy()).all() for m in self.ys + self.dxs + self.gradients)
+
+
+@pytest.fixture
+def layer(rng) -> Layer:
+    return Layer(rng)
+
+
+def of(*shapes, dtype="float32") -> list[Matrix]:
+    return matrices([zeros(*shape, dtype=dtype) for shape in shapes])
+
+
+READ_ONLY = zeros(2, 2)
+READ_ONLY.flags.writeable = False
+FORWARD = [
+    ({"source_matrices": []}, mg.ShapeError, "there are no matrices"),
+    ({"source_matrices": of((2, 3), (2, 3))}, mg.ShapeError, "destination_matrices. 3 matrices, and source_matrices"),
+    ({"source_matrices": of((2, 3), (2, 3), (2, 4))}, mg.ShapeError, "step 2 is 2 x 4, expected 1 or more x 3"),
+    ({"source_matrices": of((2, 3), (2, 3), (3, 3))}, mg.ShapeError, "rows may only fall"),
+    ({"source_matrices": of((2, 3), (2, 3), (0, 3))}, mg.ShapeError, "step 2 is 0 x 3"),
+    ({"destination_matrices": of((2, 2), (2, 2), (1, 2))}, mg.ShapeError, "step 2 is 1 x 2, expected 2 x 2"),
+    ({"source_matrices": of((2, 3), (2, 3), (2, 3), dtype="int32")}, mg.DTypeError, "source_matrices. is int32"),
+    ({"source_matrices": of((2, 3), (2, 3)) + of((2, 3), dtype="float16")}, mg.DTypeError, "matrices of one type"),
+    ({"source_matrices": [zeros(2, 3)] * 3}, mg.GraphError, "must be a Matrix: take Matrix"),
+    ({"source_matrices": 3}, mg.GraphError, "must be a list of Matrix"),
+    ({"source_offsets": [0]}, mg.ShapeError, "1 offsets for 3 matrices"),
+    ({"source_offsets": [0, 0, 4]}, mg.ShapeError, "must lie within its buffer of 24 bytes"),
+    ({"source_offsets": [0, 0, -4]}, mg.ShapeError, "must lie within its buffer"),
+    ({"destination_matrices": matrices([zeros(2, 2), zeros(2, 2), READ_ONLY])}, mg.DeviceError, "step 2 is read-only"),
+    ({"destination_matrices": of((2, 2)) * 3}, mg.DeviceError, "step 1 shares memory with step 0"),
+    ({"weights": []}, mg.GraphError, "0 matrices, the layer has 3"),
+    ({"weights": of((8, 3), (8, 2), (8, 1))}, mg.ShapeError, "matrix 2 is 8 x 1, expected 1 x 8"),
+    ({"weights": of((8, 3), (8, 2), (1, 8), dtype="int32")}, mg.DTypeError, "matrix 0. is int32"),
+    ({"training_states": [1]}, mg.GraphError, "training_states must be empty"),
+    ({"training_states": None}, mg.GraphError, "training_states must be a list"),
+    ({"recurrent_output_states": ()}, mg.GraphError, "must be a list, which is appended to"),
+    ({"recurrent_input_state": 3}, mg.GraphError, "must be a RNNRecurrentMatrixState"),
+    (
+        {"recurrent_input_state": RNNRecurrentMatrixState([(Matrix(zeros(3, 2)), None)])},
+        mg.ShapeError,
+        r"the state's output is \(3,2\), expected \(2,2\)",
+    ),
+    (
+        {"recurrent_input_state": RNNRecurrentMatrixState([(None, Matrix(zeros(2, 2, dtype="int32")))])},
+        mg.DTypeError,
+        "memory cell. is int32",
+    ),
+    ({"recurrent_input_state": RNNRecurrentMatrixState([(None, None)] * 2)}, mg.GraphError, "of 2 layers"),
+]
+
+
+@pytest.mark.parametrize(("other", "error", "says"), FORWARD, ids=[says for *_, says in FORWARD])
+def test_forward_refuses(other, error, says, layer):
+    with pytest.raises(error, match=says):
+        layer.forward(**other)
+    assert layer.states == []
+    layer.still_works()
+
+
+GRADIENT = [
+    ({"destination_gradients": None, "weight_gradients": None}, mg.GraphError, "there is nothing to compute"),
+    (
+        {"source_gradients": of((2, 2), (2, 2))},
+        mg.ShapeError,
+        "source_gradients. 2 matrices, and forward_sources has 3",
+    ),
+    ({"source_gradients": of((2, 3), (2, 3), (2, 3))}, mg.ShapeError, "step 0 is 2 x 3, expected 2 x 2"),
+    ({"destination_gradients": of((2, 2), (2, 2), (2, 2))}, mg.ShapeError, "step 0 is 2 x 2, expected 2 x 3"),
+    ({"weight_gradients": []}, mg.GraphError, "weight_gradients. 0 matrices, the layer has 3"),
+    ({"training_states": []}, mg.GraphError, "there are no training states"),
+    ({"forward_sources": of((2, 3), (2, 3), (2, 3))}, mg.GraphError, "are not the matrices that the forward"),
+    (
+        {
+            "forward_sources": of((1, 3), (1, 3), (1, 3)),
+            "source_gradients": of((1, 2), (1, 2), (1, 2)),
+            "destination_gradients": None,
+        },
+        mg.GraphError,
+        "another sequence's, of 3 steps with 2 rows at first; forward_sources has 3 with 1",
+    ),
+    (
+        {"recurrent_input_state": RNNRecurrentMatrixState([(Matrix(zeros(1, 2)), None)])},
+        mg.ShapeError,
+        r"output is \(1,2\), expected \(2,2\)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("other", "error", "says"), GRADIENT, ids=[says for *_, says in GRADIENT])
+def test_gradient_refuses(other, error, says, layer):
+    layer.forward()
+    with pytest.raises(error, match=says):
+        layer.gradient(**other)
+    layer.still_works()
+
+
+def test_states_are_for_one_gradient_of_their_own_sequence(layer, rng):
+    layer.forward()
+    others: list = []
+    layer.forward(training_states=others)
+    with pytest.raises(mg.GraphError, match="of several sequences, or not in their order"):
+        layer.gradient(training_states=layer.states[:2] + others[2:])
+    with pytest.raises(mg.GraphError, match="not in their order"):
+        layer.gradient(training_states=layer.states[::-1])
+    with pytest.raises(mg.GraphError, match="2 training states of a sequence of 3 steps"):
+        layer.gradient(training_states=layer.states[:2])
+    with pytest.raises(mg.GraphError, match="are another layer's"):
+        Layer(rng).gradient(training_states=layer.states)
+    layer.still_works()
+    layer.buffer = mg.CommandQueue("cpu").command_buffer()
+    with pytest.raises(mg.GraphError, match="have been used already"):
+        layer.gradient()
+
+
+def test_results_that_share_memory_with_what_is_read(layer):
+    array = np.zeros((2, 3, 3), np.float32)
+    layer.cell = Cell("lstm", 3, 3).drawn(np.random.default_rng(0))
+    layer.weights = []
+    layer.layer = RNNMatrixTrainingLayer("cpu", layer.cell.descriptor(), layer.weights)
+    views = [Matrix(array[:, t]) for t in range(3)]
+    with pytest.raises(mg.DeviceError, match="destination_matrices. step 0 shares memory with source_matrices"):
+        layer.forward(source_matrices=views, destination_matrices=views)
+    with pytest.raises(mg.DeviceError, match="step 1 shares memory with source_matrices of step 1"):
+        layer.forward(source_matrices=layer.xs, destination_matrices=[Matrix(zeros(2, 3)), layer.xs[1], layer.xs[2]])
+    layer.forward(source_matrices=views, destination_matrices=of((2, 3), (2, 3), (2, 3)))
+    layer.layer.create_weight_gradient_matrices(gradients := [])
+    with pytest.raises(mg.DeviceError, match="destination_gradients. step 0 shares memory with forward_sources"):
+        layer.gradient(
+            forward_sources=views, source_gradients=of((2, 3), (2, 3), (2, 3)), destination_gradients=views,
+            weight_gradients=gradients,
+        )  # fmt: skip
+    with pytest.raises(mg.DeviceError, match="shares memory"):
+        layer.gradient(
+            forward_sources=views, source_gradients=of((2, 3), (2, 3), (2, 3)), destination_gradients=None,
+            weight_gradients=layer.weights,
+        )  # fmt: skip
+
+
+def test_a_read_only_matrix_of_weight_gradients(layer):
+    layer.forward()
+    fixed = zeros(8, 3)
+    fixed.flags.writeable = False
+    with pytest.raises(mg.DeviceError, match="a matrix of weight_gradients is read-only"):
+        layer.gradient(weight_gradients=[Matrix(fixed), *layer.gradients[1:]])
+    layer.still_works()
+
+
+def test_a_last_states_gradient_where_rows_fall(rng):
+    layer = Layer(rng)
+    xs, ys = of((2, 3), (1, 3)), of((2, 2), (1, 2))
+    layer.forward(source_matrices=xs, destination_matrices=ys)
+    with pytest.raises(mg.UnsupportedError, match="where rows fall: add it to source_gradients"):
+        layer.gradient(
+            forward_sources=xs, source_gradients=of((2, 2), (1, 2)), destination_gradients=None,
+            recurrent_input_state=RNNRecurrentMatrixState([(Matrix(zeros(1, 2)), None)]),
+        )  # fmt: skip
+
+
+def test_a_cell_for_a_layer_without(rng):
+    layer = Layer(rng, Cell("gru"))
+    state = RNNRecurrentMatrixState([(None, Matrix(zeros(2, 2)))])
+    with pytest.raises(mg.GraphError, match="only an LSTM has one"):
+        layer.forward(recurrent_input_state=state)
+    layer.still_works()
+
+
+def test_command_buffers(layer):
+    layer.buffer.commit()
+    for call in (layer.forward, layer.gradient):
+        with pytest.raises(mg.DeviceError, match="has been committed already"):
+            call()
+    with pytest.raises(mg.Error, match="command_buffer"):
+        layer.forward(command_buffer="buffer")
+    assert layer.states == []
+    layer.buffer = mg.CommandQueue("cpu").command_buffer()
+    layer.still_works()
+
+
+def test_lists_that_are_filled_must_be_empty(layer):
+    full = [Matrix(zeros(1, 1))]
+    for call in (
+        layer.layer.create_weight_matrices,
+        layer.layer.create_weight_gradient_matrices,
+        lambda items: RNNMatrixTrainingLayer("cpu", layer.cell.descriptor(), items),
+    ):
+        with pytest.raises(mg.GraphError, match="must be empty, it holds 1"):
+            call(full)
+        with pytest.raises(mg.GraphError, match="must be a list"):
+            call(None)
+    with pytest.raises(mg.DTypeError, match="float32 or float16, not float64"):
+        layer.layer.create_weight_gradient_matrices([], "float64")
+    assert len(full) == 1
+
+
+def test_weights_that_a_descriptor_does_not_have(layer):
+    def copy(identity, matrix, **how) -> None:
+        layer.layer.encode_copy_weights(layer.buffer, layer.weights, identity, matrix, True, **how)
+
+    whole = Matrix(zeros(2, 3))
+    with pytest.raises(mg.GraphError, match="has no lstm_input_gate_memory_weights; it has lstm_input_gate_input_"):
+        copy(RNNMatrixId.lstm_input_gate_memory_weights, whole)
+    with pytest.raises(mg.GraphError, match="has no gru_input_gate_input_weights"):
+        copy(RNNMatrixId.gru_input_gate_input_weights, whole)
+    with pytest.raises(mg.GraphError, match="there is no matrix id 29"):
+        copy(29, whole)
+    with pytest.raises(mg.ShapeError, match="is 2 x 3 from row 1, column 0 on; the matrix is 2 x 3"):
+        copy(RNNMatrixId.lstm_input_gate_input_weights, whole, matrix_offset=(1, 0))
+    with pytest.raises(mg.DTypeError, match="nothing is converted here"):
+        copy(RNNMatrixId.lstm_input_gate_input_weights, Matrix(zeros(2, 3, dtype="float16")))
+    with pytest.raises(mg.DeviceError, match="share memory"):
+        copy(RNNMatrixId.lstm_input_gate_input_weights, layer.weights[0])
+    with pytest.raises(mg.DeviceError, match="the matrix is read-only"):
+        copy(RNNMatrixId.lstm_input_gate_recurrent_weights, Matrix(READ_ONLY))
+    with pytest.raises(mg.GraphError, match="matrices, the layer has 3"):
+        layer.layer.encode_copy_weights(layer.buffer, [], 3, whole, True)
+    layer.still_works()
+
+
+def test_matrix_ids_are_numbered_as_the_core_names_them():
+    assert [item.name for item in RNNMatrixId] == mg._core.rnn_matrix_ids()
+    assert [int(item) for item in RNNMatrixId] == list(range(29))
+
+
+def test_several_matrices_in_one_are_no_weights(layer):
+    several = Matrix("cpu", MatrixDescriptor(8, 3, matrices=2))
+    with pytest.raises(mg.ShapeError, match="matrix 0"):
+        layer.forward(weights=[several, *layer.weights[1:]])
+
+
+def test_layers_that_are_dropped_leave_nothing(rng):
+    """A layer, its sequences and states that nobody used: memory goes back to where it was."""
+
+    def once() -> None:
+        layer = Layer(rng, Cell("lstm", 64, 64))
+        xs, ys = of(*[(32, 64)] * 8), of(*[(32, 64)] * 8)
+        with Queue() as buffer:
+            layer.forward(command_buffer=buffer, source_matrices=xs, destination_matrices=ys)
+
+    once()
+    before = mg._core.buffer_statistics()["live_bytes"]
+    for _ in range(5):
+        once()
+    assert mg._core.buffer_statistics()["live_bytes"] <= before

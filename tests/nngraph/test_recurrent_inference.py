@@ -1,0 +1,239 @@
+"""The inference layers: stacks, both directions, states, images; beside float64 numpy of the same weights."""
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness.recurrent_layers import TANH, Cell, Queue, empty, matrices
+from mpsgraph.nngraph import (
+    Matrix,
+    RNNBidirectionalCombineMode,
+    RNNImageInferenceLayer,
+    RNNMatrixInferenceLayer,
+    RNNRecurrentMatrixState,
+    RNNSequenceDirection,
+)
+
+BACKWARD = {"layer_sequence_direction": RNNSequenceDirection.backward}
+STACKS = {
+    "one": [Cell("lstm", 3, 2)],
+    "three kinds": [Cell("single_gate", 3, 4), Cell("lstm", 4, 5, memory=[0, 3]), Cell("gru", 5, 2, p=2.0)],
+    "operations": [Cell("lstm", 3, 4, memory=[1], diagonal=True), Cell("gru", 4, 2), Cell("single_gate", 2, 2)],
+}
+ROWS = [2, 2, 2, 2]
+
+
+def drawn(rng, rows, columns) -> list[np.ndarray]:
+    return [rng.uniform(-1, 1, (n, columns)).astype(np.float32) for n in rows]
+
+
+def through(cells, xs, starts=None):
+    """The results, and the outputs and cells of all layers, by float64 numpy."""
+    found = []
+    for i, cell in enumerate(cells):
+        h, c = starts[i] if starts else (None, None)
+        xs, cs = cell.run(xs, h, c)
+        found.append((xs, cs))
+    return xs, found
+
+
+def check(results, expected) -> None:
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [ROWS, [3, 2, 2, 1], [1]], ids=str)
+@pytest.mark.parametrize("cells", STACKS.values(), ids=STACKS.keys())
+def test_a_stack(cells, rows, rng):
+    layer = RNNMatrixInferenceLayer("cpu", [cell.drawn(rng).descriptor() for cell in cells])
+    assert layer.number_of_layers == len(cells)
+    assert (layer.input_feature_channels, layer.output_feature_channels) == (3, 2)
+    xs, ys = drawn(rng, rows, 3), empty(rows, 2)
+    for _ in range(3):
+        with Queue() as buffer:
+            layer.encode_sequence(buffer, matrices(xs), matrices(ys))
+    check(ys, through(cells, xs)[0])
+    assert layer.compiled == 1
+
+
+@pytest.mark.parametrize("store_all", [False, True])
+@pytest.mark.parametrize("cells", STACKS.values(), ids=STACKS.keys())
+def test_states_of_all_layers(cells, store_all, rng):
+    layer = RNNMatrixInferenceLayer("cpu", [cell.drawn(rng).descriptor() for cell in cells])
+    layer.store_all_intermediate_states = store_all
+    xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
+    starts = [
+        (*drawn(rng, [2], cell.outputs), *(drawn(rng, [2], cell.outputs) if cell.kind == "lstm" else [None]))
+        for cell in cells
+    ]
+    begin = RNNRecurrentMatrixState([(Matrix(h), None if c is None else Matrix(c)) for h, c in starts])
+    states: list[RNNRecurrentMatrixState] = []
+    with Queue() as buffer:
+        layer.encode_sequence(
+            buffer, matrices(xs), matrices(ys), recurrent_input_state=begin, recurrent_output_states=states
+        )
+    expected, found = through(cells, xs, starts)
+    check(ys, expected)
+    steps = list(range(len(ROWS))) if store_all else [len(ROWS) - 1]
+    assert len(states) == len(steps)
+    for state, step in zip(states, steps, strict=True):
+        for i, cell in enumerate(cells):
+            check([state.recurrent_output_matrix(i).numpy()], [found[i][0][step]])
+            if cell.kind == "lstm":
+                check([state.memory_cell_matrix(i).numpy()], [found[i][1][step]])
+            else:
+                assert state.memory_cell_matrix(i) is None
+    with pytest.raises(mg.GraphError, match="no layer"):
+        states[0].recurrent_output_matrix(len(cells))
+
+
+def directions(rng, outputs=(2, 2)):
+    """Two layers each way, in the order forward, backward, forward, backward; the layer and both stacks."""
+    ahead = [Cell("lstm", 3, 4).drawn(rng), Cell("gru", 4, outputs[0]).drawn(rng)]
+    back = [Cell("single_gate", 3, 5, activations=[("relu", 0.25)]).drawn(rng), Cell("lstm", 5, outputs[1]).drawn(rng)]
+    descriptors = [
+        ahead[0].descriptor(), back[0].descriptor(**BACKWARD), ahead[1].descriptor(), back[1].descriptor(**BACKWARD)
+    ]  # fmt: skip
+    return RNNMatrixInferenceLayer("cpu", descriptors), ahead, back
+
+
+@pytest.mark.parametrize("mode", RNNBidirectionalCombineMode)
+def test_both_directions(mode, rng):
+    outputs = (2, 3) if mode == RNNBidirectionalCombineMode.concatenate else (2, 2)
+    layer, ahead, back = directions(rng, outputs)
+    layer.bidirectional_combine_mode = mode
+    assert layer.bidirectional_combine_mode is mode
+    xs = drawn(rng, ROWS, 3)
+    one, other = through(ahead, xs)[0], through(back, xs[::-1])[0][::-1]
+    if mode == RNNBidirectionalCombineMode.none:
+        first, second = empty(ROWS, 2), empty(ROWS, 2)
+        with Queue() as buffer:
+            layer.encode_bidirectional_sequence(buffer, matrices(xs), matrices(first), matrices(second))
+        check(first, one)
+        check(second, other)
+        return
+    adds = mode == RNNBidirectionalCombineMode.add
+    ys = empty(ROWS, 2 if adds else 5)
+    with Queue() as buffer:
+        layer.encode_bidirectional_sequence(buffer, matrices(xs), matrices(ys))
+    check(ys, [a + b if adds else np.concatenate([a, b], 1) for a, b in zip(one, other, strict=True)])
+
+
+def test_the_direction_counts_in_both_directions_only(rng):
+    cell = Cell("lstm", 3, 2).drawn(rng)
+    layer = RNNMatrixInferenceLayer("cpu", cell.descriptor(**BACKWARD))
+    xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
+    with Queue() as buffer:
+        layer.encode_sequence(buffer, matrices(xs), matrices(ys))
+    check(ys, through([cell], xs)[0])
+
+
+def test_weights_are_halves_unless_asked_otherwise(rng):
+    cell = Cell("lstm", 3, 2).drawn(rng)
+    layer = RNNMatrixInferenceLayer("cpu", cell.descriptor(use_float32_weights=False))
+    xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
+    with Queue() as buffer:
+        layer.encode_sequence(buffer, matrices(xs), matrices(ys))
+    exact = through([cell], xs)[0]
+    cell.weights = {key: value.astype(np.float16) for key, value in cell.weights.items()}
+    check(ys, through([cell], xs)[0])
+    assert np.abs(np.stack(ys) - np.stack(exact)).max() > 1e-5
+
+
+def test_bad_input(rng):
+    stack = [cell.drawn(rng).descriptor() for cell in (Cell("lstm", 3, 2), Cell("gru", 4, 2))]
+    with pytest.raises(mg.ShapeError, match="layer 1 takes 4 feature channels, and layer 0 before it gives 2"):
+        RNNMatrixInferenceLayer("cpu", stack)
+    with pytest.raises(mg.GraphError, match="no descriptor"):
+        RNNMatrixInferenceLayer("cpu", [])
+    with pytest.raises(mg.GraphError, match="is no descriptor"):
+        RNNMatrixInferenceLayer("cpu", ["lstm"])
+
+    one_way = RNNMatrixInferenceLayer("cpu", Cell("lstm", 3, 2).drawn(rng).descriptor())
+    both, *_ = directions(rng, (2, 3))
+    xs, ys = matrices(drawn(rng, ROWS, 3)), matrices(empty(ROWS, 2))
+    buffer = mg.CommandQueue("cpu").command_buffer()
+    with pytest.raises(mg.GraphError, match="all layers have one direction"):
+        one_way.encode_bidirectional_sequence(buffer, xs, ys, ys)
+    with pytest.raises(mg.GraphError, match="give backward destinations, too"):
+        both.encode_bidirectional_sequence(buffer, xs, ys)
+    with pytest.raises(mg.DeviceError, match="shares memory with"):
+        same, *_ = directions(rng)
+        same.encode_bidirectional_sequence(buffer, xs, ys, ys)
+    both.bidirectional_combine_mode = RNNBidirectionalCombineMode.add
+    with pytest.raises(mg.GraphError, match="give no backward destinations"):
+        both.encode_bidirectional_sequence(buffer, xs, ys, ys)
+    with pytest.raises(mg.ShapeError, match="cannot be added"):
+        both.encode_bidirectional_sequence(buffer, xs, ys)
+    with pytest.raises(mg.GraphError, match="must be one of its enumeration"):
+        both.bidirectional_combine_mode = 3
+    falling = matrices(drawn(rng, [2, 1], 3))
+    both.bidirectional_combine_mode = RNNBidirectionalCombineMode.concatenate
+    with pytest.raises(mg.UnsupportedError, match="rows may not fall"):
+        both.encode_bidirectional_sequence(buffer, falling, matrices(empty([2, 1], 5)))
+    with pytest.raises(mg.GraphError, match="state is of 2 layers, the stack has 1"):
+        one_way.encode_sequence(buffer, xs, ys, recurrent_input_state=RNNRecurrentMatrixState([(None, None)] * 2))
+    with pytest.raises(mg.ShapeError, match="layer 1 takes 3 feature channels"):
+        both.encode_sequence(buffer, xs, ys)
+    assert not buffer.done
+
+
+# --- images -----------------------------------------------------------------------------------------------------------
+
+
+class Batch:
+    """An image batch is what has an array."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+
+def test_images_are_sequences_of_pixels(rng):
+    cells = [Cell("lstm", 3, 4, memory=[2]).drawn(rng), Cell("gru", 4, 2).drawn(rng)]
+    layer = RNNImageInferenceLayer("cpu", [cell.descriptor() for cell in cells])
+    images = [rng.uniform(-1, 1, (2, 3, 5, 3)).astype(np.float32) for _ in range(4)]
+    results = [np.full((2, 3, 5, 2), np.nan, np.float32) for _ in images]
+    states: list = []
+    with Queue() as buffer:
+        layer.encode_sequence(buffer, images[:2], results[:2], recurrent_output_states=states)
+        layer.encode_sequence(
+            buffer, [Batch(image) for image in images[2:]], [Batch(image) for image in results[2:]],
+            recurrent_input_state=states[0], recurrent_output_states=states,
+        )  # fmt: skip
+    for cell in cells:  # always halves
+        cell.weights = {key: value.astype(np.float16) for key, value in cell.weights.items()}
+    expected, found = through(cells, [image.reshape(-1, 3) for image in images])
+    check([result.reshape(-1, 2) for result in results], expected)
+    assert states[1].recurrent_output_image(0).shape == (2, 3, 5, 4)
+    check([states[1].memory_cell_image(0).numpy().reshape(-1, 4)], [found[0][1][-1]])
+    check([states[0].recurrent_output_image(1).numpy().reshape(-1, 2)], [found[1][0][1]])
+    assert states[0].memory_cell_image(1) is None
+
+
+def test_images_in_both_directions(rng):
+    cells = [Cell("single_gate", 3, 2, activations=[TANH]).drawn(rng) for _ in range(2)]
+    layer = RNNImageInferenceLayer("cpu", [cells[0].descriptor(), cells[1].descriptor(**BACKWARD)])
+    layer.bidirectional_combine_mode = RNNBidirectionalCombineMode.concatenate
+    images = [rng.uniform(-1, 1, (1, 2, 2, 3)).astype(np.float32) for _ in range(3)]
+    results = [np.full((1, 2, 2, 4), np.nan, np.float32) for _ in images]
+    with Queue() as buffer:
+        layer.encode_bidirectional_sequence(buffer, images, results)
+    for cell in cells:
+        cell.weights = {key: value.astype(np.float16) for key, value in cell.weights.items()}
+    xs = [image.reshape(-1, 3) for image in images]
+    one, other = through(cells[:1], xs)[0], through(cells[1:], xs[::-1])[0][::-1]
+    check(
+        [result.reshape(-1, 4) for result in results],
+        [np.concatenate(pair, 1) for pair in zip(one, other, strict=True)],
+    )
+
+
+def test_images_that_are_none(rng):
+    layer = RNNImageInferenceLayer("cpu", Cell("lstm", 3, 2).drawn(rng).descriptor())
+    buffer = mg.CommandQueue("cpu").command_buffer()
+    good = [np.zeros((1, 2, 2, 2), np.float32)]
+    with pytest.raises(mg.ShapeError, match=r"expected images \[N, H, W, C\]"):
+        layer.encode_sequence(buffer, [np.zeros((2, 3), np.float32)], good)
+    with pytest.raises(mg.ShapeError, match="make a contiguous copy"):
+        layer.encode_sequence(buffer, [np.zeros((1, 2, 4, 3), np.float32)[:, :, ::2]], good)
+    with pytest.raises(mg.DTypeError, match="expected float32 or float16"):
+        layer.encode_sequence(buffer, [np.zeros((1, 2, 2, 3), np.float64)], good)

@@ -1,0 +1,34 @@
+"""docs/nngraph.md: its table is that of the nodes, and its program runs as it stands there."""
+
+import re
+import subprocess
+import sys
+
+import mpsgraph as mg
+from mpsgraph import nngraph
+
+
+def test_the_table_is_up_to_date(repository):
+    tool = [sys.executable, str(repository / "tools" / "nngraph.py"), "--check"]
+    run = subprocess.run(tool, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_the_program_runs(repository, tmp_path, monkeypatch):
+    blocks = re.findall(r"```python\n(.*?)```", (repository / "docs" / "nngraph.md").read_text(), re.DOTALL)
+    assert len(blocks) >= 5
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for number, block in enumerate(blocks, 1):
+        exec(compile(block, f"block {number} of docs/nngraph.md", "exec"), names)
+    assert "MyWeights" in names and len(names["losses"]) == 30
+
+
+def test_names_of_ours_exist(repository):
+    """What the right column of a table calls, the package has."""
+    page = (repository / "docs" / "nngraph.md").read_text()
+    listings = page.partition("## The talk's program")[2].partition("## Where Apple's path surprises")[0]
+    right = re.findall(r"^\| [^|]+ \| ([^|]+) \|$", listings, re.MULTILINE)
+    called = {name for cell in right for name in re.findall(r"`(?:\w+\.)?([A-Z]\w+)\(", cell)} - {"Semaphore"}
+    assert {"ConvolutionNode", "LossNode", "NNGraph", "ImageBatch"} <= called
+    assert [name for name in called if not hasattr(nngraph, name) and not hasattr(mg, name)] == []
