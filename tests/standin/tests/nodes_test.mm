@@ -149,6 +149,26 @@ TEST(a_transposed_convolution_restores_the_size_of_a_convolution) {
   CHECK_EQUAL(result.size(), size_t{5});
 }
 
+TEST(a_gradient_node_may_be_made_by_hand) {
+  MPSNNImageNode* x = input(@"x");
+  Weights* weights = [[FrozenWeights alloc] initWithDescriptor:convolution(1, 1, 1, 1) weights:{3} biases:{0}];
+  MPSCNNConvolutionNode* forward = [MPSCNNConvolutionNode nodeWithSource:x weights:weights];
+  MPSCNNConvolutionGradientNode* backward =
+      [MPSCNNConvolutionGradientNode nodeWithSourceGradient:input(@"error")
+                                                sourceImage:x
+                                   convolutionGradientState:forward.convolutionGradientState
+                                                    weights:weights];
+  const Batches given = {{"x", batch_of({1, 1, 1}, {5})}, {"error", batch_of({1, 1, 1}, {2})}};
+  CHECK(are(run(graph_of(backward.resultImage), given), {6}));
+  CHECK_EQUAL(raised_by(^{
+                [MPSCNNConvolutionGradientNode nodeWithSourceGradient:input(@"error")
+                                                          sourceImage:input(@"y")
+                                             convolutionGradientState:forward.convolutionGradientState
+                                                              weights:weights];
+              }),
+              "NSInvalidArgumentException");
+}
+
 // --- pooling ---------------------------------------------------------------------------------------------------------
 
 template <class Node>

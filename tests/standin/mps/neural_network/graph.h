@@ -9,7 +9,7 @@ struct Stage {
   StandinFilter* filter = nil;
   std::shared_ptr<Layer> layer;  // of a gradient filter: the forward filter's
   MPSNNImageNode* image = nil;
-  MPSNNStateNode* state = nil;  // nil: nobody holds its node
+  MPSNNStateNode* state = nil;
   Stage *forward = nullptr, *partner = nullptr;
   size_t number = 0;  // among the graph's stages
   bool is_active = false;  // it runs

@@ -148,7 +148,7 @@ void require_lowered(NSString* who, MPSState* state, NSUInteger before);
   Class kind;  // of the filter node
   __weak MPSNNFilterNode* node;
   __weak MPSNNImageNode* image;
-  __weak MPSNNStateNode* state;
+  MPSNNStateNode* state;  // with its settings, though nobody may hold it
   id<MPSNNPadding> padding;
   NSString* label;
   StandinFilter* forward;  // of a gradient node
@@ -167,7 +167,7 @@ void require_lowered(NSString* who, MPSState* state, NSUInteger before);
 
 @interface MPSNNStateNode () {
  @package
-  StandinFilter* producer;
+  __weak StandinFilter* producer;
 }
 @end
 

@@ -167,10 +167,11 @@ using namespace standin;
 - (instancetype)initWithGradient:(MPSNNImageNode*)gradient
                      sourceImage:(MPSNNImageNode*)source
                            state:(MPSNNStateNode*)state {
-  if (!state || !state->producer) misuse(@"%@ without the state that its forward filter made", [self class]);
-  const NSUInteger index = [state->producer->sources indexOfObjectIdenticalTo:source];
+  StandinFilter* const forward = state ? state->producer : nil;
+  if (!forward) misuse(@"%@ without the state that its forward filter made", [self class]);
+  const NSUInteger index = [forward->sources indexOfObjectIdenticalTo:source];
   if (index == NSNotFound) misuse(@"%@: the state belongs to a filter of another source", [self class]);
-  return [self initGradientOf:state->producer gradient:gradient source:index];
+  return [self initGradientOf:forward gradient:gradient source:index];
 }
 - (MPSNNGradientFilterNode*)gradientFilterWithSource:(MPSNNImageNode*)gradient {
   misuse(@"gradientFilterWithSource: of %@: a gradient node has no gradient", filter.name);
