@@ -63,6 +63,7 @@ SHORT = {
     "gan": (mnist, ["--data", "files", "--steps", 2]),
     "gelu": (None, ["--largest", 10]),
     "inception": (None, ["--narrow", 32, "--steps", 1, "--batch", 2]),
+    "object_detector": (None, ["--steps", 2, "--batch", 2]),
     "resnet50": (cifar10, ["--data", "files", "--epochs", 1, "--batch", 50, "--narrow", 16]),
     "text_generation": (
         text,

@@ -186,9 +186,9 @@ def test_numbers_of_pytorch():
     y = np.float32([[[[1, 2, 3, 0.5]]]])
     t = np.float32([[[[0, 0, 1, 0]]]])
 
-    def loss_of(name: str, **options: Any) -> float:
+    def loss_of(name: str, reduction: str = "sum", **options: Any) -> float:
         labels = nn.LossLabelsBatch(t)
-        node = nn.LossNode(nn.ImageNode("y"), nn.LossDescriptor(name, **options))
+        node = nn.LossNode(nn.ImageNode("y"), nn.LossDescriptor(name, reduction, **options))
         run(graph_of(node.result_image), {"y": y}, [labels])
         return float(labels.losses.numpy().sum())
 

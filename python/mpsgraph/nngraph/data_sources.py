@@ -140,7 +140,8 @@ class TrainableConvolution(_core.NNTrainableConvolution):
     arrays are copied. While a training graph holds it, `load` takes what training has left, so that another graph sees
     it after reload_from_data_sources. Errors: ShapeError, DTypeError.
 
-    >>> source = TrainableConvolution(ConvolutionDescriptor(3, 3, 1, 8), optimizer=Adam(1e-3))
+    >>> nn = mg.nngraph
+    >>> source = nn.TrainableConvolution(nn.ConvolutionDescriptor(3, 3, 1, 8), optimizer=nn.Adam(1e-3))
     >>> source.weights().shape
     (8, 3, 3, 1)
     """
@@ -188,7 +189,8 @@ class TrainableNormalization(_core.NNTrainableNormalization):
     (channels,), None for 1, 0, 0, 1; epsilon; number_of_groups; momentum, what a step of training keeps of the moving
     mean and variance; optimizer, of gamma and beta. Errors: ShapeError, DTypeError, GraphError.
 
-    >>> TrainableNormalization(4, kind="batch").gamma().tolist()
+    >>> nn = mg.nngraph
+    >>> nn.TrainableNormalization(4, kind="batch").gamma().tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
 

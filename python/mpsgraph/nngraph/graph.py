@@ -21,7 +21,8 @@ class NNGraph:
     GraphError for images that lead to themselves, and whatever data sources raise; errors of a node name it by its
     label and say where it was made.
 
-    >>> graph = NNGraph(None, NeuronReLUNode(ImageNode("x")).result_image)
+    >>> nn = mg.nngraph
+    >>> graph = nn.NNGraph(None, nn.NeuronReLUNode(nn.ImageNode("x")).result_image)
     >>> graph(np.float32([[[[-1.0, 2.0]]]])).numpy().ravel().tolist()
     [0.0, 2.0]
     """

@@ -41,7 +41,8 @@ class Image:
     channel format: float32, float16, uint8 as unorm8 (0 to 255 stand for 0 to 1), uint16 as unorm16. Shares the array's
     memory. A PIL image is given as np.asarray(image). Errors: ShapeError, DTypeError.
 
-    >>> image = Image(np.zeros((28, 28), np.uint8))
+    >>> nn = mg.nngraph
+    >>> image = nn.Image(np.zeros((28, 28), np.uint8))
     >>> image.height, image.width, image.feature_channels, image.format
     (28, 28, 1, 'unorm8')
     """
@@ -134,7 +135,8 @@ class ImageBatch(Sequence[Image]):
     shared where they lie side by side in one array, and else copied (counted by mpsgraph.copy_count). Indexing gives
     images, which are views. Errors: ShapeError for images of different sizes, DTypeError for different formats.
 
-    >>> batch = ImageBatch(np.zeros((8, 28, 28, 1), np.float32))
+    >>> nn = mg.nngraph
+    >>> batch = nn.ImageBatch(np.zeros((8, 28, 28, 1), np.float32))
     >>> len(batch), batch[0]
     (8, Image(28 x 28 x 1, float32))
     """
@@ -253,7 +255,8 @@ class LossLabels:
     filled up to a multiple of four with zeros. weights, of the same shape, or one number. After the run `loss_image`
     holds the image's loss. Errors: ShapeError, DTypeError.
 
-    >>> labels = LossLabels(np.eye(10, dtype=np.float32)[3])
+    >>> nn = mg.nngraph
+    >>> labels = nn.LossLabels(np.eye(10, dtype=np.float32)[3])
     >>> labels.labels.shape
     (1, 1, 10)
     """
@@ -291,7 +294,8 @@ class LossLabelsBatch(Sequence[LossLabels]):
     Args: labels, float32 [images, channels] or [images, height, width, channels]; weights, likewise, or [images].
     `losses` are those of the last encode. Errors: ShapeError, DTypeError.
 
-    >>> LossLabelsBatch(np.eye(10, dtype=np.float32)[[3, 1, 4]]).labels.shape
+    >>> nn = mg.nngraph
+    >>> nn.LossLabelsBatch(np.eye(10, dtype=np.float32)[[3, 1, 4]]).labels.shape
     (3, 1, 1, 10)
     """
 
