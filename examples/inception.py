@@ -51,7 +51,7 @@ class Inception:
 
     def conv(self, x, channels, outputs, height, width, stride=1, valid=False):
         """Convolution, batch normalization, ReLU: (image node, its channels)."""
-        outputs = max(4, outputs // self.narrow)
+        outputs = max(4, outputs // self.narrow // 4 * 4)  # as concatenations take them
         source = self.source(height, width, channels, outputs, stride)
         policy = TENSORFLOW[valid]
         x = nn.ConvolutionNode(x, source, padding_policy=policy).result_image

@@ -390,7 +390,7 @@ class TestStoredWeights:
 
     def file(self, path: Path, **tensors: Array) -> Path:
         header, blob = {}, b""
-        names = {"float32": "F32", "float16": "F16", "float64": "F64"}
+        names = {"int32": "I32", "float32": "F32", "float16": "F16", "float64": "F64"}
         for name, array in tensors.items():
             ends = [len(blob), len(blob) + array.nbytes]
             header[name] = {"dtype": names[str(array.dtype)], "shape": list(array.shape), "data_offsets": ends}
