@@ -19,14 +19,14 @@ INTRODUCTION = """## All nodes
 
 - **gradient filter**: *yes*, or *none* with the reason below.
 - **CPU**: *yes*: lowered to operations of the core graph, with their gradients.
-- **Metal**: *not yet*: device metal refuses nodes so far.
+- **Metal**: *by MPSGraph*: so far as operations of MPSGraph; Apple's own nodes are to come.
 - **macOS**: the first that has Apple's class.
 """
 
 
 def metal(row: dict[str, str]) -> str:
     """What device metal can do with a node: to be answered by the Metal backend when it has nodes."""
-    return "not yet"
+    return "by MPSGraph"
 
 
 def classes() -> dict[str, str]:

@@ -396,6 +396,7 @@ class TestStoredWeights:
             header[name] = {"dtype": names[str(array.dtype)], "shape": list(array.shape), "data_offsets": ends}
             blob += np.ascontiguousarray(array).tobytes()
         text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)  # the data is aligned
         path.write_bytes(len(text).to_bytes(8, "little") + text + blob)
         return path
 
