@@ -204,7 +204,9 @@ py::object to_python(const NDArray* array) { return array ? py::cast(*array) : p
 
 void require_written(const ParameterState& state) {
   const auto buffer = state.written_by.lock();
-  if (buffer && !buffer->done())
+  if (!buffer) return;
+  using enum runtime::CommandBufferStatus;  // done() would wait for handlers, too
+  if (const auto status = buffer->status(); status != completed && status != error)
     throw DeviceError("this state is written by a command buffer that is not done; wait for it first");
 }
 

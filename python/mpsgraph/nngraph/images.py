@@ -122,7 +122,7 @@ def _axes(data_layout: str) -> tuple[int, int, int]:
 def _require_written(buffer: CommandBuffer | None, what: str) -> None:
     if buffer is None:
         return
-    if not buffer.done:
+    if buffer.status not in ("completed", "error"):  # its handlers may be under way still
         raise DeviceError(f"{what} is written by a command buffer that is not done; commit it and wait for it first")
     if buffer.error is not None:
         raise DeviceError(f"{what} was not written: its command buffer failed: {buffer.error}") from buffer.error
