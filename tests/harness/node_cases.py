@@ -196,8 +196,8 @@ MODES = {
     "zero": "constant",
     "constant": "constant",
     "clamp": "edge",
-    "mirror": "symmetric",
-    "mirror_with_edge": "reflect",
+    "mirror": "reflect",
+    "mirror_with_edge": "symmetric",
 }
 
 

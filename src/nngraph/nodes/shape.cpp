@@ -35,8 +35,8 @@ Tensor* lower_reshape(Lowering& l) {
 }
 
 std::string_view core_mode(std::string_view edge_mode) {
-  if (edge_mode == "mirror") return "symmetric";
-  if (edge_mode == "mirror_with_edge") return "reflect";
+  if (edge_mode == "mirror") return "reflect";
+  if (edge_mode == "mirror_with_edge") return "symmetric";  // the edge is repeated
   if (edge_mode == "clamp") return "clamp_to_edge";
   return "constant";
 }

@@ -27,7 +27,7 @@ class ReshapeNode(Sizes):
 
 class PadNode(Node):
     """padding_size_before and padding_size_after: (x, y, channels); edge_mode "zero", "constant" (with fill_value),
-    "clamp", "mirror" or "mirror_with_edge". Source: MPSNNPadNode."""
+    "clamp", "mirror" or "mirror_with_edge", which repeats the edge. Source: MPSNNPadNode."""
 
     kind_name = "pad"
 
