@@ -181,6 +181,29 @@ def test_forward_loss_and_its_gradient(loss: str, reduction: str, weights: str, 
     close(gradient, slope * incoming, 2e-5, "gradient")
 
 
+@pytest.mark.parametrize("loss", ["mean_squared_error", "softmax_cross_entropy", "sigmoid_cross_entropy", "log"])
+def test_gradients_of_labels_and_weights(loss: str):
+    """By central differences of the sum."""
+    rng = np.random.default_rng(5)
+    feeds = {name: rng.uniform(0.2, 0.8, (2, 2, 3, 4)).astype(np.float32) for name in ("y", "t", "w")}
+    feeds["t"] /= feeds["t"].sum(-1, keepdims=True)  # the soft-max's formula takes them for shares
+    feeds["w"][...] = feeds["w"][..., :1]  # and weighs a pixel's channels alike
+    images = [nn.ImageNode(name) for name in feeds]
+    node = nn.ForwardLossNode(*images, loss_descriptor=nn.LossDescriptor(loss, "sum"))
+    backward = node.gradient_filters(nn.InitialGradientNode(node.result_image).result_image)
+    found = run(graph_of([filter.result_image for filter in backward]), feeds)
+    forward = graph_of(node.result_image)
+    for source, gradient in zip(feeds, found, strict=True):
+        for at in ((0, 0, 0, 0), (1, 1, 2, 3)):
+            sums = []
+            for step in (1e-2, -1e-2):
+                moved = {**feeds, source: feeds[source].copy()}
+                moved[source][at] += np.float32(step)
+                sums.append(float(run(forward, moved)[0].sum()))
+            assert gradient[at] == pytest.approx((sums[0] - sums[1]) / 2e-2, rel=5e-3, abs=5e-3), (source, at)
+        assert np.abs(gradient).max() > 1e-3, source
+
+
 def test_numbers_of_pytorch():
     """cross_entropy, binary_cross_entropy_with_logits, huber_loss and mse_loss of PyTorch 2.13."""
     y = np.float32([[[[1, 2, 3, 0.5]]]])

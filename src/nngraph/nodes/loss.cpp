@@ -194,18 +194,20 @@ Tensor* lower_forward_loss(Lowering& l) {
   Tensor* w = l.sources.size() > 2 ? matched(l, l.sources[2], "weights") : nullptr;
   Losses losses = losses_of(terms, l.b, y, t);
   Tensor* loss = w ? l.b.mul(losses.loss, w) : l.b.mul(losses.loss, terms.weight);
+  l.state["weighted"] = loss;
   l.state["slope"] = w ? l.b.mul(losses.gradient, w) : l.b.mul(losses.gradient, terms.weight);
   return reduced_loss(terms, l.b, loss, w);
 }
 
-// Of the logits by the loss's formula; of labels and weights none is asked for.
+// Of the logits by the loss's formula; of labels and weights by the elements' derivative. No reduction divides it.
 Tensor* d_forward_loss(Lowering& l, Tensor* incoming, size_t i) {
-  if (i != 0) return l.b.zeros_like(l.sources[i]);
   const LossTerms terms = loss_terms(l.attributes());
   Tensor* g = incoming;
   if (terms.reduction != "none" && terms.reduce_across_batch)  // the first image's stands for all
     g = l.add("slice", {g}, {{"starts", Ints{0, 0, 0, 0}}, {"ends", Ints{1, 1, 1, 1}}, {"strides", Ints{1, 1, 1, 1}}});
-  return l.b.mul(l.state["slope"], g);
+  if (i == 0) return l.b.mul(l.state["slope"], g);
+  Tensor* loss = l.state["weighted"];
+  return gradients(loss, {l.sources[i]}, l.b.broadcast_like(g, loss))[0];
 }
 
 }  // namespace
