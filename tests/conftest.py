@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         case = params.get("case")
-        ids = (f"{case.id}-{params.get('dtype')}", case.id, case.operation) if case else ()
+        ids = (f"{case.id}-{params.get('dtype')}", case.id, case.operation) if hasattr(case, "operation") else ()
         reasons = GRADIENTS if "gradient" in item.originalname else REASONS  # a derivative may do without the operation
         reason = next((reasons[name] for name in ids if name in reasons), None)
         if reason:

@@ -13,6 +13,8 @@ from harness.nodes import Convolution, Normalization, close, graph_of, pool, que
 from mpsgraph import DeviceError, DTypeError, GraphError, PackageError, ShapeError
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 Array = np.ndarray
 
 

@@ -6,6 +6,8 @@ import numpy as np
 from harness.nodes import Convolution, Normalization, close, graph_of, run
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 Array = np.ndarray
 
 

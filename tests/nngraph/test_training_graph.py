@@ -11,6 +11,8 @@ from harness.nodes import STEP, Convolution, close, graph_of, pool, queue, run
 from mpsgraph import GraphError, UnsupportedError
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 Array = np.ndarray
 
 

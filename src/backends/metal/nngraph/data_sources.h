@@ -1,0 +1,17 @@
+// Layers as the data sources of Apple's protocols.
+#pragma once
+
+#include <memory>
+
+#include "backends/metal/nngraph/parameters.h"
+
+namespace mpsgraph::metal {
+
+// Of a layer that changes, sources that update themselves while a batch is encoded; of others, that do not.
+// `fuses`: the convolution's neuron is a part of its descriptor.
+id<MPSCNNConvolutionDataSource> convolution_source(const std::shared_ptr<LayerParameters>& parameters, bool fuses);
+id<MPSCNNBatchNormalizationDataSource> batch_source(const std::shared_ptr<LayerParameters>& parameters);
+id<MPSCNNInstanceNormalizationDataSource> instance_source(const std::shared_ptr<LayerParameters>& parameters);
+id<MPSCNNGroupNormalizationDataSource> group_source(const std::shared_ptr<LayerParameters>& parameters);
+
+}  // namespace mpsgraph::metal

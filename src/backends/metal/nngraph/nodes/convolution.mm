@@ -1,0 +1,64 @@
+// Family convolution. The neuron of a data source's descriptor is fused where the layer does not train; where it does,
+// Apple wants it as a node of its own.
+#include "backends/metal/nngraph/data_sources.h"
+#include "backends/metal/nngraph/make_node.h"
+#include "backends/metal/nngraph/neurons.h"
+
+namespace mpsgraph::metal {
+namespace {
+
+const nngraph::ConvolutionDescriptor& descriptor(const Making& m) { return m.parameters->layer.convolution; }
+
+void finish(Making& m, MPSCNNConvolutionNode* node) {
+  const bool half = m.attributes().string("accumulator_precision") == "float16";
+  if (half)
+    m.unsupported(
+        "accumulator_precision float16 needs weights in float16 too, and this device's are float32; use float32");
+  node.accumulatorPrecision = MPSNNConvolutionAccumulatorPrecisionOptionFloat;
+  const nngraph::Layer& layer = m.parameters->layer;
+  const bool changes = layer.updates_itself() || layer.has_optimizer();
+  node.trainingStyle = changes ? MPSNNTrainingStyleUpdateDeviceGPU : MPSNNTrainingStyleUpdateDeviceNone;
+  m.made.node = node;
+  const nngraph::Neuron& n = descriptor(m).neuron;
+  if (m.has_gradient && n.type != "none") m.add_behind(neuron_descriptor(n.type, n.a, n.b, n.c, nullptr), true);
+}
+
+void check_groups(const Making& m) {
+  const nngraph::ConvolutionDescriptor& d = descriptor(m);
+  if (d.groups > 1 && !d.depthwise && d.input_feature_channels / d.groups % 4 != 0)
+    m.unsupported(cat("groups of ", d.input_feature_channels / d.groups,
+                      " input channels; Apple's take a multiple of 4 each"));
+  if (d.depthwise && d.output_feature_channels != d.input_feature_channels)
+    m.unsupported(cat("a depthwise convolution from ", d.input_feature_channels, " to ", d.output_feature_channels,
+                      " channels; Apple's gives as many as it takes"));
+}
+
+void make_convolution(Making& m) {
+  check_groups(m);
+  finish(m, [MPSCNNConvolutionNode nodeWithSource:m.source()
+                                          weights:convolution_source(m.parameters, !m.has_gradient)]);
+}
+
+void make_fully_connected(Making& m) {
+  finish(m, [MPSCNNFullyConnectedNode nodeWithSource:m.source()
+                                             weights:convolution_source(m.parameters, !m.has_gradient)]);
+}
+
+void make_transpose(Making& m) {
+  if (m.filter.padding.custom || m.filter.padding.alignment != nngraph::PaddingAlignment::centered)
+    m.unsupported(cat("a transposed convolution with ", to_string(m.filter.padding),
+                      "; only centered policies of Apple's are documented to the pixel"));
+  finish(m, [MPSCNNConvolutionTransposeNode nodeWithSource:m.source()
+                                  convolutionGradientState:nil
+                                                   weights:convolution_source(m.parameters, !m.has_gradient)]);
+}
+
+}  // namespace
+
+const NodeMakers convolution_makers("convolution", [] {
+  define_maker("convolution", make_convolution);
+  define_maker("convolution_transpose", make_transpose);
+  define_maker("fully_connected", make_fully_connected);
+});
+
+}  // namespace mpsgraph::metal
