@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from harness.nodes import Convolution, Normalization, close, graph_of, run
 from mpsgraph import nngraph as nn
 

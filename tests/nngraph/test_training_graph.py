@@ -89,7 +89,7 @@ def test_dense_and_inception_blocks():
     x = nn.ImageNode("x")
     first, a = convolution(x, 4, 4, 1)
     wide = nn.ConcatenationNode([x, first.result_image])
-    second, b = convolution(wide.result_image, 8, 3, 2)
+    second, b = convolution(wide.result_image, 8, 4, 2)
     pooled = nn.PoolingAverageNode(wide.result_image, 3, 1)
     last = nn.ConcatenationNode([second.result_image, pooled.result_image, first.result_image])
     check_whole(last, {"x": pool(2, 4, 4, 4)}, {"a": a, "b": b})

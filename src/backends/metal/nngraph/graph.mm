@@ -106,16 +106,18 @@ void MetalNodes::make_nodes() {
   for (size_t i = 0; i < graph_.losses().size(); ++i) made_.at(graph_.losses()[i].get()).labels.handle = handle(i);
 }
 
-// Each gradient node of Apple's updates by itself, and after one another: that is not the update by their sum.
+// Each node of Apple's has parameters of its own, and each gradient node updates those of its forward node.
 void MetalNodes::require_single_use(const Layer& layer, const FilterNode& filter) const {
   if (!layer.updates_itself() && !layer.has_optimizer()) return;
-  const auto uses = std::ranges::count_if(graph_.filters(), [&](const FilterPtr& other) {
-    return other->is_gradient() && other->parameters() && graph_.layer_of(*other) == &layer;
-  });
-  if (uses > 1)
-    unsupported(filter, cat("its data source trains in ", uses,
-                            " gradient filters, each of which would update it by itself; give each filter a source "
-                            "of its own, or use Device(\"cpu\")"));
+  const auto uses = [&](bool gradient) {
+    return std::ranges::count_if(graph_.filters(), [&](const FilterPtr& other) {
+      return other->is_gradient() == gradient && other->parameters() && graph_.layer_of(*other) == &layer;
+    });
+  };
+  if (uses(false) > 1 || uses(true) > 1)
+    unsupported(filter,
+                "its data source trains and stands in several filters of the graph, of which each would have parameters "
+                "of its own; give each a source of its own, or use Device(\"cpu\")");
 }
 
 void MetalNodes::make_node(const FilterPtr& filter) {

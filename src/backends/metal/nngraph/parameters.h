@@ -44,7 +44,7 @@ class LayerParameters {
 
  private:
   bool ask_source(BatchEncoding& batch, const std::vector<Derived>& derived);
-  runtime::NDArray copied(BatchEncoding& batch, const runtime::NDArray& like, id<MTLBuffer> from, size_t offset);
+  runtime::NDArray copied(BatchEncoding& batch, const Dims& dims, id<MTLBuffer> from, size_t offset);
   const runtime::NDArray& next(const nngraph::Slot& slot) const;
 
   MetalDevice& device_;

@@ -117,8 +117,8 @@ bool LayerParameters::update_statistics(BatchEncoding& batch, const std::vector<
   return true;
 }
 
-NDArray LayerParameters::copied(BatchEncoding& batch, const NDArray& like, id<MTLBuffer> from, size_t offset) {
-  NDArray array = device_.allocate(DType::float32, like.dims());
+NDArray LayerParameters::copied(BatchEncoding& batch, const Dims& dims, id<MTLBuffer> from, size_t offset) {
+  NDArray array = device_.allocate(DType::float32, dims);
   copy(batch, from, offset, batch.uses.view(array, Access::writes), array.bytes());
   return array;
 }
@@ -132,8 +132,8 @@ bool LayerParameters::ask_source(BatchEncoding& batch, const std::vector<Derived
     const Slot* slot = layer.find(each.name);
     const bool statistic = each.name == "mean" || each.name == "variance";
     if (!statistic && (!slot || !slot->trained)) continue;
-    const NDArray& like = slot ? slot->value : layer.slots.front().value;
-    gradients.push_back({std::string(each.name), copied(batch, like, each.buffer, 0)});
+    const Dims dims = slot ? slot->value.dims() : Dims{layer.normalization.number_of_feature_channels};
+    gradients.push_back({std::string(each.name), copied(batch, dims, each.buffer, 0)});
   }
   for (const Slot& slot : layer.slots) held.push_back({slot.name, slot.value});
   const auto gradient_state = std::make_shared<nngraph::ParameterState>(std::move(gradients));
@@ -157,14 +157,14 @@ const NDArray& LayerParameters::next(const Slot& slot) const {
 id<MTLBuffer> LayerParameters::updated(BatchEncoding& batch, std::string_view name, float otherwise) {
   const Slot* slot = layer.find(name);
   if (!slot) {
-    const NDArray& like = layer.slots.front().value;
-    return batch.uses.view(filled(device_, like.dims(), otherwise), Access::reads).buffer;
+    const NDArray everywhere = filled(device_, {layer.normalization.number_of_feature_channels}, otherwise);
+    return batch.uses.view(everywhere, Access::reads).buffer;
   }
   const NDArray& array = next(*slot);
   const BufferView view = batch.uses.view(array, Access::reads);
   if (view.offset == 0) return view.buffer;
   // States of normalizations take no offset.
-  return batch.uses.view(copied(batch, array, view.buffer, view.offset), Access::both).buffer;
+  return batch.uses.view(copied(batch, array.dims(), view.buffer, view.offset), Access::both).buffer;
 }
 
 void LayerParameters::keep() {

@@ -48,6 +48,10 @@ void make_transpose(Making& m) {
   if (m.filter.padding.custom || m.filter.padding.alignment != nngraph::PaddingAlignment::centered)
     m.unsupported(cat("a transposed convolution with ", to_string(m.filter.padding),
                       "; only centered policies of Apple's are documented to the pixel"));
+  const nngraph::ConvolutionDescriptor& d = descriptor(m);
+  if (m.filter.padding.size == nngraph::PaddingSize::same && (d.kernel_height % 2 == 0 || d.kernel_width % 2 == 0))
+    m.unsupported(cat("a transposed convolution of ", d.kernel_height, "x", d.kernel_width,
+                      " with padding same; on which side the odd pixel goes is documented for odd kernels only"));
   finish(m, [MPSCNNConvolutionTransposeNode nodeWithSource:m.source()
                                   convolutionGradientState:nil
                                                    weights:convolution_source(m.parameters, !m.has_gradient)]);

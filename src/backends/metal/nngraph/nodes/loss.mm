@@ -35,7 +35,7 @@ MPSCNNLossDescriptor* descriptor_of(const Making& m) {
   const nngraph::LossTerms terms = nngraph::loss_terms(m.attributes());
   MPSCNNLossDescriptor* d = [MPSCNNLossDescriptor cnnLossDescriptorWithType:loss_type(m, terms.type)
                                                               reductionType:reduction_type(terms.reduction)];
-  d.reduceAcrossBatch = terms.reduce_across_batch;
+  d.reduceAcrossBatch = terms.reduce_across_batch && terms.reduction != "none";  // where it has no effect
   d.weight = static_cast<float>(terms.weight);
   d.labelSmoothing = static_cast<float>(terms.label_smoothing);
   d.numberOfClasses = static_cast<NSUInteger>(terms.number_of_classes);
@@ -51,6 +51,8 @@ void make_loss(Making& m) {
 }
 
 void make_forward_loss(Making& m) {
+  if (m.attributes().boolean("reduce_across_batch") && m.attributes().string("reduction_type") != "none")
+    m.unsupported("Apple does not say which images a loss gives that is reduced across the batch; reduce each image");
   MPSCNNLossDescriptor* descriptor = descriptor_of(m);
   m.made.node = [MPSNNForwardLossNode nodeWithSources:m.sources lossDescriptor:descriptor];
   m.use_loss_gradient(descriptor);
