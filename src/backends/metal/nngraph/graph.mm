@@ -172,14 +172,14 @@ struct MetalNodes::Handed {
 };
 
 void MetalNodes::check(const nngraph::NodeBatch& batch) const {
+  for (const ImagePtr& input : graph_.source_images())
+    require_texture(batch.shapes.at(input.get()), cat("[NNGraph] source image '", input->handle, "'"));
   for (const FilterPtr& filter : graph_.filters()) {
     std::vector<Dims> sources;
     for (const ImagePtr& source : filter->sources()) sources.push_back(batch.shapes.at(source.get()));
     if (const Maker& maker = find_maker(*filter); maker.fits && !filter->is_gradient()) maker.fits(*filter, sources);
     require_texture(batch.shapes.at(&filter->result()), cat("[", filter->title(), "] the image"));
   }
-  for (const ImagePtr& input : graph_.source_images())
-    require_texture(batch.shapes.at(input.get()), cat("[NNGraph] source image '", input->handle, "'"));
 }
 
 nngraph::EncodeResults MetalNodes::encode_batch(const nngraph::NodeBatch& batch, std::vector<NDArray>& losses) {
