@@ -152,8 +152,8 @@ void NNGraph::read_data_sources(bool by_device) {
     if (state_->by_source.contains(key)) continue;
     const Layer::Use use{
         .trains = trains[key], .on_demand = derived_.empty(), .by_device = by_device, .matrix = !other[key]};
-    state_->layers.push_back(std::make_unique<Layer>(source, cat("[", filter->title(), filter->where(), "]"), use,
-                                                     *state_->graph));
+    state_->layers.push_back(
+        std::make_unique<Layer>(source, cat("[", filter->title(), filter->where(), "]"), use, *state_->graph));
     state_->by_source[key] = state_->layers.back().get();
   }
 }
@@ -162,9 +162,8 @@ void NNGraph::read_data_sources(bool by_device) {
 void NNGraph::require_purpose() const {
   const bool read = std::find(needed_.begin(), needed_.end(), true) != needed_.end() || !exports_.empty();
   const bool measured = !losses_.empty() && derived_.empty();
-  const bool trains = std::any_of(state_->layers.begin(), state_->layers.end(), [](const auto& layer) {
-    return layer->updates_itself() || layer->has_optimizer();
-  });
+  const bool trains = std::any_of(state_->layers.begin(), state_->layers.end(),
+                                  [](const auto& layer) { return layer->updates_itself() || layer->has_optimizer(); });
   if (!read && !measured && !trains)
     throw GraphError(cat("[NNGraph] has nothing to do: none of its results is needed, and no layer before ",
                          results_[0]->producer->title(), " trains; give its data sources an optimizer or an update",

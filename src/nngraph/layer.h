@@ -13,8 +13,8 @@
 namespace mpsgraph::nngraph {
 
 // Where a layer's parameters are.
-//   variables   of the core graph: weights are HWIO, of depthwise convolutions HWIM, of what only fully connected filters
-//               read a matrix (HWI, O), else as the source has them
+//   variables   of the core graph: weights are HWIO, of depthwise convolutions HWIM, of what only fully connected
+//               filters read a matrix (HWI, O), else as the source has them
 //   fed         as the source has them, with each batch: the source updates them by itself
 //   on_demand   fed likewise, and loaded anew for each batch
 //   device      with a device that runs nodes by itself, as the source has them
@@ -36,8 +36,8 @@ class Layer {
     bool trains = false;     // a gradient filter of it is in the graph
     bool on_demand = false;  // the graph does not train: sources may be loaded when their filters' turn has come
     bool by_device = false;  // Home::device
-    // All its filters are fully connected. With the weights as a matrix their gradient and its update become one kernel,
-    // which a reshape between them would prevent.
+    // All its filters are fully connected. With the weights as a matrix their gradient and its update become one
+    // kernel, which a reshape between them would prevent.
     bool matrix = false;
   };
   // Loads the source and reads it. `who` names it in errors.

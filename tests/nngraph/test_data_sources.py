@@ -386,6 +386,17 @@ class TestBatchNormalization:
         del feeds
 
 
+def test_half_accumulation_is_near():
+    """The CPU accumulates in float32 in any case; a device that does as asked holds the weights as halves, too."""
+    x, weights = pool(2, 5, 4, 3).astype(np.float32), pool(4, 3, 3, 3, seed=1).astype(np.float32)
+    source = Convolution(nn.ConvolutionDescriptor(3, 3, 3, 4), weights)
+    results = []
+    for precision in ("float32", "float16"):
+        node = nn.ConvolutionNode(nn.ImageNode("x"), source, accumulator_precision=precision)
+        results += run(graph_of(node.result_image), {"x": x})
+    close(results[1], results[0], 2e-3, "the sums")
+
+
 class TestStoredWeights:
     d = nn.ConvolutionDescriptor(3, 2, 4, 5)
     weights, biases = pool(5, 2, 3, 4).astype(np.float32), pool(5).astype(np.float32)

@@ -40,8 +40,8 @@ struct PooledMemory final : runtime::DeviceMemory {
   const id<MTLBuffer> buffer;
 };
 
-// An array as device memory. Where its own cannot be shared, `staged` holds a buffer of the pool: what is read is copied
-// into it before the work is submitted, what was computed is copied back when it is done.
+// An array as device memory. Where its own cannot be shared, `staged` holds a buffer of the pool: what is read is
+// copied into it before the work is submitted, what was computed is copied back when it is done.
 struct BufferView {
   id<MTLBuffer> buffer = nil;
   size_t offset = 0;

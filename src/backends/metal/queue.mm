@@ -237,8 +237,9 @@ id<MTLCommandBuffer> MetalQueue::open_command_buffer() {
     return buffer == nil || buffer.status >= MTLCommandBufferStatusCommitted;
   });
   if (open_.size() >= most)
-    throw DeviceError(cat("[metal] ", most, " batches of nodes have been encoded on this queue and are in no command "
-                                            "buffer that was committed; commit some before more are encoded"));
+    throw DeviceError(cat("[metal] ", most,
+                          " batches of nodes have been encoded on this queue and are in no command "
+                          "buffer that was committed; commit some before more are encoded"));
   id<MTLCommandBuffer> buffer = [queue_ commandBuffer];
   if (!buffer) throw DeviceError("the Metal device makes no more command buffers");
   open_.push_back(buffer);

@@ -101,7 +101,7 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
 
 @interface MpsgraphConvolutionSource : MpsgraphDataSource <MPSCNNConvolutionDataSource> {
  @package
-  bool fuses;
+  ConvolutionOptions options;
 }
 @end
 
@@ -110,10 +110,10 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
   return MPSDataTypeFloat32;
 }
 - (MPSDataType)kernelWeightsDataType {
-  return MPSDataTypeFloat32;
+  return options.half ? MPSDataTypeFloat16 : MPSDataTypeFloat32;
 }
 - (MPSCNNConvolutionDescriptor*)descriptor {
-  return descriptor_of(parameters->layer.convolution, fuses);
+  return descriptor_of(parameters->layer.convolution, options.fuses);
 }
 - (void*)weights {
   return parameters->array("weights");
@@ -127,10 +127,9 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
 @end
 
 @implementation MpsgraphTrainedConvolutionSource
-- (MPSCNNConvolutionWeightsAndBiasesState*)
-    updateWithCommandBuffer:(id<MTLCommandBuffer>)commands
-              gradientState:(MPSCNNConvolutionGradientState*)gradients
-                sourceState:(MPSCNNConvolutionWeightsAndBiasesState*)source {
+- (MPSCNNConvolutionWeightsAndBiasesState*)updateWithCommandBuffer:(id<MTLCommandBuffer>)commands
+                                                     gradientState:(MPSCNNConvolutionGradientState*)gradients
+                                                       sourceState:(MPSCNNConvolutionWeightsAndBiasesState*)source {
   MPSCNNConvolutionWeightsAndBiasesState* state = nil;
   BatchEncoding& batch = *BatchEncoding::current();
   parameters->failures.run([&] {
@@ -138,13 +137,11 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
                             {{"weights", gradients.gradientForWeights}, {"biases", gradients.gradientForBiases}}))
       return;
     id<MTLBuffer> const biases = parameters->layer.find("biases") ? parameters->updated(batch, "biases", 0) : nil;
-    state =
-        [[MPSCNNConvolutionWeightsAndBiasesState alloc] initWithWeights:parameters->updated(batch, "weights", 0)
-                                                          weightsOffset:0
-                                                                 biases:biases
-                                                           biasesOffset:0
-                                               cnnConvolutionDescriptor:descriptor_of(parameters->layer.convolution,
-                                                                                      fuses)];
+    state = [[MPSCNNConvolutionWeightsAndBiasesState alloc] initWithWeights:parameters->updated(batch, "weights", 0)
+                                                              weightsOffset:0
+                                                                     biases:biases
+                                                               biasesOffset:0
+                                                   cnnConvolutionDescriptor:[self descriptor]];
   });
   lower_count(gradients);
   lower_count(source);
@@ -182,17 +179,17 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
   lower_count(state);
   return updated;
 }
-- (MPSCNNNormalizationMeanAndVarianceState*)
-    updateMeanAndVarianceWithCommandBuffer:(id<MTLCommandBuffer>)commands
-                   batchNormalizationState:(MPSCNNBatchNormalizationState*)state {
+- (MPSCNNNormalizationMeanAndVarianceState*)updateMeanAndVarianceWithCommandBuffer:(id<MTLCommandBuffer>)commands
+                                                           batchNormalizationState:
+                                                               (MPSCNNBatchNormalizationState*)state {
   MPSCNNNormalizationMeanAndVarianceState* updated = nil;
   BatchEncoding& batch = *BatchEncoding::current();
   parameters->failures.run([&] {
     const bool there = parameters->layer.find("mean") && parameters->layer.find("variance");
     if (parameters->update_statistics(batch, [self derivedIn:state]) && there)
-      updated = [[MPSCNNNormalizationMeanAndVarianceState alloc]
-          initWithMean:parameters->updated(batch, "mean", 0)
-              variance:parameters->updated(batch, "variance", 1)];
+      updated =
+          [[MPSCNNNormalizationMeanAndVarianceState alloc] initWithMean:parameters->updated(batch, "mean", 0)
+                                                               variance:parameters->updated(batch, "variance", 1)];
   });
   lower_count(state);
   return updated;
@@ -235,12 +232,12 @@ std::vector<Derived> summed(NSArray<State*>* states, int64_t channels) {
 @end
 
 @implementation MpsgraphTrainedInstanceNormalizationSource
-- (MPSCNNNormalizationGammaAndBetaState*)
-    updateGammaAndBetaWithCommandBuffer:(id<MTLCommandBuffer>)commands
-        instanceNormalizationStateBatch:(MPSCNNInstanceNormalizationGradientStateBatch*)states {
-  MPSCNNNormalizationGammaAndBetaState* updated = [self
-      updatedWith:summed<MPSCNNInstanceNormalizationGradientState>(
-                      states, static_cast<int64_t>(self.numberOfFeatureChannels))];
+- (MPSCNNNormalizationGammaAndBetaState*)updateGammaAndBetaWithCommandBuffer:(id<MTLCommandBuffer>)commands
+                                             instanceNormalizationStateBatch:
+                                                 (MPSCNNInstanceNormalizationGradientStateBatch*)states {
+  MPSCNNNormalizationGammaAndBetaState* updated =
+      [self updatedWith:summed<MPSCNNInstanceNormalizationGradientState>(
+                            states, static_cast<int64_t>(self.numberOfFeatureChannels))];
   for (MPSState* state in states) lower_count(state);
   return updated;
 }
@@ -262,9 +259,9 @@ std::vector<Derived> summed(NSArray<State*>* states, int64_t channels) {
 @end
 
 @implementation MpsgraphTrainedGroupNormalizationSource
-- (MPSCNNNormalizationGammaAndBetaState*)
-    updateGammaAndBetaWithCommandBuffer:(id<MTLCommandBuffer>)commands
-           groupNormalizationStateBatch:(MPSCNNGroupNormalizationGradientStateBatch*)states {
+- (MPSCNNNormalizationGammaAndBetaState*)updateGammaAndBetaWithCommandBuffer:(id<MTLCommandBuffer>)commands
+                                                groupNormalizationStateBatch:
+                                                    (MPSCNNGroupNormalizationGradientStateBatch*)states {
   MPSCNNNormalizationGammaAndBetaState* updated =
       [self updatedWith:summed<MPSCNNGroupNormalizationGradientState>(
                             states, static_cast<int64_t>(self.numberOfFeatureChannels))];
@@ -282,11 +279,12 @@ bool changes(const LayerParameters& parameters) {
 
 }  // namespace
 
-id<MPSCNNConvolutionDataSource> convolution_source(const std::shared_ptr<LayerParameters>& parameters, bool fuses) {
+id<MPSCNNConvolutionDataSource> convolution_source(const std::shared_ptr<LayerParameters>& parameters,
+                                                   ConvolutionOptions options) {
   const Class kind =
       changes(*parameters) ? [MpsgraphTrainedConvolutionSource class] : [MpsgraphConvolutionSource class];
   MpsgraphConvolutionSource* source = [[kind alloc] initWithParameters:parameters];
-  source->fuses = fuses;
+  source->options = options;
   return source;
 }
 

@@ -115,9 +115,10 @@ void MetalNodes::require_single_use(const Layer& layer, const FilterNode& filter
     });
   };
   if (uses(false) > 1 || uses(true) > 1)
-    unsupported(filter,
-                "its data source trains and stands in several filters of the graph, of which each would have parameters "
-                "of its own; give each a source of its own, or use Device(\"cpu\")");
+    unsupported(
+        filter,
+        "its data source trains and stands in several filters of the graph, of which each would have parameters "
+        "of its own; give each a source of its own, or use Device(\"cpu\")");
 }
 
 void MetalNodes::make_node(const FilterPtr& filter) {
@@ -127,8 +128,7 @@ void MetalNodes::make_node(const FilterPtr& filter) {
       require_single_use(*layer, *filter);
     if (forward.kind() == "forward_loss" && filter->forward_source() == 2)
       unsupported(*filter, "Apple has no gradient of a loss's weights");
-    const auto nodes =
-        made_.at(&forward).gradient(images_.at(filter->sources()[0].get()), filter->forward_source());
+    const auto nodes = made_.at(&forward).gradient(images_.at(filter->sources()[0].get()), filter->forward_source());
     gradient_nodes_.insert(gradient_nodes_.end(), nodes.begin(), nodes.end());
     images_[&filter->result()] = nodes.back().resultImage;
     return;
@@ -156,9 +156,7 @@ void MetalNodes::make_graph() {
   // Its handle tells where a result or an export is; that of a result that is an input's stays.
   size_t number = graph_.source_images().size();
   for (const FilterPtr& filter : graph_.filters()) images_.at(&filter->result()).handle = handle(number++);
-  native_ = [MPSNNGraph graphWithDevice:device_.device
-                           resultImages:results
-                       resultsAreNeeded:needed.get()];
+  native_ = [MPSNNGraph graphWithDevice:device_.device resultImages:results resultsAreNeeded:needed.get()];
   failures_.rethrow();
   if (!native_) throw DeviceError("[metal] MPSNNGraph refused the nodes, and did not say why");
   for (const auto& [layer, parameters] : parameters_) parameters->forget();
@@ -267,8 +265,8 @@ void MetalNodes::encode(BatchEncoding& encoding, const nngraph::NodeBatch& batch
     if (images_.at(image).exportFromGraph || needed_result(graph_, image)) handles.push_back(number_of(each));
   }
   if (handles.size() != exported.count)
-    throw DeviceError(cat("[metal] MPSNNGraph gave ", exported.count, " intermediate images, ", handles.size(),
-                          " were expected"));
+    throw DeviceError(
+        cat("[metal] MPSNNGraph gave ", exported.count, " intermediate images, ", handles.size(), " were expected"));
   for (size_t i = 0; i < handles.size(); ++i) handed.made[handles[i]] = exported[i];
   if (first) handed.made[number_of(native_.resultHandle)] = first;
 }

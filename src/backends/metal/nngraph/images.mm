@@ -86,9 +86,8 @@ NDArray download(const BatchEncoding& batch, MPSImageBatch* images) {
   const Dims dims{static_cast<int64_t>(images.count), static_cast<int64_t>(first.height),
                   static_cast<int64_t>(first.width), static_cast<int64_t>(first.featureChannels)};
   NDArray array = batch.device.allocate(dtype_of(first), dims);
-  MPSImageCopyToMatrix* copy =
-      [[MPSImageCopyToMatrix alloc] initWithDevice:batch.device.device
-                                        dataLayout:MPSDataLayoutHeightxWidthxFeatureChannels];
+  MPSImageCopyToMatrix* copy = [[MPSImageCopyToMatrix alloc] initWithDevice:batch.device.device
+                                                                 dataLayout:MPSDataLayoutHeightxWidthxFeatureChannels];
   [copy encodeBatchToCommandBuffer:batch.commands
                       sourceImages:images
                  destinationMatrix:matrix_of(batch.uses.view(array, Access::writes), dims, array.dtype())];

@@ -7,15 +7,21 @@
 namespace mpsgraph::metal {
 namespace {
 
-constexpr std::pair<std::string_view, MPSCNNNeuronType> types[] = {
-    {"none", MPSCNNNeuronTypeNone},           {"relu", MPSCNNNeuronTypeReLU},
-    {"linear", MPSCNNNeuronTypeLinear},       {"sigmoid", MPSCNNNeuronTypeSigmoid},
-    {"hard_sigmoid", MPSCNNNeuronTypeHardSigmoid}, {"tanh", MPSCNNNeuronTypeTanH},
-    {"absolute", MPSCNNNeuronTypeAbsolute},   {"softplus", MPSCNNNeuronTypeSoftPlus},
-    {"softsign", MPSCNNNeuronTypeSoftSign},   {"elu", MPSCNNNeuronTypeELU},
-    {"relun", MPSCNNNeuronTypeReLUN},         {"power", MPSCNNNeuronTypePower},
-    {"exponential", MPSCNNNeuronTypeExponential}, {"logarithm", MPSCNNNeuronTypeLogarithm},
-    {"gelu", MPSCNNNeuronTypeGeLU}};
+constexpr std::pair<std::string_view, MPSCNNNeuronType> types[] = {{"none", MPSCNNNeuronTypeNone},
+                                                                   {"relu", MPSCNNNeuronTypeReLU},
+                                                                   {"linear", MPSCNNNeuronTypeLinear},
+                                                                   {"sigmoid", MPSCNNNeuronTypeSigmoid},
+                                                                   {"hard_sigmoid", MPSCNNNeuronTypeHardSigmoid},
+                                                                   {"tanh", MPSCNNNeuronTypeTanH},
+                                                                   {"absolute", MPSCNNNeuronTypeAbsolute},
+                                                                   {"softplus", MPSCNNNeuronTypeSoftPlus},
+                                                                   {"softsign", MPSCNNNeuronTypeSoftSign},
+                                                                   {"elu", MPSCNNNeuronTypeELU},
+                                                                   {"relun", MPSCNNNeuronTypeReLUN},
+                                                                   {"power", MPSCNNNeuronTypePower},
+                                                                   {"exponential", MPSCNNNeuronTypeExponential},
+                                                                   {"logarithm", MPSCNNNeuronTypeLogarithm},
+                                                                   {"gelu", MPSCNNNeuronTypeGeLU}};
 
 }  // namespace
 

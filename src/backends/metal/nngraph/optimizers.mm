@@ -28,8 +28,8 @@ MPSNNOptimizerDescriptor* descriptor_of(const nngraph::Optimizer& optimizer) {
                       regularizationScale:number(d.regularization_scale)];
 }
 
-void descend(id<MTLDevice> device, id<MTLCommandBuffer> commands, MPSNNOptimizerDescriptor* descriptor,
-             double momentum, bool nesterov, const VectorStep& step) {
+void descend(id<MTLDevice> device, id<MTLCommandBuffer> commands, MPSNNOptimizerDescriptor* descriptor, double momentum,
+             bool nesterov, const VectorStep& step) {
   MPSNNOptimizerStochasticGradientDescent* kernel =
       [[MPSNNOptimizerStochasticGradientDescent alloc] initWithDevice:device
                                                         momentumScale:static_cast<float>(momentum)

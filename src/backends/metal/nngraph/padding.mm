@@ -1,5 +1,5 @@
-// Centred policies are Apple's own; all others place the windows by a class of ours, for Apple does not say to the pixel
-// where the other alignments place them.
+// Centred policies are Apple's own; all others place the windows by a class of ours, for Apple does not say to the
+// pixel where the other alignments place them.
 #include "backends/metal/nngraph/padding.h"
 
 using mpsgraph::nngraph::PaddingAlignment;
@@ -33,10 +33,10 @@ using mpsgraph::nngraph::WindowAxis;
   };
   const int64_t height = reach(windows.kernelHeight, windows.dilationRateY);
   const int64_t width = reach(windows.kernelWidth, windows.dilationRateX);
-  const WindowAxis y = _policy.forward(0, static_cast<int64_t>(images[0].height), height,
-                                       static_cast<int64_t>(windows.strideInPixelsY));
-  const WindowAxis x = _policy.forward(1, static_cast<int64_t>(images[0].width), width,
-                                       static_cast<int64_t>(windows.strideInPixelsX));
+  const WindowAxis y =
+      _policy.forward(0, static_cast<int64_t>(images[0].height), height, static_cast<int64_t>(windows.strideInPixelsY));
+  const WindowAxis x =
+      _policy.forward(1, static_cast<int64_t>(images[0].width), width, static_cast<int64_t>(windows.strideInPixelsX));
   windows.offset = {.x = width / 2 - x.before, .y = height / 2 - y.before, .z = 0};
   descriptor.height = static_cast<NSUInteger>(y.size);
   descriptor.width = static_cast<NSUInteger>(x.size);

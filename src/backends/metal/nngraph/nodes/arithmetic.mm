@@ -28,7 +28,7 @@ Node* of_two(Making& m) {
   return node;
 }
 
-// max(side * y, side * limit) * side: as a ReLU of how far y is on the right side of the limit. No gradient knows of it.
+// max(side * y, side * limit) * side: a ReLU of how far y is on the right side of the limit. No gradient knows of it.
 void add_limit(Making& m, double side, double limit) {
   m.add_behind(neuron_descriptor("linear", side, -side * limit, 0, nullptr), false);
   m.add_behind(neuron_descriptor("relu", 0, 0, 0, nullptr), false);

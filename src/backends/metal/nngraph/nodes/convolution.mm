@@ -9,12 +9,15 @@ namespace {
 
 const nngraph::ConvolutionDescriptor& descriptor(const Making& m) { return m.parameters->layer.convolution; }
 
+bool accumulates_in_half(const Making& m) { return m.attributes().string("accumulator_precision") == "float16"; }
+
+id<MPSCNNConvolutionDataSource> source_of(const Making& m) {
+  return convolution_source(m.parameters, {.fuses = !m.has_gradient, .half = accumulates_in_half(m)});
+}
+
 void finish(Making& m, MPSCNNConvolutionNode* node) {
-  const bool half = m.attributes().string("accumulator_precision") == "float16";
-  if (half)
-    m.unsupported(
-        "accumulator_precision float16 needs weights in float16 too, and this device's are float32; use float32");
-  node.accumulatorPrecision = MPSNNConvolutionAccumulatorPrecisionOptionFloat;
+  node.accumulatorPrecision = accumulates_in_half(m) ? MPSNNConvolutionAccumulatorPrecisionOptionHalf
+                                                     : MPSNNConvolutionAccumulatorPrecisionOptionFloat;
   const nngraph::Layer& layer = m.parameters->layer;
   const bool changes = layer.updates_itself() || layer.has_optimizer();
   node.trainingStyle = changes ? MPSNNTrainingStyleUpdateDeviceGPU : MPSNNTrainingStyleUpdateDeviceNone;
@@ -26,8 +29,8 @@ void finish(Making& m, MPSCNNConvolutionNode* node) {
 void check_groups(const Making& m) {
   const nngraph::ConvolutionDescriptor& d = descriptor(m);
   if (d.groups > 1 && !d.depthwise && d.input_feature_channels / d.groups % 4 != 0)
-    m.unsupported(cat("groups of ", d.input_feature_channels / d.groups,
-                      " input channels; Apple's take a multiple of 4 each"));
+    m.unsupported(
+        cat("groups of ", d.input_feature_channels / d.groups, " input channels; Apple's take a multiple of 4 each"));
   if (d.depthwise && d.output_feature_channels != d.input_feature_channels)
     m.unsupported(cat("a depthwise convolution from ", d.input_feature_channels, " to ", d.output_feature_channels,
                       " channels; Apple's gives as many as it takes"));
@@ -35,13 +38,11 @@ void check_groups(const Making& m) {
 
 void make_convolution(Making& m) {
   check_groups(m);
-  finish(m, [MPSCNNConvolutionNode nodeWithSource:m.source()
-                                          weights:convolution_source(m.parameters, !m.has_gradient)]);
+  finish(m, [MPSCNNConvolutionNode nodeWithSource:m.source() weights:source_of(m)]);
 }
 
 void make_fully_connected(Making& m) {
-  finish(m, [MPSCNNFullyConnectedNode nodeWithSource:m.source()
-                                             weights:convolution_source(m.parameters, !m.has_gradient)]);
+  finish(m, [MPSCNNFullyConnectedNode nodeWithSource:m.source() weights:source_of(m)]);
 }
 
 void make_transpose(Making& m) {
@@ -54,7 +55,7 @@ void make_transpose(Making& m) {
                       " with padding same; on which side the odd pixel goes is documented for odd kernels only"));
   finish(m, [MPSCNNConvolutionTransposeNode nodeWithSource:m.source()
                                   convolutionGradientState:nil
-                                                   weights:convolution_source(m.parameters, !m.has_gradient)]);
+                                                   weights:source_of(m)]);
 }
 
 }  // namespace

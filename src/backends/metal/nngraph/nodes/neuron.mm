@@ -9,9 +9,9 @@ namespace {
 void make_neuron(Making& m) {
   const std::string_view type = m.filter.kind().substr(std::string_view("neuron_").size());
   const Attributes& a = m.attributes();
-  MPSNNNeuronDescriptor* descriptor =
-      type == "prelu" ? neuron_descriptor(type, 0, 0, 0, a.data("slopes"))
-                      : neuron_descriptor(type, a.real("a"), a.real("b"), a.real("c"), nullptr);
+  MPSNNNeuronDescriptor* descriptor = type == "prelu"
+                                          ? neuron_descriptor(type, 0, 0, 0, a.data("slopes"))
+                                          : neuron_descriptor(type, a.real("a"), a.real("b"), a.real("c"), nullptr);
   m.made.node = [MPSCNNNeuronNode nodeWithSource:m.source() descriptor:descriptor];
 }
 

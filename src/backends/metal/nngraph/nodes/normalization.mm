@@ -15,8 +15,8 @@ Node* with_style(Making& m, Node* node) {
 }
 
 void make_batch(Making& m) {
-  MPSCNNBatchNormalizationNode* node = with_style(
-      m, [MPSCNNBatchNormalizationNode nodeWithSource:m.source() dataSource:batch_source(m.parameters)]);
+  MPSCNNBatchNormalizationNode* node =
+      with_style(m, [MPSCNNBatchNormalizationNode nodeWithSource:m.source() dataSource:batch_source(m.parameters)]);
   const std::string& flags = m.attributes().string("flags");
   node.flags = flags == "calculate_statistics_always"  ? MPSCNNBatchNormalizationFlagsCalculateStatisticsAlways
                : flags == "calculate_statistics_never" ? MPSCNNBatchNormalizationFlagsCalculateStatisticsNever

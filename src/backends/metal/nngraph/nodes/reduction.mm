@@ -27,10 +27,8 @@ const NodeMakers reduction_makers("reduction", [] {
   define_maker("reduction_feature_channels_max", make_reduction<MPSNNReductionFeatureChannelsMaxNode>);
   define_maker("reduction_feature_channels_mean", make_reduction<MPSNNReductionFeatureChannelsMeanNode>);
   define_maker("reduction_feature_channels_sum", make_reduction<MPSNNReductionFeatureChannelsSumNode>);
-  define_maker("reduction_feature_channels_argument_min",
-               make_reduction<MPSNNReductionFeatureChannelsArgumentMinNode>);
-  define_maker("reduction_feature_channels_argument_max",
-               make_reduction<MPSNNReductionFeatureChannelsArgumentMaxNode>);
+  define_maker("reduction_feature_channels_argument_min", make_reduction<MPSNNReductionFeatureChannelsArgumentMinNode>);
+  define_maker("reduction_feature_channels_argument_max", make_reduction<MPSNNReductionFeatureChannelsArgumentMaxNode>);
   define_maker("reduction_spatial_mean", make_reduction<MPSNNReductionSpatialMeanNode>);
 });
 

@@ -8,8 +8,9 @@ namespace {
 void fits_concatenation(const nngraph::FilterNode& filter, std::span<const Dims> sources) {
   for (const Dims& dims : sources)
     if (dims[3] % 4 != 0)
-      unsupported(filter, cat("images of ", dims[3], " channels; give multiples of 4, for what fills them up between "
-                                                     "two sources is not zero on a Mac, as it is on the CPU"));
+      unsupported(filter, cat("images of ", dims[3],
+                              " channels; give multiples of 4, for what fills them up between "
+                              "two sources is not zero on a Mac, as it is on the CPU"));
 }
 
 void make_reshape(Making& m) {
@@ -45,9 +46,9 @@ void make_pad(Making& m) {
 }  // namespace
 
 const NodeMakers shape_makers("shape", [] {
-  define_maker("concatenation",
-               [](Making& m) { m.made.node = [MPSNNConcatenationNode nodeWithSources:m.sources]; },
-               fits_concatenation);
+  define_maker(
+      "concatenation", [](Making& m) { m.made.node = [MPSNNConcatenationNode nodeWithSources:m.sources]; },
+      fits_concatenation);
   define_maker("reshape", make_reshape);
   define_maker("pad", make_pad);
 });
