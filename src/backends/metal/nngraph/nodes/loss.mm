@@ -61,8 +61,8 @@ void make_forward_loss(Making& m) {
 void fits_forward_loss(const nngraph::FilterNode& filter, std::span<const Dims> sources) {
   for (size_t i = 1; i < sources.size(); ++i)
     if (sources[i] != sources[0])
-      unsupported(filter, cat(i == 1 ? "labels" : "weights", " of ", to_string(sources[i]), " for images of ",
-                              to_string(sources[0]), "; give one number for each of theirs"));
+      unsupported(filter, cat(i == 1 ? "labels" : "weights", " of ", mpsgraph::to_string(sources[i]), " for images of ",
+                              mpsgraph::to_string(sources[0]), "; give one number for each of theirs"));
 }
 
 void make_yolo(Making& m) {
