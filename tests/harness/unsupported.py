@@ -6,9 +6,13 @@ Tests expect UnsupportedError.
 from cases import control_flow, random
 
 INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-DIVIDING_SCATTERS = [
-    *("scatter-div", "scatter-div_zeros", "scatter_nd-div_batched", "scatter_nd-div_slices"),
-    *(f"scatter_along_axis-{label}" for label in ("div", "div_neutral", "tensor_axis_div")),
+FACTOR_SCATTERS = [
+    *(f"scatter-{label}" for label in ("div", "div_zeros", "mul", "mul_zeros", "mul_clipped")),
+    *(f"scatter_nd-{label}" for label in ("div_batched", "div_slices", "mul_batched", "mul_slices", "mul_clipped")),
+    *(
+        f"scatter_along_axis-{label}"
+        for label in ("div", "div_neutral", "tensor_axis_div", "mul", "mul_neutral", "mul_clipped", "tensor_axis_mul")
+    ),
 ]
 
 WIDE = "asks for float64, which no graphics processor of Apple's has"
@@ -18,7 +22,7 @@ REASONS: dict[str, str] = {
     **{f"cast-{dtype}": f"no graphics processor of Apple's has {dtype}" for dtype in ("float64", "complex128")},
     **{case.id: WIDE for case in random.CASES if "float64" in case.id},
     "one_hot-one": WIDE,
-    **{f"{case}-{t}": "MPSGraph states no division of integers there" for case in DIVIDING_SCATTERS for t in INTEGERS},
+    **{f"{case}-{t}": "integers go through float32 there" for case in FACTOR_SCATTERS for t in INTEGERS},
 }
 
 # What its derivative cannot do, by the id of a case. The same loops with constant bounds are cases, too.

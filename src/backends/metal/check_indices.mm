@@ -39,11 +39,13 @@ MPSGraphTensor* found_outside(const Lowering& l, int64_t number) {
   MPSGraphTensor* place = s.select(s.reshape(outside, {count}), s.coordinate(0, {count}), l.ints({count}));
   MPSGraphTensor* lowest = [l.graph() reductionMinimumWithTensor:place axes:@[ @0 ] name:nil];
   MPSGraphTensor* first = s.reshape(lowest, {1});
-  MPSGraphTensor* value = [l.graph() gatherWithUpdatesTensor:s.reshape(index, {count})
-                                               indicesTensor:s.minimum(first, l.ints({count - 1}))
-                                                        axis:0
-                                             batchDimensions:0
-                                                        name:nil];
+  MPSGraphTensor* value = moved(l, wide, s.reshape(index, {count}), [&](MPSGraphTensor* x) {
+    return [l.graph() gatherWithUpdatesTensor:x
+                                indicesTensor:s.minimum(first, l.ints({count - 1}))
+                                         axis:0
+                              batchDimensions:0
+                                         name:nil];
+  });
   MPSGraphTensor* found = s.select(s.less(first, l.ints({count})), l.ints({number}), l.ints({0}));
   return s.concat(
       {s.cast(found, DType::int64), s.cast(first, DType::int64), s.cast(s.reshape(value, {1}), DType::int64)}, 0);

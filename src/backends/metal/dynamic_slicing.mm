@@ -36,8 +36,7 @@ struct Window {
 GraphTensors lower_dynamic_slice(Lowering& l) {
   const Steps s(l);
   const Window window{l.dims(), l.result_dims(), ops::window_strides(l.attributes(), l.dims().size()), 1};
-  return {carried(l, l.dtype(), moved_as(l.dtype()), {l.input()}, [&](const GraphTensors& in) {
-    MPSGraphTensor* part = in[0];
+  return {moved(l, l.dtype(), l.input(), [&](MPSGraphTensor* part) {
     for (size_t axis = 0; axis < window.full.size(); ++axis) {
       if (window.covers(axis)) continue;
       MPSGraphTensor* steps = s.multiply(s.coordinate(0, {window.sizes[axis]}), l.ints({window.strides[axis]}));
@@ -57,8 +56,9 @@ GraphTensors lower_dynamic_slice_update_data(Lowering& l) {
   const Dims &dims = l.result_dims(), &sizes = l.dims(1);
   if (element_count(sizes) == 0 || element_count(dims) == 0) return {l.input(0)};
   const Window window{dims, sizes, ops::window_strides(l.attributes(), dims.size()), 2};
-  return {carried(l, l.dtype(), moved_as(l.dtype()), {l.input(0), l.input(1)}, [&](const GraphTensors& in) {
-    MPSGraphTensor *spread = in[1], *mask = nil;
+  MPSGraphTensor* mask = nil;
+  MPSGraphTensor* update = moved(l, l.dtype(), l.input(1), [&](MPSGraphTensor* spread) {
+    mask = nil;
     for (size_t axis = 0; axis < dims.size(); ++axis) {
       if (window.covers(axis)) continue;
       MPSGraphTensor *here = s.coordinate(0, {dims[axis]}), *start = window.start(l, axis);
@@ -78,7 +78,11 @@ GraphTensors lower_dynamic_slice_update_data(Lowering& l) {
       own = s.reshape(own, along);
       mask = mask ? s.both(mask, own) : own;
     }
-    return mask ? s.select(s.broadcast(mask, dims), spread, in[0]) : spread;
+    return spread;
+  });
+  if (!mask) return {update};
+  return {carried(l, l.dtype(), moved_as(l.dtype()), {l.input(0), update}, [&](const GraphTensors& in) {
+    return s.select(s.broadcast(mask, dims), in[1], in[0]);
   })};
 }
 

@@ -10,8 +10,6 @@
 namespace mpsgraph::metal {
 namespace {
 
-DType moved(const Lowering& l) { return is_complex(l.dtype()) ? DType::float32 : moved_as(l.dtype()); }
-
 // The picks, with zero where the index lay outside; `mask` has the shape of `inside` beside the result's axes.
 MPSGraphTensor* masked(const Lowering& l, MPSGraphTensor* picked, const Picks& picks, const Dims& mask, DType dtype) {
   if (!picks.inside) return picked;
@@ -28,13 +26,14 @@ GraphTensors lower_gather(Lowering& l) {
   mask.insert(mask.end(), axis - batch, 1);
   mask.insert(mask.end(), indices.begin() + batch, indices.end());
   mask.insert(mask.end(), dims.size() - axis - 1, 1);
-  return {carried(l, l.dtype(), moved(l), {l.input(0)}, [&](const GraphTensors& in) {
-    MPSGraphTensor* picked = [l.graph() gatherWithUpdatesTensor:in[0]
+  return {moved(l, l.dtype(), l.input(0), [&](MPSGraphTensor* x) {
+    MPSGraphTensor* picked = [l.graph() gatherWithUpdatesTensor:x
                                                   indicesTensor:p.index
                                                            axis:static_cast<NSUInteger>(axis)
                                                 batchDimensions:static_cast<NSUInteger>(batch)
                                                            name:l.name()];
-    return masked(l, l.reshape(picked, l.result_dims()), p, mask, moved(l));
+    const Dims& result = l.result_dims();
+    return masked(l, l.reshape(picked, result.empty() ? Dims{1} : result), p, mask, moving_type(l.dtype()));
   })};
 }
 
@@ -52,9 +51,8 @@ GraphTensors lower_gather_gradient(Lowering& l) {
   // Batches beside the axis: those before it, where there are others between, go behind it for the sum.
   const bool between = batches > 1 && outer > 1;
   const Lanes lanes(batches > 1 ? Dims{1, batches * n, outer * inner} : Dims{outer, n, inner}, 1);
-  const DType as = is_complex(l.dtype()) ? DType::float32 : summed_as(l.dtype());
-  return {carried(l, l.dtype(), as, {l.input(0)}, [&](const GraphTensors& in) {
-    MPSGraphTensor* incoming = in[0];
+  const DType as = summing_type(l.dtype());
+  return {added(l, l.dtype(), l.input(0), batches * count, [&](MPSGraphTensor* incoming) {
     if (between) incoming = s.transpose(s.reshape(incoming, {batches, outer, count, inner}), {0, 2, 1, 3});
     incoming = s.reshape(incoming, lanes.dims(batches * count));
     incoming = masked(l, incoming, p, {batches * count, 1}, as);
@@ -81,26 +79,22 @@ GraphTensors lower_gather_nd(Lowering& l) {
   const int64_t vectors = element_count(Dims(indices.begin() + batch, indices.end() - 1));
   const Picks p = flat_picks(l, depth == 0 ? nil : l.input(1), l.dtype(1), batches, vectors, picked_axes,
                              constant_value(l.operation.inputs[1]));
-  return {carried(l, l.dtype(), moved(l), {l.input(0)}, [&](const GraphTensors& in) {
+  return {moved(l, l.dtype(), l.input(0), [&](MPSGraphTensor* x) {
     MPSGraphTensor* picked =
-        [l.graph() gatherWithUpdatesTensor:s.reshape(in[0], {batches * element_count(picked_axes), rest})
+        [l.graph() gatherWithUpdatesTensor:s.reshape(x, {batches * element_count(picked_axes), rest})
                              indicesTensor:p.index
                                       axis:0
                            batchDimensions:0
                                       name:l.name()];
-    return masked(l, picked, p, {batches * vectors, 1}, moved(l));
+    return masked(l, picked, p, {batches * vectors, 1}, moving_type(l.dtype()));
   })};
 }
 
 GraphTensors lower_gather_along_axis(Lowering& l) {
   const Steps s(l);
   const Lanes from(l.dims(), l.axis()), to(l.dims(1), l.axis());
-  return {carried(l, l.dtype(), moved(l), {l.input(0)}, [&](const GraphTensors& in) {
-    return [l.graph() gatherAlongAxis:1
-                    withUpdatesTensor:s.reshape(in[0], from.dims())
-                        indicesTensor:s.reshape(signed_indices(l, l.input(1), l.dtype(1)), to.dims())
-                                 name:l.name()];
-  })};
+  MPSGraphTensor* index = s.reshape(along_indices(l, l.input(1), l.dtype(1)), to.dims());
+  return {moved_along(l, l.dtype(), s.reshape(l.input(0), from.dims()), index, 1)};
 }
 
 // Compared, because MPSGraph does not say what an index outside makes.

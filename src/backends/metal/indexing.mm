@@ -20,6 +20,14 @@ MPSGraphTensor* signed_indices(const Lowering& l, MPSGraphTensor* indices, DType
   return Steps(l).cast(indices, fits ? DType::int32 : DType::int64);
 }
 
+MPSGraphTensor* along_indices(const Lowering& l, MPSGraphTensor* indices, DType dtype) {
+  const Steps s(l);
+  MPSGraphTensor* index = signed_indices(l, indices, dtype);
+  if (index.dataType == MPSDataTypeInt32) return index;
+  MPSGraphTensor *const none = l.ints({-1}, DType::int64), *const most = l.ints({INT32_MAX}, DType::int64);
+  return s.cast(s.select(s.both(s.less(none, index), s.less(index, most)), index, none), DType::int32);
+}
+
 namespace {
 
 bool all_inside(const std::optional<Ints>& known, int64_t size) {
@@ -91,6 +99,80 @@ DType moved_as(DType dtype) {
 DType summed_as(DType dtype) {
   if (dtype == DType::float16 || dtype == DType::bfloat16) return DType::float32;
   return size_of(dtype) < 4 ? DType::int32 : dtype;
+}
+
+// --- gathers and scatters --------------------------------------------------------------------------------------------
+
+GraphTensors parts_of_integers(const Lowering& l, MPSGraphTensor* x, DType dtype, DType as) {
+  const Steps s(l);
+  const auto count = static_cast<int64_t>(size_of(dtype) / size_of(as));
+  const Dims dims = dims_of(x.shape);
+  Dims split = dims;
+  split.push_back(count);
+  MPSGraphTensor* parts = s.reshape(s.reinterpret(x, as), split);
+  GraphTensors result;
+  for (int64_t i = 0; i < count; ++i) {
+    MPSGraphTensor* part = s.slice(parts, static_cast<int64_t>(dims.size()), i, 1);
+    result.push_back(s.cast(s.reshape(part, dims), DType::float32));
+  }
+  return result;
+}
+
+MPSGraphTensor* joined_parts(const Lowering& l, const GraphTensors& parts, DType dtype) {
+  const Steps s(l);
+  Dims dims = dims_of(parts[0].shape), column = dims;
+  column.push_back(1);
+  GraphTensors columns;
+  for (MPSGraphTensor* part : parts)
+    columns.push_back(s.reshape(s.cast(s.cast(part, DType::int32), DType::uint16), column));
+  dims.back() *= static_cast<int64_t>(parts.size());
+  return s.reinterpret(s.reshape(s.concat(columns, static_cast<int64_t>(column.size()) - 1), dims), dtype);
+}
+
+namespace {
+
+bool is_wide_integer(DType dtype) { return is_integer(dtype) && size_of(dtype) >= 4; }
+
+}  // namespace
+
+DType moving_type(DType dtype) { return is_float(dtype) ? dtype : DType::float32; }
+
+MPSGraphTensor* moved(const Lowering& l, DType dtype, MPSGraphTensor* x, const OfTensor& f) {
+  if (is_wide_integer(dtype)) {
+    GraphTensors parts;
+    for (MPSGraphTensor* part : parts_of_integers(l, x, dtype, DType::uint16)) parts.push_back(f(part));
+    return joined_parts(l, parts, dtype);
+  }
+  return carried(l, dtype, moving_type(dtype), {x}, [&](const GraphTensors& in) { return f(in[0]); });
+}
+
+MPSGraphTensor* moved_along(const Lowering& l, DType dtype, MPSGraphTensor* x, MPSGraphTensor* indices, int64_t axis) {
+  return moved(l, dtype, x, [&](MPSGraphTensor* part) { return Steps(l).gather_along(part, indices, axis); });
+}
+
+DType summing_type(DType) { return DType::float32; }
+
+// The sum of each byte is exact in float32; the sums of the bytes, each at its place, wrap around as the numbers do.
+MPSGraphTensor* added(const Lowering& l, DType dtype, MPSGraphTensor* x, int64_t count, const OfTensor& f) {
+  const Steps s(l);
+  if (!is_integer(dtype))
+    return carried(l, dtype, DType::float32, {x}, [&](const GraphTensors& in) { return f(in[0]); });
+  constexpr int64_t most = 65536;
+  if (count > most)
+    l.unsupported(cat("MPSGraph adds integers by their places as float32, and ", count, " ", dtype,
+                      " in one place could leave what that counts (", most,
+                      "); cast to float32 if sums below 2^24 are enough, or use Device(\"cpu\")"));
+  const DType wide = size_of(dtype) == 8 ? DType::int64 : DType::int32;
+  MPSGraphTensor* sum = nil;
+  int64_t weight = 1;
+  for (MPSGraphTensor* part : parts_of_integers(l, x, dtype, DType::uint8)) {
+    MPSGraphTensor* bytes = s.cast(s.cast(f(part), DType::int32), wide);
+    if (weight > 1) bytes = s.multiply(bytes, l.ints({weight}, wide));
+    sum = sum ? s.add(sum, bytes) : bytes;
+    weight *= 256;
+  }
+  if (dtype == wide) return sum;
+  return size_of(dtype) == size_of(wide) ? s.reinterpret(sum, dtype) : s.cast(sum, dtype);
 }
 
 }  // namespace mpsgraph::metal

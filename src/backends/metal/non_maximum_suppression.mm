@@ -42,13 +42,18 @@ Term overlap(const Edges& a, const Edges& b) {
   return select(is_some, shared / select(is_some, either, 1), 0);
 }
 
+// Integers of 32 or 64 bits, or float32.
+DType dtype_of(T x) {
+  return x.dataType == MPSDataTypeInt32   ? DType::int32
+         : x.dataType == MPSDataTypeInt64 ? DType::int64
+                                          : DType::float32;
+}
+
 // Element `index` of each row.
 Term picked(const Lowering& l, const Term& rows, T index) {
-  return rows.with([l.graph() gatherWithUpdatesTensor:rows.tensor()
-                                        indicesTensor:index
-                                                 axis:1
-                                      batchDimensions:0
-                                                 name:nil]);
+  return rows.with(moved(l, dtype_of(rows.tensor()), rows.tensor(), [&](T x) {
+    return [l.graph() gatherWithUpdatesTensor:x indicesTensor:index axis:1 batchDimensions:0 name:nil];
+  }));
 }
 
 GraphTensors lower_non_maximum_suppression(Lowering& l) {
@@ -68,8 +73,9 @@ GraphTensors lower_non_maximum_suppression(Lowering& l) {
   T const keys = s.flip_bits(order_key(l, scores.tensor(), DType::float32));
   T order = ascending_order(l, s.select(candidate, keys, l.ints({INT32_MAX})));
   T const kinds = per_class ? kind_of() : nil;
-  if (per_class && !indexed) order = s.gather_along(order, ascending_order(l, s.gather_along(kinds, order, 1)), 1);
-  const auto in_order = [&](T of_pairs) { return s.gather_along(of_pairs, order, 1); };
+  const auto along = [&](T of_pairs, T places) { return moved_along(l, dtype_of(of_pairs), of_pairs, places, 1); };
+  if (per_class && !indexed) order = along(order, ascending_order(l, along(kinds, order)));
+  const auto in_order = [&](T of_pairs) { return along(of_pairs, order); };
 
   const Edges given =
       edges_of(l, s.reshape(s.broadcast(s.reshape(s.cast(l.input(0), DType::float32), {images, boxes, 1, 4}),
@@ -107,12 +113,16 @@ GraphTensors lower_non_maximum_suppression(Lowering& l) {
                                         reverse:NO
                                            name:nil];
   number = s.select(s.less(l.ints({0}), left), s.reshape(number, rows), l.ints({-1}));
-  return {[l.graph() scatterAlongAxis:1
-                       withDataTensor:l.filled(-1, {DType::int32, Shape(rows)})
-                        updatesTensor:number
-                        indicesTensor:order
-                                 mode:MPSGraphScatterModeSet
-                                 name:nil]};
+  // From 1 on, as what is moved in parts begins with zeros.
+  T placed = moved(l, DType::int32, s.add(number, l.ints({1})), [&](T part) {
+    return [l.graph() scatterAlongAxis:1
+                        withDataTensor:l.filled(0, {DType::float32, Shape(rows)})
+                         updatesTensor:part
+                         indicesTensor:order
+                                  mode:MPSGraphScatterModeSet
+                                  name:nil];
+  });
+  return {s.subtract(placed, l.ints({1}))};
 }
 
 }  // namespace

@@ -27,17 +27,22 @@ GraphTensors lower_non_zero_indices(Lowering& l) {
                                                     exclusive:YES
                                                       reverse:NO
                                                          name:nil];
-  MPSGraphTensor* places = [l.graph() scatterAlongAxis:0
-                                        withDataTensor:l.filled(-1, {DType::int32, Shape(Dims{rows})})
-                                         updatesTensor:s.coordinate(0, {elements})
-                                         indicesTensor:s.select(counts, number, l.ints({-1}))
-                                                  mode:MPSGraphScatterModeSet
-                                                  name:nil];
+  // Counted from 1 on, as what is moved in parts begins with zeros.
+  MPSGraphTensor* counted = s.add(s.coordinate(0, {elements}), l.ints({1}));
+  MPSGraphTensor* places = moved(l, DType::int32, counted, [&](MPSGraphTensor* part) {
+    return [l.graph() scatterAlongAxis:0
+                        withDataTensor:l.filled(0, {DType::float32, Shape(Dims{rows})})
+                         updatesTensor:part
+                         indicesTensor:s.select(counts, number, l.ints({-1}))
+                                  mode:MPSGraphScatterModeSet
+                                  name:nil];
+  });
+  places = s.subtract(places, l.ints({1}));
   MPSGraphTensor* is_row = s.less(l.ints({-1}), places);
   GraphTensors columns;
   for (int64_t axis = 0; axis < l.rank(); ++axis) {
     MPSGraphTensor* coordinates = s.reshape(s.coordinate(axis, l.dims()), {elements});
-    MPSGraphTensor* column = s.select(is_row, s.gather_along(coordinates, places, 0), l.ints({-1}));
+    MPSGraphTensor* column = s.select(is_row, moved_along(l, DType::int32, coordinates, places, 0), l.ints({-1}));
     columns.push_back(s.reshape(column, {rows, 1}));
   }
   return {columns.size() == 1 ? columns[0] : s.concat(columns, 1)};

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "backends/metal/indexing.h"
 #include "backends/metal/steps.h"
 
 namespace mpsgraph::metal {
@@ -78,8 +79,8 @@ MPSGraphTensor* ascending_order(const Lowering& l, MPSGraphTensor* keys) {
   MPSGraphTensor* low = s.reshape(s.slice(parts, last + 1, 0, 1), dims);
   MPSGraphTensor* high = s.reshape(s.slice(parts, last + 1, 1, 1), dims);
   MPSGraphTensor* by_low = sorted_order(l, s.exclusive_or(low, l.ints({low32})));
-  MPSGraphTensor* by_high = sorted_order(l, s.gather_along(high, by_low, last));
-  return s.gather_along(by_low, by_high, last);
+  MPSGraphTensor* by_high = sorted_order(l, moved_along(l, DType::int32, high, by_low, last));
+  return moved_along(l, DType::int32, by_low, by_high, last);
 }
 
 }  // namespace mpsgraph::metal

@@ -68,33 +68,38 @@ GraphTensors lower_pad(Lowering& l) {
   bool imaginary = false;
   const double value = exact || l.attributes().string("mode") == "zero" ? 0 : l.attributes().real("value");
   const DType as = is_complex(l.dtype()) ? DType::float32 : moved_as(l.dtype());
-  return {carried(l, l.dtype(), as, {l.input()}, [&](const GraphTensors& in) {
-    const Steps s(l);
-    const double constant = imaginary ? 0 : value;
-    imaginary = true;
-    if (const auto native = native_mode(mode, left, right, l.dims()))
+  if (const auto native = native_mode(mode, left, right, l.dims()))
+    return {carried(l, l.dtype(), as, {l.input()}, [&](const GraphTensors& in) {
+      const double constant = imaginary ? 0 : value;
+      imaginary = true;
       return [l.graph() padTensor:in[0]
                   withPaddingMode:*native
                       leftPadding:numbers(left)
                      rightPadding:numbers(right)
                     constantValue:constant
                              name:l.name()];
-    MPSGraphTensor* padded = in[0];
-    Dims dims = l.dims();
-    for (size_t axis = 0; axis < dims.size(); ++axis) {
-      if (left[axis] == 0 && right[axis] == 0) continue;
-      const Lanes lanes(dims, static_cast<int64_t>(axis));
-      const Sources sources(mode, left[axis], right[axis], lanes.n);
-      padded = [l.graph() gatherWithUpdatesTensor:s.reshape(padded, lanes.dims())
-                                    indicesTensor:l.ints(sources.index)
-                                             axis:1
-                                  batchDimensions:0
-                                             name:nil];
-      if (sources.negates()) padded = s.multiply(padded, signs(l, sources, as));
-      dims[axis] += left[axis] + right[axis];
-    }
-    return s.reshape(padded, dims);
-  })};
+    })};
+  const Steps s(l);
+  MPSGraphTensor* padded = l.input();
+  Dims dims = l.dims();
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (left[axis] == 0 && right[axis] == 0) continue;
+    const Lanes lanes(dims, static_cast<int64_t>(axis));
+    const Sources sources(mode, left[axis], right[axis], lanes.n);
+    padded = moved(l, l.dtype(), s.reshape(padded, lanes.dims()), [&](MPSGraphTensor* x) {
+      return [l.graph() gatherWithUpdatesTensor:x
+                                  indicesTensor:l.ints(sources.index)
+                                           axis:1
+                                batchDimensions:0
+                                           name:nil];
+    });
+    if (sources.negates())
+      padded = carried(l, l.dtype(), as, {padded},
+                       [&](const GraphTensors& in) { return s.multiply(in[0], signs(l, sources, as)); });
+    dims[axis] += left[axis] + right[axis];
+    padded = s.reshape(padded, dims);
+  }
+  return {padded};
 }
 
 // Of each axis the elements that are the input's own.
@@ -110,9 +115,9 @@ GraphTensors lower_pad_gradient(Lowering& l) {
   const PadMode mode = mode_of(l);
   if (l.rank() == 0 || l.dims() == l.result_dims()) return {l.input()};
   if (mode == PadMode::constant) return {cropped(l, l.input(), left, l.result_dims())};
-  const DType as = is_complex(l.dtype()) ? DType::float32 : summed_as(l.dtype());
+  const Steps s(l);
+  const DType as = is_integer(l.dtype()) ? l.dtype() : DType::float32;
   return {carried(l, l.dtype(), as, {l.input()}, [&](const GraphTensors& in) {
-    const Steps s(l);
     MPSGraphTensor* sum = in[0];
     Dims dims = l.dims();
     for (size_t axis = 0; axis < dims.size(); ++axis) {
@@ -122,14 +127,17 @@ GraphTensors lower_pad_gradient(Lowering& l) {
       const Sources sources(mode, left[axis], right[axis], dims[axis]);
       sum = s.reshape(sum, lanes.dims());
       if (sources.negates()) sum = s.multiply(sum, signs(l, sources, as));
-      sum = [l.graph() scatterWithDataTensor:l.filled(0, {as, Shape(lanes.dims(dims[axis]))})
-                               updatesTensor:sum
-                               indicesTensor:l.ints(sources.index)
-                                        axis:1
-                                        mode:MPSGraphScatterModeAdd
-                                        name:nil];
+      sum = added(l, as, sum, lanes.n, [&](MPSGraphTensor* x) {
+        return [l.graph() scatterWithDataTensor:l.filled(0, {DType::float32, Shape(lanes.dims(dims[axis]))})
+                                  updatesTensor:x
+                                  indicesTensor:l.ints(sources.index)
+                                           axis:1
+                                           mode:MPSGraphScatterModeAdd
+                                           name:nil];
+      });
+      sum = s.reshape(sum, dims);
     }
-    return s.reshape(sum, dims);
+    return sum;
   })};
 }
 

@@ -200,8 +200,11 @@ GraphTensors lower_resize(Lowering& l) {
                                          layout:plane_layout(a.string("layout"))
                                            name:l.name()]};
   }
-  const DType as = resize.nearest() ? moved_as(l.dtype()) : summed_as(l.dtype());
-  return {carried(l, l.dtype(), as, {l.input()}, [&](const GraphTensors& in) { return resize.forward(in[0]); })};
+  if (resize.nearest())
+    return {moved(l, l.dtype(), l.input(), [&](MPSGraphTensor* x) { return resize.forward(x); })};
+  return {carried(l, l.dtype(), DType::float32, {l.input()}, [&](const GraphTensors& in) {
+    return resize.forward(in[0]);
+  })};
 }
 
 // (incoming, input_shape[, scale, offset]): of the images only the shape counts.
@@ -215,8 +218,9 @@ GraphTensors lower_d_resize(Lowering& l) {
                                            alignCorners:a.boolean("align_corners")
                                                  layout:plane_layout(a.string("layout"))
                                                    name:l.name()]};
-  const DType as = is_complex(l.dtype()) ? DType::float32 : summed_as(l.dtype());
-  return {carried(l, l.dtype(), as, {l.input()}, [&](const GraphTensors& in) { return resize.backward(in[0], as); })};
+  return {added(l, l.dtype(), l.input(), l.type().shape.elements(), [&](MPSGraphTensor* x) {
+    return resize.backward(x, summing_type(l.dtype()));
+  })};
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 // Where Apple leaves open what ours promise, it is composed: an index outside is replaced and its update made neutral
 // (scatterAlongAxis alone skips it by itself); NaN in minima and maxima is scattered for itself; and for mode set,
 // where the last update of a place counts, the numbers of the updates are scattered by their maximum, and each place
-// gathers the update of its number.
+// gathers the update of its number. All that is scattered is float32: integers go through it in any case, and before
+// macOS 15 there are no extrema of them (indexing.h; pytorch/pytorch#141948).
 #include <cmath>
 #include <limits>
 
@@ -32,26 +33,19 @@ MPSGraphTensor* neutral(const Lowering& l, MPSGraphScatterMode mode, DType dtype
     const bool factor = mode == MPSGraphScatterModeMul || mode == MPSGraphScatterModeDiv;
     return l.scalar(factor ? 1 : 0, dtype);
   }
-  const bool minimum = mode == MPSGraphScatterModeMin;
-  if (is_float(dtype)) return l.scalar(minimum ? HUGE_VAL : -HUGE_VAL, dtype);
-  // The ends of int32 and int64 are exact in no double: all bits but the sign, or the sign.
-  const int64_t least = dtype == DType::int32   ? std::numeric_limits<int32_t>::min()
-                        : dtype == DType::int64 ? std::numeric_limits<int64_t>::min()
-                                                : 0;
-  const int64_t most = dtype == DType::uint32   ? std::numeric_limits<uint32_t>::max()
-                       : dtype == DType::uint64 ? int64_t{-1}
-                                                : -(least + 1);
-  return Steps(l).cast(l.ints({minimum ? most : least}, DType::int64), dtype);
+  return l.scalar(mode == MPSGraphScatterModeMin ? HUGE_VAL : -HUGE_VAL, dtype);
 }
 
-// A scatter in any shape of ours. `scatter` puts updates into data (nil: into zeros, int32) by the indices, `gather`
-// picks updates by their numbers from 0 on, anything for -1; `number` counts the updates of a place from 1 on.
+// A scatter in any shape of ours. `scatter` puts updates into data (nil: into zeros, of the places) by the indices,
+// `gather` picks updates by their numbers from 0 on, anything for -1; `number` counts the updates of a place from 1 on.
 struct Form {
   Dims data, updates, places;  // places: that have an update's number, beside data
+  int64_t count;  // of updates that may meet in one place
   MPSGraphTensor* inside;  // of updates; null: all, or skipped by the scatter itself
   MPSGraphTensor* number;
   std::function<MPSGraphTensor*(MPSGraphTensor* data, MPSGraphTensor* updates, MPSGraphScatterMode mode)> scatter;
   std::function<MPSGraphTensor*(MPSGraphTensor* updates, MPSGraphTensor* numbers)> gather;
+  std::function<MPSGraphTensor*(MPSGraphTensor* data)> look;  // what each update's place holds
 };
 
 MPSGraphTensor* combined(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates,
@@ -59,36 +53,89 @@ MPSGraphTensor* combined(const Lowering& l, const Form& form, MPSGraphTensor* da
   const Steps s(l);
   MPSGraphTensor* const nothing = neutral(l, mode, dtype);
   if (form.inside) updates = s.select(form.inside, updates, nothing);
-  if (!is_extremum(mode) || !is_float(dtype)) return form.scatter(data, updates, mode);
+  if (!is_extremum(mode)) return form.scatter(data, updates, mode);
   MPSGraphTensor *const in_data = s.is_nan(data), *const in_updates = s.is_nan(updates);
   MPSGraphTensor* numbers =
       form.scatter(s.select(in_data, nothing, data), s.select(in_updates, nothing, updates), mode);
   MPSGraphTensor* nans =
-      form.scatter(s.cast(in_data, DType::int32), s.cast(in_updates, DType::int32), MPSGraphScatterModeMax);
-  return s.select(s.less(l.ints({0}), nans), l.scalar(std::numeric_limits<double>::quiet_NaN(), dtype), numbers);
+      form.scatter(s.cast(in_data, DType::float32), s.cast(in_updates, DType::float32), MPSGraphScatterModeMax);
+  return s.select(s.less(l.scalar(0, DType::float32), nans),
+                  l.scalar(std::numeric_limits<double>::quiet_NaN(), dtype), numbers);
+}
+
+// Part by part, the highest first: of the numbers whose parts so far are the best of their place, the best next one.
+MPSGraphTensor* extremum_of_integers(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates,
+                                     bool largest, DType dtype) {
+  const Steps s(l);
+  // As numbers without a sign, of which the largest are sought.
+  const DType as = size_of(dtype) == 8 ? DType::int64 : DType::int32;
+  const auto turned = [&](MPSGraphTensor* x) {
+    if (is_signed(dtype)) x = s.exclusive_or(x, l.ints({as == DType::int64 ? INT64_MIN : INT32_MIN}, as));
+    return largest ? x : s.flip_bits(x);
+  };
+  const auto parts = [&](MPSGraphTensor* x) { return parts_of_integers(l, turned(x), dtype, DType::uint16); };
+  const GraphTensors own = parts(data), others = parts(updates);
+  MPSGraphTensor *const none = l.scalar(-1, DType::float32), *own_lead = nil, *lead = form.inside;
+  GraphTensors best(own.size());
+  for (size_t i = own.size(); i-- > 0;) {
+    const auto led = [&](MPSGraphTensor* by, MPSGraphTensor* x) { return by ? s.select(by, x, none) : x; };
+    best[i] = form.scatter(led(own_lead, own[i]), led(lead, others[i]), MPSGraphScatterModeMax);
+    const auto and_leads = [&](MPSGraphTensor* by, MPSGraphTensor* is) { return by ? s.both(by, is) : is; };
+    own_lead = and_leads(own_lead, s.equal(own[i], best[i]));
+    lead = and_leads(lead, s.equal(others[i], form.look(best[i])));
+  }
+  return turned(joined_parts(l, best, dtype));
+}
+
+// Of integers: sums by their bytes, extrema of small ones as float32.
+MPSGraphTensor* combined_integers(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates,
+                                  MPSGraphScatterMode mode, DType dtype) {
+  const Steps s(l);
+  if (mode == MPSGraphScatterModeAdd || mode == MPSGraphScatterModeSub) {
+    MPSGraphTensor* sum = added(l, dtype, updates, form.count, [&](MPSGraphTensor* x) {
+      if (form.inside) x = s.select(form.inside, x, l.scalar(0, DType::float32));
+      return form.scatter(l.filled(0, {DType::float32, Shape(form.data)}), x, MPSGraphScatterModeAdd);
+    });
+    return mode == MPSGraphScatterModeAdd ? s.add(data, sum) : s.subtract(data, sum);
+  }
+  if (size_of(dtype) < 4)
+    return carried(l, dtype, DType::float32, {data, updates}, [&](const GraphTensors& in) {
+      return combined(l, form, in[0], in[1], mode, DType::float32);
+    });
+  return extremum_of_integers(l, form, data, updates, mode == MPSGraphScatterModeMax, dtype);
 }
 
 MPSGraphTensor* replaced(const Lowering& l, const Form& form, MPSGraphTensor* data, MPSGraphTensor* updates) {
   const Steps s(l);
-  MPSGraphTensor* number = form.number;
-  if (form.inside) number = s.select(s.reshape(form.inside, dims_of(number.shape)), number, l.ints({0}));
+  constexpr int64_t most = 1 << 24;  // float32 counts no further
+  if (form.count > most)
+    l.unsupported(cat("it has ", form.count, " updates, of which MPSGraph tells ", most, " apart; scatter fewer at a ",
+                      "time, or use Device(\"cpu\")"));
+  MPSGraphTensor* number = s.cast(form.number, DType::float32);
+  MPSGraphTensor* const zero = l.scalar(0, DType::float32);
+  if (form.inside) number = s.select(s.reshape(form.inside, dims_of(number.shape)), number, zero);
   MPSGraphTensor* last = form.scatter(nil, number, MPSGraphScatterModeMax);
-  MPSGraphTensor* changed = form.gather(updates, s.subtract(last, l.ints({1})));
-  return s.select(s.reshape(s.less(l.ints({0}), last), form.places), changed, data);
+  MPSGraphTensor* index = s.subtract(s.cast(last, DType::int32), l.ints({1}));
+  const DType dtype = l.dtype();
+  MPSGraphTensor* changed = moved(l, dtype, updates, [&](MPSGraphTensor* x) { return form.gather(x, index); });
+  return carried(l, dtype, moved_as(dtype), {changed, data}, [&](const GraphTensors& in) {
+    return s.select(s.reshape(s.less(zero, last), form.places), in[0], in[1]);
+  });
 }
 
 GraphTensors scattered(const Lowering& l, const Form& form) {
   const Steps s(l);
   const MPSGraphScatterMode mode = mode_named(l.attributes().string("mode"));
   const DType dtype = l.dtype();
-  if (mode == MPSGraphScatterModeDiv && is_integer(dtype))
-    l.unsupported(cat("MPSGraph states nothing of dividing ", dtype,
-                      " by updates of one place; cast to float32, or use ", "Device(\"cpu\")"));
-  const bool sets = mode == MPSGraphScatterModeSet;
-  const DType as = is_complex(dtype) ? DType::float32 : sets ? moved_as(dtype) : summed_as(dtype);
-  return {carried(l, dtype, as, {l.input(0), l.input(1)}, [&](const GraphTensors& in) {
-    MPSGraphTensor *const data = s.reshape(in[0], form.data), *const updates = s.reshape(in[1], form.updates);
-    return sets ? replaced(l, form, data, updates) : combined(l, form, data, updates, mode, as);
+  const bool factors = mode == MPSGraphScatterModeMul || mode == MPSGraphScatterModeDiv;
+  if (factors && is_integer(dtype))
+    l.unsupported(cat("MPSGraph multiplies ", dtype, " by updates of one place as float32, if at all, and states ",
+                      "nothing of dividing them; cast to float32, or use Device(\"cpu\")"));
+  MPSGraphTensor *const data = s.reshape(l.input(0), form.data), *const updates = s.reshape(l.input(1), form.updates);
+  if (mode == MPSGraphScatterModeSet) return {replaced(l, form, data, updates)};
+  if (is_integer(dtype)) return {combined_integers(l, form, data, updates, mode, dtype)};
+  return {carried(l, dtype, DType::float32, {data, updates}, [&](const GraphTensors& in) {
+    return combined(l, form, in[0], in[1], mode, DType::float32);
   })};
 }
 
@@ -96,11 +143,12 @@ GraphTensors scattered(const Lowering& l, const Form& form) {
 GraphTensors scattered_rows(const Lowering& l, const Lanes& lanes, int64_t count, const Picks& p) {
   const Steps s(l);
   const Dims column{count, 1};
-  Form form{lanes.dims(), lanes.dims(count), {lanes.n, 1}, p.inside ? s.reshape(p.inside, column) : nil, nil, {}, {}};
+  Form form{lanes.dims(), lanes.dims(count), {lanes.n, 1}, count, nil, nil, {}, {}, {}};
+  if (p.inside) form.inside = s.reshape(p.inside, column);
   form.number = s.add(s.coordinate(0, {count}), l.ints({1}));
   form.scatter = [&](MPSGraphTensor* data, MPSGraphTensor* updates, MPSGraphScatterMode mode) {
     const bool numbers = !data;  // they have no other axes
-    if (numbers) data = l.filled(0, {DType::int32, Shape(Dims{lanes.n})});
+    if (numbers) data = l.filled(0, {DType::float32, Shape(Dims{lanes.n})});
     return [l.graph() scatterWithDataTensor:data
                               updatesTensor:updates
                               indicesTensor:p.index
@@ -114,6 +162,9 @@ GraphTensors scattered_rows(const Lowering& l, const Lanes& lanes, int64_t count
                                          axis:1
                               batchDimensions:0
                                          name:nil];
+  };
+  form.look = [&](MPSGraphTensor* data) {
+    return [l.graph() gatherWithUpdatesTensor:data indicesTensor:p.index axis:1 batchDimensions:0 name:nil];
   };
   return scattered(l, form);
 }
@@ -151,17 +202,19 @@ GraphTensors lower_scatter_along_axis(Lowering& l) {
     return lanes.inner == 1 ? Dims{lanes.outer, lanes.n} : lanes.dims();
   };
   const Dims data_dims = short_dims(to), update_dims = short_dims(from);
-  MPSGraphTensor* index = s.reshape(signed_indices(l, l.input(2), l.dtype(2)), update_dims);
-  Form form{data_dims, update_dims, data_dims, nil, s.add(s.coordinate(1, update_dims), l.ints({1})), {}, {}};
+  MPSGraphTensor* index = s.reshape(along_indices(l, l.input(2), l.dtype(2)), update_dims);
+  MPSGraphTensor* number = s.add(s.coordinate(1, update_dims), l.ints({1}));
+  Form form{data_dims, update_dims, data_dims, from.n, nil, number, {}, {}, {}};
   form.scatter = [&](MPSGraphTensor* data, MPSGraphTensor* updates, MPSGraphScatterMode mode) {
     return [l.graph() scatterAlongAxis:1
-                        withDataTensor:data ? data : l.filled(0, {DType::int32, Shape(data_dims)})
+                        withDataTensor:data ? data : l.filled(0, {DType::float32, Shape(data_dims)})
                          updatesTensor:updates
                          indicesTensor:index
                                   mode:mode
                                   name:l.name()];
   };
   form.gather = [&](MPSGraphTensor* updates, MPSGraphTensor* numbers) { return s.gather_along(updates, numbers, 1); };
+  form.look = [&](MPSGraphTensor* data) { return s.gather_along(data, index, 1); };
   return scattered(l, form);
 }
 

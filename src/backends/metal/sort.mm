@@ -8,8 +8,6 @@
 namespace mpsgraph::metal {
 namespace {
 
-DType moved(const Lowering& l) { return moved_as(l.dtype()); }
-
 // The operand with the axis last, [rows, n], and the first `count` places of the order there.
 struct Ordered {
   Ordered(const Lowering& l, bool descending, int64_t count) : lanes(l.dims(), l.axis()) {
@@ -24,8 +22,7 @@ struct Ordered {
     this->count = count;
   }
   MPSGraphTensor* values(const Lowering& l) const {
-    return back(l, carried(l, l.dtype(), moved(l), {rows},
-                           [&](const GraphTensors& in) { return Steps(l).gather_along(in[0], order, 1); }));
+    return back(l, moved_along(l, l.dtype(), rows, order, 1));
   }
   MPSGraphTensor* indices(const Lowering& l) const { return back(l, order); }
 

@@ -14,12 +14,12 @@ MPSGraphTensor* lines(const Lowering& l, MPSGraphTensor* starts, int64_t count, 
   const DType dtype = starts.dataType == MPSDataTypeInt32 ? DType::int32 : DType::int64;
   MPSGraphTensor* later = s.maximum(s.slice(starts, 0, 1, count), l.ints({0}, dtype));
   MPSGraphTensor* begun = [l.graph() scatterAlongAxis:0
-                                       withDataTensor:l.filled(0, {DType::int32, Shape(Dims{entries})})
-                                        updatesTensor:l.filled(1, {DType::int32, Shape(Dims{count})})
-                                        indicesTensor:later
+                                       withDataTensor:l.filled(0, {DType::float32, Shape(Dims{entries})})
+                                        updatesTensor:l.filled(1, {DType::float32, Shape(Dims{count})})
+                                        indicesTensor:along_indices(l, later, dtype)
                                                  mode:MPSGraphScatterModeAdd
                                                  name:nil];
-  return [l.graph() cumulativeSumWithTensor:begun axis:0 exclusive:NO reverse:NO name:nil];
+  return [l.graph() cumulativeSumWithTensor:s.cast(begun, DType::int32) axis:0 exclusive:NO reverse:NO name:nil];
 }
 
 // Of each entry its number in the flattened matrix, -1 outside.
@@ -43,13 +43,12 @@ MPSGraphTensor* places(const Lowering& l, int64_t entries) {
 
 GraphTensors lower_sparse_tensor(Lowering& l) {
   const int64_t entries = l.dims()[0], elements = l.result_type().shape.elements();
-  const DType as = is_complex(l.dtype()) ? DType::float32 : summed_as(l.dtype());
   if (entries == 0) return {l.filled(0, l.result_type())};
   MPSGraphTensor* place = places(l, entries);
-  return {carried(l, l.dtype(), as, {l.input()}, [&](const GraphTensors& in) {
+  return {added(l, l.dtype(), l.input(), entries, [&](MPSGraphTensor* values) {
     return [l.graph() scatterAlongAxis:0
-                        withDataTensor:l.filled(0, {as, Shape(Dims{elements})})
-                         updatesTensor:in[0]
+                        withDataTensor:l.filled(0, {summing_type(l.dtype()), Shape(Dims{elements})})
+                         updatesTensor:values
                          indicesTensor:place
                                   mode:MPSGraphScatterModeAdd
                                   name:l.name()];
@@ -58,11 +57,8 @@ GraphTensors lower_sparse_tensor(Lowering& l) {
 
 GraphTensors lower_sparse_tensor_gradient(Lowering& l) {
   const Steps s(l);
-  const DType as = is_complex(l.dtype()) ? DType::float32 : moved_as(l.dtype());
   MPSGraphTensor* place = places(l, l.result_dims()[0]);
-  return {carried(l, l.dtype(), as, {l.input()}, [&](const GraphTensors& in) {
-    return s.gather_along(s.reshape(in[0], {l.type().shape.elements()}), place, 0);
-  })};
+  return {moved_along(l, l.dtype(), s.reshape(l.input(), {l.type().shape.elements()}), place, 0)};
 }
 
 }  // namespace

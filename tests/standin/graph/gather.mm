@@ -1,13 +1,35 @@
 // Picking by indices.
 //
 // Apple's documentation gives the formulas, and zero for indices outside of the axis for gatherAlongAxis alone; so the
-// others refuse these. Known from PyTorch's backend: gathers of bool, uint8 and complex numbers do not work.
+// others refuse these. Known from PyTorch's backend: gathers of bool, uint8 and complex numbers do not work. Known from
+// jax-mps, whose tests run on Macs: integers go through float32 (../apple/behaviour.md).
 #include <algorithm>
+#include <cmath>
 
 #include "graph/graph.h"
 #include "metal/standin_metal.h"
 
 using namespace standin;
+
+namespace standin {
+
+Value through_float32(const Value& value) {
+  if (!is_whole(value.type) || element_bytes(value.type) < 4) return value;
+  const bool natural = is_unsigned(value.type);
+  const int bits = static_cast<int>(8 * element_bytes(value.type)) - (natural ? 0 : 1);
+  Value result(value.type, value.dims);
+  for (int64_t i = 0; i < value.count(); ++i) {
+    const float single = natural ? static_cast<float>(value.natural(i)) : static_cast<float>(value.whole(i));
+    const bool beyond = single >= std::ldexp(1.0f, bits);  // rounded up to one more than there is
+    const uint64_t most = ~uint64_t{0} >> (64 - bits);
+    result.set(i, beyond    ? static_cast<int64_t>(most)
+                  : natural ? static_cast<int64_t>(static_cast<uint64_t>(single))
+                            : static_cast<int64_t>(single));
+  }
+  return result;
+}
+
+}  // namespace standin
 
 namespace {
 
@@ -43,7 +65,7 @@ Value gathered(const Value& updates, const Value& indices, size_t axis, size_t b
       misuse(@"index %lld of an axis of %lld", (long long)source[axis], (long long)updates.dims[axis]);
     result.copy(next++, updates, offset_of(source, from));
   });
-  return result;
+  return through_float32(result);
 }
 
 }  // namespace
@@ -79,7 +101,7 @@ Value gathered(const Value& updates, const Value& indices, size_t axis, size_t b
       if (source[at] >= 0 && source[at] < in[0].dims[at]) result.copy(next, in[0], offset_of(source, strides));
       ++next;
     });
-    return result;
+    return through_float32(result);
   });
 }
 @end

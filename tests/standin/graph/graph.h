@@ -105,6 +105,9 @@ std::shared_ptr<Block> build_block(MPSGraph* graph, const std::vector<ResultType
                                    const std::function<NSArray<MPSGraphTensor*>*(NSArray<MPSGraphTensor*>*)>& build);
 std::vector<ResultType> types_of(NSArray<MPSGraphTensor*>* tensors);
 
+// What gathers and scatters make of 32- and 64-bit integers.
+Value through_float32(const Value& value);
+
 // The values of targets, after the operations in `also`.
 Values run_graph(MPSGraph* graph, const std::map<void*, Value>& feeds, NSArray<MPSGraphTensor*>* targets,
                  NSArray<MPSGraphOperation*>* also);

@@ -4,7 +4,8 @@
 // that decides, updates come in an order drawn at random here. (Sums keep theirs, for tests that compare two runs: on a
 // graphics processor they may be rounded otherwise each time.) An update whose index lies outside is skipped by
 // scatterAlongAxis, which alone says so; the others refuse it. Arithmetic is known to work in 32 bits and in halves;
-// integer division is not.
+// integer division is not. Integers go through float32 as in gathers; extrema of them came with macOS 15, and never of
+// 64 bits; products of them nobody uses.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -12,6 +13,7 @@
 
 #include "graph/graph.h"
 #include "metal/standin_metal.h"
+#include "standin.h"
 
 using namespace standin;
 
@@ -54,7 +56,11 @@ void require_scattered(const Values& in, MPSGraphScatterMode mode) {
   if (data.type != updates.type) misuse(@"updates of %s for %s", type_name(updates.type), type_name(data.type));
   if (data.type == MPSDataTypeBool || is_complex(data.type) || (is_whole(data.type) && element_bytes(data.type) < 4))
     misuse(@"a scatter of %s is not known to work", type_name(data.type));
-  if (is_whole(data.type) && mode == MPSGraphScatterModeDiv) misuse(@"a scattered division of integers");
+  if (is_whole(data.type) && (mode == MPSGraphScatterModeDiv || mode == MPSGraphScatterModeMul))
+    misuse(@"a scattered product of integers");
+  const bool extremum = mode == MPSGraphScatterModeMin || mode == MPSGraphScatterModeMax;
+  if (is_whole(data.type) && extremum && (element_bytes(data.type) > 4 || standin_macos_version() < 15.0))
+    misuse(@"a scattered extremum of %s as of macOS %g", type_name(data.type), standin_macos_version());
   if (indices.type != MPSDataTypeInt32 && indices.type != MPSDataTypeInt64)
     misuse(@"indices of %s", type_name(indices.type));
 }
@@ -87,7 +93,7 @@ void require_scattered(const Values& in, MPSGraphScatterMode mode) {
       targets.push_back(offset_of(to, strides));
     });
     for (const int64_t i : order_of(in[1].count(), mode)) update(result, targets[i], in[1], i, mode);
-    return result;
+    return through_float32(result);
   });
 }
 
@@ -114,7 +120,7 @@ void require_scattered(const Values& in, MPSGraphScatterMode mode) {
     });
     for (const int64_t i : order_of(in[1].count(), mode))
       if (targets[i] >= 0) update(result, targets[i], in[1], i, mode);
-    return result;
+    return through_float32(result);
   });
 }
 @end
