@@ -59,9 +59,9 @@ std::shared_ptr<DataSource> trainable() {
 // Convolution, batch normalization, neuron, pooling; a loss and its gradient filters.
 struct Network {
   explicit Network(std::shared_ptr<DataSource> source) {
-    const auto norm = std::make_shared<TrainableNormalization>(
-        DataSource::Kind::batch_normalization, NormalizationDescriptor{.number_of_feature_channels = 4},
-        std::vector<NamedArray>{}, 0.9, nullptr, "norm");
+    const auto norm = std::make_shared<TrainableNormalization>(DataSource::Kind::batch_normalization,
+                                                               NormalizationDescriptor{.number_of_feature_channels = 4},
+                                                               std::vector<NamedArray>{}, 0.9, nullptr, "norm");
     const ImagePtr x = ImageNode::input("x");
     ImagePtr image = FilterNode::create("convolution", {x}, {}, std::move(source))->result_image();
     image = FilterNode::create("batch_normalization", {image}, {}, norm)->result_image();

@@ -81,9 +81,8 @@ GraphTensors lower_dynamic_slice_update_data(Lowering& l) {
     return spread;
   });
   if (!mask) return {update};
-  return {carried(l, l.dtype(), moved_as(l.dtype()), {l.input(0), update}, [&](const GraphTensors& in) {
-    return s.select(s.broadcast(mask, dims), in[1], in[0]);
-  })};
+  return {carried(l, l.dtype(), moved_as(l.dtype()), {l.input(0), update},
+                  [&](const GraphTensors& in) { return s.select(s.broadcast(mask, dims), in[1], in[0]); })};
 }
 
 }  // namespace

@@ -44,9 +44,7 @@ Term overlap(const Edges& a, const Edges& b) {
 
 // Integers of 32 or 64 bits, or float32.
 DType dtype_of(T x) {
-  return x.dataType == MPSDataTypeInt32   ? DType::int32
-         : x.dataType == MPSDataTypeInt64 ? DType::int64
-                                          : DType::float32;
+  return x.dataType == MPSDataTypeInt32 ? DType::int32 : x.dataType == MPSDataTypeInt64 ? DType::int64 : DType::float32;
 }
 
 // Element `index` of each row.

@@ -200,11 +200,9 @@ GraphTensors lower_resize(Lowering& l) {
                                          layout:plane_layout(a.string("layout"))
                                            name:l.name()]};
   }
-  if (resize.nearest())
-    return {moved(l, l.dtype(), l.input(), [&](MPSGraphTensor* x) { return resize.forward(x); })};
-  return {carried(l, l.dtype(), DType::float32, {l.input()}, [&](const GraphTensors& in) {
-    return resize.forward(in[0]);
-  })};
+  if (resize.nearest()) return {moved(l, l.dtype(), l.input(), [&](MPSGraphTensor* x) { return resize.forward(x); })};
+  return {carried(l, l.dtype(), DType::float32, {l.input()},
+                  [&](const GraphTensors& in) { return resize.forward(in[0]); })};
 }
 
 // (incoming, input_shape[, scale, offset]): of the images only the shape counts.
@@ -218,9 +216,8 @@ GraphTensors lower_d_resize(Lowering& l) {
                                            alignCorners:a.boolean("align_corners")
                                                  layout:plane_layout(a.string("layout"))
                                                    name:l.name()]};
-  return {added(l, l.dtype(), l.input(), l.type().shape.elements(), [&](MPSGraphTensor* x) {
-    return resize.backward(x, summing_type(l.dtype()));
-  })};
+  return {added(l, l.dtype(), l.input(), l.type().shape.elements(),
+                [&](MPSGraphTensor* x) { return resize.backward(x, summing_type(l.dtype())); })};
 }
 
 }  // namespace

@@ -59,8 +59,8 @@ MPSGraphTensor* combined(const Lowering& l, const Form& form, MPSGraphTensor* da
       form.scatter(s.select(in_data, nothing, data), s.select(in_updates, nothing, updates), mode);
   MPSGraphTensor* nans =
       form.scatter(s.cast(in_data, DType::float32), s.cast(in_updates, DType::float32), MPSGraphScatterModeMax);
-  return s.select(s.less(l.scalar(0, DType::float32), nans),
-                  l.scalar(std::numeric_limits<double>::quiet_NaN(), dtype), numbers);
+  return s.select(s.less(l.scalar(0, DType::float32), nans), l.scalar(std::numeric_limits<double>::quiet_NaN(), dtype),
+                  numbers);
 }
 
 // Part by part, the highest first: of the numbers whose parts so far are the best of their place, the best next one.
@@ -99,9 +99,8 @@ MPSGraphTensor* combined_integers(const Lowering& l, const Form& form, MPSGraphT
     return mode == MPSGraphScatterModeAdd ? s.add(data, sum) : s.subtract(data, sum);
   }
   if (size_of(dtype) < 4)
-    return carried(l, dtype, DType::float32, {data, updates}, [&](const GraphTensors& in) {
-      return combined(l, form, in[0], in[1], mode, DType::float32);
-    });
+    return carried(l, dtype, DType::float32, {data, updates},
+                   [&](const GraphTensors& in) { return combined(l, form, in[0], in[1], mode, DType::float32); });
   return extremum_of_integers(l, form, data, updates, mode == MPSGraphScatterModeMax, dtype);
 }
 
@@ -134,9 +133,8 @@ GraphTensors scattered(const Lowering& l, const Form& form) {
   MPSGraphTensor *const data = s.reshape(l.input(0), form.data), *const updates = s.reshape(l.input(1), form.updates);
   if (mode == MPSGraphScatterModeSet) return {replaced(l, form, data, updates)};
   if (is_integer(dtype)) return {combined_integers(l, form, data, updates, mode, dtype)};
-  return {carried(l, dtype, DType::float32, {data, updates}, [&](const GraphTensors& in) {
-    return combined(l, form, in[0], in[1], mode, DType::float32);
-  })};
+  return {carried(l, dtype, DType::float32, {data, updates},
+                  [&](const GraphTensors& in) { return combined(l, form, in[0], in[1], mode, DType::float32); })};
 }
 
 // Rows of a middle axis, at indices of rank 1.

@@ -21,9 +21,7 @@ struct Ordered {
     if (count < lanes.n) order = s.slice(order, 1, 0, count);
     this->count = count;
   }
-  MPSGraphTensor* values(const Lowering& l) const {
-    return back(l, moved_along(l, l.dtype(), rows, order, 1));
-  }
+  MPSGraphTensor* values(const Lowering& l) const { return back(l, moved_along(l, l.dtype(), rows, order, 1)); }
   MPSGraphTensor* indices(const Lowering& l) const { return back(l, order); }
 
   Lanes lanes;
