@@ -43,6 +43,19 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return None if "both_devices" in collection_path.read_text() else True
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> object:
+    """On a system that is older than the newest (MPSGRAPH_STANDIN_MACOS) what needs a newer one must say so."""
+    if not device.OLD_SYSTEM:
+        return (yield)
+    try:
+        return (yield)
+    except device.mg.UnsupportedError as error:
+        if device.needs_newer(str(error)):
+            pytest.skip(f"as it must on macOS {device.OLD_SYSTEM}: {error}")
+        raise
+
+
 def _first_match(name: str, patterns: dict[str, str]) -> str | None:
     return next((text for pattern, text in patterns.items() if fnmatchcase(name, pattern)), None)
 

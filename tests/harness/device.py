@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from pathlib import Path
 
 NAME = os.environ.get("MPSGRAPH_TEST_DEVICE", "cpu")
 IS_METAL = NAME == "metal"
 LIBRARY = Path(os.environ.get("MPSGRAPH_STANDIN", Path(__file__).resolve().parents[2] / "build/standin/libmpsgraph.so"))
 TESTS = Path(__file__).resolve().parents[1]
+
+# The macOS that the stand-in plays, when a run asks for an old one.
+OLD_SYSTEM = os.environ.get("MPSGRAPH_STANDIN_MACOS", "") if IS_METAL else ""
+
+
+def needs_newer(message: str) -> bool:
+    """Does an error name a macOS that is newer than the one of this run?"""
+    own = [int(part) for part in OLD_SYSTEM.split(".")]
+    return any(own < [int(part) for part in found.split(".")] for found in re.findall(r"macOS (\d+\.\d+)", message))
 
 
 def lacks(name: str) -> tuple[str, ...]:

@@ -148,9 +148,9 @@ NSArray<MPSGraphTensor*>* loop_by(Lowering& l, int64_t step, const Border& value
   Lowering* const lowering = &l;
   const Border* const around = &values;
   return [l.graph()
-      forLoopWithLowerBound:bound(0)
-                 upperBound:bound(1)
-                       step:l.ints({down ? -step : step})
+      forLoopWithLowerBound:l.bound(bound(0))
+                 upperBound:l.bound(bound(1))
+                       step:l.bound_of(down ? -step : step)
        initialBodyArguments:initial
                        body:^NSArray<MPSGraphTensor*>*(MPSGraphTensor* given_index, NSArray<MPSGraphTensor*>* given) {
                          return failed->build(*around, [&] {

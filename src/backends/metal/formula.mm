@@ -11,6 +11,7 @@ Term apply(const Term& x, MPSGraphTensor* (*method)(MPSGraph*, MPSGraphTensor*))
   return x.with(method(x.graph(), x.tensor()));
 }
 Term apply(const Term& a, const Term& b, MPSGraphTensor* (*method)(MPSGraph*, MPSGraphTensor*, MPSGraphTensor*)) {
+  require_size_of(a.tensor(), b.tensor());
   return a.with(method(a.graph(), a.tensor(), b.tensor()));
 }
 
@@ -53,6 +54,8 @@ UNARY(is_nan, isNaN)
 #undef BINARY
 
 Term select(const Term& predicate, const Term& when_true, const Term& when_false) {
+  require_size_of(predicate.tensor(), when_true.tensor());
+  require_size_of(when_true.tensor(), when_false.tensor());
   return when_true.with([predicate.graph() selectWithPredicateTensor:predicate.tensor()
                                                  truePredicateTensor:when_true.tensor()
                                                 falsePredicateTensor:when_false.tensor()

@@ -59,6 +59,10 @@ class Lowering {
   MPSGraphTensor* reshape(MPSGraphTensor* tensor, const Dims& dims) const;
   MPSGraphTensor* cast(MPSGraphTensor* tensor, DType dtype) const;
 
+  // A bound of a loop: of no dimension, as all who loop with MPSGraph give it. Anything else here has one at least.
+  MPSGraphTensor* bound(MPSGraphTensor* tensor) const;
+  MPSGraphTensor* bound_of(int64_t value) const;
+
   // UnsupportedError that names the operation, why, and where it was built.
   [[noreturn]] void unsupported(const std::string& why) const;
   [[noreturn]] void needs_system(std::string_view version) const;

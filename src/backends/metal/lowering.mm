@@ -67,6 +67,7 @@ Ints Lowering::axes(std::string_view attribute, size_t i) const {
 MPSGraphTensor* Lowering::scalar(double value, DType dtype) const { return filled(value, {dtype, Shape(Dims{1})}); }
 
 MPSGraphTensor* Lowering::filled(double value, const TensorType& type) const {
+  require_size(type.shape.dims(), size_of(type.dtype));
   if (is_complex(type.dtype)) {
     if (METAL_AVAILABLE(14.0))
       return [graph() constantWithRealPart:value imaginaryPart:0 shape:shape_of(type) dataType:data_type(type.dtype)];
@@ -83,7 +84,16 @@ MPSGraphTensor* Lowering::ints(const Ints& values, DType dtype) const {
 }
 
 MPSGraphTensor* Lowering::reshape(MPSGraphTensor* tensor, const Dims& dims) const {
+  require_size(tensor, dims);
   return [graph() reshapeTensor:tensor withShape:shape_of(dims) name:nil];
+}
+
+MPSGraphTensor* Lowering::bound(MPSGraphTensor* tensor) const {
+  return [graph() reshapeTensor:tensor withShape:@[] name:nil];
+}
+
+MPSGraphTensor* Lowering::bound_of(int64_t value) const {
+  return [graph() constantWithScalar:static_cast<double>(value) shape:@[] dataType:MPSDataTypeInt32];
 }
 
 MPSGraphTensor* Lowering::cast(MPSGraphTensor* tensor, DType dtype) const {
@@ -129,6 +139,7 @@ ProgramLowering::ProgramLowering(MPSGraph* graph, const compiler::Program& progr
 void ProgramLowering::run() {
   for (const Tensor* feed : program.feeds) {
     MPSGraphTensor* placeholder = nil;
+    require_size(feed->shape().dims(), size_of(feed->dtype()), feed->operation->where());
     if (feed->shape().elements() > 0)
       placeholder = [graph placeholderWithShape:shape_of(feed->type)
                                        dataType:data_type(feed->dtype(), feed->operation->where())
@@ -214,6 +225,8 @@ void ProgramLowering::lower_operations(const Block& block) {
 }
 
 void ProgramLowering::lower(const Operation& operation) {
+  for (const auto& output : operation.outputs)
+    if (output->shape().known()) require_size(output->shape().dims(), size_of(output->dtype()), operation.where());
   const GraphTensors results = after(predecessors(operation), [&] { return results_of(operation); });
   for (size_t i = 0; i < operation.outputs.size(); ++i)
     bind(operation.outputs[i].get(), checked(operation, i, results[i]));

@@ -22,18 +22,36 @@ Term operand(const Lowering& l, size_t i, size_t rank) {
   return l.dims(i).size() == rank ? x : x.reshape(with_rank(l.dims(i), rank));
 }
 
-Term product(const Term& a, const Term& b) {
-  return apply(a, b, [](MPSGraph* g, MPSGraphTensor* x, MPSGraphTensor* y) {
-    return [g matrixMultiplicationWithPrimaryTensor:x secondaryTensor:y name:nil];
-  });
+// Before macOS 14.4 products are wrong where a matrix is longer than 32768 (pytorch/pytorch#116769).
+void require_sound(const Lowering& l, const Term& a, const Term& b) {
+  if (METAL_AVAILABLE(14.4)) return;
+  constexpr int64_t most = 32768;
+  for (const Term& x : {a, b}) {
+    const Dims dims = dims_of(x.tensor().shape);
+    for (size_t axis = dims.size() < 2 ? 0 : dims.size() - 2; axis < dims.size(); ++axis)
+      if (dims[axis] > most)
+        l.unsupported(cat("products of matrices of ", mpsgraph::to_string(dims), " are wrong before macOS 14.4, as ",
+                          "sizes above ", most, " are; update the system, or use Device(\"cpu\")"));
+  }
+}
+
+Term product(const Lowering& l, const Term& a, const Term& b) {
+  require_sound(l, a, b);
+  const Dims x = dims_of(a.tensor().shape), y = dims_of(b.tensor().shape);
+  Dims result = x;
+  for (size_t i = 0; i + 2 < result.size() && i < y.size(); ++i) result[i] = std::max(x[i], y[i]);
+  if (!y.empty()) result.back() = y.back();
+  require_size(a.tensor(), result);
+  return a.with([l.graph() matrixMultiplicationWithPrimaryTensor:a.tensor() secondaryTensor:b.tensor() name:nil]);
 }
 
 GraphTensors lower_matrix_multiplication(Lowering& l) {
   const size_t rank = l.result_dims().size();
   const Term a = operand(l, 0, rank), b = operand(l, 1, rank);
-  if (!is_complex(l.dtype())) return product(a, b);
+  if (!is_complex(l.dtype())) return product(l, a, b);
   const Parts x = parts_of(l, a.tensor()), y = parts_of(l, b.tensor());
-  return {complex_tensor(l, {product(x.re, y.re) - product(x.im, y.im), product(x.re, y.im) + product(x.im, y.re)})};
+  return {complex_tensor(l, {product(l, x.re, y.re) - product(l, x.im, y.im),
+                             product(l, x.re, y.im) + product(l, x.im, y.re)})};
 }
 
 // --- attention -------------------------------------------------------------------------------------------------------
@@ -63,42 +81,23 @@ struct Mask {
 };
 
 // softmax(scale Q Kᵀ + M) V, halves in single precision, as scores are many.
-GraphTensors composed_attention(Lowering& l, size_t rank) {
+//
+// Composed on every system, and so that MPSGraph does not take it for attention: its own kernel has leaked memory and
+// given NaN on macOS 15, and it puts that in place of this very pattern. A sum with zero it sees through; PyTorch adds
+// 1e-20 for the same reason.
+GraphTensors lower_attention(Lowering& l) {
+  const size_t rank = std::max(l.result_dims().size(), l.count() == 4 ? l.dims(3).size() : 0);
   const bool half = size_of(l.dtype()) == 2;
   const auto wide = [&](const Term& x) { return half ? x.cast(DType::float32) : x; };
   const auto source = [&](size_t i) { return wide(operand(l, i, rank)); };
-  Term scores = product(source(0) * l.attributes().real("scale"), turned(source(1)));
+  Term scores = product(l, source(0), turned(source(1))) + 1e-20;
+  scores = scores * l.attributes().real("scale");
   const auto mask = l.count() == 4 ? std::optional<Mask>(std::in_place, l, rank) : std::nullopt;
   if (mask) scores = scores + wide(mask->opened());
   const Term weights = scores.with([l.graph() softMaxWithTensor:scores.tensor() axis:-1 name:nil]);
-  const Term result = product(weights, source(2));
+  const Term result = product(l, weights, source(2));
   const Term rounded = half ? result.cast(l.dtype()) : result;
   return mask ? mask->found(rounded) : rounded;
-}
-
-// MPSGraph's takes tensors of four axes: batch, heads, positions, features.
-GraphTensors lower_attention(Lowering& l) {
-  constexpr size_t rank = 4;
-  bool fits = l.result_dims().size() <= rank;
-  for (size_t i = 0; i < l.count(); ++i) {
-    const Dims dims = with_rank(l.dims(i), rank), whole = with_rank(l.result_dims(), rank);
-    fits = fits && dims.size() == rank && (i == 3 || std::equal(dims.begin(), dims.begin() + 2, whole.begin()));
-  }
-  if (!fits) return composed_attention(l, std::max(l.result_dims().size(), l.count() == 4 ? l.dims(3).size() : 0));
-  if (METAL_AVAILABLE(15.0)) {
-    const auto scale = static_cast<float>(l.attributes().real("scale"));
-    const auto mask = l.count() == 4 ? std::optional<Mask>(std::in_place, l, rank) : std::nullopt;
-    const Term query = operand(l, 0, rank);
-    const Term result =
-        query.with([l.graph() scaledDotProductAttentionWithQueryTensor:query.tensor()
-                                                             keyTensor:operand(l, 1, rank).tensor()
-                                                           valueTensor:operand(l, 2, rank).tensor()
-                                                            maskTensor:mask ? mask->opened().tensor() : nil
-                                                                 scale:scale
-                                                                  name:l.name()]);
-    return mask ? mask->found(result) : result;
-  }
-  return composed_attention(l, rank);
 }
 
 // --- distances -------------------------------------------------------------------------------------------------------

@@ -5,6 +5,11 @@ namespace mpsgraph::metal {
 namespace {
 
 GraphTensors lower_matrix_inverse(Lowering& l) {
+  const int64_t n = l.dims().back();
+  constexpr int64_t most = 1024;
+  if (n > most)
+    l.unsupported(cat("MPSGraph ends the process for inverses of more than ", most, " rows, this has ", n,
+                      " (pytorch/pytorch#138200); use Device(\"cpu\")"));
   const bool half = l.dtype() != DType::float32;
   const Term x = half ? Term::input(l).cast(DType::float32) : Term::input(l);
   const Term inverse = x.with([l.graph() inverseOfTensor:x.tensor() name:l.name()]);

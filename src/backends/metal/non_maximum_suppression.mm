@@ -88,9 +88,9 @@ GraphTensors lower_non_maximum_suppression(Lowering& l) {
   const Edges* const all = &edges;
   const Term *const kind_in_order = &kind, *const place_in_order = &place;
   T left = [l.graph()
-      forLoopWithLowerBound:l.ints({0})
-                 upperBound:l.ints({pairs})
-                       step:l.ints({1})
+      forLoopWithLowerBound:l.bound_of(0)
+                 upperBound:l.bound_of(pairs)
+                       step:l.bound_of(1)
        initialBodyArguments:@[ in_order(s.cast(candidate, DType::int32)) ]
                        body:^NSArray<MPSGraphTensor*>*(T at, NSArray<MPSGraphTensor*>* around) {
                          const Term left(*lowering, around[0]);

@@ -93,16 +93,27 @@ GraphTensors composed_gradient(Lowering& l, bool gamma, bool sums) {
   const Term g = wide_input(l, 0), root = square_root(wide_operand(l, 3, 1) + l.attributes().real("epsilon"));
   const Term n = (wide_input(l, 1) - wide_operand(l, 2, 1)) / root;
   if (sums) {
+    const size_t first = 4 + gamma;
     const double count = count_along(l, 1);
-    return narrow(l, (g - wide_operand(l, 5, 1) / count - n * (wide_operand(l, 4, 1) / count)) / root);
+    const Term centred = g - wide_operand(l, first + 1, 1) / count - n * (wide_operand(l, first, 1) / count);
+    return narrow(l, (gamma ? wide_operand(l, 4, 1) * centred : centred) / root);
   }
   const Term h = gamma ? g * wide_operand(l, 4, 1) : g;
   return narrow(l, (h - mean(h, axes) - n * mean(h * n, axes)) / root);
 }
 
+// A gamma that is not the same along the axes: Apple's gradient is for one that is.
+bool varies_along_axes(const Lowering& l) {
+  const Dims& dims = l.dims(4);
+  const auto missing = static_cast<int64_t>(l.dims(1).size() - dims.size());
+  return std::ranges::any_of(axes_of(l, 1), [&](int64_t axis) {
+    return axis >= missing && dims[static_cast<size_t>(axis - missing)] != 1;
+  });
+}
+
 GraphTensors lower_normalization_gradient(Lowering& l) {
   const bool gamma = l.attributes().boolean("has_gamma"), sums = l.count() > 4u + gamma;
-  if (!gamma || !sums) return composed_gradient(l, gamma, sums);
+  if (!gamma || !sums || varies_along_axes(l)) return composed_gradient(l, gamma, sums);
   return {[l.graph() normalizationGradientWithIncomingGradientTensor:l.input(0)
                                                         sourceTensor:l.input(1)
                                                           meanTensor:operand(l, 2, 1).tensor()

@@ -1,6 +1,8 @@
 // Writing packages, and running those that were loaded.
 #include "backends/metal/package.h"
 
+#include <unistd.h>
+
 #include <functional>
 #include <system_error>
 
@@ -47,6 +49,9 @@ void replace(fs::path path, const std::function<void(const fs::path&)>& write) {
   if (path.filename().empty()) path = path.parent_path();
   if (path.extension() != extension)
     throw PackageError(cat("[serialize] ", path.string(), " is no name for an MPSGraphPackage: end it in ", extension));
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (!fs::is_directory(folder) || access(folder.c_str(), W_OK) != 0)  // MPSGraph would end the process
+    throw PackageError(cat("[serialize] ", folder.string(), " is no folder that can be written to; make it first"));
   fs::path fresh = path;
   fresh.replace_filename(cat(".", path.stem().string(), ".new", extension));
   std::error_code error;

@@ -20,7 +20,11 @@ class Arithmetic {
  public:
   explicit Arithmetic(Lowering& l) : l(l), graph(l.graph()) {}
 
-  MPSGraphTensor* word(uint32_t value) const { return l.scalar(value, DType::uint32); }
+  // As bytes: nobody is known to have given MPSGraph an unsigned number above 2^31 as a double.
+  MPSGraphTensor* word(uint32_t value) const {
+    const NSData* bytes = [NSData dataWithBytes:&value length:sizeof value];
+    return [graph constantWithData:const_cast<NSData*>(bytes) shape:@[ @1 ] dataType:MPSDataTypeUInt32];
+  }
   MPSGraphTensor* real(double value) const { return l.scalar(value, DType::float32); }
   MPSGraphTensor* add(MPSGraphTensor* a, MPSGraphTensor* b) const {
     return [graph additionWithPrimaryTensor:a secondaryTensor:b name:nil];

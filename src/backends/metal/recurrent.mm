@@ -128,9 +128,9 @@ Terms in_a_loop(const Lowering& l, int64_t steps, bool from_end, const Terms& se
   const Lowering* const lowering = &l;
   const size_t count = widths.size();
   NSArray<MPSGraphTensor*>* last = [l.graph()
-      forLoopWithLowerBound:l.ints({0})
-                 upperBound:l.ints({steps})
-                       step:l.ints({1})
+      forLoopWithLowerBound:l.bound_of(0)
+                 upperBound:l.bound_of(steps)
+                       step:l.bound_of(1)
        initialBodyArguments:initial
                        body:^NSArray<MPSGraphTensor*>*(MPSGraphTensor* index, NSArray<MPSGraphTensor*>* given) {
                          Term time(*lowering, lowering->reshape(lowering->cast(index, DType::int32), {1}));
@@ -434,8 +434,9 @@ class Backward : public Sequence {
   MPSGraphTensor* bias_gradient(MPSGraphTensor* source_gradient) const {
     const int64_t all = directions * width();
     if (steps == 0) return l.filled(0, {l.dtype(), Shape(Dims{all})});
-    MPSGraphTensor* sums = [l.graph() reductionSumWithTensor:source_gradient axes:@[ @0, @1 ] name:l.name()];
-    return Term(l, sums).reshape({all}).tensor();
+    const Term gradient(l, source_gradient);
+    const Term sums = sum(is_half(l.dtype()) ? gradient.cast(DType::float32) : gradient, {0, 1}).cast(l.dtype());
+    return sums.reshape({all}).tensor();
   }
   // Of the direction that is gone through: where its sequences are among the parts of a step.
   std::vector<std::string_view> names_;

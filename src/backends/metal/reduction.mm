@@ -1,11 +1,15 @@
 // Reductions along axes, which stay as 1.
 //
 // Apple does not say what plain extrema make of NaN, which of equal elements arg reductions choose, or whether small
-// integers and complex numbers can be summed, or in what precision halves are: these are composed.
+// integers and complex numbers can be summed, or in what precision halves are: these are composed. MPSGraph is given
+// what PyTorch's backend gives it: int32, int64, float16 and float32; of other types it may lack the kernel, and end the
+// process (pytorch/pytorch#114532).
 #include <cmath>
 #include <numeric>
 
 #include "backends/metal/complex.h"
+#include "backends/metal/order.h"
+#include "backends/metal/steps.h"
 
 namespace mpsgraph::metal {
 namespace {
@@ -22,8 +26,6 @@ REDUCTION(maximum_of, reductionMaximum)
 REDUCTION(minimum_of, reductionMinimum)
 REDUCTION(maximum_or_nan_of, reductionMaximumPropagateNaN)
 REDUCTION(minimum_or_nan_of, reductionMinimumPropagateNaN)
-REDUCTION(and_of, reductionAnd)
-REDUCTION(or_of, reductionOr)
 #undef REDUCTION
 
 // A tensor of rank 0 has one axis there.
@@ -72,12 +74,16 @@ Parts complex_product(Parts z, const Ints& axes) {
   return z;
 }
 
-// Integers of 8 and 16 bits in 32, of which the low bits are the same; halves in single precision.
+// Integers of 8 and 16 bits in 32, of which the low bits are the same, those without a sign as if they had one; halves
+// in single precision.
 GraphTensors reduce_numbers(Lowering& l, Method method) {
   if (is_float(l.dtype())) return narrow(l, reduce(wide_input(l), method, axes_of(l)));
   const Term x = Term::input(l);
-  const bool small = size_of(l.dtype()) < 4;
-  return small ? reduce(x.cast(DType::int32), method, axes_of(l)).cast(l.dtype()) : reduce(x, method, axes_of(l));
+  if (size_of(l.dtype()) < 4) return reduce(x.cast(DType::int32), method, axes_of(l)).cast(l.dtype());
+  if (is_signed(l.dtype())) return reduce(x, method, axes_of(l));
+  const Steps s(l);
+  const DType as = order_key_type(l.dtype());
+  return x.with(s.reinterpret(reduce(x.with(s.reinterpret(x.tensor(), as)), method, axes_of(l)).tensor(), l.dtype()));
 }
 
 GraphTensors lower_sum(Lowering& l) {
@@ -93,22 +99,40 @@ GraphTensors lower_product(Lowering& l) {
 
 // --- extrema ---------------------------------------------------------------------------------------------------------
 
+// Is it true for all of them, or for any? Of bool as int32.
+Term all_of(const Term& x, const Ints& axes) { return reduce(x.cast(DType::int32), minimum_of, axes) == 1; }
+Term any_of(const Term& x, const Ints& axes) { return reduce(x.cast(DType::int32), maximum_of, axes) == 1; }
+
+// Integers in an order and a type that MPSGraph compares.
+Term keys_of(const Lowering& l, const Term& x) { return x.with(order_key(l, x.tensor(), l.dtype())); }
+
+Term extremum_of_integers(const Lowering& l, Method method) {
+  const Term x = Term::input(l);
+  return x.with(number_of_key(l, reduce(keys_of(l, x), method, axes_of(l)).tensor(), l.dtype()));
+}
+
+// bfloat16 in single precision, where its numbers are the same.
+Term floats(const Lowering& l) { return wide_input(l); }
+
 // NaN only where there is nothing else.
 GraphTensors extremum(Lowering& l, Method method, double worst) {
-  const Term x = Term::input(l);
+  if (!is_float(l.dtype())) return extremum_of_integers(l, method);
+  const Term x = floats(l);
   const Ints axes = axes_of(l);
-  if (!is_float(l.dtype())) return reduce(x, method, axes);
   const Term none = is_nan(x), chosen = reduce(select(none, worst, x), method, axes);
-  return select(reduce(none, and_of, axes), NAN, chosen);
+  return narrow(l, select(all_of(none, axes), NAN, chosen));
 }
 
 GraphTensors extremum_or_nan(Lowering& l, Method of_floats, Method of_integers) {
-  return reduce(Term::input(l), is_float(l.dtype()) ? of_floats : of_integers, axes_of(l));
+  if (!is_float(l.dtype())) return extremum_of_integers(l, of_integers);
+  return narrow(l, reduce(floats(l), of_floats, axes_of(l)));
 }
 
 // The first of the equal ones, and the first NaN if there is one.
 GraphTensors arg_extremum(Lowering& l, Method of_floats, Method of_integers) {
-  const Term x = Term::input(l);
+  const bool half = is_half(l.dtype());
+  const Term given = Term::input(l);
+  const Term x = is_float(l.dtype()) ? (half ? given.cast(DType::float32) : given) : keys_of(l, given);
   const int64_t axis = l.axis(), size = l.dims()[static_cast<size_t>(axis)];
   const Term best = reduce(x, is_float(l.dtype()) ? of_floats : of_integers, {axis});
   const Term chosen = is_float(l.dtype()) ? either(x == best, is_nan(x)) : x == best;
@@ -120,7 +144,6 @@ GraphTensors arg_extremum(Lowering& l, Method of_floats, Method of_integers) {
   return reduce(select(chosen, position, static_cast<double>(size)), minimum_of, {axis});
 }
 
-GraphTensors reduce_truths(Lowering& l, Method method) { return reduce(Term::input(l), method, axes_of(l)); }
 
 }  // namespace
 
@@ -135,8 +158,8 @@ const Lowerings reduction_lowerings("reduction", [] {
                   [](Lowering& l) { return extremum_or_nan(l, minimum_or_nan_of, minimum_of); });
   define_lowering("reduction_arg_maximum", [](Lowering& l) { return arg_extremum(l, maximum_or_nan_of, maximum_of); });
   define_lowering("reduction_arg_minimum", [](Lowering& l) { return arg_extremum(l, minimum_or_nan_of, minimum_of); });
-  define_lowering("reduction_and", [](Lowering& l) { return reduce_truths(l, and_of); });
-  define_lowering("reduction_or", [](Lowering& l) { return reduce_truths(l, or_of); });
+  define_lowering("reduction_and", [](Lowering& l) -> GraphTensors { return all_of(Term::input(l), axes_of(l)); });
+  define_lowering("reduction_or", [](Lowering& l) -> GraphTensors { return any_of(Term::input(l), axes_of(l)); });
 });
 
 }  // namespace mpsgraph::metal

@@ -12,18 +12,53 @@ class Steps {
   using T = MPSGraphTensor*;
   explicit Steps(const Lowering& lowering) : l(lowering), g(lowering.graph()) {}
 
-  T add(T a, T b) const { return [g additionWithPrimaryTensor:a secondaryTensor:b name:nil]; }
-  T subtract(T a, T b) const { return [g subtractionWithPrimaryTensor:a secondaryTensor:b name:nil]; }
-  T multiply(T a, T b) const { return [g multiplicationWithPrimaryTensor:a secondaryTensor:b name:nil]; }
-  T divide(T a, T b) const { return [g divisionWithPrimaryTensor:a secondaryTensor:b name:nil]; }
-  T minimum(T a, T b) const { return [g minimumWithPrimaryTensor:a secondaryTensor:b name:nil]; }
-  T maximum(T a, T b) const { return [g maximumWithPrimaryTensor:a secondaryTensor:b name:nil]; }
-  T equal(T a, T b) const { return [g equalWithPrimaryTensor:a secondaryTensor:b name:nil]; }
-  T differ(T a, T b) const { return [g notEqualWithPrimaryTensor:a secondaryTensor:b name:nil]; }
-  T less(T a, T b) const { return [g lessThanWithPrimaryTensor:a secondaryTensor:b name:nil]; }
-  T both(T a, T b) const { return [g logicalANDWithPrimaryTensor:a secondaryTensor:b name:nil]; }
-  T either(T a, T b) const { return [g logicalORWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T add(T a, T b) const {
+    require_size_of(a, b);
+    return [g additionWithPrimaryTensor:a secondaryTensor:b name:nil];
+  }
+  T subtract(T a, T b) const {
+    require_size_of(a, b);
+    return [g subtractionWithPrimaryTensor:a secondaryTensor:b name:nil];
+  }
+  T multiply(T a, T b) const {
+    require_size_of(a, b);
+    return [g multiplicationWithPrimaryTensor:a secondaryTensor:b name:nil];
+  }
+  T divide(T a, T b) const {
+    require_size_of(a, b);
+    return [g divisionWithPrimaryTensor:a secondaryTensor:b name:nil];
+  }
+  T minimum(T a, T b) const {
+    require_size_of(a, b);
+    return [g minimumWithPrimaryTensor:a secondaryTensor:b name:nil];
+  }
+  T maximum(T a, T b) const {
+    require_size_of(a, b);
+    return [g maximumWithPrimaryTensor:a secondaryTensor:b name:nil];
+  }
+  T equal(T a, T b) const {
+    require_size_of(a, b);
+    return [g equalWithPrimaryTensor:a secondaryTensor:b name:nil];
+  }
+  T differ(T a, T b) const {
+    require_size_of(a, b);
+    return [g notEqualWithPrimaryTensor:a secondaryTensor:b name:nil];
+  }
+  T less(T a, T b) const {
+    require_size_of(a, b);
+    return [g lessThanWithPrimaryTensor:a secondaryTensor:b name:nil];
+  }
+  T both(T a, T b) const {
+    require_size_of(a, b);
+    return [g logicalANDWithPrimaryTensor:a secondaryTensor:b name:nil];
+  }
+  T either(T a, T b) const {
+    require_size_of(a, b);
+    return [g logicalORWithPrimaryTensor:a secondaryTensor:b name:nil];
+  }
   T select(T predicate, T when_true, T when_false) const {
+    require_size_of(predicate, when_true);
+    require_size_of(when_true, when_false);
     return [g selectWithPredicateTensor:predicate
                     truePredicateTensor:when_true
                    falsePredicateTensor:when_false
@@ -31,7 +66,10 @@ class Steps {
   }
   T is_nan(T x) const { return [g isNaNWithTensor:x name:nil]; }
   T flip_bits(T x) const { return [g bitwiseNOTWithTensor:x name:nil]; }
-  T exclusive_or(T a, T b) const { return [g bitwiseXORWithPrimaryTensor:a secondaryTensor:b name:nil]; }
+  T exclusive_or(T a, T b) const {
+    require_size_of(a, b);
+    return [g bitwiseXORWithPrimaryTensor:a secondaryTensor:b name:nil];
+  }
   T reinterpret(T x, DType dtype) const { return [g reinterpretCastTensor:x toType:data_type(dtype) name:nil]; }
 
   // A real attribute as an element of the type, of shape (1); integers exactly.
@@ -48,7 +86,10 @@ class Steps {
     return dtype == DType::boolean ? differ(x, [g constantWithScalar:0 shape:@[ @1 ] dataType:x.dataType])
                                    : l.cast(x, dtype);
   }
-  T broadcast(T x, const Dims& dims) const { return [g broadcastTensor:x toShape:shape_of(dims) name:nil]; }
+  T broadcast(T x, const Dims& dims) const {
+    require_size(x, dims);
+    return [g broadcastTensor:x toShape:shape_of(dims) name:nil];
+  }
   T transpose(T x, const Ints& permutation) const {
     return [g transposeTensor:x permutation:numbers(permutation) name:nil];
   }
@@ -71,6 +112,7 @@ class Steps {
                    name:nil];
   }
   T coordinate(int64_t axis, const Dims& dims) const {  // int32
+    require_size(dims, size_of(DType::int32));
     return [g coordinateAlongAxis:axis withShape:shape_of(dims) name:nil];
   }
   // Zero where the index lies outside.

@@ -1,6 +1,8 @@
 // Tables of element types both ways; a constant's bytes are shared with Apple's data, not copied.
 #include "backends/metal/types.h"
 
+#include <algorithm>
+
 #include "backends/metal/availability.h"
 #include "mpsgraph/core/errors.h"
 
@@ -64,6 +66,44 @@ std::string to_string(MPSDataType type) {
       return std::string(name(dtype));
   }
   return cat("MPSDataType ", static_cast<uint32_t>(type));
+}
+
+void require_size(const Dims& dims, size_t element_bytes, const std::string& where) {
+  constexpr int64_t most = INT32_MAX;
+  constexpr double most_bytes = 4294967296;
+  double elements = 1;
+  bool fits = true;
+  for (const int64_t size : dims) {
+    elements *= static_cast<double>(size);
+    fits = fits && size <= most;
+  }
+  if (fits && elements <= static_cast<double>(most) && elements * static_cast<double>(element_bytes) <= most_bytes)
+    return;
+  throw UnsupportedError(cat("[metal] an array of shape ", mpsgraph::to_string(dims), " and ", element_bytes,
+                             " bytes an element goes beyond Metal's limits: dimensions and elements below 2^31, ",
+                             "2^32 bytes; use smaller shapes, or Device(\"cpu\")", where));
+}
+
+namespace {
+
+// The lower half of a type is its width in bits; of complex numbers that of a part.
+size_t bytes_of_type(MPSDataType type) {
+  const size_t part = (static_cast<uint32_t>(type) & 0xFFFF) / 8;
+  return type == MPSDataTypeBool ? 1 : part;
+}
+
+}  // namespace
+
+void require_size(MPSGraphTensor* tensor, const Dims& dims) { require_size(dims, bytes_of_type(tensor.dataType)); }
+
+void require_size_of(MPSGraphTensor* a, MPSGraphTensor* b) {
+  Dims x = dims_of(a.shape), y = dims_of(b.shape);
+  if (x.size() < y.size()) std::swap(x, y);
+  for (size_t i = 0; i < y.size(); ++i) {
+    int64_t& size = x[x.size() - y.size() + i];
+    size = std::max(size, y[i]);
+  }
+  require_size(a, x);
 }
 
 NSData* bytes_of(const ConstantPtr& value) {

@@ -36,8 +36,7 @@ namespace {
 void require_gathered(const Value& updates, const Value& indices) {
   if (updates.type == MPSDataTypeBool || updates.type == MPSDataTypeUInt8 || is_complex(updates.type))
     misuse(@"a gather from %s is not known to work", type_name(updates.type));
-  if (indices.type != MPSDataTypeInt32 && indices.type != MPSDataTypeInt64)
-    misuse(@"indices of %s", type_name(indices.type));
+  if (indices.type != MPSDataTypeInt32) misuse(@"indices of %s: all known callers give int32", type_name(indices.type));
 }
 
 // res[p0 ... p(axis-1), iB ... iQ, p(axis+1) ...] = updates[p0 ... p(axis-1), indices[p0 ... p(B-1), iB ... iQ], ...]

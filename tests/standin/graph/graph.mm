@@ -10,6 +10,22 @@ namespace standin {
 
 // --- adding ----------------------------------------------------------------------------------------------------------
 
+namespace {
+
+// Where a Mac ends the process, or computes something else.
+void require_size(NSString* kind, const ResultType& type) {
+  double elements = 1;
+  for (const int64_t size : type.dims) {
+    if (size > INT32_MAX) misuse(@"%@ of %@: a dimension above INT_MAX", kind, text_of(type.dims));
+    elements *= static_cast<double>(size);
+  }
+  if (elements > static_cast<double>(INT32_MAX)) misuse(@"%@ of %@: 2^31 elements or more", kind, text_of(type.dims));
+  if (elements * static_cast<double>(element_bytes(type.type)) > 4294967296.0)
+    misuse(@"%@ of %@: more than 2^32 bytes", kind, text_of(type.dims));
+}
+
+}  // namespace
+
 MPSGraphOperation* add_operation(MPSGraph* graph, NSString* kind, NSString* name,
                                  const std::vector<MPSGraphTensor*>& inputs, std::vector<ResultType> results,
                                  EvaluateInRun evaluate) {
@@ -20,6 +36,7 @@ MPSGraphOperation* add_operation(MPSGraph* graph, NSString* kind, NSString* name
     if (input->producer->owner != graph) misuse(@"%@: an input belongs to another graph", kind);
     [in addObject:input];
   }
+  for (const ResultType& result : results) require_size(kind, result);
   for (size_t i = 0; i < results.size(); ++i) {
     MPSGraphTensor* tensor = [[MPSGraphTensor alloc] init];
     tensor->producer = operation;

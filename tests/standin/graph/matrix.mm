@@ -1,7 +1,9 @@
-// Matrix products, attention and inverses of the last two axes, with broadcasting of the axes before them.
+// Matrix products and inverses of the last two axes, with broadcasting of the axes before them.
+#include <algorithm>
 #include <cmath>
 
 #include "graph/elementwise.h"
+#include "standin.h"
 
 using namespace standin;
 
@@ -38,6 +40,8 @@ Value multiply(const Value& a, const Value& b) {
   dims.insert(dims.end(), {rows, columns});
   Value result(a.type, dims);
   const std::vector<double> x = numbers_of(a), y = numbers_of(b);
+  // Wrong numbers: zeros stand for them.
+  if (standin_macos_version() < 14.4 && std::max({rows, inner, columns}) > 32768) return result;
   int64_t at = 0;
   for_each_position(batch, [&](const Dims& position) {
     const double* row = x.data() + matrix_at(a, position);
@@ -51,65 +55,6 @@ Value multiply(const Value& a, const Value& b) {
     }
   });
   return result;
-}
-
-// One query: weights exp(scale q·k + m) over all keys, and their mean of the values.
-struct Attention {
-  const Value &query, &key, &value;
-  const Value* mask;
-  double scale;
-
-  Value result() const {
-    Dims dims = query.dims;
-    dims[3] = value.dims[3];
-    Value all(query.type, dims);
-    const int64_t queries = query.dims[2], keys = key.dims[2], features = query.dims[3], width = value.dims[3];
-    for (int64_t head = 0; head < query.dims[0] * query.dims[1]; ++head)
-      for (int64_t i = 0; i < queries; ++i) {
-        std::vector<double> weights;
-        double most = -INFINITY, total = 0;
-        for (int64_t j = 0; j < keys; ++j) {
-          double score = 0;
-          for (int64_t f = 0; f < features; ++f)
-            score += query.real((head * queries + i) * features + f) * key.real((head * keys + j) * features + f);
-          weights.push_back(score * scale + masked(head, i, j));
-          most = std::fmax(most, weights.back());
-        }
-        for (double& weight : weights) total += weight = std::exp(weight - most);
-        for (int64_t f = 0; f < width; ++f) {
-          double mean = 0;
-          for (int64_t j = 0; j < keys; ++j)
-            mean += weights[static_cast<size_t>(j)] / total * value.real((head * keys + j) * width + f);
-          all.set((head * queries + i) * width + f, mean);
-        }
-      }
-    return all;
-  }
-  double masked(int64_t head, int64_t i, int64_t j) const {
-    if (!mask) return 0;
-    const Dims position{head / query.dims[1], head % query.dims[1], i, j}, strides = strides_of(mask->dims);
-    int64_t at = 0;
-    for (size_t axis = 0; axis < 4; ++axis) at += mask->dims[axis] == 1 ? 0 : position[axis] * strides[axis];
-    return mask->real(at);
-  }
-};
-
-// Q [B, H, Nq, F], K [B, H, Nkv, F], V [B, H, Nkv, Fv], M broadcast to [B, H, Nq, Nkv].
-Value attend(const Values& in, double scale) {
-  for (const Value& operand : in) {
-    require(@"scaledDotProductAttention", operand, Takes::floats);
-    if (operand.rank() != 4) misuse(@"scaledDotProductAttention of %@", text_of(operand.dims));
-  }
-  require_same_type(@"scaledDotProductAttention", in);
-  const Value &query = in[0], &key = in[1], &value = in[2];
-  const bool fits = batch_of(query) == batch_of(key) && batch_of(key) == batch_of(value) &&
-                    query.dims[3] == key.dims[3] && key.dims[2] == value.dims[2];
-  if (!fits) misuse(@"attention of %@, %@ and %@", text_of(query.dims), text_of(key.dims), text_of(value.dims));
-  if (in.size() == 4) {
-    const Dims scores{query.dims[0], query.dims[1], query.dims[2], key.dims[2]};
-    if (broadcast_dims(scores, in[3].dims) != scores) misuse(@"a mask of shape %@", text_of(in[3].dims));
-  }
-  return Attention{query, key, value, in.size() == 4 ? &in[3] : nullptr, scale}.result();
 }
 
 // Gauss's and Jordan's elimination, with the largest pivot of each column; a singular matrix divides by zero.
@@ -153,23 +98,12 @@ void invert(std::vector<double>& m, std::vector<double>& inverse, size_t n) {
   });
 }
 
-- (MPSGraphTensor*)scaledDotProductAttentionWithQueryTensor:(MPSGraphTensor*)query
-                                                  keyTensor:(MPSGraphTensor*)key
-                                                valueTensor:(MPSGraphTensor*)value
-                                                 maskTensor:(MPSGraphTensor*)mask
-                                                      scale:(float)scale
-                                                       name:(NSString*)name {
-  std::vector<MPSGraphTensor*> operands{query, key, value};
-  if (mask) operands.push_back(mask);
-  return add_one(self, @"scaledDotProductAttention", name, operands,
-                 [=](const Values& in) { return attend(in, scale); });
-}
-
 // Only float32: Apple names no types.
 - (MPSGraphTensor*)inverseOfTensor:(MPSGraphTensor*)tensor name:(NSString*)name {
   return add_one(self, @"inverse", name, {tensor}, [](const Values& in) {
     require_matrices(@"inverse", in[0]);
     const auto n = static_cast<size_t>(in[0].dims.back());
+    if (n > 1024) misuse(@"the inverse of %@: above 1024 rows the process ends", text_of(in[0].dims));
     if (in[0].type != MPSDataTypeFloat32 || in[0].dims[in[0].rank() - 2] != in[0].dims.back())
       misuse(@"the inverse of %s %@", type_name(in[0].type), text_of(in[0].dims));
     Value result(in[0].type, in[0].dims);

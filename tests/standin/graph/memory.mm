@@ -34,6 +34,7 @@ Value of_data(NSData* data, MPSShape* shape, MPSDataType type) {
   return add_constant(self, of_data(data, shape, type));
 }
 - (MPSGraphTensor*)constantWithScalar:(double)scalar shape:(MPSShape*)shape dataType:(MPSDataType)type {
+  if (type == MPSDataTypeUInt32 && scalar > INT32_MAX) misuse(@"a scalar of uint32 above 2^31, which nobody gives");
   Value value(type, dims_of(shape));
   for (int64_t i = 0; i < value.count(); ++i) value.set(i, scalar);
   return add_constant(self, value);

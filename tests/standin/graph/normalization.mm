@@ -160,6 +160,10 @@ Value variance_of(const Value& x, const Value& mean, NSArray<NSNumber*>* axes) {
   return add_one(self, @"normalizationGradient", name,
                  {incoming, source, mean, variance, gamma, gamma_gradient, beta_gradient}, [=](const Values& in) {
                    const Axes along(axes, in[1]);
+                   for (const size_t axis : along.reduced)
+                     if (in[4].rank() != in[1].rank() || in[4].dims[axis] != 1)
+                       misuse(@"normalizationGradient with a gamma of %@, which varies along its axes",
+                              text_of(in[4].dims));
                    Values all;
                    for (const Value& operand : in) all.push_back(spread(operand, in[1]));
                    Value result(in[1].type, in[1].dims);

@@ -31,7 +31,9 @@ std::map<int, MPSGraphExecutable*>& packages() {
   const std::filesystem::path directory = url.path.UTF8String;
   if (directory.extension() != ".mpsgraphpackage") misuse(@"a package's name ends in .mpsgraphpackage: %@", url.path);
   if (!descriptor.append && std::filesystem::exists(directory)) misuse(@"%@ is there already", url.path);
-  std::filesystem::create_directories(directory);
+  if (!std::filesystem::is_directory(std::filesystem::absolute(directory).parent_path()))
+    misuse(@"%@ is in no folder that is there", url.path);
+  std::filesystem::create_directory(directory);
   std::lock_guard lock(packages_mutex);
   const int number = static_cast<int>(packages().size());
   packages()[number] = self;

@@ -22,6 +22,10 @@ MPSGraphTensor* add_reduction(MPSGraph* graph, NSString* kind, NSString* name, M
   return add_one(graph, kind, name, {tensor}, [=](const Values& in) {
     require(kind, in[0], takes);
     const Value& x = in[0];
+    // What PyTorch's backend gives it; of other types kernels may be missing, and the process ends.
+    const bool known = x.type == MPSDataTypeInt32 || x.type == MPSDataTypeInt64 || x.type == MPSDataTypeFloat16 ||
+                       x.type == MPSDataTypeFloat32;
+    if (!known) misuse(@"%@ of %s, for which no kernel is known", kind, type_name(x.type));
     std::set<size_t> reduced;
     for (const int64_t axis : along)
       if (!reduced.insert(axis_of(axis, x.rank())).second) misuse(@"%@ names axis %lld twice", kind, (long long)axis);

@@ -61,8 +61,7 @@ void require_scattered(const Values& in, MPSGraphScatterMode mode) {
   const bool extremum = mode == MPSGraphScatterModeMin || mode == MPSGraphScatterModeMax;
   if (is_whole(data.type) && extremum && (element_bytes(data.type) > 4 || standin_macos_version() < 15.0))
     misuse(@"a scattered extremum of %s as of macOS %g", type_name(data.type), standin_macos_version());
-  if (indices.type != MPSDataTypeInt32 && indices.type != MPSDataTypeInt64)
-    misuse(@"indices of %s", type_name(indices.type));
+  if (indices.type != MPSDataTypeInt32) misuse(@"indices of %s: all known callers give int32", type_name(indices.type));
 }
 
 }  // namespace
