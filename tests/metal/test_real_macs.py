@@ -1,0 +1,122 @@
+"""What real Macs refuse or compute wrongly never reaches MPSGraph: tests/apple/behaviour.md lists it with its sources.
+
+Where a Mac would end the process the stand-in raises, and where it computes another number so does the stand-in; the
+cases of all operations run over it. Here is what they do not reach: sizes, old systems, folders.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness import device
+
+STANDIN = device.standin()
+STANDIN.standin_set_macos_version.argtypes = [ctypes.c_double]
+STANDIN.standin_macos_version.restype = ctypes.c_double
+
+
+@pytest.fixture
+def system() -> Iterator[Callable[[float], None]]:
+    """Sets the system that the stand-in plays, for one test."""
+    before = STANDIN.standin_macos_version()
+    yield lambda version: STANDIN.standin_set_macos_version(version)
+    STANDIN.standin_set_macos_version(before)
+
+
+LIMITS = {
+    "a dimension": ((2**31,), "int8", lambda g, x: g.negative(x)),
+    "elements": ((2**16, 2**15), "int8", lambda g, x: g.negative(x)),
+    "bytes": ((2**15, 2**15, 1), "complex64", lambda g, x: g.negative(x)),
+    "a result": ((2**16, 1), "float32", lambda g, x: x + g.constant(np.zeros((1, 2**16), np.float32))),
+    "a broadcast": ((1,), "float32", lambda g, x: g.broadcast_to(x, (2**16, 2**15))),
+    "within a distance": (
+        (2**11, 64),
+        "uint64",
+        lambda g, x: g.hamming_distance(x, g.constant(np.zeros((2**15, 64), np.uint64))),
+    ),
+    "within a product": ((2**16, 1), "float32", lambda g, x: g.matrix_multiplication(x, g.transpose(x, (1, 0)))),
+}
+
+
+@pytest.mark.parametrize("what", LIMITS)
+def test_sizes_beyond_metals_limits_are_refused(what: str):
+    shape, dtype, build = LIMITS[what]
+    if what == "bytes":
+        shape = (2**15, 2**14 + 1)
+    g = mg.Graph()
+    x = g.placeholder(shape, dtype)
+    with pytest.raises(mg.UnsupportedError, match="beyond Metal's limits|needs macOS"):
+        g.compile({x: (shape, dtype)}, [build(g, x)])
+
+
+@pytest.mark.parametrize(("rows", "inner"), [(32769, 2), (2, 32769)])
+def test_products_of_long_matrices_need_macos_14_4(rows: int, inner: int, system: Callable[[float], None]):
+    a, b = np.ones((rows, inner), np.float32), np.ones((inner, 2), np.float32)
+
+    def product() -> Any:
+        g = mg.Graph()
+        x = g.placeholder(a.shape)
+        return g.run({x: a}, g.matrix_multiplication(x, g.constant(b)))
+
+    system(14.0)
+    with pytest.raises(mg.UnsupportedError, match="wrong before macOS 14.4"):
+        product()
+    system(14.4)
+    assert np.array_equal(product(), a @ b)
+
+
+def test_inverses_above_1024_rows_are_refused():
+    g = mg.Graph()
+    x = g.placeholder((1025, 1025))
+    with pytest.raises(mg.UnsupportedError, match="ends the process for inverses of more than 1024 rows, this has 1025"):
+        g.compile({x: (1025, 1025)}, [g.matrix_inverse(x)])
+
+
+@pytest.mark.parametrize("gamma_shape", [(1, 1, 3), (4, 5, 3)], ids=["constant", "varying"])
+def test_a_gamma_that_varies_along_the_axes(gamma_shape: tuple[int, ...]):
+    rng = np.random.default_rng(5)
+    arrays = {
+        "incoming": rng.standard_normal((4, 5, 3), np.float32),
+        "x": rng.standard_normal((4, 5, 3), np.float32),
+        "gamma": rng.standard_normal(gamma_shape, np.float32),
+        "d_gamma": rng.standard_normal((1, 1, 3), np.float32),
+        "d_beta": rng.standard_normal((1, 1, 3), np.float32),
+    }
+    results = []
+    for name in ("metal", "cpu"):
+        g = mg.Graph()
+        fed = {key: g.placeholder(array.shape) for key, array in arrays.items()}
+        mean, variance = g.mean(fed["x"], (0, 1)), g.variance(fed["x"], axes=(0, 1))
+        gradient = g.normalization_gradient(
+            fed["incoming"], fed["x"], mean, variance, fed["gamma"], fed["d_gamma"], fed["d_beta"], (0, 1)
+        )
+        results.append(g.run({fed[key]: array for key, array in arrays.items()}, gradient, device=name))
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-5, atol=1e-6)
+
+
+def test_a_package_is_written_into_a_folder_that_is_there(tmp_path: Path):
+    g = mg.Graph()
+    x = g.placeholder((2,))
+    executable = g.compile({x: (2,)}, [x + 1.0])
+    with pytest.raises(mg.PackageError, match="is no folder that can be written to"):
+        executable.serialize(str(tmp_path / "missing" / "model.mpsgraphpackage"))
+    executable.serialize(str(tmp_path / "model.mpsgraphpackage"))
+    assert (tmp_path / "model.mpsgraphpackage").is_dir()
+
+
+def test_attention_is_not_what_mpsgraph_takes_for_it():
+    """A sum stands between product and scale, so that MPSGraph does not put its own attention in their place."""
+    g = mg.Graph()
+    q, k, v = (g.placeholder((1, 2, 4, 8)) for _ in range(3))
+    executable = g.compile({t: (1, 2, 4, 8) for t in (q, k, v)}, [g.scaled_dot_product_attention(q, k, v, scale=0.5)])
+    rng = np.random.default_rng(1)
+    a, b, c = (rng.standard_normal((1, 2, 4, 8), np.float32) for _ in range(3))
+    (found,) = executable.run([a, b, c])
+    scores = np.exp(0.5 * a @ b.swapaxes(-1, -2))
+    np.testing.assert_allclose(found, scores / scores.sum(-1, keepdims=True) @ c, rtol=1e-4, atol=1e-5)
