@@ -22,7 +22,7 @@ REASONS: dict[str, str] = {
     **{f"cast-{dtype}": f"no graphics processor of Apple's has {dtype}" for dtype in ("float64", "complex128")},
     **{case.id: WIDE for case in random.CASES if "float64" in case.id},
     "one_hot-one": WIDE,
-    **{f"{case}-{t}": "integers go through float32 there" for case in FACTOR_SCATTERS for t in INTEGERS},
+    **{f"{case}-{t}": "products of integers go through float32 there" for case in FACTOR_SCATTERS for t in INTEGERS},
 }
 
 # What its derivative cannot do, by the id of a case. The same loops with constant bounds are cases, too.

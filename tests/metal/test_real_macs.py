@@ -74,7 +74,9 @@ def test_products_of_long_matrices_need_macos_14_4(rows: int, inner: int, system
 def test_inverses_above_1024_rows_are_refused():
     g = mg.Graph()
     x = g.placeholder((1025, 1025))
-    with pytest.raises(mg.UnsupportedError, match="ends the process for inverses of more than 1024 rows, this has 1025"):
+    with pytest.raises(
+        mg.UnsupportedError, match="ends the process for inverses of more than 1024 rows, this has 1025"
+    ):
         g.compile({x: (1025, 1025)}, [g.matrix_inverse(x)])
 
 
@@ -114,7 +116,7 @@ def test_attention_is_not_what_mpsgraph_takes_for_it():
     """A sum stands between product and scale, so that MPSGraph does not put its own attention in their place."""
     g = mg.Graph()
     q, k, v = (g.placeholder((1, 2, 4, 8)) for _ in range(3))
-    executable = g.compile({t: (1, 2, 4, 8) for t in (q, k, v)}, [g.scaled_dot_product_attention(q, k, v, scale=0.5)])
+    executable = g.compile(dict.fromkeys((q, k, v), (1, 2, 4, 8)), [g.scaled_dot_product_attention(q, k, v, scale=0.5)])
     rng = np.random.default_rng(1)
     a, b, c = (rng.standard_normal((1, 2, 4, 8), np.float32) for _ in range(3))
     (found,) = executable.run([a, b, c])

@@ -56,7 +56,7 @@ MPSGraphTensor* moved_along(const Lowering& l, DType dtype, MPSGraphTensor* x, M
 // UnsupportedError when their number could leave what float32 counts.
 MPSGraphTensor* added(const Lowering& l, DType dtype, MPSGraphTensor* x, int64_t count, const OfTensor& f);
 DType summing_type(DType dtype);
-// The parts of integers, lowest first, as float32 from 0 on: `as` is uint8 or uint16. And integers of those of 16 bits.
+// The parts of integers, lowest first, as float32 from 0 on: `as` is uint8 or uint16; and integers of those of 16.
 GraphTensors parts_of_integers(const Lowering& l, MPSGraphTensor* x, DType dtype, DType as);
 MPSGraphTensor* joined_parts(const Lowering& l, const GraphTensors& parts, DType dtype);
 

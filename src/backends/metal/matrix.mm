@@ -50,8 +50,8 @@ GraphTensors lower_matrix_multiplication(Lowering& l) {
   const Term a = operand(l, 0, rank), b = operand(l, 1, rank);
   if (!is_complex(l.dtype())) return product(l, a, b);
   const Parts x = parts_of(l, a.tensor()), y = parts_of(l, b.tensor());
-  return {complex_tensor(l, {product(l, x.re, y.re) - product(l, x.im, y.im),
-                             product(l, x.re, y.im) + product(l, x.im, y.re)})};
+  return {complex_tensor(
+      l, {product(l, x.re, y.re) - product(l, x.im, y.im), product(l, x.re, y.im) + product(l, x.im, y.re)})};
 }
 
 // --- attention -------------------------------------------------------------------------------------------------------

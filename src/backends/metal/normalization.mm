@@ -106,9 +106,8 @@ GraphTensors composed_gradient(Lowering& l, bool gamma, bool sums) {
 bool varies_along_axes(const Lowering& l) {
   const Dims& dims = l.dims(4);
   const auto missing = static_cast<int64_t>(l.dims(1).size() - dims.size());
-  return std::ranges::any_of(axes_of(l, 1), [&](int64_t axis) {
-    return axis >= missing && dims[static_cast<size_t>(axis - missing)] != 1;
-  });
+  return std::ranges::any_of(
+      axes_of(l, 1), [&](int64_t axis) { return axis >= missing && dims[static_cast<size_t>(axis - missing)] != 1; });
 }
 
 GraphTensors lower_normalization_gradient(Lowering& l) {

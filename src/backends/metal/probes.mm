@@ -155,8 +155,8 @@ Probe probe(MetalDevice& device, const char* name, const char* question, const c
 
 std::vector<Probe> probes(MetalDevice& device) {
   std::vector<Probe> all = random_probes(device);
-  const std::vector<Probe> recurrent = recurrent_probes(device);
-  all.insert(all.end(), recurrent.begin(), recurrent.end());
+  for (const auto& others : {recurrent_probes(device), behaviour_probes(device)})
+    all.insert(all.end(), others.begin(), others.end());
   const std::vector<Probe> more{
       probe(device, "variables_of_executables", "Do executables of one MPSGraph share its variables?",
             "a variable of 1 is doubled by one executable and read by another, twice, then read by the graph",

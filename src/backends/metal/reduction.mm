@@ -2,8 +2,8 @@
 //
 // Apple does not say what plain extrema make of NaN, which of equal elements arg reductions choose, or whether small
 // integers and complex numbers can be summed, or in what precision halves are: these are composed. MPSGraph is given
-// what PyTorch's backend gives it: int32, int64, float16 and float32; of other types it may lack the kernel, and end the
-// process (pytorch/pytorch#114532).
+// what PyTorch's backend gives it: int32, int64, float16 and float32; of other types it may lack the kernel, and end
+// the process (pytorch/pytorch#114532).
 #include <cmath>
 #include <numeric>
 
@@ -143,7 +143,6 @@ GraphTensors arg_extremum(Lowering& l, Method of_floats, Method of_integers) {
   const Term position = Term(l, l.ints(positions)).reshape(dims);
   return reduce(select(chosen, position, static_cast<double>(size)), minimum_of, {axis});
 }
-
 
 }  // namespace
 

@@ -20,8 +20,8 @@ void require_bound(MPSGraphTensor* tensor) {
   const MPSDataType type = tensor.dataType;
   if ((type != MPSDataTypeInt32 && type != MPSDataTypeInt64) || count_of(tensor->result.dims) != 1)
     misuse(@"for: a bound is %s %@, not one integer", type_name(type), text_of(tensor->result.dims));
-  if (!tensor->result.dims.empty()) misuse(@"for: a bound is %@; all known callers give no dimension",
-                                           text_of(tensor->result.dims));
+  if (!tensor->result.dims.empty())
+    misuse(@"for: a bound is %@; all known callers give no dimension", text_of(tensor->result.dims));
 }
 
 std::vector<ResultType> types_of(const std::vector<MPSGraphTensor*>& tensors) {

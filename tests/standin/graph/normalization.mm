@@ -157,23 +157,22 @@ Value variance_of(const Value& x, const Value& mean, NSArray<NSNumber*>* axes) {
                                                            epsilon:(float)epsilon
                                                               name:(NSString*)name {
   if (!gamma || !gamma_gradient || !beta_gradient) misuse(@"normalizationGradient without gamma or gradients");
-  return add_one(self, @"normalizationGradient", name,
-                 {incoming, source, mean, variance, gamma, gamma_gradient, beta_gradient}, [=](const Values& in) {
-                   const Axes along(axes, in[1]);
-                   for (const size_t axis : along.reduced)
-                     if (in[4].rank() != in[1].rank() || in[4].dims[axis] != 1)
-                       misuse(@"normalizationGradient with a gamma of %@, which varies along its axes",
-                              text_of(in[4].dims));
-                   Values all;
-                   for (const Value& operand : in) all.push_back(spread(operand, in[1]));
-                   Value result(in[1].type, in[1].dims);
-                   for (int64_t i = 0; i < result.count(); ++i) {
-                     const double n = normal(all[1], all[2], all[3], epsilon, i);
-                     const double centred =
-                         all[0].real(i) - all[6].real(i) / along.count - n * all[5].real(i) / along.count;
-                     result.set(i, all[4].real(i) / std::sqrt(all[3].real(i) + epsilon) * centred);
-                   }
-                   return result;
-                 });
+  return add_one(
+      self, @"normalizationGradient", name, {incoming, source, mean, variance, gamma, gamma_gradient, beta_gradient},
+      [=](const Values& in) {
+        const Axes along(axes, in[1]);
+        for (const size_t axis : along.reduced)
+          if (in[4].rank() != in[1].rank() || in[4].dims[axis] != 1)
+            misuse(@"normalizationGradient with a gamma of %@, which varies along its axes", text_of(in[4].dims));
+        Values all;
+        for (const Value& operand : in) all.push_back(spread(operand, in[1]));
+        Value result(in[1].type, in[1].dims);
+        for (int64_t i = 0; i < result.count(); ++i) {
+          const double n = normal(all[1], all[2], all[3], epsilon, i);
+          const double centred = all[0].real(i) - all[6].real(i) / along.count - n * all[5].real(i) / along.count;
+          result.set(i, all[4].real(i) / std::sqrt(all[3].real(i) + epsilon) * centred);
+        }
+        return result;
+      });
 }
 @end
