@@ -18,8 +18,9 @@
 #   make test-metal    tests that are marked `both_devices`, and tests/metal, on device metal over the stand-in
 #
 # A room is a folder in tests/, which tests/README.md lists: `make test ROOM=nn` runs one on the CPU, and
-# `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes. Both parts run in
-# as many processes as there are processors, or in WORKERS=2.
+# `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes, `make
+# test-systems` test-metal as macOS 13.3, 14.0 and 15.0. Rooms run in as many processes as there are processors, or in
+# WORKERS=2.
 #
 # The package is built without isolation in a build directory that stays, so that a rebuild compiles what changed.
 # A file beside a folder of its name is no way to make the folder.
@@ -47,7 +48,7 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build tools demo test $(PARTS) test-slow bench conformance lint format stubs docs sanitize coverage apple \
+.PHONY: build tools demo test $(PARTS) test-slow test-systems bench conformance lint format stubs docs sanitize coverage apple \
         standin clean
 
 build: $(VENV)/installed
@@ -122,6 +123,15 @@ standin: build
 	clang=$$($(PYTHON) tools/clang.py) && PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S tests/standin -B build/standin -G Ninja \
 	  -DCMAKE_CXX_COMPILER="$$clang" -DMPSGRAPH_BUILD=$(CURDIR)/$(BUILD)
 	$(BIN)/cmake --build build/standin
+
+# The same as older systems. What needs a newer one must say so.
+SYSTEMS := 13.3 14.0 15.0
+test-systems: standin $(TOOLS)
+	@for system in $(SYSTEMS); do \
+	  echo "== $@: tests on device metal as macOS $$system"; \
+	  MPSGRAPH_STANDIN_MACOS=$$system MPSGRAPH_TEST_DEVICE=metal $(TOGETHER) $(PYTEST) -n $(WORKERS) --dist loadfile \
+	    --no-loadscope-reorder $(if $(ROOM),tests/$(ROOM),$(addprefix --ignore=tests/,$(ALONE))) || exit 1; \
+	done
 
 test-slow: build $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(BIN)/python -m pytest -m slow

@@ -45,7 +45,8 @@ DType summed_as(DType dtype);
 // --- gathers and scatters --------------------------------------------------------------------------------------------
 //
 // Those of MPSGraph take integers through float32, as jax-mps found: above 2^24 other numbers come out. So integers go
-// as float32 that holds them exactly: 32 and 64 bits in parts of 16 where they are moved, in bytes where they are added.
+// as float32 that holds them exactly: 32 and 64 bits in parts of 16 where they are moved, in bytes where they are
+// added.
 
 using OfTensor = std::function<MPSGraphTensor*(MPSGraphTensor*)>;
 // f of x, of type `dtype`, where f only puts elements elsewhere, or zeros. It is given tensors of moving_type().
