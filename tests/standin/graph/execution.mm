@@ -5,6 +5,7 @@
 #include <random>
 
 #include "graph/graph.h"
+#include "metal/counts.h"
 #include "metal/standin_metal.h"
 
 using namespace standin;
@@ -67,6 +68,7 @@ void check_type(NSString* what, MPSGraphTensor* tensor, MPSGraphTensorData* data
 void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDictionary* feeds,
             NSArray<MPSGraphTensor*>* targets, NSArray<MPSGraphTensorData*>* results,
             NSArray<MPSGraphOperation*>* also) {
+  ++counters().encodes;
   const std::unique_lock alone(graph->encoding, std::try_to_lock);
   if (!alone) misuse(@"two threads encode work of one MPSGraph");
   for (MPSGraphTensor* tensor in feeds) check_type(@"feed", tensor, feeds[tensor]);
@@ -81,7 +83,9 @@ void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDiction
   }];
   // As Apple says of its own: who encodes must not count on the command buffer staying uncommitted.
   static thread_local std::minstd_rand random(std::random_device{}());
-  if (random() % 4 == 0) [buffer commitAndContinue];
+  if (random() % 4 != 0) return;
+  ++counters().hand_overs;
+  [buffer commitAndContinue];
 }
 
 }  // namespace
@@ -107,6 +111,7 @@ void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDiction
                            targetTensors:(NSArray<MPSGraphTensor*>*)targets
                         targetOperations:(NSArray<MPSGraphOperation*>*)targetOperations
                    compilationDescriptor:(MPSGraphCompilationDescriptor*)descriptor {
+  ++standin::counters().compilations;
   return [MPSGraphExecutable executableOfGraph:self feeds:feeds targets:targets operations:targetOperations];
 }
 @end

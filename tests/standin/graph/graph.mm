@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 
+#include "metal/counts.h"
 #include "metal/standin_metal.h"
 
 namespace standin {
@@ -29,6 +30,7 @@ void require_size(NSString* kind, const ResultType& type) {
 MPSGraphOperation* add_operation(MPSGraph* graph, NSString* kind, NSString* name,
                                  const std::vector<MPSGraphTensor*>& inputs, std::vector<ResultType> results,
                                  EvaluateInRun evaluate) {
+  ++counters().operations;
   MPSGraphOperation* operation = [[MPSGraphOperation alloc] init];
   NSMutableArray<MPSGraphTensor*>*in = [NSMutableArray array], *out = [NSMutableArray array];
   for (MPSGraphTensor* input : inputs) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "metal/counts.h"
+
 #pragma clang diagnostic ignored "-Wprotocol"
 #pragma clang diagnostic ignored "-Wobjc-protocol-property-synthesis"
 
@@ -216,6 +218,7 @@ uint64_t standin_committed_command_buffers(void) { return committed; }
   _commands.push_back([signalled, value] { signalled.signaledValue = value; });
 }
 - (id<MTLBlitCommandEncoder>)blitCommandEncoder {
+  ++standin::counters().encodes;
   [self requireOpen:"blitCommandEncoder"];
   _has_open_encoder = true;
   return [[StandinBlitEncoder alloc] initWithCommandBuffer:self commands:&_commands];
@@ -250,6 +253,7 @@ uint64_t standin_committed_command_buffers(void) { return committed; }
     _status = MTLCommandBufferStatusCommitted;
   }
   ++committed;
+  ++standin::counters().command_buffers;
   dispatch_async(_queue->_thread, ^{ [self run]; });
 }
 
@@ -299,6 +303,7 @@ uint64_t standin_committed_command_buffers(void) { return committed; }
 }
 
 - (void)waitUntilCompleted {
+  ++standin::counters().host_waits;
   std::unique_lock lock(_mutex);
   if (_status == MTLCommandBufferStatusNotEnqueued) standin::misuse(@"waitUntilCompleted before commit");
   _condition.wait(lock, [&] { return _is_over; });

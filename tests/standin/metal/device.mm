@@ -1,4 +1,5 @@
 // The one device, its memory, and how tests make it fail.
+#include "metal/counts.h"
 #include "metal/resource.h"
 
 #include <atomic>
@@ -72,6 +73,7 @@ void pause_at_random() {
 }
 
 - (id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options {
+  ++standin::counters().buffers;
   if (length == 0) standin::misuse(@"a buffer of no bytes");
   const MTLStorageMode storage = storage_of(options);
   if (allocation_limit != 0 && length > allocation_limit) return nil;
@@ -88,6 +90,7 @@ void pause_at_random() {
                                    length:(NSUInteger)length
                                   options:(MTLResourceOptions)options
                               deallocator:(void (^)(void*, NSUInteger))deallocator {
+  ++standin::counters().shared_buffers;
   if (reinterpret_cast<uintptr_t>(bytes) % page != 0 || length % page != 0 || length == 0)
     standin::misuse(@"memory of others must be whole pages: %p, %lu bytes", bytes, length);
   if (options != MTLResourceStorageModeShared) standin::misuse(@"memory of others is shared in the stand-in");

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "metal/counts.h"
 #include "mps/core/image.h"
 #include "mps/core/matrix.h"
 #include "mps/core/state.h"
@@ -61,6 +62,7 @@ void set_reads(const Reads& reads, NSUInteger count) {
 }
 
 void encode(id<MTLCommandBuffer> buffer, NSString* who, NSArray* reads, NSArray* writes, std::function<void()> work) {
+  ++counters().encodes;
   StandinCommandBuffer* commands = commands_of(buffer);
   NSMutableSet<NSValue*>* seen = [NSMutableSet set];
   std::vector<Reads> counted;
