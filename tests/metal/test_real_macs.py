@@ -122,3 +122,33 @@ def test_attention_is_not_what_mpsgraph_takes_for_it():
     (found,) = executable.run([a, b, c])
     scores = np.exp(0.5 * a @ b.swapaxes(-1, -2))
     np.testing.assert_allclose(found, scores / scores.sum(-1, keepdims=True) @ c, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_attention_of_a_programs_own(dtype: str):
+    g = mg.Graph()
+    q, k, v = (g.placeholder((2, 4, 8), dtype) for _ in range(3))
+    mask = g.constant(np.zeros((4, 4), dtype))
+    scores = g.matrix_multiplication(q, g.transpose(k, (0, 2, 1))) * 0.5 + mask
+    out = g.matrix_multiplication(g.softmax(scores, -1), v)
+    rng = np.random.default_rng(1)
+    a, b, c = (rng.standard_normal((2, 4, 8)).astype(dtype) for _ in range(3))
+    weights = np.exp(0.5 * a.astype(float) @ b.astype(float).swapaxes(-1, -2))
+    wanted = weights / weights.sum(-1, keepdims=True) @ c.astype(float)
+    tolerance = 1e-4 if dtype == "float32" else 2e-2
+    np.testing.assert_allclose(g.run({q: a, k: b, v: c}, out), wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("index", ["int64", "uint32", "uint64"])
+def test_wide_indices_along_an_axis(index: str):
+    """MPSGraph is given int32: what lies outside, also beyond 32 bits, picks zeros and puts nothing."""
+    x = np.float32([[1, 2, 3]])
+    far = 2**32 + 1 if index != "uint32" else 2**31 + 1
+    places = np.array([[2, 1, far]], index)
+    g = mg.Graph()
+    fed, at = g.placeholder((1, 3)), g.placeholder((1, 3), index)
+    picked = g.gather_along_axis(1, fed, at)
+    put = g.scatter_along_axis(1, fed, at, data=g.constant(np.zeros((1, 3), np.float32)))
+    found = g.run({fed: x, at: places}, [picked, put])
+    assert found[picked].tolist() == [[3, 2, 0]]
+    assert found[put].tolist() == [[0, 2, 1]]

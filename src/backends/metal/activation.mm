@@ -42,7 +42,29 @@ GraphTensors lower_leaky_relu_gradient(Lowering& l) {
   return select(source >= 0, incoming, incoming * alpha);
 }
 
+// Is it made of a matrix product, element by element? Between two products MPSGraph takes a soft-max for attention.
+bool follows_product(const Tensor* x) {
+  for (int steps = 0; steps < 8; ++steps) {
+    const Operation& operation = *x->operation;
+    if (operation.is("matrix_multiplication")) return true;
+    const bool passes = operation.is("multiplication") || operation.is("division") || operation.is("addition") ||
+                        operation.is("subtraction") || operation.is("cast") || operation.is("reshape") ||
+                        operation.is("identity") || operation.is("select");
+    if (!passes) return false;
+    const bool of_select = operation.is("select");
+    const Tensor *first = operation.input(of_select ? 1 : 0), *second = nullptr;
+    if (operation.inputs.size() > 1 && !operation.is("reshape")) second = operation.input(of_select ? 2 : 1);
+    x = second && second->shape().rank() > first->shape().rank() ? second : first;
+  }
+  return false;
+}
+
+// Scores of attention as in matrix.mm: a sum that MPSGraph does not see through stands before the soft-max.
 GraphTensors lower_softmax(Lowering& l) {
+  if (follows_product(l.operation.input(0))) {
+    const Term scores = wide_input(l) + 1e-20;
+    return narrow(l, scores.with([l.graph() softMaxWithTensor:scores.tensor() axis:l.axis() name:l.name()]));
+  }
   return {[l.graph() softMaxWithTensor:l.input() axis:l.axis() name:l.name()]};
 }
 

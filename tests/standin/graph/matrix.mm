@@ -87,11 +87,38 @@ void invert(std::vector<double>& m, std::vector<double>& inverse, size_t n) {
 
 }  // namespace
 
+namespace {
+
+MPSGraphOperation* made_by(MPSGraphTensor* tensor, NSString* kind) {
+  MPSGraphOperation* operation = tensor->producer;
+  return [operation->kind isEqualToString:kind] ? operation : nil;
+}
+
+bool is_number(MPSGraphTensor* tensor) { return tensor->producer->constant && count_of(tensor->result.dims) == 1; }
+
+// softmax(Q K scale + mask) V, which MPSGraph replaces by its own attention. A sum with a number that is not zero
+// stands in its way, as PyTorch found.
+bool is_attention(MPSGraphTensor* weights) {
+  MPSGraphOperation* softmax = made_by(weights, @"softMax");
+  if (!softmax) return false;
+  for (MPSGraphTensor* at = softmax->inputs[0];;) {
+    if (made_by(at, @"matrixMultiplication")) return true;
+    MPSGraphOperation *sum = made_by(at, @"addition"), *product = made_by(at, @"multiplication");
+    if (!sum && !product) return false;
+    NSArray<MPSGraphTensor*>* operands = (sum ? sum : product)->inputs;
+    if (sum && (is_number(operands[0]) || is_number(operands[1]))) return false;
+    at = is_number(operands[0]) ? operands[1] : operands[0];
+  }
+}
+
+}  // namespace
+
 @implementation MPSGraph (StandinMatrix)
 
 - (MPSGraphTensor*)matrixMultiplicationWithPrimaryTensor:(MPSGraphTensor*)primary
                                          secondaryTensor:(MPSGraphTensor*)secondary
                                                     name:(NSString*)name {
+  if (is_attention(primary)) misuse(@"attention, which leaks memory and gave NaN on macOS 15");
   return add_one(self, @"matrixMultiplication", name, {primary, secondary}, [](const Values& in) {
     for (const Value& value : in) require_matrices(@"matrixMultiplication", value);
     return multiply(in[0], in[1]);
