@@ -38,18 +38,9 @@ void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c
   if (c.column_stride != 1) return gemm(b.transposed(), a.transposed(), c.transposed(), accumulate);
   if (c.rows == 0 || c.columns == 0) return;
   Map<T, Eigen::RowMajor> result(c.data, c.rows, c.columns, Eigen::OuterStride<>(c.row_stride));
-  if (a.columns == 0) {
-    if (!accumulate) result.setZero();
-    return;
-  }
-  with_map(a, [&](const auto& left) {
-    with_map(b, [&](const auto& right) {
-      if (accumulate)
-        result.noalias() += left * right;
-      else
-        result.noalias() = left * right;
-    });
-  });
+  if (!accumulate) result.setZero();  // as Eigen's own product does first, which would be compiled once more for that
+  if (a.columns == 0) return;
+  with_map(a, [&](const auto& left) { with_map(b, [&](const auto& right) { result.noalias() += left * right; }); });
 }
 
 namespace {

@@ -38,13 +38,15 @@ class Failures {
 // when something went wrong. So nothing has happened until everything is encoded.
 struct BatchEncoding {
   MetalDevice& device;
-  const id<MTLCommandBuffer> commands;
+  id<MTLCommandBuffer> commands;  // while a data source is called, those that it was given
   runtime::CommandBuffer& buffer;
   ArrayUses& uses;
   Failures& failures;
 
   // Of this thread, while MPSNNGraph encodes; null otherwise.
   static BatchEncoding* current();
+  // For a callback, which encodes into `commands`.
+  static BatchEncoding& called_with(id<MTLCommandBuffer> commands);
   class Scope {
    public:
     explicit Scope(BatchEncoding& batch);

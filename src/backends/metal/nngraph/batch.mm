@@ -15,6 +15,11 @@ thread_local BatchEncoding* encoding = nullptr;
 
 BatchEncoding* BatchEncoding::current() { return encoding; }
 
+BatchEncoding& BatchEncoding::called_with(id<MTLCommandBuffer> commands) {
+  encoding->commands = commands;
+  return *encoding;
+}
+
 BatchEncoding::Scope::Scope(BatchEncoding& batch) : outer_(encoding) { encoding = &batch; }
 BatchEncoding::Scope::~Scope() { encoding = outer_; }
 

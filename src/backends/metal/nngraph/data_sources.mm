@@ -85,9 +85,8 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
   return static_cast<float>(parameters->layer.normalization.epsilon);
 }
 // The new gamma and beta, or nil where they stay.
-- (MPSCNNNormalizationGammaAndBetaState*)updatedWith:(const std::vector<Derived>&)derived {
+- (MPSCNNNormalizationGammaAndBetaState*)updatedWith:(const std::vector<Derived>&)derived in:(BatchEncoding&)batch {
   MPSCNNNormalizationGammaAndBetaState* state = nil;
-  BatchEncoding& batch = *BatchEncoding::current();
   parameters->failures.run([&] {
     if (parameters->update(batch, derived))
       state = [[MPSCNNNormalizationGammaAndBetaState alloc] initWithGamma:parameters->updated(batch, "gamma", 1)
@@ -131,7 +130,7 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
                                                      gradientState:(MPSCNNConvolutionGradientState*)gradients
                                                        sourceState:(MPSCNNConvolutionWeightsAndBiasesState*)source {
   MPSCNNConvolutionWeightsAndBiasesState* state = nil;
-  BatchEncoding& batch = *BatchEncoding::current();
+  BatchEncoding& batch = BatchEncoding::called_with(commands);
   parameters->failures.run([&] {
     if (!parameters->update(batch,
                             {{"weights", gradients.gradientForWeights}, {"biases", gradients.gradientForBiases}}))
@@ -175,7 +174,8 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
 }
 - (MPSCNNNormalizationGammaAndBetaState*)updateGammaAndBetaWithCommandBuffer:(id<MTLCommandBuffer>)commands
                                                      batchNormalizationState:(MPSCNNBatchNormalizationState*)state {
-  MPSCNNNormalizationGammaAndBetaState* updated = [self updatedWith:[self derivedIn:state]];
+  MPSCNNNormalizationGammaAndBetaState* updated = [self updatedWith:[self derivedIn:state]
+                                                                 in:BatchEncoding::called_with(commands)];
   lower_count(state);
   return updated;
 }
@@ -183,7 +183,7 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
                                                            batchNormalizationState:
                                                                (MPSCNNBatchNormalizationState*)state {
   MPSCNNNormalizationMeanAndVarianceState* updated = nil;
-  BatchEncoding& batch = *BatchEncoding::current();
+  BatchEncoding& batch = BatchEncoding::called_with(commands);
   parameters->failures.run([&] {
     const bool there = parameters->layer.find("mean") && parameters->layer.find("variance");
     if (parameters->update_statistics(batch, [self derivedIn:state]) && there)
@@ -202,8 +202,7 @@ namespace {
 
 // The states are one for each image; what the parameters learn is their sum.
 template <class State>
-std::vector<Derived> summed(NSArray<State*>* states, int64_t channels) {
-  BatchEncoding& batch = *BatchEncoding::current();
+std::vector<Derived> summed(BatchEncoding& batch, NSArray<State*>* states, int64_t channels) {
   const auto sum = [&](id<MTLBuffer> (*gradient)(State*)) -> id<MTLBuffer> {
     const runtime::NDArray array = batch.device.allocate(DType::float32, {channels});
     const BufferView view = batch.uses.view(array, Access::both);
@@ -235,9 +234,10 @@ std::vector<Derived> summed(NSArray<State*>* states, int64_t channels) {
 - (MPSCNNNormalizationGammaAndBetaState*)updateGammaAndBetaWithCommandBuffer:(id<MTLCommandBuffer>)commands
                                              instanceNormalizationStateBatch:
                                                  (MPSCNNInstanceNormalizationGradientStateBatch*)states {
-  MPSCNNNormalizationGammaAndBetaState* updated =
-      [self updatedWith:summed<MPSCNNInstanceNormalizationGradientState>(
-                            states, static_cast<int64_t>(self.numberOfFeatureChannels))];
+  BatchEncoding& batch = BatchEncoding::called_with(commands);
+  const auto derived = summed<MPSCNNInstanceNormalizationGradientState>(
+      batch, states, static_cast<int64_t>(self.numberOfFeatureChannels));
+  MPSCNNNormalizationGammaAndBetaState* updated = [self updatedWith:derived in:batch];
   for (MPSState* state in states) lower_count(state);
   return updated;
 }
@@ -262,9 +262,10 @@ std::vector<Derived> summed(NSArray<State*>* states, int64_t channels) {
 - (MPSCNNNormalizationGammaAndBetaState*)updateGammaAndBetaWithCommandBuffer:(id<MTLCommandBuffer>)commands
                                                 groupNormalizationStateBatch:
                                                     (MPSCNNGroupNormalizationGradientStateBatch*)states {
-  MPSCNNNormalizationGammaAndBetaState* updated =
-      [self updatedWith:summed<MPSCNNGroupNormalizationGradientState>(
-                            states, static_cast<int64_t>(self.numberOfFeatureChannels))];
+  BatchEncoding& batch = BatchEncoding::called_with(commands);
+  const auto derived =
+      summed<MPSCNNGroupNormalizationGradientState>(batch, states, static_cast<int64_t>(self.numberOfFeatureChannels));
+  MPSCNNNormalizationGammaAndBetaState* updated = [self updatedWith:derived in:batch];
   for (MPSState* state in states) lower_count(state);
   return updated;
 }
