@@ -14,7 +14,6 @@ import activity_classifier_layers as activity
 import digits_nodes
 import mpsgraph as mg
 import numpy as np
-import pytest
 from activity_classifier import recordings
 from harness import device
 from harness.nodes import graph_of, queue
@@ -195,7 +194,6 @@ def core_activity_classifier(core: Core, classifier: activity.Classifier, batch:
     return core.convolution(g.relu(core.convolution(x, classifier.head[0])), classifier.head[1])
 
 
-@pytest.mark.skipif(device.IS_METAL, reason="recurrent layers run on device cpu")
 def test_the_activity_classifier():
     """Two graphs of nodes with a recurrent layer between them, by example; one core graph."""
     batch, features, hidden = 16, 12, 20

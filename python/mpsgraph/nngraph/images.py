@@ -207,6 +207,24 @@ class ImageBatch(Sequence[Image]):
     def _operand(self) -> NDArray:
         return self._native if self._native is not None else _core.asarray(dense(self._array))
 
+    def _tensor_data(self, command_buffer: CommandBuffer | None, written: bool) -> NDArray:
+        """What a core graph reads or writes for it: the same memory, or of unorm formats float32 from 0 to 1."""
+        before = self._written_by
+        if before is not None and not (command_buffer is not None and before.queue is command_buffer.queue):
+            _require_written(before, "this batch")  # what is encoded to one queue runs in turn
+        if self.format not in ("unorm8", "unorm16"):
+            return self._native if self._native is not None else _core.asarray(self._array, copy=False)
+        if written:
+            raise DTypeError(
+                f"results are floats and cannot be written into an ImageBatch of format {self.format}; give one of "
+                "format float32"
+            )
+        _core.nn_count_copy()
+        return _core.asarray(self._array * np.float32(1 / np.iinfo(self._array.dtype).max))
+
+    def _note_writer(self, command_buffer: CommandBuffer) -> None:
+        self._written_by = command_buffer
+
     def __repr__(self) -> str:
         return "ImageBatch({} of {} x {} x {}, {})".format(*self.shape, self.format)
 
