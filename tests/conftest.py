@@ -5,6 +5,7 @@ those run that are marked `both_devices`, and those in the room metal, which run
 must raise UnsupportedError.
 """
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -42,13 +43,17 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return None if "both_devices" in collection_path.read_text() else True
 
 
+def _first_match(name: str, patterns: dict[str, str]) -> str | None:
+    return next((text for pattern, text in patterns.items() if fnmatchcase(name, pattern)), None)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """On device metal what is marked and the room metal; what the device cannot do is expected to say so."""
     if hasattr(config, "workerinput"):  # this process and others take files in turn
         items.sort(key=lambda item: item.get_closest_marker("begins_early") is None)
     if not device.IS_METAL:
         return
-    from harness.unsupported import GRADIENTS, REASONS
+    from harness.unsupported import GRADIENTS, NODES, OPEN, REASONS
 
     wanted = {i for i in items if i.path.parent == METAL_ROOM or i.get_closest_marker("both_devices")}
     config.hook.pytest_deselected(items=[i for i in items if i not in wanted])
@@ -56,8 +61,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         case = params.get("case")
-        ids = (f"{case.id}-{params.get('dtype')}", case.id, case.operation) if case else ()
+        ids = (f"{case.id}-{params.get('dtype')}", case.id, case.operation) if hasattr(case, "operation") else ()
         reasons = GRADIENTS if "gradient" in item.originalname else REASONS  # a derivative may do without the operation
         reason = next((reasons[name] for name in ids if name in reasons), None)
+        if item.path.parent.name == "nngraph":
+            reason = _first_match(item.name, NODES)
+            if undefined := _first_match(item.name, OPEN):
+                item.add_marker(pytest.mark.skip(reason=f"Apple does not say: {undefined}"))
         if reason:
             item.add_marker(pytest.mark.xfail(raises=device.mg.UnsupportedError, strict=True, reason=reason))

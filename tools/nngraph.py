@@ -19,14 +19,29 @@ INTRODUCTION = """## All nodes
 
 - **gradient filter**: *yes*, or *none* with the reason below.
 - **CPU**: *yes*: lowered to operations of the core graph, with their gradients.
-- **Metal**: *by MPSGraph*: so far as operations of MPSGraph; Apple's own nodes are to come.
+- **Metal**: *yes*: Apple's class, checked over the stand-in of Apple's frameworks; a number: with a limit, below.
 - **macOS**: the first that has Apple's class.
 """
 
 
+# What device metal refuses of a node, by its name: tests/harness/unsupported.py expects it.
+LIMITS = {
+    "concatenation": "Takes images whose channels are multiples of four. What fills up others is not zero on a Mac.",
+    "convolution": "Groups have a multiple of four input channels each; a depthwise convolution has as many outputs as "
+    "inputs.",
+    "convolution_transpose": "Takes centred padding policies, and `same` with odd kernels only: where the windows of "
+    "others lie is not documented. No groups and no dilation, on any device.",
+    "lanczos_scale": "Does not shrink: whether Apple's kernel widens then is not documented.",
+    "loss": "Not the Kullback-Leibler divergence, of which Apple states a gradient that is not its derivative.",
+    "forward_loss": "As a loss node; images are not reduced across the batch; labels and weights have a number for "
+    "each of the images'; weights have no gradient.",
+    "yolo_loss": "Boxes have one class at least.",
+}
+
+
 def metal(row: dict[str, str]) -> str:
-    """What device metal can do with a node: to be answered by the Metal backend when it has nodes."""
-    return "by MPSGraph"
+    """What device metal can do with a node."""
+    return f"yes, {list(LIMITS).index(row['name']) + 1}" if row["name"] in LIMITS else "yes"
 
 
 def classes() -> dict[str, str]:
@@ -49,6 +64,9 @@ def document() -> str:
             cells = [f"`{named[row['name']]}`", gradient(row), "yes", metal(row), f"`{row['apple']}`"]
             lines.append("| " + " | ".join([*cells, row["first_macos"]]) + " |")
         parts.append("\n".join([f"### {family.replace('_', ' ').capitalize()}", "", *lines]) + "\n")
+    numbered = [f"{i}. `{named[name]}`: {text}" for i, (name, text) in enumerate(LIMITS.items(), 1)]
+    limits = ["### Limits on device metal", "", "What goes beyond raises UnsupportedError.", "", *numbered]
+    parts.append("\n".join(limits) + "\n")
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if not row["apple_gradient"]:

@@ -1,6 +1,7 @@
 // The older interface: nodes, data sources, optimizers, NNGraph. Data sources may be Python objects.
 #include "bindings/bindings.h"
 #include "mpsgraph/runtime/command_queue.h"
+#include "nngraph/backend.h"
 #include "nngraph/definition.h"
 #include "nngraph/graph.h"
 #include "nngraph/stored_weights.h"
@@ -246,8 +247,13 @@ void encode_step(const std::shared_ptr<Optimizer>& optimizer, CommandBuffer& buf
     }
     written.push_back(std::move(kept));
   }
+  const NodeBackend* backend = find_node_backend(buffer.queue().device().name());
   for (size_t i = 0; i < values.size(); ++i) {
     std::vector<NDArray> given(written[i].begin() + 1, written[i].end());
+    if (backend) {
+      backend->encode_step(*optimizer, buffer, {gradients[i], values[i], given, results[i]});
+      continue;
+    }
     std::vector<NDArray> made = optimizer->encode(buffer, buffer.queue().device(), values[i], gradients[i], given);
     buffer.encode(
         [made = std::move(made), kept = std::move(written[i])]() mutable {

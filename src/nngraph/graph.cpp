@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "mpsgraph/runtime/command_queue.h"
+#include "nngraph/backend.h"
 #include "nngraph/definition.h"
 #include "nngraph/lowering.h"
 #include "nngraph/transaction.h"
@@ -58,23 +59,30 @@ NNGraph::NNGraph(runtime::Device& device, std::vector<ImagePtr> results, std::ve
   if (needed_.size() != results_.size())
     throw GraphError(
         cat("[NNGraph] results_are_needed has ", needed_.size(), " entries for ", results_.size(), " result images"));
+  const NodeBackend* backend = find_node_backend(device.name());
   find_filters();
-  read_data_sources();
+  read_data_sources(backend != nullptr);
   require_purpose();
-  state_->on_device = std::make_unique<runtime::DeviceGraph>(state_->graph, device);
+  if (backend)
+    state_->nodes = backend->make_nodes(*this);
+  else
+    state_->on_device = std::make_unique<runtime::DeviceGraph>(state_->graph, device);
   for (const auto& layer : state_->layers)
-    if (layer->trains && !layer->fed() && layer->source->optimizer())
-      layer->source->held_by(state_.get(), [state = state_.get(), held = layer.get()] {
-        const std::lock_guard lock(state->mutex);
-        held->store(*state->on_device);
-      });
+    if (layer->has_optimizer())
+      layer->source->held_by(state_.get(), [state = state_.get(), held = layer.get()] { state->store(*held); });
+}
+
+void NNGraph::State::store(Layer& layer) {
+  const std::lock_guard lock(mutex);
+  if (nodes) nodes->wait_for_values();
+  layer.store(on_device.get());
 }
 
 NNGraph::~NNGraph() {
   for (const auto& layer : state_->layers) {
     if (!layer->source->is_held_by(state_.get())) continue;
     try {
-      layer->store(*state_->on_device);
+      state_->store(*layer);
     } catch (...) {  // a device that is gone: the source keeps what it had
     }
     layer->source->held_by(nullptr, {});
@@ -129,7 +137,7 @@ void NNGraph::find_filters() {
   }
 }
 
-void NNGraph::read_data_sources() {
+void NNGraph::read_data_sources(bool by_device) {
   std::map<State::SourceKey, bool> trains, other;
   for (const FilterPtr& filter : filters_) {
     if (!filter->parameters()) continue;
@@ -142,8 +150,10 @@ void NNGraph::read_data_sources() {
     if (!source) continue;
     const State::SourceKey key = State::key_of(*source);
     if (state_->by_source.contains(key)) continue;
-    state_->layers.push_back(std::make_unique<Layer>(source, cat("[", filter->title(), filter->where(), "]"),
-                                                     trains[key], derived_.empty(), !other[key], *state_->graph));
+    const Layer::Use use{
+        .trains = trains[key], .on_demand = derived_.empty(), .by_device = by_device, .matrix = !other[key]};
+    state_->layers.push_back(
+        std::make_unique<Layer>(source, cat("[", filter->title(), filter->where(), "]"), use, *state_->graph));
     state_->by_source[key] = state_->layers.back().get();
   }
 }
@@ -152,9 +162,8 @@ void NNGraph::read_data_sources() {
 void NNGraph::require_purpose() const {
   const bool read = std::find(needed_.begin(), needed_.end(), true) != needed_.end() || !exports_.empty();
   const bool measured = !losses_.empty() && derived_.empty();
-  const bool trains = std::any_of(state_->layers.begin(), state_->layers.end(), [](const auto& layer) {
-    return layer->trains && (layer->fed() || layer->source->optimizer());
-  });
+  const bool trains = std::any_of(state_->layers.begin(), state_->layers.end(),
+                                  [](const auto& layer) { return layer->updates_itself() || layer->has_optimizer(); });
   if (!read && !measured && !trains)
     throw GraphError(cat("[NNGraph] has nothing to do: none of its results is needed, and no layer before ",
                          results_[0]->producer->title(), " trains; give its data sources an optimizer or an update",
@@ -219,6 +228,7 @@ EncodeResults NNGraph::encode_batch(const std::shared_ptr<CommandBuffer>& buffer
   check_inputs(sources, labels);
   const std::lock_guard lock(state_->mutex);
   const std::shared_ptr<Lowered> lowered = lower(sources, labels);
+  if (state_->nodes) return encode_on_device(*lowered, buffer, sources, labels);
   std::vector<NDArray> inputs;
   for (ImageBatch& source : sources) inputs.push_back(std::move(source.array));
   for (const FedParameter& fed : lowered->parameters) inputs.push_back(fed.layer->slots[fed.slot].value);
@@ -251,6 +261,25 @@ EncodeResults NNGraph::encode_batch(const std::shared_ptr<CommandBuffer>& buffer
   for (size_t i = 0; i < exports_.size(); ++i) out.intermediates.push_back({*next++});
   for (LabelsBatch& batch : labels) batch.losses = *next++;
   return out;
+}
+
+EncodeResults NNGraph::encode_on_device(const Lowered& lowered, const std::shared_ptr<CommandBuffer>& buffer,
+                                        const std::vector<ImageBatch>& sources, std::vector<LabelsBatch>& labels) {
+  EncodeTransaction transaction;
+  std::vector<NDArray> losses;
+  EncodeResults results = state_->nodes->encode_batch({buffer, sources, labels, lowered.shapes}, losses);
+  transaction.keep();
+  for (size_t i = 0; i < labels.size(); ++i) labels[i].losses = losses[i];
+  ++state_->batches;
+  return results;
+}
+
+Layer* NNGraph::layer_of(const FilterNode& filter) const { return state_->layer_of(filter); }
+
+std::vector<Layer*> NNGraph::layers() const {
+  std::vector<Layer*> result;
+  for (const auto& layer : state_->layers) result.push_back(layer.get());
+  return result;
 }
 
 // The parts one after the other, as one piece of work; each loads its data source and lets it go.
@@ -296,13 +325,7 @@ void NNGraph::update_outside(const Lowered& lowered, const std::shared_ptr<Comma
     const auto source_state = std::make_shared<ParameterState>(std::move(held));
     const StatePtr result = layer.source->update(*buffer, gradient_state, source_state);
     if (!result) continue;
-    for (const Slot& slot : layer.slots) {
-      const NDArray* array = result->find(slot.name);
-      if (!array) continue;
-      if (array->dims() != slot.value.dims() || array->dtype() != DType::float32)
-        throw ShapeError(cat(layer.who, " update() gave ", slot.name, " as ", array->type(), "; ", slot.value.type(),
-                             " is expected"));
-    }
+    layer.require_fitting(*result);
     updated.emplace_back(&layer, result);
   }
   for (const auto& [layer, result] : updated)
@@ -314,6 +337,7 @@ void NNGraph::reload_from_data_sources() {
   const std::lock_guard lock(state_->mutex);
   std::vector<std::vector<NamedArray>> arrays;
   for (const auto& layer : state_->layers) arrays.push_back(layer->reloaded());
+  if (state_->nodes) return state_->nodes->reload(arrays);
   for (size_t i = 0; i < arrays.size(); ++i) state_->layers[i]->take(*state_->on_device, arrays[i]);
 }
 

@@ -3,7 +3,7 @@
 // On the CPU device the nodes become one core graph, for each size of images that comes: forward filters by what they
 // mean, gradient filters as gradients of that, updates by optimizers of ours as assignments, so that a batch is one
 // executable. A data source that updates its parameters by itself cuts it: its parameters are fed, its gradients are
-// results, and its update is encoded behind.
+// results, and its update is encoded behind. Device metal runs nodes by Apple's own classes (backend.h).
 #pragma once
 
 #include <map>
@@ -33,6 +33,8 @@ struct LabelsBatch {
   runtime::NDArray losses;
 };
 
+class Layer;
+
 struct EncodeResults {
   std::vector<ImageBatch> images;         // of result_images(); an invalid array where none was asked for
   std::vector<ImageBatch> intermediates;  // of intermediate_image_handles()
@@ -55,6 +57,9 @@ class MPSGRAPH_API NNGraph {
   const std::vector<FilterPtr>& filters() const { return filters_; }                // in an order of execution
   bool has_gradient(const FilterNode& filter) const { return derived_.contains(&filter); }
   bool results_are_needed(size_t i) const { return needed_[i]; }
+  const std::vector<FilterPtr>& losses() const { return losses_; }                  // that take labels
+  Layer* layer_of(const FilterNode& filter) const;                                  // null: it has no parameters
+  std::vector<Layer*> layers() const;
   // How intermediate images are stored; float16 rounds each filter's result. Default float32, also on Metal.
   ChannelFormat format() const { return format_; }
   void set_format(ChannelFormat format);
@@ -70,11 +75,13 @@ class MPSGRAPH_API NNGraph {
   friend class Lowerer;
   struct Lowered;                                      // the nodes for one size of images
   struct State;
+  EncodeResults encode_on_device(const Lowered& lowered, const std::shared_ptr<runtime::CommandBuffer>& buffer,
+                                 const std::vector<ImageBatch>& sources, std::vector<LabelsBatch>& labels);
   std::shared_ptr<Lowered> lower(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels);
   std::vector<runtime::NDArray> encode_parts(const std::shared_ptr<Lowered>& lowered, runtime::CommandBuffer& buffer,
                                              std::vector<runtime::NDArray> inputs) const;
   void find_filters();
-  void read_data_sources();
+  void read_data_sources(bool by_device);
   void require_purpose() const;
   void check_inputs(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels) const;
   void update_outside(const Lowered& lowered, const std::shared_ptr<runtime::CommandBuffer>& buffer,

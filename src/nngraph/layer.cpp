@@ -37,26 +37,33 @@ ConstantPtr constant(const NDArray& dense) {
   return ConstantData::borrow(dense.dtype(), dense.dims(), dense.data(), std::make_shared<NDArray>(dense));
 }
 
+Home home_of(const DataSource& source, const Layer::Use& use) {
+  if (use.by_device) return Home::device;
+  if (use.on_demand && source.on_demand()) return Home::on_demand;
+  return use.trains && source.updates() ? Home::fed : Home::variables;
+}
+
 }  // namespace
 
-Layer::Layer(std::shared_ptr<DataSource> given, std::string who, bool trains, bool on_demand, bool matrix, Graph& graph)
+Layer::Layer(std::shared_ptr<DataSource> given, std::string who, const Use& use, Graph& graph)
     : source(std::move(given)),
       who(std::move(who)),
-      trains(trains),
-      on_demand(on_demand && source->on_demand()),
-      matrix(matrix) {
+      trains(use.trains),
+      home(home_of(*source, use)),
+      matrix(use.matrix) {
   Loaded loaded(*source, this->who);
   if (auto* of_convolution = dynamic_cast<ConvolutionSource*>(source.get())) convolution = of_convolution->descriptor();
   if (auto* of_norm = dynamic_cast<NormalizationSource*>(source.get())) normalization = of_norm->descriptor();
-  const std::shared_ptr<Optimizer> optimizer = trains && !fed() ? source->optimizer() : nullptr;
-  for (NamedArray& named : this->on_demand ? viewed_arrays(*source, this->who) : checked_arrays(*source, this->who)) {
+  const std::shared_ptr<Optimizer> optimizer = has_optimizer() ? source->optimizer() : nullptr;
+  const bool only_looks = home == Home::on_demand || (home == Home::device && source->on_demand());
+  for (NamedArray& named : only_looks ? viewed_arrays(*source, this->who) : checked_arrays(*source, this->who)) {
     Slot slot;
     slot.name = named.name;
     slot.trained = trains && named.name != "mean" && named.name != "variance";
     own_dims_.push_back(named.array.dims());
     slot.type = named.array.type();
-    if (fed()) slot.value = named.array;
-    if (!fed() && !this->on_demand) {
+    if (home == Home::fed || (home == Home::device && !only_looks)) slot.value = named.array;
+    if (home == Home::variables) {
       const NDArray core = to_core(slot, named.array);
       slot.variable = graph.add("variable", {}, {{"value", constant(core)}});
       if (optimizer && slot.trained)
@@ -72,6 +79,16 @@ Layer::Layer(std::shared_ptr<DataSource> given, std::string who, bool trains, bo
 Slot* Layer::find(std::string_view name) {
   const auto found = std::find_if(slots.begin(), slots.end(), [&](const Slot& slot) { return slot.name == name; });
   return found == slots.end() ? nullptr : &*found;
+}
+
+void Layer::require_fitting(ParameterState& updated) const {
+  for (const Slot& slot : slots) {
+    const NDArray* array = updated.find(slot.name);
+    if (!array) continue;
+    if (array->dims() != slot.value.dims() || array->dtype() != DType::float32)
+      throw ShapeError(
+          cat(who, " update() gave ", slot.name, " as ", array->type(), "; ", slot.value.type(), " is expected"));
+  }
 }
 
 NDArray Layer::to_core(const Slot& slot, const NDArray& own) const {
@@ -90,7 +107,7 @@ NDArray Layer::from_core(const Slot& slot, const NDArray& core) const {
 }
 
 std::vector<NamedArray> Layer::reloaded() {
-  if (on_demand) return {};  // it is loaded anew in any case
+  if (home == Home::on_demand) return {};  // it is loaded anew in any case
   Loaded loaded(*source, who);
   std::vector<NamedArray> arrays = checked_arrays(*source, who);
   const bool same = std::equal(arrays.begin(), arrays.end(), slots.begin(), slots.end(),
@@ -105,7 +122,7 @@ std::vector<NamedArray> Layer::reloaded() {
 }
 
 void Layer::take(runtime::DeviceGraph& on_device, const std::vector<NamedArray>& arrays) {
-  if (on_demand) return;
+  if (home == Home::on_demand) return;
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].variable)
       on_device.set_variable(slots[i].variable, to_core(slots[i], arrays[i].array));
@@ -124,11 +141,12 @@ void Layer::feed(std::vector<NDArray>& feeds) const {
   }
 }
 
-void Layer::store(runtime::DeviceGraph& on_device) {
-  if (!trains || fed() || !source->optimizer()) return;
+void Layer::store(runtime::DeviceGraph* on_device) {
+  if (!has_optimizer()) return;
   std::vector<NamedArray> arrays;
   for (const Slot& slot : slots)
-    arrays.push_back({slot.name, from_core(slot, on_device.variable_value(slot.variable))});
+    arrays.push_back({slot.name, slot.variable ? from_core(slot, on_device->variable_value(slot.variable))
+                                               : slot.value.copy_contiguous()});
   source->store(std::move(arrays));
 }
 

@@ -33,6 +33,8 @@ class Lowerer {
       lower(*filter, labels);
       ++lowered_count_;
     }
+    for (const auto& [image, tensor] : images_) result_.shapes[image] = tensor->shape().dims();
+    if (state_.nodes) return;  // the device computes it
     update();
     compile();
   }
@@ -58,7 +60,7 @@ class Lowerer {
 
   void read_parameters() {
     for (const auto& layer : state_.layers) {
-      if (layer->on_demand) continue;
+      if (layer->home == Home::on_demand) continue;
       operands_[layer.get()];  // of a layer that has no parameters, too
       for (size_t i = 0; i < layer->slots.size(); ++i) {
         const Slot& slot = layer->slots[i];
@@ -78,7 +80,7 @@ class Lowerer {
 
   bool loads_on_demand(const FilterNode& filter) const {
     const Layer* layer = filter.parameters() ? state_.layer_of(filter) : nullptr;
-    return layer && layer->on_demand;
+    return layer && layer->home == Home::on_demand;
   }
 
   // Ends the part before `next`, whose parameters are the first feeds of the part that begins. What later filters read
@@ -252,10 +254,10 @@ class Lowerer {
   void update() {
     for (const auto& layer : state_.layers) {
       if (!layer->trains) continue;
-      if (layer->fed())
+      if (layer->home == Home::fed)
         update_outside(*layer);
-      else if (const std::shared_ptr<Optimizer> optimizer = layer->source->optimizer())
-        update_inside(*layer, optimizer);
+      else if (layer->has_optimizer())
+        update_inside(*layer, layer->source->optimizer());
     }
   }
 

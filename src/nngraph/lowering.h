@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "mpsgraph/runtime/device_graph.h"
+#include "nngraph/backend.h"
 #include "nngraph/graph.h"
 #include "nngraph/layer.h"
 
@@ -34,6 +35,7 @@ struct NNGraph::Lowered {
   std::vector<FedParameter> parameters;
   std::vector<std::shared_ptr<Optimizer>> rates;        // one scalar for each
   std::vector<int64_t> seeds;                           // of random filters, one state for each
+  std::map<const ImageNode*, Dims> shapes;              // of all images
 
   // Targets, in this order: results that are needed, exports, losses, then for each self-updating layer its gradients.
   std::vector<size_t> results;  // their numbers in result_images()
@@ -43,7 +45,7 @@ struct NNGraph::Lowered {
 
 struct NNGraph::State {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
-  std::unique_ptr<runtime::DeviceGraph> on_device;
+  std::unique_ptr<runtime::DeviceGraph> on_device;  // null: `nodes` run them
   std::vector<std::unique_ptr<Layer>> layers;
   using SourceKey = std::pair<const void*, DataSource::Kind>;
   static SourceKey key_of(const DataSource& source) { return {source.identity(), source.kind()}; }
@@ -51,6 +53,8 @@ struct NNGraph::State {
   std::map<std::vector<int64_t>, std::shared_ptr<Lowered>> lowered;
   std::recursive_mutex mutex;  // loading a source may ask this graph for its values
   int64_t batches = 0;  // encoded so far: random filters draw anew for each
+  std::unique_ptr<DeviceNodes> nodes;
+  void store(Layer& layer);
 
   Layer* layer_of(const FilterNode& node) const {
     if (!node.parameters()) return nullptr;

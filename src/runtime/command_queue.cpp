@@ -35,6 +35,8 @@ class CommandQueue::Thread final : public Worker {
 
   explicit Thread(Backend& backend) : backend_(backend) {}
 
+  DeviceQueue* device() const { return device_.get(); }
+
   void enqueue(std::shared_ptr<CommandBuffer> buffer) {
     if (!device_ && !buffer->brief()) make_way();
     bool calls;
@@ -231,6 +233,8 @@ void CommandQueue::close() {
 }
 
 void CommandQueue::check_usable() const { thread_->guard.check("the command queue"); }
+
+DeviceQueue* CommandQueue::device_queue() const { return thread_->device(); }
 
 void CommandQueue::enqueue(std::shared_ptr<CommandBuffer> buffer) {
   check_usable();

@@ -28,3 +28,36 @@ GRADIENTS: dict[str, str] = {
     if case.operation == "for" and "constant" not in case.id and case.float_inputs()
 }
 GRADIENTS["while-both_blocks"] = UNCOUNTED
+
+# Of tests/nngraph, by the test and its parameters with * for any: what Apple's nodes do not do, or not as is known.
+UNALIGNED = "what fills channels up to a multiple of 4 between two images is not zero on a Mac"
+TURNED = "where Apple places the windows of such a transposed convolution is not documented"
+DIVERGENCE = "Apple states a gradient of this loss that is not its derivative"
+NODES: dict[str, str] = {
+    **{f"test_*[[]concatenation-({widths})]": UNALIGNED for widths in ("1, 1", "7, 11", "3,", "4, 2, 5")},
+    **{
+        f"test_*[[]convolution_transpose-{label}]": TURNED
+        for label in ("stride 2,3", "same,*", "*,top_left,top_left", "*,bottom_right,top_left", "(*")
+    },
+    "test_*[[]convolution-groups*]": "Apple's groups have a multiple of 4 channels each",
+    "test_*[[]convolution-depthwise twice]": "Apple's depthwise convolution gives as many channels as it takes",
+    "test_*[[]lanczos_scale-[12]x[12]]": "what Apple's kernel does where it shrinks is not known",
+    "test_*loss*[[]kullback_leibler_divergence-*]": DIVERGENCE,
+    **{
+        f"test_forward_loss_and_its_gradient[[]*-True-{reduction}-*]": "Apple does not say which images it gives"
+        for reduction in ("sum", "mean", "sum_by_nonzero_weights")
+    },
+    "test_gradients_of_labels_and_weights[[]*]": "Apple has no gradient of a loss's weights",
+    "test_beside_the_formula[[]0-*": "Apple's boxes have classes",
+    "test_updates_of_statistics_come_first": "the source trains and stands in two filters",
+    "test_one_data_source_in_two_filters": "the source trains and stands in several filters",
+    "test_*_over_50_steps[[]*-l1]": "Apple's text on l1 pushes negative values away from zero",
+}
+
+# What Apple leaves open, so that there is no number to hold a device against.
+OPEN: dict[str, str] = {
+    "test_value[[]reduction_feature_channels_argument_*-ties]": "which of equal channels is the answer",
+    "test_gradient[[]pooling_max-ties]": "which of equal pixels has the gradient",
+    "test_gradient[[]pooling_l2_norm-zeros]": "the slope of a root at zero",
+    "test_a_label_of_zero_has_no_loss_where_the_logarithm_has_none": "0 times the logarithm of 0",
+}

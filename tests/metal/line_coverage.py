@@ -37,7 +37,9 @@ def covered_lines(build: Path) -> dict[str, dict[int, bool]]:
     for line in lcov.splitlines():
         key, _, value = line.partition(":")
         if key == "SF":
-            lines = files.setdefault(Path(value).name, {}) if Path(value).resolve().parent == SOURCES else {}
+            path = Path(value).resolve()
+            within = path.is_relative_to(SOURCES)
+            lines = files.setdefault(str(path.relative_to(SOURCES)), {}) if within else {}
         elif key == "DA":
             number, count = value.split(",")[:2]
             lines[int(number)] = lines.get(int(number), False) or int(count) > 0

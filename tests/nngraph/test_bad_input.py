@@ -13,6 +13,8 @@ from harness.nodes import Convolution, Normalization, graph_of, pool, queue, run
 from mpsgraph import DeviceError, DTypeError, GraphError, OutOfRangeError, ShapeError, _core
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 HERE = r"made at .*test_bad_input\.py:\d+"
 
 

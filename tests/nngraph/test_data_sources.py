@@ -13,6 +13,8 @@ from harness.nodes import Convolution, Normalization, close, graph_of, pool, que
 from mpsgraph import DeviceError, DTypeError, GraphError, PackageError, ShapeError
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 Array = np.ndarray
 
 
@@ -382,6 +384,17 @@ class TestBatchNormalization:
         assert log == ["statistics", "gamma and beta"] * 2
         close(results[1].numpy(), 2 * (self.x - 7) / np.sqrt(3.0), 1e-5, "both were taken")
         del feeds
+
+
+def test_half_accumulation_is_near():
+    """The CPU accumulates in float32 in any case; a device that does as asked holds the weights as halves, too."""
+    x, weights = pool(2, 5, 4, 3).astype(np.float32), pool(4, 3, 3, 3, seed=1).astype(np.float32)
+    source = Convolution(nn.ConvolutionDescriptor(3, 3, 3, 4), weights)
+    results = []
+    for precision in ("float32", "float16"):
+        node = nn.ConvolutionNode(nn.ImageNode("x"), source, accumulator_precision=precision)
+        results += run(graph_of(node.result_image), {"x": x})
+    close(results[1], results[0], 2e-3, "the sums")
 
 
 class TestStoredWeights:

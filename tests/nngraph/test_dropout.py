@@ -10,6 +10,8 @@ from harness.nodes import graph_of, run
 from mpsgraph import GraphError
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 ONES = np.ones((4, 16, 16, 8), np.float32)
 
 

@@ -12,6 +12,8 @@ from harness.nodes import graph_of, pool, queue, run
 from mpsgraph import DeviceError, DTypeError, GraphError, OutOfRangeError, ShapeError
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 FORMATS = {"unorm8": np.uint8, "unorm16": np.uint16, "float16": np.float16, "float32": np.float32}
 
 

@@ -14,6 +14,8 @@ from harness.node_cases import log_softmax, softmax
 from harness.nodes import close, graph_of, pool, run
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 Array = np.ndarray
 SHAPE = (3, 2, 2, 4)
 CLASSES, EPSILON, DELTA = 4, 1e-3, 0.75

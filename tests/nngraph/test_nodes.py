@@ -5,6 +5,8 @@ from harness import node_cases, node_window_cases
 from harness.nodes import NodeCase, check_gradient, check_value
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 CASES = [*node_cases.CASES, *node_window_cases.CASES]
 ELSEWHERE = {  # kinds that need labels or random numbers
     "loss": "test_losses.py",

@@ -11,6 +11,8 @@ from harness.nodes import graph_of, pool, queue, run
 from mpsgraph import DeviceError, GraphError, ShapeError
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 Array = np.ndarray
 STEPS = 50
 RATE = 0.03

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from harness.nodes import Convolution, Normalization, close, graph_of, run
 from mpsgraph import nngraph as nn
+
+pytestmark = pytest.mark.both_devices
 
 Array = np.ndarray
 

@@ -11,6 +11,8 @@ from harness.nodes import STEP, Convolution, close, graph_of, pool, queue, run
 from mpsgraph import GraphError, UnsupportedError
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 Array = np.ndarray
 
 
@@ -87,7 +89,7 @@ def test_dense_and_inception_blocks():
     x = nn.ImageNode("x")
     first, a = convolution(x, 4, 4, 1)
     wide = nn.ConcatenationNode([x, first.result_image])
-    second, b = convolution(wide.result_image, 8, 3, 2)
+    second, b = convolution(wide.result_image, 8, 4, 2)
     pooled = nn.PoolingAverageNode(wide.result_image, 3, 1)
     last = nn.ConcatenationNode([second.result_image, pooled.result_image, first.result_image])
     check_whole(last, {"x": pool(2, 4, 4, 4)}, {"a": a, "b": b})

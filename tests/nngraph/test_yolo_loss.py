@@ -11,6 +11,8 @@ from harness.nodes import close, graph_of, pool, run
 from mpsgraph import GraphError, ShapeError
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 Array = np.ndarray
 ANCHORS = [(1.0, 2.0), (2.0, 1.0)]
 SCALES = {"scale_xy": 3.0, "scale_wh": 2.0, "scale_no_object": 0.5, "scale_object": 4.0, "scale_class": 1.5}

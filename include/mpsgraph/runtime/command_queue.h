@@ -12,6 +12,7 @@
 namespace mpsgraph::runtime {
 
 class Device;
+class DeviceQueue;
 
 class MPSGRAPH_API CommandQueue : public std::enable_shared_from_this<CommandQueue> {
  public:
@@ -22,6 +23,7 @@ class MPSGRAPH_API CommandQueue : public std::enable_shared_from_this<CommandQue
 
   std::shared_ptr<CommandBuffer> command_buffer() { return std::make_shared<CommandBuffer>(shared_from_this()); }
   Device& device() const { return device_; }
+  DeviceQueue* device_queue() const;  // of an asynchronous device; null where work runs on the queue's thread
   // Takes no more work, cancels event waits, finishes what was committed, joins. Not from its own handlers' work.
   void close();
 

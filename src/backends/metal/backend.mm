@@ -2,11 +2,13 @@
 #include <algorithm>
 
 #include "backends/metal/guarded.h"
+#include "backends/metal/nngraph/graph.h"
 #include "backends/metal/oracle.h"
 #include "backends/metal/package.h"
 #include "backends/metal/prepare.h"
 #include "backends/metal/probes.h"
 #include "backends/metal/program.h"
+#include "mpsgraph/runtime/command_queue.h"
 
 namespace mpsgraph::metal {
 namespace {
@@ -46,9 +48,22 @@ class MetalBackend final : public runtime::Backend, public runtime::FrameworkOra
     return metal::apple_gradients(device_, std::move(program), feeds);
   }
 
+  MetalDevice& device() { return device_; }
+
  private:
   MetalDevice device_;
 };
+
+MetalDevice& metal_device(runtime::Device& device) { return static_cast<MetalBackend&>(device.backend()).device(); }
+
+std::unique_ptr<nngraph::DeviceNodes> make_nodes(const nngraph::NNGraph& graph) {
+  return std::make_unique<MetalNodes>(metal_device(graph.device()), graph);
+}
+
+void encode_optimizer_step(const nngraph::Optimizer& optimizer, runtime::CommandBuffer& buffer,
+                           const nngraph::OptimizerStep& step) {
+  encode_step(metal_device(buffer.queue().device()), optimizer, buffer, step);
+}
 
 [[maybe_unused]] const bool registered = [] {
   runtime::register_backend({.name = "metal",
@@ -57,6 +72,7 @@ class MetalBackend final : public runtime::Backend, public runtime::FrameworkOra
                              },
                              .available = MetalDevice::available,
                              .rank = 1});
+  nngraph::register_node_backend("metal", {.make_nodes = make_nodes, .encode_step = encode_optimizer_step});
   return true;
 }();
 

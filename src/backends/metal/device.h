@@ -40,12 +40,19 @@ struct PooledMemory final : runtime::DeviceMemory {
   const id<MTLBuffer> buffer;
 };
 
-// An array as MPSGraph takes it. Where its memory cannot be shared, `staged` holds a buffer of the pool: what is fed is
+// An array as device memory. Where its own cannot be shared, `staged` holds a buffer of the pool: what is read is
 // copied into it before the work is submitted, what was computed is copied back when it is done.
+struct BufferView {
+  id<MTLBuffer> buffer = nil;
+  size_t offset = 0;
+  std::shared_ptr<PooledMemory> staged;
+  bool tracked = false;  // by Metal; see PendingUses
+};
+// The same as MPSGraph takes it.
 struct ArrayData {
   MPSGraphTensorData* data = nil;
   std::shared_ptr<PooledMemory> staged;
-  bool tracked = false;  // by Metal; see PendingUses
+  bool tracked = false;
 };
 
 // Memory that work in flight reads or writes.
@@ -92,11 +99,14 @@ class MetalDevice {
   std::string description() const;
   runtime::NDArray allocate(DType dtype, const Dims& dims);
 
-  ArrayData data_of(const runtime::NDArray& array);  // contiguous, with elements
+  // Of arrays that are contiguous and have elements.
+  BufferView view_of(const runtime::NDArray& array);
+  ArrayData data_of(const runtime::NDArray& array);
   PendingUses uses;
 
  private:
-  MPSGraphTensorData* shared(const runtime::NDArray& array);  // nil when the memory cannot be shared
+  BufferView shared(const runtime::NDArray& array);  // no buffer when the memory cannot be shared
+  BufferView staged(const runtime::NDArray& array);
 };
 
 }  // namespace mpsgraph::metal

@@ -144,43 +144,47 @@ NDArray MetalDevice::allocate(DType dtype, const Dims& dims) {
 
 // --- arrays ----------------------------------------------------------------------------------------------------------
 
-MPSGraphTensorData* MetalDevice::shared(const NDArray& array) {
-  id<MTLBuffer> buffer = nil;
-  size_t offset = 0;
+BufferView MetalDevice::shared(const NDArray& array) {
   if (const auto* memory = dynamic_cast<const PooledMemory*>(array.buffer()->device_memory())) {
-    buffer = memory->buffer;
-    offset = static_cast<size_t>(array.data() - static_cast<std::byte*>(buffer.contents));
-  } else {
-    // Metal maps whole pages: those that the array lies in, whoever else has bytes in them.
-    const size_t page = page_size();
-    const auto address = reinterpret_cast<uintptr_t>(array.data());
-    const uintptr_t first = address / page * page, end = (address + array.bytes() + page - 1) / page * page;
-    offset = address - first;
-    buffer = [device newBufferWithBytesNoCopy:reinterpret_cast<void*>(first)
-                                       length:end - first
-                                      options:MTLResourceStorageModeShared
-                                  deallocator:nil];
-    if (!buffer) return nil;  // memory that the device may not write to
+    const auto offset = static_cast<size_t>(array.data() - static_cast<std::byte*>(memory->buffer.contents));
+    return {memory->buffer, offset, nullptr, true};
   }
-  MPSShape* shape = shape_of(array.dims());
-  const MPSDataType type = data_type(array.dtype());
-  if (offset == 0) return [[MPSGraphTensorData alloc] initWithMTLBuffer:buffer shape:shape dataType:type];
-  if (METAL_AVAILABLE(15.0)) {
-    MPSNDArrayDescriptor* descriptor = [MPSNDArrayDescriptor descriptorWithDataType:type shape:shape];
-    descriptor.preferPackedRows = YES;
-    MPSNDArray* view = [[MPSNDArray alloc] initWithBuffer:buffer offset:offset descriptor:descriptor];
-    return [[MPSGraphTensorData alloc] initWithMPSNDArray:view];
-  }
-  return nil;
+  // Metal maps whole pages: those that the array lies in, whoever else has bytes in them.
+  const size_t page = page_size();
+  const auto address = reinterpret_cast<uintptr_t>(array.data());
+  const uintptr_t first = address / page * page, end = (address + array.bytes() + page - 1) / page * page;
+  id<MTLBuffer> buffer = [device newBufferWithBytesNoCopy:reinterpret_cast<void*>(first)
+                                                   length:end - first
+                                                  options:MTLResourceStorageModeShared
+                                              deallocator:nil];
+  return {buffer, address - first, nullptr, false};  // nil: memory that the device may not write to
+}
+
+BufferView MetalDevice::staged(const NDArray& array) {
+  auto memory = std::make_shared<PooledMemory>(pool, pool->take(array.bytes()));
+  return {memory->buffer, 0, memory, false};
+}
+
+BufferView MetalDevice::view_of(const NDArray& array) {
+  BufferView view = shared(array);
+  return view.buffer ? view : staged(array);
 }
 
 ArrayData MetalDevice::data_of(const NDArray& array) {
-  if (MPSGraphTensorData* data = shared(array)) return {data, nullptr, array.buffer()->device_memory() != nullptr};
-  auto staged = std::make_shared<PooledMemory>(pool, pool->take(array.bytes()));
-  MPSGraphTensorData* data = [[MPSGraphTensorData alloc] initWithMTLBuffer:staged->buffer
-                                                                     shape:shape_of(array.dims())
-                                                                  dataType:data_type(array.dtype())];
-  return {data, std::move(staged), false};
+  MPSShape* shape = shape_of(array.dims());
+  const MPSDataType type = data_type(array.dtype());
+  BufferView view = view_of(array);
+  if (view.offset != 0) {
+    if (METAL_AVAILABLE(15.0)) {
+      MPSNDArrayDescriptor* descriptor = [MPSNDArrayDescriptor descriptorWithDataType:type shape:shape];
+      descriptor.preferPackedRows = YES;
+      MPSNDArray* part = [[MPSNDArray alloc] initWithBuffer:view.buffer offset:view.offset descriptor:descriptor];
+      return {[[MPSGraphTensorData alloc] initWithMPSNDArray:part], nullptr, view.tracked};
+    }
+    view = staged(array);
+  }
+  MPSGraphTensorData* data = [[MPSGraphTensorData alloc] initWithMTLBuffer:view.buffer shape:shape dataType:type];
+  return {data, std::move(view.staged), view.tracked};
 }
 
 // --- uses in flight --------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "backends/metal/array_uses.h"
 #include "backends/metal/guarded.h"
 #include "backends/metal/signposts.h"
 #include "core/ops/any_outside.h"
@@ -100,45 +101,16 @@ CompiledGraph CompiledGraph::compile(MetalDevice& device, const ProgramLowering&
 RunData::RunData(MetalDevice& device, MetalCommands& commands, std::span<const NDArray> feeds,
                  std::span<NDArray> results, const std::vector<bool>& fed, const std::vector<bool>& computed)
     : inputs(feeds.size()), outputs(results.size()) {
-  struct Kept {
-    std::shared_ptr<const void> uses;  // over before the arrays are let go
-    std::vector<NDArray> arrays;
-    std::vector<std::shared_ptr<PooledMemory>> staged;
-  };
-  const auto kept = std::make_shared<Kept>();
-  std::vector<PendingUses::Use> uses;
-  const auto use = [&](const NDArray& array, bool writes) {
-    ArrayData data = device.data_of(array);
-    uses.emplace_back(array, writes, data.tracked);
-    kept->arrays.push_back(array);
-    kept->staged.push_back(data.staged);
-    return data.data;
-  };
+  ArrayUses uses(device);
   for (size_t i = 0; i < feeds.size(); ++i)
-    if (fed[i]) inputs[i] = use(feeds[i], false);
-  const size_t fed_count = kept->arrays.size();
-  for (size_t i = 0; i < results.size(); ++i)
-    if (computed[i]) outputs[i] = use(results[i], true);
-  for (size_t i = 0; i < results.size(); ++i)
-    if (!computed[i]) uses.emplace_back(results[i], true, false);  // by the host
-  kept->uses = device.uses.try_add(uses);
-  if (!kept->uses) {
-    commands.finish();  // the other use may be in there, or wait for what is
-    kept->uses = device.uses.add(uses);
+    if (fed[i]) inputs[i] = uses.data(feeds[i], Access::reads).data;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (computed[i])
+      outputs[i] = uses.data(results[i], Access::writes).data;
+    else
+      uses.written_by_host(results[i]);
   }
-  for (size_t i = 0; i < kept->arrays.size(); ++i) {
-    if (!kept->staged[i]) continue;
-    if (i < fed_count) {
-      const Signpost copying(Phase::copy, "feed");
-      std::memcpy(kept->staged[i]->buffer.contents, kept->arrays[i].data(), kept->arrays[i].bytes());
-    } else {
-      commands.copy_back([staged = kept->staged[i], result = kept->arrays[i]] {
-        const Signpost copying(Phase::copy, "result");
-        std::memcpy(result.data(), staged->buffer.contents, result.bytes());
-      });
-    }
-  }
-  commands.keep(kept);
+  uses.begin(commands);
 }
 
 // --- programs --------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ class MetalCommands final : public runtime::DeviceCommands {
 
   // For programs: where to encode. What has been encoded before is submitted, so that the device works on it meanwhile.
   MPSCommandBuffer* next_program();
+  // Continues in a command buffer of the same queue that has been encoded already. What was encoded here before is
+  // submitted.
+  void take_over(id<MTLCommandBuffer> encoded);
   // What the host does with results before anybody learns that the work is done. What it throws is the work's failure.
   void copy_back(std::function<void()> action);
 
@@ -52,10 +56,15 @@ class MetalQueue final : public runtime::DeviceQueue {
   explicit MetalQueue(MetalDevice& device);
   ~MetalQueue() override;
   std::unique_ptr<runtime::DeviceCommands> begin(std::string_view label) override;
+  // For work that is encoded before its turn has come. DeviceError when too many of them have not been submitted: Metal
+  // would wait for ever.
+  id<MTLCommandBuffer> open_command_buffer();
 
  private:
   MetalDevice& device_;
   id<MTLCommandQueue> queue_;
+  std::mutex mutex_;
+  std::vector<__weak id<MTLCommandBuffer>> open_;
 };
 
 }  // namespace mpsgraph::metal

@@ -130,6 +130,15 @@ MPSCommandBuffer* MetalCommands::next_program() {
   return buffer_;
 }
 
+void MetalCommands::take_over(id<MTLCommandBuffer> encoded) {
+  watch();
+  [buffer_ commit];
+  buffer_ = [MPSCommandBuffer commandBufferWithCommandBuffer:encoded];
+  buffer_.label = @(label_.c_str());
+  has_program_ = true;
+  watch();
+}
+
 void MetalCommands::copy_back(std::function<void()> action) {
   std::lock_guard lock(progress_->mutex);
   progress_->actions.push_back(std::move(action));
@@ -219,6 +228,22 @@ MetalQueue::~MetalQueue() {
   @autoreleasepool {  // the thread that ends has none
     queue_ = nil;
   }
+}
+
+id<MTLCommandBuffer> MetalQueue::open_command_buffer() {
+  constexpr size_t most = 48;  // a queue of Metal's has 64 that are not done
+  const std::lock_guard lock(mutex_);
+  std::erase_if(open_, [](id<MTLCommandBuffer> buffer) {
+    return buffer == nil || buffer.status >= MTLCommandBufferStatusCommitted;
+  });
+  if (open_.size() >= most)
+    throw DeviceError(cat("[metal] ", most,
+                          " batches of nodes have been encoded on this queue and are in no command "
+                          "buffer that was committed; commit some before more are encoded"));
+  id<MTLCommandBuffer> buffer = [queue_ commandBuffer];
+  if (!buffer) throw DeviceError("the Metal device makes no more command buffers");
+  open_.push_back(buffer);
+  return buffer;
 }
 
 std::unique_ptr<runtime::DeviceCommands> MetalQueue::begin(std::string_view label) {

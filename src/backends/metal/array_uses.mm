@@ -1,0 +1,66 @@
+// Waiting for other uses, and copies into and out of staged memory.
+#include "backends/metal/array_uses.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/metal/signposts.h"
+
+namespace mpsgraph::metal {
+
+using runtime::NDArray;
+
+void ArrayUses::use(const NDArray& array, Access access, bool tracked) {
+  uses_.emplace_back(array, access != Access::reads, tracked);
+}
+
+BufferView ArrayUses::view(const NDArray& array, Access access) {
+  const auto known = std::ranges::find_if(entries_, [&](const Entry& entry) {
+    return entry.view.buffer && entry.array.data() == array.data() && entry.array.bytes() == array.bytes();
+  });
+  Entry& entry = known != entries_.end() ? *known : entries_.emplace_back(Entry{array, device_.view_of(array)});
+  entry.reads |= access != Access::writes;
+  entry.writes |= access != Access::reads;
+  use(array, access, entry.view.tracked);
+  return entry.view;
+}
+
+ArrayData ArrayUses::data(const NDArray& array, Access access) {
+  ArrayData data = device_.data_of(array);
+  use(array, access, data.tracked);
+  Entry& entry = entries_.emplace_back(Entry{array, {}});
+  entry.view.staged = data.staged;
+  entry.reads = access != Access::writes;
+  entry.writes = access != Access::reads;
+  return data;
+}
+
+void ArrayUses::begin(MetalCommands& commands) {
+  struct Kept {
+    std::shared_ptr<const void> uses;  // over before the arrays are let go
+    std::vector<Entry> entries;
+  };
+  const auto kept = std::make_shared<Kept>();
+  kept->uses = device_.uses.try_add(uses_);
+  if (!kept->uses) {
+    commands.finish();  // the other use may be in there, or wait for what is
+    kept->uses = device_.uses.add(uses_);
+  }
+  for (const Entry& entry : entries_) {
+    const std::shared_ptr<PooledMemory>& staged = entry.view.staged;
+    if (!staged) continue;
+    if (entry.reads) {
+      const Signpost copying(Phase::copy, "feed");
+      std::memcpy(staged->buffer.contents, entry.array.data(), entry.array.bytes());
+    }
+    if (entry.writes)
+      commands.copy_back([staged, result = entry.array] {
+        const Signpost copying(Phase::copy, "result");
+        std::memcpy(result.data(), staged->buffer.contents, result.bytes());
+      });
+  }
+  kept->entries = std::move(entries_);
+  commands.keep(kept);
+}
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,47 @@
+// Nodes of ours as an MPSNNGraph.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "backends/metal/nngraph/make_node.h"
+#include "nngraph/backend.h"
+
+namespace mpsgraph::metal {
+
+class MetalNodes final : public nngraph::DeviceNodes {
+ public:
+  // UnsupportedError for what Apple's nodes do not do.
+  MetalNodes(MetalDevice& device, const nngraph::NNGraph& graph);
+  ~MetalNodes() override;
+  nngraph::EncodeResults encode_batch(const nngraph::NodeBatch& batch, std::vector<runtime::NDArray>& losses) override;
+  void reload(const std::vector<std::vector<nngraph::NamedArray>>& arrays) override;
+  void wait_for_values() override;
+
+ private:
+  struct Handed;  // what an encode of MPSNNGraph takes and gives
+  void make_nodes();
+  void make_node(const nngraph::FilterPtr& filter);
+  void require_single_use(const nngraph::Layer& layer, const nngraph::FilterNode& filter) const;
+  void make_graph();
+  void check(const nngraph::NodeBatch& batch) const;
+  void encode(BatchEncoding& encoding, const nngraph::NodeBatch& batch, Handed& handed);
+  NSArray<MPSCNNLossLabels*>* labels_of(BatchEncoding& encoding, const nngraph::NodeBatch& batch, size_t loss) const;
+  std::shared_ptr<LayerParameters> parameters_of(const nngraph::FilterNode& filter) const;
+
+  MetalDevice& device_;
+  const nngraph::NNGraph& graph_;
+  Failures failures_;
+  std::map<const nngraph::Layer*, std::shared_ptr<LayerParameters>> parameters_;
+  std::map<const nngraph::ImageNode*, MPSNNImageNode*> images_;
+  std::map<const nngraph::FilterNode*, MadeFilter> made_;
+  std::vector<MPSNNFilterNode*> gradient_nodes_;  // an image does not keep what makes it
+  MPSNNGraph* native_ = nil;  // made with the first batch, whose sizes have been checked
+};
+
+// One step of an optimizer, into the batch of nodes that this thread encodes, or else into the command buffer.
+void encode_step(MetalDevice& device, const nngraph::Optimizer& optimizer, runtime::CommandBuffer& buffer,
+                 const nngraph::OptimizerStep& step);
+
+}  // namespace mpsgraph::metal

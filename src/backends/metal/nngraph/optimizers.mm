@@ -1,0 +1,98 @@
+// An MPSNNOptimizer for each step: what it costs is its own few properties, and all of them follow our optimizer's.
+#include "backends/metal/nngraph/optimizers.h"
+
+#include "mpsgraph/core/errors.h"
+
+namespace mpsgraph::metal {
+
+using nngraph::OptimizerDescriptor;
+
+namespace {
+
+MPSNNOptimizerDescriptor* descriptor_of(const nngraph::Optimizer& optimizer) {
+  const OptimizerDescriptor& d = optimizer.descriptor;
+  using enum OptimizerDescriptor::Regularization;
+  if (d.regularization_type == l1)
+    throw UnsupportedError(cat(optimizer.name(), ": Apple's text on l1 adds regularization_scale to the gradient of "
+                                                 "negative values too, which would push them away from zero, and what "
+                                                 "its optimizers do is not known; use l2, or Device(\"cpu\")"));
+  const auto number = [](double value) { return static_cast<float>(value); };
+  return [MPSNNOptimizerDescriptor
+      optimizerDescriptorWithLearningRate:number(d.learning_rate)
+                          gradientRescale:number(d.gradient_rescale)
+                    applyGradientClipping:d.apply_gradient_clipping
+                          gradientClipMax:number(d.gradient_clip_max)
+                          gradientClipMin:number(d.gradient_clip_min)
+                       regularizationType:d.regularization_type == l2 ? MPSNNRegularizationTypeL2
+                                                                      : MPSNNRegularizationTypeNone
+                      regularizationScale:number(d.regularization_scale)];
+}
+
+void descend(id<MTLDevice> device, id<MTLCommandBuffer> commands, MPSNNOptimizerDescriptor* descriptor, double momentum,
+             bool nesterov, const VectorStep& step) {
+  MPSNNOptimizerStochasticGradientDescent* kernel =
+      [[MPSNNOptimizerStochasticGradientDescent alloc] initWithDevice:device
+                                                        momentumScale:static_cast<float>(momentum)
+                                                  useNesterovMomentum:nesterov
+                                                  optimizerDescriptor:descriptor];
+  [kernel encodeToCommandBuffer:commands
+            inputGradientVector:step.gradient
+              inputValuesVector:step.values
+            inputMomentumVector:step.moments.empty() ? nil : step.moments[0]
+             resultValuesVector:step.result];
+}
+
+// With a rate below zero and the values as L2 regularization a descent is a moving average.
+MPSNNOptimizerDescriptor* plain(double rate, double scale) {
+  return [MPSNNOptimizerDescriptor
+      optimizerDescriptorWithLearningRate:static_cast<float>(rate)
+                          gradientRescale:1
+                       regularizationType:scale == 0 ? MPSNNRegularizationTypeNone : MPSNNRegularizationTypeL2
+                      regularizationScale:static_cast<float>(scale)];
+}
+
+}  // namespace
+
+void encode_step(id<MTLDevice> device, id<MTLCommandBuffer> commands, const nngraph::Optimizer& optimizer,
+                 const VectorStep& step) {
+  MPSNNOptimizerDescriptor* descriptor = descriptor_of(optimizer);
+  if (const auto* descent = dynamic_cast<const nngraph::StochasticGradientDescent*>(&optimizer))
+    return descend(device, commands, descriptor, descent->momentum_scale, descent->use_nesterov_momentum, step);
+  if (const auto* rms = dynamic_cast<const nngraph::RMSProp*>(&optimizer)) {
+    MPSNNOptimizerRMSProp* kernel = [[MPSNNOptimizerRMSProp alloc] initWithDevice:device
+                                                                            decay:rms->decay
+                                                                          epsilon:static_cast<float>(rms->epsilon)
+                                                              optimizerDescriptor:descriptor];
+    [kernel encodeToCommandBuffer:commands
+              inputGradientVector:step.gradient
+                inputValuesVector:step.values
+          inputSumOfSquaresVector:step.moments[0]
+               resultValuesVector:step.result];
+    return;
+  }
+  const auto& adam = dynamic_cast<const nngraph::Adam&>(optimizer);
+  MPSNNOptimizerAdam* kernel = [[MPSNNOptimizerAdam alloc] initWithDevice:device
+                                                                    beta1:adam.beta1
+                                                                    beta2:adam.beta2
+                                                                  epsilon:static_cast<float>(adam.epsilon)
+                                                                 timeStep:static_cast<NSUInteger>(adam.time_step())
+                                                      optimizerDescriptor:descriptor];
+  [kernel encodeToCommandBuffer:commands
+            inputGradientVector:step.gradient
+              inputValuesVector:step.values
+            inputMomentumVector:step.moments[0]
+            inputVelocityVector:step.moments[1]
+          maximumVelocityVector:adam.amsgrad ? step.moments[2] : nil
+             resultValuesVector:step.result];
+}
+
+void encode_moving_average(id<MTLDevice> device, id<MTLCommandBuffer> commands, double keep, MPSVector* now,
+                           MPSVector* values) {
+  descend(device, commands, plain(keep - 1, -1), 0, false, {now, values, {}, values});
+}
+
+void encode_sum(id<MTLDevice> device, id<MTLCommandBuffer> commands, MPSVector* values, MPSVector* sum) {
+  descend(device, commands, plain(-1, 0), 0, false, {values, sum, {}, sum});
+}
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,11 @@
+// Padding policies of ours as MPSNNPadding.
+#pragma once
+
+#include "backends/metal/frameworks.h"
+#include "nngraph/padding.h"
+
+namespace mpsgraph::metal {
+
+id<MPSNNPadding> padding_of(const nngraph::PaddingPolicy& policy);
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,284 @@
+"""What only device metal has of the older path: Apple's classes behind the nodes, order, faults, live objects.
+
+Values and gradients of all nodes are held by tests/nngraph, which runs on both devices.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from typing import Any
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness import device
+from harness.nodes import Convolution, close, graph_of, pool, queue, run
+from mpsgraph import nngraph as nn
+
+STANDIN = device.standin()
+STANDIN.standin_live_objects.restype = ctypes.c_long
+STANDIN.standin_live_objects_by_class.restype = ctypes.c_char_p
+STANDIN.standin_live_buffer_bytes.restype = ctypes.c_size_t
+STANDIN.standin_autoreleases_without_pool.restype = ctypes.c_long
+
+DESCRIPTOR = nn.ConvolutionDescriptor(3, 3, 4, 4)
+
+
+def images(seed: int = 0, count: int = 2) -> np.ndarray:
+    return pool(count, 5, 4, 4, seed=seed).astype(np.float32)
+
+
+def trained(optimizer: Any, seed: int = 1) -> nn.TrainableConvolution:
+    weights = pool(4, 3, 3, 4, seed=seed).astype(np.float32)
+    return nn.TrainableConvolution(DESCRIPTOR, weights, bias_terms=False, optimizer=optimizer)
+
+
+def training_graph(source: Any) -> nn.NNGraph:
+    node = nn.ConvolutionNode(nn.ImageNode("x"), source)
+    loss = nn.LossNode(node.result_image, nn.LossDescriptor("mean_squared_error", "sum"))
+    last = loss.training_graph(None)[-1]
+    return graph_of(last.result_image, False)
+
+
+def classes() -> set[str]:
+    lines = STANDIN.standin_live_objects_by_class().decode().splitlines()
+    return {line.partition(":")[0] for line in lines}
+
+
+def test_nodes_are_apples_classes():
+    graph = training_graph(trained(nn.Adam(1e-3)))
+    labels = nn.LossLabelsBatch(images(3))
+    buffer = queue().command_buffer()
+    graph.encode_batch(buffer, [images()], [labels])
+    alive = classes()
+    assert {
+        "MPSNNGraph",
+        "MPSCNNConvolutionNode",
+        "MPSCNNConvolutionGradientNode",
+        "MPSCNNLossNode",
+        "MpsgraphTrainedConvolutionSource",
+    } <= alive
+    buffer.commit()
+    buffer.wait_until_completed()
+    assert labels.losses.numpy().shape == (2, 1, 1, 1)
+
+
+class Chained:
+    """Two graphs, each an own convolution: what both make of x by hand."""
+
+    def __init__(self) -> None:
+        self.sources = [trained(None, seed) for seed in (1, 2)]
+        nodes = [nn.ConvolutionNode(nn.ImageNode("x"), s) for s in self.sources]
+        self.graphs = [graph_of(node.result_image) for node in nodes]
+
+    def expected(self, x: np.ndarray) -> np.ndarray:
+        for graph in self.graphs:
+            (x,) = run(graph, {"x": x})
+        return x
+
+
+def test_a_batch_that_is_not_there_yet_feeds_the_next_graph():
+    chain, x = Chained(), images()
+    wanted = chain.expected(x)
+    buffer = queue().command_buffer()
+    middle = chain.graphs[0].encode_batch(buffer, [x])
+    last = chain.graphs[1].encode_batch(buffer, [middle])
+    buffer.commit()
+    buffer.wait_until_completed()
+    close(last.numpy(), wanted, 1e-6, "the second graph read what the first one wrote")
+
+
+def test_nodes_keep_their_place_among_other_work():
+    """A program of MPSGraph's, nodes, and a program again: each reads what the one before wrote."""
+    chain, x = Chained(), images()
+    g = mg.Graph()
+    fed = g.placeholder(x.shape)
+    twice = g.compile({fed: x.shape}, [fed * 2.0])
+    buffer = queue().command_buffer()
+    (doubled,) = twice.encode(buffer, [x])
+    made = chain.graphs[0].encode_batch(buffer, [np.from_dlpack(doubled)])
+    (again,) = twice.encode(buffer, [made.array])
+    buffer.commit()
+    buffer.wait_until_completed()
+    (wanted,) = run(chain.graphs[0], {"x": 2 * x})
+    close(np.from_dlpack(again), 2 * wanted, 1e-6, "in order")
+
+
+def test_batches_that_nobody_commits_are_refused_before_metal_would_wait():
+    chain, x = Chained(), images(count=1)
+    q = queue()
+    held = [q.command_buffer() for _ in range(60)]
+    with pytest.raises(mg.DeviceError, match="commit some before more are encoded"):
+        for buffer in held:
+            chain.graphs[0].encode_batch(buffer, [x])
+    held.clear()
+    gc.collect()
+    buffer = q.command_buffer()
+    result = chain.graphs[0].encode_batch(buffer, [x])
+    buffer.commit()
+    buffer.wait_until_completed()
+    assert np.isfinite(result.numpy()).all()
+
+
+def test_an_update_encodes_optimizers_only():
+    g = mg.Graph()
+    fed = g.placeholder((4, 3, 3, 4))
+    half = g.compile({fed: (4, 3, 3, 4)}, [fed * 0.5])
+
+    class Halves(Convolution):
+        def update(self, command_buffer: Any, gradient_state: Any, source_state: Any) -> Any:
+            (made,) = half.encode(command_buffer, [gradient_state.array("weights").numpy()])
+            return nn.ConvolutionWeightsAndBiasesState(np.from_dlpack(made))
+
+    source = Halves(DESCRIPTOR, pool(4, 3, 3, 4).astype(np.float32))
+    graph = training_graph(source)
+    buffer = queue().command_buffer()
+    with pytest.raises(mg.UnsupportedError, match="other work than optimizers' steps"):
+        graph.encode_batch(buffer, [images()], [nn.LossLabelsBatch(images(3))])
+
+
+class Descending(Convolution):
+    """An update by plain descent into memory of the caller's, which is nothing of the device's."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__(DESCRIPTOR, pool(4, 3, 3, 4, seed=1).astype(np.float32))
+        self.optimizer = nn.StochasticGradientDescent(rate)
+        self.mine = nn.ConvolutionWeightsAndBiasesState(self.arrays["weights"].copy())
+
+    def update(self, command_buffer: Any, gradient_state: Any, source_state: Any) -> Any:
+        self.optimizer.encode(
+            command_buffer,
+            convolution_gradient_state=gradient_state,
+            convolution_source_state=self.mine,
+            result_state=self.mine,
+        )
+        return self.mine
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "staged"])
+def test_an_update_in_memory_of_the_callers(shared: bool):
+    """Three batches are encoded before the first has run: each goes on from what the one before leaves."""
+    STANDIN.standin_refuse_memory_of_others(0 if shared else 1)
+    try:
+        theirs, ours = Descending(1e-2), trained(nn.StochasticGradientDescent(1e-2))
+        losses = []
+        for source in (theirs, ours):
+            graph, q = training_graph(source), queue()
+            labels = [nn.LossLabelsBatch(images(3)) for _ in range(3)]
+            buffers = [q.command_buffer() for _ in range(3)]
+            for buffer, batch in zip(buffers, labels, strict=True):
+                graph.encode_batch(buffer, [images()], [batch])
+            for buffer in buffers:
+                buffer.commit()
+            buffers[-1].wait_until_completed()
+            losses.append([batch.losses.numpy().sum() for batch in labels])
+        np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+        assert losses[0][0] > losses[0][1] > losses[0][2]
+        ours.load()
+        close(theirs.mine.read("weights").numpy(), ours.weights(), 1e-5, "the weights")
+    finally:
+        STANDIN.standin_refuse_memory_of_others(0)
+
+
+def test_a_failed_encode_changes_nothing():
+    """The first source's optimizer was encoded already when the second one throws."""
+
+    class Failing(Convolution):
+        fails = True
+
+        def update(self, command_buffer: Any, gradient_state: Any, source_state: Any) -> Any:
+            if self.fails:
+                raise KeyError("no update")
+
+    first, second = Descending(1e-5), Failing(DESCRIPTOR, pool(4, 3, 3, 4, seed=2).astype(np.float32))
+    one = nn.ConvolutionNode(nn.ImageNode("x"), second)
+    two = nn.ConvolutionNode(one.result_image, first)
+    loss = nn.LossNode(two.result_image, nn.LossDescriptor("mean_squared_error", "sum"))
+    graph = graph_of(loss.training_graph(None)[-1].result_image, False)
+
+    def step() -> float:
+        labels, buffer = nn.LossLabelsBatch(images(3)), queue().command_buffer()
+        graph.encode_batch(buffer, [images()], [labels])
+        buffer.commit()
+        buffer.wait_until_completed()
+        return float(labels.losses.numpy().sum())
+
+    before = first.mine.array("weights").numpy().copy()
+    with pytest.raises(KeyError, match="no update"):
+        step()
+    assert np.array_equal(first.mine.array("weights").numpy(), before)
+    Failing.fails = False
+    untrained = step()
+    assert step() < untrained
+
+
+def test_images_too_large_for_a_texture():
+    graph = graph_of(nn.NeuronReLUNode(nn.ImageNode("x")).result_image)
+    buffer = queue().command_buffer()
+    with pytest.raises(mg.UnsupportedError, match="8196 channels; an image of Metal has at most 16384x16384"):
+        graph.encode_batch(buffer, [np.zeros((1, 1, 1, 8196), np.float32)])
+    with pytest.raises(mg.UnsupportedError, match="source image 'x' is 1x16385"):
+        graph.encode_batch(buffer, [np.zeros((1, 1, 16385, 1), np.float32)])
+
+
+def test_half_images():
+    """Stored as halves on the way, and given as halves."""
+    x = nn.ImageNode("x")
+    first = nn.NeuronLinearNode(x, a=1.0, b=1e-4)
+    graph = graph_of([nn.NeuronLinearNode(first.result_image, a=1.0, b=0.0).result_image])
+    graph.format = "float16"
+    (found,) = run(graph, {"x": np.float16([[[[1.0, 2.0]]]])})
+    assert found.dtype == np.float16
+    assert found.ravel().tolist() == [1.0, 2.0], "1.0001 is no half"
+
+
+def test_exports_and_several_results():
+    x = nn.ImageNode("x")
+    plain, twice = nn.NeuronLinearNode(x, a=1.0, b=3.0), nn.NeuronLinearNode(x, a=2.0, b=0.0)
+    both = nn.AdditionNode(plain.result_image, twice.result_image)
+    twice.result_image.export_from_graph = True
+    twice.result_image.handle = "twice"
+    both.result_image.export_from_graph = True
+    graph = graph_of([plain.result_image, both.result_image, twice.result_image], [False, True, True])
+    buffer = queue().command_buffer()
+    between: list[Any] = []
+    results: list[Any] = []
+    assert graph.encode_batch(buffer, [images()], (), between, results) is None
+    buffer.commit()
+    buffer.wait_until_completed()
+    assert results[0] is None and len(between) == 2
+    close(results[1].numpy(), 3 * images() + 3, 1e-6, "the sum")
+    close(results[2].numpy(), 2 * images(), 1e-6, "twice")
+    named = dict(zip(graph.intermediate_image_handles, between, strict=True))
+    close(named["twice"].numpy(), 2 * images(), 1e-6, "the export")
+
+
+@pytest.mark.parametrize("kind", ["optimizer", "update"])
+def test_live_objects_return_after_a_thousand_batches(kind: str):
+    def train(steps: int) -> None:
+        source = trained(nn.Adam(1e-4)) if kind == "optimizer" else Descending(1e-4)
+        graph, q, free = training_graph(source), queue(), mg.Semaphore(2)
+        x, y, losses = images(count=1), images(3, count=1), []
+        for _ in range(steps):
+            free.wait(10)
+            labels, buffer = nn.LossLabelsBatch(y), q.command_buffer()
+            graph.encode_batch(buffer, [x], [labels])
+            buffer.add_completed_handler(lambda done: free.signal())
+            buffer.commit()
+            if not losses:
+                buffer.wait_until_completed()
+                losses.append(labels.losses.numpy().sum())
+        buffer.wait_until_completed()
+        assert labels.losses.numpy().sum() < losses[0]
+
+    train(5)
+    gc.collect()
+    STANDIN.standin_wait_until_idle(ctypes.c_double(10))
+    objects, buffers = STANDIN.standin_live_objects(), STANDIN.standin_live_buffer_bytes()
+    train(1000)
+    gc.collect()
+    STANDIN.standin_wait_until_idle(ctypes.c_double(10))
+    assert STANDIN.standin_live_objects() <= objects + 5, STANDIN.standin_live_objects_by_class().decode()
+    assert STANDIN.standin_live_buffer_bytes() <= buffers + 4096
+    assert STANDIN.standin_autoreleases_without_pool() == 0
