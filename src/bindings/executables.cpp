@@ -124,8 +124,7 @@ std::vector<NDArray> to_inputs(const Executable& executable, const Sequence<py::
 }
 
 // Results are written in place, so nothing is ever copied here.
-std::vector<NDArray> to_results(const std::vector<Tensor*>& targets,
-                                const std::optional<Sequence<py::object>>& results,
+std::vector<NDArray> to_results(const std::vector<Tensor*>& targets, const std::optional<Sequence<py::object>>& results,
                                 py::handle buffer = py::none()) {
   std::vector<NDArray> arrays;
   if (!results || results->is_none()) return arrays;
