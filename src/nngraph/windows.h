@@ -17,7 +17,9 @@ struct Windowed {
 };
 Windowed windowed(const Lowering& l, const Window& window);
 
-// x behind a neuron of this type and these parameters; `slopes`: of a PReLU, one for each channel.
-Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c, const ConstantPtr& slopes, Tensor* x);
+// x behind a neuron of this type and these parameters; `slopes`: of a PReLU, one for each channel. `derived`: the core's
+// walk takes its derivative, which has 1 at 0 for Apple's ReLU, so that the core's ReLU, which has 0, will not do.
+Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c, const ConstantPtr& slopes, Tensor* x,
+               bool derived = false);
 
 }  // namespace mpsgraph::nngraph
