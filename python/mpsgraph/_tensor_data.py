@@ -86,7 +86,7 @@ def _over_buffer(buffer: Any, shape: tuple[int, ...], dtype: _core.DType, row_by
 def _bytes_of(buffer: Any) -> np.ndarray:
     """All bytes of a buffer."""
     try:
-        view = memoryview(np.asarray(buffer.numpy()) if isinstance(buffer, NDArray) else buffer)
+        view = memoryview(buffer.numpy() if isinstance(buffer, NDArray) else buffer)  # type: ignore[arg-type]
         return np.frombuffer(view.cast("B"), np.uint8)
     except (TypeError, ValueError, BufferError) as error:
         raise ShapeError(f"tensor_data: {shown(buffer)} is no buffer of contiguous bytes: {error}") from error

@@ -76,6 +76,10 @@ FilterPtr FilterNode::create(std::string_view kind, std::vector<ImagePtr> source
   return node;
 }
 
+StateNodePtr FilterNode::result_state() {
+  return is_gradient() || !definition_->leaves_state() ? nullptr : StateNodePtr(shared_from_this(), &state_);
+}
+
 std::string_view FilterNode::kind() const { return definition_->name; }
 
 std::string FilterNode::title() const {
