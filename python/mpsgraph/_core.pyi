@@ -1003,7 +1003,7 @@ class FilterNode:
     @property
     def source_state(self) -> StateNode:
         """
-        A state that comes with each batch.
+        A state that it reads; None for none.
         """
     @source_state.setter
     def source_state(self, arg1: StateNode) -> None:

@@ -100,15 +100,8 @@ void define_nodes(py::module_& module) {
       .def_property_readonly("result_state", &FilterNode::result_state,
                              "Where it leaves gradients of its parameters, or a dropout's mask; else None.")
       .def_property(
-          "source_state", [](const FilterNode& self) { return self.source_state; },
-          [](FilterNode& self, const StateNodePtr& state) {
-            if (state && state->producer)
-              throw GraphError(cat("[", self.title(), "] ", state->producer->title(),
-                                   " leaves its state in the graph: make its gradient filter by gradient_filter, or "
-                                   "give a StateNode of its own"));
-            self.source_state = state;
-          },
-          "A state that comes with each batch.")
+          "source_state", [](const FilterNode& self) { return self.source_state(); }, &FilterNode::set_source_state,
+          "A state that it reads; None for none.")
       .def_property(
           "padding_policy", [](const FilterNode& self) { return to_string(self.padding); },
           [](FilterNode& self, const py::object& policy) {

@@ -110,8 +110,10 @@ void NNGraph::find_filters() {
     open(result->producer);
     while (!stack.empty()) {
       auto& [filter, next] = stack.back();
-      // A gradient filter reads its forward filter, and what comes in.
-      const size_t before = filter->is_gradient() ? 1 : 0;
+      // A gradient filter reads its forward filter, and what comes in; others may read the state of one.
+      FilterNode* read = filter->forward().get();
+      if (!read && filter->source_state()) read = filter->source_state()->producer;
+      const size_t before = read ? 1 : 0;
       if (next == filter->sources().size() + before) {
         visits[filter] = Visit::done;
         filters_.push_back(filter->shared_from_this());
@@ -121,7 +123,7 @@ void NNGraph::find_filters() {
       }
       const size_t i = next++;
       if (i < before) {
-        open(filter->forward().get());
+        open(read);
         continue;
       }
       const ImagePtr& source = filter->sources()[i - before];
@@ -154,8 +156,8 @@ void NNGraph::require_states(bool by_device) const {
                                " no states yet; use Device(\"cpu\")", filter.where()));
   };
   for (const FilterPtr& filter : state_exports_) refuse(*filter, "gives out");
-  for (const FilterPtr& filter : losses_)
-    if (!filter->definition().takes_labels()) refuse(*filter, "takes in");
+  for (const FilterPtr& filter : filters_)
+    if (filter->source_state()) refuse(*filter, "takes in");
 }
 
 void NNGraph::read_data_sources(bool by_device) {
@@ -198,8 +200,8 @@ std::vector<std::string> NNGraph::intermediate_image_handles() const { return ha
 std::vector<std::string> NNGraph::source_state_handles() const {
   std::vector<std::string> result;
   for (const FilterPtr& loss : losses_) {
-    const bool named = loss->source_state && !loss->source_state->handle.empty();
-    result.push_back(named ? loss->source_state->handle : loss->label);
+    const bool named = loss->source_state() && !loss->source_state()->handle.empty();
+    result.push_back(named ? loss->source_state()->handle : loss->label);
   }
   return result;
 }

@@ -188,6 +188,8 @@ class Lowerer {
     Lowering& l = forward.lowering;
     l.training = graph_.has_gradient(filter);
     l.layer = state_.layer_of(filter);
+    if (filter.source_state() && filter.source_state()->producer)
+      l.undone = &forwards_.at(filter.source_state()->producer).lowering;
     // A gradient filter gives one source's share. One source may lead to another, and a layer's parameters to the
     // images of the next filter that has them: as tensors of this filter's own, derivatives end there.
     const auto own = [&](Tensor* tensor, bool apart) { return apart ? b_.unary("identity", tensor) : tensor; };

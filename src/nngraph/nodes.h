@@ -70,8 +70,10 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   // What it leaves; null for gradient filters, and where nothing is left that could be read.
   StateNodePtr result_state();
   const StateNode& state() const { return state_; }
-  // Of a filter that reads a state of another graph.
-  StateNodePtr source_state;
+  // A state that it reads: of another graph, given with each batch; or, of a transposed convolution, that of the
+  // convolution whose size it undoes. GraphError for another one.
+  const StateNodePtr& source_state() const { return source_state_; }
+  void set_source_state(StateNodePtr state);
 
   // Of a gradient filter: the filter that it derives, and the source of that whose gradient it gives.
   const std::shared_ptr<FilterNode>& forward() const { return forward_; }
@@ -109,6 +111,7 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   std::string location_;
   ImageNode result_;
   StateNode state_;
+  StateNodePtr source_state_;
 };
 using FilterPtr = std::shared_ptr<FilterNode>;
 

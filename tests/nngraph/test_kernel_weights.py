@@ -11,6 +11,8 @@ from harness.nodes import Convolution, graph_of, pool, run
 from mpsgraph import DTypeError
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 ONE = nn.ConvolutionDescriptor(1, 1, 1, 1)
 NEAR_ONE = np.full((1, 1, 1, 1), 1 + 2**-13, np.float32)  # the nearest half is 1
 

@@ -137,6 +137,47 @@ def test_a_state_needs_its_gradient_filter():
         graph_of(node.result_image)
 
 
+# --- in the graph -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [(5, 6), (6, 5), (7, 8)])
+@pytest.mark.parametrize(
+    "policy", [nn.SAME, nn.VALID, nn.FULL, nn.TENSORFLOW_SAME, nn.PaddingPolicy(padding=(1, 0, 0, 2))]
+)
+def test_a_transposed_convolution_undoes_the_size_of_one(size: tuple[int, int], policy: nn.PaddingPolicy):
+    """With the kernel turned it is the convolution's gradient, for all sizes that the stride makes equal."""
+    d, back = nn.ConvolutionDescriptor(2, 3, 2, 4, 3, 2), nn.ConvolutionDescriptor(2, 3, 4, 2, 3, 2)
+    weights = floats(*d.weights_shape, seed=1)
+    convolution = nn.ConvolutionNode(nn.ImageNode("x"), Convolution(d, weights), padding_policy=policy)
+    turned = np.ascontiguousarray(weights[:, ::-1, ::-1].transpose(3, 1, 2, 0))
+    undoing = nn.ConvolutionTransposeNode(
+        nn.ImageNode("g"), Convolution(back, turned), convolution_gradient_state=convolution.result_state
+    )
+    x = floats(2, *size, 2, seed=2)
+    (y,) = run(graph_of(convolution.result_image), {"x": x})
+    feeds = {"x": x, "g": floats(*y.shape, seed=3)}
+    (dx,) = run(graph_of(convolution.gradient_filter(nn.ImageNode("g")).result_image), feeds)
+    graph = graph_of(undoing.result_image)
+    (found,) = run(graph, {h: feeds[h] for h in graph.source_image_handles})
+    assert found.shape == x.shape
+    np.testing.assert_allclose(found, dx, rtol=1e-5, atol=1e-5)
+
+
+def test_states_that_undo_nothing():
+    x, source = nn.ImageNode("x"), Convolution(nn.ConvolutionDescriptor(3, 3, 1, 1), floats(1, 3, 3, 1))
+    other = nn.ConvolutionNode(x, source, label="other")
+    for state in (nn.StateNode("given"), nn.DropoutNode(x).result_state):
+        with pytest.raises(GraphError, match="takes the result_state of the convolution whose size it undoes; made at"):
+            nn.ConvolutionTransposeNode(x, source, convolution_gradient_state=state)
+    with pytest.raises(GraphError, match="reads no state"):
+        nn.NeuronReLUNode(x).source_state = nn.StateNode()
+    node = nn.ConvolutionTransposeNode(nn.ImageNode("g"), source, convolution_gradient_state=other.result_state)
+    graph = graph_of(node.result_image)
+    feeds = {"x": floats(1, 4, 4, 1), "g": floats(1, 3, 4, 1)}
+    with pytest.raises(ShapeError, match="undoes convolution 'other', but .* make 4 pixels of its 4, and there are 3"):
+        run(graph, feeds)
+
+
 # --- from graph to graph ----------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,8 @@ from harness.nodes import graph_of, queue
 from mpsgraph import DeviceError, DTypeError, GraphError, ShapeError
 from mpsgraph import nngraph as nn
 
+pytestmark = pytest.mark.both_devices
+
 
 def counting(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     return np.arange(np.prod(shape), dtype=dtype).reshape(shape)
