@@ -17,8 +17,8 @@ struct Windowed {
 };
 Windowed windowed(const Lowering& l, const Window& window);
 
-// x behind a neuron of this type and these parameters; `slopes`: of a PReLU, one for each channel. `derived`: the core's
-// walk takes its derivative, which has 1 at 0 for Apple's ReLU, so that the core's ReLU, which has 0, will not do.
+// x behind a neuron of this type and these parameters; `slopes`: of a PReLU, one for each channel. `derived`: its
+// derivative is that of what is built here. Apple's ReLU has 1 at 0, the core's has 0, and will not do then.
 Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c, const ConstantPtr& slopes, Tensor* x,
                bool derived = false);
 
