@@ -53,6 +53,7 @@ from ._core import (  # noqa: E402
     uint32,
     uint64,
 )
+from ._tensor_data import tensor_data  # noqa: E402
 from .errors import (  # noqa: E402
     CheckpointError,
     DeviceError,
@@ -172,6 +173,7 @@ __all__ = [
     "profiler",
     "random",
     "save",
+    "tensor_data",
     "uint8",
     "uint16",
     "uint32",

@@ -8,7 +8,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'StateNode', 'Tensor', 'TimeoutError', 'UnsupportedError', 'Vector', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'complex128', 'complex64', 'copy_count', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'float16', 'float32', 'float64', 'from_dlpack', 'gradients', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'print_graph', 'probes', 'profile_session', 'quantized', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Every error that mpsgraph raises.
@@ -833,6 +833,10 @@ class NNParameterState:
         """
         The array of that name, perhaps not written yet; None when there is none.
         """
+    def array_for(self, name: str, command_buffer: CommandBuffer) -> typing.Any:
+        """
+        The same, for work that is encoded to a command buffer: what its own queue is to write is there by then.
+        """
     def read(self, name: str) -> typing.Any:
         """
         The same; DeviceError while the command buffer that writes it is not done.
@@ -910,10 +914,10 @@ class NNDataSource:
     def optimizer(self) -> NNOptimizer:
         ...
 class NNTrainableConvolution(NNDataSource):
-    def __init__(self, descriptor: typing.Any, weights: typing.Any, bias_terms: typing.Any, optimizer: NNOptimizer | None, label: str) -> None:
+    def __init__(self, descriptor: typing.Any, weights: typing.Any, bias_terms: typing.Any, optimizer: NNOptimizer | None, label: str, kernel_weights_data_type: typing.Any) -> None:
         ...
 class NNStoredWeights(NNDataSource):
-    def __init__(self, path: str, descriptor: typing.Any, weights: str, bias_terms: str, layout: str, label: str) -> None:
+    def __init__(self, path: str, descriptor: typing.Any, weights: str, bias_terms: str, layout: str, label: str, kernel_weights_data_type: typing.Any) -> None:
         ...
 class NNTrainableNormalization(NNDataSource):
     def __init__(self, kind: str, number_of_feature_channels: typing.SupportsInt | typing.SupportsIndex, number_of_groups: typing.SupportsInt | typing.SupportsIndex, epsilon: typing.SupportsFloat | typing.SupportsIndex, arrays: dict[str, typing.Any], momentum: typing.SupportsFloat | typing.SupportsIndex, optimizer: NNOptimizer | None, label: str) -> None:
@@ -939,6 +943,19 @@ class ImageNode:
         """
     @format.setter
     def format(self, arg1: str) -> None:
+        ...
+class StateNode:
+    """
+    What a filter leaves for its gradient filter: its result_state; or a state that comes with each batch. Source: MPSNNStateNode.
+    """
+    export_from_graph: bool
+    handle: str
+    synchronize_resource: bool
+    def __init__(self, handle: str | None = None) -> None:
+        """
+        handle: its name among the graph's source states.
+        """
+    def __repr__(self) -> str:
         ...
 class FilterNode:
     """
@@ -979,6 +996,19 @@ class FilterNode:
     def result_image(self) -> ImageNode:
         ...
     @property
+    def result_state(self) -> StateNode:
+        """
+        Where it leaves gradients of its parameters, or a dropout's mask; else None.
+        """
+    @property
+    def source_state(self) -> StateNode:
+        """
+        A state that it reads; None for none.
+        """
+    @source_state.setter
+    def source_state(self, arg1: StateNode) -> None:
+        ...
+    @property
     def sources(self) -> list[ImageNode]:
         ...
 class NNGraphCore:
@@ -988,9 +1018,9 @@ class NNGraphCore:
     format: str
     def __init__(self, device: typing.Any, result_images: collections.abc.Sequence[ImageNode], results_are_needed: collections.abc.Sequence[bool]) -> None:
         ...
-    def encode_batch(self, command_buffer: CommandBuffer, source_images: collections.abc.Sequence[NDArray], labels: collections.abc.Sequence[tuple[NDArray, NDArray | None]]) -> tuple[list[typing.Any], list[typing.Any], list[typing.Any]]:
+    def encode_batch(self, command_buffer: CommandBuffer, source_images: collections.abc.Sequence[NDArray], labels: collections.abc.Sequence[tuple[NDArray, NDArray | None]]) -> tuple[list[typing.Any], list[typing.Any], list[typing.Any], list[NNParameterState]]:
         """
-        (result images, intermediate images, losses) as arrays, written when the command buffer has run.
+        (result images, intermediate images, losses) as arrays, and result states; written when the command buffer has run.
         """
     def reload_from_data_sources(self) -> None:
         ...
@@ -1005,6 +1035,9 @@ class NNGraphCore:
         ...
     @property
     def result_images(self) -> list[ImageNode]:
+        ...
+    @property
+    def result_state_handles(self) -> list[str]:
         ...
     @property
     def source_image_handles(self) -> list[str]:

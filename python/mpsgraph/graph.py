@@ -246,10 +246,11 @@ class Graph(
         On x86, arithmetic takes numbers too small for a full mantissa (below 2^-126 in float32) for zero.
 
         Args:
-            feeds: arrays by placeholder. C-contiguous ones of the right dtype are shared, not copied.
+            feeds: arrays by placeholder, or batches of images, matrices and vectors, as `tensor_data` takes them.
+                C-contiguous ones of the right dtype are shared, not copied.
             targets: a tensor, or several. target_operations: such as assigns, that shall run too.
             device: None for the default one. queue: None for the device's own.
-            results: arrays to write into, by target (or one for a single target): contiguous and writable.
+            results: the like to write into, by target (or one for a single target): contiguous and writable.
             copy: what happens to feeds that cannot be shared: None, they are copied and counted; False, ShapeError.
         Result: the NDArray of a single target, else a dict by target. Errors: GraphError for missing, unknown or
         foreign feeds; ShapeError, DTypeError; DeviceError. Source: MPSGraph runWithMTLCommandQueue:feeds:targetTensors:

@@ -152,7 +152,7 @@ py::array to_numpy(const runtime::NDArray& array, py::handle owner);
 void define_package_contents(py::module_& module);  // before graphs, which are made of them
 void define_package(py::module_& module);
 
-// --- the older interface (nngraph.cpp) ------------------------------------------------------------------------------
+// --- the older interface (nngraph.h) --------------------------------------------------------------------------------
 
 void define_nngraph(py::module_& module);
 

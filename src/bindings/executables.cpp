@@ -73,18 +73,38 @@ ExecutionDescriptor native(MaybeDescriptor descriptor) {
 
 // --- arrays in and out -----------------------------------------------------------------------------------------------
 
-void to_feeds(const Feeds& feeds, CopyRule copy, std::vector<Tensor*>& tensors, std::vector<NDArray>& arrays) {
+// What is no array may stand for one, as image batches, matrices and vectors do: `_tensor_data(buffer, written)` gives
+// the array that is read or written, `buffer` being the command buffer that it is encoded to, or None.
+py::object standing_for(py::handle value, py::handle buffer, bool written) {
+  static PyObject* const name = PyUnicode_InternFromString("_tensor_data");
+  auto given = py::reinterpret_borrow<py::object>(value);
+  if (py::isinstance<py::array>(value) || py::isinstance<NDArray>(value)) return given;
+  if (PyObject_HasAttr(value.ptr(), name) == 0) return given;
+  return given.attr(name)(buffer, written);
+}
+
+// Results that were encoded are written by `buffer`, and not there before it is done.
+void note_writer(const std::optional<Sequence<py::object>>& results, py::handle buffer) {
+  if (!results || results->is_none()) return;
+  for (py::handle item : *results)
+    if (py::hasattr(item, "_note_writer")) item.attr("_note_writer")(buffer);
+}
+
+void to_feeds(const Feeds& feeds, CopyRule copy, py::handle buffer, std::vector<Tensor*>& tensors,
+              std::vector<NDArray>& arrays) {
   tensors.reserve(feeds.size());
   arrays.reserve(feeds.size());
   for (auto [key, value] : feeds) {
     if (!py::isinstance<Tensor>(key))
       throw GraphError(cat("[run] feeds are placeholders with arrays; ", shown(key), " is no tensor"));
     tensors.push_back(py::cast<Tensor*>(key));
-    arrays.push_back(to_ndarray(value, copy, tensors.back()->dtype(), true, "feed " + tensors.back()->name()));
+    arrays.push_back(to_ndarray(standing_for(value, buffer, false), copy, tensors.back()->dtype(), true,
+                                "feed " + tensors.back()->name()));
   }
 }
 
-std::vector<NDArray> to_inputs(const Executable& executable, const Sequence<py::object>& inputs, CopyRule copy) {
+std::vector<NDArray> to_inputs(const Executable& executable, const Sequence<py::object>& inputs, CopyRule copy,
+                               py::handle buffer = py::none()) {
   std::vector<NDArray> result;
   if (!PySequence_Check(inputs.ptr()))
     throw GraphError(cat("[run] inputs are a sequence of arrays in the order of `feeds`, got a ",
@@ -97,15 +117,15 @@ std::vector<NDArray> to_inputs(const Executable& executable, const Sequence<py::
   result.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     const Tensor& feed = *executable.feeds()[i].first;
-    result.push_back(
-        to_ndarray(PySequence_Fast_GET_ITEM(sequence.ptr(), i), copy, feed.dtype(), true, "feed " + feed.name()));
+    const py::object value = standing_for(PySequence_Fast_GET_ITEM(sequence.ptr(), i), buffer, false);
+    result.push_back(to_ndarray(value, copy, feed.dtype(), true, "feed " + feed.name()));
   }
   return result;
 }
 
 // Results are written in place, so nothing is ever copied here.
-std::vector<NDArray> to_results(const std::vector<Tensor*>& targets,
-                                const std::optional<Sequence<py::object>>& results) {
+std::vector<NDArray> to_results(const std::vector<Tensor*>& targets, const std::optional<Sequence<py::object>>& results,
+                                py::handle buffer = py::none()) {
   std::vector<NDArray> arrays;
   if (!results || results->is_none()) return arrays;
   for (py::handle item : *results) {
@@ -113,7 +133,8 @@ std::vector<NDArray> to_results(const std::vector<Tensor*>& targets,
       throw GraphError(cat("[run] more results than the ", targets.size(), " targets"));
     const Tensor& target = *targets[arrays.size()];
     arrays.push_back(item.is_none() ? NDArray()
-                                    : to_ndarray(item, false, target.dtype(), false, "result " + target.name()));
+                                    : to_ndarray(standing_for(item, buffer, true), false, target.dtype(), false,
+                                                 "result " + target.name()));
   }
   if (arrays.size() != targets.size())
     throw GraphError(cat("[run] ", arrays.size(), " results for ", targets.size(), " targets"));
@@ -158,6 +179,10 @@ Started start(const std::shared_ptr<Executable>& executable, std::vector<NDArray
   return started;
 }
 
+void note_writer(const std::optional<Sequence<py::object>>& results, const Started& started) {
+  note_writer(results, py::cast(started.execution->command_buffer()));
+}
+
 Arrays run(const std::shared_ptr<Executable>& executable, std::vector<NDArray> inputs, std::vector<NDArray> results,
            const QueuePointer& queue) {
   const Started started = start(executable, std::move(inputs), std::move(results), {}, queue, true);
@@ -186,10 +211,10 @@ struct Request {
 
   Request(DeviceGraph& graph, const Feeds& feed_values, const Sequence<Tensor>& target_list,
           const Sequence<Operation>& operation_list, const std::optional<Sequence<py::object>>& result_arrays,
-          CopyRule copy, MaybeOptions options_pointer) {
-    to_feeds(feed_values, copy, feeds, inputs);
+          CopyRule copy, MaybeOptions options_pointer, py::handle buffer = py::none()) {
+    to_feeds(feed_values, copy, buffer, feeds, inputs);
     targets = to_tensors(target_list, "targets");
-    results = to_results(targets, result_arrays);
+    results = to_results(targets, result_arrays, buffer);
     const auto operations = to_operations(operation_list, "target_operations");
     const auto options = native(options_pointer);
     WithoutGil released;
@@ -309,8 +334,10 @@ void define_executable(py::module_& module) {
           "run_async",
           [](const Self& self, const Sequence<py::object>& inputs, const std::optional<Sequence<py::object>>& results,
              MaybeDescriptor descriptor, const Maybe<QueuePointer>& queue, CopyRule copy) {
-            return start(self, to_inputs(*self, inputs, copy), to_results(self->targets(), results), native(descriptor),
-                         queue.value_or(nullptr));
+            Started started = start(self, to_inputs(*self, inputs, copy), to_results(self->targets(), results),
+                                    native(descriptor), queue.value_or(nullptr));
+            note_writer(results, started);
+            return started;
           },
           py::arg("inputs"), py::arg("results") = py::none(), py::arg("descriptor") = py::none(),
           py::arg("queue") = py::none(), py::arg("copy") = py::none())
@@ -318,8 +345,11 @@ void define_executable(py::module_& module) {
           "encode",
           [](const Self& self, const std::shared_ptr<CommandBuffer>& buffer, const Sequence<py::object>& inputs,
              const std::optional<Sequence<py::object>>& results, MaybeDescriptor descriptor, CopyRule copy) {
-            return encode(self, buffer, to_inputs(*self, inputs, copy), to_results(self->targets(), results),
-                          native(descriptor));
+            const py::object behind = py::cast(buffer);
+            Arrays made = encode(self, buffer, to_inputs(*self, inputs, copy, behind),
+                                 to_results(self->targets(), results, behind), native(descriptor));
+            note_writer(results, behind);
+            return made;
           },
           py::arg("command_buffer").none(false), py::arg("inputs"), py::arg("results") = py::none(),
           py::arg("descriptor") = py::none(), py::arg("copy") = py::none(),
@@ -430,8 +460,10 @@ void define_device_graph(py::module_& module) {
              MaybeDescriptor descriptor, const Maybe<QueuePointer>& queue, CopyRule copy, MaybeOptions options,
              py::object keyed_by) {
             Request request(self, feeds, targets, operations, results, copy, options);
-            return start(request.executable, std::move(request.inputs), std::move(request.results), native(descriptor),
-                         queue.value_or(nullptr), false, std::move(keyed_by));
+            Started started = start(request.executable, std::move(request.inputs), std::move(request.results),
+                                    native(descriptor), queue.value_or(nullptr), false, std::move(keyed_by));
+            note_writer(results, started);
+            return started;
           },
           py::arg("feeds"), py::arg("targets"), py::arg("target_operations") = py::tuple(),
           py::arg("results") = py::none(), py::arg("descriptor") = py::none(), py::arg("queue") = py::none(),
@@ -443,9 +475,12 @@ void define_device_graph(py::module_& module) {
              const Sequence<Tensor>& targets, const Sequence<Operation>& operations,
              const std::optional<Sequence<py::object>>& results, MaybeDescriptor descriptor, CopyRule copy,
              MaybeOptions options) {
-            Request request(self, feeds, targets, operations, results, copy, options);
-            return encode(request.executable, buffer, std::move(request.inputs), std::move(request.results),
-                          native(descriptor));
+            const py::object behind = py::cast(buffer);
+            Request request(self, feeds, targets, operations, results, copy, options, behind);
+            Arrays made = encode(request.executable, buffer, std::move(request.inputs), std::move(request.results),
+                                 native(descriptor));
+            note_writer(results, behind);
+            return made;
           },
           py::arg("command_buffer").none(false), py::arg("feeds"), py::arg("targets"),
           py::arg("target_operations") = py::tuple(), py::arg("results") = py::none(),

@@ -32,6 +32,7 @@ struct ConvolutionDescriptor {
   int64_t stride_in_pixels_x = 1, stride_in_pixels_y = 1, dilation_rate_x = 1, dilation_rate_y = 1, groups = 1;
   bool depthwise = false;
   Neuron neuron;
+  DType kernel_weights = DType::float32;  // what the kernel rounds weights to: Apple's kernelWeightsDataType
   Dims weights_dims() const;  // (out, height, width, in of a group); depthwise (out, height, width, 1)
 };
 
@@ -49,6 +50,10 @@ class MPSGRAPH_API ParameterState {
   explicit ParameterState(std::vector<NamedArray> arrays) : arrays(std::move(arrays)) {}
   std::vector<NamedArray> arrays;
   std::weak_ptr<runtime::CommandBuffer> written_by;  // none: there already
+  bool ever_written() const {  // also when that command buffer is gone
+    return written_by.owner_before(std::weak_ptr<runtime::CommandBuffer>()) ||
+           std::weak_ptr<runtime::CommandBuffer>().owner_before(written_by);
+  }
   runtime::NDArray* find(std::string_view name);
 };
 using StatePtr = std::shared_ptr<ParameterState>;

@@ -29,6 +29,7 @@ class Lowering {
   std::map<std::string, Tensor*, std::less<>> parameters;  // of the data source, as arrays() names them
   const Layer* layer = nullptr;  // what it knows of that source
   bool training = false;  // its gradient filter is in the graph
+  const Lowering* undone = nullptr;  // of a transposed convolution that is given one: the convolution
   // What the forward filter leaves for its gradient filter, and what the graph is to give out besides.
   std::map<std::string, Tensor*, std::less<>> state;
 
@@ -62,7 +63,11 @@ struct NodeDefinition {
   int min_sources = 1, max_sources = 1;  // -1: any number
   std::vector<AttributeSpec> attributes = {};
   std::optional<DataSource::Kind> parameters = {};  // what its data source must be
-  std::vector<std::string_view> states = {};  // fed states by name: a loss's "labels" and "weights"
+  std::vector<std::string_view> states = {};  // fed states by name: a loss's "labels" and "weights", or a "mask"
+  bool takes_labels() const { return !states.empty() && states[0] == "labels"; }
+  std::string_view undoes = {};  // the kind whose state says how large its result is, where that is given
+  std::vector<std::string_view> left = {};  // of Lowering::state, what a graph may give out: a dropout's "mask"
+  bool leaves_state() const { return parameters || !left.empty(); }  // or the gradients of its parameters
   bool result_is_gradient = false;  // a loss: training_graph() begins with its result
   bool windows = false;  // has a padding policy
   std::string_view padding = "same";  // and its default

@@ -61,6 +61,7 @@ NNGraph::NNGraph(runtime::Device& device, std::vector<ImagePtr> results, std::ve
         cat("[NNGraph] results_are_needed has ", needed_.size(), " entries for ", results_.size(), " result images"));
   const NodeBackend* backend = find_node_backend(device.name());
   find_filters();
+  require_states(backend != nullptr);
   read_data_sources(backend != nullptr);
   require_purpose();
   if (backend)
@@ -109,8 +110,10 @@ void NNGraph::find_filters() {
     open(result->producer);
     while (!stack.empty()) {
       auto& [filter, next] = stack.back();
-      // A gradient filter reads its forward filter, and what comes in.
-      const size_t before = filter->is_gradient() ? 1 : 0;
+      // A gradient filter reads its forward filter, and what comes in; others may read the state of one.
+      FilterNode* read = filter->forward().get();
+      if (!read && filter->source_state()) read = filter->source_state()->producer;
+      const size_t before = read ? 1 : 0;
       if (next == filter->sources().size() + before) {
         visits[filter] = Visit::done;
         filters_.push_back(filter->shared_from_this());
@@ -120,7 +123,7 @@ void NNGraph::find_filters() {
       }
       const size_t i = next++;
       if (i < before) {
-        open(filter->forward().get());
+        open(read);
         continue;
       }
       const ImagePtr& source = filter->sources()[i - before];
@@ -133,8 +136,28 @@ void NNGraph::find_filters() {
   for (const FilterPtr& filter : filters_) {
     const ImagePtr image = filter->result_image();
     if (image->export_from_graph) exports_.push_back(image);
-    if (!filter->is_gradient() && !filter->definition().states.empty()) losses_.push_back(filter);
+    if (filter->is_gradient()) continue;
+    if (!filter->definition().states.empty()) losses_.push_back(filter);
+    if (filter->result_state() && filter->state().export_from_graph) state_exports_.push_back(filter);
   }
+}
+
+// States that are given out must be made, and by a device that gives them.
+void NNGraph::require_states(bool by_device) const {
+  for (const FilterPtr& filter : state_exports_)
+    if (filter->parameters() && !has_gradient(*filter))
+      throw GraphError(cat("[", filter->title(),
+                           "] its state holds gradients of its parameters, but its gradient "
+                           "filter does not lead to a result",
+                           filter->where()));
+  if (!by_device) return;
+  const auto refuse = [&](const FilterNode& filter, std::string_view what) {
+    throw UnsupportedError(cat("[", filter.title(), "] device ", device_->name(), " ", what,
+                               " no states yet; use Device(\"cpu\")", filter.where()));
+  };
+  for (const FilterPtr& filter : state_exports_) refuse(*filter, "gives out");
+  for (const FilterPtr& filter : filters_)
+    if (filter->source_state()) refuse(*filter, "takes in");
 }
 
 void NNGraph::read_data_sources(bool by_device) {
@@ -160,7 +183,8 @@ void NNGraph::read_data_sources(bool by_device) {
 
 // A training graph that nobody reads must at least train something.
 void NNGraph::require_purpose() const {
-  const bool read = std::find(needed_.begin(), needed_.end(), true) != needed_.end() || !exports_.empty();
+  const bool read =
+      std::find(needed_.begin(), needed_.end(), true) != needed_.end() || !exports_.empty() || !state_exports_.empty();
   const bool measured = !losses_.empty() && derived_.empty();
   const bool trains = std::any_of(state_->layers.begin(), state_->layers.end(),
                                   [](const auto& layer) { return layer->updates_itself() || layer->has_optimizer(); });
@@ -175,7 +199,17 @@ std::vector<std::string> NNGraph::intermediate_image_handles() const { return ha
 
 std::vector<std::string> NNGraph::source_state_handles() const {
   std::vector<std::string> result;
-  for (const FilterPtr& loss : losses_) result.push_back(loss->label);
+  for (const FilterPtr& loss : losses_) {
+    const bool named = loss->source_state() && !loss->source_state()->handle.empty();
+    result.push_back(named ? loss->source_state()->handle : loss->label);
+  }
+  return result;
+}
+
+std::vector<std::string> NNGraph::result_state_handles() const {
+  std::vector<std::string> result;
+  for (const FilterPtr& filter : state_exports_)
+    result.push_back(filter->state().handle.empty() ? filter->label : filter->state().handle);
   return result;
 }
 
@@ -189,8 +223,8 @@ void NNGraph::check_inputs(const std::vector<ImageBatch>& sources, const std::ve
   if (sources.size() != inputs_.size())
     throw GraphError(cat("[NNGraph] takes ", inputs_.size(), " batches of source images, came ", sources.size()));
   if (labels.size() != losses_.size())
-    throw GraphError(
-        cat("[NNGraph] takes ", losses_.size(), " batches of labels, one for each loss, came ", labels.size()));
+    throw GraphError(cat("[NNGraph] takes ", losses_.size(),
+                         " batches of labels, one for each loss (or of other states), came ", labels.size()));
   const auto check_array = [](const NDArray& array, const std::string& what) {
     if (!array.valid() || array.dims().size() != 4 || array.elements() == 0)
       throw ShapeError(cat("[NNGraph] ", what, " must be [images, height, width, channels] without a size of 0, came ",
@@ -210,13 +244,15 @@ void NNGraph::check_inputs(const std::vector<ImageBatch>& sources, const std::ve
   for (size_t i = 0; i < labels.size(); ++i)
     for (const NDArray* array : {&labels[i].labels, &labels[i].weights}) {
       if (array == &labels[i].weights && !array->valid()) continue;
-      check_array(*array, cat("labels of ", losses_[i]->title()));
+      const bool of_loss = losses_[i]->definition().takes_labels();
+      check_array(*array, cat(of_loss ? "labels of " : "the state for ", losses_[i]->title()));
       if (array->dtype() != DType::float32)
         throw DTypeError(cat("[", losses_[i]->title(), "] labels and weights are float32, came ", array->dtype(),
                              losses_[i]->where()));
       if (array->dims()[0] != sources[0].array.dims()[0])
-        throw ShapeError(cat("[", losses_[i]->title(), "] there are labels for ", array->dims()[0], " images, came ",
-                             sources[0].array.dims()[0], losses_[i]->where()));
+        throw ShapeError(cat("[", losses_[i]->title(), "] ", of_loss ? "there are labels for " : "its state is of ",
+                             array->dims()[0], " images, came ", sources[0].array.dims()[0],
+                             of_loss ? "" : "; it belongs to another batch", losses_[i]->where()));
     }
 }
 
@@ -243,9 +279,8 @@ EncodeResults NNGraph::encode_batch(const std::shared_ptr<CommandBuffer>& buffer
   try {
     results = lowered->executable ? lowered->executable->encode(*buffer, std::move(inputs))
                                   : encode_parts(lowered, *buffer, std::move(inputs));
-    update_outside(
-        *lowered, buffer,
-        results.begin() + static_cast<std::ptrdiff_t>(lowered->results.size() + exports_.size() + losses_.size()));
+    const size_t before = lowered->results.size() + exports_.size() + lowered->loss_count;
+    update_outside(*lowered, buffer, results.begin() + static_cast<std::ptrdiff_t>(before));
   } catch (...) {
     buffer->rewind(mark);
     throw;
@@ -259,7 +294,15 @@ EncodeResults NNGraph::encode_batch(const std::shared_ptr<CommandBuffer>& buffer
   auto next = results.begin();
   for (size_t i : lowered->results) out.images[i].array = *next++;
   for (size_t i = 0; i < exports_.size(); ++i) out.intermediates.push_back({*next++});
-  for (LabelsBatch& batch : labels) batch.losses = *next++;
+  for (size_t i = 0; i < labels.size(); ++i)
+    if (losses_[i]->definition().takes_labels()) labels[i].losses = *next++;
+  for (const auto& names : lowered->gradients) next += static_cast<std::ptrdiff_t>(names.size());
+  for (const auto& names : lowered->left) {
+    std::vector<NamedArray> arrays;
+    for (const std::string& name : names) arrays.push_back({name, *next++});
+    out.states.push_back(std::make_shared<ParameterState>(std::move(arrays)));
+    out.states.back()->written_by = buffer;
+  }
   return out;
 }
 

@@ -27,7 +27,8 @@ struct ImageBatch {
 };
 
 // MPSCNNLossLabels of a batch: labels and perhaps weights as images, each [N, height, width, channels] float32. The
-// losses are written by the run: [N, 1, 1, 1], or [N, height, width, channels] when nothing is reduced.
+// losses are written by the run: [N, 1, 1, 1], or [N, height, width, channels] when nothing is reduced. For a filter
+// that reads another graph's state `labels` is that, a mask, and there are no losses.
 struct LabelsBatch {
   runtime::NDArray labels, weights;
   runtime::NDArray losses;
@@ -38,6 +39,7 @@ class Layer;
 struct EncodeResults {
   std::vector<ImageBatch> images;         // of result_images(); an invalid array where none was asked for
   std::vector<ImageBatch> intermediates;  // of intermediate_image_handles()
+  std::vector<StatePtr> states;           // of result_state_handles()
 };
 
 class MPSGRAPH_API NNGraph {
@@ -51,14 +53,16 @@ class MPSGRAPH_API NNGraph {
   const std::vector<ImagePtr>& result_images() const { return results_; }
   const std::vector<ImagePtr>& source_images() const { return inputs_; }            // in the order of encode
   std::vector<std::string> source_image_handles() const;
-  std::vector<std::string> source_state_handles() const;                            // losses, in the order of encode
+  std::vector<std::string> source_state_handles() const;  // losses(), in the order of encode
+  std::vector<std::string> result_state_handles() const;  // of state_exports()
   const std::vector<ImagePtr>& intermediate_images() const { return exports_; }
   std::vector<std::string> intermediate_image_handles() const;
-  const std::vector<FilterPtr>& filters() const { return filters_; }                // in an order of execution
+  const std::vector<FilterPtr>& filters() const { return filters_; }  // in an order of execution
   bool has_gradient(const FilterNode& filter) const { return derived_.contains(&filter); }
   bool results_are_needed(size_t i) const { return needed_[i]; }
-  const std::vector<FilterPtr>& losses() const { return losses_; }                  // that take labels
-  Layer* layer_of(const FilterNode& filter) const;                                  // null: it has no parameters
+  const std::vector<FilterPtr>& losses() const { return losses_; }  // that take labels, or a state
+  const std::vector<FilterPtr>& state_exports() const { return state_exports_; }  // whose states are given out
+  Layer* layer_of(const FilterNode& filter) const;  // null: it has no parameters
   std::vector<Layer*> layers() const;
   // How intermediate images are stored; float16 rounds each filter's result. Default float32, also on Metal.
   ChannelFormat format() const { return format_; }
@@ -73,7 +77,7 @@ class MPSGRAPH_API NNGraph {
 
  private:
   friend class Lowerer;
-  struct Lowered;                                      // the nodes for one size of images
+  struct Lowered;  // the nodes for one size of images
   struct State;
   EncodeResults encode_on_device(const Lowered& lowered, const std::shared_ptr<runtime::CommandBuffer>& buffer,
                                  const std::vector<ImageBatch>& sources, std::vector<LabelsBatch>& labels);
@@ -81,6 +85,7 @@ class MPSGRAPH_API NNGraph {
   std::vector<runtime::NDArray> encode_parts(const std::shared_ptr<Lowered>& lowered, runtime::CommandBuffer& buffer,
                                              std::vector<runtime::NDArray> inputs) const;
   void find_filters();
+  void require_states(bool by_device) const;
   void read_data_sources(bool by_device);
   void require_purpose() const;
   void check_inputs(const std::vector<ImageBatch>& sources, const std::vector<LabelsBatch>& labels) const;
@@ -92,8 +97,8 @@ class MPSGRAPH_API NNGraph {
   std::vector<bool> needed_;
   std::vector<FilterPtr> filters_;
   std::vector<ImagePtr> inputs_, exports_;
-  std::vector<FilterPtr> losses_;
-  std::set<const FilterNode*> derived_;                // forward filters whose gradient filters are here
+  std::vector<FilterPtr> losses_, state_exports_;
+  std::set<const FilterNode*> derived_;  // forward filters whose gradient filters are here
   ChannelFormat format_ = ChannelFormat::float32;
   const std::unique_ptr<State> state_;
 };

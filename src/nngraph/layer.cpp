@@ -82,6 +82,10 @@ Slot* Layer::find(std::string_view name) {
 }
 
 void Layer::require_fitting(ParameterState& updated) const {
+  if (updated.ever_written())
+    throw GraphError(cat(who,
+                         " update() gave a state that a batch has made, such as gradients of this or of another "
+                         "batch; give the source state or one of the source's own"));
   for (const Slot& slot : slots) {
     const NDArray* array = updated.find(slot.name);
     if (!array) continue;
@@ -163,7 +167,8 @@ Tensor* as_operand(Builder& b, const Layer& layer, const Slot& slot, Tensor* fed
 Tensor* as_own(Builder& b, const Layer& layer, const Slot& slot, Tensor* gradient) {
   if (slot.name != "weights") return gradient;
   const Dims& d = slot.type.shape.dims();
-  if (layer.convolution.depthwise) gradient = b.reshape(gradient, {d[1], d[2], 1, d[0]});
+  const bool hwio = gradient->shape().dims().size() == 4 && !layer.convolution.depthwise;
+  if (!hwio) gradient = b.reshape(gradient, {d[1], d[2], d[3], d[0]});
   return b.transpose(gradient, {3, 0, 1, 2});
 }
 

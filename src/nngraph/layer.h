@@ -56,7 +56,7 @@ class Layer {
   std::vector<Slot> slots;
   Slot* find(std::string_view name);
 
-  // ShapeError when what the source's update gave cannot take the place of what there is.
+  // What the source's update gave must be able to take the place of what there is: ShapeError, GraphError.
   void require_fitting(ParameterState& updated) const;
 
   // Of a source that is loaded on demand, while it is: its arrays, checked, behind `feeds`.
@@ -77,7 +77,7 @@ class Layer {
 
 // What a fed parameter, which has the source's layout, is as an operand.
 Tensor* as_operand(Builder& b, const Layer& layer, const Slot& slot, Tensor* fed);
-// And its gradient, back in the source's layout.
+// And its gradient, back in the source's layout, from the core graph's of any home.
 Tensor* as_own(Builder& b, const Layer& layer, const Slot& slot, Tensor* gradient);
 
 }  // namespace mpsgraph::nngraph

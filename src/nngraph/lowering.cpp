@@ -109,6 +109,8 @@ class Lowerer {
     for (auto& [image, tensor] : images_)
       if (read.contains(image)) live.push_back(&tensor);
     for (Tensor*& loss : lost_) live.push_back(&loss);
+    for (auto& [filter, arrays] : left_)
+      for (auto& [name, array] : arrays) live.push_back(&array);
     return live;
   }
 
@@ -186,6 +188,8 @@ class Lowerer {
     Lowering& l = forward.lowering;
     l.training = graph_.has_gradient(filter);
     l.layer = state_.layer_of(filter);
+    if (filter.source_state() && filter.source_state()->producer)
+      l.undone = &forwards_.at(filter.source_state()->producer).lowering;
     // A gradient filter gives one source's share. One source may lead to another, and a layer's parameters to the
     // images of the next filter that has them: as tensors of this filter's own, derivatives end there.
     const auto own = [&](Tensor* tensor, bool apart) { return apart ? b_.unary("identity", tensor) : tensor; };
@@ -193,7 +197,7 @@ class Lowerer {
       l.sources.push_back(own(images_.at(source.get()), l.training && filter.sources().size() > 1));
     if (l.layer)
       for (const auto& [name, tensor] : operands_.at(l.layer))
-        l.parameters[name] = own(tensor, l.training && is_shared(*l.layer));
+        l.parameters[name] = own(as_computed(*l.layer, name, tensor), l.training && is_shared(*l.layer));
     const auto loss = std::find_if(losses_.begin(), losses_.end(), [&](const auto& p) { return p.get() == &filter; });
     if (loss != losses_.end()) {
       const auto index = static_cast<size_t>(loss - losses_.begin());
@@ -212,8 +216,17 @@ class Lowerer {
       return seed_feeds_.back();
     };
     forward.image = filter.definition().lower(l);
-    if (loss != losses_.end()) lost_.push_back(l.state.at("loss"));
+    if (filter.definition().takes_labels()) lost_.push_back(l.state.at("loss"));
+    if (filter.state().export_from_graph)
+      for (std::string_view name : filter.definition().left)
+        left_[&filter].emplace_back(name, l.state.find(name)->second);
     return forward.image;
+  }
+
+  // Weights as the kernel has them; their gradient is that of the rounded ones, and updates those that are kept.
+  Tensor* as_computed(const Layer& layer, std::string_view name, Tensor* parameter) {
+    const DType dtype = layer.convolution.kernel_weights;
+    return name == "weights" ? b_.cast(b_.cast(parameter, dtype), DType::float32) : parameter;
   }
 
   bool is_shared(const Layer& layer) const {
@@ -245,8 +258,15 @@ class Lowerer {
     for (size_t s = 0; s < slots.size(); ++s) {
       Tensor*& sum = parameter_gradients_[slots[s]];
       sum = sum ? b_.add(sum, found[1 + s]) : found[1 + s];
+      if (filter.forward()->state().export_from_graph)
+        left_[filter.forward().get()].emplace_back(slots[s]->name, as_own(b_, *layer, *slots[s], found[1 + s]));
     }
-    if (layer && layer->source->kind() == DataSource::Kind::batch_normalization) statistics_[layer] = &l.state;
+    if (layer && layer->source->kind() == DataSource::Kind::batch_normalization) {
+      statistics_[layer] = &l.state;
+      if (filter.forward()->state().export_from_graph)
+        for (std::string_view name : {"mean", "variance"})
+          left_[filter.forward().get()].emplace_back(name, flat(l.state.find(name)->second));
+    }
     return found[0];
   }
 
@@ -300,11 +320,13 @@ class Lowerer {
       for (std::string_view name : {"mean", "variance"}) {
         Tensor* now = batch->second->find(name)->second;
         names.emplace_back(name);
-        outside_.push_back(b_.reshape(now, Ints{now->shape().elements()}));
+        outside_.push_back(flat(now));
       }
     result_.updating.push_back(&layer);
     result_.gradients.push_back(std::move(names));
   }
+
+  Tensor* flat(Tensor* x) { return b_.reshape(x, Ints{x->shape().elements()}); }
 
   Tensor* operand(const Layer& layer, std::string_view name) {
     for (const auto& [known, tensor] : operands_.at(&layer))
@@ -335,6 +357,14 @@ class Lowerer {
     for (const ImagePtr& image : graph_.intermediate_images()) targets.push_back(stored(*image));
     targets.insert(targets.end(), lost_.begin(), lost_.end());
     targets.insert(targets.end(), outside_.begin(), outside_.end());
+    result_.loss_count = lost_.size();
+    for (const FilterPtr& filter : graph_.state_exports()) {
+      result_.left.emplace_back();
+      for (const auto& [name, array] : left_[filter.get()]) {
+        result_.left.back().push_back(name);
+        targets.push_back(array);
+      }
+    }
     if (part_feeds_ > 0) {
       finish_part(targets);
       find_last_uses();
@@ -368,6 +398,7 @@ class Lowerer {
   std::map<const Layer*, std::map<std::string, Tensor*, std::less<>>*> statistics_;
   std::vector<Tensor*> image_feeds_, label_feeds_, seed_feeds_;
   std::vector<Tensor*> lost_, outside_, rates_;
+  std::map<const FilterNode*, std::vector<std::pair<std::string, Tensor*>>> left_;  // of states that are given out
   std::vector<Operation*> operations_;
   size_t lowered_count_ = 0, part_feeds_ = 0;
   Part part_;

@@ -37,10 +37,13 @@ struct NNGraph::Lowered {
   std::vector<int64_t> seeds;                           // of random filters, one state for each
   std::map<const ImageNode*, Dims> shapes;              // of all images
 
-  // Targets, in this order: results that are needed, exports, losses, then for each self-updating layer its gradients.
+  // Targets, in this order: results that are needed, exports, losses, then for each self-updating layer its gradients,
+  // then for each state that is given out its arrays.
   std::vector<size_t> results;  // their numbers in result_images()
   std::vector<std::vector<std::string>> gradients;  // names, for each of `updating`
   std::vector<Layer*> updating;
+  size_t loss_count = 0;
+  std::vector<std::vector<std::string>> left;  // names, for each of state_exports()
 };
 
 struct NNGraph::State {

@@ -76,6 +76,23 @@ FilterPtr FilterNode::create(std::string_view kind, std::vector<ImagePtr> source
   return node;
 }
 
+StateNodePtr FilterNode::result_state() {
+  return is_gradient() || !definition_->leaves_state() ? nullptr : StateNodePtr(shared_from_this(), &state_);
+}
+
+void FilterNode::set_source_state(StateNodePtr state) {
+  const FilterNode* from = state ? state->producer : nullptr;
+  const auto refuse = [&](const std::string& message) { throw GraphError(cat("[", title(), "] ", message, where())); };
+  if (!definition_->undoes.empty() && !(from && from->kind() == definition_->undoes))
+    refuse(cat("takes the result_state of the ", definition_->undoes, " whose size it undoes"));
+  if (definition_->undoes.empty() && definition_->states.empty()) refuse("reads no state");
+  if (definition_->undoes.empty() && from)
+    refuse(cat(from->title(),
+               " leaves its state in the graph: make its gradient filter by gradient_filter, or give a "
+               "StateNode of its own"));
+  source_state_ = std::move(state);
+}
+
 std::string_view FilterNode::kind() const { return definition_->name; }
 
 std::string FilterNode::title() const {

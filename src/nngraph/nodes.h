@@ -40,6 +40,16 @@ class MPSGRAPH_API ImageNode {
 };
 using ImagePtr = std::shared_ptr<ImageNode>;
 
+// MPSNNStateNode: what a filter leaves for its gradient filter; or a state that is given with each batch.
+class MPSGRAPH_API StateNode {
+ public:
+  std::string handle;                  // its name among the states that encodes take or give; may be empty
+  bool export_from_graph = false;      // its state is among the destination states of each encode
+  bool synchronize_resource = false;   // Metal: is copied to where the CPU reads it
+  FilterNode* producer = nullptr;      // the filter that leaves it, which owns it; null for one that is given
+};
+using StateNodePtr = std::shared_ptr<StateNode>;
+
 // MPSNNFilterNode: a filter over images, or the gradient filter of one.
 class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> {
  public:
@@ -57,6 +67,13 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   // The image that it makes. Holding it keeps the filter.
   ImagePtr result_image() { return ImagePtr(shared_from_this(), &result_); }
   const ImageNode& result() const { return result_; }
+  // What it leaves; null for gradient filters, and where nothing is left that could be read.
+  StateNodePtr result_state();
+  const StateNode& state() const { return state_; }
+  // A state that it reads: of another graph, given with each batch; or, of a transposed convolution, that of the
+  // convolution whose size it undoes. GraphError for another one.
+  const StateNodePtr& source_state() const { return source_state_; }
+  void set_source_state(StateNodePtr state);
 
   // Of a gradient filter: the filter that it derives, and the source of that whose gradient it gives.
   const std::shared_ptr<FilterNode>& forward() const { return forward_; }
@@ -84,7 +101,7 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   std::string where() const;                    // "; made at model.py:41", or ""
 
  private:
-  FilterNode() { result_.producer = this; }
+  FilterNode() { result_.producer = state_.producer = this; }
   const NodeDefinition* definition_ = nullptr;
   std::vector<ImagePtr> sources_;
   Attributes attributes_;
@@ -93,6 +110,8 @@ class MPSGRAPH_API FilterNode : public std::enable_shared_from_this<FilterNode> 
   size_t forward_source_ = 0;
   std::string location_;
   ImageNode result_;
+  StateNode state_;
+  StateNodePtr source_state_;
 };
 using FilterPtr = std::shared_ptr<FilterNode>;
 

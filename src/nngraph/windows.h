@@ -17,7 +17,9 @@ struct Windowed {
 };
 Windowed windowed(const Lowering& l, const Window& window);
 
-// x behind a neuron of this type and these parameters; `slopes`: of a PReLU, one for each channel.
-Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c, const ConstantPtr& slopes, Tensor* x);
+// x behind a neuron of this type and these parameters; `slopes`: of a PReLU, one for each channel. `derived`: its
+// derivative is that of what is built here. Apple's ReLU has 1 at 0, the core's has 0, and will not do then.
+Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c, const ConstantPtr& slopes, Tensor* x,
+               bool derived = false);
 
 }  // namespace mpsgraph::nngraph

@@ -59,6 +59,7 @@ def text(directory: Path) -> None:
 
 SHORT = {
     "activity_classifier": (recordings, ["--data", "files", "--epochs", 1]),
+    "activity_classifier_layers": (recordings, ["--data", "files", "--epochs", 1]),
     "digits_nodes": (mnist, ["--data", "files", "--epochs", 1, "--python-update"]),
     "gan": (mnist, ["--data", "files", "--steps", 2]),
     "gelu": (None, ["--largest", 10]),
@@ -106,8 +107,11 @@ def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
     assert "--steps must be 1" in refused("gan", "--steps", 0, within=tmp_path, status=2)
     assert "--largest must be from 10" in refused("gelu", "--largest", 3, within=tmp_path, status=2)
     assert "--frames must be 1" in refused("two_queues", "--frames", 0, within=tmp_path, status=2)
-    assert "--recordings and --epochs" in refused("activity_classifier", "--epochs", 0, within=tmp_path, status=2)
-    for name in ("resnet50", "digits_nodes", "gan", "activity_classifier", "text_generation"):
+    for name in ("activity_classifier", "activity_classifier_layers"):
+        assert "--recordings and --epochs" in refused(name, "--epochs", 0, within=tmp_path, status=2)
+    for name in (
+        "resnet50", "digits_nodes", "gan", "activity_classifier", "activity_classifier_layers", "text_generation",
+    ):  # fmt: skip
         assert "--seed " in refused(name, "--seed", -1, within=tmp_path, status=2)
     for option, value in (
         ("--temperature", "nan"),
@@ -121,7 +125,8 @@ def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
 
 def test_files_that_cannot_be_used_are_refused(tmp_path: Path):
     assert "has no data_batch_1" in refused("resnet50", "--data", "none", within=tmp_path, status=1)
-    assert "needs two CSV files" in refused("activity_classifier", "--data", "none", within=tmp_path, status=1)
+    for name in ("activity_classifier", "activity_classifier_layers"):
+        assert "needs two CSV files" in refused(name, "--data", "none", within=tmp_path, status=1)
     assert "none" in refused("text_generation", "--text", "none", within=tmp_path, status=1)
     text(tmp_path)
     assert "has not seen ['T']" in refused("text_generation", "--text", "text.txt", within=tmp_path, status=1)

@@ -13,6 +13,7 @@ ELSEWHERE = {  # kinds that need labels or random numbers
     "forward_loss": "test_losses.py",
     "yolo_loss": "test_yolo_loss.py",
     "dropout": "test_dropout.py",
+    "dropout_gradient": "test_states.py",
 }
 
 

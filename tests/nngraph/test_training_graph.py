@@ -167,6 +167,7 @@ class TestWhatIsMade:
             "bilinear_scale": lambda x: nn.BilinearScaleNode(x, width=1, height=1),
             "lanczos_scale": lambda x: nn.LanczosScaleNode(x, width=1, height=1),
             "yolo_loss": lambda x: nn.YOLOLossNode(x, nn.YOLOLossDescriptor([(1, 1)])),
+            "dropout_gradient": lambda x: nn.DropoutGradientNode(x, x, nn.StateNode()),
         }
         name = "".join(part.capitalize() for part in row["name"].split("_")) + "Node"
         node = makers.get(row["name"], getattr(nn, name, None))(nn.ImageNode("x"))

@@ -307,7 +307,7 @@ ROOMS = [
     ["data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],
     ["graph", "quantization"],
     ["ops"],
-    ["precision", "random"],
+    ["_tensor_data", "precision", "random"],
     ["_checks", "_dtypes"],
     ["_former_names", "_loader", "_optional", "_shown", "errors"],
     ["_core"],

@@ -79,8 +79,10 @@ class ConvolutionDataSource(Protocol):
     """What a convolution, transposed convolution or fully connected node asks of its data source.
 
     Optional: update(command_buffer, gradient_state, source_state), which is called while a batch is encoded; it encodes
-    an optimizer, and gives the state to go on with, or None to keep the parameters. An exception in any of these
-    reaches the caller of encode, and nothing is half updated. Source: MPSCNNConvolutionDataSource.
+    an optimizer, and gives the state to go on with, or None to keep the parameters. kernel_weights_data_type, "float32"
+    or "float16": filters compute with weights of that type; updates are of float32 ones. Apple's default is float16,
+    here it is float32. An exception in any of these reaches the caller of encode, and nothing is half updated. Source:
+    MPSCNNConvolutionDataSource.
     """
 
     def load(self) -> bool:
@@ -136,9 +138,10 @@ class TrainableConvolution(_core.NNTrainableConvolution):
     """A convolution's parameters and the optimizer that trains them, within the graph's own program.
 
     Args: descriptor; weights (out, height, width, in), float32 or float16, None for He's normal distribution by `seed`;
-    bias_terms (out,), None for zeros, False for none; optimizer, None to keep them as they are; label, for errors. The
-    arrays are copied. While a training graph holds it, `load` takes what training has left, so that another graph sees
-    it after reload_from_data_sources. Errors: ShapeError, DTypeError.
+    bias_terms (out,), None for zeros, False for none; optimizer, None to keep them as they are; label, for errors;
+    kernel_weights_data_type, as of a ConvolutionDataSource. The arrays are copied. While a training graph holds it,
+    `load` takes what training has left, so that another graph sees it after reload_from_data_sources. Errors:
+    ShapeError, DTypeError.
 
     >>> nn = mg.nngraph
     >>> source = nn.TrainableConvolution(nn.ConvolutionDescriptor(3, 3, 1, 8), optimizer=nn.Adam(1e-3))
@@ -155,12 +158,14 @@ class TrainableConvolution(_core.NNTrainableConvolution):
         optimizer: _core.NNOptimizer | None = None,
         label: str = "",
         seed: int | None = None,
+        kernel_weights_data_type: Any = "float32",
     ) -> None:
         if weights is None:
             weights = _normal(descriptor.weights_shape, seed)
         if bias_terms is None:
             bias_terms = np.zeros(descriptor.output_feature_channels, np.float32)
-        super().__init__(descriptor, weights, None if bias_terms is False else bias_terms, optimizer, label)
+        biases = None if bias_terms is False else bias_terms
+        super().__init__(descriptor, weights, biases, optimizer, label, kernel_weights_data_type)
         self._descriptor = descriptor
 
     def descriptor(self) -> ConvolutionDescriptor:
@@ -244,8 +249,9 @@ class StoredWeights(_core.NNStoredWeights):
     A graph that does not train runs filter by filter over such sources: each is mapped when its turn has come and let
     go behind it, so that a network takes the memory of its largest layers. Args: path; descriptor; weights and
     bias_terms, names of tensors in the file, float32 or the weights float16, the latter None for none; layout of the
-    weights there, "OHWI" as Apple's, "OIHW" as PyTorch's or "HWIO" as TensorFlow's; label. Errors: PackageError for a
-    file that is damaged or lacks a tensor, ShapeError, DTypeError.
+    weights there, "OHWI" as Apple's, "OIHW" as PyTorch's or "HWIO" as TensorFlow's; label; kernel_weights_data_type, as
+    of a ConvolutionDataSource. Errors: PackageError for a file that is damaged or lacks a tensor, ShapeError,
+    DTypeError.
     """
 
     def __init__(
@@ -257,8 +263,9 @@ class StoredWeights(_core.NNStoredWeights):
         *,
         layout: str = "OHWI",
         label: str = "",
+        kernel_weights_data_type: Any = "float32",
     ) -> None:
-        super().__init__(str(path), descriptor, weights, bias_terms or "", layout, label)
+        super().__init__(str(path), descriptor, weights, bias_terms or "", layout, label, kernel_weights_data_type)
         self._descriptor = descriptor
 
     def descriptor(self) -> ConvolutionDescriptor:

@@ -67,13 +67,18 @@ class NNGraph:
 
     @property
     def source_state_handles(self) -> list[str]:
-        """Labels of the loss nodes, in the order in which encodes take their labels."""
+        """Labels of the loss nodes, and handles of other graphs' states, in the order in which encodes take them."""
         return self._core.source_state_handles
 
     @property
     def intermediate_image_handles(self) -> list[str]:
         """Handles of the image nodes that are exported, in the order of intermediate_images."""
         return self._core.intermediate_image_handles
+
+    @property
+    def result_state_handles(self) -> list[str]:
+        """Handles, or else filters' labels, of the states that are exported, in the order of destination_states."""
+        return self._core.result_state_handles
 
     @property
     def format(self) -> str:
@@ -92,29 +97,43 @@ class NNGraph:
         source_states: Sequence[Any] = (),
         intermediate_images: list[ImageBatch] | None = None,
         results: list[ImageBatch | None] | None = None,
+        *,
+        destination_states: list[_core.NNParameterState] | None = None,
     ) -> ImageBatch | None:
         """Encodes a batch; it runs when the command buffer does.
 
-        Args: source_images, a batch for each of source_image_handles: an ImageBatch, an array [images, height, width,
-        channels] or a list of images; source_states, a batch of labels for each loss node; intermediate_images and
-        results, lists that exported images and the results are appended to. Result: the batch of the first result
-        image, or None if it is not needed; it can be read when the command buffer is done. Data sources with an update
-        are called here. Errors: ShapeError, DTypeError, GraphError, OutOfRangeError for too few labels, and whatever
-        data sources raise; then nothing is encoded and nothing updated. Source: encodeBatchToCommandBuffer:….
+        Args:
+            source_images: a batch for each of source_image_handles: an ImageBatch, an array [images, height, width,
+                channels] or a list of images.
+            source_states: for each of source_state_handles a batch of labels, or a state that another graph gave out.
+            intermediate_images, results: lists that exported images and the results are appended to.
+            destination_states: a list that exported states are appended to, one of a filter for the whole batch:
+                ParameterStates of the gradients of its parameters, of a batch normalization also with the batch's mean
+                and variance; of a dropout with its "mask", 1 where it keeps.
+        Result: the batch of the first result image, or None if it is not needed; it can be read when the command buffer
+        is done, and so can all others. Data sources with an update are called here. Errors: ShapeError, DTypeError,
+        GraphError, OutOfRangeError for too few labels, DeviceError for labels of a batch that is still under way or a
+        state that another queue has yet to write, and whatever data sources raise; then nothing is encoded and nothing
+        updated. Source: encodeBatchToCommandBuffer:sourceImages:sourceStates:intermediateImages:destinationStates:.
         """
         if isinstance(source_images, (ImageBatch, str)) or not isinstance(source_images, Sequence):
             raise GraphError("encode_batch takes a list with a batch for each source image: [batch]")
         batches = [b if isinstance(b, ImageBatch) else ImageBatch(b) for b in source_images]
         count = len(batches[0]) if batches else 0
-        labels = [label_arrays(states, count) for states in source_states]
-        made, exported, losses = self._core.encode_batch(command_buffer, [b._operand() for b in batches], labels)
+        labels = [label_arrays(states, count, command_buffer) for states in source_states]
+        made, exported, losses, left = self._core.encode_batch(
+            command_buffer, [batch._operand() for batch in batches], labels
+        )
         for states, loss in zip(source_states, losses, strict=True):
-            give_losses(states, ImageBatch._of(loss, command_buffer))
+            if loss is not None:
+                give_losses(states, ImageBatch._of(loss, command_buffer))
         images = [None if array is None else ImageBatch._of(array, command_buffer) for array in made]
         if intermediate_images is not None:
             intermediate_images += [ImageBatch._of(array, command_buffer) for array in exported]
         if results is not None:
             results += images
+        if destination_states is not None:
+            destination_states += left
         return images[0]
 
     def encode(

@@ -207,6 +207,24 @@ class ImageBatch(Sequence[Image]):
     def _operand(self) -> NDArray:
         return self._native if self._native is not None else _core.asarray(dense(self._array))
 
+    def _tensor_data(self, command_buffer: CommandBuffer | None, written: bool) -> NDArray:
+        """What a core graph reads or writes for it: the same memory, or of unorm formats float32 from 0 to 1."""
+        before = self._written_by
+        if before is not None and not (command_buffer is not None and before.queue is command_buffer.queue):
+            _require_written(before, "this batch")  # what is encoded to one queue runs in turn
+        if self.format not in ("unorm8", "unorm16"):
+            return self._native if self._native is not None else _core.asarray(self._array, copy=False)
+        if written:
+            raise DTypeError(
+                f"results are floats and cannot be written into an ImageBatch of format {self.format}; give one of "
+                "format float32"
+            )
+        _core.nn_count_copy()
+        return _core.asarray(self._array * np.float32(1 / np.iinfo(self._array.dtype).max))
+
+    def _note_writer(self, command_buffer: CommandBuffer) -> None:
+        self._written_by = command_buffer
+
     def __repr__(self) -> str:
         return "ImageBatch({} of {} x {} x {}, {})".format(*self.shape, self.format)
 
@@ -337,9 +355,15 @@ def _label_batch(values: Any, what: str) -> np.ndarray:
     return array
 
 
-def label_arrays(batch: Any, images: int) -> tuple[NDArray, NDArray | None]:
-    """Labels and weights of a state batch as arrays for `images` images."""
+def label_arrays(batch: Any, images: int, buffer: CommandBuffer) -> tuple[NDArray, NDArray | None]:
+    """Labels and weights of a state batch as arrays for `images` images; the mask of a dropout's state."""
+    if isinstance(batch, _core.NNParameterState):
+        mask = batch.array_for("mask", buffer)
+        if mask is None:
+            raise GraphError(f"a source state is labels or a dropout's state with a mask, this one has {batch.names}")
+        return mask, None
     if isinstance(batch, LossLabelsBatch):
+        _require_free([batch._losses])
         labels, weights = batch.labels, batch.weights
     else:
         states = list(batch)
@@ -347,6 +371,7 @@ def label_arrays(batch: Any, images: int) -> tuple[NDArray, NDArray | None]:
             raise GraphError("a batch of source states is a LossLabelsBatch or a list of LossLabels")
         if not states:
             raise OutOfRangeError(f"there are labels for 0 images, {images} came")
+        _require_free([s._loss for s in states])
         for state in states:
             if state.labels.shape != states[0].labels.shape:
                 raise ShapeError(
@@ -360,6 +385,16 @@ def label_arrays(batch: Any, images: int) -> tuple[NDArray, NDArray | None]:
     if len(labels) != images:
         raise OutOfRangeError(f"there are labels for {len(labels)} images, {images} came")
     return _core.asarray(dense(labels)), None if weights is None else _core.asarray(dense(weights))
+
+
+def _require_free(losses: Sequence[ImageBatch | Image | None]) -> None:
+    """Labels hold the losses of one batch, which the next would take away before they are there."""
+    for writer in (loss._written_by for loss in losses if loss is not None):
+        if writer is not None and writer.status not in ("completed", "error"):
+            raise DeviceError(
+                "these labels belong to another batch, whose command buffer is not done: wait for it, or take other "
+                "labels for each batch that is under way"
+            )
 
 
 def give_losses(batch: Any, losses: ImageBatch) -> None:

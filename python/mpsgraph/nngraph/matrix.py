@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._core import DType
+from .._core import DType, NDArray
 from .._dtypes import DTypeLike, as_dtype
 from .._shown import shown
 from ..errors import GraphError
@@ -94,6 +94,9 @@ class Matrix(_core.Matrix):
         """A view of the same memory, [rows, columns] or [matrices, rows, columns]."""
         return self.array.numpy()
 
+    def _tensor_data(self, command_buffer: Any, written: bool) -> NDArray:
+        return self.array
+
     def __repr__(self) -> str:
         return f"Matrix({self.rows} x {self.columns}, {self.dtype.name})"
 
@@ -128,6 +131,9 @@ class Vector(_core.Vector):
     def numpy(self) -> np.ndarray:
         """A view of the same memory, [length] or [vectors, length]."""
         return self.array.numpy()
+
+    def _tensor_data(self, command_buffer: Any, written: bool) -> NDArray:
+        return self.array
 
     def __repr__(self) -> str:
         return f"Vector({self.length}, {self.dtype.name})"

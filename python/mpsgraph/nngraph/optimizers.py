@@ -65,7 +65,9 @@ class _Encodes:
             names = [n for n in source.names if n in gradients.names and n not in ("mean", "variance")]
             if not names:
                 raise GraphError(f"the gradient state has {gradients.names}, the source state {source.names}")
-            sides = [[state.array(name) for name in names] for state in (gradients, source, results)]
+            sides = [
+                [state.array_for(name, command_buffer) for name in names] for state in (gradients, source, results)
+            ]
             if any(array is None for side in sides for array in side):
                 raise GraphError(f"the result state has {results.names}, {names} are expected")
         else:

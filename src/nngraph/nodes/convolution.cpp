@@ -1,6 +1,8 @@
 // Family convolution: MPSCNNConvolutionNode, …TransposeNode, …FullyConnectedNode. Weights come from a data source.
 //
 // A convolution is a correlation. Its gradients with respect to weights and biases are sums over the batch, not means.
+#include <algorithm>
+
 #include "nngraph/windows.h"
 
 namespace mpsgraph::nngraph {
@@ -43,6 +45,25 @@ Tensor* lower_fully_connected(Lowering& l) {
   return l.b.reshape(result, Ints{l.batch(), 1, 1, d.output_feature_channels});
 }
 
+// The windows of the convolution that a transposed one undoes: by the policy, or those of a given convolution.
+WindowAxis undone(const Lowering& l, int axis, int64_t pixels, int64_t kernel, int64_t stride) {
+  if (!l.undone) return l.node.padding.reverse(axis, pixels, kernel, stride);
+  const int64_t size = axis == 0 ? l.undone->height() : l.undone->width();
+  WindowAxis windows = l.undone->node.padding.forward(axis, size, kernel, stride);
+  if (windows.size != pixels)
+    l.shape_error(cat("undoes ", l.undone->node.title(), ", but a kernel of ", kernel, " and a stride of ", stride,
+                      " make ", windows.size, " pixels of its ", size, ", and there are ", pixels));
+  return {size, windows.before, std::max<int64_t>(0, windows.after)};
+}
+
+// Leaves out what no window reaches at the begin of an axis: how many pixels.
+int64_t cut(WindowAxis& axis) {
+  const int64_t pixels = std::max<int64_t>(0, -axis.before);
+  axis.before += pixels;
+  axis.size -= pixels;
+  return pixels;
+}
+
 // Zeros between the pixels, then a convolution of stride 1 whose weights are read as they stand. The core's transposed
 // convolution is the gradient of a convolution: it turns the kernel by 180 degrees, so that it is turned here first.
 Tensor* lower_transpose(Lowering& l) {
@@ -50,8 +71,9 @@ Tensor* lower_transpose(Lowering& l) {
   const ConvolutionDescriptor& d = l.layer->convolution;
   if (d.groups != 1 || d.depthwise) l.graph_error("a transposed convolution has no groups");
   if (d.dilation_rate_x != 1 || d.dilation_rate_y != 1) l.graph_error("a transposed convolution has no dilation");
-  const WindowAxis y = l.node.padding.reverse(0, l.height(), d.kernel_height, d.stride_in_pixels_y);
-  const WindowAxis x = l.node.padding.reverse(1, l.width(), d.kernel_width, d.stride_in_pixels_x);
+  WindowAxis y = undone(l, 0, l.height(), d.kernel_height, d.stride_in_pixels_y);
+  WindowAxis x = undone(l, 1, l.width(), d.kernel_width, d.stride_in_pixels_x);
+  const Ints unread{0, l.undone ? cut(y) : 0, l.undone ? cut(x) : 0, 0};  // pixels before the first window
   if (y.size < 1 || x.size < 1 || y.before < 0 || x.before < 0 || y.after < 0 || x.after < 0)
     l.shape_error(
         cat("padding (", to_string(l.node.padding), ") leaves nothing of images of ", l.height(), "x", l.width()));
@@ -69,6 +91,7 @@ Tensor* lower_transpose(Lowering& l) {
                          {"dilations", Ints{1, 1}},
                          {"padding", Ints{y.before, y.after, x.before, x.after}},
                          {"padding_style", std::string("EXPLICIT")}});
+  if (unread[1] + unread[2] > 0) image = l.add("pad", {image}, {{"left", unread}, {"right", Ints{0, 0, 0, 0}}});
   return with_biases_and_neuron(l, image);
 }
 
@@ -99,8 +122,10 @@ NodeDefinition of_convolution(std::string_view name, std::string_view apple, std
 const NodeFamily convolution_family("convolution", [] {
   define_node(
       of_convolution("convolution", "MPSCNNConvolutionNode", "MPSCNNConvolutionGradientNode", lower_convolution));
-  define_node(of_convolution("convolution_transpose", "MPSCNNConvolutionTransposeNode",
-                             "MPSCNNConvolutionTransposeGradientNode", lower_transpose));
+  NodeDefinition transpose = of_convolution("convolution_transpose", "MPSCNNConvolutionTransposeNode",
+                                            "MPSCNNConvolutionTransposeGradientNode", lower_transpose);
+  transpose.undoes = "convolution";
+  define_node(std::move(transpose));
   NodeDefinition fully_connected = of_convolution("fully_connected", "MPSCNNFullyConnectedNode",
                                                   "MPSCNNFullyConnectedGradientNode", lower_fully_connected);
   fully_connected.matrix = true;

@@ -8,7 +8,10 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-Tensor* at_least_zero(Builder& b, Tensor* x) { return b.binary("greater_than_or_equal_to", x, b.scalar_like(x, 0)); }
+Tensor* at_least(Builder& b, Tensor* x, double limit) {
+  return b.binary("greater_than_or_equal_to", x, b.scalar_like(x, limit));
+}
+Tensor* at_least_zero(Builder& b, Tensor* x) { return at_least(b, x, 0); }
 
 Tensor* power(Builder& b, double base, Tensor* x) {
   return b.unary("exponent", base == -1 ? x : b.mul(x, std::log(base)));
@@ -24,13 +27,14 @@ Tensor* line(Builder& b, Tensor* x, double scale, double shift) {
 
 }  // namespace
 
-Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c, const ConstantPtr& slopes, Tensor* x) {
+Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c, const ConstantPtr& slopes, Tensor* x,
+               bool derived) {
   if (type == "none") return x;
   const auto clamp = [&](Tensor* y, double low, double high) {
     return b.graph().add("clamp", {y, b.scalar_like(y, low), b.scalar_like(y, high)});
   };
-  const auto leaky = [&] { return b.select(at_least_zero(b, x), x, b.mul(x, a)); };
-  if (type == "relu") return a == 0 ? b.unary("relu", x) : leaky();
+  const auto leaky = [&] { return b.select(at_least_zero(b, x), x, a == 0 ? b.scalar_like(x, 0) : b.mul(x, a)); };
+  if (type == "relu") return a == 0 && !derived ? b.unary("relu", x) : leaky();
   if (type == "linear") return line(b, x, a, b_);
   if (type == "sigmoid") return b.unary("sigmoid", x);
   if (type == "hard_sigmoid") return clamp(line(b, x, a, b_), 0, 1);
@@ -49,7 +53,10 @@ Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c,
     return b.select(at_least_zero(b, x), x, b.mul(b.sub(b.unary("exponent", below), 1), a));
   }
   if (type == "prelu") return b.select(at_least_zero(b, x), x, b.mul(x, slopes_of(b, slopes)));
-  if (type == "relun") return b.binary("minimum", leaky(), b.scalar_like(x, b_));
+  if (type == "relun") {  // from b on flat
+    Tensor* y = leaky();
+    return b.select(at_least(b, y, b_), b.scalar_like(x, b_), y);
+  }
   if (type == "power") return b.binary("power", line(b, x, a, b_), b.scalar_like(x, c));
   if (type == "exponential") return power(b, c, line(b, x, a, b_));
   if (type == "logarithm") {

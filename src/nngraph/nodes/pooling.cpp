@@ -1,7 +1,7 @@
 // Family pooling: MPSCNNPoolingMaxNode, …AverageNode, …L2NormNode, MPSCNNDilatedPoolingMaxNode.
 //
 // Outside of an image there is nothing: an average is over the pixels that are there (Apple's edge mode clamp, the
-// default of these nodes). The gradient of a maximum goes to the first one of its window.
+// default of these nodes), and 0 where there is none. The gradient of a maximum goes to the first one of its window.
 #include <algorithm>
 
 #include "mpsgraph/core/gradients.h"
@@ -17,16 +17,24 @@ Window window_of(const Lowering& l) {
           a.integer("stride_in_pixels_x"), dilation("dilation_rate_y"), dilation("dilation_rate_x")};
 }
 
+Windowed pooled(const Lowering& l, const Window& window) {
+  Windowed w = windowed(l, window);
+  w.attributes.set("kernel", Ints{window.height, window.width});
+  return w;
+}
+
+bool all_touch(const Windowed& w, const Window& window) {
+  const Ints& padding = w.attributes.integers("padding");
+  return std::max(padding[0], padding[1]) <= (window.height - 1) * window.dilation_y &&
+         std::max(padding[2], padding[3]) <= (window.width - 1) * window.dilation_x;
+}
+
 // The windows of a pooling; each must touch the image.
 Windowed touching(const Lowering& l, const Window& window) {
-  Windowed w = windowed(l, window);
-  const Ints& padding = w.attributes.integers("padding");
-  const int64_t reach_y = (window.height - 1) * window.dilation_y + 1,
-                reach_x = (window.width - 1) * window.dilation_x + 1;
-  if (std::max(padding[0], padding[1]) >= reach_y || std::max(padding[2], padding[3]) >= reach_x)
-    l.shape_error(cat("padding [top, bottom, left, right] of ", to_string(padding), " leaves windows of ",
-                      window.height, "x", window.width, " that touch no pixel"));
-  w.attributes.set("kernel", Ints{window.height, window.width});
+  Windowed w = pooled(l, window);
+  if (!all_touch(w, window))
+    l.shape_error(cat("padding [top, bottom, left, right] of ", to_string(w.attributes.integers("padding")),
+                      " leaves windows of ", window.height, "x", window.width, " that touch no pixel"));
   return w;
 }
 
@@ -36,7 +44,23 @@ Tensor* pool(Lowering& l, std::string_view kind, Tensor* (*before)(Builder&, Ten
 }
 
 Tensor* lower_max(Lowering& l) { return pool(l, "max_pooling2d"); }
-Tensor* lower_average(Lowering& l) { return pool(l, "avg_pooling2d"); }
+
+// Where windows lie wholly outside, the mean of the image in zeros over that of ones in zeros.
+Tensor* lower_average(Lowering& l) {
+  const Window window = window_of(l);
+  Windowed w = pooled(l, window);
+  if (all_touch(w, window)) return l.add("avg_pooling2d", {w.source}, w.attributes);
+  const Ints padding = w.attributes.integers("padding");
+  w.attributes.set("padding", Ints{0, 0, 0, 0});
+  const auto mean_in_zeros = [&](Tensor* image) {
+    Tensor* in_zeros = l.add(
+        "pad", {image}, {{"left", Ints{0, padding[0], padding[2], 0}}, {"right", Ints{0, padding[1], padding[3], 0}}});
+    return l.add("avg_pooling2d", {in_zeros}, w.attributes);
+  };
+  const Dims& size = w.source->shape().dims();
+  Tensor* ones = l.b.filled({DType::float32, Shape{1, size[1], size[2], 1}}, 1);
+  return l.b.binary("division_no_nan", mean_in_zeros(w.source), mean_in_zeros(ones));
+}
 
 // The root of the sum of squares: of the mean with zeros for what is outside, times the window's size.
 Tensor* lower_l2_norm(Lowering& l) {

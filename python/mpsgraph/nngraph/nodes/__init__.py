@@ -8,7 +8,7 @@ src/nngraph/nodes.
 from __future__ import annotations
 
 from ... import _core
-from ..._core import FilterNode, ImageNode
+from ..._core import FilterNode, ImageNode, StateNode
 from .arithmetic import (
     AdditionNode,
     ComparisonNode,
@@ -22,6 +22,7 @@ from .convolution import (
     FullyConnectedNode,
 )
 from .dropout import (
+    DropoutGradientNode,
     DropoutNode,
 )
 from .gram_matrix import (
@@ -121,6 +122,7 @@ __all__ = [
     "CrossChannelNormalizationNode",
     "DilatedPoolingMaxNode",
     "DivisionNode",
+    "DropoutGradientNode",
     "DropoutNode",
     "FilterNode",
     "ForwardLossNode",
@@ -173,6 +175,7 @@ __all__ = [
     "ReshapeNode",
     "SoftMaxNode",
     "SpatialNormalizationNode",
+    "StateNode",
     "SubtractionNode",
     "UpsamplingBilinearNode",
     "UpsamplingNearestNode",

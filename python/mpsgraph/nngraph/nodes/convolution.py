@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core import ImageNode
+from ..._core import ImageNode, StateNode
 from ._node import Node
 
 
@@ -36,9 +36,20 @@ class ConvolutionNode(_WithWeights):
 
 class ConvolutionTransposeNode(_WithWeights):
     """Zeros between the pixels, then a correlation of stride 1 with the weights (out, height, width, in) as they stand.
-    Source: MPSCNNConvolutionTransposeNode."""
+
+    convolution_gradient_state: the result_state of the ConvolutionNode that it undoes; then its result is as large as
+    what that one read, and its padding policy does not matter. Errors: GraphError for another state. Source:
+    MPSCNNConvolutionTransposeNode initWithSource:convolutionGradientState:weights:.
+    """
 
     kind_name = "convolution_transpose"
+
+    def __init__(
+        self, source: ImageNode, weights: Any, *, convolution_gradient_state: StateNode | None = None, **options: Any
+    ) -> None:
+        super().__init__(source, weights, **options)
+        if convolution_gradient_state is not None:
+            self.source_state = convolution_gradient_state
 
 
 class FullyConnectedNode(_WithWeights):

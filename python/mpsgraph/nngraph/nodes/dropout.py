@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..._core import ImageNode
+from ..._core import ImageNode, StateNode
+from ..._shown import shown
+from ...errors import GraphError
 from ._node import Node
 
 
@@ -13,6 +15,7 @@ class DropoutNode(Node):
 
     seed: another for each dropout; masks differ from batch to batch. mask_stride_in_pixels (x, y, channels): 0 draws
     one number for all of that axis. It drops in every graph that has it: build inference graphs without it.
+    result_state, exported, gives the mask out: for a DropoutGradientNode.
     """
 
     kind_name = "dropout"
@@ -32,3 +35,35 @@ class DropoutNode(Node):
             "mask_stride_in_pixels": list(mask_stride_in_pixels),
         }
         super().__init__([source], attributes, label=label)
+
+
+class DropoutGradientNode(Node):
+    """The gradient of a dropout in another graph, by the mask that it left there. Source: MPSCNNDropoutGradientNode.
+
+    source_gradient: of the dropout's result; source_image: what the dropout read; gradient_state: a StateNode, for
+    which encodes take what the other graph's destination_states have of this batch; the others as of that dropout. In
+    one graph DropoutNode.gradient_filter makes it.
+    """
+
+    kind_name = "dropout_gradient"
+
+    def __init__(
+        self,
+        source_gradient: ImageNode,
+        source_image: ImageNode,
+        gradient_state: StateNode,
+        keep_probability: float = 0.5,
+        seed: int = 0,
+        mask_stride_in_pixels: Sequence[int] = (1, 1, 1),
+        *,
+        label: str = "",
+    ) -> None:
+        attributes = {
+            "keep_probability": float(keep_probability),
+            "seed": seed,
+            "mask_stride_in_pixels": list(mask_stride_in_pixels),
+        }
+        super().__init__([source_gradient, source_image], attributes, label=label)
+        if not isinstance(gradient_state, StateNode):
+            raise GraphError(f"DropoutGradientNode: gradient_state is a StateNode, got {shown(gradient_state)}")
+        self.source_state = gradient_state

@@ -109,7 +109,8 @@ MPSCNNConvolutionDescriptor* descriptor_of(const nngraph::ConvolutionDescriptor&
   return MPSDataTypeFloat32;
 }
 - (MPSDataType)kernelWeightsDataType {
-  return options.half ? MPSDataTypeFloat16 : MPSDataTypeFloat32;
+  const bool rounds = parameters->layer.convolution.kernel_weights == DType::float16;
+  return options.half || rounds ? MPSDataTypeFloat16 : MPSDataTypeFloat32;
 }
 - (MPSCNNConvolutionDescriptor*)descriptor {
   return descriptor_of(parameters->layer.convolution, options.fuses);
