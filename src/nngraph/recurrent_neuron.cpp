@@ -24,9 +24,6 @@ Tensor* soft_plus(Builder& b, Tensor* x) {
 }  // namespace
 
 Tensor* apply_neuron(Builder& b, const Neuron& n, Tensor* x) {
-  if (n.type == "prelu")
-    throw UnsupportedError(
-        "[RNNDescriptor] a gate's neuron cannot be PReLU, which has a parameter for each channel: take ReLU with one");
   if (n.type == "relu") return leaky(b, x, n.a);
   if (n.type == "softplus") return b.mul(soft_plus(b, b.mul(x, n.b)), n.a);
   if (n.type == "relun") {

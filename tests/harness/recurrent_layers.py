@@ -15,6 +15,8 @@ import numpy as np
 from mpsgraph import nngraph
 from mpsgraph.nngraph import RNNMatrixId
 
+from harness.device import NAME
+
 Array = np.ndarray
 
 
@@ -250,10 +252,10 @@ def differences(function: Callable[[], float], array: Array, step: float = 1e-5)
 
 
 class Queue:
-    """A command buffer of a queue of device cpu, committed and waited for at the end of a `with`."""
+    """A command buffer of a queue of the device, committed and waited for at the end of a `with`."""
 
     def __init__(self) -> None:
-        self.queue = mg.CommandQueue("cpu")
+        self.queue = mg.CommandQueue(NAME)
 
     def __enter__(self) -> mg.CommandBuffer:
         self.buffer = self.queue.command_buffer()

@@ -3,6 +3,7 @@
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.device import NAME
 from harness.recurrent_layers import Cell, ConvolutionDescriptor, Queue, Source, empty, matrices
 from mpsgraph.nngraph import (
     GRUDescriptor,
@@ -15,6 +16,7 @@ from mpsgraph.nngraph import (
     RNNSingleGateDescriptor,
 )
 
+pytestmark = pytest.mark.both_devices
 ROWS = [2, 2, 2]
 
 
@@ -80,16 +82,16 @@ DESCRIPTORS = [
 def test_descriptors_that_say_nothing_sensible(make, error, says):
     weights: list[Matrix] = []
     with pytest.raises(error, match=says):
-        RNNMatrixTrainingLayer("cpu", make(), weights)
+        RNNMatrixTrainingLayer(NAME, make(), weights)
     assert weights == []
 
 
 def test_prelu_says_what_to_take():
     weights: list[Matrix] = []
-    layer = RNNMatrixTrainingLayer("cpu", single_gate(Source(zeros(2, 3), neuron=("prelu",))), weights)
+    layer = RNNMatrixTrainingLayer(NAME, single_gate(Source(zeros(2, 3), neuron=("prelu",))), weights)
     with pytest.raises(mg.UnsupportedError, match="cannot be PReLU"):
         layer.encode_forward_sequence(
-            mg.CommandQueue("cpu").command_buffer(), matrices([zeros(1, 3)]), matrices([zeros(1, 2)]), [], weights
+            mg.CommandQueue(NAME).command_buffer(), matrices([zeros(1, 3)]), matrices([zeros(1, 2)]), [], weights
         )
 
 
@@ -105,7 +107,7 @@ def test_what_a_source_raises_reaches_the_caller(asked):
     setattr(bad, asked, fail)
     weights: list[Matrix] = []
     with pytest.raises(Disk, match=asked):
-        RNNMatrixTrainingLayer("cpu", single_gate(bad, recurrent_weights=good), weights)
+        RNNMatrixTrainingLayer(NAME, single_gate(bad, recurrent_weights=good), weights)
     assert weights == []
     assert bad.calls.count("purge") == bad.calls.count("load")
 
@@ -114,7 +116,7 @@ def test_sources_are_loaded_before_they_are_asked_and_purged_behind():
     """Source asserts that weights come after load; its arrays may change afterwards."""
     array, weights = np.ones((2, 3), np.float32), []
     source = Source(array)
-    RNNMatrixTrainingLayer("cpu", single_gate(source, use_float32_weights=True), weights)
+    RNNMatrixTrainingLayer(NAME, single_gate(source, use_float32_weights=True), weights)
     assert source.calls[0] == "load" and source.calls[-1] == "purge" and source.calls.count("load") == 1
     array[:] = 5
     assert (weights[0].numpy() == 1).all()
@@ -130,7 +132,7 @@ def test_plain_attributes_serve_as_well_as_methods():
             pass
 
     held: list[Matrix] = []
-    RNNMatrixTrainingLayer("cpu", single_gate(Plain()), held)
+    RNNMatrixTrainingLayer(NAME, single_gate(Plain()), held)
     assert [matrix.numpy().shape for matrix in held] == [(2, 3)]
 
 
@@ -143,7 +145,7 @@ class Layer:
     def __init__(self, rng, cell: Cell | None = None) -> None:
         self.cell = (cell or Cell("lstm")).drawn(rng)
         self.weights: list[Matrix] = []
-        self.layer = RNNMatrixTrainingLayer("cpu", self.cell.descriptor(), self.weights)
+        self.layer = RNNMatrixTrainingLayer(NAME, self.cell.descriptor(), self.weights)
         self.gradients: list[Matrix] = []
         self.layer.create_weight_gradient_matrices(self.gradients)
         self.xs, self.dys = matrices(empty(ROWS, 3)), matrices(empty(ROWS, 2))
@@ -151,7 +153,7 @@ class Layer:
         for matrix in self.xs + self.dys:
             matrix.numpy()[:] = 0.5
         self.states: list = []
-        self.buffer = mg.CommandQueue("cpu").command_buffer()
+        self.buffer = mg.CommandQueue(NAME).command_buffer()
 
     def forward(self, **other) -> None:
         given = {
@@ -283,7 +285,7 @@ def test_states_are_for_one_gradient_of_their_own_sequence(layer, rng):
     with pytest.raises(mg.GraphError, match="are another layer's"):
         Layer(rng).gradient(training_states=layer.states)
     layer.still_works()
-    layer.buffer = mg.CommandQueue("cpu").command_buffer()
+    layer.buffer = mg.CommandQueue(NAME).command_buffer()
     with pytest.raises(mg.GraphError, match="have been used already"):
         layer.gradient()
 
@@ -292,7 +294,7 @@ def test_results_that_share_memory_with_what_is_read(layer):
     array = np.zeros((2, 3, 3), np.float32)
     layer.cell = Cell("lstm", 3, 3).drawn(np.random.default_rng(0))
     layer.weights = []
-    layer.layer = RNNMatrixTrainingLayer("cpu", layer.cell.descriptor(), layer.weights)
+    layer.layer = RNNMatrixTrainingLayer(NAME, layer.cell.descriptor(), layer.weights)
     views = [Matrix(array[:, t]) for t in range(3)]
     with pytest.raises(mg.DeviceError, match="destination_matrices. step 0 shares memory with source_matrices"):
         layer.forward(source_matrices=views, destination_matrices=views)
@@ -348,7 +350,7 @@ def test_command_buffers(layer):
     with pytest.raises(mg.Error, match="command_buffer"):
         layer.forward(command_buffer="buffer")
     assert layer.states == []
-    layer.buffer = mg.CommandQueue("cpu").command_buffer()
+    layer.buffer = mg.CommandQueue(NAME).command_buffer()
     layer.still_works()
 
 
@@ -357,7 +359,7 @@ def test_lists_that_are_filled_must_be_empty(layer):
     for call in (
         layer.layer.create_weight_matrices,
         layer.layer.create_weight_gradient_matrices,
-        lambda items: RNNMatrixTrainingLayer("cpu", layer.cell.descriptor(), items),
+        lambda items: RNNMatrixTrainingLayer(NAME, layer.cell.descriptor(), items),
     ):
         with pytest.raises(mg.GraphError, match="must be empty, it holds 1"):
             call(full)
@@ -398,7 +400,7 @@ def test_matrix_ids_are_numbered_as_the_core_names_them():
 
 
 def test_several_matrices_in_one_are_no_weights(layer):
-    several = Matrix("cpu", MatrixDescriptor(8, 3, matrices=2))
+    several = Matrix(NAME, MatrixDescriptor(8, 3, matrices=2))
     with pytest.raises(mg.ShapeError, match="matrix 0"):
         layer.forward(weights=[several, *layer.weights[1:]])
 

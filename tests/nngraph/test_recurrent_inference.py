@@ -3,6 +3,7 @@
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.device import NAME
 from harness.recurrent_layers import TANH, Cell, Queue, empty, matrices
 from mpsgraph.nngraph import (
     Matrix,
@@ -13,6 +14,7 @@ from mpsgraph.nngraph import (
     RNNSequenceDirection,
 )
 
+pytestmark = pytest.mark.both_devices
 BACKWARD = {"layer_sequence_direction": RNNSequenceDirection.backward}
 STACKS = {
     "one": [Cell("lstm", 3, 2)],
@@ -44,7 +46,7 @@ def check(results, expected) -> None:
 @pytest.mark.parametrize("rows", [ROWS, [3, 2, 2, 1], [1]], ids=str)
 @pytest.mark.parametrize("cells", STACKS.values(), ids=STACKS.keys())
 def test_a_stack(cells, rows, rng):
-    layer = RNNMatrixInferenceLayer("cpu", [cell.drawn(rng).descriptor() for cell in cells])
+    layer = RNNMatrixInferenceLayer(NAME, [cell.drawn(rng).descriptor() for cell in cells])
     assert layer.number_of_layers == len(cells)
     assert (layer.input_feature_channels, layer.output_feature_channels) == (3, 2)
     xs, ys = drawn(rng, rows, 3), empty(rows, 2)
@@ -58,7 +60,7 @@ def test_a_stack(cells, rows, rng):
 @pytest.mark.parametrize("store_all", [False, True])
 @pytest.mark.parametrize("cells", STACKS.values(), ids=STACKS.keys())
 def test_states_of_all_layers(cells, store_all, rng):
-    layer = RNNMatrixInferenceLayer("cpu", [cell.drawn(rng).descriptor() for cell in cells])
+    layer = RNNMatrixInferenceLayer(NAME, [cell.drawn(rng).descriptor() for cell in cells])
     layer.store_all_intermediate_states = store_all
     xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
     starts = [
@@ -93,7 +95,7 @@ def directions(rng, outputs=(2, 2)):
     descriptors = [
         ahead[0].descriptor(), back[0].descriptor(**BACKWARD), ahead[1].descriptor(), back[1].descriptor(**BACKWARD)
     ]  # fmt: skip
-    return RNNMatrixInferenceLayer("cpu", descriptors), ahead, back
+    return RNNMatrixInferenceLayer(NAME, descriptors), ahead, back
 
 
 @pytest.mark.parametrize("mode", RNNBidirectionalCombineMode)
@@ -120,7 +122,7 @@ def test_both_directions(mode, rng):
 
 def test_the_direction_counts_in_both_directions_only(rng):
     cell = Cell("lstm", 3, 2).drawn(rng)
-    layer = RNNMatrixInferenceLayer("cpu", cell.descriptor(**BACKWARD))
+    layer = RNNMatrixInferenceLayer(NAME, cell.descriptor(**BACKWARD))
     xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
     with Queue() as buffer:
         layer.encode_sequence(buffer, matrices(xs), matrices(ys))
@@ -129,7 +131,7 @@ def test_the_direction_counts_in_both_directions_only(rng):
 
 def test_weights_are_halves_unless_asked_otherwise(rng):
     cell = Cell("lstm", 3, 2).drawn(rng)
-    layer = RNNMatrixInferenceLayer("cpu", cell.descriptor(use_float32_weights=False))
+    layer = RNNMatrixInferenceLayer(NAME, cell.descriptor(use_float32_weights=False))
     xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
     with Queue() as buffer:
         layer.encode_sequence(buffer, matrices(xs), matrices(ys))
@@ -142,16 +144,16 @@ def test_weights_are_halves_unless_asked_otherwise(rng):
 def test_bad_input(rng):
     stack = [cell.drawn(rng).descriptor() for cell in (Cell("lstm", 3, 2), Cell("gru", 4, 2))]
     with pytest.raises(mg.ShapeError, match="layer 1 takes 4 feature channels, and layer 0 before it gives 2"):
-        RNNMatrixInferenceLayer("cpu", stack)
+        RNNMatrixInferenceLayer(NAME, stack)
     with pytest.raises(mg.GraphError, match="no descriptor"):
-        RNNMatrixInferenceLayer("cpu", [])
+        RNNMatrixInferenceLayer(NAME, [])
     with pytest.raises(mg.GraphError, match="is no descriptor"):
-        RNNMatrixInferenceLayer("cpu", ["lstm"])
+        RNNMatrixInferenceLayer(NAME, ["lstm"])
 
-    one_way = RNNMatrixInferenceLayer("cpu", Cell("lstm", 3, 2).drawn(rng).descriptor())
+    one_way = RNNMatrixInferenceLayer(NAME, Cell("lstm", 3, 2).drawn(rng).descriptor())
     both, *_ = directions(rng, (2, 3))
     xs, ys = matrices(drawn(rng, ROWS, 3)), matrices(empty(ROWS, 2))
-    buffer = mg.CommandQueue("cpu").command_buffer()
+    buffer = mg.CommandQueue(NAME).command_buffer()
     with pytest.raises(mg.GraphError, match="all layers have one direction"):
         one_way.encode_bidirectional_sequence(buffer, xs, ys, ys)
     with pytest.raises(mg.GraphError, match="give backward destinations, too"):
@@ -189,7 +191,7 @@ class Batch:
 
 def test_images_are_sequences_of_pixels(rng):
     cells = [Cell("lstm", 3, 4, memory=[2]).drawn(rng), Cell("gru", 4, 2).drawn(rng)]
-    layer = RNNImageInferenceLayer("cpu", [cell.descriptor() for cell in cells])
+    layer = RNNImageInferenceLayer(NAME, [cell.descriptor() for cell in cells])
     images = [rng.uniform(-1, 1, (2, 3, 5, 3)).astype(np.float32) for _ in range(4)]
     results = [np.full((2, 3, 5, 2), np.nan, np.float32) for _ in images]
     states: list = []
@@ -211,7 +213,7 @@ def test_images_are_sequences_of_pixels(rng):
 
 def test_images_in_both_directions(rng):
     cells = [Cell("single_gate", 3, 2, activations=[TANH]).drawn(rng) for _ in range(2)]
-    layer = RNNImageInferenceLayer("cpu", [cells[0].descriptor(), cells[1].descriptor(**BACKWARD)])
+    layer = RNNImageInferenceLayer(NAME, [cells[0].descriptor(), cells[1].descriptor(**BACKWARD)])
     layer.bidirectional_combine_mode = RNNBidirectionalCombineMode.concatenate
     images = [rng.uniform(-1, 1, (1, 2, 2, 3)).astype(np.float32) for _ in range(3)]
     results = [np.full((1, 2, 2, 4), np.nan, np.float32) for _ in images]
@@ -228,8 +230,8 @@ def test_images_in_both_directions(rng):
 
 
 def test_images_that_are_none(rng):
-    layer = RNNImageInferenceLayer("cpu", Cell("lstm", 3, 2).drawn(rng).descriptor())
-    buffer = mg.CommandQueue("cpu").command_buffer()
+    layer = RNNImageInferenceLayer(NAME, Cell("lstm", 3, 2).drawn(rng).descriptor())
+    buffer = mg.CommandQueue(NAME).command_buffer()
     good = [np.zeros((1, 2, 2, 2), np.float32)]
     with pytest.raises(mg.ShapeError, match=r"expected images \[N, H, W, C\]"):
         layer.encode_sequence(buffer, [np.zeros((2, 3), np.float32)], good)

@@ -7,6 +7,7 @@ central differences.
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.device import NAME
 from harness.recurrent_layers import (
     ACTIVATIONS,
     SIGMOID,
@@ -22,6 +23,7 @@ from harness.recurrent_layers import (
 from mpsgraph import nngraph
 from mpsgraph.nngraph import Matrix, MatrixDescriptor, RNNMatrixTrainingLayer, RNNRecurrentMatrixState
 
+pytestmark = pytest.mark.both_devices
 CELLS = {
     "single gate": Cell("single_gate"),
     "single gate, sigmoid": Cell("single_gate", activations=[SIGMOID]),
@@ -68,7 +70,7 @@ class Trained:
     def __init__(self, cell: Cell, rng: np.random.Generator, rows=ROWS, states: bool = False) -> None:
         self.cell, self.rows = cell.drawn(rng), rows
         self.weights: list[Matrix] = []
-        self.layer = RNNMatrixTrainingLayer("cpu", cell.descriptor(), self.weights)
+        self.layer = RNNMatrixTrainingLayer(NAME, cell.descriptor(), self.weights)
         self.xs = [rng.uniform(-1, 1, (n, cell.inputs)).astype(np.float32) for n in rows]
         self.dys = [rng.uniform(-1, 1, (n, cell.outputs)).astype(np.float32) for n in rows]
         draw = lambda n: rng.uniform(-1, 1, (n, cell.outputs)).astype(np.float32)  # noqa: E731
@@ -243,7 +245,7 @@ def test_weights_that_change_between_calls_count(rng):
 
 def test_matrices_of_the_layers_making_are_zeros_of_its_types(rng):
     weights: list[Matrix] = []
-    layer = RNNMatrixTrainingLayer("cpu", CELLS["lstm"].drawn(rng).descriptor(use_float32_weights=False), weights)
+    layer = RNNMatrixTrainingLayer(NAME, CELLS["lstm"].drawn(rng).descriptor(use_float32_weights=False), weights)
     zeros: list[Matrix] = []
     layer.create_weight_matrices(zeros)
     gradients: list[Matrix] = []
@@ -257,7 +259,7 @@ def test_halves(rng):
     """Weights, sequences and gradients of float16: computed in float32, rounded at the end."""
     cell = CELLS["lstm"].drawn(rng, "float16")
     weights: list[Matrix] = []
-    layer = RNNMatrixTrainingLayer("cpu", cell.descriptor(use_float32_weights=False), weights)
+    layer = RNNMatrixTrainingLayer(NAME, cell.descriptor(use_float32_weights=False), weights)
     gradients: list[Matrix] = []
     layer.create_weight_gradient_matrices(gradients, "float16")
     xs = [rng.uniform(-1, 1, (2, cell.inputs)).astype(np.float16) for _ in range(3)]
@@ -372,7 +374,7 @@ def test_each_form_compiles_once(rng):
 
 def test_nothing_runs_before_the_commit(rng):
     trained = Trained(CELLS["lstm"], rng)
-    buffer = mg.CommandQueue("cpu").command_buffer()
+    buffer = mg.CommandQueue(NAME).command_buffer()
     trained.layer.encode_forward_sequence(buffer, matrices(trained.xs), matrices(trained.ys), [], trained.weights)
     assert all(np.isnan(y).all() for y in trained.ys)
     for matrix in trained.weights:  # what counts is what is there when it runs
@@ -419,7 +421,7 @@ def test_trainable_convolutions_image_batches_and_an_optimizer(rng):
         source = nngraph.TrainableConvolution(recurrent, bias_terms=False, seed=2)
         setattr(descriptor, f"{gate}_gate_recurrent_weights", source)
     weights: list[Matrix] = []
-    layer = RNNMatrixTrainingLayer("cpu", descriptor, weights)
+    layer = RNNMatrixTrainingLayer(NAME, descriptor, weights)
     assert sorted(m.numpy().shape for m in weights) == [(1, 16), (16, 4), (16, 5)]
     gradients: list[Matrix] = []
     layer.create_weight_gradient_matrices(gradients)
@@ -432,7 +434,7 @@ def test_trainable_convolutions_image_batches_and_an_optimizer(rng):
     for _ in range(30):
         states: list = []
         with Queue() as buffer:
-            nngraph.ImageCopyToMatrix("cpu").encode_batch(buffer, images, Matrix(x.reshape(rows, -1)))
+            nngraph.ImageCopyToMatrix(NAME).encode_batch(buffer, images, Matrix(x.reshape(rows, -1)))
             layer.encode_forward_sequence(buffer, sources, of_array(y, True), states, weights)
         losses.append(float(((y[:, -1] - wanted) ** 2).sum()))
         dy[:, -1] = 2 * (y[:, -1] - wanted)

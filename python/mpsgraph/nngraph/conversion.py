@@ -8,7 +8,7 @@ from typing import Any
 from .. import _core
 from .._core import CommandBuffer
 from .._shown import shown
-from ..errors import GraphError, UnsupportedError
+from ..errors import GraphError
 from .matrix import Matrix, device_of
 
 
@@ -28,8 +28,6 @@ class _Converter:
     def __init__(self, device: Any, data_layout: DataLayout | int) -> None:
         name = type(self).__name__
         found = device_of(device)
-        if found.name != "cpu":
-            raise UnsupportedError(f'{name} runs on device cpu, not yet on {found.name}: pass "cpu"')
         if data_layout not in set(DataLayout):
             raise GraphError(f"{name}: {shown(data_layout)} is no DataLayout: {', '.join(x.name for x in DataLayout)}")
         self.device, self.data_layout = found, DataLayout(data_layout)
@@ -71,7 +69,8 @@ class ImageCopyToMatrix(_Converter):
         destinationMatrix:, encodeToCommandBuffer:sourceImage:destinationMatrix:.
         """
         where = self._where(self.destination_matrix_origin, self.destination_matrix_batch_index)
-        _core.encode_images_to_matrix(command_buffer, array_of(source_images), destination_matrix, *where)
+        images = array_of(source_images)
+        _core.encode_images_to_matrix(command_buffer, self.device, images, destination_matrix, *where)
 
 
 class MatrixCopyToImage(_Converter):
@@ -103,4 +102,5 @@ class MatrixCopyToImage(_Converter):
         encodeBatchToCommandBuffer:sourceMatrix:destinationImages:.
         """
         where = self._where(self.source_matrix_origin, self.source_matrix_batch_index)
-        _core.encode_matrix_to_images(command_buffer, array_of(destination_images), source_matrix, *where)
+        images = array_of(destination_images)
+        _core.encode_matrix_to_images(command_buffer, self.device, images, source_matrix, *where)

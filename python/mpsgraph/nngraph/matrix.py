@@ -141,8 +141,5 @@ def device_of(device: _core.Device | str | None) -> _core.Device:
 
 
 def _memory(first: Any) -> Any:
-    """The array that is a buffer; None where a device shall give the memory."""
-    if first is None or isinstance(first, (str, _core.Device)):
-        device_of(first)
-        return None
-    return first
+    """The array that is a buffer, or the device that shall give the memory."""
+    return device_of(first) if first is None or isinstance(first, (str, _core.Device)) else first

@@ -24,7 +24,8 @@ class _Inference:
         name = type(self).__name__
         given = [rnn_descriptors] if isinstance(rnn_descriptors, RNNDescriptor) else list(rnn_descriptors)
         descriptors = [descriptor_checked(item, name) for item in given]
-        self._layer = _core.RecurrentInferenceLayer(name, device, [d.native(float32_weights) for d in descriptors])
+        native = [d.native(float32_weights) for d in descriptors]
+        self._layer = _core.RecurrentInferenceLayer(name, device, native, float32_weights is not None)
         self.input_feature_channels = descriptors[0].input_feature_channels
         self.output_feature_channels = descriptors[-1].output_feature_channels
         self.recurrent_output_is_temporary = False
