@@ -3,13 +3,14 @@
 import mpsgraph as mg
 import numpy as np
 import pytest
-from harness.device import NAME
-from harness.recurrent_layers import TANH, Cell, Queue, empty, matrices
+from harness.device import IS_METAL, NAME
+from harness.recurrent_layers import TANH, Cell, Queue, compiled, empty, matrices
 from mpsgraph.nngraph import (
     Matrix,
     RNNBidirectionalCombineMode,
     RNNImageInferenceLayer,
     RNNMatrixInferenceLayer,
+    RNNRecurrentImageState,
     RNNRecurrentMatrixState,
     RNNSequenceDirection,
 )
@@ -38,9 +39,9 @@ def through(cells, xs, starts=None):
     return xs, found
 
 
-def check(results, expected) -> None:
+def check(results, expected, rtol: float = 1e-5) -> None:
     for result, wanted in zip(results, expected, strict=True):
-        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result, wanted, rtol=rtol, atol=rtol / 10)
 
 
 @pytest.mark.parametrize("rows", [ROWS, [3, 2, 2, 1], [1]], ids=str)
@@ -54,7 +55,7 @@ def test_a_stack(cells, rows, rng):
         with Queue() as buffer:
             layer.encode_sequence(buffer, matrices(xs), matrices(ys))
     check(ys, through(cells, xs)[0])
-    assert layer.compiled == 1
+    assert layer.compiled == compiled(1)
 
 
 @pytest.mark.parametrize("store_all", [False, True])
@@ -204,11 +205,36 @@ def test_images_are_sequences_of_pixels(rng):
     for cell in cells:  # always halves
         cell.weights = {key: value.astype(np.float16) for key, value in cell.weights.items()}
     expected, found = through(cells, [image.reshape(-1, 3) for image in images])
-    check([result.reshape(-1, 2) for result in results], expected)
+    near = 2e-3 if IS_METAL else 1e-5  # Apple's states of images are halves
+    check([result.reshape(-1, 2) for result in results[:2]], expected[:2])
+    check([result.reshape(-1, 2) for result in results[2:]], expected[2:], near)
     assert states[1].recurrent_output_image(0).shape == (2, 3, 5, 4)
-    check([states[1].memory_cell_image(0).numpy().reshape(-1, 4)], [found[0][1][-1]])
-    check([states[0].recurrent_output_image(1).numpy().reshape(-1, 2)], [found[1][0][1]])
+    check([states[1].memory_cell_image(0).numpy().reshape(-1, 4)], [found[0][1][-1]], near)
+    check([states[0].recurrent_output_image(1).numpy().reshape(-1, 2)], [found[1][0][1]], near)
     assert states[0].memory_cell_image(1) is None
+
+
+def test_sequences_of_images_that_end_early(rng):
+    """Fewer images with time, states of all steps, and a start of one layer's output alone."""
+    cells = [Cell("lstm", 3, 2).drawn(rng), Cell("gru", 2, 4).drawn(rng)]
+    layer = RNNImageInferenceLayer(NAME, [cell.descriptor() for cell in cells])
+    layer.store_all_intermediate_states = True
+    rows = [3, 2, 1]
+    images = [rng.uniform(-1, 1, (n, 1, 1, 3)).astype(np.float16) for n in rows]
+    results, states = [np.full((n, 1, 1, 4), np.nan, np.float32) for n in rows], []
+    h = rng.uniform(-1, 1, (3, 1, 1, 2)).astype(np.float16).astype(np.float32)
+    with Queue() as buffer:
+        layer.encode_sequence(
+            buffer, images, results, recurrent_output_states=states,
+            recurrent_input_state=RNNRecurrentImageState([(h, None), (None, None)]),
+        )  # fmt: skip
+    for cell in cells:
+        cell.weights = {key: value.astype(np.float16) for key, value in cell.weights.items()}
+    first, cs = cells[0].run([image.reshape(-1, 3) for image in images], h.reshape(3, 2))
+    second, _ = cells[1].run(first)
+    for i, n in enumerate(rows):
+        check([results[i].reshape(n, 4)], [second[i]])
+        check([states[i].memory_cell_image(0).numpy().reshape(n, -1)], [cs[i]], 2e-3 if IS_METAL else 1e-5)
 
 
 def test_images_in_both_directions(rng):

@@ -179,8 +179,11 @@ class RNNImageInferenceLayer(_Inference):
             _arrays(recurrent_input_state, RNNRecurrentImageState), gives_states, True,
         )  # fmt: skip
         if gives_states:
-            shape = tuple(sources[0].shape[:3])
-            states = [RNNRecurrentImageState([_as_images(layer, shape) for layer in layers]) for layers in found]
+            shapes = [tuple(source.shape[:3]) for source in sources[len(sources) - len(found) :]]
+            states = [
+                RNNRecurrentImageState([_as_images(layer, shape) for layer in layers])
+                for layers, shape in zip(found, shapes, strict=True)
+            ]
             append_to(recurrent_output_states, states, "recurrent_output_states")
 
     def encode_bidirectional_sequence(

@@ -75,7 +75,7 @@ class MatrixWork {
   runtime::NDArray own(const Entry& entry) const;
 
   std::vector<Entry> entries_;
-  NSMutableArray* const kept_ = [NSMutableArray array];
+  NSMutableArray* const kept_ = [[NSMutableArray alloc] init];
   std::vector<std::shared_ptr<const void>> shared_;
 };
 

@@ -75,7 +75,7 @@ struct Native {
     }
   }
   MPSRNNMatrixTrainingLayer* layer = nil;
-  Matrices* initial = [NSMutableArray array];
+  Matrices* initial = [[Matrices alloc] init];
   std::mutex encoding;  // its properties are those of one encode
   const std::shared_ptr<BeginStates> states = std::make_shared<BeginStates>();
 
@@ -108,6 +108,9 @@ MPSRNNRecurrentMatrixState* Native::make_state(MetalDevice& device, int64_t rows
 class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
  public:
   MetalTrainingLayer(MetalDevice& device, const RecurrentDescriptor& descriptor) : device_(device) {
+    if (nngraph::WeightLayout(descriptor).matrices().empty())
+      throw UnsupportedError("[RNNMatrixTrainingLayer] there are no weights to train, and what Apple's layer does "
+                             "without any is not documented: give data sources, or use Device(\"cpu\")");
     guarded([&] {
       native_->layer = [[MPSRNNMatrixTrainingLayer alloc] initWithDevice:device.device
                                                            rnnDescriptor:rnn_descriptor(descriptor, false)
