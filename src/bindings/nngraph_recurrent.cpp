@@ -131,15 +131,14 @@ void define_matrices(py::module_& module) {
     module.def(
         name,
         [encode, what](const CommandBufferPointer& buffer, const py::object& device, const py::object& images,
-                 const Matrix& matrix,
-                 bool channels_first, int64_t row, int64_t column, int64_t index) {
+                       const Matrix& matrix, bool channels_first, int64_t row, int64_t column, int64_t index) {
           const DataLayout layout = channels_first ? DataLayout::feature_channels_x_height_x_width
                                                    : DataLayout::height_x_width_x_feature_channels;
           require_open(what, open_buffer(buffer), to_device(device));
           encode(*buffer, shared_array(images, "images"), matrix, layout, MatrixOrigin{row, column, index});
         },
-        py::arg("command_buffer"), py::arg("device"), py::arg("images"), py::arg("matrix"), py::arg("channels_first"), py::arg("row"),
-        py::arg("column"), py::arg("index"), "A row of the matrix for each image.");
+        py::arg("command_buffer"), py::arg("device"), py::arg("images"), py::arg("matrix"), py::arg("channels_first"),
+        py::arg("row"), py::arg("column"), py::arg("index"), "A row of the matrix for each image.");
   };
   copy("encode_images_to_matrix", "ImageCopyToMatrix", encode_images_to_matrix);
   copy("encode_matrix_to_images", "MatrixCopyToImage",
@@ -294,9 +293,8 @@ void define_inference_layer(py::module_& module) {
   py::class_<Self>(module, "RecurrentInferenceLayer",
                    "mpsgraph.nngraph.RNNMatrixInferenceLayer and RNNImageInferenceLayer are its faces.")
       .def(py::init([](const std::string& name, const py::object& device,
-                       const std::vector<RecurrentDescriptor>& descriptors, bool images) {
-             return std::make_unique<Self>(name, to_device(device), descriptors, images);
-           }),
+                       const std::vector<RecurrentDescriptor>& descriptors,
+                       bool images) { return std::make_unique<Self>(name, to_device(device), descriptors, images); }),
            py::arg("name"), py::arg("device"), py::arg("descriptors"), py::arg("images"))
       .def_readwrite("store_all_intermediate_states", &Self::store_all_intermediate_states)
       .def_property(

@@ -111,7 +111,8 @@ void RecurrentDescriptor::check() const {
   for (size_t g = 0; g <= gates.size(); ++g)
     if ((g < gates.size() ? gates[g].neuron : cell_to_output).type == "prelu")
       throw UnsupportedError(
-          "[RNNDescriptor] a gate's neuron cannot be PReLU, which has a parameter for each channel: take ReLU with one");
+          "[RNNDescriptor] a gate's neuron cannot be PReLU, which has a parameter for each channel: take ReLU with "
+          "one");
   for (size_t g = 0; g < gates.size(); ++g) {
     for (int k = 0; k < weight_kinds; ++k) {
       const NDArray& array = gates[g].weights[k];

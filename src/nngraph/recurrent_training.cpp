@@ -59,8 +59,8 @@ void require_apart(std::string_view what, const std::vector<Matrix>& written, co
   for (size_t i = 0; i < written.size(); ++i)
     for (size_t t = 0; t < steps.size(); ++t)
       if (share_elements(written[i].array(), steps[t]))
-        throw DeviceError(cat("[", what, "] matrix ", i, " shares memory with a matrix of step ", t,
-                              "; give matrices of their own"));
+        throw DeviceError(
+            cat("[", what, "] matrix ", i, " shares memory with a matrix of step ", t, "; give matrices of their own"));
 }
 
 void require_apart(std::string_view what, const std::vector<Matrix>& written, const std::vector<Matrix>& others) {
@@ -68,7 +68,8 @@ void require_apart(std::string_view what, const std::vector<Matrix>& written, co
     for (size_t j = 0; j < (&written == &others ? i : others.size()); ++j)
       if (share_elements(written[i].array(), others[j].array()))
         throw DeviceError(cat("[", what, "] matrix ", i, " shares memory with ",
-                              &written == &others ? "" : "the weights' ", "matrix ", j, "; give matrices of their own"));
+                              &written == &others ? "" : "the weights' ", "matrix ", j,
+                              "; give matrices of their own"));
 }
 
 std::unique_ptr<DeviceTrainingLayer> made_on(runtime::Device& device, const RecurrentDescriptor& descriptor) {
@@ -121,8 +122,8 @@ void RecurrentTrainingLayer::check_weights(std::string_view what, const std::vec
     const Matrix& matrix = weights[i];
     require_float(cat(what, ": matrix ", i), matrix.dtype());
     // A device may lay out gradients otherwise than weights.
-    const bool are_weights = role == WeightRole::weights || (role == WeightRole::either &&
-                                                             matrix.dtype() == descriptor_.weight_dtype());
+    const bool are_weights =
+        role == WeightRole::weights || (role == WeightRole::either && matrix.dtype() == descriptor_.weight_dtype());
     const MatrixDescriptor size =
         matrices_of(are_weights ? WeightRole::weights : WeightRole::gradients, matrix.dtype())[i];
     if (matrix.rows() != size.rows || matrix.columns() != size.columns || matrix.descriptor().matrices != 1)
@@ -181,8 +182,8 @@ ForwardResult RecurrentTrainingLayer::encode_forward(runtime::CommandBuffer& buf
     if (s.gives_states)
       for (const RecurrentState& state : allocate_states(device_, {descriptor_}, sources, given == Given::all))
         result.states.push_back(state.front());
-    record.device = on_device_->encode_forward(
-        buffer, {sources.steps(), destinations.steps(), s.weights, start, result.states});
+    record.device =
+        on_device_->encode_forward(buffer, {sources.steps(), destinations.steps(), s.weights, start, result.states});
     return result;
   }
 

@@ -285,7 +285,7 @@ def test_optimizers_leave_what_stands_between_the_rows(optimizer, moments, rng):
     values, gradient = (rng.uniform(-1, 1, (5, 3)).astype(np.float32) for _ in range(2))
 
     def step(values, gradient, kept) -> None:
-        given = {name: array for name, array in zip(moments, kept, strict=True)}
+        given = dict(zip(moments, kept, strict=True))
         with Queue() as buffer:
             optimizer.encode(
                 buffer, input_gradient_matrix=nn.Matrix(gradient), input_values_matrix=nn.Matrix(values), **given

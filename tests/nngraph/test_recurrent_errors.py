@@ -213,7 +213,7 @@ FORWARD = [
     ({"destination_matrices": matrices([zeros(2, 2), zeros(2, 2), READ_ONLY])}, mg.DeviceError, "step 2 is read-only"),
     ({"destination_matrices": of((2, 2)) * 3}, mg.DeviceError, "step 1 shares memory with step 0"),
     ({"weights": []}, mg.GraphError, "0 matrices, the layer has [23]"),
-    ({"weights": lambda own: [*own.weights[:-1], *of((9, 1))]}, mg.ShapeError, "matrix [12] is 9 x 1, expected [0-9]+ x"),
+    ({"weights": lambda own: [*own.weights[:-1], *of((9, 1))]}, mg.ShapeError, "matrix [12] is 9 x 1, expected [0-9]+"),
     (
         {"weights": lambda own: of(*(m.numpy().shape for m in own.weights), dtype="int32")},
         mg.DTypeError,

@@ -67,12 +67,12 @@ std::unique_ptr<nngraph::DeviceInferenceLayer> make_inference_layer(
 }  // namespace
 
 NSMutableArray<MPSImage*>* make_images(MetalDevice& device, int64_t count, const Dims& dims, DType dtype) {
-  MPSImageDescriptor* descriptor = [MPSImageDescriptor
-      imageDescriptorWithChannelFormat:dtype == DType::float16 ? MPSImageFeatureChannelFormatFloat16
-                                                               : MPSImageFeatureChannelFormatFloat32
-                                 width:static_cast<NSUInteger>(dims[2])
-                                height:static_cast<NSUInteger>(dims[1])
-                       featureChannels:static_cast<NSUInteger>(dims[3])];
+  MPSImageDescriptor* descriptor =
+      [MPSImageDescriptor imageDescriptorWithChannelFormat:dtype == DType::float16 ? MPSImageFeatureChannelFormatFloat16
+                                                                                   : MPSImageFeatureChannelFormatFloat32
+                                                     width:static_cast<NSUInteger>(dims[2])
+                                                    height:static_cast<NSUInteger>(dims[1])
+                                           featureChannels:static_cast<NSUInteger>(dims[3])];
   NSMutableArray<MPSImage*>* images = [NSMutableArray array];
   for (int64_t i = 0; i < count; ++i)
     [images addObject:[[MPSImage alloc] initWithDevice:device.device imageDescriptor:descriptor]];

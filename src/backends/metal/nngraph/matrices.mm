@@ -20,7 +20,8 @@ NDArray bytes_of(const NDArray& array) {
   for (size_t axis = 0; axis < array.dims().size(); ++axis)
     last += (array.dims()[axis] - 1) * std::max<int64_t>(array.strides()[axis], 0);
   const int64_t bytes = (last + 1) * static_cast<int64_t>(size_of(array.dtype()));
-  return NDArray(array.buffer(), DType::uint8, {bytes}, {1}, static_cast<size_t>(array.data() - array.buffer()->data()));
+  return NDArray(array.buffer(), DType::uint8, {bytes}, {1},
+                 static_cast<size_t>(array.data() - array.buffer()->data()));
 }
 
 void copy(const NDArray& from, NDArray to) {
@@ -82,8 +83,12 @@ DeviceRows rows_of(MPSMatrix* matrix) {
   const DType dtype = matrix.dataType == MPSDataTypeFloat16 ? DType::float16 : DType::float32;
   if (matrix.dataType != data_type(dtype))
     throw DeviceError(cat("[metal] a matrix of Apple's holds ", to_string(matrix.dataType), ", not floats"));
-  return {matrix.data, matrix.offset, matrix.rowBytes, static_cast<int64_t>(matrix.rows),
-          static_cast<int64_t>(matrix.columns), dtype};
+  return {matrix.data,
+          matrix.offset,
+          matrix.rowBytes,
+          static_cast<int64_t>(matrix.rows),
+          static_cast<int64_t>(matrix.columns),
+          dtype};
 }
 
 // --- what there is ---------------------------------------------------------------------------------------------------
@@ -167,8 +172,8 @@ void MatrixWork::map(ArrayUses& uses) {
       DeviceRows& place = entry.place;
       place.buffer = view.buffer;
       place.offset = view.offset + static_cast<size_t>(entry.array.data() - span.begin);
-      place.row_bytes = place.rows > 1 ? static_cast<size_t>(entry.array.strides()[0]) * size_of(entry.as)
-                                       : bytes_of_row(place);
+      place.row_bytes =
+          place.rows > 1 ? static_cast<size_t>(entry.array.strides()[0]) * size_of(entry.as) : bytes_of_row(place);
     }
   }
 }
@@ -178,7 +183,8 @@ NDArray MatrixWork::own(const Entry& entry) const {
   Dims strides = contiguous_strides(dims);
   if (entry.place.rows > 1) strides[0] = static_cast<int64_t>(entry.place.row_bytes / size_of(entry.as));
   void* data = entry.own->buffer.contents;
-  return NDArray(runtime::Buffer::borrow(data, entry.own->buffer.length, [own = entry.own] {}), entry.as, dims, strides);
+  return NDArray(runtime::Buffer::borrow(data, entry.own->buffer.length, [own = entry.own] {}), entry.as, dims,
+                 strides);
 }
 
 void MatrixWork::make_room(ArrayUses& uses) {

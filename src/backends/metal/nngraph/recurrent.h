@@ -12,6 +12,13 @@ namespace mpsgraph::metal {
 // Its data sources hold the weights. `directed`: for a layer that may run backward.
 MPSRNNDescriptor* rnn_descriptor(const nngraph::RecurrentDescriptor& descriptor, bool directed);
 
+// Steps, or weights, of a work, by their numbers in it.
+std::vector<size_t> add_steps(MatrixWork& work, const nngraph::Steps& steps, Access access);
+MovedMatrices moved_matrices(const MatrixWork& work, const std::vector<size_t>& numbers);
+NSMutableArray<MPSMatrix*>* matrices_of(const MatrixWork& work, const std::vector<size_t>& numbers);  // nil for none
+// For an encode that is never committed: it has no memory.
+MPSMatrix* empty_matrix(MetalDevice& device, int64_t rows, NSUInteger columns);
+
 // Only Apple's layers make states, by an encode. Those that a sequence begins with come from an encode that is never
 // committed; numbers are copied into their matrices or images. One that is no longer used serves again.
 class BeginStates {

@@ -26,7 +26,7 @@ struct Step {
   Images* make(MetalDevice& device) const { return make_images(device, pixels, {1, 1, 1, channels}, dtype); }
 };
 
-std::vector<Step> add_steps(MatrixWork& work, const Steps& steps, Access access) {
+std::vector<Step> add_images(MatrixWork& work, const Steps& steps, Access access) {
   std::vector<Step> result;
   for (const NDArray& step : steps)
     result.push_back({work.add(step, access), step.dims()[0], step.dims()[1], step.dtype()});
@@ -156,8 +156,8 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
   void encode_sequence(runtime::CommandBuffer& buffer, const nngraph::DeviceStack& s) override {
     const int64_t pixels = check(s.sources, s.destinations);
     const auto work = std::make_shared<MatrixWork>(device_);
-    const auto sources = add_steps(*work, s.sources, Access::reads);
-    const auto destinations = add_steps(*work, s.destinations, Access::writes);
+    const auto sources = add_images(*work, s.sources, Access::reads);
+    const auto destinations = add_images(*work, s.destinations, Access::writes);
     bool begins = false;
     for (const LayerState& layer : s.start) begins |= layer.output.valid() || layer.cell.valid();
     const DType as = begins || !s.ends.empty() ? state_dtype() : DType::float16;
@@ -165,64 +165,66 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
     if (begins) start = add_states(*work, completed(device_, s.start, descriptors_, pixels), Access::reads, as);
     std::vector<std::vector<LayerPlaces>> ends;
     for (const RecurrentState& end : s.ends) ends.push_back(add_states(*work, end, Access::writes, as));
-    MatrixWork::encode(work, buffer, "RNNImageInferenceLayer",
-                       [=, native = native_](id<MTLCommandBuffer> commands, MatrixWork& work) {
-      const std::lock_guard lock(native->encoding);
-      NSMutableArray<Images*>*from = upload(commands, work, sources), *to = results(work, destinations);
-      States* begin = [NSMutableArray array];
-      for (int64_t pixel = 0; begins && pixel < pixels; ++pixel)
-        [begin addObject:leased_state(native->states, work, 0, [&] { return native->make_state(work.device); })];
-      each_place(start, [&](size_t layer, bool cells, size_t place) {
-        rows_to_images(commands, work.device, work[place], of_layer(begin, layer, cells), layout);
-      });
-      native->layer.storeAllIntermediateStates = ends.size() > 1;
-      NSMutableArray<States*>* given = [NSMutableArray array];  // of each end, those of the pixels
-      for (size_t i = 0; i < ends.size(); ++i) [given addObject:[NSMutableArray array]];
-      for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-        Images* images = of_pixel(from, pixel);
-        States* states = ends.empty() ? nil : [NSMutableArray array];
-        [native->layer encodeSequenceToCommandBuffer:commands
-                                        sourceImages:images
-                                   destinationImages:of_pixel(to, pixel)
-                                 recurrentInputState:begins ? begin[static_cast<NSUInteger>(pixel)] : nil
-                               recurrentOutputStates:states];
-        // The last of a sequence that ends before the others is the last of none.
-        for (size_t i = 0; i < ends.size() && (ends.size() > 1 || images.count == from.count); ++i)
-          if (i < states.count) [given[i] addObject:states[i]];
-      }
-      download(commands, work, to, destinations);
-      for (size_t i = 0; i < ends.size(); ++i) {
-        each_place(ends[i], [&](size_t layer, bool cells, size_t place) {
-          Images* images = of_layer(given[i], layer, cells);
-          if (static_cast<int64_t>(images.count) != work[place].rows)
-            throw DeviceError(cat("[metal] a sequence gave ", images.count, " states, expected ", work[place].rows));
-          images_to_rows(commands, work.device, images, work[place], layout);
+    MatrixWork::encode(
+        work, buffer, "RNNImageInferenceLayer", [=, native = native_](id<MTLCommandBuffer> commands, MatrixWork& work) {
+          const std::lock_guard lock(native->encoding);
+          NSMutableArray<Images*>*from = upload(commands, work, sources), *to = results(work, destinations);
+          States* begin = [NSMutableArray array];
+          for (int64_t pixel = 0; begins && pixel < pixels; ++pixel)
+            [begin addObject:leased_state(native->states, work, 0, [&] { return native->make_state(work.device); })];
+          each_place(start, [&](size_t layer, bool cells, size_t place) {
+            rows_to_images(commands, work.device, work[place], of_layer(begin, layer, cells), layout);
+          });
+          native->layer.storeAllIntermediateStates = ends.size() > 1;
+          NSMutableArray<States*>* given = [NSMutableArray array];  // of each end, those of the pixels
+          for (size_t i = 0; i < ends.size(); ++i) [given addObject:[NSMutableArray array]];
+          for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+            Images* images = of_pixel(from, pixel);
+            States* states = ends.empty() ? nil : [NSMutableArray array];
+            [native->layer encodeSequenceToCommandBuffer:commands
+                                            sourceImages:images
+                                       destinationImages:of_pixel(to, pixel)
+                                     recurrentInputState:begins ? begin[static_cast<NSUInteger>(pixel)] : nil
+                                   recurrentOutputStates:states];
+            // The last of a sequence that ends before the others is the last of none.
+            for (size_t i = 0; i < ends.size() && (ends.size() > 1 || images.count == from.count); ++i)
+              if (i < states.count) [given[i] addObject:states[i]];
+          }
+          download(commands, work, to, destinations);
+          for (size_t i = 0; i < ends.size(); ++i) {
+            each_place(ends[i], [&](size_t layer, bool cells, size_t place) {
+              Images* images = of_layer(given[i], layer, cells);
+              if (static_cast<int64_t>(images.count) != work[place].rows)
+                throw DeviceError(
+                    cat("[metal] a sequence gave ", images.count, " states, expected ", work[place].rows));
+              images_to_rows(commands, work.device, images, work[place], layout);
+            });
+            work.keep(given[i]);
+          }
         });
-        work.keep(given[i]);
-      }
-    });
   }
 
   void encode_bidirectional_sequence(runtime::CommandBuffer& buffer, const nngraph::DeviceDirections& s) override {
     const int64_t pixels = check(s.sources, s.forward);
     const auto work = std::make_shared<MatrixWork>(device_);
-    const auto sources = add_steps(*work, s.sources, Access::reads);
-    const auto forward = add_steps(*work, s.forward, Access::writes);
-    const auto backward = add_steps(*work, s.backward, Access::writes);
-    MatrixWork::encode(work, buffer, "RNNImageInferenceLayer",
-                       [=, native = native_, mode = s.mode](id<MTLCommandBuffer> commands, MatrixWork& work) {
-      const std::lock_guard lock(native->encoding);
-      native->layer.bidirectionalCombineMode = static_cast<MPSRNNBidirectionalCombineMode>(mode);
-      NSMutableArray<Images*>*from = upload(commands, work, sources), *first = results(work, forward),
-             *second = results(work, backward);
-      for (int64_t pixel = 0; pixel < pixels; ++pixel)
-        [native->layer encodeBidirectionalSequenceToCommandBuffer:commands
-                                                   sourceSequence:of_pixel(from, pixel)
-                                         destinationForwardImages:of_pixel(first, pixel)
-                                        destinationBackwardImages:backward.empty() ? nil : of_pixel(second, pixel)];
-      download(commands, work, first, forward);
-      download(commands, work, second, backward);
-    });
+    const auto sources = add_images(*work, s.sources, Access::reads);
+    const auto forward = add_images(*work, s.forward, Access::writes);
+    const auto backward = add_images(*work, s.backward, Access::writes);
+    MatrixWork::encode(
+        work, buffer, "RNNImageInferenceLayer",
+        [=, native = native_, mode = s.mode](id<MTLCommandBuffer> commands, MatrixWork& work) {
+          const std::lock_guard lock(native->encoding);
+          native->layer.bidirectionalCombineMode = static_cast<MPSRNNBidirectionalCombineMode>(mode);
+          NSMutableArray<Images*>*from = upload(commands, work, sources), *first = results(work, forward),
+          *second = results(work, backward);
+          for (int64_t pixel = 0; pixel < pixels; ++pixel)
+            [native->layer encodeBidirectionalSequenceToCommandBuffer:commands
+                                                       sourceSequence:of_pixel(from, pixel)
+                                             destinationForwardImages:of_pixel(first, pixel)
+                                            destinationBackwardImages:backward.empty() ? nil : of_pixel(second, pixel)];
+          download(commands, work, first, forward);
+          download(commands, work, second, backward);
+        });
   }
 
  private:
@@ -231,8 +233,9 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
     constexpr int64_t most = 4096;
     const int64_t pixels = sources.front().dims()[0];
     if (pixels > most)
-      throw UnsupportedError(cat("[RNNImageInferenceLayer] a step has ", pixels, " pixels, and device metal encodes each ",
-                                 "by itself, ", most, " at most, as Apple documents images of one pixel only: take ",
+      throw UnsupportedError(cat("[RNNImageInferenceLayer] a step has ", pixels,
+                                 " pixels, and device metal encodes each ", "by itself, ", most,
+                                 " at most, as Apple documents images of one pixel only: take ",
                                  "RNNMatrixInferenceLayer over rows of pixels, or Device(\"cpu\")"));
     for (const Steps* steps : {&sources, &destinations})
       require_texture({1, 1, 1, steps->front().dims()[1]}, "[RNNImageInferenceLayer] an image");

@@ -22,41 +22,15 @@ struct Native {
 
   // With `encoding` held.
   MPSRNNRecurrentMatrixState* make_state(MetalDevice& device, int64_t rows) {
-    const auto matrix = [&](NSUInteger columns) {
-      MPSMatrixDescriptor* descriptor =
-          [MPSMatrixDescriptor matrixDescriptorWithRows:static_cast<NSUInteger>(rows)
-                                                columns:columns
-                                               rowBytes:columns * sizeof(float)
-                                               dataType:MPSDataTypeFloat32];
-      return [[MPSMatrix alloc] initWithDevice:device.device descriptor:descriptor];
-    };
     NSMutableArray<MPSRNNRecurrentMatrixState*>* made = [NSMutableArray array];
     [layer encodeSequenceToCommandBuffer:[device.queue commandBuffer]
-                          sourceMatrices:@[ matrix(layer.inputFeatureChannels) ]
-                     destinationMatrices:@[ matrix(layer.outputFeatureChannels) ]
+                          sourceMatrices:@[ empty_matrix(device, rows, layer.inputFeatureChannels) ]
+                     destinationMatrices:@[ empty_matrix(device, rows, layer.outputFeatureChannels) ]
                      recurrentInputState:nil
                    recurrentOutputStates:made];
     return made.lastObject;
   }
 };
-
-std::vector<size_t> add_steps(MatrixWork& work, const Steps& steps, Access access) {
-  std::vector<size_t> numbers;
-  for (const NDArray& step : steps) numbers.push_back(work.add(step, access));
-  return numbers;
-}
-
-MovedMatrices moved(const MatrixWork& work, const std::vector<size_t>& numbers) {
-  MovedMatrices moved;
-  for (const size_t number : numbers) moved.add(work[number]);
-  return moved;
-}
-
-NSMutableArray<MPSMatrix*>* matrices(const MatrixWork& work, const std::vector<size_t>& numbers) {
-  NSMutableArray<MPSMatrix*>* matrices = [NSMutableArray array];
-  for (const size_t number : numbers) [matrices addObject:matrix_of(work[number])];
-  return matrices;
-}
 
 class MetalMatrixLayer final : public nngraph::DeviceInferenceLayer {
  public:
@@ -84,29 +58,30 @@ class MetalMatrixLayer final : public nngraph::DeviceInferenceLayer {
     std::vector<std::vector<StatePlaces>> ends;
     for (const RecurrentState& end : s.ends) ends.push_back(places(end, Access::writes));
     const int64_t rows = s.sources.front().dims()[0];
-    MatrixWork::encode(work, buffer, "RNNMatrixInferenceLayer",
-                       [=, native = native_](id<MTLCommandBuffer> commands, MatrixWork& work) {
-      const std::lock_guard lock(native->encoding);
-      MPSRNNRecurrentMatrixState* begin = nil;
-      if (begins) {
-        begin = leased_state(native->states, work, rows, [&] { return native->make_state(work.device, rows); });
-        fill_state(commands, begin, work, start);
-      }
-      MovedMatrices from = moved(work, sources), to = moved(work, destinations);
-      NSMutableArray<MPSRNNRecurrentMatrixState*>* states = ends.empty() ? nil : [NSMutableArray array];
-      native->layer.storeAllIntermediateStates = ends.size() > 1;
-      [native->layer encodeSequenceToCommandBuffer:commands
-                                    sourceMatrices:from.matrices
-                                     sourceOffsets:from.offsets.data()
-                               destinationMatrices:to.matrices
-                                destinationOffsets:to.offsets.data()
-                               recurrentInputState:begin
-                             recurrentOutputStates:states];
-      if (states.count < ends.size())
-        throw DeviceError(cat("[metal] a sequence gave ", states.count, " states, expected ", ends.size()));
-      for (size_t i = 0; i < ends.size(); ++i)
-        read_state(commands, states[states.count - ends.size() + i], work, ends[i]);
-    });
+    MatrixWork::encode(
+        work, buffer, "RNNMatrixInferenceLayer",
+        [=, native = native_](id<MTLCommandBuffer> commands, MatrixWork& work) {
+          const std::lock_guard lock(native->encoding);
+          MPSRNNRecurrentMatrixState* begin = nil;
+          if (begins) {
+            begin = leased_state(native->states, work, rows, [&] { return native->make_state(work.device, rows); });
+            fill_state(commands, begin, work, start);
+          }
+          MovedMatrices from = moved_matrices(work, sources), to = moved_matrices(work, destinations);
+          NSMutableArray<MPSRNNRecurrentMatrixState*>* states = ends.empty() ? nil : [NSMutableArray array];
+          native->layer.storeAllIntermediateStates = ends.size() > 1;
+          [native->layer encodeSequenceToCommandBuffer:commands
+                                        sourceMatrices:from.matrices
+                                         sourceOffsets:from.offsets.data()
+                                   destinationMatrices:to.matrices
+                                    destinationOffsets:to.offsets.data()
+                                   recurrentInputState:begin
+                                 recurrentOutputStates:states];
+          if (states.count < ends.size())
+            throw DeviceError(cat("[metal] a sequence gave ", states.count, " states, expected ", ends.size()));
+          for (size_t i = 0; i < ends.size(); ++i)
+            read_state(commands, states[states.count - ends.size() + i], work, ends[i]);
+        });
   }
 
   void encode_bidirectional_sequence(runtime::CommandBuffer& buffer, const nngraph::DeviceDirections& s) override {
@@ -116,13 +91,13 @@ class MetalMatrixLayer final : public nngraph::DeviceInferenceLayer {
     const auto backward = add_steps(*work, s.backward, Access::writes);
     MatrixWork::encode(work, buffer, "RNNMatrixInferenceLayer",
                        [=, native = native_, mode = s.mode](id<MTLCommandBuffer> commands, MatrixWork& work) {
-      const std::lock_guard lock(native->encoding);
-      native->layer.bidirectionalCombineMode = static_cast<MPSRNNBidirectionalCombineMode>(mode);
-      [native->layer encodeBidirectionalSequenceToCommandBuffer:commands
-                                                 sourceSequence:matrices(work, sources)
-                                     destinationForwardMatrices:matrices(work, forward)
-                                    destinationBackwardMatrices:backward.empty() ? nil : matrices(work, backward)];
-    });
+                         const std::lock_guard lock(native->encoding);
+                         native->layer.bidirectionalCombineMode = static_cast<MPSRNNBidirectionalCombineMode>(mode);
+                         [native->layer encodeBidirectionalSequenceToCommandBuffer:commands
+                                                                    sourceSequence:matrices_of(work, sources)
+                                                        destinationForwardMatrices:matrices_of(work, forward)
+                                                       destinationBackwardMatrices:matrices_of(work, backward)];
+                       });
   }
 
  private:

@@ -1,10 +1,38 @@
-// What sequences begin with and leave: numbers in and out of Apple's state objects.
+// Steps of sequences as Apple's matrices; what sequences begin with and leave, in and out of Apple's state objects.
 #include "backends/metal/guarded.h"
 #include "backends/metal/nngraph/recurrent.h"
 
 namespace mpsgraph::metal {
 
 using nngraph::LayerState;
+
+std::vector<size_t> add_steps(MatrixWork& work, const nngraph::Steps& steps, Access access) {
+  std::vector<size_t> numbers;
+  for (const runtime::NDArray& step : steps) numbers.push_back(work.add(step, access));
+  return numbers;
+}
+
+MovedMatrices moved_matrices(const MatrixWork& work, const std::vector<size_t>& numbers) {
+  MovedMatrices moved;
+  for (const size_t number : numbers) moved.add(work[number]);
+  return moved;
+}
+
+NSMutableArray<MPSMatrix*>* matrices_of(const MatrixWork& work, const std::vector<size_t>& numbers) {
+  NSMutableArray<MPSMatrix*>* matrices = numbers.empty() ? nil : [NSMutableArray array];
+  for (const size_t number : numbers) [matrices addObject:matrix_of(work[number])];
+  return matrices;
+}
+
+MPSMatrix* empty_matrix(MetalDevice& device, int64_t rows, NSUInteger columns) {
+  MPSMatrixDescriptor* descriptor = [MPSMatrixDescriptor matrixDescriptorWithRows:static_cast<NSUInteger>(rows)
+                                                                          columns:columns
+                                                                         rowBytes:columns * sizeof(float)
+                                                                         dataType:MPSDataTypeFloat32];
+  return [[MPSMatrix alloc] initWithDevice:device.device descriptor:descriptor];
+}
+
+// --- states ----------------------------------------------------------------------------------------------------------
 
 id BeginStates::take(int64_t rows, const std::function<id()>& make) {
   {
@@ -28,9 +56,8 @@ id leased_state(const std::shared_ptr<BeginStates>& states, MatrixWork& work, in
                 const std::function<id()>& make) {
   id state = states->take(rows, make);
   if (!state) throw DeviceError("[metal] a recurrent layer gave no state");
-  work.keep(std::shared_ptr<const void>(states.get(), [states, rows, state](const void*) {
-    states->give_back(rows, state);
-  }));
+  work.keep(std::shared_ptr<const void>(states.get(),
+                                        [states, rows, state](const void*) { states->give_back(rows, state); }));
   return state;
 }
 

@@ -35,37 +35,11 @@ MatrixDescriptor descriptor_of(MPSMatrix* matrix) {
           .dtype = rows.dtype};
 }
 
-class Places {
- public:
-  Places(MatrixWork& work, const Steps& steps, Access access) {
-    for (const NDArray& step : steps) numbers_.push_back(work.add(step, access));
-  }
-  MovedMatrices moved(const MatrixWork& work) const {
-    MovedMatrices moved;
-    for (const size_t number : numbers_) moved.add(work[number]);
-    return moved;
-  }
-
- private:
-  std::vector<size_t> numbers_;
-};
-
-class WeightPlaces {
- public:
-  WeightPlaces(MatrixWork& work, const std::vector<Matrix>& weights, Access access) {
-    for (const Matrix& matrix : weights) numbers_.push_back(work.add(matrix.array(), access));
-  }
-  // nil for none.
-  Matrices* matrices(const MatrixWork& work) const {
-    if (numbers_.empty()) return nil;
-    Matrices* matrices = [NSMutableArray array];
-    for (size_t i = 0; i < numbers_.size(); ++i) [matrices addObject:matrix_of(work[numbers_[i]])];
-    return matrices;
-  }
-
- private:
-  std::vector<size_t> numbers_;
-};
+std::vector<size_t> add_weights(MatrixWork& work, const std::vector<Matrix>& weights, Access access) {
+  std::vector<size_t> numbers;
+  for (const Matrix& matrix : weights) numbers.push_back(work.add(matrix.array(), access));
+  return numbers;
+}
 
 struct Native {
   ~Native() {
@@ -84,19 +58,11 @@ struct Native {
 
 // With `encoding` held.
 MPSRNNRecurrentMatrixState* Native::make_state(MetalDevice& device, int64_t rows) {
-  const auto matrix = [&](NSUInteger columns) {
-    MPSMatrixDescriptor* descriptor =
-        [MPSMatrixDescriptor matrixDescriptorWithRows:static_cast<NSUInteger>(rows)
-                                              columns:columns
-                                             rowBytes:columns * sizeof(float)
-                                             dataType:MPSDataTypeFloat32];
-    return [[MPSMatrix alloc] initWithDevice:device.device descriptor:descriptor];
-  };
   NSMutableArray<MPSRNNRecurrentMatrixState*>* made = [NSMutableArray array];
   [layer encodeForwardSequenceToCommandBuffer:[device.queue commandBuffer]
-                               sourceMatrices:@[ matrix(layer.inputFeatureChannels) ]
+                               sourceMatrices:@[ empty_matrix(device, rows, layer.inputFeatureChannels) ]
                                 sourceOffsets:nullptr
-                          destinationMatrices:@[ matrix(layer.outputFeatureChannels) ]
+                          destinationMatrices:@[ empty_matrix(device, rows, layer.outputFeatureChannels) ]
                            destinationOffsets:nullptr
                                trainingStates:[NSMutableArray array]
                           recurrentInputState:nil
@@ -123,6 +89,7 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
   const std::vector<MatrixDescriptor>& weight_matrices() const override { return weights_; }
 
   const std::vector<MatrixDescriptor>& gradient_matrices(DType dtype) override {
+    const std::lock_guard lock(native_->encoding);
     std::vector<MatrixDescriptor>& found = gradients_[dtype];
     if (!found.empty()) return found;
     guarded([&] {
@@ -166,39 +133,42 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
                                                           const nngraph::DeviceForward& s) override {
     const auto training = std::make_shared<Training>();
     const auto work = std::make_shared<MatrixWork>(device_);
-    const Places sources(*work, s.sources, Access::reads), destinations(*work, s.destinations, Access::writes);
-    const WeightPlaces weights(*work, s.weights, Access::reads);
+    const auto sources = add_steps(*work, s.sources, Access::reads);
+    const auto destinations = add_steps(*work, s.destinations, Access::writes);
+    const auto weights = add_weights(*work, s.weights, Access::reads);
     const bool begins = s.start.output.valid() || s.start.cell.valid();
     const StatePlaces start = add_state(*work, s.start, Access::reads);
     std::vector<StatePlaces> ends;
     for (const nngraph::LayerState& end : s.ends) ends.push_back(add_state(*work, end, Access::writes));
     const int64_t rows = s.sources.front().dims()[0];
-    MatrixWork::encode(work, buffer, "encode_forward_sequence",
-                       [=, native = native_](id<MTLCommandBuffer> commands, MatrixWork& work) {
-      const std::lock_guard lock(native->encoding);
-      MPSRNNRecurrentMatrixState* begin = nil;
-      if (begins) {
-        begin = leased_state(native->states, work, rows, [&] { return native->make_state(work.device, rows); });
-        fill_state(commands, begin, work, {start});
-      }
-      MovedMatrices from = sources.moved(work), to = destinations.moved(work);
-      NSMutableArray<MPSRNNRecurrentMatrixState*>* states = [NSMutableArray array];
-      NSMutableArray<MPSRNNMatrixTrainingState*>* steps = [NSMutableArray array];
-      native->layer.storeAllIntermediateStates = ends.size() > 1;
-      [native->layer encodeForwardSequenceToCommandBuffer:commands
-                                           sourceMatrices:from.matrices
-                                            sourceOffsets:from.offsets.data()
-                                      destinationMatrices:to.matrices
-                                       destinationOffsets:to.offsets.data()
-                                           trainingStates:steps
-                                      recurrentInputState:begin
-                                    recurrentOutputStates:states  // which may not be nil
-                                                  weights:weights.matrices(work)];
-      if (states.count < ends.size())
-        throw DeviceError(cat("[metal] a forward sequence gave ", states.count, " states, expected ", ends.size()));
-      training->states = steps;
-      for (size_t i = 0; i < ends.size(); ++i) read_state(commands, states[states.count - ends.size() + i], work, {ends[i]});
-    });
+    MatrixWork::encode(
+        work, buffer, "encode_forward_sequence",
+        [=, native = native_](id<MTLCommandBuffer> commands, MatrixWork& work) {
+          const std::lock_guard lock(native->encoding);
+          MPSRNNRecurrentMatrixState* begin = nil;
+          if (begins) {
+            begin = leased_state(native->states, work, rows, [&] { return native->make_state(work.device, rows); });
+            fill_state(commands, begin, work, {start});
+          }
+          MovedMatrices from = moved_matrices(work, sources), to = moved_matrices(work, destinations);
+          NSMutableArray<MPSRNNRecurrentMatrixState*>* states = [NSMutableArray array];
+          NSMutableArray<MPSRNNMatrixTrainingState*>* steps = [NSMutableArray array];
+          native->layer.storeAllIntermediateStates = ends.size() > 1;
+          [native->layer encodeForwardSequenceToCommandBuffer:commands
+                                               sourceMatrices:from.matrices
+                                                sourceOffsets:from.offsets.data()
+                                          destinationMatrices:to.matrices
+                                           destinationOffsets:to.offsets.data()
+                                               trainingStates:steps
+                                          recurrentInputState:begin
+                                        recurrentOutputStates:states  // which may not be nil
+                                                      weights:matrices_of(work, weights)];
+          if (states.count < ends.size())
+            throw DeviceError(cat("[metal] a forward sequence gave ", states.count, " states, expected ", ends.size()));
+          training->states = steps;
+          for (size_t i = 0; i < ends.size(); ++i)
+            read_state(commands, states[states.count - ends.size() + i], work, {ends[i]});
+        });
     return training;
   }
 
@@ -206,52 +176,56 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
                        const std::shared_ptr<nngraph::DeviceTraining>& given) override {
     const auto training = std::static_pointer_cast<Training>(given);
     const auto work = std::make_shared<MatrixWork>(device_);
-    const Places sources(*work, s.forward_sources, Access::reads), incoming(*work, s.source_gradients, Access::reads),
-        destinations(*work, s.destination_gradients, Access::writes);
-    const WeightPlaces weights(*work, s.weights, Access::reads), gradients(*work, s.weight_gradients, Access::both);
-    MatrixWork::encode(work, buffer, "encode_gradient_sequence",
-                       [=, native = native_, accumulates = s.accumulates,
-                        gives_destinations = !s.destination_gradients.empty()](id<MTLCommandBuffer> commands,
-                                                                               MatrixWork& work) {
-      const std::lock_guard lock(native->encoding);
-      if (!training->states)
-        throw DeviceError("[encode_gradient_sequence] the forward sequence of these training states has not run: commit "
-                          "its command buffer before this one, and let this one wait for it where the queues differ");
-      MovedMatrices inputs = sources.moved(work), from = incoming.moved(work), to = destinations.moved(work);
-      native->layer.accumulateWeightGradients = accumulates;
-      [native->layer encodeGradientSequenceToCommandBuffer:commands
-                                            forwardSources:inputs.matrices
-                                      forwardSourceOffsets:inputs.offsets.data()
-                                           sourceGradients:from.matrices
-                                     sourceGradientOffsets:from.offsets.data()
-                                      destinationGradients:gives_destinations ? to.matrices : nil
-                                        destinationOffsets:gives_destinations ? to.offsets.data() : nullptr
-                                           weightGradients:gradients.matrices(work)
-                                            trainingStates:training->states
-                                       recurrentInputState:nil
-                                     recurrentOutputStates:nil
-                                                   weights:weights.matrices(work)];
-      for (MPSRNNMatrixTrainingState* state in training->states) work.keep(state);
-      training->states = nil;
-    });
+    const auto sources = add_steps(*work, s.forward_sources, Access::reads);
+    const auto incoming = add_steps(*work, s.source_gradients, Access::reads);
+    const auto destinations = add_steps(*work, s.destination_gradients, Access::writes);
+    const auto weights = add_weights(*work, s.weights, Access::reads);
+    const auto gradients = add_weights(*work, s.weight_gradients, Access::both);
+    MatrixWork::encode(
+        work, buffer, "encode_gradient_sequence",
+        [=, native = native_, accumulates = s.accumulates, gives_destinations = !s.destination_gradients.empty()](
+            id<MTLCommandBuffer> commands, MatrixWork& work) {
+          const std::lock_guard lock(native->encoding);
+          if (!training->states)
+            throw DeviceError(
+                "[encode_gradient_sequence] the forward sequence of these training states has not run: commit "
+                "its command buffer before this one, and let this one wait for it where the queues differ");
+          MovedMatrices inputs = moved_matrices(work, sources), from = moved_matrices(work, incoming),
+                        to = moved_matrices(work, destinations);
+          native->layer.accumulateWeightGradients = accumulates;
+          [native->layer encodeGradientSequenceToCommandBuffer:commands
+                                                forwardSources:inputs.matrices
+                                          forwardSourceOffsets:inputs.offsets.data()
+                                               sourceGradients:from.matrices
+                                         sourceGradientOffsets:from.offsets.data()
+                                          destinationGradients:gives_destinations ? to.matrices : nil
+                                            destinationOffsets:gives_destinations ? to.offsets.data() : nullptr
+                                               weightGradients:matrices_of(work, gradients)
+                                                trainingStates:training->states
+                                           recurrentInputState:nil
+                                         recurrentOutputStates:nil
+                                                       weights:matrices_of(work, weights)];
+          for (MPSRNNMatrixTrainingState* state in training->states) work.keep(state);
+          training->states = nil;
+        });
   }
 
   void encode_copy_weights(runtime::CommandBuffer& buffer, const std::vector<Matrix>& weights, nngraph::MatrixId number,
                            const NDArray& window, bool from_weights) override {
     const auto work = std::make_shared<MatrixWork>(device_);
-    const WeightPlaces places(*work, weights, from_weights ? Access::reads : Access::both);
+    const auto places = add_weights(*work, weights, from_weights ? Access::reads : Access::both);
     const size_t place = work->add(window, from_weights ? Access::writes : Access::reads);
     MatrixWork::encode(work, buffer, "encode_copy_weights",
                        [=, native = native_](id<MTLCommandBuffer> commands, MatrixWork& work) {
-      const std::lock_guard lock(native->encoding);
-      // What an offset means is not documented: the matrix is a window instead.
-      [native->layer encodeCopyWeightsToCommandBuffer:commands
-                                              weights:places.matrices(work)
-                                             matrixId:static_cast<MPSRNNMatrixId>(number)
-                                               matrix:matrix_of(work[place])
-                              copyFromWeightsToMatrix:from_weights
-                                         matrixOffset:MTLOrigin{0, 0, 0}];
-    });
+                         const std::lock_guard lock(native->encoding);
+                         // What an offset means is not documented: the matrix is a window instead.
+                         [native->layer encodeCopyWeightsToCommandBuffer:commands
+                                                                 weights:matrices_of(work, places)
+                                                                matrixId:static_cast<MPSRNNMatrixId>(number)
+                                                                  matrix:matrix_of(work[place])
+                                                 copyFromWeightsToMatrix:from_weights
+                                                            matrixOffset:MTLOrigin{0, 0, 0}];
+                       });
   }
 
  private:
