@@ -36,7 +36,7 @@ class MatrixDescriptor:
 
     @staticmethod
     def row_bytes_for_columns(columns: int, data_type: DTypeLike) -> int:
-        """Bytes of a row that is read quickly: on this device dense ones are. Source: rowBytesForColumns:dataType:."""
+        """Bytes of a row that is read quickly: here dense ones are. Source: rowBytesForColumns:dataType:."""
         return columns * as_dtype(data_type).itemsize
 
 

@@ -57,7 +57,10 @@ class _Inference:
 
     @property
     def compiled(self) -> int:
-        """How many executables have been compiled: one for each form of a sequence and each way through it."""
+        """How many executables have been compiled: one for each form of a sequence and each way through it.
+
+        None on device metal, where the layer is Apple's.
+        """
         return self._layer.compiled
 
 
@@ -67,7 +70,7 @@ class RNNMatrixInferenceLayer(_Inference):
     Args: device, "cpu" or a Device; rnn_descriptors, a descriptor or one for each layer, from the input on. Their data
     sources are loaded, read and purged here; weights are rounded to float16 unless a descriptor says
     use_float32_weights. Attributes: store_all_intermediate_states, bidirectional_combine_mode,
-    recurrent_output_is_temporary (which changes nothing on this device). Errors: GraphError, ShapeError when layers do
+    recurrent_output_is_temporary (which changes nothing). Errors: GraphError, ShapeError when layers do
     not fit upon each other, DTypeError, UnsupportedError; whatever a data source raises. Sequences are as in
     RNNMatrixTrainingLayer. Source: MPSRNNMatrixInferenceLayer initWithDevice:rnnDescriptors:.
 
@@ -139,7 +142,8 @@ class RNNImageInferenceLayer(_Inference):
     """A stack of recurrent layers over sequences of images: each pixel is a sequence of its own.
 
     Args: as of RNNMatrixInferenceLayer; weights are always rounded to float16. A step is an array [N, H, W, C], or what
-    has one as `array`, float32 or float16, contiguous. Source: MPSRNNImageInferenceLayer
+    has one as `array`, float32 or float16, contiguous. On device metal each pixel is encoded by itself, 4096 at most
+    (UnsupportedError), and Apple's states between sequences are float16. Source: MPSRNNImageInferenceLayer
     initWithDevice:rnnDescriptors:.
 
     >>> layer = mg.nngraph.RNNImageInferenceLayer("cpu", mg.nngraph.RNNSingleGateDescriptor(3, 4))
