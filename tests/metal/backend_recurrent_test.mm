@@ -1,5 +1,6 @@
-// Recurrent layers and converters on device metal as an application in C++ uses them, over the stand-in: training, order
-// between queues and threads, failures, nothing left. Values are tested from Python; this holds under the sanitizers too.
+// Recurrent layers and converters on device metal as an application in C++ uses them, over the stand-in: training,
+// order between queues and threads, failures, nothing left. Values are tested from Python; this holds under the
+// sanitizers too.
 #include "backend_check.h"
 #include "mpsgraph/runtime/command_queue.h"
 #include "mpsgraph/runtime/shared_event.h"

@@ -40,8 +40,8 @@ class _Converter:
 class ImageCopyToMatrix(_Converter):
     """Copies each image of a batch into a row of a matrix, when the command buffer runs.
 
-    Args: device, that of the command buffers; data_layout, a DataLayout. `destination_matrix_origin` (row, column) says where the
-    first image goes, `destination_matrix_batch_index` in which of the matrices. Source: MPSImageCopyToMatrix.
+    Args: device, that of the command buffers; data_layout, a DataLayout. `destination_matrix_origin` (row, column) says
+    where the first image goes, `destination_matrix_batch_index` in which of the matrices. Source: MPSImageCopyToMatrix.
 
     >>> images = np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2)
     >>> rows = mg.nngraph.Matrix(np.zeros((1, 8), np.float32))
@@ -66,8 +66,9 @@ class ImageCopyToMatrix(_Converter):
         Args: source_images, an array [N, H, W, C] or what has one as `array`; destination_matrix, of the images' type,
         with N rows of H W C columns from the origin on. Errors: ShapeError; DTypeError, nothing is converted;
         DeviceError when they share memory, the matrix is read-only or the command buffer is another device's;
-        UnsupportedError for other types than float32 and float16 on device metal. Source: encodeBatchToCommandBuffer:sourceImages:
-        destinationMatrix:, encodeToCommandBuffer:sourceImage:destinationMatrix:.
+        UnsupportedError for other types than float32 and float16 on device metal. Source:
+        encodeBatchToCommandBuffer:sourceImages:destinationMatrix:,
+        encodeToCommandBuffer:sourceImage:destinationMatrix:.
         """
         where = self._where(self.destination_matrix_origin, self.destination_matrix_batch_index)
         images = array_of(source_images)

@@ -1,4 +1,5 @@
-// Recurrent layers of ours as Apple's: MPSRNNMatrixTrainingLayer, MPSRNNMatrixInferenceLayer, MPSRNNImageInferenceLayer.
+// Recurrent layers of ours as Apple's: MPSRNNMatrixTrainingLayer, MPSRNNMatrixInferenceLayer,
+// MPSRNNImageInferenceLayer.
 #pragma once
 
 #include <map>
