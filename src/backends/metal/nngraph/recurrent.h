@@ -24,6 +24,7 @@ MPSMatrix* empty_matrix(MetalDevice& device, int64_t rows, NSUInteger columns);
 // committed; numbers are copied into their matrices or images. One that is no longer used serves again.
 class BeginStates {
  public:
+  ~BeginStates();
   // Keyed by the rows, which are of no matter to images.
   id take(int64_t rows, const std::function<id()>& make);
   void give_back(int64_t rows, id state);

@@ -162,7 +162,10 @@ class MetalImageLayer final : public nngraph::DeviceInferenceLayer {
     for (const LayerState& layer : s.start) begins |= layer.output.valid() || layer.cell.valid();
     const DType as = begins || !s.ends.empty() ? state_dtype() : DType::float16;
     std::vector<LayerPlaces> start;
-    if (begins) start = add_states(*work, completed(device_, s.start, descriptors_, pixels), Access::reads, as);
+    if (begins) {
+      const auto full = guarded([&] { return completed(device_, s.start, descriptors_, pixels); });
+      start = add_states(*work, full, Access::reads, as);
+    }
     std::vector<std::vector<LayerPlaces>> ends;
     for (const RecurrentState& end : s.ends) ends.push_back(add_states(*work, end, Access::writes, as));
     MatrixWork::encode(

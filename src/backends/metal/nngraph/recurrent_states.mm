@@ -34,6 +34,12 @@ MPSMatrix* empty_matrix(MetalDevice& device, int64_t rows, NSUInteger columns) {
 
 // --- states ----------------------------------------------------------------------------------------------------------
 
+BeginStates::~BeginStates() {
+  @autoreleasepool {  // the thread that ends has none
+    free_.clear();
+  }
+}
+
 id BeginStates::take(int64_t rows, const std::function<id()>& make) {
   {
     const std::lock_guard lock(mutex_);
