@@ -50,7 +50,13 @@ def main(device: str | None, json: Path | None, quick: bool, only: list[str] | N
         wanted = [part for part in PARTS if not only or part in only]
         if not report.failed:  # without a device there is nothing to test
             minutes = sum(SECONDS[part] for part in wanted) / 60
-            time = "a minute or two" if quick else "as long as it takes" if everything else f"{minutes:.0f} minutes or less"
+            time = (
+                "a minute or two"
+                if quick
+                else "as long as it takes"
+                if everything
+                else f"{minutes:.0f} minutes or less"
+            )
             print(f"{len(wanted)} parts: {time}; Ctrl-C ends it with a report of what ran", file=sys.stderr)
             for part in wanted:
                 limited = options if quick or everything else replace(options, seconds=SECONDS[part])

@@ -42,7 +42,7 @@ def draw(report: dict[str, Any], path: Path) -> None:
     groups = counted(report)
     rows = max(sum(len(rows) + 1.5 for _, rows in column) for column in split(groups)) if groups else 4
     lines = [textwrap.fill(f"{heading}: {text}", 150) for heading, text in report["summary"].items()]
-    head = 0.9 + 0.21 * sum(line.count("\n") + 1 for line in lines)
+    head = 0.75 + 0.172 * sum(line.count("\n") + 1 for line in lines)
     times = speeds(report)
     below = 0.7 + 0.42 * max(3, sum(len(sides) + 1 for _, sides in times))
     height = head + 0.24 * rows + 0.7 + below
@@ -52,7 +52,7 @@ def draw(report: dict[str, Any], path: Path) -> None:
     bottom = below / height
     columns = split(groups)
     for index, column in enumerate(columns):
-        axes = figure.add_axes((0.14 + 0.5 * index, bottom + 0.45 / height, 0.33, top - bottom - 0.85 / height))
+        axes = figure.add_axes((0.165 + 0.5 * index, bottom + 0.45 / height, 0.28, top - bottom - 0.85 / height))
         _draw_families(axes, column, rows)
     _write_legend(figure, groups, (below + 0.12) / height)
     _draw_speed(figure.add_axes((0.26, 0.42 / height, 0.6, (below - 0.85) / height)), times)
@@ -134,17 +134,18 @@ def _draw_families(axes: Any, groups: list[Any], rows: float) -> None:
 
 def _write_legend(figure: Any, groups: list[Any], y: float) -> None:
     seen = {status for _, families in groups for _, counts in families for status, number in counts.items() if number}
-    x = 0.14
+    x = 0.165
     for status in COLOURS:
         if status in seen:
             figure.text(x, y, "■", fontsize=12, color=COLOURS[status], va="center")
             figure.text(x + 0.014, y, TITLES[status], fontsize=9, color=INK, va="center")
-            x += 0.04 + 0.0075 * len(TITLES[status])
+            x += 0.035 + 0.0062 * len(TITLES[status])
 
 
 def _draw_speed(axes: Any, times: list[tuple[str, list[tuple[str, float, float | None]]]]) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_title("Milliseconds a training step (less is better)", loc="left", fontsize=10, fontweight="bold")
+    title = "Time of a training step, ours = 1 (less is better)"
+    axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
     axes.tick_params(axis="y", length=0)
     if not times:
         axes.set(xticks=[], yticks=[])
@@ -152,15 +153,16 @@ def _draw_speed(axes: Any, times: list[tuple[str, list[tuple[str, float, float |
         axes.text(0, 0.5, "not measured", transform=axes.transAxes, color=GREY)
         return
     places, names, at = [], [], 0.0
-    longest = max(ms for _, sides in times for _, ms, _ in sides)
+    longest = max(1 / (ratio or 1.0) for _, sides in times for _, _, ratio in sides)
     for network, sides in times:
         axes.text(0, at - 0.1, network, fontsize=9, color=GREY, va="center")
         for name, ms, ratio in sides:
             at += 1
-            axes.barh(at, ms, height=0.7, color=OURS if ratio is None else "#c4c4c4")
-            said = "" if ratio is None else f", ours is {faster(ratio)} it"
-            axes.text(ms + 0.01 * longest, at, f"{ms:.2f}{said}", fontsize=9, va="center", color=INK)
+            share = 1.0 if ratio is None else 1 / ratio
+            axes.barh(at, share, height=0.7, color=OURS if ratio is None else "#c4c4c4")
+            said = f"{ms:.2f} ms" if ratio is None else f"{ms:.2f} ms; mpsgraph is {faster(ratio)} {name}"
+            axes.text(share + 0.01 * longest, at, said, fontsize=9, va="center", color=INK)
             places.append(at)
             names.append(name)
         at += 1.2
-    axes.set(yticks=places, yticklabels=names, ylim=(at - 0.4, -0.7), xlim=(0, 1.35 * longest))
+    axes.set(yticks=places, yticklabels=names, ylim=(at - 0.4, -0.7), xlim=(0, 1.6 * longest))

@@ -9,11 +9,11 @@ from .checks import DIFFERS, FAILED, HOWS, KNOWN, NOTED, PASSED, UNSUPPORTED
 from .outcome import Outcome
 
 WORDS = {  # of what passed in a part
-    "operations": "{n} checks of values of {families} families of operations",
-    "gradients": "{n} of gradients",
-    "nodes": "{n} of the older path's nodes and their gradients",
-    "runtime": "{n} of memory, queues, events and errors",
-    "digits": "{n} of training the digit classifier",
+    "operations": "values of {families} families of operations",
+    "gradients": "gradients",
+    "nodes": "the older path's nodes and their gradients",
+    "runtime": "memory, queues, events and errors",
+    "digits": "training the digit classifier",
 }
 MOST_NAMES = 4
 
@@ -28,17 +28,20 @@ def summary(
         lines["works"] = _works(tested)
         lines["wrong"] = _wrong([o for o in tested if o.status == FAILED])
         if known := [o for o in tested if o.status == KNOWN]:
-            lines["known"] = f"{len(known)} that failed on a Mac before, and are being worked on: {_names(known)}."
+            number = _checks(len(known), "fails", "fail")
+            lines["known"] = f"{number} as on a Mac before, which is being worked on: {_names(known)}."
         if refused := [o for o in tested if o.status == UNSUPPORTED and o.part != "oracle"]:
             number = _checks(len(refused), "asks for", "ask for")
-            lines["cannot"] = f"{number} what this device or its system is known not to have; it says so."
+            lines["cannot"] = f"{number} what this device or its system is known not to have; that is no fault."
         lines["speed"] = _speed(tested)
     if probes := [o for o in tested if o.part == "probes"]:
         ended = sum(bool(o.how) for o in probes)
-        also = f", of which {ended} ended their processes" if ended else ""
-        lines["questions"] = f"{len(probes)} questions about MPSGraph have an answer now{also}; no answer is wrong."
+        also = f" {ended} of them by the end of a process, which costs nothing." if ended else ""
+        asked = f"{len(probes)} question{'' if len(probes) == 1 else 's'}"
+        lines["questions"] = f"{asked} about MPSGraph answered, for those who work on this package.{also}"
     if differing := sum(o.status == DIFFERS for o in tested):
-        lines["apple"] = f"{differing} of Apple's own gradients are others than ours, which is worth a look."
+        number = _checks(differing, "finds", "find")
+        lines["apple"] = f"{number} that Apple's own gradient is another than ours, which is worth a look."
     if left_out:
         parts = ", ".join(f"{number:,} of {part}" for part, number in left_out.items())
         lines["left out"] = f"Checks for which there was no time: {parts}; with --all they are done, too."
@@ -65,13 +68,18 @@ def _checks(count: int, one: str = "", more: str = "") -> str:
 
 def _works(outcomes: list[Outcome]) -> str:
     passed = [o for o in outcomes if o.status == PASSED]
-    counts = Counter(o.part for o in passed)
+    counts, all_of = Counter(o.part for o in passed), Counter(o.part for o in outcomes if o.status != NOTED)
     families = len({o.family for o in passed if o.part == "operations"})
-    found = [words.format(n=f"{counts[part]:,}", families=families) for part, words in WORDS.items() if counts[part]]
+    found = []
+    for part, words in WORDS.items():
+        if counts[part]:
+            of = "" if counts[part] == all_of[part] else f" of {all_of[part]:,}"
+            found.append(f"{words.format(families=families)} ({counts[part]:,}{of})")
     learned = [o for o in passed if o.part == "digits" and "accuracy" in o.numbers]
     if learned:
-        found.append(f"it learned to read {learned[0].numbers['accuracy']:.1%} of unseen digits")
-    return "; ".join(found) + "." if found else "Nothing was checked that could pass."
+        found[-1] += f", which learned {learned[0].numbers['accuracy']:.1%} of unseen digits"
+    text = ", ".join(found)
+    return f"{text[0].upper()}{text[1:]}." if found else "Nothing was checked that could pass."
 
 
 def _wrong(failed: list[Outcome]) -> str:
@@ -108,14 +116,14 @@ def _speed(outcomes: list[Outcome]) -> str:
     for outcome in timed:
         sides = {name: n for name, n in outcome.numbers.items() if isinstance(n, dict)}
         ours = next(iter(sides.values()))
-        text = f"{outcome.name.split(',')[0]}: {ours['median ms']:.2f} ms a training step"
+        text = f"{outcome.name.split(',')[0]} takes {ours['median ms']:.2f} ms"
         ratios = [(name, n["ratio of ours to it"]) for name, n in sides.items() if "ratio of ours to it" in n]
         if ratios:
-            text += ", " + " and ".join(f"{faster(ratio)} {name}" for name, ratio in ratios)
+            text += f" ({', '.join(f'{faster(ratio)} {name}' for name, ratio in ratios)})"
         texts.append(text)
     missing = {name for o in timed for name, why in o.numbers.items() if why == "not installed"}
     advice = f" Not installed, so not compared: {', '.join(sorted(missing))}." if missing else ""
-    return "; ".join(texts) + "." + advice
+    return f"A training step of the {', of the '.join(texts)}.{advice}"
 
 
 def faster(ratio: float) -> str:

@@ -17,8 +17,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from .checks import CRASHED, FAILED, HUNG, STATUSES, Options
-from .progress import Progress
 from .outcome import Outcome
+from .progress import Progress
 from .report import Report
 
 MOST_DEATHS = 40  # of one part, where they are failures

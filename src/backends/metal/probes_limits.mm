@@ -112,6 +112,34 @@ std::string sorted_int64(MetalDevice& device) {
   return wrong_of(wrong, mixed.size(), "places");
 }
 
+template <MPSDataType type>
+std::string gathered(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* zero = [trial.graph constantWithScalar:0 shape:@[ @1 ] dataType:MPSDataTypeInt32];
+  MPSGraphTensor* given = trial.fed({1, 0, 1});
+  MPSGraphTensor* x = type == MPSDataTypeBool
+                          ? [trial.graph notEqualWithPrimaryTensor:given secondaryTensor:zero name:nil]
+                          : [trial.graph castTensor:given toType:type name:nil];
+  MPSGraphTensor* found = [trial.graph gatherWithUpdatesTensor:x
+                                                 indicesTensor:trial.fed({2, 1, 0, 1})
+                                                          axis:0
+                                               batchDimensions:0
+                                                          name:nil];
+  MPSGraphTensor* numbers = [trial.graph castTensor:found toType:MPSDataTypeInt32 name:nil];
+  return cat("of [1, 0, 1] at 2, 1, 0, 1: ", list(trial.values<int32_t>(numbers, {4})));
+}
+
+std::string scattered_product(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* found = [trial.graph scatterWithDataTensor:trial.fed({16777217, 5})
+                                               updatesTensor:trial.fed({3, 7})
+                                               indicesTensor:trial.fed({0, 1})
+                                                        axis:0
+                                                        mode:MPSGraphScatterModeMul
+                                                        name:nil];
+  return cat("16777217 by 3 and 5 by 7: ", list(trial.values<int32_t>(found, {2})));
+}
+
 std::string indices_of_64_bits(MetalDevice& device) {
   Trial trial(device);
   MPSGraphTensor* indices = [trial.graph castTensor:trial.fed({2, 0, 1}) toType:MPSDataTypeInt64 name:nil];
@@ -150,6 +178,17 @@ std::string scatter_along_one(MetalDevice& device) {
                                                    mode:MPSGraphScatterModeSet
                                                    name:nil];
   return cat("7 and 8 at 3 and 1 of four zeros: ", list(trial.values(found, {4, 1})));
+}
+
+std::string reflected_twice(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* padded = [trial.graph padTensor:trial.fed({1, 2, 3}, {3})
+                                  withPaddingMode:MPSGraphPaddingModeReflect
+                                      leftPadding:@[ @3 ]
+                                     rightPadding:@[ @0 ]
+                                    constantValue:0
+                                             name:nil];
+  return cat("[1, 2, 3] with three before it: ", list(trial.values(padded, {6})));
 }
 
 std::string scan_of_five_axes(MetalDevice& device) {
@@ -317,6 +356,23 @@ std::vector<Probe> limit_probes(MetalDevice& device) {
             "0 places are wrong: ascending_order in src/backends/metal/order.mm may sort int64 in one piece on this "
             "system. More: it stays by halves.",
             sorted_int64),
+      probe(
+          device, "gathered_bools", "Do gathers of bool work?", "of [1, 0, 1], four times",
+          "[1, 0, 1, 0]: moving_type in src/backends/metal/indexing.mm may leave bool as it is. Another, or an end of "
+          "the process: it stays.",
+          gathered<MPSDataTypeBool>),
+      probe(device, "gathered_bytes", "Do gathers of uint8 work?", "of [1, 0, 1], four times",
+            "[1, 0, 1, 0]: moving_type in src/backends/metal/indexing.mm may leave uint8 as it is. Another, or an end "
+            "of the process: it stays.",
+            gathered<MPSDataTypeUInt8>),
+      probe(device, "scattered_products", "Are scattered products of int32 exact?", "16777217 by 3, 5 by 7",
+            "[50331651, 35]: multiplies() in src/backends/metal/scatter_nd.mm need not refuse integers. Another, or an "
+            "end of the process: it does.",
+            scattered_product),
+      probe(device, "padding_beyond_the_axis", "Does a reflection take more than the axis has?", "three before three",
+            "[2, 3, 2, 1, 2, 3]: native_mode in src/backends/metal/padding.mm may hand it over. Another, or an end of "
+            "the process: it stays composed.",
+            reflected_twice),
       probe(device, "indices_of_64_bits", "Do gathers along an axis take indices of int64?",
             "three, by gatherAlongAxis",
             "[30, 10, 20]: along_indices in src/backends/metal/indexing.mm may hand them over. Another, or an end of "

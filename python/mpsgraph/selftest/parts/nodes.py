@@ -53,8 +53,7 @@ def weights() -> dict[str, np.ndarray]:
     """What training begins with, as data sources have it."""
     rng = np.random.default_rng(4)
     return {
-        name: rng.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape).astype(np.float32)
-        for name, shape in SHAPES.items()
+        name: rng.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape).astype(np.float32) for name, shape in SHAPES.items()
     }
 
 
