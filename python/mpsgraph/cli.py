@@ -1,8 +1,8 @@
 """The `mpsgraph` command: demos, the self-test, profiles of scripts, and where the installed package has its C++ parts.
 
 mpsgraph demo digits [--data DIR] [--iterations N] [--seed S] [--output DIR]; mpsgraph selftest [--device NAME]
-[--json FILE] [--quick] [--only PART]; mpsgraph profile [--by WHAT] [--top N] [--trace FILE] script.py ...;
-python -m mpsgraph --cmake-dir or --include-dir prints a path for build systems.
+[--json FILE] [--quick | --all] [--only PART] [--draw FILE]; mpsgraph profile [--by WHAT] [--top N] [--trace FILE]
+script.py ...; python -m mpsgraph --cmake-dir or --include-dir prints a path for build systems.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What answers of the self-test's probes mean: by behaviour.md, by the backend's code, and otherwise.
 
-A probe may have several rules, of which each stands for a row of behaviour.md or, without one, for what code counts on.
-`needed` is what an answer looks like on a Mac of which the row is true, so that our detour is needed there; `not_needed`
-is the answer of one that does what the selector says. Any other answer is one that nobody foresaw. tools/from_report.py
-reads a report by these rules.
+A probe may have several rules. Each stands for a row of behaviour.md or, without one, for what the code goes by.
+`needed` is what an answer looks like on a Mac of which the row is true, so that our detour is needed there;
+`not_needed` is the answer of one that does what the selector says. Any other answer is one that nobody foresaw.
+tools/from_report.py reads a report by these rules.
 """
 
 from __future__ import annotations

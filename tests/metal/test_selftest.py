@@ -42,6 +42,10 @@ REFUSED = (
 )
 
 
+OF_MACOS_14 = ("extrema_of_bfloat16", "package_without_a_folder")
+MACOS = float(device.OLD_SYSTEM or 26.4)
+
+
 @pytest.fixture(autouse=True)
 def workers_find_the_stand_in(monkeypatch):
     """Their first import is the package, so the library has to be there before it."""
@@ -96,7 +100,10 @@ def test_every_probe_has_an_answer():
     for check in made:
         result = perform(check)
         assert result.status == NOTED and set(result.numbers) == {"question", "method", "answer", "meaning"}
-        refused = check.name in REFUSED
+        if result.numbers["answer"].startswith("not asked: "):
+            assert check.name in OF_MACOS_14 and MACOS < 14, "what the system lacks"
+            continue
+        refused = check.name in REFUSED or (check.name == "scattered_integers" and MACOS < 15)
         assert result.numbers["answer"].startswith("refused: ") == refused, result.message
         assert "unrecognized selector" not in result.message
 
