@@ -31,6 +31,8 @@ REFUSED = (
     "indices_of_64_bits",
     "large_scalars_of_uint32",
     "scan_of_five_axes",
+    "scatter_along_a_last_axis_of_one",
+    "gather_along_a_last_axis_of_one",
     "gradient_of_varying_gamma",
     "package_without_a_folder",
     *(f"extrema_of_{name}" for name in ("int8", "uint8", "int16", "uint16", "uint32", "bfloat16")),

@@ -362,7 +362,7 @@ def test_the_summary_says_what_is_wrong_in_plain_words():
     report.add(Outcome("probes", "rank_0", NOTED, "ended", how=CRASHED))
     said = report.summary()
     assert said["verdict"] == "3 of 6 checks failed on Apple M9, macOS 30.0."
-    assert said["works"] == "Values of 1 families of operations (1 of 3)."
+    assert said["works"] == "Values of operations of 1 family (1 of 3)."
     assert said["wrong"] == "wrong numbers: 2 (sine 2); ended the process: 1 (convolution)."
     assert said["known"].startswith("1 check fails as on a Mac before") and said["speed"] == "Was not measured."
     assert said["questions"].startswith("1 question about MPSGraph answered")

@@ -9,7 +9,7 @@ from .checks import DIFFERS, FAILED, HOWS, KNOWN, NOTED, PASSED, UNSUPPORTED
 from .outcome import Outcome
 
 WORDS = {  # of what passed in a part
-    "operations": "values of {families} families of operations",
+    "operations": "values of operations of {families}",
     "gradients": "gradients",
     "nodes": "the older path's nodes and their gradients",
     "runtime": "memory, queues, events and errors",
@@ -68,8 +68,12 @@ def _checks(count: int, one: str = "", more: str = "") -> str:
 
 def _works(outcomes: list[Outcome]) -> str:
     passed = [o for o in outcomes if o.status == PASSED]
-    counts, all_of = Counter(o.part for o in passed), Counter(o.part for o in outcomes if o.status != NOTED)
-    families = len({o.family for o in passed if o.part == "operations"})
+    counts, all_of = (
+        Counter(o.part for o in passed),
+        Counter(o.part for o in outcomes if o.status in (PASSED, FAILED, KNOWN)),
+    )
+    number = len({o.family for o in passed if o.part == "operations"})
+    families = "1 family" if number == 1 else f"{number} families"
     found = []
     for part, words in WORDS.items():
         if counts[part]:

@@ -180,6 +180,18 @@ std::string scatter_along_one(MetalDevice& device) {
   return cat("7 and 8 at 3 and 1 of four zeros: ", list(trial.values(found, {4, 1})));
 }
 
+std::string gather_along_one(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* indices = [trial.graph reshapeTensor:trial.fed(std::vector<int32_t>{2, 0})
+                                             withShape:@[ @2, @1 ]
+                                                  name:nil];
+  MPSGraphTensor* found = [trial.graph gatherAlongAxis:0
+                                     withUpdatesTensor:trial.fed({10, 20, 30}, {3, 1})
+                                         indicesTensor:indices
+                                                  name:nil];
+  return cat("of three rows of one at 2 and 0: ", list(trial.values(found, {2, 1})));
+}
+
 std::string reflected_twice(MetalDevice& device) {
   Trial trial(device);
   MPSGraphTensor* padded = [trial.graph padTensor:trial.fed({1, 2, 3}, {3})
@@ -389,6 +401,12 @@ std::vector<Probe> limit_probes(MetalDevice& device) {
             "[0, 8, 0, 7]: src/backends/metal/scatter_nd.mm need not leave it out. Another, "
             "or an end of the process: it does.",
             scatter_along_one),
+      probe(
+          device, "gather_along_a_last_axis_of_one", "Does gatherAlongAxis take a last axis of one?",
+          "two rows of three",
+          "[30, 10]: short_dims in src/backends/metal/indexing.h is not needed for gathers. Another, or an end of the "
+          "process: it is.",
+          gather_along_one),
       probe(device, "scan_of_five_axes", "Do cumulative operations run along the first of five axes?",
             "sums of 1, 2, 3",
             "[1, 3, 6]: src/backends/metal/cumulative.mm need not reshape. Another, or an end of "
