@@ -43,6 +43,7 @@ class Findings:
     broken: list[str] = field(default_factory=list)  # parts that did not run to their end
     cured: list[str] = field(default_factory=list)  # of mac_failures.py, which pass now
     contradictions: list[str] = field(default_factory=list)
+    simpler: list[str] = field(default_factory=list)  # probes by which code could do without a detour
     answers: dict[str, list[str]] = field(default_factory=dict)  # that contradict a row, by its name
     rows: list[str] = field(default_factory=list)  # for behaviour.md
     as_expected: list[str] = field(default_factory=list)  # probes
@@ -155,19 +156,21 @@ def _take_answer(found: Findings, outcome: dict[str, Any]) -> None:
         if verdict in (AS_THE_TABLE, NOT_ASKED):
             found.as_expected.append(probe)
             continue
-        found.contradictions.append(_contradiction(found, rule, verdict, answer, outcome))
+        chance = verdict == BETTER and not rule.row
+        (found.simpler if chance else found.contradictions).append(_told(found, rule, verdict, answer, outcome))
         if rule.row:
             found.answers.setdefault(rule.row, []).append(answer)
-        elif verdict != BETTER:
+        elif not chance:
             found.rows.append(_new_row(found, f"the probe `{probe}`", _first_line(answer)))
 
 
-def _contradiction(found: Findings, rule: Rule, verdict: str, answer: str, outcome: dict[str, Any]) -> str:
+def _told(found: Findings, rule: Rule, verdict: str, answer: str, outcome: dict[str, Any]) -> str:
     row = f'the row "{rule.row}"' if rule.row else "what the code goes by"
     cells = table().get(rule.row, [])
     places = f"; the stand-in's rule: {cells[3]}; ours: {cells[4]}" if cells else ""
+    better = f"{row} does not hold on {found.where}: the detour is not needed there{places}"
     what = {
-        BETTER: f"{row} does not hold on {found.where}: the detour is not needed there{places}",
+        BETTER: better if rule.row else f"the code might be simpler, going by {found.where}",
         WORSE: f"{row} is contradicted on {found.where}: our numbers may be wrong there{places}",
         UNFORESEEN: f"nobody foresaw this answer about {row} on {found.where}{places}",
     }[verdict]
@@ -229,6 +232,7 @@ def text_of(report: dict[str, Any], found: Findings) -> str:
     section("Parts that did not run to their end: look at the report", found.broken)
     section("Listed in tests/harness/mac_failures.py, but passes here: take the entry out", found.cured)
     section("Answers that contradict a row of tests/apple/behaviour.md, or the code", found.contradictions)
+    section("Answers by which the code might become simpler, once Macs agree", found.simpler)
     section(
         "Proposed rows of tests/apple/behaviour.md; a row of the same name replaces the one that is there", found.rows
     )

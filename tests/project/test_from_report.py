@@ -93,6 +93,17 @@ def test_proposed_rows_are_rows_of_the_table():
     assert len(names) == len(set(names)) == 7
 
 
+def test_an_answer_that_allows_simpler_code_contradicts_nothing():
+    report = json.loads((DATA / "selftest_as_expected.json").read_text())
+    (probe,) = (o for o in report["outcomes"] if o["name"] == "gathered_integers")
+    answer = {**probe["numbers"], "answer": "of [NaN, -1, 1]: [nan, 0, 1]"}
+    report["outcomes"].append({**probe, "name": "nan_of_relu", "numbers": answer})
+    found = tool.findings(report, LINK)
+    (told,) = found.simpler
+    assert told.startswith("nan_of_relu: the code might be simpler") and not (found.contradictions or found.rows)
+    assert "might become simpler" in tool.text_of(report, found)
+
+
 def test_several_answers_about_one_row_are_one_row():
     report = json.loads((DATA / "selftest_as_expected.json").read_text())
     (probe,) = (o for o in report["outcomes"] if o["name"] == "gathered_integers")

@@ -49,15 +49,7 @@ def main(device: str | None, json: Path | None, quick: bool, only: list[str] | N
         run_part("versions", options, report)
         wanted = [part for part in PARTS if not only or part in only]
         if not report.failed:  # without a device there is nothing to test
-            minutes = sum(SECONDS[part] for part in wanted) / 60
-            time = (
-                "a minute or two"
-                if quick
-                else "as long as it takes"
-                if everything
-                else f"{minutes:.0f} minutes or less"
-            )
-            print(f"{len(wanted)} parts: {time}; Ctrl-C ends it with a report of what ran", file=sys.stderr)
+            print(_announced(wanted, quick, everything), file=sys.stderr)
             for part in wanted:
                 limited = options if quick or everything else replace(options, seconds=SECONDS[part])
                 run_part(part, limited, report, title=PARTS[part])
@@ -71,6 +63,19 @@ def main(device: str | None, json: Path | None, quick: bool, only: list[str] | N
         drawn = _drawn(json)
     print(report.advice(json, drawn))
     return 130 if interrupted else 1 if report.failed else 0
+
+
+def _announced(wanted: list[str], quick: bool, everything: bool) -> str:
+    """What to expect."""
+    minutes = sum(SECONDS[part] for part in wanted) / 60
+    time = (
+        "a minute or two"
+        if quick
+        else "as long as it takes"
+        if everything
+        else f"about {max(1, round(minutes))} minutes"
+    )
+    return f"Parts: {len(wanted)}, {time}. Ctrl-C ends it with a report of what ran."
 
 
 def draw(report: Path) -> int:
