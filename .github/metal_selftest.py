@@ -1,8 +1,9 @@
 """Runs `mpsgraph selftest --device metal --json <file>` on a machine of continuous integration and says what was seen.
 
 `python .github/metal_selftest.py <file>`, with mpsgraph installed. The job's summary gets one of three: passed; failed;
-no device, so that the package was only built and imported; and the report's own summary. A failure fails the job, except on a virtual machine's
-processor ("Paravirtual" in its name), on which Apple promises nothing: there it is a warning, and in the summary too.
+no device, so that the package was only built and imported; and what the report says in plain words. A failure fails the
+job, except on a virtual machine's processor ("Paravirtual" in its name), on which Apple promises nothing: there it is a
+warning, and in the summary too.
 """
 
 import json
