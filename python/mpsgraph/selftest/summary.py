@@ -120,14 +120,14 @@ def _speed(outcomes: list[Outcome]) -> str:
     for outcome in timed:
         sides = {name: n for name, n in outcome.numbers.items() if isinstance(n, dict)}
         ours = next(iter(sides.values()))
-        text = f"{outcome.name.split(',')[0]} takes {ours['median ms']:.2f} ms"
+        text = f"{outcome.name.split(',')[0]} {ours['median ms']:.2f} ms"
         ratios = [(name, n["ratio of ours to it"]) for name, n in sides.items() if "ratio of ours to it" in n]
         if ratios:
             text += f" ({', '.join(f'{faster(ratio)} {name}' for name, ratio in ratios)})"
         texts.append(text)
     missing = {name for o in timed for name, why in o.numbers.items() if why == "not installed"}
     advice = f" Not installed, so not compared: {', '.join(sorted(missing))}." if missing else ""
-    return f"A training step of the {', of the '.join(texts)}.{advice}"
+    return f"Training steps: {'; '.join(texts)}.{advice}"
 
 
 def faster(ratio: float) -> str:

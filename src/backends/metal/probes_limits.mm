@@ -67,9 +67,7 @@ std::string large_inverse(MetalDevice& device) {
 
 // --- element types ---------------------------------------------------------------------------------------------------
 
-template <MPSDataType type>
-std::string extrema_of(MetalDevice& device) {
-  if (type == MPSDataTypeBFloat16 && !METAL_AVAILABLE(14.0)) return older;
+std::string extrema(MetalDevice& device, MPSDataType type) {
   Trial trial(device);
   MPSGraphTensor* x = [trial.graph castTensor:trial.fed({3, 1, 2}) toType:type name:nil];
   const auto whole = [&](MPSGraphTensor* tensor) {
@@ -77,6 +75,13 @@ std::string extrema_of(MetalDevice& device) {
   };
   return cat("of [3, 1, 2]: maximum ", whole([trial.graph reductionMaximumWithTensor:x axes:@[ @0 ] name:nil]),
              ", minimum ", whole([trial.graph reductionMinimumWithTensor:x axes:@[ @0 ] name:nil]));
+}
+
+template <DType dtype>
+std::string extrema_of(MetalDevice& device) {
+  if (dtype != DType::bfloat16) return extrema(device, data_type(dtype));
+  if (METAL_AVAILABLE(14.0)) return extrema(device, MPSDataTypeBFloat16);
+  return older;
 }
 
 std::string sum_of_uint32(MetalDevice& device) {
@@ -328,12 +333,12 @@ std::string halves_at_the_default_level(MetalDevice& device) {
 // clang-format off
 struct Kind { const char *name, *question; std::string (*ask)(MetalDevice&); };
 const Kind kinds[] = {
-    {"extrema_of_int8", "Has MPSGraph extrema along axes of int8?", extrema_of<MPSDataTypeInt8>},
-    {"extrema_of_uint8", "Has MPSGraph extrema along axes of uint8?", extrema_of<MPSDataTypeUInt8>},
-    {"extrema_of_int16", "Has MPSGraph extrema along axes of int16?", extrema_of<MPSDataTypeInt16>},
-    {"extrema_of_uint16", "Has MPSGraph extrema along axes of uint16?", extrema_of<MPSDataTypeUInt16>},
-    {"extrema_of_uint32", "Has MPSGraph extrema along axes of uint32?", extrema_of<MPSDataTypeUInt32>},
-    {"extrema_of_bfloat16", "Has MPSGraph extrema along axes of bfloat16?", extrema_of<MPSDataTypeBFloat16>},
+    {"extrema_of_int8", "Has MPSGraph extrema along axes of int8?", extrema_of<DType::int8>},
+    {"extrema_of_uint8", "Has MPSGraph extrema along axes of uint8?", extrema_of<DType::uint8>},
+    {"extrema_of_int16", "Has MPSGraph extrema along axes of int16?", extrema_of<DType::int16>},
+    {"extrema_of_uint16", "Has MPSGraph extrema along axes of uint16?", extrema_of<DType::uint16>},
+    {"extrema_of_uint32", "Has MPSGraph extrema along axes of uint32?", extrema_of<DType::uint32>},
+    {"extrema_of_bfloat16", "Has MPSGraph extrema along axes of bfloat16?", extrema_of<DType::bfloat16>},
 };
 // clang-format on
 
