@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "backends/cpu/arenas.h"
+#include "backends/cpu/flush_to_zero.h"
 #include "backends/cpu/parallel.h"
 
 namespace mpsgraph::cpu {
@@ -90,7 +91,7 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
       const TensorType& type = lowered_.program.targets[i]->type;
       results[i] = runtime::NDArray::allocate(type.dtype, type.shape.dims());
     }
-  const ThreadScope threads;
+  const FlushToZero flush;
   auto owned = take_frame();
   Frame& frame = owned->frame;
   for (const auto& [slot, info] : external_) {
