@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "backends/cpu/flush_to_zero.h"
 #include "backends/cpu/parallel.h"
 
 namespace mpsgraph::cpu {
@@ -48,6 +49,8 @@ OnednnThreads::OnednnThreads(int count) : before_(omp_get_max_threads()) {
   if (count == 1 || has_threads) return;
   [[maybe_unused]] static const int registered = pthread_atfork(end_threads, nullptr, nullptr);
   has_threads = true;
+#pragma omp parallel num_threads(count)
+  if (omp_get_thread_num() > 0) FlushToZero::for_good();
 }
 OnednnThreads::~OnednnThreads() {
   if (omp_get_max_threads() != before_) omp_set_num_threads(before_);

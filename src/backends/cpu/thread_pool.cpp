@@ -4,10 +4,10 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 
 #include "backends/cpu/flush_to_zero.h"
+#include "backends/cpu/ticks.h"
 #include "runtime/thread_count.h"
 
 #if defined(__x86_64__)
@@ -26,33 +26,7 @@ int64_t inside(uint64_t gate) { return static_cast<int64_t>(gate & ((1 << inside
 int64_t threads_of(uint64_t gate) { return static_cast<int64_t>(gate >> inside_bits & ((1 << threads_bits) - 1)); }
 uint64_t ticket(uint64_t gate) { return gate / one_ticket; }
 
-// ---- time
-
-// A clock that costs a few nanoseconds, since each loop reads it; its unit is measured once.
-uint64_t ticks() {
-#if defined(__x86_64__)
-  return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-  uint64_t now;
-  asm volatile("mrs %0, cntvct_el0" : "=r"(now));
-  return now;
-#else
-  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-#endif
-}
-
-uint64_t microseconds(double count) {
-  static const double ticks_per_microsecond = [] {
-    using Clock = std::chrono::steady_clock;
-    const auto begin = Clock::now();
-    const uint64_t first = ticks();
-    while (Clock::now() - begin < std::chrono::microseconds(50)) {
-    }
-    const std::chrono::duration<double, std::micro> passed = Clock::now() - begin;
-    return static_cast<double>(ticks() - first) / passed.count();
-  }();
-  return static_cast<uint64_t>(count * ticks_per_microsecond);
-}
+// ---- waiting
 
 void rest_a_moment() {
 #if defined(__x86_64__)
@@ -112,6 +86,9 @@ ThreadPool& ThreadPool::get() {
 
 int64_t ThreadPool::member() { return place.member; }
 
+ThreadPool::Alone::Alone(bool alone) : before_(place.in_a_loop) { place.in_a_loop = before_ || alone; }
+ThreadPool::Alone::~Alone() { place.in_a_loop = before_; }
+
 void ThreadPool::run(int threads, int64_t phases, const Loop& loop) {
   threads = std::min(threads, runtime::thread_count());
   Job* const job = threads > 1 && !place.in_a_loop ? claim() : nullptr;
@@ -138,9 +115,8 @@ void ThreadPool::run(int threads, int64_t phases, const Loop& loop) {
   }
   const uint64_t worked = ticks() - begin - waited;
   place.in_a_loop = false;
-  const int64_t helped = job->helped.exchange(0, std::memory_order_relaxed);
+  if (waited > 0 || job->helped.load(std::memory_order_relaxed) > 0) settle(*job, own, worked, waited);
   job->taken.store(false, std::memory_order_release);
-  if (helped > 0 || waited > 0) settle(own, helped, worked, waited);
 }
 
 ThreadPool::Job* ThreadPool::claim() {
@@ -187,10 +163,12 @@ uint64_t ThreadPool::shut(Job& job) {
   return ticks() - begin;
 }
 
-// Alone, the caller would have taken the helpers' items too, each in the time of its own ones.
-void ThreadPool::settle(int64_t own, int64_t helped, uint64_t worked, uint64_t waited) {
-  const double gain = own > 0 ? static_cast<double>(worked) * static_cast<double>(helped) / static_cast<double>(own)
-                              : static_cast<double>(waited);
+// Alone, the caller would have taken the helpers' items too: each in the time of its own ones, or of theirs, whichever
+// is shorter, as the other was perhaps without its processor for a while.
+void ThreadPool::settle(Job& job, int64_t own, uint64_t worked, uint64_t waited) {
+  const auto helped = static_cast<double>(job.helped.exchange(0, std::memory_order_relaxed));
+  auto gain = static_cast<double>(job.helping.exchange(0, std::memory_order_relaxed));
+  if (own > 0) gain = std::min(gain, static_cast<double>(worked) * helped / static_cast<double>(own));
   const auto most = static_cast<int64_t>(microseconds(most_balance));
   const int64_t before = balance_.load(std::memory_order_relaxed);
   const int64_t balance = before + static_cast<int64_t>(gain) - static_cast<int64_t>(waited);
@@ -272,8 +250,11 @@ bool ThreadPool::take_part(Helper& me, int64_t member) {
     while (is_open(gate) && member < threads_of(gate) && me.seen[j] != ticket(gate)) {
       if (!job.gate.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel)) continue;
       me.seen[j] = ticket(gate);
-      const int64_t items = job.loop->work(job.loop->context, job.phase, member);
-      if (items > 0) job.helped.fetch_add(items, std::memory_order_relaxed);
+      const uint64_t begin = ticks();
+      if (const int64_t items = job.loop->work(job.loop->context, job.phase, member); items > 0) {
+        job.helped.fetch_add(items, std::memory_order_relaxed);
+        job.helping.fetch_add(ticks() - begin, std::memory_order_relaxed);
+      }
       const uint64_t left = job.gate.fetch_sub(1);
       if (!is_open(left) && inside(left) == 1 && job.sleeping.load()) {
         job.sleeping.store(0);

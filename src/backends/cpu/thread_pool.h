@@ -31,6 +31,18 @@ class ThreadPool {
   // The caller is member 0; helpers have numbers from 1 on, below `threads`, which are theirs for good.
   void run(int threads, int64_t phases, const Loop& loop);
 
+  // While it lives, this thread's loops run on it alone, if it is told to.
+  class Alone {
+   public:
+    explicit Alone(bool alone);
+    ~Alone();
+    Alone(const Alone&) = delete;
+    Alone& operator=(const Alone&) = delete;
+
+   private:
+    bool before_;
+  };
+
   // Of this thread in the loop that it works for.
   static int64_t member();
 
@@ -45,6 +57,7 @@ class ThreadPool {
     const Loop* loop = nullptr;
     int64_t phase = 0;
     alignas(64) std::atomic<int64_t> helped{0};  // items that helpers took
+    std::atomic<uint64_t> helping{0};            // ticks that they took for these
     std::atomic<int> sleeping{0};                // the caller, until nobody is inside
     std::atomic<bool> taken{false};              // by a caller
   };
@@ -61,7 +74,7 @@ class ThreadPool {
   uint64_t shut(Job& job);
   void help(int64_t member);
   bool take_part(Helper& helper, int64_t member);
-  void settle(int64_t own, int64_t helped, uint64_t worked, uint64_t waited);
+  void settle(Job& job, int64_t own, uint64_t worked, uint64_t waited);
 
   alignas(64) std::atomic<uint32_t> calls_{0};
   alignas(64) std::atomic<int> helpers_{0};  // that have been started
