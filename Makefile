@@ -81,11 +81,10 @@ test: $(if $(ROOM),test-cpu,$(PARTS))
 PYTEST = $(BIN)/python -m pytest -m "not slow"
 
 # Rooms run in as many processes as there are processors, a file in one of them. There each process has two threads
-# whatever the machine has, so that loops are shared, and these sleep while they wait: by default they spin, on a
-# processor that another process needs. The rooms in ALONE, which measure times, wait and count threads, run afterwards
+# whatever the machine has, so that loops are shared. The rooms in ALONE, which measure times, wait and count threads, run afterwards
 # in one process that has the machine. $(call rooms,ENVIRONMENT,LEFT OUT) is both, or the one that runs $(ROOM).
 ALONE    := runtime
-TOGETHER := OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
+TOGETHER := OMP_NUM_THREADS=2
 define rooms
 $(if $(filter $(ALONE),$(ROOM)),,$(1) $(TOGETHER) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
   $(if $(ROOM),tests/$(ROOM),$(addprefix --ignore=tests/,$(2) $(ALONE))))

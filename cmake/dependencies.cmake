@@ -34,18 +34,7 @@ target_compile_definitions(mpsgraph_dependencies INTERFACE EIGEN_MPL2_ONLY)
 target_link_libraries(mpsgraph_dependencies INTERFACE Threads::Threads)
 
 set(dependency_libraries "")  # their files
-set(openmp_summary "off")
-if(MPSGRAPH_OPENMP)
-  find_package(OpenMP COMPONENTS CXX)
-  if(OpenMP_CXX_FOUND)
-    target_link_libraries(mpsgraph_dependencies INTERFACE OpenMP::OpenMP_CXX)
-    set(openmp_summary "${OpenMP_CXX_VERSION}")
-    list(APPEND dependency_libraries ${OpenMP_CXX_LIBRARIES})
-  endif()
-endif()
-if(openmp_summary STREQUAL "off")
-  target_compile_options(mpsgraph_dependencies INTERFACE -fopenmp-simd)  # vectorisation hints still count
-endif()
+target_compile_options(mpsgraph_dependencies INTERFACE -fopenmp-simd)  # for vectorisation hints only
 
 set(MPSGRAPH_HAS_ONEDNN OFF)
 if(NOT MPSGRAPH_ONEDNN STREQUAL "OFF")
@@ -53,7 +42,10 @@ if(NOT MPSGRAPH_ONEDNN STREQUAL "OFF")
     target_include_directories(mpsgraph_dependencies SYSTEM INTERFACE ${located_onednn_include})
     target_link_libraries(mpsgraph_dependencies INTERFACE ${located_onednn_library})
     target_compile_definitions(mpsgraph_dependencies INTERFACE MPSGRAPH_ONEDNN=1)
-    list(APPEND dependency_libraries ${located_onednn_library})
+    # Says how many threads oneDNN uses. Kernels have a pool of their own.
+    find_package(OpenMP REQUIRED COMPONENTS CXX)
+    target_link_libraries(mpsgraph_dependencies INTERFACE OpenMP::OpenMP_CXX)
+    list(APPEND dependency_libraries ${OpenMP_CXX_LIBRARIES} ${located_onednn_library})
     set(MPSGRAPH_HAS_ONEDNN ON)
   elseif(MPSGRAPH_ONEDNN STREQUAL "ON")
     message(FATAL_ERROR "mpsgraph: MPSGRAPH_ONEDNN=ON, but ${Python_EXECUTABLE} has no oneDNN; "
@@ -61,5 +53,5 @@ if(NOT MPSGRAPH_ONEDNN STREQUAL "OFF")
   endif()
 endif()
 
-message(STATUS "mpsgraph ${PROJECT_VERSION}: oneDNN ${MPSGRAPH_HAS_ONEDNN}, OpenMP ${openmp_summary}, "
+message(STATUS "mpsgraph ${PROJECT_VERSION}: oneDNN ${MPSGRAPH_HAS_ONEDNN}, "
   "Python ${MPSGRAPH_PYTHON}")

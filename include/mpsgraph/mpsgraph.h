@@ -28,3 +28,4 @@
 #include "mpsgraph/runtime/profiler.h"
 #include "mpsgraph/runtime/serialized_executable.h"
 #include "mpsgraph/runtime/shared_event.h"
+#include "mpsgraph/runtime/threads.h"

@@ -18,7 +18,7 @@ DISTRIBUTION = "onednn-cpu-gomp"
 
 def load() -> None:
     """Makes mpsgraph._core importable. ImportError that says what is missing."""
-    with _short_spinning():
+    with _sleeping_threads():
         try:
             importlib.import_module("mpsgraph._core")
         except ImportError as error:
@@ -29,23 +29,20 @@ def load() -> None:
 
 
 @contextmanager
-def _short_spinning() -> Iterator[None]:
+def _sleeping_threads() -> Iterator[None]:
     """Says how GNU OpenMP's threads wait, which it reads when it is loaded; the environment is as before afterwards.
 
-    They spin, by default for milliseconds. Where two of them share a processor with Python or with other work, the one
-    that waits keeps the other from what it waits for: 100 microseconds bridge what lies between two steps of a loop.
-    When several threads of the process have run kernels, as queues' and their callers do, it takes itself for
-    overloaded and would not spin at all, so that each kernel had to wake its threads; the policy "active" keeps them at
-    it for ten.
+    By default they spin for milliseconds after each loop. Here only oneDNN's convolutions use them, and kernels that
+    run next, on a pool of their own, need the processors.
     """
     if "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ:
         yield
         return
-    os.environ.update(OMP_WAIT_POLICY="active", GOMP_SPINCOUNT="10000")
+    os.environ["OMP_WAIT_POLICY"] = "passive"
     try:
         yield
     finally:
-        del os.environ["OMP_WAIT_POLICY"], os.environ["GOMP_SPINCOUNT"]
+        del os.environ["OMP_WAIT_POLICY"]
 
 
 def _preload(error: ImportError) -> None:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._checks import checked
 from ._core import NDArray
 from ._dtypes import DTypeLike, as_dtype
 from ._shown import shown
 from .errors import GraphError, ShapeError
 
 
+@checked
 def tensor_data(
     source: Any,
     shape: Sequence[int] | None = None,

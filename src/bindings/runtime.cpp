@@ -2,6 +2,7 @@
 //
 // Whatever may wait does so without the GIL; handlers run on the runtime's thread and take it.
 #include "bindings/bindings.h"
+#include "mpsgraph/runtime/threads.h"
 
 namespace mpsgraph::bindings {
 
@@ -151,6 +152,16 @@ void define_runtime(py::module_& module) {
       "Memory in use and in the cache of freed blocks, of the process and of all devices.");
   module.def("set_buffer_cache_limit", &Device::set_memory_cache_limit, py::arg("bytes"),
              "0: freed memory goes back at once.");
+  module.def("set_num_threads", &runtime::set_thread_count, py::arg("n"),
+             R"(Says how many threads the CPU device's kernels use together; 0: automatic.
+
+Automatic is OMP_NUM_THREADS, or as many as there are processors that the process may use. It holds from the next kernel
+on, for all queues, and changes no result: kernels are cut into parts at the first compilation, for the number that
+holds then. PyTorch's torch.set_num_threads.
+
+Raises DeviceError for a negative number, and for more threads than kernels have been cut for.)");
+  module.def("get_num_threads", &runtime::thread_count,
+             "How many threads the CPU device's kernels use together. PyTorch's torch.get_num_threads.");
   module.def(
       "shutdown",
       [] {

@@ -12,7 +12,6 @@
 #include "runtime/backend.h"
 #include "runtime/device_work.h"
 #include "runtime/handler_thread.h"
-#include "runtime/thread_holding.h"
 #include "runtime/worker.h"
 
 namespace mpsgraph::runtime {
@@ -38,7 +37,6 @@ class CommandQueue::Thread final : public Worker {
   DeviceQueue* device() const { return device_.get(); }
 
   void enqueue(std::shared_ptr<CommandBuffer> buffer) {
-    if (!device_ && !buffer->brief()) make_way();
     bool calls;
     {
       std::lock_guard lock(mutex_);
@@ -105,11 +103,9 @@ class CommandQueue::Thread final : public Worker {
     std::unique_lock lock(mutex_);
     while (true) {
       const auto something = [this] { return !busy_ && (closing_ || !buffers_.empty()); };
-      if (ran_ && !condition_.wait_until(lock, *ran_ + rest_after, something)) rest(lock);
       condition_.wait(lock, something);
       if (buffers_.empty()) break;
       if (taken_by_a_waiter(lock)) {
-        if (ran_ && Clock::now() >= *ran_ + rest_after) rest(lock);
         if (taken_in_a_row_ >= habit) watch(lock);
         continue;
       }
@@ -119,12 +115,9 @@ class CommandQueue::Thread final : public Worker {
       begin();
       lock.unlock();
       buffer->execute(device_.get(), [this] { completed(); });
-      const bool brief = buffer->brief();
       buffer.reset();
-      if (brief) make_way();  // the thread that commits will more often run such work itself
       lock.lock();
       busy_ = false;
-      ran_ = Clock::now();
     }
     condition_.wait(lock, [this] { return in_flight_ == 0; });
     lock.unlock();
@@ -154,18 +147,10 @@ class CommandQueue::Thread final : public Worker {
     for (auto last = Clock::now(); Clock::now() < last + rest_after;) {
       const uint64_t seen = enqueued_;
       if (condition_.wait_for(lock, look_every, [this] { return called(); })) break;
-      if (ran_ && Clock::now() >= *ran_ + rest_after) rest(lock);
       if (enqueued_ != seen) last = Clock::now();
       if (enqueued_ == seen && !busy_ && !buffers_.empty()) break;  // it was there the whole time
     }
     watching_ = false;
-  }
-
-  void rest(std::unique_lock<std::mutex>& lock) {
-    ran_.reset();
-    lock.unlock();
-    release_thread_holdings();
-    lock.lock();
   }
 
   void begin() {  // with mutex_ held
@@ -203,7 +188,6 @@ class CommandQueue::Thread final : public Worker {
   uint64_t enqueued_ = 0;  // command buffers, ever
   int taken_in_a_row_ = 0;  // by threads that waited for them
   bool watching_ = false;   // the queue's thread polls for short buffers
-  std::optional<Clock::time_point> ran_;  // when the queue's thread did last; none: it has rested since
   int in_flight_ = 0;  // command buffers that are being run, here or by the device
   std::unique_ptr<DeviceQueue> device_;
   std::atomic<bool> finished_{false};

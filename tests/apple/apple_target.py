@@ -194,7 +194,7 @@ class AppleTarget:
         """Configures with CMake and builds; the libraries made."""
         self.build.mkdir(parents=True, exist_ok=True)
         tree = self.build / "tree"
-        configure = ["cmake", "-S", ROOT, "-B", tree, "-G", "Ninja", "-DMPSGRAPH_ONEDNN=OFF", "-DMPSGRAPH_OPENMP=OFF"]
+        configure = ["cmake", "-S", ROOT, "-B", tree, "-G", "Ninja", "-DMPSGRAPH_ONEDNN=OFF"]
         configure += [f"-DCMAKE_TOOLCHAIN_FILE={self.toolchain()}", f"-DPython_EXECUTABLE={sys.executable}"]
         configure += [f"-DCMAKE_OBJCXX_FLAGS={' '.join(self.headers())}"]
         stubs = self.frameworks()

@@ -7,11 +7,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -22,7 +19,6 @@
 #include "mpsgraph/core/builder.h"
 #include "mpsgraph/runtime/device_graph.h"
 #include "runtime/backend.h"
-#include "runtime/thread_holding.h"
 
 namespace mpsgraph::runtime::fake {
 
@@ -39,25 +35,6 @@ struct FakeVariable final : VariableStorage {
 
 inline std::atomic<bool> fail_next_run{false};
 inline std::atomic<int> programs_alive{0};
-inline std::atomic<int> rests{0};  // of queues' threads
-
-// How often each thread has made way for others.
-class WaysMade {
- public:
-  void count() {
-    std::lock_guard lock(mutex_);
-    ++ways_[std::this_thread::get_id()];
-  }
-  int by(std::thread::id thread) {
-    std::lock_guard lock(mutex_);
-    return ways_[thread];
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::thread::id, int> ways_;
-};
-inline WaysMade ways_made;
 
 struct FakeProgram final : CompiledProgram {
   FakeProgram(compiler::Program p, std::vector<std::shared_ptr<VariableStorage>> storages) : program(std::move(p)) {
@@ -146,7 +123,6 @@ inline Device& device() {
   static const bool registered = [] {
     register_backend(
         {.name = "fake", .make = []() -> std::unique_ptr<Backend> { return std::make_unique<FakeBackend>(); }});
-    register_thread_holding({.release = [] { ++rests; }, .make_way = [] { ways_made.count(); }});
     return true;
   }();
   (void)registered;

@@ -128,22 +128,6 @@ TEST(a_queue_runs_in_order_on_its_own_thread) {
   CHECK(last->status() == CommandBufferStatus::completed);
 }
 
-TEST(a_queues_thread_rests_once_when_nothing_is_left_to_do) {
-  auto queue = CommandQueue::create(device());
-  const auto rests_after_work = [&] {
-    const int before = rests;
-    auto buffer = queue->command_buffer();
-    buffer->encode([&] { CHECK_EQUAL(rests.load(), before); }, "work");
-    buffer->commit();
-    buffer->wait_until_completed();
-    for (int i = 0; i < 5000 && rests == before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    std::this_thread::sleep_for(std::chrono::milliseconds(60));
-    return rests - before;
-  };
-  CHECK_EQUAL(rests_after_work(), 1);
-  CHECK_EQUAL(rests_after_work(), 1);
-}
-
 // Work that may run on the thread that waits for it.
 std::shared_ptr<CommandBuffer> brief(const std::shared_ptr<CommandQueue>& queue, std::function<void()> work) {
   auto buffer = queue->command_buffer();
@@ -194,37 +178,6 @@ TEST(brief_work_alone_is_left_to_a_waiter_that_comes_soon) {
   buffer->commit();
   for (int i = 0; i < 5000 && !buffer->done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   CHECK(buffer->done() && worker != here);
-}
-
-// Two threads that take turns with programs would each keep what one of them needs.
-TEST(a_thread_makes_way_for_the_one_that_goes_on) {
-  auto queue = CommandQueue::create(device());
-  const auto here = std::this_thread::get_id();
-  const auto finished = [](CommandBuffer& buffer) {
-    buffer.commit();
-    while (!buffer.done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  };
-  std::thread::id worker;
-  const auto note = [&] { worker = std::this_thread::get_id(); };
-  const int before = ways_made.by(here);
-  auto buffer = queue->command_buffer();
-  buffer->encode(note, "long");
-  finished(*buffer);
-  CHECK_EQUAL(ways_made.by(here), before + 1);
-  CHECK(worker != here);
-
-  const int by_worker = ways_made.by(worker);
-  finished(*brief(queue, note));  // by the queue's thread, after the moment left to a waiter
-  for (int i = 0; i < 5000 && ways_made.by(worker) == by_worker; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  CHECK_EQUAL(ways_made.by(worker), by_worker + 1);
-  for (int i = 0; i < 1000 && worker != here; ++i) {  // where this thread runs it, nobody goes on elsewhere
-    auto last = brief(queue, note);
-    last->commit(true);
-    last->wait_until_completed();
-  }
-  CHECK(worker == here);
-  CHECK_EQUAL(ways_made.by(here), before + 1);
 }
 
 TEST(brief_work_keeps_its_place_in_the_queue) {

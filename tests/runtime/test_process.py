@@ -224,18 +224,19 @@ def test_control_c_reaches_a_wait():
 
 
 def test_a_forked_child_may_use_openmp():
-    """Brief work gives its caller a team of OpenMP's threads; a child has none of them, and must not wait for them."""
+    """oneDNN's large convolutions give their caller a team of OpenMP's threads; a child has none of them, and must not
+    wait for them."""
     done = run_program(
         """
         import ctypes, os, re, signal, warnings
         import mpsgraph as mg
         import numpy as np
-        x = np.ones((512, 512), np.float32)
+        x, w = np.ones((2, 16, 16, 16, 16), np.float32), np.ones((16, 16, 3, 3, 3), np.float32)
         g = mg.Graph()
-        p = g.placeholder(x.shape)
-        executable = g.compile({p: x}, [p @ p])
+        p, q = g.placeholder(x.shape), g.placeholder(w.shape)
+        executable = g.compile({p: x, q: w}, [g.convolution3d(p, q, data_layout="NCDHW", weights_layout="OIDHW")])
         for _ in range(3):
-            executable.run([x])
+            before = executable.run([x, w])[0].numpy()
         libraries = set(re.findall(r"/\\S*libgomp\\S*", open("/proc/self/maps").read()))
         if not libraries:
             print("both")  # another OpenMP, or none
@@ -250,47 +251,112 @@ def test_a_forked_child_may_use_openmp():
             gomp.GOMP_parallel(body, None, 2, 0)
             os._exit(len(seen))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
-        np.testing.assert_allclose(executable.run([x])[0].numpy(), 512)
+        np.testing.assert_array_equal(executable.run([x, w])[0].numpy(), before)
         print("both")
         """
     )
     assert done.stdout.strip() == "both", done.stderr
 
 
+HELPERS = """
+import os, threading
+import mpsgraph as mg
+import numpy as np
+
+def helpers():
+    names = (open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task"))
+    return sum(name.startswith("mpsgraph helper") for name in names)
+
+x = np.ones((512, 512), np.float32)
+g = mg.Graph()
+p = g.placeholder(x.shape)
+executable = g.compile({p: x}, [p @ p])
+"""
+
+
 @pytest.mark.skipif(
-    device.IS_METAL or not Path("/proc/self/task").exists(), reason="counts OpenMP's threads, as Linux shows them"
+    device.IS_METAL or not Path("/proc/self/task").exists(), reason="counts the pool's threads, as Linux shows them"
 )
-def test_one_team_of_threads_stays_awake():
-    """OpenMP lets threads sleep at once where teams have more of them than there are processors (decision 0015)."""
+def test_all_callers_share_one_pool_of_threads():
+    done = run_program(
+        HELPERS
+        + """
+def several():
+    for _ in range(20):
+        executable.run([x])
+        executable.run_async([x]).wait()
+
+callers = [threading.Thread(target=several) for _ in range(4)]
+for caller in callers: caller.start()
+for caller in callers: caller.join()
+print(helpers(), mg.get_num_threads())
+""",
+        OMP_NUM_THREADS="3",
+    )
+    assert done.stdout.split() == ["2", "3"], done.stderr
+
+
+@pytest.mark.skipif(
+    device.IS_METAL or not Path("/proc/self/task").exists(), reason="counts the pool's threads, as Linux shows them"
+)
+def test_a_forked_child_has_a_pool_of_its_own():
+    done = run_program(
+        HELPERS
+        + """
+import signal, warnings
+for _ in range(5): executable.run([x])
+warnings.simplefilter("ignore", DeprecationWarning)  # of fork beside threads
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    assert helpers() == 0
+    g = mg.Graph()
+    p = g.placeholder((8, 8))
+    try:
+        ok = bool((g.run([p @ p + 1], {p: np.eye(8, dtype=np.float32)})[0].numpy().diagonal() == 2).all())
+    except mg.DeviceError as error:  # devices of the parent refuse, and do not hang
+        ok = "fork" in str(error)
+    os._exit(0 if ok else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), helpers())
+""",
+        OMP_NUM_THREADS="3",
+    )
+    assert done.stdout.split() == ["0", "2"], done.stderr
+
+
+def test_the_number_of_threads_can_be_set():
+    """It changes no bit of a result: kernels are cut for the number that held at the first compilation."""
     done = run_program(
         """
-        import os, time
         import mpsgraph as mg
         import numpy as np
-        x = np.ones((512, 512), np.float32)
-
-        def product(factor):
-            g = mg.Graph()
-            p = g.placeholder(x.shape)
-            return g.compile({p: x}, [p @ p * factor])
-
-        def threads(work):  # the fewest that are there 5 ms after work
-            work()
-            time.sleep(0.005)
-            return len(os.listdir("/proc/self/task"))
-
-        known, new = product(1), [product(2 + i) for i in range(20)]
-        for _ in range(5):
-            known.run([x])
-        time.sleep(0.1)
-        one_team = threads(lambda: known.run([x]))
-        left_to_the_queue = min(threads(lambda: known.run_async([x])) for _ in range(20))
-        for_the_first_time = min(threads(lambda: e.run([x])) for e in new)
-        print(one_team, left_to_the_queue, for_the_first_time)
-        """
+        rng = np.random.default_rng(0)
+        x, w = rng.standard_normal((300, 257), np.float32), rng.standard_normal((257, 513), np.float32)
+        assert mg.get_num_threads() == 4
+        mg.set_num_threads(3)
+        g = mg.Graph()
+        p, q = g.placeholder(x.shape), g.placeholder(w.shape)
+        total = g.reduction_sum(g.softmax(p @ q), axes=0)
+        executable = g.compile({p: x, q: w}, [total])
+        results = []
+        for n in (0, 1, 2, 3, 0):
+            mg.set_num_threads(n)
+            results += [executable.run([x, w])[0].numpy().copy() for _ in range(3)]
+            print(mg.get_num_threads())
+        assert all((r == results[0]).all() for r in results)
+        for wrong in (-1, 4, 5000):
+            try:
+                mg.set_num_threads(wrong)
+            except mg.DeviceError as error:
+                print(error)
+        print(mg.get_num_threads())
+        """,
+        OMP_NUM_THREADS="4",
     )
-    one_team, left_to_the_queue, for_the_first_time = done.stdout.split()
-    assert one_team == left_to_the_queue == for_the_first_time, done.stderr
+    *lines, last = done.stdout.splitlines()
+    assert lines[:5] == ["3", "1", "2", "3", "3"] and last == "3", done.stderr
+    assert "expected 0 (automatic) to 1024 threads; got -1" in lines[5]
+    assert "4 threads are more than the 3 for which kernels have been compiled" in lines[6]
 
 
 def test_use_after_shutdown_is_an_error():

@@ -7,6 +7,7 @@
 #include "backends/cpu/amx.h"
 #include "backends/cpu/convolution/convolution_taps.h"
 #include "backends/cpu/executable.h"
+#include "backends/cpu/flush_to_zero.h"
 #include "backends/cpu/machine_limits.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
@@ -14,7 +15,6 @@
 #include "compiler/passes.h"
 #include "core/definition.h"
 #include "mpsgraph/runtime/profiler.h"
-#include "runtime/thread_holding.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -83,7 +83,7 @@ class CpuBackend final : public runtime::Backend {
   std::unique_ptr<runtime::CompiledProgram> compile(compiler::Program program,
                                                     std::vector<std::shared_ptr<runtime::VariableStorage>> storages,
                                                     const compiler::Options& options) override {
-    const ThreadScope threads;
+    const FlushToZero flush;
     compiler::run_passes(program, target(options.reference_kernels), options);
     const runtime::ProfileScope scope("lower", "pass");
     std::vector<std::shared_ptr<CpuVariable>> variables;
@@ -110,12 +110,10 @@ class CpuBackend final : public runtime::Backend {
 
 void register_backend() {
   runtime::register_backend({.name = "cpu", .make = []() -> std::unique_ptr<runtime::Backend> {
-                               thread_count();  // before anybody changes what OpenMP offers
                                return std::make_unique<CpuBackend>();
                              }});
   // Constants are folded here for every device.
   compiler::register_evaluator(evaluate);
-  runtime::register_thread_holding({.release = release_team, .make_way = make_way});
 }
 
 namespace {

@@ -4,7 +4,9 @@
 #include <sstream>
 
 #include "backends/cpu/arenas.h"
+#include "backends/cpu/flush_to_zero.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/ticks.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -48,14 +50,17 @@ CpuProgram::~CpuProgram() { Arenas::get().leave(lowered_.arena_bytes); }
 
 std::unique_ptr<CpuProgram::OwnedFrame> CpuProgram::take_frame() {
   std::unique_ptr<OwnedFrame> owned;
+  bool alone;
   {
     std::lock_guard lock(mutex_);
+    alone = choice_.alone();
     if (!free_frames_.empty()) {
       owned = std::move(free_frames_.back());
       free_frames_.pop_back();
     }
   }
   if (!owned) owned = new_frame();
+  owned->alone = alone;
   owned->arena = Arenas::get().take(lowered_.arena_bytes, owned->base);
   if (owned->arena->data() == owned->base) return owned;
   owned->base = owned->arena->data();
@@ -78,9 +83,10 @@ std::unique_ptr<CpuProgram::OwnedFrame> CpuProgram::new_frame() const {
   return owned;
 }
 
-void CpuProgram::give_back(std::unique_ptr<OwnedFrame> frame) {
+void CpuProgram::give_back(std::unique_ptr<OwnedFrame> frame, uint64_t ticks) {
   Arenas::get().give_back(std::move(frame->arena));
   std::lock_guard lock(mutex_);
+  if (ticks > 0) choice_.ran(frame->alone, ticks);
   free_frames_.push_back(std::move(frame));
 }
 
@@ -90,7 +96,7 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
       const TensorType& type = lowered_.program.targets[i]->type;
       results[i] = runtime::NDArray::allocate(type.dtype, type.shape.dims());
     }
-  const ThreadScope threads;
+  const FlushToZero flush;
   auto owned = take_frame();
   Frame& frame = owned->frame;
   for (const auto& [slot, info] : external_) {
@@ -102,11 +108,18 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
     }
   }
   frame.history.clear();
-  if (const auto session = runtime::Profiler::get().session())
-    run_profiled(frame, session);
-  else
-    run_kernels(lowered_.kernels, frame);
-  give_back(std::move(owned));
+  uint64_t time = 0;  // 0: says nothing of how long it takes
+  {
+    const ThreadPool::Alone alone(owned->alone);
+    if (const auto session = runtime::Profiler::get().session()) {
+      run_profiled(frame, session);
+    } else {
+      const uint64_t begin = runtime::thread_count() > 1 ? ticks() : 0;
+      run_kernels(lowered_.kernels, frame);
+      if (begin > 0) time = ticks() - begin;
+    }
+  }
+  give_back(std::move(owned), time);
 }
 
 void CpuProgram::run_profiled(Frame& frame, runtime::Profiler::Session session) {

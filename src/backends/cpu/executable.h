@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernel_profile.h"
 #include "backends/cpu/lowering.h"
+#include "backends/cpu/thread_choice.h"
 #include "backends/cpu/variable.h"
 #include "runtime/backend.h"
 
@@ -31,10 +32,11 @@ class CpuProgram final : public runtime::CompiledProgram {
     Frame frame;
     std::shared_ptr<runtime::Buffer> arena;  // during a run
     std::byte* base = nullptr;               // where that lies, or lay
+    bool alone = false;                      // this run, without helpers
   };
   std::unique_ptr<OwnedFrame> take_frame();
   std::unique_ptr<OwnedFrame> new_frame() const;
-  void give_back(std::unique_ptr<OwnedFrame> frame);
+  void give_back(std::unique_ptr<OwnedFrame> frame, uint64_t ticks);
   void run_profiled(Frame& frame, runtime::Profiler::Session session);
 
   LoweredProgram lowered_;
@@ -45,8 +47,9 @@ class CpuProgram final : public runtime::CompiledProgram {
   std::vector<std::pair<Slot, SlotInfo>> external_;  // feeds, results and variables: entered before each run
   std::once_flag described_;
   std::shared_ptr<const KernelDescriptions> descriptions_;  // made when a profile first asks
-  std::mutex mutex_;
+  std::mutex mutex_;  // of what follows
   std::vector<std::unique_ptr<OwnedFrame>> free_frames_;
+  ThreadChoice choice_;
 };
 
 }  // namespace mpsgraph::cpu

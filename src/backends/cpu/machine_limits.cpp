@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/cpu/amx.h"
+#include "backends/cpu/flush_to_zero.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
 #include "mpsgraph/runtime/ndarray.h"
@@ -67,7 +68,7 @@ const ArithmeticLoops& loops() {
 }  // namespace
 
 runtime::DeviceLimits measure_limits() {
-  const ThreadScope threads;
+  const FlushToZero flush;
   runtime::DeviceLimits limits;
   limits.bandwidth = copy_rate();
   limits.flops[DType::float32] = arithmetic_rate(loops().float32);

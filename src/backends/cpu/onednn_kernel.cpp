@@ -1,8 +1,12 @@
 // Engine, streams, and the run of primitives over frames.
 #include "backends/cpu/onednn_kernel.h"
 
+#include <omp.h>
+#include <pthread.h>
+
 #include <cstdlib>
 
+#include "backends/cpu/flush_to_zero.h"
 #include "backends/cpu/parallel.h"
 
 namespace mpsgraph::cpu {
@@ -25,8 +29,31 @@ const dnnl::engine& onednn_engine() {
 
 dnnl::stream& onednn_stream() {
   static thread_local dnnl::stream stream(onednn_engine());
-  note_team();
   return stream;
+}
+
+namespace {
+
+thread_local bool has_threads = false;  // of oneDNN's, which wait for this one's next loop
+
+// A forked child has none of them, and would wait for them in whatever uses OpenMP there.
+void end_threads() {
+  if (has_threads) omp_pause_resource_all(omp_pause_soft);
+  has_threads = false;
+}
+
+}  // namespace
+
+OnednnThreads::OnednnThreads(int count) : before_(omp_get_max_threads()) {
+  if (before_ != count) omp_set_num_threads(count);
+  if (count == 1 || has_threads) return;
+  [[maybe_unused]] static const int registered = pthread_atfork(end_threads, nullptr, nullptr);
+  has_threads = true;
+#pragma omp parallel num_threads(count)
+  if (omp_get_thread_num() > 0) FlushToZero::for_good();
+}
+OnednnThreads::~OnednnThreads() {
+  if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
 }
 
 std::string onednn_version() {
@@ -118,7 +145,6 @@ void OnednnKernel::add_relu(const Operand& result) {
 
 namespace {
 
-// NaN and -0 stay, as in all other kernels.
 template <class T, class F>
 void relu_in_place(T* x, int64_t n, const F& negative) {
   parallel_for(n, 65536 / static_cast<int64_t>(sizeof(T)), [&](int64_t begin, int64_t end) {
@@ -128,7 +154,16 @@ void relu_in_place(T* x, int64_t n, const F& negative) {
 
 }  // namespace
 
+void relu_of(Frame& frame, const Operand& result) {
+  const int64_t n = result.elements();
+  if (result.dtype == DType::float32)
+    relu_in_place(frame.at<float>(result.slot), n, [](float x) { return x < 0; });
+  else  // bfloat16 as its bits: above those of -0, up to those of -infinity
+    relu_in_place(frame.at<uint16_t>(result.slot), n, [](uint16_t x) { return x > 0x8000 && x <= 0xff80; });
+}
+
 void OnednnKernel::run(Frame& frame) const {
+  const OnednnThreads threads(threads_);
   State& state = static_cast<State&>(*frame.states[index]);
   dnnl_stream_t stream = onednn_stream().get();
   for (size_t i = 0; i < steps_.size(); i++) {
@@ -143,12 +178,7 @@ void OnednnKernel::run(Frame& frame) const {
                                                         static_cast<int>(call.arguments.size()), call.arguments.data());
     if (status != dnnl_success) throw DeviceError(cat("oneDNN failed with status ", status, " in '", name, "'"));
   }
-  if (!relu_) return;
-  const int64_t n = relu_->elements();
-  if (relu_->dtype == DType::float32)
-    relu_in_place(frame.at<float>(relu_->slot), n, [](float x) { return x < 0; });
-  else  // bfloat16 as its bits: above those of -0, up to those of -infinity
-    relu_in_place(frame.at<uint16_t>(relu_->slot), n, [](uint16_t x) { return x > 0x8000 && x <= 0xff80; });
+  if (relu_) relu_of(frame, *relu_);
 }
 
 }  // namespace mpsgraph::cpu

@@ -7,12 +7,26 @@
 
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/onednn.h"
+#include "backends/cpu/parallel.h"
 
 namespace mpsgraph::cpu {
 
 const dnnl::engine& onednn_engine();
 dnnl::stream& onednn_stream();  // of this thread
 std::optional<dnnl::memory::data_type> onednn_type(DType dtype);  // what oneDNN computes convolutions and products in
+
+// How many threads oneDNN uses in what this thread makes or runs with it. A few, which are GNU OpenMP's and sleep
+// between their loops, for convolutions only; else one, and loops over parts run on the pool.
+class OnednnThreads {
+ public:
+  explicit OnednnThreads(int count);
+  ~OnednnThreads();
+  OnednnThreads(const OnednnThreads&) = delete;
+  OnednnThreads& operator=(const OnednnThreads&) = delete;
+
+ private:
+  int before_;
+};
 
 class OnednnKernel final : public Kernel {
  public:
@@ -29,6 +43,9 @@ class OnednnKernel final : public Kernel {
   // relu of the result, in place behind the last primitive: oneDNN's own makes zeros of NaN.
   void add_relu(const Operand& result);
 
+  // Of oneDNN's own, with which the primitives were made.
+  void use_threads(int count) { threads_ = count; }
+
   void run(Frame& frame) const override;
   std::unique_ptr<KernelState> make_state() const override;
   std::string description() const override { return text_; }
@@ -42,7 +59,11 @@ class OnednnKernel final : public Kernel {
   std::vector<Step> steps_;
   std::optional<Operand> relu_;
   std::string text_;
+  int threads_ = 1;
 };
+
+// In place, NaN and -0 stay.
+void relu_of(Frame& frame, const Operand& result);
 
 // Attributes that every primitive of ours is made with.
 dnnl::primitive_attr scratchpad_attributes();

@@ -1,124 +1,75 @@
-// The number of threads, queried once, which threads have OpenMP teams, and how loops are shared out to them.
+// How loops are cut, and handed to the pool.
 #include "backends/cpu/parallel.h"
 
-#include <pthread.h>
-
-#include <atomic>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 namespace mpsgraph::cpu {
-
-#ifdef _OPENMP
 namespace {
 
-std::atomic<int> teams{0};
-
-struct TeamMark {  // OpenMP itself ends the team of a thread that ends
-  bool there = false;
-  void set(bool now) {
-    if (there != now) teams += now ? 1 : -1;
-    there = now;
-  }
-  ~TeamMark() { set(false); }
+struct Phases {
+  Shares shares;
+  const void* count;
+  PhaseCount count_of;
+  const void* f;
+  PhaseBody body;
 };
-thread_local TeamMark team;
 
-}  // namespace
-
-int thread_count() {
-  static const int count = [] {
-    // A forked child has none of a team's threads, and would wait for them in whatever uses OpenMP there.
-    pthread_atfork(release_team, nullptr, [] { teams = 0; });
-    return omp_get_max_threads();
-  }();
-  return count;
-}
-int thread_number() { return omp_get_thread_num(); }
-void note_team() {
-  if (team.there) return;
-  team.set(true);
-#pragma omp parallel num_threads(thread_count())
-  if (omp_get_thread_num() > 0) FlushToZero::for_good();
-}
-void release_team() {
-  if (!team.there) return;
-  omp_pause_resource_all(omp_pause_soft);
-  team.set(false);
-}
-void make_way() {
-  if (teams > 1) release_team();
-}
-ThreadScope::ThreadScope() : before_(omp_get_max_threads()) {
-  if (before_ != thread_count()) omp_set_num_threads(thread_count());
-}
-ThreadScope::~ThreadScope() {
-  if (before_ != thread_count()) omp_set_num_threads(before_);
-}
-#else
-int thread_count() { return 1; }
-int thread_number() { return 0; }
-void note_team() {}
-void release_team() {}
-void make_way() {}
-ThreadScope::ThreadScope() : before_(1) {}
-ThreadScope::~ThreadScope() = default;
-#endif
-
-namespace {
-
-template <class F>
-void on_team([[maybe_unused]] int threads, const F& f) {
-#ifdef _OPENMP
-  if (threads > 1 && !omp_in_parallel()) {
-    note_team();
-#pragma omp parallel num_threads(std::min(threads, thread_count()))
-    f(omp_get_thread_num(), omp_get_num_threads(), [] {
-#pragma omp barrier
-    });
-    return;
-  }
-#endif
-  f(0, 1, [] {});
-}
-
-template <class F>
-void share_items(int64_t items, const F& f) {
-  const auto threads = static_cast<int>(std::min<int64_t>(items, thread_count()));
-  if (threads <= 1) {
-    for (int64_t item = 0; item < items; ++item) f(item, int64_t{0});
-    return;
-  }
-  Shares shares(items, threads);
-  on_team(threads, [&](int64_t member, int64_t, void (*)()) {
-    for (int64_t item; (item = shares.take(member)) >= 0;) f(item, member);
-  });
+ThreadPool::Loop loop_of(Phases& phases) {
+  return {&phases,
+          [](void* context, int64_t phase) {
+            auto& p = *static_cast<Phases*>(context);
+            const int64_t count = p.count_of(p.count, phase);
+            p.shares.share(count);
+            return count;
+          },
+          [](void* context, int64_t phase, int64_t member) {
+            auto& p = *static_cast<Phases*>(context);
+            Items items(p.shares, member);
+            p.body(p.f, phase, items);
+            return items.taken();
+          }};
 }
 
 }  // namespace
 
-void run_team(int threads, const void* f, TeamBody body) {
-  on_team(threads, [&](int64_t member, int64_t members, void (*wait)()) { body(f, member, members, wait); });
+void run_phases(int threads, int64_t phases, const void* count, PhaseCount count_of, const void* f, PhaseBody body) {
+  Phases all{Shares(0, threads), count, count_of, f, body};
+  ThreadPool::get().run(threads, phases, loop_of(all));
 }
 
 void run_items(int64_t items, const void* f, ItemBody body) {
-  share_items(items, [&](int64_t item, int64_t member) { body(f, item, member); });
+  const auto threads = static_cast<int>(std::min<int64_t>(items, thread_count()));
+  if (threads <= 1) {
+    for (int64_t item = 0; item < items; ++item) body(f, item, thread_number());
+    return;
+  }
+  parallel_phases(threads, {items}, [&](int64_t, Items& mine) {
+    for (int64_t item : mine) body(f, item, mine.member());
+  });
 }
 
 void run_chains(int64_t chains, int64_t length, const void* f, ChainBody body) {
   const auto threads = static_cast<int>(std::min<int64_t>(chains, thread_count()));
   if (threads <= 1) {
     for (int64_t chain = 0; chain < chains; ++chain)
-      for (int64_t place = 0; place < length; ++place) body(f, chain, place, 0);
+      for (int64_t place = 0; place < length; ++place) body(f, chain, place, thread_number());
     return;
   }
-  Chains shares(chains, length, threads);
-  on_team(threads, [&](int64_t member, int64_t, void (*)()) {
-    for (Chains::Item item; (item = shares.take(member)).chain >= 0; shares.done(item.chain))
-      body(f, item.chain, item.place, member);
-  });
+  struct All {
+    Chains shares;
+    int64_t chains;
+    const void* f;
+    ChainBody body;
+  } all{Chains(chains, length, threads), chains, f, body};
+  ThreadPool::get().run(threads, 1,
+                        {&all, [](void* context, int64_t) { return static_cast<All*>(context)->chains; },
+                         [](void* context, int64_t, int64_t member) {
+                           auto& all = *static_cast<All*>(context);
+                           int64_t taken = 0;
+                           for (Chains::Item item; (item = all.shares.take(member)).chain >= 0; ++taken) {
+                             all.body(all.f, item.chain, item.place, member);
+                             all.shares.done(item.chain);
+                           }
+                           return taken;
+                         }});
 }
 
 void run_ranges(int64_t n, int64_t grain, const void* f, RangeBody body) {
@@ -126,7 +77,7 @@ void run_ranges(int64_t n, int64_t grain, const void* f, RangeBody body) {
   const int64_t most = thread_count() > 1 ? thread_count() * items_per_thread : 1;
   const int64_t parts = std::clamp<int64_t>(n / std::max<int64_t>(grain, 1), 1, most);
   if (parts == 1) return body(f, 0, n);
-  share_items(parts, [&](int64_t part, int64_t) { body(f, n * part / parts, n * (part + 1) / parts); });
+  parallel_parts(parts, [&](int64_t part) { body(f, n * part / parts, n * (part + 1) / parts); });
 }
 
 }  // namespace mpsgraph::cpu

@@ -1,60 +1,75 @@
-// Parallel loops: the only place where kernels meet OpenMP, with parallel.cpp.
+// Parallel loops, which run on the pool of threads (thread_pool.h).
 //
-// A loop is cut into items, by sizes alone, so that the same run gives the same bits; threads take the items as they
-// come (shares.h). Without OpenMP (sanitizer builds) the loops are serial.
+// A loop is cut into items, by sizes and thread_count() alone, so that the same run gives the same bits whoever comes;
+// threads take the items as they come (shares.h).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "backends/cpu/flush_to_zero.h"
 #include "backends/cpu/shares.h"
+#include "backends/cpu/thread_pool.h"
+#include "runtime/thread_count.h"
 
 namespace mpsgraph::cpu {
 
-// How many threads a kernel may use: OpenMP's number at the first query, the same for the whole process. Kernels
-// size their scratch memory by it, so a later omp_set_num_threads, on whatever thread, changes nothing here.
-int thread_count();
-int thread_number();  // of this thread in its team
+// How many threads kernels are cut for: parts, and their scratch memory. Fewer may come.
+inline int thread_count() { return runtime::most_threads(); }
+inline int64_t thread_number() { return ThreadPool::member(); }  // of this thread, below thread_count()
 
-// Each thread that forks has a team, whose threads wait for its next fork. OpenMP counts the threads of all teams, and
-// lets them sleep at once, so that each fork has to wake them, where they are more than processors. A team's threads
-// flush to zero, whoever forks.
-void note_team();     // this thread forks, or calls what may
-void release_team();  // ends this thread's team; its next fork starts another one
-void make_way();      // does so if another thread has a team as well
-
-// Where kernels run. While it lives, OpenMP on this thread (and so oneDNN) uses thread_count() threads, whatever was
-// set there, and this thread flushes to zero.
-class ThreadScope {
+// The items of one phase for one member: `for (int64_t item : items)` takes one after the other while there are any.
+class Items {
  public:
-  ThreadScope();
-  ~ThreadScope();
-  ThreadScope(const ThreadScope&) = delete;
-  ThreadScope& operator=(const ThreadScope&) = delete;
+  Items(Shares& shares, int64_t member) : shares_(shares), member_(member) {}
+  int64_t member() const { return member_; }
+  int64_t next() {  // -1: all are taken
+    const int64_t item = shares_.take(member_);
+    taken_ += item >= 0;
+    return item;
+  }
+  int64_t taken() const { return taken_; }
+
+  struct End {};
+  struct Iterator {
+    Items& items;
+    int64_t item;
+    int64_t operator*() const { return item; }
+    void operator++() { item = items.next(); }
+    bool operator!=(End) const { return item >= 0; }
+  };
+  Iterator begin() { return {*this, next()}; }
+  End end() const { return {}; }
 
  private:
-  FlushToZero flush_;
-  [[maybe_unused]] int before_;  // without OpenMP
+  Shares& shares_;
+  int64_t member_, taken_ = 0;
 };
 
 // The loops below compile a loop's body once, as a function that they hand to these, which stand in parallel.cpp: as
-// templates they would compile it in each place where it may run, alone and in a team.
-using TeamBody = void (*)(const void* f, int64_t member, int64_t members, void (*wait)());
+// templates they would compile it in each place where it may run, alone and with helpers.
+using PhaseCount = int64_t (*)(const void* count, int64_t phase);
+using PhaseBody = void (*)(const void* f, int64_t phase, Items& items);
 using ItemBody = void (*)(const void* f, int64_t item, int64_t member);
 using ChainBody = void (*)(const void* f, int64_t chain, int64_t place, int64_t member);
 using RangeBody = void (*)(const void* f, int64_t begin, int64_t end);
-void run_team(int threads, const void* f, TeamBody body);
+void run_phases(int threads, int64_t phases, const void* count, PhaseCount count_of, const void* f, PhaseBody body);
 void run_items(int64_t items, const void* f, ItemBody body);
 void run_chains(int64_t chains, int64_t length, const void* f, ChainBody body);
 void run_ranges(int64_t n, int64_t grain, const void* f, RangeBody body);
 
-// f(member, members, wait) on a team of at most `threads`, each once; wait() returns when all have called it.
-template <class F>
-void parallel_team(int threads, const F& f) {
-  run_team(threads, &f, [](const void* f, int64_t member, int64_t members, void (*wait)()) {
-    (*static_cast<const F*>(f))(member, members, wait);
-  });
+// f(phase, items) for each phase in [0, phases) on at most `threads` members, one of whom may take all; a phase, of
+// count(phase) items, begins when all of the one before are done.
+template <class Count, class F>
+void parallel_phases(int threads, int64_t phases, const Count& count, const F& f) {
+  run_phases(
+      threads, phases, &count,
+      [](const void* count, int64_t phase) -> int64_t { return (*static_cast<const Count*>(count))(phase); }, &f,
+      [](const void* f, int64_t phase, Items& items) { (*static_cast<const F*>(f))(phase, items); });
+}
+// The same with the phases' counts.
+template <size_t n, class F>
+void parallel_phases(int threads, const int64_t (&counts)[n], const F& f) {
+  parallel_phases(threads, static_cast<int64_t>(n), [&](int64_t phase) { return counts[phase]; }, f);
 }
 
 // f(item, member) for each item in [0, items); a member, below thread_count(), takes one after the other.

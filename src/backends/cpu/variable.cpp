@@ -43,11 +43,10 @@ void CpuVariable::own() {
 void CpuVariable::own(std::span<CpuVariable* const> variables) {
   std::mutex mutex;
   std::exception_ptr error;
-  parallel_team(thread_count(), [&](int member, int members, const auto&) {
+  parallel_parts(static_cast<int64_t>(variables.size()), [&](int64_t i) {
     try {
-      for (size_t i = static_cast<size_t>(member); i < variables.size(); i += static_cast<size_t>(members))
-        variables[i]->own();
-    } catch (...) {  // which must not leave the team
+      variables[static_cast<size_t>(i)]->own();
+    } catch (...) {  // which must not leave the loop
       std::lock_guard lock(mutex);
       error = std::current_exception();
     }

@@ -68,13 +68,19 @@ class IntegerProduct final : public Kernel {
   }
 
   void run(Frame& frame) const override {
-    parallel_team(threads_, [&](int64_t member, int64_t members, const auto&) {
+    // A part for each thread, which reads the same weights in each run.
+    parallel_phases(threads_, {threads_}, [&](int64_t, Items& parts) {
       const TilesInUse use(tiles_);
-      if (together_) return multiply(frame, member, members, 0, panels_);
-      const int64_t end = panels_ * (member + 1) / members, most = std::max<int64_t>(1, cached_bytes / panel_);
-      for (int64_t p = panels_ * member / members, next = 0; p < end; p = next) {
-        next = std::min(end, p + most);
-        multiply(frame, 0, 1, p, next);
+      for (int64_t part : parts) {
+        if (together_) {
+          multiply(frame, part, threads_, 0, panels_);
+          continue;
+        }
+        const int64_t end = panels_ * (part + 1) / threads_, most = std::max<int64_t>(1, cached_bytes / panel_);
+        for (int64_t p = panels_ * part / threads_, next = 0; p < end; p = next) {
+          next = std::min(end, p + most);
+          multiply(frame, 0, 1, p, next);
+        }
       }
     });
   }

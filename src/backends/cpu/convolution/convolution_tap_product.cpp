@@ -60,25 +60,29 @@ class TapProduct final : public Kernel {
     if (packed_) return run_packed(frame);
     const S* weights = frame.at<const S>(weights_slot_);
     F* panels = frame.at<F>(panels_slot_);
-    Shares widening(source_.pieces(), threads_), packing(panels_, threads_),
-        multiplying(static_cast<int64_t>(pieces_.size()), threads_);
-    parallel_team(threads_, [&](int64_t member, int64_t, const auto& wait) {
-      const TilesInUse use(tiles_);
-      for (int64_t i; (i = widening.take(member)) >= 0;) source_.copy(frame, tiles_, i);
-      if (together_) {
-        for (int64_t p; (p = packing.take(member)) >= 0;) weights_.pack(tiles_, weights, p, panels + p * panel_);
-        wait();
-        for (int64_t i; (i = multiplying.take(member)) >= 0;) multiply(frame, pieces_[i], panels);
-        return;
-      }
-      if (source_.copies) wait();
-      F* own = panels + member * panel_;
-      for (int64_t p; (p = packing.take(member)) >= 0;) {
-        weights_.pack(tiles_, weights, p, own);
-        Ahead ahead{weights, p + 1, lines_, lines_per_tile_};
-        multiply_all(frame, member, p, p + 1, own, &ahead);
-      }
-    });
+    // Panels are packed beside the source, or each just before its products.
+    const int64_t widened = source_.pieces(), pieces = static_cast<int64_t>(pieces_.size());
+    parallel_phases(
+        threads_, {widened + (together_ ? panels_ : 0), together_ ? pieces : panels_}, [&](int64_t phase, Items& items) {
+          const TilesInUse use(tiles_);
+          if (phase == 0) {
+            for (int64_t i : items) {
+              if (i < widened)
+                source_.copy(frame, tiles_, i);
+              else
+                weights_.pack(tiles_, weights, i - widened, panels + (i - widened) * panel_);
+            }
+          } else if (together_) {
+            for (int64_t i : items) multiply(frame, pieces_[i], panels);
+          } else {
+            F* own = panels + items.member() * panel_;
+            for (int64_t p : items) {
+              weights_.pack(tiles_, weights, p, own);
+              Ahead ahead{weights, p + 1, lines_, lines_per_tile_};
+              multiply_all(frame, items.member(), p, p + 1, own, &ahead);
+            }
+          }
+        });
   }
   std::string description() const override {
     return text_of(plan_) + (by_tap_.empty() ? "" : ", tap by tap") + (source_.copies ? ", in float32" : "") +
@@ -147,21 +151,23 @@ class TapProduct final : public Kernel {
   }
   void run_packed(Frame& frame) const {
     const F* panels = reinterpret_cast<const F*>(packed_.get());
-    Shares widening(source_.pieces(), threads_), multiplying(static_cast<int64_t>(pieces_.size()), threads_);
-    parallel_team(threads_, [&](int64_t member, int64_t members, const auto& wait) {
+    const int64_t parts = together_ ? static_cast<int64_t>(pieces_.size()) : threads_;
+    parallel_phases(threads_, {source_.pieces(), parts}, [&](int64_t phase, Items& items) {
       const TilesInUse use(tiles_);
-      for (int64_t i; (i = widening.take(member)) >= 0;) source_.copy(frame, tiles_, i);
-      if (source_.copies) wait();
-      if (together_) {
-        for (int64_t i; (i = multiplying.take(member)) >= 0;) multiply(frame, pieces_[i], panels);
-        return;
-      }
-      // As many panels at a time as stay in a cache while all rows pass by.
-      const auto bytes = panel_ * static_cast<int64_t>(sizeof(F));
-      const int64_t end = panels_ * (member + 1) / members, most = std::max<int64_t>(1, cached_panels / 2 / bytes);
-      for (int64_t p = panels_ * member / members, next = 0; p < end; p = next) {
-        next = std::min(end, p + most);
-        multiply_all(frame, member, p, next, panels + p * panel_);
+      if (phase == 0) {
+        for (int64_t i : items) source_.copy(frame, tiles_, i);
+      } else if (together_) {
+        for (int64_t i : items) multiply(frame, pieces_[i], panels);
+      } else {
+        // As many panels at a time as stay in a cache while all rows pass by.
+        const int64_t most = std::max<int64_t>(1, cached_panels / 2 / (panel_ * static_cast<int64_t>(sizeof(F))));
+        for (int64_t part : items) {
+          const int64_t end = panels_ * (part + 1) / threads_;
+          for (int64_t p = panels_ * part / threads_, next = 0; p < end; p = next) {
+            next = std::min(end, p + most);
+            multiply_all(frame, items.member(), p, next, panels + p * panel_);
+          }
+        }
       }
     });
   }

@@ -31,10 +31,9 @@ class TapScatter final : public Kernel {
 
   void run(Frame& frame) const override {
     parallel_for(plan_.outputs, grain_for(columns_ * 16), [&](int64_t begin, int64_t end) { pack(frame, begin, end); });
-    Shares images(plan_.x.n, threads_);
-    parallel_team(threads_, [&](int64_t member, int64_t, const auto&) {
-      float* products = frame.at<float>(products_) + member * scattered_rows * columns_;
-      for (int64_t image; (image = images.take(member)) >= 0;) compute(frame, image, products);
+    parallel_phases(threads_, {plan_.x.n}, [&](int64_t, Items& images) {
+      float* products = frame.at<float>(products_) + images.member() * scattered_rows * columns_;
+      for (int64_t image : images) compute(frame, image, products);
     });
   }
   std::string description() const override { return cat("a product of all ", plan_.taps(), " taps, added up"); }

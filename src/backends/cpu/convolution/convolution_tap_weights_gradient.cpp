@@ -54,29 +54,32 @@ class TapWeightsGradient final : public Kernel {
         std::memset(frame.at<std::byte>(result_) + begin, 0, static_cast<size_t>(end - begin));
       });
     const auto pieces = static_cast<int64_t>(pieces_.size());
-    Shares widening(source_.pieces(), threads_), pairing(group > 1 ? image_steps_ : 0, threads_),
-        summing(pieces * parts_, threads_), finishing(parts_ > 1 ? pieces : 0, threads_);
-    parallel_team(threads_, [&](int64_t member, int64_t, const auto& wait) {
+    const int64_t prepared = source_.pieces() + (group > 1 ? image_steps_ : 0);
+    parallel_phases(threads_, {prepared, pieces * parts_, parts_ > 1 ? pieces : 0}, [&](int64_t phase, Items& items) {
       const TilesInUse use(tiles_);
-      for (int64_t i; (i = widening.take(member)) >= 0;) source_.copy(frame, tiles_, i);
-      for (int64_t step; (step = pairing.take(member)) >= 0;) pair_images(frame, step);
-      if (source_.copies || group > 1) wait();
       float* all = frame.at<float>(sums_);
       const int64_t most = longest_ * tiles_.columns;
-      for (int64_t i; (i = summing.take(member)) >= 0;) {
-        float* sums = all + (parts_ > 1 ? i : member) * most;
-        const bool done = sum(frame, pieces_[i / parts_], i % parts_, member, sums);
-        if (parts_ == 1 && !done) finish(frame, pieces_[i], sums);
-      }
-      if (parts_ == 1) return;
-      wait();
-      for (int64_t i; (i = finishing.take(member)) >= 0;) {
-        float* sums = all + i * parts_ * most;
-        const int64_t count = (pieces_[i].end - pieces_[i].begin) * tiles_.columns;
-        for (int64_t part = 1; part < parts_; ++part)
-          for (int64_t k = 0; k < count; ++k) sums[k] += sums[part * most + k];
-        finish(frame, pieces_[i], sums);
-      }
+      if (phase == 0)
+        for (int64_t i : items) {
+          if (i < source_.pieces())
+            source_.copy(frame, tiles_, i);
+          else
+            pair_images(frame, i - source_.pieces());
+        }
+      if (phase == 1)
+        for (int64_t i : items) {
+          float* sums = all + (parts_ > 1 ? i : items.member()) * most;
+          const bool done = sum(frame, pieces_[i / parts_], i % parts_, items.member(), sums);
+          if (parts_ == 1 && !done) finish(frame, pieces_[i], sums);
+        }
+      if (phase == 2)
+        for (int64_t i : items) {
+          float* sums = all + i * parts_ * most;
+          const int64_t count = (pieces_[i].end - pieces_[i].begin) * tiles_.columns;
+          for (int64_t part = 1; part < parts_; ++part)
+            for (int64_t k = 0; k < count; ++k) sums[k] += sums[part * most + k];
+          finish(frame, pieces_[i], sums);
+        }
     });
   }
   std::string description() const override {

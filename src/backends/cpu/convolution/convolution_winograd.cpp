@@ -56,20 +56,17 @@ class WinogradProduct final : public Kernel {
 
   void run(Frame& frame) const override {
     const float* packed = reinterpret_cast<const float*>(constant_.get());
-    Shares packing(constant_ ? 0 : weight_chunks(), threads_), multiplying(blocks_, threads_);
-    parallel_team(threads_, [&](int64_t member, int64_t, const auto& wait) {
-      const float* weights = packed;
-      if (!constant_) {
-        float* to = frame.at<float>(packed_slot_);
-        for (int64_t i; (i = packing.take(member)) >= 0;)
-          pack(frame.at<const float>(weights_slot_), i, frame.at<float>(taps_) + member * of_chunk(), to);
-        wait();
-        weights = to;
+    parallel_phases(threads_, {constant_ ? 0 : weight_chunks(), blocks_}, [&](int64_t phase, Items& items) {
+      if (phase == 0) {
+        float* taps = frame.at<float>(taps_) + items.member() * of_chunk();
+        for (int64_t i : items) pack(frame.at<const float>(weights_slot_), i, taps, frame.at<float>(packed_slot_));
+        return;
       }
-      for (int64_t i; (i = multiplying.take(member)) >= 0;) {
+      const float* weights = constant_ ? packed : frame.at<const float>(packed_slot_);
+      float* points = frame.at<float>(block_) + items.member() * of_block_;
+      float* sums = points + transforms_.all_points() * source_stride_;
+      for (int64_t i : items) {
         const int64_t begin = plan_.all_tiles() * i / blocks_, end = plan_.all_tiles() * (i + 1) / blocks_;
-        float* points = frame.at<float>(block_) + member * of_block_;
-        float* sums = points + transforms_.all_points() * source_stride_;
         take_source(frame, begin, end, points);
         multiply(points, end - begin, weights, sums);
         give_result(frame, begin, end, sums);

@@ -47,11 +47,12 @@ class WinogradWeightsGradient final : public Kernel {
   }
 
   void run(Frame& frame) const override {
-    Shares summing(parts_, threads_), finishing(panels_ * all_taps(), threads_);
-    parallel_team(threads_, [&](int64_t member, int64_t, const auto& wait) {
-      for (int64_t part; (part = summing.take(member)) >= 0;) sum(frame, member, part);
-      wait();
-      for (int64_t i; (i = finishing.take(member)) >= 0;) finish(frame, i / all_taps(), i % all_taps());
+    parallel_phases(threads_, {parts_, panels_ * all_taps()}, [&](int64_t phase, Items& items) {
+      for (int64_t i : items)
+        if (phase == 0)
+          sum(frame, items.member(), i);
+        else
+          finish(frame, i / all_taps(), i % all_taps());
     });
   }
   std::string description() const override { return plan_.text(); }

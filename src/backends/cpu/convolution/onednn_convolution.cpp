@@ -72,6 +72,16 @@ struct Geometry {
   }
 };
 
+// Small ones on one thread, which waits for nobody. oneDNN cuts the others for its own threads.
+int threads_for(const Geometry& g) {
+  constexpr int64_t least_products = 4 << 20;  // some 100 microseconds, twice what waking a thread costs
+  int64_t products = 1;
+  for (const int64_t size : g.result.get_dims()) products *= size;
+  const memory::dims weights = g.weights.get_dims();
+  for (size_t i = weights.size() - 1; i + g.c.count + 1 >= weights.size(); --i) products *= weights[i];
+  return products < least_products ? 1 : thread_count();
+}
+
 class WeightsLayout final : public Layout {
  public:
   WeightsLayout(memory::desc row_major, memory::desc home) : row_major_(std::move(row_major)), home_(std::move(home)) {}
@@ -83,6 +93,7 @@ class WeightsLayout final : public Layout {
  private:
   static void reorder(const memory::desc& from, const void* source, const memory::desc& to, void* target) {
     memory a(from, onednn_engine(), const_cast<void*>(source)), b(to, onednn_engine(), target);
+    const OnednnThreads one(1);
     dnnl::reorder(a, b).execute(onednn_stream(), a, b);
   }
   memory::desc row_major_, home_;
@@ -125,6 +136,7 @@ std::unique_ptr<Kernel> lower_onednn(Lowering& lowering) {
   const Epilogue epilogue(lowering.operation());
   const Geometry g(lowering.attributes(), *onednn_type(source.dtype), source.dims, weights.dims, result.dims,
                    epilogue.has_residual);
+  const OnednnThreads threads(threads_for(g));
   const dnnl::primitive_attr attributes = epilogue.attributes(g.result);
   const memory::desc bias({ops::size_at(result.dims, g.c.channel)}, g.type, memory::format_tag::x);
   const auto kind = dnnl::prop_kind::forward_training;
@@ -138,6 +150,7 @@ std::unique_ptr<Kernel> lower_onednn(Lowering& lowering) {
   if (!description && fused) refuse(lowering);
   if (!description) return plain(plain_kinds.forward, lowering);
   auto kernel = std::make_unique<OnednnKernel>();
+  kernel->use_threads(threads_for(g));
   const memory::desc from = description->src_desc(), by = description->weights_desc();
   std::vector<OnednnKernel::Argument> arguments{
       {DNNL_ARG_SRC, from, brought(*kernel, lowering, g.source, source.slot, from)},
@@ -180,9 +193,11 @@ std::unique_ptr<Kernel> lower_onednn_data_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   if (!usable(lowering, {incoming, weights, result})) return plain(plain_kinds.data_gradient, lowering);
   const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), result.dims, weights.dims, incoming.dims);
+  const OnednnThreads threads(threads_for(g));
   const auto description = gradient_description<DataGradient>(g, weights);
   if (!description) return plain(plain_kinds.data_gradient, lowering);
   auto kernel = std::make_unique<OnednnKernel>();
+  kernel->use_threads(threads_for(g));
   const memory::desc from = description->diff_dst_desc(), by = description->weights_desc();
   std::vector<OnednnKernel::Argument> arguments{
       {DNNL_ARG_DIFF_DST, from, brought(*kernel, lowering, g.result, incoming.slot, from)},
@@ -196,9 +211,11 @@ std::unique_ptr<Kernel> lower_onednn_weights_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
   if (!usable(lowering, {incoming, source, result})) return plain(plain_kinds.weights_gradient, lowering);
   const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), source.dims, result.dims, incoming.dims);
+  const OnednnThreads threads(threads_for(g));
   const auto description = gradient_description<WeightsGradient>(g, result);
   if (!description) return plain(plain_kinds.weights_gradient, lowering);
   auto kernel = std::make_unique<OnednnKernel>();
+  kernel->use_threads(threads_for(g));
   const memory::desc from = description->src_desc(), by = description->diff_dst_desc();
   std::vector<OnednnKernel::Argument> arguments{
       {DNNL_ARG_SRC, from, brought(*kernel, lowering, g.source, source.slot, from)},
@@ -217,6 +234,7 @@ LayoutPtr wanted_weights_layout(const Operation& convolution) {
   const Dims& result = convolution.output()->type.shape.dims();
   const Geometry g(convolution.attributes, memory::data_type::f32, forward ? image : result, weights,
                    forward ? result : image);
+  const OnednnThreads threads(threads_for(g));
   const auto description = forward_hint(g);
   if (!description || !try_gradient<DataGradient>(g, false) || !try_gradient<WeightsGradient>(g, false)) return nullptr;
   const memory::desc home = description->weights_desc();

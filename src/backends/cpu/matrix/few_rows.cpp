@@ -36,12 +36,12 @@ class FewRowsProduct final : public Kernel {
   }
 
   void run(Frame& frame) const override {
-    const int threads = thread_count();
-    Shares multiplying(parts_ * panels_, threads), finishing(panels_, threads);
-    parallel_team(threads, [&](int64_t member, int64_t, const auto& wait) {
-      for (int64_t i; (i = multiplying.take(member)) >= 0;) multiply(frame, i / panels_, i % panels_);
-      wait();
-      for (int64_t p; (p = finishing.take(member)) >= 0;) finish(frame, p);
+    parallel_phases(thread_count(), {parts_ * panels_, panels_}, [&](int64_t phase, Items& items) {
+      for (int64_t i : items)
+        if (phase == 0)
+          multiply(frame, i / panels_, i % panels_);
+        else
+          finish(frame, i);
     });
   }
   std::string description() const override {
@@ -109,13 +109,13 @@ class FewRowsTransposed final : public Kernel {
   }
 
   void run(Frame& frame) const override {
-    const int threads = thread_count();
     const int64_t chunks = (steps_ + steps_of_chunk - 1) / steps_of_chunk;
-    Shares turning(panels_ * chunks, threads), multiplying(blocks_, threads);
-    parallel_team(threads, [&](int64_t member, int64_t, const auto& wait) {
-      for (int64_t i; (i = turning.take(member)) >= 0;) turn(frame, i / chunks, i % chunks * steps_of_chunk);
-      wait();
-      for (int64_t i; (i = multiplying.take(member)) >= 0;) multiply(frame, border(i), border(i + 1));
+    parallel_phases(thread_count(), {panels_ * chunks, blocks_}, [&](int64_t phase, Items& items) {
+      for (int64_t i : items)
+        if (phase == 0)
+          turn(frame, i / chunks, i % chunks * steps_of_chunk);
+        else
+          multiply(frame, border(i), border(i + 1));
     });
   }
   std::string description() const override {

@@ -40,13 +40,13 @@ class GradientUpdate final : public Kernel {
   }
 
   void run(Frame& frame) const override {
-    const int threads = thread_count();
-    Shares packing(panels_, threads), updating(blocks_, threads);
-    parallel_team(threads, [&](int64_t member, int64_t, const auto& wait) {
-      for (int64_t i; (i = packing.take(member)) >= 0;) pack(frame, i);
-      wait();
-      float* block = frame.at<float>(block_slot_) + member * block_size_;
-      for (int64_t i; (i = updating.take(member)) >= 0;) {
+    parallel_phases(thread_count(), {panels_, blocks_}, [&](int64_t phase, Items& items) {
+      float* block = frame.at<float>(block_slot_) + items.member() * block_size_;
+      for (int64_t i : items) {
+        if (phase == 0) {
+          pack(frame, i);
+          continue;
+        }
         const int64_t begin = inputs_ * i / blocks_, end = inputs_ * (i + 1) / blocks_;
         multiply(frame, begin, end, block);
         update_->run_block(frame, begin * outputs_, end * outputs_, gradient_, reinterpret_cast<std::byte*>(block));

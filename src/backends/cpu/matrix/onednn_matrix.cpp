@@ -1,5 +1,6 @@
-// Matrix multiplication on oneDNN, with transposes as strides and bias, residual and activation as post-operations.
+// Which kernel a product of matrices gets: those of vectors and of few rows, or oneDNN's.
 #include "backends/cpu/matrix/few_rows.h"
+#include "backends/cpu/matrix/onednn_product.h"
 #include "backends/cpu/onednn_kernel.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
@@ -7,23 +8,9 @@
 namespace mpsgraph::cpu {
 namespace {
 
-using dnnl::memory;
-
 // For what oneDNN cannot do.
 std::unique_ptr<Kernel> plain_product(Lowering& lowering) {
   return find_kernel("matrix_multiplication", Precedence::plain)(lowering);
-}
-
-// A matrix operand with `rank` dimensions, the last two swapped in place when it is used transposed.
-memory::desc matrix(const Operand& operand, memory::data_type type, size_t rank, bool transposed) {
-  memory::dims dims(rank - operand.dims.size(), 1);
-  dims.insert(dims.end(), operand.dims.begin(), operand.dims.end());
-  memory::dims strides = contiguous_strides(dims);
-  if (transposed) {
-    std::swap(dims[rank - 1], dims[rank - 2]);
-    std::swap(strides[rank - 1], strides[rank - 2]);
-  }
-  return memory::desc(dims, type, strides);
 }
 
 bool flag(const Lowering& lowering, std::string_view name) {
@@ -113,29 +100,9 @@ std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
       !epilogue.has_residual && !epilogue.relu) {
     if (auto few = few_rows_transposed(lowering, a, b)) return few;
   }
-  const memory::data_type type = *onednn_type(a.dtype);
-  const memory::desc left = matrix(a, type, rank, flag(lowering, "transpose_a")),
-                     right = matrix(b, type, rank, flag(lowering, "transpose_b"));
-  const memory::desc product = matrix(result, type, rank, false);
-  const dnnl::primitive_attr attributes = epilogue.attributes(product);
-  memory::dims bias_dims(rank, 1);
-  bias_dims.back() = result.dims.back();
-  const memory::desc bias(bias_dims, type, contiguous_strides(bias_dims));
-  using Description = dnnl::matmul::primitive_desc;
-  const auto description = epilogue.has_bias ? try_primitive<Description>(fused, left, right, bias, product, attributes)
-                                             : try_primitive<Description>(fused, left, right, product, attributes);
-  if (!description && fused) refuse(lowering);
-  if (!description) return plain_product(lowering);
-  auto kernel = std::make_unique<OnednnKernel>();
-  std::vector<OnednnKernel::Argument> arguments{
-      {DNNL_ARG_SRC, left, a.slot}, {DNNL_ARG_WEIGHTS, right, b.slot}, {DNNL_ARG_DST, product, result.slot}};
-  if (epilogue.has_bias) arguments.push_back({DNNL_ARG_BIAS, bias, epilogue.bias(lowering).slot});
-  if (epilogue.has_residual)
-    arguments.push_back(
-        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, product, epilogue.residual(lowering).slot});
-  kernel->add(lowering, dnnl::matmul(*description), std::move(arguments));
-  if (epilogue.relu) kernel->add_relu(result);
-  return kernel;
+  if (auto product = onednn_product(lowering, epilogue, fused)) return product;
+  if (fused) refuse(lowering);
+  return plain_product(lowering);
 }
 
 }  // namespace

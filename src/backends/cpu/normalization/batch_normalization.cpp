@@ -70,11 +70,12 @@ struct Geometry : Planes {
   template <class F, class Combine>
   void for_parts(const F& f, const Combine& combine) const {
     const auto threads = static_cast<int>(std::min<int64_t>(parts, thread_count()));
-    Shares shares(parts, threads);
-    parallel_team(threads, [&](int64_t member, int64_t members, const auto& wait) {
-      for (int64_t part; (part = shares.take(member)) >= 0;) f(part, begin(part) * channels, rows(part));
-      wait();
-      combine(channels * member / members, channels * (member + 1) / members);
+    parallel_phases(threads, {parts, threads}, [&](int64_t phase, Items& items) {
+      for (int64_t i : items)
+        if (phase == 0)
+          f(i, begin(i) * channels, rows(i));
+        else
+          combine(channels * i / threads, channels * (i + 1) / threads);
     });
   }
   // f(channel) for all channels, some on each thread.

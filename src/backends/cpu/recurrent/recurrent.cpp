@@ -94,20 +94,17 @@ void run_steps(const RecurrentJob<T>& j, int phases, const std::array<int64_t, 3
     return;
   }
   const int64_t pieces = threads * pieces_of_units;
-  Shares shares[2] = {{pieces, threads}, {pieces, threads}};  // of phases in turn
-  parallel_team(threads, [&](int64_t member, int64_t, const auto& wait) {
-    for (int64_t s = 0, turn = 0; s < j.steps; ++s)
-      for (int phase = 0; phase < phases; ++phase, turn = 1 - turn) {
-        const bool last_first = j.last_first != (at(s) % 2 != 0);
-        const int64_t count = blocks[static_cast<size_t>(phase)];
-        for (int64_t piece; (piece = shares[turn].take(member)) >= 0;) {
-          if (last_first) piece += pieces_of_units - 1 - 2 * (piece % pieces_of_units);  // of the same part
-          const int64_t first = count * piece / pieces, last = count * (piece + 1) / pieces;
-          for (int64_t d = 0; d < j.directions; ++d) step({d, at(s), 0, j.batch, first, last, 0}, phase, member);
-        }
-        wait();
-        if (member == 0) shares[turn].share(pieces);  // while all take from the other
-      }
+  const auto all_phases = [&](int64_t) { return pieces; };
+  parallel_phases(threads, j.steps * phases, all_phases, [&](int64_t turn, Items& items) {
+    const int64_t s = turn / phases;
+    const auto phase = static_cast<int>(turn % phases);
+    const bool last_first = j.last_first != (at(s) % 2 != 0);
+    const int64_t count = blocks[static_cast<size_t>(phase)];
+    for (int64_t piece : items) {
+      if (last_first) piece += pieces_of_units - 1 - 2 * (piece % pieces_of_units);  // of the same part
+      const int64_t first = count * piece / pieces, last = count * (piece + 1) / pieces;
+      for (int64_t d = 0; d < j.directions; ++d) step({d, at(s), 0, j.batch, first, last, 0}, phase, items.member());
+    }
   });
 }
 

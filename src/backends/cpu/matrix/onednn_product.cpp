@@ -1,0 +1,242 @@
+// Blocks of the result, each a primitive's work on one thread: those of the pool take them as they come. oneDNN's own
+// threads would all be waited for, whether they run or not (decision 0030).
+#include "backends/cpu/matrix/onednn_product.h"
+
+#include <array>
+#include <atomic>
+
+#include "backends/cpu/parallel.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+using dnnl::memory;
+using Description = dnnl::matmul::primitive_desc;
+
+constexpr int64_t least_products = 1 << 19;  // of a block: some 10 microseconds, ten times what a call costs
+constexpr int64_t blocks_per_thread = 4;
+constexpr int64_t least_block_columns = 128, least_block_rows = 48;  // for oneDNN's tiles and its packing
+
+// A matrix with `rank` dimensions, the last two swapped in place when it is used transposed.
+struct Matrix {
+  memory::dims dims, strides;
+
+  Matrix(const Dims& given, size_t rank, bool transposed) : dims(rank - given.size(), 1) {
+    dims.insert(dims.end(), given.begin(), given.end());
+    strides = contiguous_strides(dims);
+    if (!transposed) return;
+    std::swap(dims[rank - 1], dims[rank - 2]);
+    std::swap(strides[rank - 1], strides[rank - 2]);
+  }
+};
+
+// One axis of the result, cut into equal pieces and a last one.
+struct Cut {
+  size_t axis = 0;
+  int64_t size = 1, piece = 1;
+
+  Cut(size_t axis, int64_t size, int64_t pieces, int64_t unit) : axis(axis), size(size) {
+    piece = std::min(size, ((size + pieces - 1) / pieces + unit - 1) / unit * unit);
+  }
+  int64_t count() const { return (size + piece - 1) / piece; }
+  int64_t begin(int64_t i) const { return i * piece; }
+  int64_t length(int64_t i) const { return std::min(piece, size - begin(i)); }
+};
+
+class OnednnProduct final : public Kernel {
+ public:
+  struct Part {  // an operand, or the result
+    int argument;
+    Slot slot;
+    Matrix matrix;
+    size_t element;
+  };
+
+  OnednnProduct(Lowering& lowering, const Epilogue& epilogue) : type_(*onednn_type(lowering.input(0).dtype)) {
+    const Operand a = lowering.input(0), b = lowering.input(1), result = lowering.output();
+    const size_t rank = result.dims.size(), element = size_of(a.dtype);
+    const auto flag = [&](std::string_view name) {
+      return lowering.attributes().has(name) && lowering.attributes().boolean(name);
+    };
+    parts_.push_back({DNNL_ARG_SRC, a.slot, Matrix(a.dims, rank, flag("transpose_a")), element});
+    parts_.push_back({DNNL_ARG_WEIGHTS, b.slot, Matrix(b.dims, rank, flag("transpose_b")), element});
+    parts_.push_back({DNNL_ARG_DST, result.slot, Matrix(result.dims, rank, false), element});
+    if (epilogue.has_bias) {
+      Dims row(rank, 1);
+      row.back() = result.dims.back();
+      parts_.push_back({DNNL_ARG_BIAS, epilogue.bias(lowering).slot, Matrix(row, rank, false), element});
+    }
+    if (epilogue.has_residual)
+      parts_.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, epilogue.residual(lowering).slot,
+                        parts_[2].matrix, element});
+    if (epilogue.relu) relu_ = result;
+    cut(rank);
+  }
+
+  // False where oneDNN has nothing for these matrices.
+  bool make(Lowering& lowering, const Epilogue& epilogue, bool take_reference) {
+    const OnednnThreads one(1);
+    const int64_t blocks = count();
+    size_t most = 0;
+    std::vector<std::array<int64_t, 3>> shapes;
+    for (int64_t i = 0; i < blocks; ++i) {
+      const std::array<int64_t, 3> at = place(i);
+      std::array<int64_t, 3> shape;
+      for (size_t c = 0; c < cuts_.size(); ++c) shape[c] = cuts_[c].length(at[c]);
+      const auto known = std::ranges::find(shapes, shape);
+      variant_.push_back(static_cast<size_t>(known - shapes.begin()));
+      if (known != shapes.end()) continue;
+      shapes.push_back(shape);
+      std::vector<memory::desc> parts;
+      for (const Part& part : parts_) parts.push_back(description_of(part, shape));
+      const dnnl::primitive_attr attributes = epilogue.attributes(parts[2]);
+      const auto description =
+          epilogue.has_bias
+              ? try_primitive<Description>(take_reference, parts[0], parts[1], parts[3], parts[2], attributes)
+              : try_primitive<Description>(take_reference, parts[0], parts[1], parts[2], attributes);
+      if (!description) return false;
+      const memory::desc scratchpad = description->scratchpad_desc();
+      most = std::max(most, scratchpad.get_size());
+      if (text_.empty()) text_ = cat("oneDNN ", description->impl_info_str());
+      variants_.push_back({dnnl::matmul(*description), std::move(parts), scratchpad});
+    }
+    members_ = std::min<int64_t>(blocks, thread_count());
+    scratch_bytes_ = (most + 63) / 64 * 64;
+    if (most > 0) scratch_ = lowering.scratch(scratch_bytes_ * static_cast<size_t>(members_));
+    if (blocks > 1) text_ += cat(", ", blocks, " blocks");
+    if (relu_) text_ += ", relu";
+    return true;
+  }
+
+  void run(Frame& frame) const override {
+    State& state = static_cast<State&>(*frame.states[index]);
+    std::atomic<dnnl_status_t> failed{dnnl_success};
+    parallel_items(count(), [&](int64_t block, int64_t member) {
+      const OnednnThreads one(1);
+      const size_t variant = variant_[static_cast<size_t>(block)];
+      Call& call = state.calls[static_cast<size_t>(member) * variants_.size() + variant];
+      const std::array<int64_t, 3> at = place(block);
+      for (size_t i = 0; i < parts_.size(); ++i) call.point(i, frame.pointers[parts_[i].slot] + offset(parts_[i], at));
+      if (scratch_ >= 0)
+        call.point(parts_.size(), frame.pointers[scratch_] + scratch_bytes_ * static_cast<size_t>(member));
+      const dnnl_status_t status =
+          dnnl_primitive_execute(variants_[variant].primitive.get(), onednn_stream().get(),
+                                 static_cast<int>(call.arguments.size()), call.arguments.data());
+      if (status != dnnl_success) failed = status;
+    });
+    if (failed != dnnl_success) throw DeviceError(cat("oneDNN failed with status ", failed.load(), " in '", name, "'"));
+    if (relu_) relu_of(frame, *relu_);
+  }
+
+  std::unique_ptr<KernelState> make_state() const override {
+    auto state = std::make_unique<State>();
+    for (int64_t member = 0; member < members_; ++member)
+      for (const Variant& variant : variants_) {
+        Call& call = state->calls.emplace_back();
+        for (size_t i = 0; i < parts_.size(); ++i) call.add(parts_[i].argument, variant.parts[i]);
+        if (scratch_ >= 0) call.add(DNNL_ARG_SCRATCHPAD, variant.scratchpad);
+      }
+    return state;
+  }
+  std::string description() const override { return text_; }
+
+ private:
+  struct Variant {  // blocks of one shape
+    dnnl::matmul primitive;
+    std::vector<memory::desc> parts;
+    memory::desc scratchpad;
+  };
+  struct Call {  // of one member
+    std::vector<memory> memories;
+    std::vector<std::byte*> current;
+    std::vector<dnnl_exec_arg_t> arguments;
+
+    void add(int argument, const memory::desc& description) {
+      memories.push_back(memory(description, onednn_engine(), DNNL_MEMORY_NONE));
+      current.push_back(nullptr);
+      arguments.push_back({argument, memories.back().get()});
+    }
+    void point(size_t i, std::byte* to) {
+      if (current[i] == to) return;
+      dnnl_memory_set_data_handle(memories[i].get(), to);
+      current[i] = to;
+    }
+  };
+  struct State final : KernelState {
+    std::vector<Call> calls;  // [member][variant]
+  };
+
+  // Along a dimension of the batch, then columns, whose packing no other block repeats, then rows.
+  void cut(size_t rank) {
+    const memory::dims& result = parts_[2].matrix.dims;
+    int64_t products = parts_[0].matrix.dims[rank - 1];
+    for (const int64_t size : result) products *= size;
+    const int64_t threads = thread_count();
+    int64_t wanted = threads > 1 ? std::clamp<int64_t>(products / least_products, 1, threads * blocks_per_thread) : 1;
+    size_t batch = 0;
+    for (size_t axis = 1; axis + 2 < rank; ++axis)
+      if (result[axis] > result[batch]) batch = axis;
+    const auto take = [&](size_t axis, int64_t least, int64_t unit) {
+      const int64_t size = result[axis];
+      cuts_.push_back(Cut(axis, size, std::clamp<int64_t>(size / least, 1, wanted), unit));
+      wanted = (wanted + cuts_.back().count() - 1) / cuts_.back().count();
+    };
+    if (rank > 2) take(batch, 1, 1);
+    take(rank - 1, least_block_columns, 64);
+    take(rank - 2, least_block_rows, 8);
+  }
+
+  int64_t count() const {
+    int64_t count = 1;
+    for (const Cut& cut : cuts_) count *= cut.count();
+    return count;
+  }
+  std::array<int64_t, 3> place(int64_t block) const {
+    std::array<int64_t, 3> at{};
+    for (size_t c = 0; c < cuts_.size(); ++c) {
+      at[c] = block % cuts_[c].count();
+      block /= cuts_[c].count();
+    }
+    return at;
+  }
+  // The axis of a factor that a cut goes through, if it does: rows are no axis of the second one, columns none of the
+  // first, and what is broadcast stays whole.
+  static bool cuts_through(const Part& part, const Cut& cut, size_t rank) {
+    if (part.argument == DNNL_ARG_SRC && cut.axis == rank - 1) return false;
+    if (part.argument == DNNL_ARG_WEIGHTS && cut.axis == rank - 2) return false;
+    return part.matrix.dims[cut.axis] == cut.size && cut.size > 1;
+  }
+  memory::desc description_of(const Part& part, const std::array<int64_t, 3>& shape) const {
+    memory::dims dims = part.matrix.dims;
+    for (size_t c = 0; c < cuts_.size(); ++c)
+      if (cuts_through(part, cuts_[c], dims.size())) dims[cuts_[c].axis] = shape[c];
+    return memory::desc(dims, type_, part.matrix.strides);
+  }
+  size_t offset(const Part& part, const std::array<int64_t, 3>& at) const {
+    int64_t elements = 0;
+    for (size_t c = 0; c < cuts_.size(); ++c)
+      if (cuts_through(part, cuts_[c], part.matrix.dims.size()))
+        elements += cuts_[c].begin(at[c]) * part.matrix.strides[cuts_[c].axis];
+    return static_cast<size_t>(elements) * part.element;
+  }
+
+  memory::data_type type_;
+  std::vector<Part> parts_;
+  std::vector<Cut> cuts_;
+  std::vector<Variant> variants_;
+  std::vector<size_t> variant_;  // of each block
+  std::optional<Operand> relu_;
+  int64_t members_ = 1;
+  Slot scratch_ = -1;
+  size_t scratch_bytes_ = 0;
+  std::string text_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> onednn_product(Lowering& lowering, const Epilogue& epilogue, bool take_reference) {
+  auto kernel = std::make_unique<OnednnProduct>(lowering, epilogue);
+  return kernel->make(lowering, epilogue, take_reference) ? std::move(kernel) : nullptr;
+}
+
+}  // namespace mpsgraph::cpu

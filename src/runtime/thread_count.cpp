@@ -1,0 +1,90 @@
+// Processors, quotas and variables of the environment that say how many threads are worth having.
+#include "runtime/thread_count.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+#include "mpsgraph/core/errors.h"
+
+namespace mpsgraph::runtime {
+namespace {
+
+constexpr int most = 1024;
+
+std::atomic<int> asked{0};  // 0: automatic
+std::atomic<int> cut{0};    // 0: no kernel yet
+std::mutex mutex;           // of those who change them
+
+int processors() {
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(CPU_COUNT(&set), 1);
+#endif
+  return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
+}
+
+// Processors' worth of time that a container may use: "max 100000" or "150000 100000". Threads beyond it would all be
+// stopped together for the rest of each period.
+int quota() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double time = 0, period = 0;
+  if (!(file >> time >> period) || time <= 0 || period <= 0) return most;
+  return std::max(static_cast<int>(std::ceil(time / period)), 1);
+}
+
+// The first number of OMP_NUM_THREADS, which people set for all libraries; 0: none that can be read.
+int of_environment() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  if (!text) return 0;
+  const std::string_view view(text);
+  int count = 0;
+  const size_t first = std::min(view.find_first_not_of(" \t"), view.size());
+  const auto [end, error] = std::from_chars(view.data() + first, view.data() + view.size(), count);
+  return error == std::errc() && count > 0 ? std::min(count, most) : 0;
+}
+
+int automatic() {
+  static const int count = of_environment() > 0 ? of_environment() : std::min({processors(), quota(), most});
+  return count;
+}
+
+}  // namespace
+
+int thread_count() {
+  const int count = asked.load(std::memory_order_relaxed);
+  if (count > 0) return count;
+  const int known = cut.load(std::memory_order_relaxed);
+  return known > 0 ? known : automatic();
+}
+
+void set_thread_count(int count) {
+  const std::lock_guard lock(mutex);
+  if (count < 0 || count > most)
+    throw DeviceError(cat("[set_num_threads] expected 0 (automatic) to ", most, " threads; got ", count));
+  if (cut > 0 && count > cut)
+    throw DeviceError(cat("[set_num_threads] ", count, " threads are more than the ", cut.load(),
+                          " for which kernels have been compiled; set the number before the first compilation, or "
+                          "start with OMP_NUM_THREADS=", count));
+  asked = count;
+}
+
+int most_threads() {
+  if (const int known = cut.load(std::memory_order_relaxed); known > 0) return known;
+  const std::lock_guard lock(mutex);
+  if (cut == 0) cut = asked > 0 ? asked.load() : automatic();
+  return cut;
+}
+
+}  // namespace mpsgraph::runtime

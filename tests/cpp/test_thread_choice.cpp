@@ -1,0 +1,70 @@
+// Which runs are tried with helpers and alone, and what is chosen, by times that are given.
+#include <functional>
+
+#include "backends/cpu/thread_choice.h"
+#include "backends/cpu/ticks.h"
+#include "check.h"
+
+using mpsgraph::cpu::microseconds;
+using mpsgraph::cpu::ThreadChoice;
+
+namespace {
+
+// A program on a machine: how long a run takes, in microseconds.
+struct Machine {
+  ThreadChoice choice;
+  double together, alone;
+  int64_t runs_alone = 0;
+
+  void run(int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      const bool by_itself = choice.alone();
+      runs_alone += by_itself;
+      choice.ran(by_itself, microseconds(by_itself ? alone : together));
+    }
+  }
+  int64_t alone_of(int64_t count) {
+    runs_alone = 0;
+    run(count);
+    return runs_alone;
+  }
+};
+
+TEST(what_is_faster_is_chosen_and_seldom_tried_again) {
+  Machine faster_alone{.together = 3000, .alone = 2000};
+  faster_alone.run(100);
+  CHECK(faster_alone.alone_of(4000) > 3900);
+  Machine faster_together{.together = 2000, .alone = 3000};
+  faster_together.run(100);
+  CHECK(faster_together.alone_of(4000) < 100);
+}
+
+TEST(equal_times_change_nothing) {
+  Machine machine{.together = 1000, .alone = 990};
+  CHECK(machine.alone_of(4000) < 80);
+}
+
+TEST(what_is_far_slower_is_left_after_a_few_runs) {
+  Machine machine{.together = 100, .alone = 5000};
+  CHECK(machine.alone_of(64) <= 5);
+  CHECK(!machine.choice.alone());
+}
+
+TEST(long_runs_are_not_tried_alone) {
+  Machine machine{.together = 50'000, .alone = 10};
+  CHECK_EQUAL(machine.alone_of(1000), 0);
+}
+
+TEST(the_choice_follows_the_machine) {
+  Machine machine{.together = 1000, .alone = 1500};
+  machine.run(3000);
+  CHECK(!machine.choice.alone());
+  machine.together = 4000, machine.alone = 1600;  // something else has begun to run
+  machine.run(150);
+  CHECK(machine.alone_of(500) > 450);
+  machine.together = 1000, machine.alone = 1500;  // and has ended, which a run alone hardly shows
+  machine.run(2500);
+  CHECK(machine.alone_of(500) < 50);
+}
+
+}  // namespace

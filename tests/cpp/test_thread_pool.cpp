@@ -1,0 +1,192 @@
+// Loops on the pool of threads: who takes part, in which order, and who is not waited for.
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "backends/cpu/parallel.h"
+#include "check.h"
+#include "mpsgraph/core/errors.h"
+#include "mpsgraph/runtime/threads.h"
+
+using namespace mpsgraph::cpu;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int threads = 4;  // also where there are fewer processors
+
+void begin() {
+  static const bool once = (mpsgraph::runtime::set_thread_count(threads), true);
+  (void)once;
+  CHECK_EQUAL(thread_count(), threads);
+}
+
+void wait_for(const std::atomic<bool>& flag) {
+  while (!flag) std::this_thread::yield();
+}
+
+// Until the pool has helpers that take items, which it does not ask for while they cost more than they bring.
+template <class F>
+void until(const F& done) {
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  while (!done()) CHECK(std::chrono::steady_clock::now() < end);
+}
+
+TEST(each_item_is_taken_once_phase_after_phase) {
+  begin();
+  const int64_t counts[] = {37, 0, 1, 100, 3}, before[] = {0, 37, 37, 38, 138};
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> taken[5][100] = {};
+    std::atomic<int64_t> done{0}, early{0};
+    parallel_phases(threads, counts, [&](int64_t phase, Items& items) {
+      for (int64_t item : items) {
+        early += done < before[phase];
+        ++taken[phase][item];
+        ++done;
+      }
+    });
+    CHECK_EQUAL(early.load(), 0);
+    for (int phase = 0; phase < 5; ++phase)
+      for (int64_t item = 0; item < 100; ++item) CHECK_EQUAL(taken[phase][item].load(), item < counts[phase] ? 1 : 0);
+  }
+}
+
+TEST(helpers_take_part) {
+  begin();
+  std::atomic<int> others{0};
+  until([&] {
+    parallel_items(16, [&](int64_t, int64_t member) {
+      others += member != 0;
+      std::this_thread::sleep_for(100us);
+    });
+    return others > 0;
+  });
+}
+
+// Who has an item in hand is waited for; who has none is not, whatever it does elsewhere.
+TEST(a_loop_ends_without_threads_that_do_not_come) {
+  begin();
+  std::atomic<bool> kept{false}, free{false};
+  std::atomic<int> inside{0};
+  std::thread other([&] {
+    until([&] {
+      parallel_items(threads, [&](int64_t, int64_t) {
+        ++inside;
+        const auto end = std::chrono::steady_clock::now() + 20ms;  // all come, if they do
+        while (inside < threads && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+        if (inside < threads) {
+          --inside;
+          return;
+        }
+        kept = true;
+        wait_for(free);
+      });
+      return kept.load();
+    });
+  });
+  wait_for(kept);  // all helpers are in the other caller's loop
+  std::set<int64_t> members;
+  int64_t sum = 0;
+  parallel_items(1000, [&](int64_t item, int64_t member) {
+    members.insert(member);
+    sum += item;
+  });
+  CHECK_EQUAL(sum, 999 * 1000 / 2);
+  CHECK(members == std::set<int64_t>{0});
+  free = true;
+  other.join();
+}
+
+TEST(a_loop_within_a_loop_is_its_members) {
+  begin();
+  for (int round = 0; round < 100; ++round)
+    parallel_items(8, [&](int64_t, int64_t member) {
+      const auto self = std::this_thread::get_id();
+      int64_t items = 0;
+      parallel_items(8, [&](int64_t, int64_t inner) {
+        CHECK(std::this_thread::get_id() == self);
+        CHECK_EQUAL(inner, member);
+        CHECK_EQUAL(thread_number(), member);
+        ++items;
+      });
+      CHECK_EQUAL(items, 8);
+    });
+}
+
+TEST(many_callers_at_once) {
+  begin();
+  std::vector<std::thread> callers;
+  std::atomic<int64_t> wrong{0};
+  for (int caller = 0; caller < 12; ++caller)  // more than there are places for
+    callers.emplace_back([&] {
+      for (int round = 0; round < 300; ++round) {
+        std::atomic<int64_t> sum{0};
+        parallel_for(1 << 12, 64, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) sum += i;
+        });
+        wrong += sum != int64_t{(1 << 12) - 1} * (1 << 12) / 2;
+      }
+    });
+  for (std::thread& caller : callers) caller.join();
+  CHECK_EQUAL(wrong.load(), 0);
+}
+
+TEST(chains_go_on_one_place_after_the_other) {
+  begin();
+  std::vector<std::atomic<int64_t>> places(7);
+  for (int round = 0; round < 100; ++round) {
+    for (auto& place : places) place = 0;
+    parallel_chains(7, 5, [&](int64_t chain, int64_t place, int64_t) {
+      CHECK_EQUAL(places[static_cast<size_t>(chain)].exchange(place + 1), place);
+    });
+    for (auto& place : places) CHECK_EQUAL(place.load(), 5);
+  }
+}
+
+// A helper that keeps its items far longer than the caller would take for them, as one that has lost its processor.
+TEST(helpers_that_cost_more_than_they_bring_are_not_asked_for_a_while) {
+  begin();
+  std::atomic<int> late{0};
+  until([&] {
+    parallel_items(8, [&](int64_t, int64_t member) {
+      if (member == 0) return std::this_thread::sleep_for(50us);
+      ++late;
+      std::this_thread::sleep_for(8ms);
+    });
+    return late > 0;
+  });
+  bool alone = false;
+  until([&] {
+    std::atomic<int> others{0};
+    parallel_items(64, [&](int64_t, int64_t member) {
+      others += member != 0;
+      if (member != 0) std::this_thread::sleep_for(8ms);
+    });
+    alone = others == 0;
+    return alone;
+  });
+  // And are again later.
+  std::atomic<int> others{0};
+  until([&] {
+    parallel_items(16, [&](int64_t, int64_t member) {
+      others += member != 0;
+      std::this_thread::sleep_for(100us);
+    });
+    return others > 0;
+  });
+}
+
+TEST(fewer_threads_when_fewer_are_set) {
+  begin();
+  mpsgraph::runtime::set_thread_count(1);
+  parallel_items(64, [&](int64_t, int64_t member) { CHECK_EQUAL(member, 0); });
+  CHECK_THROWS(mpsgraph::DeviceError, mpsgraph::runtime::set_thread_count(threads + 1));
+  CHECK_THROWS(mpsgraph::DeviceError, mpsgraph::runtime::set_thread_count(-1));
+  CHECK_EQUAL(mpsgraph::runtime::thread_count(), 1);
+  mpsgraph::runtime::set_thread_count(0);
+  CHECK_EQUAL(mpsgraph::runtime::thread_count(), threads);
+}
+
+}  // namespace
