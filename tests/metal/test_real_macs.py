@@ -55,9 +55,8 @@ def test_sizes_beyond_metals_limits_are_refused(what: str):
         g.compile({x: (shape, dtype)}, [build(g, x)])
 
 
-@pytest.mark.parametrize(("rows", "inner"), [(32769, 2), (2, 32769)])
-def test_products_of_long_matrices_need_macos_14_4(rows: int, inner: int, system: Callable[[float], None]):
-    a, b = np.ones((rows, inner), np.float32), np.ones((inner, 2), np.float32)
+def test_products_of_long_matrices_need_macos_14_4(system: Callable[[float], None]):
+    a, b = np.ones((32769, 2), np.float32), np.ones((2, 2), np.float32)
 
     def product() -> Any:
         g = mg.Graph()
@@ -69,6 +68,42 @@ def test_products_of_long_matrices_need_macos_14_4(rows: int, inner: int, system
         product()
     system(14.4)
     assert np.array_equal(product(), a @ b)
+
+
+@pytest.mark.parametrize("macos", [14.0, 26.0])
+@pytest.mark.parametrize("inner", [32766, 32767, 40000])
+def test_sums_of_more_than_32766_terms_are_made_of_parts(inner: int, macos: float, system: Callable[[float], None]):
+    system(macos)
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((2, 16, inner), (1, inner, 16)))
+    g = mg.Graph()
+    x, y = g.placeholder(a.shape), g.placeholder(b.shape)
+    found = g.run({x: a, y: b}, g.matrix_multiplication(x, y))
+    assert np.array_equal(found, np.matmul(a.astype(np.float64), b))
+
+
+def convolution(groups: int, part: str, source: tuple[int, ...], weights: tuple[int, ...]) -> None:
+    """Compiles one of (N, channels, y, x) with weights (out, in, y, x), or the gradient of its weights."""
+    g = mg.Graph()
+    x, w = g.placeholder(source), g.placeholder(weights)
+    y = g.convolution2d(x, w, groups=groups, data_layout="NCHW", weights_layout="OIHW")
+    if part == "weights":
+        y = g.gradients(g.reduction_sum(y), [w])[w]
+    g.compile({x: (source, "float32"), w: (weights, "float32")}, [y])
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_kernels_of_256_are_refused(groups: int):
+    convolution(groups, "result", (1, 8, 256, 1), (8, 8 // groups, 255, 1))
+    with pytest.raises(mg.UnsupportedError, match="kernels of 256 or more along an axis, these weights have 256"):
+        convolution(groups, "result", (1, 8, 256, 1), (8, 8 // groups, 256, 1))
+
+
+def test_gradients_of_weights_of_65536_images_are_refused():
+    convolution(1, "weights", (65535, 1, 1, 1), (1, 1, 1, 1))
+    convolution(1, "result", (65536, 1, 1, 1), (1, 1, 1, 1))
+    with pytest.raises(mg.UnsupportedError, match="wrong for 65536 images or more, these are 65536"):
+        convolution(1, "weights", (65536, 1, 1, 1), (1, 1, 1, 1))
 
 
 def test_inverses_above_1024_rows_are_refused():
