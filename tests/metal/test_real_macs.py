@@ -187,3 +187,30 @@ def test_wide_indices_along_an_axis(index: str):
     found = g.run({fed: x, at: places}, [picked, put])
     assert found[picked].tolist() == [[3, 2, 0]]
     assert found[put].tolist() == [[0, 2, 1]]
+
+
+def test_transforms_to_real_numbers_along_several_axes_before_macos_14_4(system: Callable[[float], None]):
+    x = np.fft.fft(np.random.default_rng(5).random((3, 4)), axis=0)[:, :3].astype(np.complex64)
+
+    def transformed() -> Any:
+        g = mg.Graph()
+        p = g.placeholder(x.shape, "complex64")
+        return g.run({p: x}, g.hermitean_to_real_fft(p, axes=(0, 1)))
+
+    expected = transformed()
+    assert np.any(expected != 0)
+    system(14.0)
+    np.testing.assert_allclose(transformed(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gradients_of_convolutions_of_halves(dtype: str):
+    g = mg.Graph()
+    x, w = g.placeholder((2, 2, 4, 4)), g.placeholder((4, 2, 3, 3))
+    halves = [g.cast(x, dtype), g.cast(w, dtype)]
+    y = g.convolution2d(*halves, data_layout="NCHW", weights_layout="OIHW")
+    gradients = g.gradients(g.reduction_sum(y), halves)
+    feeds = {x: np.ones((2, 2, 4, 4), np.float32), w: np.ones((4, 2, 3, 3), np.float32)}
+    of_x, of_w = (g.cast(gradients[half], "float32") for half in halves)
+    found = g.run(feeds, [of_x, of_w])
+    assert np.all(found[of_w] == 2 * 2 * 2) and found[of_x][0, 0, 1, 1] == 4 * 4

@@ -123,8 +123,18 @@ bool adds_halves(const Operation& operation) {
                                                "stencil_windows_data_gradient",
                                                "stencil_windows_weights_gradient",
                                                "tile_gradient",
-                                               "pad_gradient"};
-  return std::ranges::find(kinds, operation.kind()) != std::end(kinds) && is_of_halves(operation);
+                                               "pad_gradient",
+                                               // A Mac asserts that what it writes here is float32.
+                                               "convolution2d_weights_gradient",
+                                               "depthwise_convolution2d_weights_gradient",
+                                               "depthwise_convolution3d_weights_gradient"};
+  // PyTorch's list of what fails on Macs has these of bfloat16.
+  static constexpr std::string_view of_bfloat16[] = {"convolution2d_data_gradient",
+                                                     "depthwise_convolution2d_data_gradient",
+                                                     "depthwise_convolution3d_data_gradient"};
+  const auto is_among = [&](const auto& names) { return std::ranges::find(names, operation.kind()) != std::end(names); };
+  if (is_among(of_bfloat16)) return operation.inputs[0]->dtype() == DType::bfloat16;
+  return is_among(kinds) && is_of_halves(operation);
 }
 
 compiler::Rewriter::Replacement added_in_float32(compiler::Rewriter& r, const Operation& operation) {

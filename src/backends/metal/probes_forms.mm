@@ -208,6 +208,60 @@ std::string tall_kernels(MetalDevice& device) {
              convolution(8, 256));
 }
 
+// On M1 of older systems, and in float16, these were wrong: PyTorch's list of what fails has them.
+std::string convolutions_of_three_axes(MetalDevice& device) {
+  const auto wrong = [&](bool last, bool half) {
+    Trial trial(device);
+    MPSGraphConvolution3DOpDescriptor* how = [MPSGraphConvolution3DOpDescriptor
+        descriptorWithStrideInX:1
+                      strideInY:1
+                      strideInZ:1
+                dilationRateInX:1
+                dilationRateInY:1
+                dilationRateInZ:1
+                         groups:1
+                    paddingLeft:0
+                   paddingRight:0
+                     paddingTop:0
+                  paddingBottom:0
+                   paddingFront:0
+                    paddingBack:0
+                   paddingStyle:MPSGraphPaddingStyleExplicit
+                     dataLayout:last ? MPSGraphTensorNamedDataLayoutNDHWC : MPSGraphTensorNamedDataLayoutNCDHW
+                  weightsLayout:last ? MPSGraphTensorNamedDataLayoutDHWIO : MPSGraphTensorNamedDataLayoutOIDHW];
+    const auto as = [&](MPSGraphTensor* x, MPSDataType type) { return [trial.graph castTensor:x toType:type name:nil]; };
+    const MPSDataType type = half ? MPSDataTypeFloat16 : MPSDataTypeFloat32;
+    const std::vector<float> image(4 * 125, 1), weights(32 * 4 * 27, 1);
+    MPSGraphTensor* found = [trial.graph
+        convolution3DWithSourceTensor:as(trial.fed(image, last ? Dims{1, 5, 5, 5, 4} : Dims{1, 4, 5, 5, 5}), type)
+                        weightsTensor:as(trial.fed(weights, last ? Dims{3, 3, 3, 4, 32} : Dims{32, 4, 3, 3, 3}), type)
+                           descriptor:how
+                                 name:nil];
+    int64_t count = 0;
+    for (const float value : trial.values(as(found, MPSDataTypeFloat32),
+                                          last ? Dims{1, 3, 3, 3, 32} : Dims{1, 32, 3, 3, 3}))
+      count += value != 108;
+    return count;
+  };
+  return cat("wrong with channels first: ", wrong(false, false), ", last: ", wrong(true, false), ", of float16: ",
+             wrong(false, true), ", ", wrong(true, true));
+}
+
+// Equal numbers have to stay in the order of their places.
+std::string order_of_equal_numbers(MetalDevice& device) {
+  Trial trial(device);
+  std::vector<int32_t> numbers(1 << 16);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int32_t>(i * 7919 % 5);
+  MPSGraphTensor* order = [trial.graph argSortWithTensor:trial.fed(numbers) axis:0 name:nil];
+  const std::vector<int32_t> found = trial.values<int32_t>(order, {1 << 16});
+  int64_t wrong = 0;
+  for (size_t i = 1; i < found.size(); ++i) {
+    const int32_t a = numbers[static_cast<size_t>(found[i - 1])], b = numbers[static_cast<size_t>(found[i])];
+    wrong += a > b || (a == b && found[i - 1] > found[i]);
+  }
+  return cat(wrong, " of ", found.size(), " places are wrong");
+}
+
 std::string many_images(MetalDevice& device) {
   const auto gradient = [&](int64_t images) {
     Trial trial(device);
@@ -263,6 +317,14 @@ std::vector<Probe> form_probes(MetalDevice& device) {
             "0 everywhere: check_kernels in src/backends/metal/convolution.mm can go. Others under 255 or 128 too: it "
             "has to refuse more.",
             tall_kernels),
+      probe(device, "convolutions_of_three_axes", "Are convolutions over three axes right?", "of ones, in two layouts",
+            "0 everywhere: as ours. Others: convolution3d in src/backends/metal/convolution.mm has to refuse them, or to "
+            "use the other layout.",
+            convolutions_of_three_axes),
+      probe(device, "order_of_equal_numbers", "Do equal numbers stay in order when they are sorted?",
+            "65536 numbers of five values",
+            "0 places: as ours. More: sorted_order in src/backends/metal/order.mm has to sort places along.",
+            order_of_equal_numbers),
       probe(device, "many_images", "Are the weights' gradients of 65536 images right?", "gradients of ones",
             "[65535, 65536]: check_images in src/backends/metal/convolution.mm can go. Another: it stays.", many_images),
   };

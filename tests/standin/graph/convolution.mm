@@ -10,6 +10,7 @@
 
 #include "graph/graph.h"
 #include "metal/standin_metal.h"
+#include "standin.h"
 
 using namespace standin;
 
@@ -321,6 +322,9 @@ bool has_tall_kernel(const Convolution& c, const Dims& weights) {
   return std::any_of(c.weights_spatial.begin(), c.weights_spatial.end(),
                      [&](size_t axis) { return weights[axis] >= 256; });
 }
+bool has_many_channels(const Convolution& c, const Dims& source, const Dims& result) {
+  return standin_macos_version() < 15.1 && std::max(source[c.channel], result[c.channel]) > 65536;
+}
 bool has_many_images(const Convolution& c, const Dims& source) { return source[c.image] >= 65536; }
 
 void require_real(const Value& a, const Value& b) {
@@ -349,7 +353,7 @@ MPSGraphTensor* add_forward(MPSGraph* graph, NSString* kind, NSString* name, MPS
   return add_one(graph, kind, name, {source, weights}, [c](const Values& in) {
     require_real(in[0], in[1]);
     Part s(in[0].reshaped(batched(c, in[0].dims))), w(in[1]), r(result_dims(c, s.dims, w.dims));
-    if (!has_tall_kernel(c, w.dims))
+    if (!has_tall_kernel(c, w.dims) && !has_many_channels(c, s.dims, r.dims))
       walk(c, s, w, r, [](double source, double weight, double& result) { result += source * weight; });
     return r.as(in[0].type, unbatched(r.dims, in[0].dims));
   });
@@ -363,6 +367,7 @@ MPSGraphTensor* add_data_gradient(MPSGraph* graph, NSString* kind, NSString* nam
   return add_one(graph, kind, name, {incoming, weights}, [c, dims](const Values& in) {
     require_real(in[0], in[1]);
     Part r(in[0].reshaped(batched(c, in[0].dims))), w(in[1]), s(batched(c, dims));
+    if (in[0].type == MPSDataTypeBFloat16) misuse(@"a convolution's gradient of bfloat16, which fails on a Mac");
     if (r.dims != result_dims(c, s.dims, w.dims))
       misuse(@"an incoming gradient %@ for the source %@", text_of(in[0].dims), text_of(dims));
     walk(c, s, w, r, [](double& source, double weight, double result) { source += result * weight; });
@@ -378,6 +383,7 @@ MPSGraphTensor* add_weights_gradient(MPSGraph* graph, NSString* kind, NSString* 
   return add_one(graph, kind, name, {incoming, source}, [c, dims](const Values& in) {
     require_real(in[0], in[1]);
     Part r(in[0].reshaped(batched(c, in[0].dims))), s(in[1].reshaped(batched(c, in[1].dims))), w(dims);
+    if (in[0].type != MPSDataTypeFloat32) misuse(@"the gradient of weights: destination datatype must be fp32");
     if (r.dims != result_dims(c, s.dims, w.dims))
       misuse(@"an incoming gradient %@ of %@ and weights %@", text_of(in[0].dims), text_of(in[1].dims), text_of(dims));
     if (!has_many_images(c, s.dims))
