@@ -1,10 +1,12 @@
 """Runs `mpsgraph selftest --device metal --json <file>` on a machine of continuous integration and says what was seen.
 
 `python .github/metal_selftest.py <file>`, with mpsgraph installed. The job's summary gets one of three: passed; failed;
-no device, so that the package was only built and imported. A failure fails the job, except on a virtual machine's
-processor ("Paravirtual" in its name), on which Apple promises nothing: there it is a warning, and in the summary too.
+no device, so that the package was only built and imported; and what the report says in plain words. A failure fails the
+job, except on a virtual machine's processor ("Paravirtual" in its name), on which Apple promises nothing: there it is a
+warning, and in the summary too.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -21,6 +23,13 @@ def say(text: str) -> None:
             file.write(f"{text}\n\n")
 
 
+def say_summary(report: Path) -> None:
+    """What the report says in plain words, if it was written."""
+    if report.is_file():
+        said = json.loads(report.read_text())["summary"]
+        say("\n".join(f"- {heading}: {text}" for heading, text in said.items()))
+
+
 def main(report: str) -> int:
     if "metal" not in mg.Device.names():
         say("**Metal: not run.** The package was built and imported; this machine offers no device that it could use.")
@@ -32,6 +41,7 @@ def main(report: str) -> int:
         say(f"**Metal: the device could not be opened**: {error}")
         return 1
     code = subprocess.run(["mpsgraph", "selftest", "--device", "metal", "--json", report]).returncode
+    say_summary(Path(report))
     if code == 0:
         say(f"**Metal: the self-test passed** on {device}.")
         return 0

@@ -1109,7 +1109,7 @@ class Matrix:
     @typing.overload
     def __init__(self, buffer: typing.Any, rows: typing.SupportsInt | typing.SupportsIndex, columns: typing.SupportsInt | typing.SupportsIndex, matrices: typing.SupportsInt | typing.SupportsIndex, row_bytes: typing.SupportsInt | typing.SupportsIndex, matrix_bytes: typing.SupportsInt | typing.SupportsIndex, dtype: typing.Any, offset: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
-        None for a buffer of zeros.
+        A device for a buffer of zeros in its memory.
         """
     @property
     def array(self) -> NDArray:
@@ -1147,7 +1147,7 @@ class Vector:
     @typing.overload
     def __init__(self, buffer: typing.Any, length: typing.SupportsInt | typing.SupportsIndex, vectors: typing.SupportsInt | typing.SupportsIndex, vector_bytes: typing.SupportsInt | typing.SupportsIndex, dtype: typing.Any, offset: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
-        None for a buffer of zeros.
+        A device for a buffer of zeros in its memory.
         """
     @property
     def array(self) -> NDArray:
@@ -1221,7 +1221,7 @@ class RecurrentTrainingLayer:
         ...
     def zeros(self, dtype: typing.Any) -> list[NDArray]:
         """
-        None for the weights' type.
+        Gradients of the type, or weights for None.
         """
     @property
     def compiled(self) -> int:
@@ -1238,7 +1238,7 @@ class RecurrentInferenceLayer:
     mpsgraph.nngraph.RNNMatrixInferenceLayer and RNNImageInferenceLayer are its faces.
     """
     store_all_intermediate_states: bool
-    def __init__(self, name: str, device: typing.Any, descriptors: collections.abc.Sequence[RecurrentDescriptor]) -> None:
+    def __init__(self, name: str, device: typing.Any, descriptors: collections.abc.Sequence[RecurrentDescriptor], images: bool) -> None:
         ...
     def encode_bidirectional_sequence(self, command_buffer: CommandBuffer, sources: typing.Any, forward: typing.Any, backward: typing.Any, images: bool) -> None:
         ...
@@ -1289,11 +1289,11 @@ def device_limits(device: str) -> tuple[typing.Any, ...]:
     """
     Measured when first asked for.
     """
-def encode_images_to_matrix(command_buffer: CommandBuffer, images: typing.Any, matrix: Matrix, channels_first: bool, row: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> None:
+def encode_images_to_matrix(command_buffer: CommandBuffer, device: typing.Any, images: typing.Any, matrix: Matrix, channels_first: bool, row: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> None:
     """
     A row of the matrix for each image.
     """
-def encode_matrix_to_images(command_buffer: CommandBuffer, images: typing.Any, matrix: Matrix, channels_first: bool, row: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> None:
+def encode_matrix_to_images(command_buffer: CommandBuffer, device: typing.Any, images: typing.Any, matrix: Matrix, channels_first: bool, row: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> None:
     """
     A row of the matrix for each image.
     """

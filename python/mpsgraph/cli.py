@@ -1,8 +1,8 @@
 """The `mpsgraph` command: demos, the self-test, profiles of scripts, and where the installed package has its C++ parts.
 
 mpsgraph demo digits [--data DIR] [--iterations N] [--seed S] [--output DIR]; mpsgraph selftest [--device NAME]
-[--json FILE] [--quick] [--only PART]; mpsgraph profile [--by WHAT] [--top N] [--trace FILE] script.py ...;
-python -m mpsgraph --cmake-dir or --include-dir prints a path for build systems.
+[--json FILE] [--quick | --all] [--only PART] [--draw FILE]; mpsgraph profile [--by WHAT] [--top N] [--trace FILE]
+script.py ...; python -m mpsgraph --cmake-dir or --include-dir prints a path for build systems.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import __version__
 from .errors import Error
 
 _PACKAGE = Path(__file__).parent
-_SELFTEST_PARTS = ("operations", "gradients", "runtime", "digits", "speed", "probes", "oracle")
+_SELFTEST_PARTS = ("operations", "gradients", "nodes", "runtime", "digits", "speed", "probes", "oracle")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif options.command == "selftest":
         from . import selftest
 
-        return selftest.main(options.device, options.json, options.quick, options.only)
+        if options.draw is not None:
+            return selftest.draw(options.draw)
+        return selftest.main(options.device, options.json, options.quick, options.only, options.all)
     elif options.command == "profile":
         return _profile(options)
     else:
@@ -113,9 +115,12 @@ def _parser() -> argparse.ArgumentParser:
 def _add_selftest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     test = commands.add_parser("selftest", help="test the package on this machine, and write a report for an issue")
     test.add_argument("--device", metavar="NAME", help='"metal" or "cpu" (default: the default device)')
-    test.add_argument("--json", type=Path, metavar="FILE", help="write the whole report, to attach to an issue")
-    test.add_argument("--quick", action="store_true", help="one case an operation and shorter runs: about a minute")
+    test.add_argument("--json", type=Path, metavar="FILE", help="write the whole report, and a picture of it beside it")
+    amount = test.add_mutually_exclusive_group()
+    amount.add_argument("--quick", action="store_true", help="one case an operation and shorter runs: about a minute")
+    amount.add_argument("--all", action="store_true", help="however long it takes; otherwise about ten minutes")
     test.add_argument("--only", action="append", choices=_SELFTEST_PARTS, help="this part; may be repeated")
+    test.add_argument("--draw", type=Path, metavar="FILE", help="draw the picture of a report that is there, no more")
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ using LayerStates = std::vector<std::pair<py::object, py::object>>;  // output a
 
 NDArray shared_array(py::handle object, const std::string& what) { return to_ndarray(object, false, {}, false, what); }
 
-// The memory of an array as a buffer of its own.
+// The memory of an array as a buffer of its own, or the array's where it is all of that: it may be a device's.
 std::shared_ptr<runtime::Buffer> buffer_of(py::handle object, const std::string& what) {
   const NDArray array = to_ndarray(object, false, {}, true, what);
+  if (array.data() == array.buffer()->data() && array.bytes() == array.buffer()->bytes()) return array.buffer();
   return runtime::Buffer::borrow(array.data(), array.bytes(), [held = array.buffer()] {}, array.writable());
 }
 
@@ -94,11 +95,12 @@ void define_matrices(py::module_& module) {
       .def(py::init([](const py::object& buffer, int64_t rows, int64_t columns, int64_t matrices, int64_t row_bytes,
                        int64_t matrix_bytes, const py::object& dtype, int64_t offset) {
              const MatrixDescriptor descriptor{rows, columns, matrices, row_bytes, matrix_bytes, to_dtype(dtype)};
-             if (buffer.is_none()) return Matrix(descriptor);
+             if (py::isinstance<runtime::Device>(buffer)) return Matrix(to_device(buffer), descriptor);
              return Matrix(buffer_of(buffer, "the matrix's buffer"), descriptor, offset);
            }),
            py::arg("buffer"), py::arg("rows"), py::arg("columns"), py::arg("matrices"), py::arg("row_bytes"),
-           py::arg("matrix_bytes"), py::arg("dtype"), py::arg("offset"), "None for a buffer of zeros.")
+           py::arg("matrix_bytes"), py::arg("dtype"), py::arg("offset"),
+           "A device for a buffer of zeros in its memory.")
       .def_property_readonly("rows", &Matrix::rows)
       .def_property_readonly("columns", &Matrix::columns)
       .def_property_readonly("matrices", [](const Matrix& self) { return self.descriptor().matrices; })
@@ -113,11 +115,11 @@ void define_matrices(py::module_& module) {
       .def(py::init([](const py::object& buffer, int64_t length, int64_t vectors, int64_t vector_bytes,
                        const py::object& dtype, int64_t offset) {
              const VectorDescriptor descriptor{length, vectors, vector_bytes, to_dtype(dtype)};
-             if (buffer.is_none()) return Vector(descriptor);
+             if (py::isinstance<runtime::Device>(buffer)) return Vector(to_device(buffer), descriptor);
              return Vector(buffer_of(buffer, "the vector's buffer"), descriptor, offset);
            }),
            py::arg("buffer"), py::arg("length"), py::arg("vectors"), py::arg("vector_bytes"), py::arg("dtype"),
-           py::arg("offset"), "None for a buffer of zeros.")
+           py::arg("offset"), "A device for a buffer of zeros in its memory.")
       .def_property_readonly("length", [](const Vector& self) { return self.descriptor().length; })
       .def_property_readonly("vectors", [](const Vector& self) { return self.descriptor().vectors; })
       .def_property_readonly("vector_bytes", [](const Vector& self) { return self.descriptor().vector_bytes; })
@@ -125,20 +127,21 @@ void define_matrices(py::module_& module) {
       .def_property_readonly("dtype", [](const Vector& self) { return to_object(self.descriptor().dtype); })
       .def_property_readonly("array", &Vector::array);
 
-  const auto copy = [&](const char* name, auto encode) {
+  const auto copy = [&](const char* name, std::string_view what, auto encode) {
     module.def(
         name,
-        [encode](const CommandBufferPointer& buffer, const py::object& images, const Matrix& matrix,
-                 bool channels_first, int64_t row, int64_t column, int64_t index) {
+        [encode, what](const CommandBufferPointer& buffer, const py::object& device, const py::object& images,
+                       const Matrix& matrix, bool channels_first, int64_t row, int64_t column, int64_t index) {
           const DataLayout layout = channels_first ? DataLayout::feature_channels_x_height_x_width
                                                    : DataLayout::height_x_width_x_feature_channels;
-          encode(open_buffer(buffer), shared_array(images, "images"), matrix, layout, MatrixOrigin{row, column, index});
+          require_open(what, open_buffer(buffer), to_device(device));
+          encode(*buffer, shared_array(images, "images"), matrix, layout, MatrixOrigin{row, column, index});
         },
-        py::arg("command_buffer"), py::arg("images"), py::arg("matrix"), py::arg("channels_first"), py::arg("row"),
-        py::arg("column"), py::arg("index"), "A row of the matrix for each image.");
+        py::arg("command_buffer"), py::arg("device"), py::arg("images"), py::arg("matrix"), py::arg("channels_first"),
+        py::arg("row"), py::arg("column"), py::arg("index"), "A row of the matrix for each image.");
   };
-  copy("encode_images_to_matrix", encode_images_to_matrix);
-  copy("encode_matrix_to_images",
+  copy("encode_images_to_matrix", "ImageCopyToMatrix", encode_images_to_matrix);
+  copy("encode_matrix_to_images", "MatrixCopyToImage",
        [](runtime::CommandBuffer& buffer, const NDArray& images, const Matrix& matrix, DataLayout layout,
           const MatrixOrigin& origin) { encode_matrix_to_images(buffer, matrix, images, layout, origin); });
 }
@@ -199,10 +202,9 @@ void define_training_layer(py::module_& module) {
       .def(
           "zeros",
           [](const Self& self, const py::object& dtype) {
-            return to_list_of_arrays(
-                self.layout().zeros(dtype.is_none() ? self.descriptor().weight_dtype() : to_dtype(dtype)));
+            return to_list_of_arrays(dtype.is_none() ? self.zero_weights() : self.zero_gradients(to_dtype(dtype)));
           },
-          py::arg("dtype"), "None for the weights' type.")
+          py::arg("dtype"), "Gradients of the type, or weights for None.")
       .def(
           "encode_forward",
           [](Self& self, const CommandBufferPointer& buffer, const py::object& sources,
@@ -291,10 +293,9 @@ void define_inference_layer(py::module_& module) {
   py::class_<Self>(module, "RecurrentInferenceLayer",
                    "mpsgraph.nngraph.RNNMatrixInferenceLayer and RNNImageInferenceLayer are its faces.")
       .def(py::init([](const std::string& name, const py::object& device,
-                       const std::vector<RecurrentDescriptor>& descriptors) {
-             return std::make_unique<Self>(name, to_device(device), descriptors);
-           }),
-           py::arg("name"), py::arg("device"), py::arg("descriptors"))
+                       const std::vector<RecurrentDescriptor>& descriptors,
+                       bool images) { return std::make_unique<Self>(name, to_device(device), descriptors, images); }),
+           py::arg("name"), py::arg("device"), py::arg("descriptors"), py::arg("images"))
       .def_readwrite("store_all_intermediate_states", &Self::store_all_intermediate_states)
       .def_property(
           "combine_mode", [](const Self& self) { return static_cast<int>(self.combine_mode); },

@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "mpsgraph/runtime/command_queue.h"
+#include "nngraph/recurrent_backend.h"
+#include "runtime/backend.h"
 
 namespace mpsgraph::nngraph {
 
@@ -32,15 +34,16 @@ void require_numbers(std::string_view what, DType dtype) {
     throw DTypeError(cat("[", what, "] holds numbers, not ", dtype, ": take float32 or float16"));
 }
 
-NDArray filled_with_zeros(int64_t bytes) {
-  NDArray memory = NDArray::allocate(DType::uint8, {bytes});
+// `device`: null for memory of the process.
+NDArray filled_with_zeros(runtime::Device* device, int64_t bytes) {
+  const Dims dims{bytes};
+  NDArray memory = device ? device->backend().allocate(DType::uint8, dims) : NDArray::allocate(DType::uint8, dims);
   std::memset(memory.data(), 0, memory.bytes());
   return memory;
 }
 
-// A row of each image, as a view [N, H, W, C] of the matrix.
-NDArray rows_as_images(std::string_view what, const NDArray& images, const Matrix& matrix, DataLayout layout,
-                       const MatrixOrigin& origin) {
+// A row of each image, as a view of the matrix: [N, H W C].
+NDArray rows_of_images(std::string_view what, const NDArray& images, const Matrix& matrix, const MatrixOrigin& origin) {
   if (images.dims().size() != 4)
     throw ShapeError(cat("[", what, "] images are an array [N, H, W, C], came ", to_string(images.dims())));
   if (images.dtype() != matrix.dtype())
@@ -57,16 +60,22 @@ NDArray rows_as_images(std::string_view what, const NDArray& images, const Matri
   const int64_t row = d.row_bytes / item;
   const size_t offset = static_cast<size_t>(one.data() - one.buffer()->data()) +
                         static_cast<size_t>((origin.row * row + origin.column) * item);
-  const Dims strides =
-      layout == DataLayout::height_x_width_x_feature_channels ? Dims{row, w * c, c, 1} : Dims{row, w, 1, h * w};
-  return NDArray(one.buffer(), d.dtype, images.dims(), strides, offset);
+  return NDArray(one.buffer(), d.dtype, {n, h * w * c}, {row, 1}, offset);
 }
 
-void encode_copy(std::string_view what, runtime::CommandBuffer& buffer, NDArray to, NDArray from) {
+// The same rows as images [N, H, W, C].
+NDArray as_images(const NDArray& rows, const Dims& dims, DataLayout layout) {
+  const int64_t row = rows.strides()[0], h = dims[1], w = dims[2], c = dims[3];
+  const Dims strides =
+      layout == DataLayout::height_x_width_x_feature_channels ? Dims{row, w * c, c, 1} : Dims{row, w, 1, h * w};
+  return NDArray(rows.buffer(), rows.dtype(), dims, strides, static_cast<size_t>(rows.data() - rows.buffer()->data()));
+}
+
+void check_copy(std::string_view what, const runtime::CommandBuffer& buffer, const NDArray& to, const NDArray& from) {
+  buffer.mark();  // DeviceError when it has been committed
   if (!to.writable()) throw DeviceError(cat("[", what, "] the destination is read-only; give a writable array"));
   if (share_elements(to, from))
     throw DeviceError(cat("[", what, "] source and destination share memory; give arrays of their own"));
-  encode_copies(buffer, {{std::move(to), std::move(from)}}, std::string(what));
 }
 
 }  // namespace
@@ -145,13 +154,17 @@ int64_t offset_of(const NDArray& array) { return array.data() - array.buffer()->
 
 }  // namespace
 
-Matrix::Matrix(MatrixDescriptor descriptor) : descriptor_(completed(descriptor)) {
+Matrix::Matrix(runtime::Device* device, MatrixDescriptor descriptor) : descriptor_(completed(descriptor)) {
   int64_t bytes;
   if (__builtin_mul_overflow(descriptor_.matrices, descriptor_.matrix_bytes, &bytes))
     throw ShapeError(
         cat("[Matrix] ", descriptor_.matrices, " matrices of ", descriptor_.matrix_bytes, " bytes are too many"));
-  array_ = view_of(filled_with_zeros(bytes).buffer(), descriptor_, 0);
+  array_ = view_of(filled_with_zeros(device, bytes).buffer(), descriptor_, 0);
 }
+
+Matrix::Matrix(MatrixDescriptor descriptor) : Matrix(nullptr, descriptor) {}
+
+Matrix::Matrix(runtime::Device& device, MatrixDescriptor descriptor) : Matrix(&device, descriptor) {}
 
 Matrix::Matrix(std::shared_ptr<runtime::Buffer> buffer, MatrixDescriptor descriptor, int64_t byte_offset)
     : descriptor_(completed(descriptor)),
@@ -207,13 +220,17 @@ VectorDescriptor vector_descriptor_of(const NDArray& array) {
 
 }  // namespace
 
-Vector::Vector(VectorDescriptor descriptor) : descriptor_(completed(descriptor)) {
+Vector::Vector(runtime::Device* device, VectorDescriptor descriptor) : descriptor_(completed(descriptor)) {
   int64_t bytes;
   if (__builtin_mul_overflow(descriptor_.vectors, descriptor_.vector_bytes, &bytes))
     throw ShapeError(
         cat("[Vector] ", descriptor_.vectors, " vectors of ", descriptor_.vector_bytes, " bytes are too many"));
-  array_ = view_of(filled_with_zeros(bytes).buffer(), descriptor_, 0);
+  array_ = view_of(filled_with_zeros(device, bytes).buffer(), descriptor_, 0);
 }
+
+Vector::Vector(VectorDescriptor descriptor) : Vector(nullptr, descriptor) {}
+
+Vector::Vector(runtime::Device& device, VectorDescriptor descriptor) : Vector(&device, descriptor) {}
 
 Vector::Vector(std::shared_ptr<runtime::Buffer> buffer, VectorDescriptor descriptor, int64_t byte_offset)
     : descriptor_(completed(descriptor)),
@@ -226,12 +243,22 @@ Vector::Vector(const NDArray& array) : Vector(array.buffer(), vector_descriptor_
 
 void encode_images_to_matrix(runtime::CommandBuffer& buffer, const NDArray& images, const Matrix& matrix,
                              DataLayout layout, const MatrixOrigin& origin) {
-  encode_copy("ImageCopyToMatrix", buffer, rows_as_images("ImageCopyToMatrix", images, matrix, layout, origin), images);
+  constexpr std::string_view what = "ImageCopyToMatrix";
+  const NDArray rows = rows_of_images(what, images, matrix, origin);
+  check_copy(what, buffer, rows, images);
+  if (const RecurrentBackend* backend = find_recurrent_backend(buffer.queue().device().name()))
+    return backend->encode_images_to_rows(buffer, images, rows, layout);
+  encode_copies(buffer, {{as_images(rows, images.dims(), layout), images}}, std::string(what));
 }
 
 void encode_matrix_to_images(runtime::CommandBuffer& buffer, const Matrix& matrix, const NDArray& images,
                              DataLayout layout, const MatrixOrigin& origin) {
-  encode_copy("MatrixCopyToImage", buffer, images, rows_as_images("MatrixCopyToImage", images, matrix, layout, origin));
+  constexpr std::string_view what = "MatrixCopyToImage";
+  const NDArray rows = rows_of_images(what, images, matrix, origin);
+  check_copy(what, buffer, images, rows);
+  if (const RecurrentBackend* backend = find_recurrent_backend(buffer.queue().device().name()))
+    return backend->encode_rows_to_images(buffer, rows, images, layout);
+  encode_copies(buffer, {{images, as_images(rows, images.dims(), layout)}}, std::string(what));
 }
 
 void encode_copies(runtime::CommandBuffer& buffer, std::vector<ArrayCopy> copies, std::string label) {

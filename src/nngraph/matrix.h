@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mpsgraph/runtime/command_buffer.h"
+#include "mpsgraph/runtime/device.h"
 #include "mpsgraph/runtime/ndarray.h"
 
 namespace mpsgraph::nngraph {
@@ -23,6 +24,7 @@ struct MPSGRAPH_API MatrixDescriptor {
 class MPSGRAPH_API Matrix {
  public:
   explicit Matrix(MatrixDescriptor descriptor);  // zeros
+  Matrix(runtime::Device& device, MatrixDescriptor descriptor);  // zeros in its memory
   Matrix(std::shared_ptr<runtime::Buffer> buffer, MatrixDescriptor descriptor, int64_t byte_offset = 0);
   // Over an array [rows, columns] or [matrices, rows, columns] whose columns are dense.
   explicit Matrix(const runtime::NDArray& array);
@@ -38,6 +40,7 @@ class MPSGRAPH_API Matrix {
   runtime::NDArray at(int64_t index, int64_t byte_offset, std::string_view what) const;
 
  private:
+  Matrix(runtime::Device* device, MatrixDescriptor descriptor);
   MatrixDescriptor descriptor_;
   int64_t byte_offset_ = 0;
   runtime::NDArray array_;
@@ -54,6 +57,7 @@ struct MPSGRAPH_API VectorDescriptor {
 class MPSGRAPH_API Vector {
  public:
   explicit Vector(VectorDescriptor descriptor);  // zeros
+  Vector(runtime::Device& device, VectorDescriptor descriptor);
   Vector(std::shared_ptr<runtime::Buffer> buffer, VectorDescriptor descriptor, int64_t byte_offset = 0);
   explicit Vector(const runtime::NDArray& array);  // [length] or [vectors, length]
 
@@ -62,6 +66,7 @@ class MPSGRAPH_API Vector {
   const runtime::NDArray& array() const { return array_; }
 
  private:
+  Vector(runtime::Device* device, VectorDescriptor descriptor);
   VectorDescriptor descriptor_;
   int64_t byte_offset_ = 0;
   runtime::NDArray array_;

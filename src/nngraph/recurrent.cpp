@@ -108,6 +108,11 @@ void RecurrentDescriptor::check() const {
     throw ShapeError(cat("[RNNDescriptor] the input is taken as it is, so that it must have as many channels as the ",
                          "output: ", inputs, " and ", outputs));
   if (!(p_norm > 0)) throw GraphError(cat("[RNNDescriptor] the p of a gate's norm must be above 0, came ", p_norm));
+  for (size_t g = 0; g <= gates.size(); ++g)
+    if ((g < gates.size() ? gates[g].neuron : cell_to_output).type == "prelu")
+      throw UnsupportedError(
+          "[RNNDescriptor] a gate's neuron cannot be PReLU, which has a parameter for each channel: take ReLU with "
+          "one");
   for (size_t g = 0; g < gates.size(); ++g) {
     for (int k = 0; k < weight_kinds; ++k) {
       const NDArray& array = gates[g].weights[k];

@@ -79,7 +79,7 @@ struct MPSGRAPH_API RecurrentDescriptor {
   double p_norm = 1;
   bool flip_output_gates = false;
 
-  void check() const;  // GraphError, ShapeError, DTypeError, which name gate and weights
+  void check() const;  // GraphError, ShapeError, DTypeError, UnsupportedError, which name gate and weights
   size_t gate_count() const { return cell == RecurrentCell::lstm ? 4 : cell == RecurrentCell::gru ? 3 : 1; }
   DType weight_dtype() const { return float32_weights ? DType::float32 : DType::float16; }
 };

@@ -1,6 +1,7 @@
 // Stacks of recurrent layers, forward and in both directions, with their weights as constants of the graph.
 #include "nngraph/recurrent_inference.h"
 
+#include "nngraph/recurrent_backend.h"
 #include "nngraph/recurrent_cell.h"
 
 namespace mpsgraph::nngraph {
@@ -9,8 +10,8 @@ using runtime::NDArray;
 using Tensors = std::vector<Tensor*>;
 
 RecurrentInferenceLayer::RecurrentInferenceLayer(std::string name, runtime::Device& device,
-                                                 std::vector<RecurrentDescriptor> descriptors)
-    : name_(std::move(name)), device_(require_cpu(name_, device)), descriptors_(std::move(descriptors)) {
+                                                 std::vector<RecurrentDescriptor> descriptors, bool images)
+    : name_(std::move(name)), device_(require_layers(name_, device)), descriptors_(std::move(descriptors)) {
   if (descriptors_.empty()) throw GraphError(cat("[", name_, "] there is no descriptor: give one for each layer"));
   for (const RecurrentDescriptor& descriptor : descriptors_) {
     descriptor.check();
@@ -29,7 +30,11 @@ RecurrentInferenceLayer::RecurrentInferenceLayer(std::string name, runtime::Devi
                            descriptors_[layers_of(false)[0]].inputs, " and ", descriptors_[layers_of(true)[0]].inputs,
                            " feature channels; both read the same input"));
   }
+  if (const RecurrentBackend* backend = find_recurrent_backend(device_.name()))
+    on_device_ = backend->make_inference(device_, descriptors_, images);
 }
+
+RecurrentInferenceLayer::~RecurrentInferenceLayer() = default;
 
 std::vector<size_t> RecurrentInferenceLayer::layers_of(bool backward) const {
   std::vector<size_t> layers;
@@ -80,6 +85,12 @@ std::vector<RecurrentState> RecurrentInferenceLayer::encode_sequence(runtime::Co
   for (size_t i = 0; i < layer_count(); ++i) check_state(what, start[i], descriptors_[i], sources.rows(), key);
 
   const bool all = store_all_intermediate_states;
+  if (on_device_) {
+    std::vector<RecurrentState> ends;
+    if (gives_states) ends = allocate_states(device_, descriptors_, sources, all);
+    on_device_->encode_sequence(buffer, {sources.steps(), destinations.steps(), start, ends});
+    return ends;
+  }
   const auto executable = forms_.get(key, [&] {
     SequenceGraph graph;
     Tensor* x = graph.input(sources);
@@ -183,6 +194,9 @@ void RecurrentInferenceLayer::encode_bidirectional_sequence(runtime::CommandBuff
     destinations->require_apart(sources);
   }
   if (separate) second.require_apart(first);
+  if (on_device_)
+    return on_device_->encode_bidirectional_sequence(buffer,
+                                                     {sources.steps(), first.steps(), second.steps(), combine_mode});
 
   const auto executable = forms_.get(key, [&] {
     SequenceGraph graph;

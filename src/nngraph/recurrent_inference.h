@@ -5,12 +5,15 @@
 
 namespace mpsgraph::nngraph {
 
+class DeviceInferenceLayer;
 enum class BidirectionalCombineMode : uint8_t { none, add, concatenate };
 
 class MPSGRAPH_API RecurrentInferenceLayer {
  public:
-  // `name` stands in errors.
-  RecurrentInferenceLayer(std::string name, runtime::Device& device, std::vector<RecurrentDescriptor> descriptors);
+  // `name` stands in errors. `images`: the rows of a step are pixels of images.
+  RecurrentInferenceLayer(std::string name, runtime::Device& device, std::vector<RecurrentDescriptor> descriptors,
+                          bool images);
+  ~RecurrentInferenceLayer();
 
   size_t layer_count() const { return descriptors_.size(); }
   const RecurrentDescriptor& descriptor(size_t layer) const { return descriptors_.at(layer); }
@@ -40,6 +43,7 @@ class MPSGRAPH_API RecurrentInferenceLayer {
   std::vector<RecurrentDescriptor> descriptors_;
   std::vector<WeightLayout> layouts_;
   std::vector<std::vector<Matrix>> weights_;
+  std::unique_ptr<DeviceInferenceLayer> on_device_;  // null: it runs as a core graph
   SequenceForms forms_;
 };
 

@@ -5,9 +5,6 @@
 namespace mpsgraph::nngraph {
 
 Tensor* apply_neuron(Builder& b, const Neuron& n, Tensor* x) {
-  if (n.type == "prelu")
-    throw UnsupportedError(
-        "[RNNDescriptor] a gate's neuron cannot be PReLU, which has a parameter for each channel: take ReLU with one");
   return neuron(b, n.type, n.a, n.b, n.c, nullptr, x, true);
 }
 

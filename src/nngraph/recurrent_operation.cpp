@@ -1,6 +1,5 @@
 // Plain cells as the core's operations single_gate_rnn, lstm and gru, and these operations' gradients.
 #include <algorithm>
-#include <ranges>
 
 #include "nngraph/recurrent_cell.h"
 
@@ -48,8 +47,9 @@ bool CellGraph::is_operation(const RecurrentDescriptor& d) {
     case RecurrentCell::single_gate: return true;
     case RecurrentCell::lstm: {
       // The operation's output gate would see the cell of the step before.
-      const bool peephole = std::ranges::any_of(std::views::iota(size_t{0}, d.gates.size()), has_memory);
-      return !activation_of(d.cell_to_output).empty() && (!peephole || d.diagonal_memory) && !has_memory(3);
+      if (has_memory(3) || activation_of(d.cell_to_output).empty()) return false;
+      const bool peephole = has_memory(0) || has_memory(1) || has_memory(2);
+      return !peephole || d.diagonal_memory;
     }
     case RecurrentCell::gru: return d.p_norm == 1 && !has_memory(2);
   }

@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "mpsgraph/runtime/command_queue.h"
+#include "nngraph/recurrent_backend.h"
+#include "runtime/backend.h"
 
 namespace mpsgraph::nngraph {
 
@@ -154,7 +156,7 @@ NDArray StepSequence::between() const {
 
 namespace {
 
-NDArray step_of(const NDArray& array, size_t step, int64_t rows) {
+NDArray view_of_step(const NDArray& array, size_t step, int64_t rows) {
   const Dims& strides = array.strides();
   const size_t at = step * static_cast<size_t>(strides[0]) * size_of(array.dtype());
   return NDArray(array.buffer(), array.dtype(), {rows, array.dims()[2]}, {strides[1], 1}, at);
@@ -165,14 +167,14 @@ NDArray step_of(const NDArray& array, size_t step, int64_t rows) {
 NDArray StepSequence::as_input(std::vector<ArrayCopy>& before) const {
   if (array_.valid()) return array_;
   NDArray array = between();
-  for (size_t t = 0; t < steps_.size(); ++t) before.push_back({step_of(array, t, rows_at(t)), steps_[t]});
+  for (size_t t = 0; t < steps_.size(); ++t) before.push_back({view_of_step(array, t, rows_at(t)), steps_[t]});
   return array;
 }
 
 NDArray StepSequence::as_result(std::vector<ArrayCopy>& after) const {
   if (array_.valid()) return array_;
   NDArray array = between();
-  for (size_t t = 0; t < steps_.size(); ++t) after.push_back({steps_[t], step_of(array, t, rows_at(t))});
+  for (size_t t = 0; t < steps_.size(); ++t) after.push_back({steps_[t], view_of_step(array, t, rows_at(t))});
   return array;
 }
 
@@ -262,10 +264,10 @@ std::vector<NDArray> SequenceRun::encode(runtime::CommandBuffer& buffer, runtime
 
 // --- checks ----------------------------------------------------------------------------------------------------------
 
-runtime::Device& require_cpu(std::string_view what, runtime::Device& device) {
+runtime::Device& require_layers(std::string_view what, runtime::Device& device) {
   device.check_usable();
-  if (device.name() != "cpu")
-    throw UnsupportedError(cat("[", what, "] runs on device cpu, not yet on ", device.name(), ": pass \"cpu\""));
+  if (device.name() != "cpu" && !find_recurrent_backend(device.name()))
+    throw UnsupportedError(cat("[", what, "] does not run on device ", device.name(), ": pass \"cpu\""));
   return device;
 }
 
@@ -293,6 +295,23 @@ void check_state(std::string_view what, const LayerState& state, const Recurrent
     throw GraphError(cat("[", what, "] the state has a memory cell, and the layer none; only an LSTM has one"));
   check(state.output, "output");
   check(state.cell, "memory cell");
+}
+
+std::vector<RecurrentState> allocate_states(runtime::Device& device, const std::vector<RecurrentDescriptor>& layers,
+                                            const StepSequence& sources, bool all) {
+  const auto count = static_cast<size_t>(sources.count());
+  std::vector<RecurrentState> states;
+  for (size_t step = all ? 0 : count - 1; step < count; ++step) {
+    RecurrentState& state = states.emplace_back();
+    for (const RecurrentDescriptor& d : layers) {
+      const auto array = [&] { return device.backend().allocate(DType::float32, {sources.rows_at(step), d.outputs}); };
+      LayerState one;
+      one.output = array();
+      if (d.cell == RecurrentCell::lstm) one.cell = array();
+      state.push_back(one);
+    }
+  }
+  return states;
 }
 
 }  // namespace mpsgraph::nngraph

@@ -120,10 +120,14 @@ struct LayerState {
 using RecurrentState = std::vector<LayerState>;  // of each layer of a stack
 
 MPSGRAPH_API void require_open(std::string_view what, runtime::CommandBuffer& buffer, runtime::Device& device);
-MPSGRAPH_API runtime::Device& require_cpu(std::string_view what, runtime::Device& device);
+// UnsupportedError for devices that have no recurrent layers.
+MPSGRAPH_API runtime::Device& require_layers(std::string_view what, runtime::Device& device);
 // Checks the state of one layer against the rows and the cell; appends its form to the key.
 void check_state(std::string_view what, const LayerState& state, const RecurrentDescriptor& d, int64_t rows,
                  FormKey& key);
 void require_float(std::string_view what, DType dtype);  // float32 or float16
+// Memory of the device for the states behind the last step, or behind each.
+std::vector<RecurrentState> allocate_states(runtime::Device& device, const std::vector<RecurrentDescriptor>& layers,
+                                            const StepSequence& sources, bool all);
 
 }  // namespace mpsgraph::nngraph

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nngraph/recurrent_backend.h"
 #include "nngraph/recurrent_cell.h"
 
 namespace mpsgraph::nngraph {
@@ -53,29 +54,90 @@ void add_inputs(SequenceRun& run, const LayerState& state) {
   if (state.cell.valid()) run.input(state.cell);
 }
 
+// What is written may not be what is read, nor written twice.
+void require_apart(std::string_view what, const std::vector<Matrix>& written, const Steps& steps) {
+  for (size_t i = 0; i < written.size(); ++i)
+    for (size_t t = 0; t < steps.size(); ++t)
+      if (share_elements(written[i].array(), steps[t]))
+        throw DeviceError(
+            cat("[", what, "] matrix ", i, " shares memory with a matrix of step ", t, "; give matrices of their own"));
+}
+
+void require_apart(std::string_view what, const std::vector<Matrix>& written, const std::vector<Matrix>& others) {
+  for (size_t i = 0; i < written.size(); ++i)
+    for (size_t j = 0; j < (&written == &others ? i : others.size()); ++j)
+      if (share_elements(written[i].array(), others[j].array()))
+        throw DeviceError(cat("[", what, "] matrix ", i, " shares memory with ",
+                              &written == &others ? "" : "the weights' ", "matrix ", j,
+                              "; give matrices of their own"));
+}
+
+std::unique_ptr<DeviceTrainingLayer> made_on(runtime::Device& device, const RecurrentDescriptor& descriptor) {
+  const RecurrentBackend* backend = find_recurrent_backend(device.name());
+  return backend ? backend->make_training(device, descriptor) : nullptr;
+}
+
 }  // namespace
 
 RecurrentTrainingLayer::RecurrentTrainingLayer(runtime::Device& device, RecurrentDescriptor descriptor)
-    : device_(require_cpu("RNNMatrixTrainingLayer", device)),
+    : device_(require_layers("RNNMatrixTrainingLayer", device)),
       number_(next_number()),
       descriptor_((descriptor.check(), std::move(descriptor))),
-      layout_(descriptor_) {}
+      layout_(descriptor_),
+      on_device_(made_on(device_, descriptor_)) {}
 
-void RecurrentTrainingLayer::check_weights(std::string_view what, const std::vector<Matrix>& weights,
+RecurrentTrainingLayer::~RecurrentTrainingLayer() = default;
+
+std::vector<MatrixDescriptor> RecurrentTrainingLayer::matrices_of(WeightRole role, DType dtype) const {
+  if (on_device_)
+    return role == WeightRole::weights ? on_device_->weight_matrices() : on_device_->gradient_matrices(dtype);
+  std::vector<MatrixDescriptor> result;
+  for (const WeightLayout::Size& size : layout_.matrices())
+    result.push_back({.rows = size.rows, .columns = size.columns, .dtype = dtype});
+  return result;
+}
+
+std::vector<Matrix> RecurrentTrainingLayer::initial_weights() const {
+  return on_device_ ? on_device_->initial_weights() : layout_.initial(descriptor_);
+}
+
+std::vector<Matrix> RecurrentTrainingLayer::zero_weights() const {
+  return on_device_ ? on_device_->zeros(on_device_->weight_matrices()) : layout_.zeros(descriptor_.weight_dtype());
+}
+
+std::vector<Matrix> RecurrentTrainingLayer::zero_gradients(DType dtype) const {
+  if (dtype != DType::float32 && dtype != DType::float16)
+    throw DTypeError(cat("[RNNMatrixTrainingLayer] matrices of weights are float32 or float16, not ", dtype));
+  return on_device_ ? on_device_->zeros(on_device_->gradient_matrices(dtype)) : layout_.zeros(dtype);
+}
+
+void RecurrentTrainingLayer::check_weights(std::string_view what, const std::vector<Matrix>& weights, WeightRole role,
                                            FormKey* key) const {
-  const auto& sizes = layout_.matrices();
-  if (weights.size() != sizes.size())
+  const size_t count = matrices_of(role, descriptor_.weight_dtype()).size();
+  if (weights.size() != count)
     throw GraphError(
-        cat("[", what, "] ", weights.size(), " matrices, the layer has ", sizes.size(),
+        cat("[", what, "] ", weights.size(), " matrices, the layer has ", count,
             ": give those of trainable_weights, create_weight_matrices or create_weight_gradient_matrices"));
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (weights[i].rows() != sizes[i].rows || weights[i].columns() != sizes[i].columns ||
-        weights[i].descriptor().matrices != 1)
-      throw ShapeError(cat("[", what, "] matrix ", i, " is ", weights[i].rows(), " x ", weights[i].columns(),
-                           ", expected ", sizes[i].rows, " x ", sizes[i].columns,
-                           ": keep the order in which the layer made them"));
-    require_float(cat(what, ": matrix ", i), weights[i].dtype());
-    if (key) key->push_back(static_cast<int64_t>(weights[i].dtype()));
+  for (size_t i = 0; i < count; ++i) {
+    const Matrix& matrix = weights[i];
+    require_float(cat(what, ": matrix ", i), matrix.dtype());
+    // A device may lay out gradients otherwise than weights.
+    const bool are_weights =
+        role == WeightRole::weights || (role == WeightRole::either && matrix.dtype() == descriptor_.weight_dtype());
+    const MatrixDescriptor size =
+        matrices_of(are_weights ? WeightRole::weights : WeightRole::gradients, matrix.dtype())[i];
+    if (matrix.rows() != size.rows || matrix.columns() != size.columns || matrix.descriptor().matrices != 1)
+      throw ShapeError(cat("[", what, "] matrix ", i, " is ", matrix.rows(), " x ", matrix.columns(), ", expected ",
+                           size.rows, " x ", size.columns, ": keep the order in which the layer made them"));
+    if (on_device_ && matrix.dtype() != size.dtype)
+      throw UnsupportedError(cat("[", what, "] matrix ", i, " is ", matrix.dtype(), ", the layer's weights are ",
+                                 size.dtype, ", and device ", device_.name(), " converts none: give matrices of ",
+                                 "create_weight_matrices"));
+    if (on_device_ && matrix.rows() > 1 && matrix.descriptor().row_bytes != size.row_bytes)
+      throw UnsupportedError(cat("[", what, "] the rows of matrix ", i, " are ", matrix.descriptor().row_bytes,
+                                 " bytes apart, the layer's own ", size.row_bytes, ", and on device ", device_.name(),
+                                 " the layout is the layer's affair: give matrices of its making"));
+    if (key) key->push_back(static_cast<int64_t>(matrix.dtype()));
   }
 }
 
@@ -101,9 +163,29 @@ ForwardResult RecurrentTrainingLayer::encode_forward(runtime::CommandBuffer& buf
   FormKey key{static_cast<int64_t>(Role::forward), static_cast<int64_t>(given)};
   sources.append_to(key);
   destinations.append_to(key);
-  check_weights("weights", s.weights, &key);
+  check_weights("weights", s.weights, WeightRole::weights, &key);
   const LayerState start = s.input_state.value_or(LayerState());
   check_state("recurrent_input_state", start, descriptor_, sources.rows(), key);
+
+  const auto shared = std::make_shared<TrainingRecord>();
+  TrainingRecord& record = *shared;
+  ForwardResult result;
+  record.layer = number_;
+  record.sources = sources.addresses();
+  for (size_t t = 0; t < static_cast<size_t>(sources.count()); ++t) {
+    record.rows.push_back(sources.rows_at(t));
+    result.training_states.push_back({shared, t});
+  }
+  record.start = start;
+  if (on_device_) {
+    require_apart("weights", s.weights, destinations.steps());
+    if (s.gives_states)
+      for (const RecurrentState& state : allocate_states(device_, {descriptor_}, sources, given == Given::all))
+        result.states.push_back(state.front());
+    record.device =
+        on_device_->encode_forward(buffer, {sources.steps(), destinations.steps(), s.weights, start, result.states});
+    return result;
+  }
 
   const bool lstm = descriptor_.cell == RecurrentCell::lstm, operation = CellGraph::is_operation(descriptor_);
   const bool keeps_states = operation && descriptor_.cell == RecurrentCell::gru;
@@ -132,16 +214,6 @@ ForwardResult RecurrentTrainingLayer::encode_forward(runtime::CommandBuffer& buf
   while (run.results.size() < executable->targets().size()) run.result();
   const std::vector<NDArray> results = run.encode(buffer, *executable, std::string(forward_name));
 
-  const auto shared = std::make_shared<TrainingRecord>();
-  TrainingRecord& record = *shared;
-  ForwardResult result;
-  record.layer = number_;
-  record.sources = sources.addresses();
-  for (size_t t = 0; t < static_cast<size_t>(sources.count()); ++t) {
-    record.rows.push_back(sources.rows_at(t));
-    result.training_states.push_back({shared, t});
-  }
-  record.start = start;
   size_t next = 1;
   const auto take = [&](bool there) { return there ? results[next++] : NDArray(); };
   const NDArray states = take(keeps_states || given == Given::all);
@@ -215,9 +287,13 @@ std::optional<LayerState> RecurrentTrainingLayer::encode_gradient(runtime::Comma
   }
   for (const StepSequence* sequence : {&sources, &incoming, static_cast<const StepSequence*>(&destinations)})
     sequence->append_to(key);
-  check_weights("weights", s.weights, &key);
+  check_weights("weights", s.weights, WeightRole::weights, &key);
   if (s.gives_weights) {
-    check_weights("weight_gradients", s.weight_gradients, &key);
+    check_weights("weight_gradients", s.weight_gradients, WeightRole::gradients, &key);
+    require_apart("weight_gradients", s.weight_gradients, s.weights);
+    require_apart("weight_gradients", s.weight_gradients, s.weight_gradients);
+    for (const StepSequence* steps : {&sources, &incoming, static_cast<const StepSequence*>(&destinations)})
+      require_apart("weight_gradients", s.weight_gradients, steps->steps());
     for (const Matrix& matrix : s.weight_gradients)
       if (!matrix.array().writable())
         throw DeviceError(cat("[", gradient_name, "] a matrix of weight_gradients is read-only; give writable ones"));
@@ -228,6 +304,19 @@ std::optional<LayerState> RecurrentTrainingLayer::encode_gradient(runtime::Comma
     throw UnsupportedError(cat("[", gradient_name, "] the gradient of the last state cannot be given where rows fall: ",
                                "add it to source_gradients"));
   check_state("training_states", record.start, descriptor_, sources.rows(), key);
+  if (on_device_) {
+    if (s.gives_states || last.output.valid() || last.cell.valid())
+      throw UnsupportedError(cat("[", gradient_name, "] what recurrent states mean to Apple's gradient is not ",
+                                 "documented: leave them out on device ", device_.name(), ", or use Device(\"cpu\")"));
+    require_apart("weights", s.weights, destinations.steps());
+    on_device_->encode_gradient(buffer,
+                                {sources.steps(), incoming.steps(), destinations.steps(), s.weight_gradients, s.weights,
+                                 accumulate_weight_gradients},
+                                record.device);
+    record.used = true;
+    record.device = nullptr;
+    return std::nullopt;
+  }
 
   const bool adds = s.gives_weights && accumulate_weight_gradients;
   const auto executable = forms_.get(key, [&] {
@@ -288,26 +377,38 @@ void RecurrentTrainingLayer::encode_copy_weights(runtime::CommandBuffer& buffer,
                                                  const MatrixOrigin& origin) {
   constexpr std::string_view what = "encode_copy_weights";
   require_open(what, buffer, device_);
-  check_weights("weights", weights, nullptr);
+  check_weights("weights", weights, WeightRole::either, nullptr);
   const WeightPart& part = layout_.part(id);
   if (origin.row < 0 || origin.column < 0 || origin.row > matrix.rows() - part.rows ||
       origin.column > matrix.columns() - part.columns)
     throw ShapeError(cat("[", what, "] ", name(id), " is ", part.rows, " x ", part.columns, " from row ", origin.row,
                          ", column ", origin.column, " on; the matrix is ", matrix.rows(), " x ", matrix.columns()));
-  const Matrix& own = weights[part.matrix];
-  if (own.dtype() != matrix.dtype())
-    throw DTypeError(cat("[", what, "] the weights are ", own.dtype(), " and the matrix is ", matrix.dtype(),
+  const DType dtype = weights.front().dtype();
+  if (dtype != matrix.dtype())
+    throw DTypeError(cat("[", what, "] the weights are ", dtype, " and the matrix is ", matrix.dtype(),
                          "; nothing is converted here: give a matrix of the weights' type"));
+  const auto require_writable = [&](const NDArray& array) {
+    if (!array.writable())
+      throw DeviceError(cat("[", what, "] the ", from_weights ? "matrix is" : "weights are", " read-only"));
+  };
   const auto window = [&](const NDArray& array, int64_t row, int64_t column) {
     const size_t at = static_cast<size_t>(array.data() - array.buffer()->data()) +
                       static_cast<size_t>(row * array.strides()[0] + column) * size_of(array.dtype());
     return NDArray(array.buffer(), array.dtype(), {part.rows, part.columns}, array.strides(), at);
   };
-  ArrayCopy copy{window(matrix.at(origin.matrix, 0, what), origin.row, origin.column),
-                 window(own.array(), part.row, part.column)};
+  const NDArray there = window(matrix.at(origin.matrix, 0, what), origin.row, origin.column);
+  if (on_device_) {
+    if (from_weights) require_writable(there);
+    for (const Matrix& own : weights) {
+      if (!from_weights) require_writable(own.array());
+      if (share_elements(there, own.array()))
+        throw DeviceError(cat("[", what, "] the matrix and the weights share memory; give a matrix of its own"));
+    }
+    return on_device_->encode_copy_weights(buffer, weights, id, there, from_weights);
+  }
+  ArrayCopy copy{there, window(weights[part.matrix].array(), part.row, part.column)};
   if (!from_weights) std::swap(copy.to, copy.from);
-  if (!copy.to.writable())
-    throw DeviceError(cat("[", what, "] the ", from_weights ? "matrix is" : "weights are", " read-only"));
+  require_writable(copy.to);
   if (share_elements(copy.to, copy.from))
     throw DeviceError(cat("[", what, "] the matrix and the weights share memory; give a matrix of its own"));
   encode_copies(buffer, {std::move(copy)}, std::string(what));

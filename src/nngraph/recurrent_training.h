@@ -7,6 +7,13 @@
 
 namespace mpsgraph::nngraph {
 
+class DeviceTrainingLayer;
+// What a forward pass leaves on a device that runs layers by itself.
+class DeviceTraining {
+ public:
+  virtual ~DeviceTraining() = default;
+};
+
 // What a forward pass over a sequence leaves for its gradients; they use it up.
 struct TrainingRecord {
   uint64_t layer = 0;                          // the number of the layer
@@ -14,6 +21,7 @@ struct TrainingRecord {
   std::vector<int64_t> rows;
   LayerState start;
   runtime::NDArray states, cells, gates;     // [T, N, ...]; invalid where the gradients compute them again
+  std::shared_ptr<DeviceTraining> device;    // instead of these
   std::atomic<bool> used{false};
 };
 
@@ -45,10 +53,12 @@ struct GradientSequence {
 class MPSGRAPH_API RecurrentTrainingLayer {
  public:
   RecurrentTrainingLayer(runtime::Device& device, RecurrentDescriptor descriptor);
+  ~RecurrentTrainingLayer();
 
   const RecurrentDescriptor& descriptor() const { return descriptor_; }
-  const WeightLayout& layout() const { return layout_; }
-  std::vector<Matrix> initial_weights() const { return layout_.initial(descriptor_); }
+  std::vector<Matrix> initial_weights() const;
+  std::vector<Matrix> zero_weights() const;
+  std::vector<Matrix> zero_gradients(DType dtype) const;  // DTypeError
   size_t form_count() const { return forms_.count(); }
   uint64_t compiled() const { return forms_.compiled(); }
 
@@ -62,7 +72,9 @@ class MPSGRAPH_API RecurrentTrainingLayer {
                            const Matrix& matrix, bool from_weights, const MatrixOrigin& origin);
 
  private:
-  void check_weights(std::string_view what, const std::vector<Matrix>& weights, FormKey* key) const;
+  enum class WeightRole { weights, gradients, either };
+  void check_weights(std::string_view what, const std::vector<Matrix>& weights, WeightRole role, FormKey* key) const;
+  std::vector<MatrixDescriptor> matrices_of(WeightRole role, DType dtype) const;
   TrainingRecord& record_of(const GradientSequence& sequence, const StepSequence& sources) const;
   std::vector<Tensor*> weight_inputs(SequenceGraph& graph, const std::vector<Matrix>& weights) const;
 
@@ -70,6 +82,7 @@ class MPSGRAPH_API RecurrentTrainingLayer {
   const uint64_t number_;  // in this process
   const RecurrentDescriptor descriptor_;
   const WeightLayout layout_;
+  const std::unique_ptr<DeviceTrainingLayer> on_device_;  // null: it runs as a core graph
   SequenceForms forms_;
 };
 

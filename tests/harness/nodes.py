@@ -24,8 +24,8 @@ def queue() -> mg.CommandQueue:
     return mg.CommandQueue(mg.Device(device.NAME))
 
 
-def graph_of(results: Any, needed: Any = True) -> nn.NNGraph:
-    return nn.NNGraph(device.NAME, results, needed)
+def graph_of(results: Any, needed: Any = True, on: str | None = None) -> nn.NNGraph:
+    return nn.NNGraph(on or device.NAME, results, needed)
 
 
 def run(graph: nn.NNGraph, feeds: Mapping[str, Any], states: Sequence[Any] = ()) -> list[np.ndarray]:
@@ -136,11 +136,11 @@ def close(found: np.ndarray, wanted: np.ndarray, tolerance: float, what: str) ->
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=what)
 
 
-def check_value(case: NodeCase) -> None:
+def check_value(case: NodeCase, on: str | None = None) -> None:
     images = [nn.ImageNode(f"x{i}") for i in range(len(case.sources))]
     node, _ = case.node(images)
     feeds = {f"x{i}": x.astype(np.float32) for i, x in enumerate(case.sources)}
-    (found,) = run(graph_of(node.result_image), feeds)
+    (found,) = run(graph_of(node.result_image, on=on), feeds)
     close(found, case.expected(), case.tolerance, str(case))
 
 
@@ -168,27 +168,27 @@ def slopes(case: NodeCase, incoming: np.ndarray) -> dict[str, np.ndarray]:
     return result
 
 
-def found_gradients(case: NodeCase, incoming: np.ndarray) -> dict[str, np.ndarray]:
+def found_gradients(case: NodeCase, incoming: np.ndarray, on: str | None = None) -> dict[str, np.ndarray]:
     """What the gradient filters give, of images and of what the data source is told."""
     images = [nn.ImageNode(f"x{i}") for i in range(len(case.sources))]
     node, source = case.node(images)
     filters = node.gradient_filters(nn.ImageNode("incoming"))
     feeds = {f"x{i}": x.astype(np.float32) for i, x in enumerate(case.sources)}
     feeds["incoming"] = incoming.astype(np.float32)
-    found = run(graph_of([f.result_image for f in filters]), feeds)
+    found = run(graph_of([f.result_image for f in filters], on=on), feeds)
     result = {f"x{i}": g for i, g in enumerate(found)}
     if source is not None:
         result |= {n: np.array(source.state.read(n)) for n in source.state.names if n not in ("mean", "variance")}
     return result
 
 
-def check_gradient(case: NodeCase) -> None:
+def check_gradient(case: NodeCase, on: str | None = None) -> None:
     incoming = pool(*case.expected().shape, seed=77)
     if case.derivative is None:
         wanted = slopes(case, incoming)
     else:
         wanted = {f"x{i}": d for i, d in enumerate(case.derivative(incoming, *case.sources))}
-    found = found_gradients(case, incoming)
+    found = found_gradients(case, incoming, on)
     wanted.pop("mean", None), wanted.pop("variance", None)
     assert found.keys() == wanted.keys()
     for name in wanted:

@@ -15,6 +15,8 @@ import numpy as np
 from mpsgraph import nngraph
 from mpsgraph.nngraph import RNNMatrixId
 
+from harness.device import IS_METAL, NAME
+
 Array = np.ndarray
 
 
@@ -250,10 +252,10 @@ def differences(function: Callable[[], float], array: Array, step: float = 1e-5)
 
 
 class Queue:
-    """A command buffer of a queue of device cpu, committed and waited for at the end of a `with`."""
+    """A command buffer of a queue of the device, committed and waited for at the end of a `with`."""
 
     def __init__(self) -> None:
-        self.queue = mg.CommandQueue("cpu")
+        self.queue = mg.CommandQueue(NAME)
 
     def __enter__(self) -> mg.CommandBuffer:
         self.buffer = self.queue.command_buffer()
@@ -272,6 +274,19 @@ def matrices(arrays: Sequence[Array]) -> list[nngraph.Matrix]:
 def empty(rows: Sequence[int], columns: int, dtype: str = "float32") -> list[Array]:
     """Arrays that a result is written into, filled with what no result is."""
     return [np.full((n, columns), np.nan, dtype) for n in rows]
+
+
+def compiled(on_cpu: int) -> int:
+    """How many executables a layer has compiled: on device metal the layers are Apple's."""
+    return 0 if IS_METAL else on_cpu
+
+
+def part_of(layer: Any, weights: Sequence[nngraph.Matrix], identity: RNNMatrixId, like: Array) -> Array:
+    """The weights of one gate out of a layer's matrices, in an array as `like`."""
+    found = np.full_like(like, np.nan)
+    with Queue() as buffer:
+        layer.encode_copy_weights(buffer, weights, identity, nngraph.Matrix(found), True)
+    return found
 
 
 def weights_of(layer: Any, cell: Cell, held: Sequence[nngraph.Matrix]) -> dict[tuple[int, str], Array]:

@@ -3,6 +3,7 @@
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.device import NAME
 from harness.recurrent_layers import Queue
 from mpsgraph.nngraph import (
     DataLayout,
@@ -14,6 +15,7 @@ from mpsgraph.nngraph import (
     VectorDescriptor,
 )
 
+pytestmark = pytest.mark.both_devices
 HWC, CHW = DataLayout.height_x_width_x_feature_channels, DataLayout.feature_channels_x_height_x_width
 
 
@@ -31,7 +33,7 @@ def test_a_matrix_shares_the_memory_of_its_array():
 
 
 def test_a_matrix_of_a_descriptor_is_zeros_with_its_rows_apart():
-    matrix = Matrix("cpu", MatrixDescriptor(3, 4, row_bytes=32, data_type="float16", matrices=2, matrix_bytes=128))
+    matrix = Matrix(NAME, MatrixDescriptor(3, 4, row_bytes=32, data_type="float16", matrices=2, matrix_bytes=128))
     assert matrix.numpy().shape == (2, 3, 4) and not matrix.numpy().any()
     assert matrix.numpy().strides == (128, 32, 2) and matrix.data_type is mg.float16
     assert repr(matrix) == "Matrix(3 x 4, float16)"
@@ -50,12 +52,12 @@ def test_matrices_are_views_of_a_buffer():
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
-        (lambda: Matrix("cpu", MatrixDescriptor(-1, 2)), mg.ShapeError, "rows must be 0 at least"),
-        (lambda: Matrix("cpu", MatrixDescriptor(2, 2, row_bytes=4)), mg.ShapeError, "row_bytes is 4, it must be 8"),
-        (lambda: Matrix("cpu", MatrixDescriptor(2, 2, row_bytes=10)), mg.ShapeError, "a multiple of 4"),
-        (lambda: Matrix("cpu", MatrixDescriptor(2, 2, matrix_bytes=4)), mg.ShapeError, "matrix_bytes is 4"),
-        (lambda: Matrix("cpu", MatrixDescriptor(2, 2, matrices=0)), mg.ShapeError, "matrices must be 1"),
-        (lambda: Matrix("cpu", MatrixDescriptor(2, 2, data_type="bool")), mg.DTypeError, "holds numbers, not bool"),
+        (lambda: Matrix(NAME, MatrixDescriptor(-1, 2)), mg.ShapeError, "rows must be 0 at least"),
+        (lambda: Matrix(NAME, MatrixDescriptor(2, 2, row_bytes=4)), mg.ShapeError, "row_bytes is 4, it must be 8"),
+        (lambda: Matrix(NAME, MatrixDescriptor(2, 2, row_bytes=10)), mg.ShapeError, "a multiple of 4"),
+        (lambda: Matrix(NAME, MatrixDescriptor(2, 2, matrix_bytes=4)), mg.ShapeError, "matrix_bytes is 4"),
+        (lambda: Matrix(NAME, MatrixDescriptor(2, 2, matrices=0)), mg.ShapeError, "matrices must be 1"),
+        (lambda: Matrix(NAME, MatrixDescriptor(2, 2, data_type="bool")), mg.DTypeError, "holds numbers, not bool"),
         (lambda: Matrix("tpu", MatrixDescriptor(2, 2)), mg.DeviceError, "tpu"),
         (lambda: Matrix(np.zeros(4, np.float32), 3), mg.GraphError, "must be a MatrixDescriptor"),
         (lambda: Matrix(np.zeros(4, np.float32)), mg.ShapeError, "rows and columns"),
@@ -63,8 +65,8 @@ def test_matrices_are_views_of_a_buffer():
         (lambda: Matrix(np.zeros((4, 4), np.float32)[::-1]), mg.ShapeError, "must follow each other"),
         (lambda: Matrix([[1.0]]), mg.ShapeError, "no array whose memory can be shared"),
         (lambda: Matrix(np.zeros(8, np.float32), MatrixDescriptor(1, 1), 2), mg.ShapeError, "a multiple of 4"),
-        (lambda: Vector("cpu", VectorDescriptor(3, vector_bytes=4, vectors=2)), mg.ShapeError, "vector_bytes is 4"),
-        (lambda: Vector("cpu", VectorDescriptor(-3)), mg.ShapeError, "length must be 0"),
+        (lambda: Vector(NAME, VectorDescriptor(3, vector_bytes=4, vectors=2)), mg.ShapeError, "vector_bytes is 4"),
+        (lambda: Vector(NAME, VectorDescriptor(-3)), mg.ShapeError, "length must be 0"),
         (lambda: Vector(np.zeros(4, np.float32), 3), mg.GraphError, "must be a VectorDescriptor"),
         (lambda: Vector(np.zeros(4, np.float32)[::2]), mg.ShapeError, "must follow each other"),
         (lambda: Vector(np.zeros((1, 1, 1), np.float32)), mg.ShapeError, "has a length"),
@@ -83,7 +85,7 @@ def test_vectors():
     assert array[1].tolist() == [9, 9, 9]
     part = Vector(array, VectorDescriptor(2), 4)
     assert part.numpy().tolist() == [1, 2] and part.offset == 4
-    zeros = Vector("cpu", VectorDescriptor(5, "float16"))
+    zeros = Vector(NAME, VectorDescriptor(5, "float16"))
     assert zeros.data_type is mg.float16 and repr(zeros) == "Vector(5, float16)" and not zeros.numpy().any()
 
 
@@ -100,7 +102,7 @@ def test_images_become_rows_and_rows_images(layout, dtype, rng):
     images = rng.uniform(-1, 1, (3, 2, 4, 5)).astype(dtype)
     wide = np.full((2, 6, 50), 7, dtype)
     matrix = Matrix(wide)
-    there, back = ImageCopyToMatrix("cpu", layout), MatrixCopyToImage("cpu", layout)
+    there, back = ImageCopyToMatrix(NAME, layout), MatrixCopyToImage(NAME, layout)
     there.destination_matrix_origin = back.source_matrix_origin = (2, 4)
     there.destination_matrix_batch_index = back.source_matrix_batch_index = 1
     again = np.zeros_like(images)
@@ -119,14 +121,14 @@ def test_strided_images_and_batches_with_an_array(rng):
 
     rows = np.zeros((2, 24), np.float32)
     with Queue() as buffer:
-        ImageCopyToMatrix("cpu", CHW).encode_batch(buffer, Batch(), Matrix(rows))
+        ImageCopyToMatrix(NAME, CHW).encode_batch(buffer, Batch(), Matrix(rows))
     np.testing.assert_array_equal(rows, as_rows(Batch.array, CHW))
 
 
 def test_what_cannot_be_copied():
     images, rows = np.zeros((2, 2, 2, 3), np.float32), np.zeros((2, 12), np.float32)
-    copy = ImageCopyToMatrix("cpu")
-    buffer = mg.CommandQueue("cpu").command_buffer()
+    copy = ImageCopyToMatrix(NAME)
+    buffer = mg.CommandQueue(NAME).command_buffer()
     with pytest.raises(mg.ShapeError, match="need 2 rows of 12 columns from row 1"):
         copy.destination_matrix_origin = (1, 0)
         copy.encode_batch(buffer, images, Matrix(rows))
@@ -142,11 +144,11 @@ def test_what_cannot_be_copied():
         copy.encode_batch(buffer, images, Matrix(rows))
     images.flags.writeable = False
     with pytest.raises(mg.DeviceError, match="read-only"):
-        MatrixCopyToImage("cpu").encode_batch(buffer, Matrix(rows), images)
+        MatrixCopyToImage(NAME).encode_batch(buffer, Matrix(rows), images)
     with pytest.raises(mg.GraphError, match="is no DataLayout"):
-        ImageCopyToMatrix("cpu", 2)
+        ImageCopyToMatrix(NAME, 2)
     with pytest.raises(mg.DeviceError):
         ImageCopyToMatrix("tpu")
     buffer.commit()
     with pytest.raises(mg.DeviceError, match="committed already"):
-        ImageCopyToMatrix("cpu").encode_batch(buffer, images, Matrix(rows))
+        ImageCopyToMatrix(NAME).encode_batch(buffer, images, Matrix(rows))

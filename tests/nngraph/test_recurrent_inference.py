@@ -3,16 +3,19 @@
 import mpsgraph as mg
 import numpy as np
 import pytest
-from harness.recurrent_layers import TANH, Cell, Queue, empty, matrices
+from harness.device import IS_METAL, NAME
+from harness.recurrent_layers import TANH, Cell, Queue, compiled, empty, matrices
 from mpsgraph.nngraph import (
     Matrix,
     RNNBidirectionalCombineMode,
     RNNImageInferenceLayer,
     RNNMatrixInferenceLayer,
+    RNNRecurrentImageState,
     RNNRecurrentMatrixState,
     RNNSequenceDirection,
 )
 
+pytestmark = pytest.mark.both_devices
 BACKWARD = {"layer_sequence_direction": RNNSequenceDirection.backward}
 STACKS = {
     "one": [Cell("lstm", 3, 2)],
@@ -36,15 +39,15 @@ def through(cells, xs, starts=None):
     return xs, found
 
 
-def check(results, expected) -> None:
+def check(results, expected, rtol: float = 1e-5) -> None:
     for result, wanted in zip(results, expected, strict=True):
-        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result, wanted, rtol=rtol, atol=rtol / 10)
 
 
 @pytest.mark.parametrize("rows", [ROWS, [3, 2, 2, 1], [1]], ids=str)
 @pytest.mark.parametrize("cells", STACKS.values(), ids=STACKS.keys())
 def test_a_stack(cells, rows, rng):
-    layer = RNNMatrixInferenceLayer("cpu", [cell.drawn(rng).descriptor() for cell in cells])
+    layer = RNNMatrixInferenceLayer(NAME, [cell.drawn(rng).descriptor() for cell in cells])
     assert layer.number_of_layers == len(cells)
     assert (layer.input_feature_channels, layer.output_feature_channels) == (3, 2)
     xs, ys = drawn(rng, rows, 3), empty(rows, 2)
@@ -52,13 +55,13 @@ def test_a_stack(cells, rows, rng):
         with Queue() as buffer:
             layer.encode_sequence(buffer, matrices(xs), matrices(ys))
     check(ys, through(cells, xs)[0])
-    assert layer.compiled == 1
+    assert layer.compiled == compiled(1)
 
 
 @pytest.mark.parametrize("store_all", [False, True])
 @pytest.mark.parametrize("cells", STACKS.values(), ids=STACKS.keys())
 def test_states_of_all_layers(cells, store_all, rng):
-    layer = RNNMatrixInferenceLayer("cpu", [cell.drawn(rng).descriptor() for cell in cells])
+    layer = RNNMatrixInferenceLayer(NAME, [cell.drawn(rng).descriptor() for cell in cells])
     layer.store_all_intermediate_states = store_all
     xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
     starts = [
@@ -93,7 +96,7 @@ def directions(rng, outputs=(2, 2)):
     descriptors = [
         ahead[0].descriptor(), back[0].descriptor(**BACKWARD), ahead[1].descriptor(), back[1].descriptor(**BACKWARD)
     ]  # fmt: skip
-    return RNNMatrixInferenceLayer("cpu", descriptors), ahead, back
+    return RNNMatrixInferenceLayer(NAME, descriptors), ahead, back
 
 
 @pytest.mark.parametrize("mode", RNNBidirectionalCombineMode)
@@ -120,7 +123,7 @@ def test_both_directions(mode, rng):
 
 def test_the_direction_counts_in_both_directions_only(rng):
     cell = Cell("lstm", 3, 2).drawn(rng)
-    layer = RNNMatrixInferenceLayer("cpu", cell.descriptor(**BACKWARD))
+    layer = RNNMatrixInferenceLayer(NAME, cell.descriptor(**BACKWARD))
     xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
     with Queue() as buffer:
         layer.encode_sequence(buffer, matrices(xs), matrices(ys))
@@ -129,7 +132,7 @@ def test_the_direction_counts_in_both_directions_only(rng):
 
 def test_weights_are_halves_unless_asked_otherwise(rng):
     cell = Cell("lstm", 3, 2).drawn(rng)
-    layer = RNNMatrixInferenceLayer("cpu", cell.descriptor(use_float32_weights=False))
+    layer = RNNMatrixInferenceLayer(NAME, cell.descriptor(use_float32_weights=False))
     xs, ys = drawn(rng, ROWS, 3), empty(ROWS, 2)
     with Queue() as buffer:
         layer.encode_sequence(buffer, matrices(xs), matrices(ys))
@@ -142,16 +145,16 @@ def test_weights_are_halves_unless_asked_otherwise(rng):
 def test_bad_input(rng):
     stack = [cell.drawn(rng).descriptor() for cell in (Cell("lstm", 3, 2), Cell("gru", 4, 2))]
     with pytest.raises(mg.ShapeError, match="layer 1 takes 4 feature channels, and layer 0 before it gives 2"):
-        RNNMatrixInferenceLayer("cpu", stack)
+        RNNMatrixInferenceLayer(NAME, stack)
     with pytest.raises(mg.GraphError, match="no descriptor"):
-        RNNMatrixInferenceLayer("cpu", [])
+        RNNMatrixInferenceLayer(NAME, [])
     with pytest.raises(mg.GraphError, match="is no descriptor"):
-        RNNMatrixInferenceLayer("cpu", ["lstm"])
+        RNNMatrixInferenceLayer(NAME, ["lstm"])
 
-    one_way = RNNMatrixInferenceLayer("cpu", Cell("lstm", 3, 2).drawn(rng).descriptor())
+    one_way = RNNMatrixInferenceLayer(NAME, Cell("lstm", 3, 2).drawn(rng).descriptor())
     both, *_ = directions(rng, (2, 3))
     xs, ys = matrices(drawn(rng, ROWS, 3)), matrices(empty(ROWS, 2))
-    buffer = mg.CommandQueue("cpu").command_buffer()
+    buffer = mg.CommandQueue(NAME).command_buffer()
     with pytest.raises(mg.GraphError, match="all layers have one direction"):
         one_way.encode_bidirectional_sequence(buffer, xs, ys, ys)
     with pytest.raises(mg.GraphError, match="give backward destinations, too"):
@@ -189,7 +192,7 @@ class Batch:
 
 def test_images_are_sequences_of_pixels(rng):
     cells = [Cell("lstm", 3, 4, memory=[2]).drawn(rng), Cell("gru", 4, 2).drawn(rng)]
-    layer = RNNImageInferenceLayer("cpu", [cell.descriptor() for cell in cells])
+    layer = RNNImageInferenceLayer(NAME, [cell.descriptor() for cell in cells])
     images = [rng.uniform(-1, 1, (2, 3, 5, 3)).astype(np.float32) for _ in range(4)]
     results = [np.full((2, 3, 5, 2), np.nan, np.float32) for _ in images]
     states: list = []
@@ -202,16 +205,41 @@ def test_images_are_sequences_of_pixels(rng):
     for cell in cells:  # always halves
         cell.weights = {key: value.astype(np.float16) for key, value in cell.weights.items()}
     expected, found = through(cells, [image.reshape(-1, 3) for image in images])
-    check([result.reshape(-1, 2) for result in results], expected)
+    near = 2e-3 if IS_METAL else 1e-5  # Apple's states of images are halves
+    check([result.reshape(-1, 2) for result in results[:2]], expected[:2])
+    check([result.reshape(-1, 2) for result in results[2:]], expected[2:], near)
     assert states[1].recurrent_output_image(0).shape == (2, 3, 5, 4)
-    check([states[1].memory_cell_image(0).numpy().reshape(-1, 4)], [found[0][1][-1]])
-    check([states[0].recurrent_output_image(1).numpy().reshape(-1, 2)], [found[1][0][1]])
+    check([states[1].memory_cell_image(0).numpy().reshape(-1, 4)], [found[0][1][-1]], near)
+    check([states[0].recurrent_output_image(1).numpy().reshape(-1, 2)], [found[1][0][1]], near)
     assert states[0].memory_cell_image(1) is None
+
+
+def test_sequences_of_images_that_end_early(rng):
+    """Fewer images with time, states of all steps, and a start of one layer's output alone."""
+    cells = [Cell("lstm", 3, 2).drawn(rng), Cell("gru", 2, 4).drawn(rng)]
+    layer = RNNImageInferenceLayer(NAME, [cell.descriptor() for cell in cells])
+    layer.store_all_intermediate_states = True
+    rows = [3, 2, 1]
+    images = [rng.uniform(-1, 1, (n, 1, 1, 3)).astype(np.float16) for n in rows]
+    results, states = [np.full((n, 1, 1, 4), np.nan, np.float32) for n in rows], []
+    h = rng.uniform(-1, 1, (3, 1, 1, 2)).astype(np.float16).astype(np.float32)
+    with Queue() as buffer:
+        layer.encode_sequence(
+            buffer, images, results, recurrent_output_states=states,
+            recurrent_input_state=RNNRecurrentImageState([(h, None), (None, None)]),
+        )  # fmt: skip
+    for cell in cells:
+        cell.weights = {key: value.astype(np.float16) for key, value in cell.weights.items()}
+    first, cs = cells[0].run([image.reshape(-1, 3) for image in images], h.reshape(3, 2))
+    second, _ = cells[1].run(first)
+    for i, n in enumerate(rows):
+        check([results[i].reshape(n, 4)], [second[i]])
+        check([states[i].memory_cell_image(0).numpy().reshape(n, -1)], [cs[i]], 2e-3 if IS_METAL else 1e-5)
 
 
 def test_images_in_both_directions(rng):
     cells = [Cell("single_gate", 3, 2, activations=[TANH]).drawn(rng) for _ in range(2)]
-    layer = RNNImageInferenceLayer("cpu", [cells[0].descriptor(), cells[1].descriptor(**BACKWARD)])
+    layer = RNNImageInferenceLayer(NAME, [cells[0].descriptor(), cells[1].descriptor(**BACKWARD)])
     layer.bidirectional_combine_mode = RNNBidirectionalCombineMode.concatenate
     images = [rng.uniform(-1, 1, (1, 2, 2, 3)).astype(np.float32) for _ in range(3)]
     results = [np.full((1, 2, 2, 4), np.nan, np.float32) for _ in images]
@@ -228,8 +256,8 @@ def test_images_in_both_directions(rng):
 
 
 def test_images_that_are_none(rng):
-    layer = RNNImageInferenceLayer("cpu", Cell("lstm", 3, 2).drawn(rng).descriptor())
-    buffer = mg.CommandQueue("cpu").command_buffer()
+    layer = RNNImageInferenceLayer(NAME, Cell("lstm", 3, 2).drawn(rng).descriptor())
+    buffer = mg.CommandQueue(NAME).command_buffer()
     good = [np.zeros((1, 2, 2, 2), np.float32)]
     with pytest.raises(mg.ShapeError, match=r"expected images \[N, H, W, C\]"):
         layer.encode_sequence(buffer, [np.zeros((2, 3), np.float32)], good)

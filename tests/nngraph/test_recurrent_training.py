@@ -7,12 +7,14 @@ central differences.
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.device import IS_METAL, NAME
 from harness.recurrent_layers import (
     ACTIVATIONS,
     SIGMOID,
     TANH,
     Cell,
     Queue,
+    compiled,
     differences,
     empty,
     matrices,
@@ -22,6 +24,7 @@ from harness.recurrent_layers import (
 from mpsgraph import nngraph
 from mpsgraph.nngraph import Matrix, MatrixDescriptor, RNNMatrixTrainingLayer, RNNRecurrentMatrixState
 
+pytestmark = pytest.mark.both_devices
 CELLS = {
     "single gate": Cell("single_gate"),
     "single gate, sigmoid": Cell("single_gate", activations=[SIGMOID]),
@@ -65,17 +68,19 @@ ROWS, FALLING = [2, 2, 2], [3, 2, 2, 1]
 class Trained:
     """A layer over a random sequence, with what it gives and what it should."""
 
-    def __init__(self, cell: Cell, rng: np.random.Generator, rows=ROWS, states: bool = False) -> None:
+    def __init__(
+        self, cell: Cell, rng: np.random.Generator, rows=ROWS, states: bool = False, state_gradients: bool = False
+    ) -> None:
         self.cell, self.rows = cell.drawn(rng), rows
         self.weights: list[Matrix] = []
-        self.layer = RNNMatrixTrainingLayer("cpu", cell.descriptor(), self.weights)
+        self.layer = RNNMatrixTrainingLayer(NAME, cell.descriptor(), self.weights)
         self.xs = [rng.uniform(-1, 1, (n, cell.inputs)).astype(np.float32) for n in rows]
         self.dys = [rng.uniform(-1, 1, (n, cell.outputs)).astype(np.float32) for n in rows]
         draw = lambda n: rng.uniform(-1, 1, (n, cell.outputs)).astype(np.float32)  # noqa: E731
         self.h = draw(rows[0]) if states else None
         self.c = draw(rows[0]) if states and cell.kind == "lstm" else None
-        self.dh = draw(rows[-1]) if states else None
-        self.dc = draw(rows[-1]) if states and cell.kind == "lstm" else None
+        self.dh = draw(rows[-1]) if state_gradients else None
+        self.dc = draw(rows[-1]) if state_gradients and cell.kind == "lstm" else None
         self.ys, self.dxs = empty(rows, cell.outputs), empty(rows, cell.inputs)
         self.gradients: list[Matrix] = []
         self.layer.create_weight_gradient_matrices(self.gradients)
@@ -99,7 +104,7 @@ class Trained:
             self.layer.encode_gradient_sequence(
                 buffer, sources, matrices(self.dys), matrices(self.dxs), self.gradients, states, self.weights,
                 recurrent_input_state=self.state(self.dh, self.dc),
-                recurrent_output_states=None if self.h is None else self.initial_gradients,
+                recurrent_output_states=None if self.dh is None else self.initial_gradients,
             )  # fmt: skip
 
     def check(self) -> None:
@@ -128,12 +133,12 @@ class Trained:
         found = weights_of(self.layer, cell, self.gradients)
         for key, own in exact.items():
             np.testing.assert_allclose(found[key], differences(loss, own), rtol=2e-5, atol=5e-6, err_msg=str(key))
-        if h is not None:
+        if h is not None and self.dh is not None:
             gradient = self.initial_gradients[0]
             np.testing.assert_allclose(
                 gradient.recurrent_output_matrix(0).numpy(), differences(loss, h), rtol=2e-5, atol=5e-6
             )
-        if c is not None:
+        if c is not None and self.dc is not None:
             np.testing.assert_allclose(
                 gradient.memory_cell_matrix(0).numpy(), differences(loss, c), rtol=2e-5, atol=5e-6
             )
@@ -149,6 +154,13 @@ def test_values_and_gradients(cell: Cell, rng):
 @CASES
 def test_states_that_it_begins_with_and_gives(cell: Cell, rng):
     trained = Trained(cell, rng, states=True)
+    trained.run()
+    trained.check()
+
+
+@CASES
+def test_gradients_of_states(cell: Cell, rng):
+    trained = Trained(cell, rng, states=True, state_gradients=True)
     trained.run()
     trained.check()
 
@@ -238,12 +250,12 @@ def test_weights_that_change_between_calls_count(rng):
     trained.final.clear()
     trained.run()
     trained.check()
-    assert trained.layer.compiled == 2
+    assert trained.layer.compiled == compiled(2)
 
 
 def test_matrices_of_the_layers_making_are_zeros_of_its_types(rng):
     weights: list[Matrix] = []
-    layer = RNNMatrixTrainingLayer("cpu", CELLS["lstm"].drawn(rng).descriptor(use_float32_weights=False), weights)
+    layer = RNNMatrixTrainingLayer(NAME, CELLS["lstm"].drawn(rng).descriptor(use_float32_weights=False), weights)
     zeros: list[Matrix] = []
     layer.create_weight_matrices(zeros)
     gradients: list[Matrix] = []
@@ -257,7 +269,7 @@ def test_halves(rng):
     """Weights, sequences and gradients of float16: computed in float32, rounded at the end."""
     cell = CELLS["lstm"].drawn(rng, "float16")
     weights: list[Matrix] = []
-    layer = RNNMatrixTrainingLayer("cpu", cell.descriptor(use_float32_weights=False), weights)
+    layer = RNNMatrixTrainingLayer(NAME, cell.descriptor(use_float32_weights=False), weights)
     gradients: list[Matrix] = []
     layer.create_weight_gradient_matrices(gradients, "float16")
     xs = [rng.uniform(-1, 1, (2, cell.inputs)).astype(np.float16) for _ in range(3)]
@@ -333,7 +345,7 @@ def test_padded_rows_and_a_source_beside_its_destination_are_copied_and_right(rn
             buffer, of_array(both[:, :, :inputs], True), of_array(both[:, :, inputs : inputs + outputs], True), [],
             trained.weights,
         )  # fmt: skip
-    assert mg.copy_count() == copies + 2
+    assert mg.copy_count() == copies + (0 if IS_METAL else 2)
     np.testing.assert_allclose(both[:, :, inputs:-1], np.stack(trained.ys, 1), rtol=1e-6)
     np.testing.assert_array_equal(both[:, :, -1], 9)
 
@@ -359,20 +371,20 @@ def test_each_form_compiles_once(rng):
     trained = Trained(CELLS["lstm"], rng)
     for _ in range(5):
         trained.run()
-    assert trained.layer.compiled == 2
+    assert trained.layer.compiled == compiled(2)
     for rows in range(1, 40):
         xs = [np.ones((rows, trained.cell.inputs), np.float32)]
         with Queue() as buffer:
             trained.layer.encode_forward_sequence(
                 buffer, matrices(xs), matrices(empty([rows], trained.cell.outputs)), [], trained.weights
             )
-    assert trained.layer.compiled == 2 + 39
-    assert trained.layer._layer.form_count == 32
+    assert trained.layer.compiled == compiled(2 + 39)
+    assert trained.layer._layer.form_count == compiled(32)
 
 
 def test_nothing_runs_before_the_commit(rng):
     trained = Trained(CELLS["lstm"], rng)
-    buffer = mg.CommandQueue("cpu").command_buffer()
+    buffer = mg.CommandQueue(NAME).command_buffer()
     trained.layer.encode_forward_sequence(buffer, matrices(trained.xs), matrices(trained.ys), [], trained.weights)
     assert all(np.isnan(y).all() for y in trained.ys)
     for matrix in trained.weights:  # what counts is what is there when it runs
@@ -419,8 +431,8 @@ def test_trainable_convolutions_image_batches_and_an_optimizer(rng):
         source = nngraph.TrainableConvolution(recurrent, bias_terms=False, seed=2)
         setattr(descriptor, f"{gate}_gate_recurrent_weights", source)
     weights: list[Matrix] = []
-    layer = RNNMatrixTrainingLayer("cpu", descriptor, weights)
-    assert sorted(m.numpy().shape for m in weights) == [(1, 16), (16, 4), (16, 5)]
+    layer = RNNMatrixTrainingLayer(NAME, descriptor, weights)
+    assert IS_METAL or sorted(m.numpy().shape for m in weights) == [(1, 16), (16, 4), (16, 5)]
     gradients: list[Matrix] = []
     layer.create_weight_gradient_matrices(gradients)
     images = nngraph.ImageBatch(rng.uniform(-1, 1, (rows, 1, steps, inputs)).astype(np.float32))
@@ -432,7 +444,7 @@ def test_trainable_convolutions_image_batches_and_an_optimizer(rng):
     for _ in range(30):
         states: list = []
         with Queue() as buffer:
-            nngraph.ImageCopyToMatrix("cpu").encode_batch(buffer, images, Matrix(x.reshape(rows, -1)))
+            nngraph.ImageCopyToMatrix(NAME).encode_batch(buffer, images, Matrix(x.reshape(rows, -1)))
             layer.encode_forward_sequence(buffer, sources, of_array(y, True), states, weights)
         losses.append(float(((y[:, -1] - wanted) ** 2).sum()))
         dy[:, -1] = 2 * (y[:, -1] - wanted)
@@ -441,4 +453,4 @@ def test_trainable_convolutions_image_batches_and_an_optimizer(rng):
             for matrix, gradient in zip(weights, gradients, strict=True):
                 descent.encode(buffer, input_gradient_matrix=gradient, input_values_matrix=matrix)
     assert losses[-1] < 0.3 * losses[0]
-    assert layer.compiled == 2
+    assert layer.compiled == compiled(2)

@@ -7,8 +7,10 @@ metal/test_selftest.py.
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -17,9 +19,28 @@ import numpy as np
 import pytest
 from mpsgraph import cli, selftest
 from mpsgraph.cli import main
-from mpsgraph.selftest import checks, shared, supervisor
-from mpsgraph.selftest.checks import FAILED, NOTED, PASSED, UNSUPPORTED, Check, Options, Result, perform
-from mpsgraph.selftest.report import Outcome, Report
+from mpsgraph.selftest import checks, shared, supervisor, worker
+from mpsgraph.selftest.checks import (
+    CRASHED,
+    FAILED,
+    HUNG,
+    KNOWN,
+    NOTED,
+    PASSED,
+    RAISED,
+    REFUSED,
+    UNSUPPORTED,
+    WRONG,
+    Check,
+    Options,
+    Result,
+    perform,
+)
+from mpsgraph.selftest.outcome import Outcome
+from mpsgraph.selftest.parts import nodes
+from mpsgraph.selftest.progress import Progress
+from mpsgraph.selftest.report import Report
+from mpsgraph.selftest.summary import faster
 from mpsgraph.selftest.worker import plain
 
 
@@ -38,6 +59,13 @@ def test_a_report_of_all_parts(tmp_path, capsys):
     kinds = {d["name"] for d in mg._core.definitions() if not d["internal"]}
     assert report["parts"]["operations"]["counts"][PASSED] > 0.9 * len(kinds)
     assert report["parts"]["gradients"]["counts"][PASSED] > 100
+    assert set(report["parts"]["nodes"]["counts"]) == {PASSED}
+    kinds_of_nodes = {row["family"] for row in mg.nngraph.node_table()} - {"dropout", "yolo_loss"}
+    assert report["parts"]["nodes"]["families"].keys() >= kinds_of_nodes
+    assert report["parts"]["operations"]["families"]["activation"][PASSED] > 5
+    assert report["summary"]["verdict"].startswith("Nothing failed in ") and report["summary"]["wrong"] == "Nothing."
+    assert "of unseen digits" in report["summary"]["works"] and "digit network " in report["summary"]["speed"]
+    assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
     assert report["parts"]["runtime"]["counts"][PASSED] > 20 and report["parts"]["digits"]["counts"][PASSED] == 2
     assert report["parts"]["speed"]["counts"] == {NOTED: 2}
     assert report["parts"]["probes"]["counts"] == report["parts"]["oracle"]["counts"] == {}
@@ -48,6 +76,7 @@ def test_a_report_of_all_parts(tmp_path, capsys):
     assert report["versions"]["mpsgraph"] == mg.__version__ and report["versions"]["numpy"] == np.__version__
     assert report["versions"]["device"].startswith("cpu: ")
     assert all(f"\n{part} " in out.out for part in selftest.PARTS) and str(tmp_path / "report.json") in out.out
+    assert all(heading in out.out for heading in report["summary"])
     assert "219 passed" not in out.out and "operations values of every operation" in out.err
 
 
@@ -78,9 +107,10 @@ def test_results_of_checks():
     assert perform(Check("fine", lambda: None)) == Result(PASSED)
     assert perform(Check("said", lambda: Result(NOTED, "7"))).message == "7"
     failed = perform(Check("wrong", raising(ValueError("mine"))))
-    assert (failed.status, failed.message) == (FAILED, "ValueError: mine")
+    assert (failed.status, failed.message, failed.how) == (FAILED, "ValueError: mine", RAISED)
     unknown = perform(Check("unknown", raising(mg.UnsupportedError("no such thing"))))
     assert unknown.status == FAILED, "what is not known to be missing is a failure"
+    assert unknown.how == REFUSED
     known = perform(Check("known", raising(mg.UnsupportedError("no such thing")), reason="MPSGraph has none"))
     assert known.status == UNSUPPORTED and known.message == "MPSGraph has none: no such thing"
     older = perform(Check("older", raising(mg.UnsupportedError("needs macOS 14.0 or newer"))))
@@ -89,7 +119,7 @@ def test_results_of_checks():
 
 def test_mismatches_carry_numbers():
     wrong = perform(Check("wrong", raising(checks.Mismatch("not equal", {"wrong": 3}))))
-    assert (wrong.status, wrong.numbers) == (FAILED, {"wrong": 3})
+    assert (wrong.status, wrong.numbers, wrong.how) == (FAILED, {"wrong": 3}, WRONG)
     found = checks.difference(np.array([[1.0, 2.0], [np.nan, 9.0]]), np.array([[1.0, 2.5], [np.nan, 5.0]]))
     assert (found["wrong"], found["of"], found["largest difference"], found["at"]) == (2, 4, 4.0, [1, 1])
     assert checks.difference(np.zeros(2), np.zeros(3)) == {"shape": [2], "expected shape": [3]}
@@ -167,6 +197,12 @@ def test_a_check_that_dies_or_hangs_costs_no_other(part):
         "noted when it dies": NOTED,
         "after": PASSED,
     }
+    assert [found[name].how for name in ("dies", "hangs", "noted when it dies", "after")] == [
+        CRASHED,
+        HUNG,
+        CRASHED,
+        "",
+    ]
     assert signal.SIGKILL.name in found["dies"].message and "the last words" in found["dies"].message
     assert "hung" in found["hangs"].message and time.monotonic() - started < 50 and report.failed
 
@@ -212,6 +248,79 @@ def checks(options):
     assert [(o.name, o.status) for o in report._outcomes] == [("fine", PASSED), ("the end of the process", FAILED)]
 
 
+def test_a_part_that_takes_its_time_leaves_its_last_checks_out(tmp_path, part):
+    program = """
+import time
+from mpsgraph.selftest.checks import Check
+def checks(options):
+    return [Check(str(i), lambda: time.sleep(0.05)) for i in range(1000)]
+"""
+    part(program.replace("1000", "3"))
+    (tmp_path / "made.py").write_text(program)
+    report = Report(Options("cpu"))
+    supervisor.run_part("made", Options("cpu", seconds=0.5), report, "made for a test")
+    content = report.content(interrupted=False)
+    done, left = content["parts"]["made"]["counts"][PASSED], content["parts"]["made"]["left out"]
+    assert 1 <= done <= 10 and done + left == 1000 and not report.failed
+    assert f"{left} of made" in content["summary"]["left out"]
+
+
+# --- failures that are known ------------------------------------------------------------------------------------------
+def test_a_failure_that_is_listed_is_known_on_a_mac(monkeypatch):
+    monkeypatch.setitem(shared.module("harness.mac_failures").FAILURES, "operations: sine", "wrong on M9")
+    check = Check("sine", lambda: None)
+    failed, passed = Result(FAILED, "off", {"wrong": 1}, WRONG), Result(PASSED)
+    assert worker.judged("operations", check, failed) == failed, "nothing is listed elsewhere"
+    monkeypatch.setattr(shared.sys, "platform", "darwin")
+    known = worker.judged("operations", check, failed)
+    assert (known.status, known.how, known.numbers) == (KNOWN, WRONG, {"wrong": 1}) and "wrong on M9" in known.message
+    assert worker.judged("gradients", check, failed) == failed
+    again = worker.judged("operations", check, passed)
+    assert again.status == PASSED and again.numbers == {"listed": "wrong on M9"}
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+def test_filters_that_are_wrong_are_failures(monkeypatch):
+    made = {c.name: c for c in nodes.checks(Options("cpu", quick=True))}
+    check = made["value of neuron_sigmoid-default"]
+    assert perform(check).status == PASSED and check.family == "neuron"
+    harness = shared.module("harness.nodes")
+    original = harness.run
+    monkeypatch.setattr(harness, "run", lambda *given: [r * 1.01 for r in original(*given)])
+    assert (perform(check).status, perform(check).how) == (FAILED, WRONG)
+
+
+def test_a_network_of_nodes_that_learns_wrong_is_a_failure(monkeypatch):
+    assert perform(Check("as", lambda: nodes.as_a_graph("cpu"))).status == PASSED
+    monkeypatch.setattr(nodes.Network, "train", lambda self: nodes.graph_losses() + 0.01)
+    assert perform(Check("as", lambda: nodes.as_a_graph("cpu"))).how == WRONG
+    monkeypatch.setattr(nodes.Network, "train", lambda self: np.linspace(1.4, 1.3, nodes.STEPS))
+    assert perform(Check("learns", lambda: nodes.learns("cpu"))).how == WRONG
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_shown(monkeypatch):
+    now = iter(range(0, 1000, 20))
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    shown, log, silent = Terminal(), io.StringIO(), io.StringIO()
+    for title, stream in (("operations", shown), ("operations", log), ("", silent)):
+        progress = Progress(title, stream)
+        progress.total = 1200
+        for failed in (False, True):
+            progress.begin("tanh-float32")
+            progress.end(failed)
+        progress.close()
+    assert "1 of 1,200" in shown.getvalue() and "tanh-float32" in shown.getvalue() and "1 failed" in shown.getvalue()
+    assert shown.getvalue().endswith(" \r"), "the line is cleared"
+    assert 1 <= log.getvalue().count("\n") < shown.getvalue().count("\r") and "\r" not in log.getvalue()
+    assert silent.getvalue() == ""
+
+
 # --- the report -------------------------------------------------------------------------------------------------------
 def test_an_interrupted_report_is_written(tmp_path, monkeypatch):
     original = supervisor.run_part
@@ -240,6 +349,48 @@ def test_the_table_shows_what_failed(capsys, tmp_path):
     written = json.loads((tmp_path / "new" / "report.json").read_text())
     assert len(written["outcomes"]) == 21 and written["parts"]["operations"]["counts"] == {FAILED: 20}
     assert "attach" in report.advice(tmp_path / "report.json") and "--json" in report.advice(None)
+
+
+def test_the_summary_says_what_is_wrong_in_plain_words():
+    report = Report(Options("cpu"))
+    report.add(Outcome("versions", "versions", PASSED, numbers={"chip": "Apple M9", "system": "macOS 30.0"}))
+    for dtype in ("float32", "int8"):
+        report.add(Outcome("operations", f"sine-large-{dtype}", FAILED, "off", how=WRONG, family="arithmetic"))
+    report.add(Outcome("nodes", "gradient of convolution-3x3", FAILED, "died", how=CRASHED, family="convolution"))
+    report.add(Outcome("operations", "cosine-float32", PASSED, family="arithmetic"))
+    report.add(Outcome("runtime", "graphs_are_released", KNOWN, "known: grows"))
+    report.add(Outcome("probes", "rank_0", NOTED, "ended", how=CRASHED))
+    said = report.summary()
+    assert said["verdict"] == "3 of 6 checks failed on Apple M9, macOS 30.0."
+    assert said["works"] == "Values of operations of 1 family (1 of 3)."
+    assert said["wrong"] == "wrong numbers: 2 (sine 2); ended the process: 1 (convolution)."
+    assert said["known"].startswith("1 check fails as on a Mac before") and said["speed"] == "Was not measured."
+    assert said["questions"].startswith("1 question about MPSGraph answered")
+    assert report.summary(interrupted=True)["verdict"].endswith("so that this is a part.")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [(0.5, "2.0 times as fast as"), (0.97, "as fast as"), (1.04, "as fast as"), (1.5, "1.5 times slower than")],
+)
+def test_ratios_in_words(ratio: float, words: str):
+    assert faster(ratio) == words
+
+
+def test_a_report_can_be_drawn_later(tmp_path, capsys, monkeypatch):
+    _, report = run(tmp_path, "--only", "probes")
+    picture = tmp_path / "report.png"
+    picture.unlink()
+    assert main(["selftest", "--draw", str(tmp_path / "report.json")]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "other.json").write_text("[]")
+    assert main(["selftest", "--draw", str(tmp_path / "other.json")]) == 1
+    assert "is no report of the self-test" in capsys.readouterr().err
+    picture.unlink()
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert run(tmp_path, "--only", "probes")[0] == 0 and not picture.exists()
+    out = capsys.readouterr().out
+    assert "pip install matplotlib" in out and f"mpsgraph selftest --draw {tmp_path / 'report.json'}" in out
 
 
 def test_workers_write_numbers_that_are_none():

@@ -8,7 +8,7 @@ from typing import Any
 from .. import _core
 from .._core import CommandBuffer
 from .._shown import shown
-from ..errors import GraphError, UnsupportedError
+from ..errors import GraphError
 from .matrix import Matrix, device_of
 
 
@@ -28,8 +28,6 @@ class _Converter:
     def __init__(self, device: Any, data_layout: DataLayout | int) -> None:
         name = type(self).__name__
         found = device_of(device)
-        if found.name != "cpu":
-            raise UnsupportedError(f'{name} runs on device cpu, not yet on {found.name}: pass "cpu"')
         if data_layout not in set(DataLayout):
             raise GraphError(f"{name}: {shown(data_layout)} is no DataLayout: {', '.join(x.name for x in DataLayout)}")
         self.device, self.data_layout = found, DataLayout(data_layout)
@@ -42,8 +40,8 @@ class _Converter:
 class ImageCopyToMatrix(_Converter):
     """Copies each image of a batch into a row of a matrix, when the command buffer runs.
 
-    Args: device, "cpu" or a Device; data_layout, a DataLayout. `destination_matrix_origin` (row, column) says where the
-    first image goes, `destination_matrix_batch_index` in which of the matrices. Source: MPSImageCopyToMatrix.
+    Args: device, that of the command buffers; data_layout, a DataLayout. `destination_matrix_origin` (row, column) says
+    where the first image goes, `destination_matrix_batch_index` in which of the matrices. Source: MPSImageCopyToMatrix.
 
     >>> images = np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2)
     >>> rows = mg.nngraph.Matrix(np.zeros((1, 8), np.float32))
@@ -67,11 +65,14 @@ class ImageCopyToMatrix(_Converter):
 
         Args: source_images, an array [N, H, W, C] or what has one as `array`; destination_matrix, of the images' type,
         with N rows of H W C columns from the origin on. Errors: ShapeError; DTypeError, nothing is converted;
-        DeviceError when they share memory or the matrix is read-only. Source: encodeBatchToCommandBuffer:sourceImages:
-        destinationMatrix:, encodeToCommandBuffer:sourceImage:destinationMatrix:.
+        DeviceError when they share memory, the matrix is read-only or the command buffer is another device's;
+        UnsupportedError for other types than float32 and float16 on device metal. Source:
+        encodeBatchToCommandBuffer:sourceImages:destinationMatrix:,
+        encodeToCommandBuffer:sourceImage:destinationMatrix:.
         """
         where = self._where(self.destination_matrix_origin, self.destination_matrix_batch_index)
-        _core.encode_images_to_matrix(command_buffer, array_of(source_images), destination_matrix, *where)
+        images = array_of(source_images)
+        _core.encode_images_to_matrix(command_buffer, self.device, images, destination_matrix, *where)
 
 
 class MatrixCopyToImage(_Converter):
@@ -103,4 +104,5 @@ class MatrixCopyToImage(_Converter):
         encodeBatchToCommandBuffer:sourceMatrix:destinationImages:.
         """
         where = self._where(self.source_matrix_origin, self.source_matrix_batch_index)
-        _core.encode_matrix_to_images(command_buffer, array_of(destination_images), source_matrix, *where)
+        images = array_of(destination_images)
+        _core.encode_matrix_to_images(command_buffer, self.device, images, source_matrix, *where)

@@ -36,7 +36,7 @@ class MatrixDescriptor:
 
     @staticmethod
     def row_bytes_for_columns(columns: int, data_type: DTypeLike) -> int:
-        """Bytes of a row that is read quickly: on this device dense ones are. Source: rowBytesForColumns:dataType:."""
+        """Bytes of a row that is read quickly: here dense ones are. Source: rowBytesForColumns:dataType:."""
         return columns * as_dtype(data_type).itemsize
 
 
@@ -147,8 +147,5 @@ def device_of(device: _core.Device | str | None) -> _core.Device:
 
 
 def _memory(first: Any) -> Any:
-    """The array that is a buffer; None where a device shall give the memory."""
-    if first is None or isinstance(first, (str, _core.Device)):
-        device_of(first)
-        return None
-    return first
+    """The array that is a buffer, or the device that shall give the memory."""
+    return device_of(first) if first is None or isinstance(first, (str, _core.Device)) else first

@@ -24,7 +24,8 @@ class _Inference:
         name = type(self).__name__
         given = [rnn_descriptors] if isinstance(rnn_descriptors, RNNDescriptor) else list(rnn_descriptors)
         descriptors = [descriptor_checked(item, name) for item in given]
-        self._layer = _core.RecurrentInferenceLayer(name, device, [d.native(float32_weights) for d in descriptors])
+        native = [d.native(float32_weights) for d in descriptors]
+        self._layer = _core.RecurrentInferenceLayer(name, device, native, float32_weights is not None)
         self.input_feature_channels = descriptors[0].input_feature_channels
         self.output_feature_channels = descriptors[-1].output_feature_channels
         self.recurrent_output_is_temporary = False
@@ -56,7 +57,10 @@ class _Inference:
 
     @property
     def compiled(self) -> int:
-        """How many executables have been compiled: one for each form of a sequence and each way through it."""
+        """How many executables have been compiled: one for each form of a sequence and each way through it.
+
+        None on device metal, where the layer is Apple's.
+        """
         return self._layer.compiled
 
 
@@ -66,7 +70,7 @@ class RNNMatrixInferenceLayer(_Inference):
     Args: device, "cpu" or a Device; rnn_descriptors, a descriptor or one for each layer, from the input on. Their data
     sources are loaded, read and purged here; weights are rounded to float16 unless a descriptor says
     use_float32_weights. Attributes: store_all_intermediate_states, bidirectional_combine_mode,
-    recurrent_output_is_temporary (which changes nothing on this device). Errors: GraphError, ShapeError when layers do
+    recurrent_output_is_temporary (which changes nothing). Errors: GraphError, ShapeError when layers do
     not fit upon each other, DTypeError, UnsupportedError; whatever a data source raises. Sequences are as in
     RNNMatrixTrainingLayer. Source: MPSRNNMatrixInferenceLayer initWithDevice:rnnDescriptors:.
 
@@ -138,7 +142,8 @@ class RNNImageInferenceLayer(_Inference):
     """A stack of recurrent layers over sequences of images: each pixel is a sequence of its own.
 
     Args: as of RNNMatrixInferenceLayer; weights are always rounded to float16. A step is an array [N, H, W, C], or what
-    has one as `array`, float32 or float16, contiguous. Source: MPSRNNImageInferenceLayer
+    has one as `array`, float32 or float16, contiguous. On device metal each pixel is encoded by itself, 4096 at most
+    (UnsupportedError), and Apple's states between sequences are float16. Source: MPSRNNImageInferenceLayer
     initWithDevice:rnnDescriptors:.
 
     >>> layer = mg.nngraph.RNNImageInferenceLayer("cpu", mg.nngraph.RNNSingleGateDescriptor(3, 4))
@@ -178,8 +183,11 @@ class RNNImageInferenceLayer(_Inference):
             _arrays(recurrent_input_state, RNNRecurrentImageState), gives_states, True,
         )  # fmt: skip
         if gives_states:
-            shape = tuple(sources[0].shape[:3])
-            states = [RNNRecurrentImageState([_as_images(layer, shape) for layer in layers]) for layers in found]
+            shapes = [tuple(source.shape[:3]) for source in sources[len(sources) - len(found) :]]
+            states = [
+                RNNRecurrentImageState([_as_images(layer, shape) for layer in layers])
+                for layers, shape in zip(found, shapes, strict=True)
+            ]
             append_to(recurrent_output_states, states, "recurrent_output_states")
 
     def encode_bidirectional_sequence(

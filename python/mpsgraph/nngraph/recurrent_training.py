@@ -22,10 +22,11 @@ class RNNMatrixTrainingLayer:
     """A recurrent layer whose weights are matrices that the caller owns and updates.
 
     A sequence is a list of matrices, one for each time step, in forward time order everywhere: rows are sequences,
-    columns feature channels, float32 or float16. Rows may fall with time, the longest sequences first. Matrices that
-    are views of one array [T, N, C] or [N, T, C] are read and written in place; others pass through a copy
-    (mg.copy_count). Work is encoded; nothing runs before the command buffer is committed. Each form of a sequence
-    compiles once.
+    columns feature channels, float32 or float16. Rows may fall with time, the longest sequences first. On device cpu
+    matrices that are views of one array [T, N, C] or [N, T, C] are read and written in place, and others pass through
+    a copy (mg.copy_count); on metal all are read and written in place, whose memory the device can map. Work is
+    encoded; nothing runs before the command buffer is committed. On device cpu each form of a sequence compiles once;
+    on metal Apple's own layer runs.
 
     Args:
         device: "cpu" or a Device. rnn_descriptor: RNNSingleGateDescriptor, LSTMDescriptor or GRUDescriptor; its data
@@ -35,8 +36,9 @@ class RNNMatrixTrainingLayer:
             encode_copy_weights tells them apart.
     Attributes: accumulate_weight_gradients (False): gradients of weights are added to what is there;
     store_all_intermediate_states (False): recurrent_output_states gets the states of all steps, not of the last;
-    recurrent_output_is_temporary, training_state_is_temporary (False), which change nothing on this device.
-    Errors: GraphError, ShapeError, DTypeError, UnsupportedError for other devices and PReLU.
+    recurrent_output_is_temporary, training_state_is_temporary (False), which change nothing.
+    Errors: GraphError, ShapeError, DTypeError, UnsupportedError for PReLU, and on device metal for what Apple does not
+    document: a layer without weights, weights of another type or layout than the layer's own, states of gradients.
     A layer has one direction; layer_sequence_direction is for inference. Cells that the graph's operations cannot say
     (peepholes that are matrices or of the output gate, p-norms, minimally gated units, neurons other than none, sigmoid
     and tanh) are written out step by step and compute the forward pass again for their gradients. Source:
@@ -78,7 +80,10 @@ class RNNMatrixTrainingLayer:
 
     @property
     def compiled(self) -> int:
-        """How many executables have been compiled: one for each form of a sequence and each way through it."""
+        """How many executables have been compiled: one for each form of a sequence and each way through it.
+
+        None on device metal, where the layer is Apple's.
+        """
         return self._layer.compiled
 
     # --- weights ------------------------------------------------------------------------------------------------------
@@ -196,7 +201,8 @@ class RNNMatrixTrainingLayer:
             recurrent_input_state: the gradient of the last step's state. recurrent_output_states: a list, which the
                 gradient of the state that the sequence began with is appended to.
         Errors: as of encode_forward_sequence; GraphError for states of another layer or sequence, or that have been
-        used, and when nothing is asked for; UnsupportedError for a recurrent_input_state where rows fall. Source:
+        used, and when nothing is asked for; UnsupportedError for a recurrent_input_state where rows fall, and on device
+        metal for any recurrent state. Source:
         encodeGradientSequenceToCommandBuffer:forwardSources:forwardSourceOffsets:sourceGradients:sourceGradientOffsets:
         destinationGradients:destinationOffsets:weightGradients:trainingStates:recurrentInputState:
         recurrentOutputStates:weights: and its short form.

@@ -11,16 +11,21 @@ import numpy as np
 
 from .. import UnsupportedError
 
-PASSED, FAILED, UNSUPPORTED, DIFFERS, NOTED, MISSING = (
+PASSED, FAILED, KNOWN, UNSUPPORTED, DIFFERS, NOTED, MISSING = (
     "passed",
     "failed",
+    "known",  # it fails as it did on a Mac before: tests/harness/mac_failures.py
     "unsupported",  # the device cannot do it, which is known
     "differs",  # from Apple's own gradients: nobody's failure yet
     "noted",  # an answer or a time: nothing that could fail
     "not installed",
 )
-STATUSES = (PASSED, FAILED, UNSUPPORTED, DIFFERS, NOTED, MISSING)
+STATUSES = (PASSED, FAILED, KNOWN, UNSUPPORTED, DIFFERS, NOTED, MISSING)
 MOST_TEXT = 4000
+
+# How a check failed.
+WRONG, REFUSED, RAISED, CRASHED, HUNG = "wrong numbers", "refused", "raised", "ended the process", "hung"
+HOWS = (WRONG, CRASHED, HUNG, REFUSED, RAISED)
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class Options:
 
     device: str | None = None
     quick: bool = False
+    seconds: float | None = None  # that a part may take: then it leaves its last checks out
 
 
 @dataclass
@@ -38,6 +44,7 @@ class Result:
     status: str = PASSED
     message: str = ""
     numbers: dict[str, Any] = field(default_factory=dict)
+    how: str = ""  # of a failure, one of HOWS
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,7 @@ class Check:
     reason: str = ""  # why the device is known not to be able to
     died: str = FAILED  # what it is when the process dies in it
     group: str = ""  # when processes have died in several checks of a group, its others are left out
+    family: str = ""  # of operations or nodes, for the report's table and picture
 
 
 class Mismatch(AssertionError):
@@ -68,11 +76,12 @@ def perform(check: Check) -> Result:
         # Beside what is listed: what this system is too old for. The error says which one is new enough.
         known = check.reason or "macOS" in str(error)
         message = f"{check.reason}: {error}" if check.reason else str(error)
-        return Result(UNSUPPORTED if known else FAILED, message[:MOST_TEXT])
+        return Result(UNSUPPORTED if known else FAILED, message[:MOST_TEXT], how=REFUSED)
     except Exception as error:
         numbers = error.numbers if isinstance(error, Mismatch) else {}
         text = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-        return Result(FAILED, text.strip()[:MOST_TEXT] or "an assertion without a message", numbers)
+        how = WRONG if isinstance(error, Mismatch) else RAISED
+        return Result(FAILED, text.strip()[:MOST_TEXT] or "an assertion without a message", numbers, how)
 
 
 def difference(found: np.ndarray, wanted: np.ndarray) -> dict[str, Any]:

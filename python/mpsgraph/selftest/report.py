@@ -1,36 +1,23 @@
-"""The report of the self-test: a table for people, and a file with everything to attach to an issue."""
+"""The report of the self-test: lines and a table for people, and a file with everything to attach to an issue."""
 
 from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .checks import DIFFERS, FAILED, MISSING, NOTED, PASSED, UNSUPPORTED, Options
+from .checks import DIFFERS, FAILED, KNOWN, MISSING, NOTED, PASSED, UNSUPPORTED, Options
+from .outcome import Outcome
+from .summary import summary
 
-COLUMNS = (PASSED, FAILED, UNSUPPORTED, DIFFERS, NOTED)
+COLUMNS = (PASSED, FAILED, KNOWN, UNSUPPORTED, DIFFERS, NOTED)
 SHOWN = 12  # failures on the terminal; the file has all
+WIDTH = 100
 ISSUES = 'the project\'s issues, template "Report from a Mac"'
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one check came to."""
-
-    part: str
-    name: str
-    status: str
-    message: str = ""
-    numbers: dict[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
-
-    @classmethod
-    def of(cls, part: str, answer: dict[str, Any]) -> Outcome:
-        """From a worker's answer."""
-        return cls(part, **{key: answer[key] for key in ("name", "status", "message", "numbers", "seconds")})
 
 
 class Report:
@@ -40,16 +27,23 @@ class Report:
         self._options = options
         self._outcomes: list[Outcome] = []
         self._seconds: dict[str, float] = {}
+        self._left_out: dict[str, int] = {}
 
     def add(self, outcome: Outcome) -> None:
         """Keeps an outcome."""
         self._outcomes.append(outcome)
+
+    def leave_out(self, part: str, number: int) -> None:
+        """So many checks of a part are not done, because it has taken its time."""
+        self._left_out[part] = number
 
     def finish(self, part: str, title: str, seconds: float) -> None:
         """A part has ended: a line for whoever watches."""
         self._seconds[part] = seconds
         if title:
             counts = ", ".join(f"{n} {status}" for status, n in self._counts(part).items())
+            if part in self._left_out:
+                counts += f", {self._left_out[part]} left out"
             print(f"{part:10} {title}: {counts or 'nothing to do'} ({seconds:.1f} s)", file=sys.stderr, flush=True)
 
     @property
@@ -63,19 +57,33 @@ class Report:
     def _counts(self, part: str) -> Counter[str]:
         return Counter(outcome.status for outcome in self._of(part))
 
-    def print(self) -> None:
-        """The table, what failed, and what was noted."""
+    def _families(self, part: str) -> dict[str, dict[str, int]]:
+        found: dict[str, Counter[str]] = {}
+        for outcome in self._of(part):
+            if outcome.family:
+                found.setdefault(outcome.family, Counter()).update([outcome.status])
+        return {family: dict(found[family]) for family in sorted(found)}
+
+    def summary(self, interrupted: bool = False) -> dict[str, str]:
+        """In plain words."""
+        return summary(self._outcomes, self._versions(), self._left_out, interrupted)
+
+    def print(self, interrupted: bool = False) -> None:
+        """In plain words, then the table, what was noted but answers of probes, and what failed."""
+        print()
+        for heading, text in self.summary(interrupted).items():
+            print(textwrap.fill(text, WIDTH, initial_indent=f"{heading:10} ", subsequent_indent=" " * 11))
         versions = self._versions()
-        print("\n" + "\n".join(f"{name:9} {value}" for name, value in versions.items()))
+        print("\n" + "\n".join(f"{name:10} {value}" for name, value in versions.items()))
         print(f"\n{'part':10}" + "".join(f"{status:>12}" for status in COLUMNS) + f"{'seconds':>10}")
         for part, seconds in self._seconds.items():
             counts = self._counts(part)
             if part != "versions":
                 print(f"{part:10}" + "".join(f"{counts[s] or '-':>12}" for s in COLUMNS) + f"{seconds:>10.1f}")
         for outcome in self._outcomes:
-            if outcome.part != "versions" and outcome.status in (NOTED, MISSING):
+            if outcome.part not in ("versions", "probes") and outcome.status in (NOTED, MISSING):  # the file has probes
                 print(f"\n{outcome.part}: {outcome.name}\n  " + outcome.message.replace("\n", "\n  "))
-        for status, title in ((FAILED, "failed"), (DIFFERS, "Apple differs")):
+        for status, title in ((FAILED, "failed"), (KNOWN, "known"), (DIFFERS, "Apple differs")):
             found = [o for o in self._outcomes if o.status == status]
             for outcome in found[:SHOWN]:
                 print(f"\n{title}: {outcome.part}: {outcome.name}\n  " + outcome.message.replace("\n", "\n  "))
@@ -85,11 +93,13 @@ class Report:
     def _versions(self) -> dict[str, Any]:
         return {k: v for outcome in self._of("versions") for k, v in outcome.numbers.items()}
 
-    def write(self, path: Path, interrupted: bool) -> None:
-        """Everything but the single passes, which are counted."""
+    def content(self, interrupted: bool) -> dict[str, Any]:
+        """Everything but the single passes, which are counted; what stands in the file."""
         parts = {
             part: {
                 "counts": dict(self._counts(part)),
+                "families": self._families(part),
+                "left out": self._left_out.get(part, 0),
                 "seconds": round(seconds, 2),
                 "slowest": [
                     {"name": o.name, "seconds": round(o.seconds, 3)}
@@ -99,8 +109,9 @@ class Report:
             for part, seconds in self._seconds.items()
             if part != "versions"
         }
-        content = {
+        return {
             "report": "mpsgraph selftest",
+            "summary": self.summary(interrupted),
             "versions": self._versions(),
             "quick": self._options.quick,
             "interrupted": interrupted,
@@ -111,12 +122,16 @@ class Report:
                 asdict(o) for o in self._outcomes if o.status == PASSED and o.numbers and o.part != "versions"
             ],
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
-    def advice(self, path: Path | None) -> str:
+    def write(self, path: Path, interrupted: bool) -> None:
+        """The file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(self.content(interrupted), indent=1, ensure_ascii=False) + "\n")
+
+    def advice(self, path: Path | None, picture: Path | None = None) -> str:
         """The last line."""
         verdict = "something failed" if self.failed else "nothing failed"
         if path is None:
             return f"\n{verdict}; run again with --json report.json and attach that file to an issue ({ISSUES})"
-        return f"\n{verdict}; please attach {path} to an issue ({ISSUES}), whether something failed or not"
+        files = f"{path} and {picture}" if picture else str(path)
+        return f"\n{verdict}; please attach {files} to an issue ({ISSUES}), whether something failed or not"

@@ -13,11 +13,13 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
-from .checks import FAILED, STATUSES, Options
-from .report import Outcome, Report
+from .checks import CRASHED, FAILED, HUNG, STATUSES, Options
+from .outcome import Outcome
+from .progress import Progress
+from .report import Report
 
 MOST_DEATHS = 40  # of one part, where they are failures
 MOST_OF_A_GROUP = 2
@@ -30,14 +32,20 @@ def run_part(part: str, options: Options, report: Report, title: str = "") -> No
     next_check: int | None = 0
     deaths: Counter[str] = Counter()  # by group, and of failures
     started = time.perf_counter()
-    with _progress(part if title else "") as progress:
+    progress = Progress(part if title else "")
+    try:
         while next_check is not None:
-            worker = _Worker(part, options, report, next_check, deaths, progress)
+            left = options
+            if options.seconds is not None:
+                left = replace(options, seconds=max(0.0, options.seconds - (time.perf_counter() - started)))
+            worker = _Worker(part, left, report, next_check, deaths, progress)
             next_check = worker.run()
             if deaths[FAILED] >= MOST_DEATHS:
                 message = f"given up after {deaths[FAILED]} processes that died or hung"
-                report.add(Outcome(part, "the part", FAILED, message))
+                report.add(Outcome(part, "the part", FAILED, message, how=CRASHED))
                 break
+    finally:
+        progress.close()
     report.finish(part, title, time.perf_counter() - started)
 
 
@@ -45,17 +53,18 @@ class _Worker:
     """One process, and what it has said."""
 
     def __init__(
-        self, part: str, options: Options, report: Report, first: int, deaths: Counter[str], progress: Any
+        self, part: str, options: Options, report: Report, first: int, deaths: Counter[str], progress: Progress
     ) -> None:
         self._part, self._report, self._next = part, report, first
         self._deaths, self._progress = deaths, progress
         self._begun: dict[str, Any] | None = None
         self._total: int | None = None
+        self._left_out = False
         self._errors = tempfile.TemporaryFile()
         groups = ",".join(
             group for group, count in deaths.items() if group not in STATUSES and count >= MOST_OF_A_GROUP
         )
-        arguments = [part, options.device or "", "1" if options.quick else "0", str(first), groups]
+        arguments = [part, json.dumps(asdict(options)), str(first), groups]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "mpsgraph.selftest.worker", *arguments],
             stdout=subprocess.PIPE,
@@ -74,12 +83,14 @@ class _Worker:
                 try:
                     line = lines.get(timeout=limit)
                 except queue.Empty:
-                    return self._ended(f"hung: nothing came for {limit:.0f} seconds")
+                    return self._ended(HUNG, f"hung: nothing came for {limit:.0f} seconds")
                 if line is not None:
                     self._hear(json.loads(line))
                     continue
                 status = self._process.wait()
-                return None if status == 0 and self._next == self._total else self._ended(_death(status))
+                if status == 0 and (self._left_out or self._next == self._total):
+                    return None
+                return self._ended(CRASHED, _death(status))
         finally:
             if self._process.poll() is None:
                 self._process.kill()
@@ -98,29 +109,35 @@ class _Worker:
     def _hear(self, answer: dict[str, Any]) -> None:
         if "total" in answer:
             self._total = self._progress.total = answer["total"]
+        elif "left_out" in answer:
+            self._left_out = True
+            self._report.leave_out(self._part, answer["left_out"])
         elif "begin" in answer:
             self._begun = answer
+            self._progress.begin(answer["name"])
         else:
             self._begun = None
             self._next = answer["end"] + 1
             self._report.add(Outcome.of(self._part, answer))
-            self._progress.update(1)
+            self._progress.end(answer["status"] == FAILED)
 
-    def _ended(self, how: str) -> int | None:
+    def _ended(self, how: str, words: str) -> int | None:
         """Says in which check the process ended, with the last that it wrote."""
         self._errors.seek(0)
         written = self._errors.read().decode(errors="replace").strip().splitlines()[-LAST_LINES:]
-        message = "\n".join([f"the process {how}", *written])
-        if self._begun:
-            self._report.add(Outcome(self._part, self._begun["name"], self._begun["died"], message))
-            self._deaths.update({self._begun["group"], self._begun["died"]})
-            return int(self._begun["begin"]) + 1
+        message = "\n".join([f"the process {words}", *written])
+        if begun := self._begun:
+            family = begun["family"]
+            self._report.add(Outcome(self._part, begun["name"], begun["died"], message, how=how, family=family))
+            self._progress.end(begun["died"] == FAILED)
+            self._deaths.update({begun["group"], begun["died"]})
+            return int(begun["begin"]) + 1
         if self._total is None:
-            self._report.add(Outcome(self._part, "the start", FAILED, message))
+            self._report.add(Outcome(self._part, "the start", FAILED, message, how=how))
             return None
-        self._report.add(Outcome(self._part, "the end of the process", FAILED, message))
+        self._report.add(Outcome(self._part, "the end of the process", FAILED, message, how=how))
         self._deaths[FAILED] += 1
-        return None if self._next >= self._total else self._next
+        return None if self._left_out or self._next >= self._total else self._next
 
 
 def _death(status: int) -> str:
@@ -129,26 +146,3 @@ def _death(status: int) -> str:
     with contextlib.suppress(ValueError):
         return f"was ended by {signal.Signals(-status).name}"
     return f"was ended by signal {-status}"
-
-
-class _Silent:
-    """Progress where there is none to show."""
-
-    total = 0
-
-    def update(self, count: int) -> None:
-        """Counts nothing."""
-
-
-@contextlib.contextmanager
-def _progress(title: str) -> Iterator[Any]:
-    """A bar by tqdm where standard error is a terminal and tqdm is installed."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        tqdm = None
-    if tqdm is None or not title or not sys.stderr.isatty():
-        yield _Silent()
-        return
-    with tqdm(total=0, desc=f"{title:10}", leave=False) as bar:
-        yield bar

@@ -25,6 +25,11 @@ BufferView ArrayUses::view(const NDArray& array, Access access) {
   return entry.view;
 }
 
+void ArrayUses::add(const NDArray& array, Access access, BufferView view) {
+  use(array, access, view.tracked);
+  entries_.push_back({array, std::move(view), access != Access::writes, access != Access::reads});
+}
+
 ArrayData ArrayUses::data(const NDArray& array, Access access) {
   ArrayData data = device_.data_of(array);
   use(array, access, data.tracked);

@@ -54,8 +54,6 @@ class MetalBackend final : public runtime::Backend, public runtime::FrameworkOra
   MetalDevice device_;
 };
 
-MetalDevice& metal_device(runtime::Device& device) { return static_cast<MetalBackend&>(device.backend()).device(); }
-
 std::unique_ptr<nngraph::DeviceNodes> make_nodes(const nngraph::NNGraph& graph) {
   return std::make_unique<MetalNodes>(metal_device(graph.device()), graph);
 }
@@ -77,4 +75,7 @@ void encode_optimizer_step(const nngraph::Optimizer& optimizer, runtime::Command
 }();
 
 }  // namespace
+
+MetalDevice& metal_device(runtime::Device& device) { return static_cast<MetalBackend&>(device.backend()).device(); }
+
 }  // namespace mpsgraph::metal

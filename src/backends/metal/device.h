@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/metal/frameworks.h"
+#include "mpsgraph/runtime/device.h"
 #include "mpsgraph/runtime/ndarray.h"
 
 namespace mpsgraph::metal {
@@ -108,5 +109,7 @@ class MetalDevice {
   BufferView shared(const runtime::NDArray& array);  // no buffer when the memory cannot be shared
   BufferView staged(const runtime::NDArray& array);
 };
+
+MetalDevice& metal_device(runtime::Device& device);  // of device "metal"
 
 }  // namespace mpsgraph::metal

@@ -93,8 +93,8 @@ GraphTensors lower_gather_nd(Lowering& l) {
 GraphTensors lower_gather_along_axis(Lowering& l) {
   const Steps s(l);
   const Lanes from(l.dims(), l.axis()), to(l.dims(1), l.axis());
-  MPSGraphTensor* index = s.reshape(along_indices(l, l.input(1), l.dtype(1)), to.dims());
-  return {moved_along(l, l.dtype(), s.reshape(l.input(0), from.dims()), index, 1)};
+  MPSGraphTensor* index = s.reshape(along_indices(l, l.input(1), l.dtype(1)), to.short_dims());
+  return {moved_along(l, l.dtype(), s.reshape(l.input(0), from.short_dims()), index, 1)};
 }
 
 // Compared, because MPSGraph does not say what an index outside makes.

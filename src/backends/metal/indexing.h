@@ -15,6 +15,8 @@ struct Lanes {
   int64_t outer = 1, n = 1, inner = 1;
   Dims dims() const { return {outer, n, inner}; }
   Dims dims(int64_t length) const { return {outer, length, inner}; }
+  // Without a last axis of one behind the lane: gathers and scatters along an axis may end the process there.
+  Dims short_dims() const { return inner == 1 ? Dims{outer, n} : dims(); }
 };
 
 // Indices that all lie inside [0, size), int32, and where the given ones did: bool, null when all are known to.

@@ -196,10 +196,7 @@ GraphTensors lower_scatter_along_axis(Lowering& l) {
   if (changes_nothing(l)) return {l.input(0)};
   const Steps s(l);
   const Lanes to(l.dims(), l.axis()), from(l.dims(2), l.axis());
-  const auto short_dims = [](const Lanes& lanes) {
-    return lanes.inner == 1 ? Dims{lanes.outer, lanes.n} : lanes.dims();
-  };
-  const Dims data_dims = short_dims(to), update_dims = short_dims(from);
+  const Dims data_dims = to.short_dims(), update_dims = from.short_dims();
   MPSGraphTensor* index = s.reshape(along_indices(l, l.input(2), l.dtype(2)), update_dims);
   MPSGraphTensor* number = s.add(s.coordinate(1, update_dims), l.ints({1}));
   Form form{data_dims, update_dims, data_dims, from.n, nil, number, {}, {}, {}};

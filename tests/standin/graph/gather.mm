@@ -89,6 +89,8 @@ Value gathered(const Value& updates, const Value& indices, size_t axis, size_t b
     const size_t at = axis_of(axis, in[0].rank());
     Dims expected = in[0].dims;
     expected[at] = in[1].rank() == in[0].rank() ? in[1].dims[at] : 0;
+    if (at + 1 < expected.size() && expected.back() == 1)
+      misuse(@"a gather along axis %lu with a last axis of one: %@", at, text_of(in[0].dims));
     if (in[1].dims != expected)
       misuse(@"indices of %@ along axis %lu of %@", text_of(in[1].dims), at, text_of(in[0].dims));
     Value result(in[0].type, in[1].dims);

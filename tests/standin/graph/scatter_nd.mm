@@ -107,6 +107,8 @@ void require_scattered(const Values& in, MPSGraphScatterMode mode) {
     const size_t at = axis_of(axis, in[0].rank());
     Dims expected = in[0].dims;
     expected[at] = in[1].rank() == in[0].rank() ? in[1].dims[at] : 0;
+    if (at + 1 < expected.size() && expected.back() == 1)
+      misuse(@"a scatter along axis %lu with a last axis of one: %@", at, text_of(in[0].dims));
     if (in[1].dims != expected || in[2].dims != expected)
       misuse(@"updates of %@ at indices of %@ for %@", text_of(in[1].dims), text_of(in[2].dims), text_of(in[0].dims));
     Value result = in[0];

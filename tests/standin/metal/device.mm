@@ -64,6 +64,9 @@ void pause_at_random() {
 - (NSUInteger)maxBufferLength {
   return NSUInteger{1} << 36;
 }
+- (NSUInteger)currentAllocatedSize {
+  return standin_live_buffer_bytes();
+}
 
 - (id<MTLCommandQueue>)newCommandQueue {
   return [self newCommandQueueWithMaxCommandBufferCount:64];

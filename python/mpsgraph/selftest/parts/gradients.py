@@ -15,9 +15,10 @@ TOLERANCE = 4e-5
 
 
 def comparable(options: Options) -> list[tuple[Any, str]]:
-    """Cases with the exact type in which they are differentiated; quick: one an operation."""
+    """Cases with the exact type in which they are differentiated, first one of each operation; quick: no others."""
     derivatives, running = shared.module("harness.derivatives"), shared.module("harness.running")
     found: list[tuple[Any, str]] = []
+    later: list[tuple[Any, str]] = []
     seen: set[str] = set()
     for case in shared.module("cases").ALL:
         inputs = case.float_inputs()
@@ -28,9 +29,10 @@ def comparable(options: Options) -> list[tuple[Any, str]]:
             continue
         if not any(derivatives.has_slope(r) for r in running.build(case, exact[0]).results):
             continue
+        chosen = [(case, d) for d in (exact[:1] if options.quick else exact) if SINGLE[d] in case.dtypes]
+        (later if case.operation in seen else found).extend(chosen)
         seen.add(case.operation)
-        found += [(case, d) for d in (exact[:1] if options.quick else exact) if SINGLE[d] in case.dtypes]
-    return found
+    return found + later
 
 
 def checks(options: Options) -> list[Check]:
@@ -41,6 +43,7 @@ def checks(options: Options) -> list[Check]:
             _check(case, dtype, options),
             reason=shared.known_reason(case, SINGLE[dtype], device_name(options), gradient=True),
             group=case.operation,
+            family=shared.families()[case.operation],
         )
         for case, dtype in comparable(options)
     ]

@@ -16,21 +16,28 @@ def device_name(options: Options) -> str:
 
 
 def checks(options: Options) -> list[Check]:
-    """One a case and element type; quick: one an operation."""
+    """One a case and element type, first those that show most: of each operation one in each type; quick: in one."""
     cases, case_module = shared.module("cases"), shared.module("harness.case")
     missing = shared.module("harness.device").lacks(device_name(options))
-    found: list[Check] = []
-    seen: set[str] = set()
+    families = shared.families()
+    ranks: dict[int, list[Check]] = {0: [], 1: [], 2: []}
+    seen: set[tuple[str, str]] = set()
     for case in cases.ALL:
         has_types = any(case_module.typed(x) for x in case.inputs)
         types = [d for d in case.dtypes if d not in missing] if has_types else ["float32"]
-        if options.quick:
-            types = types[:1] if case.operation not in seen else []
-            seen.add(case.operation)
         for dtype in types:
-            reason = shared.known_reason(case, dtype, device_name(options))
-            found.append(Check(f"{case.id}-{dtype}", _check(case, dtype, options), reason=reason, group=case.operation))
-    return found
+            rank = 0 if (case.operation, "") not in seen else 1 if (case.operation, dtype) not in seen else 2
+            seen |= {(case.operation, ""), (case.operation, dtype)}
+            ranks[rank].append(
+                Check(
+                    f"{case.id}-{dtype}",
+                    _check(case, dtype, options),
+                    reason=shared.known_reason(case, dtype, device_name(options)),
+                    group=case.operation,
+                    family=families[case.operation],
+                )
+            )
+    return ranks[0] if options.quick else [*ranks[0], *ranks[1], *ranks[2]]
 
 
 def _check(case: Any, dtype: str, options: Options) -> Any:

@@ -28,7 +28,13 @@ def checks(options: Options) -> list[Check]:
     if device != "metal":
         return []
     return [
-        Check(case.id, _check(case, device), died=DIFFERS, group=case.operation)
+        Check(
+            case.id,
+            _check(case, device),
+            died=DIFFERS,
+            group=case.operation,
+            family=shared.families()[case.operation],
+        )
         for case, dtype in comparable(options)
         if SINGLE[dtype] == "float32"
     ]

@@ -6,6 +6,7 @@
 
 #include "backends/metal/guarded.h"
 #include "backends/metal/nngraph/images.h"
+#include "backends/metal/nngraph/matrices.h"
 #include "backends/metal/nngraph/optimizers.h"
 #include "backends/metal/nngraph/padding.h"
 #include "backends/metal/signposts.h"
@@ -324,7 +325,11 @@ namespace {
 
 VectorStep vectors_of(ArrayUses& uses, const nngraph::OptimizerStep& step) {
   const int64_t length = step.values.elements();
-  const auto vector = [&](const NDArray& array, Access access) { return vector_of(uses.view(array, access), length); };
+  const auto vector = [&](const NDArray& array, Access access) {
+    if (!array.contiguous())
+      throw UnsupportedError("on device metal an update takes contiguous arrays while a batch is encoded; make copies");
+    return vector_of(uses.view(array, access), length);
+  };
   VectorStep vectors;
   vectors.gradient = vector(step.gradient, Access::reads);
   const bool in_place = step.result.data() == step.values.data();
@@ -334,28 +339,60 @@ VectorStep vectors_of(ArrayUses& uses, const nngraph::OptimizerStep& step) {
   return vectors;
 }
 
+// As one row where all are dense, else as matrices, whose rows may stand apart.
+void encode_step(MetalDevice& device, MPSNNOptimizer* kernel, runtime::CommandBuffer& buffer,
+                 const nngraph::OptimizerStep& step, std::string label) {
+  const auto work = std::make_shared<MatrixWork>(device);
+  std::vector<NDArray> all{step.gradient, step.values, step.result};
+  all.insert(all.end(), step.moments.begin(), step.moments.end());
+  const bool dense = std::ranges::all_of(all, &NDArray::contiguous);
+  if (!dense && step.values.dims().size() != 2)
+    throw UnsupportedError(cat(label, ": on device metal what is not contiguous is a matrix; make contiguous copies"));
+  const auto add = [&](const NDArray& array, Access access) {
+    if (!dense && (array.strides()[1] == 1 || array.dims()[1] == 1)) return work->add(array, access);
+    if (!dense) throw UnsupportedError(cat(label, ": the elements of a row must follow each other; make a copy"));
+    const int64_t length = array.elements();
+    return work->add(NDArray(array.buffer(), array.dtype(), {1, length}, {length, 1},
+                             static_cast<size_t>(array.data() - array.buffer()->data())),
+                     access);
+  };
+  const bool in_place = step.result.data() == step.values.data();
+  const size_t gradient = add(step.gradient, Access::reads),
+               values = add(step.values, in_place ? Access::both : Access::reads),
+               result = in_place ? values : add(step.result, Access::writes);
+  std::vector<size_t> moments;
+  for (const NDArray& moment : step.moments) moments.push_back(add(moment, Access::both));
+  MatrixWork::encode(work, buffer, std::move(label), [=](id<MTLCommandBuffer> commands, MatrixWork& work) {
+    const auto fill = [&](auto made, const auto& at) {
+      made.gradient = at(gradient);
+      made.values = at(values);
+      made.result = in_place ? made.values : at(result);
+      for (const size_t moment : moments) made.moments.push_back(at(moment));
+      encode_step(commands, kernel, made);
+    };
+    const auto vector = [&](size_t i) {
+      const DeviceRows rows = work[i];
+      BufferView view;
+      view.buffer = rows.buffer;
+      view.offset = rows.offset;
+      return vector_of(view, rows.columns);
+    };
+    if (dense)
+      fill(VectorStep(), vector);
+    else
+      fill(MatrixStep(), [&](size_t i) { return matrix_of(work[i]); });
+  });
+}
+
 }  // namespace
 
 void encode_step(MetalDevice& device, const nngraph::Optimizer& optimizer, runtime::CommandBuffer& buffer,
                  const nngraph::OptimizerStep& step) {
   guarded([&] {
+    MPSNNOptimizer* kernel = optimizer_kernel(device.device, optimizer);  // now, as its time step is this one's
     if (BatchEncoding* batch = BatchEncoding::current(); batch && &batch->buffer == &buffer)
-      return encode_step(device.device, batch->commands, optimizer, vectors_of(batch->uses, step));
-    // Encoded now, as its time step is this one's, and submitted in its turn.
-    auto* queue = dynamic_cast<MetalQueue*>(buffer.queue().device_queue());
-    if (!queue) throw DeviceError("[metal] the command queue is closed and takes no more work");
-    id<MTLCommandBuffer> const commands = queue->open_command_buffer();
-    auto uses = std::make_shared<ArrayUses>(device);
-    encode_step(device.device, commands, optimizer, vectors_of(*uses, step));
-    buffer.encode_device_work(
-        [uses, commands](runtime::DeviceCommands* given) {
-          guarded([&] {
-            auto& metal = static_cast<MetalCommands&>(*given);
-            uses->begin(metal);
-            metal.take_over(commands);
-          });
-        },
-        std::string(optimizer.name()));
+      return encode_step(batch->commands, kernel, vectors_of(batch->uses, step));
+    encode_step(device, kernel, buffer, step, std::string(optimizer.name()));
   });
 }
 

@@ -1,4 +1,4 @@
-// Optimizers of ours as MPSNNOptimizers, over vectors.
+// Optimizers of ours as MPSNNOptimizers, over vectors or matrices.
 #pragma once
 
 #include <vector>
@@ -8,15 +8,20 @@
 
 namespace mpsgraph::metal {
 
-// Float32 vectors of one length. The step is the optimizer's next: its time step counts those before.
-struct VectorStep {
-  MPSVector *gradient = nil, *values = nil;
-  std::vector<MPSVector*> moments;  // as Optimizer::moments() names them
-  MPSVector* result = nil;          // may be the values
+// Float32 vectors of one length, or matrices of one size.
+template <class Values>
+struct ValuesStep {
+  Values *gradient = nil, *values = nil;
+  std::vector<Values*> moments;  // as Optimizer::moments() names them
+  Values* result = nil;          // may be the values
 };
-// UnsupportedError for what Apple's optimizers are not known to do.
-void encode_step(id<MTLDevice> device, id<MTLCommandBuffer> commands, const nngraph::Optimizer& optimizer,
-                 const VectorStep& step);
+using VectorStep = ValuesStep<MPSVector>;
+using MatrixStep = ValuesStep<MPSMatrix>;
+// For one step, the optimizer's next: its time step counts those before. UnsupportedError for what Apple's optimizers
+// are not known to do.
+MPSNNOptimizer* optimizer_kernel(id<MTLDevice> device, const nngraph::Optimizer& optimizer);
+void encode_step(id<MTLCommandBuffer> commands, MPSNNOptimizer* kernel, const VectorStep& step);
+void encode_step(id<MTLCommandBuffer> commands, MPSNNOptimizer* kernel, const MatrixStep& step);
 // values += (1 - keep) * (now - values)
 void encode_moving_average(id<MTLDevice> device, id<MTLCommandBuffer> commands, double keep, MPSVector* now,
                            MPSVector* values);

@@ -28,18 +28,17 @@ MPSNNOptimizerDescriptor* descriptor_of(const nngraph::Optimizer& optimizer) {
                       regularizationScale:number(d.regularization_scale)];
 }
 
-void descend(id<MTLDevice> device, id<MTLCommandBuffer> commands, MPSNNOptimizerDescriptor* descriptor, double momentum,
-             bool nesterov, const VectorStep& step) {
-  MPSNNOptimizerStochasticGradientDescent* kernel =
-      [[MPSNNOptimizerStochasticGradientDescent alloc] initWithDevice:device
-                                                        momentumScale:static_cast<float>(momentum)
-                                                  useNesterovMomentum:nesterov
-                                                  optimizerDescriptor:descriptor];
-  [kernel encodeToCommandBuffer:commands
-            inputGradientVector:step.gradient
-              inputValuesVector:step.values
-            inputMomentumVector:step.moments.empty() ? nil : step.moments[0]
-             resultValuesVector:step.result];
+MPSNNOptimizer* descent_kernel(id<MTLDevice> device, MPSNNOptimizerDescriptor* descriptor, double momentum,
+                               bool nesterov) {
+  return [[MPSNNOptimizerStochasticGradientDescent alloc] initWithDevice:device
+                                                           momentumScale:static_cast<float>(momentum)
+                                                     useNesterovMomentum:nesterov
+                                                     optimizerDescriptor:descriptor];
+}
+
+void descend(id<MTLDevice> device, id<MTLCommandBuffer> commands, MPSNNOptimizerDescriptor* descriptor,
+             const VectorStep& step) {
+  encode_step(commands, descent_kernel(device, descriptor, 0, false), step);
 }
 
 // With a rate below zero and the values as L2 regularization a descent is a moving average.
@@ -53,46 +52,86 @@ MPSNNOptimizerDescriptor* plain(double rate, double scale) {
 
 }  // namespace
 
-void encode_step(id<MTLDevice> device, id<MTLCommandBuffer> commands, const nngraph::Optimizer& optimizer,
-                 const VectorStep& step) {
+MPSNNOptimizer* optimizer_kernel(id<MTLDevice> device, const nngraph::Optimizer& optimizer) {
   MPSNNOptimizerDescriptor* descriptor = descriptor_of(optimizer);
   if (const auto* descent = dynamic_cast<const nngraph::StochasticGradientDescent*>(&optimizer))
-    return descend(device, commands, descriptor, descent->momentum_scale, descent->use_nesterov_momentum, step);
-  if (const auto* rms = dynamic_cast<const nngraph::RMSProp*>(&optimizer)) {
-    MPSNNOptimizerRMSProp* kernel = [[MPSNNOptimizerRMSProp alloc] initWithDevice:device
-                                                                            decay:rms->decay
-                                                                          epsilon:static_cast<float>(rms->epsilon)
-                                                              optimizerDescriptor:descriptor];
-    [kernel encodeToCommandBuffer:commands
-              inputGradientVector:step.gradient
-                inputValuesVector:step.values
-          inputSumOfSquaresVector:step.moments[0]
-               resultValuesVector:step.result];
-    return;
-  }
+    return descent_kernel(device, descriptor, descent->momentum_scale, descent->use_nesterov_momentum);
+  if (const auto* rms = dynamic_cast<const nngraph::RMSProp*>(&optimizer))
+    return [[MPSNNOptimizerRMSProp alloc] initWithDevice:device
+                                                   decay:rms->decay
+                                                 epsilon:static_cast<float>(rms->epsilon)
+                                     optimizerDescriptor:descriptor];
   const auto& adam = dynamic_cast<const nngraph::Adam&>(optimizer);
-  MPSNNOptimizerAdam* kernel = [[MPSNNOptimizerAdam alloc] initWithDevice:device
-                                                                    beta1:adam.beta1
-                                                                    beta2:adam.beta2
-                                                                  epsilon:static_cast<float>(adam.epsilon)
-                                                                 timeStep:static_cast<NSUInteger>(adam.time_step())
-                                                      optimizerDescriptor:descriptor];
-  [kernel encodeToCommandBuffer:commands
-            inputGradientVector:step.gradient
-              inputValuesVector:step.values
-            inputMomentumVector:step.moments[0]
-            inputVelocityVector:step.moments[1]
-          maximumVelocityVector:adam.amsgrad ? step.moments[2] : nil
-             resultValuesVector:step.result];
+  return [[MPSNNOptimizerAdam alloc] initWithDevice:device
+                                              beta1:adam.beta1
+                                              beta2:adam.beta2
+                                            epsilon:static_cast<float>(adam.epsilon)
+                                           timeStep:static_cast<NSUInteger>(adam.time_step())
+                                optimizerDescriptor:descriptor];
+}
+
+namespace {
+
+template <class Kernel>
+Kernel* as_kind(MPSNNOptimizer* kernel) {
+  return [kernel isKindOfClass:[Kernel class]] ? static_cast<Kernel*>(kernel) : nil;
+}
+
+}  // namespace
+
+void encode_step(id<MTLCommandBuffer> commands, MPSNNOptimizer* kernel, const VectorStep& step) {
+  const auto moment = [&](size_t i) { return i < step.moments.size() ? step.moments[i] : nil; };
+  if (auto* descent = as_kind<MPSNNOptimizerStochasticGradientDescent>(kernel))
+    return [descent encodeToCommandBuffer:commands
+                      inputGradientVector:step.gradient
+                        inputValuesVector:step.values
+                      inputMomentumVector:moment(0)
+                       resultValuesVector:step.result];
+  if (auto* rms = as_kind<MPSNNOptimizerRMSProp>(kernel))
+    return [rms encodeToCommandBuffer:commands
+                  inputGradientVector:step.gradient
+                    inputValuesVector:step.values
+              inputSumOfSquaresVector:moment(0)
+                   resultValuesVector:step.result];
+  [static_cast<MPSNNOptimizerAdam*>(kernel) encodeToCommandBuffer:commands
+                                              inputGradientVector:step.gradient
+                                                inputValuesVector:step.values
+                                              inputMomentumVector:moment(0)
+                                              inputVelocityVector:moment(1)
+                                            maximumVelocityVector:moment(2)
+                                               resultValuesVector:step.result];
+}
+
+void encode_step(id<MTLCommandBuffer> commands, MPSNNOptimizer* kernel, const MatrixStep& step) {
+  const auto moment = [&](size_t i) { return i < step.moments.size() ? step.moments[i] : nil; };
+  if (auto* descent = as_kind<MPSNNOptimizerStochasticGradientDescent>(kernel))
+    return [descent encodeToCommandBuffer:commands
+                      inputGradientMatrix:step.gradient
+                        inputValuesMatrix:step.values
+                      inputMomentumMatrix:moment(0)
+                       resultValuesMatrix:step.result];
+  if (auto* rms = as_kind<MPSNNOptimizerRMSProp>(kernel))
+    return [rms encodeToCommandBuffer:commands
+                  inputGradientMatrix:step.gradient
+                    inputValuesMatrix:step.values
+              inputSumOfSquaresMatrix:moment(0)
+                   resultValuesMatrix:step.result];
+  [static_cast<MPSNNOptimizerAdam*>(kernel) encodeToCommandBuffer:commands
+                                              inputGradientMatrix:step.gradient
+                                                inputValuesMatrix:step.values
+                                              inputMomentumMatrix:moment(0)
+                                              inputVelocityMatrix:moment(1)
+                                            maximumVelocityMatrix:moment(2)
+                                               resultValuesMatrix:step.result];
 }
 
 void encode_moving_average(id<MTLDevice> device, id<MTLCommandBuffer> commands, double keep, MPSVector* now,
                            MPSVector* values) {
-  descend(device, commands, plain(keep - 1, -1), 0, false, {now, values, {}, values});
+  descend(device, commands, plain(keep - 1, -1), {now, values, {}, values});
 }
 
 void encode_sum(id<MTLDevice> device, id<MTLCommandBuffer> commands, MPSVector* values, MPSVector* sum) {
-  descend(device, commands, plain(-1, 0), 0, false, {values, sum, {}, sum});
+  descend(device, commands, plain(-1, 0), {values, sum, {}, sum});
 }
 
 }  // namespace mpsgraph::metal

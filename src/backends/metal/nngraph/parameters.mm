@@ -96,7 +96,7 @@ bool LayerParameters::update(BatchEncoding& batch, const std::vector<Derived>& d
     step.values = step.result = vector_of(batch.uses.view(slot.value, Access::both), length);
     for (const NDArray& moment : moments_[i])
       step.moments.push_back(vector_of(batch.uses.view(moment, Access::both), length));
-    encode_step(device_.device, batch.commands, *optimizer, step);
+    encode_step(batch.commands, optimizer_kernel(device_.device, *optimizer), step);
   }
   return true;
 }

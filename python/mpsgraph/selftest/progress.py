@@ -1,0 +1,48 @@
+"""How far the self-test is, for whoever waits: a line that is written over on a terminal, else a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+EVERY, EVERY_IN_A_LOG = 0.2, 30.0  # seconds
+WIDTH = 79
+
+
+class Progress:
+    """Of one part. Nothing is shown without a title."""
+
+    def __init__(self, title: str, stream: TextIO | None = None) -> None:
+        self.total = 0
+        self._title, self._stream = title, stream or sys.stderr
+        self._over = bool(title) and self._stream.isatty()
+        self._done, self._failed = 0, 0
+        self._started = self._shown = time.monotonic()
+
+    def begin(self, name: str) -> None:
+        """A check begins; it may take long, so that its name is shown."""
+        self._show(name)
+
+    def end(self, failed: bool) -> None:
+        """It has ended."""
+        self._done += 1
+        self._failed += failed
+        self._show("")
+
+    def close(self) -> None:
+        """Leaves a clear line behind."""
+        if self._over:
+            print("\r" + " " * WIDTH + "\r", end="", file=self._stream, flush=True)
+
+    def _show(self, name: str) -> None:
+        now = time.monotonic()
+        if not self._title or now - self._shown < (EVERY if self._over else EVERY_IN_A_LOG):
+            return
+        self._shown = now
+        failed = f", {self._failed} failed" if self._failed else ""
+        text = f"{self._title:10} {self._done:,} of {self.total:,}{failed}, {now - self._started:.0f} s {name}"
+        if self._over:
+            print("\r" + text[:WIDTH].ljust(WIDTH), end="", file=self._stream, flush=True)
+        else:
+            print(text.rstrip(), file=self._stream, flush=True)

@@ -1,0 +1,449 @@
+// Probes of sizes, element types and forms that the backend avoids: tests/apple/behaviour.md lists them. Where a Mac
+// ends the process, that is the answer; each is asked in a process that may end.
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "backends/metal/availability.h"
+#include "backends/metal/direct.h"
+#include "backends/metal/probes.h"
+
+namespace mpsgraph::metal {
+
+using runtime::NDArray;
+using runtime::Probe;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const older = "not asked: this macOS is older than what is asked about";
+
+std::string wrong_of(size_t wrong, size_t count, const char* what) {
+  return cat(wrong, " of ", count, " ", what, " are wrong");
+}
+
+// --- sizes -----------------------------------------------------------------------------------------------------------
+
+// 2 GB of one byte each, of which the last four are looked at. The placeholder comes first: it may be refused.
+std::string elements_beyond_2_31(MetalDevice& device) {
+  Trial trial(device);
+  constexpr int64_t width = (int64_t{1} << 30) + 4;
+  MPSGraphTensor* x = [trial.graph placeholderWithShape:@[ @2, @(width) ] dataType:MPSDataTypeInt8 name:nil];
+  MPSGraphTensor* row = [trial.graph sliceTensor:x dimension:0 start:1 length:1 name:nil];
+  MPSGraphTensor* last = [trial.graph sliceTensor:row dimension:1 start:width - 4 length:4 name:nil];
+  MPSGraphTensor* found = [trial.graph castTensor:last toType:MPSDataTypeInt32 name:nil];
+  const NDArray fed = device.allocate(DType::int8, {2, width});
+  for (int64_t i = 0; i < 4; ++i) fed.data()[2 * width - 4 + i] = static_cast<std::byte>(i + 1);
+  Fed* feeds = [NSMutableDictionary dictionary];
+  feeds[x] = device.data_of(fed).data;
+  const NDArray result = run_once(device, trial.graph, feeds, {{found, {DType::int32, Shape(Dims{1, 4})}}})[0];
+  const auto* numbers = reinterpret_cast<const int32_t*>(result.data());
+  return cat("the last of 2^31 + 8: ", list(std::vector<int32_t>(numbers, numbers + 4)));
+}
+
+std::string long_products(MetalDevice& device) {
+  Trial trial(device);
+  constexpr int64_t length = 40000;
+  const std::vector<float> ones(static_cast<size_t>(2 * length), 1.0f);
+  MPSGraphTensor* product = [trial.graph matrixMultiplicationWithPrimaryTensor:trial.fed(ones, {2, length})
+                                                               secondaryTensor:trial.fed(ones, {length, 2})
+                                                                          name:nil];
+  return cat("2x40000 by 40000x2 of ones: ", list(trial.values(product, {2, 2})));
+}
+
+std::string large_inverse(MetalDevice& device) {
+  Trial trial(device);
+  constexpr size_t rows = 1025;
+  std::vector<float> twice(rows * rows);
+  for (size_t i = 0; i < rows; ++i) twice[i * rows + i] = 2;
+  MPSGraphTensor* inverse = [trial.graph inverseOfTensor:trial.fed(twice, {rows, rows}) name:nil];
+  const std::vector<float> found = trial.values(inverse, {rows, rows});
+  size_t wrong = 0;
+  for (size_t i = 0; i < found.size(); ++i) wrong += !(std::abs(found[i] - twice[i] / 4) < 1e-5f);
+  return wrong_of(wrong, found.size(), "numbers");
+}
+
+// --- element types ---------------------------------------------------------------------------------------------------
+
+std::string extrema(MetalDevice& device, MPSDataType type) {
+  Trial trial(device);
+  MPSGraphTensor* x = [trial.graph castTensor:trial.fed({3, 1, 2}) toType:type name:nil];
+  const auto whole = [&](MPSGraphTensor* tensor) {
+    return list(trial.values<int32_t>([trial.graph castTensor : tensor toType : MPSDataTypeInt32 name : nil], { 1 }));
+  };
+  return cat("of [3, 1, 2]: maximum ", whole([trial.graph reductionMaximumWithTensor:x axes:@[ @0 ] name:nil]),
+             ", minimum ", whole([trial.graph reductionMinimumWithTensor:x axes:@[ @0 ] name:nil]));
+}
+
+template <DType dtype>
+std::string extrema_of(MetalDevice& device) {
+  if (dtype != DType::bfloat16) return extrema(device, data_type(dtype));
+  if (METAL_AVAILABLE(14.0)) return extrema(device, MPSDataTypeBFloat16);
+  return older;
+}
+
+std::string sum_of_uint32(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* x = [trial.graph castTensor:trial.fed({16777217, 1, 2}) toType:MPSDataTypeUInt32 name:nil];
+  MPSGraphTensor* sum = [trial.graph reductionSumWithTensor:x axes:@[ @0 ] name:nil];
+  return cat("16777217 + 1 + 2 = ",
+             list(trial.values<int32_t>([trial.graph castTensor : sum toType : MPSDataTypeInt32 name : nil], { 1 })));
+}
+
+std::string all_and_any(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* zero = [trial.graph constantWithScalar:0 shape:@[ @1 ] dataType:MPSDataTypeInt32];
+  MPSGraphTensor* x = [trial.graph notEqualWithPrimaryTensor:trial.fed({1, 0, 1}) secondaryTensor:zero name:nil];
+  const auto whole = [&](MPSGraphTensor* tensor) {
+    return list(trial.values<int32_t>([trial.graph castTensor : tensor toType : MPSDataTypeInt32 name : nil], { 1 }));
+  };
+  return cat("of [true, false, true]: and ", whole([trial.graph reductionAndWithTensor:x axes:@[ @0 ] name:nil]),
+             ", or ", whole([trial.graph reductionOrWithTensor:x axes:@[ @0 ] name:nil]));
+}
+
+std::string sorted_int64(MetalDevice& device) {
+  Trial trial(device);
+  constexpr int64_t count = 5000;
+  std::vector<int32_t> mixed(static_cast<size_t>(count));
+  for (size_t i = 0; i < mixed.size(); ++i) mixed[i] = static_cast<int32_t>(i * 1237 % mixed.size());
+  MPSGraphTensor* x = [trial.graph castTensor:trial.fed(mixed) toType:MPSDataTypeInt64 name:nil];
+  MPSGraphTensor* order = [trial.graph argSortWithTensor:x axis:0 name:nil];
+  size_t wrong = 0;
+  int32_t next = 0;
+  for (const int32_t at : trial.values<int32_t>(order, {count}))
+    wrong += at < 0 || at >= count || mixed[static_cast<size_t>(at)] != next++;
+  return wrong_of(wrong, mixed.size(), "places");
+}
+
+template <MPSDataType type>
+std::string gathered(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* zero = [trial.graph constantWithScalar:0 shape:@[ @1 ] dataType:MPSDataTypeInt32];
+  MPSGraphTensor* given = trial.fed({1, 0, 1});
+  MPSGraphTensor* x = type == MPSDataTypeBool
+                          ? [trial.graph notEqualWithPrimaryTensor:given secondaryTensor:zero name:nil]
+                          : [trial.graph castTensor:given toType:type name:nil];
+  MPSGraphTensor* found = [trial.graph gatherWithUpdatesTensor:x
+                                                 indicesTensor:trial.fed({2, 1, 0, 1})
+                                                          axis:0
+                                               batchDimensions:0
+                                                          name:nil];
+  MPSGraphTensor* numbers = [trial.graph castTensor:found toType:MPSDataTypeInt32 name:nil];
+  return cat("of [1, 0, 1] at 2, 1, 0, 1: ", list(trial.values<int32_t>(numbers, {4})));
+}
+
+std::string scattered_product(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* found = [trial.graph scatterWithDataTensor:trial.fed({16777217, 5})
+                                               updatesTensor:trial.fed({3, 7})
+                                               indicesTensor:trial.fed({0, 1})
+                                                        axis:0
+                                                        mode:MPSGraphScatterModeMul
+                                                        name:nil];
+  return cat("16777217 by 3 and 5 by 7: ", list(trial.values<int32_t>(found, {2})));
+}
+
+std::string indices_of_64_bits(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* indices = [trial.graph castTensor:trial.fed({2, 0, 1}) toType:MPSDataTypeInt64 name:nil];
+  MPSGraphTensor* found = [trial.graph gatherAlongAxis:0
+                                     withUpdatesTensor:trial.fed({10, 20, 30}, {3})
+                                         indicesTensor:indices
+                                                  name:nil];
+  return cat("of [10, 20, 30] at 2, 0, 1: ", list(trial.values(found, {3})));
+}
+
+// As the bits of int32: 0xD2511F53, and three times it.
+std::string large_scalar(MetalDevice& device) {
+  Trial trial(device);
+  const auto number = [&](double value) {
+    return [trial.graph constantWithScalar:value shape:@[ @1 ] dataType:MPSDataTypeUInt32];
+  };
+  const auto bits = [&](MPSGraphTensor* tensor) {
+    return list(trial.values<int32_t>([trial.graph reinterpretCastTensor : tensor toType : MPSDataTypeInt32 name : nil],
+                                      { 1 }));
+  };
+  MPSGraphTensor* word = number(0xD2511F53u);
+  MPSGraphTensor* product = [trial.graph multiplicationWithPrimaryTensor:word secondaryTensor:number(3) name:nil];
+  return cat("the bits of 3528531795 ", bits(word), ", of three times it ", bits(product));
+}
+
+// --- forms -----------------------------------------------------------------------------------------------------------
+
+std::string scatter_along_one(MetalDevice& device) {
+  Trial trial(device);
+  const std::vector<int32_t> at{3, 1};
+  MPSGraphTensor* indices = [trial.graph reshapeTensor:trial.fed(at) withShape:@[ @2, @1 ] name:nil];
+  MPSGraphTensor* found = [trial.graph scatterAlongAxis:0
+                                         withDataTensor:trial.fed({0, 0, 0, 0}, {4, 1})
+                                          updatesTensor:trial.fed({7, 8}, {2, 1})
+                                          indicesTensor:indices
+                                                   mode:MPSGraphScatterModeSet
+                                                   name:nil];
+  return cat("7 and 8 at 3 and 1 of four zeros: ", list(trial.values(found, {4, 1})));
+}
+
+std::string gather_along_one(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* indices = [trial.graph reshapeTensor:trial.fed(std::vector<int32_t>{2, 0})
+                                             withShape:@[ @2, @1 ]
+                                                  name:nil];
+  MPSGraphTensor* found = [trial.graph gatherAlongAxis:0
+                                     withUpdatesTensor:trial.fed({10, 20, 30}, {3, 1})
+                                         indicesTensor:indices
+                                                  name:nil];
+  return cat("of three rows of one at 2 and 0: ", list(trial.values(found, {2, 1})));
+}
+
+std::string reflected_twice(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* padded = [trial.graph padTensor:trial.fed({1, 2, 3}, {3})
+                                  withPaddingMode:MPSGraphPaddingModeReflect
+                                      leftPadding:@[ @3 ]
+                                     rightPadding:@[ @0 ]
+                                    constantValue:0
+                                             name:nil];
+  return cat("[1, 2, 3] with three before it: ", list(trial.values(padded, {6})));
+}
+
+std::string scan_of_five_axes(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphTensor* x = trial.fed({1, 2, 3}, {3, 1, 1, 1, 1});
+  MPSGraphTensor* sums = [trial.graph cumulativeSumWithTensor:x axis:0 exclusive:NO reverse:NO name:nil];
+  return cat("of [1, 2, 3] along the first of five axes: ", list(trial.values(sums, {3, 1, 1, 1, 1})));
+}
+
+// A gamma that is not the same along the axis, with the sums given; beside the formula.
+std::string varying_gamma(MetalDevice& device) {
+  Trial trial(device);
+  const std::vector<float> x{1, 2, 4}, incoming{1, -1, 0.5}, gamma{1, 2, 3};
+  const float mean = 7.0f / 3, variance = 14.0f / 9, root = std::sqrt(variance);
+  float beta_sum = 0, gamma_sum = 0;
+  std::vector<float> formula;
+  for (size_t i = 0; i < 3; ++i) {
+    beta_sum += incoming[i];
+    gamma_sum += incoming[i] * (x[i] - mean) / root;
+  }
+  for (size_t i = 0; i < 3; ++i)
+    formula.push_back(gamma[i] / root * (incoming[i] - beta_sum / 3 - (x[i] - mean) / root * gamma_sum / 3));
+  MPSGraphTensor* found = [trial.graph normalizationGradientWithIncomingGradientTensor:trial.fed(incoming, {1, 3})
+                                                                          sourceTensor:trial.fed(x, {1, 3})
+                                                                            meanTensor:trial.fed({mean}, {1, 1})
+                                                                        varianceTensor:trial.fed({variance}, {1, 1})
+                                                                           gammaTensor:trial.fed(gamma, {1, 3})
+                                                                   gammaGradientTensor:trial.fed({gamma_sum}, {1, 1})
+                                                                    betaGradientTensor:trial.fed({beta_sum}, {1, 1})
+                                                                         reductionAxes:@[ @1 ]
+                                                                               epsilon:0
+                                                                                  name:nil];
+  const std::vector<float> values = trial.values(found, {1, 3});
+  bool same = true;
+  for (size_t i = 0; i < 3; ++i) same = same && std::abs(values[i] - formula[i]) < 1e-4f;
+  return cat(same ? "as the formula: " : "other than the formula: ", list(values), ", by the formula ", list(formula));
+}
+
+// Soft-max of scaled products, times values: the pattern that MPSGraph maps to one kernel. The mask keeps all out.
+std::string attention_pattern(MetalDevice& device) {
+  constexpr int64_t heads = 2, length = 64, width = 16, runs = 300;
+  Trial trial(device);
+  MPSGraph* graph = trial.graph;
+  std::vector<float> numbers(static_cast<size_t>(heads * length * width));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 7) / 7;
+  const Dims dims{1, heads, length, width};
+  MPSGraphTensor *queries = trial.fed(numbers, dims), *keys = trial.fed(numbers, dims);
+  MPSGraphTensor* values = trial.fed(numbers, dims);
+  std::vector<float> hidden(static_cast<size_t>(length * length));
+  for (size_t i = 0; i < static_cast<size_t>(length); ++i) hidden[i] = -INFINITY;  // the first query sees no key
+  MPSGraphTensor* mask = trial.fed(hidden, {1, 1, length, length});
+  MPSGraphTensor* turned = [graph transposeTensor:keys permutation:@[ @0, @1, @3, @2 ] name:nil];
+  MPSGraphTensor* products = [graph matrixMultiplicationWithPrimaryTensor:queries secondaryTensor:turned name:nil];
+  MPSGraphTensor* scale = [graph constantWithScalar:0.25 shape:@[ @1 ] dataType:MPSDataTypeFloat32];
+  MPSGraphTensor* scaled = [graph multiplicationWithPrimaryTensor:products secondaryTensor:scale name:nil];
+  MPSGraphTensor* masked = [graph additionWithPrimaryTensor:scaled secondaryTensor:mask name:nil];
+  MPSGraphTensor* parts = [graph softMaxWithTensor:masked axis:3 name:nil];
+  MPSGraphTensor* found = [graph matrixMultiplicationWithPrimaryTensor:parts secondaryTensor:values name:nil];
+  NSUInteger before = 0;
+  std::vector<float> last;
+  for (int64_t run = 0; run < runs; ++run) {
+    if (run == runs / 10) before = device.device.currentAllocatedSize;
+    @autoreleasepool {
+      last = trial.values(found, dims);
+    }
+  }
+  const double grown =
+      (static_cast<double>(device.device.currentAllocatedSize) - static_cast<double>(before)) / (1 << 20);
+  const auto blind = std::isnan(last[0]), seeing = std::isnan(last[static_cast<size_t>(width)]);
+  return cat(grown < 2 ? "no growth" : cat("the device's memory grew by ", std::lround(grown), " MB"), " in ", runs,
+             " runs; a query that sees nothing finds ", blind ? "NaN" : "numbers", ", the next ",
+             seeing ? "NaN" : "numbers");
+}
+
+// --- packages --------------------------------------------------------------------------------------------------------
+
+// An executable of y, compiled as the descriptor says; nil: as applications do that give none.
+MPSGraphExecutable* compiled_with(MetalDevice& device, MPSGraph* graph, MPSGraphTensor* y,
+                                  MPSGraphCompilationDescriptor* descriptor) {
+  return [graph compileWithDevice:device.graph_device
+                            feeds:@{}
+                    targetTensors:@[ y ]
+                 targetOperations:nil
+            compilationDescriptor:descriptor];
+}
+
+std::string package_without_a_folder(MetalDevice& device) {
+  if (METAL_AVAILABLE(14.0)) {
+    MPSGraph* graph = [MPSGraph new];
+    MPSGraphTensor* one = [graph constantWithScalar:1 shape:@[ @1 ] dataType:MPSDataTypeFloat32];
+    MPSGraphTensor* two = [graph additionWithPrimaryTensor:one secondaryTensor:one name:nil];
+    MPSGraphExecutable* executable = compiled_with(device, graph, two, compilation_descriptor());
+    const fs::path folder = fs::temp_directory_path() / cat("mpsgraph-probe-", getpid());
+    const fs::path path = folder / "model.mpsgraphpackage";
+    [executable serializeToMPSGraphPackageAtURL:[NSURL fileURLWithPath:@(path.c_str())]
+                                     descriptor:[MPSGraphExecutableSerializationDescriptor new]];
+    std::error_code ignored;
+    const bool written = fs::exists(path, ignored);
+    fs::remove_all(folder, ignored);
+    return written ? "the folder is made and the package written" : "nothing is written, and nothing said";
+  }
+  return older;
+}
+
+std::string halves_at_the_default_level(MetalDevice& device) {
+  MPSGraph* graph = [MPSGraph new];
+  const uint16_t given[] = {0x0000, 0x7C00, 0x7E00};  // 0, infinity, NaN
+  MPSGraphTensor* x = [graph constantWithData:[NSData dataWithBytes:given length:sizeof given]
+                                        shape:@[ @3 ]
+                                     dataType:MPSDataTypeFloat16];
+  MPSGraphTensor* logarithm = [graph logarithmWithTensor:x name:nil];
+  MPSGraphTensor* wide = [graph castTensor:logarithm toType:MPSDataTypeFloat32 name:nil];
+  MPSGraphExecutable* executable = compiled_with(device, graph, wide, nil);
+  const NDArray result = device.allocate(DType::float32, {3});
+  run_now(device.queue, [&](MPSCommandBuffer* buffer) {
+    [executable encodeToCommandBuffer:buffer
+                          inputsArray:@[]
+                         resultsArray:@[ device.data_of(result).data ]
+                  executionDescriptor:nil];
+  });
+  const auto* numbers = reinterpret_cast<const float*>(result.data());
+  return cat("float16 logarithms of 0, infinity, NaN: ", list(std::vector<float>(numbers, numbers + 3)));
+}
+
+// clang-format off
+struct Kind { const char *name, *question; std::string (*ask)(MetalDevice&); };
+const Kind kinds[] = {
+    {"extrema_of_int8", "Has MPSGraph extrema along axes of int8?", extrema_of<DType::int8>},
+    {"extrema_of_uint8", "Has MPSGraph extrema along axes of uint8?", extrema_of<DType::uint8>},
+    {"extrema_of_int16", "Has MPSGraph extrema along axes of int16?", extrema_of<DType::int16>},
+    {"extrema_of_uint16", "Has MPSGraph extrema along axes of uint16?", extrema_of<DType::uint16>},
+    {"extrema_of_uint32", "Has MPSGraph extrema along axes of uint32?", extrema_of<DType::uint32>},
+    {"extrema_of_bfloat16", "Has MPSGraph extrema along axes of bfloat16?", extrema_of<DType::bfloat16>},
+};
+// clang-format on
+
+}  // namespace
+
+std::vector<Probe> limit_probes(MetalDevice& device) {
+  std::vector<Probe> all{
+      probe(device, "elements_beyond_2_31", "Does MPSGraph take 2^31 elements or more?",
+            "2^31 + 8 bytes are fed and the last four cut out; takes 2 GB",
+            "[1, 2, 3, 4]: require_size in src/backends/metal/types.mm may let more through. Others, or an end of the "
+            "process: it stays.",
+            elements_beyond_2_31),
+      probe(device, "long_products", "Are products of matrices with a side above 32768 right?",
+            "2x40000 by 40000x2, all ones",
+            "[40000, 40000, 40000, 40000]: as ours from macOS 14.4 on, and before that require_sound in "
+            "src/backends/metal/matrix.mm can go. Others on 14.4 or later: it has to refuse them there, too.",
+            long_products),
+      probe(device, "large_inverse", "Has MPSGraph inverses of more than 1024 rows?", "twice the identity of 1025 rows",
+            "0 numbers are wrong: the bound in src/backends/metal/matrix_inverse.mm may rise. Another, or an end of "
+            "the process: it stays.",
+            large_inverse),
+      probe(device, "sum_of_uint32", "Has MPSGraph sums of uint32?", "16777217 + 1 + 2",
+            "[16777220]: keys_of in src/backends/metal/reduction.mm may leave uint32 as it is for sums. Another, or an "
+            "end of the process: it stays.",
+            sum_of_uint32),
+      probe(device, "all_and_any_of_bool", "Has MPSGraph reductionAnd and reductionOr of bool?",
+            "of [true, false, true]",
+            "and [0], or [1]: all_of and any_of in src/backends/metal/reduction.mm may be these. Another, or an end of "
+            "the process: they stay composed.",
+            all_and_any),
+      probe(device, "sorted_int64", "Are sorts of int64 complete?", "5000 numbers, mixed",
+            "0 places are wrong: ascending_order in src/backends/metal/order.mm may sort int64 in one piece on this "
+            "system. More: it stays by halves.",
+            sorted_int64),
+      probe(
+          device, "gathered_bools", "Do gathers of bool work?", "of [1, 0, 1], four times",
+          "[1, 0, 1, 0]: moving_type in src/backends/metal/indexing.mm may leave bool as it is. Another, or an end of "
+          "the process: it stays.",
+          gathered<MPSDataTypeBool>),
+      probe(device, "gathered_bytes", "Do gathers of uint8 work?", "of [1, 0, 1], four times",
+            "[1, 0, 1, 0]: moving_type in src/backends/metal/indexing.mm may leave uint8 as it is. Another, or an end "
+            "of the process: it stays.",
+            gathered<MPSDataTypeUInt8>),
+      probe(device, "scattered_products", "Are scattered products of int32 exact?", "16777217 by 3, 5 by 7",
+            "[50331651, 35]: multiplies() in src/backends/metal/scatter_nd.mm need not refuse integers. Another, or an "
+            "end of the process: it does.",
+            scattered_product),
+      probe(device, "padding_beyond_the_axis", "Does a reflection take more than the axis has?", "three before three",
+            "[2, 3, 2, 1, 2, 3]: native_mode in src/backends/metal/padding.mm may hand it over. Another, or an end of "
+            "the process: it stays composed.",
+            reflected_twice),
+      probe(device, "indices_of_64_bits", "Do gathers along an axis take indices of int64?",
+            "three, by gatherAlongAxis",
+            "[30, 10, 20]: along_indices in src/backends/metal/indexing.mm may hand them over. Another, or an end of "
+            "the process: they stay int32.",
+            indices_of_64_bits),
+      probe(device, "large_scalars_of_uint32",
+            "Do scalars of uint32 above 2^31 arrive, and are products of uint32 exact?",
+            "the word 3528531795 and three times it, as the bits of int32",
+            "[-766435501] and [1995660793]: word() in src/backends/metal/random.mm may be a scalar. Another first "
+            "number: it stays bytes. Another second one: products of uint32 are wrong, and Philox with them.",
+            large_scalar),
+      probe(device, "scatter_along_a_last_axis_of_one", "Does scatterAlongAxis take a last axis of one?",
+            "two numbers into four",
+            "[0, 8, 0, 7]: src/backends/metal/scatter_nd.mm need not leave it out. Another, "
+            "or an end of the process: it does.",
+            scatter_along_one),
+      probe(
+          device, "gather_along_a_last_axis_of_one", "Does gatherAlongAxis take a last axis of one?",
+          "two rows of three",
+          "[30, 10]: short_dims in src/backends/metal/indexing.h is not needed for gathers. Another, or an end of the "
+          "process: it is.",
+          gather_along_one),
+      probe(device, "scan_of_five_axes", "Do cumulative operations run along the first of five axes?",
+            "sums of 1, 2, 3",
+            "[1, 3, 6]: src/backends/metal/cumulative.mm need not reshape. Another, or an end of "
+            "the process: it does.",
+            scan_of_five_axes),
+      probe(
+          device, "gradient_of_varying_gamma", "What is the gradient of a normalization whose gamma varies?",
+          "three numbers with the sums given, beside the formula",
+          "As the formula: varies_along_axes in src/backends/metal/normalization.mm can go. Other: it stays composed.",
+          varying_gamma),
+      probe(device, "attention_pattern",
+            "Does the pattern of an attention leak memory, or give NaN where it should not?",
+            "300 runs of two heads of 64 queries, the first of which sees nothing",
+            "No growth, NaN for the first and numbers for the next: src/backends/metal/matrix.mm may do without 1e-20. "
+            "Growth, or NaN for both: it stays.",
+            attention_pattern),
+      probe(device, "package_without_a_folder", "What does writing a package into a folder do that is not there?",
+            "one of a sum",
+            "An error, or a folder: the check in src/backends/metal/package.mm is for its message only. "
+            "An end of the process: it is needed.",
+            package_without_a_folder),
+      probe(device, "halves_at_the_default_level", "Are halves right at the default level of optimization?",
+            "logarithms of 0, infinity and NaN in float16, compiled without a descriptor",
+            "[-inf, inf, nan]: docs/metal.md need not ask applications for level 0 on this machine. Others: it must.",
+            halves_at_the_default_level),
+  };
+  for (const Kind& kind : kinds)
+    all.push_back(probe(device, kind.name, kind.question, "the largest and smallest of three",
+                        "maximum [3], minimum [1]: keys_of in src/backends/metal/reduction.mm may leave the type as it "
+                        "is. Another, or an end of the process: it stays.",
+                        kind.ask));
+  return all;
+}
+
+}  // namespace mpsgraph::metal

@@ -1,0 +1,159 @@
+"""What answers of the self-test's probes mean: by behaviour.md, by the backend's code, and otherwise.
+
+A probe may have several rules. Each stands for a row of behaviour.md or, without one, for what the code goes by.
+`needed` is what an answer looks like on a Mac of which the row is true, so that our detour is needed there;
+`not_needed` is the answer of one that does what the selector says. Any other answer is one that nobody foresaw.
+tools/from_report.py reads a report by these rules.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+ENDED = "the process ended"  # what stands for an answer then
+DIES = rf"^(refused|{ENDED})"
+AS_THE_TABLE, BETTER, WORSE, UNFORESEEN, NOT_ASKED = "as the table", "better", "worse", "unforeseen", "not asked"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Of the answers of one probe."""
+
+    probe: str
+    row: str  # the first cell in behaviour.md; empty: what the code makes of it, which no row tells
+    needed: str  # regular expressions, searched for
+    not_needed: str = ""
+    counted_on: bool = False  # the code needs `needed`; anything else is a defect on this Mac
+    from_macos: float = 0.0  # the row is true from this system on
+    until_macos: float = 99.0  # and before this one
+
+    def judge(self, answer: str, macos: float) -> str:
+        """One of the words above."""
+        if answer.startswith("not asked"):
+            return NOT_ASKED
+        holds = self.from_macos <= macos < self.until_macos
+        if self.not_needed and re.search(self.not_needed, answer):
+            return BETTER if holds else AS_THE_TABLE
+        if re.search(self.needed, answer):
+            return AS_THE_TABLE if holds else WORSE
+        return WORSE if self.counted_on else UNFORESEEN
+
+
+FIVE = r"\[16777217, 1832780943, 2143289345, 1, 3\]"
+ROUNDED = r"\[16777216, 1832780928, "
+SMALL = "reductions of 8- and 16-bit integers, unsigned ones, bool, bfloat16"
+BYTES = "gathers of bool and uint8"
+
+RULES = [
+    Rule("gathered_integers", "gathers and scatters of 32- and 64-bit integers", f": {ROUNDED}", f": {FIVE}$"),
+    Rule("scattered_integers", "gathers and scatters of 32- and 64-bit integers", f"set {ROUNDED}", f"set {FIVE}"),
+    Rule("gathered_patterns", "", ".", f": {FIVE}$"),
+    Rule("gathered_bools", BYTES, rf"{DIES}|: (?!\[1, 0, 1, 0\])", r": \[1, 0, 1, 0\]"),
+    Rule("gathered_bytes", BYTES, rf"{DIES}|: (?!\[1, 0, 1, 0\])", r": \[1, 0, 1, 0\]"),
+    Rule("indices_of_64_bits", "indices of 64 bits in gathers and scatters", DIES, r": \[30, 10, 20\]"),
+    Rule("scattered_integers", "scattered extrema of integers", f"{DIES}|max {ROUNDED}", f"max {FIVE}"),
+    Rule("scattered_products", "scattered products of integers", rf"{DIES}|: \[5033164[^1]", r": \[50331651, 35\]"),
+    Rule(
+        "elements_beyond_2_31",
+        "2^31 elements or more",
+        rf"{DIES}|: \[0, 0, 0, 0\]",
+        r": \[1, 2, 3, 4\]",
+    ),
+    Rule(
+        "long_products",
+        "products of matrices with a side above 32768",
+        r": (?!\[40000, 40000, 40000, 40000\])",
+        r": \[40000, 40000, 40000, 40000\]",
+        until_macos=14.4,
+    ),
+    Rule(
+        "attention_pattern",
+        "scaledDotProductAttention, and the pattern of it",
+        "grew|the next NaN",
+        "^no growth.*the next numbers",
+        from_macos=15.0,
+    ),
+    *(
+        Rule(f"extrema_of_{name}", SMALL, f"{DIES}|maximum", r"maximum \[3\], minimum \[1\]")
+        for name in ("int8", "uint8", "int16", "uint16", "uint32", "bfloat16")
+    ),
+    Rule("sum_of_uint32", SMALL, f"{DIES}|= ", r"= \[16777220\]"),
+    Rule("all_and_any_of_bool", SMALL, f"{DIES}|and ", r"and \[0\], or \[1\]"),
+    Rule(
+        "nan_of_extrema", "NaN in plain extrema", r"maximum \[1\], minimum \[1\]$", r"maximum \[nan\], minimum \[nan\]$"
+    ),
+    Rule("sorted_int64", "sorts of int64", rf"{DIES}|^[1-9]\d* of", "^0 of", from_macos=15.4),
+    Rule("large_inverse", "inverses of more than 1024 rows", rf"{DIES}|^[1-9]\d* of", "^0 of"),
+    Rule(
+        "gradient_of_varying_gamma",
+        "the gradient of a normalization whose gamma varies along the axes",
+        f"{DIES}|^other than",
+        "^as the formula",
+    ),
+    Rule(
+        "large_scalars_of_uint32",
+        "scalars of uint32 above 2^31",
+        rf"{DIES}|3528531795 (?!\[-766435501\])",
+        r"3528531795 \[-766435501\]",
+    ),
+    Rule("large_scalars_of_uint32", "", rf"{DIES}|it \[1995660793\]", counted_on=True),
+    Rule("bounds_with_a_dimension", "bounds of loops", DIES, r"= \[10\]$"),
+    Rule(
+        "package_without_a_folder",
+        "a package into a folder that is not there",
+        f"^{ENDED}",
+        "^(refused|the folder is made|nothing is written)",
+    ),
+    Rule("scan_of_five_axes", "cumulative operations", rf"{DIES}|: (?!\[1, 3, 6\])", r": \[1, 3, 6\]"),
+    Rule(
+        "scatter_along_a_last_axis_of_one",
+        "scatterAlongAxis with a last axis of one",
+        DIES,
+        r": \[0, 8, 0, 7\]",
+    ),
+    Rule(
+        "gather_along_a_last_axis_of_one",
+        "gatherAlongAxis with a last axis of one",
+        DIES,
+        r": \[30, 10\]",
+        until_macos=15.2,
+    ),
+    Rule(
+        "padding_beyond_the_axis",
+        "padding that mirrors more than the axis, and periodic padding",
+        rf"{DIES}|: (?!\[2, 3, 2, 1, 2, 3\])",
+        r": \[2, 3, 2, 1, 2, 3\]",
+    ),
+    # No row: what the code makes of them.
+    Rule("divided_integers", "", r": \[16777217, -3, -3, 715827882\]", counted_on=True),
+    Rule("order_of_many", "", "^0 of", counted_on=True),
+    Rule("halves_at_the_default_level", "", r": (?!\[-inf, inf, nan\])", r": \[-inf, inf, nan\]"),
+    Rule("philox_state_of_a_seed", "", r": \[1, 0, 0, 0, 0, 7, 0\]"),
+    Rule("philox_state_of_counters", "", r"^\[1, 1, 0, 2, 0, 3, 0\]", counted_on=True),
+    Rule("philox_numbers_of_a_seed", "", r"by the seed (\[.*\]), by the seed's state \1$"),
+    Rule(
+        "philox_uniform_numbers",
+        "",
+        r"^\[0\.45901\d*, 0\.53342\d*, 0\.96277\d*, 0\.71216\d*\]",
+        counted_on=True,
+    ),
+    Rule("philox_normal_numbers", "", ".", r"^\[-0\.26016\d*, -1\.2205\d*, -0\.2677\d*, -0\.06486\d*\]"),
+    Rule("philox_advance", "", ".", r"^after 1 \[1, (2|257),"),
+    Rule("philox_advance_of_normals", "", ".", r"^after 1 \[1, (2|257),"),
+    Rule("normal_sampling_default", "", "^Box and Muller"),
+    Rule("gru_flip_z", "", ".", "^flipZ is NO by default; with NO the unit gives 8, with YES 0"),
+    Rule("nan_of_relu", "", r": \[0, 0, 1\]", r": \[nan, 0, 1\]"),
+    Rule("gather_out_of_bounds", "", ".", r": \[10, 30, 0, 0, 0\]"),
+    Rule("variables_of_executables", "", ".", r"\[2, 2, 4, 4, 4\]"),
+    Rule("rank_0", "", ".", r"^3 \+ 3 = 6, with a result of 0 dimensions"),
+    Rule("memory_of_others", "", "pages shared.*malloc shared"),
+]
+
+# Rows that no probe asks about, and why.
+UNASKED = {
+    "a dimension above INT_MAX": "as 2^31 elements, of which a probe asks",
+    "more than 2^32 bytes": "takes 4 GB, which a Mac of 8 GB has not to spare",
+    "primaryScale of an addition node in an MPSNNGraph": "the nodes part holds sums with scales against the formula",
+    "filler channels of a concatenation of images": "refused; what lies there is nobody's to rely on",
+}
