@@ -1,13 +1,8 @@
 // Probes of Apple's nodes for which no code that runs on Macs is known: each runs small nodes on this device and on the
 // CPU, and says which agree. tests/apple/witnesses.txt names the selectors that lean on them.
-#include <cmath>
-#include <cstring>
-#include <functional>
+#include "backends/metal/probes_nodes.h"
 
-#include "backends/metal/direct.h"
 #include "backends/metal/probes.h"
-#include "mpsgraph/core/errors.h"
-#include "mpsgraph/runtime/command_queue.h"
 #include "nngraph/graph.h"
 
 namespace mpsgraph::metal {
@@ -19,62 +14,6 @@ using runtime::NDArray;
 using runtime::Probe;
 
 namespace {
-
-using Values = std::vector<float>;
-
-NDArray array_of(const Values& values, const Dims& dims) {
-  NDArray array = NDArray::allocate(DType::float32, dims);
-  std::memcpy(array.data(), values.data(), array.bytes());
-  return array;
-}
-
-// The same numbers for each run: halves between -2 and 2, those of a pixel's eight channels all different.
-NDArray images_of(const Dims& dims, float from = -2) {
-  Values values(static_cast<size_t>(element_count(dims)));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = from + 0.5f * static_cast<float>((i * 5 + i / 8) % 9);
-  return array_of(values, dims);
-}
-
-Values values_of(const NDArray& array) {
-  Values values(static_cast<size_t>(array.elements()));
-  if (array.dtype() == DType::float32) std::memcpy(values.data(), array.data(), array.bytes());
-  return values;
-}
-
-// What one device makes of it.
-using Ask = std::function<Values(Device&)>;
-
-bool agree(const Values& a, const Values& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i)
-    if (!(std::abs(a[i] - b[i]) <= 1e-3f * (1 + std::abs(b[i]))) && !(std::isnan(a[i]) && std::isnan(b[i]))) return false;
-  return true;
-}
-
-// Cases by name: those that agree, then the others with what came and what the CPU gives.
-class Beside {
- public:
-  void ask(const std::string& name, const Ask& what) {
-    try {
-      const Values ours = what(Device::get("cpu")), apples = what(Device::get("metal"));
-      if (agree(apples, ours))
-        same_ += (same_.empty() ? "" : ", ") + name;
-      else
-        others_ += cat("; ", name, ": ", list(apples), ", on the CPU ", list(ours));
-    } catch (const Error& error) {
-      others_ += cat("; ", name, ": refused: ", error.what());
-    }
-  }
-  std::string answer() const { return cat("as on the CPU: ", same_.empty() ? "none" : same_, others_); }
-
- private:
-  std::string same_, others_;
-};
-
-void finish(const std::shared_ptr<runtime::CommandBuffer>& buffer) {
-  buffer->commit();
-  buffer->wait_until_completed();
-}
 
 using Make = std::function<ImagePtr(const ImagePtr&)>;
 
@@ -395,7 +334,9 @@ std::string boxes(MetalDevice&) {
     NNGraph graph(device, {node->result_image()});
     const auto buffer = CommandQueue::create(device)->command_buffer();
     std::vector<LabelsBatch> labels(1);
-    labels[0].labels = images_of({1, 2, 2, 14}, 0);
+    Values boxes = values_of(images_of({1, 2, 2, 14}, 0));
+    for (float& value : boxes) value *= 0.2f;
+    labels[0].labels = array_of(boxes, {1, 2, 2, 14});
     const EncodeResults results = graph.encode_batch(buffer, {{images_of({1, 2, 2, 14})}}, labels);
     finish(buffer);
     Values all = values_of(labels[0].losses);
@@ -409,32 +350,29 @@ std::string boxes(MetalDevice&) {
 
 std::vector<Probe> node_probes(MetalDevice& device) {
   const char* method = "the same small images go through the nodes on this device and on the CPU";
-  const auto asked = [&](const char* name, const char* question, const char* meaning, std::string (*ask)(MetalDevice&)) {
-    return probe(device, name, question, method, meaning, ask);
-  };
   return {
-      asked("nodes_neurons", "Are Apple's neurons those of nngraph's formulas?",
+      probe(device, "nodes_neurons", "Are Apple's neurons those of nngraph's formulas?", method,
             "Another than on the CPU: src/backends/metal/nngraph/neurons.mm has to refuse or turn around that one.",
             neurons),
-      asked("nodes_local_normalizations", "Are Apple's local normalizations those of nngraph's formulas?",
+      probe(device, "nodes_local_normalizations", "Are Apple's local normalizations those of nngraph's formulas?", method,
             "Another: nngraph/nodes/local_normalization.mm has to refuse it.", local_normalizations),
-      asked("nodes_reductions", "Do Apple's reduction nodes reduce what their names say?",
+      probe(device, "nodes_reductions", "Do Apple's reduction nodes reduce what their names say?", method,
             "Another: nngraph/nodes/reduction.mm has to refuse it, or exchange rows and columns.", reductions),
-      asked("nodes_of_two_images", "Are Apple's nodes of two images those of nngraph's formulas, with strides too?",
+      probe(device, "nodes_of_two_images", "Are Apple's nodes of two images those of nngraph's formulas, with strides too?", method,
             "Another: nngraph/nodes/arithmetic.mm has to refuse it.", pairs_of_images),
-      asked("nodes_losses", "Are Apple's losses and their gradients those of nngraph's formulas?",
+      probe(device, "nodes_losses", "Are Apple's losses and their gradients those of nngraph's formulas?", method,
             "Another: loss_type() in nngraph/nodes/loss.mm has to refuse it.", loss_nodes),
-      asked("nodes_forward_losses", "Are the gradients of Apple's forward losses those of nngraph's formulas?",
+      probe(device, "nodes_forward_losses", "Are the gradients of Apple's forward losses those of nngraph's formulas?", method,
             "Another: make_forward_loss in nngraph/nodes/loss.mm has to refuse it.", forward_losses),
-      asked("nodes_boxes", "Is Apple's YOLO loss that of nngraph's formulas?",
+      probe(device, "nodes_boxes", "Is Apple's YOLO loss that of nngraph's formulas?", method,
             "Another: make_yolo in nngraph/nodes/loss.mm has to refuse it.", boxes),
-      asked("nodes_trained_layers", "Do layers train as on the CPU, with each optimizer?",
+      probe(device, "nodes_trained_layers", "Do layers train as on the CPU, with each optimizer?", method,
             "Another: nngraph/optimizers.mm has to refuse the optimizer, or data_sources.mm the layer.", trained_layers),
-      asked("nodes_convolutions", "Do padding methods, precisions and forms of convolutions mean what nngraph says?",
+      probe(device, "nodes_convolutions", "Do padding methods, precisions and forms of convolutions mean what nngraph says?", method,
             "Another: nngraph/padding.mm or nngraph/nodes/convolution.mm has to refuse it.", convolutions),
-      asked("nodes_edges", "Do edge modes, the log of soft-max and the Gram matrix mean what nngraph says?",
+      probe(device, "nodes_edges", "Do edge modes, the log of soft-max and the Gram matrix mean what nngraph says?", method,
             "Another: nngraph/nodes/shape.mm, softmax.mm or gram_matrix.mm has to refuse it.", edges_of_images),
-      asked("nodes_handles", "Do inputs and exported images come in the order of their handles?",
+      probe(device, "nodes_handles", "Do inputs and exported images come in the order of their handles?", method,
             "Another: MetalNodes::encode in nngraph/graph.mm has to sort them otherwise.", images_of_handles),
   };
 }
