@@ -298,6 +298,43 @@ std::string edges_of_images(MetalDevice&) {
   return beside.answer();
 }
 
+std::string sizes_of_images(MetalDevice&) {
+  Beside beside;
+  const NDArray x = images_of({1, 6, 6, 4});
+  const Attributes window{{"kernel_width", int64_t{3}},
+                          {"kernel_height", int64_t{2}},
+                          {"stride_in_pixels_x", int64_t{2}},
+                          {"stride_in_pixels_y", int64_t{1}}};
+  for (const char* kind : {"pooling_max", "pooling_average", "pooling_l2_norm"}) beside.ask(kind, one(kind, window, x));
+  Attributes spread = window;
+  spread.set("dilation_rate_x", int64_t{2});
+  spread.set("dilation_rate_y", int64_t{2});
+  beside.ask("dilated_pooling_max", one("dilated_pooling_max", spread, x));
+  Attributes twice{{"integer_scale_factor_x", int64_t{2}}, {"integer_scale_factor_y", int64_t{3}}};
+  beside.ask("upsampling_nearest", one("upsampling_nearest", twice, x));
+  for (const bool aligned : {false, true}) {
+    twice.set("align_corners", aligned);
+    beside.ask(aligned ? "upsampling_bilinear of corners" : "upsampling_bilinear", one("upsampling_bilinear", twice, x));
+  }
+  for (const char* kind : {"bilinear_scale", "lanczos_scale"})
+    beside.ask(kind, one(kind, {{"width", int64_t{9}}, {"height", int64_t{12}}}, x));
+  beside.ask("reshape", one("reshape",
+                            {{"result_width", int64_t{12}},
+                             {"result_height", int64_t{3}},
+                             {"result_feature_channels", int64_t{4}}},
+                            x));
+  for (const char* flags : {"default", "calculate_statistics_always", "calculate_statistics_never"})
+    beside.ask(cat("batch normalization, ", flags), [&, flags](Device& device) {
+      const auto source = std::make_shared<TrainableNormalization>(
+          DataSource::Kind::batch_normalization, NormalizationDescriptor{.number_of_feature_channels = 4},
+          std::vector<NamedArray>{{"mean", images_of({4})}, {"variance", images_of({4}, 0.5f)}}, 0.9, nullptr, "probe");
+      return run_image(device, x, [&](const ImagePtr& in) {
+        return FilterNode::create("batch_normalization", {in}, {{"flags", std::string(flags)}}, source)->result_image();
+      });
+    });
+  return beside.answer();
+}
+
 // Four inputs, exports on two of three filters: do they come in the order of their handles?
 std::string images_of_handles(MetalDevice&) {
   Beside beside;
@@ -334,9 +371,10 @@ std::string boxes(MetalDevice&) {
     NNGraph graph(device, {node->result_image()});
     const auto buffer = CommandQueue::create(device)->command_buffer();
     std::vector<LabelsBatch> labels(1);
-    Values boxes = values_of(images_of({1, 2, 2, 14}, 0));
-    for (float& value : boxes) value *= 0.2f;
-    labels[0].labels = array_of(boxes, {1, 2, 2, 14});
+    Values box(2 * 2 * 14, 0);  // one, of the second class, in the second cell
+    const Values there{0.5f, 0.25f, 1, 1.5f, 1, 0, 1};
+    std::copy(there.begin(), there.end(), box.begin() + 14);
+    labels[0].labels = array_of(box, {1, 2, 2, 14});
     const EncodeResults results = graph.encode_batch(buffer, {{images_of({1, 2, 2, 14})}}, labels);
     finish(buffer);
     Values all = values_of(labels[0].losses);
@@ -372,6 +410,10 @@ std::vector<Probe> node_probes(MetalDevice& device) {
             "Another: nngraph/padding.mm or nngraph/nodes/convolution.mm has to refuse it.", convolutions),
       probe(device, "nodes_edges", "Do edge modes, the log of soft-max and the Gram matrix mean what nngraph says?", method,
             "Another: nngraph/nodes/shape.mm, softmax.mm or gram_matrix.mm has to refuse it.", edges_of_images),
+      probe(device, "nodes_sizes",
+            "Do poolings, scales, reshapes and flags of batch normalization mean what nngraph says?", method,
+            "Another: nngraph/nodes/pooling.mm, resize.mm, shape.mm or normalization.mm has to refuse it.",
+            sizes_of_images),
       probe(device, "nodes_handles", "Do inputs and exported images come in the order of their handles?", method,
             "Another: MetalNodes::encode in nngraph/graph.mm has to sort them otherwise.", images_of_handles),
   };
