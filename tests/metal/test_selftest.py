@@ -33,6 +33,7 @@ REFUSED = (
     "scan_of_five_axes",
     "scatter_along_a_last_axis_of_one",
     "gather_along_a_last_axis_of_one",
+    "attention_pattern",
     "gradient_of_varying_gamma",
     "package_without_a_folder",
     *(f"extrema_of_{name}" for name in ("int8", "uint8", "int16", "uint16", "uint32", "bfloat16")),
