@@ -151,7 +151,12 @@ RULES = [
     ),
     Rule("order_of_equal_numbers", "sorts of equal numbers", "^0 of", counted_on=True),
     # No row: what the code makes of them.
-    Rule("adam_by_powers", "", r"^values \[0\.9\d*, 2\.(1|09)\d*\], momentum \[2, -2\], velocity \[4, 4\]", counted_on=True),
+    Rule(
+        "adam_by_powers",
+        "",
+        r"^values \[0\.9\d*, 2\.(1|09)\d*\], momentum \[2, -2\], velocity \[4, 4\]",
+        counted_on=True,
+    ),
     Rule(
         "pooling_gradients",
         "",
@@ -169,7 +174,8 @@ RULES = [
         "activations_of_cells",
         "",
         r"none \[-4, -1, 0\.5, 4\], relu \[0, 0, 0\.5, 4\], tanh \[-0\.9993\d*, -0\.7615\d*, 0\.4621\d*, 0\.9993\d*\], "
-        r"sigmoid \[0\.0179\d*, 0\.2689\d*, 0\.6224\d*, 0\.9820\d*\], hard sigmoid \[0, 0\.(3|29)\d*, 0\.(6|59)\d*, 1\]",
+        r"sigmoid \[0\.0179\d*, 0\.2689\d*, 0\.6224\d*, 0\.9820\d*\], "
+        r"hard sigmoid \[0, 0\.(3|29)\d*, 0\.(6|59)\d*, 1\]",
         counted_on=True,
     ),
     Rule("resized_without_a_batch", "", r"HW \[1, 2, 4, 5\], CHW \[1, 2, 4, 5\], HWC \[1, 2, 4, 5\]", counted_on=True),

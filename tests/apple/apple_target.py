@@ -159,7 +159,9 @@ class AppleTarget:
 
     def objects(self) -> dict[Path, Path]:
         """Where compile_metal leaves what it makes of each file of the backend, whose names differ by folder only."""
-        return {source: self.build / "objects" / source.relative_to(METAL).with_suffix(".o") for source in metal_sources()}
+        return {
+            source: self.build / "objects" / source.relative_to(METAL).with_suffix(".o") for source in metal_sources()
+        }
 
     def compile_metal(self) -> dict[Path, str]:
         """The diagnostics of each file of the backend that has some."""

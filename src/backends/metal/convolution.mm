@@ -53,8 +53,8 @@ void check_channels(const Lowering& l, const Dims& source, const Dims& weights, 
 void check_kernels(const Lowering& l, const Dims& weights, const ops::Convolution& c) {
   for (int i = 0; i < c.count; ++i)
     if (const int64_t size = weights[static_cast<size_t>(c.weights_spatial[i])]; size >= 256)
-      l.unsupported(cat("MPSGraph sums up wrongly under kernels of 256 or more along an axis, these weights have ", size,
-                        "; add up convolutions with parts of the kernel, or use Device(\"cpu\")"));
+      l.unsupported(cat("MPSGraph sums up wrongly under kernels of 256 or more along an axis, these weights have ",
+                        size, "; add up convolutions with parts of the kernel, or use Device(\"cpu\")"));
 }
 
 // Of 2^16 images or more the gradient of the weights is wrong: https://github.com/pytorch/pytorch/issues/96225

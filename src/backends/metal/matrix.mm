@@ -46,7 +46,11 @@ Term short_product(const Lowering& l, const Term& a, const Term& b) {
 }
 
 Term part(const Term& x, NSInteger axis, int64_t start, int64_t length) {
-  return x.with([x.graph() sliceTensor:x.tensor() dimension:static_cast<NSUInteger>(axis) start:start length:length name:nil]);
+  return x.with([x.graph() sliceTensor:x.tensor()
+                             dimension:static_cast<NSUInteger>(axis)
+                                 start:start
+                                length:length
+                                  name:nil]);
 }
 
 // Apple's kernel reads past the end of more than 32766 terms on M1 and M2, whatever the system

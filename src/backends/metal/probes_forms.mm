@@ -28,19 +28,18 @@ MPSGraphConvolution2DOpDescriptor* plain_convolution(NSUInteger groups) {
 std::string adam_by_powers(MetalDevice& device) {
   Trial trial(device);
   const auto one = [&](float value) { return trial.fed(std::vector<float>{value}, {1}); };
-  NSArray<MPSGraphTensor*>* results =
-      [trial.graph adamWithLearningRateTensor:one(0.1f)
-                                  beta1Tensor:one(0.5f)
-                                  beta2Tensor:one(0.75f)
-                                epsilonTensor:one(0)
-                             beta1PowerTensor:one(0.5f)
-                             beta2PowerTensor:one(0.75f)
-                                 valuesTensor:trial.fed({1, 2}, {2})
-                               momentumTensor:trial.fed({0, 0}, {2})
-                               velocityTensor:trial.fed({0, 0}, {2})
-                        maximumVelocityTensor:nil
-                               gradientTensor:trial.fed({4, -4}, {2})
-                                         name:nil];
+  NSArray<MPSGraphTensor*>* results = [trial.graph adamWithLearningRateTensor:one(0.1f)
+                                                                  beta1Tensor:one(0.5f)
+                                                                  beta2Tensor:one(0.75f)
+                                                                epsilonTensor:one(0)
+                                                             beta1PowerTensor:one(0.5f)
+                                                             beta2PowerTensor:one(0.75f)
+                                                                 valuesTensor:trial.fed({1, 2}, {2})
+                                                               momentumTensor:trial.fed({0, 0}, {2})
+                                                               velocityTensor:trial.fed({0, 0}, {2})
+                                                        maximumVelocityTensor:nil
+                                                               gradientTensor:trial.fed({4, -4}, {2})
+                                                                         name:nil];
   return cat("values ", list(trial.values(results[0], {2})), ", momentum ", list(trial.values(results[1], {2})),
              ", velocity ", list(trial.values(results[2], {2})));
 }
@@ -101,12 +100,11 @@ std::string local_indices(MetalDevice& device) {
                                                   descriptor:how
                                                         name:nil];
   const std::string indices = list(trial.values<int32_t>(found[1], {1, 1, 1, 2}));
-  MPSGraphTensor* gradient =
-      [trial.graph maxPooling2DGradientWithGradientTensor:trial.fed({10, 20}, {1, 1, 1, 2})
-                                            indicesTensor:found[1]
-                                              outputShape:@[ @1, @1, @1, @4 ]
-                                               descriptor:how
-                                                     name:nil];
+  MPSGraphTensor* gradient = [trial.graph maxPooling2DGradientWithGradientTensor:trial.fed({10, 20}, {1, 1, 1, 2})
+                                                                   indicesTensor:found[1]
+                                                                     outputShape:@[ @1, @1, @1, @4 ]
+                                                                      descriptor:how
+                                                                            name:nil];
   return cat("of [1, 5, 7, 3]: indices ", indices, ", gradient ", list(trial.values(gradient, {1, 1, 1, 4})));
 }
 
@@ -186,8 +184,8 @@ std::string long_sums(MetalDevice& device) {
                                                       name:nil];
     return trial.values(found, {16, 16})[255];
   };
-  return cat("of 32766, 32767, 32769 and 65536 ones: ", list(std::vector<float>{product(32766), product(32767),
-                                                                               product(32769), product(65536)}));
+  return cat("of 32766, 32767, 32769 and 65536 ones: ",
+             list(std::vector<float>{product(32766), product(32767), product(32769), product(65536)}));
 }
 
 std::string tall_kernels(MetalDevice& device) {
@@ -204,8 +202,8 @@ std::string tall_kernels(MetalDevice& device) {
     return wrong;
   };
   return cat("wrong of one image under 255: ", convolution(1, 255), ", under 256: ", convolution(1, 256),
-             "; of eight under 128: ", convolution(8, 128), ", under 255: ", convolution(8, 255), ", under 256: ",
-             convolution(8, 256));
+             "; of eight under 128: ", convolution(8, 128), ", under 255: ", convolution(8, 255),
+             ", under 256: ", convolution(8, 256));
 }
 
 // On M1 of older systems, and in float16, these were wrong: PyTorch's list of what fails has them.
@@ -229,7 +227,9 @@ std::string convolutions_of_three_axes(MetalDevice& device) {
                    paddingStyle:MPSGraphPaddingStyleExplicit
                      dataLayout:last ? MPSGraphTensorNamedDataLayoutNDHWC : MPSGraphTensorNamedDataLayoutNCDHW
                   weightsLayout:last ? MPSGraphTensorNamedDataLayoutDHWIO : MPSGraphTensorNamedDataLayoutOIDHW];
-    const auto as = [&](MPSGraphTensor* x, MPSDataType type) { return [trial.graph castTensor:x toType:type name:nil]; };
+    const auto as = [&](MPSGraphTensor* x, MPSDataType type) {
+      return [trial.graph castTensor:x toType:type name:nil];
+    };
     const MPSDataType type = half ? MPSDataTypeFloat16 : MPSDataTypeFloat32;
     const std::vector<float> image(4 * 125, 1), weights(32 * 4 * 27, 1);
     MPSGraphTensor* found = [trial.graph
@@ -238,13 +238,13 @@ std::string convolutions_of_three_axes(MetalDevice& device) {
                            descriptor:how
                                  name:nil];
     int64_t count = 0;
-    for (const float value : trial.values(as(found, MPSDataTypeFloat32),
-                                          last ? Dims{1, 3, 3, 3, 32} : Dims{1, 32, 3, 3, 3}))
+    for (const float value :
+         trial.values(as(found, MPSDataTypeFloat32), last ? Dims{1, 3, 3, 3, 32} : Dims{1, 32, 3, 3, 3}))
       count += value != 108;
     return count;
   };
-  return cat("wrong with channels first: ", wrong(false, false), ", last: ", wrong(true, false), ", of float16: ",
-             wrong(false, true), ", ", wrong(true, true));
+  return cat("wrong with channels first: ", wrong(false, false), ", last: ", wrong(true, false),
+             ", of float16: ", wrong(false, true), ", ", wrong(true, true));
 }
 
 // Equal numbers have to stay in the order of their places.
@@ -309,24 +309,27 @@ std::vector<Probe> form_probes(MetalDevice& device) {
             "[1, 2, 4, 5] each: as ours. Another, or an error: src/backends/metal/resize.mm has to put a batch of one "
             "in front.",
             resized_without_a_batch),
-      probe(device, "long_sums", "Are products of more than 32766 terms right?", "products of ones",
-            "[32766, 32767, 32769, 65536]: product() in src/backends/metal/matrix.mm need not cut long ones. Others: it "
-            "has to.",
-            long_sums),
+      probe(
+          device, "long_sums", "Are products of more than 32766 terms right?", "products of ones",
+          "[32766, 32767, 32769, 65536]: product() in src/backends/metal/matrix.mm need not cut long ones. Others: it "
+          "has to.",
+          long_sums),
       probe(device, "tall_kernels", "Are convolutions under tall kernels right?", "grouped convolutions of ones",
             "0 everywhere: check_kernels in src/backends/metal/convolution.mm can go. Others under 255 or 128 too: it "
             "has to refuse more.",
             tall_kernels),
-      probe(device, "convolutions_of_three_axes", "Are convolutions over three axes right?", "of ones, in two layouts",
-            "0 everywhere: as ours. Others: convolution3d in src/backends/metal/convolution.mm has to refuse them, or to "
-            "use the other layout.",
-            convolutions_of_three_axes),
+      probe(
+          device, "convolutions_of_three_axes", "Are convolutions over three axes right?", "of ones, in two layouts",
+          "0 everywhere: as ours. Others: convolution3d in src/backends/metal/convolution.mm has to refuse them, or to "
+          "use the other layout.",
+          convolutions_of_three_axes),
       probe(device, "order_of_equal_numbers", "Do equal numbers stay in order when they are sorted?",
             "65536 numbers of five values",
             "0 places: as ours. More: sorted_order in src/backends/metal/order.mm has to sort places along.",
             order_of_equal_numbers),
       probe(device, "many_images", "Are the weights' gradients of 65536 images right?", "gradients of ones",
-            "[65535, 65536]: check_images in src/backends/metal/convolution.mm can go. Another: it stays.", many_images),
+            "[65535, 65536]: check_images in src/backends/metal/convolution.mm can go. Another: it stays.",
+            many_images),
   };
 }
 

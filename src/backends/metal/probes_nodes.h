@@ -40,7 +40,8 @@ using Ask = std::function<Values(runtime::Device&)>;
 inline bool agree(const Values& a, const Values& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i)
-    if (!(std::abs(a[i] - b[i]) <= 1e-3f * (1 + std::abs(b[i]))) && !(std::isnan(a[i]) && std::isnan(b[i]))) return false;
+    if (!(std::abs(a[i] - b[i]) <= 1e-3f * (1 + std::abs(b[i]))) && !(std::isnan(a[i]) && std::isnan(b[i])))
+      return false;
   return true;
 }
 

@@ -59,12 +59,13 @@ std::string local_normalizations(MetalDevice&) {
     return attributes;
   };
   beside.ask("cross channel", one("cross_channel_normalization", with({{"kernel_size", int64_t{3}}}), x));
-  beside.ask("spatial", one("spatial_normalization",
-                            with({{"kernel_width", int64_t{3}}, {"kernel_height", int64_t{3}}}), x));
-  beside.ask("local contrast",
-             one("local_contrast_normalization",
-                 with({{"kernel_width", int64_t{3}}, {"kernel_height", int64_t{3}}, {"p0", 0.5}, {"pm", 0.25}, {"ps", 2.0}}),
-                 x));
+  beside.ask("spatial",
+             one("spatial_normalization", with({{"kernel_width", int64_t{3}}, {"kernel_height", int64_t{3}}}), x));
+  beside.ask(
+      "local contrast",
+      one("local_contrast_normalization",
+          with({{"kernel_width", int64_t{3}}, {"kernel_height", int64_t{3}}, {"p0", 0.5}, {"pm", 0.25}, {"ps", 2.0}}),
+          x));
   return beside.answer();
 }
 
@@ -84,8 +85,9 @@ std::string pairs_of_images(MetalDevice&) {
   Beside beside;
   const auto pair = [](const std::string& kind, const Attributes& attributes, const Dims& second) {
     return [=](Device& device) {
-      NNGraph graph(device, {FilterNode::create(kind, {ImageNode::input("x"), ImageNode::input("y")}, attributes)
-                                 ->result_image()});
+      NNGraph graph(
+          device,
+          {FilterNode::create(kind, {ImageNode::input("x"), ImageNode::input("y")}, attributes)->result_image()});
       const auto buffer = CommandQueue::create(device)->command_buffer();
       std::vector<LabelsBatch> none;
       const NDArray x = images_of({1, 4, 4, 8}), y = images_of(second, 0.5f);
@@ -128,8 +130,9 @@ std::string loss_nodes(MetalDevice&) {
   const auto of = [](const std::string& type, const std::string& reduction, Attribute across = false) {
     return Attributes{{"loss_type", type}, {"reduction_type", reduction}, {"reduce_across_batch", across}};
   };
-  for (const char* type : {"mean_absolute_error", "mean_squared_error", "softmax_cross_entropy", "sigmoid_cross_entropy",
-                           "categorical_cross_entropy", "hinge", "huber", "cosine_distance", "log"})
+  for (const char* type :
+       {"mean_absolute_error", "mean_squared_error", "softmax_cross_entropy", "sigmoid_cross_entropy",
+        "categorical_cross_entropy", "hinge", "huber", "cosine_distance", "log"})
     beside.ask(type, loss(of(type, "sum"), false));
   for (const char* reduction : {"none", "mean", "sum_by_nonzero_weights"})
     beside.ask(reduction, loss(of("mean_squared_error", reduction), true));
@@ -149,7 +152,8 @@ std::string forward_losses(MetalDevice&) {
   Beside beside;
   const auto loss = [](size_t of) {
     return [=](Device& device) {
-      const Attributes attributes{{"loss_type", std::string("mean_squared_error")}, {"reduction_type", std::string("sum")}};
+      const Attributes attributes{{"loss_type", std::string("mean_squared_error")},
+                                  {"reduction_type", std::string("sum")}};
       const ImagePtr x = ImageNode::input("x"), y = ImageNode::input("y"), w = ImageNode::input("w");
       const FilterPtr node = FilterNode::create("forward_loss", {x, y, w}, attributes);
       const FilterPtr first = FilterNode::create("initial_gradient", {node->result_image()}, {});
@@ -204,8 +208,9 @@ std::string trained_layers(MetalDevice&) {
       ConvolutionDescriptor d;
       d.input_feature_channels = d.output_feature_channels = 4;
       d.kernel_width = d.kernel_height = 3;
-      return trained(device, "convolution",
-                     std::make_shared<TrainableConvolution>(d, images_of({4, 3, 3, 4}), images_of({4}), make(), "probe"));
+      return trained(
+          device, "convolution",
+          std::make_shared<TrainableConvolution>(d, images_of({4, 3, 3, 4}), images_of({4}), make(), "probe"));
     };
   };
   beside.ask("momentum", convolution([=] { return std::make_shared<StochasticGradientDescent>(how, 0.5, false); }));
@@ -314,15 +319,15 @@ std::string sizes_of_images(MetalDevice&) {
   beside.ask("upsampling_nearest", one("upsampling_nearest", twice, x));
   for (const bool aligned : {false, true}) {
     twice.set("align_corners", aligned);
-    beside.ask(aligned ? "upsampling_bilinear of corners" : "upsampling_bilinear", one("upsampling_bilinear", twice, x));
+    beside.ask(aligned ? "upsampling_bilinear of corners" : "upsampling_bilinear",
+               one("upsampling_bilinear", twice, x));
   }
   for (const char* kind : {"bilinear_scale", "lanczos_scale"})
     beside.ask(kind, one(kind, {{"width", int64_t{9}}, {"height", int64_t{12}}}, x));
-  beside.ask("reshape", one("reshape",
-                            {{"result_width", int64_t{12}},
-                             {"result_height", int64_t{3}},
-                             {"result_feature_channels", int64_t{4}}},
-                            x));
+  beside.ask(
+      "reshape",
+      one("reshape",
+          {{"result_width", int64_t{12}}, {"result_height", int64_t{3}}, {"result_feature_channels", int64_t{4}}}, x));
   for (const char* flags : {"default", "calculate_statistics_always", "calculate_statistics_never"})
     beside.ask(cat("batch normalization, ", flags), [&, flags](Device& device) {
       const auto source = std::make_shared<TrainableNormalization>(
@@ -365,9 +370,10 @@ std::string boxes(MetalDevice&) {
   Beside beside;
   beside.ask("yolo", [](Device& device) {
     const Values anchors{1, 1, 2, 2};
-    const FilterPtr node = FilterNode::create(
-        "yolo_loss", {ImageNode::input("x")},
-        {{"anchor_boxes", ConstantData::copy(DType::float32, {4}, anchors.data())}, {"number_of_anchor_boxes", int64_t{2}}});
+    const FilterPtr node =
+        FilterNode::create("yolo_loss", {ImageNode::input("x")},
+                           {{"anchor_boxes", ConstantData::copy(DType::float32, {4}, anchors.data())},
+                            {"number_of_anchor_boxes", int64_t{2}}});
     NNGraph graph(device, {node->result_image()});
     const auto buffer = CommandQueue::create(device)->command_buffer();
     std::vector<LabelsBatch> labels(1);
@@ -392,24 +398,27 @@ std::vector<Probe> node_probes(MetalDevice& device) {
       probe(device, "nodes_neurons", "Are Apple's neurons those of nngraph's formulas?", method,
             "Another than on the CPU: src/backends/metal/nngraph/neurons.mm has to refuse or turn around that one.",
             neurons),
-      probe(device, "nodes_local_normalizations", "Are Apple's local normalizations those of nngraph's formulas?", method,
-            "Another: nngraph/nodes/local_normalization.mm has to refuse it.", local_normalizations),
+      probe(device, "nodes_local_normalizations", "Are Apple's local normalizations those of nngraph's formulas?",
+            method, "Another: nngraph/nodes/local_normalization.mm has to refuse it.", local_normalizations),
       probe(device, "nodes_reductions", "Do Apple's reduction nodes reduce what their names say?", method,
             "Another: nngraph/nodes/reduction.mm has to refuse it, or exchange rows and columns.", reductions),
-      probe(device, "nodes_of_two_images", "Are Apple's nodes of two images those of nngraph's formulas, with strides too?", method,
+      probe(device, "nodes_of_two_images",
+            "Are Apple's nodes of two images those of nngraph's formulas, with strides too?", method,
             "Another: nngraph/nodes/arithmetic.mm has to refuse it.", pairs_of_images),
       probe(device, "nodes_losses", "Are Apple's losses and their gradients those of nngraph's formulas?", method,
             "Another: loss_type() in nngraph/nodes/loss.mm has to refuse it.", loss_nodes),
-      probe(device, "nodes_forward_losses", "Are the gradients of Apple's forward losses those of nngraph's formulas?", method,
-            "Another: make_forward_loss in nngraph/nodes/loss.mm has to refuse it.", forward_losses),
+      probe(device, "nodes_forward_losses", "Are the gradients of Apple's forward losses those of nngraph's formulas?",
+            method, "Another: make_forward_loss in nngraph/nodes/loss.mm has to refuse it.", forward_losses),
       probe(device, "nodes_boxes", "Is Apple's YOLO loss that of nngraph's formulas?", method,
             "Another: make_yolo in nngraph/nodes/loss.mm has to refuse it.", boxes),
       probe(device, "nodes_trained_layers", "Do layers train as on the CPU, with each optimizer?", method,
-            "Another: nngraph/optimizers.mm has to refuse the optimizer, or data_sources.mm the layer.", trained_layers),
-      probe(device, "nodes_convolutions", "Do padding methods, precisions and forms of convolutions mean what nngraph says?", method,
+            "Another: nngraph/optimizers.mm has to refuse the optimizer, or data_sources.mm the layer.",
+            trained_layers),
+      probe(device, "nodes_convolutions",
+            "Do padding methods, precisions and forms of convolutions mean what nngraph says?", method,
             "Another: nngraph/padding.mm or nngraph/nodes/convolution.mm has to refuse it.", convolutions),
-      probe(device, "nodes_edges", "Do edge modes, the log of soft-max and the Gram matrix mean what nngraph says?", method,
-            "Another: nngraph/nodes/shape.mm, softmax.mm or gram_matrix.mm has to refuse it.", edges_of_images),
+      probe(device, "nodes_edges", "Do edge modes, the log of soft-max and the Gram matrix mean what nngraph says?",
+            method, "Another: nngraph/nodes/shape.mm, softmax.mm or gram_matrix.mm has to refuse it.", edges_of_images),
       probe(device, "nodes_sizes",
             "Do poolings, scales, reshapes and flags of batch normalization mean what nngraph says?", method,
             "Another: nngraph/nodes/pooling.mm, resize.mm, shape.mm or normalization.mm has to refuse it.",

@@ -1,5 +1,5 @@
-// Probes of Apple's recurrent layers over matrices and images, beside ours on the CPU. No code that runs on Macs is known
-// for the most of them: Turi Create trains LSTMs of matrices.
+// Probes of Apple's recurrent layers over matrices and images, beside ours on the CPU. No code that runs on Macs is
+// known for the most of them: Turi Create trains LSTMs of matrices.
 #include "backends/metal/probes.h"
 #include "backends/metal/probes_nodes.h"
 #include "nngraph/recurrent_inference.h"

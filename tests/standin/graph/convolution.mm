@@ -316,8 +316,8 @@ void walk(const Convolution& c, Part& source, Part& weights, Part& result, const
     });
 }
 
-// Where a Mac gives wrong numbers zeros stand for them: under kernels of 256 or more along an axis, and in the gradients
-// of weights of 65536 images or more.
+// Where a Mac gives wrong numbers zeros stand for them: under kernels of 256 or more along an axis, of more than 65536
+// channels before macOS 15.1, and in the gradients of weights of 65536 images or more.
 bool has_tall_kernel(const Convolution& c, const Dims& weights) {
   return std::any_of(c.weights_spatial.begin(), c.weights_spatial.end(),
                      [&](size_t axis) { return weights[axis] >= 256; });
