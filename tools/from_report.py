@@ -134,10 +134,10 @@ def _first_line(message: str) -> str:
 
 # --- probes and the table ---------------------------------------------------------------------------------------------
 def table() -> dict[str, list[str]]:
-    """The cells of each row of behaviour.md, by the first one."""
+    """The cells of each row of behaviour.md's first table, by the first one; the other is of what cannot concern us."""
     lines = [line for line in BEHAVIOUR.read_text().splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[1:]]
-    return {row[0]: row for row in rows}
+    return {row[0]: row for row in rows if len(row) == 5}
 
 
 def answer_of(outcome: dict[str, Any]) -> str:

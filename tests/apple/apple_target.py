@@ -27,6 +27,7 @@ import used
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
+METAL = ROOT / "src" / "backends" / "metal"
 FOUNDATION = HERE.parent / "standin" / "include"
 OLDEST = "13.3"
 PROCESSORS = {"arm64": ("aarch64", 0x0100000C), "x86_64": ("x86_64", 0x01000007)}  # zig's name, Mach-O's number
@@ -70,7 +71,7 @@ def json_headers() -> Path | None:
 
 
 def metal_sources() -> list[Path]:
-    return sorted((ROOT / "src" / "backends" / "metal").rglob("*.mm"))
+    return sorted(METAL.rglob("*.mm"))
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,10 @@ class AppleTarget:
         return [] if diagnostics else ["-include-pch", str(made)]
 
     def objects(self) -> dict[Path, Path]:
-        """Where compile_metal leaves what it makes of each file of the backend."""
-        return {source: self.build / "objects" / f"{source.stem}.o" for source in metal_sources()}
+        """Where compile_metal leaves what it makes of each file of the backend, whose names differ by folder only."""
+        return {
+            source: self.build / "objects" / source.relative_to(METAL).with_suffix(".o") for source in metal_sources()
+        }
 
     def compile_metal(self) -> dict[Path, str]:
         """The diagnostics of each file of the backend that has some."""

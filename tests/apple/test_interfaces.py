@@ -12,6 +12,7 @@ import apple_target
 import declarations
 import pytest
 import used
+import witnesses
 
 pytestmark = pytest.mark.begins_early
 
@@ -163,3 +164,45 @@ def test_what_the_backend_uses_is_listed_with_its_version(backend, target):
     kinds = Counter(line.split()[1] for line in lines)
     newer = sum(tuple(map(int, line.split()[0].split("."))) > OLDEST for line in lines)
     print(f"{len(lines)} names of Apple's frameworks, {newer} newer than macOS {apple_target.OLDEST}: {dict(kinds)}")
+
+
+# --- witnesses.txt ----------------------------------------------------------------------------------------------------
+ROWS = witnesses.rows()
+
+
+def test_each_name_has_one_row_of_witnesses():
+    assert [name for name, count in Counter(row.name for row in ROWS).items() if count > 1] == []
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name[:60])
+def test_a_row_names_witnesses_that_are_there(row):
+    assert set(row.probes) <= witnesses.probes()
+    if row.kind == "witness":
+        for witness in row.witnesses:
+            source, place = witness.split(" ", 1)
+            assert source in witnesses.sources() and re.search(r"/|\d", place)
+    elif row.kind in ("open", "ours", "unsent"):
+        assert row.witnesses == (row.kind,) and len(row.remark.split()) > 3, "say why"
+
+
+def test_every_source_of_witnesses_is_used():
+    named = {witness.split()[0] for row in ROWS for witness in row.witnesses}
+    assert witnesses.sources().keys() <= named
+
+
+def test_every_name_that_the_backend_uses_has_a_witness_a_probe_or_a_reason(backend, target):
+    """Beside what test_what_the_backend_uses_is_listed_with_its_version lists; a name that is new needs a row."""
+    assert not backend
+    listed = used.report(target.objects().values(), apple_target.metal_sources())
+    found = [re.match(r"\S+ (selector|constant|function) (\S+)", line) for line in listed]
+    names = {match[2] for match in found if match}
+    assert sorted(names - {row.name for row in ROWS}) == [], "witnesses.txt has no row"
+    assert sorted({row.name for row in ROWS} - names) == [], "witnesses.txt has rows of what is not used"
+
+
+def test_at_least_95_percent_of_the_selectors_have_a_witness_or_a_probe():
+    kinds = Counter(row.kind for row in ROWS if row.is_selector)
+    needed = kinds["witness"] + kinds["probe"] + kinds["open"]
+    print(f"{needed} selectors: {kinds}")
+    assert kinds["witness"] + kinds["probe"] >= 0.95 * needed
+    assert kinds["witness"] >= 0.7 * needed

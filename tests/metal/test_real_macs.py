@@ -55,9 +55,8 @@ def test_sizes_beyond_metals_limits_are_refused(what: str):
         g.compile({x: (shape, dtype)}, [build(g, x)])
 
 
-@pytest.mark.parametrize(("rows", "inner"), [(32769, 2), (2, 32769)])
-def test_products_of_long_matrices_need_macos_14_4(rows: int, inner: int, system: Callable[[float], None]):
-    a, b = np.ones((rows, inner), np.float32), np.ones((inner, 2), np.float32)
+def test_products_of_long_matrices_need_macos_14_4(system: Callable[[float], None]):
+    a, b = np.ones((32769, 2), np.float32), np.ones((2, 2), np.float32)
 
     def product() -> Any:
         g = mg.Graph()
@@ -69,6 +68,42 @@ def test_products_of_long_matrices_need_macos_14_4(rows: int, inner: int, system
         product()
     system(14.4)
     assert np.array_equal(product(), a @ b)
+
+
+@pytest.mark.parametrize("macos", [14.0, 26.0])
+@pytest.mark.parametrize("inner", [32766, 32767, 40000])
+def test_sums_of_more_than_32766_terms_are_made_of_parts(inner: int, macos: float, system: Callable[[float], None]):
+    system(macos)
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(1, 4, shape).astype(np.float32) for shape in ((2, 16, inner), (1, inner, 16)))
+    g = mg.Graph()
+    x, y = g.placeholder(a.shape), g.placeholder(b.shape)
+    found = g.run({x: a, y: b}, g.matrix_multiplication(x, y))
+    assert np.array_equal(found, np.matmul(a.astype(np.float64), b))
+
+
+def convolution(groups: int, part: str, source: tuple[int, ...], weights: tuple[int, ...]) -> None:
+    """Compiles one of (N, channels, y, x) with weights (out, in, y, x), or the gradient of its weights."""
+    g = mg.Graph()
+    x, w = g.placeholder(source), g.placeholder(weights)
+    y = g.convolution2d(x, w, groups=groups, data_layout="NCHW", weights_layout="OIHW")
+    if part == "weights":
+        y = g.gradients(g.reduction_sum(y), [w])[w]
+    g.compile({x: (source, "float32"), w: (weights, "float32")}, [y])
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_kernels_of_256_are_refused(groups: int):
+    convolution(groups, "result", (1, 8, 256, 1), (8, 8 // groups, 255, 1))
+    with pytest.raises(mg.UnsupportedError, match="kernels of 256 or more along an axis, these weights have 256"):
+        convolution(groups, "result", (1, 8, 256, 1), (8, 8 // groups, 256, 1))
+
+
+def test_gradients_of_weights_of_65536_images_are_refused():
+    convolution(1, "weights", (65535, 1, 1, 1), (1, 1, 1, 1))
+    convolution(1, "result", (65536, 1, 1, 1), (1, 1, 1, 1))
+    with pytest.raises(mg.UnsupportedError, match="wrong for 65536 images or more, these are 65536"):
+        convolution(1, "weights", (65536, 1, 1, 1), (1, 1, 1, 1))
 
 
 def test_inverses_above_1024_rows_are_refused():
@@ -152,3 +187,30 @@ def test_wide_indices_along_an_axis(index: str):
     found = g.run({fed: x, at: places}, [picked, put])
     assert found[picked].tolist() == [[3, 2, 0]]
     assert found[put].tolist() == [[0, 2, 1]]
+
+
+def test_transforms_to_real_numbers_along_several_axes_before_macos_14_4(system: Callable[[float], None]):
+    x = np.fft.fft(np.random.default_rng(5).random((3, 4)), axis=0)[:, :3].astype(np.complex64)
+
+    def transformed() -> Any:
+        g = mg.Graph()
+        p = g.placeholder(x.shape, "complex64")
+        return g.run({p: x}, g.hermitean_to_real_fft(p, axes=(0, 1)))
+
+    expected = transformed()
+    assert np.any(expected != 0)
+    system(14.0)
+    np.testing.assert_allclose(transformed(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gradients_of_convolutions_of_halves(dtype: str):
+    g = mg.Graph()
+    x, w = g.placeholder((2, 2, 4, 4)), g.placeholder((4, 2, 3, 3))
+    halves = [g.cast(x, dtype), g.cast(w, dtype)]
+    y = g.convolution2d(*halves, data_layout="NCHW", weights_layout="OIHW")
+    gradients = g.gradients(g.reduction_sum(y), halves)
+    feeds = {x: np.ones((2, 2, 4, 4), np.float32), w: np.ones((4, 2, 3, 3), np.float32)}
+    of_x, of_w = (g.cast(gradients[half], "float32") for half in halves)
+    found = g.run(feeds, [of_x, of_w])
+    assert np.all(found[of_w].numpy() == 2 * 2 * 2) and found[of_x].numpy()[0, 0, 1, 1] == 4 * 4

@@ -48,6 +48,30 @@ void check_channels(const Lowering& l, const Dims& source, const Dims& weights, 
   l.needs_system("15.1");
 }
 
+// Kernels of 256 or more along an axis overrun the memory of their thread groups, and the sums are wrong:
+// https://github.com/pytorch/pytorch/pull/188359
+void check_kernels(const Lowering& l, const Dims& weights, const ops::Convolution& c) {
+  for (int i = 0; i < c.count; ++i)
+    if (const int64_t size = weights[static_cast<size_t>(c.weights_spatial[i])]; size >= 256)
+      l.unsupported(cat("MPSGraph sums up wrongly under kernels of 256 or more along an axis, these weights have ",
+                        size, "; add up convolutions with parts of the kernel, or use Device(\"cpu\")"));
+}
+
+// Of 2^16 images or more the gradient of the weights is wrong: https://github.com/pytorch/pytorch/issues/96225
+void check_images(const Lowering& l, const Dims& source, const ops::Convolution& c) {
+  int64_t images = element_count(source) / ops::size_at(source, c.channel);
+  for (int i = 0; i < c.count; ++i) images /= ops::size_at(source, c.spatial[i]);
+  if (images >= 1 << 16)
+    l.unsupported(cat("MPSGraph's gradients of weights are wrong for 65536 images or more, these are ", images,
+                      "; give fewer at once, or use Device(\"cpu\")"));
+}
+
+void check(const Lowering& l, Part part, const Operands& o, const ops::Convolution& c) {
+  check_kernels(l, o.weights_dims, c);
+  if (part == Part::weights) check_images(l, o.source_dims, c);
+  check_channels(l, o.source_dims, o.weights_dims, c);
+}
+
 // --- two axes --------------------------------------------------------------------------------------------------------
 
 MPSGraphTensorNamedDataLayout weights_layout2d(const ops::Convolution& c) {
@@ -56,7 +80,7 @@ MPSGraphTensorNamedDataLayout weights_layout2d(const ops::Convolution& c) {
 
 MPSGraphTensor* convolution2d(const Lowering& l, Part part, const ops::Convolution& c, int64_t groups,
                               const Operands& o) {
-  check_channels(l, o.source_dims, o.weights_dims, c);
+  check(l, part, o, c);
   const auto w = windows_of(c, o);
   MPSGraphConvolution2DOpDescriptor* descriptor =
       [MPSGraphConvolution2DOpDescriptor descriptorWithStrideInX:static_cast<NSUInteger>(w[1].stride)
@@ -99,6 +123,7 @@ GraphTensors lower_convolution2d(Lowering& l) {
 }
 
 MPSGraphTensor* depthwise2d(const Lowering& l, Part part, const ops::Convolution& c, const Operands& o) {
+  check(l, part, o, c);
   const auto w = windows_of(c, o);
   MPSGraphDepthwiseConvolution2DOpDescriptor* descriptor =
       [MPSGraphDepthwiseConvolution2DOpDescriptor descriptorWithStrideInX:static_cast<NSUInteger>(w[1].stride)
@@ -157,7 +182,7 @@ GraphTensors lower_depthwise2d(Lowering& l) {
 // --- three axes ------------------------------------------------------------------------------------------------------
 
 MPSGraphTensor* convolution3d(const Lowering& l, Part part, const ops::Convolution& c, int64_t groups, Operands o) {
-  check_channels(l, o.source_dims, o.weights_dims, c);
+  check(l, part, o, c);
   const auto w = windows_of(c, o);
   MPSGraphConvolution3DOpDescriptor* descriptor = [MPSGraphConvolution3DOpDescriptor
       descriptorWithStrideInX:static_cast<NSUInteger>(w[2].stride)
@@ -207,6 +232,7 @@ GraphTensors lower_convolution3d(Lowering& l) {
 }
 
 MPSGraphTensor* depthwise3d(const Lowering& l, Part part, const ops::Convolution& c, const Operands& o) {
+  check(l, part, o, c);
   Ints strides, dilations, padding;
   for (const ops::Window& w : windows_of(c, o)) {
     strides.push_back(w.stride);

@@ -58,6 +58,15 @@ MPSGraphTensor* transform(Lowering& l, Transform kind, MPSGraphTensor* tensor, N
         return [l.graph() realToHermiteanFFTWithTensor:tensor axes:axes descriptor:descriptor name:l.name()];
       case Transform::to_real: break;
     }
+    // Before macOS 14.4 those along several axes fail (torch.fft.hfft2): the others are transformed first.
+    if (axes.count > 1) {
+      if (METAL_AVAILABLE(14.4)) {
+      } else {
+        NSArray<NSNumber*>* others = [axes subarrayWithRange:NSMakeRange(0, axes.count - 1)];
+        tensor = [l.graph() fastFourierTransformWithTensor:tensor axes:others descriptor:descriptor name:nil];
+        axes = @[ axes.lastObject ];
+      }
+    }
     descriptor.roundToOddHermitean = l.attributes().boolean("round_to_odd_hermitean");
     MPSGraphTensor* result = [l.graph() HermiteanToRealFFTWithTensor:tensor
                                                                 axes:axes

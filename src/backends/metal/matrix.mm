@@ -35,7 +35,7 @@ void require_sound(const Lowering& l, const Term& a, const Term& b) {
   }
 }
 
-Term product(const Lowering& l, const Term& a, const Term& b) {
+Term short_product(const Lowering& l, const Term& a, const Term& b) {
   require_sound(l, a, b);
   const Dims x = dims_of(a.tensor().shape), y = dims_of(b.tensor().shape);
   Dims result = x;
@@ -43,6 +43,30 @@ Term product(const Lowering& l, const Term& a, const Term& b) {
   if (!y.empty()) result.back() = y.back();
   require_size(a.tensor(), result);
   return a.with([l.graph() matrixMultiplicationWithPrimaryTensor:a.tensor() secondaryTensor:b.tensor() name:nil]);
+}
+
+Term part(const Term& x, NSInteger axis, int64_t start, int64_t length) {
+  return x.with([x.graph() sliceTensor:x.tensor()
+                             dimension:static_cast<NSUInteger>(axis)
+                                 start:start
+                                length:length
+                                  name:nil]);
+}
+
+// Apple's kernel reads past the end of more than 32766 terms on M1 and M2, whatever the system
+// (pytorch/pytorch#195163): longer sums are made of products of parts.
+Term product(const Lowering& l, const Term& a, const Term& b) {
+  constexpr int64_t most = 32766, each = 16384;
+  const Dims x = dims_of(a.tensor().shape);
+  if (x.empty() || x.back() <= most) return short_product(l, a, b);
+  const auto last = static_cast<NSInteger>(x.size()) - 1;
+  std::optional<Term> total;
+  for (int64_t start = 0; start < x.back(); start += each) {
+    const int64_t length = std::min(each, x.back() - start);
+    const Term some = short_product(l, part(a, last, start, length), part(b, last - 1, start, length));
+    total = total ? *total + some : some;
+  }
+  return *total;
 }
 
 GraphTensors lower_matrix_multiplication(Lowering& l) {

@@ -106,25 +106,23 @@ void remove_nothing(compiler::Program& program) {
 // Windows, and places that several elements come to: Apple does not say in what precision it adds up halves there.
 // Reductions and moments are in float32 since pass widen; scatters and scans see to it themselves.
 bool adds_halves(const Operation& operation) {
-  static constexpr std::string_view kinds[] = {"avg_pooling2d",
-                                               "avg_pooling2d_gradient",
-                                               "avg_pooling4d",
-                                               "avg_pooling4d_gradient",
-                                               "sum_pooling4d",
-                                               "sum_pooling4d_gradient",
-                                               "max_pooling2d_gradient",
-                                               "max_pooling4d_gradient",
-                                               "max_pooling2d_gradient_from_indices",
-                                               "max_pooling4d_gradient_from_indices",
-                                               "resize_bilinear",
-                                               "resize_bilinear_gradient",
-                                               "resize_nearest_gradient",
-                                               "stencil_windows",
-                                               "stencil_windows_data_gradient",
-                                               "stencil_windows_weights_gradient",
-                                               "tile_gradient",
-                                               "pad_gradient"};
-  return std::ranges::find(kinds, operation.kind()) != std::end(kinds) && is_of_halves(operation);
+  static constexpr std::string_view kinds[] = {
+      "avg_pooling2d", "avg_pooling2d_gradient", "avg_pooling4d", "avg_pooling4d_gradient", "sum_pooling4d",
+      "sum_pooling4d_gradient", "max_pooling2d_gradient", "max_pooling4d_gradient",
+      "max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices", "resize_bilinear",
+      "resize_bilinear_gradient", "resize_nearest_gradient", "stencil_windows", "stencil_windows_data_gradient",
+      "stencil_windows_weights_gradient", "tile_gradient", "pad_gradient",
+      // A Mac asserts that what it writes here is float32.
+      "convolution2d_weights_gradient", "depthwise_convolution2d_weights_gradient",
+      "depthwise_convolution3d_weights_gradient"};
+  // PyTorch's list of what fails on Macs has these of bfloat16.
+  static constexpr std::string_view of_bfloat16[] = {
+      "convolution2d_data_gradient", "depthwise_convolution2d_data_gradient", "depthwise_convolution3d_data_gradient"};
+  const auto is_among = [&](const auto& names) {
+    return std::ranges::find(names, operation.kind()) != std::end(names);
+  };
+  if (is_among(of_bfloat16)) return operation.inputs[0]->dtype() == DType::bfloat16;
+  return is_among(kinds) && is_of_halves(operation);
 }
 
 compiler::Rewriter::Replacement added_in_float32(compiler::Rewriter& r, const Operation& operation) {

@@ -14,6 +14,9 @@ std::vector<runtime::Probe> probes(MetalDevice& device);  // all
 std::vector<runtime::Probe> random_probes(MetalDevice& device);
 std::vector<runtime::Probe> recurrent_probes(MetalDevice& device);
 std::vector<runtime::Probe> behaviour_probes(MetalDevice& device);
+std::vector<runtime::Probe> form_probes(MetalDevice& device);
+std::vector<runtime::Probe> node_probes(MetalDevice& device);
+std::vector<runtime::Probe> recurrent_node_probes(MetalDevice& device);
 std::vector<runtime::Probe> limit_probes(MetalDevice& device);
 
 // One; what the frameworks raise becomes an error of ours.

@@ -155,7 +155,8 @@ Probe probe(MetalDevice& device, const char* name, const char* question, const c
 
 std::vector<Probe> probes(MetalDevice& device) {
   std::vector<Probe> all = random_probes(device);
-  for (const auto& others : {recurrent_probes(device), behaviour_probes(device), limit_probes(device)})
+  for (const auto& others : {recurrent_probes(device), behaviour_probes(device), limit_probes(device),
+                             form_probes(device), node_probes(device), recurrent_node_probes(device)})
     all.insert(all.end(), others.begin(), others.end());
   const std::vector<Probe> more{
       probe(device, "variables_of_executables", "Do executables of one MPSGraph share its variables?",

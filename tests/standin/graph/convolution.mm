@@ -6,8 +6,11 @@
 // convolution's 'O' is the channel multiplier. All three operations are sums over the same triples of one element of
 // source, weights and result, so one walk visits them. As everywhere in the field, weights are not flipped. Padding
 // styles other than explicit are misuse here: their numbers are not in the documentation.
+#include <algorithm>
+
 #include "graph/graph.h"
 #include "metal/standin_metal.h"
+#include "standin.h"
 
 using namespace standin;
 
@@ -313,6 +316,17 @@ void walk(const Convolution& c, Part& source, Part& weights, Part& result, const
     });
 }
 
+// Where a Mac gives wrong numbers zeros stand for them: under kernels of 256 or more along an axis, of more than 65536
+// channels before macOS 15.1, and in the gradients of weights of 65536 images or more.
+bool has_tall_kernel(const Convolution& c, const Dims& weights) {
+  return std::any_of(c.weights_spatial.begin(), c.weights_spatial.end(),
+                     [&](size_t axis) { return weights[axis] >= 256; });
+}
+bool has_many_channels(const Convolution& c, const Dims& source, const Dims& result) {
+  return standin_macos_version() < 15.1 && std::max(source[c.channel], result[c.channel]) > 65536;
+}
+bool has_many_images(const Convolution& c, const Dims& source) { return source[c.image] >= 65536; }
+
 void require_real(const Value& a, const Value& b) {
   if (!is_real(a.type) || a.type != b.type) misuse(@"a convolution of %s and %s", type_name(a.type), type_name(b.type));
 }
@@ -339,7 +353,8 @@ MPSGraphTensor* add_forward(MPSGraph* graph, NSString* kind, NSString* name, MPS
   return add_one(graph, kind, name, {source, weights}, [c](const Values& in) {
     require_real(in[0], in[1]);
     Part s(in[0].reshaped(batched(c, in[0].dims))), w(in[1]), r(result_dims(c, s.dims, w.dims));
-    walk(c, s, w, r, [](double source, double weight, double& result) { result += source * weight; });
+    if (!has_tall_kernel(c, w.dims) && !has_many_channels(c, s.dims, r.dims))
+      walk(c, s, w, r, [](double source, double weight, double& result) { result += source * weight; });
     return r.as(in[0].type, unbatched(r.dims, in[0].dims));
   });
 }
@@ -352,6 +367,7 @@ MPSGraphTensor* add_data_gradient(MPSGraph* graph, NSString* kind, NSString* nam
   return add_one(graph, kind, name, {incoming, weights}, [c, dims](const Values& in) {
     require_real(in[0], in[1]);
     Part r(in[0].reshaped(batched(c, in[0].dims))), w(in[1]), s(batched(c, dims));
+    if (in[0].type == MPSDataTypeBFloat16) misuse(@"a convolution's gradient of bfloat16, which fails on a Mac");
     if (r.dims != result_dims(c, s.dims, w.dims))
       misuse(@"an incoming gradient %@ for the source %@", text_of(in[0].dims), text_of(dims));
     walk(c, s, w, r, [](double& source, double weight, double result) { source += result * weight; });
@@ -367,9 +383,11 @@ MPSGraphTensor* add_weights_gradient(MPSGraph* graph, NSString* kind, NSString* 
   return add_one(graph, kind, name, {incoming, source}, [c, dims](const Values& in) {
     require_real(in[0], in[1]);
     Part r(in[0].reshaped(batched(c, in[0].dims))), s(in[1].reshaped(batched(c, in[1].dims))), w(dims);
+    if (in[0].type != MPSDataTypeFloat32) misuse(@"the gradient of weights: destination datatype must be fp32");
     if (r.dims != result_dims(c, s.dims, w.dims))
       misuse(@"an incoming gradient %@ of %@ and weights %@", text_of(in[0].dims), text_of(in[1].dims), text_of(dims));
-    walk(c, s, w, r, [](double source, double& weight, double result) { weight += result * source; });
+    if (!has_many_images(c, s.dims))
+      walk(c, s, w, r, [](double source, double& weight, double result) { weight += result * source; });
     return w.as(in[0].type, dims);
   });
 }

@@ -7,10 +7,12 @@
 // what is missing is the conjugate of input[n - nu]. "All axes must be contained within last four dimensions". Half
 // precision is refused, and so are scales of Hermitean-to-real transforms, of which the documentation does not name the
 // volume.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "graph/elementwise.h"
+#include "standin.h"
 
 using namespace standin;
 
@@ -156,6 +158,8 @@ void require_type(const Value& x, MPSDataType wanted) {
   return add_one(self, @"HermiteanToRealFFT", name, {tensor}, [plan](const Values& in) {
     require_type(in[0], MPSDataTypeComplexFloat32);
     Points points = points_of(in[0]);
+    // Wrong numbers along several axes: zeros stand for them.
+    if (standin_macos_version() < 14.4 && plan.axes.size() > 1) std::ranges::fill(points.values, Complex());
     const size_t last = plan.axes.back();
     for (const size_t axis : plan.axes)
       if (axis != last) points = transformed(points, axis, plan.inverse);

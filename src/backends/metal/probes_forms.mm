@@ -1,0 +1,336 @@
+// Probes of selectors and forms that no code known to run on Macs uses: tests/apple/witnesses.txt names them. Each
+// answer is stated, as ours on the CPU gives it.
+#include "backends/metal/direct.h"
+#include "backends/metal/probes.h"
+
+namespace mpsgraph::metal {
+
+using runtime::Probe;
+
+namespace {
+
+// A convolution without padding.
+MPSGraphConvolution2DOpDescriptor* plain_convolution(NSUInteger groups) {
+  return [MPSGraphConvolution2DOpDescriptor descriptorWithStrideInX:1
+                                                          strideInY:1
+                                                    dilationRateInX:1
+                                                    dilationRateInY:1
+                                                             groups:groups
+                                                        paddingLeft:0
+                                                       paddingRight:0
+                                                         paddingTop:0
+                                                      paddingBottom:0
+                                                       paddingStyle:MPSGraphPaddingStyleExplicit
+                                                         dataLayout:MPSGraphTensorNamedDataLayoutNCHW
+                                                      weightsLayout:MPSGraphTensorNamedDataLayoutOIHW];
+}
+
+std::string adam_by_powers(MetalDevice& device) {
+  Trial trial(device);
+  const auto one = [&](float value) { return trial.fed(std::vector<float>{value}, {1}); };
+  NSArray<MPSGraphTensor*>* results = [trial.graph adamWithLearningRateTensor:one(0.1f)
+                                                                  beta1Tensor:one(0.5f)
+                                                                  beta2Tensor:one(0.75f)
+                                                                epsilonTensor:one(0)
+                                                             beta1PowerTensor:one(0.5f)
+                                                             beta2PowerTensor:one(0.75f)
+                                                                 valuesTensor:trial.fed({1, 2}, {2})
+                                                               momentumTensor:trial.fed({0, 0}, {2})
+                                                               velocityTensor:trial.fed({0, 0}, {2})
+                                                        maximumVelocityTensor:nil
+                                                               gradientTensor:trial.fed({4, -4}, {2})
+                                                                         name:nil];
+  return cat("values ", list(trial.values(results[0], {2})), ", momentum ", list(trial.values(results[1], {2})),
+             ", velocity ", list(trial.values(results[2], {2})));
+}
+
+// Windows of two along the last axis of (1, 1, 1, 4).
+std::string pooling_gradients(MetalDevice& device) {
+  const auto gradient = [&](MPSGraphTensor* (^of)(Trial&, MPSGraphPooling4DOpDescriptor*, MPSGraphTensor*)) {
+    Trial trial(device);
+    MPSGraphPooling4DOpDescriptor* how =
+        [MPSGraphPooling4DOpDescriptor descriptorWithKernelSizes:@[ @1, @1, @1, @2 ]
+                                                         strides:@[ @1, @1, @1, @2 ]
+                                                   dilationRates:@[ @1, @1, @1, @1 ]
+                                                   paddingValues:@[ @0, @0, @0, @0, @0, @0, @0, @0 ]
+                                                    paddingStyle:MPSGraphPaddingStyleExplicit];
+    how.returnIndicesMode = MPSGraphPoolingReturnIndicesGlobalFlatten1D;
+    how.returnIndicesDataType = MPSDataTypeInt32;
+    MPSGraphTensor* source = trial.fed({1, 5, 7, 3}, {1, 1, 1, 4});
+    return list(trial.values(of(trial, how, source), {1, 1, 1, 4}));
+  };
+  const auto incoming = [](Trial& trial) { return trial.fed({10, 20}, {1, 1, 1, 2}); };
+  const std::string average = gradient(^(Trial& t, MPSGraphPooling4DOpDescriptor* how, MPSGraphTensor* x) {
+    return [t.graph avgPooling4DGradientWithGradientTensor:incoming(t) sourceTensor:x descriptor:how name:nil];
+  });
+  const std::string largest = gradient(^(Trial& t, MPSGraphPooling4DOpDescriptor* how, MPSGraphTensor* x) {
+    return [t.graph maxPooling4DGradientWithGradientTensor:incoming(t) sourceTensor:x descriptor:how name:nil];
+  });
+  const std::string indexed = gradient(^(Trial& t, MPSGraphPooling4DOpDescriptor* how, MPSGraphTensor* x) {
+    NSArray<MPSGraphTensor*>* found = [t.graph maxPooling4DReturnIndicesWithSourceTensor:x descriptor:how name:nil];
+    return [t.graph maxPooling4DGradientWithGradientTensor:incoming(t)
+                                             indicesTensor:found[1]
+                                               outputShape:@[ @1, @1, @1, @4 ]
+                                                descriptor:how
+                                                      name:nil];
+  });
+  return cat("of [1, 5, 7, 3] for [10, 20]: average ", average, ", maximum ", largest, ", by indices ", indexed);
+}
+
+// The same over two axes, by indices local to their window.
+std::string local_indices(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphPooling2DOpDescriptor* how =
+      [MPSGraphPooling2DOpDescriptor descriptorWithKernelWidth:2
+                                                  kernelHeight:1
+                                                     strideInX:2
+                                                     strideInY:1
+                                               dilationRateInX:1
+                                               dilationRateInY:1
+                                                   paddingLeft:0
+                                                  paddingRight:0
+                                                    paddingTop:0
+                                                 paddingBottom:0
+                                                  paddingStyle:MPSGraphPaddingStyleExplicit
+                                                    dataLayout:MPSGraphTensorNamedDataLayoutNCHW];
+  how.returnIndicesMode = MPSGraphPoolingReturnIndicesLocalFlatten1D;
+  how.returnIndicesDataType = MPSDataTypeInt32;
+  NSArray<MPSGraphTensor*>* found =
+      [trial.graph maxPooling2DReturnIndicesWithSourceTensor:trial.fed({1, 5, 7, 3}, {1, 1, 1, 4})
+                                                  descriptor:how
+                                                        name:nil];
+  const std::string indices = list(trial.values<int32_t>(found[1], {1, 1, 1, 2}));
+  MPSGraphTensor* gradient = [trial.graph maxPooling2DGradientWithGradientTensor:trial.fed({10, 20}, {1, 1, 1, 2})
+                                                                   indicesTensor:found[1]
+                                                                     outputShape:@[ @1, @1, @1, @4 ]
+                                                                      descriptor:how
+                                                                            name:nil];
+  return cat("of [1, 5, 7, 3]: indices ", indices, ", gradient ", list(trial.values(gradient, {1, 1, 1, 4})));
+}
+
+std::string stencils(MetalDevice& device) {
+  const auto stencil = [&](MPSGraphReductionMode mode) {
+    Trial trial(device);
+    MPSGraphStencilOpDescriptor* how =
+        [MPSGraphStencilOpDescriptor descriptorWithReductionMode:mode
+                                                         offsets:@[ @0, @0, @0, @0 ]
+                                                         strides:@[ @1, @1, @1, @1 ]
+                                                   dilationRates:@[ @1, @1, @1, @1 ]
+                                                 explicitPadding:@[ @0, @0, @0, @0, @0, @0, @0, @0 ]
+                                                    boundaryMode:MPSGraphPaddingModeZero
+                                                    paddingStyle:MPSGraphPaddingStyleExplicit
+                                                 paddingConstant:0];
+    MPSGraphTensor* found = [trial.graph stencilWithSourceTensor:trial.fed({0, 1, 2, 3, 4, 0}, {1, 1, 1, 6})
+                                                   weightsTensor:trial.fed({10, 1, -1}, {1, 1, 1, 3})
+                                                      descriptor:how
+                                                            name:nil];
+    return list(trial.values(found, {1, 1, 1, 4}));
+  };
+  return cat("[10, 1, -1] over [1, 2, 3, 4] between zeros: sum ", stencil(MPSGraphReductionModeSum), ", max ",
+             stencil(MPSGraphReductionModeMax), ", min ", stencil(MPSGraphReductionModeMin));
+}
+
+// One step of one unit: the state is the activation of what is fed.
+std::string activations_of_cells(MetalDevice& device) {
+  const auto cell = [&](MPSGraphRNNActivation activation) {
+    std::vector<float> found;
+    for (const float x : {-4.0f, -1.0f, 0.5f, 4.0f}) {
+      Trial trial(device);
+      MPSGraphSingleGateRNNDescriptor* how = [MPSGraphSingleGateRNNDescriptor descriptor];
+      how.activation = activation;
+      NSArray<MPSGraphTensor*>* results =
+          [trial.graph singleGateRNNWithSourceTensor:trial.fed(std::vector<float>{x}, {1, 1, 1})
+                                     recurrentWeight:trial.fed(std::vector<float>{0}, {1, 1})
+                                           initState:trial.fed(std::vector<float>{0}, {1, 1})
+                                          descriptor:how
+                                                name:nil];
+      found.push_back(trial.values(results[0], {1, 1, 1})[0]);
+    }
+    return list(found);
+  };
+  return cat("of -4, -1, 0.5, 4: none ", cell(MPSGraphRNNActivationNone), ", relu ", cell(MPSGraphRNNActivationRelu),
+             ", tanh ", cell(MPSGraphRNNActivationTanh), ", sigmoid ", cell(MPSGraphRNNActivationSigmoid),
+             ", hard sigmoid ", cell(MPSGraphRNNActivationHardSigmoid));
+}
+
+std::string resized_without_a_batch(MetalDevice& device) {
+  const auto resized = [&](MPSGraphTensorNamedDataLayout layout, const Dims& from, const Dims& to) {
+    Trial trial(device);
+    const int32_t size[] = {1, 4};
+    MPSGraphTensor* sizes = [trial.graph constantWithData:[NSData dataWithBytes:size length:sizeof size]
+                                                    shape:@[ @2 ]
+                                                 dataType:MPSDataTypeInt32];
+    MPSGraphTensor* found = [trial.graph resizeBilinearWithTensor:trial.fed({1, 5}, from)
+                                                       sizeTensor:sizes
+                                                     centerResult:YES
+                                                     alignCorners:NO
+                                                           layout:layout
+                                                             name:nil];
+    return list(trial.values(found, to));
+  };
+  return cat("[1, 5] to four: HW ", resized(MPSGraphTensorNamedDataLayoutHW, {1, 2}, {1, 4}), ", CHW ",
+             resized(MPSGraphTensorNamedDataLayoutCHW, {1, 1, 2}, {1, 1, 4}), ", HWC ",
+             resized(MPSGraphTensorNamedDataLayoutHWC, {1, 2, 1}, {1, 4, 1}));
+}
+
+// Products that MPSGraph sums up wrongly on some processors, and convolutions: pytorch/pytorch#195163, #96225, #188359.
+std::string long_sums(MetalDevice& device) {
+  const auto product = [&](int64_t terms) {
+    Trial trial(device);
+    const auto size = static_cast<size_t>(16 * terms);
+    MPSGraphTensor* found =
+        [trial.graph matrixMultiplicationWithPrimaryTensor:trial.fed(std::vector<float>(size, 1), {16, terms})
+                                           secondaryTensor:trial.fed(std::vector<float>(size, 1), {terms, 16})
+                                                      name:nil];
+    return trial.values(found, {16, 16})[255];
+  };
+  return cat("of 32766, 32767, 32769 and 65536 ones: ",
+             list(std::vector<float>{product(32766), product(32767), product(32769), product(65536)}));
+}
+
+std::string tall_kernels(MetalDevice& device) {
+  const auto convolution = [&](int64_t images, int64_t kernel) {
+    Trial trial(device);
+    const auto ones = [&](int64_t count) { return std::vector<float>(static_cast<size_t>(count), 1); };
+    MPSGraphTensor* found =
+        [trial.graph convolution2DWithSourceTensor:trial.fed(ones(images * 8 * kernel * 4), {images, 8, kernel, 4})
+                                     weightsTensor:trial.fed(ones(16 * kernel), {16, 1, kernel, 1})
+                                        descriptor:plain_convolution(8)
+                                              name:nil];
+    int64_t wrong = 0;
+    for (const float value : trial.values(found, {images, 16, 1, 4})) wrong += value != static_cast<float>(kernel);
+    return wrong;
+  };
+  return cat("wrong of one image under 255: ", convolution(1, 255), ", under 256: ", convolution(1, 256),
+             "; of eight under 128: ", convolution(8, 128), ", under 255: ", convolution(8, 255),
+             ", under 256: ", convolution(8, 256));
+}
+
+// On M1 of older systems, and in float16, these were wrong: PyTorch's list of what fails has them.
+std::string convolutions_of_three_axes(MetalDevice& device) {
+  const auto wrong = [&](bool last, bool half) {
+    Trial trial(device);
+    MPSGraphConvolution3DOpDescriptor* how = [MPSGraphConvolution3DOpDescriptor
+        descriptorWithStrideInX:1
+                      strideInY:1
+                      strideInZ:1
+                dilationRateInX:1
+                dilationRateInY:1
+                dilationRateInZ:1
+                         groups:1
+                    paddingLeft:0
+                   paddingRight:0
+                     paddingTop:0
+                  paddingBottom:0
+                   paddingFront:0
+                    paddingBack:0
+                   paddingStyle:MPSGraphPaddingStyleExplicit
+                     dataLayout:last ? MPSGraphTensorNamedDataLayoutNDHWC : MPSGraphTensorNamedDataLayoutNCDHW
+                  weightsLayout:last ? MPSGraphTensorNamedDataLayoutDHWIO : MPSGraphTensorNamedDataLayoutOIDHW];
+    const auto as = [&](MPSGraphTensor* x, MPSDataType type) {
+      return [trial.graph castTensor:x toType:type name:nil];
+    };
+    const MPSDataType type = half ? MPSDataTypeFloat16 : MPSDataTypeFloat32;
+    const std::vector<float> image(4 * 125, 1), weights(32 * 4 * 27, 1);
+    MPSGraphTensor* found = [trial.graph
+        convolution3DWithSourceTensor:as(trial.fed(image, last ? Dims{1, 5, 5, 5, 4} : Dims{1, 4, 5, 5, 5}), type)
+                        weightsTensor:as(trial.fed(weights, last ? Dims{3, 3, 3, 4, 32} : Dims{32, 4, 3, 3, 3}), type)
+                           descriptor:how
+                                 name:nil];
+    int64_t count = 0;
+    for (const float value :
+         trial.values(as(found, MPSDataTypeFloat32), last ? Dims{1, 3, 3, 3, 32} : Dims{1, 32, 3, 3, 3}))
+      count += value != 108;
+    return count;
+  };
+  return cat("wrong with channels first: ", wrong(false, false), ", last: ", wrong(true, false),
+             ", of float16: ", wrong(false, true), ", ", wrong(true, true));
+}
+
+// Equal numbers have to stay in the order of their places.
+std::string order_of_equal_numbers(MetalDevice& device) {
+  Trial trial(device);
+  std::vector<int32_t> numbers(1 << 16);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int32_t>(i * 7919 % 5);
+  MPSGraphTensor* order = [trial.graph argSortWithTensor:trial.fed(numbers) axis:0 name:nil];
+  const std::vector<int32_t> found = trial.values<int32_t>(order, {1 << 16});
+  int64_t wrong = 0;
+  for (size_t i = 1; i < found.size(); ++i) {
+    const int32_t a = numbers[static_cast<size_t>(found[i - 1])], b = numbers[static_cast<size_t>(found[i])];
+    wrong += a > b || (a == b && found[i - 1] > found[i]);
+  }
+  return cat(wrong, " of ", found.size(), " places are wrong");
+}
+
+std::string many_images(MetalDevice& device) {
+  const auto gradient = [&](int64_t images) {
+    Trial trial(device);
+    const std::vector<float> ones(static_cast<size_t>(images), 1);
+    MPSGraphTensor* found =
+        [trial.graph convolution2DWeightsGradientWithIncomingGradientTensor:trial.fed(ones, {images, 1, 1, 1})
+                                                               sourceTensor:trial.fed(ones, {images, 1, 1, 1})
+                                                                outputShape:@[ @1, @1, @1, @1 ]
+                                               forwardConvolutionDescriptor:plain_convolution(1)
+                                                                       name:nil];
+    return trial.values(found, {1, 1, 1, 1})[0];
+  };
+  return cat("of 65535 and 65536 ones: ", list(std::vector<float>{gradient(65535), gradient(65536)}));
+}
+
+}  // namespace
+
+std::vector<Probe> form_probes(MetalDevice& device) {
+  return {
+      probe(device, "adam_by_powers", "Is Adam with powers of beta what its text says?", "one step from zero moments",
+            "values [0.9, 2.1], momentum [2, -2], velocity [4, 4]: as ours. Another: lower_adam in "
+            "src/backends/metal/optimizer.mm has to compose it.",
+            adam_by_powers),
+      probe(device, "pooling_gradients", "Are the gradients of poolings over four axes right?",
+            "windows of two along the last axis, by the source and by indices",
+            "average [5, 5, 10, 10], the others [0, 10, 20, 0]: as ours. Another: src/backends/metal/pooling.mm or "
+            "pooling_indices.mm has to compose it of slices.",
+            pooling_gradients),
+      probe(device, "local_indices", "Are indices local to a window what MPSGraph's gradient takes?",
+            "windows of two along the last axis",
+            "indices [1, 0], gradient [0, 10, 20, 0]: as ours. Another: src/backends/metal/pooling_indices.mm has to "
+            "compose them of slices.",
+            local_indices),
+      probe(device, "stencils", "Are stencils weighed, padded and reduced as their text says?",
+            "three weights over four numbers",
+            "sum [-1, 9, 19, 34], max [1, 10, 20, 30], min [-2, -3, -4, 0]: as ours. Another: lower_windows in "
+            "src/backends/metal/stencil.mm has to compose it of slices.",
+            stencils),
+      probe(device, "activations_of_cells", "What are the activations of recurrent cells?", "one step of one unit",
+            "none the numbers themselves, hard sigmoid [0, 0.3, 0.6, 1], the others the functions: as ours. Another: "
+            "src/backends/metal/recurrent.mm has to compose layers with that one.",
+            activations_of_cells),
+      probe(device, "resized_without_a_batch", "Does resizing take images without a batch?",
+            "two pixels become four in three layouts",
+            "[1, 2, 4, 5] each: as ours. Another, or an error: src/backends/metal/resize.mm has to put a batch of one "
+            "in front.",
+            resized_without_a_batch),
+      probe(
+          device, "long_sums", "Are products of more than 32766 terms right?", "products of ones",
+          "[32766, 32767, 32769, 65536]: product() in src/backends/metal/matrix.mm need not cut long ones. Others: it "
+          "has to.",
+          long_sums),
+      probe(device, "tall_kernels", "Are convolutions under tall kernels right?", "grouped convolutions of ones",
+            "0 everywhere: check_kernels in src/backends/metal/convolution.mm can go. Others under 255 or 128 too: it "
+            "has to refuse more.",
+            tall_kernels),
+      probe(
+          device, "convolutions_of_three_axes", "Are convolutions over three axes right?", "of ones, in two layouts",
+          "0 everywhere: as ours. Others: convolution3d in src/backends/metal/convolution.mm has to refuse them, or to "
+          "use the other layout.",
+          convolutions_of_three_axes),
+      probe(device, "order_of_equal_numbers", "Do equal numbers stay in order when they are sorted?",
+            "65536 numbers of five values",
+            "0 places: as ours. More: sorted_order in src/backends/metal/order.mm has to sort places along.",
+            order_of_equal_numbers),
+      probe(device, "many_images", "Are the weights' gradients of 65536 images right?", "gradients of ones",
+            "[65535, 65536]: check_images in src/backends/metal/convolution.mm can go. Another: it stays.",
+            many_images),
+  };
+}
+
+}  // namespace mpsgraph::metal
