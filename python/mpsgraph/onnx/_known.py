@@ -6,7 +6,7 @@ their operands is read in a time that grows with their number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -81,6 +81,24 @@ class Known:
             copies.update(zip(operation.outputs, made, strict=True))
         return np.array(scratch.run({}, copies[tensor]).numpy())
 
+    def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
+        """What a tensor would be if an axis of `source` had this size; None where that alone does not decide it."""
+        if source.shape is None:
+            return None
+        scratch = Graph()
+        shape = [size if a == axis else d for a, d in enumerate(source.shape)]
+        copies = {source: scratch.placeholder(shape, source.dtype)}
+        for operation in _ordered(tensor.operation, {source.operation.id}):
+            if operation.blocks or operation.kind in ("placeholder", "variable", "argument"):
+                return None
+            inputs = [copies.get(x) for x in operation.inputs]
+            if None in inputs:  # another result of what gives the source
+                return None
+            copy = scratch.create(operation.kind, inputs, dict(operation.attributes))
+            copies.update(zip(operation.outputs, copy.outputs, strict=True))
+        known = _core.known_values(copies[tensor]) if tensor in copies else None
+        return None if known is None or None in known else np.array(known, tensor.dtype.numpy)
+
     def _decided_by(self, tensor: Tensor) -> tuple[Names, Names]:
         """The inputs whose values, and those whose shapes, decide a tensor's elements."""
         names = {input.operation.id: name for name, input in self._inputs.items()}
@@ -149,13 +167,14 @@ def _union(parts: list[Names]) -> Names:
     return largest if all(part <= largest for part in parts) else largest.union(*parts)
 
 
-def _ordered(last: Operation) -> list[Operation]:
-    """All operations that lead to one, sources first."""
+def _ordered(last: Operation, left_out: Collection[int] = ()) -> list[Operation]:
+    """All operations that lead to one, sources first. Args: left_out, ids of some that are not asked for theirs."""
     done: dict[int, Operation] = {}
-    stack = [last]
+    stack = [] if last.id in left_out else [last]
     while stack:
         operation = stack[-1]
-        missing = [o for o in (x.operation for x in operation.inputs) if o.id not in done]
+        sources = [x.operation for x in operation.inputs]
+        missing = [o for o in sources if o.id not in done and o.id not in left_out]
         stack.extend(missing)
         if not missing:
             done.setdefault(operation.id, stack.pop())

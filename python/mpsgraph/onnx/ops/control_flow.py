@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from onnx import numpy_helper
 
 from ..._core import Tensor, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
@@ -44,7 +45,34 @@ def if_(node: Node) -> Results:
         # one is taken.
         if isinstance(error, InNode) and not isinstance(error.error, ShapeError):
             raise
+        if _is_squeeze(node, branches[0], branches[1]):
+            assumed = node.importer.assume_one()
+            if assumed is not None:
+                return node.importer.subgraph(branches[0] if assumed else branches[1], [])
         return node.importer.subgraph(branches[0] if bool(node.value(0).reshape(())) else branches[1], [])
+
+
+def _is_squeeze(node: Node, then: Any, otherwise: Any) -> bool:
+    """Is it torch's squeeze of one axis: taken away where it has one element, and otherwise left?"""
+    *constants, first = then.node or [None]
+    (last,) = otherwise.node if len(otherwise.node) == 1 else [None]
+    if first is None or last is None or (first.op_type, last.op_type) != ("Squeeze", "Identity"):
+        return False
+    if any(n.op_type != "Constant" for n in constants) or first.input[0] != last.input[0] or len(then.output) != 1:
+        return False
+    if len(first.input) == 2:
+        stated = [a.t for n in constants for a in n.attribute if n.output[0] == first.input[1] and a.name == "value"]
+        if not stated and node.importer.shape_of(first.input[1]) != (1,):
+            return False
+        axes = numpy_helper.to_array(stated[0]) if stated else node.importer.value(first.input[1])
+    else:
+        axes = np.array([axis for a in first.attribute if a.name == "axes" for axis in a.ints])
+    source = node.importer.tensor(first.input[0])
+    if axes.size != 1 or source.shape is None:
+        return False
+    axis = node.axis(source, int(axes.reshape(-1)[0]))
+    answers = [node.importer.value_for_size(node.tensor(0), source, axis, size) for size in (1, 2)]
+    return [a is not None and a.reshape(-1).tolist() for a in answers] == [[True], [False]]
 
 
 def _is_of_condition(node: Node, undecided: Undecided) -> bool:

@@ -69,7 +69,9 @@ def squeeze(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axes = node.ints_attribute_or_operand("axes", 1)
     if axes is None:
-        axes = [i for i, size in enumerate(node.shape(x)) if size == 1]
+        if x.shape is None or min(x.shape, default=0) < 0:
+            return g.squeeze(x)  # how many are left is not known
+        axes = [i for i, size in enumerate(x.shape) if size == 1]
     return g.squeeze(x, node.axes(x, axes)) if axes else g.identity(x)
 
 
