@@ -28,6 +28,7 @@ class Known:
         self._elements: dict[Tensor, np.ndarray] = {}
         self._deciding: dict[int, tuple[Names, Names]] = {}  # by operation: inputs by value, inputs by shape
         self._before: dict[int, Names] = {}
+        self._sources: dict[int, list[tuple[int, Operation]]] = {}
 
     def enter(self, tensor: Tensor, elements: np.ndarray) -> None:
         """The elements of a tensor that was made from them."""
@@ -121,14 +122,22 @@ class Known:
                 deciding = _NOTHING if known else self._inputs_of_unknown_shape(source.operation)
                 self._deciding[operation.id] = _NOTHING, deciding
                 continue
-            before = _sources(operation)
-            missing = [o for o in before if o.id not in self._deciding]
+            before = self._sources_of(operation)
+            missing = [o for number, o in before if number not in self._deciding]
             if missing:
                 stack.extend(missing)
                 continue
-            parts = [self._deciding[o.id] for o in before]
+            parts = [self._deciding[number] for number, _ in before]
             self._deciding[operation.id] = _union([p[0] for p in parts]), _union([p[1] for p in parts])
         return self._deciding[tensor.operation.id]
+
+    def _sources_of(self, operation: Operation) -> list[tuple[int, Operation]]:
+        """What an operation reads, its inputs and what its blocks give: ids and operations."""
+        number = operation.id
+        if number not in self._sources:
+            results = [r for block in operation.blocks for r in block.results]
+            self._sources[number] = [(o.id, o) for o in (x.operation for x in (*operation.inputs, *results))]
+        return self._sources[number]
 
     def _inputs_of_unknown_shape(self, operation: Operation) -> Names:
         """Those among the inputs that an operation depends on."""
@@ -148,17 +157,12 @@ class Known:
             elif last.kind == "argument":
                 self._before[last.id] = frozenset(names.values())  # what a loop carries may depend on any of them
             else:
-                sources = _sources(last)
-                missing = [o for o in sources if o.id not in self._before]
+                sources = self._sources_of(last)
+                missing = [o for number, o in sources if number not in self._before]
                 stack.extend(missing)
                 if not missing:
-                    self._before[last.id] = _union([self._before[o.id] for o in sources])
+                    self._before[last.id] = _union([self._before[number] for number, _ in sources])
         return self._before[operation.id]
-
-
-def _sources(operation: Operation) -> list[Operation]:
-    """What an operation reads: its inputs, and what its blocks give."""
-    return [x.operation for x in (*operation.inputs, *(r for block in operation.blocks for r in block.results))]
 
 
 def _union(parts: list[Names]) -> Names:
