@@ -99,6 +99,7 @@ def squeezed(axis: int, *behind: onnx.NodeProto, opset: int = 21, shape=("n", 3,
     return model(nodes, [value("x", FLOAT, shape)], [value("y", FLOAT, None)], {"w": ones(3, 2)}, opset=opset)
 
 
+@pytest.mark.both_devices
 @pytest.mark.parametrize("opset", [11, 21])
 def test_what_is_squeezed_if_it_can_be_is_where_nothing_else_makes_sense(opset):
     loaded = mg.onnx.load(squeezed(-1, node("Gemm", ["s", "w"], ["y"]), opset=opset))
@@ -108,6 +109,7 @@ def test_what_is_squeezed_if_it_can_be_is_where_nothing_else_makes_sense(opset):
             loaded(ones(4, 3, 5))
 
 
+@pytest.mark.both_devices
 def test_where_either_rank_makes_sense_the_model_waits():
     loaded = mg.onnx.load(squeezed(-1, node("Relu", ["s"], ["y"])))
     assert isinstance(loaded, mg.onnx.DeferredModel)
@@ -121,6 +123,7 @@ def test_another_condition_is_no_squeeze():
     assert isinstance(mg.onnx.load(made), mg.onnx.DeferredModel)
 
 
+@pytest.mark.both_devices
 def test_a_branch_that_does_not_fit_what_came_is_left_out_of_the_run():
     """Each branch is for signals of one length, as for two sampling rates."""
 
@@ -335,6 +338,7 @@ def test_an_axis_of_any_size_is_split():
     assert [part.tolist() for part in loaded(np.float32(np.arange(3)))] == [[0], [1], [2]]
 
 
+@pytest.mark.both_devices
 def test_squeezing_all_that_can_be_waits_for_no_size():
     nodes = [node("Squeeze", ["x"], ["s"]), node("Sigmoid", ["s"], ["y"])]
     loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, ("n", 1, 2))], [value("y", FLOAT, None)]))
@@ -343,6 +347,7 @@ def test_squeezing_all_that_can_be_waits_for_no_size():
         np.testing.assert_array_equal(loaded(np.zeros((n, 1, 2), np.float32)), np.full((n, 2) if n > 1 else 2, 0.5))
 
 
+@pytest.mark.both_devices
 def test_pads_that_follow_from_known_sizes_are_known():
     """torch's pads: pairs from the last axis on, turned round; the batch is open, the padded sizes are not."""
     constants = {
