@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import mpsgraph as mg
 import numpy as np
+import onnx
 import pytest
 from harness.device import MISSING
-from harness.onnx_model import FLOAT, INT64, model, node, value
+from harness.onnx_model import BOOL, FLOAT, INT64, model, node, value
+from onnx import helper, numpy_helper
 
 pytestmark = pytest.mark.both_devices
 
@@ -124,6 +126,79 @@ def test_entries_turned_round():
     same(nodes, {"x": ("n", "t", 3)}, fed, {"lengths": np.int64([3, 2])})
 
 
+# --- loops --------------------------------------------------------------------------------------------------------
+def body(condition: str = "Identity", grows: bool = False) -> onnx.GraphProto:
+    """a becomes 2 a + its number, of which each iteration keeps the square."""
+    ends = [helper.make_node("Constant", [], ["on"], value=numpy_helper.from_array(np.array(False)))]
+    nodes = [
+        *(ends if condition == "ends" else [helper.make_node("Identity", ["going"], ["on"])]),
+        helper.make_node("Cast", ["i"], ["number"], to=FLOAT),
+        helper.make_node("Add", ["a", "a"], ["twice"]),
+        helper.make_node("Add", ["twice", "number"], ["sum"]),
+        helper.make_node("Mul", ["sum", "sum"], ["kept"]),
+        helper.make_node("Concat", ["sum", "sum"], ["next"], axis=0) if grows
+        else helper.make_node("Identity", ["sum"], ["next"]),
+    ]  # fmt: skip
+    inputs = [value("i", INT64), value("going", BOOL), value("a", FLOAT, (None,))]
+    return helper.make_graph(nodes, "body", inputs, [value("on", BOOL), value("next"), value("kept")])
+
+
+def looped(**of_body):
+    nodes = [
+        node("Shape", ["x"], ["size"], start=0, end=1),
+        node("Squeeze", ["size"], ["times"]),
+        node("Loop", ["times", "yes", "a"], ["last", "y"], body=body(**of_body)),
+    ]
+    inputs, constants = [value("x", FLOAT, ("n",))], {"yes": np.array(True), "a": np.float32([1, 2])}
+    return mg.onnx.load(model(nodes, inputs, [value("last", FLOAT, None), value("y", FLOAT, None)], constants))
+
+
+def iterations(times: int):
+    a, kept = np.float32([1, 2]), []
+    for i in range(times):
+        a = 2 * a + i
+        kept.append(a * a)
+    return a, np.reshape(kept, (times, 2))
+
+
+@pytest.mark.parametrize("times", [3, 1, 0, 6])
+def test_a_loop_as_long_as_an_input(times):
+    loaded = looped()
+    assert type(loaded) is mg.Model and loaded.outputs["y"].shape == (-1, 2)
+    for got, expected in zip(loaded(np.zeros(times, np.float32)), iterations(times), strict=True):
+        np.testing.assert_array_equal(got.numpy(), expected)
+
+
+def test_a_condition_that_ends_a_loop_ends_it():
+    last, kept = looped(condition="ends")(np.zeros(5, np.float32))
+    assert last.tolist() == [2, 4] and kept.tolist() == [[4, 16]]
+
+
+def test_values_that_grow_need_the_count():
+    nodes = [node("Loop", ["times", "yes", "a"], ["y", "kept"], body=body(grows=True))]
+    nodes[0].attribute[0].g.output.pop()  # keeps nothing, so that shapes of iterations may differ
+    nodes[0].output.pop()
+    nodes.insert(0, node("Squeeze", ["size"], ["times"]))
+    nodes.insert(0, node("Shape", ["x"], ["size"], start=0, end=1))
+    made = model(nodes, [value("x", FLOAT, ("n",))], [value("y", FLOAT, None)],
+                 {"yes": np.array(True), "a": np.float32([1])})  # fmt: skip
+    loaded = mg.onnx.load(made)
+    assert loaded(np.zeros(2, np.float32)).tolist() == [5, 5, 5, 5]
+
+
+@pytest.mark.parametrize("steps", [4, 1])
+def test_a_scan_of_any_length(steps):
+    inner = helper.make_graph(
+        [helper.make_node("Add", ["a", "e"], ["b"]), helper.make_node("Mul", ["b", "e"], ["k"])],
+        "sum", [value("a", FLOAT, (2,)), value("e", FLOAT, (2,))], [value("b", FLOAT, (2,)), value("k", FLOAT, (2,))],
+    )  # fmt: skip
+    how = {"scan_input_axes": [1], "scan_input_directions": [1], "scan_output_axes": [-1], "scan_output_directions": [1]}
+    nodes = [node("Scan", ["a", "x"], ["last", "y"], body=inner, num_scan_inputs=1, **how)]
+    x = image(2, steps)
+    same(nodes, {"x": (2, "t")}, {"x": x}, {"a": np.float32([1, 2])})
+
+
+# --- signals ------------------------------------------------------------------------------------------------------
 # Transforms are in float64, which device metal does not have.
 WHOLE = pytest.mark.skipif("float64" in MISSING, reason="transforms of signals are in float64")
 
