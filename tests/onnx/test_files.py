@@ -106,7 +106,7 @@ def test_what_is_squeezed_if_it_can_be_is_where_nothing_else_makes_sense(opset):
     assert type(loaded) is mg.Model and loaded.outputs["y"].shape == (-1, 2)
     np.testing.assert_array_equal(loaded(ones(4, 3, 1)), np.full((4, 2), 3))
     with pytest.raises(mg.ShapeError, match=r"\[squeeze\] axis 2 has 5 elements.*'goes'"):
-            loaded(ones(4, 3, 5))
+        loaded(ones(4, 3, 5))
 
 
 @pytest.mark.both_devices

@@ -192,7 +192,8 @@ def test_a_scan_of_any_length(steps):
         [helper.make_node("Add", ["a", "e"], ["b"]), helper.make_node("Mul", ["b", "e"], ["k"])],
         "sum", [value("a", FLOAT, (2,)), value("e", FLOAT, (2,))], [value("b", FLOAT, (2,)), value("k", FLOAT, (2,))],
     )  # fmt: skip
-    how = {"scan_input_axes": [1], "scan_input_directions": [1], "scan_output_axes": [-1], "scan_output_directions": [1]}
+    how = {"scan_input_axes": [1], "scan_output_axes": [-1]}
+    how |= {"scan_input_directions": [1], "scan_output_directions": [1]}
     nodes = [node("Scan", ["a", "x"], ["last", "y"], body=inner, num_scan_inputs=1, **how)]
     x = image(2, steps)
     same(nodes, {"x": (2, "t")}, {"x": x}, {"a": np.float32([1, 2])})

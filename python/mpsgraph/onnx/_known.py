@@ -92,9 +92,9 @@ class Known:
         for operation in _ordered(tensor.operation, {source.operation.id}):
             if operation.blocks or operation.kind in ("placeholder", "variable", "argument"):
                 return None
-            inputs = [copies.get(x) for x in operation.inputs]
-            if None in inputs:  # another result of what gives the source
+            if any(x not in copies for x in operation.inputs):  # another result of what gives the source
                 return None
+            inputs = [copies[x] for x in operation.inputs]
             copy = scratch.create(operation.kind, inputs, dict(operation.attributes))
             copies.update(zip(operation.outputs, copy.outputs, strict=True))
         known = _core.known_values(copies[tensor]) if tensor in copies else None

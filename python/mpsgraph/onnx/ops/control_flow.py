@@ -116,7 +116,7 @@ def _goes_on(node: Node) -> bool:
     constants |= {t.name: t for t in body.initializer}
     if source in constants:
         return all(begins) and bool(numpy_helper.to_array(constants[source]).all())
-    return source == body.input[1].name
+    return bool(source == body.input[1].name)
 
 
 def _counted_loop(node: Node, carried: list[Tensor]) -> Results:
