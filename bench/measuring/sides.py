@@ -84,6 +84,11 @@ def torch_operations() -> list[Side]:
     return [Side("PyTorch", "eager" + suffix, (str(python), "-m", "peers.torch_operations"), preload)] if python else []
 
 
+def python_of(name: str) -> Path | None:
+    """The interpreter of a peer's environment; None, with a word, where that is missing."""
+    return _python(name, PEERS[name][0])
+
+
 @functools.cache
 def _python(name: str, environment: str) -> Path | None:
     python = ENVIRONMENTS / environment / "bin" / "python"

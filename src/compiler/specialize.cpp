@@ -132,6 +132,10 @@ class Specializer {
       if (op.is("slice") || op.is("slice_update_data")) wait_for_count(op, inputs);
       wait_for_values(op, inputs, static_cast<size_t>(op.definition->min_inputs));
     }
+    if (const Block* taken = taken_branch(op, inputs)) {
+      rewriter_.copy_operations(*taken);
+      return rewriter_.now(taken->results);
+    }
     std::vector<std::unique_ptr<Block>> blocks;
     try {
       for (size_t i = 0; i < op.blocks.size(); ++i)
@@ -139,6 +143,10 @@ class Specializer {
     } catch (Undecided& undecided) {
       undecided.operation = &op;  // all of it waits
       throw;
+    } catch (const ShapeError&) {
+      // A branch that makes no sense for what was fed may be the one that is not taken.
+      if (!op.is("if") || op.parent != &source_.root() || inputs[0]->operation->is("constant")) throw;
+      throw Undecided{&op, {op.inputs[0]}};
     }
     if (op.is("if")) settle_undefined(*blocks[0], *blocks[1]);
     if (op.is("while") || op.is("for")) {
@@ -159,6 +167,23 @@ class Specializer {
     std::vector<Tensor*> results;
     for (const auto& output : copy->outputs) results.push_back(output.get());
     return results;
+  }
+
+  // The branch of an `if` that stands for all of it: its predicate is known, and nothing but its results are wanted.
+  static const Block* taken_branch(const Operation& op, const std::vector<Tensor*>& inputs) {
+    if (!op.is("if") || op.outputs.empty()) return nullptr;
+    const std::optional<Ints> predicate = constant_value(inputs[0]);
+    if (!predicate || predicate->size() != 1 || has_effect(op)) return nullptr;
+    const Block& taken = *op.blocks[(*predicate)[0] != 0 ? 0 : 1];
+    const auto undefined = [](const Tensor* result) { return result->operation->is("undefined"); };
+    return std::ranges::any_of(taken.results, undefined) ? nullptr : &taken;
+  }
+
+  static bool has_effect(const Operation& op) {
+    const auto inner = [](const auto& block) {
+      return std::ranges::any_of(block->operations, [](const auto& held) { return has_effect(*held); });
+    };
+    return op.definition->has_effect || std::ranges::any_of(op.blocks, inner);
   }
 
   // The constant value of shape arithmetic whose operands are known.

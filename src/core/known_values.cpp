@@ -135,17 +135,56 @@ KnownValues split_part(const Operation& operation, int result, const Operands& x
   return KnownValues(x[0]->begin() + begin, x[0]->begin() + end);
 }
 
+// From one axis of a result to its operand: how many elements, and how far apart they lie.
+struct Walk {
+  int64_t count, step;
+};
+
+// The elements that lie so behind the first one, the last axis the fastest.
+KnownValues walked(const KnownValues& x, int64_t first, const std::vector<Walk>& axes) {
+  std::vector<int64_t> places = {first};
+  for (const Walk& axis : axes) {
+    std::vector<int64_t> next;
+    for (const int64_t place : places) {
+      for (int64_t i = 0; i < axis.count; ++i) next.push_back(place + i * axis.step);
+    }
+    places = std::move(next);
+  }
+  KnownValues result;
+  for (const int64_t place : places) result.push_back(x.at(static_cast<size_t>(place)));
+  return result;
+}
+
+std::vector<Walk> as_stored(const Dims& sizes) {
+  std::vector<Walk> axes(sizes.size());
+  int64_t step = 1;
+  for (size_t axis = sizes.size(); axis-- > 0; step *= sizes[axis]) axes[axis] = {sizes[axis], step};
+  return axes;
+}
+
 KnownValues sliced(const Operation& operation, int, const Operands& x) {
   const Attributes& a = operation.attributes;
-  const Ints& strides = a.integers("strides");
-  const bool one_axis = a.integers("starts").size() == 1 && a.integers("ends").size() == 1 && strides.size() == 1;
-  if (!is_vector(operation.input(0)) || !one_axis || strides[0] == 0) return unknown;
-  const std::optional<ops::SliceRange> range = ops::slice_range(a, 0, static_cast<int64_t>(x[0]->size()));
-  if (!range) return unknown;
-  KnownValues result;
-  for (int64_t i = 0; i < range->count; ++i)
-    result.push_back((*x[0])[static_cast<size_t>(range->start + i * range->stride)]);
-  return result;
+  std::vector<Walk> axes = as_stored(operation.input(0)->shape().dims());
+  for (std::string_view key : {"starts", "ends", "strides"}) {
+    if (a.integers(key).size() != axes.size()) return unknown;
+  }
+  int64_t first = 0;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (a.integers("strides")[i] == 0) return unknown;
+    const std::optional<ops::SliceRange> range = ops::slice_range(a, static_cast<int>(i), axes[i].count);
+    if (!range) return unknown;
+    first += range->start * axes[i].step;
+    axes[i] = {range->count, range->stride * axes[i].step};
+  }
+  return walked(*x[0], first, axes);
+}
+
+KnownValues transposed(const Operation& operation, int, const Operands& x) {
+  const std::vector<Walk> from = as_stored(operation.input(0)->shape().dims());
+  std::vector<Walk> axes;
+  for (const int64_t axis : operation.attributes.integers("permutation"))
+    axes.push_back(from.at(static_cast<size_t>(axis)));
+  return walked(*x[0], 0, axes);
 }
 
 KnownValues sliced_from(const Operation& operation, int, const Operands& x) {
@@ -205,6 +244,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"stack", stacked},
       {"split", split_part},
       {"slice", sliced},
+      {"transpose", transposed},
       {"dynamic_slice", sliced_from},
       {"gather", gathered},
       {"broadcast_to", broadcast},

@@ -484,6 +484,19 @@ TEST(known_values_follow_integer_operations) {
       known(g.add("slice", {shape}, {{"starts", Ints{-1}}, {"ends", Ints{0}}, {"strides", Ints{-1}}, {"end_mask", 1}})),
       (Ints{5, 2, 7}));
   CHECK_EQUAL(known(g.create("split", {shape}, {{"sizes", Ints{1, 2}}, {"axis", 0}})->output(1)), (Ints{2, 5}));
+  // Pairs of paddings, last axis first, as exporters turn them round: [[7, 2], [5, 7], [2, 5]].
+  Tensor* pairs = b.reshape(g.add("concat", {shape, shape}, {{"axis", 0}}), {3, 2});
+  Tensor* turned = g.add("slice", {pairs},
+                         {{"starts", Ints{-1, 0}}, {"ends", Ints{0, 0}}, {"strides", Ints{-1, 1}}, {"end_mask", 3}});
+  CHECK_EQUAL(known(turned), (Ints{2, 5, 5, 7, 7, 2}));
+  CHECK_EQUAL(known(g.add("transpose", {turned}, {{"permutation", Ints{1, 0}}})), (Ints{2, 5, 7, 5, 7, 2}));
+  CHECK_EQUAL(
+      known(g.add("slice", {pairs},
+                  {{"starts", Ints{1, 0}}, {"ends", Ints{2, 1}}, {"strides", Ints{1, 1}}, {"squeeze_mask", 1}})),
+      (Ints{5}));
+  Tensor* open = b.reshape(g.add("shape_of", {placeholder(g, f32({7, -1, 5, 3}))}), {2, 2});
+  const auto half = *known_values(g.add("transpose", {open}, {{"permutation", Ints{1, 0}}}));
+  CHECK(half == (KnownValues{7, 5, std::nullopt, 3}));
   Tensor* scalar =
       g.add("slice", {shape}, {{"starts", Ints{1}}, {"ends", Ints{2}}, {"strides", Ints{1}}, {"squeeze_mask", 1}});
   CHECK_EQUAL(scalar->shape(), Shape(Dims{}));

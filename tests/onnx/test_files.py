@@ -75,6 +75,80 @@ def test_a_branch_that_makes_no_sense_is_not_taken():
         loaded(ones(1, 3), np.array(False))
 
 
+def squeezed(axis: int, *behind: onnx.NodeProto, opset: int = 21, shape=("n", 3, "m")) -> onnx.ModelProto:
+    """torch's squeeze of an axis of x, to s: it goes when it has one element; and nodes that come after."""
+    axes = {"axes": [axis]} if opset < 13 else {}
+    operands = ["x"] if axes else ["x", "t_axis"]
+    taken = [constant("t_axis", np.int64([axis])), helper.make_node("Squeeze", operands, ["t"], name="goes", **axes)]
+    left = [helper.make_node("Identity", ["x"], ["e"])]
+    nodes = [
+        constant("axis", np.int64([axis])),
+        constant("one", np.int64([1])),
+        node("Shape", ["x"], ["sizes"]),
+        node("Gather", ["sizes", "axis"], ["size"], axis=0),
+        node("Equal", ["size", "one"], ["c"]),
+        node(
+            "If",
+            ["c"],
+            ["s"],
+            then_branch=helper.make_graph(taken, "then", [], [value("t", FLOAT, None)]),
+            else_branch=helper.make_graph(left, "else", [], [value("e", FLOAT, None)]),
+        ),
+        *behind,
+    ]
+    return model(nodes, [value("x", FLOAT, shape)], [value("y", FLOAT, None)], {"w": ones(3, 2)}, opset=opset)
+
+
+@pytest.mark.both_devices
+@pytest.mark.parametrize("opset", [11, 21])
+def test_what_is_squeezed_if_it_can_be_is_where_nothing_else_makes_sense(opset):
+    loaded = mg.onnx.load(squeezed(-1, node("Gemm", ["s", "w"], ["y"]), opset=opset))
+    assert type(loaded) is mg.Model and loaded.outputs["y"].shape == (-1, 2)
+    np.testing.assert_array_equal(loaded(ones(4, 3, 1)), np.full((4, 2), 3))
+    with pytest.raises(mg.ShapeError, match=r"\[squeeze\] axis 2 has 5 elements.*'goes'"):
+        loaded(ones(4, 3, 5))
+
+
+@pytest.mark.both_devices
+def test_where_either_rank_makes_sense_the_model_waits():
+    loaded = mg.onnx.load(squeezed(-1, node("Relu", ["s"], ["y"])))
+    assert isinstance(loaded, mg.onnx.DeferredModel)
+    assert loaded(ones(4, 3, 1)).shape == (4, 3) and loaded(ones(4, 3, 5)).shape == (4, 3, 5)
+
+
+def test_another_condition_is_no_squeeze():
+    """The axis goes where another one has one element: then it has one by chance."""
+    made = squeezed(-1, node("Gemm", ["s", "w"], ["y"]), shape=("n", 3, "m"))
+    made.graph.node[0].attribute[0].CopyFrom(constant("", np.int64([0])).attribute[0])
+    assert isinstance(mg.onnx.load(made), mg.onnx.DeferredModel)
+
+
+@pytest.mark.both_devices
+def test_a_branch_that_does_not_fit_what_came_is_left_out_of_the_run():
+    """Each branch is for signals of one length, as for two sampling rates."""
+
+    def of_length(name: str, length: int) -> onnx.GraphProto:
+        nodes = [
+            constant(f"{name}_shape", np.int64([1, length])),
+            helper.make_node("Reshape", ["x", f"{name}_shape"], [f"{name}_r"]),
+            helper.make_node("ReduceSum", [f"{name}_r"], [f"{name}_y"]),
+        ]
+        return helper.make_graph(nodes, name, [], [value(f"{name}_y", FLOAT, None)])
+
+    nodes = [
+        constant("rate", np.int64(16)),
+        node("Equal", ["sr", "rate"], ["c"]),
+        node("If", ["c"], ["y"], then_branch=of_length("t", 6), else_branch=of_length("e", 3)),
+    ]
+    loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, (1, "n")), value("sr", INT64)], [value("y", FLOAT, None)]))
+    assert type(loaded) is mg.Model
+    for _ in range(2):
+        assert float(loaded(ones(1, 6), np.array(16)).numpy().item()) == 6
+        assert float(loaded(ones(1, 3), np.array(8)).numpy().item()) == 3
+        with pytest.raises(mg.ShapeError, match="reshape"):
+            loaded(ones(1, 6), np.array(8))
+
+
 # --- limits ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("fed", [False, True])
 @pytest.mark.parametrize("most", [LARGEST, 2**32, 2**31, 1])
@@ -262,6 +336,46 @@ def test_an_axis_of_any_size_is_split():
     loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, ("n",))], outputs))
     assert [part.tolist() for part in loaded(np.float32(np.arange(7)))] == [[0, 1, 2], [3, 4, 5], [6]]
     assert [part.tolist() for part in loaded(np.float32(np.arange(3)))] == [[0], [1], [2]]
+
+
+@pytest.mark.both_devices
+def test_squeezing_all_that_can_be_waits_for_no_size():
+    nodes = [node("Squeeze", ["x"], ["s"]), node("Sigmoid", ["s"], ["y"])]
+    loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, ("n", 1, 2))], [value("y", FLOAT, None)]))
+    assert type(loaded) is mg.Model and loaded.outputs["y"].shape is None
+    for n in (1, 3):
+        np.testing.assert_array_equal(loaded(np.zeros((n, 1, 2), np.float32)), np.full((n, 2) if n > 1 else 2, 0.5))
+
+
+@pytest.mark.both_devices
+def test_pads_that_follow_from_known_sizes_are_known():
+    """torch's pads: pairs from the last axis on, turned round; the batch is open, the padded sizes are not."""
+    constants = {
+        "two": np.int64(2),
+        "axis": np.int64([0]),
+        "last": np.int64([-1]),
+        "front": np.int64([-LARGEST]),
+        "pairs": np.int64([-1, 2]),
+        "zeros": np.int64([0, 0, 0, 0]),
+    }
+    nodes = [
+        *(constant(name, array) for name, array in constants.items()),
+        node("Shape", ["x"], ["sizes"]),
+        node("Gather", ["sizes", "two"], ["height"], axis=0),
+        node("Div", ["height", "two"], ["half"]),
+        node("Unsqueeze", ["half", "axis"], ["half_1"]),
+        node("Concat", ["last", "half_1", "half_1", "axis", "zeros"], ["flat"], axis=0),
+        node("Reshape", ["flat", "pairs"], ["rows"]),
+        node("Slice", ["rows", "last", "front", "axis", "last"], ["turned"]),
+        node("Transpose", ["turned"], ["columns"], perm=[1, 0]),
+        node("Reshape", ["columns", "last"], ["pads"]),
+        node("Pad", ["x", "pads"], ["y"], mode="edge"),
+    ]
+    loaded = mg.onnx.load(model(nodes, [value("x", FLOAT, ("n", 1, 2, 3))], [value("y", FLOAT, None)]))
+    assert type(loaded) is mg.Model and loaded.outputs["y"].shape == (-1, 1, 3, 3)
+    x = np.float32(np.arange(6)).reshape(1, 1, 2, 3)
+    expected = np.pad(x[..., 1:], ((0, 0), (0, 0), (1, 0), (0, 1)), "edge")
+    np.testing.assert_array_equal(loaded(x), expected)
 
 
 def test_the_tool_names_its_own_options(tmp_path, capsys):

@@ -277,14 +277,15 @@ def test_quantized_arithmetic(dtype):
 
 def test_quantized_pools():
     a = bytes_of("uint8", 1, 2, 5, 5)
-    given = {"sa": np.float32(0.03), "za": np.uint8(3), "sc": np.float32(0.02), "zc": np.uint8(7)}
+    # A mean of nine over this scale is no half but by chance.
+    given = {"sa": np.float32(0.03), "za": np.uint8(3), "sc": np.float32(0.0217), "zc": np.uint8(7)}
     windows = np.lib.stride_tricks.sliding_window_view(real(a, 0.03, 3), (3, 3), (2, 3)).mean((4, 5))
     got = run("QLinearAveragePool", {"a": a}, given, kernel_shape=[3, 3])
-    within_one(got, quantized(windows, 0.02, 7, "uint8"), "uint8")
+    within_one(got, quantized(windows, 0.0217, 7, "uint8"), "uint8")
     turned = run("QLinearAveragePool", {"a": a.transpose(0, 2, 3, 1)}, given, kernel_shape=[3, 3], channels_last=1)
     np.testing.assert_array_equal(turned.transpose(0, 3, 1, 2), got)
     mean = run("QLinearGlobalAveragePool", {"a": a}, given)
-    within_one(mean, quantized(real(a, 0.03, 3).mean((2, 3), keepdims=True), 0.02, 7, "uint8"), "uint8")
+    within_one(mean, quantized(real(a, 0.03, 3).mean((2, 3), keepdims=True), 0.0217, 7, "uint8"), "uint8")
 
 
 def test_quantized_products():

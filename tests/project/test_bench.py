@@ -24,6 +24,8 @@ import document  # noqa: E402
 import first_step  # noqa: E402
 import growth  # noqa: E402
 import memory  # noqa: E402
+import onnx_files  # noqa: E402
+import onnx_wheels  # noqa: E402
 import operations  # noqa: E402
 import w2_resnet50  # noqa: E402
 import w3_conv_lstm  # noqa: E402
@@ -441,3 +443,40 @@ def test_single_operations_are_those_of_numpy(name: str):
     g = mg.Graph()
     y = g.run({}, w9_operations.OPERATIONS[name](g, *map(g.constant, values))).numpy()
     np.testing.assert_allclose(y, FUNCTIONS[name](*values), rtol=1e-4, atol=1e-4)
+
+
+# --- real ONNX files --------------------------------------------------------------------------------------------------
+def test_files_are_told_apart_and_pinned():
+    names = [file.name for file in onnx_wheels.MODELS]
+    assert len(set(names)) == len(names) >= 25
+    places = [(file.wheel, file.path) for file in onnx_wheels.MODELS]
+    assert len(set(places)) == len(places)
+    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9.]+", file.wheel) and file.path.endswith(".onnx") for file in
+               onnx_wheels.MODELS)  # fmt: skip
+
+
+def test_open_dimensions_are_given_by_name_or_whole():
+    file = onnx_wheels.ModelFile("a", "a==1", "a.onnx", sizes={"n": 3, "x": (1, 2)})
+    assert file.shape("x", ["n", "m"]) == (1, 2)
+    assert file.shape("y", ["n", 7, "m"]) == (3, 7, 1)
+
+
+def test_results_that_differ_are_seen(tmp_path):
+    def saved(name: str, *arrays: np.ndarray) -> Path:
+        np.savez(tmp_path / name, *arrays)
+        return tmp_path / f"{name}.npz"
+
+    base = saved("base", np.float32([100, -2]), np.float32([1e-6]))
+    assert onnx_files.difference(base, base) == 0
+    assert math.isclose(onnx_files.difference(saved("other", np.float32([101, -2]), np.float32([0])), base), 0.01)
+    assert onnx_files.difference(saved("shaped", np.float32([[100, -2]]), np.float32([1e-6])), base) == math.inf
+    assert onnx_files.difference(saved("nan", np.float32([100, np.nan]), np.float32([1e-6])), base) == math.inf
+
+
+def test_the_mean_of_files_is_geometric():
+    def row(name: str, ratio: float | None) -> Row:
+        spread = None if ratio is None else Spread.of([ratio])
+        return Row("onnx_files", f"{name}, run", "ms", OURS, "1 thread", Spread.of([1.0]), spread)
+
+    (mean,) = onnx_files.means([row("a", 0.5), row("b", 2.0), row("c", None)])
+    assert mean.title == "run, geometric mean of 2 files" and math.isclose(mean.ratio.median, 1.0)

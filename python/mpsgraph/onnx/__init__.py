@@ -24,7 +24,7 @@ from ._deferred import DeferredModel
 from ._files import ModelLike, Tensors, read_model, sense
 from ._functions import Functions
 from ._registry import Undecided, known_operators
-from .importer import Importer, Trainable, build
+from .importer import Importer, Trainable, build_assuming
 
 
 @checked
@@ -61,10 +61,8 @@ def load(
     given_shapes = dict(shapes or {})
 
     def built(more_values: Mapping[str, np.ndarray], more_shapes: Mapping[str, Sequence[int]]) -> Importer:
-        importer = Importer(
-            model, tensors, functions, trainable, {**given_values, **more_values}, {**given_shapes, **more_shapes}
-        )
-        return build(importer)
+        known = {**given_values, **more_values}, {**given_shapes, **more_shapes}
+        return build_assuming(lambda assumptions: Importer(model, tensors, functions, trainable, *known, assumptions))
 
     initialisers = {tensor.name for tensor in model.graph.initializer}
     inputs = [info.name for info in model.graph.input if info.name not in initialisers]

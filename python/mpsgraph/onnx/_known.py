@@ -6,7 +6,7 @@ their operands is read in a time that grows with their number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -28,6 +28,7 @@ class Known:
         self._elements: dict[Tensor, np.ndarray] = {}
         self._deciding: dict[int, tuple[Names, Names]] = {}  # by operation: inputs by value, inputs by shape
         self._before: dict[int, Names] = {}
+        self._sources: dict[int, list[tuple[int, Operation]]] = {}
 
     def enter(self, tensor: Tensor, elements: np.ndarray) -> None:
         """The elements of a tensor that was made from them."""
@@ -81,6 +82,24 @@ class Known:
             copies.update(zip(operation.outputs, made, strict=True))
         return np.array(scratch.run({}, copies[tensor]).numpy())
 
+    def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
+        """What a tensor would be if an axis of `source` had this size; None where that alone does not decide it."""
+        if source.shape is None:
+            return None
+        scratch = Graph()
+        shape = [size if a == axis else d for a, d in enumerate(source.shape)]
+        copies = {source: scratch.placeholder(shape, source.dtype)}
+        for operation in _ordered(tensor.operation, {source.operation.id}):
+            if operation.blocks or operation.kind in ("placeholder", "variable", "argument"):
+                return None
+            if any(x not in copies for x in operation.inputs):  # another result of what gives the source
+                return None
+            inputs = [copies[x] for x in operation.inputs]
+            copy = scratch.create(operation.kind, inputs, dict(operation.attributes))
+            copies.update(zip(operation.outputs, copy.outputs, strict=True))
+        known = _core.known_values(copies[tensor]) if tensor in copies else None
+        return None if known is None or None in known else np.array(known, tensor.dtype.numpy)
+
     def _decided_by(self, tensor: Tensor) -> tuple[Names, Names]:
         """The inputs whose values, and those whose shapes, decide a tensor's elements."""
         names = {input.operation.id: name for name, input in self._inputs.items()}
@@ -103,14 +122,22 @@ class Known:
                 deciding = _NOTHING if known else self._inputs_of_unknown_shape(source.operation)
                 self._deciding[operation.id] = _NOTHING, deciding
                 continue
-            before = _sources(operation)
-            missing = [o for o in before if o.id not in self._deciding]
+            before = self._sources_of(operation)
+            missing = [o for number, o in before if number not in self._deciding]
             if missing:
                 stack.extend(missing)
                 continue
-            parts = [self._deciding[o.id] for o in before]
+            parts = [self._deciding[number] for number, _ in before]
             self._deciding[operation.id] = _union([p[0] for p in parts]), _union([p[1] for p in parts])
         return self._deciding[tensor.operation.id]
+
+    def _sources_of(self, operation: Operation) -> list[tuple[int, Operation]]:
+        """What an operation reads, its inputs and what its blocks give: ids and operations."""
+        number = operation.id
+        if number not in self._sources:
+            results = [r for block in operation.blocks for r in block.results]
+            self._sources[number] = [(o.id, o) for o in (x.operation for x in (*operation.inputs, *results))]
+        return self._sources[number]
 
     def _inputs_of_unknown_shape(self, operation: Operation) -> Names:
         """Those among the inputs that an operation depends on."""
@@ -130,17 +157,12 @@ class Known:
             elif last.kind == "argument":
                 self._before[last.id] = frozenset(names.values())  # what a loop carries may depend on any of them
             else:
-                sources = _sources(last)
-                missing = [o for o in sources if o.id not in self._before]
+                sources = self._sources_of(last)
+                missing = [o for number, o in sources if number not in self._before]
                 stack.extend(missing)
                 if not missing:
-                    self._before[last.id] = _union([self._before[o.id] for o in sources])
+                    self._before[last.id] = _union([self._before[number] for number, _ in sources])
         return self._before[operation.id]
-
-
-def _sources(operation: Operation) -> list[Operation]:
-    """What an operation reads: its inputs, and what its blocks give."""
-    return [x.operation for x in (*operation.inputs, *(r for block in operation.blocks for r in block.results))]
 
 
 def _union(parts: list[Names]) -> Names:
@@ -149,13 +171,14 @@ def _union(parts: list[Names]) -> Names:
     return largest if all(part <= largest for part in parts) else largest.union(*parts)
 
 
-def _ordered(last: Operation) -> list[Operation]:
-    """All operations that lead to one, sources first."""
+def _ordered(last: Operation, left_out: Collection[int] = ()) -> list[Operation]:
+    """All operations that lead to one, sources first. Args: left_out, ids of some that are not asked for theirs."""
     done: dict[int, Operation] = {}
-    stack = [last]
+    stack = [] if last.id in left_out else [last]
     while stack:
         operation = stack[-1]
-        missing = [o for o in (x.operation for x in operation.inputs) if o.id not in done]
+        sources = [x.operation for x in operation.inputs]
+        missing = [o for o in sources if o.id not in done and o.id not in left_out]
         stack.extend(missing)
         if not missing:
             done.setdefault(operation.id, stack.pop())

@@ -122,6 +122,12 @@ class Import(Protocol):
     def value_of(self, tensor: Tensor) -> np.ndarray:
         """A tensor's elements. Undecided when they depend on inputs."""
 
+    def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
+        """What a tensor would be if an axis of `source` had this size; None where that alone does not decide it."""
+
+    def assume_one(self) -> bool | None:
+        """Is an axis that a node squeezes, if it has one element, taken to have one? None: only a run knows."""
+
     def undecided_shape(self, tensor: Tensor) -> Undecided:
         """The exception for a tensor whose shape a node's function has to know."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from .._core import DType, Tensor
-from ..errors import Error, GraphError, UnsupportedError
+from ..errors import Error, GraphError, ShapeError, UnsupportedError
 from ..graph import Graph
 from ._files import Tensors, input_type, sense
 from ._functions import Functions
@@ -24,6 +24,7 @@ from ._registry import InNode, Node, TensorSequence, Undecided, lowered
 from ._weights import weights_in_constants
 
 Trainable: TypeAlias = bool | Iterable[str] | Callable[[str], bool]
+Assumptions: TypeAlias = "Callable[[int], bool | None]"  # by the number of the axis, in the order of the nodes
 MOST_NODES = 300_000  # lowered, with those of functions and of repeated subgraphs
 
 
@@ -61,6 +62,7 @@ class Importer:
         trainable: Trainable = True,
         values: Mapping[str, np.ndarray] | None = None,
         shapes: Mapping[str, Sequence[int]] | None = None,
+        assumptions: Assumptions = lambda number: None,
     ) -> None:
         self.graph = Graph()
         self.inputs: dict[str, Tensor] = {}
@@ -79,6 +81,8 @@ class Importer:
         self._known = Known(self.graph, self.inputs)
         self._weights: frozenset[str] = frozenset()
         self._lowered = 0
+        self._assumptions = assumptions
+        self.assumed = 0  # axes that were taken to have one element
 
     def run(self) -> None:
         """Builds the graph. Errors: Undecided, and those of the nodes."""
@@ -171,9 +175,21 @@ class Importer:
         """A tensor's elements. Undecided when they depend on inputs."""
         return self._known.value_of(tensor)
 
+    def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
+        """What a tensor would be if an axis of `source` had this size; None where that alone does not decide it."""
+        return self._known.value_for_size(tensor, source, axis, size)
+
     def undecided_shape(self, tensor: Tensor) -> Undecided:
         """The exception for a tensor whose shape a node's function has to know."""
         return self._known.undecided_shape(tensor)
+
+    def assume_one(self) -> bool | None:
+        """Is an axis that a node squeezes, if it has one element, taken to have one? None: only a run knows.
+
+        In a run in which it has more, squeezing it is an error that names the node.
+        """
+        self.assumed += 1
+        return self._assumptions(self.assumed - 1)
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
@@ -308,6 +324,39 @@ def build(importer: Importer) -> Importer:
     finally:
         importer.graph.place = None
     return importer
+
+
+def build_assuming(importer: Callable[[Assumptions], Importer]) -> Importer:
+    """An import in which what nodes squeeze, if it has one element, has one; as long as nothing else makes sense.
+
+    torch's `squeeze` asks in the run whether an axis has one element, and the rank of all that follows depends on it.
+    Nearly always what follows fits one rank only. Args: importer, makes one from its assumptions by number.
+    Errors: Undecided where the model makes sense with such an axis left, too; those of the nodes.
+    """
+    first = importer(lambda number: True)
+    try:
+        made = build(first)
+    except (Error, Undecided):
+        if first.assumed == 0:
+            raise
+        return build(importer(lambda number: None))
+    for one in range(made.assumed):
+        try:
+            build(importer(lambda number, left=one: number != left))  # type: ignore[misc]
+        except (Error, Undecided) as failure:
+            if _is_nonsense(failure):
+                continue
+        return build(importer(lambda number: None))
+    return made
+
+
+def _is_nonsense(failure: BaseException | None) -> bool:
+    """Is it an error of shapes, or a question that came up because of one?"""
+    while failure is not None:
+        if isinstance(failure, ShapeError) or (isinstance(failure, InNode) and isinstance(failure.error, ShapeError)):
+            return True
+        failure = failure.__context__ if isinstance(failure, Undecided) else None
+    return False
 
 
 def described(proto: NodeProto) -> str:

@@ -80,6 +80,10 @@ class RecurrentSizes {
       hidden_ = source[2] / (directions_ * gates_);
     steps_ = source.ranked() ? source[0] : -1;
     batch_ = source.ranked() ? source[1] : -1;
+    for (std::string_view name : {"initial_state", "initial_cell"}) {  // they have it, too
+      const Tensor* state = given(name);
+      if (batch_ < 0 && state && state->shape().ranked() && state->shape().rank() == 2) batch_ = state->shape()[0];
+    }
     const int64_t inputs = source.ranked() ? source[2] : -1;
     const int64_t gated = times(gates_, hidden_), all = times(directions_, gated);
     check("recurrent_weight", directions_ == 2 ? Dims{2, gated, hidden_} : Dims{gated, hidden_});

@@ -6,16 +6,18 @@ another. Everything else becomes the graph's own `if` and `while`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from onnx import numpy_helper
 
-from ..._core import Tensor, int64
+from ..._core import Tensor, bool_, int32, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
 from .._files import input_type
 from .._registry import InNode, Node, Results, Undecided, operator
 from ._compose import cast
+from .reductions import reversed_along
 
 MOST_REPEATED = 100_000  # nodes that the iterations of one loop may become
 MOST_ASKED = 300  # iterations of a loop whose condition has to be computed after each
@@ -44,7 +46,34 @@ def if_(node: Node) -> Results:
         # one is taken.
         if isinstance(error, InNode) and not isinstance(error.error, ShapeError):
             raise
+        if _is_squeeze(node, branches[0], branches[1]):
+            assumed = node.importer.assume_one()
+            if assumed is not None:
+                return node.importer.subgraph(branches[0] if assumed else branches[1], [])
         return node.importer.subgraph(branches[0] if bool(node.value(0).reshape(())) else branches[1], [])
+
+
+def _is_squeeze(node: Node, then: Any, otherwise: Any) -> bool:
+    """Is it torch's squeeze of one axis: taken away where it has one element, and otherwise left?"""
+    *constants, first = then.node or [None]
+    (last,) = otherwise.node if len(otherwise.node) == 1 else [None]
+    if first is None or last is None or (first.op_type, last.op_type) != ("Squeeze", "Identity"):
+        return False
+    if any(n.op_type != "Constant" for n in constants) or first.input[0] != last.input[0] or len(then.output) != 1:
+        return False
+    if len(first.input) == 2:
+        stated = [a.t for n in constants for a in n.attribute if n.output[0] == first.input[1] and a.name == "value"]
+        if not stated and node.importer.shape_of(first.input[1]) != (1,):
+            return False
+        axes = numpy_helper.to_array(stated[0]) if stated else node.importer.value(first.input[1])
+    else:
+        axes = np.array([axis for a in first.attribute if a.name == "axes" for axis in a.ints])
+    source = node.importer.tensor(first.input[0])
+    if axes.size != 1 or source.shape is None:
+        return False
+    axis = node.axis(source, int(axes.reshape(-1)[0]))
+    answers = [node.importer.value_for_size(node.tensor(0), source, axis, size) for size in (1, 2)]
+    return [a is not None and a.reshape(-1).tolist() for a in answers] == [[True], [False]]
 
 
 def _is_of_condition(node: Node, undecided: Undecided) -> bool:
@@ -62,27 +91,79 @@ def loop(node: Node) -> Results:
     scans = len(body.output) - 1 - len(carried)
     if len(body.input) != 2 + len(carried) or scans < 0:
         raise GraphError(f"a body of {len(body.input)} inputs and {len(body.output)} outputs for {len(carried)} values")
-    known = _iterations_are_known(node)
-    return _while(node, carried) if scans == 0 and not known else _unrolled(node, carried, scans, known)
+    to_the_end = node.has(0) and _goes_on(node)
+    known = to_the_end and node.known_ints(0) is not None
+    if not known and (scans == 0 or to_the_end):
+        try:
+            return _counted_loop(node, carried) if to_the_end else _while(node, carried)
+        except (ShapeError, InNode) as error:  # values that grow: then it must be known how often
+            if isinstance(error, InNode) and not isinstance(error.error, ShapeError):
+                raise
+    return _unrolled(node, carried, scans, known)
 
 
-def _iterations_are_known(node: Node) -> bool:
-    """The count is known, and the condition is never looked at, or does not change."""
+def _goes_on(node: Node) -> bool:
+    """Is the condition never looked at, or true and never changed?"""
     body = node.attribute("body")
-    try:
-        if not node.has(0):
-            return False
-        node.value(0)
-        if node.has(1):
-            node.value(1)
-    except Undecided:
+    begins = node.known_ints(1) if node.has(1) else [1]
+    if begins is None:
         return False
     source = body.output[0].name
     for inner in reversed(body.node):  # through identities, back to the condition that came in
         if source in inner.output and inner.op_type == "Identity":
             source = inner.input[0]
-    constants = {o for inner in body.node if inner.op_type == "Constant" for o in inner.output}
-    return source == body.input[1].name or source in constants | {t.name for t in body.initializer}
+    constants = {n.output[0]: a.t for n in body.node if n.op_type == "Constant" for a in n.attribute}
+    constants |= {t.name: t for t in body.initializer}
+    if source in constants:
+        return all(begins) and bool(numpy_helper.to_array(constants[source]).all())
+    return bool(source == body.input[1].name)
+
+
+def _counted_loop(node: Node, carried: list[Tensor]) -> Results:
+    """A loop that ends by its count, which only a run knows."""
+    g, importer = node.g, node.importer
+    count = g.maximum(g.reshape(cast(node, node.tensor(0), int64), (1,)), 0)
+    if node.has(1):  # false at first: not once
+        count = g.multiplication(count, g.cast(g.reshape(node.tensor(1), (1,)), int64))
+
+    def iteration(number: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
+        given = [g.cast(number, int64), g.constant(True), *values]
+        return importer.subgraph(node.attribute("body"), given)[1:]
+
+    return _kept(node, count, carried, iteration)
+
+
+def _kept(
+    node: Node, count: Tensor, carried: list[Tensor], iteration: Callable[[Tensor, Sequence[Tensor]], list[Tensor]]
+) -> list[Tensor]:
+    """What iterations carry in the end, and what each of them gives, along a new first axis.
+
+    Args: count, int64, one element; iteration, from its number and what is carried to that and what is kept.
+    Errors: ShapeError for carried values whose shapes change; Undecided where the shape of what is kept is not known.
+    """
+    g = node.g
+    for_types = iteration(g.constant(0, dtype=int32), carried)[len(carried) :]  # which nobody will need
+    shapes, rooms = [node.shape(one) for one in for_types], []
+    for one, shape in zip(for_types, shapes, strict=True):
+        zero = g.constant(False) if one.dtype == bool_ else g.cast(g.constant(0), one.dtype)
+        rooms.append(g.broadcast_to(zero, node.joined([g.maximum(count, 1), *shape])))  # for a body that never runs
+
+    def body(number: Tensor, *values: Tensor) -> list[Tensor]:
+        with node.importer.block():
+            results = iteration(number, values[: len(carried)])
+        place = g.cast(g.reshape(number, (1,)), int64)
+        filled = []
+        for room, one in zip(values[len(carried) :], results[len(carried) :], strict=True):
+            start = g.concat([place, g.constant([0] * node.rank(one), dtype=int64)], 0) if node.rank(one) else place
+            filled.append(g.slice_update_data(room, g.expand_dims(one, 0), start, sizes=[1, *node.shape(one)]))
+        return [*results[: len(carried)], *filled]
+
+    times = g.cast(g.reshape(count, ()), int32)
+    results = g.for_(times, initial=[*carried, *rooms], body=body)
+    for i, shape in enumerate(shapes, len(carried)):
+        sizes = node.joined([count, *shape])
+        results[i] = g.reshape(g.slice(results[i], [0] * (1 + len(shape)), sizes=sizes), sizes)
+    return results
 
 
 def _unrolled(node: Node, carried: list[Tensor], scans: int, known: bool) -> Results:
@@ -152,17 +233,26 @@ def scan(node: Node) -> Results:
     for steps, axis, turned in zip(
         kept, result_axes, node.attribute("scan_output_directions", [0] * outputs), strict=True
     ):
-        rank = node.rank(steps[0]) + 1
-        results.append(g.stack(steps[::-1] if turned else steps, axis % rank))
+        if isinstance(steps, Tensor):
+            rank = node.rank(steps)
+            steps = reversed_along(node, steps, [0]) if turned else steps
+            order = list(range(1, rank))
+            order.insert(axis % rank, 0)
+            results.append(g.transpose(steps, order))
+        else:
+            results.append(g.stack(steps[::-1] if turned else steps, axis % (node.rank(steps[0]) + 1)))
     return [*states, *results]
 
 
 def _scanned(
     node: Node, states: list[Tensor], sources: list[Tensor], axes: Sequence[int], backwards: Sequence[int]
-) -> tuple[list[Tensor], list[list[Tensor]]]:
-    """The body for each slice of the sources: the last states, and what each step gives."""
+) -> tuple[list[Tensor], Sequence[list[Tensor] | Tensor]]:
+    """The body for each slice of the sources: the last states, and what each step gives, side by side in one tensor
+    where only a run knows how many there are."""
     g, body = node.g, node.attribute("body")
-    lengths = {node.size(x, a) for x, a in zip(sources, axes, strict=True)}
+    lengths = {node.dims(x)[a] for x, a in zip(sources, axes, strict=True)} - {-1}
+    if not lengths:
+        return _scanned_to_the_end(node, states, sources, axes, backwards)
     if len(lengths) != 1 or 0 in lengths:
         raise ShapeError(f"the scanned axes have the sizes {sorted(lengths)}; they must be equal and not empty")
     (length,) = lengths
@@ -181,6 +271,26 @@ def _scanned(
     return states, kept
 
 
+def _scanned_to_the_end(
+    node: Node, states: list[Tensor], sources: list[Tensor], axes: Sequence[int], backwards: Sequence[int]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """A scan whose length only a run knows."""
+    g = node.g
+    count = node.dim(sources[0], axes[0])
+    assert isinstance(count, Tensor)
+
+    def iteration(number: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
+        place = g.reshape(g.cast(number, int64), (1,))
+        parts = []
+        for x, axis, back in zip(sources, axes, backwards, strict=True):
+            at = g.subtraction(g.subtraction(count, 1), place) if back else place
+            parts.append(g.squeeze(g.gather(x, at, axis), [axis]))
+        return node.importer.subgraph(node.attribute("body"), [*values, *parts])
+
+    results = _kept(node, count, states, iteration)
+    return results[: len(states)], results[len(states) :]
+
+
 def _batched_scan(node: Node) -> Results:
     """Version 8: operand 0 holds lengths, all others begin with a batch, whose entries are scanned one by one."""
     g, count = node.g, node.attribute("num_scan_inputs")
@@ -193,5 +303,6 @@ def _batched_scan(node: Node) -> Results:
     for b in range(batch):
         parts = [g.squeeze(g.slice_axis(x, 0, b, 1), [0]) for x in tensors]
         states, kept = _scanned(node, parts[:-count], parts[-count:], [0] * count, backwards)
-        entries.append([*states, *(g.stack(steps, 0) for steps in kept)])
+        together = (steps if isinstance(steps, Tensor) else g.stack(steps, 0) for steps in kept)
+        entries.append([*states, *together])
     return [g.stack(list(results), 0) for results in zip(*entries, strict=True)]

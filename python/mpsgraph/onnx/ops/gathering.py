@@ -78,7 +78,7 @@ def reverse_sequence(node: Node) -> Results:
         raise GraphError(f"batch_axis {batch} and time_axis {time} must be 0 and 1")
     if time == 0:
         x = g.swap_axes(x, 0, 1)
-    steps = g.constant(np.arange(node.size(x, 1), dtype=np.int32)[None])
+    steps = g.coordinate_along_axis(1, node.joined([1, node.dim(x, 1)]))
     lengths = g.expand_dims(cast(node, node.tensor(1), int32), 1)
     turned = g.subtraction(g.subtraction(lengths, 1), steps)
     index = g.select(g.less_than(steps, lengths), turned, steps)

@@ -30,9 +30,18 @@ def matrix_multiplication(node: Node) -> Results:
     return matmul(node, node.tensor(0), node.tensor(1))
 
 
+def matrices(node: Node) -> tuple[Tensor, Tensor]:
+    """Operands 0 and 1. ShapeError where one is no matrix; Gemm knows no batches."""
+    a, b = node.tensor(0), node.tensor(1)
+    for x in (a, b):
+        if x.shape is not None and len(x.shape) != 2:
+            raise ShapeError(f"{node.op} multiplies matrices, of rank 2; '{x.name}' is {x.shape}")
+    return a, b
+
+
 @operator("Gemm", upto=13)
 def general_product(node: Node) -> Results:
-    g, a, b = node.g, node.tensor(0), node.tensor(1)
+    g, (a, b) = node.g, matrices(node)
     alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
     node.without_effect("broadcast")  # before version 7; C is always broadcast
     if node.attribute("transA", 0):

@@ -14,7 +14,7 @@ from ...errors import GraphError, UnsupportedError
 from .._registry import MICROSOFT, Node, Results, operator
 from ._compose import cast, in_float32
 from .convolutions import convolution, with_bias
-from .linear import matmul
+from .linear import matmul, matrices
 from .normalizations import normalized
 
 
@@ -129,7 +129,8 @@ def _activation(node: Node) -> tuple[str, list[float]]:
 @operator("FusedGemm", upto=1, domain=MICROSOFT)
 def fused_gemm(node: Node) -> Results:
     g = node.g
-    a, b = (_turned(node, node.tensor(i), bool(node.attribute(n, 0)), False) for i, n in ((0, "transA"), (1, "transB")))
+    turned = zip(matrices(node), ("transA", "transB"), strict=True)
+    a, b = (_turned(node, x, bool(node.attribute(name, 0)), False) for x, name in turned)
     y = _scaled(node, matmul(node, a, b), node.attribute("alpha", 1.0))
     beta = node.attribute("beta", 1.0)
     y = g.addition(y, _scaled(node, node.tensor(2), beta)) if node.has(2) else y

@@ -20,12 +20,22 @@ Pool = Callable[..., Any]
 def _with_ceil(node: Node, x: Tensor, window: Window) -> Window:
     """With ceil_mode, the padding behind as wide as the last window needs."""
     if node.attribute("ceil_mode", 0) and window.style is None:
+        if _is_ceil_of_open_sizes(node, x, window):
+            window.after = [a + s - 1 for a, s in zip(window.after, window.strides, strict=True)]
+            return window
         inputs = [node.size(x, 2 + i) for i in range(len(window.kernel))]
         counts = window.sizes(inputs, True)
         for i, (n, count) in enumerate(zip(inputs, counts, strict=True)):
             needed = (count - 1) * window.strides[i] + window.reach[i] - n - window.before[i]
             window.after[i] = max(needed, 0)
     return window
+
+
+def _is_ceil_of_open_sizes(node: Node, x: Tensor, window: Window) -> bool:
+    """Are sizes open, and does a stride less one of padding make the same windows whatever they are? It does where none
+    can begin in the padding behind."""
+    sides = zip(window.after, window.strides, window.reach, strict=True)
+    return min(node.dims(x)[2:]) < 0 and all(a + s <= r for a, s, r in sides)
 
 
 def _pooled(node: Node, x: Tensor, window: Window, plane: Pool, space: Pool, **more: Any) -> Any:
@@ -73,8 +83,10 @@ def max_pool(node: Node) -> Results:
 
 def _in_whole_tensor(node: Node, x: Tensor, indices: Tensor) -> Tensor:
     """Indices that count all elements of x, from ones that count those of its last four axes."""
-    g, shape = node.g, node.shape(x)
-    indices = g.cast(indices, int64)
+    g, indices = node.g, node.g.cast(indices, int64)
+    if node.rank(x) <= 4 and not node.attribute("storage_order", 0):
+        return indices
+    shape = node.shape(x)
     if len(shape) > 4:
         entry = g.cast(g.coordinate_along_axis(0, node.shape(indices)), int64)
         indices = g.addition(indices, g.multiplication(entry, math.prod(shape[1:])))
@@ -118,6 +130,12 @@ def _average(node: Node, x: Tensor) -> Tensor:
     include = bool(node.attribute("count_include_pad", 0))
     if not node.attribute("ceil_mode", 0):
         return _mean(node, x, window, include)
+    if _is_ceil_of_open_sizes(node, x, window):  # then only elements count, and with `include` stated padding
+        if include:
+            none = [0] * 2
+            x = g.pad(x, [*none, *window.before], [*none, *window.after])
+            window.before = window.after = [0] * len(window.kernel)
+        return _mean(node, x, _with_ceil(node, x, window), False)
     inputs = [node.size(x, 2 + i) for i in range(len(window.kernel))]
     real_after = list(window.after)
     window = _with_ceil(node, x, window)

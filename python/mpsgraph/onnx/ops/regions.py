@@ -1,19 +1,31 @@
 """Regions of images: RoiAlign, and convolutions whose taps lie where they are told.
 
 In both an image is read between its elements: the four around a place, weighed by how near they are. Here that is a
-gather of each of the four out of the image's elements in a row, so sizes of images must be known.
+gather of each of the four out of the image's elements in a row.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..._core import Tensor, float32, int32, int64
+from ..._core import DType, Tensor, float32, int32, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
 from .._registry import Node, Results, operator
 from ._compose import cast, folded, in_float32
 from ._windows import window_of
 from .convolutions import with_bias
+
+
+def _number(node: Node, size: int | Tensor, dtype: DType) -> float | Tensor:
+    """A size as an operand of arithmetic in that type."""
+    if not isinstance(size, Tensor):
+        return float(size) if dtype.is_float else size
+    return node.g.reshape(node.g.cast(size, dtype), ())
+
+
+def _elements(node: Node, height: int | Tensor, width: int | Tensor) -> float | Tensor:
+    """How many elements a channel of an image has, int32."""
+    return _number(node, node.product([height, width]), int32)
 
 
 # --- regions of interest --------------------------------------------------------------------------------------------
@@ -26,7 +38,7 @@ def roi_align(node: Node) -> Results:
     is taken of the weighed elements, as ONNX Runtime and the reference do it, not of their sums.
     """
     g, x, regions = node.g, in_float32(node, node.tensor(0)), in_float32(node, node.tensor(1))
-    height, width = (node.size(x, axis) for axis in (2, 3))
+    height, width = (node.dim(x, axis) for axis in (2, 3))
     out_height, out_width = node.attribute("output_height", 1), node.attribute("output_width", 1)
     mode = node.attribute("mode", "avg")
     aligned = node.version >= 16 and node.attribute("coordinate_transformation_mode", "half_pixel") == "half_pixel"
@@ -45,8 +57,9 @@ def roi_align(node: Node) -> Results:
     terms = []
     for row, row_weight in rows.neighbours:
         for column, column_weight in columns.neighbours:
-            place = g.addition(g.expand_dims(g.multiplication(row, width), 2), g.expand_dims(column, 1))
-            place = g.addition(place, g.multiplication(image, height * width))
+            line = g.multiplication(row, _number(node, width, int32))
+            place = g.addition(g.expand_dims(line, 2), g.expand_dims(column, 1))
+            place = g.addition(place, g.multiplication(image, _elements(node, height, width)))
             weight = g.multiplication(g.expand_dims(row_weight, 2), g.expand_dims(column_weight, 1))
             terms.append(g.multiplication(g.gather(flat, place, 0), g.expand_dims(weight, 3)))
     bins = [count, out_height, rows.samples, out_width, columns.samples, channels]
@@ -67,7 +80,7 @@ class _Samples:
     """The places along one axis at which all regions look: (regions, bins * samples)."""
 
     def __init__(
-        self, node: Node, first: Tensor, last: Tensor, bins: int, size: int, ratio: int, aligned: bool
+        self, node: Node, first: Tensor, last: Tensor, bins: int, size: int | Tensor, ratio: int, aligned: bool
     ) -> None:
         g = node.g
         span = g.subtraction(last, first)
@@ -90,20 +103,21 @@ class _Samples:
         self.neighbours = _neighbours(node, place, size, clamped=True)
 
 
-def _neighbours(node: Node, place: Tensor, size: int, clamped: bool) -> list[tuple[Tensor, Tensor]]:
+def _neighbours(node: Node, place: Tensor, size: int | Tensor, clamped: bool) -> list[tuple[Tensor, Tensor]]:
     """The elements before and behind places, with their weights. Clamped, places farther than one element outside weigh
     nothing, and nearer ones are at the edge; else all that is outside are zeros."""
-    g = node.g
-    inside = g.logical_and(g.greater_than_or_equal_to(place, -1.0), g.less_than_or_equal_to(place, float(size)))
-    place = g.clamp(place, 0.0, float(size - 1)) if clamped else place
+    g, end = node.g, _number(node, size, float32)
+    last = g.subtraction(end, 1.0) if isinstance(end, Tensor) else end - 1.0
+    inside = g.logical_and(g.greater_than_or_equal_to(place, -1.0), g.less_than_or_equal_to(place, end))
+    place = g.clamp(place, 0.0, last) if clamped else place
     low = g.floor(place)
     share = g.subtraction(place, low)
     result = []
     for offset, weight in ((0.0, g.subtraction(1.0, share)), (1.0, share)):
         at = g.addition(low, offset)
         if not clamped:
-            inside = g.logical_and(g.greater_than_or_equal_to(at, 0.0), g.less_than_or_equal_to(at, float(size - 1)))
-        index = g.cast(g.clamp(at, 0.0, float(size - 1)), int32)
+            inside = g.logical_and(g.greater_than_or_equal_to(at, 0.0), g.less_than_or_equal_to(at, last))
+        index = g.cast(g.clamp(at, 0.0, last), int32)
         result.append((index, g.select(inside, weight, 0.0)))
     return result
 
@@ -120,7 +134,7 @@ def deformable_convolution(node: Node) -> Results:
         raise UnsupportedError(f"a deformable convolution of {x.shape}: images of two spatial axes are taken")
     window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
     groups, sets = node.attribute("group", 1), node.attribute("offset_group", 1)
-    batch, channels, height, width = node.dim(x, 0), node.size(x, 1), node.size(x, 2), node.size(x, 3)
+    batch, channels, height, width = node.dim(x, 0), node.size(x, 1), node.dim(x, 2), node.dim(x, 3)
     out_height, out_width = node.dim(offsets, 2), node.dim(offsets, 3)
     taps = window.kernel[0] * window.kernel[1]
     if channels % sets or node.size(offsets, 1) != 2 * taps * sets:
@@ -139,11 +153,12 @@ def deformable_convolution(node: Node) -> Results:
     images = node.reshape(x, [batch, sets, channels // sets, height, width])
     flat = g.reshape(g.transpose(images, [0, 1, 3, 4, 2]), (-1, channels // sets))
     image = g.cast(g.coordinate_along_axis(0, node.joined([node.product([batch, sets])])), int32)
-    image = node.reshape(g.multiplication(image, height * width), [batch, sets, 1, 1, 1])
+    image = node.reshape(g.multiplication(image, _elements(node, height, width)), [batch, sets, 1, 1, 1])
     terms = []
     for row, row_weight in per_axis[0]:
         for column, column_weight in per_axis[1]:
-            at = g.addition(g.addition(g.multiplication(row, width), column), image)
+            line = g.multiplication(row, _number(node, width, int32))
+            at = g.addition(g.addition(line, column), image)
             weight = g.expand_dims(g.multiplication(row_weight, column_weight), 5)
             terms.append(g.multiplication(in_float32(node, g.gather(flat, at, 0)), weight))
     seen = folded(terms, g.addition)

@@ -69,7 +69,9 @@ def squeeze(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axes = node.ints_attribute_or_operand("axes", 1)
     if axes is None:
-        axes = [i for i, size in enumerate(node.shape(x)) if size == 1]
+        if x.shape is None or min(x.shape, default=0) < 0:
+            return g.squeeze(x)  # how many are left is not known
+        axes = [i for i, size in enumerate(x.shape) if size == 1]
     return g.squeeze(x, node.axes(x, axes)) if axes else g.identity(x)
 
 
@@ -230,8 +232,8 @@ def pad(node: Node) -> Results:
         value: float = node.attribute("value", 0.0)
     else:
         known = node.known_ints(1)
-        if known is None and mode == "constant" and not node.has(3):
-            return _padded_as_told(node, x)
+        if known is None and mode in _PAD_MODES and not node.has(3):
+            return _padded_as_told(node, x) if mode == "constant" else _continued_as_told(node, x, mode)
         pads, value = known if known is not None else node.ints(1), node.scalar(2, 0)
     axes = node.axes(x, node.ints(3)) if node.has(3) else list(range(rank))
     if len(pads) != 2 * len(axes) or mode not in _PAD_MODES:
@@ -264,6 +266,35 @@ def _padded_as_told(node: Node, x: Tensor) -> Tensor:
     value = g.reshape(node.tensor(2), ()) if node.has(2) else zero
     whole = g.broadcast_to(value, g.addition(g.addition(sizes, before), after))
     return g.slice_update_data(whole, cut, g.maximum(before, none), sizes=g.shape_of(cut))
+
+
+def _continued_as_told(node: Node, x: Tensor, mode: str) -> Tensor:
+    """Padding by counts that only a run knows: the elements that x goes on with, gathered along each axis. Negative
+    counts cut, as where they are known: also from what was padded."""
+    g, rank, known = node.g, node.rank(x), node.partly_known_ints(1)
+    pads = g.cast(node.tensor(1), int64)
+    for axis in range(rank):
+        if known is not None and len(known) == 2 * rank and known[axis] == known[rank + axis] == 0:
+            continue
+        before, after = (g.slice(pads, [i], [i + 1]) for i in (axis, rank + axis))
+        size = g.cast(g.slice(g.shape_of(x), [axis], [axis + 1]), int64)
+        if mode == "wrap":  # what is cut away does not come round again
+            cut = g.minimum(before, 0), g.minimum(after, 0)
+            kept = g.addition(g.addition(size, cut[0]), cut[1])
+        else:
+            kept = size
+        count = g.addition(g.addition(size, before), after)
+        place = g.subtraction(g.cast(g.coordinate_along_axis(0, count), int64), before)
+        if mode == "edge":
+            index = g.minimum(g.maximum(place, 0), g.subtraction(size, 1))
+        elif mode == "reflect":  # there and back
+            turn = g.subtraction(size, 1)
+            place = g.floor_modulo(place, g.maximum(g.multiplication(turn, 2), 1))
+            index = g.minimum(place, g.subtraction(g.multiplication(turn, 2), place))
+        else:
+            index = g.subtraction(g.floor_modulo(g.addition(place, cut[0]), kept), cut[0])
+        x = g.gather(x, index, axis)
+    return x
 
 
 def padded(

@@ -29,12 +29,14 @@ def window(node: Node) -> Results:
     return node.g.constant(np.asarray(values, np.float64), dtype=node.dtype_attribute("output_datatype", 1))
 
 
-def _transform(node: Node, x: Tensor, axis: int, length: int, inverse: bool, onesided: bool) -> Tensor:
-    """The discrete Fourier transform of x (..., 1 or 2), whose last axis holds real and imaginary parts."""
+def _transform(node: Node, x: Tensor, axis: int, length: int | None, inverse: bool, onesided: bool) -> Tensor:
+    """The discrete Fourier transform of x (..., 1 or 2), whose last axis holds real and imaginary parts. Args: length,
+    None: as long as x."""
     g, dtype, rank = node.g, x.dtype, node.rank(x)
     if axis == rank - 1:
         raise ShapeError("the last axis holds real and imaginary parts")
-    x = _of_length(node, cast(node, x, float64), axis, length)  # what cancels must come near to zero
+    x = cast(node, x, float64)
+    x = x if length is None else _of_length(node, x, axis, length)  # what cancels must come near to zero
     parts = [g.squeeze(part, [rank - 1]) for part in g.split(x, node.size(x, rank - 1), rank - 1)]
     scaling: Literal["none", "size"] = "size" if inverse else "none"
     if onesided and len(parts) == 1:
@@ -42,7 +44,8 @@ def _transform(node: Node, x: Tensor, axis: int, length: int, inverse: bool, one
     else:
         z = parts[0] if len(parts) == 1 else g.complex_tensor(parts[0], parts[1])
         y = g.fast_fourier_transform(z, axis, inverse=inverse, scaling=scaling)
-        y = g.slice_axis(y, axis, 0, length // 2 + 1) if onesided else y
+        length = node.size(x, axis) if onesided and length is None else length
+        y = g.slice_axis(y, axis, 0, length // 2 + 1) if onesided and length is not None else y
     return cast(node, g.stack([g.real_part(y), g.imaginary_part(y)], rank - 1), dtype)
 
 
@@ -62,7 +65,8 @@ def fourier_transform(node: Node) -> Results:
     inverse, onesided = bool(node.attribute("inverse", 0)), bool(node.attribute("onesided", 0))
     if inverse and onesided:  # what is missing is the conjugate of what is there
         return _from_half(node, x, axis, int(node.scalar(1, 2 * (node.size(x, axis) - 1))))
-    return _transform(node, x, axis, int(node.scalar(1, node.size(x, axis))), inverse, onesided)
+    length = int(node.scalar(1, 0)) if node.has(1) else None
+    return _transform(node, x, axis, length, inverse, onesided)
 
 
 def _from_half(node: Node, x: Tensor, axis: int, length: int) -> Tensor:
@@ -83,11 +87,17 @@ def short_time_transform(node: Node) -> Results:
     if node.rank(x) == 2:
         x = g.expand_dims(x, 2)
     length = int(node.scalar(3, node.size(node.tensor(2), 0) if node.has(2) else 0))
-    count = (node.size(x, 1) - length) // step + 1 if step > 0 and length > 0 else 0
-    if count < 1:
-        raise ShapeError(f"a signal of {node.size(x, 1)} has no frame of {length} elements, {step} apart")
-    index = (np.arange(count)[:, None] * step + np.arange(length)).astype(np.int32)
-    frames = g.gather(x, g.constant(index), 1)
+    size = node.dims(x)[1]
+    if step < 1 or length < 1 or 0 <= size < length:
+        raise ShapeError(f"a signal of {size} has no frame of {length} elements, {step} apart")
+    last = node.dim(x, 1)
+    if isinstance(last, Tensor):
+        count: int | Tensor = g.addition(g.division(g.subtraction(last, length), step), 1)
+    else:
+        count = (last - length) // step + 1
+    shape = node.joined([count, length])
+    index = g.addition(g.multiplication(g.coordinate_along_axis(0, shape), step), g.coordinate_along_axis(1, shape))
+    frames = g.gather(x, index, 1)
     if node.has(2):
         frames = g.multiplication(frames, g.reshape(node.tensor(2), [-1, 1]))
     onesided = bool(node.attribute("onesided", 1)) and node.size(x, 2) == 1
