@@ -26,6 +26,8 @@ bool multiplies_integers_in_registers() {
   return wish != "vectors" && has_amx();
 }
 
+}  // namespace
+
 const IntegerTiles* integer_tiles() {
 #if defined(__x86_64__)
   static const bool there = instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512vnni");
@@ -33,6 +35,8 @@ const IntegerTiles* integer_tiles() {
 #endif
   return nullptr;
 }
+
+namespace {
 
 // Weights as panels [step][columns][group], zero beyond the outputs.
 void pack(const ConvolutionPlan& p, const TapPlan& plan, const int8_t* weights, int64_t panel, int8_t* to) {
