@@ -84,7 +84,7 @@ class WholeProduct final : public Kernel {
     const int64_t columns = tiles_.columns, first = panel * columns, width = std::min(columns, p_.n - first);
     for (int64_t k = 0; k < p_.k; ++k, to += columns) {
       std::copy_n(matrix + k * p_.n + first, width, to);
-      std::fill(to + width, to + columns, T(0));
+      for (int64_t c = width; c < columns; ++c) to[c] = 0;
     }
   }
 
