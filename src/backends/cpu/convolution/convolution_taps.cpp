@@ -9,6 +9,7 @@
 #include "backends/cpu/convolution/convolution_winograd.h"
 #include "backends/cpu/environment.h"
 #include "backends/cpu/stitched/tile_functions.h"
+#include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {
 template <>
@@ -95,6 +96,14 @@ bool usable(const Lowering& lowering, const ConvolutionPlan& p, const Operand& w
   return !lowering.reference_only() && !weights.layout && runs_by_taps(p, weights.dtype);
 }
 
+// float16 is computed in float32: few processors have its arithmetic, and weights that are constants are widened once.
+bool is_of_float16(const Lowering& lowering) {
+  return lowering.output().dtype == DType::float16 && !lowering.reference_only();
+}
+std::unique_ptr<Kernel> in_float32(Lowering& lowering, Lower lower) {
+  return widened_kernel(lowering, DType::float16, DType::float32, lower);
+}
+
 std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, TapPlan plan, ConvolutionPart part) {
   TapWeights weights(p, plan, part == ConvolutionPart::data_gradient);
   ProductExtras extras;
@@ -111,6 +120,7 @@ std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, Ta
 }
 
 std::unique_ptr<Kernel> lower_taps(Lowering& lowering) {
+  if (is_of_float16(lowering)) return in_float32(lowering, lower_taps);
   const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, weights.dims, result.dims);
   if (!usable(lowering, p, weights)) return another(lowering);
@@ -118,6 +128,7 @@ std::unique_ptr<Kernel> lower_taps(Lowering& lowering) {
 }
 
 std::unique_ptr<Kernel> lower_taps_data_gradient(Lowering& lowering) {
+  if (is_of_float16(lowering)) return in_float32(lowering, lower_taps_data_gradient);
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), result.dims, weights.dims, incoming.dims);
   if (!usable(lowering, p, weights)) return another(lowering);
@@ -130,6 +141,7 @@ std::unique_ptr<Kernel> lower_taps_data_gradient(Lowering& lowering) {
 }
 
 std::unique_ptr<Kernel> lower_taps_weights_gradient(Lowering& lowering) {
+  if (is_of_float16(lowering)) return in_float32(lowering, lower_taps_weights_gradient);
   const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, result.dims, incoming.dims);
   if (!usable(lowering, p, result)) return another(lowering);

@@ -73,10 +73,10 @@ class ByteProduct final : public Kernel {
     matrices_ = lowering.input(1).elements() / (p_.k * p_.n);
     rows_ = lowering.input(0).elements() / p_.k;
     const size_t bytes = static_cast<size_t>(matrices_ * panels_ * panel_bytes());
-    const ConstantPtr constant = constant_operand(lowering.operation(), 1);
+    const ConstantWeights constant = lowering.constant(1);
     if (constant)
-      packed_ = prepacked(constant, cat("panels of bytes: ", p_.k, " ", p_.n, " ", flip_), bytes, [&](std::byte* to) {
-        pack_all(reinterpret_cast<const uint8_t*>(constant->bytes()), to);
+      packed_ = prepacked(constant, cat("panels of bytes: ", p_.k, " ", p_.n, " ", flip_), bytes, [&](const std::byte* elements, std::byte* to) {
+        pack_all(reinterpret_cast<const uint8_t*>(elements), to);
       });
     else
       panels_slot_ = lowering.scratch(bytes);
@@ -288,6 +288,7 @@ struct AsWhole final : Lowering {
   Operand input(size_t i) const override { return operands[i]; }
   Operand output(size_t o) const override { return given.output(o); }
   size_t input_count() const override { return operands.size(); }
+  ConstantWeights constant(size_t) override { return {}; }
   Slot scratch(size_t bytes) override { return given.scratch(bytes); }
   void may_share(size_t, size_t) override {}
   void enters_memory(size_t o) override { given.enters_memory(o); }

@@ -36,7 +36,7 @@ const WholeTiles<T>& whole_tiles() {
 template <class T>
 class WholeProduct final : public Kernel {
  public:
-  WholeProduct(Lowering& lowering, const ConstantPtr& secondary)
+  explicit WholeProduct(Lowering& lowering)
       : p_(lowering.input(0).dims, lowering.input(1).dims, lowering.output().dims),
         tiles_(whole_tiles<T>()),
         a_(lowering.input(0).slot),
@@ -47,10 +47,10 @@ class WholeProduct final : public Kernel {
     panels_ = (p_.n + columns - 1) / columns;
     packs_ = p_.m > few_tiles * tiles_.rows;
     const int64_t matrices = p_.k > 0 ? lowering.input(1).elements() / (p_.k * p_.n) : 0;
-    if (packs_ && secondary && matrices > 0)
+    if (const ConstantWeights secondary = packs_ && matrices > 0 ? lowering.constant(1) : ConstantWeights{})
       packed_ = prepacked(secondary, cat("integer panels: ", p_.k, " ", p_.n, " ", columns, " ", sizeof(T)),
-                          static_cast<size_t>(matrices * panels_ * panel) * sizeof(T), [&](std::byte* to) {
-                            const T* from = reinterpret_cast<const T*>(secondary->bytes());
+                          static_cast<size_t>(matrices * panels_ * panel) * sizeof(T), [&](const std::byte* elements, std::byte* to) {
+                            const T* from = reinterpret_cast<const T*>(elements);
                             parallel_for(matrices * panels_, 1, [&](int64_t begin, int64_t end) {
                               for (int64_t i = begin; i < end; ++i)
                                 pack(from + i / panels_ * p_.k * p_.n, i % panels_,
@@ -123,10 +123,8 @@ class WholeProduct final : public Kernel {
 std::unique_ptr<Kernel> integer_product(Lowering& lowering) {
   const DType dtype = lowering.output().dtype, wide = dtype == DType::boolean ? DType::uint32 : wide_integer(dtype);
   if (wide != dtype) return widened_kernel(lowering, dtype, wide, integer_product);
-  const ConstantPtr secondary = constant_operand(lowering.operation(), 1);
-  const ConstantPtr own = secondary && secondary->dtype() == dtype ? secondary : nullptr;  // not what was widened
-  if (size_of(dtype) == sizeof(uint64_t)) return std::make_unique<WholeProduct<uint64_t>>(lowering, own);
-  return std::make_unique<WholeProduct<uint32_t>>(lowering, own);
+  if (size_of(dtype) == sizeof(uint64_t)) return std::make_unique<WholeProduct<uint64_t>>(lowering);
+  return std::make_unique<WholeProduct<uint32_t>>(lowering);
 }
 
 }  // namespace mpsgraph::cpu

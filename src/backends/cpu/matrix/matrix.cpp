@@ -13,6 +13,7 @@
 #include "backends/cpu/matrix/integer_product.h"
 #include "backends/cpu/matrix/products.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -137,7 +138,7 @@ void multiply_plainly(const Products& p, const T* a, const T* b, T* c) {
         const int64_t width = std::min(tile, p.n - j0);
         Sum sums[tile] = {};
         for (int64_t i = 0; i < p.k; ++i) {
-          const Sum factor{Value<T>(x[i])};
+          const auto factor = static_cast<Sum>(Value<T>(x[i]));
           for (int64_t j = 0; j < width; ++j) sums[j] += factor * Sum(Value<T>(y[i * p.n + j0 + j]));
         }
         for (int64_t j = 0; j < width; ++j) c[row * p.n + j0 + j] = T(static_cast<Value<T>>(sums[j]));
@@ -202,6 +203,7 @@ class ComplexProduct final : public Kernel {
       return x;
     }
     Operand output(size_t i) const override { return real(complex.output(i)); }
+    ConstantWeights constant(size_t) override { return {}; }
     Slot scratch(size_t bytes) override { return complex.scratch(bytes); }
     void may_share(size_t, size_t) override {}
     void enters_memory(size_t o) override { complex.enters_memory(o); }

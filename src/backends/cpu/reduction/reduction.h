@@ -104,7 +104,7 @@ class Reducer {
           turn_rows(in + first * n, n, count, n, turned, most);
         }
         Block block[ReducePlan::tile];
-        std::fill(block, block + count, Op::identity());
+        std::fill(std::begin(block), std::end(block), Op::identity());
         if constexpr (in_vectors || widened) {
           float_functions().combine(Op::vector_kind)(block, turned, most, n, count);
         } else {
