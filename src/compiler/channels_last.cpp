@@ -11,8 +11,8 @@
 // What follows a convolution follows its layout if it can say where the channels are: element by element, sums and
 // normalizations, pooling, padding, resizing, joining. All else takes the tensor as it was, by a transposition; so does
 // who fetches it. Constant weights are transposed, too. Only in the program's own block, and only where there is a
-// convolution to do it for. Signals, [N,C,L] from and to [N,C,1,L] where a convolution over one axis is one over two, turn
-// as images do.
+// convolution to do it for. A signal, [N,C,L] from or to [N,C,1,L] where a convolution over one axis is one over two, is
+// an image of one row throughout, [N,1,L,C].
 #include <algorithm>
 #include <array>
 #include <map>
@@ -26,14 +26,12 @@
 namespace mpsgraph::compiler {
 namespace {
 
-// Of images, or of signals.
-Ints to_last(int rank) { return rank == 4 ? Ints{0, 2, 3, 1} : Ints{0, 2, 1}; }
-Ints to_second(int rank) { return rank == 4 ? Ints{0, 3, 1, 2} : Ints{0, 2, 1}; }
+const Ints to_last{0, 2, 3, 1}, to_second{0, 3, 1, 2};
 
-// The place of an axis, with the channels last.
+// The place of an image's or a signal's axis, with the channels last.
 int64_t place_of(int64_t axis, int rank) {
-  const int64_t i = ops::wrap_axis(axis, rank);
-  return i == 0 ? 0 : i == 1 ? rank - 1 : i - 1;
+  constexpr std::array<int64_t, 4> of_image = {0, 3, 1, 2}, of_signal = {0, 3, 2, 0};
+  return (rank == 4 ? of_image : of_signal)[static_cast<size_t>(ops::wrap_axis(axis, rank))];
 }
 
 bool one_of(std::string_view kind, std::initializer_list<std::string_view> kinds) {
@@ -67,10 +65,10 @@ bool rounds_alike(const Operation& operation) {
                      [](const Tensor* in) { return in->type.shape.known() && in->type.shape.rank() == 0; });
 }
 
+// Paddings, say: none along a signal's one row.
 Ints turned(const Ints& of_axes) {
-  Ints result;
-  for (const int64_t axis : to_last(static_cast<int>(of_axes.size()))) result.push_back(of_axes[axis]);
-  return result;
+  const bool signal = of_axes.size() == 3;
+  return {of_axes[0], signal ? 0 : of_axes[2], of_axes[signal ? 2 : 3], of_axes[1]};
 }
 
 // Between signals and images of one row.
@@ -99,8 +97,11 @@ class ChannelsLast {
         stand_ins.push_back(result);
         continue;
       }
-      turned_[{operation.output(i), operation.output(i)->shape().rank()}] = result;
-      stand_ins.push_back(Builder(r.graph()).transpose(result, to_second(operation.output(i)->shape().rank())));
+      const Shape& shape = operation.output(i)->shape();
+      turned_[{operation.output(i), shape.rank()}] = result;
+      Builder b(r.graph());
+      Tensor* back = b.transpose(result, to_second);
+      stand_ins.push_back(shape.rank() == 4 ? back : b.reshape(back, shape.dims()));
     }
     return stand_ins;
   }
@@ -126,9 +127,8 @@ class ChannelsLast {
                       "max_pooling2d_at_maxima"}))
       return has_channels_second(operation) ? with_layout(r, operation) : nullptr;
     if (is_along_rows(operation)) {
-      Attributes attributes = operation.attributes;
-      attributes.set("axes", Ints{1});
-      return r.create(operation, kind, {image(r, operation.input(0), operation.input(0)->type.shape.rank())}, attributes);
+      const Tensor* same = image(r, operation.input(0), operation.input(0)->type.shape.rank());
+      return same->operation->output() == same ? same->operation : nullptr;
     }
     if (!may_turn(operation.output())) return nullptr;
     const int rank = operation.output()->type.shape.rank();
@@ -257,18 +257,19 @@ class ChannelsLast {
       const Operation* made = with(r, *tensor->operation, tensor->operation->attributes);
       return turned_[{tensor, rank}] = made->output();
     }
-    Builder b(r.graph());
-    if (missing > 0) dims.insert(dims.begin(), missing, 1);
+    dims.insert(dims.begin(), missing, 1);
+    if (rank == 3) dims.insert(dims.begin() + 2, 1);  // the one row
     if (const ConstantPtr* value = constant_of(now))
       if (const ConstantPtr constant = turned_constant(*value, dims))
         return turned_[{tensor, rank}] = r.constant(*tensor->operation, constant);
-    if (missing > 0) now = b.reshape(now, dims);
-    return turned_[{tensor, rank}] = b.transpose(now, to_last(rank));
+    Builder b(r.graph());
+    if (dims.size() != tensor->type.shape.dims().size()) now = b.reshape(now, dims);
+    return turned_[{tensor, rank}] = b.transpose(now, to_last);
   }
 
   // At once, because passes before fold look for constants.
   static ConstantPtr turned_constant(const ConstantPtr& value, const Dims& dims) {
-    return computed("transpose", {reshaped(value, dims)}, {{"permutation", to_last(static_cast<int>(dims.size()))}});
+    return computed("transpose", {reshaped(value, dims)}, {{"permutation", to_last}});
   }
 
   const Block* block_;

@@ -154,7 +154,8 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
 
   const Dims& dims = source.output()->shape().dims();
   auto constant = [&](ConstantPtr value) { return std::vector<Tensor*>{rewriter.constant(source, std::move(value))}; };
-  if (source.is("reshape")) return constant(reshaped(values[0], dims));
+  for (std::string_view kind : {"reshape", "expand_dims", "squeeze", "flatten2d"})
+    if (source.is(kind)) return constant(reshaped(values[0], dims));
   if (source.is("broadcast_to") && values[0]->elements() == 1)
     return constant(reshaped(ConstantData::splat(values[0]->dtype(), {}, values[0]->bytes()), dims));
   auto single = [](const ConstantPtr& value) { return value->is_splat() || value->elements() == 1; };
