@@ -5,6 +5,7 @@
 #include "backends/cpu/convolution/convolution_taps.h"
 
 #include "backends/cpu/amx.h"
+#include "backends/cpu/convolution/convolution_depthwise.h"
 #include "backends/cpu/convolution/convolution_tap_kernels.h"
 #include "backends/cpu/convolution/convolution_winograd.h"
 #include "backends/cpu/environment.h"
@@ -104,15 +105,17 @@ std::unique_ptr<Kernel> in_float32(Lowering& lowering, Lower lower) {
   return widened_kernel(lowering, DType::float16, DType::float32, lower);
 }
 
+ProductExtras extras_of(const Lowering& lowering) {
+  if (!lowering.operation().is("fused_convolution2d")) return {};
+  const Attributes& a = lowering.attributes();
+  const bool bias = a.boolean("has_bias"), residual = a.boolean("has_residual");
+  return {bias ? lowering.input(2).slot : -1, residual ? lowering.input(bias ? 3 : 2).slot : -1,
+          a.string("activation") == "relu"};
+}
+
 std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, TapPlan plan, ConvolutionPart part) {
   TapWeights weights(p, plan, part == ConvolutionPart::data_gradient);
-  ProductExtras extras;
-  if (lowering.operation().is("fused_convolution2d")) {
-    const Attributes& a = lowering.attributes();
-    const bool bias = a.boolean("has_bias"), residual = a.boolean("has_residual");
-    extras = {bias ? lowering.input(2).slot : -1, residual ? lowering.input(bias ? 3 : 2).slot : -1,
-              a.string("activation") == "relu"};
-  }
+  const ProductExtras extras = extras_of(lowering);
   const DType dtype = lowering.input(1).dtype;
   if (auto tiles = dtype == DType::float32 ? winograd_plan(p, plan, part) : std::nullopt)
     return winograd_product(lowering, std::move(*tiles), std::move(weights), extras);
@@ -123,6 +126,8 @@ std::unique_ptr<Kernel> lower_taps(Lowering& lowering) {
   if (is_of_float16(lowering)) return in_float32(lowering, lower_taps);
   const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, weights.dims, result.dims);
+  if (!lowering.reference_only() && !weights.layout && weights.dtype == DType::float32)
+    if (auto depthwise = depthwise_convolution(lowering, p, extras_of(lowering))) return depthwise;
   if (!usable(lowering, p, weights)) return another(lowering);
   return product(lowering, p, TapPlan::forward(p), ConvolutionPart::forward);
 }
