@@ -231,9 +231,8 @@ class ChannelsLast {
 
   const Operation* with_axis(Rewriter& r, const Operation& operation) {
     const int rank = operation.output()->type.shape.rank();
-    if (!std::all_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* in) {
-          return in->type.shape.known() && in->type.shape.rank() == rank;
-        }))
+    if (!std::all_of(operation.inputs.begin(), operation.inputs.end(),
+                     [&](const Tensor* in) { return in->type.shape.known() && in->type.shape.rank() == rank; }))
       return nullptr;
     Attributes attributes = operation.attributes;
     attributes.set("axis", place_of(attributes.integer("axis"), rank));

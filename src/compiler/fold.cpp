@@ -65,7 +65,8 @@ class Remembered {
     return nullptr;
   }
 
-  void enter(std::string_view kind, const ConstantOperands& operands, const Attributes& attributes, const ConstantPtr& result) {
+  void enter(std::string_view kind, const ConstantOperands& operands, const Attributes& attributes,
+             const ConstantPtr& result) {
     const std::lock_guard lock(mutex_);
     if (made_.size() >= most_) {
       std::erase_if(made_, [](const auto& item) { return item.second.result.expired(); });

@@ -56,7 +56,8 @@ def test_bytes_of_either_sign(left, right, constant):
 @pytest.mark.parametrize("left, right", list(product(BYTES, BYTES)))
 def test_extremes_do_not_saturate(left, right):
     """The largest products of all, side by side, where an instruction that keeps sixteen bits would stop."""
-    for a_value, b_value in product((np.iinfo(left).min, np.iinfo(left).max), (np.iinfo(right).min, np.iinfo(right).max)):
+    ends = [(np.iinfo(dtype).min, np.iinfo(dtype).max) for dtype in (left, right)]
+    for a_value, b_value in product(*ends):
         a, b = np.full((3, 260), a_value, left), np.full((260, 40), b_value, right)
         assert np.array_equal(bytes_product(a, b), wrapped(a, b))
         zeros = (np.array(np.iinfo(left).max, left), np.array(np.iinfo(right).min, right))

@@ -98,7 +98,7 @@ class WidenedKernel final : public Kernel {
     Lowering& given;
     std::vector<Operand> inputs, outputs;
     std::vector<ConstantWeights> constants;  // that are narrow, by operand
-    std::vector<bool> is_packed;             // by the kernel
+    std::vector<bool> is_packed;  // by the kernel
   };
 
   std::vector<Conversion> before_, behind_;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..._core import Tensor
+from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError, UnsupportedError
 from .._registry import Node, Results, operator
 
@@ -17,7 +17,7 @@ def matmul(node: Node, a: Tensor, b: Tensor) -> Tensor:
 
 
 def matmul_of_bytes(node: Node, a: Tensor, a_zero: Tensor | None, b: Tensor, b_zero: Tensor | None) -> Tensor:
-    """matmul of 8-bit integers less their zero points, in int32. These are one, one a row of a, or one a column of b."""
+    """matmul of 8-bit integers less zero points, in int32: these are one, one a row of a, or one a column of b."""
     g = node.g
 
     def zero_point(zero: Tensor | None, of_rows: bool) -> Tensor | int:

@@ -94,12 +94,14 @@ class IntegerProduct final : public Kernel {
                              p.weights.output_stride);
     for (int64_t tap : plan_.taps) layout += cat(" ", p.tap_offset(tap));
     const TapPlan& plan = plan_;
-    packed_ = prepacked(constant, layout, static_cast<size_t>(panels_ * panel_), [&](const std::byte* elements, std::byte* to) {
-      const auto* from = reinterpret_cast<const int8_t*>(elements);
-      parallel_for(panels_, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) pack(p, plan, from, i, reinterpret_cast<int8_t*>(to) + i * panel_);
-      });
-    });
+    packed_ = prepacked(constant, layout, static_cast<size_t>(panels_ * panel_),
+                        [&](const std::byte* elements, std::byte* to) {
+                          const auto* from = reinterpret_cast<const int8_t*>(elements);
+                          parallel_for(panels_, 1, [&](int64_t begin, int64_t end) {
+                            for (int64_t i = begin; i < end; ++i)
+                              pack(p, plan, from, i, reinterpret_cast<int8_t*>(to) + i * panel_);
+                          });
+                        });
   }
 
   // In steps of the result: scales, the bias, and what zero points add to the sums of each class of pixels.

@@ -57,8 +57,7 @@ void multiply_rows(const uint8_t* const* rows, const TileRun* runs, int64_t run_
     for (int r = 0; r < R; ++r) {
       // The halves of columns 0 1 4 5 and 2 3 6 7, brought into order.
       __m256i sums = _mm256_permute4x64_epi64(_mm256_hadd_epi32(low[r], high[r]), 0b11011000);
-      if (e.start)
-        sums = _mm256_add_epi32(sums, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(e.start + at)));
+      if (e.start) sums = _mm256_add_epi32(sums, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(e.start + at)));
       if (e.row_terms)
         sums = _mm256_add_epi32(
             sums, _mm256_mullo_epi32(_mm256_set1_epi32(e.row_terms[r]),

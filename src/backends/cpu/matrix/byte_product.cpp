@@ -75,9 +75,9 @@ class ByteProduct final : public Kernel {
     const size_t bytes = static_cast<size_t>(matrices_ * panels_ * panel_bytes());
     const ConstantWeights constant = lowering.constant(1);
     if (constant)
-      packed_ = prepacked(constant, cat("panels of bytes: ", p_.k, " ", p_.n, " ", flip_), bytes, [&](const std::byte* elements, std::byte* to) {
-        pack_all(reinterpret_cast<const uint8_t*>(elements), to);
-      });
+      packed_ = prepacked(
+          constant, cat("panels of bytes: ", p_.k, " ", p_.n, " ", flip_), bytes,
+          [&](const std::byte* elements, std::byte* to) { pack_all(reinterpret_cast<const uint8_t*>(elements), to); });
     else
       panels_slot_ = lowering.scratch(bytes);
     const auto numbers = [&](int64_t count) { return lowering.scratch(static_cast<size_t>(count) * sizeof(int32_t)); };
@@ -166,8 +166,7 @@ class ByteProduct final : public Kernel {
       parallel_for(matrices_ * panels_, grain_for(tile_columns * 8), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           const int32_t* sums = sums_of(panels + i * panel_bytes());
-          for (int c = 0; c < tile_columns; ++c)
-            starts[i * tile_columns + c] = factor * static_cast<uint32_t>(sums[c]);
+          for (int c = 0; c < tile_columns; ++c) starts[i * tile_columns + c] = factor * static_cast<uint32_t>(sums[c]);
         }
       });
     }

@@ -48,15 +48,15 @@ class WholeProduct final : public Kernel {
     packs_ = p_.m > few_tiles * tiles_.rows;
     const int64_t matrices = p_.k > 0 ? lowering.input(1).elements() / (p_.k * p_.n) : 0;
     if (const ConstantWeights secondary = packs_ && matrices > 0 ? lowering.constant(1) : ConstantWeights{})
-      packed_ = prepacked(secondary, cat("integer panels: ", p_.k, " ", p_.n, " ", columns, " ", sizeof(T)),
-                          static_cast<size_t>(matrices * panels_ * panel) * sizeof(T), [&](const std::byte* elements, std::byte* to) {
-                            const T* from = reinterpret_cast<const T*>(elements);
-                            parallel_for(matrices * panels_, 1, [&](int64_t begin, int64_t end) {
-                              for (int64_t i = begin; i < end; ++i)
-                                pack(from + i / panels_ * p_.k * p_.n, i % panels_,
-                                     reinterpret_cast<T*>(to) + i * panel);
-                            });
-                          });
+      packed_ = prepacked(
+          secondary, cat("integer panels: ", p_.k, " ", p_.n, " ", columns, " ", sizeof(T)),
+          static_cast<size_t>(matrices * panels_ * panel) * sizeof(T), [&](const std::byte* elements, std::byte* to) {
+            const T* from = reinterpret_cast<const T*>(elements);
+            parallel_for(matrices * panels_, 1, [&](int64_t begin, int64_t end) {
+              for (int64_t i = begin; i < end; ++i)
+                pack(from + i / panels_ * p_.k * p_.n, i % panels_, reinterpret_cast<T*>(to) + i * panel);
+            });
+          });
     // Items of about the same work: panels, and of few panels parts of their rows.
     const int64_t units = p_.count() * panels_, wanted = int64_t{thread_count()} * items_per_thread;
     const int64_t work = units * p_.m * std::max<int64_t>(p_.k, 1) * columns;

@@ -18,14 +18,14 @@ struct WholeTiles {
 namespace baseline {
 const WholeTiles<uint32_t>& tiles_of_32_bits();
 const WholeTiles<uint64_t>& tiles_of_64_bits();
-}
+}  // namespace baseline
 namespace avx2 {
 const WholeTiles<uint32_t>& tiles_of_32_bits();
 const WholeTiles<uint64_t>& tiles_of_64_bits();
-}
+}  // namespace avx2
 namespace avx512 {
 const WholeTiles<uint32_t>& tiles_of_32_bits();
 const WholeTiles<uint64_t>& tiles_of_64_bits();
-}
+}  // namespace avx512
 
 }  // namespace mpsgraph::cpu

@@ -247,9 +247,7 @@ std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
   if (!is_inexact(c.dtype) && !lowering.reference_only()) return integer_product(lowering);
   const Products products(a.dims, b.dims, c.dims);
   if (!is_inexact(c.dtype))
-    return dispatch(c.dtype, [&](auto type) {
-      return plain_kernel<typename decltype(type)::type>(products, a, b, c);
-    });
+    return dispatch(c.dtype, [&](auto type) { return plain_kernel<typename decltype(type)::type>(products, a, b, c); });
   return dispatch_float(lowering, c.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
     if (lowering.reference_only()) return plain_kernel<T>(products, a, b, c);
