@@ -11,8 +11,8 @@
 // What follows a convolution follows its layout if it can say where the channels are: element by element, sums and
 // normalizations, pooling, padding, resizing, joining. All else takes the tensor as it was, by a transposition; so does
 // who fetches it. Constant weights are transposed, too. Only in the program's own block, and only where there is a
-// convolution to do it for. A signal, [N,C,L] from or to [N,C,1,L] where a convolution over one axis is one over two, is
-// an image of one row throughout, [N,1,L,C].
+// convolution to do it for. A signal, [N,C,L] from or to [N,C,1,L] where a convolution over one axis is one over two,
+// is an image of one row throughout, [N,1,L,C].
 #include <algorithm>
 #include <array>
 #include <map>

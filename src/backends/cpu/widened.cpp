@@ -1,5 +1,5 @@
-// The conversions around a kernel of a wider type, by the tile functions for casts. Constants are converted once, for all
-// kernels that want them so.
+// The conversions around a kernel of a wider type, by the tile functions for casts. Constants are converted once, for
+// all kernels that want them so.
 #include "backends/cpu/widened.h"
 
 #include <utility>

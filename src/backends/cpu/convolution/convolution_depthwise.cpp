@@ -1,9 +1,8 @@
 // Depthwise convolutions with channels last whose taps lie apart.
 //
-// oneDNN's kernels for them unroll what one vector of a row's neighbours shares; the further taps lie apart, the more of
-// them fall back to its general ones, and from dilations of 16 on to products of matrices of one column. Here a pixel is
-// one pass over its channels, whatever the dilation. Weights are brought into the order of taps in each run: they are
-// few.
+// oneDNN's kernels for them give way to its general ones where taps lie far apart, and from dilations of 16 on to
+// products of matrices of one column. Here a pixel is one pass over its channels, whatever the dilation. Weights are
+// brought into the order of taps in each run: they are few.
 #include "backends/cpu/convolution/convolution_depthwise.h"
 
 #include <algorithm>

@@ -10,7 +10,8 @@
 
 namespace mpsgraph::cpu {
 
-// Of a pixel: to[c] = sum over taps of rows[t][c] * weights[t][c], then bias and residual, where there are any, and relu.
+// Of a pixel: to[c] = sum over taps of rows[t][c] * weights[t][c], then bias and residual, where there are any, then
+// relu.
 struct DepthwisePixel {
   const float* const* rows;
   const float* const* weights;

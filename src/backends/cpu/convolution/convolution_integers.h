@@ -17,8 +17,8 @@ namespace mpsgraph::cpu {
 enum class IntegerResult : uint8_t { uint8, int8, float32, int32 };
 
 // The epilogue of a sum, by column: v = sum * scale + bias + residual * residual_scale; relu; of an integer result then
-// saturate(round(v) + zero_point). Everything is in steps of the result; the residual's zero point is in the bias. An int32 result is the sum itself, and what the rows'
-// own terms add, each times a number for each column.
+// saturate(round(v) + zero_point). Everything is in steps of the result; the residual's zero point is in the bias. An
+// int32 result is the sum itself, and what the rows' own terms add, each times a number for each column.
 struct IntegerEpilogue {
   const int32_t* start = nullptr;  // what sums begin with; null: zero
   const float *scale = nullptr, *bias = nullptr;
