@@ -11,10 +11,12 @@
 // What follows a convolution follows its layout if it can say where the channels are: element by element, sums and
 // normalizations, pooling, padding, resizing, joining. All else takes the tensor as it was, by a transposition; so does
 // who fetches it. Constant weights are transposed, too. Only in the program's own block, and only where there is a
-// convolution to do it for.
+// convolution to do it for. A signal, [N,C,L] from or to [N,C,1,L] where a convolution over one axis is one over two,
+// is an image of one row throughout, [N,1,L,C].
 #include <algorithm>
 #include <array>
-#include <unordered_map>
+#include <map>
+#include <utility>
 
 #include "compiler/passes.h"
 #include "core/definition.h"
@@ -25,7 +27,12 @@ namespace mpsgraph::compiler {
 namespace {
 
 const Ints to_last{0, 2, 3, 1}, to_second{0, 3, 1, 2};
-constexpr std::array<int64_t, 4> place_of = {0, 3, 1, 2};  // of an axis, with the channels last
+
+// The place of an image's or a signal's axis, with the channels last.
+int64_t place_of(int64_t axis, int rank) {
+  constexpr std::array<int64_t, 4> of_image = {0, 3, 1, 2}, of_signal = {0, 3, 2, 0};
+  return (rank == 4 ? of_image : of_signal)[static_cast<size_t>(ops::wrap_axis(axis, rank))];
+}
 
 bool one_of(std::string_view kind, std::initializer_list<std::string_view> kinds) {
   return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
@@ -47,6 +54,9 @@ bool is_image_convolution(const Operation& operation) {
 }
 
 bool is_image(const Tensor* tensor) { return tensor->type.shape.known() && tensor->type.shape.rank() == 4; }
+bool may_turn(const Tensor* tensor) {
+  return is_image(tensor) || (tensor->type.shape.known() && tensor->type.shape.rank() == 3);
+}
 
 // To integers or back, in steps that are the same for all channels.
 bool rounds_alike(const Operation& operation) {
@@ -55,7 +65,19 @@ bool rounds_alike(const Operation& operation) {
                      [](const Tensor* in) { return in->type.shape.known() && in->type.shape.rank() == 0; });
 }
 
-Ints turned(const Ints& of_axes) { return {of_axes[0], of_axes[2], of_axes[3], of_axes[1]}; }
+// Paddings, say: none along a signal's one row.
+Ints turned(const Ints& of_axes) {
+  const bool signal = of_axes.size() == 3;
+  return {of_axes[0], signal ? 0 : of_axes[2], of_axes[signal ? 2 : 3], of_axes[1]};
+}
+
+// Between signals and images of one row.
+bool is_along_rows(const Operation& operation) {
+  if (!one_of(operation.kind(), {"expand_dims", "squeeze"}) || operation.inputs.size() != 1) return false;
+  const Tensor* image = operation.is("squeeze") ? operation.input(0) : operation.output();
+  const Ints& axes = operation.attributes.integers("axes");
+  return is_image(image) && axes.size() == 1 && ops::wrap_axis(axes[0], 4) == 2;
+}
 
 class ChannelsLast {
  public:
@@ -75,8 +97,11 @@ class ChannelsLast {
         stand_ins.push_back(result);
         continue;
       }
-      turned_[operation.output(i)] = result;
-      stand_ins.push_back(Builder(r.graph()).transpose(result, to_second));
+      const Shape& shape = operation.output(i)->shape();
+      turned_[{operation.output(i), shape.rank()}] = result;
+      Builder b(r.graph());
+      Tensor* back = b.transpose(result, to_second);
+      stand_ins.push_back(shape.rank() == 4 ? back : b.reshape(back, shape.dims()));
     }
     return stand_ins;
   }
@@ -84,10 +109,12 @@ class ChannelsLast {
  private:
   // A convolution's weights and their gradient keep their layout.
   static bool turns(const Operation& operation, size_t result) {
-    return is_image(operation.output(result)) && !operation.kind().ends_with("weights_gradient");
+    return may_turn(operation.output(result)) && !operation.kind().ends_with("weights_gradient");
   }
 
-  bool follows(const Tensor* tensor) const { return is_image(tensor) && turned_.count(tensor); }
+  bool follows(const Tensor* tensor) const {
+    return may_turn(tensor) && turned_.contains({tensor, tensor->type.shape.rank()});
+  }
 
   // The operation on transposed operands; null when it stays.
   const Operation* follow(Rewriter& r, const Operation& operation) {
@@ -99,7 +126,15 @@ class ChannelsLast {
     if (one_of(kind, {"max_pooling2d", "avg_pooling2d", "max_pooling2d_gradient", "avg_pooling2d_gradient",
                       "max_pooling2d_at_maxima"}))
       return has_channels_second(operation) ? with_layout(r, operation) : nullptr;
-    if (!is_image(operation.output())) return nullptr;
+    if (is_along_rows(operation)) {
+      const Tensor* same = image(r, operation.input(0), operation.input(0)->type.shape.rank());
+      return same->operation->output() == same ? same->operation : nullptr;
+    }
+    if (!may_turn(operation.output())) return nullptr;
+    const int rank = operation.output()->type.shape.rank();
+    if (std::none_of(operation.inputs.begin(), operation.inputs.end(),
+                     [&](const Tensor* in) { return follows(in) && in->type.shape.rank() == rank; }))
+      return nullptr;
     if (operation.definition->elementwise && !by_axes && !by_axis) return with(r, operation, operation.attributes);
     if (one_of(kind, {"normalization", "normalization_gradient", "normalization_gamma_gradient",
                       "normalization_beta_gradient", "mean", "variance"}) ||
@@ -116,14 +151,14 @@ class ChannelsLast {
     if (!is_image(operation.input(0)) || !is_image(operation.input(1))) return nullptr;
     Attributes attributes = operation.attributes;
     attributes.set("data_layout", std::string("NHWC"));
-    std::vector<Tensor*> inputs{image(r, operation.input(0))};
+    std::vector<Tensor*> inputs{image(r, operation.input(0), 4)};
     if (operation.kind().ends_with("weights_gradient")) {
-      inputs.push_back(image(r, operation.input(1)));
+      inputs.push_back(image(r, operation.input(1), 4));
       inputs.push_back(r.now(operation.input(2)));
       return r.create(operation, operation.kind(), inputs, attributes);
     }
-    const bool may_turn = operation.is("convolution2d") && operation.attributes.string("weights_layout") == "OIHW";
-    if (Tensor* weights = may_turn ? turned_weights(r, *operation.input(1)->operation) : nullptr) {
+    const bool may_change = operation.is("convolution2d") && operation.attributes.string("weights_layout") == "OIHW";
+    if (Tensor* weights = may_change ? turned_weights(r, *operation.input(1)->operation) : nullptr) {
       attributes.set("weights_layout", std::string("HWIO"));
       inputs.push_back(weights);
     } else {
@@ -148,9 +183,17 @@ class ChannelsLast {
       attributes.set("axis", place[ops::wrap_axis(attributes.integer("axis"), 4)]);
       return r.create(maker, maker.kind(), inputs, attributes)->output();
     }
-    const ConstantPtr* value = constant_of(r.now(maker.output()));
-    const ConstantPtr turned = value ? computed("transpose", {*value}, {{"permutation", Ints{2, 3, 1, 0}}}) : nullptr;
+    const ConstantPtr value = constant_behind(r, maker);
+    const ConstantPtr turned = value ? computed("transpose", {value}, {{"permutation", Ints{2, 3, 1, 0}}}) : nullptr;
     return turned ? r.constant(maker, turned) : nullptr;
+  }
+
+  // Weights over one axis get another one of length 1.
+  static ConstantPtr constant_behind(Rewriter& r, const Operation& maker) {
+    if (const ConstantPtr* value = constant_of(r.now(maker.output()))) return *value;
+    if (!maker.is("expand_dims") || !maker.output()->type.shape.known()) return nullptr;
+    const ConstantPtr* value = constant_of(r.now(maker.input(0)));
+    return value ? reshaped(*value, maker.output()->type.shape.dims()) : nullptr;
   }
 
   const Operation* with_layout(Rewriter& r, const Operation& operation) {
@@ -160,16 +203,17 @@ class ChannelsLast {
     for (const Tensor* in : operation.inputs) {
       const bool states_shape = !is_image(in);
       inputs.push_back(states_shape ? Builder(r.graph()).ints(turned(operation.output()->shape().dims()))
-                                    : image(r, in));
+                                    : image(r, in, 4));
     }
     return r.create(operation, operation.kind(), inputs, attributes);
   }
 
   const Operation* with(Rewriter& r, const Operation& operation, Attributes attributes) {
+    const int rank = operation.output()->type.shape.rank();
     std::vector<Tensor*> inputs;
     for (const Tensor* in : operation.inputs) {
-      if (!in->type.shape.known() || in->type.shape.rank() > 4) return nullptr;
-      inputs.push_back(image(r, in));
+      if (!in->type.shape.known() || in->type.shape.rank() > rank) return nullptr;
+      inputs.push_back(image(r, in, rank));
     }
     return r.create(operation, operation.kind(), inputs, std::move(attributes));
   }
@@ -178,7 +222,7 @@ class ChannelsLast {
     Attributes attributes = operation.attributes;
     if (attributes.has("axes")) {
       Ints axes = attributes.integers("axes");
-      for (int64_t& axis : axes) axis = place_of[ops::wrap_axis(axis, 4)];
+      for (int64_t& axis : axes) axis = place_of(axis, operation.output()->type.shape.rank());
       std::sort(axes.begin(), axes.end());
       attributes.set("axes", axes);
     }
@@ -186,9 +230,12 @@ class ChannelsLast {
   }
 
   const Operation* with_axis(Rewriter& r, const Operation& operation) {
-    if (!std::all_of(operation.inputs.begin(), operation.inputs.end(), is_image)) return nullptr;
+    const int rank = operation.output()->type.shape.rank();
+    if (!std::all_of(operation.inputs.begin(), operation.inputs.end(),
+                     [&](const Tensor* in) { return in->type.shape.known() && in->type.shape.rank() == rank; }))
+      return nullptr;
     Attributes attributes = operation.attributes;
-    attributes.set("axis", place_of[ops::wrap_axis(attributes.integer("axis"), 4)]);
+    attributes.set("axis", place_of(attributes.integer("axis"), rank));
     return with(r, operation, std::move(attributes));
   }
 
@@ -198,22 +245,25 @@ class ChannelsLast {
     return with(r, operation, std::move(attributes));
   }
 
-  // A tensor with its channels last; one of fewer axes as it is broadcast to an image.
-  Tensor* image(Rewriter& r, const Tensor* tensor) {
-    if (const auto known = turned_.find(tensor); known != turned_.end()) return known->second;
+  // A tensor with its channels last; one of fewer axes as it is broadcast to an image, or a signal.
+  Tensor* image(Rewriter& r, const Tensor* tensor, int rank) {
+    if (const auto known = turned_.find({tensor, rank}); known != turned_.end()) return known->second;
     Tensor* now = r.now(tensor);
     Dims dims = tensor->type.shape.dims();
-    if (element_count(dims) == 1 && dims.size() < 4) return now;  // as it is broadcast to anything
-    if (is_image(tensor) && rounds_alike(*tensor->operation))  // a kernel on integers wants nothing in between
-      return turned_[tensor] = with(r, *tensor->operation, tensor->operation->attributes)->output();
-    Builder b(r.graph());
-    const bool widens = dims.size() < 4;
-    if (widens) dims.insert(dims.begin(), 4 - dims.size(), 1);
+    const auto missing = static_cast<size_t>(rank) - dims.size();
+    if (element_count(dims) == 1 && missing > 0) return now;  // as it is broadcast to anything
+    if (missing == 0 && rounds_alike(*tensor->operation)) {  // a kernel on integers wants nothing in between
+      const Operation* made = with(r, *tensor->operation, tensor->operation->attributes);
+      return turned_[{tensor, rank}] = made->output();
+    }
+    dims.insert(dims.begin(), missing, 1);
+    if (rank == 3) dims.insert(dims.begin() + 2, 1);  // the one row
     if (const ConstantPtr* value = constant_of(now))
       if (const ConstantPtr constant = turned_constant(*value, dims))
-        return turned_[tensor] = r.constant(*tensor->operation, constant);
-    if (widens) now = b.reshape(now, dims);
-    return turned_[tensor] = b.transpose(now, to_last);
+        return turned_[{tensor, rank}] = r.constant(*tensor->operation, constant);
+    Builder b(r.graph());
+    if (dims.size() != tensor->type.shape.dims().size()) now = b.reshape(now, dims);
+    return turned_[{tensor, rank}] = b.transpose(now, to_last);
   }
 
   // At once, because passes before fold look for constants.
@@ -222,7 +272,7 @@ class ChannelsLast {
   }
 
   const Block* block_;
-  std::unordered_map<const Tensor*, Tensor*> turned_;
+  std::map<std::pair<const Tensor*, int>, Tensor*> turned_;  // by tensor and rank
 };
 
 }  // namespace

@@ -4,8 +4,13 @@
 //   %d = square_root(%c) : float32[]      ->      %d = constant() {value=float32[] 0x3fb504f3} : float32[]
 // Values come from the backend's kernels, through the registered evaluator: the compiler computes
 // nothing itself. Large results stay operations, unless they are smaller than what they are made from.
+//
+// What is computed of constants is remembered as long as somebody holds it, so that programs for several sizes have one
+// turned or scaled weight, and kernels pack it once.
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <unordered_map>
 
 #include "compiler/passes.h"
 #include "core/definition.h"
@@ -48,6 +53,54 @@ ConstantPtr folded_splat(const Operation& source, const std::vector<ConstantPtr>
   return result.empty() ? nullptr : ConstantData::splat(type.dtype, type.shape.dims(), result[0]->bytes());
 }
 
+using ConstantOperands = std::vector<ConstantPtr>;
+
+class Remembered {
+ public:
+  ConstantPtr find(std::string_view kind, const ConstantOperands& operands, const Attributes& attributes) {
+    const std::lock_guard lock(mutex_);
+    const auto [first, last] = made_.equal_range(operands.front().get());
+    for (auto it = first; it != last; ++it)
+      if (it->second.is(kind, operands, attributes)) return it->second.result.lock();
+    return nullptr;
+  }
+
+  void enter(std::string_view kind, const ConstantOperands& operands, const Attributes& attributes,
+             const ConstantPtr& result) {
+    const std::lock_guard lock(mutex_);
+    if (made_.size() >= most_) {
+      std::erase_if(made_, [](const auto& item) { return item.second.result.expired(); });
+      most_ = std::max<size_t>(1024, 2 * made_.size());
+    }
+    made_.emplace(operands.front().get(),
+                  Made{std::string(kind), {operands.begin(), operands.end()}, attributes, result});
+  }
+
+ private:
+  struct Made {
+    std::string kind;
+    std::vector<std::weak_ptr<const ConstantData>> operands;  // an address may be another one's when this has gone
+    Attributes attributes;
+    std::weak_ptr<const ConstantData> result;
+
+    bool is(std::string_view other, const ConstantOperands& given, const Attributes& others) const {
+      if (kind != other || operands.size() != given.size() || result.expired()) return false;
+      for (size_t i = 0; i < given.size(); ++i)
+        if (operands[i].lock() != given[i]) return false;
+      return attributes == others;
+    }
+  };
+
+  std::mutex mutex_;
+  std::unordered_multimap<const ConstantData*, Made> made_;
+  size_t most_ = 1024;
+};
+
+Remembered& remembered() {
+  static Remembered* const one = new Remembered;  // outlives whatever is destroyed at exit
+  return *one;
+}
+
 }  // namespace
 
 void register_evaluator(Evaluator function) { evaluator = function; }
@@ -55,11 +108,15 @@ void register_evaluator(Evaluator function) { evaluator = function; }
 ConstantPtr computed(std::string_view kind, const std::vector<ConstantPtr>& operands, const Attributes& attributes) {
   Evaluator evaluate_one = evaluator.load();
   if (!evaluate_one) return nullptr;
+  if (!operands.empty())
+    if (ConstantPtr known = remembered().find(kind, operands, attributes)) return known;
   Graph scratch;
   std::vector<Tensor*> inputs;
   for (const ConstantPtr& operand : operands) inputs.push_back(scratch.add("constant", {}, {{"value", operand}}));
   auto results = evaluate_one(*scratch.create(kind, std::move(inputs), attributes));
-  return results.empty() ? nullptr : results[0];
+  if (results.empty()) return nullptr;
+  if (!operands.empty()) remembered().enter(kind, operands, attributes, results[0]);
+  return results[0];
 }
 
 ConstantPtr reshaped(const ConstantPtr& value, const Dims& dims) {
@@ -98,7 +155,8 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
 
   const Dims& dims = source.output()->shape().dims();
   auto constant = [&](ConstantPtr value) { return std::vector<Tensor*>{rewriter.constant(source, std::move(value))}; };
-  if (source.is("reshape")) return constant(reshaped(values[0], dims));
+  for (std::string_view kind : {"reshape", "expand_dims", "squeeze", "flatten2d"})
+    if (source.is(kind)) return constant(reshaped(values[0], dims));
   if (source.is("broadcast_to") && values[0]->elements() == 1)
     return constant(reshaped(ConstantData::splat(values[0]->dtype(), {}, values[0]->bytes()), dims));
   auto single = [](const ConstantPtr& value) { return value->is_splat() || value->elements() == 1; };

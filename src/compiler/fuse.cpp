@@ -7,7 +7,7 @@
 // A bias runs along the channels or columns, a residual has the result's shape; each value between
 // must have no other use. A product takes in transposes of its operands. The gradient of relu is first
 // made to look at relu's result instead of its source, which has the same sign, so that the source need
-// not exist. float32 and bfloat16 only: what the fused kernels compute in.
+// not exist. float32 and the halves only: what the fused kernels compute in.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -91,7 +91,7 @@ class Fuser {
 
   void match(const Operation& root) {
     const TensorType& type = root.output()->type;
-    if ((type.dtype != DType::float32 && type.dtype != DType::bfloat16) || type.shape.elements() == 0 ||
+    if ((type.dtype != DType::float32 && !is_half(type.dtype)) || type.shape.elements() == 0 ||
         root.input(0)->type.shape.elements() == 0)
       return;
     Fusion fusion{&root};

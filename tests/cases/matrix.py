@@ -3,13 +3,27 @@ with masks; distances between rows of bits.
 """
 
 import numpy as np
-from harness.case import ANALYTIC, INTEGERS, Case, values
+from harness.case import ANY, INTEGERS, Case, values
 
 
 def product(label, left, right, **options):
     operands = [values(*left, seed=40), values(*right, seed=41)]
-    options = {"dtypes": ANALYTIC, "tolerance": 4} | options
+    options = {"dtypes": ANY, "tolerance": 4} | options
     return Case("matrix_multiplication", operands, np.matmul, label=label, **options)
+
+
+def bytes_product(a, b, a_zero=0, b_zero=0):
+    """In integers that hold every sum."""
+    wide = [np.asarray(x).astype(np.int64) for x in (a, b, a_zero, b_zero)]
+    return np.matmul(wide[0] - wide[2], wide[1] - wide[3]).astype(np.int32)
+
+
+def bytes_of(label, *shapes, **options):
+    """Operands and zero points of these shapes."""
+    rng = np.random.default_rng([47, *shapes[0]])
+    operands = [rng.integers(0, 128, shape).astype(np.int64) for shape in shapes]
+    options = {"batch": (), "dtypes": ("int8", "uint8")} | options
+    return Case("integer_matrix_multiplication", operands, bytes_product, label=label, **options)
 
 
 def hamming(a, b, result_dtype="uint32"):
@@ -57,6 +71,14 @@ CASES = [
     bits("batched", (2, 1, 3, 2), (3, 2, 2), result_dtype="uint16"),
     bits("nothing_to_count", (2, 0), (3, 0)),
     bits("no_rows", (0, 2), (3, 2)),
+    bytes_of("plain", (3, 5), (5, 4)),
+    bytes_of("zero_points", (3, 6), (6, 4), (), ()),
+    bytes_of("rows_and_columns", (3, 70), (70, 37), (3, 1), (37,)),
+    bytes_of("of_columns", (65, 130), (130, 37), (1,), (1, 37)),
+    bytes_of("batched", (2, 1, 3, 8), (3, 8, 2), (2, 1, 1, 1), (3, 1, 2)),
+    bytes_of("one_row", (1, 64), (64, 100), ()),
+    bytes_of("nothing_to_sum", (2, 0), (0, 3)),
+    bytes_of("no_rows", (0, 2), (2, 3), (), ()),
     attend("matrices", (3, 4), (5, 4), (5, 2), batch=(0,), unranked=False),
     attend("heads", (2, 3, 4, 5), (2, 3, 6, 5), (2, 3, 6, 4), batch=(0, 1, 2), attributes={"scale": 0.7}),
     attend(
@@ -118,6 +140,8 @@ CASES = [
     product("column_times_row", (4, 1), (1, 3), batch=(0,)),
     product("no_rows", (0, 3), (3, 2), batch=()),
     product("nothing_to_sum", (2, 0), (0, 3), batch=()),
-    product("odd_sizes", (65, 131), (131, 37), batch=(0,), gradient=False, dtypes=SINGLE_AND_DOUBLE),
+    product(
+        "odd_sizes", (65, 131), (131, 37), batch=(0,), gradient=False, dtypes=(*SINGLE_AND_DOUBLE, "uint8", "int64")
+    ),
     product("many", (9, 17, 33), (9, 33, 5), batch=(0, 1), gradient=False, dtypes=SINGLE_AND_DOUBLE),
 ]

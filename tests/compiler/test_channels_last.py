@@ -71,7 +71,22 @@ def seen_within(g, x):
     return g.mean(g.tanh(flat)) + g.relu(g.transpose(back, [0, 3, 1, 2]) + h)
 
 
-NETWORKS = [residual, pooled, grouped, joined, transposed, broadcast, seen_within]
+def signals(g, x):
+    """Convolutions over one axis, as ONNX's and nn's: dilated, depthwise, with what stands between them."""
+
+    def along(signal, *shape, seed=0, **how):
+        images = g.expand_dims(signal, 2)
+        bias = g.reshape(weights(g, shape[0], seed=seed), (shape[0], 1))
+        return g.squeeze(g.convolution2d(images, weights(g, *shape, seed=seed), **ONNX, **how), 2) + bias
+
+    signal = g.reshape(x, (-1, 4, 48))
+    h = g.relu(along(signal, 8, 4, 1, 3, padding="TF_SAME"))
+    h = h + g.leaky_relu(along(g.pad(h, [0, 0, 4], [0, 0, 0]), 8, 1, 1, 3, groups=8, dilations=(1, 2)), 0.1)
+    h = g.concat([g.tanh(h), along(h, 8, 8, 1, 1, seed=1)], axis=1)
+    return h / (1 + g.reduction_maximum(g.absolute(h), axes=[1, 2]))
+
+
+NETWORKS = [residual, pooled, grouped, joined, transposed, broadcast, seen_within, signals]
 IMAGES = np.random.default_rng(0).standard_normal((3, 4, 8, 6)).astype(np.float32)
 
 
@@ -113,6 +128,12 @@ def test_transpositions_stand_at_the_borders_only():
     text, plan = compiled_text(lambda g, x: g.mean(residual(g, x), [2, 3]))
     assert kinds(text)["transpose"] == 1 and "NCHW" not in text, text
     assert "oneDNN ref" not in plan
+
+
+def test_signals_are_turned_once_and_take_their_biases_along():
+    text, plan = compiled_text(signals)
+    assert kinds(text)["transpose"] <= 2 and "NCHW" not in text, text
+    assert kinds(text)["fused_convolution2d"] == 3, text
 
 
 def test_who_fetches_it_gets_it_as_it_was():

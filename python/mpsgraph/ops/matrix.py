@@ -1,4 +1,4 @@
-"""Matrix products, attention, and distances between rows of bits.
+"""Matrix products, also of integers, attention, and distances between rows of bits.
 
 Batches broadcast as in numpy; there is no implicit transposition or vector case: reshape says what is meant.
 """
@@ -9,24 +9,54 @@ from ._family import DTypeLike, Family, ShapeError, Tensor, as_dtype
 
 
 class Matrix(Family):
-    """matrix_multiplication, scaled_dot_product_attention and hamming_distance."""
+    """matrix_multiplication, integer_matrix_multiplication, scaled_dot_product_attention and hamming_distance."""
 
     def matrix_multiplication(self, primary: Tensor, secondary: Tensor, name: str | None = None) -> Tensor:
         """Matrix product of the last two axes, batched over the others.
 
-        result[..., i, j] = sum over k of primary[..., i, k] * secondary[..., k, j].
-        Args: primary (..., m, k), secondary (..., k, n), rank 2 or more, leading axes that broadcast, one
-        floating-point or complex dtype. Result: (..., m, n). Errors: ShapeError when k differs or the rank is below 2,
-        DTypeError.
+        result[..., i, j] = sum over k of primary[..., i, k] * secondary[..., k, j], exact for integers, which wrap as
+        two's complement; of bools, whether any k has both. Args: primary (..., m, k), secondary (..., k, n), rank 2 or
+        more, leading axes that broadcast, one dtype. Result: (..., m, n) of that dtype. Errors: ShapeError when k
+        differs or the rank is below 2, DTypeError.
         Gradient: incoming @ secondary^T to primary, primary^T @ incoming to secondary, complex operands conjugated,
         summed over broadcast axes.
-        Source: MPSGraph matrixMultiplicationWithPrimaryTensor:secondaryTensor:name:.
+        Source: MPSGraph matrixMultiplicationWithPrimaryTensor:secondaryTensor:name:, which multiplies real numbers;
+        there integers are composed of products of bytes.
 
         >>> g = mg.Graph()
         >>> g.run({}, g.matrix_multiplication(g.constant([[1.0, 2.0]]), g.constant([[3.0], [4.0]]))).tolist()
         [[11.0]]
         """
         return self._tensor("matrix_multiplication", [primary, secondary], name)
+
+    def integer_matrix_multiplication(
+        self,
+        primary: Tensor,
+        secondary: Tensor,
+        primary_zero_point: Tensor | int = 0,
+        secondary_zero_point: Tensor | int = 0,
+        name: str | None = None,
+    ) -> Tensor:
+        """Matrix product of 8-bit integers less their zero points, exact, in int32.
+
+        result[..., i, j] = sum over k of (primary[..., i, k] - primary_zero_point) * (secondary[..., k, j] -
+        secondary_zero_point). Args: primary (..., m, k), secondary (..., k, n), each int8 or uint8; zero points, a
+        number, or a tensor of its operand's dtype, of a shape that broadcasts to it and has 1 where it has k: () for
+        all, (m, 1) for each row of primary, (n,) for each column of secondary. Result: (..., m, n), int32, which wraps
+        as two's complement. Errors: ShapeError, DTypeError. Gradient: none, integers have none.
+        Source: ours, for ONNX's MatMulInteger and QLinearMatMul; MPSGraph has no product of integers.
+
+        >>> g = mg.Graph()
+        >>> a, b = g.constant([[130, 126]], dtype="uint8"), g.constant([[100], [-50]], dtype="int8")
+        >>> g.run({}, g.integer_matrix_multiplication(a, b, primary_zero_point=128)).tolist()
+        [[300]]
+        """
+        kind = "integer_matrix_multiplication"
+        zeros = [
+            zero if isinstance(zero, Tensor) else self._number(kind, zero, operand.dtype)
+            for operand, zero in ((primary, primary_zero_point), (secondary, secondary_zero_point))
+        ]
+        return self._tensor(kind, [primary, secondary, *zeros], name)
 
     def scaled_dot_product_attention(
         self,

@@ -60,6 +60,8 @@ class Kernel {
   size_t copied_bytes = 0;  // by a copy, which computes no operation
 };
 
+struct ConstantWeights;  // prepacked_weights.h
+
 // Handed to a lowering function for one operation.
 class Lowering {
  public:
@@ -68,6 +70,9 @@ class Lowering {
   virtual Operand input(size_t i) const = 0;
   virtual Operand output(size_t i = 0) const = 0;
   virtual size_t input_count() const { return operation().inputs.size(); }
+  // The value of operand i, if it is a constant with all its elements. A kernel that asks for it and gets it packs it,
+  // and does not read the operand's slot.
+  virtual ConstantWeights constant(size_t i);
   // Memory that lives during this kernel only.
   virtual Slot scratch(size_t bytes) = 0;
   // Offers that output `o` may be written into the memory of input `i`, because the kernel reads each element of

@@ -2,10 +2,13 @@
 #include "backends/cpu/prepacked_weights.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 
 #include "backends/cpu/lowering.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/stitched/tile_functions.h"
 #include "mpsgraph/runtime/ndarray.h"
 
 namespace mpsgraph::cpu {
@@ -53,16 +56,50 @@ ConstantPtr constant_operand(const Operation& operation, size_t i) {
   return value->is_splat() ? nullptr : value;
 }
 
-PackedPtr prepacked(const ConstantPtr& constant, const std::string& layout, size_t bytes,
-                    const std::function<void(std::byte*)>& pack) {
+ConstantWeights Lowering::constant(size_t i) {
+  ConstantPtr value = constant_operand(operation(), i);
+  const DType dtype = value ? value->dtype() : DType::float32;
+  return {std::move(value), dtype};
+}
+
+namespace {
+
+void convert_into(const ConstantWeights& constant, std::byte* to) {
+  const DType from = constant.value->dtype();
+  const TileFunction function = cast_function(from, constant.dtype);
+  parallel_for(constant.value->elements(), 32768, [&](int64_t begin, int64_t end) {
+    const void* x = constant.value->bytes() + static_cast<size_t>(begin) * size_of(from);
+    function(to + static_cast<size_t>(begin) * size_of(constant.dtype), &x, end - begin);
+  });
+}
+
+}  // namespace
+
+std::shared_ptr<const std::byte> ConstantWeights::elements() const {
+  if (value->dtype() == dtype) return {value, value->bytes()};
+  const auto buffer = runtime::Buffer::allocate(static_cast<size_t>(value->elements()) * size_of(dtype));
+  convert_into(*this, buffer->data());
+  return {buffer, buffer->data()};
+}
+
+PackedPtr prepacked(const ConstantWeights& constant) {
+  if (constant.value->dtype() == constant.dtype) return constant.elements();
+  const size_t bytes = static_cast<size_t>(constant.value->elements()) * size_of(constant.dtype);
+  return prepacked(constant, "elements", bytes,
+                   [&](const std::byte* from, std::byte* to) { std::memcpy(to, from, bytes); });
+}
+
+PackedPtr prepacked(const ConstantWeights& weights, const std::string& layout, size_t bytes,
+                    const std::function<void(const std::byte*, std::byte*)>& pack) {
+  const ConstantPtr& constant = weights.value;
   Table& all = kept_weights();
   const std::lock_guard lock(all.mutex);
-  const auto key = std::make_pair(constant->bytes(), layout);
+  const auto key = std::make_pair(constant->bytes(), cat(layout, " of ", weights.dtype));
   if (const auto found = all.held.find(key); found != all.held.end())
     if (PackedPtr packed = found->second.lock()) return packed;
   std::erase_if(all.held, [](const auto& item) { return item.second.expired(); });
   const std::shared_ptr<std::byte> place = allocate(all, bytes);
-  pack(place.get());
+  pack(weights.elements().get(), place.get());
   // The constant comes along, so that no other one can have its address.
   struct Holder {
     std::shared_ptr<std::byte> place;

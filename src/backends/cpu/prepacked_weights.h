@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "backends/cpu/kernel.h"
 #include "mpsgraph/core/graph.h"
 
 namespace mpsgraph::cpu {
@@ -14,11 +15,22 @@ namespace mpsgraph::cpu {
 // The value of an operand that is a constant, perhaps under another shape, with all its elements; else null.
 ConstantPtr constant_operand(const Operation& operation, size_t i);
 
+// A constant operand in the type that its kernel computes in, which may be wider.
+struct ConstantWeights {
+  ConstantPtr value;
+  DType dtype = DType::float32;
+
+  explicit operator bool() const { return value != nullptr; }
+  std::shared_ptr<const std::byte> elements() const;  // themselves, or a copy in that type
+};
+
 using PackedPtr = std::shared_ptr<const std::byte>;  // aligned to a cache line, as long as somebody holds it
 
-// `layout` names what `pack` makes of the constant; it is called, on several threads if it likes, unless somebody holds
-// the same already. DeviceError when the memory cannot be had.
-PackedPtr prepacked(const ConstantPtr& constant, const std::string& layout, size_t bytes,
-                    const std::function<void(std::byte*)>& pack);
+// `layout` names what `pack` makes of the constant's elements; it is called, on several threads if it likes, unless
+// somebody holds the same already. DeviceError when the memory cannot be had.
+PackedPtr prepacked(const ConstantWeights& constant, const std::string& layout, size_t bytes,
+                    const std::function<void(const std::byte* elements, std::byte* packed)>& pack);
+// The elements themselves.
+PackedPtr prepacked(const ConstantWeights& constant);
 
 }  // namespace mpsgraph::cpu

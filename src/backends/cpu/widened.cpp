@@ -1,7 +1,11 @@
-// The conversions around a kernel of a wider type, by the tile functions for casts.
+// The conversions around a kernel of a wider type, by the tile functions for casts. Constants are converted once, for
+// all kernels that want them so.
 #include "backends/cpu/widened.h"
 
+#include <utility>
+
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
@@ -34,9 +38,13 @@ class WidenedKernel final : public Kernel {
   WidenedKernel(Lowering& lowering, DType narrow, DType wide, Lower lower) {
     Widened widened(lowering, narrow, wide, *this);
     computation_ = lower(widened);
+    for (size_t i = 0; i < widened.inputs.size(); ++i)
+      if (widened.constants[i] && !widened.is_packed[i])
+        constants_.emplace_back(widened.inputs[i].slot, prepacked(widened.constants[i]));
   }
 
   void run(Frame& frame) const override {
+    for (const auto& [slot, value] : constants_) frame.pointers[slot] = const_cast<std::byte*>(value.get());
     for (const Conversion& conversion : before_) conversion.run(frame);
     computation_->run(frame);
     for (const Conversion& conversion : behind_) conversion.run(frame);
@@ -53,20 +61,30 @@ class WidenedKernel final : public Kernel {
     Widened(Lowering& given, DType narrow, DType wide, WidenedKernel& kernel) : given(given) {
       for (size_t i = 0; i < given.input_count(); ++i) {
         const Operand x = given.input(i);
-        inputs.push_back(widened(x, narrow, wide));
-        if (x.dtype == narrow) kernel.before_.emplace_back(x, inputs.back());
+        ConstantWeights constant = x.dtype == narrow ? given.constant(i) : ConstantWeights{};
+        constant.dtype = wide;
+        inputs.push_back(widened(x, narrow, wide, constant.value != nullptr));
+        constants.push_back(constant);
+        is_packed.push_back(false);
+        if (x.dtype == narrow && !constant) kernel.before_.emplace_back(x, inputs.back());
       }
       for (size_t o = 0; o < given.operation().outputs.size(); ++o) {
         const Operand y = given.output(o);
-        outputs.push_back(widened(y, narrow, wide));
+        outputs.push_back(widened(y, narrow, wide, false));
         if (y.dtype == narrow) kernel.behind_.emplace_back(outputs.back(), y);
       }
     }
-    Operand widened(Operand x, DType narrow, DType wide) {
+    Operand widened(Operand x, DType narrow, DType wide, bool lies_elsewhere) {
       if (x.dtype != narrow) return x;
       x.dtype = wide;
-      x.slot = given.scratch(x.bytes());
+      x.slot = given.scratch(lies_elsewhere ? 0 : x.bytes());
       return x;
+    }
+    // What the kernel packs is not kept beside that.
+    ConstantWeights constant(size_t i) override {
+      if (!constants[i]) return inputs[i].slot == given.input(i).slot ? given.constant(i) : ConstantWeights{};
+      is_packed[i] = true;
+      return constants[i];
     }
     const Operation& operation() const override { return given.operation(); }
     Operand input(size_t i) const override { return inputs[i]; }
@@ -79,9 +97,12 @@ class WidenedKernel final : public Kernel {
 
     Lowering& given;
     std::vector<Operand> inputs, outputs;
+    std::vector<ConstantWeights> constants;  // that are narrow, by operand
+    std::vector<bool> is_packed;  // by the kernel
   };
 
   std::vector<Conversion> before_, behind_;
+  std::vector<std::pair<Slot, PackedPtr>> constants_;  // and where the computation looks for them
   std::unique_ptr<Kernel> computation_;
 };
 

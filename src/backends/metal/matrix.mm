@@ -1,10 +1,14 @@
-// Matrix products, distances between vectors of bits, and attention.
+// Matrix products, also of integers, distances between vectors of bits, and attention.
 //
+// MPSGraph multiplies matrices of real numbers only. float32 holds whole numbers up to 2^24, so products of integers
+// are summed in blocks that stay below that and added up as integers; those of more than 8 bits are cut into bytes, and
+// what pairs of bytes give is put together again by shifts.
 // Operands get one rank by axes of length 1 in front, so that only broadcasting of these is asked of MPSGraph. The
 // result of its HammingDistance is not stated well enough to rely on: distances are composed.
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "backends/metal/complex.h"
 
@@ -45,11 +49,11 @@ Term short_product(const Lowering& l, const Term& a, const Term& b) {
   return a.with([l.graph() matrixMultiplicationWithPrimaryTensor:a.tensor() secondaryTensor:b.tensor() name:nil]);
 }
 
-Term part(const Term& x, NSInteger axis, int64_t start, int64_t length) {
+Term part_of(const Term& x, int64_t axis, int64_t start, int64_t length) {
   return x.with([x.graph() sliceTensor:x.tensor()
                              dimension:static_cast<NSUInteger>(axis)
-                                 start:start
-                                length:length
+                                 start:static_cast<NSInteger>(start)
+                                length:static_cast<NSInteger>(length)
                                   name:nil]);
 }
 
@@ -59,19 +63,89 @@ Term product(const Lowering& l, const Term& a, const Term& b) {
   constexpr int64_t most = 32766, each = 16384;
   const Dims x = dims_of(a.tensor().shape);
   if (x.empty() || x.back() <= most) return short_product(l, a, b);
-  const auto last = static_cast<NSInteger>(x.size()) - 1;
+  const auto last = static_cast<int64_t>(x.size()) - 1;
   std::optional<Term> total;
   for (int64_t start = 0; start < x.back(); start += each) {
     const int64_t length = std::min(each, x.back() - start);
-    const Term some = short_product(l, part(a, last, start, length), part(b, last - 1, start, length));
+    const Term some = short_product(l, part_of(a, last, start, length), part_of(b, last - 1, start, length));
     total = total ? *total + some : some;
   }
   return *total;
 }
 
+// --- integers --------------------------------------------------------------------------------------------------------
+
+constexpr int64_t largest_byte = 255;
+
+// a b of real numbers that are whole, up to 255 in size, as integers.
+Term product_of_bytes(const Lowering& l, const Term& a, const Term& b, DType sums) {
+  const Dims dims = dims_of(a.tensor().shape);
+  const int64_t terms = dims.back(), last = static_cast<int64_t>(dims.size()) - 1;
+  constexpr int64_t block = (int64_t{1} << 24) / (largest_byte * largest_byte);
+  const int64_t blocks = std::max<int64_t>((terms + block - 1) / block, 1);
+  if (blocks == 1) return product(l, a, b).cast(sums);
+  std::optional<Term> total;
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t start = terms * i / blocks, length = terms * (i + 1) / blocks - start;
+    const Term part = product(l, part_of(a, last, start, length), part_of(b, last - 1, start, length)).cast(sums);
+    total.emplace(total ? *total + part : part);
+  }
+  return *total;
+}
+
+// x's bits, eight in a piece, the lowest first, as real numbers.
+std::vector<Term> bytes_of(const Term& x, DType dtype) {
+  std::vector<Term> pieces;
+  for (size_t low = 0; low < 8 * size_of(dtype); low += 8) {
+    const Term shifted = low ? apply(x, x.constant(static_cast<double>(low)),
+                                     [](MPSGraph* g, MPSGraphTensor* number, MPSGraphTensor* bits) {
+                                       return [g bitwiseRightShiftWithPrimaryTensor:number
+                                                                    secondaryTensor:bits
+                                                                               name:nil];
+                                     })
+                             : x;
+    const Term piece = apply(shifted, x.constant(largest_byte), [](MPSGraph* g, MPSGraphTensor* a, MPSGraphTensor* b) {
+      return [g bitwiseANDWithPrimaryTensor:a secondaryTensor:b name:nil];
+    });
+    pieces.push_back(piece.cast(DType::float32));
+  }
+  return pieces;
+}
+
+// Pieces i of a and j of b count for 2^(8 (i + j)); from the type's width on, nothing is left of them. Bits are those
+// of a type that holds 255, in which a shift to the right may bring in a sign that the mask takes away again.
+Term product_of_integers(const Lowering& l, Term a, Term b) {
+  const DType dtype = l.dtype(), sums = size_of(dtype) == 8 ? DType::int64 : DType::int32;
+  if (dtype == DType::int8) a = a.cast(DType::int16), b = b.cast(DType::int16);
+  const std::vector<Term> left = bytes_of(a, dtype), right = bytes_of(b, dtype);
+  std::optional<Term> total;
+  for (size_t place = 0; place < left.size(); ++place)
+    for (size_t i = 0; i <= place; ++i) {
+      Term part = product_of_bytes(l, left[i], right[place - i], sums);
+      if (place > 0)
+        part = apply(part, part.constant(static_cast<double>(8 * place)),
+                     [](MPSGraph* g, MPSGraphTensor* number, MPSGraphTensor* bits) {
+                       return [g bitwiseLeftShiftWithPrimaryTensor:number secondaryTensor:bits name:nil];
+                     });
+      total.emplace(total ? *total + part : part);
+    }
+  return total->cast(dtype);
+}
+
+GraphTensors lower_integer_product(Lowering& l) {
+  const size_t rank = l.result_dims().size();
+  const auto whole = [&](size_t i) {
+    const Term x = operand(l, i, rank).cast(DType::float32);
+    return l.count() > i + 2 ? x - operand(l, i + 2, rank).cast(DType::float32) : x;
+  };
+  return product_of_bytes(l, whole(0), whole(1), DType::int32);
+}
+
 GraphTensors lower_matrix_multiplication(Lowering& l) {
   const size_t rank = l.result_dims().size();
   const Term a = operand(l, 0, rank), b = operand(l, 1, rank);
+  if (l.dtype() == DType::boolean) return product(l, a.cast(DType::float32), b.cast(DType::float32)) != 0;
+  if (is_integer(l.dtype())) return product_of_integers(l, a, b);
   if (!is_complex(l.dtype())) return product(l, a, b);
   const Parts x = parts_of(l, a.tensor()), y = parts_of(l, b.tensor());
   return {complex_tensor(
@@ -147,6 +221,7 @@ GraphTensors lower_hamming_distance(Lowering& l) {
 
 const Lowerings matrix_lowerings("matrix", [] {
   define_lowering("matrix_multiplication", lower_matrix_multiplication);
+  define_lowering("integer_matrix_multiplication", lower_integer_product);
   define_lowering("scaled_dot_product_attention", lower_attention);
   define_lowering("hamming_distance", lower_hamming_distance);
 });

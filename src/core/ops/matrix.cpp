@@ -1,4 +1,6 @@
-// Matrix products: C[..., m, n] = Σ_k A[..., m, k] B[..., k, n], with leading axes broadcast as in numpy; and the
+// Matrix products: C[..., m, n] = Σ_k A[..., m, k] B[..., k, n], with leading axes broadcast as in numpy, of real and
+// complex numbers, of integers, which wrap, and of bools, where a sum is an or; products of 8-bit integers less their
+// zero points, in int32: C[..., m, n] = Σ_k (A[..., m, k] - Z[..., m, 1]) (B[..., k, n] - Y[..., 1, n]); and the
 // numbers of bits in which vectors differ: D[..., m, n] = Σ_k bits of A[..., m, k] xor B[..., n, k]; and attention,
 // which is two products with a soft-max between them: softmax(scale Q Kᵀ + M) V.
 #include <limits>
@@ -9,16 +11,14 @@
 namespace mpsgraph::ops {
 namespace {
 
-std::vector<TensorType> infer_matrix_multiplication(const InferContext& c) {
-  c.require_inexact(0);
-  c.require_same_dtype();
+std::vector<TensorType> infer_product(const InferContext& c, DType dtype) {
   const Shape &a = c.shape(0), &b = c.shape(1);
   for (const Shape* shape : {&a, &b}) {
     if (shape->ranked() && shape->rank() < 2) {
       c.shape_error(cat("operands need rank 2 or more, they are ", a, " and ", b, ": use expand_dims for a vector"));
     }
   }
-  if (!a.ranked() || !b.ranked()) return {{c.dtype(0), Shape()}};
+  if (!a.ranked() || !b.ranked()) return {{dtype, Shape()}};
   int64_t ka = a[a.rank() - 1], kb = b[b.rank() - 2];
   if (ka != kb && ka >= 0 && kb >= 0) {
     c.shape_error(
@@ -30,7 +30,12 @@ std::vector<TensorType> infer_matrix_multiplication(const InferContext& c) {
   Dims dims = batch->dims();
   dims.push_back(a[a.rank() - 2]);
   dims.push_back(b[b.rank() - 1]);
-  return {{c.dtype(0), Shape(dims)}};
+  return {{dtype, Shape(dims)}};
+}
+
+std::vector<TensorType> infer_matrix_multiplication(const InferContext& c) {
+  c.require_same_dtype();
+  return infer_product(c, c.dtype(0));
 }
 
 // dA = dC Bᵀ, dB = Aᵀ dC, with complex operands conjugated, summed over the leading axes along which the operand was
@@ -47,6 +52,36 @@ void d_matrix_multiplication(GradientContext& c) {
   } else {
     c.set(1, b.sum_to_like(b.matmul(b.swap_last_axes(left), g), right));
   }
+}
+
+std::vector<TensorType> infer_integer_product(const InferContext& c) {
+  static constexpr const char* names[] = {"primary", "secondary", "primary's zero point", "secondary's zero point"};
+  for (size_t i = 0; i < c.count(); ++i) {
+    if (c.dtype(i) != DType::int8 && c.dtype(i) != DType::uint8)
+      c.dtype_error(cat(names[i], " must be int8 or uint8, came ", c.dtype(i), ": matrix_multiplication takes all",
+                        " other integers"));
+    if (i < 2) continue;
+    if (c.dtype(i) != c.dtype(i - 2))
+      c.dtype_error(cat(names[i], " must be ", c.dtype(i - 2), " as its operand, came ", c.dtype(i)));
+    const Shape &zero = c.shape(i), &of = c.shape(i - 2);
+    if (!zero.ranked() || !of.ranked()) continue;
+    const int from_end = i == 2 ? 1 : 2;  // the axis that is summed over
+    const auto whole = broadcast(zero, of);
+    if (!whole || whole->rank() != of.rank())
+      c.shape_error(cat(names[i], " ", zero, " cannot be broadcast to its operand ", of));
+    if (zero.rank() >= from_end && zero[zero.rank() - from_end] > 1)
+      c.shape_error(cat(names[i], " ", zero, " must be the same along the axis that is summed over, so 1 there"));
+  }
+  return infer_product(c, DType::int32);
+}
+
+// What it means; a zero point keeps the differences within nine bits and a sign.
+std::vector<Tensor*> integer_product_parts(Builder& b, const std::vector<Tensor*>& in, const Attributes&) {
+  const auto operand = [&](size_t i) {
+    Tensor* x = b.cast(in[i], DType::int32);
+    return in.size() > i + 2 ? b.sub(x, b.cast(in[i + 2], DType::int32)) : x;
+  };
+  return {b.matmul(operand(0), operand(1))};
 }
 
 std::vector<TensorType> infer_attention(const InferContext& c) {
@@ -142,6 +177,15 @@ const Family matrix_family("matrix", [] {
   d.infer = infer_matrix_multiplication;
   d.gradient = d_matrix_multiplication;
   define(std::move(d));
+
+  OperationDefinition integers;
+  integers.name = "integer_matrix_multiplication";
+  integers.min_inputs = 2;
+  integers.max_inputs = 4;
+  integers.infer = infer_integer_product;
+  integers.decompose = integer_product_parts;
+  integers.gradient_is_zero = true;
+  define(std::move(integers));
 
   OperationDefinition attention;
   attention.name = "scaled_dot_product_attention";

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError, UnsupportedError
 from .._registry import Node, Results, operator
-from ._compose import cast
-from .integers import largest, matmul_of_integers
 
 MOST_ROWS = 1024  # of a matrix whose determinant is taken
 
 
-def matmul(node: Node, a: Tensor, b: Tensor, limits: tuple[int, int] | None = None) -> Tensor:
-    """numpy's matmul: operands of rank 1 are a row before and a column behind, which the result does not keep.
+def matmul(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """numpy's matmul: operands of rank 1 are a row before and a column behind, which the result does not keep."""
+    return _as_matrices(node, a, b, node.g.matrix_multiplication)
 
-    Args: limits, the largest absolute values of integers, where the operands do not reach those of their type.
-    """
+
+def matmul_of_bytes(node: Node, a: Tensor, a_zero: Tensor | None, b: Tensor, b_zero: Tensor | None) -> Tensor:
+    """matmul of 8-bit integers less zero points, in int32: these are one, one a row of a, or one a column of b."""
+    g = node.g
+
+    def zero_point(zero: Tensor | None, of_rows: bool) -> Tensor | int:
+        if zero is None:
+            return 0
+        if zero.shape == (1,):
+            return g.reshape(zero, ())
+        return g.expand_dims(zero, 1) if of_rows and node.rank(zero) == 1 else zero
+
+    zeros = zero_point(a_zero, True), zero_point(b_zero, False)
+    return _as_matrices(node, a, b, lambda x, y: g.integer_matrix_multiplication(x, y, *zeros))
+
+
+def _as_matrices(node: Node, a: Tensor, b: Tensor, multiply: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     g = node.g
     rows, columns = node.rank(a) == 1, node.rank(b) == 1
-    a, b = g.expand_dims(a, 0) if rows else a, g.expand_dims(b, 1) if columns else b
-    product = g.matrix_multiplication(a, b) if a.dtype.is_float else matmul_of_integers(node, a, b, limits)
+    product = multiply(g.expand_dims(a, 0) if rows else a, g.expand_dims(b, 1) if columns else b)
     rank = node.rank(product)
     drop = ([rank - 2] if rows else []) + ([rank - 1] if columns else [])
     return g.squeeze(product, drop) if drop else product
@@ -171,21 +186,7 @@ def _multiplied(
 
 @operator("MatMulInteger", upto=10)
 def matmul_integer(node: Node) -> Results:
-    g = node.g
-    limits = centred_limit(node, 0, 2), centred_limit(node, 1, 3)
-    a, b = (cast(node, node.tensor(i), int32) for i in (0, 1))
-    if node.has(2):  # one zero point a row
-        zero = cast(node, node.tensor(2), int32)
-        a = g.subtraction(a, g.expand_dims(zero, 1) if node.rank(zero) == 1 and zero.shape != (1,) else zero)
-    if node.has(3):
-        b = g.subtraction(b, cast(node, node.tensor(3), int32))
-    return matmul(node, a, b, limits)
-
-
-def centred_limit(node: Node, i: int, zero: int) -> int:
-    """The largest absolute value of operand i, of 8 bits, less a zero point when that is given."""
-    dtype = node.tensor(i).dtype
-    return 255 if node.has(zero) else largest(dtype)
+    return matmul_of_bytes(node, node.tensor(0), node.optional(2), node.tensor(1), node.optional(3))
 
 
 @operator("Det", upto=22)

@@ -13,8 +13,7 @@ from ...errors import GraphError, UnsupportedError
 from .._registry import MICROSOFT, Node, Results, function_of, operator
 from ._compose import cast
 from ._operands import WithOperands
-from .integers import BYTES
-from .linear import matmul
+from .linear import matmul_of_bytes
 from .pooling import average_pool
 from .quantization import dequantize_linear, quantize_linear, quantized_convolution
 
@@ -140,17 +139,6 @@ def quantized_convolution_of_either_layout(node: Node) -> Results:
 
 
 # --- products -------------------------------------------------------------------------------------------------------
-def _without_zero(node: Node, x: Tensor, zero: Tensor | None, rows: bool = False) -> Tensor:
-    """Integers less their zero point, as int32. Args: rows, one zero point for each row, not each column."""
-    g, x = node.g, cast(node, x, int32)
-    if zero is None:
-        return x
-    zero = cast(node, zero, int32)
-    if zero.shape == (1,):
-        zero = g.reshape(zero, ())
-    return g.subtraction(x, g.expand_dims(zero, node.rank(zero)) if rows and node.rank(zero) else zero)
-
-
 def _one_or_columns(node: Node, x: Tensor) -> Tensor:
     return node.g.reshape(x, ()) if x.shape == (1,) else x
 
@@ -159,12 +147,10 @@ def _one_or_columns(node: Node, x: Tensor) -> Tensor:
 def quantized_gemm(node: Node) -> Results:
     """alpha A B + C; C is in units of both scales. Without a scale of its own the result is real."""
     g = node.g
-    a, b = _without_zero(node, node.tensor(0), node.optional(2)), node.tensor(3)
-    turned = node.attribute("transB", 0)
-    b = _without_zero(node, b, node.optional(5), rows=bool(turned))
+    a, b = node.tensor(0), node.tensor(3)
     a = g.swap_axes(a, 0, 1) if node.attribute("transA", 0) else a
-    b = g.swap_axes(b, 0, 1) if turned else b
-    sums = matmul(node, a, b, BYTES)
+    b = g.swap_axes(b, 0, 1) if node.attribute("transB", 0) else b
+    sums = matmul_of_bytes(node, a, node.optional(2), b, node.optional(5))
     sums = g.addition(sums, node.tensor(6)) if node.has(6) else sums
     factor = g.multiplication(g.reshape(node.tensor(1), ()), _one_or_columns(node, node.tensor(4)))
     factor = g.multiplication(factor, node.attribute("alpha", 1.0))
@@ -175,10 +161,9 @@ def quantized_gemm(node: Node) -> Results:
 @operator("MatMulIntegerToFloat", upto=1, domain=MICROSOFT)
 def integer_product_to_real(node: Node) -> Results:
     g = node.g
-    a = _without_zero(node, node.tensor(0), node.optional(4))
-    b = _without_zero(node, node.tensor(1), node.optional(5))
+    sums = matmul_of_bytes(node, node.tensor(0), node.optional(4), node.tensor(1), node.optional(5))
     factor = g.multiplication(_one_or_columns(node, node.tensor(2)), _one_or_columns(node, node.tensor(3)))
-    y = g.multiplication(cast(node, matmul(node, a, b, BYTES), factor.dtype), factor)
+    y = g.multiplication(cast(node, sums, factor.dtype), factor)
     return g.addition(y, node.tensor(6)) if node.has(6) else y
 
 
@@ -191,9 +176,9 @@ def dynamically_quantized_product(node: Node) -> Results:
         raise UnsupportedError("DynamicQuantizeLinear is missing")
     results = quantize(WithOperands(node, {}, 1, "DynamicQuantizeLinear"))
     a, scale, zero = (t for t in results if isinstance(t, Tensor))  # type: ignore[union-attr]
-    b = _without_zero(node, node.tensor(1), node.optional(3))
+    sums = matmul_of_bytes(node, a, zero, node.tensor(1), node.optional(3))
     factor = g.multiplication(scale, _one_or_columns(node, node.tensor(2)))
-    y = g.multiplication(g.cast(matmul(node, _without_zero(node, a, zero), b, BYTES), float32), factor)
+    y = g.multiplication(g.cast(sums, float32), factor)
     return g.addition(y, node.tensor(4)) if node.has(4) else y
 
 
@@ -209,7 +194,7 @@ def dynamically_quantized_lstm(node: Node) -> Results:
     for i, scale in ((1, 8), (2, 10)):
         shape = node.shape(node.tensor(scale))
         wide = [shape[0], 1, shape[1] if len(shape) == 2 else 1]
-        whole = _without_zero(node, node.tensor(i), None)
+        whole = cast(node, node.tensor(i), int32)
         if node.has(scale + 1):
             whole = g.subtraction(whole, g.reshape(cast(node, node.tensor(scale + 1), int32), wide))
         real = g.multiplication(g.cast(whole, float32), g.reshape(node.tensor(scale), wide))

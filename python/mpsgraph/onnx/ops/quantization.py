@@ -9,8 +9,7 @@ from .._files import dtype_of
 from .._registry import Node, Results, operator
 from ._compose import cast, in_float32
 from .convolutions import convolution_of_integers
-from .integers import BYTES
-from .linear import matmul
+from .linear import matmul_of_bytes
 
 
 def _along_axis(node: Node, parameter: Tensor, x: Tensor, i: int) -> Tensor:
@@ -108,21 +107,15 @@ def _requantized(node: Node, sums: Tensor, factor: Tensor, scale: Tensor, zero: 
 
 def _rows(node: Node, parameter: Tensor, x: Tensor) -> Tensor:
     """One number a row: of x's last but one axis."""
-    return (
-        node.g.expand_dims(parameter, node.rank(parameter))
-        if node.rank(parameter) and parameter.shape != (1,)
-        else parameter
-    )
+    return node.g.expand_dims(parameter, 1) if node.rank(parameter) == 1 and parameter.shape != (1,) else parameter
 
 
 @operator("QLinearMatMul", upto=21)
 def quantized_matmul(node: Node) -> Results:
     g = node.g
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.tensors()
-    left = g.subtraction(cast(node, a, int32), _rows(node, cast(node, a_zero, int32), a))
-    right = g.subtraction(cast(node, b, int32), cast(node, b_zero, int32))
     factor = g.multiplication(_rows(node, in_float32(node, a_scale), a), in_float32(node, b_scale))
-    return _requantized(node, matmul(node, left, right, BYTES), factor, y_scale, y_zero)
+    return _requantized(node, matmul_of_bytes(node, a, a_zero, b, b_zero), factor, y_scale, y_zero)
 
 
 @operator("QLinearConv", upto=10)

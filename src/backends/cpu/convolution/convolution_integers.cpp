@@ -26,6 +26,8 @@ bool multiplies_integers_in_registers() {
   return wish != "vectors" && has_amx();
 }
 
+}  // namespace
+
 const IntegerTiles* integer_tiles() {
 #if defined(__x86_64__)
   static const bool there = instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512vnni");
@@ -33,6 +35,8 @@ const IntegerTiles* integer_tiles() {
 #endif
   return nullptr;
 }
+
+namespace {
 
 // Weights as panels [step][columns][group], zero beyond the outputs.
 void pack(const ConvolutionPlan& p, const TapPlan& plan, const int8_t* weights, int64_t panel, int8_t* to) {
@@ -91,17 +95,19 @@ class IntegerProduct final : public Kernel {
 
  private:
   void prepack(Lowering& lowering, const ConvolutionPlan& p) {
-    const ConstantPtr constant = constant_operand(lowering.operation(), 1);
+    const ConstantWeights constant = lowering.constant(1);
     std::string layout = cat("integer panels: ", plan_.inputs, " ", plan_.outputs, " ", p.weights.input_stride, " ",
                              p.weights.output_stride);
     for (int64_t tap : plan_.taps) layout += cat(" ", p.tap_offset(tap));
     const TapPlan& plan = plan_;
-    packed_ = prepacked(constant, layout, static_cast<size_t>(panels_ * panel_), [&](std::byte* to) {
-      const auto* from = reinterpret_cast<const int8_t*>(constant->bytes());
-      parallel_for(panels_, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) pack(p, plan, from, i, reinterpret_cast<int8_t*>(to) + i * panel_);
-      });
-    });
+    packed_ = prepacked(constant, layout, static_cast<size_t>(panels_ * panel_),
+                        [&](const std::byte* elements, std::byte* to) {
+                          const auto* from = reinterpret_cast<const int8_t*>(elements);
+                          parallel_for(panels_, 1, [&](int64_t begin, int64_t end) {
+                            for (int64_t i = begin; i < end; ++i)
+                              pack(p, plan, from, i, reinterpret_cast<int8_t*>(to) + i * panel_);
+                          });
+                        });
   }
 
   // In steps of the result: scales, the bias, and what zero points add to the sums of each class of pixels.
@@ -197,7 +203,7 @@ class IntegerProduct final : public Kernel {
 std::unique_ptr<Kernel> lower_integers(Lowering& lowering) {
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), lowering.input(0).dims, lowering.input(1).dims,
                           lowering.output().dims);
-  if (!integer_tiles() || !constant_operand(lowering.operation(), 1))
+  if (!integer_tiles() || !lowering.constant(1))
     throw UnsupportedError(cat("[quantized_convolution2d] there is no kernel for '", lowering.operation().name,
                                "' here; disable the pass 'quantize'", lowering.operation().where()));
   return std::make_unique<IntegerProduct>(lowering, p);

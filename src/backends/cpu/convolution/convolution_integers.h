@@ -1,5 +1,5 @@
 // The micro-kernel of a convolution of 8-bit integers that runs as one matrix product per kernel tap
-// (convolution_taps.h).
+// (convolution_taps.h), and of products of such matrices (matrix/byte_product.cpp).
 //
 // A tile is a few rows by `columns` columns of sums in int32 registers. A step is four bytes of a row, four channels,
 // which one instruction multiplies with four weights and adds; weights come as panels [step][columns][4]. Rows are
@@ -14,10 +14,11 @@
 
 namespace mpsgraph::cpu {
 
-enum class IntegerResult : uint8_t { uint8, int8, float32 };
+enum class IntegerResult : uint8_t { uint8, int8, float32, int32 };
 
 // The epilogue of a sum, by column: v = sum * scale + bias + residual * residual_scale; relu; of an integer result then
-// saturate(round(v) + zero_point). Everything is in steps of the result; the residual's zero point is in the bias.
+// saturate(round(v) + zero_point). Everything is in steps of the result; the residual's zero point is in the bias. An
+// int32 result is the sum itself, and what the rows' own terms add, each times a number for each column.
 struct IntegerEpilogue {
   const int32_t* start = nullptr;  // what sums begin with; null: zero
   const float *scale = nullptr, *bias = nullptr;
@@ -26,6 +27,7 @@ struct IntegerEpilogue {
   bool has_residual = false, residual_is_signed = false, relu = false;
   int32_t zero_point = 0;
   IntegerResult result = IntegerResult::uint8;
+  const int32_t *row_terms = nullptr, *column_terms = nullptr;  // by row of the tile and by column; null: nothing
 };
 
 struct IntegerTiles : TileRows {
@@ -35,6 +37,13 @@ struct IntegerTiles : TileRows {
                    const int8_t* panel, std::byte* const* out, int width, const IntegerEpilogue& epilogue);
   int32_t turned_by;  // what is added to signed rows
 };
+
+// Those for convolutions, with all results; null where the processor has no instruction for them.
+const IntegerTiles* integer_tiles();
+
+namespace avx2 {
+const IntegerTiles& integer_tiles();  // int32 results only
+}
 
 namespace avx512_vnni {
 const IntegerTiles& integer_tiles();

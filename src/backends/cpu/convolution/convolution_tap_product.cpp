@@ -37,10 +37,10 @@ class TapProduct final : public Kernel {
     const auto classes = static_cast<int64_t>(plan_.classes.size());
     const bool few = plan_.rows() < classes * tiles_.rows && plan_.inputs >= least_inputs;
     if (classes > 1 && few && panels_ >= threads_) take_tap_by_tap(lowering);
-    const ConstantPtr constant = constant_operand(lowering.operation(), 1);
+    const ConstantWeights constant = lowering.constant(1);
     // A panel that another core packed just now comes slowly: worth it for many rows.
     const bool cached = panels_ * panel_ * bytes <= cached_panels,
-               worth_it = constant || plan_.rows() > plan_.outputs * static_cast<int64_t>(plan_.taps.size());
+               worth_it = constant.value || plan_.rows() > plan_.outputs * static_cast<int64_t>(plan_.taps.size());
     together_ = by_tap_.empty() && ((cached && worth_it) || panels_ < 2 * threads_);
     if (constant)
       prepack(constant);
@@ -136,11 +136,11 @@ class TapProduct final : public Kernel {
                    [&](int64_t, int64_t, int64_t, int64_t to) { to_.push_back(to); });
     sums_ = lowering.scratch(static_cast<size_t>(threads_ * plan_.rows() * tiles_.columns) * sizeof(float));
   }
-  void prepack(const ConstantPtr& constant) {
+  void prepack(const ConstantWeights& constant) {
     const auto bytes = static_cast<size_t>(panels_ * panel_) * sizeof(F);
     packed_ = prepacked(constant, weights_.layout(tiles_.columns) + (source_.copies ? " widened" : ""), bytes,
-                        [&](std::byte* to) {
-                          const S* from = reinterpret_cast<const S*>(constant->bytes());
+                        [&](const std::byte* elements, std::byte* to) {
+                          const S* from = reinterpret_cast<const S*>(elements);
                           parallel_for(panels_, grain_for(panel_ * 8), [&](int64_t begin, int64_t end) {
                             for (int64_t p = begin; p < end; ++p)
                               weights_.pack(tiles_, from, p, reinterpret_cast<F*>(to) + p * panel_);
@@ -280,7 +280,7 @@ std::string text_of(const TapPlan& plan) {
 
 std::unique_ptr<Kernel> tap_product(Lowering& lowering, DType dtype, TapPlan plan, TapWeights weights,
                                     const ProductExtras& extras) {
-  const bool waits_for_weights = plan.rows() <= waiting_rows && constant_operand(lowering.operation(), 1);
+  const bool waits_for_weights = plan.rows() <= waiting_rows && lowering.constant(1);
   return with_factors(dtype, waits_for_weights, [&](auto element, auto factor) -> std::unique_ptr<Kernel> {
     using Made = TapProduct<typename decltype(element)::type, typename decltype(factor)::type>;
     return std::make_unique<Made>(lowering, std::move(plan), std::move(weights), extras);

@@ -5,10 +5,12 @@
 #include "backends/cpu/convolution/convolution_taps.h"
 
 #include "backends/cpu/amx.h"
+#include "backends/cpu/convolution/convolution_depthwise.h"
 #include "backends/cpu/convolution/convolution_tap_kernels.h"
 #include "backends/cpu/convolution/convolution_winograd.h"
 #include "backends/cpu/environment.h"
 #include "backends/cpu/stitched/tile_functions.h"
+#include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {
 template <>
@@ -95,15 +97,25 @@ bool usable(const Lowering& lowering, const ConvolutionPlan& p, const Operand& w
   return !lowering.reference_only() && !weights.layout && runs_by_taps(p, weights.dtype);
 }
 
+// float16 is computed in float32: few processors have its arithmetic, and weights that are constants are widened once.
+bool is_of_float16(const Lowering& lowering) {
+  return lowering.output().dtype == DType::float16 && !lowering.reference_only();
+}
+std::unique_ptr<Kernel> in_float32(Lowering& lowering, Lower lower) {
+  return widened_kernel(lowering, DType::float16, DType::float32, lower);
+}
+
+ProductExtras extras_of(const Lowering& lowering) {
+  if (!lowering.operation().is("fused_convolution2d")) return {};
+  const Attributes& a = lowering.attributes();
+  const bool bias = a.boolean("has_bias"), residual = a.boolean("has_residual");
+  return {bias ? lowering.input(2).slot : -1, residual ? lowering.input(bias ? 3 : 2).slot : -1,
+          a.string("activation") == "relu"};
+}
+
 std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, TapPlan plan, ConvolutionPart part) {
   TapWeights weights(p, plan, part == ConvolutionPart::data_gradient);
-  ProductExtras extras;
-  if (lowering.operation().is("fused_convolution2d")) {
-    const Attributes& a = lowering.attributes();
-    const bool bias = a.boolean("has_bias"), residual = a.boolean("has_residual");
-    extras = {bias ? lowering.input(2).slot : -1, residual ? lowering.input(bias ? 3 : 2).slot : -1,
-              a.string("activation") == "relu"};
-  }
+  const ProductExtras extras = extras_of(lowering);
   const DType dtype = lowering.input(1).dtype;
   if (auto tiles = dtype == DType::float32 ? winograd_plan(p, plan, part) : std::nullopt)
     return winograd_product(lowering, std::move(*tiles), std::move(weights), extras);
@@ -111,13 +123,17 @@ std::unique_ptr<Kernel> product(Lowering& lowering, const ConvolutionPlan& p, Ta
 }
 
 std::unique_ptr<Kernel> lower_taps(Lowering& lowering) {
+  if (is_of_float16(lowering)) return in_float32(lowering, lower_taps);
   const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, weights.dims, result.dims);
+  if (!lowering.reference_only() && !weights.layout && weights.dtype == DType::float32)
+    if (auto depthwise = depthwise_convolution(lowering, p, extras_of(lowering))) return depthwise;
   if (!usable(lowering, p, weights)) return another(lowering);
   return product(lowering, p, TapPlan::forward(p), ConvolutionPart::forward);
 }
 
 std::unique_ptr<Kernel> lower_taps_data_gradient(Lowering& lowering) {
+  if (is_of_float16(lowering)) return in_float32(lowering, lower_taps_data_gradient);
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), result.dims, weights.dims, incoming.dims);
   if (!usable(lowering, p, weights)) return another(lowering);
@@ -130,6 +146,7 @@ std::unique_ptr<Kernel> lower_taps_data_gradient(Lowering& lowering) {
 }
 
 std::unique_ptr<Kernel> lower_taps_weights_gradient(Lowering& lowering) {
+  if (is_of_float16(lowering)) return in_float32(lowering, lower_taps_weights_gradient);
   const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
   const ConvolutionPlan p(ops::Convolution(lowering.attributes()), source.dims, result.dims, incoming.dims);
   if (!usable(lowering, p, result)) return another(lowering);

@@ -46,7 +46,7 @@ void multiply(int count, const uint8_t* const* rows, bool are_signed, const Tile
   const __m512i start_high = epilogue.start ? _mm512_loadu_si512(epilogue.start + side) : _mm512_setzero_si512();
   for (int r = 0; r < count; ++r)
     finish_row(_mm512_add_epi32(_mm512_load_si512(sums + r * columns), start_low),
-               _mm512_add_epi32(_mm512_load_si512(sums + r * columns + side), start_high), width, out[r], epilogue);
+               _mm512_add_epi32(_mm512_load_si512(sums + r * columns + side), start_high), width, out[r], epilogue, r);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ void multiply_rows(const uint8_t* const* rows, const TileRun* runs, int64_t run_
       }
     }
   }
-  for (int r = 0; r < R; ++r) finish_row(low[r], high[r], width, out[r], epilogue);
+  for (int r = 0; r < R; ++r) finish_row(low[r], high[r], width, out[r], epilogue, r);
 }
 
 template <bool Turn, int... I>

@@ -46,7 +46,7 @@ class WinogradProduct final : public Kernel {
     sums_stride_ = largest * outputs_ + line;
     of_block_ = points * (source_stride_ + sums_stride_);
     block_ = floats(lowering, threads_ * of_block_);
-    if (const ConstantPtr constant = constant_operand(lowering.operation(), 1)) {
+    if (const ConstantWeights constant = lowering.constant(1)) {
       prepack(constant);
     } else {
       packed_slot_ = floats(lowering, points * weights_stride_);
@@ -107,14 +107,14 @@ class WinogradProduct final : public Kernel {
                           weights_stride_, tiles_.columns);
     }
   }
-  void prepack(const ConstantPtr& constant) {
+  void prepack(const ConstantWeights& constant) {
     const auto bytes = static_cast<size_t>(transforms_.all_points() * weights_stride_) * sizeof(float);
     const std::string layout = cat(weights_.layout(tiles_.columns), ", ", plan_.text(), ", ", plan_.source.phases);
-    constant_ = prepacked(constant, layout, bytes, [&](std::byte* to) {
+    constant_ = prepacked(constant, layout, bytes, [&](const std::byte* elements, std::byte* to) {
       parallel_for(weight_chunks(), 1, [&](int64_t begin, int64_t end) {
         std::vector<float> taps(static_cast<size_t>(of_chunk()));
         for (int64_t i = begin; i < end; ++i)
-          pack(reinterpret_cast<const float*>(constant->bytes()), i, taps.data(), reinterpret_cast<float*>(to));
+          pack(reinterpret_cast<const float*>(elements), i, taps.data(), reinterpret_cast<float*>(to));
       });
     });
   }

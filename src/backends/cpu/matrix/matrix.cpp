@@ -1,4 +1,4 @@
-// matrix_multiplication: batched, with broadcast batches, for all float and complex types.
+// matrix_multiplication: batched, with broadcast batches, for all types; integers in integer_product.cpp.
 //
 // float and double run through Eigen, the halves in float on converted operands, complex numbers as products of real
 // matrices of twice the size, the reference in plain loops. The threads share batches and blocks of rows or columns.
@@ -10,7 +10,10 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/matrix/gemm.h"
+#include "backends/cpu/matrix/integer_product.h"
+#include "backends/cpu/matrix/products.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -75,42 +78,39 @@ void parallel_gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Mat
   parallel_parts(blocks, [&](int64_t which) { gemm_block(a, b, c, which, blocks); });
 }
 
+namespace {
+
+std::vector<int64_t> offsets_of(const Dims& dims, const Dims& result, int64_t count) {
+  std::vector<int64_t> offsets(static_cast<size_t>(count));
+  const Dims strides = contiguous_strides(dims);
+  const size_t rank = result.size() - 2, missing = result.size() - dims.size();
+  for (int64_t which = 0; which < count; ++which) {
+    int64_t rest = which, offset = 0;
+    for (size_t i = rank; i-- > 0; rest /= result[i])
+      if (i >= missing && dims[i - missing] != 1) offset += rest % result[i] * strides[i - missing];
+    offsets[static_cast<size_t>(which)] = offset;
+  }
+  return offsets;
+}
+
+}  // namespace
+
+Products::Products(const Dims& x, const Dims& y, const Dims& result) : m(x[x.size() - 2]), n(y.back()), k(x.back()) {
+  const size_t batch_rank = result.size() - 2;
+  int64_t count = 1;
+  for (size_t i = 0; i < batch_rank; ++i) count *= result[i];
+  a = offsets_of(x, result, count), b = offsets_of(y, result, count);
+  bool tall = count > 1;  // one matrix for all batches is one tall product
+  for (size_t i = 0; i < a.size(); ++i) tall &= b[i] == 0 && a[i] == static_cast<int64_t>(i) * m * k;
+  if (tall) m *= count, a = b = {0};
+}
+
 template void gemm(const Matrix<const float>&, const Matrix<const float>&, const Matrix<float>&, bool);
 template void gemm(const Matrix<const double>&, const Matrix<const double>&, const Matrix<double>&, bool);
 template void parallel_gemm(const Matrix<const float>&, const Matrix<const float>&, const Matrix<float>&);
 template void parallel_gemm(const Matrix<const double>&, const Matrix<const double>&, const Matrix<double>&);
 
 namespace {
-
-// products of [m, k]·[k, n]; offsets of the operands of each, in elements.
-struct Products {
-  int64_t m, n, k;
-  std::vector<int64_t> a, b;
-  Products(const Dims& x, const Dims& y, const Dims& result) : m(x[x.size() - 2]), n(y.back()), k(x.back()) {
-    const size_t batch_rank = result.size() - 2;
-    int64_t count = 1;
-    for (size_t i = 0; i < batch_rank; ++i) count *= result[i];
-    a = offsets(x, result, count), b = offsets(y, result, count);
-    bool tall = count > 1;  // one matrix for all batches is one tall product
-    for (size_t i = 0; i < a.size(); ++i) tall &= b[i] == 0 && a[i] == static_cast<int64_t>(i) * m * k;
-    if (tall) m *= count, a = b = {0};
-  }
-  int64_t count() const { return static_cast<int64_t>(a.size()); }
-
- private:
-  static std::vector<int64_t> offsets(const Dims& dims, const Dims& result, int64_t count) {
-    std::vector<int64_t> offsets(static_cast<size_t>(count));
-    const Dims strides = contiguous_strides(dims);
-    const size_t rank = result.size() - 2, missing = result.size() - dims.size();
-    for (int64_t which = 0; which < count; ++which) {
-      int64_t rest = which, offset = 0;
-      for (size_t i = rank; i-- > 0; rest /= result[i])
-        if (i >= missing && dims[i - missing] != 1) offset += rest % result[i] * strides[i - missing];
-      offsets[static_cast<size_t>(which)] = offset;
-    }
-    return offsets;
-  }
-};
 
 template <class T>
 void multiply(const Products& p, const T* a, const T* b, T* c) {
@@ -127,7 +127,8 @@ void multiply(const Products& p, const T* a, const T* b, T* c) {
 
 template <class T>
 void multiply_plainly(const Products& p, const T* a, const T* b, T* c) {
-  using Sum = std::conditional_t<is_complex_type<T>, std::complex<double>, double>;
+  using Real = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;  // integers wrap
+  using Sum = std::conditional_t<is_complex_type<T>, std::complex<double>, Real>;
   constexpr int64_t tile = 256;
   parallel_for(p.count() * p.m, grain_for(p.n * p.k), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
@@ -137,7 +138,7 @@ void multiply_plainly(const Products& p, const T* a, const T* b, T* c) {
         const int64_t width = std::min(tile, p.n - j0);
         Sum sums[tile] = {};
         for (int64_t i = 0; i < p.k; ++i) {
-          const Sum factor{Value<T>(x[i])};
+          const auto factor = static_cast<Sum>(Value<T>(x[i]));
           for (int64_t j = 0; j < width; ++j) sums[j] += factor * Sum(Value<T>(y[i * p.n + j0 + j]));
         }
         for (int64_t j = 0; j < width; ++j) c[row * p.n + j0 + j] = T(static_cast<Value<T>>(sums[j]));
@@ -202,6 +203,7 @@ class ComplexProduct final : public Kernel {
       return x;
     }
     Operand output(size_t i) const override { return real(complex.output(i)); }
+    ConstantWeights constant(size_t) override { return {}; }
     Slot scratch(size_t bytes) override { return complex.scratch(bytes); }
     void may_share(size_t, size_t) override {}
     void enters_memory(size_t o) override { complex.enters_memory(o); }
@@ -242,7 +244,10 @@ std::unique_ptr<Kernel> lower_complex_product(Lowering& lowering) {
 std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
   const Operand a = lowering.input(0), b = lowering.input(1), c = lowering.output();
   if (is_complex(c.dtype)) return lower_complex_product(lowering);
+  if (!is_inexact(c.dtype) && !lowering.reference_only()) return integer_product(lowering);
   const Products products(a.dims, b.dims, c.dims);
+  if (!is_inexact(c.dtype))
+    return dispatch(c.dtype, [&](auto type) { return plain_kernel<typename decltype(type)::type>(products, a, b, c); });
   return dispatch_float(lowering, c.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
     using T = typename decltype(type)::type;
     if (lowering.reference_only()) return plain_kernel<T>(products, a, b, c);

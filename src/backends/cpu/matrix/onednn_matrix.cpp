@@ -4,6 +4,7 @@
 #include "backends/cpu/onednn_kernel.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/stitched/tile_functions.h"
+#include "backends/cpu/widened.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -72,6 +73,8 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
 }
 
 std::unique_ptr<Kernel> lower_product(Lowering& lowering) {
+  if (lowering.output().dtype == DType::float16 && !lowering.reference_only())
+    return widened_kernel(lowering, DType::float16, DType::float32, lower_product);
   const bool fused = lowering.operation().is("fused_matrix_multiplication");
   const Operand a = lowering.input(0), b = lowering.input(1), result = lowering.output();
   const size_t rank = result.dims.size();

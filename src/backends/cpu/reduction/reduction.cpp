@@ -208,28 +208,86 @@ std::unique_ptr<Kernel> lower_logical(Lowering& lowering) {
   }
 }
 
-// best and index of one tile of columns; rows are n apart by `inner`. The first of the largest in the order given.
+// The extrema of some columns and where they stand; rows are taken in one after the other, and the first one wins.
+template <class T>
+struct ArgExtrema {
+  using V = Value<T>;
+  static constexpr int64_t tile = 256;
+
+  // Row r of all, of which the first is 0.
+  void add(const Order<T>& order, const T* row, int64_t width, int32_t r) {
+    const Order<T> turn = order;
+    if (r == 0) {
+      for (int64_t i = 0; i < width; ++i) best[i] = turn.turned(row[i]), index[i] = 0;
+      return;
+    }
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      const V x = turn.turned(row[i]);
+      bool better = x > best[i];
+      if constexpr (is_float_type<T>) better |= (x != x) & (best[i] == best[i]);
+      best[i] = better ? x : best[i];
+      index[i] = better ? r : index[i];
+    }
+  }
+
+  V best[tile];
+  int32_t index[tile];
+};
+
+// Columns side by side.
 template <class T>
 void arg_extremum(const Order<T>& order, const T* in, int32_t* out, const AxisSplit& s) {
-  using V = Value<T>;
-  constexpr int64_t tile = 256;
+  constexpr int64_t tile = ArgExtrema<T>::tile;
   const int64_t tiles = (s.inner + tile - 1) / tile;
   parallel_for(s.outer * tiles, grain_for(s.n * std::min(s.inner, tile)), [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t outer = unit / tiles, column = unit % tiles * tile, width = std::min(tile, s.inner - column);
       const T* rows = in + outer * s.n * s.inner + column;
-      const Order<T> turn = order;
-      V best[tile];
-      int32_t* index = out + outer * s.inner + column;
-      for (int64_t i = 0; i < width; ++i) best[i] = turn.turned(rows[i]), index[i] = 0;
-      for (int64_t r = 1; r < s.n; ++r)
-        for (int64_t i = 0; i < width; ++i) {
-          const V x = turn.turned(rows[r * s.inner + i]);
-          bool better = x > best[i];
-          if constexpr (is_float_type<T>) better |= (x != x) & (best[i] == best[i]);
-          best[i] = better ? x : best[i];
-          index[i] = better ? static_cast<int32_t>(r) : index[i];
-        }
+      ArgExtrema<T> extrema;
+      for (int64_t r = 0; r < s.n; ++r) extrema.add(order, rows + r * s.inner, width, static_cast<int32_t>(r));
+      std::copy_n(extrema.index, width, out + outer * s.inner + column);
+    }
+  });
+}
+
+// Rows that lie at a stretch and are short: turned, some at a time.
+template <class T>
+void arg_extremum_of_short_rows(const Order<T>& order, const T* in, int32_t* out, int64_t rows, int64_t n) {
+  const int64_t most = std::min(turned_rows(n), ArgExtrema<T>::tile), tiles = (rows + most - 1) / most;
+  parallel_for(tiles, grain_for(most * n), [&](int64_t begin, int64_t end) {
+    T turned[turned_elements];
+    for (int64_t first = begin * most, last = std::min(rows, end * most); first < last; first += most) {
+      const int64_t count = std::min(most, last - first);
+      turn_rows(in + first * n, n, count, n, turned, most);
+      ArgExtrema<T> extrema;
+      for (int64_t i = 0; i < n; ++i) extrema.add(order, turned + i * most, count, static_cast<int32_t>(i));
+      std::copy_n(extrema.index, count, out + first);
+    }
+  });
+}
+
+// Long ones: in lanes that each take every so manieth element, the last of which may be too few.
+template <class T>
+void arg_extremum_of_long_rows(const Order<T>& order, const T* in, int32_t* out, int64_t rows, int64_t n) {
+  using V = Value<T>;
+  constexpr int64_t lanes = 32;
+  parallel_for(rows, grain_for(n), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const T* x = in + row * n;
+      ArgExtrema<T> extrema;
+      for (int64_t i = 0; i * lanes < n; ++i)
+        extrema.add(order, x + i * lanes, std::min(lanes, n - i * lanes), static_cast<int32_t>(i));
+      V best = extrema.best[0];
+      int64_t place = extrema.index[0] * lanes;
+      for (int64_t l = 1; l < lanes; ++l) {
+        const int64_t at = extrema.index[l] * lanes + l;
+        const V y = extrema.best[l];
+        const bool nan = y != y, best_nan = best != best;
+        const bool equal = nan || best_nan ? nan && best_nan : y == best;
+        if (equal ? at < place : nan || (!best_nan && y > best)) best = y, place = at;
+      }
+      out[row] = static_cast<int32_t>(place);
     }
   });
 }
@@ -258,14 +316,20 @@ std::unique_ptr<Kernel> lower_arg(Lowering& lowering) {
   if (split.n == 0 && out.elements() > 0)
     throw ShapeError(cat("[", lowering.operation().kind(), "] needs at least one element along the axis; source ",
                          to_string(in.dims), lowering.operation().where()));
-  if (in.dtype == DType::float32 && split.inner == 1 && !lowering.reference_only())
+  const bool of_rows = split.inner == 1 && !lowering.reference_only();
+  if (in.dtype == DType::float32 && of_rows && split.n > short_row)
     return kernel([=](Frame& f) {
       arg_extremum_of_rows<maximum>(f.at<float>(in.slot), f.at<int32_t>(out.slot), split.outer, split.n);
     });
   return dispatch_order(lowering, in.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    return kernel([order = Order<T>(in.dtype, !maximum), split, in = in.slot, out = out.slot](Frame& f) {
-      arg_extremum<T>(order, f.at<T>(in), f.at<int32_t>(out), split);
+    return kernel([order = Order<T>(in.dtype, !maximum), split, of_rows, in = in.slot, out = out.slot](Frame& f) {
+      if (!of_rows)
+        arg_extremum<T>(order, f.at<T>(in), f.at<int32_t>(out), split);
+      else if (split.n <= short_row)
+        arg_extremum_of_short_rows<T>(order, f.at<T>(in), f.at<int32_t>(out), split.outer, split.n);
+      else
+        arg_extremum_of_long_rows<T>(order, f.at<T>(in), f.at<int32_t>(out), split.outer, split.n);
     });
   });
 }

@@ -10,6 +10,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/reduction/short_rows.h"
 #include "backends/cpu/stitched/tile_functions.h"
 
 namespace mpsgraph::cpu {
@@ -26,7 +27,7 @@ struct ReducePlan {
   int64_t kept_offset(int64_t row) const;
   int64_t reduced_offset(int64_t index) const;
 
-  static constexpr int64_t tile = 512;  // columns that are accumulated together
+  static constexpr int64_t tile = most_turned_rows;  // columns that are accumulated together
   int64_t outputs = 1, reduced_count = 1;
   Dims kept, kept_strides, reduced, reduced_strides;
   int64_t columns = 1, run = 1, column_tiles = 1, chunks = 1;
@@ -48,6 +49,7 @@ class Reducer {
   static void run(const ReducePlan& plan, const Item* in, Item* out, Total* scratch) {
     if (plan.reduced_count == 0) return std::fill(out, out + plan.outputs, Op::empty());
     if (plan.outputs == 0) return;
+    if (plan.is_rows() && plan.run <= short_row) return run_short_rows(plan, in, out);
     if (plan.is_rows()) {
       parallel_for(plan.outputs, grain_for(plan.run), [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
@@ -86,6 +88,39 @@ class Reducer {
   }
 
  private:
+  static void run_short_rows(const ReducePlan& plan, const Item* in, Item* out) {
+    const int64_t n = plan.run, most = turned_rows(n), tiles = (plan.outputs + most - 1) / most;
+    parallel_for(tiles, grain_for(most * n), [&](int64_t begin, int64_t end) {
+      using Turned = std::conditional_t<widened, float, Item>;
+      Turned turned[turned_elements];
+      for (int64_t first = begin * most, last = std::min(plan.outputs, end * most); first < last; first += most) {
+        const int64_t count = std::min(most, last - first);
+        if constexpr (widened) {
+          float wide[turned_elements];
+          const void* from = in + first * n;
+          cast_function(widened_from, DType::float32)(wide, &from, count * n);
+          turn_rows(wide, n, count, n, turned, most);
+        } else {
+          turn_rows(in + first * n, n, count, n, turned, most);
+        }
+        Block block[ReducePlan::tile];
+        std::fill(std::begin(block), std::end(block), Op::identity());
+        if constexpr (in_vectors || widened) {
+          float_functions().combine(Op::vector_kind)(block, turned, most, n, count);
+        } else {
+          for (int64_t i = 0; i < n; ++i)
+#pragma omp simd
+            for (int64_t r = 0; r < count; ++r) Op::add(block[r], turned[i * most + r]);
+        }
+        for (int64_t r = 0; r < count; ++r) {
+          Total total(Op::identity());
+          Op::merge(total, block[r]);
+          out[first + r] = Op::result(total);
+        }
+      }
+    });
+  }
+
   // Reduced positions [first, last) of one tile into total[width].
   static void reduce_unit(const ReducePlan& plan, const Item* in, int64_t width, int64_t first, int64_t last,
                           Total* total) {

@@ -9,6 +9,7 @@
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/jit/vector_code.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/reduction/short_rows.h"
 #include "core/definition.h"
 
 namespace mpsgraph::cpu {
@@ -171,6 +172,7 @@ struct Walk {
           if (column == 0) result[row] = identity_of(r.kind);
           return function(result + row, values, n);
         }
+        if (p_.inner <= short_row) return reduce_short_rows(r, values, n / p_.inner, result + flat / p_.inner);
         for (int64_t i = 0; i < n; i += p_.inner) {
           float& one = result[(flat + i) / p_.inner];
           one = identity_of(r.kind);
@@ -186,6 +188,18 @@ struct Walk {
         return;
       }
       case ReductionShape::none: return;
+    }
+  }
+
+  void reduce_short_rows(const TileReduction& r, const float* values, int64_t rows, float* result) const {
+    const CombineFunction combine = float_functions().combine(r.kind);
+    const int64_t n = p_.inner, most = turned_rows(n);
+    float turned[turned_elements];
+    std::fill_n(result, rows, identity_of(r.kind));
+    for (int64_t first = 0; first < rows; first += most) {
+      const int64_t count = std::min(most, rows - first);
+      turn_rows(values + first * n, n, count, n, turned, most);
+      combine(result + first, turned, most, n, count);
     }
   }
 

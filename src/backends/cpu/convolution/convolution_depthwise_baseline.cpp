@@ -1,0 +1,4 @@
+// Pixels of depthwise convolutions in vectors of 16 bytes.
+#define MPSGRAPH_ISA baseline
+#define MPSGRAPH_VECTOR_BYTES 16
+#include "backends/cpu/convolution/convolution_depthwise.inc"

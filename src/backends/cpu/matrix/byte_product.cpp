@@ -1,0 +1,329 @@
+// integer_matrix_multiplication: products of 8-bit integers less their zero points, summed in int32.
+//
+// The tiles are those of convolutions on integers (convolution/convolution_integers.h): four steps at a time of a row
+// with a panel of 32 columns, whose bytes are signed; unsigned ones are packed less 128. Zero points are not taken from
+// every element. With b = b' + 128 where it is unsigned, y = Y - 128 likewise, and t what the tiles add to signed rows,
+//   Σ (a - Z) (b - Y) = Σ (a + t) b' - (Z + t) Σ b' - y (Σ a - k Z)
+// of which the second term is known for a column, so that sums begin with it, and the third is a number for each row
+// times one for each column. A constant's panels and their sums are made once, for all sizes of the other operand.
+//
+// Where there are no such tiles, or zero points that are more than one number, or one a column of the right operand,
+// the operands become int32 and are multiplied as these.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "backends/cpu/convolution/convolution_integers.h"
+#include "backends/cpu/lowering.h"
+#include "backends/cpu/matrix/products.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
+#include "backends/cpu/stitched/tile_functions.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+constexpr int tile_columns = IntegerTiles::columns, quad = IntegerTiles::group;
+
+const IntegerTiles* byte_tiles() {
+  if (const IntegerTiles* tiles = integer_tiles()) return tiles;
+#if defined(__x86_64__)
+  if (instruction_set() != "baseline") return &avx2::integer_tiles();
+#endif
+  return nullptr;
+}
+
+// A zero point that is known to be zero is none.
+bool is_known_zero(const Operation& operation, size_t i) {
+  const Operation* maker = operation.input(i)->operation;
+  while (is_alias(*maker)) maker = maker->input(0)->operation;
+  if (!maker->is("constant")) return false;
+  const ConstantPtr& value = maker->attributes.data("value");
+  for (int64_t e = 0; e < (value->is_splat() ? std::min<int64_t>(value->elements(), 1) : value->elements()); ++e)
+    if (value->integer(e) != 0) return false;
+  return true;
+}
+
+struct ZeroPoint {
+  Slot slot = -1;  // none: zero
+  bool is_signed = false;
+  int64_t count = 0;
+  int32_t at(const Frame& frame, int64_t i) const {
+    if (slot < 0) return 0;
+    const int64_t place = count == 1 ? 0 : i;
+    return is_signed ? frame.at<const int8_t>(slot)[place] : frame.at<const uint8_t>(slot)[place];
+  }
+};
+
+class ByteProduct final : public Kernel {
+ public:
+  ByteProduct(Lowering& lowering, const IntegerTiles& tiles, const ZeroPoint& left_zero, const ZeroPoint& right_zero)
+      : p_(lowering.input(0).dims, lowering.input(1).dims, lowering.output().dims),
+        tiles_(tiles),
+        a_(lowering.input(0).slot),
+        b_(lowering.input(1).slot),
+        result_(lowering.output().slot),
+        left_zero_(left_zero),
+        right_zero_(right_zero),
+        turn_(lowering.input(0).dtype == DType::int8),
+        flip_(lowering.input(1).dtype == DType::uint8) {
+    steps_ = (p_.k + quad - 1) / quad;
+    panels_ = (p_.n + tile_columns - 1) / tile_columns;
+    matrices_ = lowering.input(1).elements() / (p_.k * p_.n);
+    rows_ = lowering.input(0).elements() / p_.k;
+    const size_t bytes = static_cast<size_t>(matrices_ * panels_ * panel_bytes());
+    const ConstantWeights constant = lowering.constant(1);
+    if (constant)
+      packed_ = prepacked(
+          constant, cat("panels of bytes: ", p_.k, " ", p_.n, " ", flip_), bytes,
+          [&](const std::byte* elements, std::byte* to) { pack_all(reinterpret_cast<const uint8_t*>(elements), to); });
+    else
+      panels_slot_ = lowering.scratch(bytes);
+    const auto numbers = [&](int64_t count) { return lowering.scratch(static_cast<size_t>(count) * sizeof(int32_t)); };
+    if (left_zero_.slot >= 0 || turned_by() != 0) starts_ = numbers(matrices_ * panels_ * tile_columns);
+    if (right_zero_.slot >= 0 || flip_) columns_ = numbers(panels_ * tile_columns), terms_ = numbers(rows_);
+    if (p_.k % quad != 0) copied_ = lowering.scratch(static_cast<size_t>(rows_ * steps_ * quad));
+    cut();
+  }
+
+  void run(Frame& frame) const override {
+    const std::byte* panels = packed_.get();
+    if (!packed_) {
+      pack_all(frame.at<const uint8_t>(b_), frame.at<std::byte>(panels_slot_));
+      panels = frame.at<const std::byte>(panels_slot_);
+    }
+    prepare_columns(frame, panels);
+    prepare_rows(frame);
+    const int64_t items = p_.count() * row_parts_ * panel_parts_;
+    parallel_items(items, [&](int64_t item, int64_t) {
+      const TilesInUse use(tiles_);
+      const int64_t part = item % row_parts_, of_panels = item / row_parts_ % panel_parts_;
+      multiply(frame, panels, item / row_parts_ / panel_parts_, p_.m * part / row_parts_,
+               p_.m * (part + 1) / row_parts_, panels_ * of_panels / panel_parts_,
+               panels_ * (of_panels + 1) / panel_parts_);
+    });
+  }
+  std::string description() const override {
+    return cat("integers of 8 bits in tiles", tiles_.begin ? ", registers of AMX" : "",
+               packed_ ? ", packed weights" : "");
+  }
+
+ private:
+  static constexpr int64_t least_products = 500000;  // that an item is worth: some microseconds
+  static constexpr int64_t cached_bytes = 1 << 18;  // of panels that stay in a second-level cache beside the rows
+
+  // A panel's bytes, and behind them the sum of each of its columns.
+  int64_t panel_bytes() const { return tile_columns * (steps_ * quad + static_cast<int64_t>(sizeof(int32_t))); }
+  int32_t turned_by() const { return turn_ ? tiles_.turned_by : 0; }
+  const int32_t* sums_of(const std::byte* panel) const {
+    return reinterpret_cast<const int32_t*>(panel + tile_columns * steps_ * quad);
+  }
+
+  // Parts of rows and of panels, so that an item's panels stay in a cache while its rows go by.
+  void cut() {
+    const int64_t wanted = std::clamp<int64_t>(p_.count() * p_.m * p_.k * p_.n / least_products, 1,
+                                               int64_t{thread_count()} * items_per_thread);
+    const int64_t tiles_of_rows = (p_.m + tiles_.rows - 1) / tiles_.rows;
+    panel_parts_ = std::min(panels_, (panels_ * panel_bytes() + cached_bytes - 1) / cached_bytes);
+    if (tiles_of_rows == 1) panel_parts_ = std::clamp(wanted / p_.count(), panel_parts_, panels_);
+    row_parts_ = std::clamp<int64_t>(wanted / (p_.count() * panel_parts_), 1, tiles_of_rows);
+    panel_parts_ = std::clamp(wanted / (p_.count() * row_parts_), panel_parts_, panels_);
+  }
+
+  void pack_all(const uint8_t* matrices, std::byte* to) const {
+    parallel_for(matrices_ * panels_, grain_for(panel_bytes()), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        pack(matrices + i / panels_ * p_.k * p_.n, i % panels_, to + i * panel_bytes());
+    });
+  }
+
+  void pack(const uint8_t* matrix, int64_t panel, std::byte* to) const {
+    const int64_t first = panel * tile_columns, width = std::min<int64_t>(tile_columns, p_.n - first);
+    const uint8_t flipped = flip_ ? 0x80 : 0;
+    auto* bytes = reinterpret_cast<uint8_t*>(to);
+    int32_t sums[tile_columns] = {};
+    for (int64_t k = 0; k < p_.k; k += quad, bytes += tile_columns * quad) {
+      uint8_t four[quad][tile_columns] = {};
+      for (int64_t i = 0; i < std::min<int64_t>(quad, p_.k - k); ++i) {
+        std::memcpy(four[i], matrix + (k + i) * p_.n + first, static_cast<size_t>(width));
+        for (int64_t c = 0; c < width; ++c) four[i][c] ^= flipped;
+      }
+      for (int c = 0; c < tile_columns; ++c) {
+        int32_t sum = 0;
+        for (int i = 0; i < quad; ++i) bytes[c * quad + i] = four[i][c], sum += static_cast<int8_t>(four[i][c]);
+        sums[c] += sum;
+      }
+    }
+    std::memcpy(bytes, sums, sizeof sums);
+  }
+
+  // What sums begin with, and what the rows' terms are multiplied by.
+  void prepare_columns(const Frame& frame, const std::byte* panels) const {
+    if (starts_ >= 0) {
+      const auto factor = 0U - static_cast<uint32_t>(left_zero_.at(frame, 0) + turned_by());
+      auto* starts = frame.at<uint32_t>(starts_);
+      parallel_for(matrices_ * panels_, grain_for(tile_columns * 8), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int32_t* sums = sums_of(panels + i * panel_bytes());
+          for (int c = 0; c < tile_columns; ++c) starts[i * tile_columns + c] = factor * static_cast<uint32_t>(sums[c]);
+        }
+      });
+    }
+    if (columns_ < 0) return;
+    auto* columns = frame.at<int32_t>(columns_);
+    for (int64_t c = 0; c < panels_ * tile_columns; ++c)
+      columns[c] = c < p_.n ? right_zero_.at(frame, c) - (flip_ ? 128 : 0) : 0;
+  }
+
+  void prepare_rows(const Frame& frame) const {
+    if (terms_ < 0 && copied_ < 0) return;
+    const auto* a = frame.at<const uint8_t>(a_);
+    const uint32_t zero = static_cast<uint32_t>(p_.k) * static_cast<uint32_t>(left_zero_.at(frame, 0));  // all wraps
+    parallel_for(rows_, grain_for(p_.k), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const uint8_t* x = a + row * p_.k;
+        if (copied_ >= 0) {
+          uint8_t* to = frame.at<uint8_t>(copied_) + row * steps_ * quad;
+          std::memcpy(to, x, static_cast<size_t>(p_.k));
+          std::memset(to + p_.k, 0, static_cast<size_t>(steps_ * quad - p_.k));
+        }
+        if (terms_ < 0) continue;
+        uint32_t sum = 0;
+        if (turn_)
+          for (int64_t i = 0; i < p_.k; ++i) sum += static_cast<uint32_t>(static_cast<int8_t>(x[i]));
+        else
+          for (int64_t i = 0; i < p_.k; ++i) sum += x[i];
+        frame.at<uint32_t>(terms_)[row] = zero - sum;
+      }
+    });
+  }
+
+  void multiply(const Frame& frame, const std::byte* panels, int64_t which, int64_t row, int64_t end, int64_t first,
+                int64_t last) const {
+    const int64_t matrix = p_.b[static_cast<size_t>(which)] / (p_.k * p_.n);
+    const int64_t first_row = p_.a[static_cast<size_t>(which)] / p_.k;
+    const int64_t stride = copied_ >= 0 ? steps_ * quad : p_.k;
+    const auto* a = frame.at<const uint8_t>(copied_ >= 0 ? copied_ : a_) + first_row * stride;
+    int32_t* result = frame.at<int32_t>(result_) + which * p_.m * p_.n;
+    const TileRun run{0, 0, steps_};
+    IntegerEpilogue epilogue;
+    epilogue.result = IntegerResult::int32;
+    while (row < end) {
+      const int count = tiles_.next_rows(end - row);
+      const uint8_t* from[IntegerTiles::most_rows];
+      std::byte* to[IntegerTiles::most_rows];
+      for (int i = 0; i < count; ++i) {
+        from[i] = a + (row + i) * stride;
+        to[i] = reinterpret_cast<std::byte*>(result + (row + i) * p_.n + first * tile_columns);
+      }
+      if (terms_ >= 0) epilogue.row_terms = frame.at<const int32_t>(terms_) + first_row + row;
+      for (int64_t p = first; p < last; ++p) {
+        const int64_t column = p * tile_columns, at = matrix * panels_ + p;
+        if (starts_ >= 0) epilogue.start = frame.at<const int32_t>(starts_) + at * tile_columns;
+        if (columns_ >= 0) epilogue.column_terms = frame.at<const int32_t>(columns_) + column;
+        tiles_.multiply(count, from, turn_, &run, 1, reinterpret_cast<const int8_t*>(panels + at * panel_bytes()), to,
+                        static_cast<int>(std::min<int64_t>(tile_columns, p_.n - column)), epilogue);
+        for (int i = 0; i < count; ++i) to[i] += tile_columns * sizeof(int32_t);
+      }
+      row += count;
+    }
+  }
+
+  Products p_;
+  const IntegerTiles& tiles_;
+  Slot a_, b_, result_, panels_slot_ = -1, starts_ = -1, columns_ = -1, terms_ = -1, copied_ = -1;
+  ZeroPoint left_zero_, right_zero_;
+  bool turn_, flip_;
+  int64_t steps_, panels_, matrices_, rows_, row_parts_ = 1, panel_parts_ = 1;
+  PackedPtr packed_;
+};
+
+// Bytes less a zero point of any shape that broadcasts to them, as int32.
+struct LessZero {
+  Operand from, zero, to;
+  Dims strides;  // of the zero point, by the operand's axes
+
+  LessZero(Lowering& lowering, size_t i) : from(lowering.input(i)), to(from), strides(from.dims.size(), 0) {
+    to.dtype = DType::int32;
+    to.slot = lowering.scratch(to.bytes());
+    if (lowering.input_count() <= i + 2) return;
+    zero = lowering.input(i + 2);
+    const Dims own = contiguous_strides(zero.dims);
+    const size_t missing = from.dims.size() - zero.dims.size();
+    for (size_t axis = 0; axis < zero.dims.size(); ++axis)
+      if (zero.dims[axis] != 1) strides[axis + missing] = own[axis];
+  }
+
+  void run(const Frame& frame) const {
+    const int64_t width = from.dims.back(), rows = width > 0 ? from.elements() / width : 0;
+    parallel_for(rows, grain_for(width * 4), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        int64_t place = 0, rest = row;
+        for (size_t axis = from.dims.size() - 1; axis-- > 0; rest /= from.dims[axis])
+          place += rest % from.dims[axis] * strides[axis];
+        if (from.dtype == DType::int8)
+          fill<int8_t>(frame, row * width, width, place);
+        else
+          fill<uint8_t>(frame, row * width, width, place);
+      }
+    });
+  }
+  template <class T>
+  void fill(const Frame& frame, int64_t at, int64_t width, int64_t place) const {
+    const T* x = frame.at<const T>(from.slot) + at;
+    int32_t* y = frame.at<int32_t>(to.slot) + at;
+    if (zero.slot < 0) return static_cast<void>(std::copy_n(x, width, y));
+    const T* z = frame.at<const T>(zero.slot) + place;
+    const int64_t step = strides.back();
+    for (int64_t i = 0; i < width; ++i) y[i] = x[i] - z[i * step];
+  }
+};
+
+// The operation on operands in int32, as the product of these.
+struct AsWhole final : Lowering {
+  AsWhole(Lowering& given, Operand a, Operand b) : given(given), operands{std::move(a), std::move(b)} {}
+  const Operation& operation() const override { return given.operation(); }
+  Operand input(size_t i) const override { return operands[i]; }
+  Operand output(size_t o) const override { return given.output(o); }
+  size_t input_count() const override { return operands.size(); }
+  ConstantWeights constant(size_t) override { return {}; }
+  Slot scratch(size_t bytes) override { return given.scratch(bytes); }
+  void may_share(size_t, size_t) override {}
+  void enters_memory(size_t o) override { given.enters_memory(o); }
+  bool reference_only() const override { return given.reference_only(); }
+  Lowering& given;
+  std::array<Operand, 2> operands;
+};
+
+std::unique_ptr<Kernel> lower_byte_product(Lowering& lowering) {
+  const auto zero_point = [&](size_t i) -> std::optional<ZeroPoint> {
+    if (lowering.input_count() <= i || is_known_zero(lowering.operation(), i)) return ZeroPoint{};
+    const Operand zero = lowering.input(i);
+    const bool by_column = i == 3 && !zero.dims.empty() && zero.elements() == zero.dims.back();
+    if (zero.elements() != 1 && !by_column) return {};
+    return ZeroPoint{zero.slot, zero.dtype == DType::int8, zero.elements()};
+  };
+  const IntegerTiles* tiles = lowering.reference_only() ? nullptr : byte_tiles();
+  const auto left = zero_point(2), right = zero_point(3);
+  if (tiles && left && right && lowering.output().elements() > 0 && lowering.input(0).elements() > 0)
+    return std::make_unique<ByteProduct>(lowering, *tiles, *left, *right);
+  const LessZero x(lowering, 0), y(lowering, 1);
+  AsWhole whole(lowering, x.to, y.to);
+  std::shared_ptr<Kernel> product = find_kernel("matrix_multiplication", Precedence::plain)(whole);
+  const std::string description = cat("as int32, ", product->description());
+  return kernel(
+      [=, product = std::move(product)](Frame& f) {
+        x.run(f);
+        y.run(f);
+        product->run(f);
+      },
+      description);
+}
+
+}  // namespace
+
+const Kernels byte_product_kernels("byte_product",
+                                   [] { define_kernel("integer_matrix_multiplication", lower_byte_product); });
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,31 @@
+// The micro-kernels of matrix products of 32- and 64-bit integers, for each vector set. Unsigned stands for both: in
+// two's complement they have the same bits.
+#pragma once
+
+#include <cstdint>
+
+namespace mpsgraph::cpu {
+
+template <class T>
+struct WholeTiles {
+  int rows, columns;  // of a tile, at most
+  // out[r * out_stride + c] = sum over k of a[r * a_stride + k] * b[k * b_stride + c] for r < count, c < width. All
+  // `columns` of b are read.
+  void (*multiply)(int count, const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t terms, T* out,
+                   int64_t out_stride, int width);
+};
+
+namespace baseline {
+const WholeTiles<uint32_t>& tiles_of_32_bits();
+const WholeTiles<uint64_t>& tiles_of_64_bits();
+}  // namespace baseline
+namespace avx2 {
+const WholeTiles<uint32_t>& tiles_of_32_bits();
+const WholeTiles<uint64_t>& tiles_of_64_bits();
+}  // namespace avx2
+namespace avx512 {
+const WholeTiles<uint32_t>& tiles_of_32_bits();
+const WholeTiles<uint64_t>& tiles_of_64_bits();
+}  // namespace avx512
+
+}  // namespace mpsgraph::cpu

@@ -1,0 +1,4 @@
+// Tiles of products of integers in vectors of 32 bytes.
+#define MPSGRAPH_ISA avx2
+#define MPSGRAPH_VECTOR_BYTES 32
+#include "backends/cpu/matrix/integer_tiles.inc"

@@ -1,0 +1,125 @@
+"""Products of integers: exact at the ends of their types, wrapping as two's complement does, and on all vector sets.
+
+Cases of all sizes and shapes stand in tests/cases/matrix.py.
+"""
+
+import os
+import subprocess
+import sys
+from itertools import product
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.both_devices
+
+BYTES = ("int8", "uint8")
+
+
+def everything(dtype, shape, seed=0):
+    """Numbers from the whole range of an integer type."""
+    limits = np.iinfo(dtype)
+    return np.random.default_rng(seed).integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+
+
+def wrapped(a, b, a_zero=0, b_zero=0):
+    wide = [np.asarray(x).astype(np.int64) for x in (a, b, a_zero, b_zero)]
+    return np.matmul(wide[0] - wide[2], wide[1] - wide[3]).astype(np.int32)
+
+
+def bytes_product(a, b, *zeros, constant=True):
+    """On fed operands, or on constant weights."""
+    g = mg.Graph()
+    feeds = {g.placeholder(a.shape, a.dtype.name): a}
+    [x] = feeds
+    if constant:
+        y, *points = [g.constant(value) for value in (b, *zeros)]
+    else:
+        y, *points = [g.placeholder(value.shape, value.dtype.name) for value in (b, *zeros)]
+        feeds |= dict(zip([y, *points], (b, *zeros), strict=True))
+    return g.run(feeds, g.integer_matrix_multiplication(x, y, *points)).numpy()
+
+
+@pytest.mark.parametrize("left, right", list(product(BYTES, BYTES)))
+@pytest.mark.parametrize("constant", [True, False])
+def test_bytes_of_either_sign(left, right, constant):
+    for m, k, n in ((1, 64, 33), (13, 131, 65), (40, 256, 100)):
+        a, b = everything(left, (m, k)), everything(right, (k, n), 1)
+        assert np.array_equal(bytes_product(a, b, constant=constant), wrapped(a, b))
+        zeros = (np.array(77, left), everything(right, (n,), 2))
+        assert np.array_equal(bytes_product(a, b, *zeros, constant=constant), wrapped(a, b, *zeros))
+        rows = (everything(left, (m, 1), 3), np.array(5, right))
+        assert np.array_equal(bytes_product(a, b, *rows, constant=constant), wrapped(a, b, *rows))
+
+
+@pytest.mark.parametrize("left, right", list(product(BYTES, BYTES)))
+def test_extremes_do_not_saturate(left, right):
+    """The largest products of all, side by side, where an instruction that keeps sixteen bits would stop."""
+    ends = [(np.iinfo(dtype).min, np.iinfo(dtype).max) for dtype in (left, right)]
+    for a_value, b_value in product(*ends):
+        a, b = np.full((3, 260), a_value, left), np.full((260, 40), b_value, right)
+        assert np.array_equal(bytes_product(a, b), wrapped(a, b))
+        zeros = (np.array(np.iinfo(left).max, left), np.array(np.iinfo(right).min, right))
+        assert np.array_equal(bytes_product(a, b, *zeros), wrapped(a, b, *zeros))
+
+
+def test_long_sums_wrap():
+    a, b = np.full((1, 40000), 255, np.uint8), np.full((40000, 2), 255, np.uint8)
+    assert np.array_equal(bytes_product(a, b), np.full((1, 2), 255 * 255 * 40000 - 2**32, np.int32))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_products_wrap(dtype):
+    for m, k, n in ((1, 9, 70), (30, 61, 33)):
+        a, b = everything(dtype, (m, k)), everything(dtype, (k, n), 1)
+        g = mg.Graph()
+        x = g.placeholder((m, k), dtype)
+        both = g.run({x: a}, g.matrix_multiplication(x, g.constant(b))).numpy()
+        assert both.dtype == dtype
+        assert np.array_equal(both, np.matmul(a, b))
+
+
+def test_bools_have_an_or_for_a_sum():
+    rng = np.random.default_rng(0)
+    a, b = rng.random((5, 300)) < 0.05, rng.random((300, 4)) < 0.05
+    g = mg.Graph()
+    assert np.array_equal(g.run({}, g.matrix_multiplication(g.constant(a), g.constant(b))).numpy(), a @ b)
+
+
+def test_zero_points_are_numbers_or_of_their_operand():
+    g = mg.Graph()
+    a, b = g.constant(np.zeros((2, 3), np.uint8)), g.constant(np.ones((3, 4), np.int8))
+    assert g.run({}, g.integer_matrix_multiplication(a, b, 2, -1)).tolist() == [[-12] * 4] * 2
+    with pytest.raises(mg.DTypeError, match="the number 300 cannot stand beside a tensor of uint8"):
+        g.integer_matrix_multiplication(a, b, 300)
+    with pytest.raises(mg.DTypeError, match="primary's zero point must be uint8"):
+        g.integer_matrix_multiplication(a, b, g.constant(0, dtype="int8"))
+    with pytest.raises(mg.DTypeError, match="primary must be int8 or uint8, came int32"):
+        g.integer_matrix_multiplication(g.cast(a, "int32"), b)
+    with pytest.raises(mg.ShapeError, match=r"must be the same along the axis that is summed over"):
+        g.integer_matrix_multiplication(a, b, g.constant(np.zeros((1, 3), np.uint8)))
+    with pytest.raises(mg.ShapeError, match="cannot be broadcast to its operand"):
+        g.integer_matrix_multiplication(a, b, 0, g.constant(np.zeros(3, np.int8)))
+
+
+@pytest.mark.skipif(os.environ.get("MPSGRAPH_TEST_DEVICE") == "metal", reason="the CPU's plan")
+def test_constant_weights_are_packed_once_for_all_sizes():
+    g = mg.Graph()
+    x = g.placeholder((-1, 64), "uint8")
+    product_of = g.integer_matrix_multiplication(x, g.constant(everything("int8", (64, 48))), 128, 3)
+    for rows in (1, 40):
+        plan = g.compile({x: np.zeros((rows, 64), np.uint8)}, [product_of]).plan()
+        assert "integers of 8 bits in tiles" not in plan or "packed weights" in plan
+
+
+@pytest.mark.skipif(os.environ.get("MPSGRAPH_TEST_DEVICE") == "metal", reason="the CPU's vector sets")
+@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+def test_other_vector_sets(instructions):
+    """The same tests in a process of its own, which has fewer instructions."""
+    if os.environ.get("MPSGRAPH_INSTRUCTION_SET"):
+        pytest.skip("one has been chosen")
+    environment = {**os.environ, "MPSGRAPH_INSTRUCTION_SET": instructions}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", __file__]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
