@@ -168,7 +168,7 @@ class AttentionKernel : public Kernel {
   std::string description() const override {
     const AttentionSizes& s = geometry_.sizes;
     return cat("attention of ", geometry_.count(), " x ", s.queries, " queries to ", s.keys, " keys in tiles of ",
-               tiles_.query_rows, " x ", tiles_.key_rows, s.causal ? ", causal" : "", slots_.mask >= 0 ? ", masked" : "",
+               tiles_.forward_rows, " x ", tiles_.forward_keys, s.causal ? ", causal" : "", slots_.mask >= 0 ? ", masked" : "",
                s.drops ? ", weights dropped" : "");
   }
 
@@ -176,13 +176,14 @@ class AttentionKernel : public Kernel {
   const AttentionSizes& sizes() const { return geometry_.sizes; }
   float* scratch(const Frame& f, int64_t member) const { return f.at<float>(scratch_) + member * own_; }
 
+  const float* key(const Frame& f) const { return f.at<float>(slots_.key); }
   // The operands of one batch.
   AttentionMatrices matrices(const Frame& f, int64_t batch) const {
     const AttentionSizes& s = sizes();
     const auto at = static_cast<size_t>(batch);
     AttentionMatrices m;
     m.query = f.at<float>(slots_.query) + batch * s.queries * s.features;
-    m.key = f.at<float>(slots_.key) + key_of_[at] * s.keys * s.features;
+    m.key = key(f) + key_of_[at] * s.keys * s.features;
     m.value = f.at<float>(slots_.value) + key_of_[at] * s.keys * s.values;
     if (slots_.mask >= 0) m.mask = f.at<float>(slots_.mask) + mask_of_[at] * geometry_.mask_elements;
     m.first_row = batch * s.queries;
@@ -208,24 +209,36 @@ class ForwardKernel final : public AttentionKernel {
  public:
   explicit ForwardKernel(Lowering& lowering) : AttentionKernel(lowering, false), result_(lowering.output().slot) {
     if (lowering.operation().outputs.size() > 1) logarithms_ = lowering.output(1).slot;
+    key_tiles_ = (sizes().keys + tiles_.forward_keys - 1) / tiles_.forward_keys;
+    matrix_ = key_tiles_ * tiles_.forward_keys * sizes().features;
+    packed_ = lowering.scratch(static_cast<size_t>(element_count(geometry_.key) * matrix_) * sizeof(float));
   }
   void run(Frame& f) const override {
     const AttentionSizes& s = sizes();
     const Draw drawn = draw(f);
-    const int64_t blocks = (s.queries + tiles_.query_rows - 1) / tiles_.query_rows;
+    const int64_t blocks = (s.queries + tiles_.forward_rows - 1) / tiles_.forward_rows;
+    float* packed = f.at<float>(packed_);
+    parallel_for(element_count(geometry_.key) * key_tiles_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t matrix = i / key_tiles_;
+        tiles_.pack_keys(s, key(f) + matrix * s.keys * s.features, i % key_tiles_, packed + matrix * matrix_);
+      }
+    });
     parallel_items(geometry_.count() * blocks, [&](int64_t item, int64_t member) {
       const int64_t batch = item / blocks, block = blocks - 1 - item % blocks;  // the last see most keys, where causal
       AttentionMatrices m = matrices(f, batch);
+      m.packed_keys = packed + key_of_[static_cast<size_t>(batch)] * matrix_;
       m.result = f.at<float>(result_) + batch * s.queries * s.values;
       if (logarithms_ >= 0) m.logarithms = f.at<float>(logarithms_) + batch * s.queries;
-      const int64_t first = block * tiles_.query_rows;
-      tiles_.forward(s, m, {Draw::run, &drawn}, first, std::min(tiles_.query_rows, s.queries - first),
+      const int64_t first = block * tiles_.forward_rows;
+      tiles_.forward(s, m, {Draw::run, &drawn}, first, std::min(tiles_.forward_rows, s.queries - first),
                      scratch(f, member));
     });
   }
 
  private:
-  Slot result_, logarithms_ = -1;
+  int64_t key_tiles_, matrix_;  // floats of a matrix of packed keys
+  Slot result_, packed_, logarithms_ = -1;
 };
 
 class BackwardKernel final : public AttentionKernel {
@@ -243,7 +256,7 @@ class BackwardKernel final : public AttentionKernel {
     std::ranges::stable_sort(batches_, {}, [&](int64_t i) { return key_of_[static_cast<size_t>(i)]; });
     groups_ = element_count(geometry_.key);
     shared_by_ = count / groups_;
-    const int64_t blocks = (s.keys + tiles_.key_rows - 1) / tiles_.key_rows;
+    const int64_t blocks = (s.keys + tiles_.backward_keys - 1) / tiles_.backward_keys;
     parts_ = std::clamp<int64_t>(groups_ >= enough_items / 4 ? 1 : enough_items / groups_, 1, blocks);
     blocks_of_part_ = (blocks + parts_ - 1) / parts_;
     width_ = padded(s.features, tiles_.lanes);
@@ -266,8 +279,8 @@ class BackwardKernel final : public AttentionKernel {
     const Draw drawn = draw(f);
     parallel_items(groups_ * parts_, [&](int64_t item, int64_t member) {
       const int64_t group = item / parts_, part = item % parts_;
-      const int64_t first = std::min(s.keys, part * blocks_of_part_ * tiles_.key_rows),
-                    last = std::min(s.keys, (part + 1) * blocks_of_part_ * tiles_.key_rows);
+      const int64_t first = std::min(s.keys, part * blocks_of_part_ * tiles_.backward_keys),
+                    last = std::min(s.keys, (part + 1) * blocks_of_part_ * tiles_.backward_keys);
       AttentionMatrices* sharing = f.at<AttentionMatrices>(sharing_) + member * shared_by_;
       for (int64_t i = 0; i < shared_by_; ++i) {
         const int64_t batch = batches_[static_cast<size_t>(group * shared_by_ + i)];

@@ -26,6 +26,7 @@ struct AttentionSizes {
 // One batch and head. Pointers stand at its first row; null where there is none.
 struct AttentionMatrices {
   const float *query = nullptr, *key = nullptr, *value = nullptr, *mask = nullptr;
+  const float* packed_keys = nullptr;              // read forward
   float *result = nullptr, *logarithms = nullptr;  // written forward
   const float *incoming = nullptr, *known_logarithms = nullptr, *delta = nullptr;  // read backward; delta is D
   float* query_gradient = nullptr;  // added to backward: rows of padded(features)
@@ -40,11 +41,12 @@ struct AttentionDraw {
 
 struct AttentionTiles {
   int64_t lanes = 0;       // of a vector: rows that are added to have a multiple of it
-  int64_t query_rows = 0;  // of a tile
-  int64_t key_rows = 0;
+  int64_t forward_rows = 0, forward_keys = 0, backward_keys = 0;  // of tiles
   int64_t (*forward_scratch)(const AttentionSizes&) = nullptr;  // floats for a thread
   int64_t (*backward_scratch)(const AttentionSizes&) = nullptr;
-  // The queries [first, first + count), count <= query_rows.
+  // A tile of forward_keys rows of keys as forward() takes them; packed_keys has rows of a multiple of tiles.
+  void (*pack_keys)(const AttentionSizes&, const float* key, int64_t tile, float* packed_keys) = nullptr;
+  // The queries [first, first + count), count <= forward_rows.
   void (*forward)(const AttentionSizes&, const AttentionMatrices&, const AttentionDraw&, int64_t first, int64_t count,
                   float* scratch) = nullptr;
   // The keys [first, last) with all queries of `count` batches that share them; key_gradient and value_gradient stand
