@@ -1,7 +1,7 @@
 // Family matrix: attention, two products with a soft-max between them, softmax(scale Q Kᵀ + M) V, and its gradient.
 //
 // The compositions here say what both are. A device that computes them in tiles, without the scores in memory, keeps
-// them; for the gradient it takes the logarithm of each query's sum of exponentials, which the operation gives as a
+// them; for the gradient it takes each query's largest score and sum of exponentials, which the operation gives as a
 // second result as soon as its gradient is asked for.
 #include <limits>
 
@@ -39,7 +39,7 @@ void check_operands(const InferContext& c, size_t sources, size_t behind) {
 
 // Unranked where an operand is.
 struct AttentionShapes {
-  Shape result, logarithms;  // one for each row of scores, which do not know the value's leading axes
+  Shape result, statistics;  // two for each row of scores, which do not know the value's leading axes
 };
 
 AttentionShapes attention_shapes(const InferContext& c, size_t sources) {
@@ -79,6 +79,7 @@ AttentionShapes attention_shapes(const InferContext& c, size_t sources) {
     }
   Dims dims = batch.dims(), rows = of_scores.dims();
   rows.push_back(from_end(0, 2));
+  rows.push_back(2);
   dims.push_back(from_end(0, 2));
   dims.push_back(from_end(2, 1));
   return {Shape(dims), Shape(rows)};
@@ -89,20 +90,20 @@ std::vector<TensorType> infer_attention(const InferContext& c) {
   check_operands(c, sources, 0);
   const AttentionShapes shapes = attention_shapes(c, sources);
   std::vector<TensorType> types{{c.dtype(0), shapes.result}};
-  if (c.attributes.boolean("training")) types.push_back({type_of_scores(c.dtype(0)), shapes.logarithms});
+  if (c.attributes.boolean("training")) types.push_back({type_of_scores(c.dtype(0)), shapes.statistics});
   return types;
 }
 
-constexpr size_t behind_sources = 3;  // of a gradient: what comes in, the result, and the logarithms
+constexpr size_t behind_sources = 3;  // of a gradient: what comes in, the result, and the statistics
 
 std::vector<TensorType> infer_attention_gradient(const InferContext& c) {
   const size_t sources = count_of_sources(c.attributes, c.count(), behind_sources);
   check_operands(c, sources, behind_sources);
   const AttentionShapes shapes = attention_shapes(c, sources);
   for (size_t i = c.count() - behind_sources; i < c.count(); ++i) {
-    const bool logarithms = i + 1 == c.count();
-    const TensorType wanted{logarithms ? type_of_scores(c.dtype(0)) : c.dtype(0),
-                            logarithms ? shapes.logarithms : shapes.result};
+    const bool statistics = i + 1 == c.count();
+    const TensorType wanted{statistics ? type_of_scores(c.dtype(0)) : c.dtype(0),
+                            statistics ? shapes.statistics : shapes.result};
     if (c.dtype(i) != wanted.dtype) c.dtype_error(cat("operand ", i, " must be ", wanted, ", it is ", c.type(i)));
     if (!compatible(c.shape(i), wanted.shape))
       c.shape_error(cat("operand ", i, " must be ", wanted, ", it is ", c.type(i)));
@@ -116,6 +117,11 @@ std::vector<TensorType> infer_attention_gradient(const InferContext& c) {
 }
 
 // ---- the composition ----
+
+bool has_no_keys(const Tensor* key) {
+  const Shape& shape = key->shape();
+  return shape.ranked() && shape[shape.rank() - 2] == 0;
+}
 
 // 0, and -infinity where the key comes after the query: (n, m), or of the scores' shape where sizes are not known.
 Tensor* order_of_keys(Builder& b, Tensor* query, Tensor* key) {
@@ -140,7 +146,7 @@ Tensor* order_of_keys(Builder& b, Tensor* query, Tensor* key) {
 // The mask with the order of the keys, or null.
 Tensor* whole_mask(Builder& b, const Tensors& in, size_t sources, const Attributes& a) {
   Tensor* mask = sources == 4 ? in[3] : nullptr;
-  if (!a.boolean("causal")) return mask;
+  if (!a.boolean("causal") || has_no_keys(in[1])) return mask;
   Tensor* order = order_of_keys(b, in[0], in[1]);
   return mask ? b.add(mask, order) : order;
 }
@@ -180,14 +186,24 @@ struct Composition {
   Tensor* factor = nullptr;  // of each weight: 0 where it is dropped
 };
 
-// ln Σ exp(scores): infinity where a query sees no key, so that exp(score - it) is 0.
-Tensor* logarithms_of(const Composition& c) {
+// Of each query the largest score and the sum of exp(score - it): (..., n, 2). (infinity, 1) where it sees no key, so
+// that exp(score - largest) / sum is 0.
+Tensor* statistics_of(const Composition& c) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
   Builder& b = c.b;
-  Tensor* largest = b.max(c.scores, {-1});
-  Tensor* sum = b.sum(b.unary("exponent", b.sub(c.scores, largest)), {-1});
-  Tensor* result = b.add(b.unary("logarithm", sum), largest);
-  if (c.blind) result = b.select(c.blind, b.scalar_like(result, std::numeric_limits<double>::infinity()), result);
-  return b.graph().add("squeeze", {result}, {{"axes", Ints{-1}}});
+  Tensor *largest, *sum;
+  if (has_no_keys(c.key)) {
+    largest = b.add(b.sum(c.scores, {-1}), infinity);
+    sum = b.add(b.sum(c.scores, {-1}), 1);
+  } else {
+    largest = b.max(c.scores, {-1});
+    sum = b.sum(b.unary("exponent", b.sub(c.scores, largest)), {-1});
+    if (c.blind) {
+      largest = b.select(c.blind, b.scalar_like(largest, infinity), largest);
+      sum = b.select(c.blind, b.scalar_like(sum, 1), sum);
+    }
+  }
+  return b.graph().add("concat", {largest, sum}, {{"axis", int64_t{-1}}});
 }
 
 // What is more than the plain operation is said with it where that can be, for a device that has the plain one.
@@ -200,18 +216,18 @@ Tensors attention_parts(Builder& b, const Tensors& in, const Attributes& a) {
     if (Tensor* mask = whole_mask(b, in, sources, a)) operands.push_back(mask);
     results.push_back(
         b.graph().add("scaled_dot_product_attention", std::move(operands), {{"scale", a.real("scale")}}));
-    if (training) results.push_back(logarithms_of(Composition(b, in, sources, a)));
+    if (training) results.push_back(statistics_of(Composition(b, in, sources, a)));
     return results;
   }
   const Composition c(b, in, sources, a);
   results.push_back(b.cast(c.found(), in[0]->dtype()));
-  if (training) results.push_back(logarithms_of(c));
+  if (training) results.push_back(statistics_of(c));
   return results;
 }
 
 // ---- the gradient ----
 
-// The result and the logarithms are of use to kernels only.
+// The result and the statistics are of use to kernels only.
 Tensors attention_gradient_parts(Builder& b, const Tensors& in, const Attributes& a) {
   const size_t sources = count_of_sources(a, in.size(), behind_sources);
   const Composition c(b, in, sources, a);
@@ -231,7 +247,7 @@ Tensors attention_gradient_parts(Builder& b, const Tensors& in, const Attributes
 }
 
 // Makes the operation give what its gradient takes.
-void give_logarithms(Operation& attention) {
+void give_statistics(Operation& attention) {
   if (attention.attributes.boolean("training")) return;
   attention.attributes.set("training", true);
   const auto types = attention.definition->infer(InferContext(*attention.definition, attention.inputs,
@@ -242,7 +258,7 @@ void give_logarithms(Operation& attention) {
 
 void d_attention(GradientContext& c) {
   if (!c.incoming()) return;
-  give_logarithms(c.operation);
+  give_statistics(c.operation);
   const Attributes& a = c.attributes();
   const bool masked = count_of_sources(a, c.operation.inputs.size()) == 4;
   Tensors operands = c.operation.inputs;

@@ -27,9 +27,10 @@ const AttentionTiles& attention_tiles() {
 
 namespace {
 
-constexpr size_t behind_sources = 3;  // of a gradient: what comes in, the result, and the logarithms
+constexpr size_t behind_sources = 3;  // of a gradient: what comes in, the result, and the statistics
 constexpr int64_t enough_items = 32;  // of the gradient: below, keys are parted
 constexpr int64_t longest_row = 512;  // of a query or value: tiles of longer ones leave the caches
+constexpr int64_t fewest_queries = 16;
 
 bool is_gradient(const Operation& operation) { return operation.is("scaled_dot_product_attention_gradient"); }
 
@@ -99,17 +100,19 @@ struct Geometry {
   int64_t mask_elements = 0;        // of one of its matrices
 };
 
-// Do tiles compute it, and faster than products with a soft-max between them? Each batch has queries of its own; keys
+// Do tiles compute it, and no slower than products with a soft-max between them? Each batch has queries of its own; keys
 // and values may be shared, by the same batches. A few queries are multiplied by the keys as they are, without packing
-// them; few scores are in the caches anyway.
+// them; few scores are in the caches anyway, and fewer make packing for the gradient too dear.
 bool suits_tiles(const Operation& operation) {
   const DType dtype = operation.input(0)->dtype();
   if (dtype != DType::float32 && size_of(dtype) != 2) return false;
   if (is_gradient(operation) && operation.attributes.boolean("mask_gradient")) return false;
   const Geometry g(operation);
   const AttentionSizes& s = g.sizes;
-  return g.query == g.batches && g.key == g.value && s.features > 0 && s.values > 0 && s.features <= longest_row &&
-         s.values <= longest_row && s.queries >= 16 && s.keys >= 16 && g.count() > 0;
+  const int64_t least = is_gradient(operation) ? 128 * 128 : 64 * 64;
+  return g.query == g.batches && g.key == g.value && g.count() > 0 && s.features > 0 && s.values > 0 &&
+         s.features <= longest_row && s.values <= longest_row && s.queries >= fewest_queries &&
+         s.keys * s.queries >= least;
 }
 
 // ---- dropped weights ----
@@ -208,7 +211,7 @@ class AttentionKernel : public Kernel {
 class ForwardKernel final : public AttentionKernel {
  public:
   explicit ForwardKernel(Lowering& lowering) : AttentionKernel(lowering, false), result_(lowering.output().slot) {
-    if (lowering.operation().outputs.size() > 1) logarithms_ = lowering.output(1).slot;
+    if (lowering.operation().outputs.size() > 1) statistics_ = lowering.output(1).slot;
     key_tiles_ = (sizes().keys + tiles_.forward_keys - 1) / tiles_.forward_keys;
     matrix_ = key_tiles_ * tiles_.forward_keys * sizes().features;
     packed_ = lowering.scratch(static_cast<size_t>(element_count(geometry_.key) * matrix_) * sizeof(float));
@@ -229,7 +232,7 @@ class ForwardKernel final : public AttentionKernel {
       AttentionMatrices m = matrices(f, batch);
       m.packed_keys = packed + key_of_[static_cast<size_t>(batch)] * matrix_;
       m.result = f.at<float>(result_) + batch * s.queries * s.values;
-      if (logarithms_ >= 0) m.logarithms = f.at<float>(logarithms_) + batch * s.queries;
+      if (statistics_ >= 0) m.statistics = f.at<float>(statistics_) + 2 * batch * s.queries;
       const int64_t first = block * tiles_.forward_rows;
       tiles_.forward(s, m, {Draw::run, &drawn}, first, std::min(tiles_.forward_rows, s.queries - first),
                      scratch(f, member));
@@ -238,7 +241,7 @@ class ForwardKernel final : public AttentionKernel {
 
  private:
   int64_t key_tiles_, matrix_;  // floats of a matrix of packed keys
-  Slot result_, packed_, logarithms_ = -1;
+  Slot result_, packed_, statistics_ = -1;
 };
 
 class BackwardKernel final : public AttentionKernel {
@@ -248,7 +251,7 @@ class BackwardKernel final : public AttentionKernel {
     const size_t behind = lowering.input_count() - behind_sources;
     incoming_ = lowering.input(behind).slot;
     result_ = lowering.input(behind + 1).slot;
-    logarithms_ = lowering.input(behind + 2).slot;
+    statistics_ = lowering.input(behind + 2).slot;
     for (size_t i = 0; i < 3; ++i) gradients_[i] = lowering.output(i).slot;
     // Batches that share keys, one behind the other.
     const int64_t count = geometry_.count();
@@ -286,7 +289,7 @@ class BackwardKernel final : public AttentionKernel {
         const int64_t batch = batches_[static_cast<size_t>(group * shared_by_ + i)];
         AttentionMatrices& m = *std::construct_at(sharing + i, matrices(f, batch));
         m.incoming = f.at<float>(incoming_) + batch * s.queries * s.values;
-        m.known_logarithms = f.at<float>(logarithms_) + batch * s.queries;
+        m.known_statistics = f.at<float>(statistics_) + 2 * batch * s.queries;
         m.delta = delta + batch * s.queries;
         m.query_gradient = sums + part * all + batch * s.queries * width_;
         std::fill_n(m.query_gradient, s.queries * width_, 0.f);
@@ -310,7 +313,7 @@ class BackwardKernel final : public AttentionKernel {
   std::vector<int64_t> batches_;
   int64_t groups_, shared_by_, parts_, blocks_of_part_, width_;
   bool direct_;  // is the query gradient summed where it shall be?
-  Slot incoming_, result_, logarithms_, gradients_[3], delta_, sharing_, sums_ = -1;
+  Slot incoming_, result_, statistics_, gradients_[3], delta_, sharing_, sums_ = -1;
 };
 
 template <class OneKernel>

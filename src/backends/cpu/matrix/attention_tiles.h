@@ -3,7 +3,7 @@
 //
 // Forward, an item is some queries of one batch and head. They meet the keys tile by tile; each query keeps the largest
 // score so far, the sum of exponentials of the scores less that, and the values weighed by these. Backward, an item is
-// some keys of one batch and head. Weights come again from the scores and the logarithm of each query's sum; with D the
+// some keys of one batch and head. Weights come again from the scores and each query's largest score and sum; with D the
 // sum of dO O over a query's row, dS = P (dP - D).
 //
 // Everything is float32 and row-major. Who shares out items, and what tensors are, is in attention.cpp.
@@ -27,8 +27,8 @@ struct AttentionSizes {
 struct AttentionMatrices {
   const float *query = nullptr, *key = nullptr, *value = nullptr, *mask = nullptr;
   const float* packed_keys = nullptr;              // read forward
-  float *result = nullptr, *logarithms = nullptr;  // written forward
-  const float *incoming = nullptr, *known_logarithms = nullptr, *delta = nullptr;  // read backward; delta is D
+  float *result = nullptr, *statistics = nullptr;  // written forward; of each query the largest score and the sum
+  const float *incoming = nullptr, *known_statistics = nullptr, *delta = nullptr;  // read backward; delta is D
   float* query_gradient = nullptr;  // added to backward: rows of padded(features)
   int64_t first_row = 0;            // of its scores among those of all: what draw() counts
 };
