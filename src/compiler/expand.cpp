@@ -53,7 +53,7 @@ std::string_view synonym(const Operation& op) {
 
 bool expands(const Operation& op, const Program& program) {
   if (expansions.contains(op.kind()) || !synonym(op).empty()) return true;
-  return op.definition->decompose && !(program.target.keeps && program.target.keeps(op.kind()));
+  return op.definition->decompose && !(program.target.keeps && program.target.keeps(op));
 }
 
 Operands expanded(Rewriter& r, const Operation& op) {

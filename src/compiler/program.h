@@ -58,8 +58,7 @@ enum class OptionalPass : uint8_t {
 // What a backend asks of the compiler.
 struct Target {
   std::vector<OptionalPass> passes;  // those that make its programs better
-  bool (*keeps)(std::string_view) =
-      nullptr;  // is it able to run this kind of composite itself? all others are expanded
+  bool (*keeps)(const Operation&) = nullptr;  // does it run this composite itself? all others are expanded
 };
 
 struct Program {

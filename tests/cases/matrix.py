@@ -1,9 +1,10 @@
 """Cases of the family matrix: products of matrices, batched, broadcast, thin, empty, and larger than a block; attention
-with masks; distances between rows of bits.
+with masks, in order, with weights dropped; distances between rows of bits.
 """
 
 import numpy as np
-from harness.case import ANY, INTEGERS, Case, values
+from cases.random import philox
+from harness.case import ANALYTIC, ANY, INTEGERS, Case, values
 
 
 def product(label, left, right, **options):
@@ -39,12 +40,19 @@ def bits(label, left, right, **how):
     return Case("hamming_distance", operands, hamming, how, label=label, dtypes=INTEGERS, batch=())
 
 
-def attention(query, key, value, mask=0.0, scale=None):
+def attention(query, key, value, mask=0.0, state=None, scale=None, causal=False, dropout=0.0):
     """One query after the other; one that sees no key finds zeros."""
     scores = np.einsum("...ie,...je->...ij", query, key) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    weights = np.exp(scores + mask - np.max(scores + mask, -1, initial=-1e9, keepdims=True))
+    scores = scores + mask
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+    weights = np.exp(scores - np.max(scores, -1, initial=-1e9, keepdims=True))
     total = weights.sum(-1, keepdims=True)
-    return np.einsum("...ij,...jf->...if", weights / np.where(total == 0, 1, total), value)
+    weights = weights / np.where(total == 0, 1, total)
+    if dropout:
+        words = philox(int(state[1]), int(state[5]), -(-weights.size // 4)).reshape(-1)[: weights.size]
+        weights = weights * ((words.reshape(weights.shape) & 0x7FFFFF) >= dropout * 2**23) / (1 - dropout)
+    return np.einsum("...ij,...jf->...if", weights, value)
 
 
 def attend(label, query, key, value, mask=None, **options):
@@ -54,9 +62,14 @@ def attend(label, query, key, value, mask=None, **options):
     return Case("scaled_dot_product_attention", operands, attention, label=label, **{"tolerance": 8} | options)
 
 
+def attend_from_state(g, query, key, value, mask, state, **how):
+    return g.scaled_dot_product_attention(query, key, value, mask, state=state, **how)
+
+
 CAUSAL = np.where(np.tri(5, dtype=bool), 0.0, -np.inf)
 BLIND = CAUSAL.copy()
 BLIND[[0, 3]] = -np.inf  # as torch 2.13 and ONNX Runtime have it
+STATE = np.int32([1, 3, 0, 0, 0, 17, 0])  # of Philox: a counter and a key
 # torch 2.13, torch.nn.functional.scaled_dot_product_attention on the operands below, in float64
 TORCH_OPERANDS = [
     (np.arange(6.0).reshape(1, 1, 2, 3) - 2) / 4,
@@ -120,6 +133,19 @@ CASES = [
         batch=(0, 1, 2),
         gradient=False,
         attributes={"scale": 0.5},
+    ),
+    attend(
+        "in_order", (2, 5, 4), (2, 7, 4), (2, 7, 3), (7,), batch=(0, 1, 2), attributes={"scale": 0.5, "causal": True}
+    ),
+    Case(
+        "scaled_dot_product_attention",
+        [values(2, 5, 4, seed=43), values(2, 7, 4, seed=44), values(2, 7, 3, seed=45), values(5, 7, seed=46), STATE],
+        attention,
+        {"scale": 0.5, "dropout": 0.25},
+        build=attend_from_state,
+        label="dropped",
+        batch=(),
+        tolerance=8,
     ),
     Case(
         "scaled_dot_product_attention",

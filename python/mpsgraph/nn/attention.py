@@ -103,11 +103,15 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
     ) -> Tensor:
         q, k, v = self._heads(query, key, value)
-        added = self._mask(q, k, mask, key_padding_mask, is_causal)
-        if self.rate and self.training is not False:
-            return self._joined(graph_of(q).matrix_multiplication(self._weights(q, k, added), v))
+        added = self._mask(q, k, mask, key_padding_mask)
         scale = 1 / math.sqrt(self.embed_dim // self.num_heads)
-        return self._joined(graph_of(q).scaled_dot_product_attention(q, k, v, added, scale))
+
+        def found(rate: float) -> Tensor:
+            return graph_of(q).scaled_dot_product_attention(
+                q, k, v, added, scale, causal=is_causal, dropout=rate
+            )
+
+        return self._joined(self.when_training(q, lambda: found(self.rate), lambda: found(0.0)))
 
     def with_weights(
         self,
@@ -175,7 +179,7 @@ class MultiheadAttention(Module):
         return self.when_training(weights, lambda: g.dropout(weights, self.rate), lambda: weights)
 
     def _mask(
-        self, q: Tensor, k: Tensor, mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool
+        self, q: Tensor, k: Tensor, mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
     ) -> Tensor | None:
         """All masks as one that is added to the scores."""
         parts = [] if mask is None else [added_mask(mask, q)]

@@ -5,10 +5,12 @@ Batches broadcast as in numpy; there is no implicit transposition or vector case
 
 from __future__ import annotations
 
-from ._family import DTypeLike, Family, ShapeError, Tensor, as_dtype
+from .._core import int32
+from ._family import DTypeLike, ShapeError, Tensor, as_dtype
+from .random import Random
 
 
-class Matrix(Family):
+class Matrix(Random):
     """matrix_multiplication, integer_matrix_multiplication, scaled_dot_product_attention and hamming_distance."""
 
     def matrix_multiplication(self, primary: Tensor, secondary: Tensor, name: str | None = None) -> Tensor:
@@ -66,16 +68,25 @@ class Matrix(Family):
         mask: Tensor | None = None,
         scale: float | None = None,
         name: str | None = None,
+        *,
+        causal: bool = False,
+        dropout: float = 0.0,
+        state: Tensor | None = None,
     ) -> Tensor:
         """What each query finds: the mean of the values, weighed by how well their keys fit it.
 
         result = softmax(scale * query @ key^T + mask) @ value, the soft-max along the keys. Args: query (..., n, e),
         key (..., m, e), value (..., m, f), leading axes (batch, heads) that broadcast; mask, None or what is added to
         the (..., n, m) scores, of a shape that broadcasts to theirs: 0 lets a key take part, -infinity keeps it out;
-        all of one floating-point dtype; scale, None for 1 / sqrt(e). Result: (..., n, f); zeros, through which nothing
-        has a gradient, for a query from which all keys are kept out. Errors: ShapeError, DTypeError. Gradient: to all
-        operands, that of the composition. Source: MPSGraph
-        scaledDotProductAttentionWithQueryTensor:keyTensor:valueTensor:maskTensor:scale:name:.
+        all of one floating-point dtype; scale, None for 1 / sqrt(e); causal, whether keys behind the query's own place
+        are kept out; dropout, the share of the weights that is dropped, as `dropout` does, by the numbers that random()
+        draws from state, int32[7], or from a key that the graph draws for each run. Result: (..., n, f); zeros,
+        through which nothing has a gradient, for a query from which all keys are kept out. NaN in a key or value that
+        only their order keeps out may reach a result, or not. Errors: ShapeError, DTypeError, GraphError. Gradient: to
+        all operands, that of the composition. On the CPU scores are in memory in tiles alone, also for the gradient,
+        unless operands are float64, few or the gradient of the mask is asked for. Source: MPSGraph
+        scaledDotProductAttentionWithQueryTensor:keyTensor:valueTensor:maskTensor:scale:name:; causal and dropout are
+        ours, so that no mask and no weights need be in memory.
 
         >>> g = mg.Graph()
         >>> query, key = g.constant([[100.0, 0.0]]), g.constant([[1.0, 0.0], [0.0, 1.0]])
@@ -90,7 +101,21 @@ class Matrix(Family):
                 )
             scale = 1.0 / max(size, 1) ** 0.5
         operands = [query, key, value, *([] if mask is None else [mask])]
-        return self._tensor("scaled_dot_product_attention", operands, name, scale=float(scale))
+        if dropout:
+            operands.append(self._drawn_state() if state is None else state)
+        return self._tensor(
+            "scaled_dot_product_attention",
+            operands,
+            name,
+            scale=float(scale),
+            causal=causal,
+            dropout=float(dropout),
+        )
+
+    def _drawn_state(self) -> Tensor:
+        """A state of random() that begins at a key of its own in each run, whatever is drawn from it."""
+        key = self.random((2,), dtype=int32, min_integer=-(2**31), max_integer=2**31)
+        return self._tensor("concat", [self.constant([1, 0, 0, 0, 0], dtype=int32), key], axis=0)
 
     def hamming_distance(
         self, primary: Tensor, secondary: Tensor, result_dtype: DTypeLike = "uint32", name: str | None = None

@@ -8,6 +8,7 @@
 #include "backends/cpu/convolution/convolution_taps.h"
 #include "backends/cpu/executable.h"
 #include "backends/cpu/flush_to_zero.h"
+#include "backends/cpu/kernel_choice.h"
 #include "backends/cpu/machine_limits.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
@@ -24,7 +25,7 @@ namespace {
 compiler::Target target(bool plain_loops) {
   using enum compiler::OptionalPass;
   compiler::Target result{.passes = {prune, normalize, fold, simplify, absorb, stitch, schedule},
-                          .keeps = [](std::string_view kind) { return find_kernel(kind) != nullptr; }};
+                          .keeps = plain_loops ? has_plain_kernel : has_kernel};
   if (has_onednn && !plain_loops) {
     result.passes.push_back(fuse);
     result.passes.push_back(channels_last);
@@ -35,7 +36,7 @@ compiler::Target target(bool plain_loops) {
 
 // The value of an operation on constants, by its own kernel, for the fold pass.
 std::vector<ConstantPtr> evaluate(const Operation& operation) {
-  if (!find_kernel(operation.kind()) || !operation.blocks.empty()) return {};
+  if (!has_kernel(operation) || !operation.blocks.empty()) return {};
   compiler::Program program;
   program.graph = std::make_unique<Graph>();
   Block& root = program.graph->root();

@@ -1,6 +1,8 @@
 // The table of kernels: for each kind of operation the ways in which this processor computes it, by precedence.
 #include "backends/cpu/kernel.h"
 
+#include "backends/cpu/kernel_choice.h"
+
 #include <array>
 #include <mutex>
 #include <unordered_map>
@@ -17,6 +19,11 @@ std::unordered_map<std::string_view, Alternatives>& table() {
   return kernels;
 }
 
+std::unordered_map<std::string_view, bool (*)(const Operation&)>& conditions() {
+  static std::unordered_map<std::string_view, bool (*)(const Operation&)> suits;
+  return suits;
+}
+
 const std::unordered_map<std::string_view, Alternatives>& filled_table() {
   static std::once_flag once;
   std::call_once(once, [] { Kernels::for_each([](std::string_view, Kernels::Say define) { define(); }); });
@@ -31,12 +38,27 @@ void define_kernel(std::string_view kind, Lower lower, Precedence precedence) {
   place = lower;
 }
 
+void define_composite(std::string_view kind, Lower lower, bool (*suits)(const Operation&)) {
+  define_kernel(kind, lower);
+  conditions()[kind] = suits;
+}
+
 Lower find_kernel(std::string_view kind, Precedence up_to) {
   const auto found = filled_table().find(kind);
   if (found == filled_table().end()) return nullptr;
   for (int i = static_cast<int>(up_to); i >= 0; --i)
     if (const Lower lower = found->second[static_cast<size_t>(i)]) return lower;
   return nullptr;
+}
+
+bool has_kernel(const Operation& operation) {
+  if (!find_kernel(operation.kind())) return false;
+  const auto found = conditions().find(operation.kind());
+  return found == conditions().end() || found->second(operation);
+}
+
+bool has_plain_kernel(const Operation& operation) {
+  return find_kernel(operation.kind()) && !conditions().contains(operation.kind());
 }
 
 }  // namespace mpsgraph::cpu

@@ -132,13 +132,21 @@ compiler::Rewriter::Replacement added_in_float32(compiler::Rewriter& r, const Op
   return narrowed(builder, {sum}, operation);
 }
 
+// Attention in its plain form only: order of the keys, dropped weights and what a gradient takes are composed.
+bool keeps(const Operation& operation) {
+  if (!find_lowering(operation.kind())) return false;
+  return !operation.is("scaled_dot_product_attention") ||
+         (operation.outputs.size() == 1 && !operation.attributes.boolean("causal") &&
+          operation.attributes.real("dropout") == 0);
+}
+
 }  // namespace
 
 void prepare(compiler::Program& program, const compiler::Options& options) {
   // Layouts, fusion and the order of execution are MPSGraph's own affair.
   using enum compiler::OptionalPass;
   const compiler::Target target{.passes = {prune, fold, simplify, absorb},
-                                .keeps = [](std::string_view kind) { return find_lowering(kind) != nullptr; }};
+                                .keeps = keeps};
   compiler::run_passes(program, target, options);
   if (compiler::any_operation(program, adds_halves)) compiler::rewrite(program, added_in_float32);
   remove_nothing(program);

@@ -1,10 +1,8 @@
 // Matrix products: C[..., m, n] = Σ_k A[..., m, k] B[..., k, n], with leading axes broadcast as in numpy, of real and
 // complex numbers, of integers, which wrap, and of bools, where a sum is an or; products of 8-bit integers less their
 // zero points, in int32: C[..., m, n] = Σ_k (A[..., m, k] - Z[..., m, 1]) (B[..., k, n] - Y[..., 1, n]); and the
-// numbers of bits in which vectors differ: D[..., m, n] = Σ_k bits of A[..., m, k] xor B[..., n, k]; and attention,
-// which is two products with a soft-max between them: softmax(scale Q Kᵀ + M) V.
-#include <limits>
-
+// numbers of bits in which vectors differ: D[..., m, n] = Σ_k bits of A[..., m, k] xor B[..., n, k]. Attention, the
+// fourth of the family, stands in matrix_attention.cpp.
 #include "core/definition.h"
 #include "mpsgraph/core/builder.h"
 
@@ -84,67 +82,6 @@ std::vector<Tensor*> integer_product_parts(Builder& b, const std::vector<Tensor*
   return {b.matmul(operand(0), operand(1))};
 }
 
-std::vector<TensorType> infer_attention(const InferContext& c) {
-  c.require_float(0);
-  c.require_same_dtype();
-  static constexpr const char* names[] = {"query", "key", "value", "mask"};
-  bool ranked = true;
-  for (size_t i = 0; i < c.count(); ++i) {
-    ranked &= c.shape(i).ranked();
-    if (i < 3 && c.shape(i).ranked() && c.shape(i).rank() < 2)
-      c.shape_error(cat(names[i], " needs rank 2 or more, it is ", c.shape(i)));
-  }
-  if (!ranked) return {{c.dtype(0), Shape()}};
-  const auto from_end = [&](size_t i, int back) { return c.shape(i)[c.shape(i).rank() - back]; };
-  const auto equal = [&](size_t a, int back_a, size_t b, int back_b, const char* what) {
-    const int64_t x = from_end(a, back_a), y = from_end(b, back_b);
-    if (x >= 0 && y >= 0 && x != y)
-      c.shape_error(cat(names[a], " ", c.shape(a), " and ", names[b], " ", c.shape(b), " must have the same ", what));
-  };
-  equal(0, 1, 1, 1, "last axis");
-  equal(1, 2, 2, 2, "number of keys, the second last axis");
-  Shape batch(Dims{});
-  for (size_t i = 0; i < c.count(); ++i) {
-    const Dims& dims = c.shape(i).dims();
-    const auto leading =
-        broadcast(batch, Shape(Dims(dims.begin(), dims.end() - std::min<std::ptrdiff_t>(2, c.shape(i).rank()))));
-    if (!leading)
-      c.shape_error(cat("the leading axes of ", names[i], " ", c.shape(i), " and ", batch, " cannot be broadcast"));
-    batch = *leading;
-  }
-  if (c.count() == 4)
-    for (int back = 1; back <= std::min(2, c.shape(3).rank()); ++back) {
-      const int64_t have = from_end(3, back), wanted = back == 1 ? from_end(1, 2) : from_end(0, 2);
-      if (have >= 0 && wanted >= 0 && have != 1 && have != wanted)
-        c.shape_error(cat("mask ", c.shape(3), " cannot be broadcast to queries by keys, ",
-                          Shape({from_end(0, 2), from_end(1, 2)})));
-    }
-  Dims dims = batch.dims();
-  dims.push_back(from_end(0, 2));
-  dims.push_back(from_end(2, 1));
-  return {{c.dtype(0), Shape(dims)}};
-}
-
-// The halves in single precision throughout: scores and weights are many, and rounding them would cost more than casts.
-// A query whose mask keeps all keys out finds zeros. It is told by the mask, which is smaller than the scores, and gets
-// the weights of one that sees everything, so that nothing is NaN on the way back, where its zeros have no slope.
-std::vector<Tensor*> attention_parts(Builder& b, const std::vector<Tensor*>& in, const Attributes& a) {
-  const DType dtype = in[0]->dtype(), wide = size_of(dtype) == 2 ? DType::float32 : dtype;
-  const auto operand = [&](size_t i) { return b.cast(in[i], wide); };
-  Tensor* scores = b.matmul(b.mul(operand(0), a.real("scale")), b.swap_last_axes(operand(1)));
-  Tensor* blind = nullptr;
-  if (in.size() == 4) {
-    Tensor* mask = operand(3);
-    Tensor* largest = mask->shape().rank() == 0 ? mask : b.max(mask, {-1});
-    blind = b.binary("equal", largest, b.scalar_like(mask, -std::numeric_limits<double>::infinity()));
-    scores = b.add(scores, b.select(blind, b.scalar_like(mask, 0), mask));
-  }
-  Tensor* weights = b.graph().add("softmax", {scores}, {{"axis", int64_t{-1}}});
-  Tensor* found = b.matmul(weights, operand(2));
-  if (blind) found = b.select(blind, b.scalar_like(found, 0), found);
-  return {b.cast(found, dtype)};
-}
-
 std::vector<TensorType> infer_hamming_distance(const InferContext& c) {
   const DType dtype = c.attributes.dtype("dtype");
   if (dtype != DType::uint32 && dtype != DType::uint16)
@@ -186,15 +123,6 @@ const Family matrix_family("matrix", [] {
   integers.decompose = integer_product_parts;
   integers.gradient_is_zero = true;
   define(std::move(integers));
-
-  OperationDefinition attention;
-  attention.name = "scaled_dot_product_attention";
-  attention.min_inputs = 3;
-  attention.max_inputs = 4;
-  attention.attributes = {required("scale", AttributeKind::real)};
-  attention.infer = infer_attention;
-  attention.decompose = attention_parts;
-  define(std::move(attention));
 
   OperationDefinition hamming;
   hamming.name = "hamming_distance";

@@ -1,0 +1,295 @@
+// Family matrix: attention, two products with a soft-max between them, softmax(scale Q Kᵀ + M) V, and its gradient.
+//
+// The compositions here say what both are. A device that computes them in tiles, without the scores in memory, keeps
+// them; for the gradient it takes each query's largest score and sum of exponentials, which the operation gives as a
+// second result as soon as its gradient is asked for.
+#include <limits>
+
+#include "core/definition.h"
+#include "core/ops/primitive.h"
+#include "mpsgraph/core/builder.h"
+
+namespace mpsgraph::ops {
+namespace {
+
+using Tensors = std::vector<Tensor*>;
+
+// Soft-max and its sums are computed in this type.
+DType type_of_scores(DType dtype) { return size_of(dtype) == 2 ? DType::float32 : dtype; }
+
+bool drops_weights(const Attributes& a) { return a.real("dropout") > 0; }
+
+// query, key, value and mask: without the state from which weights are dropped. Of a gradient `behind` more follow.
+size_t count_of_sources(const Attributes& a, size_t operands, size_t behind = 0) {
+  return operands - behind - (drops_weights(a) ? 1 : 0);
+}
+
+void check_operands(const InferContext& c, size_t sources, size_t behind) {
+  const double rate = c.attributes.real("dropout");
+  if (!(rate >= 0 && rate < 1))
+    c.graph_error(cat("dropout is the share of weights that is dropped, from 0 up to but not including 1, got ", rate));
+  if (sources != 3 && sources != 4)
+    c.graph_error(cat("takes query, key, value and a mask or none, ", rate > 0 ? "and a state, " : "",
+                      behind ? "and what its gradient needs, " : "", "came ", c.count(), " operands"));
+  c.require_float(0);
+  c.require_same_dtype(0, sources);
+  if (rate > 0 && (c.dtype(sources) != DType::int32 || !compatible(c.shape(sources), Shape{7})))
+    c.graph_error(cat("drops weights by a state, which must be int32[7], it is ", c.type(sources)));
+}
+
+// Unranked where an operand is.
+struct AttentionShapes {
+  Shape result, statistics;  // two for each row of scores, which do not know the value's leading axes
+};
+
+AttentionShapes attention_shapes(const InferContext& c, size_t sources) {
+  static constexpr const char* names[] = {"query", "key", "value", "mask"};
+  bool ranked = true;
+  for (size_t i = 0; i < sources; ++i) {
+    ranked &= c.shape(i).ranked();
+    if (i < 3 && c.shape(i).ranked() && c.shape(i).rank() < 2)
+      c.shape_error(cat(names[i], " needs rank 2 or more, it is ", c.shape(i)));
+  }
+  if (!ranked) return {};
+  const auto from_end = [&](size_t i, int back) { return c.shape(i)[c.shape(i).rank() - back]; };
+  const auto equal = [&](size_t a, int back_a, size_t b, int back_b, const char* what) {
+    const int64_t x = from_end(a, back_a), y = from_end(b, back_b);
+    if (x >= 0 && y >= 0 && x != y)
+      c.shape_error(cat(names[a], " ", c.shape(a), " and ", names[b], " ", c.shape(b), " must have the same ", what));
+  };
+  equal(0, 1, 1, 1, "last axis");
+  equal(1, 2, 2, 2, "number of keys, the second last axis");
+  Shape batch(Dims{}), of_scores;
+  for (const size_t i : {0, 1, 3, 2}) {
+    if (i == 2) of_scores = batch;
+    if (i >= sources) continue;
+    const Dims& dims = c.shape(i).dims();
+    const auto leading =
+        broadcast(batch, Shape(Dims(dims.begin(), dims.end() - std::min<std::ptrdiff_t>(2, c.shape(i).rank()))));
+    if (!leading)
+      c.shape_error(cat("the leading axes of ", names[i], " ", c.shape(i), " and ", batch, " cannot be broadcast"));
+    batch = *leading;
+  }
+  if (sources == 4)
+    for (int back = 1; back <= std::min(2, c.shape(3).rank()); ++back) {
+      const int64_t have = from_end(3, back), wanted = back == 1 ? from_end(1, 2) : from_end(0, 2);
+      if (have >= 0 && wanted >= 0 && have != 1 && have != wanted)
+        c.shape_error(cat("mask ", c.shape(3), " cannot be broadcast to queries by keys, ",
+                          Shape({from_end(0, 2), from_end(1, 2)})));
+    }
+  Dims dims = batch.dims(), rows = of_scores.dims();
+  rows.push_back(from_end(0, 2));
+  rows.push_back(2);
+  dims.push_back(from_end(0, 2));
+  dims.push_back(from_end(2, 1));
+  return {Shape(dims), Shape(rows)};
+}
+
+std::vector<TensorType> infer_attention(const InferContext& c) {
+  const size_t sources = count_of_sources(c.attributes, c.count());
+  check_operands(c, sources, 0);
+  const AttentionShapes shapes = attention_shapes(c, sources);
+  std::vector<TensorType> types{{c.dtype(0), shapes.result}};
+  if (c.attributes.boolean("training")) types.push_back({type_of_scores(c.dtype(0)), shapes.statistics});
+  return types;
+}
+
+constexpr size_t behind_sources = 3;  // of a gradient: what comes in, the result, and the statistics
+
+std::vector<TensorType> infer_attention_gradient(const InferContext& c) {
+  const size_t sources = count_of_sources(c.attributes, c.count(), behind_sources);
+  check_operands(c, sources, behind_sources);
+  const AttentionShapes shapes = attention_shapes(c, sources);
+  for (size_t i = c.count() - behind_sources; i < c.count(); ++i) {
+    const bool statistics = i + 1 == c.count();
+    const TensorType wanted{statistics ? type_of_scores(c.dtype(0)) : c.dtype(0),
+                            statistics ? shapes.statistics : shapes.result};
+    if (c.dtype(i) != wanted.dtype) c.dtype_error(cat("operand ", i, " must be ", wanted, ", it is ", c.type(i)));
+    if (!compatible(c.shape(i), wanted.shape))
+      c.shape_error(cat("operand ", i, " must be ", wanted, ", it is ", c.type(i)));
+  }
+  std::vector<TensorType> types{c.type(0), c.type(1), c.type(2)};
+  if (c.attributes.boolean("mask_gradient")) {
+    if (sources != 4) c.graph_error("cannot give a gradient of the mask, there is none");
+    types.push_back(c.type(3));
+  }
+  return types;
+}
+
+// ---- the composition ----
+
+bool has_no_keys(const Tensor* key) {
+  const Shape& shape = key->shape();
+  return shape.ranked() && shape[shape.rank() - 2] == 0;
+}
+
+// 0, and -infinity where the key comes after the query: (n, m), or of the scores' shape where sizes are not known.
+Tensor* order_of_keys(Builder& b, Tensor* query, Tensor* key) {
+  const Shape &q = query->shape(), &k = key->shape();
+  const auto known = [](const Shape& s) { return s.ranked() && s[s.rank() - 2] >= 0; };
+  const auto places = [&](Tensor* shape, int64_t axis) {
+    return b.graph().add("coordinate_along_axis", {shape}, {{"axis", axis}});
+  };
+  Tensor *row, *column;
+  if (known(q) && known(k)) {
+    row = places(b.ints({q[q.rank() - 2], 1}), 0);
+    column = places(b.ints({1, k[k.rank() - 2]}), 1);
+  } else {
+    Tensor* shape = b.shape_of(b.matmul(query, b.swap_last_axes(key)));
+    row = places(shape, -2);
+    column = places(shape, -1);
+  }
+  Tensor* later = b.binary("less_than", row, column);
+  return b.select(later, b.scalar_like(query, -std::numeric_limits<double>::infinity()), b.scalar_like(query, 0));
+}
+
+// The mask with the order of the keys, or null.
+Tensor* whole_mask(Builder& b, const Tensors& in, size_t sources, const Attributes& a) {
+  Tensor* mask = sources == 4 ? in[3] : nullptr;
+  if (!a.boolean("causal") || has_no_keys(in[1])) return mask;
+  Tensor* order = order_of_keys(b, in[0], in[1]);
+  return mask ? b.add(mask, order) : order;
+}
+
+// The halves in single precision throughout: scores and weights are many, and rounding them would cost more than casts.
+// A query whose mask keeps all keys out finds zeros. It is told by the mask, which is smaller than the scores, and gets
+// the weights of one that sees everything, so that nothing is NaN on the way back, where its zeros have no slope.
+struct Composition {
+  Composition(Builder& b, const Tensors& in, size_t sources, const Attributes& a) : b(b) {
+    wide = type_of_scores(in[0]->dtype());
+    key = b.cast(in[1], wide);
+    value = b.cast(in[2], wide);
+    query = b.mul(b.cast(in[0], wide), a.real("scale"));
+    scores = b.matmul(query, b.swap_last_axes(key));
+    if (Tensor* added = whole_mask(b, in, sources, a)) {
+      mask = b.cast(added, wide);
+      Tensor* largest = mask->shape().rank() == 0 ? mask : b.max(mask, {-1});
+      blind = b.binary("equal", largest, b.scalar_like(mask, -std::numeric_limits<double>::infinity()));
+      scores = b.add(scores, without_blind(mask));
+    }
+    weights = b.graph().add("softmax", {scores}, {{"axis", int64_t{-1}}});
+    if (!drops_weights(a)) return;
+    const Operation* drawn = b.graph().create("random", {b.shape_of(weights), in[sources]});
+    Tensor* kept = b.binary("greater_than_or_equal_to", drawn->output(), b.scalar(DType::float32, a.real("dropout")));
+    factor = b.div(b.cast(kept, wide), b.scalar(wide, 1 - a.real("dropout")));
+  }
+
+  // x, and zeros where a query sees no key.
+  Tensor* without_blind(Tensor* x) const { return blind ? b.select(blind, b.scalar_like(x, 0), x) : x; }
+  Tensor* dropped(Tensor* x) const { return factor ? b.mul(x, factor) : x; }
+  Tensor* found() const { return without_blind(b.matmul(dropped(weights), value)); }
+
+  Builder& b;
+  DType wide;
+  Tensor *query, *key, *value, *scores, *weights;  // the query scaled, the scores with the mask
+  Tensor *mask = nullptr, *blind = nullptr;
+  Tensor* factor = nullptr;  // of each weight: 0 where it is dropped
+};
+
+// Of each query the largest score and the sum of exp(score - it): (..., n, 2). (infinity, 1) where it sees no key, so
+// that exp(score - largest) / sum is 0.
+Tensor* statistics_of(const Composition& c) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Builder& b = c.b;
+  Tensor *largest, *sum;
+  if (has_no_keys(c.key)) {
+    largest = b.add(b.sum(c.scores, {-1}), infinity);
+    sum = b.add(b.sum(c.scores, {-1}), 1);
+  } else {
+    largest = b.max(c.scores, {-1});
+    sum = b.sum(b.unary("exponent", b.sub(c.scores, largest)), {-1});
+    if (c.blind) {
+      largest = b.select(c.blind, b.scalar_like(largest, infinity), largest);
+      sum = b.select(c.blind, b.scalar_like(sum, 1), sum);
+    }
+  }
+  return b.graph().add("concat", {largest, sum}, {{"axis", int64_t{-1}}});
+}
+
+// What is more than the plain operation is said with it where that can be, for a device that has the plain one.
+Tensors attention_parts(Builder& b, const Tensors& in, const Attributes& a) {
+  const size_t sources = count_of_sources(a, in.size());
+  const bool training = a.boolean("training");
+  Tensors results;
+  if (!drops_weights(a) && (a.boolean("causal") || training)) {
+    Tensors operands(in.begin(), in.begin() + 3);
+    if (Tensor* mask = whole_mask(b, in, sources, a)) operands.push_back(mask);
+    results.push_back(
+        b.graph().add("scaled_dot_product_attention", std::move(operands), {{"scale", a.real("scale")}}));
+    if (training) results.push_back(statistics_of(Composition(b, in, sources, a)));
+    return results;
+  }
+  const Composition c(b, in, sources, a);
+  results.push_back(b.cast(c.found(), in[0]->dtype()));
+  if (training) results.push_back(statistics_of(c));
+  return results;
+}
+
+// ---- the gradient ----
+
+// The result and the statistics are of use to kernels only.
+Tensors attention_gradient_parts(Builder& b, const Tensors& in, const Attributes& a) {
+  const size_t sources = count_of_sources(a, in.size(), behind_sources);
+  const Composition c(b, in, sources, a);
+  Tensor* incoming = c.without_blind(b.cast(in[in.size() - behind_sources], c.wide));
+  const auto narrow = [&](Tensor* x, size_t like) {
+    return b.cast(b.sum_to_like(x, in[like]), in[like]->dtype());
+  };
+  Tensor* d_weights = c.dropped(b.matmul(incoming, b.swap_last_axes(c.value)));
+  Tensor* d_scores = b.graph().add("softmax_gradient", {d_weights, c.scores}, {{"axis", int64_t{-1}}});
+  Tensors results = {
+      narrow(b.mul(b.matmul(d_scores, c.key), a.real("scale")), 0),
+      narrow(b.matmul(b.swap_last_axes(d_scores), c.query), 1),
+      narrow(b.matmul(b.swap_last_axes(c.dropped(c.weights)), incoming), 2),
+  };
+  if (a.boolean("mask_gradient")) results.push_back(narrow(c.without_blind(b.sum_to_like(d_scores, c.mask)), 3));
+  return results;
+}
+
+// Makes the operation give what its gradient takes.
+void give_statistics(Operation& attention) {
+  if (attention.attributes.boolean("training")) return;
+  attention.attributes.set("training", true);
+  const auto types = attention.definition->infer(InferContext(*attention.definition, attention.inputs,
+                                                              attention.attributes, attention.blocks,
+                                                              attention.where()));
+  attention.graph().append_output(&attention, types[1]);
+}
+
+void d_attention(GradientContext& c) {
+  if (!c.incoming()) return;
+  give_statistics(c.operation);
+  const Attributes& a = c.attributes();
+  const bool masked = count_of_sources(a, c.operation.inputs.size()) == 4;
+  Tensors operands = c.operation.inputs;
+  for (Tensor* behind : {c.incoming(), c.output(0), c.output(1)}) operands.push_back(behind);
+  const Operation* gradient = c.graph().create("scaled_dot_product_attention_gradient", std::move(operands),
+                                               {{"scale", a.real("scale")},
+                                                {"causal", a.boolean("causal")},
+                                                {"dropout", a.real("dropout")},
+                                                {"mask_gradient", masked && c.needs(3)}});
+  for (size_t i = 0; i < gradient->outputs.size(); ++i) c.set(i, gradient->output(i));
+}
+
+}  // namespace
+
+const Family matrix_attention_family("matrix", [] {
+  const auto both = [](std::string_view name, Arity arity, std::vector<AttributeSpec> own, Infer infer) {
+    own.insert(own.begin(), {required("scale", AttributeKind::real), optional("causal", false),
+                             optional("dropout", 0.0)});
+    return primitive(name, arity, std::move(own), std::move(infer), nullptr);
+  };
+  OperationDefinition d =
+      both("scaled_dot_product_attention", {3, 5}, {optional("training", false)}, infer_attention);
+  d.gradient = d_attention;
+  d.decompose = attention_parts;
+  define(std::move(d));
+
+  OperationDefinition gradient = both("scaled_dot_product_attention_gradient", {6, 8},
+                                      {optional("mask_gradient", false)}, infer_attention_gradient);
+  gradient.decompose = attention_gradient_parts;
+  gradient.internal = true;
+  define(std::move(gradient));
+});
+
+}  // namespace mpsgraph::ops
