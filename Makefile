@@ -81,8 +81,9 @@ test: $(if $(ROOM),test-cpu,$(PARTS))
 PYTEST = $(BIN)/python -m pytest -m "not slow"
 
 # Rooms run in as many processes as there are processors, a file in one of them. There each process has two threads
-# whatever the machine has, so that loops are shared. The rooms in ALONE, which measure times, wait and count threads, run afterwards
-# in one process that has the machine. $(call rooms,ENVIRONMENT,LEFT OUT) is both, or the one that runs $(ROOM).
+# whatever the machine has, so that loops are shared. The rooms in ALONE, which measure times, wait and count threads,
+# run afterwards in one process that has the machine. $(call rooms,ENVIRONMENT,LEFT OUT) is both, or the one that runs
+# $(ROOM).
 ALONE    := runtime
 TOGETHER := OMP_NUM_THREADS=2
 define rooms

@@ -76,7 +76,8 @@ void set_thread_count(int count) {
   if (cut > 0 && count > cut)
     throw DeviceError(cat("[set_num_threads] ", count, " threads are more than the ", cut.load(),
                           " for which kernels have been compiled; set the number before the first compilation, or "
-                          "start with OMP_NUM_THREADS=", count));
+                          "start with OMP_NUM_THREADS=",
+                          count));
   asked = count;
 }
 

@@ -3,8 +3,9 @@ with masks, in order, with weights dropped; distances between rows of bits.
 """
 
 import numpy as np
+from harness.case import ANY, INTEGERS, Case, values
+
 from cases.random import philox
-from harness.case import ANALYTIC, ANY, INTEGERS, Case, values
 
 
 def product(label, left, right, **options):

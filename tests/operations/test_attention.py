@@ -1,5 +1,6 @@
-"""Attention beside float64 numpy: every size of tiles, masks, order, dropped weights, shared heads, extremes; values and
-gradients by tiles beside those of the composition, and what of them is in memory.
+"""Attention beside float64 numpy: every size of tiles, masks, order, dropped weights, shared heads, extremes.
+
+Values and gradients by tiles beside those of the composition, and what of them is in memory.
 
 cpu/test_instruction_sets.py runs this file with each set of vectors.
 """

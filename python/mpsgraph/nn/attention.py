@@ -107,9 +107,7 @@ class MultiheadAttention(Module):
         scale = 1 / math.sqrt(self.embed_dim // self.num_heads)
 
         def found(rate: float) -> Tensor:
-            return graph_of(q).scaled_dot_product_attention(
-                q, k, v, added, scale, causal=is_causal, dropout=rate
-            )
+            return graph_of(q).scaled_dot_product_attention(q, k, v, added, scale, causal=is_causal, dropout=rate)
 
         return self._joined(self.when_training(q, lambda: found(self.rate), lambda: found(0.0)))
 

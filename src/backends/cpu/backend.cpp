@@ -110,9 +110,8 @@ class CpuBackend final : public runtime::Backend {
 }  // namespace
 
 void register_backend() {
-  runtime::register_backend({.name = "cpu", .make = []() -> std::unique_ptr<runtime::Backend> {
-                               return std::make_unique<CpuBackend>();
-                             }});
+  runtime::register_backend(
+      {.name = "cpu", .make = []() -> std::unique_ptr<runtime::Backend> { return std::make_unique<CpuBackend>(); }});
   // Constants are folded here for every device.
   compiler::register_evaluator(evaluate);
 }

@@ -10,7 +10,7 @@ namespace {
 constexpr double longest = 20'000;      // microseconds: runs that take longer gain by helpers, where there are any
 constexpr double clearly = 1.5;         // so much slower, a turn ends at once
 constexpr double worth_changing = 0.97;  // of the time
-constexpr double unusual = 1.25;         // as much slower or faster, something else has begun or ended on the machine
+constexpr double unusual = 1.25;  // as much slower or faster, something else has begun or ended on the machine
 constexpr int few_runs = 16;
 constexpr int64_t least_pause = 64;
 

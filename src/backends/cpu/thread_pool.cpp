@@ -177,8 +177,8 @@ void ThreadPool::settle(Job& job, int64_t own, uint64_t worked, uint64_t waited)
     if (balance >= most && pause_.load(std::memory_order_relaxed)) pause_.store(0, std::memory_order_relaxed);
     return;
   }
-  const uint64_t pause = std::clamp(2 * pause_.load(std::memory_order_relaxed), microseconds(first_pause),
-                                    microseconds(longest_pause));
+  const uint64_t pause =
+      std::clamp(2 * pause_.load(std::memory_order_relaxed), microseconds(first_pause), microseconds(longest_pause));
   pause_.store(pause, std::memory_order_relaxed);
   balance_.store(0, std::memory_order_relaxed);
   alone_until_.store(ticks() + pause, std::memory_order_relaxed);

@@ -7,8 +7,7 @@ uint64_t microseconds(double count) {
     using Clock = std::chrono::steady_clock;
     const auto begin = Clock::now();
     const uint64_t first = ticks();
-    while (Clock::now() - begin < std::chrono::microseconds(50)) {
-    }
+    while (Clock::now() - begin < std::chrono::microseconds(50)) {}
     const std::chrono::duration<double, std::micro> passed = Clock::now() - begin;
     return static_cast<double>(ticks() - first) / passed.count();
   }();

@@ -145,8 +145,7 @@ bool keeps(const Operation& operation) {
 void prepare(compiler::Program& program, const compiler::Options& options) {
   // Layouts, fusion and the order of execution are MPSGraph's own affair.
   using enum compiler::OptionalPass;
-  const compiler::Target target{.passes = {prune, fold, simplify, absorb},
-                                .keeps = keeps};
+  const compiler::Target target{.passes = {prune, fold, simplify, absorb}, .keeps = keeps};
   compiler::run_passes(program, target, options);
   if (compiler::any_operation(program, adds_halves)) compiler::rewrite(program, added_in_float32);
   remove_nothing(program);

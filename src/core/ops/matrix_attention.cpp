@@ -214,8 +214,7 @@ Tensors attention_parts(Builder& b, const Tensors& in, const Attributes& a) {
   if (!drops_weights(a) && (a.boolean("causal") || training)) {
     Tensors operands(in.begin(), in.begin() + 3);
     if (Tensor* mask = whole_mask(b, in, sources, a)) operands.push_back(mask);
-    results.push_back(
-        b.graph().add("scaled_dot_product_attention", std::move(operands), {{"scale", a.real("scale")}}));
+    results.push_back(b.graph().add("scaled_dot_product_attention", std::move(operands), {{"scale", a.real("scale")}}));
     if (training) results.push_back(statistics_of(Composition(b, in, sources, a)));
     return results;
   }
@@ -232,9 +231,7 @@ Tensors attention_gradient_parts(Builder& b, const Tensors& in, const Attributes
   const size_t sources = count_of_sources(a, in.size(), behind_sources);
   const Composition c(b, in, sources, a);
   Tensor* incoming = c.without_blind(b.cast(in[in.size() - behind_sources], c.wide));
-  const auto narrow = [&](Tensor* x, size_t like) {
-    return b.cast(b.sum_to_like(x, in[like]), in[like]->dtype());
-  };
+  const auto narrow = [&](Tensor* x, size_t like) { return b.cast(b.sum_to_like(x, in[like]), in[like]->dtype()); };
   Tensor* d_weights = c.dropped(b.matmul(incoming, b.swap_last_axes(c.value)));
   Tensor* d_scores = b.graph().add("softmax_gradient", {d_weights, c.scores}, {{"axis", int64_t{-1}}});
   Tensors results = {
@@ -250,9 +247,8 @@ Tensors attention_gradient_parts(Builder& b, const Tensors& in, const Attributes
 void give_statistics(Operation& attention) {
   if (attention.attributes.boolean("training")) return;
   attention.attributes.set("training", true);
-  const auto types = attention.definition->infer(InferContext(*attention.definition, attention.inputs,
-                                                              attention.attributes, attention.blocks,
-                                                              attention.where()));
+  const auto types = attention.definition->infer(
+      InferContext(*attention.definition, attention.inputs, attention.attributes, attention.blocks, attention.where()));
   attention.graph().append_output(&attention, types[1]);
 }
 
@@ -275,12 +271,11 @@ void d_attention(GradientContext& c) {
 
 const Family matrix_attention_family("matrix", [] {
   const auto both = [](std::string_view name, Arity arity, std::vector<AttributeSpec> own, Infer infer) {
-    own.insert(own.begin(), {required("scale", AttributeKind::real), optional("causal", false),
-                             optional("dropout", 0.0)});
+    own.insert(own.begin(),
+               {required("scale", AttributeKind::real), optional("causal", false), optional("dropout", 0.0)});
     return primitive(name, arity, std::move(own), std::move(infer), nullptr);
   };
-  OperationDefinition d =
-      both("scaled_dot_product_attention", {3, 5}, {optional("training", false)}, infer_attention);
+  OperationDefinition d = both("scaled_dot_product_attention", {3, 5}, {optional("training", false)}, infer_attention);
   d.gradient = d_attention;
   d.decompose = attention_parts;
   define(std::move(d));

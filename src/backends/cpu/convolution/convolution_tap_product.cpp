@@ -62,27 +62,27 @@ class TapProduct final : public Kernel {
     F* panels = frame.at<F>(panels_slot_);
     // Panels are packed beside the source, or each just before its products.
     const int64_t widened = source_.pieces(), pieces = static_cast<int64_t>(pieces_.size());
-    parallel_phases(
-        threads_, {widened + (together_ ? panels_ : 0), together_ ? pieces : panels_}, [&](int64_t phase, Items& items) {
-          const TilesInUse use(tiles_);
-          if (phase == 0) {
-            for (int64_t i : items) {
-              if (i < widened)
-                source_.copy(frame, tiles_, i);
-              else
-                weights_.pack(tiles_, weights, i - widened, panels + (i - widened) * panel_);
-            }
-          } else if (together_) {
-            for (int64_t i : items) multiply(frame, pieces_[i], panels);
-          } else {
-            F* own = panels + items.member() * panel_;
-            for (int64_t p : items) {
-              weights_.pack(tiles_, weights, p, own);
-              Ahead ahead{weights, p + 1, lines_, lines_per_tile_};
-              multiply_all(frame, items.member(), p, p + 1, own, &ahead);
-            }
-          }
-        });
+    parallel_phases(threads_, {widened + (together_ ? panels_ : 0), together_ ? pieces : panels_},
+                    [&](int64_t phase, Items& items) {
+                      const TilesInUse use(tiles_);
+                      if (phase == 0) {
+                        for (int64_t i : items) {
+                          if (i < widened)
+                            source_.copy(frame, tiles_, i);
+                          else
+                            weights_.pack(tiles_, weights, i - widened, panels + (i - widened) * panel_);
+                        }
+                      } else if (together_) {
+                        for (int64_t i : items) multiply(frame, pieces_[i], panels);
+                      } else {
+                        F* own = panels + items.member() * panel_;
+                        for (int64_t p : items) {
+                          weights_.pack(tiles_, weights, p, own);
+                          Ahead ahead{weights, p + 1, lines_, lines_per_tile_};
+                          multiply_all(frame, items.member(), p, p + 1, own, &ahead);
+                        }
+                      }
+                    });
   }
   std::string description() const override {
     return text_of(plan_) + (by_tap_.empty() ? "" : ", tap by tap") + (source_.copies ? ", in float32" : "") +

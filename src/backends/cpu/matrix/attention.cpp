@@ -1,9 +1,10 @@
 // scaled_dot_product_attention and its gradient in tiles: which operands suit, and how threads share the work.
 //
-// Forward, threads take blocks of queries; backward, blocks of keys, each with all queries of the heads that share them.
-// Where there are few heads, the keys are parted, and each part adds to a query gradient of its own, which are summed at
-// the end: parts follow from sizes alone, so that the same run gives the same bits. Halves are computed in float32 on
-// converted operands. What does not suit is composed of products and a soft-max (core/ops/matrix_attention.cpp).
+// Forward, threads take blocks of queries; backward, blocks of keys, each with all queries of the heads that share
+// them. Where there are few heads, the keys are parted, and each part adds to a query gradient of its own, which are
+// summed at the end: parts follow from sizes alone, so that the same run gives the same bits. Halves are computed in
+// float32 on converted operands. What does not suit is composed of products and a soft-max
+// (core/ops/matrix_attention.cpp).
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -97,12 +98,12 @@ struct Geometry {
 
   AttentionSizes sizes;
   Dims query, key, value, batches;  // leading axes
-  int64_t mask_elements = 0;        // of one of its matrices
+  int64_t mask_elements = 0;  // of one of its matrices
 };
 
-// Do tiles compute it, and no slower than products with a soft-max between them? Each batch has queries of its own; keys
-// and values may be shared, by the same batches. A few queries are multiplied by the keys as they are, without packing
-// them; few scores are in the caches anyway, and fewer make packing for the gradient too dear.
+// Do tiles compute it, and no slower than products with a soft-max between them? Each batch has queries of its own;
+// keys and values may be shared, by the same batches. A few queries are multiplied by the keys as they are, without
+// packing them; few scores are in the caches anyway, and fewer make packing for the gradient too dear.
 bool suits_tiles(const Operation& operation) {
   const DType dtype = operation.input(0)->dtype();
   if (dtype != DType::float32 && size_of(dtype) != 2) return false;
@@ -171,8 +172,8 @@ class AttentionKernel : public Kernel {
   std::string description() const override {
     const AttentionSizes& s = geometry_.sizes;
     return cat("attention of ", geometry_.count(), " x ", s.queries, " queries to ", s.keys, " keys in tiles of ",
-               tiles_.forward_rows, " x ", tiles_.forward_keys, s.causal ? ", causal" : "", slots_.mask >= 0 ? ", masked" : "",
-               s.drops ? ", weights dropped" : "");
+               tiles_.forward_rows, " x ", tiles_.forward_keys, s.causal ? ", causal" : "",
+               slots_.mask >= 0 ? ", masked" : "", s.drops ? ", weights dropped" : "");
   }
 
  protected:

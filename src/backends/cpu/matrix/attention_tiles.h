@@ -1,10 +1,10 @@
-// Attention in tiles of queries by keys, so that the scores are never all in memory: the arithmetic of one item of work,
-// for each vector set. Dao et al., "FlashAttention", arXiv:2205.14135, arXiv:2307.08691.
+// Attention in tiles of queries by keys, so that the scores are never all in memory: the arithmetic of one item of
+// work, for each vector set. Dao et al., "FlashAttention", arXiv:2205.14135, arXiv:2307.08691.
 //
 // Forward, an item is some queries of one batch and head. They meet the keys tile by tile; each query keeps the largest
 // score so far, the sum of exponentials of the scores less that, and the values weighed by these. Backward, an item is
-// some keys of one batch and head. Weights come again from the scores and each query's largest score and sum; with D the
-// sum of dO O over a query's row, dS = P (dP - D).
+// some keys of one batch and head. Weights come again from the scores and each query's largest score and sum; with D
+// the sum of dO O over a query's row, dS = P (dP - D).
 //
 // Everything is float32 and row-major. Who shares out items, and what tensors are, is in attention.cpp.
 #pragma once
@@ -20,17 +20,17 @@ struct AttentionSizes {
   float scale = 1;
   bool causal = false;
   int64_t mask_row = 0, mask_column = 0;  // strides; 0 where the mask is broadcast
-  bool drops = false;                     // weights: then draw() gives the factor of each
+  bool drops = false;  // weights: then draw() gives the factor of each
 };
 
 // One batch and head. Pointers stand at its first row; null where there is none.
 struct AttentionMatrices {
   const float *query = nullptr, *key = nullptr, *value = nullptr, *mask = nullptr;
-  const float* packed_keys = nullptr;              // read forward
+  const float* packed_keys = nullptr;  // read forward
   float *result = nullptr, *statistics = nullptr;  // written forward; of each query the largest score and the sum
   const float *incoming = nullptr, *known_statistics = nullptr, *delta = nullptr;  // read backward; delta is D
   float* query_gradient = nullptr;  // added to backward: rows of padded(features)
-  int64_t first_row = 0;            // of its scores among those of all: what draw() counts
+  int64_t first_row = 0;  // of its scores among those of all: what draw() counts
 };
 
 // What weights are multiplied by: factors[j] for the weight of key first_key + j and a row of the scores.
@@ -40,7 +40,7 @@ struct AttentionDraw {
 };
 
 struct AttentionTiles {
-  int64_t lanes = 0;       // of a vector: rows that are added to have a multiple of it
+  int64_t lanes = 0;  // of a vector: rows that are added to have a multiple of it
   int64_t forward_rows = 0, forward_keys = 0, backward_keys = 0;  // of tiles
   int64_t (*forward_scratch)(const AttentionSizes&) = nullptr;  // floats for a thread
   int64_t (*backward_scratch)(const AttentionSizes&) = nullptr;
