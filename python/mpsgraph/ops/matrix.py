@@ -6,7 +6,7 @@ Batches broadcast as in numpy; there is no implicit transposition or vector case
 from __future__ import annotations
 
 from .._core import int32
-from ._family import DTypeLike, ShapeError, Tensor, as_dtype
+from ._family import DTypeLike, ShapeError, Tensor, as_dtype, constant_data
 from .random import Random
 
 
@@ -115,7 +115,8 @@ class Matrix(Random):
     def _drawn_state(self) -> Tensor:
         """A state of random() that begins at a key of its own in each run, whatever is drawn from it."""
         key = self.random((2,), dtype=int32, min_integer=-(2**31), max_integer=2**31)
-        return self._tensor("concat", [self.constant([1, 0, 0, 0, 0], dtype=int32), key], axis=0)
+        counter = self._tensor("constant", [], value=constant_data([1, 0, 0, 0, 0], None, int32))
+        return self._tensor("concat", [counter, key], axis=0)
 
     def hamming_distance(
         self, primary: Tensor, secondary: Tensor, result_dtype: DTypeLike = "uint32", name: str | None = None
