@@ -41,6 +41,7 @@ BENCHMARKS = (
     "overhead",
     "branches",
     "recurrent_layer",
+    "busy_machine",
     "operations",
 )
 QUICK = BENCH.parent / "build" / "bench" / "quick.csv"
