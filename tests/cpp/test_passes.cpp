@@ -21,7 +21,7 @@ const Target wants_all{
     .passes = {OptionalPass::prune, OptionalPass::channels_last, OptionalPass::quantize, OptionalPass::normalize,
                OptionalPass::fold, OptionalPass::simplify, OptionalPass::absorb, OptionalPass::fuse,
                OptionalPass::stitch, OptionalPass::schedule},
-    .keeps = [](std::string_view kind) { return kind == "softmax"; }};
+    .keeps = [](const Operation& operation) { return operation.is("softmax"); }};
 
 std::string after(Run pass, const std::string& text) {
   std::unique_ptr<Graph> graph = parse("graph {\n" + text + "}\n");

@@ -115,7 +115,7 @@ def losses_of_nodes(last: nn.FilterNode, weight: float, batches: Batches) -> lis
 
 def check(by_nodes: list[float], by_core: list[float]) -> None:
     assert len(by_nodes) == len(by_core) == STEPS
-    assert by_nodes[-1] < 0.95 * by_nodes[0], "it learns, so that the updates are compared, too"
+    assert np.ptp(by_nodes) > 0.05 * by_nodes[0], "losses move, so that the updates are compared, too"
     np.testing.assert_allclose(by_nodes, by_core, rtol=RELATIVE)
 
 

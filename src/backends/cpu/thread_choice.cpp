@@ -1,3 +1,4 @@
+// Turns of runs with helpers and without, their times, and when to try again.
 #include "backends/cpu/thread_choice.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Gates that callers open and helpers go through, how both wait, and the account of what helpers gain and cost.
 #include "backends/cpu/thread_pool.h"
 
 #include <pthread.h>

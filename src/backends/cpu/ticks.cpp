@@ -1,3 +1,4 @@
+// How many ticks a microsecond has, measured once beside the system's clock.
 #include "backends/cpu/ticks.h"
 
 namespace mpsgraph::cpu {
