@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import mpsgraph as mg
 import numpy as np
@@ -66,7 +67,8 @@ def inference(network: mg.nn.Module, shape: tuple[int, ...]) -> Step:
 
 def mobile() -> Step:
     nn = mg.nn
-    how = {"padding": "TF_SAME", "bias": False}
+    how: dict[str, Any] = {"padding": "TF_SAME", "bias": False}
+    layers: list[Any]
     layers = [nn.Conv2d(16, 3, strides=2, **how), nn.BatchNorm(), nn.Hardswish()]
     for kernel, expanded, channels, stride, hard in MOBILE:
         activation = nn.Hardswish if hard else nn.ReLU

@@ -136,6 +136,9 @@ std::vector<TensorType> infer_expand_dims(const InferContext& context) {
 std::vector<TensorType> infer_expand_dims_unvalued(const InferContext& context) {
   const Shape &source = context.shape(0), &axes = context.shape(1);
   if (!source.ranked() || !axes.known()) return {{context.dtype(0), {}}};
+  if (axes.elements() > max_rank - source.rank())
+    context.shape_error(cat(axes.elements(), " axes more than the ", source.rank(),
+                            " of the source are above the limit ", "of ", max_rank));
   return {{context.dtype(0), Dims(source.dims().size() + static_cast<size_t>(axes.elements()), -1)}};
 }
 
