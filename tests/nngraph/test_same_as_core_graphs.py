@@ -1,4 +1,4 @@
-"""Networks of nodes learn what the same networks learn as core graphs: their losses over some steps, from the same
+"""Networks of nodes learn what the same networks learn as core graphs: their losses over 20 steps, from the same
 weights, by the same optimizers, of the same batches.
 
 The core graphs are written with the operations of `Graph` alone; nothing but the arrays at first is shared. Biases are
@@ -20,10 +20,10 @@ from harness import device
 from harness.nodes import graph_of, queue
 from mpsgraph import nngraph as nn
 
-pytestmark = pytest.mark.both_devices
+pytestmark = [pytest.mark.both_devices, pytest.mark.begins_early]  # the stand-in takes its time
 
 Array = np.ndarray
-STEPS = {"cpu": 20, "metal": 5}[device.NAME]  # the stand-in takes its time
+STEPS = 20
 RELATIVE = {"cpu": 1e-5, "metal": 1e-3}[device.NAME]  # device metal may compute in half precision
 # Adam divides by what may be rounding alone, so that large steps of it drive equal networks apart.
 ADAM_RATE, BETA1, BETA2, EPSILON = 2e-4, 0.9, 0.999, 1e-8
