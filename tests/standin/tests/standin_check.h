@@ -5,9 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "check.h"
 #include "standin.h"
@@ -39,16 +41,28 @@ bool dies_saying(const std::string& fragment, F f) {
   return false;
 }
 
+// Live objects when their number has not changed for a while: a queue's own thread may release its last ones a moment
+// after the device is idle.
+inline long settled_objects() {
+  standin_wait_until_idle(60);
+  long seen = standin_live_objects();
+  for (int unchanged = 0, looks = 0; unchanged < 5 && looks < 500; ++looks) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const long now = standin_live_objects();
+    unchanged = now == seen ? unchanged + 1 : 0;
+    seen = now;
+  }
+  return seen;
+}
+
 // The number of objects that f leaves behind.
 template <class F>
 long leaves(F f) {
-  standin_wait_until_idle(60);
-  const long before = standin_live_objects();
+  const long before = settled_objects();
   @autoreleasepool {
     f();
   }
-  standin_wait_until_idle(60);
-  const long left = standin_live_objects() - before;
+  const long left = settled_objects() - before;
   if (left != 0) std::cerr << "alive:\n" << standin_live_objects_by_class();
   return left;
 }
