@@ -34,6 +34,7 @@ BENCHMARKS = (
     "w8_inference",
     "w9_operations",
     "w10_decoding",
+    "w11_attention",
     "first_step",
     "memory",
     "growth",

@@ -2,8 +2,11 @@
 
 W1 is Apple's digit classifier, W2 ResNet-50 in training, W3 the activity classifier of convolution and LSTM, W4 two
 adversarial networks, W5 GeLU written with basic operations, W6 a small multilayer perceptron with Adam, W7 a character
-of an LSTM that writes text, W8 ResNet-50 in inference, W9 single operations, W10 a token of a GPT with a cache.
+of an LSTM that writes text, W8 ResNet-50 in inference, W9 single operations, W10 a token of a GPT with a cache,
+W11 attention with its gradients.
 """
+
+import numpy as np
 
 CLASSES = 10
 
@@ -66,3 +69,15 @@ W9_IMAGES = (8, 64, 64, 64)  # images, rows, columns, channels; sampled at as ma
 W10_VOCABULARY = 65
 W10_LAYERS, W10_HEADS, W10_WIDTH = 4, 4, 128
 W10_POSITIONS = 1024  # of keys and values that are cached
+
+W11_BATCHES = {256: 16, 1024: 4, 4096: 1}  # by positions
+W11_HEADS, W11_FEATURES = 8, 64
+W11_KINDS = ("", "causal", "masked", "dropped", "bfloat16")
+W11_DROPOUT = 0.1
+
+
+def w11_mask(positions: int) -> np.ndarray:
+    """What is added to the scores of all heads: the last eighth of the keys is padding."""
+    mask = np.zeros((1, 1, 1, positions), np.float32)
+    mask[..., -positions // 8 :] = -np.inf
+    return mask

@@ -255,6 +255,21 @@ def w10(mode: str) -> Step:
     return step
 
 
+def w11(mode: str, positions: int, kind: str) -> Step:
+    shape = (sizes.W11_BATCHES[positions], sizes.W11_HEADS, positions, sizes.W11_FEATURES)
+    dtype = torch.bfloat16 if kind == "bfloat16" else torch.float32
+    *operands, dy = (torch.randn(shape, dtype=dtype) for _ in range(4))
+    operands = [operand.requires_grad_() for operand in operands]
+    mask = torch.from_numpy(sizes.w11_mask(positions)) if kind == "masked" else None
+    dropout = sizes.W11_DROPOUT if kind == "dropped" else 0.0
+
+    def attention(*operands: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(*operands, mask, dropout, kind == "causal")
+
+    function = torch.compile(attention) if mode.startswith("compile") else attention
+    return lambda: torch.autograd.grad(function(*operands), operands, dy)
+
+
 def w8(mode: str, batch: int) -> Step:
     model = resnet50().eval().to(memory_format=layout(mode))
     for module in model.modules():
@@ -320,6 +335,11 @@ WORKLOADS = {
     "W8 bfloat16 batch 1": lambda mode: w8(mode, 1),
     "W8 bfloat16 batch 64": lambda mode: w8(mode, 64),
     "W10": w10,
+    **{
+        f"W11 {positions}{kind and ' '}{kind}": lambda mode, n=positions, kind=kind: w11(mode, n, kind)
+        for positions in sizes.W11_BATCHES
+        for kind in sizes.W11_KINDS
+    },
     **{f"W9 {name}": lambda mode, name=name: w9(name, mode) for name in OPERATIONS},
 }
 
