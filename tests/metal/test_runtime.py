@@ -76,7 +76,7 @@ def test_feeds_and_results_in_any_memory(d: Doubling, array: np.ndarray, shared:
 
 
 def test_shared_feeds_take_no_device_memory(d: Doubling):
-    count = 2**20 + 2**16  # of a size that no other test leaves in the pool
+    count = 2**22 + 2**16  # of a size that no other test leaves in the pool, nor frees in between
     x, result = page_aligned(count), page_aligned(count)
     d.g.run({d.x: x}, d.y, results=result)
     gc.collect()  # what other tests have left is not freed in between
@@ -85,7 +85,7 @@ def test_shared_feeds_take_no_device_memory(d: Doubling):
     assert STANDIN.standin_live_buffer_bytes() == before
     STANDIN.standin_refuse_memory_of_others(1)
     d.g.run({d.x: x}, d.y, results=result)
-    assert STANDIN.standin_live_buffer_bytes() >= before + 2 * x.nbytes, "the check can fail: staging takes memory"
+    assert STANDIN.standin_live_buffer_bytes() > before + x.nbytes, "the check can fail: staging takes memory"
 
 
 def test_a_result_is_the_devices_own_memory(d: Doubling):

@@ -111,7 +111,7 @@ def test_a_step_of_a_trainer(network: str):
 
 
 def test_no_feed_is_copied():
-    """Images and labels are read where numpy has them: the device makes no memory of their size."""
+    """Images and labels are read where numpy has them, but before macOS 15 where they do not begin with a page."""
     trainer = mg.Trainer(digits.classifier(), loss="cross_entropy", optimizer=mg.optim.SGD(1e-3), device="metal")
     data = batches(2)
     for _ in range(3):
@@ -119,7 +119,8 @@ def test_no_feed_is_copied():
     STANDIN.standin_clear_signposts()
     float(trainer.train_step(*next(data)))
     names = signposts()
-    assert "encode" in names and "copy" not in names
+    reads_inside_pages = not device.OLD_SYSTEM or float(device.OLD_SYSTEM) >= 15
+    assert "encode" in names and ("copy" not in names) == reads_inside_pages
 
 
 def test_fifty_batch_sizes_compile_once_each():

@@ -3,8 +3,8 @@
 // Forward, threads take blocks of queries; backward, blocks of keys, each with all queries of the heads that share
 // them. Where there are few heads, the keys are parted, and each part adds to a query gradient of its own, which are
 // summed at the end: parts follow from sizes alone, so that the same run gives the same bits. Halves are computed in
-// float32 on converted operands. What does not suit is composed of products and a soft-max
-// (core/ops/matrix_attention.cpp).
+// float32 on converted operands, but for bfloat16 where the processor multiplies it. What does not suit is composed of
+// products and a soft-max (core/ops/matrix_attention.cpp).
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -24,6 +24,14 @@ const AttentionTiles& attention_tiles() {
   if (instruction_set() == "AVX2") return avx2::attention_tiles;
 #endif
   return baseline::attention_tiles;
+}
+
+const AttentionTiles* attention_tiles_of_bfloat16() {
+#if defined(__x86_64__)
+  static const bool there = instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512bf16");
+  if (there) return &avx512_bf16::attention_tiles;
+#endif
+  return nullptr;
 }
 
 namespace {
@@ -156,8 +164,8 @@ struct Slots {
 
 class AttentionKernel : public Kernel {
  public:
-  AttentionKernel(Lowering& lowering, bool gradient)
-      : tiles_(attention_tiles()),
+  AttentionKernel(Lowering& lowering, const AttentionTiles& tiles, bool gradient)
+      : tiles_(tiles),
         geometry_(lowering.operation()),
         slots_(lowering, count_of_sources(lowering.operation())),
         rate_(static_cast<float>(lowering.attributes().real("dropout"))),
@@ -166,6 +174,12 @@ class AttentionKernel : public Kernel {
     key_of_ = matrices_of(dims(1), geometry_.batches);
     if (slots_.mask >= 0) mask_of_ = matrices_of(dims(3), geometry_.batches);
     const AttentionSizes& s = geometry_.sizes;
+    if (slots_.mask >= 0 && lowering.input(3).dtype != DType::float32) {
+      const Operand mask = lowering.input(3);
+      widen_ = cast_function(mask.dtype, DType::float32);
+      masks_ = mask.elements();
+      widened_mask_ = lowering.scratch(static_cast<size_t>(masks_) * sizeof(float));
+    }
     own_ = padded(gradient ? tiles_.backward_scratch(s) : tiles_.forward_scratch(s), 64);
     scratch_ = lowering.scratch(static_cast<size_t>(own_ * thread_count()) * sizeof(float));
   }
@@ -180,16 +194,35 @@ class AttentionKernel : public Kernel {
   const AttentionSizes& sizes() const { return geometry_.sizes; }
   float* scratch(const Frame& f, int64_t member) const { return f.at<float>(scratch_) + member * own_; }
 
-  const float* key(const Frame& f) const { return f.at<float>(slots_.key); }
+  // A row of an operand with rows of `length`.
+  const std::byte* row(const Frame& f, Slot slot, int64_t row, int64_t length) const {
+    return f.at<const std::byte>(slot) + row * length * tiles_.element_size;
+  }
+  std::byte* own_row(const Frame& f, Slot slot, int64_t row, int64_t length) const {
+    return f.at<std::byte>(slot) + row * length * tiles_.element_size;
+  }
+  const std::byte* key(const Frame& f, int64_t matrix) const {
+    return row(f, slots_.key, matrix * sizes().keys, sizes().features);
+  }
+  // The mask as float32, once for all batches.
+  void prepare(const Frame& f) const {
+    if (!widen_) return;
+    const std::byte* mask = f.at<const std::byte>(slots_.mask);
+    parallel_for(masks_, 32768, [&](int64_t begin, int64_t end) {
+      const void* from = mask + begin * tiles_.element_size;
+      widen_(f.at<float>(widened_mask_) + begin, &from, end - begin);
+    });
+  }
   // The operands of one batch.
   AttentionMatrices matrices(const Frame& f, int64_t batch) const {
     const AttentionSizes& s = sizes();
     const auto at = static_cast<size_t>(batch);
     AttentionMatrices m;
-    m.query = f.at<float>(slots_.query) + batch * s.queries * s.features;
-    m.key = key(f) + key_of_[at] * s.keys * s.features;
-    m.value = f.at<float>(slots_.value) + key_of_[at] * s.keys * s.values;
-    if (slots_.mask >= 0) m.mask = f.at<float>(slots_.mask) + mask_of_[at] * geometry_.mask_elements;
+    m.query = row(f, slots_.query, batch * s.queries, s.features);
+    m.key = key(f, key_of_[at]);
+    m.value = row(f, slots_.value, key_of_[at] * s.keys, s.values);
+    if (slots_.mask >= 0)
+      m.mask = f.at<float>(widen_ ? widened_mask_ : slots_.mask) + mask_of_[at] * geometry_.mask_elements;
     m.first_row = batch * s.queries;
     return m;
   }
@@ -205,34 +238,37 @@ class AttentionKernel : public Kernel {
  private:
   const Slots slots_;
   const float rate_, raised_;
-  int64_t own_;  // floats of a thread
-  Slot scratch_;
+  TileFunction widen_ = nullptr;  // of a mask that is not float32
+  int64_t masks_ = 0, own_;  // elements of it; floats of a thread
+  Slot widened_mask_ = -1, scratch_;
 };
 
 class ForwardKernel final : public AttentionKernel {
  public:
-  explicit ForwardKernel(Lowering& lowering) : AttentionKernel(lowering, false), result_(lowering.output().slot) {
+  ForwardKernel(Lowering& lowering, const AttentionTiles& tiles)
+      : AttentionKernel(lowering, tiles, false), result_(lowering.output().slot) {
     if (lowering.operation().outputs.size() > 1) statistics_ = lowering.output(1).slot;
     key_tiles_ = (sizes().keys + tiles_.forward_keys - 1) / tiles_.forward_keys;
-    matrix_ = key_tiles_ * tiles_.forward_keys * sizes().features;
+    matrix_ = key_tiles_ * tiles_.forward_keys * sizes().features / tiles_.elements_per_factor;
     packed_ = lowering.scratch(static_cast<size_t>(element_count(geometry_.key) * matrix_) * sizeof(float));
   }
   void run(Frame& f) const override {
     const AttentionSizes& s = sizes();
     const Draw drawn = draw(f);
+    prepare(f);
     const int64_t blocks = (s.queries + tiles_.forward_rows - 1) / tiles_.forward_rows;
     float* packed = f.at<float>(packed_);
     parallel_for(element_count(geometry_.key) * key_tiles_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t matrix = i / key_tiles_;
-        tiles_.pack_keys(s, key(f) + matrix * s.keys * s.features, i % key_tiles_, packed + matrix * matrix_);
+        tiles_.pack_keys(s, key(f, matrix), i % key_tiles_, packed + matrix * matrix_);
       }
     });
     parallel_items(geometry_.count() * blocks, [&](int64_t item, int64_t member) {
       const int64_t batch = item / blocks, block = blocks - 1 - item % blocks;  // the last see most keys, where causal
       AttentionMatrices m = matrices(f, batch);
       m.packed_keys = packed + key_of_[static_cast<size_t>(batch)] * matrix_;
-      m.result = f.at<float>(result_) + batch * s.queries * s.values;
+      m.result = own_row(f, result_, batch * s.queries, s.values);
       if (statistics_ >= 0) m.statistics = f.at<float>(statistics_) + 2 * batch * s.queries;
       const int64_t first = block * tiles_.forward_rows;
       tiles_.forward(s, m, {Draw::run, &drawn}, first, std::min(tiles_.forward_rows, s.queries - first),
@@ -247,7 +283,7 @@ class ForwardKernel final : public AttentionKernel {
 
 class BackwardKernel final : public AttentionKernel {
  public:
-  explicit BackwardKernel(Lowering& lowering) : AttentionKernel(lowering, true) {
+  BackwardKernel(Lowering& lowering, const AttentionTiles& tiles) : AttentionKernel(lowering, tiles, true) {
     const AttentionSizes& s = sizes();
     const size_t behind = lowering.input_count() - behind_sources;
     incoming_ = lowering.input(behind).slot;
@@ -264,7 +300,7 @@ class BackwardKernel final : public AttentionKernel {
     parts_ = std::clamp<int64_t>(groups_ >= enough_items / 4 ? 1 : enough_items / groups_, 1, blocks);
     blocks_of_part_ = (blocks + parts_ - 1) / parts_;
     width_ = padded(s.features, tiles_.lanes);
-    direct_ = parts_ == 1 && width_ == s.features;
+    direct_ = parts_ == 1 && width_ == s.features && tiles_.element_size == sizeof(float);
     const auto floats = [&](int64_t n) { return lowering.scratch(static_cast<size_t>(n) * sizeof(float)); };
     delta_ = floats(count * s.queries);
     sharing_ = lowering.scratch(static_cast<size_t>(thread_count() * shared_by_) * sizeof(AttentionMatrices));
@@ -277,10 +313,11 @@ class BackwardKernel final : public AttentionKernel {
     float* delta = f.at<float>(delta_);
     float* sums = f.at<float>(direct_ ? gradients_[0] : sums_);
     parallel_for(rows, grain_for(s.values), [&](int64_t begin, int64_t end) {
-      tiles_.dots(f.at<float>(incoming_) + begin * s.values, f.at<float>(result_) + begin * s.values, end - begin,
-                  s.values, delta + begin);
+      tiles_.dots(row(f, incoming_, begin, s.values), row(f, result_, begin, s.values), end - begin, s.values,
+                  delta + begin);
     });
     const Draw drawn = draw(f);
+    prepare(f);
     parallel_items(groups_ * parts_, [&](int64_t item, int64_t member) {
       const int64_t group = item / parts_, part = item % parts_;
       const int64_t first = std::min(s.keys, part * blocks_of_part_ * tiles_.backward_keys),
@@ -289,24 +326,20 @@ class BackwardKernel final : public AttentionKernel {
       for (int64_t i = 0; i < shared_by_; ++i) {
         const int64_t batch = batches_[static_cast<size_t>(group * shared_by_ + i)];
         AttentionMatrices& m = *std::construct_at(sharing + i, matrices(f, batch));
-        m.incoming = f.at<float>(incoming_) + batch * s.queries * s.values;
+        m.incoming = row(f, incoming_, batch * s.queries, s.values);
         m.known_statistics = f.at<float>(statistics_) + 2 * batch * s.queries;
         m.delta = delta + batch * s.queries;
         m.query_gradient = sums + part * all + batch * s.queries * width_;
         std::fill_n(m.query_gradient, s.queries * width_, 0.f);
       }
       tiles_.backward(s, sharing, shared_by_, {Draw::run, &drawn}, first, last,
-                      f.at<float>(gradients_[1]) + group * s.keys * s.features,
-                      f.at<float>(gradients_[2]) + group * s.keys * s.values, scratch(f, member));
+                      own_row(f, gradients_[1], group * s.keys, s.features),
+                      own_row(f, gradients_[2], group * s.keys, s.values), scratch(f, member));
     });
     if (direct_) return;
     parallel_for(rows, grain_for(4 * s.features * (parts_ + 1)), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        float* out = f.at<float>(gradients_[0]) + row * s.features;
-        std::copy_n(sums + row * width_, s.features, out);
-        for (int64_t part = 1; part < parts_; ++part)
-          for (int64_t j = 0; j < s.features; ++j) out[j] += sums[part * all + row * width_ + j];
-      }
+      tiles_.add_parts(sums + begin * width_, parts_, all, width_, end - begin, s.features,
+                       own_row(f, gradients_[0], begin, s.features));
     });
   }
 
@@ -320,8 +353,12 @@ class BackwardKernel final : public AttentionKernel {
 template <class OneKernel>
 std::unique_ptr<Kernel> lower_attention(Lowering& lowering) {
   const DType dtype = lowering.input(0).dtype;
-  if (dtype != DType::float32) return widened_kernel(lowering, dtype, DType::float32, lower_attention<OneKernel>);
-  return std::make_unique<OneKernel>(lowering);
+  if (dtype == DType::float32) return std::make_unique<OneKernel>(lowering, attention_tiles());
+  const AttentionTiles* tiles = dtype == DType::bfloat16 ? attention_tiles_of_bfloat16() : nullptr;
+  const AttentionSizes sizes = Geometry(lowering.operation()).sizes;
+  if (tiles && sizes.features % tiles->elements_per_factor == 0 && sizes.values % tiles->elements_per_factor == 0)
+    return std::make_unique<OneKernel>(lowering, *tiles);
+  return widened_kernel(lowering, dtype, DType::float32, lower_attention<OneKernel>);
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 // some keys of one batch and head. Weights come again from the scores and each query's largest score and sum; with D
 // the sum of dO O over a query's row, dS = P (dP - D).
 //
-// Everything is float32 and row-major. Who shares out items, and what tensors are, is in attention.cpp.
+// Operands are row-major and float32, or bfloat16 where there are tiles for it; all else is float32. Who shares out
+// items, and what tensors are, is in attention.cpp.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,15 @@ struct AttentionSizes {
   bool drops = false;  // weights: then draw() gives the factor of each
 };
 
-// One batch and head. Pointers stand at its first row; null where there is none.
+// One batch and head. Pointers stand at its first row; null where there is none. What is void has the tiles' elements.
 struct AttentionMatrices {
-  const float *query = nullptr, *key = nullptr, *value = nullptr, *mask = nullptr;
+  const void *query = nullptr, *key = nullptr, *value = nullptr;
+  const float* mask = nullptr;
   const float* packed_keys = nullptr;  // read forward
-  float *result = nullptr, *statistics = nullptr;  // written forward; of each query the largest score and the sum
-  const float *incoming = nullptr, *known_statistics = nullptr, *delta = nullptr;  // read backward; delta is D
+  void* result = nullptr;  // written forward, and
+  float* statistics = nullptr;  // of each query the largest score and the sum
+  const void* incoming = nullptr;  // read backward
+  const float *known_statistics = nullptr, *delta = nullptr;  // likewise; delta is D
   float* query_gradient = nullptr;  // added to backward: rows of padded(features)
   int64_t first_row = 0;  // of its scores among those of all: what draw() counts
 };
@@ -41,25 +45,31 @@ struct AttentionDraw {
 
 struct AttentionTiles {
   int64_t lanes = 0;  // of a vector: rows that are added to have a multiple of it
+  int64_t element_size = 0, elements_per_factor = 0;  // features and values are multiples of the latter
   int64_t forward_rows = 0, forward_keys = 0, backward_keys = 0;  // of tiles
   int64_t (*forward_scratch)(const AttentionSizes&) = nullptr;  // floats for a thread
   int64_t (*backward_scratch)(const AttentionSizes&) = nullptr;
-  // A tile of forward_keys rows of keys as forward() takes them; packed_keys has rows of a multiple of tiles.
-  void (*pack_keys)(const AttentionSizes&, const float* key, int64_t tile, float* packed_keys) = nullptr;
+  // A tile of forward_keys rows of keys as forward() takes them; packed_keys has rows of a multiple of tiles, each of
+  // features / elements_per_factor floats.
+  void (*pack_keys)(const AttentionSizes&, const void* key, int64_t tile, float* packed_keys) = nullptr;
   // The queries [first, first + count), count <= forward_rows.
   void (*forward)(const AttentionSizes&, const AttentionMatrices&, const AttentionDraw&, int64_t first, int64_t count,
                   float* scratch) = nullptr;
   // The keys [first, last) with all queries of `count` batches that share them; key_gradient and value_gradient stand
   // at row 0 and are written, query_gradient is added to.
   void (*backward)(const AttentionSizes&, const AttentionMatrices* batches, int64_t count, const AttentionDraw&,
-                   int64_t first, int64_t last, float* key_gradient, float* value_gradient, float* scratch) = nullptr;
+                   int64_t first, int64_t last, void* key_gradient, void* value_gradient, float* scratch) = nullptr;
   // out[i] = sum over j of a[i, j] b[i, j], rows of n.
-  void (*dots)(const float* a, const float* b, int64_t rows, int64_t n, float* out) = nullptr;
+  void (*dots)(const void* a, const void* b, int64_t rows, int64_t n, float* out) = nullptr;
+  // to[i, j] = sum over parts of sums[part * apart + i * stride + j], rows of n.
+  void (*add_parts)(const float* sums, int64_t parts, int64_t apart, int64_t stride, int64_t rows, int64_t n,
+                    void* to) = nullptr;
 };
 
 inline int64_t padded(int64_t n, int64_t lanes) { return (n + lanes - 1) / lanes * lanes; }
 
 const AttentionTiles& attention_tiles();  // of the best instruction set here
+const AttentionTiles* attention_tiles_of_bfloat16();  // null where the processor has no products of it
 
 namespace baseline {
 extern const AttentionTiles attention_tiles;
@@ -68,6 +78,9 @@ namespace avx2 {
 extern const AttentionTiles attention_tiles;
 }
 namespace avx512 {
+extern const AttentionTiles attention_tiles;
+}
+namespace avx512_bf16 {
 extern const AttentionTiles attention_tiles;
 }
 
