@@ -205,19 +205,27 @@ def test_the_gradient_of_a_mask(rng):
     close(found, [value, *gradients(incoming.astype(np.float64))])
 
 
+HALVES = [(150, 300, 64, 48), (131, 127, 16, 34), (97, 513, 130, 30), (301, 333, 21, 7), (1, 17, 2, 2)]
+
+
 @pytest.mark.both_devices
+@pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+@pytest.mark.parametrize("sizes", HALVES, ids=lambda sizes: "x".join(map(str, sizes)))
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_halves_are_rounded_once(rng, dtype):
-    given, incoming = operands(rng, 150, 300, 64, 48)
+def test_halves_are_rounded_and_sums_are_not(rng, dtype, sizes, masked):
+    """Results are, and weights and gradients of scores where they are multiplied as bfloat16."""
+    queries, keys = sizes[:2]
+    given, incoming = operands(rng, *sizes)
     rounded = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
+    mask = np.where(rng.random((queries, keys)) < 0.3, -np.inf, 0.0) if masked else None
 
     def half(x):
         g = mg.Graph()
         return g.run({}, g.cast(g.cast(g.constant(x), dtype), "float32")).numpy()
 
     given, incoming = [half(x) for x in given], half(incoming)
-    found, _ = ours(given, incoming, dtype=dtype, causal=True)
-    value, gradients = attention(*given, None, 0.3, True)
+    found, _ = ours(given, incoming, mask, dtype=dtype, causal=not masked)
+    value, gradients = attention(*given, mask, 0.3, not masked)
     # delta is made of a rounded result
     for x, y, slack in zip(found, [value, *gradients(incoming.astype(np.float64))], (1, 8, 8, 2), strict=False):
         np.testing.assert_allclose(x, y, rtol=rounded, atol=slack * rounded * np.abs(y).max() / 4)
