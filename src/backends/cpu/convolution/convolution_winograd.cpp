@@ -94,15 +94,15 @@ class WinogradProduct final : public Kernel {
     for (int64_t tap = 0; tap < all; ++tap)
       tiles_.pack(weights + weights_.tap_offsets[tap] + first * weights_.input_stride + column * weights_.output_stride,
                   weights_.input_stride, weights_.output_stride, count, width, taps + tap * chunk * tiles_.columns);
-    const int64_t of_source = plan_.source.all_phases(), of_result = plan_.result.all_phases();
-    for (int64_t phase = 0; phase < of_source * of_result; ++phase) {  // one side has them
+    const int64_t of_result = plan_.result.all_phases();
+    for (int64_t i = 0; i < plan_.source.all_phases() * of_result; ++i) {
       const float* from[most_winograd_points * most_winograd_points];
-      const int64_t phases = std::max(plan_.source.phases, plan_.result.phases);
-      for (int i = 0; i < transforms_.taps; ++i)
-        for (int j = 0; j < transforms_.taps; ++j)
-          from[i * transforms_.taps + j] = taps + plan_.tap(phase, phases, i, j) * chunk * tiles_.columns;
-      const int64_t of_panel = (of_result > 1 ? phase : 0) * phase_panels_ + p;
-      const int64_t input = (of_source > 1 ? phase : 0) * plan_.source.channels + first;
+      const int64_t source_phase = i / of_result, result_phase = i % of_result;
+      for (int y = 0; y < transforms_.taps; ++y)
+        for (int x = 0; x < transforms_.taps; ++x)
+          from[y * transforms_.taps + x] = taps + plan_.tap(source_phase, result_phase, y, x) * chunk * tiles_.columns;
+      const int64_t of_panel = result_phase * phase_panels_ + p;
+      const int64_t input = source_phase * plan_.source.channels + first;
       transforms_.weights(from, count * tiles_.columns, to + of_panel * panel() + input * tiles_.columns,
                           weights_stride_, tiles_.columns);
     }
@@ -122,11 +122,11 @@ class WinogradProduct final : public Kernel {
   void take_source(Frame& frame, int64_t begin, int64_t end, float* points) const {
     const WinogradSide& side = plan_.source;
     const float* images = frame.at<const float>(source_);
-    plan_.for_each_tile(begin, end, [&](int64_t tile, int64_t image, int64_t y, int64_t x) {
+    plan_.for_each_tile(begin, end, [&](int64_t i, const WinogradTile& tile) {
       const float* at[most_winograd_points * most_winograd_points];
       for (int64_t phase = 0; phase < side.all_phases(); ++phase) {
-        side.find(y, x, phase, images + image * side.image, outside_.data(), at);
-        transforms_.source(at, side.channels, points + tile * inputs_ + phase * side.channels, source_stride_,
+        side.find(tile, phase, images, outside_.data(), at);
+        transforms_.source(at, side.channels, points + i * inputs_ + phase * side.channels, source_stride_,
                            tiles_.columns);
       }
     });
@@ -157,11 +157,11 @@ class WinogradProduct final : public Kernel {
     epilogue.relu = extras_.relu;
     if (extras_.residual >= 0) epilogue.residual = frame.at<std::byte>(extras_.residual) - frame.at<std::byte>(result_);
     if (extras_.bias >= 0) epilogue.bias = frame.at<const float>(extras_.bias);
-    plan_.for_each_tile(begin, end, [&](int64_t tile, int64_t image, int64_t y, int64_t x) {
+    plan_.for_each_tile(begin, end, [&](int64_t i, const WinogradTile& tile) {
       float* at[most_winograd_points * most_winograd_points];
       for (int64_t phase = 0; phase < side.all_phases(); ++phase) {
-        side.find(y, x, phase, images + image * side.image, static_cast<float*>(nullptr), at);
-        transforms_.result(sums + tile * outputs_ + phase * phase_panels_ * tiles_.columns, sums_stride_, side.channels,
+        side.find(tile, phase, images, static_cast<float*>(nullptr), at);
+        transforms_.result(sums + i * outputs_ + phase * phase_panels_ * tiles_.columns, sums_stride_, side.channels,
                            at, epilogue);
       }
     });

@@ -4,7 +4,8 @@
 // take m² r²: 49 instead of 225 for 3 x 3 results of 5 x 5 taps. With a stride of s, the source is s² images of every
 // s-th pixel, its phases, and the weights are as many kernels; phases are like further channels. For the derivative
 // with respect to the source it is the result that has phases. What tiles lie beyond the image is computed and not
-// used.
+// used. Of a convolution in three dimensions each slice of the result is an image, and the slices that it takes through
+// the taps of the first axis are like further channels, too.
 //
 // Transforms round, so that errors are up to four times as large as those of products by taps,
 // and an infinity makes NaN of its whole tile.
@@ -17,48 +18,63 @@
 
 namespace mpsgraph::cpu {
 
-// Pixels of an image that tiles read, or write.
+struct WinogradTile {
+  int64_t image, slice, y, x;
+};
+
+// Pixels of the images that tiles read, or write.
 struct WinogradSide {
   int64_t size;  // of a tile, on either axis
   int64_t phases;  // on either axis
   int64_t channels;
   int64_t image;  // elements
-  std::array<std::vector<int64_t>, 2> offsets;  // of an axis: [tile][phase][pixel], in elements; -1: outside
+  int64_t depth_taps;  // slices that one of the result takes; 1 where the result is
+  std::vector<int64_t> slices;  // [slice of the result][tap], in elements; -1: outside
+  std::array<std::vector<int64_t>, 2> offsets;  // of an axis: [tile][phase][pixel], likewise
 
-  int64_t all_phases() const { return phases * phases; }
+  int64_t phases_of_slice() const { return phases * phases; }
+  int64_t all_phases() const { return depth_taps * phases_of_slice(); }
   // Where the size x size pixels of a tile in a phase lie.
   template <class T>
-  void find(int64_t y, int64_t x, int64_t phase, T* image, T* outside, T** at) const {
-    const int64_t* rows = offsets[0].data() + (y * phases + phase / phases) * size;
-    const int64_t* columns = offsets[1].data() + (x * phases + phase % phases) * size;
+  void find(const WinogradTile& tile, int64_t phase, T* images, T* outside, T** at) const {
+    const int64_t slice = slices[tile.slice * depth_taps + phase / phases_of_slice()],
+                  of_slice = phase % phases_of_slice();
+    const int64_t* rows = offsets[0].data() + (tile.y * phases + of_slice / phases) * size;
+    const int64_t* columns = offsets[1].data() + (tile.x * phases + of_slice % phases) * size;
+    T* from = images + tile.image * image + slice;
     for (int64_t i = 0; i < size; ++i)
-      for (int64_t j = 0; j < size; ++j) *at++ = rows[i] < 0 || columns[j] < 0 ? outside : image + rows[i] + columns[j];
+      for (int64_t j = 0; j < size; ++j)
+        *at++ = slice < 0 || rows[i] < 0 || columns[j] < 0 ? outside : from + rows[i] + columns[j];
   }
 };
 
 struct WinogradPlan {
   const WinogradTransforms* transforms;
-  int64_t images;
-  std::array<int64_t, 2> tiles;  // of an image
+  int64_t images, slices;  // of the result
+  std::array<int64_t, 2> tiles;  // of a slice
   WinogradSide source, result;
-  int64_t row_taps;  // of the kernel's rows
+  int64_t kernel_rows, row_taps;
 
-  int64_t tiles_of_image() const { return tiles[0] * tiles[1]; }
-  int64_t all_tiles() const { return images * tiles_of_image(); }
+  int64_t tiles_of_slice() const { return tiles[0] * tiles[1]; }
+  int64_t all_tiles() const { return images * slices * tiles_of_slice(); }
   int64_t inputs() const { return source.all_phases() * source.channels; }
   int64_t outputs() const { return result.all_phases() * result.channels; }
   int64_t points_of_weights() const { return transforms->all_points() * inputs() * outputs(); }
   int64_t products() const { return all_tiles() * points_of_weights(); }  // multiply-adds of the sums
-  // The taps of a phase, in the order of TapPlan: taps x taps of them.
-  int64_t tap(int64_t phase, int64_t phases, int i, int j) const {
-    return (i * phases + phase / phases) * row_taps + j * phases + phase % phases;
+  // The taps from a phase of the source to one of the result, in the order of TapPlan: taps x taps of them. One side has
+  // one phase in each slice.
+  int64_t tap(int64_t of_source, int64_t of_result, int i, int j) const {
+    const int64_t phases = std::max(source.phases, result.phases);
+    const int64_t phase = source.phases > 1 ? of_source % source.phases_of_slice() : of_result;
+    return (of_source / source.phases_of_slice() * kernel_rows + i * phases + phase / phases) * row_taps + j * phases +
+           phase % phases;
   }
-  // f(tile, pointer to its image's beginning in a side, y, x) for tiles [begin, end) of all images.
+  // f(number, tile) for tiles [begin, end) of all images.
   template <class F>
   void for_each_tile(int64_t begin, int64_t end, const F& f) const {
-    for (int64_t tile = begin; tile < end; ++tile) {
-      const int64_t place = tile % tiles_of_image();
-      f(tile - begin, tile / tiles_of_image(), place / tiles[1], place % tiles[1]);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t slice = i / tiles_of_slice(), place = i % tiles_of_slice();
+      f(i - begin, WinogradTile{slice / slices, slice % slices, place / tiles[1], place % tiles[1]});
     }
   }
   std::string text() const;

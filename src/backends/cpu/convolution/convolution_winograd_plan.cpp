@@ -74,23 +74,46 @@ struct Axis {
 
 bool in_tiles(const ConvolutionPlan& p) {
   const auto& [depth, rows, columns] = p.windows;
-  return depth.kernel == 1 && p.x.size[0] == 1 && p.y.size[0] == 1 && rows.kernel == columns.kernel &&
-         rows.stride == columns.stride && rows.dilation == 1 && columns.dilation == 1 &&
-         rows.kernel % rows.stride == 0 && p.inputs % whole_channels == 0 && p.outputs % whole_channels == 0;
+  return depth.stride == 1 && rows.kernel == columns.kernel && rows.stride == columns.stride && rows.dilation == 1 &&
+         columns.dilation == 1 && rows.kernel % rows.stride == 0 && p.inputs % whole_channels == 0 &&
+         p.outputs % whole_channels == 0;
+}
+
+// Which slices of one side those of the other take, in the order of TapPlan: derivatives take taps backwards.
+std::vector<int64_t> depth_slices(const ConvolutionPlan& p, bool of_data_gradient) {
+  const ops::Window& depth = p.windows[0];
+  const ConvolutionImage &from = of_data_gradient ? p.y : p.x, &to = of_data_gradient ? p.x : p.y;
+  std::vector<int64_t> found;
+  for (int64_t slice = 0; slice < to.size[0]; ++slice)
+    for (int64_t i = 0; i < depth.kernel; ++i) {
+      const int64_t z = of_data_gradient ? slice + depth.begin - (depth.kernel - 1 - i) * depth.dilation
+                                         : slice - depth.begin + i * depth.dilation;
+      found.push_back(z >= 0 && z < from.size[0] ? z * from.step[0] : -1);
+    }
+  return found;
+}
+std::vector<int64_t> all_slices(const ConvolutionImage& image) {
+  std::vector<int64_t> found;
+  for (int64_t slice = 0; slice < image.size[0]; ++slice) found.push_back(slice * image.step[0]);
+  return found;
 }
 
 WinogradPlan make_plan(const ConvolutionPlan& p, const WinogradTransforms& transforms, bool of_data_gradient) {
   const std::array<Axis, 2> axes{Axis{p.windows[1], of_data_gradient}, Axis{p.windows[2], of_data_gradient}};
   const int64_t size = transforms.results, points = transforms.points(), phases = axes[0].phases();
-  WinogradPlan plan{&transforms, p.x.n, {axes[0].tiles(size), axes[1].tiles(size)}, {}, {}, p.kernel[2]};
-  WinogradSide phased{of_data_gradient ? size : points, phases, p.inputs, p.x.sn, {}};
-  WinogradSide plain{of_data_gradient ? points : size, 1, p.outputs, p.y.sn, {}};
+  const int64_t slices = of_data_gradient ? p.x.size[0] : p.y.size[0];
+  WinogradPlan plan{&transforms, p.x.n, slices,      {axes[0].tiles(size), axes[1].tiles(size)},
+                    {},          {},    p.kernel[1], p.kernel[2]};
+  WinogradSide phased{of_data_gradient ? size : points, phases, p.inputs, p.x.sn, 1, all_slices(p.x), {}};
+  WinogradSide plain{of_data_gradient ? points : size, 1, p.outputs, p.y.sn, 1, all_slices(p.y), {}};
   for (int i = 0; i < 2; ++i) {
     phased.offsets[i] = axes[i].phased(size, phased.size, p.x.step[i + 1]);
     plain.offsets[i] = axes[i].plain(size, plain.size, p.y.step[i + 1]);
   }
   plan.source = of_data_gradient ? plain : phased;
   plan.result = of_data_gradient ? phased : plain;
+  plan.source.depth_taps = p.kernel[0];
+  plan.source.slices = depth_slices(p, of_data_gradient);
   return plan;
 }
 
@@ -124,8 +147,9 @@ int64_t scratch(const WinogradPlan& plan, ConvolutionPart part) {
 }  // namespace
 
 std::string WinogradPlan::text() const {
+  const std::string depth = source.depth_taps > 1 ? cat(source.depth_taps, " x ") : "";
   return cat("tiles of ", transforms->results, " x ", transforms->results, " by Winograd, ", transforms->all_points(),
-             " products for ", transforms->results * transforms->results, " of ", transforms->taps, " x ",
+             " products for ", transforms->results * transforms->results, " of ", depth, transforms->taps, " x ",
              transforms->taps, " taps");
 }
 

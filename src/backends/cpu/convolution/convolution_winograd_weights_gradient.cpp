@@ -87,16 +87,15 @@ class WinogradWeightsGradient final : public Kernel {
     const WinogradSide &from = plan_.source, &to = plan_.result;
     const float* images = frame.at<const float>(source_);
     const float* gradients = frame.at<const float>(incoming_);
-    plan_.for_each_tile(begin, end, [&](int64_t tile, int64_t image, int64_t y, int64_t x) {
+    plan_.for_each_tile(begin, end, [&](int64_t i, const WinogradTile& tile) {
       const float* at[most_winograd_points * most_winograd_points];
       for (int64_t phase = 0; phase < from.all_phases(); ++phase) {
-        from.find(y, x, phase, images + image * from.image, outside_.data(), at);
-        transforms_.source(at, from.channels, source + tile * inputs_ + phase * from.channels, source_stride_,
+        from.find(tile, phase, images, outside_.data(), at);
+        transforms_.source(at, from.channels, source + i * inputs_ + phase * from.channels, source_stride_,
                            tiles_.columns);
       }
-      to.find(y, x, 0, gradients + image * to.image, outside_.data(), at);
-      transforms_.incoming(at, to.channels, incoming + tile * tiles_.columns, incoming_stride_,
-                           block_ * tiles_.columns);
+      to.find(tile, 0, gradients, outside_.data(), at);
+      transforms_.incoming(at, to.channels, incoming + i * tiles_.columns, incoming_stride_, block_ * tiles_.columns);
     });
   }
 
@@ -123,7 +122,7 @@ class WinogradWeightsGradient final : public Kernel {
         float* to[most_winograd_points * most_winograd_points];
         for (int i = 0; i < transforms_.taps; ++i)
           for (int j = 0; j < transforms_.taps; ++j)
-            to[i * transforms_.taps + j] = taps + plan_.tap(phase, plan_.source.phases, i, j) * of_tap();
+            to[i * transforms_.taps + j] = taps + plan_.tap(phase, 0, i, j) * of_tap();
         transforms_.weights_gradient(sums + p * panel() + phase * of_tap(), sums_stride_, of_tap(), to, {});
       }
   }
