@@ -14,6 +14,7 @@
 #include "compiler/passes.h"
 #include "compiler/users.h"
 #include "core/definition.h"
+#include "core/wide.h"
 
 namespace mpsgraph::compiler {
 namespace {

@@ -107,6 +107,7 @@ class Settle {
       Builder b(r.graph());
       return changed(decomposed(b, operation, inputs));
     }
+    if (operation.is("split") && are_constants(inputs) && inputs.size() == 1) return parts(r, operation, inputs[0]);
     return folded_whole(r, operation, inputs);
   }
   bool any_change() const { return changed_; }
@@ -123,6 +124,22 @@ class Settle {
     const Block& taken = *operation.blocks[(*predicate)->scalar() != 0 ? 0 : 1];
     r.copy_operations(taken);
     return changed(r.now(taken.results));
+  }
+
+  // Of a constant, such as the gates of a recurrent layer's weights: as slices, each of which can be computed.
+  Rewriter::Replacement parts(Rewriter& r, const Operation& operation, Tensor* whole) {
+    const Dims& dims = whole->type.shape.dims();
+    const auto rank = static_cast<int64_t>(dims.size()), axis = (operation.attributes.integer("axis") + rank) % rank;
+    Ints starts(dims.size(), 0), ends = dims;
+    const Ints strides(dims.size(), 1);
+    ends[axis] = 0;
+    std::vector<Tensor*> slices;
+    for (const auto& output : operation.outputs) {
+      ends[axis] += output->type.shape.dims()[axis];
+      slices.push_back(r.graph().add("slice", {whole}, {{"starts", starts}, {"ends", ends}, {"strides", strides}}));
+      starts[axis] = ends[axis];
+    }
+    return changed(std::move(slices));
   }
 
   // What can be computed now: all but the dequantization of weights.
