@@ -1,7 +1,6 @@
-// Which taps a pixel sees.
+// Which taps a pixel sees: those that each axis lets it see, in all combinations.
 #include "backends/cpu/convolution/convolution_tap_plan.h"
 
-#include <algorithm>
 #include <map>
 
 namespace mpsgraph::cpu {
@@ -9,89 +8,116 @@ namespace {
 
 using Taps = std::vector<std::pair<int64_t, int64_t>>;  // tap, offset of the pixel that it reads
 
-// Sorts pixels into classes. `taps_of(position)` calls back with each tap that lies inside, in rising order of what it
-// reads where that can be had, so that runs become long.
-class Classes {
+// The positions of one axis, sorted by which taps they see, and how far from each other these read.
+class Axis {
  public:
-  explicit Classes(TapPlan& plan) : plan_(plan) {}
-  void add(int64_t to, const Taps& seen) {
-    std::vector<int64_t> key;
-    for (const auto& [tap, from] : seen) key.insert(key.end(), {tap, from - seen.front().second});
-    const auto [found, fresh] = index_.try_emplace(std::move(key), members_.size());
-    if (fresh) members_.push_back({seen, {}});
-    members_[found->second].pixels.push_back({seen.empty() ? 0 : seen.front().second, to});
-  }
-  // `order`: in which taps lie in panels.
-  void finish(const std::vector<int64_t>& order) {
-    std::map<int64_t, int64_t> place;
-    for (int64_t tap : order)
-      if (std::any_of(members_.begin(), members_.end(), [&](const Member& m) {
-            return std::any_of(m.seen.begin(), m.seen.end(), [&](const auto& s) { return s.first == tap; });
-          })) {
-        place[tap] = static_cast<int64_t>(plan_.taps.size());
-        plan_.taps.push_back(tap);
-      }
-    for (Member& member : members_) {
-      TapPlan::Class& made = plan_.classes.emplace_back();
-      made.pixels = std::move(member.pixels);
-      for (const auto& [tap, from] : member.seen) {
-        const TileRun run{from - member.seen.front().second, place[tap] * plan_.inputs, plan_.inputs};
-        TileRun* last = made.runs.empty() ? nullptr : &made.runs.back();
-        if (last && last->delta + last->steps == run.delta && last->panel + last->steps == run.panel)
-          last->steps += run.steps;
-        else
-          made.runs.push_back(run);
-      }
+  // seen_from(position): taps in the order in which pixels take them, of which offsets rise.
+  template <class Seen>
+  Axis(int64_t size, const Seen& seen_from) {
+    std::map<Taps, size_t> index;
+    for (int64_t position = 0; position < size; ++position) {
+      Taps seen = seen_from(position);
+      const int64_t first = seen.empty() ? 0 : seen.front().second;
+      for (auto& [tap, from] : seen) from -= first;
+      const auto [found, fresh] = index.try_emplace(std::move(seen), classes_.size());
+      if (fresh) classes_.push_back(found->first);
+      positions_.push_back({found->second, first});
     }
   }
+  size_t class_count() const { return classes_.size(); }
+  size_t class_of(int64_t position) const { return positions_[position].first; }
+  const Taps& taps(int64_t position) const { return classes_[class_of(position)]; }
+  int64_t first(int64_t position) const { return positions_[position].second; }  // what its first tap reads
 
  private:
+  std::vector<Taps> classes_;
+  std::vector<std::pair<size_t, int64_t>> positions_;  // class, offset
+};
+
+using Axes = std::array<Axis, 3>;
+using Place = std::array<int64_t, 3>;
+
+// All combinations of what a place's axes see, the last axis fastest.
+Taps combined(const Axes& axes, const Place& at, const std::array<int64_t, 3>& kernel) {
+  Taps seen;
+  for (const auto& [z, from_z] : axes[0].taps(at[0]))
+    for (const auto& [y, from_y] : axes[1].taps(at[1]))
+      for (const auto& [x, from_x] : axes[2].taps(at[2]))
+        seen.push_back({(z * kernel[1] + y) * kernel[2] + x, from_z + from_y + from_x});
+  return seen;
+}
+
+// Sorts the pixels of `image` into classes. `order`: in which taps lie in panels.
+void classify(TapPlan& plan, const Axes& axes, const ConvolutionImage& image, const std::array<int64_t, 3>& kernel,
+              const std::vector<int64_t>& order) {
   struct Member {
     Taps seen;
     std::vector<TapPlan::Pixel> pixels;
   };
-  TapPlan& plan_;
-  std::map<std::vector<int64_t>, size_t> index_;
-  std::vector<Member> members_;
-};
-
-template <class F>
-void for_each_pixel(const ConvolutionImage& image, const F& f) {
-  std::array<int64_t, 3> at{};
+  std::vector<Member> members;
+  const size_t count = axes[0].class_count() * axes[1].class_count() * axes[2].class_count();
+  std::vector<int64_t> member_of(count, -1);
+  int64_t blind = -1;  // the member of pixels that see nothing
+  std::vector<bool> sees(order.size(), false);
+  Place at{};
   for (at[0] = 0; at[0] < image.size[0]; ++at[0])
     for (at[1] = 0; at[1] < image.size[1]; ++at[1])
-      for (at[2] = 0; at[2] < image.size[2]; ++at[2])
-        f(at, at[0] * image.step[0] + at[1] * image.step[1] + at[2] * image.step[2]);
-}
+      for (at[2] = 0; at[2] < image.size[2]; ++at[2]) {
+        size_t which = 0;
+        int64_t from = 0, to = 0;
+        bool sees_any = true;
+        for (int i = 0; i < 3; ++i) {
+          which = which * axes[i].class_count() + axes[i].class_of(at[i]);
+          from += axes[i].first(at[i]);
+          to += at[i] * image.step[i];
+          sees_any = sees_any && !axes[i].taps(at[i]).empty();
+        }
+        int64_t& member = sees_any ? member_of[which] : blind;
+        if (member < 0) {
+          member = static_cast<int64_t>(members.size());
+          members.push_back({combined(axes, at, kernel), {}});
+          for (const auto& [tap, offset] : members.back().seen) sees[tap] = true;
+        }
+        members[member].pixels.push_back({sees_any ? from : 0, to});
+      }
 
-std::array<int64_t, 3> position_of(const ConvolutionPlan& p, int64_t tap) {
-  return {tap / (p.kernel[1] * p.kernel[2]), tap / p.kernel[2] % p.kernel[1], tap % p.kernel[2]};
+  std::vector<int64_t> place(order.size(), -1);
+  for (int64_t tap : order)
+    if (sees[tap]) {
+      place[tap] = static_cast<int64_t>(plan.taps.size());
+      plan.taps.push_back(tap);
+    }
+  for (Member& member : members) {
+    TapPlan::Class& made = plan.classes.emplace_back();
+    made.pixels = std::move(member.pixels);
+    for (const auto& [tap, from] : member.seen) {
+      const TileRun run{from, place[tap] * plan.inputs, plan.inputs};
+      TileRun* last = made.runs.empty() ? nullptr : &made.runs.back();
+      if (last && last->delta + last->steps == run.delta && last->panel + last->steps == run.panel)
+        last->steps += run.steps;
+      else
+        made.runs.push_back(run);
+    }
+  }
 }
 
 }  // namespace
 
 TapPlan TapPlan::forward(const ConvolutionPlan& p) {
   TapPlan plan{p.x.n, p.inputs, p.outputs, p.x.sn, p.y.sn, {}, {}};
-  Classes classes(plan);
-  Taps seen;
-  for_each_pixel(p.y, [&](const std::array<int64_t, 3>& at, int64_t to) {
-    seen.clear();
-    for (int64_t tap = 0; tap < p.taps(); ++tap) {
-      const auto k = position_of(p, tap);
-      int64_t from = 0;
-      bool inside = true;
-      for (int i = 0; i < 3; ++i) {
-        const int64_t x = p.windows[i].at(at[i], k[i]);
-        inside = inside && x >= 0 && x < p.x.size[i];
-        from += x * p.x.step[i];
+  const auto axis = [&](int i) {
+    return Axis(p.y.size[i], [&](int64_t position) {
+      Taps seen;
+      for (int64_t tap = 0; tap < p.kernel[i]; ++tap) {
+        const int64_t x = p.windows[i].at(position, tap);
+        if (x >= 0 && x < p.x.size[i]) seen.push_back({tap, x * p.x.step[i]});
       }
-      if (inside) seen.push_back({tap, from});
-    }
-    classes.add(to, seen);
-  });
+      return seen;
+    });
+  };
   std::vector<int64_t> order(static_cast<size_t>(p.taps()));
   for (int64_t tap = 0; tap < p.taps(); ++tap) order[tap] = tap;
-  classes.finish(order);
+  classify(plan, {axis(0), axis(1), axis(2)}, p.y, p.kernel, order);
   return plan;
 }
 
@@ -99,27 +125,20 @@ TapPlan TapPlan::forward(const ConvolutionPlan& p) {
 // earlier pixel.
 TapPlan TapPlan::data_gradient(const ConvolutionPlan& p) {
   TapPlan plan{p.x.n, p.outputs, p.inputs, p.y.sn, p.x.sn, {}, {}};
-  Classes classes(plan);
-  Taps seen;
-  for_each_pixel(p.x, [&](const std::array<int64_t, 3>& at, int64_t to) {
-    seen.clear();
-    for (int64_t tap = p.taps(); tap-- > 0;) {
-      const auto k = position_of(p, tap);
-      int64_t from = 0;
-      bool inside = true;
-      for (int i = 0; i < 3; ++i) {
-        const ops::Window& w = p.windows[i];
-        const int64_t distance = at[i] + w.begin - k[i] * w.dilation, y = distance / w.stride;
-        inside = inside && distance >= 0 && distance % w.stride == 0 && y < p.y.size[i];
-        from += y * p.y.step[i];
+  const auto axis = [&](int i) {
+    return Axis(p.x.size[i], [&](int64_t position) {
+      const ops::Window& w = p.windows[i];
+      Taps seen;
+      for (int64_t tap = p.kernel[i]; tap-- > 0;) {
+        const int64_t distance = position + w.begin - tap * w.dilation, y = distance / w.stride;
+        if (distance >= 0 && distance % w.stride == 0 && y < p.y.size[i]) seen.push_back({tap, y * p.y.step[i]});
       }
-      if (inside) seen.push_back({tap, from});
-    }
-    classes.add(to, seen);
-  });
+      return seen;
+    });
+  };
   std::vector<int64_t> order(static_cast<size_t>(p.taps()));
   for (int64_t tap = 0; tap < p.taps(); ++tap) order[tap] = p.taps() - 1 - tap;
-  classes.finish(order);
+  classify(plan, {axis(0), axis(1), axis(2)}, p.x, p.kernel, order);
   return plan;
 }
 
