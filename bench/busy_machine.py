@@ -1,4 +1,5 @@
-"""Steps beside other busy processes: with two threads, and with one, which nothing keeps waiting; PyTorch beside them.
+"""Steps beside other busy processes: with two threads, and with one, which nothing keeps waiting; PyTorch and ONNX
+Runtime beside them.
 
 Small networks suffer most: a loop that waits for a thread without a processor waits for milliseconds, in every kernel.
 A figure is the mean of a turn's steps, because what hurts is seldom and long; the ratio is to one thread beside the
@@ -17,6 +18,7 @@ import mpsgraph as mg
 import numpy as np
 import w1_digits
 import w6_mlp
+import workloads as sizes
 from measuring.options import Options, main, progress
 from measuring.protocol import Step
 from measuring.report import Row, Spread
@@ -26,29 +28,14 @@ BUSY = (0, 1, 2)  # processes that compute without an end
 LIMIT = 1.3
 RNG = np.random.default_rng(0)
 
-# Kernel, expanded and final channels, stride, whether the activation is hardswish: MobileNetV3 small without its
-# squeeze-and-excite blocks. Howard et al., "Searching for MobileNetV3", arXiv:1905.02244, table 2.
-MOBILE = (
-    (3, 16, 16, 2, False),
-    (3, 72, 24, 2, False),
-    (3, 88, 24, 1, False),
-    (5, 96, 40, 2, True),
-    (5, 240, 40, 1, True),
-    (5, 240, 40, 1, True),
-    (5, 120, 48, 1, True),
-    (5, 144, 48, 1, True),
-    (5, 288, 96, 2, True),
-    (5, 576, 96, 1, True),
-    (5, 576, 96, 1, True),
-)
-WORDS, WIDTH, HEADS, LAYERS = 128, 256, 4, 4
-
 
 def tabular() -> Step:
     nn = mg.nn
-    model = nn.Sequential(nn.Linear(128), nn.ReLU(), nn.Linear(64), nn.ReLU(), nn.Linear(2))
-    trainer = mg.Trainer(model, optimizer=mg.optim.Adam(1e-3), metrics=())
-    x, y = RNG.standard_normal((32, 32), np.float32), RNG.integers(2, size=32, dtype=np.int32)
+    inputs, first, second, classes = sizes.BUSY_TABULAR
+    model = nn.Sequential(nn.Linear(first), nn.ReLU(), nn.Linear(second), nn.ReLU(), nn.Linear(classes))
+    trainer = mg.Trainer(model, optimizer=mg.optim.Adam(sizes.BUSY_RATE), metrics=())
+    x = RNG.standard_normal((sizes.BUSY_BATCH, inputs), np.float32)
+    y = RNG.integers(classes, size=sizes.BUSY_BATCH, dtype=np.int32)
     return lambda: float(trainer.train_step(x, y))
 
 
@@ -69,19 +56,21 @@ def mobile() -> Step:
     nn = mg.nn
     how: dict[str, Any] = {"padding": "TF_SAME", "bias": False}
     layers: list[Any]
-    layers = [nn.Conv2d(16, 3, strides=2, **how), nn.BatchNorm(), nn.Hardswish()]
-    for kernel, expanded, channels, stride, hard in MOBILE:
+    layers = [nn.Conv2d(sizes.BUSY_STEM, 3, strides=2, **how), nn.BatchNorm(), nn.Hardswish()]
+    for kernel, expanded, channels, stride, hard in sizes.BUSY_MOBILE:
         activation = nn.Hardswish if hard else nn.ReLU
         layers += [nn.Conv2d(expanded, 1, **how), nn.BatchNorm(), activation()]
         layers += [nn.Conv2d(expanded, kernel, strides=stride, groups=expanded, **how), nn.BatchNorm(), activation()]
         layers += [nn.Conv2d(channels, 1, **how), nn.BatchNorm()]
-    layers += [nn.Conv2d(576, 1, **how), nn.BatchNorm(), nn.Hardswish(), nn.GlobalAveragePooling2d(), nn.Linear(1000)]
-    return inference(nn.Sequential(*layers), (1, 224, 224, 3))
+    layers += [nn.Conv2d(sizes.BUSY_HEAD, 1, **how), nn.BatchNorm(), nn.Hardswish()]
+    layers += [nn.GlobalAveragePooling2d(), nn.Linear(sizes.BUSY_CLASSES)]
+    return inference(nn.Sequential(*layers), (1, sizes.BUSY_IMAGE, sizes.BUSY_IMAGE, 3))
 
 
 def text() -> Step:
-    layers = [mg.nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH) for _ in range(LAYERS)]
-    return inference(mg.nn.Sequential(*layers), (1, WORDS, WIDTH))
+    width = sizes.BUSY_WIDTH
+    layers = [mg.nn.TransformerEncoderLayer(width, sizes.BUSY_HEADS, 4 * width) for _ in range(sizes.BUSY_LAYERS)]
+    return inference(mg.nn.Sequential(*layers), (1, sizes.BUSY_WORDS, width))
 
 
 def alone(build: Callable[[], Step]) -> Step:
@@ -102,9 +91,16 @@ TITLES = {
     "digits": "W1, digit network, a training step at batch 64",
     "perceptron": "W6, perceptron 784-512-512-10 with Adam, a training step at batch 32",
     "mobile": "MobileNetV3 small without squeeze-and-excite, one image",
-    "text": f"BERT of {LAYERS} layers of {WIDTH}, one text of {WORDS} words",
+    "text": f"BERT of {sizes.BUSY_LAYERS} layers of {sizes.BUSY_WIDTH}, one text of {sizes.BUSY_WORDS} words",
 }
-PEERS = {"digits": "W1", "perceptron": "W6"}
+PEERS: dict[str, tuple[str, dict[str, str]]] = {
+    "tabular": ("busy tabular", {"PyTorch": "eager"}),
+    "digits": ("W1", {"PyTorch": "eager"}),
+    "perceptron": ("W6", {"PyTorch": "eager"}),
+    "mobile": ("busy mobile", {"PyTorch": "eager channels_last", "ONNX Runtime": "float32"}),
+    "text": ("busy text", {"PyTorch": "eager", "ONNX Runtime": "float32"}),
+}
+"""Of each network what peers call it, and in which mode they take part; ONNX Runtime does not train."""
 
 
 @contextlib.contextmanager
@@ -122,7 +118,9 @@ def sides(name: str, options: Options) -> list[Side]:
     """One thread first, which the ratios are to."""
     one = ours("busy_machine.py", f"{name}, 1 thread", "1 thread")
     both = ours("busy_machine.py", name, "2 threads")
-    return [one, both, *(peer("PyTorch", PEERS[name], ("eager",)) if options.peers and name in PEERS else [])]
+    workload, modes = PEERS[name]
+    known = modes if options.peers else {}
+    return [one, both, *(side for of, mode in known.items() for side in peer(of, workload, (mode,)))]
 
 
 def measure(options: Options) -> list[Row]:

@@ -81,3 +81,23 @@ def w11_mask(positions: int) -> np.ndarray:
     mask = np.zeros((1, 1, 1, positions), np.float32)
     mask[..., -positions // 8 :] = -np.inf
     return mask
+
+
+# Beside busy processes. Kernel, expanded and final channels, stride, whether the activation is hardswish: MobileNetV3
+# small without its squeeze-and-excite blocks. Howard et al., "Searching for MobileNetV3", arXiv:1905.02244, table 2.
+BUSY_MOBILE = (
+    (3, 16, 16, 2, False),
+    (3, 72, 24, 2, False),
+    (3, 88, 24, 1, False),
+    (5, 96, 40, 2, True),
+    (5, 240, 40, 1, True),
+    (5, 240, 40, 1, True),
+    (5, 120, 48, 1, True),
+    (5, 144, 48, 1, True),
+    (5, 288, 96, 2, True),
+    (5, 576, 96, 1, True),
+    (5, 576, 96, 1, True),
+)
+BUSY_STEM, BUSY_HEAD, BUSY_IMAGE, BUSY_CLASSES = 16, 576, 224, 1000
+BUSY_WORDS, BUSY_WIDTH, BUSY_HEADS, BUSY_LAYERS = 128, 256, 4, 4
+BUSY_TABULAR, BUSY_BATCH, BUSY_RATE = (32, 128, 64, 2), 32, 1e-3  # Adam

@@ -127,6 +127,61 @@ def gelu() -> bytes:
     return g.model({"x": whole}, {y: whole})
 
 
+def mobile() -> bytes:
+    """MobileNetV3 small without squeeze-and-excite: input "x" (1, 3, 224, 224), batch normalization not yet folded."""
+    g = Nodes()
+
+    def convolution(x: str, inputs: int, outputs: int, kernel: int, stride: int, group: int = 1) -> str:
+        weights = g.constant(uniform((outputs, inputs // group, kernel, kernel), kernel * kernel * inputs // group))
+        pads = [kernel // 2] * 4
+        y = g.add("Conv", x, weights, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=pads, group=group)
+        gamma, beta, mean, variance = np.ones(outputs, np.float32), zeros(outputs), zeros(outputs), np.ones(outputs)
+        of_channels = map(g.constant, (gamma, beta, mean, variance.astype(np.float32)))
+        return g.add("BatchNormalization", y, *of_channels, epsilon=sizes.EPSILON)
+
+    x, inputs = g.add("HardSwish", convolution("x", 3, sizes.BUSY_STEM, 3, 2)), sizes.BUSY_STEM
+    for kernel, expanded, channels, stride, hard in sizes.BUSY_MOBILE:
+        activation = "HardSwish" if hard else "Relu"
+        h = g.add(activation, convolution(x, inputs, expanded, 1, 1))
+        h = g.add(activation, convolution(h, expanded, expanded, kernel, stride, expanded))
+        x, inputs = convolution(h, expanded, channels, 1, 1), channels
+    x = g.add("HardSwish", convolution(x, inputs, sizes.BUSY_HEAD, 1, 1))
+    weights = g.constant(uniform((sizes.BUSY_HEAD, sizes.BUSY_CLASSES), sizes.BUSY_HEAD))
+    y = g.add("Gemm", g.add("Flatten", g.add("GlobalAveragePool", x)), weights, g.constant(zeros(sizes.BUSY_CLASSES)))
+    image = [1, 3, sizes.BUSY_IMAGE, sizes.BUSY_IMAGE]
+    return g.model({"x": (TensorProto.FLOAT, image)}, {y: (TensorProto.FLOAT, [1, sizes.BUSY_CLASSES])})
+
+
+def text() -> bytes:
+    """Transformer layers as in BERT, with ReLU: input "x" (1, words, width)."""
+    g = Nodes()
+    words, width, heads = sizes.BUSY_WORDS, sizes.BUSY_WIDTH, sizes.BUSY_HEADS
+    apart = g.constant(np.array([1, words, heads, width // heads], np.int64))
+    together = g.constant(np.array([1, words, width], np.int64))
+    scale = g.constant(np.array((width // heads) ** -0.5, np.float32))
+
+    def dense(x: str, inputs: int, outputs: int) -> str:
+        product = g.add("MatMul", x, g.constant(uniform((inputs, outputs), inputs)))
+        return g.add("Add", product, g.constant(zeros(outputs)))
+
+    def normalized(x: str) -> str:
+        return g.add("LayerNormalization", x, g.constant(np.ones(width, np.float32)), g.constant(zeros(width)))
+
+    def of_heads(x: str, order: list[int]) -> str:
+        return g.add("Transpose", g.add("Reshape", dense(x, width, width), apart), perm=order)
+
+    x = "x"
+    for _ in range(sizes.BUSY_LAYERS):
+        query, value = of_heads(x, [0, 2, 1, 3]), of_heads(x, [0, 2, 1, 3])
+        scores = g.add("Mul", g.add("MatMul", query, of_heads(x, [0, 2, 3, 1])), scale)
+        seen = g.add("MatMul", g.add("Softmax", scores, axis=-1), value)
+        seen = g.add("Reshape", g.add("Transpose", seen, perm=[0, 2, 1, 3]), together)
+        x = normalized(g.add("Add", x, dense(seen, width, width)))
+        x = normalized(g.add("Add", x, dense(g.add("Relu", dense(x, width, 4 * width)), 4 * width, width)))
+    whole = (TensorProto.FLOAT, [1, words, width])
+    return g.model({"x": whole}, {x: whole})
+
+
 @functools.cache
 def kept_resnet50(precision: str) -> Path:
     """The file of the model in float32 or int8, written if it is not there."""

@@ -10,7 +10,7 @@ import onnxruntime
 import workloads as sizes
 from measuring import THREADS
 from measuring.protocol import Step, serve
-from peers.onnx_models import characters, gelu, images, kept_resnet50
+from peers.onnx_models import characters, gelu, images, kept_resnet50, mobile, text
 
 
 def session(model: bytes | str) -> onnxruntime.InferenceSession:
@@ -57,12 +57,24 @@ def w8(mode: str, batch: int) -> Step:
     return step
 
 
+def inference(model: bytes) -> Step:
+    engine = session(model)
+    feeds = {x.name: np.random.default_rng(0).standard_normal(x.shape, np.float32) for x in engine.get_inputs()}
+
+    def step() -> None:
+        engine.run(None, feeds)
+
+    return step
+
+
 WORKLOADS = {
     "W5 forward": w5_forward,
     "W7": w7,
     "W8 batch 1": lambda mode: w8(mode, 1),
     "W8 batch 64": lambda mode: w8(mode, 64),
     "W8 int8 batch 64": lambda mode: w8(mode, 64),
+    "busy mobile": lambda mode: inference(mobile()),
+    "busy text": lambda mode: inference(text()),
 }
 
 if __name__ == "__main__":

@@ -70,6 +70,25 @@ def resnet50() -> nn.Module:
     )
 
 
+def mobile() -> nn.Module:
+    """MobileNetV3 small without squeeze-and-excite."""
+
+    def normalized(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
+        layer = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
+        return [layer, nn.BatchNorm2d(outputs, sizes.EPSILON)]
+
+    layers = [*normalized(3, sizes.BUSY_STEM, 3, 2), nn.Hardswish()]
+    inputs = sizes.BUSY_STEM
+    for kernel, expanded, channels, stride, hard in sizes.BUSY_MOBILE:
+        activation = nn.Hardswish if hard else nn.ReLU
+        layers += [*normalized(inputs, expanded, 1), activation()]
+        layers += [*normalized(expanded, expanded, kernel, stride, expanded), activation()]
+        layers += normalized(expanded, channels, 1)
+        inputs = channels
+    layers += [*normalized(inputs, sizes.BUSY_HEAD, 1), nn.Hardswish(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(sizes.BUSY_HEAD, sizes.BUSY_CLASSES))
+
+
 class InBfloat16(nn.Module):
     """Another module under autocast. Without the cache of casts, whose contents cannot be traced."""
 

@@ -8,7 +8,8 @@ behind a mode is the layout of images; "bfloat16" before it computes under autoc
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +24,7 @@ from peers.torch_networks import (
     Generator,
     Gpt,
     InBfloat16,
+    mobile,
     resnet50,
 )
 from torch import Tensor, nn
@@ -66,13 +68,15 @@ def w3(mode: str) -> Step:
     return training_step(mode, model, lambda f: F.cross_entropy(f(x), labels), sizes.W3_RATE, adam=True)
 
 
-def w6(mode: str) -> Step:
-    pairs = zip(sizes.W6_SIZES, sizes.W6_SIZES[1:], strict=False)
-    layers = [layer for inputs, outputs in pairs for layer in (nn.Linear(inputs, outputs), nn.ReLU())]
+def perceptron(mode: str, widths: Sequence[int], batch: int, rate: float) -> Step:
+    layers = [layer for inputs, outputs in pairwise(widths) for layer in (nn.Linear(inputs, outputs), nn.ReLU())]
     model = nn.Sequential(*layers[:-1])
-    inputs = torch.randn(sizes.W6_BATCH, sizes.W6_SIZES[0])
-    labels = torch.randint(0, sizes.CLASSES, (sizes.W6_BATCH,))
-    return training_step(mode, model, lambda f: F.cross_entropy(f(inputs), labels), sizes.W6_RATE, adam=True)
+    inputs, labels = torch.randn(batch, widths[0]), torch.randint(0, widths[-1], (batch,))
+    return training_step(mode, model, lambda f: F.cross_entropy(f(inputs), labels), rate, adam=True)
+
+
+def w6(mode: str) -> Step:
+    return perceptron(mode, sizes.W6_SIZES, sizes.W6_BATCH, sizes.W6_RATE)
 
 
 def training_step(mode: str, model: nn.Module, loss_of: Loss, rate: float, adam: bool) -> Step:
@@ -293,6 +297,28 @@ def w8(mode: str, batch: int) -> Step:
     return step
 
 
+def inference(model: nn.Module, x: Tensor) -> Step:
+    def step() -> None:
+        with torch.inference_mode():
+            model(x)
+
+    return step
+
+
+def busy_mobile(mode: str) -> Step:
+    model = mobile().eval().to(memory_format=layout(mode))
+    return inference(model, images(mode, 1, 3, sizes.BUSY_IMAGE, sizes.BUSY_IMAGE))
+
+
+def busy_text(mode: str) -> Step:
+    width = sizes.BUSY_WIDTH
+    layers = [
+        nn.TransformerEncoderLayer(width, sizes.BUSY_HEADS, 4 * width, batch_first=True)
+        for _ in range(sizes.BUSY_LAYERS)
+    ]
+    return inference(nn.Sequential(*layers).eval(), torch.randn(1, sizes.BUSY_WORDS, width))
+
+
 # --- single operations ------------------------------------------------------------------------------------------------
 
 OPERATIONS: dict[str, Callable[..., Tensor]] = {
@@ -335,6 +361,9 @@ WORKLOADS = {
     "W8 bfloat16 batch 1": lambda mode: w8(mode, 1),
     "W8 bfloat16 batch 64": lambda mode: w8(mode, 64),
     "W10": w10,
+    "busy tabular": lambda mode: perceptron(mode, sizes.BUSY_TABULAR, sizes.BUSY_BATCH, sizes.BUSY_RATE),
+    "busy mobile": busy_mobile,
+    "busy text": busy_text,
     **{
         f"W11 {positions}{kind and ' '}{kind}": lambda mode, n=positions, kind=kind: w11(mode, n, kind)
         for positions in sizes.W11_BATCHES
