@@ -5,6 +5,7 @@ its tiled operation, which holds no scores either. Then the memory that the long
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import mpsgraph as mg
 import numpy as np
@@ -52,9 +53,7 @@ def graph(positions: int, kind: str) -> Step:
 
 
 PARTS = {f"W11 {n}{kind and ' '}{kind}": (n, kind) for kind in sizes.W11_KINDS for n in sizes.W11_BATCHES}
-BUILDERS: dict[str, Callable[[], Step]] = {
-    name: lambda positions=n, kind=kind: graph(positions, kind) for name, (n, kind) in PARTS.items()
-}
+BUILDERS: dict[str, Callable[[], Step]] = {name: partial(graph, *part) for name, part in PARTS.items()}
 TORCH_MODES = ("eager", "compile")
 
 

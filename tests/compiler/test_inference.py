@@ -286,6 +286,19 @@ def test_constants_are_computed_whatever_their_size():
     assert steps(optimized) == ["matrix_multiplication"]
 
 
+def test_parts_of_constants_are_computed_whatever_their_size():
+    """As the gates of a recurrent layer's weights are put into another order."""
+    g, w = mg.Graph(), numbers(300, 400)
+    x = g.placeholder((-1, 300), name="x")
+    first, second, third = g.split(g.variable(w), [100, 50, 250], axis=-1)
+    model = mg.Model(g, {"x": x}, {"y": x @ g.concat([third, first, second], -1)})
+    optimized = model.optimize_for_inference()
+    assert steps(optimized) == ["matrix_multiplication"]
+    fed = numbers(3, 300)
+    found = optimized.run({"x": fed})["y"].numpy()
+    np.testing.assert_allclose(found, fed @ w[:, [*range(150, 400), *range(150)]], rtol=1e-4, atol=1e-4)
+
+
 def test_integers_that_stand_for_weights_stay_integers():
     g = mg.Graph()
     x = g.placeholder((-1, 4), name="x")
