@@ -61,8 +61,8 @@ struct WinogradPlan {
   int64_t outputs() const { return result.all_phases() * result.channels; }
   int64_t points_of_weights() const { return transforms->all_points() * inputs() * outputs(); }
   int64_t products() const { return all_tiles() * points_of_weights(); }  // multiply-adds of the sums
-  // The taps from a phase of the source to one of the result, in the order of TapPlan: taps x taps of them. One side has
-  // one phase in each slice.
+  // The taps from a phase of the source to one of the result, in the order of TapPlan: taps x taps of them. One of the
+  // sides has one phase in each slice.
   int64_t tap(int64_t of_source, int64_t of_result, int i, int j) const {
     const int64_t phases = std::max(source.phases, result.phases);
     const int64_t phase = source.phases > 1 ? of_source % source.phases_of_slice() : of_result;
