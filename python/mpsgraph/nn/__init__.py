@@ -33,6 +33,7 @@ from .attention import MultiheadAttention, PositionalEncoding
 from .convolution import Conv1d, Conv2d, Conv3d, DepthwiseConv2d, Fold, SeparableConv2d, Unfold
 from .convolution_transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .embedding import Embedding
+from .key_value_cache import KeyValueCache
 from .layers import Dropout, Flatten, Identity, Linear, SpatialDropout, Unflatten
 from .module import Module, Sequential
 from .normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
@@ -46,6 +47,7 @@ from .pooling import (
     MaxPool2d,
     MaxPool3d,
 )
+from .positions import LinearPositions, RelativePositions, RotaryPositions
 from .recurrent import GRU, LSTM, RNN
 from .resampling import PixelShuffle, PixelUnshuffle, ReflectionPad2d, ReplicationPad2d, Upsample, ZeroPad2d
 from .transformer import TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer
@@ -80,10 +82,12 @@ __all__ = [
     "Hardtanh",
     "Identity",
     "InstanceNorm",
+    "KeyValueCache",
     "LSTM",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
+    "LinearPositions",
     "LogSigmoid",
     "LogSoftmax",
     "MaxPool1d",
@@ -101,7 +105,9 @@ __all__ = [
     "ReLU",
     "ReLU6",
     "ReflectionPad2d",
+    "RelativePositions",
     "ReplicationPad2d",
+    "RotaryPositions",
     "SELU",
     "SeparableConv2d",
     "Sequential",
