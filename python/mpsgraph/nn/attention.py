@@ -16,6 +16,7 @@ from ..precision.mixed_precision import autocast_dtype
 from .initialisers import Initialiser
 from .key_value_cache import KeyValueCache
 from .layers import Dropout, Linear, shape_of_sizes, size_in_run, size_of
+from .masks import mask_of
 from .module import Module, graph_of
 from .positions import AttentionPositions, places_from
 
@@ -68,7 +69,7 @@ class MultiheadAttention(Module):
 
     A call takes query (N, L, any size); key (N, S, any), the query when None; value (N, S, any), the key when None;
     mask, what broadcasts to (N, heads, L, S), bools of which True keeps a key out, or numbers to add to the scores;
-    key_padding_mask (N, S), the same for each key; is_causal, whether keys behind the query are kept out. The result is
+    key_padding_mask (N, S), the same for each key, that which came with the keys when None (nn.masks); is_causal, whether keys behind the query are kept out. The result is
     (N, L, E). A query that may look at no key finds zeros, of which the output map makes its bias, and nothing has a
     gradient through it: as in a row of padding. `with_weights` gives the weights, too. With a cache, a KeyValueCache, x
     is what stands behind the steps that are kept: it attends to these and, never ahead, to itself; S is then the
@@ -79,6 +80,8 @@ class MultiheadAttention(Module):
     >>> mg.nn.MultiheadAttention(32, 4)(x, is_causal=True).shape
     (-1, 20, 32)
     """
+
+    passes_mask = True
 
     def __init__(
         self,
@@ -124,6 +127,8 @@ class MultiheadAttention(Module):
         if cache is not None and (key is not None or value is not None):
             raise GraphError("MultiheadAttention: a cache is for self-attention, keys and values come from the query")
         q, k, v = self._heads(query, key, value)
+        if key_padding_mask is None and cache is None:
+            key_padding_mask = self._padding_of(query if key is None else key)
         q, k, v, added = self._placed(q, k, v, cache)
         added = self._mask(q, k, mask, key_padding_mask, added=added)
         parts = [self._grouped(x) for x in (q, k, v)] + ([] if added is None else [self._grouped(added)])
@@ -153,6 +158,8 @@ class MultiheadAttention(Module):
         (-1, 20, 20)
         """
         self.ensure_built(query)
+        if key_padding_mask is None:
+            key_padding_mask = self._padding_of(query if key is None else key)
         q, k, v, added = self._placed(*self._heads(query, key, value), None)
         weights = self._weights(q, k, self._mask(q, k, mask, key_padding_mask, is_causal, added))
         g = graph_of(query)
@@ -176,6 +183,13 @@ class MultiheadAttention(Module):
             parted = g.reshape(y, shape_of_sizes(y, sizes))
             found.append(g.transpose(parted, (0, 2, 1, 3) if self.batch_first else (1, 2, 0, 3)))
         return found
+
+    def _padding_of(self, key: Tensor) -> Tensor | None:
+        """True where a key is none, by the mask that came with them."""
+        g, real = graph_of(key), mask_of(key)
+        if real is None:
+            return None
+        return g.not_(real if self.batch_first else g.swap_axes(real, 0, 1))
 
     def _placed(
         self, q: Tensor, k: Tensor, v: Tensor, cache: KeyValueCache | None
@@ -279,6 +293,8 @@ class PositionalEncoding(Module):
     >>> g.run({}, mg.nn.PositionalEncoding()(g.constant(0.0, (1, 1, 4)))).tolist()
     [[[0.0, 1.0, 0.0, 1.0]]]
     """
+
+    passes_mask = True
 
     def __init__(self, max_length: int = 5000, *, dropout: float = 0.0, batch_first: bool = True) -> None:
         self.max_length, self.batch_first = max_length, batch_first

@@ -107,6 +107,8 @@ class BatchNorm(Module):
 class _Norm(Module):
     """What normalizations without a memory share: epsilon, gamma and beta, and the statistics over `axes`."""
 
+    passes_mask = True
+
     gamma: Tensor | None = None
     beta: Tensor | None = None
 

@@ -26,6 +26,8 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": lambda x: graph_o
 class _TransformerLayer(Module):
     """What the layers of encoder and decoder share."""
 
+    passes_mask = True
+
     def __init__(
         self,
         d_model: int,
