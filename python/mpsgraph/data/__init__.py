@@ -5,7 +5,8 @@ downloaded.
 """
 
 from .batches import Batches, Dataset, batches
+from .buckets import Buckets, bucketed
 from .files import DataError, read_cifar10, read_idx, read_mnist
 from .handwritten import digits
 
-__all__ = ["Batches", "DataError", "Dataset", "batches", "digits", "read_cifar10", "read_idx", "read_mnist"]
+__all__ = ["Batches", "Buckets", "DataError", "Dataset", "batches", "bucketed", "digits", "read_cifar10", "read_idx", "read_mnist"]

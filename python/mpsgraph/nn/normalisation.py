@@ -53,6 +53,8 @@ class BatchNorm(Module):
     array([0.01], dtype=float32)
     """
 
+    passes_mask = True
+
     gamma: Tensor | None = None
     beta: Tensor | None = None
     moving_mean: Tensor
