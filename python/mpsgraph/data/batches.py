@@ -29,31 +29,42 @@ class Batches:
             raise ShapeError(f"a dataset is arrays of one length, such as (images, labels); got shapes {shapes}")
         if batch_size < 1:
             raise ShapeError(f"batch_size must be at least 1, got {batch_size}")
+        self._begin(len(self.arrays[0]), batch_size, shuffle, seed, drop_last)
+
+    def _begin(self, samples: int, batch_size: int, shuffle: bool, seed: int, drop_last: bool) -> None:
+        self.samples = samples
         self.batch_size, self.shuffle, self.seed, self.drop_last = batch_size, shuffle, seed, drop_last
         self.epoch = 0
         self.position = 0  # batches of this epoch that have been given out
 
     def __len__(self) -> int:
         """Batches in an epoch."""
-        samples = len(self.arrays[0])
+        return self._count(self.samples)
+
+    def _count(self, samples: int) -> int:
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
         if self.position and self.position >= len(self):  # whoever took the last batch asked for no more
             self.epoch, self.position = self.epoch + 1, 0
-        order = self._order()
+        picks = self._picks()
         while self.position < len(self):
-            first = self.position * self.batch_size
-            picked = order[first : first + self.batch_size]
             self.position += 1
-            yield tuple(array[picked] for array in self.arrays)
+            yield self._batch(picks[self.position - 1])
         self.epoch, self.position = self.epoch + 1, 0
 
-    def _order(self) -> np.ndarray:
-        samples = len(self.arrays[0])
-        if not self.shuffle:
-            return np.arange(samples)
-        return np.random.default_rng([self.seed % 2**64, self.epoch]).permutation(samples)
+    def _picks(self) -> Sequence[np.ndarray]:
+        """Which samples each batch of this epoch has."""
+        order = np.arange(self.samples)
+        if self.shuffle:
+            order = self._generator().permutation(self.samples)
+        return [order[first : first + self.batch_size] for first in range(0, self.samples, self.batch_size)]
+
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng([self.seed % 2**64, self.epoch])
+
+    def _batch(self, picked: np.ndarray) -> tuple[np.ndarray, ...]:
+        return tuple(array[picked] for array in self.arrays)
 
     def fits(self, other: Batches) -> bool:
         """Do both stand for the same order of as many samples, so that one's state means the same for the other?"""
@@ -62,13 +73,13 @@ class Batches:
 
     def state_dict(self) -> dict[str, int]:
         """Where the order stands: epoch, batches given out in it, and the seed that it belongs to."""
-        return {"epoch": self.epoch, "position": self.position, "seed": self.seed, "samples": len(self.arrays[0])}
+        return {"epoch": self.epoch, "position": self.position, "seed": self.seed, "samples": self.samples}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Continues where `state` was taken. ShapeError when it belongs to another seed or dataset length."""
         if missing := [key for key in ("epoch", "position", "seed", "samples") if key not in state]:
             raise ShapeError(f"load_state_dict takes what state_dict gives, {shown(state)} has no {missing[0]}")
-        for key, own in (("seed", self.seed), ("samples", len(self.arrays[0]))):
+        for key, own in (("seed", self.seed), ("samples", self.samples)):
             if state[key] != own:
                 raise ShapeError(f"the data order was saved with {key} {state[key]}, these batches have {own}")
         self.epoch, self.position = state["epoch"], state["position"]

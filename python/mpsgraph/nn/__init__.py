@@ -32,8 +32,11 @@ from .activations_piecewise import Hardshrink, Hardsigmoid, Hardswish, Hardtanh,
 from .attention import MultiheadAttention, PositionalEncoding
 from .convolution import Conv1d, Conv2d, Conv3d, DepthwiseConv2d, Fold, SeparableConv2d, Unfold
 from .convolution_transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from .embedding import Embedding
+from .embedding import Embedding, Masking
+from .generation import Generator, generate, sampled
+from .key_value_cache import KeyValueCache
 from .layers import Dropout, Flatten, Identity, Linear, SpatialDropout, Unflatten
+from .masks import mask_of, set_mask
 from .module import Module, Sequential
 from .normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 from .pooling import (
@@ -46,6 +49,7 @@ from .pooling import (
     MaxPool2d,
     MaxPool3d,
 )
+from .positions import LinearPositions, RelativePositions, RotaryPositions
 from .recurrent import GRU, LSTM, RNN
 from .resampling import PixelShuffle, PixelUnshuffle, ReflectionPad2d, ReplicationPad2d, Upsample, ZeroPad2d
 from .transformer import TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer
@@ -72,6 +76,7 @@ __all__ = [
     "GELU",
     "GLU",
     "GRU",
+    "Generator",
     "GlobalAveragePooling2d",
     "GroupNorm",
     "Hardshrink",
@@ -80,12 +85,15 @@ __all__ = [
     "Hardtanh",
     "Identity",
     "InstanceNorm",
+    "KeyValueCache",
     "LSTM",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
+    "LinearPositions",
     "LogSigmoid",
     "LogSoftmax",
+    "Masking",
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
@@ -101,7 +109,9 @@ __all__ = [
     "ReLU",
     "ReLU6",
     "ReflectionPad2d",
+    "RelativePositions",
     "ReplicationPad2d",
+    "RotaryPositions",
     "SELU",
     "SeparableConv2d",
     "Sequential",
@@ -125,7 +135,11 @@ __all__ = [
     "Unfold",
     "Upsample",
     "ZeroPad2d",
+    "generate",
     "initialisers",
     "losses",
+    "mask_of",
     "metrics",
+    "sampled",
+    "set_mask",
 ]

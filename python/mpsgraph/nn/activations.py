@@ -245,6 +245,8 @@ class PReLU(Module):
     [2.0, -0.5]
     """
 
+    passes_mask = True
+
     weight: Tensor
 
     def __init__(self, num_parameters: int = 1, *, initial: float = 0.25, data_layout: str = "NHWC") -> None:
@@ -347,6 +349,8 @@ class Tanhshrink(Module):
 class GLU(Module):
     """The first half of an axis, which must be of even size, times the sigmoid of its second."""
 
+    passes_mask = True
+
     def __init__(self, axis: int = -1) -> None:
         self.axis = axis
 
@@ -372,6 +376,8 @@ class Softplus(Module):
 
 class Softmax(Module):
     """Positive numbers that sum to 1 along an axis. Not before cross_entropy, which takes logits."""
+
+    passes_mask = True
 
     def __init__(self, axis: int = -1) -> None:
         self.axis = axis

@@ -1,4 +1,4 @@
-"""Embedding: rows of a trained table, picked by index."""
+"""Embedding: rows of a trained table, picked by index; Masking: steps that hold a given number are none."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from .._dtypes import DTypeLike, as_dtype
 from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
 from .initialisers import Initialiser, Normal
+from .masks import set_mask
 from .module import Module, graph_of
 
 
@@ -15,7 +16,8 @@ class Embedding(Module):
 
     Args: num_embeddings, the rows of the table; embedding_dim, their length; padding_index, an index whose vector is
     zeros and stays so; dtype, the table's; weight_initialiser, standard normal as in PyTorch when None; out_of_range,
-    what becomes of indices outside of the table, as for Graph.gather: "error", "zeros" or "clip". Input integers from 0
+    what becomes of indices outside of the table, as for Graph.gather: "error", "zeros" or "clip"; mask_zero, whether
+    steps of index 0 are none for the layers that follow, as in Keras: the result has a mask (nn.masks). Input integers from 0
     to num_embeddings - 1; result (..., embedding_dim); weight (num_embeddings, embedding_dim). Errors: ShapeError,
     DTypeError, GraphError, OutOfRangeError, which names the index and its position.
 
@@ -35,6 +37,7 @@ class Embedding(Module):
         dtype: DTypeLike = "float32",
         weight_initialiser: Initialiser | None = None,
         out_of_range: str = "error",
+        mask_zero: bool = False,
     ) -> None:
         if padding_index is not None and not -num_embeddings <= padding_index < num_embeddings:
             raise ShapeError(f"Embedding: padding_index {padding_index} is outside of {num_embeddings} rows")
@@ -42,6 +45,7 @@ class Embedding(Module):
         self.padding_index = None if padding_index is None else padding_index % num_embeddings
         if out_of_range not in ("error", "zeros", "clip"):
             raise GraphError(f"Embedding: out_of_range is one of error, zeros, clip, got {shown(out_of_range)}")
+        self.mask_zero = mask_zero
         self.dtype, self.out_of_range = as_dtype(dtype), out_of_range
         self.weight_initialiser = weight_initialiser or Normal(0.0, 1.0)
 
@@ -52,6 +56,12 @@ class Embedding(Module):
     def forward(self, x: Tensor) -> Tensor:
         if not x.dtype.is_integer:
             raise DTypeError(f"Embedding: indices must be integers, came {x.dtype}; cast them to int32 first")
+        if self.mask_zero and (x.shape is None or len(x.shape) != 2):
+            raise ShapeError(f"Embedding: with mask_zero indices are (batch, time), their shape is {x.shape}")
+        found = self._rows_of(x)
+        return set_mask(found, graph_of(x).not_equal(x, 0)) if self.mask_zero else found
+
+    def _rows_of(self, x: Tensor) -> Tensor:
         g = graph_of(x)
         rows = g.gather(self.weight, x, axis=0, out_of_range=self.out_of_range)
         if self.padding_index is None:
@@ -61,3 +71,30 @@ class Embedding(Module):
 
     def describe(self) -> str:
         return f"{self.num_embeddings}, {self.embedding_dim}"
+
+
+class Masking(Module):
+    """Steps whose features all equal a number are none for the layers that follow: Keras's Masking.
+
+    Args: mask_value, the number. Input (N, T, ...), rank 3 or more; the result is the input with zeros in these steps,
+    and has a mask (nn.masks). Errors: ShapeError.
+
+    >>> g = mg.Graph()
+    >>> y = mg.nn.Masking(-1.0)(g.constant([[[1.0, 2.0], [-1.0, -1.0]]]))
+    >>> g.run({}, y).tolist(), g.run({}, mg.nn.mask_of(y)).tolist()
+    ([[[1.0, 2.0], [0.0, 0.0]]], [[True, False]])
+    """
+
+    def __init__(self, mask_value: float = 0.0) -> None:
+        self.mask_value = mask_value
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape is None or len(x.shape) < 3:
+            raise ShapeError(f"Masking needs an input (batch, time, features), its shape is {x.shape}")
+        g, rank = graph_of(x), len(x.shape)
+        differs = g.reduction_or(g.not_equal(x, g.constant(self.mask_value, dtype=x.dtype)), list(range(2, rank)))
+        kept = g.select(differs, x, g.constant(0.0, dtype=x.dtype))
+        return set_mask(kept, g.squeeze(differs, list(range(2, rank))))
+
+    def describe(self) -> str:
+        return f"{self.mask_value:g}"

@@ -70,6 +70,7 @@ class Linear(Module):
 
     weight: Tensor
     bias: Tensor
+    passes_mask = True
 
     def __init__(
         self,
@@ -108,6 +109,8 @@ class Dropout(Module):
     >>> mg.nn.Dropout(0.5).eval()(g.constant([1.0, 2.0])).name
     'constant'
     """
+
+    passes_mask = True
 
     def __init__(self, rate: float = 0.5) -> None:
         self.rate = rate
@@ -149,6 +152,8 @@ class SpatialDropout(Dropout):
 
 class Identity(Module):
     """The input as it is: what stands where a layer could."""
+
+    passes_mask = True
 
     def forward(self, x: Tensor) -> Tensor:
         return x

@@ -26,6 +26,7 @@ from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
 from ..precision.mixed_precision import autocast_dtype, layer_scope
 from .initialisers import Initialiser, first_value
+from .masks import pass_mask
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -65,6 +66,8 @@ class Module:
     """The mode: True or False, or a bool tensor of one element by which the graph chooses when it runs."""
     precision: str | None = None
     """What its products are computed in: "float32", "bfloat16" or "float16"; None: as what is around it."""
+    passes_mask = False
+    """Does the result have the steps of the first input, and so its mask (nn.masks)?"""
     _graph: Graph | None = None
     _path = ""
     _waiting: dict[str, np.ndarray] | None = None
@@ -81,6 +84,8 @@ class Module:
             self.ensure_built(x)
             observed = _observers.open
             result = _told(self, x, more, options) if observed else self.forward(x, *more, **options)
+            if self.passes_mask:
+                pass_mask(x, result)
         if self._waiting is not None:
             self.load_waiting()
         return result

@@ -53,6 +53,8 @@ class BatchNorm(Module):
     array([0.01], dtype=float32)
     """
 
+    passes_mask = True
+
     gamma: Tensor | None = None
     beta: Tensor | None = None
     moving_mean: Tensor
@@ -106,6 +108,8 @@ class BatchNorm(Module):
 
 class _Norm(Module):
     """What normalizations without a memory share: epsilon, gamma and beta, and the statistics over `axes`."""
+
+    passes_mask = True
 
     gamma: Tensor | None = None
     beta: Tensor | None = None

@@ -35,7 +35,7 @@ class RealSteps:
         self.time, self.row = g.coordinate_along_axis(0, shape), g.coordinate_along_axis(1, shape)
         self.order: Tensor | None = None  # times of the real steps of each row, then of the others
         if lengths is not None:
-            self.lengths = self._counted(x, lengths, what)
+            self.lengths = g.expand_dims(checked_lengths(x, lengths, self.steps, (x.shape or ())[1], what), 0)
             self.given = g.less_than(self.time, self.lengths)
         else:
             self.given = _checked_mask(x, mask, batch_first, what)
@@ -44,33 +44,6 @@ class RealSteps:
             self.order = g.arg_sort(absent, 0)
         self.real = g.less_than(self.time, self.lengths)
         self.turned = g.select(self.real, self.lengths - self.time - 1, self.time)
-
-    def _counted(self, x: Tensor, lengths: Lengths, what: str) -> Tensor:
-        """Lengths as int32 (1, N)."""
-        g = graph_of(x)
-        if not isinstance(lengths, Tensor):
-            numbers = np.asarray(lengths)
-            if numbers.dtype.kind not in "iu":
-                raise DTypeError(f"{what}: lengths must be integers, came {numbers.dtype}")
-            most = self.steps if isinstance(self.steps, int) else np.iinfo(np.int32).max
-            wrong = numbers[(numbers < 0) | (numbers > most)]
-            if wrong.size:
-                raise OutOfRangeError(f"{what}: length {wrong[0]} is outside of 0 to {most}, the steps of the input")
-            lengths = g.constant(numbers.astype(np.int32))
-        if not lengths.dtype.is_integer:
-            raise DTypeError(f"{what}: lengths must be integers, came {lengths.dtype}")
-        rows = (x.shape or ())[1]
-        if (
-            lengths.shape is None
-            or len(lengths.shape) != 1
-            or (min(rows, *lengths.shape) >= 0 and lengths.shape != (rows,))
-        ):
-            raise ShapeError(
-                f"{what}: lengths must be one for each of {rows} sequences, their shape is {lengths.shape}"
-            )
-        # a table of themselves, which refuses what is outside of it
-        possible = g.coordinate_along_axis(0, shape_of_sizes(x, [self.steps + 1]))
-        return g.expand_dims(g.gather(possible, lengths, axis=0, out_of_range="error"), 0)
 
     def gathered(self, x: Tensor, times: Tensor, rows: Tensor | None = None) -> Tensor:
         """x of other times, (times, N) of them, for each row."""
@@ -106,6 +79,31 @@ class RealSteps:
         found = self.gathered(y, g.maximum(self.lengths - 1, 0), row)
         start = g.constant(0.0, dtype=y.dtype) if before is None else g.expand_dims(before, 0)
         return g.select(g.expand_dims(g.equal(self.lengths, 0), -1), start, found)
+
+
+def checked_lengths(x: Tensor, lengths: Lengths, steps: int | Tensor, rows: int, what: str) -> Tensor:
+    """Lengths as int32 (N,) in x's graph, each from 0 to `steps`; of `rows` sequences, -1 when their number is open."""
+    g = graph_of(x)
+    if not isinstance(lengths, Tensor):
+        numbers = np.asarray(lengths)
+        if numbers.dtype.kind not in "iu":
+            raise DTypeError(f"{what}: lengths must be integers, came {numbers.dtype}")
+        most = steps if isinstance(steps, int) else np.iinfo(np.int32).max
+        wrong = numbers[(numbers < 0) | (numbers > most)]
+        if wrong.size:
+            raise OutOfRangeError(f"{what}: length {wrong[0]} is outside of 0 to {most}, the steps of the input")
+        lengths = g.constant(numbers.astype(np.int32))
+    if not lengths.dtype.is_integer:
+        raise DTypeError(f"{what}: lengths must be integers, came {lengths.dtype}")
+    if (
+        lengths.shape is None
+        or len(lengths.shape) != 1
+        or (min(rows, *lengths.shape) >= 0 and lengths.shape != (rows,))
+    ):
+        raise ShapeError(f"{what}: lengths must be one for each of {rows} sequences, their shape is {lengths.shape}")
+    # a table of themselves, which refuses what is outside of it
+    possible = g.coordinate_along_axis(0, shape_of_sizes(x, [steps + 1]))
+    return g.gather(possible, lengths, axis=0, out_of_range="error")
 
 
 def _checked_mask(x: Tensor, mask: Tensor | None, batch_first: bool, what: str) -> Tensor:

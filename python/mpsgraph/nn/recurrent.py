@@ -7,7 +7,8 @@ as in Keras, where the graph's operations and PyTorch's default have the time.
 
 All take `lengths` (N,) of padded sequences, or a `mask` (N, T), True where a step is real as in Keras: each sequence
 gives what it would give alone. The way back begins at its last real step, the last state is that of this step, and
-results are zeros where there is padding, as behind PyTorch's pack_padded_sequence; the padding itself may be anything.
+results are zeros where there is padding, as behind PyTorch's pack_padded_sequence; the padding itself may be anything. Where a call says neither, the mask counts
+that came with x, if one did (nn.masks).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .._shown import shown
 from ..errors import GraphError, ShapeError
 from .initialisers import Fans, GlorotUniform, Initialiser, Orthogonal, zeros
 from .layers import size_of
+from .masks import mask_of
 from .module import Module, graph_of
 from .real_steps import Lengths, RealSteps
 
@@ -44,6 +46,7 @@ class _Recurrent(Module):
     """What recurrent layers share: parameters, the way through the layers and both directions, the last states."""
 
     gates = 1
+    passes_mask = True
     unbounded = False  # may states grow without end over the steps of a long padding?
 
     def __init__(
@@ -78,6 +81,7 @@ class _Recurrent(Module):
             axes = "(batch, time, inputs)" if self.batch_first else "(time, batch, inputs)"
             raise ShapeError(f"{type(self).__name__} needs an input {axes}, its shape is {x.shape}")
         inputs, hidden = size_of(x, -1, None, type(self).__name__), self.hidden_size
+        self._weights = {}  # not those of the graph that this is a copy from
         for layer in range(self.num_layers):
             for ending in ("", "_reverse")[: self.directions]:
                 kinds = [("weight_ih", (inputs,), self.weight_initialiser, (float(inputs), float(hidden)))]
@@ -137,6 +141,8 @@ class _Recurrent(Module):
         """The last layer's states of all steps, and if asked for the last steps' of all layers."""
         self.ensure_built(x)
         g, lasts = graph_of(x), []
+        if lengths is None and mask is None:
+            mask = mask_of(x)
         y = g.swap_axes(x, 0, 1) if self.batch_first else x
         real = None
         if lengths is not None or mask is not None:

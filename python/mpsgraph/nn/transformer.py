@@ -13,9 +13,11 @@ from .._shown import shown
 from ..errors import GraphError, ShapeError
 from .activations import gelu
 from .attention import MultiheadAttention
+from .key_value_cache import KeyValueCache
 from .layers import Dropout, Linear, size_of
 from .module import Module, graph_of
 from .normalisation import LayerNorm
+from .positions import AttentionPositions
 
 Activation = str | Callable[[Tensor], Tensor]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": lambda x: graph_of(x).relu(x), "gelu": gelu}
@@ -23,6 +25,8 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": lambda x: graph_o
 
 class _TransformerLayer(Module):
     """What the layers of encoder and decoder share."""
+
+    passes_mask = True
 
     def __init__(
         self,
@@ -36,6 +40,8 @@ class _TransformerLayer(Module):
         batch_first: bool = True,
         norm_first: bool = False,
         bias: bool = True,
+        num_kv_heads: int | None = None,
+        positions: AttentionPositions | None = None,
     ) -> None:
         if isinstance(activation, str) and activation not in _ACTIVATIONS:
             raise GraphError(
@@ -43,7 +49,10 @@ class _TransformerLayer(Module):
             )
         self.activation = _ACTIVATIONS[activation] if isinstance(activation, str) else activation
         self.d_model, self.norm_first = d_model, norm_first
-        self.self_attn = MultiheadAttention(d_model, num_heads, dropout=dropout, bias=bias, batch_first=batch_first)
+        self.self_attn = MultiheadAttention(
+            d_model, num_heads, dropout=dropout, bias=bias, batch_first=batch_first,
+            num_kv_heads=num_kv_heads, positions=positions,
+        )  # fmt: skip
         self.linear1, self.linear2 = Linear(dim_feedforward, bias=bias), Linear(d_model, bias=bias)
         self.norm1, self.norm2 = (LayerNorm(epsilon=epsilon, center=bias) for _ in range(2))
         self.dropout = Dropout(dropout)
@@ -74,8 +83,8 @@ class TransformerEncoderLayer(_TransformerLayer):
     x = x + self_attn(norm1(x)); result = x + linear2(activation(linear1(norm2(x)))) (Xiong et al., arXiv:2002.04745).
     Args: d_model, the features; num_heads; dim_feedforward, those in between; dropout, of both parts, of what is in
     between and of the attention's weights; activation, "relu", "gelu" or a function; epsilon of the normalizations;
-    batch_first; norm_first; bias, of maps and normalizations. A call takes (N, T, d_model) and mask, key_padding_mask
-    and is_causal as MultiheadAttention does. Errors: ShapeError, GraphError, DTypeError.
+    batch_first; norm_first; bias, of maps and normalizations; num_kv_heads and positions, of the self-attention. A call
+    takes (N, T, d_model) and mask, key_padding_mask, is_causal and cache as MultiheadAttention does. Errors: ShapeError, GraphError, DTypeError.
 
     >>> g = mg.Graph()
     >>> mg.nn.TransformerEncoderLayer(32, 4, 64)(g.placeholder((-1, 20, 32))).shape
@@ -89,9 +98,12 @@ class TransformerEncoderLayer(_TransformerLayer):
         mask: Tensor | None = None,
         key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
+        cache: KeyValueCache | None = None,
     ) -> Tensor:
         def attend(y: Tensor) -> Tensor:
-            return self.self_attn(y, mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal)
+            return self.self_attn(
+                y, mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal, cache=cache
+            )
 
         return self._added(self._added(x, self.norm1, attend), self.norm2, self._feed_forward)
 
@@ -100,8 +112,8 @@ class TransformerDecoderLayer(_TransformerLayer):
     """Self-attention, attention to an encoder's result, then a feed-forward network, each added to its input.
 
     Args: as TransformerEncoderLayer's. Parts: self_attn, multihead_attn, linear1, linear2, norm1 to norm3. A call takes
-    (N, T, d_model) and memory (N, S, any size), what the encoder found; mask, key_padding_mask and is_causal of the
-    self-attention; memory_mask and memory_key_padding_mask of the other. Errors: ShapeError, GraphError, DTypeError.
+    (N, T, d_model) and memory (N, S, any size), what the encoder found; mask, key_padding_mask, is_causal and cache
+    of the self-attention; memory_mask and memory_key_padding_mask of the other. Errors: ShapeError, GraphError, DTypeError.
 
     >>> g = mg.Graph()
     >>> x, memory = g.placeholder((-1, 20, 32)), g.placeholder((-1, 30, 16))
@@ -121,10 +133,13 @@ class TransformerDecoderLayer(_TransformerLayer):
         batch_first: bool = True,
         norm_first: bool = False,
         bias: bool = True,
+        num_kv_heads: int | None = None,
+        positions: AttentionPositions | None = None,
     ) -> None:
         super().__init__(
             d_model, num_heads, dim_feedforward, dropout, activation,
             epsilon=epsilon, batch_first=batch_first, norm_first=norm_first, bias=bias,
+            num_kv_heads=num_kv_heads, positions=positions,
         )  # fmt: skip
         self.multihead_attn = MultiheadAttention(
             d_model, num_heads, dropout=dropout, bias=bias, batch_first=batch_first
@@ -141,12 +156,15 @@ class TransformerDecoderLayer(_TransformerLayer):
         key_padding_mask: Tensor | None = None,
         memory_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
+        cache: KeyValueCache | None = None,
     ) -> Tensor:
         if memory is None:
             raise ShapeError("TransformerDecoderLayer takes what to attend to as its second argument, memory")
 
         def attend(y: Tensor) -> Tensor:
-            return self.self_attn(y, mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal)
+            return self.self_attn(
+                y, mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal, cache=cache
+            )
 
         def attend_to_memory(y: Tensor) -> Tensor:
             return self.multihead_attn(y, memory, mask=memory_mask, key_padding_mask=memory_key_padding_mask)
@@ -177,9 +195,10 @@ class TransformerEncoder(Module):
         mask: Tensor | None = None,
         key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
+        cache: KeyValueCache | None = None,
     ) -> Tensor:
         for layer in self.layers:
-            x = layer(x, mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal)
+            x = layer(x, mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal, cache=cache)
         return x if self.norm is None else self.norm(x)
 
 
@@ -208,6 +227,7 @@ class TransformerDecoder(Module):
         key_padding_mask: Tensor | None = None,
         memory_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
+        cache: KeyValueCache | None = None,
     ) -> Tensor:
         for layer in self.layers:
             x = layer(
@@ -218,6 +238,7 @@ class TransformerDecoder(Module):
                 key_padding_mask=key_padding_mask,
                 memory_key_padding_mask=memory_key_padding_mask,
                 is_causal=is_causal,
+                cache=cache,
             )
         return x if self.norm is None else self.norm(x)
 

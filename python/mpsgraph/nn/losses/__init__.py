@@ -35,6 +35,7 @@ from .regression import (
     poisson_nll,
     smooth_l1,
 )
+from .sequence import ctc
 from .similarity import (
     cosine_distance,
     cosine_embedding,
@@ -54,6 +55,7 @@ LOSSES: dict[str, Loss] = {
     "binary_cross_entropy_with_logits": binary_cross_entropy_with_logits,
     "categorical_cross_entropy": categorical_cross_entropy,
     "cosine_distance": cosine_distance,
+    "ctc": ctc,
     "hinge": hinge,
     "hinge_embedding": hinge_embedding,
     "huber": huber,
@@ -93,6 +95,7 @@ __all__ = [
     "cosine_embedding",
     "cosine_similarity",
     "cross_entropy",
+    "ctc",
     "gaussian_nll",
     "hinge",
     "hinge_embedding",

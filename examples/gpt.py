@@ -1,0 +1,191 @@
+"""A small GPT: a transformer over characters learns a text, and goes on where you begin, with a cache.
+
+Four layers with rotary positions, trained by `Trainer` on pieces of the text; then `nn.Generator` writes: each new
+character computes its own keys and values alone, those before lie in the cache. Sampling takes a temperature, the k
+likeliest or the share p of the odds; `--beams` searches instead.
+Run: python examples/gpt.py [--text FILE] [--start WORDS] [--length 600] [--temperature 0.7] [--top-k K] [--top-p P]
+[--beams N] [--steps 800] [--weights FILE] [--output DIR]; page: docs/examples/gpt.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pydoc_data.topics
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import mpsgraph as mg
+import numpy as np
+from mpsgraph import nn
+from mpsgraph._optional import require
+from mpsgraph.data import DataError
+
+FEATURES, LAYERS, HEADS, KV_HEADS = 128, 4, 4, 2
+BATCH, WINDOW = 16, 128  # sequences of a training step, and their characters
+RATE = 2e-3  # AdamW's behind a short warm-up; it falls to nothing along half a cosine
+HELD_OUT = 0.05  # the end of the text, which is not learnt
+RARE = 20  # characters that come less often are left out
+
+
+class GPT(nn.Module):
+    """From characters (batch, time) as integers to logits of the next one, (batch, time, characters)."""
+
+    def __init__(self, characters: int, features: int = FEATURES, layers: int = LAYERS, dropout: float = 0.1) -> None:
+        self.embedding = nn.Embedding(characters, features, weight_initialiser=nn.initialisers.Normal(0.0, 0.02))
+        layer = nn.TransformerEncoderLayer(
+            features, HEADS, 4 * features, dropout, "gelu",
+            norm_first=True, num_kv_heads=KV_HEADS, positions=nn.RotaryPositions(),
+        )  # fmt: skip
+        self.layers = nn.TransformerEncoder(layer, layers, nn.LayerNorm())
+        self.next = nn.Linear(characters)
+
+    def forward(self, x: mg.Tensor, cache: nn.KeyValueCache | None = None) -> mg.Tensor:
+        return self.next(self.layers(self.embedding(x), is_causal=True, cache=cache))
+
+
+class Alphabet:
+    """The characters that a text is of, and their numbers."""
+
+    def __init__(self, characters: str) -> None:
+        self.characters = characters
+        self.codes = {character: code for code, character in enumerate(characters)}
+
+    def encode(self, text: str) -> np.ndarray:
+        unknown = sorted(set(text) - self.codes.keys())
+        if unknown:
+            raise DataError(f"the network has not seen {unknown}, begin without them; it knows {self.characters!r}")
+        return np.array([self.codes[character] for character in text], np.int32)
+
+    def decode(self, codes: np.ndarray) -> str:
+        return "".join(self.characters[code] for code in codes)
+
+
+def read_text(path: Path | None) -> str:
+    """A file's text, or Python's own manual, without rare characters."""
+    try:
+        text = "\n".join(pydoc_data.topics.topics.values()) if path is None else path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not a text in UTF-8: {error}") from error
+    counts = Counter(text)
+    kept = "".join(character for character in text if counts[character] >= RARE)
+    if len(kept) < 2 * (WINDOW + 1) / HELD_OUT:
+        raise DataError(f"{path} holds {len(kept)} characters that come {RARE} times or more: too few to learn")
+    return kept
+
+
+def pieces(codes: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Batches of pieces of the text from anywhere, and the characters one further on, without end."""
+    rng = np.random.default_rng(seed)
+    while True:
+        first = rng.integers(len(codes) - WINDOW, size=(BATCH, 1))
+        window = codes[first + np.arange(WINDOW + 1)]
+        yield np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:])
+
+
+def train(model: GPT, codes: np.ndarray, steps: int, seed: int = 0) -> mg.History:
+    """The losses of every step, and now and then that of the end of the text, which is not learnt."""
+    learnt = codes[: int(len(codes) * (1 - HELD_OUT))]
+    rows = (len(codes) - len(learnt)) // (WINDOW + 1)
+    rest = codes[-rows * (WINDOW + 1) :].reshape(rows, WINDOW + 1)[:64]
+    rate = mg.optim.WarmUp(mg.optim.CosineRate(RATE, steps), max(steps // 20, 1))
+    trainer = mg.Trainer(model, optimizer=mg.optim.AdamW(rate), metrics=(), dtype="int32", seed=seed)
+    source = pieces(learnt, seed)
+    for done in range(0, steps, part := max(steps // 10, 1)):
+        held_out = rest[:, :-1].copy(), rest[:, 1:].copy()
+        trainer.fit(source, iterations=min(part, steps - done), validation=held_out, progress=False)
+        step, found = trainer.history.validation[-1]
+        print(f"step {step}: {np.log2(np.e) * found['loss']:.2f} bits a character, held out", file=sys.stderr)
+    return trainer.history
+
+
+def draw(path: Path, history: mg.History) -> None:
+    """Both losses in bits a character."""
+    figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    losses = np.array(history.loss) / np.log(2)
+    axes.plot(np.arange(1, len(losses) + 1), losses, linewidth=0.6, label="learnt text")
+    steps, values = zip(*((step, found["loss"]) for step, found in history.validation), strict=True)
+    axes.plot(steps, np.array(values) / np.log(2), "o-", label="the rest of the text")
+    axes.set(xlabel="step", ylabel="bits a character", ylim=(0, None))
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=110)
+
+
+def load(path: Path) -> tuple[GPT, Alphabet]:
+    """The network whose weights a file keeps, and the characters that it knows."""
+    weights, stated = mg.checkpoint.load(path)
+    if "alphabet" not in stated:
+        raise DataError(f"{path} does not say which characters its network knows: it is not a file of --weights")
+    alphabet = Alphabet(stated["alphabet"])
+    model = GPT(len(alphabet.characters))
+    model(mg.Graph().placeholder((1, -1), mg.int32))
+    model.load_state_dict(weights)
+    return model, alphabet
+
+
+def write(model: GPT, alphabet: Alphabet, options: argparse.Namespace) -> None:
+    """Prints the start and what the network writes behind it, as it comes; then how long a character took."""
+    start = alphabet.encode(options.start)
+    generator = nn.Generator(
+        model, max_length=len(start) + options.length, rows=options.beams or 1, seed=options.seed
+    )
+    print(options.start, end="")
+    if options.beams:
+        print(alphabet.decode(generator.beam_search(start, options.length)[0][len(start) :]))
+        return
+    times = []
+    steps = generator.stream(
+        [start], options.length, temperature=options.temperature, top_k=options.top_k, top_p=options.top_p
+    )
+    for code in steps:
+        times.append(time.perf_counter())
+        sys.stdout.write(alphabet.decode(code))
+        sys.stdout.flush()
+    print()
+    if len(times) > 2:
+        print(f"{np.median(np.diff(times)) * 1e3:.2f} ms a character", file=sys.stderr)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--text", type=Path, help="what to learn, in UTF-8; else the manual in pydoc_data.topics")
+    parser.add_argument("--start", default="The ", help="what the written text begins with")
+    parser.add_argument("--length", type=int, default=600, help="characters to write")
+    parser.add_argument("--temperature", type=float, default=0.7, help="low: likely characters, high: surprising ones")
+    parser.add_argument("--top-k", type=int, help="draw from so many likeliest characters only")
+    parser.add_argument("--top-p", type=float, help="draw from the likeliest that have this share of the odds only")
+    parser.add_argument("--beams", type=int, help="search with so many beginnings, instead of drawing")
+    parser.add_argument("--steps", type=int, default=800, help=f"of training, {BATCH} times {WINDOW} characters each")
+    parser.add_argument("--weights", type=Path, help="a file that keeps what was learnt: read if it is there")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, default=Path("demo-output"))
+    options = parser.parse_args()
+    if not options.start or not options.temperature >= 0 or min(options.length, options.steps) < 1:
+        parser.error("--start must not be empty, --temperature 0 at least, --length and --steps 1 at least")
+    if options.seed < 0 or (options.weights and not options.weights.parent.is_dir()):
+        parser.error("--seed must be 0 at least, and --weights a file in a directory that is there")
+    if options.weights and options.weights.exists():
+        model, alphabet = load(options.weights)
+        print(f"{options.weights} keeps what was learnt: nothing is learnt now", file=sys.stderr)
+    else:
+        text = read_text(options.text)
+        alphabet = Alphabet("".join(sorted(set(text))))
+        alphabet.encode(options.start)  # is refused before the training, not after
+        options.output.mkdir(parents=True, exist_ok=True)
+        model = GPT(len(alphabet.characters))
+        history = train(model, alphabet.encode(text), options.steps, options.seed)
+        draw(options.output / "gpt.png", history)
+        print(f"{len(text):,} characters; {history.loss[-1]:.3f} nats a character", file=sys.stderr)
+        if options.weights:
+            mg.checkpoint.save(options.weights, model.state_dict(), {"alphabet": alphabet.characters})
+    write(model, alphabet, options)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (mg.Error, ImportError, OSError) as error:
+        raise SystemExit(f"gpt.py: {error}") from error

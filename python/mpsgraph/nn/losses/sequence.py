@@ -1,0 +1,124 @@
+"""Losses of sequences whose labels are not aligned with them: connectionist temporal classification."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._checks import checked
+from ..._core import Tensor, int32
+from ..._shown import shown
+from ...errors import DTypeError, GraphError, ShapeError
+from ...precision.mixed_precision import in_float32
+from ..layers import shape_of_sizes, size_in_run
+from ..module import graph_of
+from ..real_steps import Lengths, checked_lengths
+from .reduction import REDUCTIONS, reduced
+
+
+@checked
+@in_float32
+def ctc(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    input_lengths: Lengths | None = None,
+    label_lengths: Lengths | None = None,
+    blank: int = 0,
+    batch_first: bool = True,
+    zero_infinity: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Connectionist temporal classification: -log of the odds of all ways to write the labels, in nats.
+
+    A way gives each step a class; what it writes is its classes without repetitions, then without blanks. Graves et
+    al., 2006. Args: logits (N, T, C), or (T, N, C) unless batch_first, of which the logarithms of a soft-max are taken,
+    so that logarithms of probabilities serve as well; labels (N, U), integers from 0 to C - 1 other than blank;
+    input_lengths and label_lengths (N,), how many steps and labels are real: all steps, and the labels before the
+    first blank, where None; blank, its class; zero_infinity, whether labels that no way can write cost nothing;
+    reduction, "mean" of losses divided by their numbers of labels (by 1 where there are none), "sum" or "none".
+    Labels that no way can write, because there are fewer steps than labels and repetitions, cost infinity, and have
+    gradient 0, where PyTorch's is NaN. A label that is no class raises OutOfRangeError when it runs, as does a length
+    beyond its axis. Errors: ShapeError, DTypeError, GraphError, OutOfRangeError. Gradient: to the logits. On device
+    metal it is known where the number of steps is. PyTorch's CTCLoss, Keras's CTC.
+
+    >>> g = mg.Graph()
+    >>> logits = g.constant(0.0, (1, 2, 3))  # two steps write "1" as 11, 1-, -1: three of nine ways
+    >>> round(g.run({}, mg.nn.losses.ctc(logits, g.constant([[1]]))).item(), 4), round(float(np.log(3)), 4)
+    (1.0986, 1.0986)
+    """
+    if reduction not in REDUCTIONS[:3]:
+        raise GraphError(f"ctc: a reduction is one of {', '.join(REDUCTIONS[:3])}, got {shown(reduction)}")
+    _require_fitting(logits, labels, blank, batch_first)
+    g, dtype = graph_of(logits), logits.dtype
+    lowest = float(np.finfo(dtype.numpy).min) / 8  # stands for -infinity, whose differences are NaN
+    by_time = g.swap_axes(logits, 0, 1) if batch_first else logits
+    steps, rows, classes = size_in_run(by_time, 0), (by_time.shape or ())[1], (logits.shape or ())[-1]
+    numbers = g.gather(g.constant(np.arange(classes, dtype=np.int32)), labels, out_of_range="error")
+    if label_lengths is None:
+        found = g.cast(g.not_equal(numbers, blank), int32)
+        label_lengths = g.reshape(g.reduction_sum(g.cumulative_minimum(found, 1), 1), [-1])
+    written = checked_lengths(numbers, label_lengths, size_in_run(numbers, 1), rows, "ctc: label_lengths")
+    if input_lengths is None:
+        input_lengths = g.reshape(g.reduction_sum(numbers * 0, 1), [-1]) + steps
+    heard = checked_lengths(by_time, input_lengths, steps, rows, "ctc: input_lengths")
+    written, heard = g.expand_dims(written, 1), g.expand_dims(heard, 1)
+
+    # what each state of a way stands for: blanks between the labels and around them
+    a_blank = g.reduction_sum(numbers * 0, 1) + blank  # (N, 1)
+    states = g.concat([numbers * 0 + blank, numbers], 1, interleave=True)
+    states = g.concat([states, a_blank], 1)
+    before = g.concat([a_blank, a_blank, states[:, :-2]], 1)
+    barred = g.logical_or(g.equal(states, blank), g.equal(states, before))
+    skip = g.select(barred, g.constant(lowest, dtype=dtype), g.constant(0.0, dtype=dtype))
+    sizes = [size_in_run(states, axis) for axis in (0, 1)]
+    places = g.broadcast_to(g.expand_dims(states, 0), shape_of_sizes(by_time, [steps, *sizes]))
+    odds = g.gather_along_axis(2, g.maximum(g.log_softmax(by_time, -1), lowest), places)
+
+    # two states in front that no step reaches: out of the second comes the first step
+    closed = g.cast(a_blank * 0, dtype) + lowest
+    first = g.concat([closed, closed - lowest, g.cast(states * 0, dtype) + lowest], 1)
+
+    def one_step(time: Tensor, ways: Tensor) -> list[Tensor]:
+        came = _log_sum([ways[:, 2:], ways[:, 1:-1], ways[:, :-2] + skip])
+        reached = g.maximum(came + g.gather(odds, time, axis=0), lowest)
+        return [g.select(g.less_than(time, heard), g.concat([closed, closed, reached], 1), ways)]
+
+    count = steps if isinstance(steps, int) else g.reshape(steps, ())
+    last = g.for_(count, initial=[first], body=one_step)[0]
+    total = -_log_sum([g.gather_along_axis(1, last, 2 * written + state) for state in (1, 2)])
+
+    # an equal label behind another needs a blank between them
+    repeated = g.equal(numbers[:, 1:], numbers[:, :-1])
+    place = g.coordinate_along_axis(1, shape_of_sizes(numbers, [size_in_run(numbers, 0), size_in_run(numbers, 1)]))
+    counted = g.logical_and(repeated, g.less_than(place[:, 1:], written))
+    needed = written + g.reduction_sum(g.cast(counted, int32), 1)
+    impossible = g.constant(0.0 if zero_infinity else np.inf, dtype=dtype)
+    losses = g.reshape(g.select(g.less_than(heard, needed), impossible, total), [-1])
+    if reduction == "mean":
+        losses = losses / g.reshape(g.cast(g.maximum(written, 1), dtype), [-1])
+    return reduced(losses, reduction)
+
+
+def _require_fitting(logits: Tensor, labels: Tensor, blank: int, batch_first: bool) -> None:
+    axes = "(batch, time, classes)" if batch_first else "(time, batch, classes)"
+    if logits.shape is None or len(logits.shape) != 3 or logits.shape[-1] < 1:
+        raise ShapeError(f"ctc needs logits {axes} of a known number of classes, their shape is {logits.shape}")
+    if not labels.dtype.is_integer:
+        raise DTypeError(f"ctc: labels name classes and must be integers, they are {labels.dtype}")
+    rows = logits.shape[0 if batch_first else 1]
+    if labels.shape is None or len(labels.shape) != 2 or (min(rows, labels.shape[0]) >= 0 and labels.shape[0] != rows):
+        raise ShapeError(f"ctc: labels must be (batch, most labels) of {rows} sequences, their shape is {labels.shape}")
+    if not 0 <= blank < logits.shape[-1]:
+        raise ShapeError(f"ctc: blank {blank} is none of the {logits.shape[-1]} classes")
+
+
+def _log_sum(parts: list[Tensor]) -> Tensor:
+    """The logarithm of the sum of the exponentials of finite numbers."""
+    g, most = graph_of(parts[0]), parts[0]
+    for part in parts[1:]:
+        most = g.maximum(most, part)
+    total = None
+    for part in parts:
+        power = g.exponent(part - most)
+        total = power if total is None else total + power
+    return most + g.logarithm(total)

@@ -1,0 +1,135 @@
+"""Connectionist temporal classification: PyTorch's losses and gradients, what cannot be written, extremes, refusals."""
+
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+from harness.device import has
+from mpsgraph.nn.losses import ctc
+
+pytestmark = pytest.mark.both_devices
+
+WIDE = "float64" if has("float64") else "float32"
+CLOSE = {"rtol": 1e-9, "atol": 1e-12} if has("float64") else {"rtol": 1e-4, "atol": 1e-5}
+
+
+@cache
+def golden():
+    """By tests/data/make_torch_ctc.py; row 3 has fewer steps than labels, row 5 neither, row 6 no labels."""
+    with np.load(Path(__file__).parents[1] / "data" / "torch_ctc.npz") as numbers:
+        return dict(numbers)
+
+
+def losses_and_slopes(logits, labels, open_sizes=False, dtype=None, **options):
+    g = mg.Graph()
+    dtype = dtype or WIDE
+    shape = (-1, logits.shape[1], logits.shape[2]) if open_sizes == "rows" else logits.shape
+    fed = g.placeholder((-1, -1, logits.shape[2]) if open_sizes is True else shape, dtype)
+    named = g.placeholder((-1, -1) if open_sizes else labels.shape, mg.int64)
+    loss = ctc(fed, named, **options)
+    slope = g.gradients(g.reduction_sum(loss), [fed])[fed]
+    found = g.run({fed: logits.astype(dtype), named: labels}, [loss, slope])
+    return found[loss].numpy(), found[slope].numpy()
+
+
+def lengths():
+    return {name: golden()[name] for name in ("input_lengths", "label_lengths")}
+
+
+@pytest.mark.parametrize("open_sizes", [False, True], ids=["known", "open"])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_losses_and_gradients_are_pytorchs(open_sizes, batch_first):
+    if open_sizes and WIDE == "float32":
+        pytest.skip("on device metal loops of unknown length have no gradient")
+    data = golden()
+    logits = data["logits"] if batch_first else data["logits"].swapaxes(0, 1)
+    options = {**lengths(), "zero_infinity": True, "batch_first": batch_first}
+    losses, slopes = losses_and_slopes(logits, data["labels"], open_sizes, reduction="none", **options)
+    np.testing.assert_allclose(losses, data["zeroed"], **CLOSE)
+    np.testing.assert_allclose(slopes if batch_first else slopes.swapaxes(0, 1), data["d_zeroed"], **CLOSE)
+    mean, slopes = losses_and_slopes(logits, data["labels"], open_sizes, **options)
+    np.testing.assert_allclose(mean, data["mean"], **CLOSE)
+    np.testing.assert_allclose(slopes if batch_first else slopes.swapaxes(0, 1), data["d_mean"], **CLOSE)
+
+
+def test_any_class_may_be_the_blank():
+    data = golden()
+    options = {**lengths(), "zero_infinity": True, "blank": 4, "reduction": "sum"}
+    total, slopes = losses_and_slopes(data["logits"], data["labels"] - 1, **options)
+    np.testing.assert_allclose(total, data["last_blank"], **CLOSE)
+    np.testing.assert_allclose(slopes, data["d_last_blank"], **CLOSE)
+
+
+def test_what_cannot_be_written_costs_infinity_and_has_no_gradient():
+    data = golden()
+    losses, slopes = losses_and_slopes(data["logits"], data["labels"], reduction="none", **lengths())
+    np.testing.assert_allclose(losses, data["losses"], **CLOSE)
+    assert np.isinf(losses[3]) and np.isfinite(losses[[0, 1, 2, 4, 5, 6]]).all()
+    np.testing.assert_allclose(slopes, data["d_zeroed"], **CLOSE)
+
+
+def test_all_ways_counted_one_by_one(rng):
+    logits, labels = rng.normal(size=(1, 4, 3)), np.array([[1, 1]])
+    odds = np.exp(logits[0]) / np.exp(logits[0]).sum(-1, keepdims=True)
+
+    def written(way):
+        return [c for i, c in enumerate(way) if c and (i == 0 or way[i - 1] != c)]
+
+    total = sum(np.prod(odds[range(4), way]) for way in product(range(3), repeat=4) if written(way) == [1, 1])
+    np.testing.assert_allclose(losses_and_slopes(logits, labels, reduction="sum")[0], -np.log(total), **CLOSE)
+
+
+def test_without_lengths_labels_end_at_the_first_blank(rng):
+    logits, labels = rng.normal(size=(3, 8, 4)), np.array([[1, 2, 0, 0], [3, 0, 2, 0], [0, 0, 0, 0]])
+    alone, slopes = losses_and_slopes(logits, labels, reduction="none")
+    counted, other = losses_and_slopes(logits, labels, reduction="none", label_lengths=[2, 1, 0])
+    np.testing.assert_array_equal(alone, counted)
+    np.testing.assert_array_equal(slopes, other)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e30, np.inf])
+def test_extreme_logits_give_finite_gradients(size, rng):
+    """One class takes all at every step: the labels that it writes cost nothing, others much; nothing is NaN."""
+    logits = np.full((2, 6, 3), -size)
+    logits[0, :, :], logits[1, :, 0] = [-size, 0, -size], 0
+    losses, slopes = losses_and_slopes(logits, np.array([[1], [1]]), reduction="none", dtype="float32")
+    assert losses[0] == pytest.approx(0, abs=1e-6) and losses[1] > 990 and np.isfinite(losses).all()
+    assert np.isfinite(slopes).all() and np.abs(slopes).max() <= 6.001
+
+
+def test_it_is_as_good_in_float16(rng):
+    logits, labels = rng.normal(size=(2, 9, 4)), rng.integers(1, 4, (2, 3))
+    half, slopes = losses_and_slopes(logits, labels, dtype="float16")
+    wide, other = losses_and_slopes(logits.astype(np.float16), labels, dtype="float32")
+    np.testing.assert_allclose(half, wide, rtol=2e-3)
+    np.testing.assert_allclose(slopes, other, atol=2e-3)
+
+
+def test_trainer_takes_it_by_name():
+    assert mg.nn.losses.loss_named("ctc") is ctc
+
+
+def test_labels_and_lengths_that_cannot_be_are_refused(rng):
+    logits = rng.normal(size=(2, 6, 4))
+    with pytest.raises(mg.OutOfRangeError, match="4"):
+        losses_and_slopes(logits, np.array([[1], [4]]))
+    with pytest.raises(mg.OutOfRangeError, match="length 7 is outside of 0 to 6"):
+        losses_and_slopes(logits, np.array([[1], [3]]), input_lengths=[6, 7])
+    with pytest.raises(mg.OutOfRangeError, match="length 2 is outside of 0 to 1"):
+        losses_and_slopes(logits, np.array([[1], [3]]), label_lengths=[1, 2])
+    with pytest.raises(mg.ShapeError, match="one for each of 2 sequences"):
+        losses_and_slopes(logits, np.array([[1], [3]]), label_lengths=[1])
+    with pytest.raises(mg.ShapeError, match="labels must be"):
+        losses_and_slopes(logits, np.array([[1], [3], [2]]))
+    with pytest.raises(mg.ShapeError, match="blank 4"):
+        losses_and_slopes(logits, np.array([[1], [3]]), blank=4)
+    with pytest.raises(mg.ShapeError, match="time"):
+        losses_and_slopes(logits[0][None, None], np.array([[1]]))
+    with pytest.raises(mg.GraphError, match="reduction"):
+        losses_and_slopes(logits, np.array([[1], [3]]), reduction="all")
+    g = mg.Graph()
+    with pytest.raises(mg.DTypeError, match="integers"):
+        ctc(g.constant(0.0, (2, 3, 4)), g.constant(1.0, (2, 1)))

@@ -1,0 +1,123 @@
+"""Loaders: the same batches with no, some and many workers, in threads and processes; resuming; errors of datasets."""
+
+import threading
+import time
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+
+class Samples:
+    """Pairs of which the number can be told, and one that cannot be read if asked for."""
+
+    def __init__(self, count=11, broken=None):
+        self.count, self.broken = count, broken
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        if index == self.broken:
+            raise KeyError(f"sample {index} is broken")
+        return np.full(3, index, np.float32), index
+
+
+def shifted(sample, generator):
+    return sample[0] + np.float32(generator.integers(100)), sample[1]
+
+
+WAYS = [{}, {"workers": 1}, {"workers": 3, "prefetch": 1}, {"workers": 2, "processes": True}]
+
+
+def batches_of(data):
+    return [(x.tolist(), y.tolist()) for x, y in data]
+
+
+@pytest.mark.parametrize("ways", WAYS[1:], ids=str)
+def test_workers_change_no_batch(ways):
+    options = {"batch_size": 3, "seed": 5, "transform": shifted}
+    alone, by_workers = mg.data.loaded(Samples(), **options), mg.data.loaded(Samples(), **options, **ways)
+    epochs = [batches_of(alone), batches_of(alone)]
+    assert epochs == [batches_of(by_workers), batches_of(by_workers)] and epochs[0] != epochs[1]
+    assert sorted(i for _, y in epochs[0] for i in y) == list(range(11))
+
+
+def test_the_order_is_that_of_batches():
+    arrays = np.arange(11.0), np.arange(11)
+    wanted = [y.tolist() for _, y in mg.data.batches(arrays, 4, seed=3)]
+    assert [y.tolist() for _, y in mg.data.loaded(Samples(), 4, seed=3, workers=2)] == wanted
+
+
+@pytest.mark.parametrize("ways", WAYS[:3], ids=str)
+def test_a_state_goes_on_with_the_next_batch(ways):
+    whole, begun = mg.data.loaded(Samples(), 2, **ways), mg.data.loaded(Samples(), 2, **ways)
+    wanted = batches_of(whole) + batches_of(whole)
+    source = iter(begun)
+    next(source), next(source)  # others are read ahead, and do not count
+    state = begun.state_dict()
+    source.close()
+    resumed = mg.data.loaded(Samples(), 2, **ways)
+    resumed.load_state_dict(state)
+    assert batches_of(resumed) + batches_of(resumed) == wanted[2:]
+
+
+@pytest.mark.parametrize("ways", [WAYS[2], WAYS[3]], ids=str)
+def test_what_a_worker_raises_is_raised_where_its_batch_is_due(ways):
+    data = iter(mg.data.loaded(Samples(broken=4), 2, shuffle=False, **ways))
+    assert [next(data)[1].tolist() for _ in range(2)] == [[0, 1], [2, 3]]
+    with pytest.raises(KeyError, match="sample 4 is broken"):
+        next(data)
+
+
+def test_no_thread_stays_behind():
+    before = threading.active_count()
+    source = iter(mg.data.loaded(Samples(100), 2, workers=4))
+    next(source)
+    assert threading.active_count() > before
+    source.close()
+    assert threading.active_count() == before
+
+
+def test_workers_read_at_once():
+    class Slow(Samples):
+        def __getitem__(self, index):
+            time.sleep(0.02)
+            return super().__getitem__(index)
+
+    began = time.perf_counter()
+    assert len(batches_of(mg.data.loaded(Slow(32), 1, workers=16))) == 32
+    assert time.perf_counter() - began < 0.02 * 32 / 2
+
+
+def test_dicts_and_memory_maps_are_read_sample_by_sample(tmp_path):
+    stored = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (6, 2))
+    stored[:] = np.arange(12).reshape(6, 2)
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    np.testing.assert_array_equal(np.concatenate(list(mg.data.loaded(x, 4, shuffle=False))), stored)
+
+    class Named(Samples):
+        def __getitem__(self, index):
+            return {"image": stored[index], "label": index}
+
+    batch = next(iter(mg.data.loaded(Named(6), 4, shuffle=False)))
+    assert batch["image"].shape == (4, 2) and batch["label"].tolist() == [0, 1, 2, 3]
+
+
+def test_trainer_takes_it():
+    trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Linear(11)), metrics=())
+    history = trainer.fit(mg.data.loaded(Samples(), 4, workers=2, transform=lambda s, _: (s[0], np.int32(s[1]))), 2, progress=False)
+    assert len(history.loss) == 6 and np.isfinite(history.loss).all()
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(mg.GraphError, match="a length and samples by number"):
+        mg.data.loaded(iter([1, 2]))
+    with pytest.raises(mg.GraphError, match="say how many"):
+        mg.data.loaded(Samples(), processes=True)
+    with pytest.raises(mg.ShapeError, match="one shape"):
+        list(mg.data.loaded([np.zeros(2), np.zeros(3)], 2))
+    with pytest.raises(mg.ShapeError, match="as many items"):
+        list(mg.data.loaded([(1, 2), (1,)], 2, shuffle=False))
+    with pytest.raises(mg.ShapeError, match="equal keys"):
+        list(mg.data.loaded([{"a": 1}, {"b": 1}], 2, shuffle=False))
