@@ -1,4 +1,4 @@
-"""Models from ONNX files: `mpsgraph.onnx.load(path)`.
+"""Models from ONNX files and in them: `mpsgraph.onnx.load(path)`, `mpsgraph.onnx.export(model, path)`.
 
 Needs the package onnx (`pip install mpsgraph[onnx]`) to read files; what has been converted to a package of ours
 (`mpsgraphtool convert`) does not. Operators stand one file a group in ops/; those without a function of their own are
@@ -24,6 +24,7 @@ from ._deferred import DeferredModel
 from ._files import ModelLike, Tensors, read_model, sense
 from ._functions import Functions
 from ._registry import Undecided, known_operators
+from .export import export
 from .importer import Importer, Trainable, build_assuming
 
 
@@ -76,4 +77,4 @@ def load(
     return model
 
 
-__all__ = ["DeferredModel", "Model", "known_operators", "load"]
+__all__ = ["DeferredModel", "Model", "export", "known_operators", "load"]

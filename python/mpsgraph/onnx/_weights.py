@@ -8,10 +8,13 @@ recurrent layers, normalizations, tables that are looked up and slopes, and both
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
+
+from ..errors import GraphError
 
 _ANY = range(16)
 _PLACES: dict[str, Iterable[int]] = {
@@ -52,6 +55,18 @@ def weights_in_constants(graph: GraphProto) -> frozenset[str]:
         places = _PLACES.get(node.op_type, ())
         found.update(sources[name] for i, name in enumerate(node.input) if i in places and name in sources)
     return frozenset(found)
+
+
+def buffers_of(model: ModelProto) -> frozenset[str]:
+    """The initialisers that a file of `mpsgraph.onnx.export` says are not trained, such as moving averages."""
+    stated = next((entry.value for entry in model.metadata_props if entry.key == "mpsgraph.buffers"), "[]")
+    try:
+        names = json.loads(stated)
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise GraphError("[onnx] the property 'mpsgraph.buffers' must be a JSON list of initialisers' names")
+    return frozenset(names)
 
 
 def _is_large(node: NodeProto) -> bool:

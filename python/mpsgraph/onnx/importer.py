@@ -21,7 +21,7 @@ from ._files import Tensors, input_type, sense
 from ._functions import Functions
 from ._known import Known
 from ._registry import InNode, Node, TensorSequence, Undecided, lowered
-from ._weights import weights_in_constants
+from ._weights import buffers_of, weights_in_constants
 
 Trainable: TypeAlias = bool | Iterable[str] | Callable[[str], bool]
 Assumptions: TypeAlias = "Callable[[int], bool | None]"  # by the number of the axis, in the order of the nodes
@@ -80,6 +80,7 @@ class Importer:
         self._constants: list[dict[Initialiser, Tensor]] = [{}]  # of initialisers, by the block they were made in
         self._known = Known(self.graph, self.inputs)
         self._weights: frozenset[str] = frozenset()
+        self._buffers: frozenset[str] = frozenset()
         self._lowered = 0
         self._assumptions = assumptions
         self.assumed = 0  # axes that were taken to have one element
@@ -93,7 +94,9 @@ class Importer:
         for info in graph.input:
             if info.name not in scope:
                 scope[info.name] = self._input(info)
-        self._weights = weights_in_constants(graph)
+        ours = self._model.producer_name == "mpsgraph"  # such files keep weights as initialisers, and say which are trained
+        self._weights = frozenset() if ours else weights_in_constants(graph)
+        self._buffers = buffers_of(self._model) if ours else frozenset()
         self._lower_nodes(graph.node)
         for info in graph.output:
             self.outputs[info.name] = self.tensor(info.name)
@@ -151,7 +154,7 @@ class Importer:
         array, dtype = initialiser.elements
         name = initialiser.name
         if dtype.is_float and array.ndim > 0 and not initialiser.fixed and self._trains(name):
-            initialiser.variable = self.graph.variable(array, dtype, name or None, trainable)
+            initialiser.variable = self.graph.variable(array, dtype, name or None, trainable and name not in self._buffers)
             self.parameters[name] = initialiser.variable
             return initialiser.variable
         tensor = self.graph.constant(array, dtype=dtype, name=name or None)

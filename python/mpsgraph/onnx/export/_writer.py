@@ -1,0 +1,237 @@
+"""The table of writers, and the file that they write into.
+
+`@writes("relu")` enters the function that makes ONNX nodes of an operation; `Writer` has the names of tensors, the
+nodes, and what is written for numbers and shapes. Nothing here knows a single operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from onnx import AttributeProto, NodeProto, TensorProto, helper
+
+from ..._core import DType, Operation, Tensor
+from ...errors import UnsupportedError
+from .._files import _TYPES
+
+Names: TypeAlias = "str | list[str]"
+WriteFunction: TypeAlias = "Callable[[Writer, Operation], Names]"
+_WRITERS: dict[str, WriteFunction] = {}
+_NUMBERS = {ours: number for number, (_, ours, _) in _TYPES.items() if ours is not None}
+
+
+class Unsaid(Exception):
+    """What an operation does that ONNX has no word for; `export` gathers them and raises one UnsupportedError."""
+
+
+def writes(*kinds: str) -> Callable[[WriteFunction], WriteFunction]:
+    """Enters the function that writes one kind of operation or several."""
+
+    def enter(function: WriteFunction) -> WriteFunction:
+        for kind in kinds:
+            _WRITERS[kind] = function
+        return function
+
+    return enter
+
+
+def writer_of(kind: str) -> WriteFunction | None:
+    """The function for a kind of operation; None when there is none."""
+    return _WRITERS.get(kind)
+
+
+def written_kinds() -> list[str]:
+    """The kinds of operations that can be exported."""
+    return sorted(_WRITERS)
+
+
+def type_number(dtype: DType) -> int:
+    """ONNX's number of an element type. Unsaid for those that it has not."""
+    if str(dtype) not in _NUMBERS:
+        raise Unsaid(f"ONNX's operators do not take {dtype}")
+    return _NUMBERS[str(dtype)]
+
+
+def array_of(operation: Operation) -> np.ndarray:
+    """The elements of a constant; bfloat16 as its bits."""
+    return np.asarray(operation.attributes["value"].numpy())
+
+
+class Writer:
+    """The nodes of one graph (or branch), and the names in it."""
+
+    def __init__(self, opset: int, outer: Writer | None = None) -> None:
+        self.opset, self._outer = opset, outer
+        self.nodes: list[NodeProto] = []
+        self.initializers: list[TensorProto] = outer.initializers if outer else []
+        self._names: dict[Tensor, str] = dict(outer._names) if outer else {}
+        self._used: set[str] = outer._used if outer else set()
+        self._constants: dict[tuple[Any, ...], str] = outer._constants if outer else {}
+        self.value_of: Callable[[Tensor], np.ndarray] | None = None
+        self.problems: list[tuple[Operation, str]] = []
+        self._turned: dict[str, tuple[str, tuple[int, ...]]] = {}  # a Transpose's result: its operand, permutation
+
+    # --- names -----------------------------------------------------------------------------------------------------
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing has yet: the hint, or the hint with a number."""
+        name, number = hint, 0
+        while name in self._used:
+            number += 1
+            name = f"{hint}_{number}"
+        self._used.add(name)
+        return name
+
+    def name(self, tensor: Tensor) -> str:
+        """The name of a tensor that has been written."""
+        return self._names[tensor]
+
+    def is_named(self, tensor: Tensor) -> bool:
+        """Has the tensor been written?"""
+        return tensor in self._names
+
+    def give(self, tensor: Tensor, name: str) -> None:
+        """The tensor is what the name stands for."""
+        self._names[tensor] = name
+
+    def inputs(self, operation: Operation) -> list[str]:
+        """The names of all operands."""
+        return [self.name(tensor) for tensor in operation.inputs]
+
+    # --- nodes -----------------------------------------------------------------------------------------------------
+
+    def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """A node with one result: its name."""
+        return self.add_several(kind, inputs, 1, **attributes)[0]
+
+    def add_several(self, kind: str, inputs: Iterable[str], count: int, **attributes: Any) -> list[str]:
+        """A node with several results: their names."""
+        outputs = [self.fresh(kind.lower()) for _ in range(count)]
+        given = {key: value for key, value in attributes.items() if value is not None}
+        node = helper.make_node(kind, list(inputs), outputs, name=self.fresh(f"{kind}:{outputs[0]}"))
+        for key, value in given.items():
+            if isinstance(value, list) and not value:
+                node.attribute.append(helper.make_attribute(key, value, attr_type=AttributeProto.INTS))
+            else:
+                node.attribute.append(helper.make_attribute(key, value))
+        self.nodes.append(node)
+        return outputs
+
+    def ints(self, values: Sequence[int] | int) -> str:
+        """An int64 constant: sizes, axes, places."""
+        return self.constant(np.asarray(values, np.int64))
+
+    def number(self, value: float, dtype: DType) -> str:
+        """A constant of rank 0 of an element type."""
+        if str(dtype) == "bfloat16":
+            return self.add("Cast", self.constant(np.asarray(value, np.float32)), to=type_number(dtype))
+        return self.constant(np.asarray(value, dtype.numpy))
+
+    def constant(self, value: np.ndarray) -> str:
+        """A small constant of the export's own; each stands in the file once."""
+        key = (value.dtype.str, value.shape, value.tobytes())
+        if key not in self._constants:
+            self._constants[key] = self.fresh("constant")
+            self.initializers.append(_tensor_proto(self._constants[key], value, None))
+        return self._constants[key]
+
+    def initializer(self, name: str, value: np.ndarray, dtype: DType) -> str:
+        """Weights, under a name of their own."""
+        name = self.fresh(name)
+        self.initializers.append(_tensor_proto(name, value, type_number(dtype)))
+        return name
+
+    def constant_node(self, value: np.ndarray, dtype: DType, name: str) -> str:
+        """A Constant node, which on import stays a constant."""
+        name = self.fresh(name)
+        proto = _tensor_proto(name, value, type_number(dtype))
+        self.nodes.append(helper.make_node("Constant", [], [name], name=self.fresh(f"Constant:{name}"), value=proto))
+        return name
+
+    # --- what many writers need ------------------------------------------------------------------------------------
+
+    def transpose(self, name: str, permutation: Sequence[int]) -> str:
+        """Axes in another order; what turns back what was turned is the operand itself."""
+        permutation = tuple(permutation)
+        source, before = self._turned.get(name, (name, tuple(range(len(permutation)))))
+        both = tuple(before[axis] for axis in permutation)
+        if both == tuple(range(len(both))):
+            return source
+        result = self.add("Transpose", source, perm=list(both))
+        self._turned[result] = source, both
+        return result
+
+    def cast(self, name: str, dtype: DType) -> str:
+        """Another element type."""
+        return self.add("Cast", name, to=type_number(dtype))
+
+    def shape_operand(self, tensor: Tensor) -> str:
+        """An int tensor as ONNX takes shapes, in int64."""
+        known = known_array(tensor)
+        if known is not None:
+            return self.ints(known.astype(np.int64))
+        if str(tensor.dtype) == "int64":
+            return self.name(tensor)
+        return self.add("Cast", self.name(tensor), to=TensorProto.INT64)
+
+    def reshape(self, name: str, shape: Sequence[int]) -> str:
+        """Another shape, in which 0 keeps a size and -1 follows."""
+        return self.add("Reshape", name, self.ints(list(shape)))
+
+    def dims_of(self, tensor: Tensor) -> tuple[int, ...]:
+        """Sizes, -1 for those that only a run knows. Unsaid when even the rank is unknown."""
+        return required_shape(tensor)
+
+
+def _tensor_proto(name: str, value: np.ndarray, number: int | None) -> TensorProto:
+    value = np.asarray(value)
+    number = helper.np_dtype_to_tensor_dtype(value.dtype) if number is None else number
+    little = value.astype(value.dtype.newbyteorder("<"), copy=False)
+    return helper.make_tensor(name, number, value.shape, little.tobytes(), raw=True)
+
+
+def required_shape(tensor: Tensor) -> tuple[int, ...]:
+    """A tensor's sizes. Unsaid when its rank is unknown."""
+    if tensor.shape is None:
+        raise Unsaid(f"the rank of '{tensor.name}' must be known")
+    return tuple(tensor.shape)
+
+
+def known_array(tensor: Tensor) -> np.ndarray | None:
+    """The elements of a constant; None for all else."""
+    return array_of(tensor.operation) if tensor.operation.kind == "constant" else None
+
+
+def attribute(operation: Operation, key: str, place: int = 1) -> Any:
+    """An attribute that may have come as an int tensor, operand `place`. Unsaid when only a run knows it."""
+    if len(operation.inputs) <= place:
+        return operation.attributes[key]
+    known = known_array(operation.inputs[place])
+    if known is None:
+        raise Unsaid(f"'{key}' is computed in the run; ONNX wants it in the file")
+    return known.reshape(-1).tolist() if known.ndim else known.item()
+
+
+def axis_of(operation: Operation, key: str = "axis", place: int = 1) -> int:
+    """An axis, counted from the front where the rank is known."""
+    axis = attribute(operation, key, place)
+    axis = int(axis[0] if isinstance(axis, list) else axis)
+    rank = len(required_shape(operation.inputs[0]))
+    return axis + rank if axis < 0 else axis
+
+
+def refuse_unsaid(problems: Sequence[tuple[Operation, str]]) -> None:
+    """One UnsupportedError that names every operation that cannot be exported."""
+    if not problems:
+        return
+    lines = []
+    for operation, why in problems:
+        where = f", built at {operation.location}" if operation.location else ""
+        lines.append(f"  {operation.kind} '{operation.name}'{where}: {why}")
+    raise UnsupportedError(
+        f"[onnx.export] {len(problems)} operation{'s' * (len(problems) > 1)} cannot be said in ONNX:\n"
+        + "\n".join(lines)
+        + "\nExport outputs that do not depend on them, or save the model as a package (mpsgraph.save)"
+    )

@@ -1,0 +1,243 @@
+"""Element-wise arithmetic, comparisons, logic and bits; activations that are element-wise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..._core import Operation
+from ._writer import Unsaid, Writer, writes
+
+_SAME_MEANING = {
+    "identity": "Identity",
+    "exponent": "Exp",
+    "logarithm": "Log",
+    "square_root": "Sqrt",
+    "reciprocal": "Reciprocal",
+    "negative": "Neg",
+    "absolute": "Abs",
+    "sign": "Sign",
+    "ceil": "Ceil",
+    "floor": "Floor",
+    "rint": "Round",
+    "sin": "Sin",
+    "cos": "Cos",
+    "tan": "Tan",
+    "sinh": "Sinh",
+    "cosh": "Cosh",
+    "tanh": "Tanh",
+    "asin": "Asin",
+    "acos": "Acos",
+    "atan": "Atan",
+    "asinh": "Asinh",
+    "acosh": "Acosh",
+    "atanh": "Atanh",
+    "erf": "Erf",
+    "is_nan": "IsNaN",
+    "is_infinite": "IsInf",
+    "bitwise_not": "BitwiseNot",
+    "addition": "Add",
+    "subtraction": "Sub",
+    "multiplication": "Mul",
+    "division": "Div",
+    "power": "Pow",
+    "minimum_with_nan_propagation": "Min",
+    "maximum_with_nan_propagation": "Max",
+    "equal": "Equal",
+    "less_than": "Less",
+    "less_than_or_equal_to": "LessOrEqual",
+    "greater_than": "Greater",
+    "greater_than_or_equal_to": "GreaterOrEqual",
+    "logical_and": "And",
+    "logical_or": "Or",
+    "logical_xor": "Xor",
+    "bitwise_and": "BitwiseAnd",
+    "bitwise_or": "BitwiseOr",
+    "bitwise_xor": "BitwiseXor",
+    "select": "Where",
+    "not": "Not",
+    "relu": "Relu",
+    "sigmoid": "Sigmoid",
+}
+_BOOLEAN = ("And", "Or", "Xor", "Not")
+
+
+@writes(*_SAME_MEANING)
+def same_meaning(w: Writer, op: Operation) -> str:
+    """Operations that ONNX has under another name."""
+    name = _SAME_MEANING[op.kind]
+    dtype = str(op.inputs[-1].dtype)
+    if name in _BOOLEAN and dtype != "bool":
+        raise Unsaid(f"ONNX's {name} takes bool, the operands are {dtype}")
+    if dtype.startswith("complex"):
+        raise Unsaid(f"ONNX's {name} does not take {dtype}")
+    if name == "Sqrt" and "int" in dtype:
+        raise Unsaid(f"ONNX's {name} takes floating point, the operand is {dtype}")
+    return w.add(name, *w.inputs(op))
+
+
+@writes("minimum", "maximum")
+def passing_over_nan(w: Writer, op: Operation) -> str:
+    """Min and Max of ONNX keep NaN; these take the other operand."""
+    a, b = w.inputs(op)
+    plain = w.add("Min" if op.kind == "minimum" else "Max", a, b)
+    if "int" in str(op.inputs[0].dtype):
+        return plain
+    return w.add("Where", w.add("IsNaN", a), b, w.add("Where", w.add("IsNaN", b), a, plain))
+
+
+@writes("clamp")
+def clamp(w: Writer, op: Operation) -> str:
+    """Clip has bounds of rank 0; others are Max and Min, and a bound that is NaN does not bound."""
+    x, low, high = w.inputs(op)
+    scalar = op.inputs[1].shape == () and op.inputs[2].shape == ()
+    constant = all(t.operation.kind == "constant" for t in op.inputs[1:])
+    if scalar and constant:
+        bounds = [t.operation.attributes["value"].numpy().item() for t in op.inputs[1:]]
+        if not any(math.isnan(bound) for bound in bounds):
+            return w.add("Clip", x, low, high)
+    if "int" in str(op.inputs[0].dtype):
+        return w.add("Min", w.add("Max", x, low), high)
+    above = w.add("Where", w.add("Less", x, low), low, x)
+    return w.add("Where", w.add("Greater", above, high), high, above)
+
+
+@writes("not_equal", "logical_nand", "logical_nor", "logical_xnor")
+def negated(w: Writer, op: Operation) -> str:
+    """What ONNX has only the opposite of."""
+    opposite = {"not_equal": "Equal", "logical_nand": "And", "logical_nor": "Or", "logical_xnor": "Xor"}[op.kind]
+    if opposite != "Equal" and str(op.inputs[0].dtype) != "bool":
+        raise Unsaid(f"ONNX's {opposite} takes bool, the operands are {op.inputs[0].dtype}")
+    return w.add("Not", w.add(opposite, *w.inputs(op)))
+
+
+@writes("is_finite")
+def is_finite(w: Writer, op: Operation) -> str:
+    """Neither NaN nor infinite."""
+    x = w.name(op.inputs[0])
+    return w.add("Not", w.add("Or", w.add("IsNaN", x), w.add("IsInf", x)))
+
+
+@writes("square")
+def square(w: Writer, op: Operation) -> str:
+    """x x."""
+    x = w.name(op.inputs[0])
+    return w.add("Mul", x, x)
+
+
+@writes("absolute_square")
+def absolute_square(w: Writer, op: Operation) -> str:
+    """x x, of real numbers."""
+    if str(op.inputs[0].dtype).startswith("complex"):
+        raise Unsaid(f"ONNX's Mul does not take {op.inputs[0].dtype}")
+    return square(w, op)
+
+
+@writes("reciprocal_square_root", "reverse_square_root")
+def reciprocal_square_root(w: Writer, op: Operation) -> str:
+    """1 / sqrt(x)."""
+    return w.add("Reciprocal", w.add("Sqrt", w.name(op.inputs[0])))
+
+
+@writes("exponent_base2", "exponent_base10")
+def exponent_of_base(w: Writer, op: Operation) -> str:
+    """Pow of a constant."""
+    base = 2.0 if op.kind == "exponent_base2" else 10.0
+    return w.add("Pow", w.number(base, op.inputs[0].dtype), w.name(op.inputs[0]))
+
+
+@writes("logarithm_base2", "logarithm_base10")
+def logarithm_of_base(w: Writer, op: Operation) -> str:
+    """log(x) / log(base)."""
+    base = 2.0 if op.kind == "logarithm_base2" else 10.0
+    return w.add("Div", w.add("Log", w.name(op.inputs[0])), w.number(math.log(base), op.inputs[0].dtype))
+
+
+@writes("truncate")
+def truncate(w: Writer, op: Operation) -> str:
+    """sign(x) floor(|x|)."""
+    x = w.name(op.inputs[0])
+    return w.add("Mul", w.add("Sign", x), w.add("Floor", w.add("Abs", x)))
+
+
+@writes("round")
+def round_half_away(w: Writer, op: Operation) -> str:
+    """Halves away from zero: sign(x) floor(|x| + 1/2)."""
+    x = w.name(op.inputs[0])
+    moved = w.add("Add", w.add("Abs", x), w.number(0.5, op.inputs[0].dtype))
+    return w.add("Mul", w.add("Sign", x), w.add("Floor", moved))
+
+
+@writes("modulo", "floor_modulo")
+def modulo(w: Writer, op: Operation) -> str:
+    """Mod: of the dividend's sign with fmod, of the divisor's without, which ONNX has for integers alone."""
+    a, b = w.inputs(op)
+    if op.kind == "modulo":
+        return w.add("Mod", a, b, fmod=1)
+    if "int" in str(op.inputs[0].dtype):
+        return w.add("Mod", a, b)
+    return w.add("Sub", a, w.add("Mul", b, w.add("Floor", w.add("Div", a, b))))
+
+
+@writes("division_no_nan")
+def division_no_nan(w: Writer, op: Operation) -> str:
+    """0 where the divisor is 0."""
+    a, b = w.inputs(op)
+    zero = w.number(0, op.inputs[0].dtype)
+    return w.add("Where", w.add("Equal", b, zero), zero, w.add("Div", a, b))
+
+
+@writes("bitwise_left_shift", "bitwise_right_shift")
+def shift(w: Writer, op: Operation) -> str:
+    """BitShift, which ONNX has for unsigned integers."""
+    if not str(op.inputs[0].dtype).startswith("uint"):
+        raise Unsaid(f"ONNX's BitShift takes unsigned integers, the operands are {op.inputs[0].dtype}")
+    return w.add("BitShift", *w.inputs(op), direction="LEFT" if op.kind == "bitwise_left_shift" else "RIGHT")
+
+
+@writes("leaky_relu")
+def leaky_relu(w: Writer, op: Operation) -> str:
+    """LeakyRelu with a constant slope, else PRelu."""
+    x, slope = op.inputs
+    if slope.operation.kind == "constant" and slope.shape == () and str(slope.dtype) != "bfloat16":
+        return w.add("LeakyRelu", w.name(x), alpha=float(slope.operation.attributes["value"].numpy()))
+    return w.add("PRelu", w.name(x), w.name(slope))
+
+
+@writes("softmax", "log_softmax")
+def softmax(w: Writer, op: Operation) -> str:
+    """Softmax and LogSoftmax along one axis."""
+    return w.add("Softmax" if op.kind == "softmax" else "LogSoftmax", *w.inputs(op), axis=int(op.attributes["axis"]))
+
+
+@writes("relu_gradient", "sigmoid_gradient")
+def activation_gradient(w: Writer, op: Operation) -> str:
+    """Derivatives, as products."""
+    incoming, x = w.inputs(op)
+    dtype = op.inputs[1].dtype
+    if op.kind == "relu_gradient":
+        positive = w.add("Greater", x, w.number(0, dtype))
+        return w.add("Where", positive, incoming, w.number(0, dtype))
+    s = w.add("Sigmoid", x)
+    return w.add("Mul", incoming, w.add("Mul", s, w.add("Sub", w.number(1, dtype), s)))
+
+
+@writes("atan2")
+def atan2(w: Writer, op: Operation) -> str:
+    """atan(y / x), turned by half a turn left of the axis."""
+    y, x = w.inputs(op)
+    dtype = op.inputs[0].dtype
+    zero, turn = w.number(0, dtype), w.number(np.pi, dtype)
+    principal = w.add("Atan", w.add("Div", y, x))
+    upper = w.add("GreaterOrEqual", y, zero)
+    left = w.add("Add", principal, w.add("Where", upper, turn, w.add("Neg", turn)))
+    upright = w.number(np.pi / 2, dtype)
+    on_axis = w.add("Where", w.add("Greater", y, zero), upright, w.add("Neg", upright))
+    at_zero = w.add("Where", w.add("Equal", y, zero), zero, on_axis)
+    return w.add(
+        "Where",
+        w.add("Equal", x, zero),
+        at_zero,
+        w.add("Where", w.add("Less", x, zero), left, principal),
+    )

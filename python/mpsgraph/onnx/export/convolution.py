@@ -1,0 +1,217 @@
+"""Convolutions, plain, depthwise and transposed, pools and windows as columns.
+
+ONNX has the channels in front, in sources and weights: other layouts are turned before and back behind, and what turns
+back what another operation turned is left out. Weights keep their shape in the file and are turned by a node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._core import Operation
+from ._writer import Unsaid, Writer, known_array, required_shape, writes
+
+_AUTO = {"TF_SAME": "SAME_UPPER", "ONNX_SAME_LOWER": "SAME_LOWER", "TF_VALID": None, "EXPLICIT": None}
+
+
+def to_channels_first(layout: str) -> list[int]:
+    """The permutation from a layout ('NHWC', 'NDHWC', 'HWIO', …) to one with N (or O) and C (or I) in front."""
+    front = "OI" if "O" in layout else "NC"
+    rest = [letter for letter in layout if letter not in front]
+    return [layout.index(letter) for letter in [*front, *rest]]
+
+
+def inverse(permutation: list[int]) -> list[int]:
+    """The permutation back."""
+    return [permutation.index(axis) for axis in range(len(permutation))]
+
+
+def _layout(op: Operation, count: int) -> str:
+    layout = str(op.attributes.get("data_layout", "NHWC"))
+    return layout if len(layout) == count + 2 else {2: "NHWC", 3: "NDHWC"}[count]
+
+
+def _pads(op: Operation) -> list[int] | None:
+    """(before, after) of each axis, all that stand before first, as ONNX wants them."""
+    style = op.attributes["padding_style"]
+    if style not in _AUTO:
+        raise Unsaid(f"ONNX has no padding style like {style}")
+    if style != "EXPLICIT":
+        return None
+    padding = [int(v) for v in op.attributes["padding"]]
+    return padding[0::2] + padding[1::2]
+
+
+def _windows(op: Operation, **more: Any) -> dict[str, Any]:
+    style = op.attributes["padding_style"]
+    return {
+        "strides": [int(v) for v in op.attributes["strides"]],
+        "dilations": [int(v) for v in op.attributes["dilations"]],
+        "pads": _pads(op),
+        "auto_pad": _AUTO[style],
+        **more,
+    }
+
+
+@writes("convolution2d", "convolution3d")
+def convolution(w: Writer, op: Operation) -> str:
+    """Conv."""
+    count = 2 if op.kind == "convolution2d" else 3
+    source = to_channels_first(_layout(op, count))
+    weights = to_channels_first(str(op.attributes["weights_layout"]))
+    operands = w.transpose(w.name(op.inputs[0]), source), w.transpose(w.name(op.inputs[1]), weights)
+    result = w.add("Conv", *operands, group=int(op.attributes["groups"]), **_windows(op))
+    return w.transpose(result, inverse(source))
+
+
+@writes("depthwise_convolution2d")
+def depthwise(w: Writer, op: Operation) -> str:
+    """Conv with a group for each channel: weights (h, w, C, M) become (C M, 1, h, w)."""
+    source = to_channels_first(_layout(op, 2))
+    layout = str(op.attributes["weights_layout"])
+    channels, kernel_y, kernel_x = (required_shape(op.inputs[1])[layout.index(letter)] for letter in "IHW")
+    if min(channels, kernel_y, kernel_x) < 0:
+        raise Unsaid("the weights' shape must be known")
+    turned = w.transpose(w.name(op.inputs[1]), [layout.index(letter) for letter in "IOHW"])
+    weights = w.reshape(turned, [-1, 1, kernel_y, kernel_x])
+    result = w.add("Conv", w.transpose(w.name(op.inputs[0]), source), weights, group=channels, **_windows(op))
+    return w.transpose(result, inverse(source))
+
+
+@writes(
+    "convolution_transpose2d",
+    "convolution2d_data_gradient",
+    "convolution3d_data_gradient",
+)
+def transposed(w: Writer, op: Operation) -> str:
+    """ConvTranspose of all that the windows reach, of which the stated size is kept.
+
+    The weights (O, C / groups, …) of the forward convolution are what ConvTranspose takes. Where sizes are known, pads
+    and output_padding say what is kept; else a Slice does.
+    """
+    count = 3 if op.kind.startswith("convolution3d") else 2
+    layout, weights_layout = _layout(op, count), str(op.attributes["weights_layout"])
+    source, weights = to_channels_first(layout), to_channels_first(weights_layout)
+    strides, dilations = ([int(v) for v in op.attributes[key]] for key in ("strides", "dilations"))
+    kernel = [required_shape(op.inputs[1])[axis] for axis in weights[2:]]
+    if min(kernel) < 0:
+        raise Unsaid("the size of the weights' windows must be known")
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    operands = w.transpose(w.name(op.inputs[0]), source), w.transpose(w.name(op.inputs[1]), weights)
+    common = {"group": int(op.attributes["groups"]), "strides": strides, "dilations": dilations}
+    style = op.attributes["padding_style"]
+    if style not in _AUTO:
+        raise Unsaid(f"ONNX has no padding style like {style}")
+    before = [int(v) for v in op.attributes["padding"]][0::2] if style == "EXPLICIT" else [0] * count
+    known_out = _known_sizes(op, source)
+    known_in = [required_shape(op.inputs[0])[axis] for axis in source[2:]]
+    if min(known_in) >= 0 and min(known_out) >= 0:
+        after, outside = [], []
+        for i in range(count):
+            full = (known_in[i] - 1) * strides[i] + reach[i]
+            if style in ("TF_SAME", "ONNX_SAME_LOWER"):
+                total = max(full - known_out[i], 0)
+                before[i] = total // 2 if style == "TF_SAME" else total - total // 2
+            end = full - before[i] - known_out[i]
+            after.append(max(end, 0))
+            outside.append(max(-end, 0))
+        return w.transpose(
+            w.add("ConvTranspose", *operands, **common, pads=before + after, output_padding=outside), inverse(source)
+        )
+    wider = [stride - 1 for stride in strides]
+    full_name = w.add("ConvTranspose", *operands, **common, output_padding=wider)
+    shape = w.add("Gather", w.shape_operand(op.inputs[2]), w.ints(source[2:]), axis=0)
+    starts = w.ints(before)
+    if style in ("TF_SAME", "ONNX_SAME_LOWER"):
+        all_sizes = w.add("Slice", w.add("Shape", full_name), w.ints([2]), w.ints([2 + count]))
+        total = w.add("Sub", w.add("Sub", all_sizes, w.ints(wider)), shape)
+        total = w.add("Max", total, w.ints([0] * count))
+        half = w.add("Div", total, w.ints([2] * count))
+        starts = half if style == "TF_SAME" else w.add("Sub", total, half)
+    kept = w.add("Slice", full_name, starts, w.add("Add", starts, shape), w.ints(list(range(2, 2 + count))))
+    return w.transpose(kept, inverse(source))
+
+
+def _known_sizes(op: Operation, source: list[int]) -> list[int]:
+    stated = known_array(op.inputs[2])
+    if stated is not None:
+        return [int(stated[axis]) for axis in source[2:]]
+    shape = op.outputs[0].shape
+    return [shape[axis] for axis in source[2:]] if shape is not None else [-1]
+
+
+@writes("max_pooling2d", "avg_pooling2d")
+def pooling2d(w: Writer, op: Operation) -> str:
+    """MaxPool and AveragePool."""
+    source = to_channels_first(_layout(op, 2))
+    kernel = [int(v) for v in op.attributes["kernel"]]
+    turned = w.transpose(w.name(op.inputs[0]), source)
+    return w.transpose(_pool(w, op, turned, kernel, _windows(op)), inverse(source))
+
+
+def _pool(w: Writer, op: Operation, source: str, kernel: list[int], windows: dict[str, Any]) -> str:
+    more: dict[str, Any] = {"kernel_shape": kernel, "ceil_mode": int(op.attributes["ceil_mode"]) or None}
+    if op.kind.startswith("max"):
+        return w.add("MaxPool", source, **windows, **more)
+    if w.opset < 19:
+        if any(step != 1 for step in windows["dilations"]):
+            raise Unsaid("ONNX's AveragePool has dilations from opset 19 on")
+        windows = {**windows, "dilations": None}
+    counted = int(op.attributes["include_zero_pad_to_average"]) or None
+    if counted and more["ceil_mode"]:
+        raise Unsaid("padding that counts, and windows beyond it: ONNX's runtimes count them each in its own way")
+    return w.add("AveragePool", source, **windows, **more, count_include_pad=counted)
+
+
+@writes("max_pooling4d", "avg_pooling4d")
+def pooling4d(w: Writer, op: Operation) -> str:
+    """MaxPool and AveragePool over three of the last four axes; the fourth, without windows, is that of channels."""
+    rank = len(required_shape(op.inputs[0]))
+    if rank not in (4, 5):
+        raise Unsaid(f"pools over four axes of rank {rank}; ONNX's pools have two axes in front")
+    a = {key: [int(v) for v in op.attributes[key]] for key in ("kernel", "strides", "dilations", "padding")}
+    still = [i for i in range(4) if a["kernel"][i] == a["strides"][i] == 1 and not any(a["padding"][2 * i : 2 * i + 2])]
+    if not still:
+        raise Unsaid("pools over four axes at once; ONNX's runtimes have at most three")
+    channel = still[-1]
+    kept = [i for i in range(4) if i != channel]
+    x = w.name(op.inputs[0])
+    if rank == 4:
+        x = w.add("Unsqueeze", x, w.ints([0]))
+    forth = [0, 1 + channel, *(1 + i for i in kept)]
+    pads = _pads(op)
+    if pads is not None:
+        pads = [pads[i] for i in kept] + [pads[4 + i] for i in kept]
+    windows = {
+        "strides": [a["strides"][i] for i in kept],
+        "dilations": [a["dilations"][i] for i in kept],
+        "pads": pads,
+        "auto_pad": _AUTO[op.attributes["padding_style"]],
+    }
+    result = w.transpose(_pool(w, op, w.transpose(x, forth), [a["kernel"][i] for i in kept], windows), inverse(forth))
+    return w.add("Squeeze", result, w.ints([0])) if rank == 4 else result
+
+
+@writes("im_to_col")
+def im_to_col(w: Writer, op: Operation) -> str:
+    """Conv with weights that pick one element of the window each."""
+    source = to_channels_first(_layout(op, 2))
+    channels = required_shape(op.inputs[0])[source[1]]
+    if channels < 0 or str(op.inputs[0].dtype) not in ("float32", "float64", "float16"):
+        raise Unsaid("the channels must be known, and of floating point")
+    kernel_y, kernel_x = (int(v) for v in op.attributes["kernel"])
+    taps = kernel_y * kernel_x
+    pick = np.eye(taps, dtype=op.inputs[0].dtype.numpy).reshape(taps, 1, kernel_y, kernel_x)
+    weights = w.constant(np.ascontiguousarray(np.tile(pick, (channels, 1, 1, 1))))
+    padding = [int(v) for v in op.attributes["padding"]]
+    windows = {key: [int(v) for v in op.attributes[key]] for key in ("strides", "dilations")}
+    pads = padding[0::2] + padding[1::2]
+    turned = w.transpose(w.name(op.inputs[0]), source)
+    columns = w.add("Conv", turned, weights, group=channels, pads=pads, **windows)  # n, (c, tap), y, x
+    columns = w.reshape(columns, [0, channels * taps, -1])
+    if str(op.attributes["data_layout"]) == "NCHW":
+        return columns
+    apart = w.transpose(w.reshape(columns, [0, channels, taps, -1]), [0, 3, 2, 1])
+    return w.reshape(apart, [0, 0, channels * taps])
