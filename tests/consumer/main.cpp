@@ -3,7 +3,7 @@
 // With a package as its argument it loads that one, feeds ones to all inputs and prints what comes out.
 //
 // It checks its own numbers and exits with 1 when they are wrong; tests/package/test_packaging.py builds and runs it.
-#include <mpsgraph/mpsgraph.h>
+#include <mpsgraph/mpsgraph.hpp>
 
 #include <cmath>
 #include <cstdio>

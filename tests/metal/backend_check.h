@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "metal/standin_metal.h"
-#include "mpsgraph/mpsgraph.h"
+#include "mpsgraph/mpsgraph.hpp"
 #include "standin_check.h"
 
 namespace backend {

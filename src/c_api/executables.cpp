@@ -1,0 +1,259 @@
+// Executables, run and waited for, or started with a completion; training steps.
+#include "mpsgraph/runtime/executable.h"
+#include "c_api/objects.h"
+
+using namespace mpsgraph;
+using namespace mpsgraph::c_api;
+using runtime::NDArray;
+
+namespace mpsgraph::c_api {
+
+std::vector<NDArray> inputs_of(const mpsgraph_array* inputs, size_t count, const runtime::Executable& runs) {
+  if (count != runs.feeds().size())
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", runs.feeds().size(), " inputs, got ", count));
+  std::vector<NDArray> result;
+  for (const auto& array : objects<ArrayObject>(inputs, count)) result.push_back(array->array);
+  return result;
+}
+
+std::vector<NDArray> results_of(const mpsgraph_array* results, size_t count, const runtime::Executable& runs) {
+  if (count != runs.targets().size())
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", runs.targets().size(), " results, got ", count));
+  require_items(results, count, "results");
+  std::vector<NDArray> made;
+  for (size_t i = 0; i < count; ++i) made.push_back(results[i] ? object<ArrayObject>(results[i])->array : NDArray());
+  for (size_t i = 0; i < count; ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (made[i].valid() && made[j].valid() && overlap(made[i], made[j]))
+        throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("results ", j, " and ", i, " share memory"));
+  return made;
+}
+
+void give_results(const std::vector<NDArray>& arrays, mpsgraph_array* results) {
+  std::vector<void*> made(arrays.size(), nullptr);
+  try {
+    for (size_t i = 0; i < arrays.size(); ++i)
+      if (!results[i]) made[i] = give(std::make_shared<ArrayObject>(arrays[i]));
+  } catch (...) {
+    for (void* handle : made)
+      if (handle) forget(handle);
+    throw;
+  }
+  for (size_t i = 0; i < arrays.size(); ++i)
+    if (made[i]) results[i] = static_cast<mpsgraph_array>(made[i]);
+}
+
+}  // namespace mpsgraph::c_api
+
+namespace {
+
+struct ExecutionObject : Object {
+  static constexpr Kind its_kind = Kind::execution;
+  explicit ExecutionObject(std::shared_ptr<ExecutableObject> of) : Object(its_kind), of(std::move(of)) {}
+  const std::shared_ptr<ExecutableObject> of;
+  std::shared_ptr<runtime::Execution> execution;
+};
+
+struct TrainerObject : Object {
+  static constexpr Kind its_kind = Kind::trainer;
+  TrainerObject(std::shared_ptr<GraphObject> graph, std::vector<Tensor*> feeds, Tensor* loss,
+                std::vector<Operation*> updates)
+      : Object(its_kind),
+        graph(std::move(graph)),
+        feeds(std::move(feeds)),
+        loss(loss),
+        updates(std::move(updates)) {}
+  const std::shared_ptr<GraphObject> graph;
+  const std::vector<Tensor*> feeds;
+  Tensor* const loss;
+  const std::vector<Operation*> updates;
+};
+
+void compile(const std::shared_ptr<GraphObject>& graph, const std::vector<Tensor*>& feeds, const mpsgraph_type* types,
+             const std::vector<Tensor*>& targets, const std::vector<Operation*>& operations,
+             mpsgraph_executable* executable) {
+  std::vector<runtime::Feed> typed;
+  for (size_t i = 0; i < feeds.size(); ++i) typed.emplace_back(feeds[i], types ? to_type(types + i) : feeds[i]->type);
+  auto compiled = graph->on_device.compile(typed, targets, operations);
+  auto made = std::make_shared<ExecutableObject>(graph, std::move(compiled));
+  *executable = static_cast<mpsgraph_executable>(give(std::move(made)));
+}
+
+void complete(mpsgraph_completion completion, void* context, const std::vector<NDArray>& arrays,
+              const std::exception_ptr& error) noexcept {
+  std::vector<mpsgraph_array> results;
+  std::string message;
+  mpsgraph_status status = MPSGRAPH_OK;
+  try {
+    if (error) {
+      status = status_of(error, message);
+    } else {
+      results.resize(arrays.size());
+      give_results(arrays, results.data());
+    }
+  } catch (...) {
+    results.clear();
+    status = MPSGRAPH_OUT_OF_MEMORY;
+  }
+  completion(context, status, message.c_str(), results.data(), results.size());
+  for (const mpsgraph_array result : results) mpsgraph_release(result);
+}
+
+}  // namespace
+
+mpsgraph_status mpsgraph_graph_compile(mpsgraph_graph graph, const mpsgraph_type* types, size_t type_count,
+                                       mpsgraph_executable* executable) {
+  return guarded([&] {
+    required(executable, "executable");
+    const auto held = object<GraphObject>(graph);
+    const std::lock_guard lock(held->mutex);
+    std::vector<Tensor*> feeds, targets;
+    for (const auto& [name, tensor] : held->contents.inputs) feeds.push_back(tensor);
+    for (const auto& [name, tensor] : held->contents.outputs) targets.push_back(tensor);
+    if (targets.empty())
+      throw GraphError("the graph has no named outputs; mpsgraph_graph_set_name gives a tensor a name");
+    if (type_count != (types ? feeds.size() : 0))
+      throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", feeds.size(), " inputs, got ", type_count, " types"));
+    compile(held, feeds, types, targets, {}, executable);
+  });
+}
+
+mpsgraph_status mpsgraph_executable_create(mpsgraph_graph graph, const mpsgraph_tensor* feeds,
+                                           const mpsgraph_type* types, size_t feed_count,
+                                           const mpsgraph_tensor* targets, size_t target_count,
+                                           const mpsgraph_operation* target_operations, size_t target_operation_count,
+                                           mpsgraph_executable* executable) {
+  return guarded([&] {
+    required(executable, "executable");
+    const auto held = object<GraphObject>(graph);
+    const std::lock_guard lock(held->mutex);
+    compile(held, held->tensors(feeds, feed_count), types, held->tensors(targets, target_count),
+            held->operations(target_operations, target_operation_count), executable);
+  });
+}
+
+mpsgraph_status mpsgraph_executable_input_count(mpsgraph_executable executable, size_t* count) {
+  return guarded(
+      [&] { *required(count, "count") = object<ExecutableObject>(executable)->executable->feeds().size(); });
+}
+
+mpsgraph_status mpsgraph_executable_output_count(mpsgraph_executable executable, size_t* count) {
+  return guarded(
+      [&] { *required(count, "count") = object<ExecutableObject>(executable)->executable->targets().size(); });
+}
+
+mpsgraph_status mpsgraph_executable_input_type(mpsgraph_executable executable, size_t index, mpsgraph_type* type) {
+  return guarded([&] {
+    required(type, "type");
+    const auto held = object<ExecutableObject>(executable);
+    const auto& feeds = held->executable->feeds();
+    if (index >= feeds.size()) throw OutOfRangeError(cat("there are ", feeds.size(), " inputs, no input ", index));
+    *type = from_type(feeds[index].second);
+  });
+}
+
+mpsgraph_status mpsgraph_executable_output_type(mpsgraph_executable executable, size_t index, mpsgraph_type* type) {
+  return guarded([&] {
+    required(type, "type");
+    const auto held = object<ExecutableObject>(executable);
+    const auto& types = held->executable->target_types();
+    if (index >= types.size()) throw OutOfRangeError(cat("there are ", types.size(), " outputs, no output ", index));
+    *type = from_type(types[index]);
+  });
+}
+
+mpsgraph_status mpsgraph_executable_run(mpsgraph_executable executable, const mpsgraph_array* inputs,
+                                        size_t input_count, mpsgraph_array* results, size_t result_count) {
+  return guarded([&] {
+    const auto held = object<ExecutableObject>(executable);
+    auto fed = inputs_of(inputs, input_count, *held->executable);
+    auto given = results_of(results, result_count, *held->executable);
+    give_results(held->executable->run(std::move(fed), std::move(given)), results);
+  });
+}
+
+mpsgraph_status mpsgraph_executable_run_async(mpsgraph_executable executable, const mpsgraph_array* inputs,
+                                              size_t input_count, const mpsgraph_array* results, size_t result_count,
+                                              mpsgraph_queue queue, mpsgraph_completion completion, void* context,
+                                              mpsgraph_execution* execution) {
+  return guarded([&] {
+    required(execution, "execution");
+    const auto held = object<ExecutableObject>(executable);
+    auto fed = inputs_of(inputs, input_count, *held->executable);
+    std::vector<NDArray> given;
+    if (results || result_count > 0) given = results_of(results, result_count, *held->executable);
+    std::shared_ptr<runtime::CommandQueue> where;
+    if (queue) where = object<QueueObject>(queue)->queue;
+    runtime::ExecutionDescriptor descriptor;
+    if (completion)
+      descriptor.completed_handler = [=](const std::vector<NDArray>& made, std::exception_ptr error) {
+        complete(completion, context, made, error);
+      };
+    auto started = std::make_shared<ExecutionObject>(held);
+    void* handle = give(started);  // first, since nothing may fail once the completion can come
+    try {
+      started->execution = held->executable->run_async(std::move(fed), std::move(given), descriptor, where);
+    } catch (...) {
+      forget(handle);
+      throw;
+    }
+    *execution = static_cast<mpsgraph_execution>(handle);
+  });
+}
+
+mpsgraph_status mpsgraph_execution_wait(mpsgraph_execution execution, double seconds) {
+  return guarded([&] { object<ExecutionObject>(execution)->execution->wait(to_timeout(seconds)); });
+}
+
+mpsgraph_status mpsgraph_execution_results(mpsgraph_execution execution, mpsgraph_array* results,
+                                           size_t result_count) {
+  return guarded([&] {
+    const auto held = object<ExecutionObject>(execution);
+    const size_t count = held->of->executable->targets().size();
+    if (result_count != count)
+      throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", count, " results, got room for ", result_count));
+    require_items(results, result_count, "results");
+    std::vector<mpsgraph_array> made(count);
+    give_results(held->execution->results(), made.data());
+    std::copy(made.begin(), made.end(), results);
+  });
+}
+
+mpsgraph_status mpsgraph_trainer_create(mpsgraph_graph graph, const mpsgraph_tensor* feeds, size_t feed_count,
+                                        mpsgraph_tensor loss, const mpsgraph_operation* updates, size_t update_count,
+                                        mpsgraph_trainer* trainer) {
+  return guarded([&] {
+    required(trainer, "trainer");
+    const auto held = object<GraphObject>(graph);
+    const auto end = object<TensorObject>(loss);
+    const std::lock_guard lock(held->mutex);
+    Tensor* number = held->own(*end);
+    if (!is_float(number->dtype()))
+      throw DTypeError(cat("a loss is a real number, '", number->name(), "' is ", to_string(number->type)));
+    if (!number->shape().known() || number->shape().elements() != 1)
+      throw ShapeError(cat("a loss is one number, '", number->name(), "' is ", to_string(number->type),
+                           "; take its mean"));
+    if (update_count == 0) throw Failure(MPSGRAPH_INVALID_ARGUMENT, "a training step has updates, got none");
+    auto made = std::make_shared<TrainerObject>(held, held->tensors(feeds, feed_count), number,
+                                                held->operations(updates, update_count));
+    *trainer = static_cast<mpsgraph_trainer>(give(std::move(made)));
+  });
+}
+
+mpsgraph_status mpsgraph_train_step(mpsgraph_trainer trainer, const mpsgraph_array* feeds, size_t feed_count,
+                                    double* loss) {
+  return guarded([&] {
+    const auto held = object<TrainerObject>(trainer);
+    if (feed_count != held->feeds.size())
+      throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", held->feeds.size(), " feeds, got ", feed_count));
+    std::vector<NDArray> arrays;
+    for (const auto& array : objects<ArrayObject>(feeds, feed_count)) arrays.push_back(array->array);
+    std::shared_ptr<runtime::Executable> step;
+    {
+      const std::lock_guard lock(held->graph->mutex);
+      step = held->graph->on_device.executable_for(held->feeds, arrays, {held->loss}, held->updates);
+    }
+    const NDArray number = step->run(std::move(arrays))[0];
+    if (loss) *loss = ConstantData::copy(number.dtype(), number.dims(), number.data())->scalar();
+  });
+}

@@ -1,0 +1,198 @@
+// The registry of living handles, errors as statuses, and the conversion of types and texts.
+#include "c_api/handles.h"
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+#include <unordered_map>
+
+namespace mpsgraph::c_api {
+
+static_assert(sizeof(void*) >= 8, "handles are numbers of 64 bits that are never used twice");
+
+namespace {
+
+struct Entry {
+  std::shared_ptr<Object> object;
+  Ownership ownership;
+  uint64_t count;
+};
+
+struct Registry {
+  std::shared_mutex mutex;
+  std::unordered_map<uintptr_t, Entry> living;
+  uintptr_t last = uintptr_t{1} << 32;  // far from the small numbers that stray values often are
+};
+
+Registry& registry() {
+  static Registry* all = new Registry;  // never destroyed: handlers may run until the process is gone
+  return *all;
+}
+
+uintptr_t number(void* handle) { return reinterpret_cast<uintptr_t>(handle); }
+
+thread_local std::string last_message;
+
+}  // namespace
+
+std::string_view name(Kind kind) {
+  constexpr std::string_view names[] = {"device",     "array",     "graph", "tensor",         "operation", "attributes",
+                                        "executable", "execution", "queue", "command buffer", "event",     "trainer"};
+  return names[static_cast<size_t>(kind)];
+}
+
+void* give(std::shared_ptr<Object> object, Ownership ownership) {
+  Registry& all = registry();
+  const std::unique_lock lock(all.mutex);
+  all.last += 16;
+  all.living.emplace(all.last, Entry{std::move(object), ownership, 1});
+  return reinterpret_cast<void*>(all.last);
+}
+
+std::shared_ptr<Object> find(void* handle, Kind kind) {
+  if (!handle) throw Failure(MPSGRAPH_INVALID_HANDLE, cat("the ", name(kind), " is NULL"));
+  Registry& all = registry();
+  const std::shared_lock lock(all.mutex);
+  const auto found = all.living.find(number(handle));
+  if (found == all.living.end())
+    throw Failure(MPSGRAPH_INVALID_HANDLE, cat("the ", name(kind), " was released, or never was"));
+  if (found->second.object->kind != kind)
+    throw Failure(MPSGRAPH_INVALID_HANDLE,
+                  cat("expected a handle of kind ", name(kind), ", got ", name(found->second.object->kind)));
+  return found->second.object;
+}
+
+void retain(void* handle) {
+  Registry& all = registry();
+  const std::unique_lock lock(all.mutex);
+  const auto found = all.living.find(number(handle));
+  if (found == all.living.end())
+    throw Failure(MPSGRAPH_INVALID_HANDLE, "the handle to retain is NULL, was released, or never was");
+  ++found->second.count;
+}
+
+void release(void* handle) {
+  if (!handle) return;
+  std::shared_ptr<Object> last;  // destroyed without the lock: it may forget handles of its own
+  Registry& all = registry();
+  const std::unique_lock lock(all.mutex);
+  const auto found = all.living.find(number(handle));
+  if (found == all.living.end())
+    throw Failure(MPSGRAPH_INVALID_HANDLE, "the handle to release was released before, or never was");
+  if (found->second.ownership == Ownership::of_graph || --found->second.count > 0) return;
+  last = std::move(found->second.object);
+  all.living.erase(found);
+}
+
+void forget(void* handle) noexcept {
+  std::shared_ptr<Object> last;
+  Registry& all = registry();
+  const std::unique_lock lock(all.mutex);
+  const auto found = all.living.find(number(handle));
+  if (found == all.living.end()) return;
+  last = std::move(found->second.object);
+  all.living.erase(found);
+}
+
+mpsgraph_status status_of(const std::exception_ptr& error, std::string& message) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Failure& e) {
+    return message = e.what(), e.status;
+  } catch (const ShapeError& e) {
+    return message = e.what(), MPSGRAPH_SHAPE_ERROR;
+  } catch (const OutOfRangeError& e) {
+    return message = e.what(), MPSGRAPH_OUT_OF_RANGE;
+  } catch (const DTypeError& e) {
+    return message = e.what(), MPSGRAPH_DTYPE_ERROR;
+  } catch (const GraphError& e) {
+    return message = e.what(), MPSGRAPH_GRAPH_ERROR;
+  } catch (const PackageError& e) {
+    return message = e.what(), MPSGRAPH_PACKAGE_ERROR;
+  } catch (const UnsupportedError& e) {
+    return message = e.what(), MPSGRAPH_UNSUPPORTED;
+  } catch (const TimeoutError& e) {
+    return message = e.what(), MPSGRAPH_TIMEOUT;
+  } catch (const DeviceError& e) {
+    return message = e.what(), MPSGRAPH_DEVICE_ERROR;
+  } catch (const std::filesystem::filesystem_error& e) {
+    return message = e.what(), MPSGRAPH_PACKAGE_ERROR;
+  } catch (const std::bad_alloc&) {
+    return message = "out of memory", MPSGRAPH_OUT_OF_MEMORY;
+  } catch (const std::exception& e) {
+    return message = e.what(), MPSGRAPH_INTERNAL_ERROR;
+  } catch (...) {
+    return message = "something that is no exception was thrown", MPSGRAPH_INTERNAL_ERROR;
+  }
+}
+
+mpsgraph_status report(std::exception_ptr error) noexcept {
+  try {
+    return status_of(error, last_message);
+  } catch (...) {  // the message itself had no room
+    last_message.clear();
+    return MPSGRAPH_OUT_OF_MEMORY;
+  }
+}
+
+void write_text(std::string_view text, char* buffer, size_t capacity, size_t* length) {
+  if (!buffer && (capacity > 0 || !length))
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT, "the buffer for a text is NULL; with capacity 0 its length is told");
+  if (length) *length = text.size();
+  if (!buffer) return;
+  if (capacity <= text.size())
+    throw Failure(MPSGRAPH_BUFFER_TOO_SMALL,
+                  cat("the text needs ", text.size() + 1, " bytes, the buffer has ", capacity));
+  std::memcpy(buffer, text.data(), text.size());
+  buffer[text.size()] = 0;
+}
+
+DType to_dtype(mpsgraph_dtype dtype) {
+  if (dtype < 0 || dtype >= dtype_count) throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat(dtype, " is no element type"));
+  return static_cast<DType>(dtype);
+}
+
+TensorType to_type(const mpsgraph_type* type) {
+  required(type, "the type");
+  const DType dtype = to_dtype(type->dtype);
+  if (type->rank < -1 || type->rank > MPSGRAPH_MAX_RANK)
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("a rank lies in [-1,", MPSGRAPH_MAX_RANK, "], got ", type->rank));
+  if (type->rank < 0) return {dtype, Shape()};
+  Dims dims(type->dims, type->dims + type->rank);
+  for (const int64_t size : dims)
+    if (size < -1) throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("a dimension is -1 or more, got ", size));
+  return {dtype, Shape(std::move(dims))};
+}
+
+mpsgraph_type from_type(const TensorType& type) {
+  mpsgraph_type result{static_cast<mpsgraph_dtype>(type.dtype), -1, {}};
+  if (!type.shape.ranked()) return result;
+  result.rank = type.shape.rank();
+  for (int i = 0; i < result.rank && i < MPSGRAPH_MAX_RANK; ++i) result.dims[i] = type.shape[i];
+  return result;
+}
+
+}  // namespace mpsgraph::c_api
+
+using namespace mpsgraph::c_api;
+
+mpsgraph_status mpsgraph_retain(void* handle) {
+  return guarded([&] { retain(handle); });
+}
+
+mpsgraph_status mpsgraph_release(void* handle) {
+  return guarded([&] { release(handle); });
+}
+
+const char* mpsgraph_error_message(void) { return last_message.c_str(); }
+
+const char* mpsgraph_status_name(mpsgraph_status status) {
+  constexpr const char* names[] = {"ok",           "invalid argument", "invalid handle", "buffer too small",
+                                   "shape error",  "out of range",     "dtype error",    "graph error",
+                                   "package error", "unsupported",     "device error",   "timeout",
+                                   "out of memory", "internal error"};
+  return status >= 0 && status <= MPSGRAPH_INTERNAL_ERROR ? names[status] : "no status of this library";
+}

@@ -1,0 +1,110 @@
+// Handles: what C programs hold of objects, and how every entry turns them back.
+//
+// A handle is a number that is given out once in the life of the process; a registry of the living knows its object and
+// kind. So a released handle, one of another kind and one that never was are found without looking at memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "mpsgraph/core/errors.h"
+#include "mpsgraph/core/types.h"
+#include "mpsgraph/mpsgraph.h"
+
+namespace mpsgraph::c_api {
+
+// What is wrong with a call itself.
+struct Failure : Error {
+  Failure(mpsgraph_status status, const std::string& message) : Error(message), status(status) {}
+  mpsgraph_status status;
+};
+
+enum class Kind : uint8_t {
+  device,
+  array,
+  graph,
+  tensor,
+  operation,
+  attributes,
+  executable,
+  execution,
+  queue,
+  command_buffer,
+  event,
+  trainer
+};
+std::string_view name(Kind kind);
+
+struct Object {
+  explicit Object(Kind kind) : kind(kind) {}
+  virtual ~Object() = default;
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+  const Kind kind;
+};
+
+enum class Ownership { counted, of_graph };  // of_graph: lives until its graph forgets it
+void* give(std::shared_ptr<Object> object, Ownership ownership = Ownership::counted);
+std::shared_ptr<Object> find(void* handle, Kind kind);  // Failure
+void retain(void* handle);
+void release(void* handle);
+void forget(void* handle) noexcept;  // whatever its count
+
+template <class T>
+std::shared_ptr<T> object(void* handle) {
+  return std::static_pointer_cast<T>(find(handle, T::its_kind));
+}
+
+// For `count` handles in a row.
+template <class T, class Handle>
+std::vector<std::shared_ptr<T>> objects(const Handle* handles, size_t count);
+
+// --- entries ---------------------------------------------------------------------------------------------------------
+
+mpsgraph_status report(std::exception_ptr error) noexcept;  // remembers the message for this thread
+mpsgraph_status status_of(const std::exception_ptr& error, std::string& message);
+
+template <class Body>
+mpsgraph_status guarded(Body&& body) noexcept {
+  try {
+    body();
+    return MPSGRAPH_OK;
+  } catch (...) {
+    return report(std::current_exception());
+  }
+}
+
+template <class T>
+T* required(T* pointer, std::string_view what) {
+  if (!pointer) throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat(what, " is NULL"));
+  return pointer;
+}
+
+inline constexpr size_t most_items = size_t{1} << 20;
+template <class T>
+void require_items(const T* items, size_t count, std::string_view what) {
+  if (count > most_items)
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat(count, " ", what, " are more than the ", most_items, " that can be"));
+  if (count > 0) required(items, what);
+}
+
+template <class T, class Handle>
+std::vector<std::shared_ptr<T>> objects(const Handle* handles, size_t count) {
+  require_items(handles, count, "the list of handles");
+  std::vector<std::shared_ptr<T>> result;
+  for (size_t i = 0; i < count; ++i) result.push_back(object<T>(handles[i]));
+  return result;
+}
+
+void write_text(std::string_view text, char* buffer, size_t capacity, size_t* length);
+DType to_dtype(mpsgraph_dtype dtype);
+TensorType to_type(const mpsgraph_type* type);
+mpsgraph_type from_type(const TensorType& type);
+
+}  // namespace mpsgraph::c_api

@@ -1,0 +1,112 @@
+// The objects behind the handles.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "c_api/handles.h"
+#include "mpsgraph/core/graph.h"
+#include "mpsgraph/runtime/command_queue.h"
+#include "mpsgraph/runtime/device_graph.h"
+#include "mpsgraph/runtime/execution.h"
+#include "mpsgraph/runtime/package.h"
+
+namespace mpsgraph::c_api {
+
+struct DeviceObject : Object {
+  static constexpr Kind its_kind = Kind::device;
+  explicit DeviceObject(runtime::Device& device) : Object(its_kind), device(device) {}
+  runtime::Device& device;
+};
+
+struct ArrayObject : Object {
+  static constexpr Kind its_kind = Kind::array;
+  explicit ArrayObject(runtime::NDArray array) : Object(its_kind), array(std::move(array)) {}
+  const runtime::NDArray array;
+};
+
+// A graph on a device, with the names that applications know. `mutex`: building, compiling and names.
+struct GraphObject : Object, std::enable_shared_from_this<GraphObject> {
+  static constexpr Kind its_kind = Kind::graph;
+  GraphObject(runtime::PackageContents contents, runtime::Device& device);
+  ~GraphObject() override;
+
+  void* handle_of(Tensor* tensor);  // with the mutex held, as the following ones
+  void* handle_of(Operation* operation);
+  runtime::NamedTensors named(mpsgraph_role role) const;
+  Tensor* own(const struct TensorObject& tensor) const;  // Failure when it is another graph's
+  Operation* own(const struct OperationObject& operation) const;
+  std::vector<Tensor*> tensors(const mpsgraph_tensor* handles, size_t count) const;
+  std::vector<Operation*> operations(const mpsgraph_operation* handles, size_t count) const;
+
+  std::mutex mutex;
+  runtime::PackageContents contents;
+  runtime::DeviceGraph on_device;
+  size_t control_scopes = 0;
+
+ private:
+  std::unordered_map<const void*, void*> handles_;
+};
+
+struct TensorObject : Object {
+  static constexpr Kind its_kind = Kind::tensor;
+  TensorObject(std::weak_ptr<GraphObject> graph, Tensor* tensor)
+      : Object(its_kind), graph(std::move(graph)), tensor(tensor) {}
+  const std::weak_ptr<GraphObject> graph;
+  Tensor* const tensor;
+};
+
+struct OperationObject : Object {
+  static constexpr Kind its_kind = Kind::operation;
+  OperationObject(std::weak_ptr<GraphObject> graph, Operation* operation)
+      : Object(its_kind), graph(std::move(graph)), operation(operation) {}
+  const std::weak_ptr<GraphObject> graph;
+  Operation* const operation;
+};
+
+// The graph of a tensor or an operation, which stays while the call needs it.
+template <class Part>
+std::shared_ptr<GraphObject> graph_of(const Part& part) {
+  auto graph = part.graph.lock();
+  if (!graph) throw Failure(MPSGRAPH_INVALID_HANDLE, cat("the ", name(part.kind), "'s graph was released"));
+  return graph;
+}
+
+struct ExecutableObject : Object {
+  static constexpr Kind its_kind = Kind::executable;
+  ExecutableObject(std::shared_ptr<GraphObject> graph, std::shared_ptr<runtime::Executable> executable)
+      : Object(its_kind), graph(std::move(graph)), executable(std::move(executable)) {}
+  const std::shared_ptr<GraphObject> graph;
+  const std::shared_ptr<runtime::Executable> executable;
+};
+
+struct QueueObject : Object {
+  static constexpr Kind its_kind = Kind::queue;
+  explicit QueueObject(std::shared_ptr<runtime::CommandQueue> queue) : Object(its_kind), queue(std::move(queue)) {}
+  const std::shared_ptr<runtime::CommandQueue> queue;
+};
+
+// The device behind a handle that may be NULL.
+inline runtime::Device& device_or_default(mpsgraph_device device) {
+  return device ? object<DeviceObject>(device)->device : runtime::Device::default_device();
+}
+
+// Negative: for ever.
+inline runtime::Timeout to_timeout(double seconds) {
+  if (std::isnan(seconds)) throw Failure(MPSGRAPH_INVALID_ARGUMENT, "a time is a number of seconds, got NaN");
+  if (seconds < 0 || seconds > 1e9) return {};
+  return seconds;
+}
+
+// Arrays that a call is given and those that it makes. A NULL among the given results is an invalid array.
+std::vector<runtime::NDArray> inputs_of(const mpsgraph_array* inputs, size_t count, const runtime::Executable& runs);
+std::vector<runtime::NDArray> results_of(const mpsgraph_array* results, size_t count, const runtime::Executable& runs);
+// Handles for the arrays whose place holds NULL: all of them, or none.
+void give_results(const std::vector<runtime::NDArray>& arrays, mpsgraph_array* results);
+
+}  // namespace mpsgraph::c_api

@@ -1,0 +1,225 @@
+// Building graphs: operations by kind and attributes, derivatives, and the table of what kinds there are.
+#include "c_api/objects.h"
+#include "core/definition.h"
+#include "mpsgraph/core/attributes.h"
+#include "mpsgraph/core/gradients.h"
+
+using namespace mpsgraph;
+using namespace mpsgraph::c_api;
+
+namespace {
+
+struct AttributesObject : Object {
+  static constexpr Kind its_kind = Kind::attributes;
+  AttributesObject() : Object(its_kind) {}
+  std::mutex mutex;
+  Attributes attributes;
+};
+
+Operation* create(GraphObject& graph, const char* kind, const mpsgraph_tensor* inputs, size_t input_count,
+                  mpsgraph_attributes attributes, const char* name) {
+  Attributes given;
+  if (attributes) {
+    const auto held = object<AttributesObject>(attributes);
+    const std::lock_guard lock(held->mutex);
+    given = held->attributes;
+  }
+  Operation* made = graph.contents.graph->create(kind, graph.tensors(inputs, input_count), std::move(given),
+                                                 name ? std::string_view(name) : std::string_view());
+  if (made->is("variable")) graph.contents.trainable.push_back(made->output());
+  return made;
+}
+
+template <class Value>
+mpsgraph_status set(mpsgraph_attributes attributes, const char* name, Value&& value) {
+  return guarded([&] {
+    required(name, "name");
+    const auto held = object<AttributesObject>(attributes);
+    Attribute made = value();
+    const std::lock_guard lock(held->mutex);
+    held->attributes.set(name, std::move(made));
+  });
+}
+
+std::string describe(const OperationDefinition& definition) {
+  std::string text = cat("{\"kind\": \"", definition.name, "\", \"family\": \"", definition.family,
+                         "\", \"min_inputs\": ", definition.min_inputs, ", \"max_inputs\": ", definition.max_inputs,
+                         ", \"attributes\": [");
+  bool first = true;
+  for (const AttributeSpec& attribute : definition.attributes) {
+    text += cat(first ? "" : ", ", "{\"name\": \"", attribute.name, "\", \"kind\": \"", name(attribute.kind),
+                "\", \"required\": ", attribute.default_value ? "false" : "true", "}");
+    first = false;
+  }
+  return text + "]}";
+}
+
+std::vector<const OperationDefinition*> public_kinds() {
+  std::vector<const OperationDefinition*> all = all_definitions();
+  std::erase_if(all, [](const OperationDefinition* definition) { return definition->internal; });
+  return all;
+}
+
+}  // namespace
+
+mpsgraph_status mpsgraph_operation_create(mpsgraph_graph graph, const char* kind, const mpsgraph_tensor* inputs,
+                                          size_t input_count, mpsgraph_attributes attributes, const char* name,
+                                          mpsgraph_operation* operation) {
+  return guarded([&] {
+    required(operation, "operation");
+    required(kind, "kind");
+    const auto held = object<GraphObject>(graph);
+    const std::lock_guard lock(held->mutex);
+    Operation* made = create(*held, kind, inputs, input_count, attributes, name);
+    *operation = static_cast<mpsgraph_operation>(held->handle_of(made));
+  });
+}
+
+mpsgraph_status mpsgraph_graph_add(mpsgraph_graph graph, const char* kind, const mpsgraph_tensor* inputs,
+                                   size_t input_count, mpsgraph_attributes attributes, const char* name,
+                                   mpsgraph_tensor* tensor) {
+  return guarded([&] {
+    required(tensor, "tensor");
+    required(kind, "kind");
+    const auto held = object<GraphObject>(graph);
+    const std::lock_guard lock(held->mutex);
+    if (definition_of(kind).has_effect)
+      throw GraphError(cat("[", kind, "] has no result; it is made by mpsgraph_operation_create"));
+    Operation* made = create(*held, kind, inputs, input_count, attributes, name);
+    if (made->outputs.size() != 1)
+      throw GraphError(cat("[", kind, "] has ", made->outputs.size(),
+                           " results; it stands in the graph as '", made->name, "'"));
+    *tensor = static_cast<mpsgraph_tensor>(held->handle_of(made->output()));
+  });
+}
+
+mpsgraph_status mpsgraph_operation_output_count(mpsgraph_operation operation, size_t* count) {
+  return guarded([&] {
+    required(count, "count");
+    const auto held = object<OperationObject>(operation);
+    const auto graph = graph_of(*held);
+    const std::lock_guard lock(graph->mutex);
+    *count = held->operation->outputs.size();
+  });
+}
+
+mpsgraph_status mpsgraph_operation_output(mpsgraph_operation operation, size_t index, mpsgraph_tensor* tensor) {
+  return guarded([&] {
+    required(tensor, "tensor");
+    const auto held = object<OperationObject>(operation);
+    const auto graph = graph_of(*held);
+    const std::lock_guard lock(graph->mutex);
+    const size_t count = held->operation->outputs.size();
+    if (index >= count)
+      throw OutOfRangeError(cat("'", held->operation->name, "' has ", count, " results, no number ", index));
+    *tensor = static_cast<mpsgraph_tensor>(graph->handle_of(held->operation->output(index)));
+  });
+}
+
+mpsgraph_status mpsgraph_graph_begin_control_dependencies(mpsgraph_graph graph, const mpsgraph_operation* operations,
+                                                          size_t count) {
+  return guarded([&] {
+    const auto held = object<GraphObject>(graph);
+    const std::lock_guard lock(held->mutex);
+    held->contents.graph->begin_control_dependencies(held->operations(operations, count));
+    ++held->control_scopes;
+  });
+}
+
+mpsgraph_status mpsgraph_graph_end_control_dependencies(mpsgraph_graph graph) {
+  return guarded([&] {
+    const auto held = object<GraphObject>(graph);
+    const std::lock_guard lock(held->mutex);
+    if (held->control_scopes == 0) throw GraphError("no control dependencies were begun");
+    held->contents.graph->end_control_dependencies();
+    --held->control_scopes;
+  });
+}
+
+mpsgraph_status mpsgraph_graph_gradients(mpsgraph_tensor of, const mpsgraph_tensor* with_respect_to, size_t count,
+                                         mpsgraph_tensor* gradients) {
+  return guarded([&] {
+    const auto held = object<TensorObject>(of);
+    const auto graph = graph_of(*held);
+    require_items(gradients, count, "gradients");
+    const std::lock_guard lock(graph->mutex);
+    const auto made = mpsgraph::gradients(held->tensor, graph->tensors(with_respect_to, count));
+    std::vector<void*> handles;
+    for (Tensor* gradient : made) handles.push_back(graph->handle_of(gradient));
+    for (size_t i = 0; i < count; ++i) gradients[i] = static_cast<mpsgraph_tensor>(handles[i]);
+  });
+}
+
+mpsgraph_status mpsgraph_operation_kind_count(size_t* count) {
+  return guarded([&] { *required(count, "count") = public_kinds().size(); });
+}
+
+mpsgraph_status mpsgraph_operation_kind_at(size_t index, char* buffer, size_t capacity, size_t* length) {
+  return guarded([&] {
+    const auto kinds = public_kinds();
+    if (index >= kinds.size()) throw OutOfRangeError(cat("there are ", kinds.size(), " kinds, no kind ", index));
+    write_text(kinds[index]->name, buffer, capacity, length);
+  });
+}
+
+mpsgraph_status mpsgraph_operation_description(const char* kind, char* buffer, size_t capacity, size_t* length) {
+  return guarded([&] { write_text(describe(definition_of(required(kind, "kind"))), buffer, capacity, length); });
+}
+
+mpsgraph_status mpsgraph_attributes_create(mpsgraph_attributes* attributes) {
+  return guarded([&] {
+    required(attributes, "attributes");
+    *attributes = static_cast<mpsgraph_attributes>(give(std::make_shared<AttributesObject>()));
+  });
+}
+
+mpsgraph_status mpsgraph_attributes_set_bool(mpsgraph_attributes attributes, const char* name, int32_t value) {
+  return set(attributes, name, [&] { return Attribute(value != 0); });
+}
+
+mpsgraph_status mpsgraph_attributes_set_integer(mpsgraph_attributes attributes, const char* name, int64_t value) {
+  return set(attributes, name, [&] { return Attribute(value); });
+}
+
+mpsgraph_status mpsgraph_attributes_set_real(mpsgraph_attributes attributes, const char* name, double value) {
+  return set(attributes, name, [&] { return Attribute(value); });
+}
+
+mpsgraph_status mpsgraph_attributes_set_string(mpsgraph_attributes attributes, const char* name, const char* value) {
+  return set(attributes, name, [&] { return Attribute(std::string(required(value, "value"))); });
+}
+
+mpsgraph_status mpsgraph_attributes_set_integers(mpsgraph_attributes attributes, const char* name,
+                                                 const int64_t* values, size_t count) {
+  return set(attributes, name, [&] {
+    require_items(values, count, "values");
+    return Attribute(count ? Ints(values, values + count) : Ints());
+  });
+}
+
+mpsgraph_status mpsgraph_attributes_set_dtype(mpsgraph_attributes attributes, const char* name, mpsgraph_dtype value) {
+  return set(attributes, name, [&] { return Attribute(to_dtype(value)); });
+}
+
+mpsgraph_status mpsgraph_attributes_set_data(mpsgraph_attributes attributes, const char* name, mpsgraph_array value) {
+  return set(attributes, name, [&] {
+    const auto held = object<ArrayObject>(value);
+    const runtime::NDArray dense = held->array.contiguous() ? held->array : held->array.copy_contiguous();
+    return Attribute(ConstantData::copy(dense.dtype(), dense.dims(), dense.data()));
+  });
+}
+
+mpsgraph_status mpsgraph_attributes_set_type(mpsgraph_attributes attributes, const char* name,
+                                             const mpsgraph_type* value) {
+  return set(attributes, name, [&] { return Attribute(to_type(value)); });
+}
+
+mpsgraph_status mpsgraph_attributes_set_types(mpsgraph_attributes attributes, const char* name,
+                                              const mpsgraph_type* values, size_t count) {
+  return set(attributes, name, [&] {
+    require_items(values, count, "values");
+    Types types;
+    for (size_t i = 0; i < count; ++i) types.push_back(to_type(values + i));
+    return Attribute(std::move(types));
+  });
+}
