@@ -1,0 +1,118 @@
+"""The table of ATen's operations, and a call of one as its function sees it.
+
+`@aten("relu")` enters a function that makes a graph's operations of a call, for all overloads of that name. It gets the
+call and the arguments as PyTorch's schema has them, with tensors of the graph for PyTorch's. What it cannot say it
+refuses with `Call.refuse`, so that the call falls to PyTorch or is named in an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import torch
+
+from ..._core import DType, Tensor, float32
+from ..._dtypes import as_dtype
+from ...errors import UnsupportedError
+from ...graph import Graph
+
+Function = Callable[..., Any]
+_FUNCTIONS: dict[str, Function] = {}
+
+
+def aten(*names: str) -> Callable[[Function], Function]:
+    """Enters the function of one operation or of several, without their namespace."""
+
+    def enter(function: Function) -> Function:
+        for name in names:
+            _FUNCTIONS[name] = function
+        return function
+
+    return enter
+
+
+def function_of(target: Any) -> Function | None:
+    """The function of an operation's overload; None where there is none. Those that write into a result have none."""
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten" or "out" in target._overloadname:
+        return None
+    return _FUNCTIONS.get(target._schema.name.removeprefix("aten::"))
+
+
+def known_operations() -> list[str]:
+    """The names of all operations that are in the table."""
+    return sorted(_FUNCTIONS)
+
+
+def dtype_of(dtype: Any) -> DType:
+    """PyTorch's element type as ours. DTypeError for one that this package has not."""
+    return as_dtype(str(dtype).removeprefix("torch."))
+
+
+@dataclass
+class Call:
+    """One call: the graph that its operations go to, what PyTorch says of its arguments and of what it gives."""
+
+    g: Graph
+    name: str
+    result: Any
+    """A meta tensor, or several: shapes and element types of what the call gives."""
+    arguments: tuple[Any, ...]
+    """As the call has them, with meta tensors for tensors."""
+    differentiated: bool = False
+    """Whether the graph derives gradients through it, or PyTorch has derived them."""
+
+    @property
+    def dtype(self) -> DType:
+        return dtype_of(self.result.dtype)
+
+    @property
+    def shape(self) -> list[int]:
+        return [int(size) for size in self.result.shape]
+
+    def refuse(self, why: str) -> NoReturn:
+        raise UnsupportedError(f"aten.{self.name} {why}")
+
+    def cast(self, x: Any, dtype: DType) -> Any:
+        """A tensor in a dtype; numbers become constants."""
+        if not isinstance(x, Tensor):
+            return self.g.constant(x, (), dtype)
+        return x if x.dtype == dtype else self.g.cast(x, dtype)
+
+    def promoted(self, *values: Any) -> list[Any]:
+        """Operands in the element type that PyTorch computes them in: that of all arguments together."""
+        given = [v for v in self.arguments if isinstance(v, (torch.Tensor, bool, int, float, complex))]
+        kind = torch._prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
+        _, common = torch._prims_common.elementwise_dtypes(*given, type_promotion_kind=kind)
+        return [self.cast(v, dtype_of(common)) for v in values]
+
+    def axis(self, axis: int, rank: int) -> int:
+        return axis % max(rank, 1)
+
+
+def shape_of(x: Tensor) -> list[int]:
+    """The sizes of a tensor, all of which are known: graphs of PyTorch are specialised by shape."""
+    return list(x.shape or ())
+
+
+def pair(values: int | Sequence[int], count: int = 2) -> list[int]:
+    """One int for all windowed axes, or one each, or none given."""
+    if isinstance(values, int):
+        return [values] * count
+    found = list(values)
+    return found * count if len(found) == 1 else found
+
+
+def stopped(call: Call, x: Tensor) -> Tensor:
+    """The same numbers, through which no gradient goes: truncation has none, and a large power of two before it keeps
+    every digit of a number above 2^-76 (2^-847 in float64); below, it is zero."""
+    if not call.differentiated:
+        return x
+    g, dtype = call.g, x.dtype
+    if dtype.itemsize == 2:
+        x = g.cast(x, float32)
+    power = 2.0 ** (900 if dtype.itemsize == 8 else 100)
+    whole = g.less_than(g.absolute(x), 2.0 ** (53 if dtype.itemsize == 8 else 24))
+    bounded = g.select(whole, x, call.cast(0.0, x.dtype))
+    return call.cast(g.select(whole, g.truncate(bounded * power) * (1.0 / power), g.truncate(x)), dtype)

@@ -1,0 +1,147 @@
+"""Reductions, scans and what orders elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..._core import Tensor
+from ._table import Call, aten, shape_of
+
+Axes = int | Sequence[int] | None
+
+
+def _axes(x: Tensor, axes: Axes) -> list[int]:
+    """None and no axes at all mean every axis."""
+    rank = len(shape_of(x))
+    given = [axes] if isinstance(axes, int) else list(axes or range(rank))
+    return [axis % max(rank, 1) for axis in given]
+
+
+def reduced(call: Call, method: str, x: Tensor, axes: Axes) -> Tensor:
+    """A reduction whose result has the shape that PyTorch says, whatever keeps its axes."""
+    if not x.shape:
+        return x
+    result = getattr(call.g, method)(x, _axes(x, axes))
+    return call.g.reshape(result, call.shape)
+
+
+@aten("sum")
+def sum_(call: Call, x: Tensor, axes: Axes = None, keep: bool = False, **_: Any) -> Tensor:
+    return reduced(call, "reduction_sum", call.cast(x, call.dtype), axes)
+
+
+@aten("mean")
+def mean(call: Call, x: Tensor, axes: Axes = None, keep: bool = False, **_: Any) -> Tensor:
+    return reduced(call, "mean", call.cast(x, call.dtype), axes)
+
+
+@aten("prod")
+def prod(call: Call, x: Tensor, axes: Axes = None, keep: bool = False, **_: Any) -> Tensor:
+    return reduced(call, "reduction_product", call.cast(x, call.dtype), axes)
+
+
+@aten("amax")
+def amax(call: Call, x: Tensor, axes: Axes = None, keep: bool = False) -> Tensor:
+    return reduced(call, "reduction_maximum_propagate_nan", x, axes)
+
+
+@aten("amin")
+def amin(call: Call, x: Tensor, axes: Axes = None, keep: bool = False) -> Tensor:
+    return reduced(call, "reduction_minimum_propagate_nan", x, axes)
+
+
+def _any_or_all(method: str) -> Callable[..., Tensor]:
+    def function(call: Call, x: Tensor, axes: Axes = None, keep: bool = False) -> Tensor:
+        truth = x if str(x.dtype) == "bool" else call.g.not_equal(x, 0)
+        return reduced(call, method, truth, axes)
+
+    return function
+
+
+aten("any")(_any_or_all("reduction_or"))
+aten("all")(_any_or_all("reduction_and"))
+
+
+@aten("var")
+def var(call: Call, x: Tensor, axes: Any = None, *others: Any, correction: Any = 1, **_: Any) -> Tensor:
+    if others or isinstance(axes, bool) or not x.shape:
+        call.refuse("in its older form")
+    places = _axes(x, axes)
+    count = 1
+    for axis in places:
+        count *= shape_of(x)[axis]
+    degrees = count - (1 if correction is None else correction)
+    if degrees <= 0:
+        call.refuse("of no degrees of freedom")
+    spread = call.g.reshape(call.g.variance(x, axes=places), call.shape)
+    return spread if degrees == count else spread * (count / degrees)
+
+
+@aten("std")
+def std(call: Call, x: Tensor, axes: Any = None, *others: Any, correction: Any = 1, **named: Any) -> Tensor:
+    return call.g.square_root(var(call, x, axes, *others, correction=correction, **named))
+
+
+@aten("logsumexp")
+def logsumexp(call: Call, x: Tensor, axes: Axes, keep: bool = False) -> Tensor:
+    g, places = call.g, _axes(x, axes)
+    if not x.shape:
+        return x
+    most = g.reduction_maximum(x, places)
+    most = g.select(g.is_finite(most), most, call.cast(0.0, x.dtype))
+    total = g.logarithm(g.reduction_sum(g.exponent(x - most), places)) + most
+    return g.reshape(total, call.shape)
+
+
+def _arg(method: str) -> Callable[..., Tensor]:
+    def function(call: Call, x: Tensor, axis: int | None = None, keep: bool = False) -> Tensor:
+        if not x.shape:
+            return call.g.constant(0, (), call.dtype)
+        if axis is None:
+            x, axis = call.g.reshape(x, [-1]), 0
+        return call.g.reshape(call.cast(getattr(call.g, method)(x, axis), call.dtype), call.shape)
+
+    return function
+
+
+aten("argmax")(_arg("reduction_arg_maximum"))
+aten("argmin")(_arg("reduction_arg_minimum"))
+
+
+def _extremum(values: str, places: str) -> Callable[..., Any]:
+    def function(call: Call, x: Tensor, axis: Any = None, keep: bool = False) -> Any:
+        if not isinstance(call.result, (tuple, list)):
+            return reduced(call, values, x, None)
+        if not x.shape:
+            call.refuse("of a number with its place")
+        where = getattr(call.g, places)(x, axis)
+        found = call.g.gather_along_axis(axis, x, where)
+        sizes = list(call.result[0].shape)
+        return [call.g.reshape(found, sizes), call.g.reshape(call.g.cast(where, "int64"), sizes)]
+
+    return function
+
+
+aten("max")(_extremum("reduction_maximum_propagate_nan", "reduction_arg_maximum"))
+aten("min")(_extremum("reduction_minimum_propagate_nan", "reduction_arg_minimum"))
+
+
+@aten("cumsum")
+def cumsum(call: Call, x: Tensor, axis: int, **_: Any) -> Tensor:
+    x = call.cast(x, call.dtype)
+    return call.g.cumulative_sum(x, axis) if x.shape else x
+
+
+@aten("cumprod")
+def cumprod(call: Call, x: Tensor, axis: int, **_: Any) -> Tensor:
+    x = call.cast(x, call.dtype)
+    return call.g.cumulative_product(x, axis) if x.shape else x
+
+
+@aten("topk")
+def topk(call: Call, x: Tensor, k: int, axis: int = -1, largest: bool = True, ordered: bool = True) -> list[Tensor]:
+    if not x.shape:
+        call.refuse("of a number")
+    values, places = (call.g.top_k if largest else call.g.bottom_k)(x, k, axis)
+    return [values, call.g.cast(places, "int64")]

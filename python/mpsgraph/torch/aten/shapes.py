@@ -1,0 +1,184 @@
+"""Shapes: views, permutations, slices, joins, constants of a shape. A view is a value here: nothing aliases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._core import Tensor
+from ._table import Call, aten, dtype_of, shape_of
+
+
+@aten("view", "_unsafe_view", "reshape", "view_copy", "flatten", "unflatten", "expand_as_view")
+def view(call: Call, x: Tensor, *_: Any, **__: Any) -> Tensor:
+    if dtype_of(call.result.dtype) != x.dtype:
+        call.refuse("as another element type")
+    return call.g.reshape(x, call.shape)
+
+
+@aten("unsqueeze", "squeeze", "squeeze_copy", "unsqueeze_copy")
+def of_size_one(call: Call, x: Tensor, *_: Any) -> Tensor:
+    return call.g.reshape(x, call.shape)
+
+
+@aten("expand", "expand_copy", "expand_as", "broadcast_to")
+def expand(call: Call, x: Tensor, *_: Any, **__: Any) -> Tensor:
+    return call.g.broadcast_to(x, call.shape)
+
+
+@aten("broadcast_tensors")
+def broadcast_tensors(call: Call, tensors: Sequence[Tensor]) -> list[Tensor]:
+    return [
+        x if shape_of(x) == list(r.shape) else call.g.broadcast_to(x, list(r.shape))
+        for x, r in zip(tensors, call.result, strict=True)
+    ]
+
+
+@aten("permute", "permute_copy")
+def permute(call: Call, x: Tensor, order: Sequence[int]) -> Tensor:
+    rank = len(shape_of(x))
+    return call.g.transpose(x, [call.axis(axis, rank) for axis in order])
+
+
+@aten("transpose", "transpose_copy", "swapaxes")
+def transpose(call: Call, x: Tensor, a: int, b: int) -> Tensor:
+    return call.g.swap_axes(x, a, b) if x.shape else x
+
+
+@aten("t", "numpy_T", "mT")
+def t(call: Call, x: Tensor) -> Tensor:
+    return call.g.swap_axes(x, -2, -1) if len(shape_of(x)) > 1 else x
+
+
+@aten("movedim", "moveaxis")
+def movedim(call: Call, x: Tensor, source: int | Sequence[int], target: int | Sequence[int]) -> Tensor:
+    rank = len(shape_of(x))
+    sources = [s % rank for s in ([source] if isinstance(source, int) else source)]
+    targets = [s % rank for s in ([target] if isinstance(target, int) else target)]
+    order = dict(zip(targets, sources, strict=True))
+    rest = iter([axis for axis in range(rank) if axis not in sources])
+    return call.g.transpose(x, [order[i] if i in order else next(rest) for i in range(rank)])
+
+
+@aten("slice", "slice_copy")
+def slice_(call: Call, x: Tensor, axis: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+    sizes = shape_of(x)
+    axis = call.axis(axis, len(sizes))
+    begin, stop, _ = slice(start, end, 1).indices(sizes[axis])
+    starts, ends, strides = [0] * len(sizes), list(sizes), [1] * len(sizes)
+    starts[axis], ends[axis], strides[axis] = begin, max(begin, stop), step
+    return x if (begin, stop, step) == (0, sizes[axis], 1) else call.g.slice(x, starts, ends, strides)
+
+
+@aten("narrow")
+def narrow(call: Call, x: Tensor, axis: int, start: int, length: int) -> Tensor:
+    return call.g.slice_axis(x, axis, start % max(shape_of(x)[axis], 1) if start < 0 else start, length)
+
+
+@aten("select", "select_copy")
+def select(call: Call, x: Tensor, axis: int, index: int) -> Tensor:
+    size = shape_of(x)[axis]
+    return call.g.reshape(call.g.slice_axis(x, axis, index % size, 1), call.shape)
+
+
+def _sizes(call: Call, axis: int) -> list[int]:
+    return [int(part.shape[axis]) for part in call.result]
+
+
+@aten("split", "split_with_sizes", "chunk", "tensor_split", "split_copy", "split_with_sizes_copy")
+def split(call: Call, x: Tensor, _: Any, axis: int = 0) -> list[Tensor]:
+    sizes = _sizes(call, axis)
+    return call.g.split(x, sizes, axis) if len(sizes) > 1 else [x]
+
+
+@aten("unbind", "unbind_copy")
+def unbind(call: Call, x: Tensor, axis: int = 0) -> list[Tensor]:
+    count = len(call.result)
+    parts = call.g.split(x, [1] * count, axis) if count > 1 else [x]
+    return [call.g.reshape(part, list(r.shape)) for part, r in zip(parts, call.result, strict=True)]
+
+
+@aten("cat", "concat", "concatenate")
+def cat(call: Call, tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    parts = [call.cast(x, call.dtype) for x in tensors if shape_of(x) != [0]]  # PyTorch leaves empty vectors out
+    if not parts:
+        return call.cast(tensors[0], call.dtype)
+    return call.g.concat(parts, axis) if len(parts) > 1 else parts[0]
+
+
+@aten("stack")
+def stack(call: Call, tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    return call.g.stack([call.cast(x, call.dtype) for x in tensors], axis)
+
+
+@aten("flip")
+def flip(call: Call, x: Tensor, axes: Sequence[int]) -> Tensor:
+    rank = len(shape_of(x))
+    turned = {call.axis(axis, rank) for axis in axes}
+    if not rank or not turned:
+        return x
+    return x[tuple(slice(None, None, -1 if axis in turned else None) for axis in range(rank))]
+
+
+@aten("repeat")
+def repeat(call: Call, x: Tensor, counts: Sequence[int]) -> Tensor:
+    sizes = shape_of(x)
+    wide = call.g.reshape(x, [1] * (len(counts) - len(sizes)) + sizes)
+    return call.g.tile(wide, list(counts)) if counts else x
+
+
+@aten("constant_pad_nd")
+def constant_pad(call: Call, x: Tensor, pads: Sequence[int], value: float = 0) -> Tensor:
+    rank = len(shape_of(x))
+    left, right = [0] * rank, [0] * rank
+    for i in range(len(pads) // 2):
+        left[rank - 1 - i], right[rank - 1 - i] = pads[2 * i], pads[2 * i + 1]
+    if min(left + right, default=0) < 0:
+        starts = [max(-a, 0) for a in left]
+        ends = [size - max(-b, 0) for size, b in zip(shape_of(x), right, strict=True)]
+        x = call.g.slice(x, starts, ends)
+        left, right = [max(a, 0) for a in left], [max(b, 0) for b in right]
+    return call.g.pad(x, left, right, value=value) if any(left + right) else x
+
+
+@aten("full", "full_like", "new_full")
+def full(call: Call, *arguments: Any, **_: Any) -> Tensor:
+    return call.g.constant(arguments[-1], call.shape, call.dtype)
+
+
+@aten("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "empty_strided")
+def zeros(call: Call, *_: Any, **__: Any) -> Tensor:
+    return call.g.constant(0, call.shape, call.dtype)
+
+
+@aten("ones", "ones_like", "new_ones")
+def ones(call: Call, *_: Any, **__: Any) -> Tensor:
+    return call.g.constant(1, call.shape, call.dtype)
+
+
+@aten("scalar_tensor")
+def scalar_tensor(call: Call, value: Any, **_: Any) -> Tensor:
+    return call.g.constant(value, (), call.dtype)
+
+
+@aten("arange")
+def arange(call: Call, *bounds: Any, **_: Any) -> Tensor:
+    start, step = (bounds[0] if len(bounds) > 1 else 0), (bounds[2] if len(bounds) > 2 else 1)
+    values = start + step * np.arange(call.shape[0])
+    return call.g.constant(values.astype(call.dtype.numpy))
+
+
+@aten("tril")
+def tril(call: Call, x: Tensor, diagonal: int = 0) -> Tensor:
+    return call.g.select(_band(call, lambda row, column: column - row <= diagonal), x, call.cast(0, x.dtype))
+
+
+@aten("triu")
+def triu(call: Call, x: Tensor, diagonal: int = 0) -> Tensor:
+    return call.g.select(_band(call, lambda row, column: column - row >= diagonal), x, call.cast(0, x.dtype))
+
+
+def _band(call: Call, inside: Any) -> Tensor:
+    return call.g.constant(inside(*np.indices(call.shape[-2:])))

@@ -1,0 +1,260 @@
+"""The backend of torch.compile: Dynamo captures, AOTAutograd derives, and each graph becomes one of ours, or several.
+
+Operations that the table cannot say stay PyTorch's: the graph is cut around them, and one warning names them. What is
+compiled is compiled for the shapes that come; a graph with open sizes is compiled anew for each of them.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from .._core import Executable
+from ..errors import Error
+from ..graph import Graph
+from . import importer
+from .aten import dtype_of, function_of
+from .tensors import as_array, as_tensor
+
+
+@dataclass
+class Explanation:
+    """What `explain` found: how many calls of each operation run here, and how many fall to PyTorch."""
+
+    graphs: int = 0
+    """How often a graph was compiled: forward and backward are two."""
+    translated: Counter[str] = field(default_factory=Counter)
+    fallen: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why an operation fell to PyTorch."""
+
+    def __str__(self) -> str:
+        here, there = self.translated.total(), self.fallen.total()
+        lines = [f"{self.graphs} graphs: {here} calls run in mpsgraph, {there} in PyTorch"]
+        lines += [f"  {name}: {count}, {self.reasons[name]}" for name, count in self.fallen.most_common()]
+        return "\n".join(lines)
+
+
+_listeners: list[Explanation] = []
+_warned: set[str] = set()
+
+
+class _Translated(OperatorSupportBase):
+    """Which calls the table can say: each is tried alone, in a graph of its own."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[torch.fx.Node, str] = {}
+
+    def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
+        if node.op != "call_function":
+            return False
+        if node.target is operator.getitem:
+            source = node.args[0]
+            return isinstance(source, torch.fx.Node) and self.is_node_supported(submodules, source)
+        if node not in self.reasons:
+            self.reasons[node] = _why_not(node)
+        return not self.reasons[node]
+
+
+def _why_not(node: torch.fx.Node) -> str:
+    """Why a call cannot be translated; "" where it can."""
+    if function_of(node.target) is None:
+        return "there is no translation"
+    g, given = Graph(), {}
+    try:
+        for source in node.all_input_nodes:
+            given[source.name] = _placeholders(g, source.meta.get("val"))
+        importer.called(g, node, lambda a: torch.fx.node.map_arg(a, lambda n: given[n.name]), False)
+    except Error as error:
+        return str(error).splitlines()[0]
+    return ""
+
+
+def _placeholders(g: Graph, value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return g.placeholder(tuple(int(size) for size in value.shape), dtype_of(value.dtype))
+    return [_placeholders(g, v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+class _Part(torch.nn.Module):
+    """A part of a graph as one executable, from tensors of PyTorch to tensors over our buffers."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__()
+        g, given, types = Graph(seed=torch.initial_seed() % 2**63), {}, {}
+        self.places: list[int] = []
+        feeds: dict[Any, int] = {}
+        inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
+        for place, node in enumerate(inputs):
+            given[node.name] = _placeholders(g, node.meta.get("val"))
+            if isinstance(node.meta.get("val"), torch.Tensor):
+                feeds[given[node.name]] = place
+                types[given[node.name]] = (tuple(given[node.name].shape), given[node.name].dtype)
+        (output,) = (node for node in module.graph.nodes if node.op == "output")
+        self.single = not isinstance(output.args[0], (tuple, list))
+        if self.single:
+            output.args = ((output.args[0],),)
+        found, _ = importer.build(g, module.graph, given, differentiated=False)
+        # A result that is a feed, or stands twice, gets an array of its own.
+        targets = []
+        for x in found:
+            targets.append(g.identity(x) if x in feeds or any(x is t for t in targets) else x)
+        read = _read_by(targets)
+        self.executable: Executable = g.compile({f: t for f, t in types.items() if f in read}, targets)
+        self.graph = g
+        self.places = [feeds[feed] for feed in self.executable.feeds]
+
+    def forward(self, *inputs: Any) -> Any:
+        results = self.executable.run([as_array(inputs[place]) for place in self.places])
+        tensors = [as_tensor(array) for array in results]
+        return tensors[0] if self.single else tuple(tensors)
+
+
+def _read_by(targets: list[Any]) -> set[Any]:
+    """The tensors that targets depend on."""
+    seen: set[Any] = set()
+    waiting = list(targets)
+    while waiting:
+        tensor = waiting.pop()
+        if tensor not in seen:
+            seen.add(tensor)
+            waiting += tensor.operation.inputs
+    return seen
+
+
+class _Compiled:
+    """A graph of AOTAutograd's: compiled for the shapes of a call when it comes."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        self.module = module
+        self.open = any(
+            isinstance(size, torch.SymInt)
+            for node in module.graph.nodes
+            if node.op == "placeholder"
+            for size in _sizes(node.meta.get("val"))
+        )
+        self.parts: dict[Any, Callable[..., Any]] = {}
+        if not self.open:
+            self.parts[None] = _partitioned(module)
+
+    def __call__(self, *given: Any) -> Any:
+        if not self.open:
+            return self.parts[None](*given)
+        key = tuple(tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in given)
+        if key not in self.parts:
+            copied = torch.fx.Graph()
+            output = copied.graph_copy(self.module.graph, {})
+            copied.output(output)
+            module = torch.fx.GraphModule(self.module, copied)
+            with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) as mode:
+                FakeTensorProp(module, mode).propagate(*given)
+            self.parts[key] = _partitioned(module)
+        return self.parts[key](*given)
+
+
+def _sizes(value: Any) -> list[Any]:
+    return list(value.shape) if isinstance(value, torch.Tensor) else [value]
+
+
+def _partitioned(module: torch.fx.GraphModule) -> Callable[..., Any]:
+    """The graph with what can be translated as parts of ours, and the rest as it is."""
+    support = _Translated()
+    calls = [n for n in module.graph.nodes if n.op == "call_function" and n.target is not operator.getitem]
+    fallen = Counter(str(n.target) for n in calls if not support.is_node_supported({}, n))
+    for explanation in _listeners:
+        explanation.graphs += 1
+        explanation.fallen += fallen
+        explanation.translated += Counter(str(n.target) for n in calls if support.is_node_supported({}, n))
+        explanation.reasons |= {str(n.target): why for n, why in support.reasons.items() if why}
+    new = fallen.keys() - _warned
+    if new and not _listeners:
+        _warned.update(fallen)
+        shown = ", ".join(f"{name} ({count})" for name, count in sorted(fallen.items()))
+        warnings.warn(
+            f"{fallen.total()} of {len(calls)} calls of a compiled graph fall to PyTorch: {shown}; "
+            "mpsgraph.torch.explain(model, *inputs) says why",
+            stacklevel=2,
+        )
+    partitioner = CapabilityBasedPartitioner(module, support, allows_single_node_partition=True)
+    fused = partitioner.fuse_partitions(partitioner.propose_partitions())
+    for node in fused.graph.nodes:
+        if node.op == "call_module" and isinstance(fused.get_submodule(node.target), torch.fx.GraphModule):
+            setattr(fused, node.target, _Part(fused.get_submodule(node.target)))
+    fused.recompile()
+    return fused
+
+
+def _compiled(module: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+    return make_boxed_func(_Compiled(module))  # type: ignore[no-any-return]
+
+
+def _decompositions() -> dict[Any, Any]:
+    """PyTorch's, but for what the table says itself."""
+    table = torch._decomp.core_aten_decompositions()
+    return {operation: rule for operation, rule in table.items() if function_of(operation) is None}
+
+
+def backend(module: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Callable[..., Any]:
+    """What `torch.compile(model, backend="mpsgraph")` calls.
+
+    Args: module and inputs, as Dynamo gives them. Result: the compiled function. Source: PyTorch's custom backends.
+    """
+    compiler = aot_autograd(
+        fw_compiler=_compiled, bw_compiler=_compiled, inference_compiler=_compiled, decompositions=_decompositions()
+    )
+    return compiler(module, inputs)  # type: ignore[no-any-return]
+
+
+def compile(model: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """A module or function of PyTorch that runs here, forward and backward; the same as torch.compile with the backend.
+
+    Args: model; options, those of torch.compile, such as dynamic. Result: as torch.compile: parameters, state_dict and
+    the optimizer stay PyTorch's. What has no translation falls to PyTorch, operation by operation, with one warning.
+
+    >>> import pytest; torch = pytest.importorskip("torch")
+    >>> double = mg.torch.compile(lambda x: x * 2)
+    >>> double(torch.ones(2)).tolist()
+    [2.0, 2.0]
+    """
+    compiled: Callable[..., Any] = torch.compile(model, backend=backend, **options)
+    return compiled
+
+
+def explain(model: Callable[..., Any], *inputs: Any) -> Explanation:
+    """What of a model runs here and what falls to PyTorch, forward and backward, by compiling it for these inputs.
+
+    Args: model, a module or a function; inputs, as it takes them. Result: an Explanation, to be printed.
+
+    >>> import pytest; torch = pytest.importorskip("torch")
+    >>> print(mg.torch.explain(torch.nn.Linear(2, 1), torch.ones(3, 2)))
+    2 graphs: 5 calls run in mpsgraph, 0 in PyTorch
+    """
+    found = Explanation()
+    _listeners.append(found)
+    try:
+        torch._dynamo.reset()
+        result = compile(model)(*inputs)
+        first = next((x for x in torch.utils._pytree.tree_leaves(result) if _differentiable(x)), None)
+        if first is not None:
+            wanted = [p for p in getattr(model, "parameters", list)() if p.requires_grad]
+            wanted += [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad]
+            torch.autograd.grad(first.sum(), wanted, allow_unused=True)
+    finally:
+        _listeners.remove(found)
+        torch._dynamo.reset()
+    return found
+
+
+def _differentiable(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad

@@ -1,0 +1,100 @@
+"""A graph of PyTorch's operations, built in one of ours: each call's function is looked up in the table of aten/.
+
+Views, reshapes and copies are values here. Graphs come functional, from torch.export or AOTAutograd: nothing in them
+writes in place.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from .._core import Tensor
+from ..errors import Error, UnsupportedError
+from ..graph import Graph
+from .aten import Call, function_of
+
+# What only checks, and gives nothing.
+_CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size")
+
+
+def unmapped(graph: torch.fx.Graph) -> list[str]:
+    """The names of its operations that the table has no function for."""
+    missing = {
+        str(node.target)
+        for node in graph.nodes
+        if node.op == "call_function" and node.target is not operator.getitem and not _is_check(node.target)
+        if function_of(node.target) is None
+    }
+    return sorted(missing)
+
+
+def build(
+    g: Graph, graph: torch.fx.Graph, given: Mapping[str, Any], *, differentiated: bool
+) -> tuple[list[Any], dict[str, Any]]:
+    """Adds the operations of a graph.
+
+    Args: given, tensors by the names of its placeholders and attributes. Result: what it gives, and all values by the
+    names of its nodes. Errors: UnsupportedError that names the operation and where it was called.
+    """
+    values: dict[str, Any] = {}
+
+    def value_of(argument: Any) -> Any:
+        return torch.fx.node.map_arg(argument, lambda node: values[node.name])
+
+    for node in graph.nodes:
+        if node.op in ("placeholder", "get_attr"):
+            values[node.name] = given[node.name]
+        elif node.op == "output":
+            return list(value_of(node.args[0])), values
+        elif node.target is operator.getitem:
+            source, index = node.args
+            values[node.name] = values[source.name][index]
+        elif isinstance(node.meta.get("val"), (bool, int, float)):  # a size, computed while the graph is built
+            values[node.name] = node.meta["val"]
+        elif not _is_check(node.target):
+            values[node.name] = called(g, node, value_of, differentiated)
+    raise UnsupportedError("the graph has no output")
+
+
+def _is_check(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and target._schema.name.removeprefix("aten::") in _CHECKS
+
+
+def called(g: Graph, node: torch.fx.Node, value_of: Any, differentiated: bool) -> Any:
+    """What a call's function gives, shaped as PyTorch says. UnsupportedError for what it does not take."""
+    function = function_of(node.target)
+    if function is None:
+        raise UnsupportedError(f"there is no translation of {node.target}")
+    metas = torch.fx.node.map_arg(node.args, lambda n: n.meta.get("val"))
+    name = str(node.target).split(".")[1]
+    call = Call(g, name, node.meta.get("val"), tuple(metas), differentiated)
+    try:
+        found = function(call, *value_of(node.args), **value_of(node.kwargs))
+    except Error:
+        raise
+    except (TypeError, AttributeError, ValueError, IndexError) as error:
+        raise UnsupportedError(f"{node.target} is not translated in this form: {error}") from error
+    return _as_said(call, found)
+
+
+def _as_said(call: Call, found: Any) -> Any:
+    """A result in the shape that PyTorch says it has. UnsupportedError where elements or their type differ."""
+    if isinstance(found, (list, tuple)):
+        said = call.result
+        return [x if r is None else _one_as_said(call, x, r) for x, r in zip(found, said, strict=True)]
+    return _one_as_said(call, found, call.result)
+
+
+def _one_as_said(call: Call, x: Any, said: Any) -> Any:
+    if not isinstance(x, Tensor) or not isinstance(said, torch.Tensor):
+        return x
+    shape = tuple(int(size) for size in said.shape)
+    if x.shape != shape:
+        same = x.shape is not None and torch.Size(x.shape).numel() == said.numel()
+        x = call.g.reshape(x, shape) if same else call.g.broadcast_to(x, shape)
+    wanted = str(said.dtype).removeprefix("torch.")
+    return x if str(x.dtype) == wanted else call.g.cast(x, wanted)

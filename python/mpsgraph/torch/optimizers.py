@@ -1,0 +1,129 @@
+"""PyTorch's optimizers as operations of the graph: the same formulas, with the state that PyTorch keeps by parameter.
+
+Each rule names the state of a parameter as `torch.optim` does, so that the state goes in and out under its own names.
+Rates are fed each step, so that PyTorch's schedulers may change them; other options are fixed when the step is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .._core import Operation, Tensor, float32
+from ..errors import UnsupportedError
+from ..graph import Graph
+
+States = dict[str, Tensor]
+Update = Callable[[Graph, Mapping[str, Any], Tensor, Tensor, Tensor, States], Tensor]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one kind of optimizer moves a parameter."""
+
+    states: Callable[[Mapping[str, Any]], list[str]]
+    """The names of what it keeps; "step" is a number, the others are like the parameter."""
+    update: Update
+    """(graph, options, values, gradient, rate, states): the new values. It replaces the states by new ones."""
+
+
+def _decayed(options: Mapping[str, Any], values: Tensor, gradient: Tensor) -> Tensor:
+    if options.get("maximize"):
+        gradient = -gradient
+    return gradient + values * float(options["weight_decay"]) if options["weight_decay"] else gradient
+
+
+def _sgd(
+    g: Graph, options: Mapping[str, Any], values: Tensor, gradient: Tensor, rate: Tensor, states: States
+) -> Tensor:
+    gradient = _decayed(options, values, gradient)
+    momentum = float(options["momentum"])
+    if momentum:
+        # PyTorch's first buffer is the gradient itself: dampening begins with the second step.
+        first = g.equal(states["step"], 0.0)
+        damped = gradient * (1.0 - float(options["dampening"]))
+        moved = states["momentum_buffer"] * momentum + damped
+        buffer = moved if not options["dampening"] else g.select(first, gradient, moved)
+        states["momentum_buffer"], states["step"] = buffer, states["step"] + 1.0
+        gradient = gradient + buffer * momentum if options["nesterov"] else buffer
+    return values - rate * gradient
+
+
+def _adam(
+    g: Graph, options: Mapping[str, Any], values: Tensor, gradient: Tensor, rate: Tensor, states: States
+) -> Tensor:
+    if options.get("decoupled_weight_decay"):
+        gradient = -gradient if options.get("maximize") else gradient
+        values = values * (1.0 - rate * float(options["weight_decay"]))
+    else:
+        gradient = _decayed(options, values, gradient)
+    beta1, beta2 = (float(beta) for beta in options["betas"])
+    step = states["step"] + 1.0
+    mean = states["exp_avg"] * beta1 + gradient * (1.0 - beta1)
+    square = states["exp_avg_sq"] * beta2 + g.square(gradient) * (1.0 - beta2)
+    states.update(step=step, exp_avg=mean, exp_avg_sq=square)
+    if options["amsgrad"]:
+        square = states["max_exp_avg_sq"] = g.maximum(states["max_exp_avg_sq"], square)
+    first, second = (1.0 - g.power(g.constant(beta, (), step.dtype), step) for beta in (beta1, beta2))
+    ratio, root = rate / g.cast(first, values.dtype), g.square_root(g.cast(second, values.dtype))
+    return values - ratio * mean / (g.square_root(square) / root + float(options["eps"]))
+
+
+def _rmsprop(
+    g: Graph, options: Mapping[str, Any], values: Tensor, gradient: Tensor, rate: Tensor, states: States
+) -> Tensor:
+    gradient, alpha = _decayed(options, values, gradient), float(options["alpha"])
+    square = states["square_avg"] * alpha + g.square(gradient) * (1.0 - alpha)
+    states.update(step=states["step"] + 1.0, square_avg=square)
+    if options["centered"]:
+        mean = states["grad_avg"] = states["grad_avg"] * alpha + gradient * (1.0 - alpha)
+        square = square - g.square(mean)
+    slope = gradient / (g.square_root(square) + float(options["eps"]))
+    if options["momentum"]:
+        slope = states["momentum_buffer"] = states["momentum_buffer"] * float(options["momentum"]) + slope
+    return values - rate * slope
+
+
+RULES: dict[type, Rule] = {
+    torch.optim.SGD: Rule(lambda o: ["step", "momentum_buffer"] if o["momentum"] else [], _sgd),
+    torch.optim.Adam: Rule(
+        lambda o: ["step", "exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if o["amsgrad"] else [])], _adam
+    ),
+    torch.optim.RMSprop: Rule(
+        lambda o: [
+            "step",
+            "square_avg",
+            *(["grad_avg"] if o["centered"] else []),
+            *(["momentum_buffer"] if o["momentum"] else []),
+        ],
+        _rmsprop,
+    ),
+}
+RULES[torch.optim.AdamW] = RULES[torch.optim.Adam]
+
+
+def rule_of(optimizer: torch.optim.Optimizer) -> Rule:
+    """How an optimizer moves its parameters. UnsupportedError for one that has no rule here."""
+    if type(optimizer) not in RULES:
+        known = ", ".join(sorted(kind.__name__ for kind in RULES))
+        raise UnsupportedError(
+            f"mpsgraph.torch knows torch.optim's {known}, not {type(optimizer).__name__}: use one of them, or "
+            "torch.compile(model, backend='mpsgraph'), which leaves the optimizer to PyTorch"
+        )
+    return RULES[type(optimizer)]
+
+
+def moved(
+    g: Graph, rule: Rule, options: Mapping[str, Any], variable: Tensor, gradient: Tensor, rate: Tensor, kept: States
+) -> list[Operation]:
+    """The assigns of one step of one parameter, whose state is in the variables `kept`."""
+    dtype = variable.dtype
+    wide = float32 if dtype.itemsize == 2 else dtype
+    values, slope = (x if x.dtype == wide else g.cast(x, wide) for x in (g.read(variable), gradient))
+    states = {name: g.read(state) for name, state in kept.items()}
+    result = rule.update(g, options, values, slope, g.cast(rate, wide) if rate.dtype != wide else rate, states)
+    assigns = [g.assign(kept[name], states[name]) for name in kept]
+    return [*assigns, g.assign(variable, result if result.dtype == dtype else g.cast(result, dtype))]

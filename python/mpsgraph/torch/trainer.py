@@ -1,0 +1,293 @@
+"""A PyTorch module, its loss and its optimizer as one executable a training step.
+
+torch.export gives the step's forward pass, the graph derives the gradients, and the optimizer's formula stands behind
+them. Parameters, buffers and the optimizer's state live in the graph's variables until `sync` takes them back.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._core import DeviceGraph, Executable, Operation, Tensor
+from ..errors import DTypeError, GraphError, UnsupportedError
+from ..graph import Graph
+from ..training.step_result import StepResult
+from . import importer
+from .aten import dtype_of, function_of
+from .optimizers import moved, rule_of
+from .tensors import as_array, as_tensor
+
+
+class _Step(torch.nn.Module):
+    """What is exported: the loss of a batch."""
+
+    def __init__(self, module: torch.nn.Module, loss: Callable[..., Any]) -> None:
+        super().__init__()
+        self.module, self.loss = module, loss
+
+    def forward(self, inputs: Sequence[Any], labels: Sequence[Any]) -> Any:
+        return self.loss(self.module(*inputs), *labels)
+
+
+class _Built:
+    """The step for one shape of inputs: its placeholders, loss and assigns."""
+
+    def __init__(self, feeds: list[Tensor], rates: list[Tensor], loss: Tensor, updates: list[Operation]) -> None:
+        self.feeds, self.rates, self.loss, self.updates = feeds, rates, loss, updates
+        self.executable: Executable | None = None
+
+
+class Trainer:
+    """Trains a PyTorch module, one executable a step: forward pass, gradients and the optimizer's update.
+
+    Args: module, in training mode or not, as it shall be trained; loss, a function (outputs, *labels) of PyTorch that
+    gives a number; optimizer, torch.optim's SGD, Adam, AdamW or RMSprop over the module's parameters; device, None for
+    the default one of mpsgraph; seed, of dropout and other random numbers, which are Philox's and not PyTorch's.
+    Between steps the weights are here; `sync` gives the module and the optimizer theirs. Errors: UnsupportedError that
+    names the operations which have no translation; DTypeError, ShapeError. Source: ours.
+
+    >>> import pytest; torch = pytest.importorskip("torch")
+    >>> module = torch.nn.Linear(2, 1)
+    >>> optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+    >>> trainer = mg.torch.Trainer(module, torch.nn.functional.mse_loss, optimizer)
+    >>> x, y = torch.eye(2), torch.ones(2, 1)
+    >>> first = float(trainer.step(x, y))
+    >>> float(trainer.step(x, y)) < first
+    True
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        loss: Callable[..., Any],
+        optimizer: torch.optim.Optimizer,
+        *,
+        device: Any = None,
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(module, torch.nn.Module) or not callable(loss):
+            raise GraphError(
+                "mpsgraph.torch.Trainer takes a torch.nn.Module, a function (outputs, *labels) and an optimizer of "
+                f"torch.optim, got {type(module).__name__}, {type(loss).__name__} and {type(optimizer).__name__}"
+            )
+        self.rule = rule_of(optimizer)
+        self.module, self.loss, self.optimizer, self.device = module, loss, optimizer, device
+        self.graph = Graph(seed=seed)
+        self._on: DeviceGraph = self.graph.on(device)
+        self._step = _Step(module, loss)
+        self._tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        self._variables: dict[str, Tensor] = {}
+        self._states: dict[str, dict[str, Tensor]] = {}
+        names = {id(p): name for name, p in module.named_parameters()}
+        self._groups: list[list[str]] = []
+        for group in optimizer.param_groups:
+            if any(id(p) not in names for p in group["params"]):
+                raise GraphError("the optimizer has parameters that are not the module's")
+            self._groups.append([names[id(p)] for p in group["params"] if p.requires_grad])
+        self._built: dict[Any, _Built] = {}
+
+    # --- building --------------------------------------------------------------------------------------------------
+
+    def _variable(self, name: str) -> Tensor:
+        """The variable of a parameter or buffer, at first with the value that the module has."""
+        if name not in self._variables:
+            self._variables[name] = self.graph.variable(as_array(self._tensors[name]), name=name)
+        return self._variables[name]
+
+    def _kept(self, name: str, options: Any) -> dict[str, Tensor]:
+        """The optimizer's state of a parameter, taken from PyTorch where there is one."""
+        if name not in self._states:
+            parameter = self._tensors[name]
+            has = self.optimizer.state.get(parameter, {})
+            kept = {}
+            for state in self.rule.states(options):
+                known = has.get(state)
+                if state == "step":
+                    count = float(known) if known is not None else float(has.get("momentum_buffer") is not None)
+                    value = np.array(count, np.float32)
+                elif known is not None:
+                    value = as_array(known)
+                else:
+                    value = np.zeros(tuple(parameter.shape), _wide(parameter))
+                kept[state] = self.graph.variable(value, name=f"{name}/{state}", trainable=False)
+            self._states[name] = kept
+        return self._states[name]
+
+    def _build(self, inputs: tuple[Any, ...], labels: tuple[Any, ...]) -> _Built:
+        self._refuse_what_is_fixed()
+        program = _exported(self._step, inputs, labels)
+        graph, signature, g = program.graph_module.graph, program.graph_signature, self.graph
+        missing = importer.unmapped(graph)
+        if missing:
+            raise UnsupportedError(
+                f"{len(missing)} of PyTorch's operations have no translation: {', '.join(missing)}. "
+                "torch.compile(model, backend='mpsgraph') leaves them to PyTorch"
+            )
+        parameters = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+        constants = {**program.constants, **dict(self._step.named_buffers())}
+        given: dict[str, Any] = {}
+        feeds: list[Tensor] = []
+        for node in graph.nodes:
+            if node.op != "placeholder":
+                continue
+            if node.name in parameters:
+                given[node.name] = g.read(self._variable(parameters[node.name].removeprefix("module.")))
+            elif node.name in signature.inputs_to_lifted_tensor_constants:
+                constant = constants[signature.inputs_to_lifted_tensor_constants[node.name]]
+                given[node.name] = g.constant(as_array(constant))
+            else:
+                value = node.meta["val"]
+                if not isinstance(value, torch.Tensor):
+                    given[node.name] = value
+                    continue
+                feed = g.placeholder(tuple(value.shape), dtype_of(value.dtype), node.name)
+                given[node.name] = feed
+                feeds.append(feed)
+        outputs, _ = importer.build(g, graph, given, differentiated=True)
+        specs = signature.output_specs
+        (loss,) = (x for x, spec in zip(outputs, specs, strict=True) if spec.kind.name in ("USER_OUTPUT", "LOSS_OUTPUT"))
+        if loss.shape != ():
+            raise GraphError(f"the loss must be a number, it has shape {loss.shape}: reduce it")
+        updates = [
+            g.assign(self._variable(spec.target.removeprefix("module.")), x)
+            for x, spec in zip(outputs, specs, strict=True)
+            if spec.kind.name == "BUFFER_MUTATION"
+        ]
+        rates = [g.placeholder((), "float32", "rate") for _ in self._groups]
+        trained = [self._variable(name) for names in self._groups for name in names]
+        gradients = g.gradients(loss, trained)
+        for names, rate, options in zip(self._groups, rates, self.optimizer.param_groups, strict=True):
+            for name in names:
+                variable = self._variables[name]
+                updates += moved(
+                    g, self.rule, options, variable, gradients[variable], rate, self._kept(name, options)
+                )
+        return _Built(feeds, rates, loss, updates)
+
+    def _refuse_what_is_fixed(self) -> None:
+        for name, tensor in self._tensors.items():
+            if tensor.device.type != "cpu":
+                raise GraphError(f"{name} is on {tensor.device}: move the module to PyTorch's cpu, which is copied from")
+
+    # --- training --------------------------------------------------------------------------------------------------
+
+    def step(self, inputs: Any, *labels: Any) -> StepResult:
+        """One step of training. Returns at once; `float(result)` waits for the loss.
+
+        Args: inputs, a tensor of PyTorch, or a tuple of what the module takes; labels, what the loss takes behind the
+        outputs. They must stay unchanged until the step is done. Each new shape is exported and compiled once. The rate
+        is what the optimizer's groups have now. Errors: as the class.
+
+        >>> import pytest; torch = pytest.importorskip("torch")
+        >>> module = torch.nn.Linear(2, 1)
+        >>> trainer = mg.torch.Trainer(module, lambda y: y.square().mean(), torch.optim.Adam(module.parameters()))
+        >>> float(trainer.step(torch.zeros(4, 2))) >= 0
+        True
+        """
+        given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+        tensors = [x for x in (*given, *labels) if isinstance(x, torch.Tensor)]
+        if len(tensors) != len(given) + len(labels):
+            raise DTypeError("inputs and labels are tensors of PyTorch, or a tuple of them: torch.as_tensor(array)")
+        key = tuple((tuple(x.shape), x.dtype) for x in tensors), len(given), self.module.training
+        built = self._built.get(key)
+        if built is None:
+            built = self._built[key] = self._build(given, labels)
+        rates = [np.array(float(group["lr"]), np.float32) for group in self.optimizer.param_groups]
+        arrays = [as_array(x) for x in tensors]
+        if built.executable is None:
+            feeds = [*built.rates, *built.feeds]
+            types = {t: (tuple(t.shape or ()), t.dtype) for t in feeds}
+            built.executable = self.graph.compile(types, [built.loss], built.updates, device=self.device)
+        by_feed = dict(zip([*built.rates, *built.feeds], [*rates, *arrays], strict=True))
+        order = [by_feed[feed] for feed in built.executable.feeds]
+        return StepResult(built.executable.run_async(order), ["loss"])
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The module's parameters and buffers as they are now, by PyTorch's names: copies.
+
+        >>> import pytest; torch = pytest.importorskip("torch")
+        >>> module = torch.nn.Linear(2, 1)
+        >>> trainer = mg.torch.Trainer(module, lambda y: y.mean(), torch.optim.SGD(module.parameters(), lr=1.0))
+        >>> sorted(trainer.state_dict())
+        ['bias', 'weight']
+        """
+        return {name: self._value(name) for name in self.module.state_dict() if name in self._tensors}
+
+    def _value(self, name: str) -> torch.Tensor:
+        if name not in self._variables:
+            return self._tensors[name].detach().clone()
+        return _tensor(self._on.variable_value(self._variables[name]), self._tensors[name])
+
+    def sync(self) -> None:
+        """Gives the module its weights and the optimizer its state, after all steps so far; both stay PyTorch's own.
+
+        >>> import pytest; torch = pytest.importorskip("torch")
+        >>> module = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.Adam(module.parameters())
+        >>> trainer = mg.torch.Trainer(module, lambda y: y.mean(), optimizer)
+        >>> _ = trainer.step(torch.ones(3, 2)); trainer.sync()
+        >>> float(optimizer.state[module.weight]["step"])
+        1.0
+        """
+        with torch.no_grad():
+            for name in self._variables:
+                self._tensors[name].copy_(self._value(name))
+        for name, kept in self._states.items():
+            state = self.optimizer.state[self._tensors[name]]
+            for key, variable in kept.items():
+                if key == "step" and isinstance(self.optimizer, torch.optim.SGD):
+                    continue  # PyTorch's has none: a buffer tells it that there was a step
+                state[key] = _tensor(self._on.variable_value(variable), None)
+
+    def load(self) -> None:
+        """Takes the module's weights and the optimizer's state as PyTorch has them now, as load_state_dict left them.
+
+        >>> import pytest; torch = pytest.importorskip("torch")
+        >>> module = torch.nn.Linear(2, 1)
+        >>> trainer = mg.torch.Trainer(module, lambda y: y.mean(), torch.optim.SGD(module.parameters(), lr=1.0))
+        >>> _ = trainer.step(torch.ones(3, 2))
+        >>> _ = module.bias.data.zero_(); trainer.load()
+        >>> trainer.state_dict()["bias"].tolist()
+        [0.0]
+        """
+        for name, variable in self._variables.items():
+            self.graph.set_variable(variable, as_array(self._tensors[name]), device=self.device)
+        for name, kept in self._states.items():
+            has = self.optimizer.state.get(self._tensors[name], {})
+            for key, variable in kept.items():
+                known = has.get(key)
+                if key == "step":
+                    count = float(known) if known is not None else float(has.get("momentum_buffer") is not None)
+                    value: Any = np.array(count, np.float32)
+                else:
+                    value = np.zeros(variable.shape or (), variable.dtype.numpy) if known is None else as_array(known)
+                self.graph.set_variable(variable, value, device=self.device)
+
+
+def _exported(step: torch.nn.Module, inputs: tuple[Any, ...], labels: tuple[Any, ...]) -> Any:
+    """The forward pass in ATen's operations, functional; those that the table lacks are decomposed where PyTorch can."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyTorch's own parts
+        try:
+            program = torch.export.export(step, (inputs, labels))
+        except torch._dynamo.exc.UserError as error:
+            raise UnsupportedError(f"torch.export cannot follow the module: {error}") from error
+        table = torch.export.default_decompositions()
+        for operation in list(table):
+            if function_of(operation) is not None:
+                del table[operation]
+        return program.run_decompositions(table)
+
+
+def _wide(tensor: torch.Tensor) -> Any:
+    return np.float64 if tensor.dtype == torch.float64 else np.float32
+
+
+def _tensor(array: Any, like: torch.Tensor | None) -> torch.Tensor:
+    found = as_tensor(array).clone()
+    return found if like is None else found.reshape(like.shape).to(like.dtype)
