@@ -32,6 +32,11 @@ const std::unordered_map<std::string_view, Alternatives>& filled_table() {
 
 }  // namespace
 
+Kernel::~Kernel() = default;
+DescribedKernel::~DescribedKernel() = default;
+std::string DescribedKernel::description() const { return description_; }
+void DescribedKernel::describe(std::string description) { description_ = std::move(description); }
+
 void define_kernel(std::string_view kind, Lower lower, Precedence precedence) {
   Lower& place = table()[kind][static_cast<size_t>(precedence)];
   if (place) throw GraphError(cat("two kernels of one precedence are defined for '", kind, "'"));

@@ -50,7 +50,7 @@ struct Operand {
 
 class Kernel {
  public:
-  virtual ~Kernel() = default;
+  virtual ~Kernel();
   virtual void run(Frame& frame) const = 0;
   virtual std::unique_ptr<KernelState> make_state() const { return nullptr; }
   virtual std::string description() const { return {}; }  // for the printed plan
@@ -100,18 +100,38 @@ Lower find_kernel(std::string_view kind, Precedence up_to = Precedence::own);  /
 using Kernels = Registration<Kernel>;
 void define_kernel(std::string_view kind, Lower lower, Precedence precedence = Precedence::plain);  // in such a block
 
+// Of a kernel that runs a callable, what is the same whatever the callable: compiled once, not for each of them.
+class DescribedKernel : public Kernel {
+ public:
+  ~DescribedKernel() override;
+  std::string description() const override;
+  void describe(std::string description);
+
+ private:
+  std::string description_;
+};
+
+template <class Function>
+class FunctionKernel final : public DescribedKernel {
+ public:
+  explicit FunctionKernel(Function f) : function_(std::move(f)) {}
+  void run(Frame& frame) const override { function_(frame); }
+
+ private:
+  Function function_;
+};
+
 // A kernel from a callable, for everything that needs no state:
 //   return kernel([=](Frame& f) { ... f.at<float>(x.slot) ... });
 template <class Function>
-std::unique_ptr<Kernel> kernel(Function function, std::string description = {}) {
-  struct FunctionKernel final : Kernel {
-    FunctionKernel(Function f, std::string d) : function(std::move(f)), text(std::move(d)) {}
-    void run(Frame& frame) const override { function(frame); }
-    std::string description() const override { return text; }
-    Function function;
-    std::string text;
-  };
-  return std::make_unique<FunctionKernel>(std::move(function), std::move(description));
+std::unique_ptr<Kernel> kernel(Function function) {
+  return std::make_unique<FunctionKernel<Function>>(std::move(function));
+}
+template <class Function>
+std::unique_ptr<Kernel> kernel(Function function, std::string description) {
+  auto result = std::make_unique<FunctionKernel<Function>>(std::move(function));
+  result->describe(std::move(description));
+  return result;
 }
 
 }  // namespace mpsgraph::cpu

@@ -157,17 +157,6 @@ using And = Logical<T, true>;
 template <class T>
 using Or = Logical<T, false>;
 
-template <class Op>
-std::unique_ptr<Kernel> reducer(Lowering& lowering, const Operand& in, const Operand& out, const ReducePlan& plan) {
-  const size_t bytes = plan.scratch_bytes(sizeof(typename Op::Total));
-  const Slot scratch = bytes ? lowering.scratch(bytes) : -1;
-  return kernel([plan, x = in.slot, y = out.slot, scratch](Frame& f) {
-    using Total = typename Op::Total;
-    Reducer<Op>::run(plan, f.at<typename Op::Item>(x), f.at<typename Op::Item>(y),
-                     scratch < 0 ? nullptr : f.at<Total>(scratch));
-  });
-}
-
 ReducePlan plan_of(const Lowering& lowering, const Dims& dims) {
   const Ints& axes = lowering.attributes().integers("axes");
   std::vector<bool> reduced(dims.size(), axes.empty());
@@ -176,36 +165,53 @@ ReducePlan plan_of(const Lowering& lowering, const Dims& dims) {
   return ReducePlan(dims, reduced);
 }
 
+// A reducer without its types: what runs it, and how large its totals are.
+struct AnyReducer {
+  void (*run)(const ReducePlan& plan, const std::byte* in, std::byte* out, std::byte* scratch);
+  size_t total_bytes;
+};
+template <class Op>
+constexpr AnyReducer any_reducer = {
+    [](const ReducePlan& plan, const std::byte* in, std::byte* out, std::byte* scratch) {
+      using Item = typename Op::Item;
+      Reducer<Op>::run(plan, reinterpret_cast<const Item*>(in), reinterpret_cast<Item*>(out),
+                       reinterpret_cast<typename Op::Total*>(scratch));
+    },
+    sizeof(typename Op::Total)};
+
+std::unique_ptr<Kernel> reduction_kernel(Lowering& lowering, const AnyReducer& reducer) {
+  const Operand in = lowering.input(0), out = lowering.output();
+  const ReducePlan plan = plan_of(lowering, in.dims);
+  const size_t bytes = plan.scratch_bytes(reducer.total_bytes);
+  const Slot scratch = bytes ? lowering.scratch(bytes) : -1;
+  return kernel([plan, run = reducer.run, x = in.slot, y = out.slot, scratch](Frame& f) {
+    run(plan, f.pointers[x], f.pointers[y], scratch < 0 ? nullptr : f.pointers[scratch]);
+  });
+}
+
 template <template <class> class Op>
 std::unique_ptr<Kernel> lower_number(Lowering& lowering) {
-  const Operand in = lowering.input(0), out = lowering.output();
-  return dispatch_number(lowering, in.dtype, [&](auto type) {
-    return reducer<Op<typename decltype(type)::type>>(lowering, in, out, plan_of(lowering, in.dims));
-  });
+  return reduction_kernel(lowering, dispatch_number(lowering, lowering.input(0).dtype, [](auto type) {
+                            return any_reducer<Op<typename decltype(type)::type>>;
+                          }));
 }
 
 template <template <class> class Op>
 std::unique_ptr<Kernel> lower_algebraic(Lowering& lowering) {
-  const Operand in = lowering.input(0), out = lowering.output();
-  return dispatch_algebraic(lowering, in.dtype, [&](auto type) {
-    return reducer<Op<typename decltype(type)::type>>(lowering, in, out, plan_of(lowering, in.dims));
-  });
+  return reduction_kernel(lowering, dispatch_algebraic(lowering, lowering.input(0).dtype, [](auto type) {
+                            return any_reducer<Op<typename decltype(type)::type>>;
+                          }));
 }
 
 template <template <class> class Op>
 std::unique_ptr<Kernel> lower_logical(Lowering& lowering) {
-  const Operand in = lowering.input(0), out = lowering.output();
-  const auto lower = [&](auto type) {
-    return reducer<Op<typename decltype(type)::type>>(lowering, in, out, plan_of(lowering, in.dims));
-  };
-  if (in.dtype == DType::boolean) return lower(Type<bool>());
-  if (!is_integer(in.dtype)) unsupported(lowering, in.dtype);
-  switch (size_of(in.dtype)) {
-    case 1: return lower(Type<uint8_t>());
-    case 2: return lower(Type<uint16_t>());
-    case 4: return lower(Type<uint32_t>());
-    default: return lower(Type<uint64_t>());
-  }
+  const DType dtype = lowering.input(0).dtype;
+  if (dtype == DType::boolean) return reduction_kernel(lowering, any_reducer<Op<bool>>);
+  if (!is_integer(dtype)) unsupported(lowering, dtype);
+  return reduction_kernel(lowering, dispatch_size(size_of(dtype), [](auto type) {
+                            using T = typename decltype(type)::type;
+                            return any_reducer<Op<std::conditional_t<std::is_same_v<T, Item16>, uint64_t, T>>>;
+                          }));
 }
 
 // The extrema of some columns and where they stand; rows are taken in one after the other, and the first one wins.
