@@ -44,7 +44,8 @@ def evaluate(
     found: dict[int, tuple[list[Term], list[Part]]] = {}
     for value in as_source(data, labels, weights, batch_size, shuffle=False, seed=0):
         batch = as_batch(value)
-        built = trainer._built_for(batch)
+        with trainer._undone_by_errors():
+            built = trainer._built_for(batch)
         if objective is not None:
             if id(built) not in found:
                 found[id(built)] = build(trainer, built, objective)
@@ -106,8 +107,9 @@ def predict(trainer: Trainer, data: Any, batch_size: int) -> Any:
 
     def run(inputs: Any) -> None:
         nonlocal outputs
-        placeholders = trainer._inputs_for(inputs)
-        outputs = trainer._inference(placeholders)
+        with trainer._undone_by_errors():
+            placeholders = trainer._inputs_for(inputs)
+            outputs = trainer._inference(placeholders)
         feeds = dict(zip(leaves(placeholders), leaves(inputs), strict=True))
         results = trainer.graph.on(trainer.device).run(feeds, leaves(outputs))
         parts.append([result.numpy() for result in results])

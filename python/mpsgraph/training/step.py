@@ -28,6 +28,8 @@ class Minimized:
     rate: Tensor
     updates: list[Operation]
     accumulating: list[Operation] = field(default_factory=list)
+    scale: Tensor | None = None
+    """What the loss was multiplied by, where it was."""
 
 
 @dataclass

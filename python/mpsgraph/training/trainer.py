@@ -134,6 +134,7 @@ class Trainer:
         self._sums: dict[int, dict[Tensor, Tensor]] = {}
         self._averages: dict[Tensor, Tensor] = {}
         self._averages_begun: Tensor | None = None
+        self._random_states: list[Tensor] = []  # of the training form, which each of its buildings uses
         self._last_step: tuple[Any, Executable, Built] | None = None  # by shapes, device and kind of step
         self._last_rates: tuple[list[float], list[np.ndarray]] | None = None
         self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
@@ -209,7 +210,7 @@ class Trainer:
         scaling = self._scaling_of(optimizer)
         start = None if scaling is None else scaling.start(g)
         gradients = g.gradients(loss, variables, start=start, unconnected="error")
-        made = Minimized(optimizer, rate, [])
+        made = Minimized(optimizer, rate, [], scale=start)
         emptying: list[Operation] = []
         if self.accumulation > 1:
             sums = self._sums.setdefault(id(optimizer), {})
@@ -301,10 +302,24 @@ class Trainer:
             self._inputs = self._forms["inputs"].placeholders(self.graph) if own is None else own
         return self._inputs
 
+    @contextmanager
+    def _undone_by_errors(self) -> Iterator[None]:
+        """What was learned of batches and built for them is kept only if there is no error."""
+        shapes = {name: form.shapes for name, form in self._forms.items()}
+        before = self._inputs, self._prediction, self._last_step, dict(self._builts), list(self._specs)
+        try:
+            yield
+        except BaseException:
+            self._forms = {name: self._forms[name] for name in shapes}
+            for name, known in shapes.items():
+                self._forms[name].shapes = known
+            self._inputs, self._prediction, self._last_step, self._builts, self._specs = before
+            raise
+
     def _forget(self) -> None:
         """What was built is for batches of fewer sizes than there are: it is built anew over the same variables."""
         self._inputs = self._prediction = self._last_step = None
-        self._builts.clear()
+        self._builts = {}
 
     def _built_for(self, batch: Batch, training: bool = True) -> Built:
         """What was built at first use. DTypeError for arrays that it does not take, before they are compiled for."""
@@ -327,23 +342,26 @@ class Trainer:
         given = dict(zip(("labels", "weights"), batch.parts[1:], strict=True))
         kept = {name: self._forms[name].placeholders(g) for name, part in given.items() if part is not None}
         built = Built(inputs, kept.get("labels"), kept.get("weights"))
-        self._building = built
+        self._building, states = built, len(g._own_states)
+        g._repeated_states = list(self._random_states)
         if isinstance(self.model, Module) and not is_built(self.model):
             self.model._name_children()
         try:
             reported = dict(self.training_step(built.inputs, built.labels, built.weights))
         finally:
-            self._building = None
+            self._building, g._repeated_states = None, []
+        self._random_states += g._own_states[states:]
         if not built.minimized:
             raise GraphError(f"{type(self).__name__}.training_step minimises nothing: call self.minimize(loss) in it")
         for name, value in reported.items():
             if not isinstance(value, Tensor) or value.shape not in ((), None):
                 got = f"shape {value.shape}" if isinstance(value, Tensor) else shown(value)
                 raise GraphError(f"{name} must be a tensor of rank 0, it has {got}")
-        if (scaling := self._scalings.get(id(built.minimized[0].optimizer))) is not None:
-            reported |= {"loss_scale": g.read(scaling.scale) if self.accumulation > 1 else scaling.start(g)}
+        first = built.minimized[0]
+        if first.scale is not None:
+            reported["loss_scale"] = first.scale
             if self.accumulation == 1:
-                reported |= {"skipped": scaling.skipped}
+                reported["skipped"] = self._scalings[id(first.optimizer)].skipped
         built.names, built.targets = list(reported), list(reported.values())
         built.outputs = [p.output for p in built.parts if p.accumulated]
         if type(self).training_step is Trainer.training_step:
@@ -425,15 +443,16 @@ class Trainer:
         applying = (self.step + 1) % self.accumulation == 0
         key = [a.shape for a in arrays], batch.labels is None, batch.weights is None, self.device, applying
         if self._last_step is None or self._last_step[0] != key:
-            built = self._built_for(batch)
-            feeds = {m.rate: (m.rate.dtype, tuple(m.rate.shape or ())) for m in built.minimized}
-            feeds |= {t: (t.dtype, a.shape) for t, a in zip(built.placeholders, arrays, strict=True)}
-            targets, operations = [*built.targets, *built.outputs], built.operations(applying)
-            if self.check_finite:
-                if built.finite is None:
-                    built.finite = finite.FiniteCheck(self.graph, targets, operations)
-                operations = [*operations, built.finite.guard]
-            self._last_step = key, self.graph.on(self.device).compile(feeds, targets, operations), built
+            with self._undone_by_errors():
+                built = self._built_for(batch)
+                feeds = {m.rate: (m.rate.dtype, tuple(m.rate.shape or ())) for m in built.minimized}
+                feeds |= {t: (t.dtype, a.shape) for t, a in zip(built.placeholders, arrays, strict=True)}
+                targets, operations = [*built.targets, *built.outputs], built.operations(applying)
+                if self.check_finite:
+                    if built.finite is None:
+                        built.finite = finite.FiniteCheck(self.graph, targets, operations)
+                    operations = [*operations, built.finite.guard]
+                self._last_step = key, self.graph.on(self.device).compile(feeds, targets, operations), built
         return self._last_step[1:]
 
     def _rates(self, built: Built) -> list[np.ndarray]:
