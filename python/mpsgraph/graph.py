@@ -134,6 +134,8 @@ class Graph(
         self.seed = seed
         self._trainable: list[Tensor] = [] if text is None else [v for v in self.variables if v.dtype.is_float]
         self._random_count = 0 if text is None else len(self.variables)
+        self._own_states: list[Tensor] = []  # of random operations, in the order of their making
+        self._repeated_states: list[Tensor] = []
         self._generator: np.random.Generator | None = None
         self._on_devices: dict[str | None, DeviceGraph] = {}
 

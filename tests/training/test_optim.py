@@ -301,5 +301,6 @@ def test_what_optimizers_refuse():
             wrong()
     used = mg.optim.Adam()
     used.updates({v: g.constant([1.0])}, rate)
+    other = mg.Graph()
     with pytest.raises(mg.GraphError, match="already"):
-        used.updates({v: g.constant([1.0])}, rate)
+        used.updates({other.variable([1.0]): other.constant([1.0])}, other.constant(0.1))

@@ -68,6 +68,8 @@ class Module:
     """What its products are computed in: "float32", "bfloat16" or "float16"; None: as what is around it."""
     passes_mask = False
     """Does the result have the steps of the first input, and so its mask (nn.masks)?"""
+    frozen: bool = False
+    """Do trainers leave this module's parameters, and those of all beneath it, as they are?"""
     _graph: Graph | None = None
     _path = ""
     _waiting: dict[str, np.ndarray] | None = None
@@ -180,7 +182,8 @@ class Module:
 
     def _named(self, where: str) -> Iterator[tuple[str, Tensor]]:
         """Each variable once, by the first path that leads to it."""
-        self._require_built()
+        if not any(module._graph is not None for _, module in self.named_modules()):
+            self._require_built()
         seen: set[Tensor] = set()
         for path, module in self.named_modules():
             for name, variable in vars(module).get(where, {}).items():
@@ -197,6 +200,58 @@ class Module:
         """Paths become the variables' names; the outermost module that is called gives them."""
         for path, module in self.named_modules(self._path):
             module._path = path
+
+    # --- what trains -----------------------------------------------------------------------------------------------
+
+    def freeze(self: Self) -> Self:
+        """Trainers leave the parameters of this module and all beneath it as they are: PyTorch's requires_grad.
+
+        It counts when a trainer builds its step, so before its first batch. Batch normalizations still follow the data
+        with their moving averages in training mode; `eval` says that they shall not.
+
+        >>> model = mg.nn.Sequential(mg.nn.Linear(4), mg.nn.Linear(2))
+        >>> _ = model[0].freeze(), model(mg.Graph().placeholder((-1, 3)))
+        >>> [path for path, _ in model.named_trainable_parameters()]
+        ['1.weight', '1.bias']
+        """
+        return self.requires_grad_(False)
+
+    def unfreeze(self: Self) -> Self:
+        """The opposite of freeze."""
+        return self.requires_grad_(True)
+
+    def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
+        """freeze and unfreeze by PyTorch's name."""
+        for _, module in self.named_modules():
+            module.frozen = not requires_grad
+        return self
+
+    def named_trainable_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Parameters without those of frozen modules, with dotted paths. A part that stands in several places is
+        frozen in all of them."""
+        frozen = {variable for _, m in self.named_modules() if m.frozen for variable in own_parameters(m).values()}
+        return ((path, variable) for path, variable in self.named_parameters() if variable not in frozen)
+
+    def add_loss(self, loss: Tensor) -> None:
+        """Adds a term to what a trainer minimises, for `forward` to call: a regularization of weights or activities.
+
+        Args: loss, a tensor of one element. Whoever calls the module without a trainer gets the terms by
+        `added_losses`. Errors: ShapeError.
+
+        >>> from mpsgraph.nn.module import added_losses
+        >>> class Sparse(mg.nn.Module):
+        ...     def forward(self, x):
+        ...         self.add_loss(1e-2 * mg.nn.losses.mean_of_all(abs(x)))
+        ...         return x
+        >>> with added_losses() as terms:
+        ...     y = Sparse()(mg.Graph().constant([3.0, -1.0]))
+        >>> [term.graph.run({}, term).item() for term in terms]
+        [0.019999999552965164]
+        """
+        if loss.shape is None or any(size != 1 for size in loss.shape):
+            raise ShapeError(f"{type(self).__name__}.add_loss: a loss has one element, got shape {loss.shape}")
+        for terms in _losses.open:
+            terms.append(loss)
 
     # --- values ----------------------------------------------------------------------------------------------------
 
@@ -320,6 +375,27 @@ class Call:
     """Their numbers. The module's own variables are not among them; those of parts that are first called in it are."""
 
 
+class _Losses(threading.local):
+    """Who collects what modules add in this thread."""
+
+    def __init__(self) -> None:
+        self.open: list[list[Tensor]] = []
+
+
+_losses = _Losses()
+
+
+@contextmanager
+def added_losses() -> Iterator[list[Tensor]]:
+    """Meanwhile the losses that modules of this thread add by `add_loss` come into the list that it gives."""
+    terms: list[Tensor] = []
+    _losses.open.append(terms)
+    try:
+        yield terms
+    finally:
+        _losses.open = [kept for kept in _losses.open if kept is not terms]
+
+
 class _Observers(threading.local):
     """Who watches the calls of this thread."""
 
@@ -367,6 +443,16 @@ def _told(module: Module, x: Tensor, more: tuple[Any, ...], options: dict[str, A
 def is_built(module: Module) -> bool:
     """Does the module have its variables, as it has after its first call?"""
     return module._graph is not None
+
+
+def adopt(module: Module, graph: Graph) -> None:
+    """The module and what holds others beneath it count as built in a graph, though only parts of them were called.
+
+    So a pair of networks that compete has parameters by path. A module with a `build` of its own is left to its call.
+    """
+    for _, part in module.named_modules():
+        if part._graph is None and type(part).build is Module.build:
+            part._graph = graph
 
 
 def own_parameters(module: Module) -> dict[str, Tensor]:

@@ -20,6 +20,8 @@ class Random(Family):
 
     seed: int
     _random_count: int
+    _own_states: list[Tensor]
+    _repeated_states: list[Tensor]
 
     def random_philox_state(
         self,
@@ -108,16 +110,24 @@ class Random(Family):
             return values, new_state
         return self._random_of_own_state(operand, attributes, seed, name)
 
-    def _random_of_own_state(
-        self, shape: Tensor, attributes: dict[str, Any], seed: int | None, name: str | None
-    ) -> Tensor:
-        """The values only exist together with the step of their state: an identity after the assign."""
+    def _own_state(self, seed: int | None) -> Tensor:
+        """A variable for a state; where a part of the graph is built a second time, that of the first time."""
+        if self._repeated_states:
+            return self._repeated_states.pop(0)
         if seed is None:
             first = philox_state(self.seed, 0, self._random_count)
             self._random_count += 1
         else:
             first = philox_state(seed)
         state = self._tensor("variable", [], "random_state", value=constant_data(first, None, None))
+        self._own_states.append(state)
+        return state
+
+    def _random_of_own_state(
+        self, shape: Tensor, attributes: dict[str, Any], seed: int | None, name: str | None
+    ) -> Tensor:
+        """The values only exist together with the step of their state: an identity after the assign."""
+        state = self._own_state(seed)
         values, new_state = self._tensors("random", [shape, state], None, **attributes)
         update = self._operation("assign", [state, new_state])
         self.begin_control_dependencies([update])

@@ -16,7 +16,8 @@ class _Clipped(Around):
     def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
         if gradients:
             self._graph = next(iter(gradients)).graph  # type: ignore[assignment]
-        return self.optimizer.updates(self.clipped(gradients), learning_rate)
+        trained = {v: d for v, d in gradients.items() if not self.freezes(v)}
+        return self.optimizer.updates(self.clipped(trained), learning_rate)
 
     def clipped(self, gradients: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
         """The gradients within their bounds, by variable."""

@@ -54,6 +54,7 @@ class LossScaling(Around):
         self.growth, self.backoff = growth, backoff
         self._scale: Tensor | None = None
         self._skipped: Tensor | None = None
+        self._good_steps: Tensor | None = None
 
     def start(self, graph: Graph, shape: tuple[int, ...] = ()) -> Tensor:
         """The scale, in a loss's shape: `start` for the gradients of the loss."""
@@ -87,8 +88,9 @@ class LossScaling(Around):
         if not gradients:
             raise GraphError("there is nothing to train: no gradients were given")
         graph: Graph = next(iter(gradients)).graph  # type: ignore[assignment]
+        gradients = {v: d for v, d in gradients.items() if not self.freezes(v)}
         self._graph, scale = graph, graph.read(self.scale)
-        finite = graph.equal(self._not_finite(gradients), 0.0)
+        finite = graph.equal(self.not_finite(gradients), 0.0)
         unscale = 1.0 / scale
 
         def wide(gradient: Tensor) -> Tensor:
@@ -106,7 +108,7 @@ class LossScaling(Around):
         self._skipped = graph.if_(finite, step, leave_out)[0]
         return [self._skipped.operation, *self._next_scale(scale, finite)]
 
-    def _not_finite(self, gradients: Mapping[Tensor, Tensor]) -> Tensor:
+    def not_finite(self, gradients: Mapping[Tensor, Tensor]) -> Tensor:
         """How many numbers of the gradients are infinite or NaN."""
         g, total = self.graph, None
         for gradient in gradients.values():
@@ -118,7 +120,9 @@ class LossScaling(Around):
 
     def _next_scale(self, scale: Tensor, finite: Tensor) -> list[Operation]:
         g = self.graph
-        steps = g.variable(0, int32, "loss_scale/good_steps", trainable=False)
+        if self._good_steps is None:
+            self._good_steps = g.variable(0, int32, "loss_scale/good_steps", trainable=False)
+        steps = self._good_steps
         good = g.select(finite, steps + 1, g.constant(0))
         full = g.greater_than_or_equal_to(good, self.interval)
         grown = g.select(full, g.minimum(scale * self.growth, LARGEST), scale)

@@ -6,13 +6,14 @@ learning rate comes in as a tensor; `learning_rate(step)` is the schedule that s
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .._checks import BelowOne, NotNegative, Positive, check_methods, checked
 from .._core import ConstantData, DType, Operation, Tensor, float32, float64
 from ..errors import GraphError
-from .schedules import Schedule, as_schedule
+from .schedules import Schedule, as_schedule, scaled_rate
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -36,6 +37,38 @@ class Optimizer:
     def __init__(self, learning_rate: float | Schedule) -> None:
         self.learning_rate = as_schedule(learning_rate)
         self._graph: Graph | None = None
+        self._states: dict[tuple[Tensor | None, str], Tensor] = {}
+
+    def rates(self) -> list[Schedule]:
+        """The schedules whose rates a step is fed, in order: one, unless groups of parameters have their own."""
+        return [self.learning_rate]
+
+    def scale_learning_rate(self, factor: float) -> None:
+        """All rates, from the next step on, times a factor; schedules go on beneath it.
+
+        >>> optimizer = mg.optim.SGD(mg.optim.StepRate(1.0, every=10))
+        >>> optimizer.scale_learning_rate(0.5)
+        >>> optimizer.learning_rate(0), optimizer.learning_rate(10)
+        (0.5, 0.05)
+        """
+        self.learning_rate = scaled_rate(self.learning_rate, factor)
+
+    def freezes(self, variable: Tensor) -> bool:
+        """Is it a parameter that the optimizer leaves alone? Those have no gradients that clipping would see."""
+        return False
+
+    def with_options(self, **options: Any) -> Optimizer:
+        """A new optimizer of the same kind and options but these.
+
+        Errors: GraphError for an option that it does not have.
+
+        >>> mg.optim.AdamW(1e-3).with_options(weight_decay=0.0).weight_decay
+        0.0
+        """
+        names = list(inspect.signature(type(self)).parameters)
+        if unknown := [name for name in options if name not in names]:
+            raise GraphError(f"{type(self).__name__} has no option {', '.join(unknown)}; it has {', '.join(names)}")
+        return type(self)(**({name: getattr(self, name) for name in names} | options))
 
     @property
     def learning_rate(self) -> Schedule:
@@ -55,14 +88,16 @@ class Optimizer:
     def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
         """The operations of one step: give them to `run` as target operations.
 
-        Args: gradients by variable; learning_rate, a tensor of rank 0. Errors: GraphError without gradients, or when
-        the optimizer has its state in a graph already.
+        Args: gradients by variable; learning_rate, a tensor of rank 0, or of `rates()`'s length where that is more
+        than one. Called again in the same graph, as for batches of other dimensions, it makes another step over the
+        same state. Errors: GraphError without gradients, or when the optimizer has its state in another graph.
         """
-        if self._graph is not None:
-            raise GraphError(f"this {type(self).__name__} has its state in a graph already: make a new one")
         if not gradients:
             raise GraphError("there is nothing to train: no gradients were given")
-        self._graph = next(iter(gradients)).graph  # type: ignore[assignment]
+        graph = next(iter(gradients)).graph
+        if self._graph is not None and self._graph is not graph:
+            raise GraphError(f"this {type(self).__name__} has its state in a graph already: make a new one")
+        self._graph = graph  # type: ignore[assignment]
         operations = []
         for variable, gradient in gradients.items():
             dtype = float64 if variable.dtype == float64 else float32
@@ -93,8 +128,25 @@ class Optimizer:
 
     def state(self, variable: Tensor, values: Tensor, name: str, initial: float = 0.0) -> Tensor:
         """A state variable like `values`, at first one number, that checkpoints carry as "<variable>/<name>"."""
-        numbers = ConstantData.splat(initial, variable.shape or (), values.dtype)
-        return self.graph.variable(numbers, None, f"{variable.name}/{name}", trainable=False)
+        return self.state_of_shape(variable, variable.shape or (), values.dtype, name, initial)
+
+    def state_of_shape(
+        self, variable: Tensor, shape: tuple[int, ...], dtype: DType, name: str, initial: float = 0.0
+    ) -> Tensor:
+        """The same of another shape, such as one number for a row."""
+        if (variable, name) not in self._states:
+            numbers = ConstantData.splat(initial, shape, dtype)
+            made = self.graph.variable(numbers, None, f"{variable.name}/{name}", trainable=False)
+            self._states[variable, name] = made
+        return self._states[variable, name]
+
+    def common_state(self, name: str, dtype: DType, initial: float = 0.0) -> Tensor:
+        """A state of one number that all variables share, "<optimizer>/<name>"; one for each dtype."""
+        key = (None, f"{name} {dtype}")
+        if key not in self._states:
+            full = f"{type(self).__name__.lower()}/{name}"
+            self._states[key] = self.graph.variable(initial, dtype, full, trainable=False)
+        return self._states[key]
 
     def _in(self, dtype: DType, x: Tensor) -> Tensor:
         return x if x.dtype == dtype else self.graph.cast(x, dtype)
@@ -106,6 +158,16 @@ class Around(Optimizer):
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
         self._graph = None
+        self._states = {}
+
+    def rates(self) -> list[Schedule]:
+        return self.optimizer.rates()
+
+    def scale_learning_rate(self, factor: float) -> None:
+        self.optimizer.scale_learning_rate(factor)
+
+    def freezes(self, variable: Tensor) -> bool:
+        return self.optimizer.freezes(variable)
 
     @property
     def learning_rate(self) -> Schedule:
@@ -188,7 +250,6 @@ class Adam(Optimizer):
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
         self.amsgrad, self.weight_decay, self.corrected_epsilon = amsgrad, weight_decay, corrected_epsilon
         self._powers: dict[DType, tuple[Tensor, Tensor]] = {}
-        self._epsilons: dict[DType, Tensor | float] = {}
 
     def step(
         self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
@@ -219,10 +280,8 @@ class Adam(Optimizer):
         """What is added to the root of the velocity that is not corrected."""
         if not self.corrected_epsilon:
             return self.epsilon
-        if dtype not in self._epsilons:
-            _, power = self._beta_powers(dtype)
-            self._epsilons[dtype] = self.graph.square_root(1.0 - power) * self.epsilon
-        return self._epsilons[dtype]
+        _, power = self._beta_powers(dtype)
+        return self.graph.square_root(1.0 - power) * self.epsilon
 
     def finish(self) -> list[Operation]:
         g = self.graph

@@ -95,6 +95,30 @@ class WarmUp:
         return self.schedule(step - self.steps)
 
 
+class ScaledRate:
+    """Another schedule's rate times a factor.
+
+    >>> mg.optim.ScaledRate(mg.optim.StepRate(1.0, every=10), 0.5)(10)
+    0.05
+    """
+
+    @checked
+    def __init__(self, schedule: Schedule | float, factor: NotNegative) -> None:
+        self.schedule, self.factor = as_schedule(schedule), factor
+
+    def __call__(self, step: int) -> float:
+        return self.schedule(step) * self.factor
+
+
+def scaled_rate(schedule: Schedule, factor: float) -> Schedule:
+    """A schedule times a factor; a number stays one."""
+    if isinstance(schedule, ConstantRate):
+        return ConstantRate(float(schedule) * factor)
+    if isinstance(schedule, ScaledRate):
+        return ScaledRate(schedule.schedule, schedule.factor * factor)
+    return ScaledRate(schedule, factor)
+
+
 def as_schedule(rate: float | Schedule) -> Schedule:
     """A number as a constant schedule. GraphError for one that is negative, infinite or NaN, and for what is none."""
     return rate if callable(rate) else ConstantRate(as_rate("learning_rate", rate))

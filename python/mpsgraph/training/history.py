@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ class History:
     def __init__(self) -> None:
         self.steps: dict[str, list[float]] = {"loss": []}
         self.validation: list[tuple[int, dict[str, float]]] = []
+        self.epochs: list[dict[str, float]] = []
+        """Of each epoch the means over its steps, metrics that accumulate, and "val_..." of validation."""
 
     @property
     def loss(self) -> list[float]:
@@ -37,6 +40,47 @@ class History:
     def append_validation(self, step: int, values: dict[str, float]) -> None:
         """Records an evaluation made after `step` steps."""
         self.validation.append((step, values))
+
+    @property
+    def epoch(self) -> int:
+        """How many epochs have ended."""
+        return len(self.epochs)
+
+    def append_epoch(self, values: dict[str, float]) -> None:
+        """Records an epoch."""
+        self.epochs.append(dict(values))
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it, in what JSON can hold; checkpoints keep it."""
+        return {"steps": self.steps, "validation": self.validation, "epochs": self.epochs}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes what state_dict gave.
+
+        >>> history, other = mg.History(), mg.History()
+        >>> history.append({"loss": 2.0})
+        >>> other.load_state_dict(history.state_dict())
+        >>> other.loss
+        [2.0]
+        """
+        self.steps = {name: list(values) for name, values in state.get("steps", {"loss": []}).items()}
+        self.steps.setdefault("loss", [])
+        self.validation = [(int(step), dict(values)) for step, values in state.get("validation", [])]
+        self.epochs = [dict(values) for values in state.get("epochs", [])]
+
+    def __repr__(self) -> str:
+        last = {name: round(values[-1], 4) for name, values in self.steps.items() if values}
+        return f"<History of {len(self.loss)} steps and {self.epoch} epochs, last {last}>"
+
+    def _repr_html_(self) -> str:
+        """A table of the epochs, for notebooks."""
+        names = list(dict.fromkeys(name for epoch in self.epochs for name in epoch))
+        head = "".join(f"<th>{escape(name)}</th>" for name in ["epoch", *names])
+        rows = "".join(
+            f"<tr><td>{i + 1}</td>" + "".join(f"<td>{epoch.get(name, float('nan')):.4g}</td>" for name in names) + "</tr>"
+            for i, epoch in enumerate(self.epochs)
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
     def plot(self, axes: Any = None, smoothing: float = 0.9) -> Any:
         """Draws the loss by step, smoothed over the raw values, and validation points; accuracy on a second scale.

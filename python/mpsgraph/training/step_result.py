@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._core import Execution
+from .._core import Execution, NDArray
 from ..errors import Error, TimeoutError
 
 
@@ -37,7 +37,13 @@ class StepResult:
         """Loss and metrics by name; waits."""
         if not self._ended:
             self.wait()
-        return {name: float(array) for name, array in zip(self._names, self._execution.results, strict=True)}
+        return {name: float(array) for name, array in zip(self._names, self._execution.results, strict=False)}
+
+    @property
+    def outputs(self) -> list[NDArray]:
+        """What metrics that accumulate are given of the model's outputs; waits."""
+        self.wait()
+        return list(self._execution.results)[len(self._names) :]
 
     @property
     def loss(self) -> float:
@@ -46,7 +52,7 @@ class StepResult:
 
     def __float__(self) -> float:
         try:
-            loss = float(self._execution)
+            loss = float(self._execution.results[0])
         except Error:
             self.raised = True
             raise

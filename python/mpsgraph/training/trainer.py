@@ -1,77 +1,72 @@
-"""Trainer: the training loop over one graph that holds a model's training step, evaluation and prediction.
+"""Trainer: trains a model in one graph that holds its training step, evaluation and prediction.
 
-The first batch fixes the input's type and builds everything; each further batch size is one more executable. Steps run
+The first batch fixes structure and element types and builds everything; other sizes are further executables. Steps run
 behind the caller: at most two are in flight, and a third waits for the first, so the next batch is prepared while the
 last one is computed. `fit` copies arrays that their source may fill anew meanwhile. What `train_step` is given must
 stay unchanged until the step is done (`result.wait()`, or two steps later); the trainer holds references to it so long.
+
+What a step is stands in `step.py`, what it minimises in `objective.py`, the loop in `fitting.py`, what is saved in
+`saved.py`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import itertools
-import json
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import numpy as np
 
-from .._checks import Named, NotNegative, Size, checked, is_number, refuse
-from .._core import Device, Executable, NDArray, Operation, Tensor, float32
-from .._dtypes import DTypeLike, as_dtype, dtype_of
-from .._optional import require
+from .._checks import BelowOne, Named, NotNegative, Size, checked, refuse
+from .._core import Device, Executable, Operation, Tensor, float32
+from .._dtypes import DTypeLike, as_dtype
 from .._shown import shown
-from ..data.batches import Batches, batches
-from ..errors import CheckpointError, DTypeError, Error, GraphError
-from ..graph import Graph
+from ..errors import GraphError, OutOfRangeError
 from ..model import Model
-from ..nn.losses import Loss, loss_named
-from ..nn.metrics import Metric, default_metrics, ignored_label, metric_named, names_classes
-from ..nn.module import Module, mode_of
+from ..nn.losses import Loss
+from ..nn.metrics import Accumulated, Metric
+from ..nn.module import Module, adopt, is_built
 from ..optim import SGD, LossScaling, Optimizer
 from ..optim.schedules import Schedule, as_rate
-from ..precision.layer_precision import LayerPrecision, Task, as_choices, choose, chosen_precisions, in_precision
+from ..precision.layer_precision import LayerPrecision, Task, as_choices, choose
 from ..precision.mixed_precision import POLICIES, global_policy
-from . import checkpoint
+from . import evaluation, finite, saved
+from .batch import Batch, checked_batch
+from .callbacks import Callback
+from .fitting import Fit
 from .history import History
+from .network import ImportedNetwork, Network
+from .objective import Objective
+from .step import Built, Form, Minimized, accumulated, require_dtype, require_trainable
 from .step_result import StepResult
 
 IN_FLIGHT = 2
 PRECISIONS = ("float32", "bfloat16", "float16", "auto")
-_AS_PAIR = "inputs and labels are one pair, fit((x, y), epochs=...)"
-Data: TypeAlias = Annotated[Iterable[Any], _AS_PAIR]
-"""Arrays (inputs, labels) of one length, or an iterable of such batches."""
-Epochs: TypeAlias = Annotated[Size, _AS_PAIR]
-
-
-@dataclass(frozen=True)
-class _Built:
-    """What the first batch has settled: placeholders, the training step, and its inference form."""
-
-    inputs: Tensor
-    labels: Tensor
-    targets: list[Tensor]
-    updates: list[Operation]
-    evaluation: list[Tensor]
-    counted: Tensor | None
-    """How many labels a batch has that the loss does not ignore, where it ignores some."""
+_MODEL = "a module of mpsgraph.nn, such as Sequential(Linear(10)), or a Model"
 
 
 class Trainer:
     """Trains a model.
 
     Args:
-        model: a module, called as model(inputs).
-        loss: a name of mpsgraph.nn.losses, or a function (outputs, labels) that gives a tensor of rank 0.
+        model: a module, called as model(inputs), model(*inputs) for a tuple and model(**inputs) for a dict; or a
+            `Model`, as mpsgraph.onnx.load(path, trainable=True) gives it. A module that another trainer has trained is
+            trained on: the variables are the same ones.
+        loss: a name of mpsgraph.nn.losses, or a function (outputs, labels) that gives a tensor of rank 0. For several
+            outputs a tuple or a dict of them, None for outputs without one; a name alone counts for each output.
         optimizer: of mpsgraph.optim; None: SGD with learning rate 0.01.
-        metrics: names of mpsgraph.nn.metrics, or functions as for loss; None: "accuracy" where the loss is of classes,
-            by its kind: of the largest output, or of a probability above 0.5, a logit above 0, without labels that the
-            loss ignores; for a function as the loss where labels are the numbers of classes; else nothing.
-        device: None for the default one. seed: of first values and of dropout. dtype: of the inputs.
+        metrics: names of mpsgraph.nn.metrics, metrics that accumulate such as nn.metrics.AUC(), or functions as for
+            loss; a dict of such by output; None: "accuracy" where the loss is of classes, by its kind: of the largest
+            output, or of a probability above 0.5, a logit above 0, without labels that the loss ignores; for a
+            function as the loss where labels are the numbers of classes; else nothing.
+        loss_weights: numbers by output, which their losses are multiplied by in the sum.
+        gradient_accumulation_steps: after how many batches the optimizer moves, by the mean of their gradients.
+        ema_decay: of exponential moving averages of the weights, which `averaged_weights` and `fit`'s validation use.
+        check_finite: whether a step that makes a NaN or an infinity stops with GraphError before anything changes, and
+            names the first operation that did, with the line that made it. Slow: for looking for a fault.
+        device: None for the default one. seed: of first values and of dropout. dtype: of inputs that are floats.
         precision: what products are computed in, "float32", "bfloat16" or "float16", with weights in float32; "auto":
             what is faster of float32 and bfloat16 for each layer on this machine, where bfloat16's relative error stays
             within `precision_error`; or such choices by the layers' paths; None: as the global policy says.
@@ -87,11 +82,15 @@ class Trainer:
     @checked
     def __init__(
         self,
-        model: Annotated[Module, Named("a module of mpsgraph.nn, such as Sequential(Linear(10))")],
-        loss: str | Loss = "cross_entropy",
+        model: Annotated[Module | Model, Named(_MODEL)],
+        loss: str | Loss | Mapping[str, Any] | Sequence[Any] = "cross_entropy",
         optimizer: Annotated[Optimizer, Named("one of mpsgraph.optim, such as Adam(1e-3)")] | None = None,
-        metrics: Sequence[str | Metric] | None = None,
+        metrics: Sequence[str | Metric | Accumulated] | Mapping[str, Any] | None = None,
         *,
+        loss_weights: Mapping[str, float] | Sequence[float] | None = None,
+        gradient_accumulation_steps: Size = 1,
+        ema_decay: BelowOne | None = None,
+        check_finite: bool = False,
         device: Device | str | None = None,
         seed: int = 0,
         dtype: DTypeLike = "float32",
@@ -100,139 +99,287 @@ class Trainer:
     ) -> None:
         if isinstance(device, str):
             Device(device)  # DeviceError for one that is not here
-        self.model, self.loss, self.optimizer = model, loss_named(loss), optimizer or SGD()
-        self._metrics_by_labels = metrics is None and default_metrics(self.loss) is None
-        metrics = (default_metrics(self.loss) or ()) if metrics is None else metrics
-        self.metrics = dict(metric_named(metric, self.loss) for metric in metrics)
+        self.objective = Objective(loss, loss_weights, metrics)
+        self.model, self.loss, self.optimizer = model, self.objective.loss, optimizer or SGD()
+        self.metrics = dict(self.objective.metrics)
         self.device, self.seed, self.dtype = device, seed, as_dtype(dtype)
-        self.graph = Graph(seed=seed)
+        self.accumulation, self.ema_decay, self.check_finite = gradient_accumulation_steps, ema_decay, check_finite
+        self.network = ImportedNetwork(model) if isinstance(model, Model) else Network(model, seed)
+        self.graph = self.network.graph
         self.step = 0
+        """Training steps that were made, a batch each."""
         self.history = History()
+        self.stopped: str | None = None
+        """Why `stop` was called in the present or last `fit`."""
         self.precision, self.precision_error = _precision(precision), precision_error
         self.precision_choices: dict[str, LayerPrecision] = {}
         """What "auto" has measured and chosen for each layer, by its path; what the argument stated, where it did."""
         self._measures = self.precision == "auto"  # until there are choices, of which there may be none
         if isinstance(precision, Mapping):
             self._take_choices(as_choices(precision))
-        self._scaling: LossScaling | None = None
-        if self.precision == "float16":
-            given = self.optimizer
-            self._scaling = given if isinstance(given, LossScaling) else LossScaling(given)
-        self._names = ["loss", *self.metrics]
-        self._reported = ["loss_scale", "skipped"] if self._scaling else []  # of a step, behind loss and metrics
-        self._step_names = self._names + self._reported
-        taken = {"loss", *self._reported}
-        if len(self.metrics) < len(metrics) or taken & self.metrics.keys():
-            raise GraphError(f"each metric needs a name of its own besides {sorted(taken)}, got {list(self.metrics)}")
-        self._inputs: Tensor | None = None
-        self._prediction: Tensor | None = None
-        self._built: _Built | None = None
-        self._last_step: tuple[Any, Executable] | None = None  # by shapes and device
-        self._last_rate: tuple[float, np.ndarray] | None = None
-        self._rate = self.graph.placeholder((), "float32", "learning_rate")
-        self._in_flight: deque[tuple[StepResult, tuple[np.ndarray, ...]]] = deque()
-        self._data: Batches | None = None
+        if self.precision != "float32" and isinstance(model, Model):
+            raise GraphError(f"an imported model's operations have their precision: {self.precision} cannot be chosen")
+        self._before_us = set(self.graph.variables)
+        self._scalings: dict[int, LossScaling] = {}
+        self._forms: dict[str, Form] = {}
+        self._specs: list[dict[str, Any]] = []  # of all that was built, in order
+        self._inputs: Any = None
+        self._prediction: Any = None
+        self._added: list[Tensor] = []
+        self._prediction_losses: list[Tensor] = []
+        self._before: dict[Tensor, Tensor] = {}
+        self._building: Built | None = None
+        self._builts: dict[tuple[bool, bool], Built] = {}  # with labels, with weights
+        self._rate_of: dict[int, Tensor] = {}
+        self._sums: dict[int, dict[Tensor, Tensor]] = {}
+        self._averages: dict[Tensor, Tensor] = {}
+        self._averages_begun: Tensor | None = None
+        self._random_states: list[Tensor] = []  # of the training form, which each of its buildings uses
+        self._last_step: tuple[Any, Executable, Built] | None = None  # by shapes, device and kind of step
+        self._last_rates: tuple[list[float], list[np.ndarray]] | None = None
+        self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
+        self._data: Any = None
         self._data_state: dict[str, int] | None = None
 
-    # --- the graph -------------------------------------------------------------------------------------------------
+    # --- what a step is: for subclasses ----------------------------------------------------------------------------
 
-    def _inputs_for(self, x: np.ndarray) -> Tensor:
-        """The placeholder that takes them. DTypeError for what it does not take, before it is compiled for."""
-        _require_array(x, "inputs")
-        if dtype_of(x) != self.dtype:
-            other = f", or make the trainer with dtype='{dtype_of(x)}'" if dtype_of(x).is_float else ""
-            raise DTypeError(
-                f"inputs are {dtype_of(x)}, this trainer works in {self.dtype}: "
-                f"convert them with x.astype('{self.dtype}'){other}"
-            )
-        if self._inputs is None:
-            self._inputs = self.graph.placeholder((-1, *x.shape[1:]), self.dtype, "inputs")
-        return self._inputs
+    def training_step(self, inputs: Any, labels: Any, weights: Any = None) -> Mapping[str, Tensor]:
+        """Builds a step in the graph: subclasses override it for steps of their own.
 
-    def _build(self, x: np.ndarray, y: np.ndarray) -> _Built:
-        """The training step and its inference form: one graph, the same variables."""
-        if self._measures:
-            if self._prediction is not None:  # what was made before there were labels was float32
-                self._prediction = None
-            task = Task(self.model, self.loss, self.seed, self.device, self.precision_error)
-            self._take_choices(choose(task, x, y))
-        inputs, g = self._inputs_for(x), self.graph
-        labels = g.placeholder((-1, *y.shape[1:]), dtype_of(y), "labels")
+        It is called once for each form of batches, not in each step, and adds operations to `self.graph`: losses from
+        `self.forward` or from parts of `self.model`, and a `self.minimize` for each optimizer. What is read of a
+        variable behind a `minimize` is what that has made of it. Args: placeholders in the structure of the batches;
+        labels and weights are None where batches have none. Result: what is reported, tensors of rank 0 by name.
 
-        outputs, before = self._training_outputs(inputs)
-        if self._metrics_by_labels and names_classes(outputs, labels):
-            self.metrics = dict([metric_named("accuracy")])
-            self._names = ["loss", *self.metrics]
-            self._step_names = self._names + self._reported
+        >>> class Lazy(mg.Trainer):
+        ...     def training_step(self, inputs, labels, weights=None):
+        ...         outputs = self.forward(inputs)
+        ...         loss = mg.nn.losses.mean_squared_error(outputs, labels)
+        ...         slope = self.graph.gradients(loss, inputs)[inputs]
+        ...         penalty = mg.nn.losses.mean_of_all(slope * slope)
+        ...         self.minimize(loss + 0.1 * penalty)
+        ...         return {"loss": loss, "penalty": penalty}
+        >>> trainer = Lazy(mg.nn.Linear(1))
+        >>> sorted(trainer.train_step(np.ones((4, 2), np.float32), np.ones((4, 1), np.float32)).values)
+        ['loss', 'penalty']
+        """
+        outputs = self.forward(inputs)
+        results = self.results(outputs, labels, weights)
+        self.minimize(results["loss"])
+        return results
 
-        def results(outputs: Tensor) -> list[Tensor]:
-            wide = g.cast(outputs, float32) if outputs.dtype.itemsize == 2 else outputs
-            tensors = [self.loss(outputs, labels), *(metric(wide, labels) for metric in self.metrics.values())]
-            for name, tensor in zip(self._names, tensors, strict=True):
-                if tensor.shape not in ((), None):
-                    raise GraphError(f"{name} must be a tensor of rank 0, it has shape {tensor.shape}")
-            return tensors
-
-        targets = results(outputs)
-        evaluation = results(self._inference(inputs))
-        updates = self._updates(targets, before)
-        ignored, counted = ignored_label(self.loss), None
-        if ignored is not None:
-            counted = g.reshape(g.reduction_sum(g.cast(g.not_equal(labels, ignored), float32)), ())
-        self._built = _Built(inputs, labels, targets, updates, evaluation, counted)
-        return self._built
-
-    def _built_for(self, x: np.ndarray, y: np.ndarray) -> _Built:
-        """What was built at first use. DTypeError for arrays that it does not take, before they are compiled for."""
-        self._inputs_for(x)
-        _require_array(y, "labels")
-        built = self._built or self._build(x, y)
-        if dtype_of(y) != built.labels.dtype:
-            raise DTypeError(
-                f"labels are {dtype_of(y)}, those before were {built.labels.dtype}: "
-                f"convert them with y.astype('{built.labels.dtype}')"
-            )
-        return built
-
-    def _training_outputs(self, inputs: Tensor) -> tuple[Tensor, dict[Tensor, Tensor]]:
-        """The outputs in training mode and, for steps that may be left out, what the buffers held before them."""
-        if self._scaling is None:
-            return self._outputs(inputs, training=True), {}
+    def forward(self, inputs: Any) -> Any:
+        """The model's outputs in training mode, in float32 where products are computed in less."""
+        if not self._scales:
+            outputs, self._added = self.network.outputs(inputs, True, self.precision, self.precision_choices)
+            return outputs
         self._inference(inputs)  # makes the variables, which can then be read before training changes them
         while True:
-            before = {buffer: self.graph.read(buffer) for buffer in self.model.buffers()}
-            outputs = self._outputs(inputs, training=True)
-            if set(self.model.buffers()) == before.keys():
-                return outputs, before  # else a module that only training calls has just been built: read its, too
+            self._before = {buffer: self.graph.read(buffer) for buffer in self.network.buffers()}
+            outputs, self._added = self.network.outputs(inputs, True, self.precision, self.precision_choices)
+            if set(self.network.buffers()) == self._before.keys():
+                return outputs  # else a module that only training calls has just been built: read its, too
 
-    def _updates(self, targets: list[Tensor], before: dict[Tensor, Tensor]) -> list[Operation]:
-        """The operations of one step; to the targets it adds what else is reported."""
-        g, parameters = self.graph, self.model.parameters()
-        if self._scaling is None:
-            gradients = g.gradients(targets[0], parameters, unconnected="error")
-            return self.optimizer.updates(gradients, self._rate)
-        scale = self._scaling.start(g)
-        gradients = g.gradients(targets[0], parameters, start=scale, unconnected="error")
-        updates = self._scaling.updates(gradients, self._rate, before)
-        targets += [scale, self._scaling.skipped]
-        return updates
+    def results(self, outputs: Any, labels: Any, weights: Any = None) -> dict[str, Tensor]:
+        """The loss, with what modules have added, and the metrics that the trainer was made with, by name."""
+        parts = self.objective.parts(outputs, labels)
+        if self._building is not None:
+            self._building.parts = parts
+        if len(parts) == 1 and not parts[0].name:
+            self.metrics = dict(parts[0].metrics)
+        return {term.name: term.value for term in self.objective.terms(parts, weights, self._added)}
 
-    def _inference(self, inputs: Tensor) -> Tensor:
+    def minimize(
+        self, loss: Tensor, parameters: Sequence[Tensor] | None = None, optimizer: Optimizer | None = None
+    ) -> None:
+        """Makes an optimizer's step part of the training step.
+
+        Args: loss, of rank 0; parameters, by default all of the model that are not frozen; optimizer, by default the
+        trainer's; each has its state and its learning rate. Errors: GraphError outside of `training_step`, where
+        nothing trains, and for parameters that the loss does not depend on.
+        """
+        if self._building is None:
+            raise GraphError("minimize is called in training_step, which is where a step is built")
+        g, optimizer = self.graph, optimizer or self.optimizer
+        self._adopt()
+        free = [v for _, v in self.network.named_parameters() if not optimizer.freezes(v)]
+        chosen = None if parameters is None else set(parameters)
+        variables = [v for v in free if chosen is None or v in chosen]
+        require_trainable(variables)
+        rate = self._rate_for(optimizer)
+        scaling = self._scaling_of(optimizer)
+        start = None if scaling is None else scaling.start(g)
+        gradients = g.gradients(loss, variables, start=start, unconnected="error")
+        made = Minimized(optimizer, rate, [], scale=start)
+        emptying: list[Operation] = []
+        if self.accumulation > 1:
+            sums = self._sums.setdefault(id(optimizer), {})
+            gradients, made.accumulating, emptying = accumulated(g, gradients, self.accumulation, sums)
+        if scaling is None:
+            made.updates = optimizer.updates(gradients, rate)
+        else:
+            made.updates = scaling.updates(gradients, rate, self._before)
+            if made.accumulating:
+                made.accumulating += self._restored(scaling, gradients)
+        made.updates += emptying + self._averaging(variables)
+        self._building.minimized.append(made)
+
+    # --- building --------------------------------------------------------------------------------------------------
+
+    @property
+    def _scales(self) -> bool:
+        return self.precision == "float16"
+
+    def _scaling_of(self, optimizer: Optimizer) -> LossScaling | None:
+        if not self._scales:
+            return None
+        if id(optimizer) not in self._scalings:
+            own = optimizer if isinstance(optimizer, LossScaling) else LossScaling(optimizer)
+            self._scalings[id(optimizer)] = own
+        return self._scalings[id(optimizer)]
+
+    def _restored(self, scaling: LossScaling, gradients: Mapping[Tensor, Tensor]) -> list[Operation]:
+        """Buffers keep what they held where a batch that is only added to the sums overflows."""
+        g = self.graph
+        finite = g.equal(scaling.not_finite(gradients), 0.0)
+        return [g.assign(buffer, g.select(finite, g.read(buffer), old)) for buffer, old in self._before.items()]
+
+    def _rate_for(self, optimizer: Optimizer) -> Tensor:
+        """The placeholder of its rates: one number, or as many as it has groups."""
+        if id(optimizer) not in self._rate_of:
+            count = len(optimizer.rates())
+            name = "learning_rate"
+            self._rate_of[id(optimizer)] = self.graph.placeholder(() if count == 1 else (count,), "float32", name)
+        return self._rate_of[id(optimizer)]
+
+    def _averaging(self, variables: list[Tensor]) -> list[Operation]:
+        """The moving averages behind an update. The first one makes them the weights."""
+        if self.ema_decay is None:
+            return []
+        g = self.graph
+        if self._averages_begun is None:
+            self._averages_begun = g.variable(0.0, float32, "ema/begun", trainable=False)
+        decay = g.read(self._averages_begun) * self.ema_decay
+        made = []
+        for v in variables:
+            if v not in self._averages:
+                first = np.zeros(v.shape or (), v.dtype.numpy)
+                self._averages[v] = g.variable(first, v.dtype, f"{v.name}/average", trainable=False)
+            average, new = g.read(self._averages[v]), g.read(v)
+            if v.dtype.itemsize == 2:
+                average, new = g.cast(average, float32), g.cast(new, float32)
+            factor = decay if average.dtype == float32 else g.cast(decay, average.dtype)
+            moved = average * factor + new * (1.0 - factor)
+            made.append(g.assign(self._averages[v], moved if moved.dtype == v.dtype else g.cast(moved, v.dtype)))
+        return [*made, g.assign(self._averages_begun, g.constant(1.0))]
+
+    def _adopt(self) -> None:
+        if isinstance(self.model, Module):
+            adopt(self.model, self.graph)
+
+    def _take(self, batch: Batch) -> bool:
+        """Learns the batch's form; true where what was built does not take it. Errors leave everything as it was."""
+        if (self._forms.get("inputs")) is None:
+            require_dtype(batch.inputs, self.dtype)
+        widened = False
+        for what, structure in zip(("inputs", "labels", "weights"), batch.parts, strict=True):
+            if structure is None:
+                continue
+            if what not in self._forms:
+                self._forms[what] = Form(what, structure)
+            else:
+                if what == "inputs":
+                    require_dtype(structure, self.dtype)
+                widened = self._forms[what].widen(structure) or widened
+        return widened
+
+    def _inputs_for(self, inputs: Any) -> Any:
+        """The placeholders that take them. DTypeError for what they do not take, before it is compiled for."""
+        if self._take(Batch(inputs)):
+            self._forget()
+        if self._inputs is None:
+            own = self.network.placeholders(inputs)
+            self._inputs = self._forms["inputs"].placeholders(self.graph) if own is None else own
+        return self._inputs
+
+    @contextmanager
+    def _undone_by_errors(self) -> Iterator[None]:
+        """What was learned of batches and built for them is kept only if there is no error."""
+        shapes = {name: form.shapes for name, form in self._forms.items()}
+        before = self._inputs, self._prediction, self._last_step, dict(self._builts), list(self._specs)
+        try:
+            yield
+        except BaseException:
+            self._forms = {name: self._forms[name] for name in shapes}
+            for name, known in shapes.items():
+                self._forms[name].shapes = known
+            self._inputs, self._prediction, self._last_step, self._builts, self._specs = before
+            raise
+
+    def _forget(self) -> None:
+        """What was built is for batches of fewer sizes than there are: it is built anew over the same variables."""
+        self._inputs = self._prediction = self._last_step = None
+        self._builts = {}
+
+    def _built_for(self, batch: Batch, training: bool = True) -> Built:
+        """What was built at first use. DTypeError for arrays that it does not take, before they are compiled for."""
+        if self._take(batch):
+            self._forget()
+        key = batch.labels is not None, batch.weights is not None
+        if key not in self._builts:
+            self._builts[key] = self._build(batch)
+        return self._builts[key]
+
+    def _build(self, batch: Batch) -> Built:
+        """The training step and its inference form: one graph, the same variables."""
+        if self._measures:
+            if not isinstance(batch.inputs, np.ndarray) or not callable(self.loss):
+                raise GraphError("precision='auto' measures models of one input and one loss")
+            self._prediction = None  # what was made before there were labels was float32
+            task = Task(self.model, self.loss, self.seed, self.device, self.precision_error)  # type: ignore[arg-type]
+            self._take_choices(choose(task, batch.inputs, batch.labels))
+        g, inputs = self.graph, self._inputs_for(batch.inputs)
+        given = dict(zip(("labels", "weights"), batch.parts[1:], strict=True))
+        kept = {name: self._forms[name].placeholders(g) for name, part in given.items() if part is not None}
+        built = Built(inputs, kept.get("labels"), kept.get("weights"))
+        self._building, states = built, len(g._own_states)
+        g._repeated_states = list(self._random_states)
+        if isinstance(self.model, Module) and not is_built(self.model):
+            self.model._name_children()
+        try:
+            reported = dict(self.training_step(built.inputs, built.labels, built.weights))
+        finally:
+            self._building, g._repeated_states = None, []
+        self._random_states += g._own_states[states:]
+        if not built.minimized:
+            raise GraphError(f"{type(self).__name__}.training_step minimises nothing: call self.minimize(loss) in it")
+        for name, value in reported.items():
+            if not isinstance(value, Tensor) or value.shape not in ((), None):
+                got = f"shape {value.shape}" if isinstance(value, Tensor) else shown(value)
+                raise GraphError(f"{name} must be a tensor of rank 0, it has {got}")
+        first = built.minimized[0]
+        if first.scale is not None:
+            reported["loss_scale"] = first.scale
+            if self.accumulation == 1:
+                reported["skipped"] = self._scalings[id(first.optimizer)].skipped
+        built.names, built.targets = list(reported), list(reported.values())
+        built.outputs = [p.output for p in built.parts if p.accumulated]
+        if type(self).training_step is Trainer.training_step:
+            evaluation.build(self, built)
+        fed = ("inputs", *kept)
+        self._specs.append({name: form.described() for name, form in self._forms.items() if name in fed})
+        return built
+
+    def _inference(self, inputs: Any) -> Any:
         if self._prediction is None:
-            self._prediction = self._outputs(inputs, training=False)
+            outputs, added = self.network.outputs(inputs, False, self.precision, self.precision_choices)
+            self._prediction, self._prediction_losses = outputs, added
+        self._added = self._prediction_losses
         return self._prediction
-
-    def _outputs(self, inputs: Tensor, training: bool) -> Tensor:
-        """The model's outputs; those of mixed precision as float32, in which losses are computed."""
-        scopes = in_precision(self.precision), chosen_precisions(self.model, self.precision_choices)
-        with scopes[0], scopes[1], mode_of(self.model, training):
-            outputs = self.model(inputs)
-        mixed = outputs.dtype.itemsize == 2 and self.precision != "float32"
-        return self.graph.cast(outputs, float32) if mixed else outputs
 
     def _take_choices(self, choices: dict[str, LayerPrecision]) -> None:
         """Layers are called in these precisions from now on. GraphError for a path that is no module's."""
-        paths = [path for path, _ in self.model.named_modules()]
+        paths = [path for path, _ in self.model.named_modules()] if isinstance(self.model, Module) else []
         unknown = choices.keys() - set(paths)
         if unknown:
             raise GraphError(f"there are no layers {sorted(unknown)}; those of this model are {paths}")
@@ -242,48 +389,85 @@ class Trainer:
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the next step, by the optimizer's schedule. What it is set to counts from the next step on."""
-        return float(self.optimizer.learning_rate(self.step))
+        """The rate of the next step, by the optimizer's schedule. What it is set to counts from the next step on.
+
+        Schedules count updates: with gradient accumulation, a step of several batches is one.
+        """
+        return float(self.optimizer.learning_rate(self.step // self.accumulation))
 
     @learning_rate.setter
     def learning_rate(self, rate: float | Schedule) -> None:
         self.optimizer.learning_rate = rate
 
-    def train_step(self, x: np.ndarray, y: np.ndarray, *, copy: bool = False) -> StepResult:
+    def stop(self, reason: str = "asked to") -> None:
+        """Ends the present `fit` behind the step that is being made; callbacks call it."""
+        self.stopped = reason
+
+    def train_step(self, x: Any, y: Any = None, sample_weight: Any = None, *, copy: bool = False) -> StepResult:
         """One step of training on a batch. Returns at once; `float(result)` waits for the loss.
 
-        Args: x, inputs (batch, ...); y, labels (batch, ...); both must stay unchanged until the step is done, unless
-        copy: then the step has arrays of its own, and these may be filled anew at once. Errors: ShapeError, DTypeError,
-        GraphError; errors of the run come with the result.
+        Args: x, inputs (batch, ...), or a tuple or dict of such; y, labels (batch, ...), likewise, None where a step of
+        your own needs none; sample_weight, (batch,), or one for each output, which losses are multiplied by; all must
+        stay unchanged until the step is done, unless copy: then the step has arrays of its own, and these may be filled
+        anew at once. Errors: ShapeError, DTypeError, GraphError; errors of the run come with the result.
         """
-        _require_array(x, "inputs")
-        _require_array(y, "labels")
         if not isinstance(copy, bool):
             refuse("Trainer.train_step: copy", bool, copy)
+        batch = checked_batch(x, y, sample_weight)
         if copy:
-            x, y = x.copy(), y.copy()
-        executable = self._step_for(x, y)
-        rate = self.learning_rate
-        if self._last_rate is None or self._last_rate[0] != rate:  # another array: earlier steps may still read theirs
-            as_rate(f"the schedule's rate of step {self.step}", rate)
-            self._last_rate = rate, np.array(rate, np.float32)
+            batch = batch.copy()
+        arrays = batch.arrays()
+        executable, built = self._step_for(batch, arrays)
+        rates = self._rates(built)
         while len(self._in_flight) >= IN_FLIGHT:
             self._wait_for_oldest()
-        result = StepResult(executable.run_async((self._last_rate[1], x, y)), self._step_names)
-        self._in_flight.append((result, (x, y)))
+        result = StepResult(executable.run_async((*rates, *arrays)), built.names)
+        if built.finite is not None:
+            self._explain(result, built, [*rates, *arrays])
+        self._in_flight.append((result, arrays))
         self.step += 1
         return result
 
-    def _step_for(self, x: np.ndarray, y: np.ndarray) -> Executable:
+    def _explain(self, result: StepResult, built: Built, arrays: list[Any]) -> None:
+        """Waits for a step that is looked at. GraphError that names what made the first NaN or infinity."""
+        try:
+            result.wait()
+        except OutOfRangeError as error:
+            if built.finite is None or finite.MARK not in str(error):
+                raise
+            feeds = dict(zip([*(m.rate for m in built.minimized), *built.placeholders], arrays, strict=True))
+            raise GraphError(built.finite.explanation(feeds, self.device)) from None
+
+    def _step_for(self, batch: Batch, arrays: list[Any]) -> tuple[Executable, Built]:
         """The executable of a step on such a batch; the last one is at hand, others may be in the cache."""
-        key = x.shape, y.shape, self.device
+        applying = (self.step + 1) % self.accumulation == 0
+        key = [a.shape for a in arrays], batch.labels is None, batch.weights is None, self.device, applying
         if self._last_step is None or self._last_step[0] != key:
-            built = self._built_for(x, y)
-            feeds = {
-                t: (t.dtype, shape) for t, shape in ((self._rate, ()), (built.inputs, x.shape), (built.labels, y.shape))
-            }
-            self._last_step = key, self.graph.on(self.device).compile(feeds, built.targets, built.updates)
-        return self._last_step[1]
+            with self._undone_by_errors():
+                built = self._built_for(batch)
+                feeds = {m.rate: (m.rate.dtype, tuple(m.rate.shape or ())) for m in built.minimized}
+                feeds |= {t: (t.dtype, a.shape) for t, a in zip(built.placeholders, arrays, strict=True)}
+                targets, operations = [*built.targets, *built.outputs], built.operations(applying)
+                if self.check_finite:
+                    if built.finite is None:
+                        built.finite = finite.FiniteCheck(self.graph, targets, operations)
+                    operations = [*operations, built.finite.guard]
+                self._last_step = key, self.graph.on(self.device).compile(feeds, targets, operations), built
+        return self._last_step[1:]
+
+    def _rates(self, built: Built) -> list[np.ndarray]:
+        """What is fed as learning rates; another array for other rates: earlier steps may still read theirs."""
+        update = self.step // self.accumulation
+        rates = [rate(update) for m in built.minimized for rate in m.optimizer.rates()]
+        if self._last_rates is None or self._last_rates[0] != rates:
+            for rate in rates:
+                as_rate(f"the schedule's rate of step {update}", rate)
+            groups, rest = [], iter(rates)
+            for m in built.minimized:
+                own = np.array([next(rest) for _ in m.optimizer.rates()], np.float32)
+                groups.append(own if m.rate.shape else own.reshape(()))
+            self._last_rates = rates, groups
+        return self._last_rates[1]
 
     def wait(self) -> None:
         """Waits until no step is in flight. Errors: whatever a step raised."""
@@ -299,137 +483,121 @@ class Trainer:
     @checked
     def fit(
         self,
-        data: Data,
-        epochs: Epochs | None = None,
-        iterations: Epochs | None = None,
+        data: Any,
+        labels: Any = None,
+        epochs: Size | None = None,
+        iterations: Size | None = None,
         *,
-        validation: Data | None = None,
+        validation: Any = None,
+        validation_data: Any = None,
+        validation_split: BelowOne | None = None,
+        steps_per_epoch: Size | None = None,
         batch_size: int = 64,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | np.ndarray | None = None,
+        callbacks: Sequence[Callback] = (),
         progress: bool = True,
         copy: bool | None = None,
     ) -> History:
         """Trains for some epochs (1 by default) or a number of iterations.
 
-        Args: data, mg.data.batches(...), any iterable of (inputs, labels) batches, or arrays (inputs, labels) that are
-        shuffled into batches of batch_size; validation, likewise, evaluated after each epoch and at the end; progress,
-        a tqdm bar; copy, whether each step gets copies of its arrays, so that it sees them as they were when the data
-        gave them, though steps run behind: a generator may fill the same arrays again and again. None: they are copied
-        unless they come from arrays, mg.data.batches, a list or a tuple; False: nothing is, and the arrays must stay
-        unchanged for two steps more. Result: the history, which also holds what came before. Errors: as train_step;
-        ImportError when tqdm is asked for and missing.
+        Args:
+            data: arrays, tuples or dicts of arrays, that are shuffled into batches of batch_size: fit(x, y), or both as
+                one pair, fit((x, y)); or mg.data.batches(...) or any iterable of batches (inputs, labels) or (inputs,
+                labels, weights). labels: beside arrays. A number in their place is that of epochs.
+            validation: data likewise, evaluated after each epoch and at the end, or validation_data, Keras's name; or
+                validation_split, the last share of the arrays.
+            steps_per_epoch: batches that an epoch has, for iterables without an end; the next epoch goes on in them.
+            sample_weight: (samples,), or one for each output, beside arrays. class_weight: factors by class number.
+            callbacks: of mpsgraph.training.callbacks, told of what happens. progress: a tqdm bar.
+            copy: whether each step gets copies of its arrays, so that it sees them as they were when the data gave
+                them, though steps run behind: a generator may fill the same arrays again and again. None: they are
+                copied unless they come from arrays, mg.data.batches, a list or a tuple; False: nothing is, and the
+                arrays must stay unchanged for two steps more.
+        Result: the history, which also holds what came before. Errors: as train_step; ImportError when tqdm is asked
+        for and missing.
+
+        >>> x = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
+        >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", mg.optim.SGD(0.3))
+        >>> history = trainer.fit(x, 3 * x - 1, epochs=40, validation_split=0.25, progress=False)
+        >>> history.validation[-1][1]["loss"] < 0.01
+        True
         """
-        epochs = 1 if epochs is None else epochs
-        source = self._resumed(data, batch_size)
-        if copy is None:
-            copy = not isinstance(source, (Batches, list, tuple))
-        total = iterations or (len(source) * epochs if isinstance(source, Sized) else None)
-        bar = _progress_bar(total) if progress else None
-        pending: deque[StepResult] = deque()
-
-        def record(keep: int) -> None:
-            while len(pending) > keep:
-                values = pending.popleft().values
-                self.history.append(values)
-                if bar is not None:
-                    bar.update()
-                    bar.set_postfix({name: f"{value:.4f}" for name, value in values.items()}, refresh=False)
-
-        try:
-            for end_of_epoch, batch in self._schedule(source, epochs, iterations):
-                if batch is not None:
-                    pending.append(self.train_step(*batch, copy=copy))
-                    record(keep=IN_FLIGHT - 1)
-                if end_of_epoch and validation is not None:
-                    record(keep=0)
-                    self.history.append_validation(self.step, self.evaluate(validation))
-            record(keep=0)
-        finally:
-            with suppress(Error):  # what ends the training early, Ctrl-C for one, does not undo the steps in flight
-                record(keep=0)
-            if bar is not None:
-                bar.close()
-        return self.history
-
-    def _schedule(self, source: Iterable[Any], epochs: int, iterations: int | None) -> Iterator[tuple[bool, Any]]:
-        """(False, batch) for each step to make, (True, None) where an epoch or the whole ends."""
-        made = 0
-        for _ in range(epochs) if iterations is None else itertools.count():
-            before = made
-            for batch in source:
-                yield False, _pair(batch)
-                made += 1
-                if made == iterations:
-                    break
-            if made == before:
-                raise GraphError(
-                    "the data has no batch left: give something that can be iterated again, as mg.data.batches"
-                )
-            yield True, None
-            if made == iterations:
-                return
-
-    def _resumed(self, data: Data, batch_size: int) -> Iterable[Any]:
-        """The batches of `data`; after load(), they continue where the checkpoint was saved."""
-        source = as_batches(data, batch_size, shuffle=True, seed=self.seed)
-        if isinstance(source, Batches):
-            if source is not data and self._data is not None and self._data.fits(source):
-                source.load_state_dict(self._data.state_dict())  # the same arrays again: go on, do not repeat
-            if self._data_state is not None:
-                source.load_state_dict(self._data_state)
-                self._data_state = None
-            self._data = source
-        return source
+        if isinstance(labels, (int, float)) and not isinstance(labels, bool):
+            labels, epochs, iterations = None, labels, epochs  # type: ignore[assignment]
+            if not isinstance(epochs, int) or epochs < 1:
+                raise GraphError(f"Trainer.fit: epochs must be an int of at least 1, got {shown(epochs)}")
+        if validation is not None and validation_data is not None:
+            raise GraphError("validation and validation_data are two names for one thing: give one of them")
+        fit = Fit(
+            self, data, labels, sample_weight, class_weight, batch_size,
+            validation if validation is not None else validation_data, validation_split,
+        )  # fmt: skip
+        return fit.run(epochs or 1, iterations, steps_per_epoch, callbacks, progress, copy)
 
     # --- evaluation ------------------------------------------------------------------------------------------------
 
     @checked
-    def evaluate(self, data: Data, batch_size: int = 256) -> dict[str, float]:
+    def evaluate(
+        self, data: Any, labels: Any = None, batch_size: int = 256, *, sample_weight: Any = None, metrics: Any = None
+    ) -> dict[str, float]:
         """Mean loss and metrics over data, in inference mode; of the labels that count, where the loss ignores some.
 
-        Args: data, (inputs, labels) arrays or an iterable of such batches. Errors: as train_step; GraphError without
-        data.
+        Args: data, labels and sample_weight as fit's; a number in the labels' place is the batch size; metrics, others
+        than the trainer's. Errors: as train_step; GraphError without data.
 
         >>> model = mg.nn.Sequential(mg.nn.Linear(2))
         >>> trainer = mg.Trainer(model)
         >>> sorted(trainer.evaluate((np.eye(2, dtype=np.float32), np.array([0, 1], np.int32))))
         ['accuracy', 'loss']
         """
-        sums: dict[str, float] = {}
-        weights: dict[str, float] = {}
-        for x, y in map(_pair, as_batches(data, batch_size, shuffle=False, seed=0)):
-            built = self._built_for(x, y)
-            targets = built.evaluation + ([] if built.counted is None else [built.counted])
-            found = self.graph.on(self.device).run({built.inputs: x, built.labels: y}, targets)
-            values = [float(value) for value in found]
-            for name, value in zip(self._names, values, strict=False):
-                ignores = name == "loss" or ignored_label(self.metrics[name]) is not None
-                weight = values[-1] if ignores and built.counted is not None else len(x)
-                sums[name] = sums.get(name, 0.0) + weight * value
-                weights[name] = weights.get(name, 0.0) + weight
-        if not sums:
-            raise GraphError("there is no data to evaluate on")
-        return {name: total / max(weights[name], 1) for name, total in sums.items()}
+        if isinstance(labels, int):
+            labels, batch_size = None, labels
+        return evaluation.evaluate(self, data, labels, sample_weight, batch_size, metrics)
 
-    def predict(self, x: np.ndarray, batch_size: int = 256) -> np.ndarray:
-        """The model's outputs for inputs, in inference mode: an array (len(x), ...).
+    def predict(self, data: Any, batch_size: int = 256) -> Any:
+        """The model's outputs, in inference mode: arrays (samples, ...) in the structure of its outputs.
+
+        Args: data, an array, a tuple or a dict of arrays, of which batches are made; or an iterable of batches, of
+        which labels are left aside. Errors: as train_step; GraphError for an iterable without a batch.
 
         >>> trainer = mg.Trainer(mg.nn.Linear(3))
         >>> trainer.predict(np.zeros((5, 2), np.float32)).shape
         (5, 3)
+        >>> trainer.predict(np.zeros((n, 2), np.float32) for n in (4, 1)).shape
+        (5, 3)
         """
-        inputs = self._inputs_for(x)
-        outputs = self._inference(inputs)
+        return evaluation.predict(self, data, batch_size)
 
-        def run(batch: np.ndarray) -> np.ndarray:
-            return self.graph.run({inputs: batch}, outputs, device=self.device).numpy()
+    @contextmanager
+    def averaged_weights(self) -> Iterator[None]:
+        """Meanwhile the weights are their moving averages: for evaluation, prediction and saving of the model.
 
-        parts = [run(batch) for (batch,) in batches((x,), batch_size, shuffle=False)]
-        return np.concatenate(parts) if parts else run(x)
+        Errors: GraphError without ema_decay, and before the first update.
+
+        >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", ema_decay=0.9)
+        >>> x = np.ones((4, 2), np.float32)
+        >>> _ = trainer.fit(x, x[:, :1], progress=False)
+        >>> with trainer.averaged_weights():
+        ...     found = trainer.evaluate(x, x[:, :1])
+        """
+        if not self._has_averages:
+            raise GraphError("there are no averages of weights: make the trainer with ema_decay, and train first")
+        self.wait()
+        g = self.graph
+        own = {v: g.variable_value(v, device=self.device) for v in self._averages}
+        for v, average in self._averages.items():
+            g.set_variable(v, g.variable_value(average, device=self.device), device=self.device)
+        try:
+            yield
+        finally:
+            for v, value in own.items():
+                g.set_variable(v, value, device=self.device)
 
     def optimize_for_inference(self) -> Model:
         """The trained model alone, with its weights as constants and batch normalization folded; see
-        Model.optimize_for_inference. Its input is "inputs", its output "outputs". Errors: GraphError before the first
-        step, evaluation or prediction, when there is no model yet.
+        Model.optimize_for_inference. Its input is "inputs", its output "outputs"; of several, their names. Errors:
+        GraphError before the first step, evaluation or prediction, when there is no model yet.
 
         >>> trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Linear(3), mg.nn.Dropout(0.5)))
         >>> x = np.zeros((5, 2), np.float32)
@@ -447,31 +615,17 @@ class Trainer:
         if self._inputs is None:
             raise GraphError("there is no model yet: train, evaluate or predict first")
         self.wait()
-        return Model(self.graph, {"inputs": self._inputs}, {"outputs": self._inference(self._inputs)})
+        return evaluation.model_of(self)
 
     # --- checkpoints -----------------------------------------------------------------------------------------------
 
     @checked
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes weights, moving averages, optimizer state, random states, step and data order.
+        """Writes weights, moving averages, optimizer state, random states, step, history and data order.
 
         Errors: CheckpointError; GraphError before the first step or evaluation, when there is nothing to save.
         """
-        if self._built is None:
-            raise GraphError("there is nothing to save yet: train or evaluate first")
-        self.wait()
-        variables = self._variables()
-        metadata = {
-            "kind": "trainer",
-            "structure": self._structure(),
-            "step": str(self.step),
-            "signature": json.dumps([_signature(self._built.inputs), _signature(self._built.labels)]),
-            "data": json.dumps(self._data.state_dict() if self._data is not None else self._data_state),
-            "precision": self.precision,
-            "precision_choices": json.dumps({path: asdict(c) for path, c in self.precision_choices.items()}),
-        }
-        values = {name: self.graph.variable_value(v, device=self.device) for name, v in variables.items()}
-        checkpoint.save(path, values, metadata, {name: str(v.dtype) for name, v in variables.items()})
+        saved.save(self, path)
 
     @checked
     def load(self, path: str | os.PathLike[str]) -> None:
@@ -479,52 +633,30 @@ class Trainer:
 
         Errors: CheckpointError for a file that is damaged or of another model; then nothing has changed.
         """
-        values, metadata = checkpoint.load(path)
-        if metadata.get("kind") != "trainer" or not metadata.keys() >= {"structure", "step", "signature", "data"}:
-            raise CheckpointError(f"{path} is not a trainer's checkpoint: read it with mg.checkpoint.load")
-        self._load_precision(path, metadata)
-        if self._built is None:
-            try:
-                self._build(*(_example(*signature) for signature in json.loads(metadata["signature"])))
-            except Error as error:
-                raise CheckpointError(f"{path} belongs to another model: {error}") from error
-        variables = self._variables()
-        if metadata["structure"] != self._structure() or values.keys() != variables.keys():
-            missing, unknown = sorted(variables.keys() - values.keys()), sorted(values.keys() - variables.keys())
-            raise CheckpointError(
-                f"{path} belongs to another model or optimizer: missing {missing}, unknown {unknown}"
-                if missing or unknown
-                else f"{path} belongs to another model: shapes or element types differ"
-            )
-        self.wait()
-        for name, variable in variables.items():
-            self.graph.set_variable(variable, values[name], device=self.device)
-        self.step = int(metadata["step"])
-        self._data_state = json.loads(metadata["data"])
+        saved.load(self, path)
 
-    def _load_precision(self, path: str | os.PathLike[str], metadata: Mapping[str, str]) -> None:
-        """Goes on in the precision that the checkpoint was written in."""
-        precision = metadata.get("precision", "float32")
-        if precision != self.precision:
-            raise CheckpointError(
-                f"{path} was trained in {precision}, this trainer works in {self.precision}: make one with "
-                f"precision='{precision}', or take the weights alone with model.load_state_dict"
-            )
-        choices = as_choices(json.loads(metadata.get("precision_choices", "{}")))
-        if self._built is None:
-            self._take_choices(choices)
-        elif {p: c.precision for p, c in choices.items()} != {
-            p: c.precision for p, c in self.precision_choices.items()
-        }:
-            raise CheckpointError(f"{path} chose other precisions than this trainer: load it before the first step")
+    def weights(self) -> dict[str, np.ndarray]:
+        """Copies of the values of the model's parameters and buffers, by path. Errors: GraphError before the first
+        batch."""
+        variables = self.network.named_variables()
+        return {path: self.graph.variable_value(v, device=self.device) for path, v in variables.items()}
 
-    def _variables(self) -> dict[str, Tensor]:
-        return {variable.name: variable for variable in self.graph.variables}
+    def set_weights(self, values: Mapping[str, np.ndarray]) -> None:
+        """Gives the model what `weights` gave. Errors: GraphError for other paths, ShapeError, DTypeError."""
+        variables = self.network.named_variables()
+        if values.keys() != variables.keys():
+            raise GraphError(f"weights are by path: {', '.join(variables)}; got {', '.join(values)}")
+        for path, value in values.items():
+            self.graph.set_variable(variables[path], value, device=self.device)
 
-    def _structure(self) -> str:
-        """A hash of what must agree between a checkpoint and a trainer: names, types and shapes of all variables."""
-        described = [[name, str(v.dtype), list(v.shape or ())] for name, v in sorted(self._variables().items())]
-        return hashlib.sha256(json.dumps([type(self.optimizer).__name__, described]).encode()).hexdigest()
+    @property
+    def _has_averages(self) -> bool:
+        return self.ema_decay is not None and bool(self._averages) and self.step >= self.accumulation
+
+    def _require_model(self) -> None:
+        """GraphError where the module was taken to another graph meanwhile."""
+        if isinstance(self.model, Module) and is_built(self.model) and self.model._graph is not self.graph:
+            raise GraphError("the model was built in another graph than this trainer's: make a new Trainer of it")
 
 
 def _precision(precision: str | Mapping[str, Any] | None) -> str:
@@ -536,51 +668,3 @@ def _precision(precision: str | Mapping[str, Any] | None) -> str:
     if precision not in PRECISIONS:
         raise GraphError(f"a precision is one of {', '.join(PRECISIONS)}, or choices by layer, got {shown(precision)}")
     return precision
-
-
-def _progress_bar(total: int | None) -> Any:
-    tqdm = require("tqdm.auto", "train", "the progress bar (progress=False does without)")
-    return tqdm.tqdm(total=total, unit="step")
-
-
-def as_batches(data: Data, batch_size: int, shuffle: bool, seed: int) -> Iterable[Any]:
-    """Arrays become batches; anything else is taken as batches."""
-    if isinstance(data, (tuple, list)) and all(isinstance(array, np.ndarray) for array in data):
-        return batches(data, batch_size, shuffle, seed)
-    if isinstance(data, (np.ndarray, NDArray)):
-        raise GraphError(f"data are a pair of arrays (inputs, labels), got one {shown(data)}")
-    if isinstance(data, tuple) and any(_is_list_of_numbers(array) for array in data):
-        raise DTypeError(f"data are a pair of arrays, got {shown(data)}: convert them with np.asarray(..., dtype)")
-    return data
-
-
-def _is_list_of_numbers(value: Any) -> bool:
-    """Or of such lists? Its first items tell."""
-    while isinstance(value, (list, tuple)) and value:
-        value = value[0]
-        if is_number(value):
-            return True
-    return False
-
-
-def _require_array(array: Any, name: str) -> None:
-    """DTypeError for what is no array: a list says nothing of its dtype."""
-    if not isinstance(array, (np.ndarray, NDArray)):
-        raise DTypeError(f"{name} are an array, got a {type(array).__name__}: convert them with np.asarray(..., dtype)")
-
-
-def _pair(batch: Any) -> tuple[np.ndarray, np.ndarray]:
-    """A batch as (inputs, labels)."""
-    if not isinstance(batch, (tuple, list)) or len(batch) != 2:
-        what = f"{len(batch)} values" if isinstance(batch, (tuple, list)) else shown(batch)
-        raise GraphError(f"a batch is a pair of arrays (inputs, labels), the data gave {what}")
-    return batch[0], batch[1]
-
-
-def _signature(placeholder: Tensor) -> list[Any]:
-    return [str(placeholder.dtype), list(placeholder.shape or ())[1:]]
-
-
-def _example(dtype: str, shape: list[int]) -> Any:
-    """An empty batch, from which the graph learns its input types."""
-    return NDArray((0, *shape), dtype)

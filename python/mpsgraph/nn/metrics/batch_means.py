@@ -9,16 +9,16 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .._checks import checked
-from .._core import Tensor
-from .._shown import shown
-from ..errors import GraphError, ShapeError
-from . import losses
-from .losses import Loss, mean_absolute_error, mean_of_all, mean_squared_error
-from .losses.reduction import class_numbers, like, require_one_shape, sum_of_all
+from ..._checks import checked
+from ..._core import Tensor
+from ..._shown import shown
+from ...errors import GraphError, ShapeError
+from .. import losses
+from ..losses import Loss, mean_absolute_error, mean_of_all, mean_squared_error
+from ..losses.reduction import class_numbers, like, require_one_shape, sum_of_all
 
 if TYPE_CHECKING:
-    from ..graph import Graph
+    from ...graph import Graph
 
 Metric = Callable[[Tensor, Tensor], Tensor]
 

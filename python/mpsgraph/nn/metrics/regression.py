@@ -1,0 +1,91 @@
+"""Metrics of numbers that accumulate, in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .accumulated import Accumulated, require_some, scores_of
+
+
+class MAE(Accumulated):
+    """The mean absolute error of all numbers.
+
+    >>> error = mg.nn.metrics.MAE()
+    >>> error.update(np.float32([1, 2]), np.float32([0, 4]))
+    >>> error.result()
+    1.5
+    """
+
+    def __init__(self, name: str = "mae") -> None:
+        super().__init__(name)
+
+    def reset(self) -> None:
+        self.sum, self.total = 0.0, 0
+
+    def update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+        found, true = scores_of(outputs, labels)
+        self.sum += float(self.of(found - true).sum())
+        self.total += len(true)
+
+    def of(self, errors: np.ndarray) -> np.ndarray:
+        """What is summed up of the errors."""
+        return np.abs(errors)
+
+    def result(self) -> float:
+        require_some(self.total, self.name)
+        return self.sum / self.total
+
+
+class RMSE(MAE):
+    """The root of the mean squared error of all numbers.
+
+    >>> error = mg.nn.metrics.RMSE()
+    >>> error.update(np.float32([1, 2]), np.float32([1, 4]))
+    >>> round(error.result(), 4)
+    1.4142
+    """
+
+    def __init__(self, name: str = "rmse") -> None:
+        super().__init__(name)
+
+    def of(self, errors: np.ndarray) -> np.ndarray:
+        return errors * errors
+
+    def result(self) -> float:
+        return float(np.sqrt(super().result()))
+
+
+class R2(Accumulated):
+    """The coefficient of determination: 1 - the squared errors by the squared distances from the labels' mean.
+
+    Of labels that are all the same it is 1 without an error, else 0, as scikit-learn's r2_score. Of several columns it
+    is that of all numbers together.
+
+    >>> r2 = mg.nn.metrics.R2()
+    >>> r2.update(np.float32([2.5, 0.0, 2, 8]), np.float32([3, -0.5, 2, 7]))
+    >>> round(r2.result(), 4)
+    0.9486
+    """
+
+    def __init__(self, name: str = "r2") -> None:
+        super().__init__(name)
+
+    def reset(self) -> None:
+        self.errors, self.total, self.mean, self.spread = 0.0, 0, 0.0, 0.0
+
+    def update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+        found, true = scores_of(outputs, labels)
+        if not len(true):
+            return
+        self.errors += float(((found - true) ** 2).sum())
+        mean, count = float(true.mean()), self.total + len(true)
+        shift = mean - self.mean  # sums of squares about a common mean, without large ones that cancel
+        self.spread += float(((true - mean) ** 2).sum()) + shift**2 * self.total * len(true) / count
+        self.mean += shift * len(true) / count
+        self.total = count
+
+    def result(self) -> float:
+        require_some(self.total, self.name)
+        if self.spread == 0:
+            return 1.0 if self.errors == 0 else 0.0
+        return 1 - self.errors / self.spread

@@ -1,0 +1,92 @@
+"""Callbacks that save the trainer, from which `Trainer.load` continues bit for bit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ..._checks import Size, checked
+from ...errors import GraphError
+from .callback import Callback, Watching
+
+if TYPE_CHECKING:
+    from ..trainer import Trainer
+
+
+class BestCheckpoint(Watching):
+    """Saves the trainer behind each epoch whose value is the best so far.
+
+    Args: path, which may have {epoch} and {value} in it; monitor and mode as EarlyStopping's. Keras's ModelCheckpoint
+    with save_best_only.
+
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "best.safetensors")
+    >>> x = np.ones((8, 1), np.float32)
+    >>> best = mg.training.callbacks.BestCheckpoint(path, "loss")
+    >>> _ = mg.Trainer(mg.nn.Linear(1), "mse").fit(x, x, epochs=2, callbacks=[best], progress=False)
+    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse")
+    >>> trainer.load(path)
+    >>> trainer.step
+    2
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], monitor: str = "val_loss", mode: Literal["auto", "min", "max"] = "auto"
+    ) -> None:
+        super().__init__(monitor, mode)
+        self.path = os.fspath(path)
+
+    def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
+        value = self.value_of(values)
+        if self.improves(value):
+            trainer.save(self.path.format(epoch=epoch, value=value))
+
+
+class PeriodicCheckpoint(Callback):
+    """Saves the trainer every so many epochs or steps, and keeps the last few.
+
+    Args: path with {step} or {epoch} in it; every_epochs or every_steps, one of them; keep, how many files stay, None
+    for all. A step's file is of the steps that were begun by then, up to two more. Errors: GraphError.
+
+    >>> import tempfile, os
+    >>> folder = tempfile.mkdtemp()
+    >>> x = np.ones((8, 1), np.float32)
+    >>> save = mg.training.callbacks.PeriodicCheckpoint(os.path.join(folder, "{epoch}.safetensors"), keep=2)
+    >>> _ = mg.Trainer(mg.nn.Linear(1), "mse").fit(x, x, epochs=4, callbacks=[save], progress=False)
+    >>> sorted(os.listdir(folder))
+    ['2.safetensors', '3.safetensors']
+    """
+
+    @checked
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        every_epochs: Size | None = None,
+        every_steps: Size | None = None,
+        keep: Size | None = None,
+    ) -> None:
+        self.path, self.keep = os.fspath(path), keep
+        if every_epochs is not None and every_steps is not None:
+            raise GraphError("PeriodicCheckpoint: every_epochs and every_steps, give one of them")
+        if keep is not None and "{epoch" not in self.path and "{step" not in self.path:
+            raise GraphError("PeriodicCheckpoint: files to keep need names of their own, with {epoch} or {step} in them")
+        self.every_epochs = 1 if every_steps is None and every_epochs is None else every_epochs
+        self.every_steps = every_steps
+        self._written: list[str] = []
+
+    def on_step_end(self, trainer: Trainer, step: int, values: Mapping[str, float]) -> None:
+        if self.every_steps and step % self.every_steps == 0:
+            self._save(trainer, trainer.history.epoch)
+
+    def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
+        if self.every_epochs and (epoch + 1) % self.every_epochs == 0:
+            self._save(trainer, epoch)
+
+    def _save(self, trainer: Trainer, epoch: int) -> None:
+        path = self.path.format(step=trainer.step, epoch=epoch)
+        trainer.save(path)
+        self._written = [*(p for p in self._written if p != path), path]
+        while self.keep is not None and len(self._written) > self.keep:
+            Path(self._written.pop(0)).unlink(missing_ok=True)

@@ -1,0 +1,95 @@
+"""Callbacks that write what happens: tables in CSV, and events for TensorBoard."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ..._checks import checked
+from ..._optional import require
+from .callback import Callback
+
+if TYPE_CHECKING:
+    from ..trainer import Trainer
+
+
+class CSVLog(Callback):
+    """A row for each epoch in a CSV file: epoch, step, learning_rate, and the values in the order of their names.
+
+    Rows go into a file that is there already where append says so; a new name in a later epoch writes the table anew.
+
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "log.csv")
+    >>> x = np.ones((8, 1), np.float32)
+    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse")
+    >>> _ = trainer.fit(x, x, epochs=2, callbacks=[mg.training.callbacks.CSVLog(path)], progress=False)
+    >>> open(path).readline().strip(), len(open(path).readlines())
+    ('epoch,step,learning_rate,loss', 3)
+    """
+
+    @checked
+    def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
+        self.path, self.append = os.fspath(path), append
+        self._rows: list[dict[str, Any]] = []
+
+    def on_fit_begin(self, trainer: Trainer) -> None:
+        self._rows = []
+        if self.append and os.path.exists(self.path):
+            with open(self.path, newline="") as file:
+                self._rows = list(csv.DictReader(file))
+        self._write()
+
+    def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
+        row = {"epoch": epoch, "step": trainer.step, "learning_rate": trainer.learning_rate}
+        self._rows.append(row | dict(values))
+        self._write()
+
+    def _write(self) -> None:
+        names = list(dict.fromkeys(name for row in self._rows for name in row)) or ["epoch", "step", "learning_rate"]
+        with open(self.path, "w", newline="") as file:
+            table = csv.DictWriter(file, names)
+            table.writeheader()
+            table.writerows(self._rows)
+
+
+class TensorBoard(Callback):
+    """Events for TensorBoard, by tensorboardX, or by PyTorch's writer over tensorboard where that is installed.
+
+    Tags are "train/loss" by step, "epoch/loss" and "validation/loss" by the steps that were made, and "learning_rate".
+    Args: folder; every, how many steps lie between two that are written. Errors: ImportError without tensorboardX.
+    """
+
+    @checked
+    def __init__(self, folder: str | os.PathLike[str], every: int = 1) -> None:
+        self.folder, self.every = os.fspath(folder), every
+        self._writer: Any = None
+
+    def on_fit_begin(self, trainer: Trainer) -> None:
+        self._writer = _writer(self.folder)
+
+    def on_step_end(self, trainer: Trainer, step: int, values: Mapping[str, float]) -> None:
+        if step % self.every == 0:
+            for name, value in values.items():
+                self._writer.add_scalar(f"train/{name}", value, step)
+
+    def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            tag = f"validation/{name[4:]}" if name.startswith("val_") else f"epoch/{name}"
+            self._writer.add_scalar(tag, value, trainer.step)
+        self._writer.add_scalar("learning_rate", trainer.learning_rate, trainer.step)
+        self._writer.flush()
+
+    def on_fit_end(self, trainer: Trainer) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def _writer(folder: str) -> Any:
+    try:
+        return import_module("torch.utils.tensorboard").SummaryWriter(folder)
+    except ImportError:
+        return require("tensorboardX", "tensorboard", "the TensorBoard callback").SummaryWriter(folder)

@@ -1,0 +1,40 @@
+"""The progress bar: tqdm's, in notebooks the notebook's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..._optional import require
+from .callback import Callback
+
+if TYPE_CHECKING:
+    from ..trainer import Trainer
+
+
+class ProgressBar(Callback):
+    """A bar over all steps with the last step's values and the last validation's. Args: total steps, None: unknown."""
+
+    def __init__(self, total: int | None = None) -> None:
+        self.total = total
+        self._bar: Any = None
+        self._validation: dict[str, str] = {}
+
+    def on_fit_begin(self, trainer: Trainer) -> None:
+        tqdm = require("tqdm.auto", "train", "the progress bar (progress=False does without)")
+        self._bar = tqdm.tqdm(total=self.total, unit="step")
+
+    def on_step_end(self, trainer: Trainer, step: int, values: Mapping[str, float]) -> None:
+        self._bar.update()
+        shown = {name: f"{value:.4f}" for name, value in values.items()}
+        self._bar.set_postfix(shown | self._validation, refresh=False)
+
+    def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
+        self._validation = {name: f"{value:.4f}" for name, value in values.items() if name.startswith("val_")}
+        if self._validation:
+            now = {name: f"{value:.4f}" for name, value in values.items()}
+            self._bar.set_postfix(now, refresh=True)
+
+    def on_fit_end(self, trainer: Trainer) -> None:
+        if self._bar is not None:
+            self._bar.close()

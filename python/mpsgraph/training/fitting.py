@@ -1,0 +1,206 @@
+"""Fitting: the loop over epochs and batches, what it records, and whom it tells."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..data.batches import Batches
+from ..errors import Error, GraphError
+from .batch import Batch, WholeArrays, as_batch, as_source, split_off, with_class_weights
+from .callbacks import Callback, ProgressBar
+from .evaluation import labels_of
+from .history import History
+from .step import Built
+from .step_result import StepResult
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+
+class Fit:
+    """One call of Trainer.fit."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        data: Any,
+        labels: Any,
+        weights: Any,
+        class_weights: Mapping[int, float] | np.ndarray | None,
+        batch_size: int,
+        validation: Any,
+        validation_split: float | None,
+    ) -> None:
+        if validation_split:
+            if validation is not None:
+                raise GraphError("validation data and validation_split: give one of them")
+            part, rest = split_off(data, labels, weights, validation_split)
+            (data, labels, weights), validation = part.parts, [rest] if rest.labels is None else rest.parts
+        self.trainer, self.validation, self.class_weights = trainer, validation, class_weights
+        self.source = self._resumed(as_source(data, labels, weights, batch_size, shuffle=True, seed=trainer.seed), data)
+        self.pending: deque[tuple[StepResult, Built, Batch]] = deque()
+        self.sums: dict[str, float] = {}
+        self.steps = 0
+
+    def run(
+        self,
+        epochs: int,
+        iterations: int | None,
+        steps_per_epoch: int | None,
+        callbacks: Sequence[Callback],
+        progress: bool,
+        copy: bool | None,
+    ) -> History:
+        trainer = self.trainer
+        if copy is None:
+            copy = not isinstance(self.source, (Batches, WholeArrays, list, tuple))
+        length = steps_per_epoch or (len(self.source) if isinstance(self.source, Sized) else None)
+        total = iterations or (length * epochs if length else None)
+        told = [*callbacks, ProgressBar(total)] if progress else list(callbacks)
+        trainer.stopped = None
+        try:
+            for callback in told:
+                callback.on_fit_begin(trainer)
+            self._epochs(epochs, iterations, steps_per_epoch, told, copy)
+            self._record(told, keep=0)
+        finally:
+            with suppress(Error):  # what ends the training early, Ctrl-C for one, does not undo the steps in flight
+                self._record(told, keep=0)
+            for callback in told:
+                callback.on_fit_end(trainer)
+        return trainer.history
+
+    def _epochs(
+        self, epochs: int, iterations: int | None, steps: int | None, told: Sequence[Callback], copy: bool
+    ) -> None:
+        trainer = self.trainer
+        for begins, batch in self._schedule(epochs, iterations, steps):
+            if begins is not None:
+                if begins:
+                    self.sums, self.steps = {}, 0
+                    for callback in told:
+                        callback.on_epoch_begin(trainer, trainer.history.epoch)
+                else:
+                    self._record(told, keep=0)
+                    self._end_of_epoch(told)
+                if trainer.stopped is not None:
+                    return
+                continue
+            if self.class_weights is not None:
+                batch = with_class_weights(batch, self.class_weights)
+            result = trainer.train_step(*batch.parts, copy=copy)
+            assert trainer._last_step is not None
+            self.pending.append((result, trainer._last_step[2], batch))
+            self._record(told, keep=1)
+            if trainer.stopped is not None:
+                self._record(told, keep=0)
+                return
+
+    def _record(self, told: Sequence[Callback], keep: int) -> None:
+        trainer = self.trainer
+        while len(self.pending) > keep:
+            result, built, batch = self.pending.popleft()
+            values = result.values
+            trainer.history.append(values)
+            for name, value in values.items():
+                self.sums[name] = self.sums.get(name, 0.0) + value
+            self._accumulate(result, built, batch)
+            self.steps += 1
+            for callback in told:
+                callback.on_step_end(trainer, len(trainer.history.loss), values)
+
+    def _accumulate(self, result: StepResult, built: Built, batch: Batch) -> None:
+        """Metrics that accumulate take in a step's outputs."""
+        given = [part for part in built.parts if part.accumulated]
+        if not given:
+            return
+        arrays = {id(t): a for t, a in zip(built.placeholders, batch.arrays(), strict=True)}
+        for part, output in zip(given, result.outputs, strict=True):
+            for metric in part.accumulated.values():
+                if self.steps == 0:
+                    metric.reset()
+                metric.update(output.numpy(), labels_of(part, arrays))
+
+    def _end_of_epoch(self, told: Sequence[Callback]) -> None:
+        trainer = self.trainer
+        values = {name: total / max(self.steps, 1) for name, total in self.sums.items()}
+        built = trainer._last_step[2] if trainer._last_step else None
+        for part in built.parts if built else ():
+            before = f"{part.name}_" if part.name else ""
+            values |= {before + name: metric.result() for name, metric in part.accumulated.items()}
+        if self.validation is not None:
+            with trainer.averaged_weights() if trainer._has_averages else nullcontext():
+                found = trainer.evaluate(self.validation)
+            trainer.history.append_validation(trainer.step, found)
+            values |= {f"val_{name}": value for name, value in found.items()}
+        epoch = trainer.history.epoch
+        trainer.history.append_epoch(values)
+        for callback in told:
+            callback.on_epoch_end(trainer, epoch, values)
+
+    def _schedule(
+        self, epochs: int, iterations: int | None, steps: int | None
+    ) -> Iterator[tuple[bool | None, Any]]:
+        """(True, None) where an epoch begins, (None, batch) for each step to make, (False, None) where it ends."""
+        made = 0
+        batches = iter(()) if steps is None else iter(self.source)
+        for _ in range(epochs) if iterations is None else itertools.count():
+            before = made
+            yield True, None
+            if steps is None:
+                batches = iter(self.source)
+            else:
+                batches, own = self._more(batches, steps)
+            for batch in batches if steps is None else own:
+                yield None, as_batch(batch)
+                made += 1
+                if made == iterations:
+                    break
+            if made == before:
+                raise GraphError(
+                    "the data has no batch left: give something that can be iterated again, as mg.data.batches"
+                )
+            yield False, None
+            if made == iterations:
+                return
+
+    def _more(self, batches: Iterator[Any], steps: int) -> tuple[Iterator[Any], list[Any] | Iterator[Any]]:
+        """The next batches of an epoch of so many; data that end begin anew."""
+
+        def own() -> Iterator[Any]:
+            nonlocal batches
+            given = 0
+            while given < steps:
+                before = given
+                for batch in batches:
+                    given += 1
+                    yield batch
+                    if given == steps:
+                        return
+                batches = iter(self.source)
+                if given == before:
+                    first = next(batches, None)
+                    if first is None:
+                        return
+                    batches = itertools.chain([first], batches)
+
+        return batches, own()
+
+    def _resumed(self, source: Iterable[Any], data: Any) -> Iterable[Any]:
+        """The batches of the data; after load(), they continue where the checkpoint was saved."""
+        trainer = self.trainer
+        order = source.batches if isinstance(source, WholeArrays) else source
+        if isinstance(order, Batches):
+            if order is not data and isinstance(trainer._data, Batches) and trainer._data.fits(order):
+                order.load_state_dict(trainer._data.state_dict())  # the same arrays again: go on, do not repeat
+            if trainer._data_state is not None:
+                order.load_state_dict(trainer._data_state)
+                trainer._data_state = None
+            trainer._data = order
+        return source

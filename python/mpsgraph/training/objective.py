@@ -1,0 +1,227 @@
+"""The objective: what a step minimises and reports, for one output or a structure of them.
+
+Each output has a loss, a weight and metrics; the loss of the whole is the weighted sum and what modules add. Results of
+several outputs are named after them, "left_loss" and "left_accuracy" for the output "left".
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .._core import Tensor, float32
+from .._shown import shown
+from ..errors import GraphError, ShapeError
+from ..nn.losses import LOSSES, Loss, loss_named
+from ..nn.losses.reduction import graph_of, mean_of_all, sum_of_all
+from ..nn.metrics import Accumulated, Metric, default_metrics, ignored_label, metric_named, names_classes
+from .structure import named_leaves
+
+Losses = str | Loss | Mapping[str, Any] | Sequence[Any]
+Metrics = Sequence[Any] | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Term:
+    """One reported number: its name, a tensor of rank 0, and how many labels it is the mean of where some do not count.
+
+    `share` is its part in the whole loss, None for what is no loss.
+    """
+
+    name: str
+    value: Tensor
+    counted: Tensor | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """An output with its labels, loss and metrics; the name is empty where there is one output only."""
+
+    name: str
+    output: Any
+    labels: Any
+    loss: Loss
+    share: float
+    metrics: dict[str, Metric]
+    accumulated: dict[str, Accumulated]
+
+
+class Objective:
+    """Losses, their weights and metrics, as they were asked for. GraphError for names that there are not."""
+
+    def __init__(self, loss: Losses, loss_weights: Any, metrics: Metrics | None) -> None:
+        self.loss: Any = _named(loss)
+        self.loss_weights, self.asked = loss_weights, metrics
+        single = callable(self.loss)
+        self.metrics: dict[str, Metric] = {}  # of every output, where they are not said by output
+        self.accumulated: dict[str, Accumulated] = {}
+        if single and not isinstance(metrics, Mapping):
+            self.metrics, self.accumulated = _metrics(metrics, self.loss)
+        self.by_labels = single and metrics is None and default_metrics(self.loss) is None
+
+    def parts(self, outputs: Any, labels: Any) -> list[Part]:
+        """The outputs that have a loss. GraphError where losses, labels and outputs do not go together."""
+        found, given = dict(named_leaves(outputs)), dict(named_leaves(labels))
+        if callable(self.loss):
+            alone = not isinstance(outputs, (Mapping, tuple, list)) and not isinstance(labels, (Mapping, tuple, list))
+            if alone or not _is_ours(self.loss):
+                if labels is None and _is_ours(self.loss):
+                    raise GraphError(
+                        "there are no labels: a batch is a pair of arrays (inputs, labels); an autoencoder's are its "
+                        "inputs again"
+                    )
+                return [self._part("", outputs, labels, self.loss, self.asked)]
+            losses = dict.fromkeys(found, self.loss)
+        elif isinstance(self.loss, Mapping):
+            losses = dict(self.loss)
+            if unknown := [name for name in losses if name not in found]:
+                raise GraphError(f"there are losses for {', '.join(unknown)}, the outputs are {', '.join(found) or 'one'}")
+        else:
+            if len(self.loss) != len(found):
+                raise GraphError(f"there are {len(self.loss)} losses and {len(found)} outputs: {', '.join(found)}")
+            losses = dict(zip(found, self.loss, strict=True))
+        losses = {name: loss for name, loss in losses.items() if loss is not None}
+        if given.keys() >= losses.keys():
+            targets = {name: given[name] for name in losses}
+        elif len(given) == len(losses):
+            targets = dict(zip(losses, given.values(), strict=True))
+        else:
+            raise GraphError(f"labels for {', '.join(losses)} are needed, the batch has {', '.join(given) or 'none'}")
+        return [self._part(name, found[name], targets[name], loss, self._asked(name)) for name, loss in losses.items()]
+
+    def _asked(self, name: str) -> Any:
+        return self.asked.get(name, ()) if isinstance(self.asked, Mapping) else self.asked
+
+    def _part(self, name: str, output: Any, labels: Any, loss: Loss, asked: Any) -> Part:
+        metrics, accumulated = _metrics(asked, loss)
+        alone = isinstance(output, Tensor) and isinstance(labels, Tensor)
+        if asked is None and default_metrics(loss) is None and alone and names_classes(output, labels):
+            metrics = dict([metric_named("accuracy")])
+        return Part(name, output, labels, loss, self._share(name), metrics, accumulated)
+
+    def _share(self, name: str) -> float:
+        weights = self.loss_weights
+        if weights is None:
+            return 1.0
+        if isinstance(weights, Mapping):
+            return float(weights.get(name, 1.0))
+        if isinstance(weights, (int, float)):
+            return float(weights)
+        names = list(self.loss) if isinstance(self.loss, Mapping) else None
+        place = names.index(name) if names else int(name or 0)
+        if not 0 <= place < len(weights):
+            raise GraphError(f"loss_weights has {len(weights)} numbers, none for output '{name}'")
+        return float(weights[place])
+
+    def terms(self, parts: list[Part], weights: Any, added: list[Tensor]) -> list[Term]:
+        """The whole loss first, then each output's loss where there are several, and metrics."""
+        by_name = dict(named_leaves(weights))
+        several = len(parts) > 1
+        of_losses: list[Term] = []
+        others: list[Term] = []
+        for place, part in enumerate(parts):
+            before = f"{part.name}_" if part.name else ""
+            own = _weights_of(part, place, by_name, several)
+            counted = _counted(part)
+            of_losses.append(Term(f"{before}loss", _loss(part, own, counted), counted, part.share))
+            for name, metric in part.metrics.items():
+                value = _rank_zero(f"{before}{name}", metric(_wide(part.output), part.labels))
+                others.append(Term(f"{before}{name}", value, counted if ignored_label(metric) is not None else None))
+        if not several and not added and of_losses[0].share == 1.0:
+            only = of_losses[0]
+            return [Term("loss", only.value, only.counted, 1.0), *others]
+        terms = [graph_of(t.value).cast(t.value, float32) * t.share for t in of_losses]
+        terms += [graph_of(t).reshape(graph_of(t).cast(t, float32), ()) for t in added]
+        total = functools.reduce(lambda a, b: a + b, terms)
+        shown_losses = of_losses if several else []
+        counted = of_losses[0].counted if not several else None
+        result = [Term("loss", total, counted), *shown_losses, *others]
+        names = [term.name for term in result]
+        if len(set(names)) < len(names):
+            raise GraphError(f"each result needs a name of its own, got {', '.join(names)}")
+        return result
+
+
+def _named(loss: Any) -> Any:
+    if isinstance(loss, Mapping):
+        return {name: None if each is None else loss_named(each) for name, each in loss.items()}
+    if isinstance(loss, (list, tuple)):
+        return [None if each is None else loss_named(each) for each in loss]
+    return loss_named(loss)
+
+
+def _metrics(asked: Any, loss: Loss) -> tuple[dict[str, Metric], dict[str, Accumulated]]:
+    wanted = (default_metrics(loss) or ()) if asked is None else asked
+    wanted = [wanted] if isinstance(wanted, (str, Accumulated)) or callable(wanted) else list(wanted)
+    accumulated = {metric.name: metric for metric in wanted if isinstance(metric, Accumulated)}
+    metrics = dict(metric_named(m, loss) for m in wanted if not isinstance(m, Accumulated))
+    names = [*metrics, *accumulated]
+    if len(names) < len(wanted) or {"loss", "loss_scale", "skipped"} & set(names):
+        raise GraphError(f"each metric needs a name of its own besides loss, loss_scale and skipped, got {names}")
+    return metrics, accumulated
+
+
+def _is_ours(loss: Any) -> bool:
+    """Is it a loss of this package, which knows one output only?"""
+    while isinstance(loss, functools.partial):
+        loss = loss.func
+    return loss in LOSSES.values()
+
+
+def _wide(outputs: Any) -> Any:
+    if isinstance(outputs, Tensor) and outputs.dtype.is_float and outputs.dtype.itemsize == 2:
+        return graph_of(outputs).cast(outputs, float32)
+    return outputs
+
+
+def _rank_zero(name: str, value: Any) -> Tensor:
+    if not isinstance(value, Tensor) or value.shape not in ((), None):
+        got = f"shape {value.shape}" if isinstance(value, Tensor) else shown(value)
+        raise GraphError(f"{name} must be a tensor of rank 0, it has {got}")
+    return value
+
+
+def _counted(part: Part) -> Tensor | None:
+    """How many labels a batch has that the loss does not ignore, where it ignores some."""
+    ignored = ignored_label(part.loss)
+    if ignored is None or not isinstance(part.labels, Tensor):
+        return None
+    g = graph_of(part.labels)
+    return sum_of_all(g.cast(g.not_equal(part.labels, ignored), float32))
+
+
+def _weights_of(part: Part, place: int, by_name: Mapping[str, Tensor], several: bool) -> Tensor | None:
+    """The weights of a part's samples: those of its name, or those that count for all."""
+    if not by_name:
+        return None
+    if "" in by_name:
+        return by_name[""]
+    return by_name.get(part.name, by_name.get(str(place)))
+
+
+def _loss(part: Part, weights: Tensor | None, counted: Tensor | None) -> Tensor:
+    """The mean loss; with weights, of the losses times the weights of their samples, by their number as Keras's."""
+    name = f"{part.name}_loss" if part.name else "loss"
+    if weights is None:
+        return _rank_zero(name, part.loss(part.output, part.labels))
+    inner: Any = part.loss
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    if "reduction" not in inspect.signature(inner).parameters:
+        raise GraphError(
+            f"{name}: weights of samples need a loss with the argument `reduction`, which gives each sample's: "
+            "mpsgraph.nn.losses have it"
+        )
+    each = part.loss(part.output, part.labels, reduction="none")  # type: ignore[call-arg]
+    g = graph_of(each)
+    if each.shape is None or weights.shape is None or len(weights.shape) > len(each.shape):
+        raise ShapeError(f"{name}: weights {weights.shape} do not fit losses {each.shape}, the samples first")
+    factor = weights if weights.dtype == each.dtype else g.cast(weights, each.dtype)
+    if missing := len(each.shape) - len(weights.shape):
+        factor = g.expand_dims(factor, list(range(len(weights.shape), len(weights.shape) + missing)))
+    weighted = each * factor
+    return mean_of_all(weighted) if counted is None else g.division_no_nan(sum_of_all(weighted), counted)

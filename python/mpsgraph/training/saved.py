@@ -1,0 +1,132 @@
+"""What a trainer's checkpoint holds, and how a trainer continues from it.
+
+Variables go by names that do not depend on what else is in the graph, so that a second phase, which shares its graph
+with the first, can be resumed by a process that makes the second phase alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from .._core import Tensor
+from ..errors import CheckpointError, Error, GraphError
+from ..precision.layer_precision import as_choices
+from . import checkpoint
+from .batch import Batch
+from .history import History
+from .step import example_of
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+_NEEDED = {"structure", "step", "forms", "data"}
+
+
+def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
+    """See Trainer.save."""
+    if not trainer._specs:
+        raise GraphError("there is nothing to save yet: train or evaluate first")
+    trainer.wait()
+    variables = variables_of(trainer)
+    metadata = {
+        "kind": "trainer",
+        "structure": _structure(trainer),
+        "step": str(trainer.step),
+        "forms": json.dumps(trainer._specs),
+        "data": json.dumps(trainer._data.state_dict() if trainer._data is not None else trainer._data_state),
+        "history": json.dumps(trainer.history.state_dict()),
+        "precision": trainer.precision,
+        "precision_choices": json.dumps({p: asdict(c) for p, c in trainer.precision_choices.items()}),
+    }
+    values = {name: trainer.graph.variable_value(v, device=trainer.device) for name, v in variables.items()}
+    checkpoint.save(path, values, metadata, {name: str(v.dtype) for name, v in variables.items()})
+
+
+def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
+    """See Trainer.load."""
+    values, metadata = checkpoint.load(path)
+    if metadata.get("kind") != "trainer" or not metadata.keys() >= _NEEDED:
+        raise CheckpointError(f"{path} is not a trainer's checkpoint: read it with mg.checkpoint.load")
+    _load_precision(trainer, path, metadata)
+    forms = json.loads(metadata["forms"])
+    try:
+        for described in forms[len(trainer._specs) :]:
+            _rebuild(trainer, described)
+    except Error as error:
+        raise CheckpointError(f"{path} belongs to another model: {error}") from error
+    variables = variables_of(trainer)
+    if metadata["structure"] != _structure(trainer) or values.keys() != variables.keys():
+        missing, unknown = sorted(variables.keys() - values.keys()), sorted(values.keys() - variables.keys())
+        raise CheckpointError(
+            f"{path} belongs to another model or optimizer: missing {missing}, unknown {unknown}"
+            if missing or unknown
+            else f"{path} belongs to another model: shapes or element types differ"
+        )
+    trainer.wait()
+    for name, variable in variables.items():
+        trainer.graph.set_variable(variable, values[name], device=trainer.device)
+    trainer.step = int(metadata["step"])
+    trainer.history = History()
+    trainer.history.load_state_dict(json.loads(metadata.get("history", "{}")))
+    trainer._data_state = json.loads(metadata["data"])
+
+
+def _rebuild(trainer: Trainer, described: Mapping[str, Any]) -> None:
+    """Builds what was built when the checkpoint was written, in its order: random states are as many."""
+    batch = Batch(*(example_of(described.get(what)) for what in ("inputs", "labels", "weights")))
+    if trainer._take(batch):
+        trainer._forget()
+    for what, form in described.items():
+        shapes = [tuple(shape) for shape in form["shapes"]]
+        if trainer._forms[what].shapes != shapes:
+            trainer._forms[what].shapes = shapes
+            trainer._forget()
+    key = batch.labels is not None, batch.weights is not None
+    trainer._builts[key] = trainer._build(batch)
+
+
+def _load_precision(trainer: Trainer, path: str | os.PathLike[str], metadata: Mapping[str, str]) -> None:
+    """Goes on in the precision that the checkpoint was written in."""
+    precision = metadata.get("precision", "float32")
+    if precision != trainer.precision:
+        raise CheckpointError(
+            f"{path} was trained in {precision}, this trainer works in {trainer.precision}: make one with "
+            f"precision='{precision}', or take the weights alone with model.load_state_dict"
+        )
+    choices = as_choices(json.loads(metadata.get("precision_choices", "{}")))
+    if not trainer._specs:
+        trainer._take_choices(choices)
+    elif {p: c.precision for p, c in choices.items()} != {
+        p: c.precision for p, c in trainer.precision_choices.items()
+    }:
+        raise CheckpointError(f"{path} chose other precisions than this trainer: load it before the first step")
+
+
+def variables_of(trainer: Trainer) -> dict[str, Tensor]:
+    """All that a trainer's steps use: the model's variables by path, its own by name in the order of their making.
+
+    A graph makes names its own by a number behind them; here the numbers count this trainer's variables alone.
+    """
+    own = {v: path for path, v in trainer.network.named_variables().items()}
+    found = {path: v for v, path in own.items()}
+    counts: dict[str, int] = {}
+    for variable in trainer.graph.variables:
+        if variable in own or variable in trainer._before_us:
+            continue
+        stem = re.sub(r"_\d+$", "", variable.name)
+        number = counts.get(stem, 0)
+        counts[stem] = number + 1
+        found[stem if number == 0 else f"{stem}_{number}"] = variable
+    return found
+
+
+def _structure(trainer: Trainer) -> str:
+    """A hash of what must agree between a checkpoint and a trainer: names, types and shapes of all variables."""
+    described = [[name, str(v.dtype), list(v.shape or ())] for name, v in sorted(variables_of(trainer).items())]
+    return hashlib.sha256(json.dumps([type(trainer.optimizer).__name__, described]).encode()).hexdigest()

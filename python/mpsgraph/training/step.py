@@ -1,0 +1,167 @@
+"""What a trainer has built: placeholders for batches of one form, the step over them, and its inference form.
+
+The form of a batch is its structure, element types and ranks, and which axes keep their size. Where a later batch has
+another size on such an axis, the form is widened and the operations are added once more, over the same variables; from
+then on each size is only another executable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._core import ConstantData, NDArray, Operation, Tensor
+from .._dtypes import dtype_of
+from ..errors import DTypeError, GraphError, ShapeError
+from ..graph import Graph
+from ..optim import Optimizer
+from .finite import FiniteCheck
+from .objective import Part, Term
+from .structure import leaves, mapped, named_leaves
+
+
+@dataclass
+class Minimized:
+    """An optimizer's part in a step: where its rates are fed, and the operations of its two kinds of steps."""
+
+    optimizer: Optimizer
+    rate: Tensor
+    updates: list[Operation]
+    accumulating: list[Operation] = field(default_factory=list)
+    scale: Tensor | None = None
+    """What the loss was multiplied by, where it was."""
+
+
+@dataclass
+class Built:
+    """The operations for one form of batches."""
+
+    inputs: Any
+    labels: Any
+    weights: Any
+    targets: list[Tensor] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    """Those that accumulating metrics are given, behind the targets."""
+    parts: list[Part] = field(default_factory=list)
+    minimized: list[Minimized] = field(default_factory=list)
+    evaluation: list[Term] = field(default_factory=list)
+    evaluated: list[Part] = field(default_factory=list)
+    finite: FiniteCheck | None = None
+
+    @property
+    def placeholders(self) -> list[Tensor]:
+        """In the order in which arrays of a batch are fed."""
+        return leaves((self.inputs, self.labels, self.weights))
+
+    def operations(self, applying: bool) -> list[Operation]:
+        """The target operations of a step that applies gradients, or only adds them up."""
+        kinds = (m.updates if applying else m.accumulating for m in self.minimized)
+        return [operation for kind in kinds for operation in kind]
+
+
+class Form:
+    """What is known of the arrays at one place of batches: of inputs, labels or weights."""
+
+    def __init__(self, what: str, structure: Any) -> None:
+        self.what = what
+        self.dtypes = [dtype_of(array) for array in leaves(structure)]
+        self.shapes: list[tuple[int, ...]] = [(-1, *array.shape[1:]) for array in leaves(structure)]
+        self.structure = mapped(lambda _: 0, structure)
+
+    def widen(self, structure: Any) -> bool:
+        """Takes in another batch's arrays; true where an axis had to lose its size.
+
+        Errors: GraphError for another structure; DTypeError for another dtype; ShapeError for another rank.
+        """
+        mapped(lambda _, array: array, self.structure, structure, what=f"{self.what} have another structure now")
+        shapes = list(self.shapes)
+        for i, (path, array) in enumerate(named_leaves(structure)):
+            what = f"{self.what} '{path}'" if path else self.what
+            if dtype_of(array) != self.dtypes[i]:
+                raise DTypeError(
+                    f"{what} are {dtype_of(array)}, those before were {self.dtypes[i]}: "
+                    f"convert them with array.astype('{self.dtypes[i]}')"
+                )
+            shape, known = tuple(array.shape), shapes[i]
+            if len(shape) != len(known):
+                raise ShapeError(f"{what} have shape {shape}, those before had {len(known)} axes: {known}")
+            shapes[i] = tuple(k if k == n else -1 for k, n in zip(known, shape, strict=True))
+        widened = shapes != self.shapes
+        self.shapes = shapes
+        return widened
+
+    def placeholders(self, g: Graph) -> Any:
+        """Placeholders for it, in its structure."""
+        names = [f"{self.what}.{path}" if path else self.what for path, _ in named_leaves(self.structure)]
+        made = iter([g.placeholder(s, d, n) for s, d, n in zip(self.shapes, self.dtypes, names, strict=True)])
+        return mapped(lambda _: next(made), self.structure)
+
+    def described(self) -> dict[str, Any]:
+        """As a checkpoint keeps it."""
+        return {
+            "structure": _as_json(self.structure),
+            "dtypes": [str(dtype) for dtype in self.dtypes],
+            "shapes": [list(shape) for shape in self.shapes],
+        }
+
+
+def example_of(described: dict[str, Any] | None) -> Any:
+    """Empty arrays of a form, from which a trainer learns it. Axes that lost their size are 1 long."""
+    if described is None:
+        return None
+    types = zip(described["dtypes"], described["shapes"], strict=True)
+    made = iter([NDArray((0, *(max(size, 1) for size in shape[1:])), dtype) for dtype, shape in types])
+    return mapped(lambda _: next(made), _from_json(described["structure"]))
+
+
+def _as_json(structure: Any) -> Any:
+    if isinstance(structure, dict):
+        return {"dict": {key: _as_json(value) for key, value in structure.items()}}
+    if isinstance(structure, (tuple, list)):
+        return {type(structure).__name__: [_as_json(value) for value in structure]}
+    return structure
+
+
+def _from_json(described: Any) -> Any:
+    if not isinstance(described, dict):
+        return described
+    kind, inside = next(iter(described.items()))
+    if kind == "dict":
+        return {key: _from_json(value) for key, value in inside.items()}
+    return (tuple if kind == "tuple" else list)(_from_json(value) for value in inside)
+
+
+def require_dtype(inputs: Any, dtype: Any) -> None:
+    """DTypeError for floats of another precision than the trainer's; integers, such as tokens, may be any."""
+    for path, array in named_leaves(inputs):
+        found = dtype_of(array)
+        if found == dtype or (not found.is_float and dtype.is_float and (path or found.is_integer)):
+            continue
+        what = f"inputs '{path}'" if path else "inputs"
+        other = f", or make the trainer with dtype='{found}'" if found.is_float else ""
+        raise DTypeError(
+            f"{what} are {found}, this trainer works in {dtype}: convert them with x.astype('{dtype}'){other}"
+        )
+
+
+def accumulated(
+    g: Graph, gradients: dict[Tensor, Tensor], steps: int, sums: dict[Tensor, Tensor]
+) -> tuple[dict[Tensor, Tensor], list[Operation], list[Operation]]:
+    """The mean gradients over some steps, what adds a step's to the sums, and what empties these behind an update."""
+    means, adding, emptying = {}, [], []
+    for variable, gradient in gradients.items():
+        if variable not in sums:
+            zeros = ConstantData.splat(0.0, variable.shape or (), gradient.dtype)
+            sums[variable] = g.variable(zeros, None, f"{variable.name}/gradient_sum", trainable=False)
+        total = g.read(sums[variable]) + gradient
+        means[variable] = total * (1.0 / steps)
+        adding.append(g.assign(sums[variable], total))
+        emptying.append(g.assign(sums[variable], g.constant(0.0, variable.shape or (), gradient.dtype)))
+    return means, adding, emptying
+
+
+def require_trainable(found: list[Any]) -> None:
+    """GraphError for a model of which nothing trains."""
+    if not found:
+        raise GraphError("there is nothing to train: the model has no parameters, or all of them are frozen")
