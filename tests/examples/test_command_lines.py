@@ -118,7 +118,8 @@ def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
     for name in ("activity_classifier", "activity_classifier_layers"):
         assert "--recordings and --epochs" in refused(name, "--epochs", 0, within=tmp_path, status=2)
     for name in (
-        "resnet50", "digits_nodes", "gan", "activity_classifier", "activity_classifier_layers", "gpt", "text_generation",
+        "resnet50", "digits_nodes", "gan", "activity_classifier", "activity_classifier_layers",
+        "gpt", "text_generation",
     ):  # fmt: skip
         assert "--seed " in refused(name, "--seed", -1, within=tmp_path, status=2)
     for option, value in (
