@@ -136,7 +136,7 @@ def write(model: GPT, alphabet: Alphabet, options: argparse.Namespace) -> None:
         return
     times = []
     steps = generator.stream(
-        [start], options.length, temperature=options.temperature, top_k=options.top_k, top_p=options.top_p
+        start[None], options.length, temperature=options.temperature, top_k=options.top_k, top_p=options.top_p
     )
     for code in steps:
         times.append(time.perf_counter())

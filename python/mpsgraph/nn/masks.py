@@ -41,7 +41,8 @@ def set_mask(x: Tensor, mask: Tensor) -> Tensor:
         mask.shape is None or len(mask.shape) != 2 or not _alike(x.shape[:2], mask.shape) or len(x.shape) < 2
     ):
         raise ShapeError(f"set_mask: a mask is shaped as the first two axes of {x.shape}, its shape is {mask.shape}")
-    _masks.setdefault(x.graph, {})[x.operation.id] = mask.operation.id  # type: ignore[arg-type]
+    graph: Graph = x.graph  # type: ignore[assignment]
+    _masks.setdefault(graph, {})[x.operation.id] = mask.operation.id
     return x
 
 
