@@ -129,16 +129,14 @@ def load(path: Path) -> tuple[GPT, Alphabet]:
 def write(model: GPT, alphabet: Alphabet, options: argparse.Namespace) -> None:
     """Prints the start and what the network writes behind it, as it comes; then how long a character took."""
     start = alphabet.encode(options.start)
-    generator = nn.Generator(
-        model, max_length=len(start) + options.length, rows=options.beams or 1, seed=options.seed
-    )
+    generator = nn.Generator(model, max_length=len(start) + options.length, rows=options.beams or 1, seed=options.seed)
     print(options.start, end="")
     if options.beams:
         print(alphabet.decode(generator.beam_search(start, options.length)[0][len(start) :]))
         return
     times = []
     steps = generator.stream(
-        [start], options.length, temperature=options.temperature, top_k=options.top_k, top_p=options.top_p
+        start[None], options.length, temperature=options.temperature, top_k=options.top_k, top_p=options.top_p
     )
     for code in steps:
         times.append(time.perf_counter())

@@ -1,16 +1,35 @@
-import torch,numpy as np,json
-rng=np.random.default_rng(0)
-N,T,C,U=7,12,5,5
-x=rng.normal(size=(N,T,C))*2
-lab=rng.integers(1,C,(N,U)); lab[1]=[2,2,2,3,3]; lab[4]=2
-tl=[12,12,7,3,12,0,9]; ul=[5,5,3,4,5,0,0]
-tl[3]=3; ul[3]=4
-out={}
-def run(zero,red,blank=0,lab=lab):
-    xt=torch.tensor(x,requires_grad=True)
-    l=torch.nn.functional.ctc_loss(xt.log_softmax(-1).transpose(0,1),torch.tensor(lab),tl,ul,blank=blank,reduction=red,zero_infinity=zero)
-    l.sum().backward(); return l.detach().numpy(),xt.grad.numpy()
-l,d=run(False,"none"); lz,dz=run(True,"none"); m,dm=run(True,"mean")
-lb,db=run(True,"sum",4,lab-1)
-print(l,lz,m)
-np.savez("/work/wt-sequences/tests/data/torch_ctc.npz",logits=x,labels=lab,input_lengths=tl,label_lengths=ul,losses=l,zeroed=lz,d_zeroed=dz,mean=m,d_mean=dm,last_blank=lb,d_last_blank=db)
+"""Writes torch_ctc.npz: PyTorch 2.13's CTC losses and their gradients, in float64, for tests/nn/test_ctc.py.
+
+Run: python tests/data/make_torch_ctc.py, with torch and numpy.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+rng = np.random.default_rng(0)
+ROWS, STEPS, CLASSES, LABELS = 7, 12, 5, 5
+logits = rng.normal(size=(ROWS, STEPS, CLASSES)) * 2
+labels = rng.integers(1, CLASSES, (ROWS, LABELS))
+labels[1], labels[4] = [2, 2, 2, 3, 3], 2
+input_lengths, label_lengths = [12, 12, 7, 3, 12, 0, 9], [5, 5, 3, 4, 5, 0, 0]
+
+
+def found(named, **options):
+    x = torch.tensor(logits, requires_grad=True)
+    odds = x.log_softmax(-1).transpose(0, 1)
+    loss = torch.nn.functional.ctc_loss(odds, torch.tensor(named), input_lengths, label_lengths, **options)
+    loss.sum().backward()
+    return loss.detach().numpy(), x.grad.numpy()
+
+
+losses, _ = found(labels, reduction="none")
+zeroed, d_zeroed = found(labels, reduction="none", zero_infinity=True)
+mean, d_mean = found(labels, zero_infinity=True)
+last_blank, d_last_blank = found(labels - 1, blank=4, reduction="sum", zero_infinity=True)
+np.savez(
+    Path(__file__).with_name("torch_ctc.npz"),
+    logits=logits, labels=labels, input_lengths=input_lengths, label_lengths=label_lengths, losses=losses,
+    zeroed=zeroed, d_zeroed=d_zeroed, mean=mean, d_mean=d_mean, last_blank=last_blank, d_last_blank=d_last_blank,
+)  # fmt: skip

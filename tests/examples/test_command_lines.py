@@ -63,6 +63,10 @@ SHORT = {
     "digits_nodes": (mnist, ["--data", "files", "--epochs", 1, "--python-update"]),
     "gan": (mnist, ["--data", "files", "--steps", 2]),
     "gelu": (None, ["--largest", 10]),
+    "gpt": (
+        text,
+        ["--text", "files/text.txt", "--steps", 2, "--start", "the", "--length", 9, "--weights", "w.safetensors"],
+    ),
     "inception": (None, ["--narrow", 32, "--steps", 1, "--batch", 2]),
     "object_detector": (None, ["--steps", 2, "--batch", 2]),
     "resnet50": (cifar10, ["--data", "files", "--epochs", 1, "--batch", 50, "--narrow", 16]),
@@ -97,6 +101,10 @@ def test_on_small_files_from_an_empty_directory(name: str, tmp_path: Path):
         again = run(name, "--weights", "w.safetensors", "--start", "the ", "--length", 9, within=tmp_path)
         assert again.returncode == 0 and again.stdout.startswith("the ") and len(again.stdout) == 4 + 9 + 1
         assert "nothing is learnt now" in again.stderr
+    if name == "gpt":
+        for options in (["--top-k", 3, "--top-p", 0.9], ["--beams", 2]):
+            again = run(name, "--weights", "w.safetensors", "--start", "the ", "--length", 9, *options, within=tmp_path)
+            assert again.returncode == 0 and again.stdout.startswith("the ") and len(again.stdout) == 4 + 9 + 1
 
 
 def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
@@ -110,7 +118,8 @@ def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
     for name in ("activity_classifier", "activity_classifier_layers"):
         assert "--recordings and --epochs" in refused(name, "--epochs", 0, within=tmp_path, status=2)
     for name in (
-        "resnet50", "digits_nodes", "gan", "activity_classifier", "activity_classifier_layers", "text_generation",
+        "resnet50", "digits_nodes", "gan", "activity_classifier", "activity_classifier_layers",
+        "gpt", "text_generation",
     ):  # fmt: skip
         assert "--seed " in refused(name, "--seed", -1, within=tmp_path, status=2)
     for option, value in (
@@ -121,15 +130,18 @@ def test_options_that_cannot_be_used_are_refused(tmp_path: Path):
         ("--weights", "none/w.safetensors"),
     ):
         assert f"{option} " in refused("text_generation", option, value, within=tmp_path, status=2)
+        if value != "1e-40":
+            assert f"{option} " in refused("gpt", option, value, within=tmp_path, status=2)
 
 
 def test_files_that_cannot_be_used_are_refused(tmp_path: Path):
     assert "has no data_batch_1" in refused("resnet50", "--data", "none", within=tmp_path, status=1)
     for name in ("activity_classifier", "activity_classifier_layers"):
         assert "needs two CSV files" in refused(name, "--data", "none", within=tmp_path, status=1)
-    assert "none" in refused("text_generation", "--text", "none", within=tmp_path, status=1)
     text(tmp_path)
-    assert "has not seen ['T']" in refused("text_generation", "--text", "text.txt", within=tmp_path, status=1)
+    for name in ("gpt", "text_generation"):
+        assert "none" in refused(name, "--text", "none", within=tmp_path, status=1)
+        assert "has not seen ['T']" in refused(name, "--text", "text.txt", within=tmp_path, status=1)
     mnist(tmp_path, count=10)
     assert "40 images of 28x28" in refused("digits_nodes", "--data", ".", within=tmp_path, status=1)
     assert "64 of 28x28 are needed" in refused("gan", "--data", ".", within=tmp_path, status=1)

@@ -1,4 +1,4 @@
-"""Writing on: greedy and drawn tokens follow the model's odds, beams find the likeliest, prompts may differ in length."""
+"""Writing on: tokens follow the model's odds, beams find the likeliest, prompts may differ in length."""
 
 from itertools import product
 
@@ -14,7 +14,10 @@ class Model(nn.Module):
     """A transformer with one layer, whose odds are decided."""
 
     def __init__(self) -> None:
-        self.embedding, self.next = nn.Embedding(CLASSES, 8), nn.Linear(CLASSES, weight_initialiser=nn.initialisers.Normal(0, 1))
+        self.embedding, self.next = (
+            nn.Embedding(CLASSES, 8),
+            nn.Linear(CLASSES, weight_initialiser=nn.initialisers.Normal(0, 1)),
+        )
         self.layer = nn.TransformerEncoderLayer(8, 2, 8, 0.0, positions=nn.RotaryPositions())
 
     def forward(self, x, cache=None):
@@ -128,7 +131,9 @@ def test_logits_of_minus_infinity_are_never_drawn(options):
 def test_enough_beams_find_the_likeliest_of_all(model):
     prompt, length = [1, 3], 4
     ways = {way: log_odds(model, [*prompt, *way]) for way in product(range(CLASSES), repeat=length)}
-    sums = {way: sum(float(odds[len(prompt) - 1 + i, token]) for i, token in enumerate(way)) for way, odds in ways.items()}
+    sums = {
+        way: sum(float(odds[len(prompt) - 1 + i, token]) for i, token in enumerate(way)) for way, odds in ways.items()
+    }
     best = max(sums, key=sums.__getitem__)
     found, score = nn.Generator(model, rows=CLASSES**3, max_length=8).beam_search(prompt, length)
     assert tuple(found[2:]) == best and score == pytest.approx(sums[best], abs=1e-4)

@@ -1,4 +1,4 @@
-"""Caches of keys and values: step by step gives what the whole gives; positions, shared heads, refusals, no compiling."""
+"""Caches of keys and values: step by step gives what the whole gives; positions, shared heads, refusals."""
 
 import math
 
@@ -124,7 +124,10 @@ def test_shared_heads_are_heads_with_equal_keys_and_values(rng):
         return np.repeat(a.reshape(*a.shape[:-1], 2, 1, 2), 2, -2).reshape(*a.shape[:-1], 8)
 
     apart.load_state_dict({k: copied(v) if k.startswith(("key", "value")) else v for k, v in state.items()})
-    slopes = [g.gradients(g.reduction_sum(g.square(y)), layer.parameters()) for y, layer in zip(results, (shared, apart), strict=True)]
+    slopes = [
+        g.gradients(g.reduction_sum(g.square(y)), layer.parameters())
+        for y, layer in zip(results, (shared, apart), strict=True)
+    ]
     named = [dict(layer.named_parameters()) for layer in (shared, apart)]
     feeds = {x: rng.normal(size=(2, 5, 8)).astype(np.float32)}
     found = g.run(feeds, [*results, *weights[0], *weights[1], *slopes[0].values(), *slopes[1].values()])
@@ -132,7 +135,7 @@ def test_shared_heads_are_heads_with_equal_keys_and_values(rng):
     for ours, other in zip(weights[0], weights[1], strict=True):
         np.testing.assert_allclose(found[ours].numpy(), found[other].numpy(), **CLOSE)
     np.testing.assert_allclose(found[weights[0][0]].numpy(), found[results[0]].numpy(), **CLOSE)
-    for path, variable in named[0].items():
+    for path in named[0]:
         ours, other = (found[slopes[i][named[i][path]]].numpy() for i in (0, 1))
         if path.startswith(("key", "value")):
             other = other.reshape(*other.shape[:-1], 2, 2, 2).sum(-2).reshape(ours.shape)

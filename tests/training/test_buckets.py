@@ -62,7 +62,10 @@ def test_labels_of_each_step_are_padded_alike_and_others_to_the_longest():
 
 def test_a_model_takes_batches_of_all_lengths():
     model = mg.nn.Sequential(
-        mg.nn.Embedding(12, 4, mask_zero=True), mg.nn.LSTM(4), lambda x: x.graph.squeeze(x.graph.mean(x, 1), 1), mg.nn.Linear(10)
+        mg.nn.Embedding(12, 4, mask_zero=True),
+        mg.nn.LSTM(4),
+        lambda x: x.graph.squeeze(x.graph.mean(x, 1), 1),
+        mg.nn.Linear(10),
     )  # fmt: skip
     g = mg.Graph()
     x = g.placeholder((-1, -1), mg.int32)

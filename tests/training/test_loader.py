@@ -106,7 +106,9 @@ def test_dicts_and_memory_maps_are_read_sample_by_sample(tmp_path):
 
 def test_trainer_takes_it():
     trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Linear(11)), metrics=())
-    history = trainer.fit(mg.data.loaded(Samples(), 4, workers=2, transform=lambda s, _: (s[0], np.int32(s[1]))), 2, progress=False)
+    history = trainer.fit(
+        mg.data.loaded(Samples(), 4, workers=2, transform=lambda s, _: (s[0], np.int32(s[1]))), 2, progress=False
+    )
     assert len(history.loss) == 6 and np.isfinite(history.loss).all()
 
 

@@ -1,8 +1,8 @@
 """Data for training: shuffled batches that can be resumed, readers of files, and the digits of the demo.
 
 A dataset is a pair of arrays of one length, inputs and labels, which `batches` takes; sequences of different lengths,
-for `bucketed`; or anything with samples by number, which `loaded` reads ahead with workers. Readers read files that the user has; nothing is
-downloaded.
+for `bucketed`; or anything with samples by number, which `loaded` reads ahead with workers. Readers read files that the
+user has; nothing is downloaded.
 """
 
 from .batches import Batches, Dataset, batches

@@ -92,8 +92,10 @@ class _Column:
                 )
             self.padding = np.array(padding)
             if len(kinds) and not np.can_cast(np.min_scalar_type(padding), next(iter(kinds))[0], "same_kind"):
-                raise DTypeError(f"bucketed: padding {padding} is no {next(iter(kinds))[0]}, which column {number} is of")
-        elif self.items.ndim == 0:
+                raise DTypeError(
+                    f"bucketed: padding {padding} is no {next(iter(kinds))[0]}, which column {number} is of"
+                )
+        elif np.ndim(self.items) == 0:
             raise ShapeError(f"bucketed: column {number} is a number, not as many samples as there are sequences")
         self.lengths = np.array([len(item) for item in self.items] if self.ragged else [], np.int64)
 
@@ -104,7 +106,7 @@ class _Column:
     def batch(self, picked: np.ndarray, steps: int | None) -> np.ndarray:
         """The samples, sequences padded to so many steps, or to the longest among them."""
         if isinstance(self.items, np.ndarray):
-            return self.items[picked]
+            return np.asarray(self.items[picked])
         steps = int(self.lengths[picked].max()) if steps is None else steps
         first = self.items[picked[0]]
         padded = np.full((len(picked), steps, *first.shape[1:]), self.padding, first.dtype)
@@ -113,7 +115,7 @@ class _Column:
         return padded
 
     def __str__(self) -> str:
-        return f"{len(self.items)} sequences" if self.ragged else f"an array {self.items.shape}"
+        return f"an array {self.items.shape}" if isinstance(self.items, np.ndarray) else f"{len(self.items)} sequences"
 
 
 @checked

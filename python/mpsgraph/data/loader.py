@@ -79,7 +79,7 @@ class Loader(Batches):
                 except BrokenExecutor as error:
                     raise GraphError(
                         "loaded: a worker process ended by itself. Processes are started anew (spawn): dataset and "
-                        'transform must be importable and picklable, and a program must guard its start by \'if __name__ '
+                        "transform must be importable and picklable, and a program guards its start by 'if __name__ "
                         '== "__main__":\''
                     ) from error
                 self.position += 1

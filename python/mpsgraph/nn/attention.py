@@ -69,11 +69,11 @@ class MultiheadAttention(Module):
 
     A call takes query (N, L, any size); key (N, S, any), the query when None; value (N, S, any), the key when None;
     mask, what broadcasts to (N, heads, L, S), bools of which True keeps a key out, or numbers to add to the scores;
-    key_padding_mask (N, S), the same for each key, that which came with the keys when None (nn.masks); is_causal, whether keys behind the query are kept out. The result is
-    (N, L, E). A query that may look at no key finds zeros, of which the output map makes its bias, and nothing has a
-    gradient through it: as in a row of padding. `with_weights` gives the weights, too. With a cache, a KeyValueCache, x
-    is what stands behind the steps that are kept: it attends to these and, never ahead, to itself; S is then the
-    cache's length in masks. Only self-attention has a cache.
+    key_padding_mask (N, S), the same for each key, that which came with the keys when None (nn.masks); is_causal,
+    whether keys behind the query are kept out. The result is (N, L, E). A query that may look at no key finds zeros, of
+    which the output map makes its bias, and nothing has a gradient through it: as in a row of padding. `with_weights`
+    gives the weights, too. With a cache, a KeyValueCache, x is what stands behind the steps that are kept: it attends
+    to these and, never ahead, to itself; S is then the cache's length in masks. Only self-attention has a cache.
 
     >>> g = mg.Graph()
     >>> x = g.placeholder((-1, 20, 32))
@@ -131,11 +131,14 @@ class MultiheadAttention(Module):
             key_padding_mask = self._padding_of(query if key is None else key)
         q, k, v, added = self._placed(q, k, v, cache)
         added = self._mask(q, k, mask, key_padding_mask, added=added)
-        parts = [self._grouped(x) for x in (q, k, v)] + ([] if added is None else [self._grouped(added)])
+        mine, keys, values = (self._grouped(x) for x in (q, k, v))
+        kept_out = None if added is None else self._grouped(added)
         causal, scale = is_causal and cache is None, 1 / math.sqrt(self.head_size)
 
         def found(rate: float) -> Tensor:
-            return graph_of(q).scaled_dot_product_attention(*parts, scale=scale, causal=causal, dropout=rate)
+            return graph_of(q).scaled_dot_product_attention(
+                mine, keys, values, kept_out, scale, causal=causal, dropout=rate
+            )
 
         return self._joined(self._ungrouped(self.when_training(q, lambda: found(self.rate), lambda: found(0.0))))
 
@@ -160,7 +163,8 @@ class MultiheadAttention(Module):
         self.ensure_built(query)
         if key_padding_mask is None:
             key_padding_mask = self._padding_of(query if key is None else key)
-        q, k, v, added = self._placed(*self._heads(query, key, value), None)
+        q, k, v = self._heads(query, key, value)
+        q, k, v, added = self._placed(q, k, v, None)
         weights = self._weights(q, k, self._mask(q, k, mask, key_padding_mask, is_causal, added))
         g = graph_of(query)
         shown = g.squeeze(g.mean(weights, 1), 1) if average else weights

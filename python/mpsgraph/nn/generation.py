@@ -8,7 +8,7 @@ drawn ones out. The graph that the model was trained in stays as it is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -189,7 +189,7 @@ class Generator:
             odds = self._run(step, place - step.shape[1], self._log_odds, 1.0)
             sums = (scores[:, None] + odds).reshape(-1)
             order = np.argsort(-sums, kind="stable")[: 2 * beams]  # of which half may end
-            kept = []
+            kept: list[tuple[int, int]] = []
             for row, token in zip(*np.divmod(order, self.classes), strict=True):
                 if sums[row * self.classes + token] == -np.inf:
                     continue
@@ -200,7 +200,9 @@ class Generator:
                     kept.append((row, token))
             if not kept:
                 break
-            rows, new = (np.array(part, np.int32) for part in zip(*(kept + kept[:1] * (beams - len(kept))), strict=True))
+            rows, new = (
+                np.array(part, np.int32) for part in zip(*(kept + kept[:1] * (beams - len(kept))), strict=True)
+            )
             scores = sums[rows * self.classes + new]
             scores[len(kept) :] = -np.inf
             tokens = np.concatenate([tokens[rows], new[:, None]], 1)
@@ -215,7 +217,7 @@ class Generator:
 
     @staticmethod
     def _of_length(score: float, length: int, penalty: float) -> float:
-        return float(score) / length**penalty
+        return float(score / length**penalty)
 
     def _sampler(self, top_k: int | None, top_p: float | None) -> Tensor:
         """The drawn tokens, (rows,), made once for each pair of limits."""
@@ -297,17 +299,22 @@ def generate(
     ([2, 3, 4, 0, 1, 2], [2, 3, 4, 0, 1, 2])
     """
     plain = bool(len(prompt)) and np.ndim(prompt[0]) == 0
-    rows = [prompt] if plain else list(prompt)
-    longest = max((len(row) for row in rows), default=0)  # type: ignore[arg-type]
+    rows: Any = [prompt] if plain else list(prompt)
+    longest = max((len(row) for row in rows), default=0)
     if beams is not None and len(rows) != 1:
         raise ShapeError(f"generate: a beam search continues one prompt, got {len(rows)}: search for each by itself")
     generator = Generator(
         model, max_length=max(longest, 1) + length, rows=beams or max(len(rows), 1), seed=seed, device=device
     )
     if beams is not None:
-        found = generator.beam_search(rows[0], length, end=end)[0]  # type: ignore[arg-type]
+        found = generator.beam_search(rows[0], length, end=end)[0]
         return found if plain else found[None]
-    written = generator.generate(  # type: ignore[arg-type]
-        rows, length, temperature=temperature, top_k=top_k, top_p=top_p, end=end  # type: ignore[arg-type]
+    written = generator.generate(
+        rows,
+        length,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        end=end,
     )
     return written[0] if plain else written

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core import Operation, Tensor, int32
 from .._checks import checked
+from .._core import Operation, Tensor, int32
 from ..errors import GraphError, ShapeError
 from .layers import size_in_run
 from .module import Module, graph_of
@@ -88,7 +88,9 @@ class KeyValueCache:
         steps, (_, heads, _, features) = size_in_run(x, 2), variable.shape or ()
         sizes: list[int] | Tensor = [self.rows, heads, steps, features]  # type: ignore[list-item]
         if isinstance(steps, Tensor):
-            parts = [g.constant([s], dtype="int32") if isinstance(s, int) else s for s in (self.rows, heads, steps, features)]
+            parts = [
+                g.constant([s], dtype="int32") if isinstance(s, int) else s for s in (self.rows, heads, steps, features)
+            ]
             sizes = g.concat(parts, 0)
         update = g.assign(variable, g.slice_update_data(g.read(variable), x, starts, sizes=sizes))
         return g.control_dependency([update], lambda: g.read(variable))

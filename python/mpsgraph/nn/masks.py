@@ -41,7 +41,8 @@ def set_mask(x: Tensor, mask: Tensor) -> Tensor:
         mask.shape is None or len(mask.shape) != 2 or not _alike(x.shape[:2], mask.shape) or len(x.shape) < 2
     ):
         raise ShapeError(f"set_mask: a mask is shaped as the first two axes of {x.shape}, its shape is {mask.shape}")
-    _masks.setdefault(x.graph, {})[x.operation.id] = mask.operation.id  # type: ignore[arg-type, call-overload]
+    graph: Graph = x.graph  # type: ignore[assignment]
+    _masks.setdefault(graph, {})[x.operation.id] = mask.operation.id
     return x
 
 
@@ -68,8 +69,14 @@ def mask_of(x: Tensor) -> Tensor | None:
             found.add(known[operation.id])
         elif operation.kind in _ELEMENTWISE:
             for operand in operation.inputs:
-                same = operand.shape is not None and tensor.shape is not None and len(operand.shape) == len(tensor.shape)
-                if same and _alike(operand.shape[:2], tensor.shape[:2]) and operand.operation.id not in seen:
+                same = (
+                    operand.shape is not None and tensor.shape is not None and len(operand.shape) == len(tensor.shape)
+                )
+                if (
+                    same
+                    and _alike((operand.shape or ())[:2], (tensor.shape or ())[:2])
+                    and operand.operation.id not in seen
+                ):
                     seen.add(operand.operation.id)
                     waiting.append(operand)
     result: Tensor | None = None

@@ -94,7 +94,7 @@ class RotaryPositions(AttentionPositions):
 
 
 class RelativePositions(AttentionPositions):
-    """A learned number for each head and range of distances, added to the scores: T5's. Raffel et al., arXiv:1910.10683.
+    """A learned number for each head and range of distances, added to scores: T5's. Raffel et al., arXiv:1910.10683.
 
     Near distances have a number each, far ones share one in ranges that grow with the logarithm, up to max_distance;
     what is farther has the last. Args: num_buckets, the ranges, half of them for keys behind the query where

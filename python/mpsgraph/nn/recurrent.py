@@ -7,8 +7,8 @@ as in Keras, where the graph's operations and PyTorch's default have the time.
 
 All take `lengths` (N,) of padded sequences, or a `mask` (N, T), True where a step is real as in Keras: each sequence
 gives what it would give alone. The way back begins at its last real step, the last state is that of this step, and
-results are zeros where there is padding, as behind PyTorch's pack_padded_sequence; the padding itself may be anything. Where a call says neither, the mask counts
-that came with x, if one did (nn.masks).
+results are zeros where there is padding, as behind PyTorch's pack_padded_sequence; the padding itself may be anything.
+Where a call says neither, the mask counts that came with x, if one did (nn.masks).
 """
 
 from __future__ import annotations

@@ -84,7 +84,8 @@ class TransformerEncoderLayer(_TransformerLayer):
     Args: d_model, the features; num_heads; dim_feedforward, those in between; dropout, of both parts, of what is in
     between and of the attention's weights; activation, "relu", "gelu" or a function; epsilon of the normalizations;
     batch_first; norm_first; bias, of maps and normalizations; num_kv_heads and positions, of the self-attention. A call
-    takes (N, T, d_model) and mask, key_padding_mask, is_causal and cache as MultiheadAttention does. Errors: ShapeError, GraphError, DTypeError.
+    takes (N, T, d_model) and mask, key_padding_mask, is_causal and cache as MultiheadAttention does. Errors:
+    ShapeError, GraphError, DTypeError.
 
     >>> g = mg.Graph()
     >>> mg.nn.TransformerEncoderLayer(32, 4, 64)(g.placeholder((-1, 20, 32))).shape
@@ -101,9 +102,7 @@ class TransformerEncoderLayer(_TransformerLayer):
         cache: KeyValueCache | None = None,
     ) -> Tensor:
         def attend(y: Tensor) -> Tensor:
-            return self.self_attn(
-                y, mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal, cache=cache
-            )
+            return self.self_attn(y, mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal, cache=cache)
 
         return self._added(self._added(x, self.norm1, attend), self.norm2, self._feed_forward)
 
@@ -113,7 +112,8 @@ class TransformerDecoderLayer(_TransformerLayer):
 
     Args: as TransformerEncoderLayer's. Parts: self_attn, multihead_attn, linear1, linear2, norm1 to norm3. A call takes
     (N, T, d_model) and memory (N, S, any size), what the encoder found; mask, key_padding_mask, is_causal and cache
-    of the self-attention; memory_mask and memory_key_padding_mask of the other. Errors: ShapeError, GraphError, DTypeError.
+    of the self-attention; memory_mask and memory_key_padding_mask of the other. Errors: ShapeError, GraphError,
+    DTypeError.
 
     >>> g = mg.Graph()
     >>> x, memory = g.placeholder((-1, 20, 32)), g.placeholder((-1, 30, 16))
@@ -162,9 +162,7 @@ class TransformerDecoderLayer(_TransformerLayer):
             raise ShapeError("TransformerDecoderLayer takes what to attend to as its second argument, memory")
 
         def attend(y: Tensor) -> Tensor:
-            return self.self_attn(
-                y, mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal, cache=cache
-            )
+            return self.self_attn(y, mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal, cache=cache)
 
         def attend_to_memory(y: Tensor) -> Tensor:
             return self.multihead_attn(y, memory, mask=memory_mask, key_padding_mask=memory_key_padding_mask)

@@ -117,8 +117,7 @@ def _log_sum(parts: list[Tensor]) -> Tensor:
     g, most = graph_of(parts[0]), parts[0]
     for part in parts[1:]:
         most = g.maximum(most, part)
-    total = None
-    for part in parts:
-        power = g.exponent(part - most)
-        total = power if total is None else total + power
+    total = g.exponent(parts[0] - most)
+    for part in parts[1:]:
+        total = total + g.exponent(part - most)
     return most + g.logarithm(total)
