@@ -30,9 +30,7 @@ def build(trainer: Trainer, built: Built, objective: Objective | None = None) ->
     return terms, parts
 
 
-def evaluate(
-    trainer: Trainer, data: Any, labels: Any, weights: Any, batch_size: int, metrics: Any
-) -> dict[str, float]:
+def evaluate(trainer: Trainer, data: Any, labels: Any, weights: Any, batch_size: int, metrics: Any) -> dict[str, float]:
     """See Trainer.evaluate."""
     trainer._require_model()
     objective = None

@@ -144,9 +144,7 @@ class Fit:
         for callback in told:
             callback.on_epoch_end(trainer, epoch, values)
 
-    def _schedule(
-        self, epochs: int, iterations: int | None, steps: int | None
-    ) -> Iterator[tuple[bool | None, Any]]:
+    def _schedule(self, epochs: int, iterations: int | None, steps: int | None) -> Iterator[tuple[bool | None, Any]]:
         """(True, None) where an epoch begins, (None, batch) for each step to make, (False, None) where it ends."""
         made = 0
         batches = iter(()) if steps is None else iter(self.source)

@@ -79,7 +79,9 @@ class Objective:
         elif isinstance(self.loss, Mapping):
             losses = dict(self.loss)
             if unknown := [name for name in losses if name not in found]:
-                raise GraphError(f"there are losses for {', '.join(unknown)}, the outputs are {', '.join(found) or 'one'}")
+                raise GraphError(
+                    f"there are losses for {', '.join(unknown)}, the outputs are {', '.join(found) or 'one'}"
+                )
         else:
             if len(self.loss) != len(found):
                 raise GraphError(f"there are {len(self.loss)} losses and {len(found)} outputs: {', '.join(found)}")

@@ -102,9 +102,7 @@ def _load_precision(trainer: Trainer, path: str | os.PathLike[str], metadata: Ma
     choices = as_choices(json.loads(metadata.get("precision_choices", "{}")))
     if not trainer._specs:
         trainer._take_choices(choices)
-    elif {p: c.precision for p, c in choices.items()} != {
-        p: c.precision for p, c in trainer.precision_choices.items()
-    }:
+    elif {p: c.precision for p, c in choices.items()} != {p: c.precision for p, c in trainer.precision_choices.items()}:
         raise CheckpointError(f"{path} chose other precisions than this trainer: load it before the first step")
 
 

@@ -59,8 +59,8 @@ class Watching(Callback):
         """The watched number. GraphError that lists the names."""
         if self.monitor not in values:
             raise GraphError(
-                f"{type(self).__name__} watches '{self.monitor}', an epoch has {', '.join(values)}: give fit validation "
-                "data, or another monitor"
+                f"{type(self).__name__} watches '{self.monitor}', an epoch has {', '.join(values)}: give fit "
+                "validation data, or another monitor"
             )
         return values[self.monitor]
 

@@ -71,7 +71,9 @@ class PeriodicCheckpoint(Callback):
         if every_epochs is not None and every_steps is not None:
             raise GraphError("PeriodicCheckpoint: every_epochs and every_steps, give one of them")
         if keep is not None and "{epoch" not in self.path and "{step" not in self.path:
-            raise GraphError("PeriodicCheckpoint: files to keep need names of their own, with {epoch} or {step} in them")
+            raise GraphError(
+                "PeriodicCheckpoint: files to keep need names of their own, with {epoch} or {step} in them"
+            )
         self.every_epochs = 1 if every_steps is None and every_epochs is None else every_epochs
         self.every_steps = every_steps
         self._written: list[str] = []
