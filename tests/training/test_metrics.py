@@ -27,7 +27,8 @@ LOGITS, LABELS, SCORES, BINARY, TRUE, FOUND = drawn()
 OF_CLASSES = {
     "accuracy": metrics.Accuracy(),
     **{f"{kind.__name__}_{average}": kind(average)
-       for kind in (metrics.Precision, metrics.Recall, metrics.F1, metrics.IoU) for average in ("macro", "micro", "weighted", "none")},
+       for kind in (metrics.Precision, metrics.Recall, metrics.F1, metrics.IoU)
+       for average in ("macro", "micro", "weighted", "none")},
     "mean_iou": metrics.MeanIoU(),
     "confusion": metrics.ConfusionMatrix(),
     "top_2": metrics.TopKAccuracy(2),

@@ -6,7 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from .evaluation import labels_of
 from .history import History
 from .step import Built
 from .step_result import StepResult
-
-if TYPE_CHECKING:
-    from .trainer import Trainer
+from .taken import Trainer
 
 
 class Fit:

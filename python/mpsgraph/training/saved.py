@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._core import Tensor
 from ..errors import CheckpointError, Error, GraphError
@@ -21,9 +21,7 @@ from . import checkpoint
 from .batch import Batch
 from .history import History
 from .step import example_of
-
-if TYPE_CHECKING:
-    from .trainer import Trainer
+from .taken import Trainer
 
 _NEEDED = {"structure", "step", "forms", "data"}
 

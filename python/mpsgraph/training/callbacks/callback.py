@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..._checks import checked
 from ...errors import GraphError
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
+from ..taken import Trainer
 
 
 class Callback:

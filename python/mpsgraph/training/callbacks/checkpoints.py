@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..._checks import Size, checked
 from ...errors import GraphError
+from ..taken import Trainer
 from .callback import Callback, Watching
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 
 class BestCheckpoint(Watching):

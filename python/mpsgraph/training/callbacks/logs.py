@@ -6,14 +6,12 @@ import csv
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._checks import checked
 from ..._optional import require
+from ..taken import Trainer
 from .callback import Callback
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 
 class CSVLog(Callback):
