@@ -72,7 +72,8 @@ class Fit:
                 self._record(told, keep=0)
             for callback in told:
                 callback.on_fit_end(trainer)
-        return trainer.history
+        history: History = trainer.history
+        return history
 
     def _epochs(
         self, epochs: int, iterations: int | None, steps: int | None, told: Sequence[Callback], copy: bool
