@@ -124,7 +124,7 @@ class OneCycleRate:
 
     >>> rate = mg.optim.OneCycleRate(1.0, steps=11, rising=0.3, initial_divisor=4.0)
     >>> [round(rate(step), 3) for step in (0, 2, 10)]
-    [0.25, 0.963, 0.0]
+    [0.25, 0.969, 0.0]
     """
 
     @checked

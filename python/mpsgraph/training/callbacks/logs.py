@@ -24,7 +24,9 @@ class CSVLog(Callback):
     >>> x = np.ones((8, 1), np.float32)
     >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse")
     >>> _ = trainer.fit(x, x, epochs=2, callbacks=[mg.training.callbacks.CSVLog(path)], progress=False)
-    >>> open(path).readline().strip(), len(open(path).readlines())
+    >>> with open(path) as file:
+    ...     lines = file.read().splitlines()
+    >>> lines[0], len(lines)
     ('epoch,step,learning_rate,loss', 3)
     """
 
