@@ -77,7 +77,7 @@ _install_operators()
 __version__ = library_version()
 
 if TYPE_CHECKING:
-    from . import data, nn, nngraph, onnx, optim, profiler
+    from . import data, nn, nngraph, onnx, optim, profiler, training
     from .model import Model, load, save
     from .training import checkpoint
     from .training.history import History
@@ -98,6 +98,7 @@ _LAZY = {
     "StepResult": "training.step_result",
     "profiler": "profiler",
     "Trainer": "training.trainer",
+    "training": "training",
 }
 
 
@@ -178,6 +179,7 @@ __all__ = [
     "save",
     "set_num_threads",
     "tensor_data",
+    "training",
     "uint8",
     "uint16",
     "uint32",

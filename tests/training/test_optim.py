@@ -149,6 +149,19 @@ TORCH = {
     "adagrad": (lambda: mg.optim.Adagrad(RATE, 1e-3, 0.1, 0.2), [-1.3232333142, 0.0917363466, 1.821185511]),
     "adadelta": (lambda: mg.optim.AdaDelta(RATE, 0.5, 1e-2, 0.2), [-1.4452000853, 0.1970938839, 1.9450183539]),
     "adamw": (lambda: mg.optim.AdamW(RATE, amsgrad=True), [-1.1976549568, -0.0398991947, 1.6954034166]),
+    "nadam": (lambda: mg.optim.NAdam(RATE), [-1.2663113095, 0.0364093105, 1.763583686]),
+    "nadam in full": (
+        lambda: mg.optim.NAdam(RATE, 0.8, 0.9, 1e-3, 0.1, 0.01),
+        [-1.2363158153, 0.0111872246, 1.733260789],
+    ),
+    "radam": (lambda: mg.optim.RAdam(RATE), [-0.8944700553, 0.0697240701, 1.0363614114]),
+    "radam in full": (lambda: mg.optim.RAdam(RATE, 0.8, 0.9, 1e-3, 0.1), [-0.860183043, 0.056311581, 0.996684279]),
+    "adamax": (lambda: mg.optim.Adamax(RATE), [-1.2142972291, -0.0021927533, 1.708764126]),
+    "adamax in full": (
+        lambda: mg.optim.Adamax(RATE, 0.8, 0.9, 1e-3, 0.1),
+        [-1.1869786862, -0.0585055734, 1.6923255495],
+    ),
+    "lion": (lambda: mg.optim.Lion(RATE, weight_decay=0.1), [-1.1592838576, -0.0536817791, 1.6444701123]),  # of optax
 }
 
 
@@ -304,3 +317,37 @@ def test_what_optimizers_refuse():
     other = mg.Graph()
     with pytest.raises(mg.GraphError, match="already"):
         used.updates({other.variable([1.0]): other.constant([1.0])}, other.constant(0.1))
+
+
+# torch 2.13's OneCycleLR(max_lr=1, total_steps=20), and its CosineAnnealingWarmRestarts by its formula.
+ONE_CYCLE = [
+    *(0.04, 0.131671843, 0.371671843, 0.668328157, 0.908328157, 1.0, 0.987464006, 0.950484632, 0.890916178),
+    *(0.811745654, 0.716943002, 0.611262022, 0.500002, 0.388741978, 0.283060998, 0.188258346, 0.109087822),
+    *(0.049519368, 0.012539994, 4e-06),
+]
+
+
+def test_one_cycle_is_that_of_torch():
+    rate = mg.optim.OneCycleRate(1.0, 20)
+    np.testing.assert_allclose([rate(step) for step in range(20)], ONE_CYCLE, rtol=1e-6, atol=1e-9)
+
+
+def test_clipping_sees_only_what_trains():
+    """The frozen variable's gradient of 1e6 does not shorten the other's."""
+    g = mg.Graph()
+    kept, moved = g.variable([1.0], name="kept"), g.variable([1.0], name="moved")
+    groups = mg.optim.ParameterGroups(mg.optim.SGD(1.0), {"kept": None})
+    optimizer = mg.optim.ClipByNorm(groups, 5.0)
+    steps = optimizer.updates({kept: g.constant([1e6]), moved: g.constant([0.5])}, g.constant(1.0))
+    g.run({}, [], steps)
+    assert g.variable_value(kept).tolist() == [1.0] and g.variable_value(moved).tolist() == [0.5]
+
+
+def test_decoupled_decay_of_sgd():
+    """values * (1 - rate * decay) before the step, and no decay in the momentum."""
+    decoupled = run(mg.optim.SGD(RATE, 0.9, weight_decay=0.2, decoupled=True), np.array([2.0]), lambda v: 0 * v + 1)
+    value, momentum = 2.0, 0.0
+    for found in decoupled:
+        momentum = 0.9 * momentum + 1
+        value = value * (1 - RATE * 0.2) - RATE * momentum
+        np.testing.assert_allclose(found, [value], rtol=1e-6)

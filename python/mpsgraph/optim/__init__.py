@@ -6,9 +6,22 @@ checkpoints carry momenta and powers without further care.
 
 from .adaptive import AdaDelta, Adagrad, RMSProp
 from .clipping import ClipByNorm, ClipByValue
+from .groups import ParameterGroups
 from .loss_scaling import LossScaling
+from .moments import Adamax, Lion, NAdam, RAdam
 from .optimizers import SGD, Adam, AdamW, Optimizer
-from .schedules import ConstantRate, CosineRate, ExponentialRate, Schedule, StepRate, WarmUp
+from .schedules import (
+    ConstantRate,
+    CosineRate,
+    CosineRestartsRate,
+    ExponentialRate,
+    OneCycleRate,
+    PolynomialRate,
+    ScaledRate,
+    Schedule,
+    StepRate,
+    WarmUp,
+)
 
 __all__ = [
     "SGD",
@@ -16,14 +29,23 @@ __all__ = [
     "Adagrad",
     "Adam",
     "AdamW",
+    "Adamax",
     "ClipByNorm",
     "ClipByValue",
     "ConstantRate",
     "CosineRate",
+    "CosineRestartsRate",
     "ExponentialRate",
+    "Lion",
     "LossScaling",
+    "NAdam",
+    "OneCycleRate",
     "Optimizer",
+    "ParameterGroups",
+    "PolynomialRate",
+    "RAdam",
     "RMSProp",
+    "ScaledRate",
     "Schedule",
     "StepRate",
     "WarmUp",

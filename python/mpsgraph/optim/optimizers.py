@@ -183,7 +183,8 @@ class SGD(Optimizer):
 
     d = gradient + weight_decay * values; v = momentum * v + d; values -= rate * v, or rate * (d + momentum * v) for
     Nesterov. Without momentum it is MPSGraph's stochasticGradientDescent. Conventions are PyTorch's; MPSNNOptimizer-
-    StochasticGradientDescent has the rate in v unless for Nesterov, which is the same as long as the rate stays.
+    StochasticGradientDescent has the rate in v unless for Nesterov, which is the same as long as the rate stays. Args:
+    decoupled, whether weight decay shrinks the values by rate * weight_decay and stays out of the momentum, as AdamW's.
 
     >>> g = mg.Graph()
     >>> v = g.variable([1.0])
@@ -199,8 +200,11 @@ class SGD(Optimizer):
         momentum: BelowOne = 0.0,
         nesterov: bool = False,
         weight_decay: NotNegative = 0.0,
+        *,
+        decoupled: bool = False,
     ) -> None:
         super().__init__(learning_rate)
+        self.decoupled = decoupled
         if nesterov and momentum <= 0:
             raise GraphError("SGD: nesterov needs a momentum above 0")
         self.momentum, self.nesterov, self.weight_decay = momentum, nesterov, weight_decay
@@ -209,7 +213,9 @@ class SGD(Optimizer):
         self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
     ) -> tuple[Tensor, list[Operation]]:
         g = self.graph
-        if self.weight_decay:
+        if self.weight_decay and self.decoupled:
+            values = values * (1.0 - learning_rate * self.weight_decay)
+        elif self.weight_decay:
             gradient = gradient + values * self.weight_decay
         if not self.momentum:
             return g.stochastic_gradient_descent(learning_rate, values, gradient), []

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .._checks import NotNegative, Size, checked, is_number
+from .._checks import NotNegative, Positive, Size, checked, is_number
 from .._shown import shown
 from ..errors import GraphError
 
@@ -76,6 +76,78 @@ class CosineRate:
     def __call__(self, step: int) -> float:
         share = min(step / self.steps, 1.0)
         return self.final + (self.rate - self.final) * (1 + math.cos(math.pi * share)) / 2
+
+
+class PolynomialRate:
+    """From rate to final by (1 - step / steps)^power over `steps`, then final.
+
+    >>> [mg.optim.PolynomialRate(1.0, steps=4, power=2.0)(step) for step in (0, 2, 4, 9)]
+    [1.0, 0.25, 0.0, 0.0]
+    """
+
+    @checked
+    def __init__(self, rate: NotNegative, steps: Size, power: NotNegative = 1.0, final: NotNegative = 0.0) -> None:
+        self.rate, self.steps, self.power, self.final = rate, steps, power, final
+
+    def __call__(self, step: int) -> float:
+        left = 1 - min(step / self.steps, 1.0)
+        return float(self.final + (self.rate - self.final) * left**self.power)
+
+
+class CosineRestartsRate:
+    """Half cosines one after another, the first over `steps`, each `factor` times as long as the one before.
+
+    Loshchilov and Hutter, arXiv:1608.03983; PyTorch's CosineAnnealingWarmRestarts.
+
+    >>> rate = mg.optim.CosineRestartsRate(1.0, steps=4, factor=2)
+    >>> [round(rate(step), 3) for step in (0, 2, 4, 8, 12)]
+    [1.0, 0.5, 1.0, 0.5, 1.0]
+    """
+
+    @checked
+    def __init__(self, rate: NotNegative, steps: Size, factor: Size = 1, final: NotNegative = 0.0) -> None:
+        self.rate, self.steps, self.factor, self.final = rate, steps, factor, final
+
+    def __call__(self, step: int) -> float:
+        length = self.steps
+        if self.factor == 1:
+            step %= length
+        while step >= length:
+            step, length = step - length, length * self.factor
+        return self.final + (self.rate - self.final) * (1 + math.cos(math.pi * step / length)) / 2
+
+
+class OneCycleRate:
+    """From rate / initial_divisor up to rate over a share of the steps, then down to the first rate / final_divisor.
+
+    Both along half a cosine. Smith and Topin, arXiv:1708.07120; PyTorch's OneCycleLR with two phases.
+
+    >>> rate = mg.optim.OneCycleRate(1.0, steps=11, rising=0.3, initial_divisor=4.0)
+    >>> [round(rate(step), 3) for step in (0, 2, 10)]
+    [0.25, 0.969, 0.0]
+    """
+
+    @checked
+    def __init__(
+        self,
+        rate: NotNegative,
+        steps: Size,
+        rising: NotNegative = 0.3,
+        initial_divisor: Positive = 25.0,
+        final_divisor: Positive = 1e4,
+    ) -> None:
+        if not 0 <= rising <= 1:
+            raise GraphError(f"OneCycleRate: rising is a share of the steps from 0 to 1, got {rising}")
+        self.rate, self.steps, self.rising = rate, steps, rising
+        self.initial_divisor, self.final_divisor = initial_divisor, final_divisor
+
+    def __call__(self, step: int) -> float:
+        first, top, last = self.rate / self.initial_divisor, self.rising * self.steps - 1, self.steps - 1
+        if step <= top:
+            return first + (self.rate - first) * (1 - math.cos(math.pi * step / top)) / 2 if top > 0 else self.rate
+        lowest = first / self.final_divisor
+        share = min((step - max(top, 0)) / max(last - max(top, 0), 1e-9), 1.0)
+        return lowest + (self.rate - lowest) * (1 + math.cos(math.pi * share)) / 2
 
 
 class WarmUp:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,7 @@ from .batch import Batch, as_batch, as_source, checked_batch, is_whole
 from .objective import Objective, Part, Term
 from .step import Built
 from .structure import leaves, mapped, named_leaves, refilled
-
-if TYPE_CHECKING:
-    from .trainer import Trainer
+from .taken import Trainer
 
 
 def build(trainer: Trainer, built: Built, objective: Objective | None = None) -> tuple[list[Term], list[Part]]:
@@ -30,9 +28,7 @@ def build(trainer: Trainer, built: Built, objective: Objective | None = None) ->
     return terms, parts
 
 
-def evaluate(
-    trainer: Trainer, data: Any, labels: Any, weights: Any, batch_size: int, metrics: Any
-) -> dict[str, float]:
+def evaluate(trainer: Trainer, data: Any, labels: Any, weights: Any, batch_size: int, metrics: Any) -> dict[str, float]:
     """See Trainer.evaluate."""
     trainer._require_model()
     objective = None

@@ -1,8 +1,8 @@
 """Looking for the first operation that makes a NaN or an infinity.
 
 Each operation of a step that gives floats is counted: does it give what is not finite though all that it got was
-finite? Where one does, the run ends before its effects (docs/decisions/0025), so a second run, of the counts alone, sees
-what the first one saw.
+finite? Where one does, the run ends before its effects (docs/decisions/0025), so a second run, of the counts alone,
+sees what the first one saw.
 """
 
 from __future__ import annotations

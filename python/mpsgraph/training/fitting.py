@@ -6,7 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from .evaluation import labels_of
 from .history import History
 from .step import Built
 from .step_result import StepResult
-
-if TYPE_CHECKING:
-    from .trainer import Trainer
+from .taken import Trainer
 
 
 class Fit:
@@ -74,7 +72,8 @@ class Fit:
                 self._record(told, keep=0)
             for callback in told:
                 callback.on_fit_end(trainer)
-        return trainer.history
+        history: History = trainer.history
+        return history
 
     def _epochs(
         self, epochs: int, iterations: int | None, steps: int | None, told: Sequence[Callback], copy: bool
@@ -144,9 +143,7 @@ class Fit:
         for callback in told:
             callback.on_epoch_end(trainer, epoch, values)
 
-    def _schedule(
-        self, epochs: int, iterations: int | None, steps: int | None
-    ) -> Iterator[tuple[bool | None, Any]]:
+    def _schedule(self, epochs: int, iterations: int | None, steps: int | None) -> Iterator[tuple[bool | None, Any]]:
         """(True, None) where an epoch begins, (None, batch) for each step to make, (False, None) where it ends."""
         made = 0
         batches = iter(()) if steps is None else iter(self.source)

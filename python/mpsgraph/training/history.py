@@ -77,7 +77,9 @@ class History:
         names = list(dict.fromkeys(name for epoch in self.epochs for name in epoch))
         head = "".join(f"<th>{escape(name)}</th>" for name in ["epoch", *names])
         rows = "".join(
-            f"<tr><td>{i + 1}</td>" + "".join(f"<td>{epoch.get(name, float('nan')):.4g}</td>" for name in names) + "</tr>"
+            f"<tr><td>{i + 1}</td>"
+            + "".join(f"<td>{epoch.get(name, float('nan')):.4g}</td>" for name in names)
+            + "</tr>"
             for i, epoch in enumerate(self.epochs)
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

@@ -100,7 +100,7 @@ class ImportedNetwork(Network):
         return (next(iter(outputs.values())) if len(outputs) == 1 else outputs), []
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        trainable = {v for v in self.graph.trainable_variables}
+        trainable = set(self.graph.trainable_variables)
         return ((name, v) for name, v in self.model.parameters.items() if v in trainable)
 
     def buffers(self) -> list[Tensor]:

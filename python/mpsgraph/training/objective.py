@@ -16,8 +16,9 @@ from .._core import Tensor, float32
 from .._shown import shown
 from ..errors import GraphError, ShapeError
 from ..nn.losses import LOSSES, Loss, loss_named
-from ..nn.losses.reduction import graph_of, mean_of_all, sum_of_all
+from ..nn.losses.reduction import mean_of_all, sum_of_all
 from ..nn.metrics import Accumulated, Metric, default_metrics, ignored_label, metric_named, names_classes
+from ..nn.module import graph_of
 from .structure import named_leaves
 
 Losses = str | Loss | Mapping[str, Any] | Sequence[Any]
@@ -79,7 +80,9 @@ class Objective:
         elif isinstance(self.loss, Mapping):
             losses = dict(self.loss)
             if unknown := [name for name in losses if name not in found]:
-                raise GraphError(f"there are losses for {', '.join(unknown)}, the outputs are {', '.join(found) or 'one'}")
+                raise GraphError(
+                    f"there are losses for {', '.join(unknown)}, the outputs are {', '.join(found) or 'one'}"
+                )
         else:
             if len(self.loss) != len(found):
                 raise GraphError(f"there are {len(self.loss)} losses and {len(found)} outputs: {', '.join(found)}")
@@ -134,7 +137,7 @@ class Objective:
         if not several and not added and of_losses[0].share == 1.0:
             only = of_losses[0]
             return [Term("loss", only.value, only.counted, 1.0), *others]
-        terms = [graph_of(t.value).cast(t.value, float32) * t.share for t in of_losses]
+        terms = [graph_of(t.value).cast(t.value, float32) * (t.share or 0.0) for t in of_losses]
         terms += [graph_of(t).reshape(graph_of(t).cast(t, float32), ()) for t in added]
         total = functools.reduce(lambda a, b: a + b, terms)
         shown_losses = of_losses if several else []

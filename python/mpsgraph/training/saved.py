@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._core import Tensor
 from ..errors import CheckpointError, Error, GraphError
@@ -21,9 +21,7 @@ from . import checkpoint
 from .batch import Batch
 from .history import History
 from .step import example_of
-
-if TYPE_CHECKING:
-    from .trainer import Trainer
+from .taken import Trainer
 
 _NEEDED = {"structure", "step", "forms", "data"}
 
@@ -102,9 +100,7 @@ def _load_precision(trainer: Trainer, path: str | os.PathLike[str], metadata: Ma
     choices = as_choices(json.loads(metadata.get("precision_choices", "{}")))
     if not trainer._specs:
         trainer._take_choices(choices)
-    elif {p: c.precision for p, c in choices.items()} != {
-        p: c.precision for p, c in trainer.precision_choices.items()
-    }:
+    elif {p: c.precision for p, c in choices.items()} != {p: c.precision for p, c in trainer.precision_choices.items()}:
         raise CheckpointError(f"{path} chose other precisions than this trainer: load it before the first step")
 
 

@@ -20,26 +20,27 @@ from typing import Annotated, Any
 import numpy as np
 
 from .._checks import BelowOne, Named, NotNegative, Size, checked, refuse
-from .._core import Device, Executable, Operation, Tensor, float32
+from .._core import Device, Executable
 from .._dtypes import DTypeLike, as_dtype
 from .._shown import shown
 from ..errors import GraphError, OutOfRangeError
 from ..model import Model
 from ..nn.losses import Loss
 from ..nn.metrics import Accumulated, Metric
-from ..nn.module import Module, adopt, is_built
-from ..optim import SGD, LossScaling, Optimizer
+from ..nn.module import Module, is_built
+from ..optim import SGD, Optimizer
 from ..optim.schedules import Schedule, as_rate
-from ..precision.layer_precision import LayerPrecision, Task, as_choices, choose
+from ..precision.layer_precision import LayerPrecision, as_choices
 from ..precision.mixed_precision import POLICIES, global_policy
 from . import evaluation, finite, saved
 from .batch import Batch, checked_batch
 from .callbacks import Callback
 from .fitting import Fit
+from .graph import TrainingGraph
 from .history import History
 from .network import ImportedNetwork, Network
 from .objective import Objective
-from .step import Built, Form, Minimized, accumulated, require_dtype, require_trainable
+from .step import Built
 from .step_result import StepResult
 
 IN_FLIGHT = 2
@@ -47,7 +48,7 @@ PRECISIONS = ("float32", "bfloat16", "float16", "auto")
 _MODEL = "a module of mpsgraph.nn, such as Sequential(Linear(10)), or a Model"
 
 
-class Trainer:
+class Trainer(TrainingGraph):
     """Trains a model.
 
     Args:
@@ -106,284 +107,23 @@ class Trainer:
         self.accumulation, self.ema_decay, self.check_finite = gradient_accumulation_steps, ema_decay, check_finite
         self.network = ImportedNetwork(model) if isinstance(model, Model) else Network(model, seed)
         self.graph = self.network.graph
+        super().__init__()
         self.step = 0
         """Training steps that were made, a batch each."""
         self.history = History()
         self.stopped: str | None = None
         """Why `stop` was called in the present or last `fit`."""
         self.precision, self.precision_error = _precision(precision), precision_error
-        self.precision_choices: dict[str, LayerPrecision] = {}
-        """What "auto" has measured and chosen for each layer, by its path; what the argument stated, where it did."""
+        self.precision_choices = {}
         self._measures = self.precision == "auto"  # until there are choices, of which there may be none
         if isinstance(precision, Mapping):
             self._take_choices(as_choices(precision))
         if self.precision != "float32" and isinstance(model, Model):
             raise GraphError(f"an imported model's operations have their precision: {self.precision} cannot be chosen")
-        self._before_us = set(self.graph.variables)
-        self._scalings: dict[int, LossScaling] = {}
-        self._forms: dict[str, Form] = {}
-        self._specs: list[dict[str, Any]] = []  # of all that was built, in order
-        self._inputs: Any = None
-        self._prediction: Any = None
-        self._added: list[Tensor] = []
-        self._prediction_losses: list[Tensor] = []
-        self._before: dict[Tensor, Tensor] = {}
-        self._building: Built | None = None
-        self._builts: dict[tuple[bool, bool], Built] = {}  # with labels, with weights
-        self._rate_of: dict[int, Tensor] = {}
-        self._sums: dict[int, dict[Tensor, Tensor]] = {}
-        self._averages: dict[Tensor, Tensor] = {}
-        self._averages_begun: Tensor | None = None
-        self._random_states: list[Tensor] = []  # of the training form, which each of its buildings uses
-        self._last_step: tuple[Any, Executable, Built] | None = None  # by shapes, device and kind of step
         self._last_rates: tuple[list[float], list[np.ndarray]] | None = None
         self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
         self._data: Any = None
         self._data_state: dict[str, int] | None = None
-
-    # --- what a step is: for subclasses ----------------------------------------------------------------------------
-
-    def training_step(self, inputs: Any, labels: Any, weights: Any = None) -> Mapping[str, Tensor]:
-        """Builds a step in the graph: subclasses override it for steps of their own.
-
-        It is called once for each form of batches, not in each step, and adds operations to `self.graph`: losses from
-        `self.forward` or from parts of `self.model`, and a `self.minimize` for each optimizer. What is read of a
-        variable behind a `minimize` is what that has made of it. Args: placeholders in the structure of the batches;
-        labels and weights are None where batches have none. Result: what is reported, tensors of rank 0 by name.
-
-        >>> class Lazy(mg.Trainer):
-        ...     def training_step(self, inputs, labels, weights=None):
-        ...         outputs = self.forward(inputs)
-        ...         loss = mg.nn.losses.mean_squared_error(outputs, labels)
-        ...         slope = self.graph.gradients(loss, inputs)[inputs]
-        ...         penalty = mg.nn.losses.mean_of_all(slope * slope)
-        ...         self.minimize(loss + 0.1 * penalty)
-        ...         return {"loss": loss, "penalty": penalty}
-        >>> trainer = Lazy(mg.nn.Linear(1))
-        >>> sorted(trainer.train_step(np.ones((4, 2), np.float32), np.ones((4, 1), np.float32)).values)
-        ['loss', 'penalty']
-        """
-        outputs = self.forward(inputs)
-        results = self.results(outputs, labels, weights)
-        self.minimize(results["loss"])
-        return results
-
-    def forward(self, inputs: Any) -> Any:
-        """The model's outputs in training mode, in float32 where products are computed in less."""
-        if not self._scales:
-            outputs, self._added = self.network.outputs(inputs, True, self.precision, self.precision_choices)
-            return outputs
-        self._inference(inputs)  # makes the variables, which can then be read before training changes them
-        while True:
-            self._before = {buffer: self.graph.read(buffer) for buffer in self.network.buffers()}
-            outputs, self._added = self.network.outputs(inputs, True, self.precision, self.precision_choices)
-            if set(self.network.buffers()) == self._before.keys():
-                return outputs  # else a module that only training calls has just been built: read its, too
-
-    def results(self, outputs: Any, labels: Any, weights: Any = None) -> dict[str, Tensor]:
-        """The loss, with what modules have added, and the metrics that the trainer was made with, by name."""
-        parts = self.objective.parts(outputs, labels)
-        if self._building is not None:
-            self._building.parts = parts
-        if len(parts) == 1 and not parts[0].name:
-            self.metrics = dict(parts[0].metrics)
-        return {term.name: term.value for term in self.objective.terms(parts, weights, self._added)}
-
-    def minimize(
-        self, loss: Tensor, parameters: Sequence[Tensor] | None = None, optimizer: Optimizer | None = None
-    ) -> None:
-        """Makes an optimizer's step part of the training step.
-
-        Args: loss, of rank 0; parameters, by default all of the model that are not frozen; optimizer, by default the
-        trainer's; each has its state and its learning rate. Errors: GraphError outside of `training_step`, where
-        nothing trains, and for parameters that the loss does not depend on.
-        """
-        if self._building is None:
-            raise GraphError("minimize is called in training_step, which is where a step is built")
-        g, optimizer = self.graph, optimizer or self.optimizer
-        self._adopt()
-        free = [v for _, v in self.network.named_parameters() if not optimizer.freezes(v)]
-        chosen = None if parameters is None else set(parameters)
-        variables = [v for v in free if chosen is None or v in chosen]
-        require_trainable(variables)
-        rate = self._rate_for(optimizer)
-        scaling = self._scaling_of(optimizer)
-        start = None if scaling is None else scaling.start(g)
-        gradients = g.gradients(loss, variables, start=start, unconnected="error")
-        made = Minimized(optimizer, rate, [], scale=start)
-        emptying: list[Operation] = []
-        if self.accumulation > 1:
-            sums = self._sums.setdefault(id(optimizer), {})
-            gradients, made.accumulating, emptying = accumulated(g, gradients, self.accumulation, sums)
-        if scaling is None:
-            made.updates = optimizer.updates(gradients, rate)
-        else:
-            made.updates = scaling.updates(gradients, rate, self._before)
-            if made.accumulating:
-                made.accumulating += self._restored(scaling, gradients)
-        made.updates += emptying + self._averaging(variables)
-        self._building.minimized.append(made)
-
-    # --- building --------------------------------------------------------------------------------------------------
-
-    @property
-    def _scales(self) -> bool:
-        return self.precision == "float16"
-
-    def _scaling_of(self, optimizer: Optimizer) -> LossScaling | None:
-        if not self._scales:
-            return None
-        if id(optimizer) not in self._scalings:
-            own = optimizer if isinstance(optimizer, LossScaling) else LossScaling(optimizer)
-            self._scalings[id(optimizer)] = own
-        return self._scalings[id(optimizer)]
-
-    def _restored(self, scaling: LossScaling, gradients: Mapping[Tensor, Tensor]) -> list[Operation]:
-        """Buffers keep what they held where a batch that is only added to the sums overflows."""
-        g = self.graph
-        finite = g.equal(scaling.not_finite(gradients), 0.0)
-        return [g.assign(buffer, g.select(finite, g.read(buffer), old)) for buffer, old in self._before.items()]
-
-    def _rate_for(self, optimizer: Optimizer) -> Tensor:
-        """The placeholder of its rates: one number, or as many as it has groups."""
-        if id(optimizer) not in self._rate_of:
-            count = len(optimizer.rates())
-            name = "learning_rate"
-            self._rate_of[id(optimizer)] = self.graph.placeholder(() if count == 1 else (count,), "float32", name)
-        return self._rate_of[id(optimizer)]
-
-    def _averaging(self, variables: list[Tensor]) -> list[Operation]:
-        """The moving averages behind an update. The first one makes them the weights."""
-        if self.ema_decay is None:
-            return []
-        g = self.graph
-        if self._averages_begun is None:
-            self._averages_begun = g.variable(0.0, float32, "ema/begun", trainable=False)
-        decay = g.read(self._averages_begun) * self.ema_decay
-        made = []
-        for v in variables:
-            if v not in self._averages:
-                first = np.zeros(v.shape or (), v.dtype.numpy)
-                self._averages[v] = g.variable(first, v.dtype, f"{v.name}/average", trainable=False)
-            average, new = g.read(self._averages[v]), g.read(v)
-            if v.dtype.itemsize == 2:
-                average, new = g.cast(average, float32), g.cast(new, float32)
-            factor = decay if average.dtype == float32 else g.cast(decay, average.dtype)
-            moved = average * factor + new * (1.0 - factor)
-            made.append(g.assign(self._averages[v], moved if moved.dtype == v.dtype else g.cast(moved, v.dtype)))
-        return [*made, g.assign(self._averages_begun, g.constant(1.0))]
-
-    def _adopt(self) -> None:
-        if isinstance(self.model, Module):
-            adopt(self.model, self.graph)
-
-    def _take(self, batch: Batch) -> bool:
-        """Learns the batch's form; true where what was built does not take it. Errors leave everything as it was."""
-        if (self._forms.get("inputs")) is None:
-            require_dtype(batch.inputs, self.dtype)
-        widened = False
-        for what, structure in zip(("inputs", "labels", "weights"), batch.parts, strict=True):
-            if structure is None:
-                continue
-            if what not in self._forms:
-                self._forms[what] = Form(what, structure)
-            else:
-                if what == "inputs":
-                    require_dtype(structure, self.dtype)
-                widened = self._forms[what].widen(structure) or widened
-        return widened
-
-    def _inputs_for(self, inputs: Any) -> Any:
-        """The placeholders that take them. DTypeError for what they do not take, before it is compiled for."""
-        if self._take(Batch(inputs)):
-            self._forget()
-        if self._inputs is None:
-            own = self.network.placeholders(inputs)
-            self._inputs = self._forms["inputs"].placeholders(self.graph) if own is None else own
-        return self._inputs
-
-    @contextmanager
-    def _undone_by_errors(self) -> Iterator[None]:
-        """What was learned of batches and built for them is kept only if there is no error."""
-        shapes = {name: form.shapes for name, form in self._forms.items()}
-        before = self._inputs, self._prediction, self._last_step, dict(self._builts), list(self._specs)
-        try:
-            yield
-        except BaseException:
-            self._forms = {name: self._forms[name] for name in shapes}
-            for name, known in shapes.items():
-                self._forms[name].shapes = known
-            self._inputs, self._prediction, self._last_step, self._builts, self._specs = before
-            raise
-
-    def _forget(self) -> None:
-        """What was built is for batches of fewer sizes than there are: it is built anew over the same variables."""
-        self._inputs = self._prediction = self._last_step = None
-        self._builts = {}
-
-    def _built_for(self, batch: Batch, training: bool = True) -> Built:
-        """What was built at first use. DTypeError for arrays that it does not take, before they are compiled for."""
-        if self._take(batch):
-            self._forget()
-        key = batch.labels is not None, batch.weights is not None
-        if key not in self._builts:
-            self._builts[key] = self._build(batch)
-        return self._builts[key]
-
-    def _build(self, batch: Batch) -> Built:
-        """The training step and its inference form: one graph, the same variables."""
-        if self._measures:
-            if not isinstance(batch.inputs, np.ndarray) or not callable(self.loss):
-                raise GraphError("precision='auto' measures models of one input and one loss")
-            self._prediction = None  # what was made before there were labels was float32
-            task = Task(self.model, self.loss, self.seed, self.device, self.precision_error)  # type: ignore[arg-type]
-            self._take_choices(choose(task, batch.inputs, batch.labels))
-        g, inputs = self.graph, self._inputs_for(batch.inputs)
-        given = dict(zip(("labels", "weights"), batch.parts[1:], strict=True))
-        kept = {name: self._forms[name].placeholders(g) for name, part in given.items() if part is not None}
-        built = Built(inputs, kept.get("labels"), kept.get("weights"))
-        self._building, states = built, len(g._own_states)
-        g._repeated_states = list(self._random_states)
-        if isinstance(self.model, Module) and not is_built(self.model):
-            self.model._name_children()
-        try:
-            reported = dict(self.training_step(built.inputs, built.labels, built.weights))
-        finally:
-            self._building, g._repeated_states = None, []
-        self._random_states += g._own_states[states:]
-        if not built.minimized:
-            raise GraphError(f"{type(self).__name__}.training_step minimises nothing: call self.minimize(loss) in it")
-        for name, value in reported.items():
-            if not isinstance(value, Tensor) or value.shape not in ((), None):
-                got = f"shape {value.shape}" if isinstance(value, Tensor) else shown(value)
-                raise GraphError(f"{name} must be a tensor of rank 0, it has {got}")
-        first = built.minimized[0]
-        if first.scale is not None:
-            reported["loss_scale"] = first.scale
-            if self.accumulation == 1:
-                reported["skipped"] = self._scalings[id(first.optimizer)].skipped
-        built.names, built.targets = list(reported), list(reported.values())
-        built.outputs = [p.output for p in built.parts if p.accumulated]
-        if type(self).training_step is Trainer.training_step:
-            evaluation.build(self, built)
-        fed = ("inputs", *kept)
-        self._specs.append({name: form.described() for name, form in self._forms.items() if name in fed})
-        return built
-
-    def _inference(self, inputs: Any) -> Any:
-        if self._prediction is None:
-            outputs, added = self.network.outputs(inputs, False, self.precision, self.precision_choices)
-            self._prediction, self._prediction_losses = outputs, added
-        self._added = self._prediction_losses
-        return self._prediction
-
-    def _take_choices(self, choices: dict[str, LayerPrecision]) -> None:
-        """Layers are called in these precisions from now on. GraphError for a path that is no module's."""
-        paths = [path for path, _ in self.model.named_modules()] if isinstance(self.model, Module) else []
-        unknown = choices.keys() - set(paths)
-        if unknown:
-            raise GraphError(f"there are no layers {sorted(unknown)}; those of this model are {paths}")
-        self.precision_choices, self._measures = choices, False
 
     # --- training --------------------------------------------------------------------------------------------------
 
@@ -524,7 +264,7 @@ class Trainer:
         True
         """
         if isinstance(labels, (int, float)) and not isinstance(labels, bool):
-            labels, epochs, iterations = None, labels, epochs  # type: ignore[assignment]
+            labels, epochs, iterations = None, labels, epochs
             if not isinstance(epochs, int) or epochs < 1:
                 raise GraphError(f"Trainer.fit: epochs must be an int of at least 1, got {shown(epochs)}")
         if validation is not None and validation_data is not None:

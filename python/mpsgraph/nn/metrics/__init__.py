@@ -16,9 +16,9 @@ from .batch_means import (
     names_classes,
 )
 from .classification import (
+    F1,
     Accuracy,
     ConfusionMatrix,
-    F1,
     IoU,
     MeanIoU,
     Perplexity,

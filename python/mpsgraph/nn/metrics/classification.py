@@ -206,9 +206,7 @@ class MeanIoU(IoU):
     0.5
     """
 
-    def __init__(
-        self, num_classes: int | None = None, ignore_index: int | None = None, name: str = "mean_iou"
-    ) -> None:
+    def __init__(self, num_classes: int | None = None, ignore_index: int | None = None, name: str = "mean_iou") -> None:
         super().__init__("macro", num_classes, 0.5, ignore_index, name)
 
 
@@ -236,7 +234,9 @@ class TopKAccuracy(Accumulated):
         if outputs.shape == labels.shape:
             labels = labels.argmax(axis=-1)
         if outputs.shape[:-1] != labels.shape:
-            raise ShapeError(f"{self.name}: outputs {outputs.shape} need labels {outputs.shape[:-1]}, got {labels.shape}")
+            raise ShapeError(
+                f"{self.name}: outputs {outputs.shape} need labels {outputs.shape[:-1]}, got {labels.shape}"
+            )
         own = np.take_along_axis(outputs, labels[..., None].astype(np.int64), -1)
         before = np.arange(outputs.shape[-1]) < labels[..., None]
         above = (outputs > own) | ((outputs == own) & before)

@@ -29,7 +29,7 @@ class MAE(Accumulated):
 
     def of(self, errors: np.ndarray) -> np.ndarray:
         """What is summed up of the errors."""
-        return np.abs(errors)
+        return np.asarray(np.abs(errors))
 
     def result(self) -> float:
         require_some(self.total, self.name)
@@ -49,7 +49,7 @@ class RMSE(MAE):
         super().__init__(name)
 
     def of(self, errors: np.ndarray) -> np.ndarray:
-        return errors * errors
+        return np.asarray(errors * errors)
 
     def result(self) -> float:
         return float(np.sqrt(super().result()))

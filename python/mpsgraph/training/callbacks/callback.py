@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..._checks import checked
 from ...errors import GraphError
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
+from ..taken import Trainer
 
 
 class Callback:
@@ -59,8 +57,8 @@ class Watching(Callback):
         """The watched number. GraphError that lists the names."""
         if self.monitor not in values:
             raise GraphError(
-                f"{type(self).__name__} watches '{self.monitor}', an epoch has {', '.join(values)}: give fit validation "
-                "data, or another monitor"
+                f"{type(self).__name__} watches '{self.monitor}', an epoch has {', '.join(values)}: give fit "
+                "validation data, or another monitor"
             )
         return values[self.monitor]
 

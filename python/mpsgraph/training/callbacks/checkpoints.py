@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..._checks import Size, checked
 from ...errors import GraphError
+from ..taken import Trainer
 from .callback import Callback, Watching
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 
 class BestCheckpoint(Watching):
@@ -71,7 +69,9 @@ class PeriodicCheckpoint(Callback):
         if every_epochs is not None and every_steps is not None:
             raise GraphError("PeriodicCheckpoint: every_epochs and every_steps, give one of them")
         if keep is not None and "{epoch" not in self.path and "{step" not in self.path:
-            raise GraphError("PeriodicCheckpoint: files to keep need names of their own, with {epoch} or {step} in them")
+            raise GraphError(
+                "PeriodicCheckpoint: files to keep need names of their own, with {epoch} or {step} in them"
+            )
         self.every_epochs = 1 if every_steps is None and every_epochs is None else every_epochs
         self.every_steps = every_steps
         self._written: list[str] = []

@@ -6,14 +6,12 @@ import csv
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._checks import checked
 from ..._optional import require
+from ..taken import Trainer
 from .callback import Callback
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 
 class CSVLog(Callback):
@@ -26,7 +24,9 @@ class CSVLog(Callback):
     >>> x = np.ones((8, 1), np.float32)
     >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse")
     >>> _ = trainer.fit(x, x, epochs=2, callbacks=[mg.training.callbacks.CSVLog(path)], progress=False)
-    >>> open(path).readline().strip(), len(open(path).readlines())
+    >>> with open(path) as file:
+    ...     lines = file.read().splitlines()
+    >>> lines[0], len(lines)
     ('epoch,step,learning_rate,loss', 3)
     """
 

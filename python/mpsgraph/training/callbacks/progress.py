@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._optional import require
+from ..taken import Trainer
 from .callback import Callback
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 
 class ProgressBar(Callback):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..._checks import NotNegative, Share, Size
+from ..taken import Trainer
 from .callback import Callback, Watching
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 
 class EarlyStopping(Watching):
