@@ -80,5 +80,9 @@ def entries(table_text: str) -> str:
 
 if __name__ == "__main__":
     text = table()
-    TABLE.write_text(text)
-    ENTRIES.write_text(entries(text))
+    if sys.argv[1:] == ["--check"]:
+        if TABLE.read_text() != text or ENTRIES.read_text() != entries(text):
+            sys.exit("the table is not that of the header: run python tools/function_table.py")
+    else:
+        TABLE.write_text(text)
+        ENTRIES.write_text(entries(text))
