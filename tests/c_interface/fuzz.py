@@ -1,4 +1,4 @@
-"""Calls every function of the C interface with NULL, released, foreign and invented handles; exits with 0 when it lives.
+"""Calls every function of the C interface with NULL, released, foreign and invented handles; exits with 0 if it lives.
 
 Run as a program of its own: python fuzz.py LIBRARY FUNCTION_TABLE_H SEED CALLS DIRECTORY. Memory that functions are
 told of is there and large enough; that is the one thing that the interface cannot check.

@@ -6,36 +6,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(call)                                                                                       \
-  do {                                                                                                    \
-    const mpsgraph_status status_ = (call);                                                               \
-    if (status_ != MPSGRAPH_OK) {                                                                         \
+#define CHECK(call)                                                                                                  \
+  do {                                                                                                               \
+    const mpsgraph_status status_ = (call);                                                                          \
+    if (status_ != MPSGRAPH_OK) {                                                                                    \
       fprintf(stderr, "%d: %s: %s: %s\n", __LINE__, #call, mpsgraph_status_name(status_), mpsgraph_error_message()); \
-      exit(1);                                                                                            \
-    }                                                                                                     \
+      exit(1);                                                                                                       \
+    }                                                                                                                \
   } while (0)
-#define REQUIRE(what)                                          \
-  do {                                                         \
-    if (!(what)) {                                             \
-      fprintf(stderr, "%d: not so: %s\n", __LINE__, #what);    \
-      exit(1);                                                 \
-    }                                                          \
+#define REQUIRE(what)                                       \
+  do {                                                      \
+    if (!(what)) {                                          \
+      fprintf(stderr, "%d: not so: %s\n", __LINE__, #what); \
+      exit(1);                                              \
+    }                                                       \
   } while (0)
 
 enum { POINTS = 64 };
 static int deleted = 0;
 
-static void count_deletion(void *data, void *context) {
+static void count_deletion(void* data, void* context) {
   (void)data;
-  ++*(int *)context;
+  ++*(int*)context;
 }
 
-static void completed(void *context, mpsgraph_status status, const char *message, const mpsgraph_array *results,
+static void completed(void* context, mpsgraph_status status, const char* message, const mpsgraph_array* results,
                       size_t count) {
   float last[POINTS];
   (void)message;
   if (status == MPSGRAPH_OK && count == 1 && mpsgraph_array_read(results[0], last, sizeof last) == MPSGRAPH_OK)
-    *(float *)context = last[POINTS - 1];
+    *(float*)context = last[POINTS - 1];
 }
 
 static mpsgraph_array scalar_array(float value, int rank) {
@@ -47,7 +47,7 @@ static mpsgraph_array scalar_array(float value, int rank) {
   return array;
 }
 
-static mpsgraph_tensor with_data(mpsgraph_graph graph, const char *kind, mpsgraph_array value, const char *name) {
+static mpsgraph_tensor with_data(mpsgraph_graph graph, const char* kind, mpsgraph_array value, const char* name) {
   mpsgraph_attributes attributes;
   mpsgraph_tensor tensor;
   CHECK(mpsgraph_attributes_create(&attributes));
@@ -58,7 +58,7 @@ static mpsgraph_tensor with_data(mpsgraph_graph graph, const char *kind, mpsgrap
   return tensor;
 }
 
-static mpsgraph_tensor placeholder(mpsgraph_graph graph, const char *name) {
+static mpsgraph_tensor placeholder(mpsgraph_graph graph, const char* name) {
   const mpsgraph_type type = {MPSGRAPH_FLOAT32, 2, {-1, 1}};
   mpsgraph_attributes attributes;
   mpsgraph_tensor tensor;
@@ -69,7 +69,7 @@ static mpsgraph_tensor placeholder(mpsgraph_graph graph, const char *name) {
   return tensor;
 }
 
-static mpsgraph_tensor binary(mpsgraph_graph graph, const char *kind, mpsgraph_tensor a, mpsgraph_tensor b) {
+static mpsgraph_tensor binary(mpsgraph_graph graph, const char* kind, mpsgraph_tensor a, mpsgraph_tensor b) {
   mpsgraph_tensor inputs[2], tensor;
   inputs[0] = a, inputs[1] = b;
   CHECK(mpsgraph_graph_add(graph, kind, inputs, 2, NULL, NULL, &tensor));
@@ -85,7 +85,7 @@ static float variable(mpsgraph_tensor tensor) {
   return value;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   const mpsgraph_type column = {MPSGRAPH_FLOAT32, 2, {POINTS, 1}};
   static float xs[POINTS], ys[POINTS], out[POINTS];
   mpsgraph_graph graph, loaded;
@@ -191,7 +191,7 @@ int main(int argc, char **argv) {
   REQUIRE(mpsgraph_executable_run(executable, NULL, 1, &result, 1) == MPSGRAPH_INVALID_ARGUMENT);
   REQUIRE(strlen(mpsgraph_error_message()) > 0);
   {
-    void *handles[8];
+    void* handles[8];
     handles[0] = execution, handles[1] = buffer, handles[2] = event, handles[3] = queue, handles[4] = result;
     handles[5] = executable, handles[6] = trainer, handles[7] = loaded;
     for (i = 0; i < 8; ++i) CHECK(mpsgraph_release(handles[i]));

@@ -31,16 +31,14 @@ int main(int count, char** arguments) {
   const mg::Tensor x = graph.placeholder(open_column, "x"), y = graph.placeholder(open_column, "y");
   const std::vector<mg::Tensor> variables{graph.variable(mg::Array::of<float>({1, 1}, zero), "w"),
                                           graph.variable(mg::Array::of<float>({1, 1}, zero), "b")};
-  const mg::Tensor line =
-      graph.add("addition", {graph.add("matrix_multiplication", {x, variables[0]}), variables[1]});
+  const mg::Tensor line = graph.add("addition", {graph.add("matrix_multiplication", {x, variables[0]}), variables[1]});
   const mg::Tensor error = graph.add("subtraction", {line, y});
   const mg::Tensor loss =
       graph.add("mean", {graph.add("square", {error})}, mg::Attributes().set("axes", {0, 1}), "loss");
   const auto gradients = graph.gradients(loss, variables);
   std::vector<mg::Operation> updates;
   for (size_t i = 0; i < variables.size(); ++i) {
-    const mg::Tensor by =
-        graph.add("constant", {}, mg::Attributes().set("value", mg::Array::of<float>({}, rate)));
+    const mg::Tensor by = graph.add("constant", {}, mg::Attributes().set("value", mg::Array::of<float>({}, rate)));
     updates.push_back(graph.create(
         "assign", {variables[i], graph.add("stochastic_gradient_descent", {by, variables[i], gradients[i]})}));
   }
@@ -76,11 +74,11 @@ int main(int count, char** arguments) {
   for (const int number : wrong) require(number == 0, "8 threads get their own results");
 
   std::promise<float> promise;
-  const auto execution = executable.run_async(
-      std::vector<mg::Array>{points_x, points_y},
-      [&](mpsgraph_status status, const std::string&, std::vector<mg::Array> results) {
-        promise.set_value(status == MPSGRAPH_OK ? results.at(0).span<float>()[points - 1] : -100);
-      });
+  const auto execution =
+      executable.run_async(std::vector<mg::Array>{points_x, points_y},
+                           [&](mpsgraph_status status, const std::string&, std::vector<mg::Array> results) {
+                             promise.set_value(status == MPSGRAPH_OK ? results.at(0).span<float>()[points - 1] : -100);
+                           });
   require(std::abs(promise.get_future().get() - 2) < 1e-2, "the completion gets the results");
   execution.wait();
 

@@ -114,7 +114,7 @@ def test_ctypes_runs_what_python_saved(tmp_path):
 
 
 def test_size_and_names(tmp_path):
-    """Small enough for an application; each function of the header is there, and each name of C is one of the header."""
+    """Small enough for an application; the names of C are those of the header, all of them."""
     run("strip", "-o", tmp_path / "stripped", LIBRARY)
     assert (tmp_path / "stripped").stat().st_size < 12e6
     names = {line.split()[-1] for line in run("nm", "-D", "--defined-only", LIBRARY).splitlines()}
