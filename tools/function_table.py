@@ -74,7 +74,7 @@ def table() -> str:
 
 def entries(table_text: str) -> str:
     names = re.findall(r"\(\*(\w+)\)", table_text)
-    head = "// Made by tools/function_table.py: the entries of the table, in its order.\n"
+    head = "// Made by tools/function_table.py: the entries of the table, in its order.\n// clang-format off\n"
     return head + "".join(f"mpsgraph_{name},\n" for name in names)
 
 

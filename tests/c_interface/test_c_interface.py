@@ -7,10 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mpsgraph as mg
 import numpy as np
 import pytest
-
-import mpsgraph as mg
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
