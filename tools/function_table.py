@@ -12,10 +12,10 @@ ROOT = Path(__file__).resolve().parents[1]
 HEADER = ROOT / "include" / "mpsgraph" / "mpsgraph.h"
 TABLE = ROOT / "include" / "mpsgraph" / "function_table.h"
 ENTRIES = ROOT / "src" / "c_api" / "function_table.inc"
-PROTOTYPE = re.compile(r"MPSGRAPH_API\s+((?:const char \*)|mpsgraph_status\s+)mpsgraph_(\w+)\((.*?)\);", re.DOTALL)
+PROTOTYPE = re.compile(r"MPSGRAPH_API\s+(const char\*\s*|mpsgraph_status\s+)mpsgraph_(\w+)\((.*?)\);", re.DOTALL)
 
 HEAD = """\
-/* Made by tools/function_table.py: the functions of mpsgraph.h in a table that only grows at its end. */
+// Made by tools/function_table.py: the functions of mpsgraph.h in a table that only grows at its end.
 #ifndef MPSGRAPH_FUNCTION_TABLE_H
 #define MPSGRAPH_FUNCTION_TABLE_H
 
@@ -35,7 +35,7 @@ TAIL = """\
 /* clang-format on */
 
 /* For the interface version of the header that a program was compiled with; NULL when the library is older. */
-MPSGRAPH_API const mpsgraph_functions *mpsgraph_get_functions(uint32_t interface_version);
+MPSGRAPH_API const mpsgraph_functions* mpsgraph_get_functions(uint32_t interface_version);
 
 #ifdef __cplusplus
 }
@@ -50,7 +50,7 @@ def prototypes() -> dict[str, str]:
     found = {}
     for result, name, arguments in PROTOTYPE.findall(HEADER.read_text()):
         joined = " ".join(arguments.split())
-        result = result.strip() + ("" if result.endswith("*") else " ")
+        result = result.strip() + " "
         line = f"  {result}(*{name})({joined});"
         if len(line) > 118:
             middle = line.rindex(", ", 0, 118)
@@ -74,11 +74,15 @@ def table() -> str:
 
 def entries(table_text: str) -> str:
     names = re.findall(r"\(\*(\w+)\)", table_text)
-    head = "// Made by tools/function_table.py: the entries of the table, in its order.\n"
+    head = "// Made by tools/function_table.py: the entries of the table, in its order.\n// clang-format off\n"
     return head + "".join(f"mpsgraph_{name},\n" for name in names)
 
 
 if __name__ == "__main__":
     text = table()
-    TABLE.write_text(text)
-    ENTRIES.write_text(entries(text))
+    if sys.argv[1:] == ["--check"]:
+        if TABLE.read_text() != text or ENTRIES.read_text() != entries(text):
+            sys.exit("the table is not that of the header: run python tools/function_table.py")
+    else:
+        TABLE.write_text(text)
+        ENTRIES.write_text(entries(text))

@@ -1,7 +1,8 @@
 // The C++ classes of the core in one include: build a graph, differentiate it, compile it, run it.
 //
-// Programs that extend the library include <mpsgraph/mpsgraph.hpp> and link mpsgraph::mpsgraph (find_package(mpsgraph)). What is not below
-// include/mpsgraph is internal: neither installed nor exported. Backends are reached only through runtime::Device.
+// Programs that extend the library include <mpsgraph/mpsgraph.hpp> and link mpsgraph::mpsgraph; applications need no
+// more than mpsgraph.h or application.hpp. What is not below include/mpsgraph is internal: neither installed nor
+// exported. Backends are reached only through runtime::Device.
 #pragma once
 
 #include "mpsgraph/compiler/options.h"

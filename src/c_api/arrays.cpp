@@ -163,7 +163,7 @@ mpsgraph_status mpsgraph_array_write(mpsgraph_array array, const void* source, s
       return;
     }
     NDArray held = target->array;
-    held.copy_from(NDArray::borrow(const_cast<void*>(source), held.dtype(), held.dims(),
-                                   contiguous_strides(held.dims()), [] {}, false));
+    held.copy_from(NDArray::borrow(
+        const_cast<void*>(source), held.dtype(), held.dims(), contiguous_strides(held.dims()), [] {}, false));
   });
 }

@@ -1,6 +1,6 @@
 // Executables, run and waited for, or started with a completion; training steps.
-#include "mpsgraph/runtime/executable.h"
 #include "c_api/objects.h"
+#include "mpsgraph/runtime/executable.h"
 
 using namespace mpsgraph;
 using namespace mpsgraph::c_api;
@@ -58,11 +58,7 @@ struct TrainerObject : Object {
   static constexpr Kind its_kind = Kind::trainer;
   TrainerObject(std::shared_ptr<GraphObject> graph, std::vector<Tensor*> feeds, Tensor* loss,
                 std::vector<Operation*> updates)
-      : Object(its_kind),
-        graph(std::move(graph)),
-        feeds(std::move(feeds)),
-        loss(loss),
-        updates(std::move(updates)) {}
+      : Object(its_kind), graph(std::move(graph)), feeds(std::move(feeds)), loss(loss), updates(std::move(updates)) {}
   const std::shared_ptr<GraphObject> graph;
   const std::vector<Tensor*> feeds;
   Tensor* const loss;
@@ -133,8 +129,7 @@ mpsgraph_status mpsgraph_executable_create(mpsgraph_graph graph, const mpsgraph_
 }
 
 mpsgraph_status mpsgraph_executable_input_count(mpsgraph_executable executable, size_t* count) {
-  return guarded(
-      [&] { *required(count, "count") = object<ExecutableObject>(executable)->executable->feeds().size(); });
+  return guarded([&] { *required(count, "count") = object<ExecutableObject>(executable)->executable->feeds().size(); });
 }
 
 mpsgraph_status mpsgraph_executable_output_count(mpsgraph_executable executable, size_t* count) {
@@ -205,8 +200,7 @@ mpsgraph_status mpsgraph_execution_wait(mpsgraph_execution execution, double sec
   return guarded([&] { object<ExecutionObject>(execution)->execution->wait(to_timeout(seconds)); });
 }
 
-mpsgraph_status mpsgraph_execution_results(mpsgraph_execution execution, mpsgraph_array* results,
-                                           size_t result_count) {
+mpsgraph_status mpsgraph_execution_results(mpsgraph_execution execution, mpsgraph_array* results, size_t result_count) {
   return guarded([&] {
     const auto held = object<ExecutionObject>(execution);
     const size_t count = held->of->executable->targets().size();
@@ -231,8 +225,8 @@ mpsgraph_status mpsgraph_trainer_create(mpsgraph_graph graph, const mpsgraph_ten
     if (!is_float(number->dtype()))
       throw DTypeError(cat("a loss is a real number, '", number->name(), "' is ", to_string(number->type)));
     if (!number->shape().known() || number->shape().elements() != 1)
-      throw ShapeError(cat("a loss is one number, '", number->name(), "' is ", to_string(number->type),
-                           "; take its mean"));
+      throw ShapeError(
+          cat("a loss is one number, '", number->name(), "' is ", to_string(number->type), "; take its mean"));
     if (update_count == 0) throw Failure(MPSGRAPH_INVALID_ARGUMENT, "a training step has updates, got none");
     auto made = std::make_shared<TrainerObject>(held, held->tensors(feeds, feed_count), number,
                                                 held->operations(updates, update_count));

@@ -93,8 +93,8 @@ NDArray copy_of(const ConstantData& data) {
 
 Tensor* variable_of(const TensorObject& tensor) {
   if (!tensor.tensor->operation->is("variable"))
-    throw GraphError(cat("'", tensor.tensor->name(), "' is no variable but the result of ",
-                         tensor.tensor->operation->kind()));
+    throw GraphError(
+        cat("'", tensor.tensor->name(), "' is no variable but the result of ", tensor.tensor->operation->kind()));
   return tensor.tensor;
 }
 

@@ -190,9 +190,9 @@ mpsgraph_status mpsgraph_release(void* handle) {
 const char* mpsgraph_error_message(void) { return last_message.c_str(); }
 
 const char* mpsgraph_status_name(mpsgraph_status status) {
-  constexpr const char* names[] = {"ok",           "invalid argument", "invalid handle", "buffer too small",
-                                   "shape error",  "out of range",     "dtype error",    "graph error",
-                                   "package error", "unsupported",     "device error",   "timeout",
-                                   "out of memory", "internal error"};
+  constexpr const char* names[] = {
+      "ok",           "invalid argument", "invalid handle", "buffer too small", "shape error",
+      "out of range", "dtype error",      "graph error",    "package error",    "unsupported",
+      "device error", "timeout",          "out of memory",  "internal error"};
   return status >= 0 && status <= MPSGRAPH_INTERNAL_ERROR ? names[status] : "no status of this library";
 }

@@ -86,9 +86,10 @@ mpsgraph_status mpsgraph_graph_add(mpsgraph_graph graph, const char* kind, const
     if (definition_of(kind).has_effect)
       throw GraphError(cat("[", kind, "] has no result; it is made by mpsgraph_operation_create"));
     Operation* made = create(*held, kind, inputs, input_count, attributes, name);
-    if (made->outputs.size() != 1)
-      throw GraphError(cat("[", kind, "] has ", made->outputs.size(),
-                           " results; it stands in the graph as '", made->name, "'"));
+    if (const size_t count = made->outputs.size(); count != 1) {
+      held->contents.graph->remove_operations(*made->parent, [&](const Operation& one) { return &one == made; });
+      throw GraphError(cat("[", kind, "] has ", count, " results; it is made by mpsgraph_operation_create"));
+    }
     *tensor = static_cast<mpsgraph_tensor>(held->handle_of(made->output()));
   });
 }

@@ -83,6 +83,9 @@ def test_wheel_holds_the_whole_package(installed):
         "mpsgraph/lib/cmake/mpsgraph/mpsgraphConfigVersion.cmake",
         "mpsgraph/lib/cmake/mpsgraph/mpsgraphTargets.cmake",
         "mpsgraph/include/mpsgraph/mpsgraph.h",
+        "mpsgraph/include/mpsgraph/mpsgraph.hpp",
+        "mpsgraph/include/mpsgraph/application.hpp",
+        "mpsgraph/lib/pkgconfig/mpsgraph.pc",
         "mpsgraph/include/mpsgraph/core/graph.h",
         "mpsgraph/selftest/tests/cases/pooling.py",
         "mpsgraph/selftest/tests/harness/running.py",
@@ -184,7 +187,7 @@ mg.save("line.mpsgraph", g, [x], {"y": y})
 
 def public_headers() -> list[str]:
     """As applications include them."""
-    return sorted(path.relative_to(ROOT / "include").as_posix() for path in (ROOT / "include").rglob("*.h"))
+    return sorted(path.relative_to(ROOT / "include").as_posix() for path in (ROOT / "include").rglob("*.h*"))
 
 
 def test_only_public_headers_are_installed(installed):
@@ -217,7 +220,7 @@ def test_only_what_is_marked_leaves_the_library(installed):
     """Nothing of passes, kernels, backends or other libraries; and each class and function of the public headers."""
     library = installed.package / "lib" / "libmpsgraph.so"
     exported = {line.split(" ", 2)[2] for line in run("nm", "-DC", "--defined-only", library, cwd=ROOT).splitlines()}
-    of_ours = re.compile(r"(typeinfo (name )?for |vtable for |(non-)?virtual thunk to )?mpsgraph::")
+    of_ours = re.compile(r"(typeinfo (name )?for |vtable for |(non-)?virtual thunk to )?mpsgraph(::|_)")
     assert [name for name in exported if not of_ours.match(name)] == []
     inside = {name.split("(")[0] for name in exported if re.match(r"mpsgraph::(ops|cpu|metal|compiler)::", name)}
     for_the_python_module = {"mpsgraph::cpu::Philox::generate", "mpsgraph::compiler::specialize"}

@@ -1,0 +1,126 @@
+"""The C interface of the installed package: a C program, a C++ program, ctypes, old headers, handles that are wrong."""
+
+import ctypes
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import mpsgraph as mg
+import numpy as np
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PACKAGE = Path(mg.__file__).parent
+LIBRARY = PACKAGE / "lib" / "libmpsgraph.so"
+INCLUDE = PACKAGE / "include"
+STRICT = ("-Wall", "-Wextra", "-pedantic", "-Werror")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="builds programs against libmpsgraph.so")
+
+
+def run(*command, **options) -> str:
+    done = subprocess.run([str(part) for part in command], text=True, capture_output=True, timeout=300, **options)
+    assert done.returncode == 0, f"{command[0]} failed ({done.returncode}):\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def build(source: Path, program: Path, *options) -> Path:
+    compiler = ("cc", "-std=c99") if source.suffix == ".c" else ("c++", "-std=c++20")
+    link = (f"-L{LIBRARY.parent}", "-lmpsgraph", "-lm", "-pthread", f"-Wl,-rpath,{LIBRARY.parent}")
+    run(*compiler, *STRICT, *options, f"-I{INCLUDE}", source, "-o", program, *link)
+    return program
+
+
+@pytest.mark.parametrize("name", ["program.c", "program.cpp"])
+def test_program(name, tmp_path):
+    """It trains, saves, opens and runs, and checks its own numbers; program.cpp with 8 threads."""
+    program = build(HERE / name, tmp_path / "program")
+    assert run(program, tmp_path / "line.mpsgraph").endswith("done\n")
+
+
+def test_program_leaks_nothing(tmp_path):
+    """Under AddressSanitizer, with its search for leaks."""
+    program = build(HERE / "program.c", tmp_path / "program", "-fsanitize=address", "-g")
+    assert run(program, tmp_path / "line.mpsgraph").endswith("done\n")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_wrong_handles_give_a_status(seed, tmp_path):
+    """Each function some 60 times with NULL, released, foreign and invented handles."""
+    table = INCLUDE / "mpsgraph" / "function_table.h"
+    text = run(sys.executable, "-X", "faulthandler", HERE / "fuzz.py", LIBRARY, table, seed, 5000, tmp_path)
+    statuses = re.search(r"statuses (.*)", text)[1]
+    assert "2: " in statuses and "0: " in statuses and "13: " not in statuses
+
+
+def members(table: Path) -> list[str]:
+    return re.findall(r"\(\*(\w+)\)", table.read_text())
+
+
+def test_the_table_only_grows():
+    """A program with the first header finds each function where it was; the table is that of the header."""
+    now = members(ROOT / "include/mpsgraph/function_table.h")
+    first = members(HERE / "function_table_1.h")
+    assert now[: len(first)] == first
+    run(sys.executable, ROOT / "tools" / "function_table.py", "--check")
+
+
+OLD_PROGRAM = """
+#include "mpsgraph/mpsgraph.h"
+int main(void) {
+  const mpsgraph_functions *api = mpsgraph_get_functions(1);
+  mpsgraph_graph graph;
+  if (!api || api->size < sizeof(mpsgraph_functions) || mpsgraph_get_functions(1000)) return 1;
+  if (api->graph_create(0, &graph) != MPSGRAPH_OK) return 2;
+  return api->train_step((mpsgraph_trainer)(void *)graph, 0, 0, 0) != MPSGRAPH_INVALID_HANDLE ||
+         api->release(graph) != MPSGRAPH_OK;
+}
+"""
+
+
+def test_an_old_header_against_the_library(tmp_path):
+    old = tmp_path / "mpsgraph"
+    old.mkdir()
+    for name in ("mpsgraph.h", "export.h"):
+        (old / name).write_text((INCLUDE / "mpsgraph" / name).read_text())
+    (old / "function_table.h").write_text((HERE / "function_table_1.h").read_text())
+    (tmp_path / "old.c").write_text(OLD_PROGRAM)
+    run(build(tmp_path / "old.c", tmp_path / "old", f"-I{tmp_path}"))
+
+
+def test_ctypes_runs_what_python_saved(tmp_path):
+    g = mg.Graph()
+    x = g.placeholder((2, 3), name="x")
+    mg.save(tmp_path / "sum.mpsgraph", g, [x], {"y": g.matrix_multiplication(x, g.variable(np.ones((3, 1), "f4")))})
+    library = ctypes.CDLL(str(LIBRARY))
+    graph, executable, array, result = (ctypes.c_void_p() for _ in range(4))
+    assert library.mpsgraph_graph_open(os.fsencode(tmp_path / "sum.mpsgraph"), None, ctypes.byref(graph)) == 0
+    assert library.mpsgraph_graph_compile(graph, None, ctypes.c_size_t(0), ctypes.byref(executable)) == 0
+    kind = (ctypes.c_int64 * 17)(2 << 32, 2, 3)  # float32, rank 2
+    data = np.arange(6, dtype=np.float32)
+    assert library.mpsgraph_array_create(kind, ctypes.byref(array)) == 0
+    assert library.mpsgraph_array_write(array, ctypes.c_void_p(data.ctypes.data), ctypes.c_size_t(24)) == 0
+    one = ctypes.c_size_t(1)
+    assert library.mpsgraph_executable_run(executable, ctypes.byref(array), one, ctypes.byref(result), one) == 0
+    out = np.empty(2, np.float32)
+    assert library.mpsgraph_array_read(result, ctypes.c_void_p(out.ctypes.data), ctypes.c_size_t(8)) == 0
+    assert out.tolist() == [3, 12]
+    for handle in (graph, executable, array, result):
+        assert library.mpsgraph_release(handle) == 0
+
+
+def test_size_and_names(tmp_path):
+    """Small enough for an application; the names of C are those of the header, all of them."""
+    run("strip", "-o", tmp_path / "stripped", LIBRARY)
+    assert (tmp_path / "stripped").stat().st_size < 12e6
+    names = {line.split()[-1] for line in run("nm", "-D", "--defined-only", LIBRARY).splitlines()}
+    wanted = {f"mpsgraph_{name}" for name in members(INCLUDE / "mpsgraph/function_table.h")}
+    assert {name for name in names if name.startswith("mpsgraph_")} == wanted | {"mpsgraph_get_functions"}
+
+
+def test_pkg_config_file_says_where_things_are():
+    text = (LIBRARY.parent / "pkgconfig" / "mpsgraph.pc").read_text()
+    assert "prefix=${pcfiledir}/../.." in text and "-lmpsgraph" in text and mg.__version__ in text
