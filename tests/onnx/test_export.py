@@ -118,7 +118,7 @@ def test_layers(make, shapes, sizes, dtype):
     assert {t.name for t in back.graph.trainable_variables} == {name for name, _ in module.named_parameters()}
     assert [tuple(t.shape) for t in back.inputs.values()] == [tuple(s) for s in shapes], "unknown sizes stay unknown"
     reference = ReferenceEvaluator(proto)
-    both = getattr(module, "bidirectional", False)
+    both = getattr(module, "directions", 1) == 2
     graph, twin = mg.Graph(), make().eval()
     placeholders = [graph.placeholder(shape, dtype) for shape in shapes]
     twin.load_state_dict(state)

@@ -70,7 +70,8 @@ def _inside(w: Writer, op: Operation, axis: int) -> str:
         raise Unsaid("gives zeros for indices outside (out_of_range='zeros'); ONNX has an error: use 'error' or 'clip'")
     if size < 0:
         raise Unsaid("clips indices along an axis whose size must be known")
-    limits = [w.constant(np.asarray(v, op.inputs[1].dtype.numpy)) for v in (0, size - 1)]
+    dtype = op.inputs[1].dtype.numpy
+    limits = [w.constant(np.asarray(min(v, np.iinfo(dtype).max), dtype)) for v in (0, size - 1)]
     return w.add("Min", w.add("Max", indices, limits[0]), limits[1])
 
 

@@ -23,18 +23,19 @@ def resize(w: Writer, op: Operation) -> str:
         raise Unsaid(f"ONNX's Resize does not round '{rounding}'")
     images = op.inputs[0]
     rank, layout = len(required_shape(images)), str(a["layout"])
-    axes = [layout.index("H"), layout.index("W")] if layout else list(range(rank))
     sizes = w.shape_operand(op.inputs[1])
     turned = w.name(images)
-    back = None
-    if layout == "NHWC":
-        turned, back, axes = w.transpose(turned, [0, 3, 1, 2]), [0, 2, 3, 1], [2, 3]
+    back = [0, 2, 3, 1] if layout == "NHWC" else None
+    if back:
+        turned = w.transpose(turned, [0, 3, 1, 2])
     mode = {"mode": "nearest", "nearest_mode": rounding} if op.kind == "resize_nearest" else {"mode": "linear"}
     count = required_shape(op.inputs[1])[0]
-    if count not in (-1, len(axes)):
-        raise Unsaid(f"{count} sizes for {len(axes)} axes")
-    wanted = ["", sizes] if scales is None else [w.constant(np.asarray(scales, np.float32))]
-    result = w.add("Resize", turned, "", *wanted, coordinate_transformation_mode=places, axes=axes, **mode)
+    if count not in (-1, 2 if layout else rank):
+        raise Unsaid(f"{count} sizes for {2 if layout else rank} axes")
+    if layout:  # ONNX Runtime stumbles over the attribute axes, so all four axes are stated
+        sizes = w.add("Concat", w.add("Shape", turned, start=0, end=2), sizes, axis=0)
+    wanted = ["", sizes] if scales is None else [w.constant(np.asarray([1, 1, *scales], np.float32))]
+    result = w.add("Resize", turned, "", *wanted, coordinate_transformation_mode=places, **mode)
     return w.transpose(result, back) if back else result
 
 
