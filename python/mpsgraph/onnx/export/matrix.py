@@ -145,6 +145,8 @@ def quantization(w: Writer, op: Operation) -> str:
     if str(small) not in ("int8", "uint8"):
         raise Unsaid(f"ONNX quantizes to int8 and uint8, this is {small}")
     kind = "QuantizeLinear" if op.kind == "quantize" else "DequantizeLinear"
+    if len(op.inputs) > 2 and op.inputs[1].shape != op.inputs[2].shape:
+        raise Unsaid("ONNX wants as many zero points as scales")
     operands = w.inputs(op)
     if len(operands) == 2:
         zero = np.zeros((), small.numpy)

@@ -122,7 +122,7 @@ def sort(w: Writer, op: Operation) -> str:
 def softmax_cross_entropy(w: Writer, op: Operation) -> str:
     """-sum of labels log(softmax), its sum or mean over the losses."""
     source, labels = w.inputs(op)
-    axis = axis_of(op)
+    axis = axis_of(op, place=2)
     product = w.add("Mul", labels, w.add("LogSoftmax", source, axis=axis))
     losses = w.add("Neg", w.add("ReduceSum", product, w.ints([axis]), keepdims=1))
     kinds = {"none": None, "sum": "ReduceSum", "mean": "ReduceMean"}
