@@ -102,7 +102,7 @@ def gather_nd(w: Writer, op: Operation) -> str:
 
 @writes("one_hot")
 def one_hot(w: Writer, op: Operation) -> str:
-    """1 where the class is, by comparison: classes outside get zeros, also -1, which ONNX's OneHot counts from behind."""
+    """1 where the class is, by comparison: classes outside get zeros, also -1, which OneHot counts from behind."""
     if op.attributes["out_of_range"] != "zeros":
         raise Unsaid(f"ONNX has no one-hot vectors with out_of_range='{op.attributes['out_of_range']}'")
     rank = len(required_shape(op.outputs[0]))

@@ -40,7 +40,7 @@ def resize(w: Writer, op: Operation) -> str:
 
 
 def _scales(op: Operation) -> tuple[list[float], bool]:
-    """Scales that Resize can be given, and whether places are those of centres, of an operation with scale and offset."""
+    """Scales that Resize can be given, and whether places are those of centres, where scale and offset are given."""
     images, size, scale, offset = (op.inputs[0], *(known_array(tensor) for tensor in op.inputs[1:4]))
     layout = str(op.attributes["layout"])
     if size is None or scale is None or offset is None or not layout:
