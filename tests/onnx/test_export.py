@@ -6,13 +6,12 @@ the image or the sequence, stay open: each model runs at two of them.
 
 from __future__ import annotations
 
+import mpsgraph as mg
 import numpy as np
 import onnx
 import pytest
-from onnx.reference import ReferenceEvaluator
-
-import mpsgraph as mg
 from mpsgraph import nn
+from onnx.reference import ReferenceEvaluator
 
 IMAGES = (-1, -1, -1, 4)
 SEQUENCE = (-1, -1, 4)
@@ -35,7 +34,7 @@ LAYERS = [
     layer(lambda: nn.Linear(3), SEQUENCE),
     layer(lambda: nn.Conv1d(3, 3), SEQUENCE),
     layer(lambda: nn.Conv2d(3, 3), IMAGES),
-    layer(lambda: nn.Conv2d(3, 3, strides=2, padding="TF_SAME"), IMAGES, label="Conv2d-same"),
+    layer(lambda: nn.Conv2d(3, 3, strides=2, padding="TF_SAME"), (-1, 8, 8, 4), sizes=(8,), label="Conv2d-same"),
     layer(lambda: nn.Conv2d(4, 3, groups=2, dilations=2, padding=((2, 1), (0, 2))), IMAGES, label="Conv2d-groups"),
     layer(lambda: nn.Conv2d(3, 3, data_layout="NCHW"), (-1, 4, -1, -1), label="Conv2d-NCHW"),
     layer(lambda: nn.Conv3d(3, 3), VOLUME, sizes=(5, 6)),
@@ -56,8 +55,11 @@ LAYERS = [
     layer(lambda: nn.AvgPool3d(2), VOLUME, sizes=(4, 6)),
     layer(lambda: nn.AdaptiveAvgPool2d(3), (-1, 8, 8, 4), sizes=(8,)),
     layer(lambda: nn.GlobalAveragePooling2d(), IMAGES),
-    layer(lambda: nn.Upsample(2), (-1, 8, 8, 4), sizes=(8,)),
-    layer(lambda: nn.Upsample(2, "bilinear"), (-1, 8, 8, 4), sizes=(8,), label="Upsample-bilinear"),
+    layer(lambda: nn.Upsample(scale_factor=2), (-1, 8, 8, 4), sizes=(8,)),
+    layer(lambda: nn.Upsample(16), IMAGES, label="Upsample-open"),
+    layer(lambda: nn.Upsample(scale_factor=1.5, mode="bilinear"), (-1, 8, 8, 4), sizes=(8,), label="Upsample-factor"),
+    layer(lambda: nn.Upsample(16, mode="bilinear"), IMAGES, label="Upsample-bilinear"),
+    layer(lambda: nn.Upsample(15, mode="bilinear", align_corners=True), IMAGES, label="Upsample-corners"),
     layer(lambda: nn.PixelShuffle(2), IMAGES),
     layer(lambda: nn.PixelUnshuffle(2), IMAGES),
     layer(lambda: nn.ZeroPad2d(1), IMAGES),
@@ -81,7 +83,7 @@ LAYERS = [
     layer(lambda: nn.TransformerDecoderLayer(4, 2, 16), SEQUENCE, SEQUENCE),
     layer(lambda: nn.SpatialDropout(), IMAGES),
     layer(lambda: nn.Flatten(), (-1, 8, 8, 4), sizes=(8,)),
-    layer(lambda: nn.Unflatten(2, 2), (-1, 4)),
+    layer(lambda: nn.Unflatten((2, 2)), (-1, 4)),
 ]
 
 
@@ -115,6 +117,7 @@ def test_layers(make, shapes, sizes, dtype):
     assert {t.name for t in back.graph.trainable_variables} == {name for name, _ in module.named_parameters()}
     assert [tuple(t.shape) for t in back.inputs.values()] == [tuple(s) for s in shapes], "unknown sizes stay unknown"
     reference = ReferenceEvaluator(proto)
+    both = getattr(module, "directions", 1) == 2
     graph, twin = mg.Graph(), make().eval()
     placeholders = [graph.placeholder(shape, dtype) for shape in shapes]
     twin.load_state_dict(state)
@@ -123,5 +126,56 @@ def test_layers(make, shapes, sizes, dtype):
         arrays = values_like(shapes, size, dtype, batch)
         wanted = graph.run(dict(zip(placeholders, arrays, strict=True)), result).numpy()
         feeds = {f"x{i}": array for i, array in enumerate(arrays)}
-        np.testing.assert_allclose(reference.run(None, feeds)[0], wanted, rtol=1e-5, atol=1e-5)
+        if not both:  # onnx's reference has layers of one direction only
+            np.testing.assert_allclose(reference.run(None, feeds)[0], wanted, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(back(*arrays).numpy(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_all_that_cannot_be_said_is_named_and_nothing_is_written(tmp_path):
+    g = mg.Graph()
+    x = g.placeholder((2, 3), name="x")
+    y = g.cumulative_maximum(x, 0, name="first") + g.cumulative_minimum(x, 1, name="second")
+    path = tmp_path / "model.onnx"
+    with pytest.raises(mg.errors.UnsupportedError, match="(?s)2 operations.*'first'.*'second'"):
+        mg.onnx.export(g, path, inputs={"x": x}, outputs={"y": y})
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(mg.errors.UnsupportedError, match="'x'.*is no input"):
+        mg.onnx.export(g, inputs={}, outputs={"y": x + 1})
+    with pytest.raises(mg.errors.UnsupportedError, match="opset 17"):
+        mg.onnx.export(g, path, 17, inputs={"x": x}, outputs={"y": x})
+
+
+@pytest.mark.parametrize("opset", [18, 21, 23])
+def test_the_import_of_a_graph_with_channels_in_front_is_the_same_graph(opset, tmp_path):
+    g = mg.Graph()
+    x = g.placeholder((-1, 3, 8, 8), name="images")
+    w = g.variable(np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32), name="weights")
+    y = g.relu(g.convolution2d(x, w, data_layout="NCHW", weights_layout="OIHW"))
+    mg.onnx.export(mg.Model(g, {"images": x}, {"features": y}), tmp_path / "model.onnx", opset)
+    back = mg.onnx.load(tmp_path / "model.onnx")
+
+    def kinds(graph):
+        return sorted(operation.kind for operation in graph.operations)
+
+    assert kinds(back.graph) == kinds(g)
+    assert (
+        list(back.inputs) == ["images"] and list(back.outputs) == ["features"] and list(back.parameters) == ["weights"]
+    )
+    again = mg.onnx.export(back, opset=opset)
+    assert [n.op_type for n in again.graph.node] == [n.op_type for n in onnx.load(tmp_path / "model.onnx").graph.node]
+
+
+def test_a_branch_sees_what_is_outside():
+    g = mg.Graph()
+    flag, x = g.placeholder((), "bool", "flag"), g.placeholder((-1,), name="x")
+    y = g.if_(flag, lambda: x * g.constant([2.0]), lambda: x - 1.0)[0]
+    proto = mg.onnx.export(g, inputs={"flag": flag, "x": x}, outputs={"y": y})
+    for value, wanted in ((True, [2, 4]), (False, [0, 1])):
+        result = ReferenceEvaluator(proto).run(None, {"flag": np.array(value), "x": np.float32([1, 2])})
+        assert result[0].tolist() == wanted
+
+
+def test_moving_averages_come_back_untrained():
+    model = mg.nn.Sequential(mg.nn.BatchNorm())
+    back = mg.onnx.load(mg.onnx.export(model, inputs={"x": (-1, 5)}))
+    assert len(back.parameters) == 4 and len(back.graph.trainable_variables) == 2

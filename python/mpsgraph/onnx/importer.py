@@ -94,7 +94,9 @@ class Importer:
         for info in graph.input:
             if info.name not in scope:
                 scope[info.name] = self._input(info)
-        ours = self._model.producer_name == "mpsgraph"  # such files keep weights as initialisers, and say which are trained
+        ours = (
+            self._model.producer_name == "mpsgraph"
+        )  # such files keep weights as initialisers, and say which are trained
         self._weights = frozenset() if ours else weights_in_constants(graph)
         self._buffers = buffers_of(self._model) if ours else frozenset()
         self._lower_nodes(graph.node)
@@ -154,7 +156,9 @@ class Importer:
         array, dtype = initialiser.elements
         name = initialiser.name
         if dtype.is_float and array.ndim > 0 and not initialiser.fixed and self._trains(name):
-            initialiser.variable = self.graph.variable(array, dtype, name or None, trainable and name not in self._buffers)
+            initialiser.variable = self.graph.variable(
+                array, dtype, name or None, trainable and name not in self._buffers
+            )
             self.parameters[name] = initialiser.variable
             return initialiser.variable
         tensor = self.graph.constant(array, dtype=dtype, name=name or None)

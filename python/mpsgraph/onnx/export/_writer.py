@@ -133,9 +133,16 @@ class Writer:
         """A small constant of the export's own; each stands in the file once."""
         key = (value.dtype.str, value.shape, value.tobytes())
         if key not in self._constants:
-            self._constants[key] = self.fresh("constant")
-            self.initializers.append(_tensor_proto(self._constants[key], value, None))
+            self._constants[key] = name = self.fresh("constant")
+            proto = _tensor_proto(name, value, None)
+            if value.dtype.kind == "f" and value.ndim:  # an initialiser would be taken for weights
+                self._outermost().nodes.append(helper.make_node("Constant", [], [name], value=proto))
+            else:
+                self.initializers.append(proto)
         return self._constants[key]
+
+    def _outermost(self) -> Writer:
+        return self._outer._outermost() if self._outer else self
 
     def initializer(self, name: str, value: np.ndarray, dtype: DType) -> str:
         """Weights, under a name of their own."""

@@ -33,26 +33,32 @@ def _layout(op: Operation, count: int) -> str:
     return layout if len(layout) == count + 2 else {2: "NHWC", 3: "NDHWC"}[count]
 
 
-def _pads(op: Operation) -> list[int] | None:
-    """(before, after) of each axis, all that stand before first, as ONNX wants them."""
-    style = op.attributes["padding_style"]
+def _windows(op: Operation, axes: list[int], kernel: list[int], sizes: list[int]) -> dict[str, Any]:
+    """Strides, dilations and padding of some windowed axes, for windows over images of some sizes.
+
+    What TF_SAME and ONNX_SAME_LOWER pad follows from sizes: it is stated where they are known, else by auto_pad.
+    """
+    style = str(op.attributes["padding_style"])
     if style not in _AUTO:
         raise Unsaid(f"ONNX has no padding style like {style}")
-    if style != "EXPLICIT":
-        return None
-    padding = [int(v) for v in op.attributes["padding"]]
-    return padding[0::2] + padding[1::2]
+    strides, dilations = ([int(op.attributes[key][axis]) for axis in axes] for key in ("strides", "dilations"))
+    result: dict[str, Any] = {"strides": strides, "dilations": dilations}
+    if style == "EXPLICIT":
+        padding = [int(v) for v in op.attributes["padding"]]
+        return {**result, "pads": [padding[2 * axis + end] for end in (0, 1) for axis in axes]}
+    if _AUTO[style] and min(*sizes, *kernel) >= 0:
+        totals = [
+            max((-(-size // stride) - 1) * stride + (k - 1) * dilation + 1 - size, 0)
+            for size, stride, dilation, k in zip(sizes, strides, dilations, kernel, strict=True)
+        ]
+        smaller, larger = [n // 2 for n in totals], [n - n // 2 for n in totals]
+        return {**result, "pads": smaller + larger if style == "TF_SAME" else larger + smaller}
+    return {**result, "auto_pad": _AUTO[style]}
 
 
-def _windows(op: Operation, **more: Any) -> dict[str, Any]:
-    style = op.attributes["padding_style"]
-    return {
-        "strides": [int(v) for v in op.attributes["strides"]],
-        "dilations": [int(v) for v in op.attributes["dilations"]],
-        "pads": _pads(op),
-        "auto_pad": _AUTO[style],
-        **more,
-    }
+def _sizes(op: Operation, source: list[int]) -> list[int]:
+    """The sizes of the source's windowed axes, -1 for those that only a run knows."""
+    return [required_shape(op.inputs[0])[axis] for axis in source[2:]]
 
 
 @writes("convolution2d", "convolution3d")
@@ -62,7 +68,9 @@ def convolution(w: Writer, op: Operation) -> str:
     source = to_channels_first(_layout(op, count))
     weights = to_channels_first(str(op.attributes["weights_layout"]))
     operands = w.transpose(w.name(op.inputs[0]), source), w.transpose(w.name(op.inputs[1]), weights)
-    result = w.add("Conv", *operands, group=int(op.attributes["groups"]), **_windows(op))
+    kernel = [required_shape(op.inputs[1])[axis] for axis in weights[2:]]
+    windows = _windows(op, list(range(count)), kernel, _sizes(op, source))
+    result = w.add("Conv", *operands, group=int(op.attributes["groups"]), **windows)
     return w.transpose(result, inverse(source))
 
 
@@ -74,9 +82,12 @@ def depthwise(w: Writer, op: Operation) -> str:
     channels, kernel_y, kernel_x = (required_shape(op.inputs[1])[layout.index(letter)] for letter in "IHW")
     if min(channels, kernel_y, kernel_x) < 0:
         raise Unsaid("the weights' shape must be known")
+    if channels == 0:
+        raise Unsaid("has no channels; ONNX's Conv has one group at least")
     turned = w.transpose(w.name(op.inputs[1]), [layout.index(letter) for letter in "IOHW"])
     weights = w.reshape(turned, [-1, 1, kernel_y, kernel_x])
-    result = w.add("Conv", w.transpose(w.name(op.inputs[0]), source), weights, group=channels, **_windows(op))
+    windows = _windows(op, [0, 1], [kernel_y, kernel_x], _sizes(op, source))
+    result = w.add("Conv", w.transpose(w.name(op.inputs[0]), source), weights, group=channels, **windows)
     return w.transpose(result, inverse(source))
 
 
@@ -148,7 +159,7 @@ def pooling2d(w: Writer, op: Operation) -> str:
     source = to_channels_first(_layout(op, 2))
     kernel = [int(v) for v in op.attributes["kernel"]]
     turned = w.transpose(w.name(op.inputs[0]), source)
-    return w.transpose(_pool(w, op, turned, kernel, _windows(op)), inverse(source))
+    return w.transpose(_pool(w, op, turned, kernel, _windows(op, [0, 1], kernel, _sizes(op, source))), inverse(source))
 
 
 def _pool(w: Writer, op: Operation, source: str, kernel: list[int], windows: dict[str, Any]) -> str:
@@ -171,7 +182,7 @@ def pooling4d(w: Writer, op: Operation) -> str:
     rank = len(required_shape(op.inputs[0]))
     if rank not in (4, 5):
         raise Unsaid(f"pools over four axes of rank {rank}; ONNX's pools have two axes in front")
-    a = {key: [int(v) for v in op.attributes[key]] for key in ("kernel", "strides", "dilations", "padding")}
+    a = {key: [int(v) for v in op.attributes[key]] for key in ("kernel", "strides", "padding")}
     still = [i for i in range(4) if a["kernel"][i] == a["strides"][i] == 1 and not any(a["padding"][2 * i : 2 * i + 2])]
     if not still:
         raise Unsaid("pools over four axes at once; ONNX's runtimes have at most three")
@@ -181,16 +192,9 @@ def pooling4d(w: Writer, op: Operation) -> str:
     if rank == 4:
         x = w.add("Unsqueeze", x, w.ints([0]))
     forth = [0, 1 + channel, *(1 + i for i in kept)]
-    pads = _pads(op)
-    if pads is not None:
-        pads = [pads[i] for i in kept] + [pads[4 + i] for i in kept]
-    windows = {
-        "strides": [a["strides"][i] for i in kept],
-        "dilations": [a["dilations"][i] for i in kept],
-        "pads": pads,
-        "auto_pad": _AUTO[op.attributes["padding_style"]],
-    }
-    result = w.transpose(_pool(w, op, w.transpose(x, forth), [a["kernel"][i] for i in kept], windows), inverse(forth))
+    kernel = [a["kernel"][i] for i in kept]
+    windows = _windows(op, kept, kernel, [required_shape(op.inputs[0])[i - 4] for i in kept])
+    result = w.transpose(_pool(w, op, w.transpose(x, forth), kernel, windows), inverse(forth))
     return w.add("Squeeze", result, w.ints([0])) if rank == 4 else result
 
 
@@ -199,7 +203,7 @@ def im_to_col(w: Writer, op: Operation) -> str:
     """Conv with weights that pick one element of the window each."""
     source = to_channels_first(_layout(op, 2))
     channels = required_shape(op.inputs[0])[source[1]]
-    if channels < 0 or str(op.inputs[0].dtype) not in ("float32", "float64", "float16"):
+    if channels < 1 or str(op.inputs[0].dtype) not in ("float32", "float64", "float16"):
         raise Unsaid("the channels must be known, and of floating point")
     kernel_y, kernel_x = (int(v) for v in op.attributes["kernel"])
     taps = kernel_y * kernel_x
@@ -215,3 +219,28 @@ def im_to_col(w: Writer, op: Operation) -> str:
         return columns
     apart = w.transpose(w.reshape(columns, [0, channels, taps, -1]), [0, 3, 2, 1])
     return w.reshape(apart, [0, 0, channels * taps])
+
+
+@writes("col_to_im")
+def col_to_im(w: Writer, op: Operation) -> str:
+    """ConvTranspose with weights that put one element of the window each: the transpose of im_to_col."""
+    source = to_channels_first(_layout(op, 2))
+    shape = required_shape(op.outputs[0])
+    channels, *size = (shape[axis] for axis in source[1:])
+    if min(channels, *size) < 1 or str(op.inputs[0].dtype) not in ("float32", "float64", "float16"):
+        raise Unsaid("the images' size and channels must be known, and of floating point")
+    kernel, strides, dilations, padding = (
+        [int(v) for v in op.attributes[key]] for key in ("kernel", "strides", "dilations", "padding")
+    )
+    before, after, taps = padding[0::2], padding[1::2], kernel[0] * kernel[1]
+    room = [n + b + a - (k - 1) * d - 1 for n, b, a, k, d in zip(size, before, after, kernel, dilations, strict=True)]
+    places = [n // stride + 1 for n, stride in zip(room, strides, strict=True)]
+    columns = w.name(op.inputs[0])
+    if str(op.attributes["data_layout"]) != "NCHW":  # n, place, (tap, c)
+        columns = w.transpose(w.reshape(columns, [0, 0, taps, channels]), [0, 3, 2, 1])
+    columns = w.reshape(columns, [-1, taps, *places])  # each channel an image of its own
+    weights = w.constant(np.eye(taps, dtype=op.inputs[0].dtype.numpy).reshape(taps, 1, *kernel))
+    outside = [n % stride for n, stride in zip(room, strides, strict=True)]
+    windows = {"strides": strides, "dilations": dilations, "pads": before + after}
+    images = w.add("ConvTranspose", columns, weights, output_padding=outside, **windows)
+    return w.transpose(w.reshape(images, [-1, channels, *size]), inverse(source))

@@ -70,7 +70,8 @@ def _inside(w: Writer, op: Operation, axis: int) -> str:
         raise Unsaid("gives zeros for indices outside (out_of_range='zeros'); ONNX has an error: use 'error' or 'clip'")
     if size < 0:
         raise Unsaid("clips indices along an axis whose size must be known")
-    limits = [w.constant(np.asarray(v, op.inputs[1].dtype.numpy)) for v in (0, size - 1)]
+    dtype = op.inputs[1].dtype.numpy
+    limits = [w.constant(np.asarray(min(v, np.iinfo(dtype).max), dtype)) for v in (0, size - 1)]
     return w.add("Min", w.add("Max", indices, limits[0]), limits[1])
 
 
@@ -101,7 +102,7 @@ def gather_nd(w: Writer, op: Operation) -> str:
 
 @writes("one_hot")
 def one_hot(w: Writer, op: Operation) -> str:
-    """1 where the class is, by comparison: classes outside get zeros, also -1, which ONNX's OneHot counts from behind."""
+    """1 where the class is, by comparison: classes outside get zeros, also -1, which OneHot counts from behind."""
     if op.attributes["out_of_range"] != "zeros":
         raise Unsaid(f"ONNX has no one-hot vectors with out_of_range='{op.attributes['out_of_range']}'")
     rank = len(required_shape(op.outputs[0]))
@@ -144,6 +145,8 @@ def quantization(w: Writer, op: Operation) -> str:
     if str(small) not in ("int8", "uint8"):
         raise Unsaid(f"ONNX quantizes to int8 and uint8, this is {small}")
     kind = "QuantizeLinear" if op.kind == "quantize" else "DequantizeLinear"
+    if len(op.inputs) > 2 and op.inputs[1].shape != op.inputs[2].shape:
+        raise Unsaid("ONNX wants as many zero points as scales")
     operands = w.inputs(op)
     if len(operands) == 2:
         zero = np.zeros((), small.numpy)

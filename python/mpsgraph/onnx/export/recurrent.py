@@ -81,7 +81,11 @@ class _Layer:
         zeros = w.constant(np.zeros((self.directions, rows), self.source.dtype.numpy))
         if "bias" not in self.given and recurrent is None:
             return ""
-        own = self.ordered(w.reshape(w.name(self.given["bias"]), [self.directions, rows])) if "bias" in self.given else zeros
+        own = (
+            self.ordered(w.reshape(w.name(self.given["bias"]), [self.directions, rows]))
+            if "bias" in self.given
+            else zeros
+        )
         return w.add("Concat", own, recurrent or zeros, axis=1)
 
     def state(self, key: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..._core import Operation, Tensor
 from ._writer import Unsaid, Writer, attribute, axis_of, required_shape, type_number, writes
 
@@ -37,7 +39,8 @@ def of_flags(w: Writer, op: Operation) -> str:
         raise Unsaid(f"ONNX's reductions have no bits; the operand is {op.inputs[0].dtype}")
     numbers = w.add("Cast", w.name(op.inputs[0]), to=6)  # int32
     kind = "ReduceMin" if op.kind == "reduction_and" else "ReduceMax"
-    return w.cast(w.add(kind, numbers, _axes(w, op), keepdims=1), op.outputs[0].dtype)
+    extremum = w.add(kind, numbers, _axes(w, op), keepdims=1)  # of nothing the largest or the smallest int32
+    return w.add("Greater", extremum, w.constant(np.asarray(0, np.int32)))
 
 
 @writes("reduction_arg_maximum", "reduction_arg_minimum")
@@ -119,7 +122,7 @@ def sort(w: Writer, op: Operation) -> str:
 def softmax_cross_entropy(w: Writer, op: Operation) -> str:
     """-sum of labels log(softmax), its sum or mean over the losses."""
     source, labels = w.inputs(op)
-    axis = axis_of(op)
+    axis = axis_of(op, place=2)
     product = w.add("Mul", labels, w.add("LogSoftmax", source, axis=axis))
     losses = w.add("Neg", w.add("ReduceSum", product, w.ints([axis]), keepdims=1))
     kinds = {"none": None, "sum": "ReduceSum", "mean": "ReduceMean"}

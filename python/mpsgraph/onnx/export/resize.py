@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
-from ..._core import Operation
-from ._writer import Unsaid, Writer, required_shape, writes
+import math
 
-_PLACES = {(False, False): "asymmetric", (True, False): "half_pixel", (False, True): "align_corners"}
+import numpy as np
+
+from ..._core import Operation
+from ._writer import Unsaid, Writer, known_array, required_shape, writes
+
 _ROUNDINGS = ("floor", "ceil", "round_prefer_ceil", "round_prefer_floor")
 
 
 @writes("resize_nearest", "resize_bilinear")
 def resize(w: Writer, op: Operation) -> str:
     """Resize to sizes."""
-    if len(op.inputs) > 2:
-        raise Unsaid("scales and offsets of its own, which ONNX's Resize does not have")
     a = op.attributes
-    places = _PLACES.get((bool(a["center_result"]), bool(a["align_corners"])))
+    scales, centered = _scales(op) if len(op.inputs) > 2 else (None, bool(a["center_result"]))
+    places = "align_corners" if a["align_corners"] else "half_pixel" if centered else "asymmetric"
     rounding = a.get("nearest_rounding_mode", "floor")
-    if places is None or rounding not in _ROUNDINGS:
-        raise Unsaid(f"ONNX's Resize has no places like center_result and align_corners together, or '{rounding}'")
+    if rounding not in _ROUNDINGS:
+        raise Unsaid(f"ONNX's Resize does not round '{rounding}'")
     images = op.inputs[0]
     rank, layout = len(required_shape(images)), str(a["layout"])
-    axes = [layout.index("H"), layout.index("W")] if layout else list(range(rank))
     sizes = w.shape_operand(op.inputs[1])
     turned = w.name(images)
-    back = None
-    if layout == "NHWC":
-        turned, back, axes = w.transpose(turned, [0, 3, 1, 2]), [0, 2, 3, 1], [2, 3]
+    back = [0, 2, 3, 1] if layout == "NHWC" else None
+    if back:
+        turned = w.transpose(turned, [0, 3, 1, 2])
     mode = {"mode": "nearest", "nearest_mode": rounding} if op.kind == "resize_nearest" else {"mode": "linear"}
     count = required_shape(op.inputs[1])[0]
-    if count not in (-1, len(axes)):
-        raise Unsaid(f"{count} sizes for {len(axes)} axes")
-    result = w.add("Resize", turned, "", "", sizes, coordinate_transformation_mode=places, axes=axes, **mode)
+    if count not in (-1, 2 if layout else rank):
+        raise Unsaid(f"{count} sizes for {2 if layout else rank} axes")
+    if layout:  # ONNX Runtime stumbles over the attribute axes, so all four axes are stated
+        sizes = w.add("Concat", w.add("Shape", turned, start=0, end=2), sizes, axis=0)
+    wanted = ["", sizes] if scales is None else [w.constant(np.asarray([1, 1, *scales], np.float32))]
+    result = w.add("Resize", turned, "", *wanted, coordinate_transformation_mode=places, **mode)
     return w.transpose(result, back) if back else result
+
+
+def _scales(op: Operation) -> tuple[list[float], bool]:
+    """Scales that Resize can be given, and whether places are those of centres, where scale and offset are given."""
+    images, size, scale, offset = (op.inputs[0], *(known_array(tensor) for tensor in op.inputs[1:4]))
+    layout = str(op.attributes["layout"])
+    if size is None or scale is None or offset is None or not layout:
+        raise Unsaid("scales and offsets that only a run knows")
+    scales = [float(v) for v in scale.reshape(-1)]
+    old = [required_shape(images)[layout.index(letter)] for letter in "HW"]
+    if min(old) < 0 or [math.floor(n * v) for n, v in zip(old, scales, strict=True)] != size.tolist():
+        raise Unsaid("sizes that do not follow from the scales, as ONNX's Resize has them")
+    for centered, shift in ((True, 0.5), (False, 0.0)):
+        if np.allclose(offset, [shift * (v - 1) for v in scales], rtol=0, atol=1e-7):
+            return scales, centered
+    raise Unsaid("offsets of its own, which ONNX's Resize does not have")
 
 
 _OUTSIDE = {"zero": "zeros", "constant": "zeros", "clamp_to_edge": "border", "symmetric": "reflection"}

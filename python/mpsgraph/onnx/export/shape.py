@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Operation
-from ._writer import Unsaid, Writer, attribute, axis_of, required_shape, writes
+from ._writer import Unsaid, Writer, attribute, axis_of, known_array, required_shape, writes
 
 _MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "clamp_to_edge": "edge", "periodic": "wrap"}
 _END = np.iinfo(np.int64).max
@@ -210,3 +210,23 @@ def axis_of_shape(op: Operation, rank: int) -> int:
     axis = attribute(op, "axis")
     axis = int(axis[0] if isinstance(axis, list) else axis)
     return axis + rank if axis < 0 else axis
+
+
+@writes("dynamic_slice")
+def dynamic_slice(w: Writer, op: Operation) -> str:
+    """Slice from starts that are data, of a stated size; what reaches outside is cut off in ONNX, and no error."""
+    rank = len(required_shape(op.inputs[0]))
+    strides = [int(v) for v in op.attributes["strides"]] or [1] * rank
+    starts = w.shape_operand(op.inputs[1])
+    if len(op.inputs) > 2:
+        sizes = w.shape_operand(op.inputs[2])
+    else:
+        sizes = w.ints([int(v) for v in op.attributes["sizes"]])
+    if any(stride != 1 for stride in strides):
+        raise Unsaid("slices of a stated size with strides")
+    ends = w.add("Add", starts, sizes)
+    known = known_array(op.inputs[1])
+    if known is None or (known < 0).any():  # -1 + 1 is the end, not the front
+        from_behind = w.add("And", w.add("Less", starts, w.ints(0)), w.add("Equal", ends, w.ints(0)))
+        ends = w.add("Where", from_behind, w.ints(_END), ends)
+    return w.add("Slice", w.name(op.inputs[0]), starts, ends, w.ints(list(range(rank))))
