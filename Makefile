@@ -17,6 +17,8 @@
 #   make test-cpu      all other rooms of tests/, on device cpu
 #   make test-metal    tests that are marked `both_devices`, and tests/metal, on device metal over the stand-in
 #
+#   make test-torch    PyTorch's programs on this engine (tests/pytorch), where PyTorch is installed for it; not a part
+#
 # A room is a folder in tests/, which tests/README.md lists: `make test ROOM=nn` runs one on the CPU, and
 # `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes, `make
 # test-systems` test-metal as macOS 13.3, 14.0 and 15.0. Rooms run in as many processes as there are processors, or in
@@ -48,8 +50,8 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build tools demo test $(PARTS) test-slow test-systems bench conformance lint format stubs docs sanitize \
-        coverage apple standin clean
+.PHONY: build tools demo test $(PARTS) test-torch test-slow test-systems bench conformance lint format stubs docs \
+        sanitize coverage apple standin clean
 
 build: $(VENV)/installed
 
@@ -180,6 +182,12 @@ $(TORCH)/installed:
 	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
 	  torch==2.13.0 onnxscript==0.7.2 onnx==1.20.1 onnxruntime==1.32.0 numpy expecttest
 	touch $@
+
+# The doors to PyTorch, in the environment that holds it: a gigabyte, which `make test` does without, saying so.
+test-torch: build $(TOOLS) $(TORCH)/installed
+	PYTHONPATH=$(CURDIR)/$$($(BIN)/python -c 'import os, sysconfig; \
+	  print(os.path.relpath(sysconfig.get_path("purelib")))') $(TOGETHER) \
+	  $(TORCH)/bin/python -m pytest -m "not slow" tests/pytorch
 
 stubs: build $(TOOLS)
 	$(BIN)/python tools/stubs.py $(BUILD)/stubs

@@ -78,6 +78,7 @@ __version__ = library_version()
 
 if TYPE_CHECKING:
     from . import data, nn, nngraph, onnx, optim, profiler, training
+    from . import torch as torch  # in no list of names: `from mpsgraph import *` needs no PyTorch
     from .model import Model, load, save
     from .training import checkpoint
     from .training.history import History
@@ -97,6 +98,7 @@ _LAZY = {
     "save": "model",
     "StepResult": "training.step_result",
     "profiler": "profiler",
+    "torch": "torch",
     "Trainer": "training.trainer",
     "training": "training",
 }

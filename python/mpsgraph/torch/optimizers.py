@@ -6,6 +6,7 @@ Rates are fed each step, so that PyTorch's schedulers may change them; other opt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -67,9 +68,17 @@ def _adam(
     states.update(step=step, exp_avg=mean, exp_avg_sq=square)
     if options["amsgrad"]:
         square = states["max_exp_avg_sq"] = g.maximum(states["max_exp_avg_sq"], square)
-    first, second = (1.0 - g.power(g.constant(beta, (), step.dtype), step) for beta in (beta1, beta2))
-    ratio, root = rate / g.cast(first, values.dtype), g.square_root(g.cast(second, values.dtype))
+    count = step if step.dtype == values.dtype else g.cast(step, values.dtype)
+    ratio, root = rate / _correction(g, beta1, count), g.square_root(_correction(g, beta2, count))
     return values - ratio * mean / (g.square_root(square) / root + float(options["eps"]))
+
+
+def _correction(g: Graph, beta: float, step: Tensor) -> Tensor:
+    """1 - beta^step, as -2 sinh(a / 2) exp(a / 2) with a = step log(beta): the difference would lose its digits."""
+    if not beta:
+        return g.constant(1.0, (), step.dtype)
+    half = g.maximum(step * (math.log(beta) / 2), -40.0)
+    return g.sinh(half) * g.exponent(half) * -2.0
 
 
 def _rmsprop(

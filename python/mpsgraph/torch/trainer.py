@@ -150,7 +150,10 @@ class Trainer:
                 feeds.append(feed)
         outputs, _ = importer.build(g, graph, given, differentiated=True)
         specs = signature.output_specs
-        (loss,) = (x for x, spec in zip(outputs, specs, strict=True) if spec.kind.name in ("USER_OUTPUT", "LOSS_OUTPUT"))
+        found = [x for x, spec in zip(outputs, specs, strict=True) if spec.kind.name in ("USER_OUTPUT", "LOSS_OUTPUT")]
+        if len(found) != 1:
+            raise GraphError(f"the loss must be one number, the function gives {len(found)} results")
+        loss = found[0]
         if loss.shape != ():
             raise GraphError(f"the loss must be a number, it has shape {loss.shape}: reduce it")
         updates = [
@@ -158,21 +161,23 @@ class Trainer:
             for x, spec in zip(outputs, specs, strict=True)
             if spec.kind.name == "BUFFER_MUTATION"
         ]
-        rates = [g.placeholder((), "float32", "rate") for _ in self._groups]
+        rates = [g.placeholder((), self._rate_dtype(names), "rate") for names in self._groups]
         trained = [self._variable(name) for names in self._groups for name in names]
         gradients = g.gradients(loss, trained)
         for names, rate, options in zip(self._groups, rates, self.optimizer.param_groups, strict=True):
             for name in names:
                 variable = self._variables[name]
-                updates += moved(
-                    g, self.rule, options, variable, gradients[variable], rate, self._kept(name, options)
-                )
+                updates += moved(g, self.rule, options, variable, gradients[variable], rate, self._kept(name, options))
         return _Built(feeds, rates, loss, updates)
+
+    def _rate_dtype(self, names: list[str]) -> str:
+        """float64 for a group that has such a parameter: PyTorch's rates are Python's numbers."""
+        return "float64" if any(self._tensors[name].dtype == torch.float64 for name in names) else "float32"
 
     def _refuse_what_is_fixed(self) -> None:
         for name, tensor in self._tensors.items():
             if tensor.device.type != "cpu":
-                raise GraphError(f"{name} is on {tensor.device}: move the module to PyTorch's cpu, which is copied from")
+                raise GraphError(f"{name} is on {tensor.device}: move the module to PyTorch's cpu")
 
     # --- training --------------------------------------------------------------------------------------------------
 
@@ -197,7 +202,10 @@ class Trainer:
         built = self._built.get(key)
         if built is None:
             built = self._built[key] = self._build(given, labels)
-        rates = [np.array(float(group["lr"]), np.float32) for group in self.optimizer.param_groups]
+        rates = [
+            np.array(float(group["lr"]), rate.dtype.numpy)
+            for group, rate in zip(self.optimizer.param_groups, built.rates, strict=True)
+        ]
         arrays = [as_array(x) for x in tensors]
         if built.executable is None:
             feeds = [*built.rates, *built.feeds]
@@ -270,7 +278,7 @@ class Trainer:
 
 
 def _exported(step: torch.nn.Module, inputs: tuple[Any, ...], labels: tuple[Any, ...]) -> Any:
-    """The forward pass in ATen's operations, functional; those that the table lacks are decomposed where PyTorch can."""
+    """The forward pass in ATen's operations, functional; what the table lacks is decomposed where that can be."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of PyTorch's own parts
         try:

@@ -104,7 +104,7 @@ def max_pool2d_with_indices(
         call.refuse("without a batch")
     values, places = call.g.max_pooling2d_return_indices(
         x, pair(kernel), pair(stride or kernel), padding=[(p, p) for p in pair(padding)], dilations=pair(dilation),
-        data_layout="NCHW", ceil_mode=ceil_mode, indices_mode="global_flatten_2d",
+        data_layout="NCHW", ceil_mode=ceil_mode, return_indices_mode="global_flatten_2d",
     )  # fmt: skip
     return [values, call.g.cast(places, "int64")]
 

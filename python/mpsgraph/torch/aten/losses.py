@@ -53,7 +53,8 @@ def cross_entropy_loss(
     if labels.dtype.is_float:
         if weight is not None or smoothing:
             call.refuse("of probabilities with weights or smoothing")
-        losses = g.reshape(-g.reduction_sum(logarithms * labels, axis), [s for i, s in enumerate(shape_of(x)) if i != axis])
+        sizes = [size for i, size in enumerate(shape_of(x)) if i != axis]
+        losses = g.reshape(-g.reduction_sum(logarithms * labels, axis), sizes)
         if reduction != 1:
             return _reduced(call, losses, reduction)
         return g.reshape(g.mean(losses), ()) if losses.shape else losses
@@ -112,9 +113,7 @@ def binary_cross_entropy_with_logits(
 
 
 @aten("binary_cross_entropy")
-def binary_cross_entropy(
-    call: Call, x: Tensor, y: Tensor, weight: Tensor | None = None, reduction: int = 1
-) -> Tensor:
+def binary_cross_entropy(call: Call, x: Tensor, y: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
     """Logarithms end at -100, as PyTorch's do."""
     g = call.g
     inside, outside = (g.maximum(g.logarithm(v), -100.0) for v in (x, 1.0 - x))

@@ -21,7 +21,7 @@ def _normalized(
     return call.g.normalization(x, operands[0], operands[1], operands[2], operands[3], epsilon)  # type: ignore[arg-type]
 
 
-def _channels(call: Call, x: Tensor | None, rank: int) -> Tensor | None:
+def _channels(call: Call, x: Tensor | None, rank: int) -> Any:
     return None if x is None else call.g.reshape(x, [1, -1] + [1] * (rank - 2))
 
 

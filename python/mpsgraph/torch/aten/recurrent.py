@@ -9,7 +9,7 @@ from ..._core import Tensor
 from ._table import Call, aten, shape_of
 
 Layer = Callable[[Tensor, list[Any], int, bool], tuple[Tensor, list[Tensor]]]
-"""From (inputs, weights and biases, number of the state, whether backwards): outputs, and the sequence of each state."""
+"""From (inputs, weights and biases, number of the state, whether backwards): outputs, and each state over time."""
 
 
 def _run(

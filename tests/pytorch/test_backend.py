@@ -1,0 +1,129 @@
+"""torch.compile with the backend beside eager: losses, gradients, what falls to PyTorch, sizes that change."""
+
+import copy
+import doctest
+import warnings
+
+import numpy as np
+import pytest
+
+# PyTorch is no requirement of these tests: `make test-torch` has an environment with it.
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
+import mpsgraph as mg  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's parts warn of each other
+nn, F = torch.nn, torch.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def gradients(function, module, x, labels):
+    loss = F.cross_entropy(function(x), labels)
+    return [loss, *torch.autograd.grad(loss, [*module.parameters(), x])]
+
+
+MODELS = {
+    "convolutions": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(8, 8, 3, groups=4, stride=2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
+        ),
+        (4, 3, 16, 16),
+    ),
+    "attention": (
+        lambda: nn.Sequential(
+            nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), nn.Flatten(), nn.Linear(96, 5)
+        ),
+        (4, 6, 16),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("training", [True, False])
+def test_gradients_are_those_of_eager_and_nothing_falls_to_pytorch(name: str, training: bool):
+    make, size = MODELS[name]
+    module = make().double().train(training)
+    x, labels = torch.randn(size).double().requires_grad_(), torch.randint(0, 5, (4,))
+    reference = copy.deepcopy(module)
+    expected = gradients(reference, reference, x, labels)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        found = gradients(torch.compile(module, backend="mpsgraph"), module, x, labels)
+    assert not [str(w.message) for w in seen if "fall to PyTorch" in str(w.message)]
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10)
+    for ours, theirs in zip(module.state_dict().values(), reference.state_dict().values(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10)
+
+
+def test_what_has_no_translation_falls_to_pytorch_and_is_named_once():
+    def function(x):
+        return torch.special.i1(x * 2) + torch.special.i1(x * 3) * 4
+
+    x = torch.randn(5)
+    with pytest.warns(UserWarning, match=r"2 of 6 calls .*special_i1\.default \(2\)"):
+        found = mg.torch.compile(function)(x)
+    torch.testing.assert_close(found, function(x))
+    explained = mg.torch.explain(function, x)
+    assert explained.graphs == 1 and explained.fallen == {"aten.special_i1.default": 2}
+    assert explained.translated == {"aten.mul.Tensor": 3, "aten.add.Tensor": 1}
+    assert "there is no translation" in str(explained)
+
+
+def test_open_sizes_are_compiled_for_each_that_comes():
+    compiled = mg.torch.compile(lambda x: (x * 2).sum(0) + x.shape[0], dynamic=True)
+    for count in (3, 4, 5, 3):
+        assert compiled(torch.ones(count, 2)).tolist() == [3.0 * count] * 2
+
+
+def test_results_are_their_own_memory():
+    compiled = mg.torch.compile(lambda x: (x.reshape(-1), x + 1, x + 1))
+    x = torch.zeros(2, 2)
+    view, *sums = compiled(x)
+    sums[0].add_(5)
+    assert sums[1].tolist() == [[1, 1], [1, 1]] and view.tolist() == [0, 0, 0, 0] and x.sum() == 0
+    again = compiled(x)
+    assert sums[0].tolist() == [[6, 6], [6, 6]] and again[1].tolist() == [[1, 1], [1, 1]]
+
+
+def test_random_numbers_differ_from_call_to_call():
+    module = mg.torch.compile(nn.Dropout(0.5))
+    x = torch.ones(1000)
+    first, second = module(x), module(x)
+    assert set(first.tolist()) == {0.0, 2.0} and not torch.equal(first, second)
+    assert first.mean().item() == pytest.approx(1, abs=0.2)
+
+
+CASES = {
+    "log1p": (torch.log1p, np.float64([-0.5, -1e-12, 1e-12, 1e-300, 3.0, np.inf])),
+    "expm1": (torch.expm1, np.float64([-50.0, -0.5, -1e-12, 1e-12, 0.99, 1.01, 50.0])),
+    "logsumexp": (lambda x: torch.logsumexp(x, 0), np.float64([1000.0, 1000.0, -5.0])),
+    "indexed": (lambda x: x[torch.tensor([-1, 0, 2])], np.float64([1.0, 2.0, 3.0])),
+    "std": (lambda x: torch.std(x, 0), np.float64([1.0, 2.0, 4.0])),
+    "floored": (lambda x: torch.div(x, 0.7, rounding_mode="floor"), np.float64([-3.0, 2.0, 5.5])),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_numbers_are_pytorchs(name: str):
+    function, values = CASES[name]
+    x = torch.from_numpy(values)
+    torch.testing.assert_close(mg.torch.compile(function)(x), function(x), rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("module", ["backend", "trainer"])
+def test_examples_run(module: str):
+    from importlib import import_module
+
+    found = import_module(f"mpsgraph.torch.{module}")
+    tests = [t for t in doctest.DocTestFinder().find(found, globs={"mg": mg, "np": np}) if t.examples]
+    said: list[str] = []
+    for test in tests:
+        torch._dynamo.reset()
+        doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
+    assert tests and not said, "".join(said)

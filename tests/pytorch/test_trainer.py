@@ -1,0 +1,204 @@
+"""mpsgraph.torch.Trainer beside PyTorch's own steps, in float64 where numbers shall be the same: losses, weights, the
+optimizer's state."""
+
+import copy
+
+import numpy as np
+import pytest
+
+# PyTorch is no requirement of these tests: `make test-torch` has an environment with it.
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
+import mpsgraph as mg  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's parts warn of each other
+nn, F = torch.nn, torch.nn.functional
+STEPS = 5
+
+
+def pytorch_steps(module, loss, optimizer, x, *labels):
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        found = loss(module(x), *labels)
+        found.backward()
+        optimizer.step()
+        losses.append(found.item())
+    return losses
+
+
+def assert_trains_alike(module, loss, make, x, *labels, tolerance=1e-9):
+    ours = copy.deepcopy(module)
+    theirs_optimizer, ours_optimizer = make(module.parameters()), make(ours.parameters())
+    expected = pytorch_steps(module, loss, theirs_optimizer, x, *labels)
+    trainer = mg.torch.Trainer(ours, loss, ours_optimizer)
+    assert np.allclose([float(trainer.step(x, *labels)) for _ in range(STEPS)], expected, rtol=tolerance)
+    trainer.sync()
+    for name, value in module.state_dict().items():
+        torch.testing.assert_close(ours.state_dict()[name], value, rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(trainer.state_dict()[name], value, rtol=tolerance, atol=tolerance)
+    # PyTorch's step goes on from the state that came back.
+    assert np.allclose(
+        pytorch_steps(ours, loss, ours_optimizer, x, *labels),
+        pytorch_steps(module, loss, theirs_optimizer, x, *labels),
+        rtol=tolerance,
+    )
+
+
+def perceptron():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 5)).double()
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
+    "nesterov": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2),
+    "dampened": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.3),
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-2, weight_decay=0.1),
+    "amsgrad": lambda p: torch.optim.Adam(p, lr=1e-2, amsgrad=True),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-2),
+    "centered": lambda p: torch.optim.RMSprop(p, lr=1e-3, momentum=0.9, centered=True),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers_move_as_pytorchs(name: str):
+    module = perceptron()
+    x, labels = torch.randn(16, 8).double(), torch.randint(0, 5, (16,))
+    # The step's number and bias corrections are float32 in the graph, as PyTorch's step is.
+    assert_trains_alike(module, F.cross_entropy, OPTIMIZERS[name], x, labels, tolerance=1e-6)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind, **how):
+        super().__init__()
+        self.recurrent = kind(6, 8, batch_first=True, **how)
+        self.head = nn.Linear(8 * (2 if how.get("bidirectional") else 1), 3)
+
+    def forward(self, x):
+        return self.head(self.recurrent(x)[0][:, -1])
+
+
+class Text(nn.Module):
+    def __init__(self, words=50, size=32, length=16):
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, size, padding_idx=0), nn.Embedding(length, size)
+        block = nn.TransformerEncoderLayer(size, 4, 4 * size, dropout=0.0, batch_first=True, activation="gelu")
+        self.block, self.head = block, nn.Linear(size, words, bias=False)
+
+    def forward(self, x):
+        length = x.shape[1]
+        mask = torch.triu(torch.full((length, length), -torch.inf, dtype=torch.float64), 1)
+        return self.head(self.block(self.words(x) + self.places(torch.arange(length)), mask)).transpose(1, 2)
+
+
+class Detached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 5), nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.b(x) * self.a(x).detach()
+
+
+def images(*layers):
+    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), *layers, nn.Flatten())
+
+
+MODULES = {
+    "convolutions": lambda: images(
+        nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, groups=8, stride=2, padding=1),
+        nn.Hardswish(), nn.AdaptiveAvgPool2d(1),
+    ),
+    "transposed": lambda: images(
+        nn.ConvTranspose2d(8, 4, 3, stride=2, output_padding=1), nn.AvgPool2d(2), nn.Conv2d(4, 8, 3, padding="same"),
+        nn.GroupNorm(4, 8), nn.AdaptiveAvgPool2d(1),
+    ),
+    "activations": lambda: images(
+        nn.Softplus(), nn.ELU(), nn.Mish(), nn.SiLU(), nn.LogSigmoid(), nn.Hardsigmoid(), nn.Hardtanh(),
+        nn.LeakyReLU(), nn.ReLU6(), nn.AdaptiveAvgPool2d(1),
+    ),
+    "lstm": lambda: Recurrent(nn.LSTM, num_layers=2, bidirectional=True),
+    "gru": lambda: Recurrent(nn.GRU, num_layers=2, bidirectional=True),
+    "gru without bias": lambda: Recurrent(nn.GRU, bias=False),
+    "text": Text,
+    "detached": Detached,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_train_as_in_pytorch(name: str):
+    torch.manual_seed(1)
+    module = MODULES[name]().double()
+    sizes = {"lstm": (4, 7, 6), "gru": (4, 7, 6), "gru without bias": (4, 7, 6), "detached": (4, 8)}
+    x = torch.randint(0, 50, (4, 16)) if name == "text" else torch.randn(sizes.get(name, (4, 3, 16, 16))).double()
+    classes = module(x).shape[1]
+    labels = torch.randint(0, classes, (4, 16) if name == "text" else (4,))
+    assert_trains_alike(module, F.cross_entropy, lambda p: torch.optim.SGD(p, lr=0.05), x, labels, tolerance=1e-8)
+
+
+def test_another_batch_size_and_rate_go_on_with_the_same_weights():
+    module = perceptron()
+    reference = copy.deepcopy(module)
+    ours, theirs = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (module, reference))
+    trainer = mg.torch.Trainer(module, F.cross_entropy, ours)
+    for count, rate in ((16, 0.1), (7, 0.05), (16, 0.2)):
+        x, labels = torch.randn(count, 8).double(), torch.randint(0, 5, (count,))
+        for optimizer in (ours, theirs):
+            optimizer.param_groups[0]["lr"] = rate
+        theirs.zero_grad()
+        loss = F.cross_entropy(reference(x), labels)
+        loss.backward()
+        theirs.step()
+        assert float(trainer.step(x, labels)) == pytest.approx(loss.item(), rel=1e-6)
+
+
+def test_a_state_that_pytorch_has_goes_in():
+    module = perceptron()
+    x, labels = torch.randn(16, 8).double(), torch.randint(0, 5, (16,))
+    reference = copy.deepcopy(module)
+    ours, theirs = (torch.optim.Adam(m.parameters(), lr=1e-2) for m in (module, reference))
+    expected = pytorch_steps(reference, F.cross_entropy, theirs, x, labels)
+    expected += pytorch_steps(reference, F.cross_entropy, theirs, x, labels)
+    pytorch_steps(module, F.cross_entropy, ours, x, labels)
+    trainer = mg.torch.Trainer(module, F.cross_entropy, ours)
+    got = [float(trainer.step(x, labels)) for _ in range(STEPS)]
+    assert np.allclose(got, expected[STEPS:], rtol=1e-6)
+    module.load_state_dict(perceptron().state_dict())
+    ours.state.clear()
+    trainer.load()
+    assert np.allclose([float(trainer.step(x, labels)) for _ in range(STEPS)], expected[:STEPS], rtol=1e-6)
+
+
+def test_dropout_draws_anew_each_step_and_repeats_with_the_seed():
+    def losses(seed):
+        module = nn.Sequential(nn.Dropout(0.5), nn.Linear(100, 1, bias=False))
+        nn.init.ones_(module[1].weight)
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.0)
+        trainer = mg.torch.Trainer(module, lambda y: y.mean(), optimizer, seed=seed)
+        return [float(trainer.step(torch.ones(20, 100))) for _ in range(3)]
+
+    first = losses(1)
+    assert len(set(first)) == 3 and losses(1) == first and losses(2) != first
+    assert np.mean(first) == pytest.approx(100, rel=0.1)
+
+
+def test_what_cannot_be_trained_is_refused():
+    module = nn.Linear(2, 3)
+    sgd = torch.optim.SGD(module.parameters(), lr=0.1)
+    with pytest.raises(mg.UnsupportedError, match="not Adagrad: use one of them"):
+        mg.torch.Trainer(module, F.mse_loss, torch.optim.Adagrad(module.parameters()))
+    with pytest.raises(mg.GraphError, match="parameters that are not the module's"):
+        mg.torch.Trainer(nn.Linear(2, 3), F.mse_loss, sgd)
+    with pytest.raises(mg.GraphError, match="takes a torch.nn.Module"):
+        mg.torch.Trainer("module", F.mse_loss, sgd)
+    trainer = mg.torch.Trainer(module, lambda y: y, sgd)
+    with pytest.raises(mg.GraphError, match=r"must be a number, it has shape \(4, 3\)"):
+        trainer.step(torch.ones(4, 2))
+    with pytest.raises(mg.DTypeError, match="tensors of PyTorch"):
+        trainer.step(np.ones((4, 2), np.float32))
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    special = mg.torch.Trainer(module, lambda y: torch.special.i1(y).sum(), sgd)
+    with pytest.raises(mg.UnsupportedError, match="special_i1"):
+        special.step(torch.ones(4, 2))
+    assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
