@@ -9,8 +9,6 @@
 namespace mpsgraph::metal {
 namespace {
 
-Term input(const Lowering& l, size_t i = 0) { return Term::input(l, i); }
-
 // As reLU, and NaN stays.
 GraphTensors lower_relu(Lowering& l) {
   const Term x = input(l);

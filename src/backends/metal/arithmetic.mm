@@ -8,8 +8,6 @@
 namespace mpsgraph::metal {
 namespace {
 
-Term input(const Lowering& l, size_t i = 0) { return Term::input(l, i); }
-
 #define UNARY(kind, method)                                                                              \
   define_lowering(kind, [](Lowering& l) -> GraphTensors {                                                \
     return is_complex(l.dtype()) ? lower_complex(l)                                                      \
@@ -270,3 +268,7 @@ const Lowerings arithmetic_lowerings("arithmetic", [] {
 });
 
 }  // namespace mpsgraph::metal
+
+#undef UNARY
+#undef BINARY
+#undef COMPARISON

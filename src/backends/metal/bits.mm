@@ -69,3 +69,6 @@ const Lowerings bits_lowerings("bits", [] {
 });
 
 }  // namespace mpsgraph::metal
+
+#undef UNARY
+#undef BINARY

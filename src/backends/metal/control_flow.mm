@@ -222,7 +222,7 @@ MPSGraphTensor* rows(Lowering& l, MPSGraphTensor* history, int64_t first, int64_
   return [l.graph() sliceTensor:history dimension:0 start:first length:count name:nil];
 }
 
-MPSGraphTensor* behind(Lowering& l, MPSGraphTensor* first, MPSGraphTensor* second) {
+MPSGraphTensor* appended(Lowering& l, MPSGraphTensor* first, MPSGraphTensor* second) {
   return [l.graph() concatTensors:@[ first, second ] dimension:0 name:nil];
 }
 
@@ -240,7 +240,7 @@ GraphTensors lower_push(Lowering& l) {
   const Dims value_dims(dims.begin() + 1, dims.end());
   MPSGraphTensor* value = l.reshape(l.input(1), with_first(1, value_dims));
   if (dims[0] == 1) return {value};
-  return {behind(l, value, rows(l, l.input(0), 0, dims[0] - 1))};
+  return {appended(l, value, rows(l, l.input(0), 0, dims[0] - 1))};
 }
 
 GraphTensors lower_pop(Lowering& l) {
@@ -251,7 +251,7 @@ GraphTensors lower_pop(Lowering& l) {
   MPSGraphTensor* nothing = l.filled(0, {type.dtype, Shape(with_first(1, value_dims))});
   MPSGraphTensor* value = l.reshape(rows(l, l.input(), 0, 1), value_dims);
   if (dims[0] == 1) return {nothing, value};
-  return {behind(l, rows(l, l.input(), 1, dims[0] - 1), nothing), value};
+  return {appended(l, rows(l, l.input(), 1, dims[0] - 1), nothing), value};
 }
 
 GraphTensors lower_empty(Lowering& l) {

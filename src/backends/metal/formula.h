@@ -5,6 +5,7 @@
 #pragma once
 
 #include "backends/metal/lowering.h"
+#include "core/wide.h"
 
 namespace mpsgraph::metal {
 
@@ -75,8 +76,8 @@ Term is_nan(const Term& x);
 Term quotient_or_zero(const Term& a, const Term& b);  // of floats: 0 where b is
 Term sum(const Term& x, const Ints& axes);  // these stay as 1
 
+inline Term input(const Lowering& l, size_t i = 0) { return Term::input(l, i); }
 // Halves in single precision, the others as they are: for sums, of which Apple does not say what they are kept in.
-bool is_half(DType dtype);
 Term wide(const Lowering& l, const Term& x);
 inline Term wide_input(const Lowering& l, size_t i = 0) { return wide(l, Term::input(l, i)); }
 // In the result's element type again.

@@ -66,8 +66,6 @@ Term sum(const Term& x, const Ints& axes) {
   return x.with([x.graph() reductionSumWithTensor:x.tensor() axes:numbers(axes) name:nil]);
 }
 
-bool is_half(DType dtype) { return is_float(dtype) && size_of(dtype) == 2; }
-
 Term wide(const Lowering& l, const Term& x) {
   const bool half = x.tensor().dataType != MPSDataTypeFloat32 && is_half(l.result_type().dtype);
   return half ? x.cast(DType::float32) : x;

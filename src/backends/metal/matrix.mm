@@ -94,7 +94,7 @@ Term product_of_bytes(const Lowering& l, const Term& a, const Term& b, DType sum
 }
 
 // x's bits, eight in a piece, the lowest first, as real numbers.
-std::vector<Term> bytes_of(const Term& x, DType dtype) {
+std::vector<Term> parts_in_bytes(const Term& x, DType dtype) {
   std::vector<Term> pieces;
   for (size_t low = 0; low < 8 * size_of(dtype); low += 8) {
     const Term shifted = low ? apply(x, x.constant(static_cast<double>(low)),
@@ -117,7 +117,7 @@ std::vector<Term> bytes_of(const Term& x, DType dtype) {
 Term product_of_integers(const Lowering& l, Term a, Term b) {
   const DType dtype = l.dtype(), sums = size_of(dtype) == 8 ? DType::int64 : DType::int32;
   if (dtype == DType::int8) a = a.cast(DType::int16), b = b.cast(DType::int16);
-  const std::vector<Term> left = bytes_of(a, dtype), right = bytes_of(b, dtype);
+  const std::vector<Term> left = parts_in_bytes(a, dtype), right = parts_in_bytes(b, dtype);
   std::optional<Term> total;
   for (size_t place = 0; place < left.size(); ++place)
     for (size_t i = 0; i <= place; ++i) {

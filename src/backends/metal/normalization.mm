@@ -11,13 +11,13 @@ namespace {
 Ints axes_of(const Lowering& l, size_t source) { return l.rank(source) ? l.axes("axes", source) : Ints{0}; }
 
 // Operand i with as many axes as the source.
-Term operand(const Lowering& l, size_t i, size_t source) {
+Term like_source(const Lowering& l, size_t i, size_t source) {
   Dims dims = l.dims(i);
   if (dims.size() == l.dims(source).size()) return Term::input(l, i);
   dims.insert(dims.begin(), l.dims(source).size() - dims.size(), 1);
   return Term::input(l, i).reshape(dims);
 }
-Term wide_operand(const Lowering& l, size_t i, size_t source) { return wide(l, operand(l, i, source)); }
+Term wide_like_source(const Lowering& l, size_t i, size_t source) { return wide(l, like_source(l, i, source)); }
 
 float epsilon_of(const Lowering& l) { return static_cast<float>(l.attributes().real("epsilon")); }
 
@@ -44,7 +44,7 @@ GraphTensors lower_variance(Lowering& l) {
   const Term x = wide_input(l);
   if (l.count() == 1)
     return narrow(l, x.with([l.graph() varianceOfTensor:x.tensor() axes:numbers(axes) name:l.name()]));
-  const Term given = wide_operand(l, 1, 0);
+  const Term given = wide_like_source(l, 1, 0);
   if (l.dims(1) != l.result_dims()) return narrow(l, mean(square(x - given), axes));
   return narrow(l, x.with([l.graph() varianceOfTensor:x.tensor()
                                            meanTensor:given.tensor()
@@ -54,10 +54,10 @@ GraphTensors lower_variance(Lowering& l) {
 
 GraphTensors lower_normalization(Lowering& l) {
   const bool gamma = l.attributes().boolean("has_gamma"), beta = l.attributes().boolean("has_beta");
-  const auto parameter = [&](bool has, size_t i) { return has ? operand(l, i, 0).tensor() : nil; };
+  const auto parameter = [&](bool has, size_t i) { return has ? like_source(l, i, 0).tensor() : nil; };
   return {[l.graph() normalizationWithTensor:l.input()
-                                  meanTensor:operand(l, 1, 0).tensor()
-                              varianceTensor:operand(l, 2, 0).tensor()
+                                  meanTensor:like_source(l, 1, 0).tensor()
+                              varianceTensor:like_source(l, 2, 0).tensor()
                                  gammaTensor:parameter(gamma, 3)
                                   betaTensor:parameter(beta, gamma ? 4 : 3)
                                      epsilon:epsilon_of(l)
@@ -67,7 +67,7 @@ GraphTensors lower_normalization(Lowering& l) {
 // Operands of the gradients: incoming, source, mean, variance, [gamma,] [gamma_gradient, beta_gradient].
 GraphTensors lower_gamma_gradient(Lowering& l) {
   const Term incoming = wide_input(l, 0), source = wide_input(l, 1);
-  const Term mean = wide_operand(l, 2, 1), variance = wide_operand(l, 3, 1);
+  const Term mean = wide_like_source(l, 2, 1), variance = wide_like_source(l, 3, 1);
   return narrow(l, source.with([l.graph() normalizationGammaGradientWithIncomingGradientTensor:incoming.tensor()
                                                                                   sourceTensor:source.tensor()
                                                                                     meanTensor:mean.tensor()
@@ -90,15 +90,15 @@ GraphTensors lower_beta_gradient(Lowering& l) {
 //   gamma r (g - d_beta / count - n d_gamma / count).
 GraphTensors composed_gradient(Lowering& l, bool gamma, bool sums) {
   const Ints axes = axes_of(l, 1);
-  const Term g = wide_input(l, 0), root = square_root(wide_operand(l, 3, 1) + l.attributes().real("epsilon"));
-  const Term n = (wide_input(l, 1) - wide_operand(l, 2, 1)) / root;
+  const Term g = wide_input(l, 0), root = square_root(wide_like_source(l, 3, 1) + l.attributes().real("epsilon"));
+  const Term n = (wide_input(l, 1) - wide_like_source(l, 2, 1)) / root;
   if (sums) {
     const size_t first = 4 + gamma;
     const double count = count_along(l, 1);
-    const Term centred = g - wide_operand(l, first + 1, 1) / count - n * (wide_operand(l, first, 1) / count);
-    return narrow(l, (gamma ? wide_operand(l, 4, 1) * centred : centred) / root);
+    const Term centred = g - wide_like_source(l, first + 1, 1) / count - n * (wide_like_source(l, first, 1) / count);
+    return narrow(l, (gamma ? wide_like_source(l, 4, 1) * centred : centred) / root);
   }
-  const Term h = gamma ? g * wide_operand(l, 4, 1) : g;
+  const Term h = gamma ? g * wide_like_source(l, 4, 1) : g;
   return narrow(l, (h - mean(h, axes) - n * mean(h * n, axes)) / root);
 }
 
@@ -115,11 +115,11 @@ GraphTensors lower_normalization_gradient(Lowering& l) {
   if (!gamma || !sums || varies_along_axes(l)) return composed_gradient(l, gamma, sums);
   return {[l.graph() normalizationGradientWithIncomingGradientTensor:l.input(0)
                                                         sourceTensor:l.input(1)
-                                                          meanTensor:operand(l, 2, 1).tensor()
-                                                      varianceTensor:operand(l, 3, 1).tensor()
-                                                         gammaTensor:operand(l, 4, 1).tensor()
-                                                 gammaGradientTensor:operand(l, 5, 1).tensor()
-                                                  betaGradientTensor:operand(l, 6, 1).tensor()
+                                                          meanTensor:like_source(l, 2, 1).tensor()
+                                                      varianceTensor:like_source(l, 3, 1).tensor()
+                                                         gammaTensor:like_source(l, 4, 1).tensor()
+                                                 gammaGradientTensor:like_source(l, 5, 1).tensor()
+                                                  betaGradientTensor:like_source(l, 6, 1).tensor()
                                                        reductionAxes:numbers(axes_of(l, 1))
                                                              epsilon:epsilon_of(l)
                                                                 name:l.name()]};

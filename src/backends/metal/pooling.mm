@@ -108,7 +108,7 @@ MPSGraphTensor* d_maximum(const Lowering& l, const PoolingStage& stage, MPSGraph
                                                       name:l.name()];
 }
 
-GraphTensors lower_maximum(Lowering& l) {
+GraphTensors lower_max_pooling(Lowering& l) {
   MPSGraphTensor* made = l.input();
   for (const PoolingStage& stage : pooling_stages(ops::Pooling(l.attributes()), l.dims()))
     made = maximum(l, stage, l.reshape(made, stage.source));
@@ -243,7 +243,7 @@ Taps taps_of(const Lowering& l, const ops::Pooling& pooling, const Dims& source)
 }
 
 const Lowerings pooling_lowerings("pooling", [] {
-  for (const std::string_view kind : {"max_pooling2d", "max_pooling4d"}) define_lowering(kind, lower_maximum);
+  for (const std::string_view kind : {"max_pooling2d", "max_pooling4d"}) define_lowering(kind, lower_max_pooling);
   for (const std::string_view kind : {"max_pooling2d_gradient", "max_pooling4d_gradient"})
     define_lowering(kind, lower_d_maximum);
   for (const std::string_view kind : {"max_pooling2d_at_maxima", "max_pooling4d_at_maxima"})

@@ -12,7 +12,7 @@
 namespace mpsgraph::metal {
 namespace {
 
-ops::IndicesMode mode_of(const Lowering& l) {
+ops::IndicesMode indices_mode_of(const Lowering& l) {
   return *ops::indices_mode_from_name(l.attributes().string("return_indices_mode"));
 }
 
@@ -39,7 +39,7 @@ struct Indices {
 };
 
 Indices indices_of(const Lowering& l, const Dims& source, const Dims& result) {
-  const ops::IndicesMode mode = mode_of(l);
+  const ops::IndicesMode mode = indices_mode_of(l);
   const int rank = static_cast<int>(source.size());
   const bool one_batch = std::all_of(source.begin(), source.end() - 4, [](int64_t size) { return size == 1; });
   if (!mode.global || mode.axes < 4 || one_batch) return {mode};
@@ -54,7 +54,7 @@ Indices indices_of(const Lowering& l, const Dims& source, const Dims& result) {
 class TapIndices {
  public:
   TapIndices(const Lowering& l, const ops::Pooling& pooling, const Taps& taps, const Dims& source)
-      : l_(l), taps_(taps), mode_(mode_of(l)) {
+      : l_(l), taps_(taps), mode_(indices_mode_of(l)) {
     Dims sizes = source;
     if (!mode_.global) {
       sizes.assign(std::max<size_t>(source.size(), 4), 1);

@@ -280,7 +280,7 @@ MPSGraphTensor* inverse(const Arithmetic& m, int64_t count, bool is_truncated) {
 }
 
 // [low, low + range) by modulo, slightly biased, as specified; a range of 0 stands for all of the type.
-MPSGraphTensor* integers(const Arithmetic& m, const State& state, int64_t count, DType dtype) {
+MPSGraphTensor* random_integers(const Arithmetic& m, const State& state, int64_t count, DType dtype) {
   const bool wide = dtype == DType::int64;
   const int64_t low = m.l.attributes().integer("min_integer");
   const uint64_t range = static_cast<uint64_t>(m.l.attributes().integer("max_integer")) - static_cast<uint64_t>(low);
@@ -351,7 +351,7 @@ GraphTensors lower_random(Lowering& l) {
   data_type(type.dtype, l.operation.where());  // is there one?
   MPSGraphTensor* values = nil;
   if (count > 0) {
-    values = is_integer(type.dtype) ? integers(m, state, count, type.dtype)
+    values = is_integer(type.dtype) ? random_integers(m, state, count, type.dtype)
                                     : scaled(m, floats(m, state, count, type.dtype), type.dtype);
     values = l.reshape(values, type.shape.dims());
   }

@@ -73,7 +73,7 @@ void require_plane(const Plane& plane, const Value& value) {
     misuse(@"a resize of %s %@ in a layout of rank %lu", type_name(value.type), text_of(value.dims), plane.rank);
 }
 
-Value of_sums(MPSDataType type, const Dims& dims, const std::vector<double>& sums) {
+Value resized_of_sums(MPSDataType type, const Dims& dims, const std::vector<double>& sums) {
   Value value(type, dims);
   for (size_t i = 0; i < sums.size(); ++i) value.set(static_cast<int64_t>(i), sums[i]);
   return value;
@@ -102,7 +102,7 @@ Value of_sums(MPSDataType type, const Dims& dims, const std::vector<double>& sum
     for_each_share(plane, in[0].dims, dims, centers, corners, [&](int64_t to, int64_t from, double weight) {
       sums[static_cast<size_t>(to)] += weight * in[0].real(from);
     });
-    return of_sums(in[0].type, dims, sums);
+    return resized_of_sums(in[0].type, dims, sums);
   });
 }
 
@@ -124,7 +124,7 @@ Value of_sums(MPSDataType type, const Dims& dims, const std::vector<double>& sum
     for_each_share(plane, in[1].dims, in[0].dims, centers, corners, [&](int64_t to, int64_t from, double weight) {
       sums[static_cast<size_t>(from)] += weight * in[0].real(to);
     });
-    return of_sums(in[0].type, in[1].dims, sums);
+    return resized_of_sums(in[0].type, in[1].dims, sums);
   });
 }
 @end

@@ -13,11 +13,11 @@ using standin::misuse;
 namespace {
 
 std::atomic<size_t> live_bytes{0};
-constexpr size_t page = 4096;
+constexpr size_t memory_page = 4096;
 constexpr int poison = 0xA5;  // no small integer, no plain number
 
 char* new_memory(size_t length) {
-  void* bytes = std::aligned_alloc(page, (length + page - 1) / page * page);
+  void* bytes = std::aligned_alloc(memory_page, (length + memory_page - 1) / memory_page * memory_page);
   std::memset(bytes, poison, length);
   live_bytes += length;
   return static_cast<char*>(bytes);

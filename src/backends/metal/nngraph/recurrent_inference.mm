@@ -10,8 +10,8 @@ using nngraph::RecurrentState;
 using nngraph::Steps;
 using runtime::NDArray;
 
-struct Native {
-  ~Native() {
+struct NativeInference {
+  ~NativeInference() {
     @autoreleasepool {
       layer = nil;
     }
@@ -102,7 +102,7 @@ class MetalMatrixLayer final : public nngraph::DeviceInferenceLayer {
 
  private:
   MetalDevice& device_;
-  const std::shared_ptr<Native> native_ = std::make_shared<Native>();
+  const std::shared_ptr<NativeInference> native_ = std::make_shared<NativeInference>();
 };
 
 }  // namespace

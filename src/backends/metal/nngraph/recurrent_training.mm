@@ -41,8 +41,8 @@ std::vector<size_t> add_weights(MatrixWork& work, const std::vector<Matrix>& wei
   return numbers;
 }
 
-struct Native {
-  ~Native() {
+struct NativeTraining {
+  ~NativeTraining() {
     @autoreleasepool {
       layer = nil;
       initial = nil;
@@ -57,7 +57,7 @@ struct Native {
 };
 
 // With `encoding` held.
-MPSRNNRecurrentMatrixState* Native::make_state(MetalDevice& device, int64_t rows) {
+MPSRNNRecurrentMatrixState* NativeTraining::make_state(MetalDevice& device, int64_t rows) {
   NSMutableArray<MPSRNNRecurrentMatrixState*>* made = [NSMutableArray array];
   [layer encodeForwardSequenceToCommandBuffer:[device.queue commandBuffer]
                                sourceMatrices:@[ empty_matrix(device, rows, layer.inputFeatureChannels) ]
@@ -230,7 +230,7 @@ class MetalTrainingLayer final : public nngraph::DeviceTrainingLayer {
 
  private:
   MetalDevice& device_;
-  const std::shared_ptr<Native> native_ = std::make_shared<Native>();
+  const std::shared_ptr<NativeTraining> native_ = std::make_shared<NativeTraining>();
   std::vector<MatrixDescriptor> weights_;
   std::map<DType, std::vector<MatrixDescriptor>> gradients_;
 };

@@ -179,3 +179,5 @@ SETTING(MPSNNComparisonType, comparisonType, setComparisonType, comparison)
 @end
 @implementation MPSNNMultiplicationGradientNode
 @end
+
+#undef SETTING

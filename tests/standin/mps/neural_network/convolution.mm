@@ -1,5 +1,5 @@
 // Convolution, transposed and fully connected nodes with their gradients: loops over windows, and the calls to a data
-// source. Weights are [O][kH][kW][I/groups], of depthwise convolution [O][kH][kW].
+// source. KernelWeights are [O][kH][kW][I/groups], of depthwise convolution [O][kH][kW].
 //
 // A transposed convolution is a convolution of stride 1, weights not turned, over its source with stride - 1 zeros
 // between the pixels. Both are the same sum over pairs of a result's and a source's pixel.
@@ -16,7 +16,7 @@ using namespace standin;
 namespace {
 
 // What one graph's kernels hold of a data source. Commands read it on the queue's thread, updates by the CPU write it.
-struct Weights {
+struct KernelWeights {
   std::mutex mutex;
   std::vector<double> weights, biases;
 };
@@ -31,7 +31,7 @@ struct Convolution : LayerOf<Convolution> {
   int64_t inputs = 0, outputs = 0, groups = 1;
   Neuron neuron;
   bool keeps_float32 = false;
-  std::shared_ptr<Weights> held;
+  std::shared_ptr<KernelWeights> held;
 
   int64_t group_inputs() const { return inputs / groups; }
   int64_t group_outputs() const { return outputs / groups; }
@@ -110,7 +110,7 @@ struct Convolution : LayerOf<Convolution> {
   }
 
   bool load(id<MTLDevice>) override {
-    if (!held) held = std::make_shared<Weights>();
+    if (!held) held = std::make_shared<KernelWeights>();
     // A look at the descriptor alone: how often a source is loaded is not promised, only that purge follows.
     if (![source load]) return false;
     read_descriptor();

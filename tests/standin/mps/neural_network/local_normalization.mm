@@ -156,3 +156,10 @@ COMMON
 NODES(Spatial, PLANE)
 NODES(LocalContrast, PLANE CONTRAST)
 NODES(CrossChannel, SIZE(kernelSizeInFeatureChannels, setKernelSizeInFeatureChannels, channels))
+
+#undef SETTING
+#undef SIZE
+#undef COMMON
+#undef CONTRAST
+#undef PLANE
+#undef NODES

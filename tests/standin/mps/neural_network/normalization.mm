@@ -431,3 +431,9 @@ std::shared_ptr<L> normalization(Source source) {
 NODES(Batch)
 NODES(Instance)
 NODES(Group)
+
+#undef IMAGE_STATE
+#undef NODES
+#undef EXTRA_Batch
+#undef EXTRA_Instance
+#undef EXTRA_Group

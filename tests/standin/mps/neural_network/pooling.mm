@@ -13,10 +13,10 @@ using namespace standin;
 
 namespace {
 
-enum class Kind { maximum, average, norm };
+enum class PoolingKind { maximum, average, norm };
 
 struct Pooling : LayerOf<Pooling> {
-  Kind kind = Kind::maximum;
+  PoolingKind kind = PoolingKind::maximum;
   Axis y, x;
 
   Shape prepare(Call& call) override {
@@ -66,10 +66,10 @@ struct Pooling : LayerOf<Pooling> {
       });
       if (inside == 0)
         result.v[at] = 0;
-      else if (kind == Kind::maximum)
+      else if (kind == PoolingKind::maximum)
         result.v[at] = most;
       else
-        result.v[at] = kind == Kind::average ? sum / divisor(call, inside) : std::sqrt(squares);
+        result.v[at] = kind == PoolingKind::average ? sum / divisor(call, inside) : std::sqrt(squares);
     });
     return result;
   }
@@ -87,12 +87,13 @@ struct Pooling : LayerOf<Pooling> {
         ++inside;
       });
       if (inside == 0) return;
-      if (kind == Kind::maximum) {
+      if (kind == PoolingKind::maximum) {
         result.v[where] += error;
         return;
       }
       for_each_pixel(call, source, n, oy, ox, c, [&](size_t i) {
-        result.v[i] += kind == Kind::average ? error / divisor(call, inside) : error * source.v[i] / std::sqrt(squares);
+        result.v[i] +=
+            kind == PoolingKind::average ? error / divisor(call, inside) : error * source.v[i] / std::sqrt(squares);
       });
     });
     return result;
@@ -103,7 +104,7 @@ Axis axis(NSUInteger kernel, NSUInteger stride, NSUInteger dilation) {
   return {static_cast<int64_t>(kernel), static_cast<int64_t>(stride), static_cast<int64_t>(dilation), 0};
 }
 
-std::shared_ptr<Pooling> pooling(Kind kind, Axis y, Axis x) {
+std::shared_ptr<Pooling> pooling(PoolingKind kind, Axis y, Axis x) {
   auto layer = std::make_shared<Pooling>();
   layer->kind = kind;
   layer->y = y;
@@ -131,9 +132,9 @@ std::shared_ptr<Pooling> pooling(Kind kind, Axis y, Axis x) {
                   kernelHeight:(NSUInteger)height
                strideInPixelsX:(NSUInteger)strideX
                strideInPixelsY:(NSUInteger)strideY {
-  const Kind kind = [self isKindOfClass:[MPSCNNPoolingMaxNode class]]       ? Kind::maximum
-                    : [self isKindOfClass:[MPSCNNPoolingAverageNode class]] ? Kind::average
-                                                                            : Kind::norm;
+  const PoolingKind kind = [self isKindOfClass:[MPSCNNPoolingMaxNode class]]       ? PoolingKind::maximum
+                           : [self isKindOfClass:[MPSCNNPoolingAverageNode class]] ? PoolingKind::average
+                                                                                   : PoolingKind::norm;
   return [super initWithLayer:pooling(kind, axis(height, strideY, 1), axis(width, strideX, 1))
                       sources:@[ source ]
                    stateClass:[MPSNNGradientStateNode class]];
@@ -200,9 +201,10 @@ std::shared_ptr<Pooling> pooling(Kind kind, Axis y, Axis x) {
                strideInPixelsY:(NSUInteger)strideY
                  dilationRateX:(NSUInteger)dilationX
                  dilationRateY:(NSUInteger)dilationY {
-  return [super initWithLayer:pooling(Kind::maximum, axis(height, strideY, dilationY), axis(width, strideX, dilationX))
-                      sources:@[ source ]
-                   stateClass:[MPSNNGradientStateNode class]];
+  return [super
+      initWithLayer:pooling(PoolingKind::maximum, axis(height, strideY, dilationY), axis(width, strideX, dilationX))
+            sources:@[ source ]
+         stateClass:[MPSNNGradientStateNode class]];
 }
 - (NSUInteger)dilationRateX {
   return static_cast<NSUInteger>(layer_of<Pooling>(self).x.dilation);

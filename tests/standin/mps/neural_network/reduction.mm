@@ -11,11 +11,11 @@ using namespace standin;
 
 namespace {
 
-enum class Kind { minimum, maximum, mean, sum, argument_minimum, argument_maximum };
+enum class ReductionKind { minimum, maximum, mean, sum, argument_minimum, argument_maximum };
 enum class Over { row, column, channels, pixels };
 
 struct Reduction : LayerOf<Reduction> {
-  Kind kind = Kind::sum;
+  ReductionKind kind = ReductionKind::sum;
   Over over = Over::row;
   float weight = 1;
   MTLRegion clip = {{0, 0, 0}, {NSUIntegerMax, NSUIntegerMax, NSUIntegerMax}};
@@ -49,8 +49,8 @@ struct Reduction : LayerOf<Reduction> {
   }
 
   Images run(Call& call) override {
-    const bool least = kind == Kind::minimum || kind == Kind::argument_minimum;
-    const bool extreme = kind != Kind::mean && kind != Kind::sum;
+    const bool least = kind == ReductionKind::minimum || kind == ReductionKind::argument_minimum;
+    const bool extreme = kind != ReductionKind::mean && kind != ReductionKind::sum;
     Images result(call.batch, call.shape, extreme ? (least ? INFINITY : -INFINITY) : 0);
     Images where(call.batch, call.shape);
     for_each(call, [&](size_t from, size_t to, int64_t c) {
@@ -63,12 +63,12 @@ struct Reduction : LayerOf<Reduction> {
         where.v[to] = static_cast<double>(c);
       }
     });
-    if (kind == Kind::mean)
+    if (kind == ReductionKind::mean)
       for (double& value : result.v) value /= reduced_count(call);
-    return kind == Kind::argument_minimum || kind == Kind::argument_maximum ? where : result;
+    return kind == ReductionKind::argument_minimum || kind == ReductionKind::argument_maximum ? where : result;
   }
   Images gradient(Call& call, const Images& of_result, size_t source) override {
-    if (kind != Kind::mean || over != Over::pixels) return Layer::gradient(call, of_result, source);
+    if (kind != ReductionKind::mean || over != Over::pixels) return Layer::gradient(call, of_result, source);
     Images result(call.batch, call.shapes[0]);
     for_each(call, [&](size_t from, size_t to, int64_t) { result.v[from] = of_result.v[to] / reduced_count(call); });
     return result;
@@ -81,12 +81,12 @@ std::shared_ptr<Reduction> reduction(Class node) {
   const auto has = [&](const char* word) { return text.find(word) != std::string::npos; };
   auto layer = std::make_shared<Reduction>();
   layer->over = has("Row") ? Over::row : has("Column") ? Over::column : has("Spatial") ? Over::pixels : Over::channels;
-  layer->kind = has("ArgumentMin")   ? Kind::argument_minimum
-                : has("ArgumentMax") ? Kind::argument_maximum
-                : has("MinNode")     ? Kind::minimum
-                : has("MaxNode")     ? Kind::maximum
-                : has("MeanNode")    ? Kind::mean
-                                     : Kind::sum;
+  layer->kind = has("ArgumentMin")   ? ReductionKind::argument_minimum
+                : has("ArgumentMax") ? ReductionKind::argument_maximum
+                : has("MinNode")     ? ReductionKind::minimum
+                : has("MaxNode")     ? ReductionKind::maximum
+                : has("MeanNode")    ? ReductionKind::mean
+                                     : ReductionKind::sum;
   return layer;
 }
 

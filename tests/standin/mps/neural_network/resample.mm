@@ -13,7 +13,7 @@ using namespace standin;
 
 namespace {
 
-enum class Kind { nearest, bilinear, lanczos };
+enum class ResampleKind { nearest, bilinear, lanczos };
 
 using Taps = std::vector<std::pair<int64_t, double>>;  // places and weights
 
@@ -21,13 +21,13 @@ void add_tap(Taps& taps, int64_t at, int64_t size, double weight) {
   if (weight != 0) taps.emplace_back(std::clamp<int64_t>(at, 0, size - 1), weight);
 }
 
-Taps taps_at(double place, int64_t size, Kind kind) {
+Taps taps_at(double place, int64_t size, ResampleKind kind) {
   Taps taps;
   const auto low = static_cast<int64_t>(std::floor(place));
   const double part = place - static_cast<double>(low);
-  if (kind == Kind::nearest) {
+  if (kind == ResampleKind::nearest) {
     add_tap(taps, low, size, 1);
-  } else if (kind == Kind::bilinear) {
+  } else if (kind == ResampleKind::bilinear) {
     add_tap(taps, low, size, 1 - part);
     add_tap(taps, low + 1, size, part);
   } else {
@@ -83,7 +83,7 @@ struct Resampling : LayerOf<L> {
 };
 
 struct Upsampling : Resampling<Upsampling> {
-  Kind kind = Kind::nearest;
+  ResampleKind kind = ResampleKind::nearest;
   NSUInteger x = 1, y = 1;
   bool align = false;
 
@@ -100,7 +100,7 @@ struct Upsampling : Resampling<Upsampling> {
 };
 
 struct Scaling : Resampling<Scaling> {
-  Kind kind = Kind::bilinear;
+  ResampleKind kind = ResampleKind::bilinear;
   MTLSize size = {1, 1, 1};
   id<MPSImageTransformProvider> provider = nil;
 
@@ -131,7 +131,7 @@ struct Scaling : Resampling<Scaling> {
   }
 };
 
-std::shared_ptr<Upsampling> upsampling(Kind kind, NSUInteger x, NSUInteger y, bool align) {
+std::shared_ptr<Upsampling> upsampling(ResampleKind kind, NSUInteger x, NSUInteger y, bool align) {
   auto layer = std::make_shared<Upsampling>();
   layer->kind = kind;
   layer->x = x;
@@ -159,7 +159,7 @@ std::shared_ptr<Upsampling> upsampling(Kind kind, NSUInteger x, NSUInteger y, bo
 - (instancetype)initWithSource:(MPSNNImageNode*)source
            integerScaleFactorX:(NSUInteger)x
            integerScaleFactorY:(NSUInteger)y {
-  return [super initWithLayer:upsampling(Kind::nearest, x, y, false)
+  return [super initWithLayer:upsampling(ResampleKind::nearest, x, y, false)
                       sources:@[ source ]
                    stateClass:[MPSNNGradientStateNode class]];
 }
@@ -193,7 +193,7 @@ FACTORS
            integerScaleFactorX:(NSUInteger)x
            integerScaleFactorY:(NSUInteger)y
                   alignCorners:(BOOL)align {
-  return [super initWithLayer:upsampling(Kind::bilinear, x, y, align)
+  return [super initWithLayer:upsampling(ResampleKind::bilinear, x, y, align)
                       sources:@[ source ]
                    stateClass:[MPSNNGradientStateNode class]];
 }
@@ -225,7 +225,7 @@ FACTORS
              transformProvider:(id<MPSImageTransformProvider>)provider
                     outputSize:(MTLSize)size {
   auto layer = std::make_shared<Scaling>();
-  layer->kind = [self isKindOfClass:[MPSNNLanczosScaleNode class]] ? Kind::lanczos : Kind::bilinear;
+  layer->kind = [self isKindOfClass:[MPSNNLanczosScaleNode class]] ? ResampleKind::lanczos : ResampleKind::bilinear;
   layer->provider = provider;
   layer->size = size;
   return [super initWithLayer:layer sources:@[ source ] stateClass:Nil];

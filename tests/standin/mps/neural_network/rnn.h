@@ -13,7 +13,7 @@ namespace standin {
 using Vector = std::vector<double>;
 using Weights = std::map<MPSRNNMatrixId, Vector>;  // row by row; rows are outputs, columns inputs
 
-struct Shape {
+struct MatrixSize {
   int64_t rows, columns;
 };
 
@@ -31,7 +31,7 @@ struct Cell {
   std::vector<Gate> gates;
   std::vector<Neuron> neurons;  // one a gate
   Neuron output_neuron;  // of an LSTM's memory
-  std::map<MPSRNNMatrixId, Shape> shapes;  // of the matrices that there are
+  std::map<MPSRNNMatrixId, MatrixSize> shapes;  // of the matrices that there are
   Weights weights;  // as the data sources gave them, rounded to the type of the weights
   MPSDataType weight_type = MPSDataTypeFloat16;
 

@@ -87,7 +87,7 @@ struct Reader {
   Cell& cell;
   bool has_failed = false;
 
-  void add(MPSRNNMatrixId id, Shape shape, MPSDataType type, const void* numbers) {
+  void add(MPSRNNMatrixId id, MatrixSize shape, MPSDataType type, const void* numbers) {
     const Value given = Value::of(type, {shape.rows * shape.columns}, numbers);
     const Value rounded = given.cast(cell.weight_type);
     Vector& weights = cell.weights[id];
@@ -96,7 +96,7 @@ struct Reader {
   }
 
   // The matrix of one data source; of an input's also the biases and the neuron, which is the result.
-  Neuron read(Source source, MPSRNNMatrixId id, Shape shape, const MPSRNNMatrixId* bias) {
+  Neuron read(Source source, MPSRNNMatrixId id, MatrixSize shape, const MPSRNNMatrixId* bias) {
     if (!source || has_failed) return {};
     if (![source load]) {
       has_failed = true;
@@ -125,11 +125,11 @@ struct Reader {
 
   void gate(Gate ids, Source input, Source recurrent, Source memory) {
     cell.gates.push_back(ids);
-    const Shape square = {cell.outputs, cell.outputs};
+    const MatrixSize square = {cell.outputs, cell.outputs};
     cell.neurons.push_back(read(input, ids.input, {cell.outputs, cell.inputs}, &ids.bias));
     read(recurrent, ids.recurrent, square, nullptr);
     // Of a diagonal matrix that there is one row of weights is presumed, not documented.
-    read(memory, ids.memory, cell.memory_is_diagonal ? Shape{1, cell.outputs} : square, nullptr);
+    read(memory, ids.memory, cell.memory_is_diagonal ? MatrixSize{1, cell.outputs} : square, nullptr);
   }
 };
 

@@ -46,7 +46,7 @@ Weights unpack(const Cell& cell, const Packing& packing, const std::vector<Rows>
   for (const Rows& rows : matrices) values.push_back(rows.load());
   Weights weights;
   for (const auto& [id, place] : packing.places) {
-    const Shape shape = cell.shapes.at(id);
+    const MatrixSize shape = cell.shapes.at(id);
     for (int64_t i = 0; i < shape.rows * shape.columns; ++i)
       weights[id].push_back(values[place.matrix].real(place.first + i));
   }
@@ -185,7 +185,7 @@ MPSRNNMatrixTrainingState* training_state(id<MTLCommandBuffer> buffer, bool is_t
                             matrixOffset:(MTLOrigin)offset {
   const auto found = _cell->shapes.find(matrixId);
   if (found == _cell->shapes.end()) misuse(@"the layer has no matrix %lu", static_cast<NSUInteger>(matrixId));
-  const Shape shape = found->second;
+  const MatrixSize shape = found->second;
   Rows part = rows_of(matrix);
   if (offset.x != 0 || offset.y != 0 || offset.z != 0) misuse(@"a matrixOffset whose meaning is not documented");
   if (shape.rows > part.rows || shape.columns > part.columns)
