@@ -11,12 +11,12 @@ import pkgutil
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.entry_points import OPTIONAL_ROOMS
 
-OPTIONAL = {"mpsgraph.torch": "torch"}  # rooms that need a package which tests here go without: pytorch/ has them
 MODULES = [
     importlib.import_module(info.name)
     for info in pkgutil.walk_packages(mg.__path__, "mpsgraph.")
-    if not info.name.endswith(("_core", "__main__")) and not any(info.name.startswith(room) for room in OPTIONAL)
+    if not info.name.endswith(("_core", "__main__")) and not info.name.startswith(OPTIONAL_ROOMS)
 ]
 EXAMPLES = [
     test
