@@ -81,7 +81,7 @@ def more_calls(folder: Path) -> None:
     mg.data.read_idx(folder / "idx")
     outcome(lambda: mg.data.read_cifar10(folder))
     with mg.profiler.profile() as profile:
-        run = trainer.graph.run_async({trainer._built.inputs: inputs}, trainer._prediction)
+        run = trainer.graph.run_async({trainer._inputs: inputs}, trainer._prediction)
         run.wait(60.0)
     profile.table("kind", 3, mg.profiler.Limits(1e9, 1e9)), profile.save_chrome_trace(folder / "trace")
     wide, data = mg.Trainer(nn.Linear(8)), np.ones((8, 64), np.float32)
