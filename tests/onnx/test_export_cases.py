@@ -21,7 +21,8 @@ REFERENCE_DIFFERS = {
     # it has no batches of nothing
     "convolution2d-no_images", "convolution2d_data_gradient-no_images", "convolution3d-no_images",
     "convolution3d_data_gradient-no_images", "convolution_transpose2d-no_images", "col_to_im-no_images",
-    "resize_nearest-nothing", "resize_bilinear-nothing", "sample_grid-nothing", "sample_grid-no_places",
+    "resize_nearest-nothing", "resize_nearest-to_nothing", "resize_bilinear-to_nothing", "resize_bilinear-nothing",
+    "sample_grid-nothing", "sample_grid-no_places",
     # NaN in extrema: each evaluator has a rule of its own
     "max_pooling2d-nan", "reduction_maximum-nan", "reduction_minimum-nan",
     # its windows with ceil_mode are too many

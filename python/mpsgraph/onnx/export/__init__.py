@@ -60,8 +60,9 @@ def export(
     name a shape (float32), a pair (shape, dtype) or a placeholder to be like, -1 for what stays open; outputs, tensors
     by name, for a graph.
     Result: the model as the package onnx has it, checked by its checker. Errors: UnsupportedError that names all
-    operations that cannot be said in ONNX, with the reasons, for what ONNX's checker refuses, for an opset that is not written, and for a model
-    above 2 GiB, which one file cannot hold; GraphError for inputs and outputs that do not fit. Nothing is written then.
+    operations that cannot be said in ONNX, with the reasons; for what ONNX's checker refuses, an opset that is not
+    written, and a model above 2 GiB, which one file cannot hold; GraphError for inputs and outputs that do not fit.
+    Nothing is written then.
     Source: ours; the ONNX standard, https://onnx.ai/onnx/operators.
 
     >>> import numpy as np

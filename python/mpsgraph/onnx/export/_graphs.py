@@ -76,6 +76,7 @@ def _written(w: Writer, operation: Operation, value_of: Callable[[Tensor], np.nd
 def branch(w: Writer, block: Block, name: str) -> GraphProto:
     """A block without arguments as a graph that sees the names outside."""
     inner = Writer(w.opset, w)
+    assert w.value_of is not None  # given by write_operations, which has called the writer of the branch
     write_operations(inner, block.operations, w.value_of, w.problems)
     outputs = []
     for tensor in block.results:

@@ -178,7 +178,7 @@ class Writer:
         """An int tensor as ONNX takes shapes, in int64."""
         known = known_array(tensor)
         if known is not None:
-            return self.ints(known.astype(np.int64))
+            return self.ints(known.reshape(-1).tolist())
         if str(tensor.dtype) == "int64":
             return self.name(tensor)
         return self.add("Cast", self.name(tensor), to=TensorProto.INT64)

@@ -131,7 +131,8 @@ def absolute_square(w: Writer, op: Operation) -> str:
     """x x, of real numbers."""
     if str(op.inputs[0].dtype).startswith("complex"):
         raise Unsaid(f"ONNX's Mul does not take {op.inputs[0].dtype}")
-    return square(w, op)
+    x = w.name(op.inputs[0])
+    return w.add("Mul", x, x)
 
 
 @writes("reciprocal_square_root", "reverse_square_root")

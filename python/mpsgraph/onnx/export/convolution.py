@@ -137,10 +137,10 @@ def transposed(w: Writer, op: Operation) -> str:
     starts = w.ints(before)
     if style in ("TF_SAME", "ONNX_SAME_LOWER"):
         all_sizes = w.add("Slice", w.add("Shape", full_name), w.ints([2]), w.ints([2 + count]))
-        total = w.add("Sub", w.add("Sub", all_sizes, w.ints(wider)), shape)
-        total = w.add("Max", total, w.ints([0] * count))
-        half = w.add("Div", total, w.ints([2] * count))
-        starts = half if style == "TF_SAME" else w.add("Sub", total, half)
+        beyond = w.add("Sub", w.add("Sub", all_sizes, w.ints(wider)), shape)
+        beyond = w.add("Max", beyond, w.ints([0] * count))
+        half = w.add("Div", beyond, w.ints([2] * count))
+        starts = half if style == "TF_SAME" else w.add("Sub", beyond, half)
     kept = w.add("Slice", full_name, starts, w.add("Add", starts, shape), w.ints(list(range(2, 2 + count))))
     return w.transpose(kept, inverse(source))
 

@@ -25,18 +25,18 @@ def resize(w: Writer, op: Operation) -> str:
     rank, layout = len(required_shape(images)), str(a["layout"])
     sizes = w.shape_operand(op.inputs[1])
     turned = w.name(images)
-    back = [0, 2, 3, 1] if layout == "NHWC" else None
-    if back:
-        turned = w.transpose(turned, [0, 3, 1, 2])
+    plane = [layout.index(letter) for letter in "HW"] if layout else []
+    forth = [axis for axis in range(rank) if axis not in plane] + plane
+    turned = w.transpose(turned, forth)
     mode = {"mode": "nearest", "nearest_mode": rounding} if op.kind == "resize_nearest" else {"mode": "linear"}
     count = required_shape(op.inputs[1])[0]
     if count not in (-1, 2 if layout else rank):
         raise Unsaid(f"{count} sizes for {2 if layout else rank} axes")
-    if layout:  # ONNX Runtime stumbles over the attribute axes, so all four axes are stated
-        sizes = w.add("Concat", w.add("Shape", turned, start=0, end=2), sizes, axis=0)
-    wanted = ["", sizes] if scales is None else [w.constant(np.asarray([1, 1, *scales], np.float32))]
+    if plane and rank > 2:  # ONNX Runtime stumbles over the attribute axes, so all axes are stated
+        sizes = w.add("Concat", w.add("Shape", turned, start=0, end=rank - 2), sizes, axis=0)
+    wanted = ["", sizes] if scales is None else [w.constant(np.asarray([1] * (rank - 2) + scales, np.float32))]
     result = w.add("Resize", turned, "", *wanted, coordinate_transformation_mode=places, **mode)
-    return w.transpose(result, back) if back else result
+    return w.transpose(result, [forth.index(axis) for axis in range(rank)])
 
 
 def _scales(op: Operation) -> tuple[list[float], bool]:

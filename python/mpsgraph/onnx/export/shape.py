@@ -104,8 +104,8 @@ def slice_(w: Writer, op: Operation) -> str:
         operands = [w.shape_operand(t) for t in op.inputs[1:]]
         if len(operands) < 2:
             operands.append(w.ints(list(a["ends"])))
-        strides = operands[2] if len(operands) > 2 else w.ints(list(a["strides"]) or [1] * rank)
-        result = w.add("Slice", x, operands[0], operands[1], w.ints(list(range(rank))), strides)
+        steps_operand = operands[2] if len(operands) > 2 else w.ints(list(a["strides"]) or [1] * rank)
+        result = w.add("Slice", x, operands[0], operands[1], w.ints(list(range(rank))), steps_operand)
         return w.add("Squeeze", result, w.ints(squeezed)) if squeezed else result
     starts, ends = [int(v) for v in attribute(op, "starts", 1)], [int(v) for v in attribute(op, "ends", 2)]
     strides = [int(v) for v in attribute(op, "strides", 3)] or [1] * rank
