@@ -24,12 +24,15 @@ SHARE = 1 if ALL else 5
 LONGEST = 520  # characters: those that list all losses, or all element types, are the longest
 POINTS = entry_points()
 
-SCHEDULES = ("ConstantRate", "StepRate", "ExponentialRate", "CosineRate", "WarmUp")
+SCHEDULES = (
+    *("ConstantRate", "StepRate", "ExponentialRate", "CosineRate", "WarmUp"),
+    *("CosineRestartsRate", "OneCycleRate", "PolynomialRate", "ScaledRate"),
+)
+TRAINERS = "is what a trainer calls, with what it has checked"
 # What is called by nobody, or is checked elsewhere.
 UNSEEN = {
     "StepResult": "is what train_step gives",
     "nn.Module.forward": "is for subclasses to write",
-    "optim.Optimizer.step": "is for subclasses to write",
     "mixed_precision.in_float32": "a decorator of the package's own losses",
     "mixed_precision.rounded_once": "likewise, of its activations",
     "StepResult.wait": "looks at its time only when there is something to wait for",
@@ -42,6 +45,17 @@ UNSEEN = {
     "profiler.Record": "likewise",
     "mixed_precision.layer_scope": "is what modules call",
     **dict.fromkeys((f"optim.{name}.__call__" for name in SCHEDULES), "is called in every step with the step's number"),
+    "optim.LossScaling.scale_learning_rate": TRAINERS,
+    "optim.ParameterGroups.scale_learning_rate": TRAINERS,
+    "optim.ParameterGroups.step": TRAINERS,
+    "Trainer.forward": "is for steps of one's own, with the graph's tensors",
+    "Trainer.results": "likewise",
+    "Trainer.training_step": "likewise",
+    "nn.Generator.stream": "gives what generate gives, step by step, of the same checked arguments",
+    "nn.RotaryPositions.added": "is what attention calls",
+    "nn.metrics.Accumulated": "is for subclasses to build",
+    "nn.metrics.Accumulated.reset": "is for subclasses to write",
+    "nn.metrics.Accumulated.result": "is for subclasses to write",
     "History.plot": "needs a picture's axes",
     "profiler.Profile.plot": "needs a picture's axes",
     "onnx.known_operators": "takes nothing",
@@ -72,7 +86,7 @@ def more_calls(folder: Path) -> None:
     trainer.train_step(inputs, labels).wait(60.0)
     trainer.fit((inputs, labels), 1, batch_size=4, progress=False)
     trainer.save(folder / "trainer"), trainer.load(folder / "trainer")
-    model.buffers(), model.load_state_dict(model.state_dict())
+    model.parameters(), model.freeze().unfreeze(), model.buffers(), model.load_state_dict(model.state_dict())
     trainer._model().save(folder / "model")
     trainer.history.append_validation(1, {"loss": 1.0})
     batches = mg.data.batches((inputs, labels), 4)
@@ -130,6 +144,7 @@ ALIASES = {
     "Loss": "Callable",
     "Metric": "Callable",
     "Activation": "Callable",
+    "Transform": "Callable",
     "Trainable": "bool | Callable | Iterable",
     "ModelLike": "str | bytes",
     "PathLike": "str",

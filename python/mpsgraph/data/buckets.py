@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._checks import checked
+from .._shown import shown
 from ..errors import DTypeError, ShapeError
 from .batches import Batches
 
@@ -47,7 +48,7 @@ class Buckets(Batches):
             boundaries = [_SHORTEST << i for i in range(max((longest - 1) // _SHORTEST, 0).bit_length() + 1)]
         self.boundaries = np.array(boundaries, np.int64)
         if self.boundaries.size == 0 or self.boundaries[0] < 1 or (np.diff(self.boundaries) < 1).any():
-            raise ShapeError(f"bucketed: boundaries must grow from 1 at least, got {list(boundaries)}")
+            raise ShapeError(f"bucketed: boundaries must grow from 1 at least, got {shown(boundaries)}")
         if longest > self.boundaries[-1]:
             raise ShapeError(
                 f"bucketed: a sequence has {longest} steps, the last boundary is {self.boundaries[-1]}: give a greater "

@@ -52,17 +52,21 @@ def checked_batch(inputs: Any, labels: Any = None, weights: Any = None) -> Batch
     """A batch of arrays. DTypeError for what is no array; GraphError for inputs that are nothing."""
     for name, structure in (("inputs", inputs), ("labels", labels), ("weights", weights)):
         if _is_list_of_numbers(structure):
-            raise DTypeError(f"{name} are an array, got a list: convert them with np.asarray(..., dtype)")
+            raise DTypeError(f"Trainer: {name} are an array, got a list: convert them with np.asarray(..., dtype)")
         for path, array in named_leaves(structure):
+            what = f"{name} '{path}'" if path else name
             if not isinstance(array, ARRAYS):
-                what = f"{name} '{path}'" if path else name
                 kind = type(array).__name__
-                raise DTypeError(f"{what} are an array, got a {kind}: convert them with np.asarray(..., dtype)")
+                raise DTypeError(
+                    f"Trainer: {what} are an array, got a {kind}: convert them with np.asarray(..., dtype)"
+                )
+            if isinstance(array, np.ndarray) and array.dtype.kind in "OUSMm":
+                raise DTypeError(f"Trainer: {what} are numbers, got an array of {array.dtype}")
     if not leaves(inputs):
-        raise GraphError("a batch without inputs: give an array, or a tuple or dict of arrays")
+        raise GraphError("Trainer: a batch without inputs: give an array, or a tuple or dict of arrays")
     for _, array in named_leaves((inputs, labels, weights)):
         if array.ndim == 0:
-            raise ShapeError("arrays of a batch have the batch as their first axis, got one of rank 0")
+            raise ShapeError("Trainer: arrays of a batch have the batch as their first axis, got one of rank 0")
     return Batch(inputs, labels, weights)
 
 
@@ -120,7 +124,7 @@ def as_source(data: Any, labels: Any, weights: Any, batch_size: int, shuffle: bo
     if weights is not None:
         raise GraphError("weights beside data that are batches already: give them as the third part of each batch")
     if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
-        raise GraphError(f"data are arrays (inputs, labels) or an iterable of such batches, got {shown(data)}")
+        raise GraphError(f"Trainer: data are arrays (inputs, labels) or an iterable of such batches, got {shown(data)}")
     return data
 
 
@@ -147,7 +151,10 @@ def with_class_weights(batch: Batch, class_weights: Mapping[int, float] | np.nda
     if isinstance(class_weights, Mapping):
         found = np.array([class_weights.get(int(number), 1.0) for number in numbers], np.float32)
     else:
-        table = np.asarray(class_weights, np.float32)
+        given = np.asarray(class_weights)
+        if given.dtype.kind not in "biuf":
+            raise DTypeError(f"class_weight are numbers, got an array of {given.dtype}")
+        table = given.astype(np.float32)
         if table.ndim != 1 or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(table)):
             raise ShapeError(f"class_weight has {table.size} numbers, the labels need one for each class")
         found = table[numbers]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core import NDArray, Tensor
+from .._shown import shown
 from ..errors import GraphError
 from ..model import Model
 from .batch import Batch, as_batch, as_source, checked_batch, is_whole
@@ -33,6 +34,10 @@ def evaluate(trainer: Trainer, data: Any, labels: Any, weights: Any, batch_size:
     trainer._require_model()
     objective = None
     if metrics is not None:
+        if not isinstance(metrics, (Sequence, Mapping)) or isinstance(metrics, str):
+            raise GraphError(
+                f"Trainer.evaluate: metrics must be a list of them, or a dict by output, got {shown(metrics)}"
+            )
         objective = Objective(trainer.loss, trainer.objective.loss_weights, metrics)
     sums: dict[str, float] = {}
     counts: dict[str, float] = {}

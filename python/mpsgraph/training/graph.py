@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core import Device, DType, Executable, Operation, Tensor, float32
 from .._shown import shown
-from ..errors import GraphError
+from ..errors import DTypeError, GraphError
 from ..graph import Graph
 from ..model import Model
 from ..nn.metrics import Metric
@@ -25,6 +25,7 @@ from .batch import Batch
 from .network import Network
 from .objective import Objective
 from .step import Built, Form, Minimized, accumulated, require_dtype, require_trainable
+from .structure import leaves
 
 
 class TrainingGraph:
@@ -99,14 +100,27 @@ class TrainingGraph:
     def forward(self, inputs: Any) -> Any:
         """The model's outputs in training mode, in float32 where products are computed in less."""
         if not self._scales:
-            outputs, self._added = self.network.outputs(inputs, True, self.precision, self.precision_choices)
-            return outputs
+            return self._outputs(inputs)
         self._inference(inputs)  # makes the variables, which can then be read before training changes them
         while True:
             self._before = {buffer: self.graph.read(buffer) for buffer in self.network.buffers()}
-            outputs, self._added = self.network.outputs(inputs, True, self.precision, self.precision_choices)
+            outputs = self._outputs(inputs)
             if set(self.network.buffers()) == self._before.keys():
                 return outputs  # else a module that only training calls has just been built: read its, too
+
+    def _outputs(self, inputs: Any) -> Any:
+        """DTypeError with advice where integers came that the model's layers do not take."""
+        try:
+            outputs, self._added = self.network.outputs(inputs, True, self.precision, self.precision_choices)
+        except DTypeError as error:
+            whole = [tensor.dtype for tensor in leaves(inputs) if not tensor.dtype.is_float]
+            if not whole:
+                raise
+            raise DTypeError(
+                f"inputs are {whole[0]}, which the model's layers do not take: convert them with "
+                f"x.astype('{self.dtype}'); {error}"
+            ) from error
+        return outputs
 
     def results(self, outputs: Any, labels: Any, weights: Any = None) -> dict[str, Tensor]:
         """The loss, with what modules have added, and the metrics that the trainer was made with, by name."""

@@ -17,7 +17,8 @@ from .._shown import shown
 from ..errors import GraphError, ShapeError
 from ..nn.losses import LOSSES, Loss, loss_named
 from ..nn.losses.reduction import mean_of_all, sum_of_all
-from ..nn.metrics import Accumulated, Metric, default_metrics, ignored_label, metric_named, names_classes
+from ..nn.metrics import Accumulated, Metric, metric_named
+from ..nn.metrics.batch_means import default_metrics, ignored_label, names_classes
 from ..nn.module import graph_of
 from .structure import named_leaves
 

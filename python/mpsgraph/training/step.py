@@ -80,7 +80,7 @@ class Form:
             what = f"{self.what} '{path}'" if path else self.what
             if dtype_of(array) != self.dtypes[i]:
                 raise DTypeError(
-                    f"{what} are {dtype_of(array)}, those before were {self.dtypes[i]}: "
+                    f"Trainer: {what} are {dtype_of(array)}, those before were {self.dtypes[i]}: "
                     f"convert them with array.astype('{self.dtypes[i]}')"
                 )
             shape, known = tuple(array.shape), shapes[i]

@@ -139,6 +139,7 @@ class Trainer(TrainingGraph):
     def learning_rate(self, rate: float | Schedule) -> None:
         self.optimizer.learning_rate = rate
 
+    @checked
     def stop(self, reason: str = "asked to") -> None:
         """Ends the present `fit` behind the step that is being made; callbacks call it."""
         self.stopped = reason
@@ -232,7 +233,7 @@ class Trainer(TrainingGraph):
         validation_data: Any = None,
         validation_split: BelowOne | None = None,
         steps_per_epoch: Size | None = None,
-        batch_size: int = 64,
+        batch_size: Size = 64,
         sample_weight: Any = None,
         class_weight: Mapping[int, float] | np.ndarray | None = None,
         callbacks: Sequence[Callback] = (),
@@ -279,7 +280,7 @@ class Trainer(TrainingGraph):
 
     @checked
     def evaluate(
-        self, data: Any, labels: Any = None, batch_size: int = 256, *, sample_weight: Any = None, metrics: Any = None
+        self, data: Any, labels: Any = None, batch_size: Size = 256, *, sample_weight: Any = None, metrics: Any = None
     ) -> dict[str, float]:
         """Mean loss and metrics over data, in inference mode; of the labels that count, where the loss ignores some.
 
@@ -295,7 +296,8 @@ class Trainer(TrainingGraph):
             labels, batch_size = None, labels
         return evaluation.evaluate(self, data, labels, sample_weight, batch_size, metrics)
 
-    def predict(self, data: Any, batch_size: int = 256) -> Any:
+    @checked
+    def predict(self, data: Any, batch_size: Size = 256) -> Any:
         """The model's outputs, in inference mode: arrays (samples, ...) in the structure of its outputs.
 
         Args: data, an array, a tuple or a dict of arrays, of which batches are made; or an iterable of batches, of
@@ -381,6 +383,7 @@ class Trainer(TrainingGraph):
         variables = self.network.named_variables()
         return {path: self.graph.variable_value(v, device=self.device) for path, v in variables.items()}
 
+    @checked
     def set_weights(self, values: Mapping[str, np.ndarray]) -> None:
         """Gives the model what `weights` gave. Errors: GraphError for other paths, ShapeError, DTypeError."""
         variables = self.network.named_variables()

@@ -10,10 +10,7 @@ from .batch_means import (
     Metric,
     accuracy,
     binary_accuracy,
-    default_metrics,
-    ignored_label,
     metric_named,
-    names_classes,
 )
 from .classification import (
     F1,
@@ -49,8 +46,5 @@ __all__ = [
     "TopKAccuracy",
     "accuracy",
     "binary_accuracy",
-    "default_metrics",
-    "ignored_label",
     "metric_named",
-    "names_classes",
 ]

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import GraphError, ShapeError
+from ..._checks import check_methods, checked
+from ...errors import DTypeError, GraphError, ShapeError
 
 
+@checked
 class Accumulated:
     """A metric that accumulates: `update` with each batch's outputs and labels, then `result`; `reset` begins anew.
 
-    A trainer takes such in `metrics`, over the steps of an epoch and over evaluations. Args: name, under which it is
-    reported.
+    A trainer takes such in `metrics`, over the steps of an epoch and over evaluations. One of your own defines `reset`,
+    `_update(outputs, labels)` and `result`. Args: name, under which it is reported.
 
     >>> accuracy = mg.nn.metrics.Accuracy()
     >>> accuracy.update(np.float32([[2, 1], [0, 3]]), np.int32([0, 1]))
@@ -21,6 +23,10 @@ class Accumulated:
     >>> round(accuracy.result(), 3)
     0.667
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        check_methods(cls)
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -31,8 +37,14 @@ class Accumulated:
         raise NotImplementedError(f"{type(self).__name__} must define reset()")
 
     def update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
-        """Takes in a batch. Errors: ShapeError for shapes that do not go together."""
-        raise NotImplementedError(f"{type(self).__name__} must define update(outputs, labels)")
+        """Takes in a batch. Errors: DTypeError for what is no number, ShapeError for shapes that do not go together."""
+        for what, array in (("outputs", outputs), ("labels", labels)):
+            if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
+                raise DTypeError(f"{self.name}: {what} are numbers, got an array of {array.dtype}")
+        self._update(outputs, labels)
+
+    def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must define _update(outputs, labels)")
 
     def result(self) -> Any:
         """The value of all that came since the reset."""

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..._checks import Size, checked
+from ..._checks import Size
+from ..._shown import shown
 from ...errors import GraphError, OutOfRangeError, ShapeError
 from .accumulated import Accumulated, class_numbers_of, require_some
 
@@ -24,7 +25,6 @@ class Confusion(Accumulated):
     and 0 for logits; ignore_index, labels that do not count.
     """
 
-    @checked
     def __init__(
         self, name: str, num_classes: Size | None = None, threshold: float = 0.5, ignore_index: int | None = None
     ) -> None:
@@ -35,7 +35,7 @@ class Confusion(Accumulated):
         size = self.num_classes or 2
         self.counts: np.ndarray = np.zeros((size, size), np.int64)
 
-    def update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+    def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
         predicted, true = class_numbers_of(outputs, labels, self.threshold)
         if self.ignore_index is not None:
             counted = true != self.ignore_index
@@ -112,12 +112,12 @@ class _OfClasses(Confusion):
         ignore_index: int | None = None,
         name: str | None = None,
     ) -> None:
-        if average not in ("binary", "macro", "micro", "weighted", "none"):
-            raise GraphError(f"an average is binary, macro, micro, weighted or none, got {average!r}")
+        if not isinstance(average, str) or average not in ("binary", "macro", "micro", "weighted", "none"):
+            raise GraphError(f"an average is binary, macro, micro, weighted or none, got {shown(average)}")
         self.average = average
         super().__init__(name or type(self).__name__.lower(), num_classes, threshold, ignore_index)
 
-    def of_parts(self, right: Any, true: Any, taken: Any) -> Any:
+    def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
         """The value, of counts of one class or of each."""
         raise NotImplementedError
 
@@ -128,10 +128,10 @@ class _OfClasses(Confusion):
                 raise GraphError(
                     f"{self.name}: there are {len(self.counts)} classes: choose average='macro', 'micro' or 'weighted'"
                 )
-            return float(self.of_parts(right[1], true[1], taken[1]))
+            return float(self._of_parts(right[1], true[1], taken[1]))
         if self.average == "micro":
-            return float(self.of_parts(right.sum(), true.sum(), taken.sum()))
-        each = self.of_parts(right, true, taken)
+            return float(self._of_parts(right.sum(), true.sum(), taken.sum()))
+        each = self._of_parts(right, true, taken)
         seen = (true + taken > 0) if self.num_classes is None else np.ones(len(true), bool)
         if self.average == "macro":
             return float(each[seen].mean())
@@ -154,7 +154,7 @@ class Precision(_OfClasses):
     0.667
     """
 
-    def of_parts(self, right: Any, true: Any, taken: Any) -> Any:
+    def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
         return _quotient(right, taken)
 
 
@@ -167,7 +167,7 @@ class Recall(_OfClasses):
     0.667
     """
 
-    def of_parts(self, right: Any, true: Any, taken: Any) -> Any:
+    def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
         return _quotient(right, true)
 
 
@@ -180,7 +180,7 @@ class F1(_OfClasses):
     0.667
     """
 
-    def of_parts(self, right: Any, true: Any, taken: Any) -> Any:
+    def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
         return _quotient(2 * np.asarray(right, float), np.asarray(true) + np.asarray(taken))
 
 
@@ -193,7 +193,7 @@ class IoU(_OfClasses):
     0.5
     """
 
-    def of_parts(self, right: Any, true: Any, taken: Any) -> Any:
+    def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
         return _quotient(right, np.asarray(true) + np.asarray(taken) - right)
 
 
@@ -221,7 +221,6 @@ class TopKAccuracy(Accumulated):
     0.5
     """
 
-    @checked
     def __init__(self, k: Size = 5, name: str | None = None) -> None:
         self.k = k
         super().__init__(name or f"top_{k}_accuracy")
@@ -229,7 +228,7 @@ class TopKAccuracy(Accumulated):
     def reset(self) -> None:
         self.right = self.total = 0
 
-    def update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+    def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
         outputs, labels = np.asarray(outputs), np.asarray(labels)
         if outputs.shape == labels.shape:
             labels = labels.argmax(axis=-1)
@@ -266,7 +265,7 @@ class Perplexity(Accumulated):
     def reset(self) -> None:
         self.sum, self.total = 0.0, 0
 
-    def update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+    def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
         logits, numbers = np.asarray(outputs, np.float64), np.asarray(labels).astype(np.int64)
         if logits.shape[:-1] != numbers.shape:
             raise ShapeError(f"{self.name}: logits {logits.shape} need labels {logits.shape[:-1]}, got {numbers.shape}")

@@ -15,7 +15,7 @@ class _Scores(Accumulated):
         self._scores: list[np.ndarray] = []
         self._labels: list[np.ndarray] = []
 
-    def update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+    def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
         outputs = np.asarray(outputs)
         if outputs.ndim == np.ndim(labels) + 1 and outputs.shape[-1] == 2:
             outputs = outputs[..., 1].astype(np.float64) - outputs[..., 0]

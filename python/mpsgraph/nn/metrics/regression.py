@@ -22,12 +22,12 @@ class MAE(Accumulated):
     def reset(self) -> None:
         self.sum, self.total = 0.0, 0
 
-    def update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+    def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
         found, true = scores_of(outputs, labels)
-        self.sum += float(self.of(found - true).sum())
+        self.sum += float(self._of(found - true).sum())
         self.total += len(true)
 
-    def of(self, errors: np.ndarray) -> np.ndarray:
+    def _of(self, errors: np.ndarray) -> np.ndarray:
         """What is summed up of the errors."""
         return np.asarray(np.abs(errors))
 
@@ -48,7 +48,7 @@ class RMSE(MAE):
     def __init__(self, name: str = "rmse") -> None:
         super().__init__(name)
 
-    def of(self, errors: np.ndarray) -> np.ndarray:
+    def _of(self, errors: np.ndarray) -> np.ndarray:
         return np.asarray(errors * errors)
 
     def result(self) -> float:
@@ -73,7 +73,7 @@ class R2(Accumulated):
     def reset(self) -> None:
         self.errors, self.total, self.mean, self.spread = 0.0, 0, 0.0, 0.0
 
-    def update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+    def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
         found, true = scores_of(outputs, labels)
         if not len(true):
             return
