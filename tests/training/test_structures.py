@@ -58,6 +58,35 @@ def test_what_does_not_go_together_is_refused():
         trainer.train_step((X, X), {"sum": "text", "classes": Y})
 
 
+def test_dictionaries_are_the_same_in_any_order():
+    """Arrays of equal shapes are told apart by their names, in each step."""
+    a, b = X, (3 * X[::-1]).copy()
+    labels = {"sum": Y, "classes": (X[:, 0] > 0).astype(np.int32)}
+    steps = []
+    for later in ({"a": a, "b": b}, {"b": b, "a": a}):
+        trainer = two()
+        trainer.train_step({"a": a, "b": b}, labels)
+        losses = [float(trainer.train_step(later, dict(reversed(labels.items())))) for _ in range(2)]
+        steps.append((losses, trainer.evaluate(later, labels), trainer.predict(later)["sum"].tolist()))
+    assert steps[0] == steps[1]
+
+
+def test_another_structure_of_the_same_shapes_is_refused():
+    labels = {"sum": Y, "classes": (X[:, 0] > 0).astype(np.int32)}
+    trainer = two()
+    before = float(trainer.train_step({"a": X, "b": X}, labels))
+    for other in ({"a": X, "c": X}, (X, X), [X, X]):
+        with pytest.raises(mg.GraphError, match="inputs have another structure now: expected a dict of 'a', 'b'"):
+            trainer.train_step(other, labels)
+    assert float(trainer.train_step({"a": X, "b": X}, labels)) < before
+    alone = mse()
+    alone.train_step(X, Y)
+    with pytest.raises(mg.GraphError, match="labels have another structure now"):
+        alone.train_step(X, (Y,))
+    with pytest.raises(mg.DTypeError, match="float64"):
+        alone.train_step(X.astype(np.float64), Y)
+
+
 def test_weights_of_samples_are_keras_s():
     """The sum of weighted losses by the number of samples."""
     weights = RNG.uniform(0, 2, len(X)).astype(np.float32)

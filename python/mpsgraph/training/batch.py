@@ -17,7 +17,7 @@ from .._core import NDArray
 from .._shown import shown
 from ..data.batches import Batches, batches
 from ..errors import DTypeError, GraphError, ShapeError
-from .structure import leaves, mapped, named_leaves, refilled
+from .structure import in_order, leaves, mapped, named_leaves, refilled
 
 ARRAYS = (np.ndarray, NDArray)
 
@@ -39,6 +39,11 @@ class Batch:
         """The three structures as one."""
         return self.inputs, self.labels, self.weights
 
+    def shapes(self) -> tuple[Any, Any, Any]:
+        """Those of its arrays, in its structure: what a step is compiled for."""
+        inputs, labels, weights = (mapped(lambda array: tuple(array.shape), part) for part in self.parts)
+        return inputs, labels, weights
+
     def arrays(self) -> list[Any]:
         """All arrays, in the order in which a step is fed."""
         return leaves(self.parts)
@@ -49,7 +54,10 @@ class Batch:
 
 
 def checked_batch(inputs: Any, labels: Any = None, weights: Any = None) -> Batch:
-    """A batch of arrays. DTypeError for what is no array; GraphError for inputs that are nothing."""
+    """A batch of arrays, dictionaries in the order of their keys: what comes in another order is the same batch.
+
+    Errors: DTypeError for what is no array of numbers; GraphError for inputs that are nothing; ShapeError.
+    """
     for name, structure in (("inputs", inputs), ("labels", labels), ("weights", weights)):
         if _is_list_of_numbers(structure):
             raise DTypeError(f"Trainer: {name} are an array, got a list: convert them with np.asarray(..., dtype)")
@@ -67,7 +75,7 @@ def checked_batch(inputs: Any, labels: Any = None, weights: Any = None) -> Batch
     for _, array in named_leaves((inputs, labels, weights)):
         if array.ndim == 0:
             raise ShapeError("Trainer: arrays of a batch have the batch as their first axis, got one of rank 0")
-    return Batch(inputs, labels, weights)
+    return Batch(in_order(inputs), in_order(labels), in_order(weights))
 
 
 def as_batch(value: Any) -> Batch:

@@ -65,9 +65,7 @@ class TrainingGraph:
         self._averages: dict[Tensor, Tensor] = {}
         self._averages_begun: Tensor | None = None
         self._random_states: list[Tensor] = []  # of the training form, which each of its buildings uses
-        self._last_step: tuple[Any, Executable, Built] | None = (
-            None  # the shapes and kind of the last step, its executable, what was built
-        )
+        self._last_step: tuple[Any, Executable, Built] | None = None  # shapes and kind, executable, what was built
         self._measures = False
 
     # --- what a step is: for subclasses ----------------------------------------------------------------------------
@@ -221,8 +219,7 @@ class TrainingGraph:
 
     def _take(self, batch: Batch) -> bool:
         """Learns the batch's form; true where what was built does not take it. Errors leave everything as it was."""
-        if (self._forms.get("inputs")) is None:
-            require_dtype(batch.inputs, self.dtype)
+        require_dtype(batch.inputs, self.dtype)
         widened = False
         for what, structure in zip(("inputs", "labels", "weights"), batch.parts, strict=True):
             if structure is None:
@@ -230,8 +227,6 @@ class TrainingGraph:
             if what not in self._forms:
                 self._forms[what] = Form(what, structure)
             else:
-                if what == "inputs":
-                    require_dtype(structure, self.dtype)
                 widened = self._forms[what].widen(structure) or widened
         return widened
 

@@ -63,6 +63,20 @@ def mapped(function: Callable[..., Any], structure: Any, *others: Any, what: str
     return function(structure, *others)
 
 
+def in_order(structure: Any) -> Any:
+    """The structure with the keys of its dictionaries in order, so that equal ones have their leaves in one order.
+
+    >>> from mpsgraph.training.structure import in_order
+    >>> in_order(({"words": 1, "image": 2}, 3))
+    ({'image': 2, 'words': 1}, 3)
+    """
+    if isinstance(structure, Mapping):
+        return {key: in_order(structure[key]) for key in sorted(structure, key=str)}
+    if isinstance(structure, (tuple, list)):
+        return type(structure)(in_order(part) for part in structure)
+    return structure
+
+
 def refilled(structure: Any, values: list[Any]) -> Any:
     """The structure with other leaves, given in order."""
     rest = iter(values)

@@ -33,7 +33,7 @@ from ..optim.schedules import Schedule, as_rate
 from ..precision.layer_precision import LayerPrecision, as_choices
 from ..precision.mixed_precision import POLICIES, global_policy
 from . import evaluation, finite, saved
-from .batch import Batch, checked_batch
+from .batch import checked_batch
 from .callbacks import Callback
 from .fitting import Fit
 from .graph import TrainingGraph
@@ -154,11 +154,15 @@ class Trainer(TrainingGraph):
         """
         if not isinstance(copy, bool):
             refuse("Trainer.train_step: copy", bool, copy)
-        batch = checked_batch(x, y, sample_weight)
-        if copy:
-            batch = batch.copy()
-        arrays = batch.arrays()
-        executable, built = self._step_for(batch, arrays)
+        if type(x) is type(y) is np.ndarray and sample_weight is None and not copy:
+            arrays, shapes = [x, y], (x.shape, y.shape, None)  # a small network's step would wait for a look into both
+        else:
+            batch = checked_batch(x, y, sample_weight)
+            if copy:
+                batch = batch.copy()
+            arrays, shapes = batch.arrays(), batch.shapes()
+            x, y, sample_weight = batch.parts
+        executable, built = self._step_for(shapes, x, y, sample_weight)
         rates = self._rates(built)
         while len(self._in_flight) >= IN_FLIGHT:
             self._wait_for_oldest()
@@ -179,13 +183,15 @@ class Trainer(TrainingGraph):
             feeds = dict(zip([*(m.rate for m in built.minimized), *built.placeholders], arrays, strict=True))
             raise GraphError(built.finite.explanation(feeds, self.device)) from None
 
-    def _step_for(self, batch: Batch, arrays: list[Any]) -> tuple[Executable, Built]:
-        """The executable of a step on such a batch; the last one is at hand, others may be in the cache."""
+    def _step_for(self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any) -> tuple[Executable, Built]:
+        """The executable of a step on a batch of these shapes, in their structure; the last one is at hand, others may
+        be in the cache."""
         applying = (self.step + 1) % self.accumulation == 0
-        key = [a.shape for a in arrays], batch.labels is None, batch.weights is None, self.device, applying
+        key = shapes, self.device, applying
         if self._last_step is None or self._last_step[0] != key:
+            batch = checked_batch(x, y, weights)
             with self._undone_by_errors():
-                built = self._built_for(batch)
+                built, arrays = self._built_for(batch), batch.arrays()
                 feeds = {m.rate: (m.rate.dtype, tuple(m.rate.shape or ())) for m in built.minimized}
                 feeds |= {t: (t.dtype, a.shape) for t, a in zip(built.placeholders, arrays, strict=True)}
                 targets, operations = [*built.targets, *built.outputs], built.operations(applying)
