@@ -12,8 +12,8 @@ from harness.running import build, feeds
 from mpsgraph.onnx.export import written_kinds
 from onnx.reference import ReferenceEvaluator
 
-# Cases that the reference evaluator cannot run or answers otherwise, which our own import runs instead; docs/onnx.md has
-# the rules on NaN and infinities.
+# Cases that the reference evaluator cannot run or answers otherwise: our own import runs these. docs/onnx.md has the
+# rules on NaN and infinities.
 REFERENCE_DIFFERS = {
     # its ConvTranspose has no groups
     "convolution2d_data_gradient-groups", "convolution2d_data_gradient-depthwise",
