@@ -25,6 +25,7 @@ Shape matrix_shape(const InferContext& c, size_t first, const Shape& entries) {
     c.graph_error(cat("storage can be COO, CSC or CSR, came '", storage, "'"));
   if (shape.size() != 2 || shape[0] < 0 || shape[1] < 0)
     c.shape_error(cat("a sparse tensor has two dimensions that are known, came ", to_string(shape)));
+  element_count(shape);  // ShapeError for more than there can be: starts are one more than rows or columns
   for (size_t i = first; i < first + 2; ++i) {
     c.require_rank(i, 1);
     if (!is_integer(c.dtype(i)))
