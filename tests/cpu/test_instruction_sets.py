@@ -1,6 +1,7 @@
 """What is chosen at run time is tested at run time: vectorised kernels once more with lesser instruction sets."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,19 @@ print(g.compile({t: t.shape for t in (x, w)}, g.convolution2d(x, w)).plan())
 def with_set(name: str, *command: str, variable: str = "MPSGRAPH_INSTRUCTION_SET") -> subprocess.CompletedProcess:
     environment = os.environ | {variable: name}
     return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=600)
+
+
+@pytest.mark.skipif(not shutil.which("readelf"), reason="reads object files with readelf")
+def test_loading_the_library_runs_nothing_of_an_instruction_set():
+    """An initialiser in a file for AVX-512 would end every process on a processor without it, at import."""
+    build = HERE.parents[1] / os.environ.get("MPSGRAPH_BUILD_DIR", "build/release") / "CMakeFiles"
+    objects = [path for name in ("avx2", "avx512") for path in (build / f"mpsgraph_{name}.dir").rglob("*.o")]
+    if not objects:
+        pytest.skip("this processor's build has no such files, or they are not here")
+    sections = subprocess.run(["readelf", "-SW", *map(str, objects)], capture_output=True, text=True, check=True).stdout
+    assert sections.count("File: ") == len(objects) > 1
+    initialised = [part.split("\n")[0] for part in sections.split("File: ") if "init_array" in part]
+    assert initialised == [], "make their tables constexpr"
 
 
 @pytest.mark.parametrize("name", ["AVX2", "baseline"])
