@@ -13,6 +13,7 @@ here, and so is one that is newer than macOS 13.3 and stands behind no availabil
 import argparse
 import functools
 import importlib.util
+import itertools
 import os
 import struct
 import subprocess
@@ -30,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 METAL = ROOT / "src" / "backends" / "metal"
 FOUNDATION = HERE.parent / "standin" / "include"
 OLDEST = "13.3"
+BATCH = 8  # files
 PROCESSORS = {"arm64": ("aarch64", 0x0100000C), "x86_64": ("x86_64", 0x01000007)}  # zig's name, Mach-O's number
 OBJECTIVE_CXX = ["-std=c++20", "-fobjc-arc", "-fobjc-arc-exceptions", "-fblocks"]
 WARNINGS = [
@@ -157,20 +159,35 @@ class AppleTarget:
         diagnostics = self.compile_source(header, made, options, language="objective-c++-header")
         return [] if diagnostics else ["-include-pch", str(made)]
 
-    def objects(self) -> dict[Path, Path]:
-        """Where compile_metal leaves what it makes of each file of the backend, whose names differ by folder only."""
-        return {
-            source: self.build / "objects" / source.relative_to(METAL).with_suffix(".o") for source in metal_sources()
-        }
+    def batches(self) -> dict[Path, list[Path]]:
+        """Neighbours in a folder that are compiled as one file, as CMake does on other machines: by that file.
+
+        Most of a small file's time is what it reads. A diagnostic still names the file that it is about.
+        """
+        found: dict[Path, list[Path]] = {}
+        sources = sorted(metal_sources(), key=lambda source: (source.parent, source.name))
+        for folder, files in itertools.groupby(sources, key=lambda source: source.parent):
+            members = list(files)
+            for first in range(0, len(members), BATCH):
+                batch = members[first : first + BATCH]
+                found[self.build / "batches" / folder.relative_to(METAL) / batch[0].name] = batch
+        return found
+
+    def objects(self) -> list[Path]:
+        """What compile_metal makes."""
+        return [batch.with_suffix(".o") for batch in self.batches()]
 
     def compile_metal(self) -> dict[Path, str]:
-        """The diagnostics of each file of the backend that has some."""
+        """The diagnostics of each batch of the backend's files that has some."""
         self.build.mkdir(parents=True, exist_ok=True)
-        options, objects = self.headers(), self.objects()
+        options, batches = self.headers(), self.batches()
+        for batch, sources in batches.items():
+            batch.parent.mkdir(parents=True, exist_ok=True)
+            batch.write_text("".join(f'#include "{source}"\n' for source in sources))
         options += self.precompiled(options)
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            found = pool.map(lambda source: self.compile_source(source, objects[source], options), objects)
-            return {source: text for source, text in zip(objects, found, strict=True) if text}
+            found = pool.map(lambda batch: self.compile_source(batch, batch.with_suffix(".o"), options), batches)
+            return {batch: text for batch, text in zip(batches, found, strict=True) if text}
 
     def compiler(self) -> Path:
         """A script that is clang for the target. zig's linker makes no bundles, but a Python module may be a dylib."""
@@ -242,14 +259,15 @@ def main() -> None:
     start = time.monotonic()
     if parsed.only:
         failures = target.compile_metal()
-        for source, text in failures.items():
-            print(f"{source.relative_to(ROOT)}:\n{text}\n")
+        for text in failures.values():
+            print(f"{text}\n")
         print(
-            f"{len(target.objects())} files for {target.triple}, {len(failures)} fail, {time.monotonic() - start:.1f} s"
+            f"{len(metal_sources())} files in {len(target.objects())} batches for {target.triple}, {len(failures)} "
+            f"batches fail, {time.monotonic() - start:.1f} s"
         )
         if failures:
             sys.exit(1)
-        lines = used.report(target.objects().values(), metal_sources())
+        lines = used.report(target.objects(), metal_sources())
         (target.build / "used.txt").write_text("".join(f"{line}\n" for line in lines))
         print(f"{len(lines)} names of Apple's frameworks are used: {target.build / 'used.txt'}")
         return

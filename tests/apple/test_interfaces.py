@@ -153,7 +153,7 @@ def test_the_backend_compiles_for_the_oldest_system(backend):
 
 def test_what_the_backend_uses_is_listed_with_its_version(backend, target):
     assert not backend
-    lines = used.report(target.objects().values(), apple_target.metal_sources())
+    lines = used.report(target.objects(), apple_target.metal_sources())
     (target.build / "used.txt").write_text("".join(f"{line}\n" for line in lines))
     assert len(lines) > 100
     assert any("selector additionWithPrimaryTensor:secondaryTensor:name: of MPSGraph" in line for line in lines)
@@ -193,7 +193,7 @@ def test_every_source_of_witnesses_is_used():
 def test_every_name_that_the_backend_uses_has_a_witness_a_probe_or_a_reason(backend, target):
     """Beside what test_what_the_backend_uses_is_listed_with_its_version lists; a name that is new needs a row."""
     assert not backend
-    listed = used.report(target.objects().values(), apple_target.metal_sources())
+    listed = used.report(target.objects(), apple_target.metal_sources())
     found = [re.match(r"\S+ (selector|constant|function) (\S+)", line) for line in listed]
     names = {match[2] for match in found if match}
     assert sorted(names - {row.name for row in ROWS}) == [], "witnesses.txt has no row"
