@@ -54,7 +54,7 @@ GraphTensors lower_identity(Lowering& l) { return {[l.graph() identityWithTensor
 // reverseSquareRoot is the same under its old name, which macOS 15 deprecates.
 GraphTensors lower_reciprocal_square_root(Lowering& l) {
   if (is_complex(l.dtype())) return lower_complex(l);
-  if (METAL_AVAILABLE(15.0)) return {[l.graph() reciprocalSquareRootWithTensor:l.input() name:l.name()]};
+  if (METAL_AVAILABLE(15.0, 18.0)) return {[l.graph() reciprocalSquareRootWithTensor:l.input() name:l.name()]};
   return {[l.graph() reverseSquareRootWithTensor:l.input() name:l.name()]};
 }
 

@@ -10,7 +10,7 @@
 namespace mpsgraph::metal {
 
 Parts parts_of(const Lowering& l, MPSGraphTensor* tensor) {
-  if (METAL_AVAILABLE(14.0)) {
+  if (METAL_AVAILABLE(14.0, 17.0)) {
     if (tensor.dataType == data_type(DType::complex64))
       return {{l, [l.graph() realPartOfTensor:tensor name:nil]},
               {l, [l.graph() imaginaryPartOfTensor:tensor name:nil]}};
@@ -21,7 +21,7 @@ Parts parts_of(const Lowering& l, MPSGraphTensor* tensor) {
 }
 
 MPSGraphTensor* complex_tensor(const Lowering& l, const Parts& parts) {
-  if (METAL_AVAILABLE(14.0))
+  if (METAL_AVAILABLE(14.0, 17.0))
     return [l.graph() complexTensorWithRealTensor:parts.re.tensor() imaginaryTensor:parts.im.tensor() name:l.name()];
   l.needs_system("14.0");
 }
@@ -214,7 +214,7 @@ GraphTensors lower_imaginary_part(Lowering& l) { return parts_of(l, l.input()).i
 
 GraphTensors lower_conjugate(Lowering& l) {
   if (!is_complex(l.dtype())) return {l.input()};
-  if (METAL_AVAILABLE(14.0)) return {[l.graph() conjugateWithTensor:l.input() name:l.name()]};
+  if (METAL_AVAILABLE(14.0, 17.0)) return {[l.graph() conjugateWithTensor:l.input() name:l.name()]};
   l.needs_system("14.0");
 }
 

@@ -44,7 +44,7 @@ bool inputs_last(const ops::Convolution& c) { return c.weights_in > 1; }  // HWI
 void check_channels(const Lowering& l, const Dims& source, const Dims& weights, const ops::Convolution& c) {
   const int64_t most = std::max(ops::size_at(source, c.channel), weights[static_cast<size_t>(c.weights_out)]);
   if (most <= 1 << 16) return;
-  if (METAL_AVAILABLE(15.1)) return;
+  if (METAL_AVAILABLE(15.1, 18.1)) return;
   l.needs_system("15.1");
 }
 

@@ -107,7 +107,10 @@ namespace {
 // A process without a window server may have no default device, though there is one.
 id<MTLDevice> system_device() {
   id<MTLDevice> device = MTLCreateSystemDefaultDevice();
-  return device ? device : MTLCopyAllDevices().firstObject;
+#if !defined(__APPLE__) || TARGET_OS_OSX
+  if (!device) device = MTLCopyAllDevices().firstObject;
+#endif
+  return device;
 }
 
 }  // namespace
@@ -175,7 +178,7 @@ ArrayData MetalDevice::data_of(const NDArray& array) {
   const MPSDataType type = data_type(array.dtype());
   BufferView view = view_of(array);
   if (view.offset != 0) {
-    if (METAL_AVAILABLE(15.0)) {
+    if (METAL_AVAILABLE(15.0, 18.0)) {
       MPSNDArrayDescriptor* descriptor = [MPSNDArrayDescriptor descriptorWithDataType:type shape:shape];
       descriptor.preferPackedRows = YES;
       MPSNDArray* part = [[MPSNDArray alloc] initWithBuffer:view.buffer offset:view.offset descriptor:descriptor];

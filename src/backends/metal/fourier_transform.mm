@@ -43,7 +43,7 @@ Ints inverse_of(const Ints& permutation) {
 enum class Transform { complex, to_hermitean, to_real };
 
 MPSGraphTensor* transform(Lowering& l, Transform kind, MPSGraphTensor* tensor, NSArray<NSNumber*>* axes) {
-  if (METAL_AVAILABLE(14.0)) {
+  if (METAL_AVAILABLE(14.0, 17.0)) {
     MPSGraphFFTDescriptor* descriptor = [MPSGraphFFTDescriptor descriptor];
     descriptor.inverse = l.attributes().boolean("inverse");
     const std::string& scaling = l.attributes().string("scaling");
@@ -60,7 +60,7 @@ MPSGraphTensor* transform(Lowering& l, Transform kind, MPSGraphTensor* tensor, N
     }
     // Before macOS 14.4 those along several axes fail (torch.fft.hfft2): the others are transformed first.
     if (axes.count > 1) {
-      if (METAL_AVAILABLE(14.4)) {
+      if (METAL_AVAILABLE(14.4, 17.4)) {
       } else {
         NSArray<NSNumber*>* others = [axes subarrayWithRange:NSMakeRange(0, axes.count - 1)];
         tensor = [l.graph() fastFourierTransformWithTensor:tensor axes:others descriptor:descriptor name:nil];

@@ -72,7 +72,7 @@ Picks flat_picks(const Lowering& l, MPSGraphTensor* indices, DType dtype, int64_
 MPSGraphTensor* carried(const Lowering& l, DType dtype, DType as, const GraphTensors& tensors, const OfTensors& f) {
   const Steps s(l);
   if (is_complex(dtype)) {
-    if (METAL_AVAILABLE(14.0)) {
+    if (METAL_AVAILABLE(14.0, 17.0)) {
       GraphTensors reals, imaginaries;
       for (MPSGraphTensor* tensor : tensors) {
         reals.push_back([l.graph() realPartOfTensor:tensor name:nil]);

@@ -69,7 +69,7 @@ MPSGraphTensor* Lowering::scalar(double value, DType dtype) const { return fille
 MPSGraphTensor* Lowering::filled(double value, const TensorType& type) const {
   require_size(type.shape.dims(), size_of(type.dtype));
   if (is_complex(type.dtype)) {
-    if (METAL_AVAILABLE(14.0))
+    if (METAL_AVAILABLE(14.0, 17.0))
       return [graph() constantWithRealPart:value imaginaryPart:0 shape:shape_of(type) dataType:data_type(type.dtype)];
     needs_system("14.0");
   }

@@ -28,7 +28,7 @@ Term operand(const Lowering& l, size_t i, size_t rank) {
 
 // Before macOS 14.4 products are wrong where a matrix is longer than 32768 (pytorch/pytorch#116769).
 void require_sound(const Lowering& l, const Term& a, const Term& b) {
-  if (METAL_AVAILABLE(14.4)) return;
+  if (METAL_AVAILABLE(14.4, 17.4)) return;
   constexpr int64_t most = 32768;
   for (const Term& x : {a, b}) {
     const Dims dims = dims_of(x.tensor().shape);

@@ -68,7 +68,7 @@ void replace(fs::path path, const std::function<void(const fs::path&)>& write) {
 runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& path,
                                                  const runtime::SerializationDescriptor& descriptor) const {
   return guarded([&]() -> runtime::SerializedOrder {
-    if (METAL_AVAILABLE(14.0)) {
+    if (METAL_AVAILABLE(14.0, 17.0)) {
       MPSGraphExecutableSerializationDescriptor* form = [MPSGraphExecutableSerializationDescriptor new];
       form.deploymentPlatform = platform_named(descriptor.platform);
       if (!descriptor.minimum_deployment_target.empty())
@@ -105,7 +105,7 @@ runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& pa
 }
 
 MetalPackage::MetalPackage(MetalDevice& device, const std::filesystem::path& path) : device_(device) {
-  if (METAL_AVAILABLE(14.0)) {
+  if (METAL_AVAILABLE(14.0, 17.0)) {
     executable_ = [[MPSGraphExecutable alloc] initWithMPSGraphPackageAtURL:url_of(path)
                                                      compilationDescriptor:compilation_descriptor()];
     if (!executable_) throw PackageError(cat("[load] MPSGraph cannot read ", path.string()));

@@ -80,7 +80,7 @@ std::string extrema(MetalDevice& device, MPSDataType type) {
 template <DType dtype>
 std::string extrema_of(MetalDevice& device) {
   if (dtype != DType::bfloat16) return extrema(device, data_type(dtype));
-  if (METAL_AVAILABLE(14.0)) return extrema(device, MPSDataTypeBFloat16);
+  if (METAL_AVAILABLE(14.0, 17.0)) return extrema(device, MPSDataTypeBFloat16);
   return older;
 }
 
@@ -293,7 +293,7 @@ MPSGraphExecutable* compiled_with(MetalDevice& device, MPSGraph* graph, MPSGraph
 }
 
 std::string package_without_a_folder(MetalDevice& device) {
-  if (METAL_AVAILABLE(14.0)) {
+  if (METAL_AVAILABLE(14.0, 17.0)) {
     MPSGraph* graph = [MPSGraph new];
     MPSGraphTensor* one = [graph constantWithScalar:1 shape:@[ @1 ] dataType:MPSDataTypeFloat32];
     MPSGraphTensor* two = [graph additionWithPrimaryTensor:one secondaryTensor:one name:nil];

@@ -77,7 +77,7 @@ GraphTensors lower_dequantize(Lowering& l) {
   if (l.rank(1) == 0 && scale && zero_point) return {d.by_numbers(*scale, *zero_point)};
   if (!d.alike()) return {d.composed()};
   if (!d.grouped) return {d.along_axis()};
-  if (METAL_AVAILABLE(15.0)) {
+  if (METAL_AVAILABLE(15.0, 18.0)) {
     if (!d.shifted)
       return {[l.graph() dequantizeTensor:l.input(0) scaleTensor:l.input(1) dataType:d.type name:l.name()]};
     return {[l.graph() dequantizeTensor:l.input(0)

@@ -119,7 +119,7 @@ GraphTensors lower_slice_update_data(Lowering& l) {
   if (dims.empty()) return {l.input(1)};
   if (l.type(1).shape.elements() == 0) return {l.input(0)};
   const Places places(ranges_of(l, dims));
-  if (METAL_AVAILABLE(14.4)) {
+  if (METAL_AVAILABLE(14.4, 17.4)) {
     Ints ends = places.first;
     for (size_t axis = 0; axis < dims.size(); ++axis) ends[axis] += places.span(axis);
     return {by_parts(l, {l.input(0), l.input(1)}, [&](const GraphTensors& in) {

@@ -17,7 +17,7 @@ MPSDataType data_type(DType dtype, const std::string& where) {
     case DType::float32: return MPSDataTypeFloat32;
     case DType::float16: return MPSDataTypeFloat16;
     case DType::bfloat16:
-      if (METAL_AVAILABLE(14.0)) return MPSDataTypeBFloat16;
+      if (METAL_AVAILABLE(14.0, 17.0)) return MPSDataTypeBFloat16;
       return newer("14.0");
     case DType::int8: return MPSDataTypeInt8;
     case DType::int16: return MPSDataTypeInt16;
@@ -29,7 +29,7 @@ MPSDataType data_type(DType dtype, const std::string& where) {
     case DType::uint64: return MPSDataTypeUInt64;
     case DType::boolean: return MPSDataTypeBool;
     case DType::complex64:
-      if (METAL_AVAILABLE(14.0)) return MPSDataTypeComplexFloat32;
+      if (METAL_AVAILABLE(14.0, 17.0)) return MPSDataTypeComplexFloat32;
       return newer("14.0");
     case DType::float64:
     case DType::complex128: break;
@@ -55,7 +55,7 @@ Dims dims_of(MPSShape* shape) {
 }
 
 std::string to_string(MPSDataType type) {
-  if (METAL_AVAILABLE(14.0)) {
+  if (METAL_AVAILABLE(14.0, 17.0)) {
     if (type == MPSDataTypeBFloat16) return "bfloat16";
     if (type == MPSDataTypeComplexFloat32) return "complex64";
   }
