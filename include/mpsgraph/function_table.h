@@ -138,6 +138,13 @@ typedef struct mpsgraph_functions {
   mpsgraph_status (*trainer_set_learning_rate)(mpsgraph_trainer trainer, double rate);
   mpsgraph_status (*trainer_save)(mpsgraph_trainer trainer, const char* path);
   mpsgraph_status (*trainer_load_state)(mpsgraph_trainer trainer, const char* path);
+  mpsgraph_status (*graph_begin_block)(mpsgraph_graph graph, const mpsgraph_type* argument_types,
+      size_t argument_count, mpsgraph_tensor* arguments);
+  mpsgraph_status (*graph_end_block)(mpsgraph_graph graph, const mpsgraph_tensor* results, size_t result_count);
+  mpsgraph_status (*graph_abandon_block)(mpsgraph_graph graph);
+  mpsgraph_status (*operation_create_with_blocks)(mpsgraph_graph graph, const char* kind,
+      const mpsgraph_tensor* inputs, size_t input_count, mpsgraph_attributes attributes, const char* name,
+      size_t block_count, mpsgraph_operation* operation);
 } mpsgraph_functions;
 /* clang-format on */
 

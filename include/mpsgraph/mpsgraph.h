@@ -196,6 +196,20 @@ MPSGRAPH_API mpsgraph_status mpsgraph_graph_begin_control_dependencies(mpsgraph_
                                                                        const mpsgraph_operation* operations,
                                                                        size_t count);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_end_control_dependencies(mpsgraph_graph graph);
+/* Control flow: what is created between begin and end belongs to a block, with arguments of its own; blocks may use all
+ * tensors from outside. An operation takes the last `block_count` blocks that ended where it stands, also when it fails:
+ * "if" (predicate): then, else; "while" (first values): before, which gives predicate and values, and after; "for"
+ * (lower, upper, step, first values): body (index, values). Abandoning drops the block that is being built, or those
+ * that ended and that nothing has taken. */
+MPSGRAPH_API mpsgraph_status mpsgraph_graph_begin_block(mpsgraph_graph graph, const mpsgraph_type* argument_types,
+                                                        size_t argument_count, mpsgraph_tensor* arguments);
+MPSGRAPH_API mpsgraph_status mpsgraph_graph_end_block(mpsgraph_graph graph, const mpsgraph_tensor* results,
+                                                      size_t result_count);
+MPSGRAPH_API mpsgraph_status mpsgraph_graph_abandon_block(mpsgraph_graph graph);
+MPSGRAPH_API mpsgraph_status mpsgraph_operation_create_with_blocks(mpsgraph_graph graph, const char* kind,
+                                                                   const mpsgraph_tensor* inputs, size_t input_count,
+                                                                   mpsgraph_attributes attributes, const char* name,
+                                                                   size_t block_count, mpsgraph_operation* operation);
 /* d(of)/d(each), written to `gradients`, which has room for `count`. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_gradients(mpsgraph_tensor of, const mpsgraph_tensor* with_respect_to,
                                                       size_t count, mpsgraph_tensor* gradients);
@@ -320,7 +334,8 @@ MPSGRAPH_API mpsgraph_status mpsgraph_trainer_result_name_at(mpsgraph_trainer tr
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_train_step(mpsgraph_trainer trainer, const char* const* names,
                                                          const mpsgraph_array* inputs, size_t input_count,
                                                          double* results, size_t result_count);
-/* The same numbers of a batch in inference mode, without a step; MPSGRAPH_UNSUPPORTED where the package has none. */
+/* The same numbers of a batch in inference mode, without a step; NaN for those that only training has, such as
+ * "loss_scale". MPSGRAPH_UNSUPPORTED where the package has no evaluation. */
 MPSGRAPH_API mpsgraph_status mpsgraph_trainer_evaluate(mpsgraph_trainer trainer, const char* const* names,
                                                        const mpsgraph_array* inputs, size_t input_count,
                                                        double* results, size_t result_count);

@@ -48,6 +48,9 @@ struct GraphObject : Object, std::enable_shared_from_this<GraphObject> {
   runtime::PackageContents contents;
   runtime::DeviceGraph on_device;
   size_t control_scopes = 0;
+  std::vector<std::pair<Block*, size_t>> begun;  // blocks that are being built, with how many had ended before
+  std::vector<std::unique_ptr<Block>> ended;     // for operations to take
+  size_t first_ended() const { return begun.empty() ? 0 : begun.back().second; }  // of those that ended here
 
  private:
   std::unordered_map<const void*, void*> handles_;

@@ -200,7 +200,7 @@ mpsgraph_status mpsgraph_trainer_evaluate(mpsgraph_trainer trainer, const char* 
     const auto held = object<TrainerObject>(trainer);
     runtime::TrainingStep& own = held->package_step();
     const runtime::PackageFunction* function = held->graph->contents.function("evaluate");
-    require_room(results, result_count, function ? function->outputs.size() : 0);
+    require_room(results, result_count, held->results().size());
     const NamedTensors& wanted = function ? function->inputs : held->feeds;
     const std::vector<NDArray> arrays = arrays_for(wanted, names, inputs, input_count);
     const std::lock_guard lock(held->mutex);

@@ -112,10 +112,14 @@ std::vector<double> TrainingStep::evaluate(const std::vector<NDArray>& batch, st
   if (!evaluate) throw UnsupportedError("the package holds no function 'evaluate'");
   if (batch.size() != evaluate->inputs.size())
     throw GraphError(cat("evaluation takes ", evaluate->inputs.size(), " arrays, got ", batch.size()));
-  std::vector<double> results;
-  for (const NDArray& array : run_function(*evaluate, batch, building))
-    results.push_back(number_in(array));
-  return results;
+  const std::vector<NDArray> all = run_function(*evaluate, batch, building);
+  std::vector<double> found;
+  for (const std::string& name : results()) {
+    const auto place = std::ranges::find(evaluate->outputs, name, &std::pair<std::string, Tensor*>::first);
+    const bool there = place != evaluate->outputs.end();
+    found.push_back(there ? number_in(all[place - evaluate->outputs.begin()]) : std::nan(""));
+  }
+  return found;
 }
 
 int64_t TrainingStep::step() { return static_cast<int64_t>(number_in(graph_.variable_value(contents_.training->step))); }

@@ -327,6 +327,12 @@ def test_old_packages_load_and_new_ones_say_what_they_are(tmp_path):
         mg.load(tmp_path / "trained")
 
 
+def test_the_page_runs():
+    page = Path(__file__).parents[2] / "docs" / "packages.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    exec(compile(block, str(page), "exec"), {})
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -32,7 +32,8 @@ class MPSGRAPH_API TrainingStep {
   std::vector<double> run(const std::vector<NDArray>& batch, std::mutex* building = nullptr);
   std::vector<double> run(const std::map<std::string, NDArray>& batch);
 
-  // Loss and metrics of a batch in inference mode, by the package's function "evaluate": UnsupportedError without it.
+  // The results of a batch in inference mode, by the package's function "evaluate": UnsupportedError without it. Those
+  // that only training has, such as "loss_scale", are NaN.
   std::vector<double> evaluate(const std::vector<NDArray>& batch, std::mutex* building = nullptr);
 
   int64_t step();  // how many were made
