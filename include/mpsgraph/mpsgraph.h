@@ -197,7 +197,7 @@ MPSGRAPH_API mpsgraph_status mpsgraph_graph_begin_control_dependencies(mpsgraph_
                                                                        size_t count);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_end_control_dependencies(mpsgraph_graph graph);
 /* Control flow: what is created between begin and end belongs to a block, with arguments of its own; blocks may use all
- * tensors from outside. An operation takes the last `block_count` blocks that ended where it stands, also when it fails:
+ * tensors from outside. An operation takes the last `block_count` blocks that ended where it stands, even if it fails:
  * "if" (predicate): then, else; "while" (first values): before, which gives predicate and values, and after; "for"
  * (lower, upper, step, first values): body (index, values). Abandoning drops the block that is being built, or those
  * that ended and that nothing has taken. */

@@ -207,6 +207,7 @@ class Model:
                 batch = {next(iter(self.inputs)): batch}
             yield {self._named(name, self.inputs, "input"): array for name, array in batch.items()}
 
+    @checked
     def save(self, path: str | os.PathLike[str], *, locations: bool = False) -> None:
         """Writes the model as a package; see mpsgraph.save."""
         save_model(path, self, locations=locations)

@@ -33,8 +33,7 @@ std::vector<runtime::PackageFunction> to_functions(const py::dict& functions) {
   for (auto [name, parts] : functions) {
     const auto three = py::cast<py::tuple>(parts);
     result.push_back({py::cast<std::string>(name), to_named(py::cast<py::dict>(three[0]), "inputs"),
-                      to_named(py::cast<py::dict>(three[1]), "outputs"),
-                      py::cast<std::vector<Operation*>>(three[2])});
+                      to_named(py::cast<py::dict>(three[1]), "outputs"), py::cast<std::vector<Operation*>>(three[2])});
   }
   return result;
 }

@@ -24,9 +24,8 @@ Operation* create(GraphObject& graph, const char* kind, const mpsgraph_tensor* i
     const std::lock_guard lock(held->mutex);
     given = held->attributes;
   }
-  Operation* made =
-      graph.contents.graph->create(kind, graph.tensors(inputs, input_count), std::move(given),
-                                   name ? std::string_view(name) : std::string_view(), std::move(blocks));
+  Operation* made = graph.contents.graph->create(kind, graph.tensors(inputs, input_count), std::move(given),
+                                                 name ? std::string_view(name) : std::string_view(), std::move(blocks));
   if (made->is("variable")) graph.contents.trainable.push_back(made->output());
   return made;
 }

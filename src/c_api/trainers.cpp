@@ -84,7 +84,8 @@ std::vector<double> step(TrainerObject& trainer, std::vector<NDArray> arrays) {
 }
 
 void require_room(const double* values, size_t count, size_t there) {
-  if (count > there) throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", there, " results, got room for ", count));
+  if (count > there)
+    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", there, " results, got room for ", count));
   if (count > 0) required(values, "results");
 }
 
@@ -157,9 +158,8 @@ mpsgraph_status mpsgraph_trainer_input_count(mpsgraph_trainer trainer, size_t* c
 
 mpsgraph_status mpsgraph_trainer_input_name_at(mpsgraph_trainer trainer, size_t index, char* buffer, size_t capacity,
                                                size_t* length) {
-  return guarded([&] {
-    write_text(name_at(names_of(object<TrainerObject>(trainer)->feeds), index), buffer, capacity, length);
-  });
+  return guarded(
+      [&] { write_text(name_at(names_of(object<TrainerObject>(trainer)->feeds), index), buffer, capacity, length); });
 }
 
 mpsgraph_status mpsgraph_trainer_input_type(mpsgraph_trainer trainer, size_t index, mpsgraph_type* type) {

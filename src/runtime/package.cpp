@@ -276,7 +276,8 @@ Json read_manifest(const fs::path& path) {
   const Json manifest = parse_json(text);
   if (!manifest.is_object() || !manifest.contains("format") || manifest["format"] != "mpsgraph")
     throw PackageError("it describes no package");
-  if (const Json& version = member(manifest, "format_version"); version != plain_version && version != functions_version)
+  if (const Json& version = member(manifest, "format_version");
+      version != plain_version && version != functions_version)
     throw PackageError(cat("it has format version ", to_text(version), ", this mpsgraph reads ", plain_version, " and ",
                            functions_version, ": update it"));
   const std::string stated = text_member(manifest, "checksum");

@@ -122,7 +122,9 @@ std::vector<double> TrainingStep::evaluate(const std::vector<NDArray>& batch, st
   return found;
 }
 
-int64_t TrainingStep::step() { return static_cast<int64_t>(number_in(graph_.variable_value(contents_.training->step))); }
+int64_t TrainingStep::step() {
+  return static_cast<int64_t>(number_in(graph_.variable_value(contents_.training->step)));
+}
 
 std::vector<double> TrainingStep::learning_rates() {
   std::vector<double> rates;

@@ -5,19 +5,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHECK(call)                                                                               \
-  do {                                                                                            \
-    if ((call) != MPSGRAPH_OK) {                                                                  \
-      fprintf(stderr, "%d: %s: %s\n", __LINE__, #call, mpsgraph_error_message());                 \
-      exit(1);                                                                                    \
-    }                                                                                             \
+#define CHECK(call)                                                               \
+  do {                                                                            \
+    if ((call) != MPSGRAPH_OK) {                                                  \
+      fprintf(stderr, "%d: %s: %s\n", __LINE__, #call, mpsgraph_error_message()); \
+      exit(1);                                                                    \
+    }                                                                             \
   } while (0)
-#define REQUIRE(what)                                                                             \
-  do {                                                                                            \
-    if (!(what)) {                                                                                \
-      fprintf(stderr, "%d: not so: %s\n", __LINE__, #what);                                       \
-      exit(1);                                                                                    \
-    }                                                                                             \
+#define REQUIRE(what)                                       \
+  do {                                                      \
+    if (!(what)) {                                          \
+      fprintf(stderr, "%d: not so: %s\n", __LINE__, #what); \
+      exit(1);                                              \
+    }                                                       \
   } while (0)
 
 static mpsgraph_graph graph;

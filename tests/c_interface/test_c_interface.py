@@ -10,6 +10,7 @@ from pathlib import Path
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.trained_package import batches, trained
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -51,22 +52,6 @@ def test_program_leaks_nothing(tmp_path):
     """Under AddressSanitizer, with its search for leaks."""
     program = build(HERE / "program.c", tmp_path / "program", "-fsanitize=address", "-g")
     assert run(program, tmp_path / "line.mpsgraph").endswith("done\n")
-
-
-def trained() -> mg.Trainer:
-    """A trainer with all that a step may carry: dropout, moving statistics, Adam, a schedule, accumulation, averages."""
-    model = mg.nn.Sequential(mg.nn.Linear(8), mg.nn.BatchNorm(), mg.nn.ReLU(), mg.nn.Dropout(0.4), mg.nn.Linear(3))
-    rate = mg.optim.WarmUp(mg.optim.CosineRate(0.1, steps=5), steps=3)
-    trainer = mg.Trainer(model, optimizer=mg.optim.Adam(rate), gradient_accumulation_steps=2, ema_decay=0.9)
-    for x, y in batches(0, 3):
-        trainer.train_step(x, y).wait()
-    return trainer
-
-
-def batches(first: int, last: int):
-    for step in range(first, last):
-        rng = np.random.default_rng(step)
-        yield rng.normal(size=(16, 6)).astype(np.float32), rng.integers(0, 3, 16).astype(np.int32)
 
 
 @pytest.mark.parametrize("name", ["train.c", "train.cpp"])

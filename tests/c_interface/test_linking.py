@@ -1,4 +1,4 @@
-"""Ways to the library from C: a CMake package and pkg-config, in the wheel and in an installation; linked statically."""
+"""Ways to the library from C: a CMake package and pkg-config, in the wheel and an installation; linked statically."""
 
 import os
 import subprocess

@@ -1,32 +1,17 @@
 """Makes trained.mpsgraph, the package of a trainer, and trained.batches, what train.c and train.cpp train it with.
 
-It stays as it is, so that a newer version is held to read it: made anew, it is another test.
+It stays as it is, so that newer versions are held to read it: made anew, it is another test.
 """
 
+import sys
 from pathlib import Path
 
 import mpsgraph as mg
-import numpy as np
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
 
-
-def trained() -> mg.Trainer:
-    """A trainer with all that a step may carry: dropout, moving statistics, Adam, a schedule, accumulation, averages."""
-    model = mg.nn.Sequential(mg.nn.Linear(8), mg.nn.BatchNorm(), mg.nn.ReLU(), mg.nn.Dropout(0.4), mg.nn.Linear(3))
-    rate = mg.optim.WarmUp(mg.optim.CosineRate(0.1, steps=5), steps=3)
-    trainer = mg.Trainer(model, optimizer=mg.optim.Adam(rate), gradient_accumulation_steps=2, ema_decay=0.9)
-    for x, y in batches(0, 3):
-        trainer.train_step(x, y).wait()
-    return trainer
-
-
-def batches(first: int, last: int):
-    """Of 16 rows: float32 and an int32 label."""
-    for step in range(first, last):
-        rng = np.random.default_rng(step)
-        yield rng.normal(size=(16, 6)).astype(np.float32), rng.integers(0, 3, 16).astype(np.int32)
-
+from harness.trained_package import batches, trained  # noqa: E402
 
 if __name__ == "__main__":
     mg.save(HERE / "trained.mpsgraph", trained())

@@ -66,9 +66,9 @@ MPSGRAPH_API PackageContents load_package(const std::filesystem::path& directory
 struct SaveOptions {
   bool locations = false;  // say where each operation was built, "model.py:41": names of its author's files
 };
-// Writes what outputs, parameters and functions depend on; anything else in the graph stays out. Variables keep the values that
-// they have on the device of `values` when it is given, else their first ones. An existing package is replaced;
-// anything else in that place is a PackageError.
+// Writes what outputs, parameters and functions depend on; anything else in the graph stays out. Variables keep the
+// values that they have on the device of `values` when it is given, else their first ones. An existing package is
+// replaced; anything else in that place is a PackageError.
 MPSGRAPH_API void save_package(const std::filesystem::path& directory, const PackageContents& contents,
                                DeviceGraph* values = nullptr, const SaveOptions& options = {});
 

@@ -24,7 +24,7 @@ class MPSGRAPH_API TrainingStep {
   TrainingStep(const PackageContents& contents, DeviceGraph& graph);
 
   const NamedTensors& inputs() const { return inputs_; }  // of a batch: inputs, labels, weights of the samples
-  const std::vector<std::string>& results() const;        // the loss, and metrics
+  const std::vector<std::string>& results() const;  // the loss, and metrics
 
   // One step on a batch, its arrays in the order of `inputs`, or by name. The results, in their order.
   // OutOfRangeError when the package's schedule has no rate for this update. `building` is held while it compiles, for
@@ -38,12 +38,11 @@ class MPSGRAPH_API TrainingStep {
 
   int64_t step();  // how many were made
   std::vector<double> learning_rates();  // of the next step: one, unless groups or several optimizers have their own
-  void set_learning_rate(double rate);   // from the next step on; UnsupportedError where there are several
+  void set_learning_rate(double rate);  // from the next step on; UnsupportedError where there are several
 
  private:
   std::vector<NDArray> rates_and_step();
-  std::vector<NDArray> run_function(const PackageFunction& function, std::vector<NDArray> arrays,
-                                    std::mutex* building);
+  std::vector<NDArray> run_function(const PackageFunction& function, std::vector<NDArray> arrays, std::mutex* building);
 
   const PackageContents& contents_;
   DeviceGraph& graph_;

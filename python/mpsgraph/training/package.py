@@ -34,7 +34,7 @@ _OURS = ("train_step", "fit", "evaluate", "predict", "wait")
 
 @dataclass
 class Clock:
-    """The counters and tables that a package needs in a trainer's graph. They are made once, and set when it is saved."""
+    """Counters and tables that a package needs in a trainer's graph: made once, and set whenever it is saved."""
 
     step: Tensor
     first_update: Tensor
@@ -99,14 +99,16 @@ def save(
         "every": trainer.accumulation,
         "rates": list(rates),
         "results": list(results),
-        "description": json.dumps({
-            "batch": [as_json(mapped(lambda _: 0, part)) for part in (built.inputs, built.labels, built.weights)],
-            "outputs": as_json(mapped(lambda _: 0, trainer._inference(trainer._inputs))),
-            "counts": counts,
-            "weights": list(trainer.network.named_variables()),
-            "averages": [[names[v], names[average]] for v, average in trainer._averages.items() if v in names],
-            "seed": trainer.seed,
-        }),
+        "description": json.dumps(
+            {
+                "batch": [as_json(mapped(lambda _: 0, part)) for part in (built.inputs, built.labels, built.weights)],
+                "outputs": as_json(mapped(lambda _: 0, trainer._inference(trainer._inputs))),
+                "counts": counts,
+                "weights": list(trainer.network.named_variables()),
+                "averages": [[names[v], names[average]] for v, average in trainer._averages.items() if v in names],
+                "seed": trainer.seed,
+            }
+        ),
     }
     _core.save_package(
         os.fspath(path), g, model.inputs, model.outputs, variables, g.trainable_variables, g.on(trainer.device),
@@ -206,7 +208,8 @@ def _evaluation(
     if not built.evaluation:
         return {}
     outputs = {term.name: term.value for term in built.evaluation}
-    counts, known = {}, {}
+    counts: dict[str, str] = {}
+    known: dict[Tensor, str] = {}
     for term in built.evaluation:
         if term.counted is not None:
             counts[term.name] = known.setdefault(term.counted, f"{term.name}/count")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._checks import Size, checked
+from .._checks import Size, checked, refuse
 from .._core import Executable, Tensor
 from ..errors import Error, GraphError, OutOfRangeError, UnsupportedError
 from ..graph import Graph
@@ -76,7 +76,9 @@ class TrainableModel(Model):
         self._outputs_structure = refilled(from_json(described["outputs"]), list(self.outputs.values()))
         self._read_clock()
 
-    def _as_built(self, described: Mapping[str, Any], placeholders: list[Tensor], outputs: Mapping[str, Tensor]) -> Built:
+    def _as_built(
+        self, described: Mapping[str, Any], placeholders: list[Tensor], outputs: Mapping[str, Tensor]
+    ) -> Built:
         """The step in the form in which evaluation and fitting know a trainer's."""
         structures = [from_json(part) for part in described["batch"]]
         rest = iter(placeholders)
@@ -130,8 +132,8 @@ class TrainableModel(Model):
         row = min(self._step // self._every - self._first, self._last)
         if any(not 0 <= row < len(table) for table in self._tables):
             raise OutOfRangeError(
-                f"the package has no learning rate for update {self._step // self._every}: its schedule was written for "
-                f"{len(self._tables[0])} from {self._first} on; set learning_rate, or save the trainer with more updates"
+                f"the package has no learning rate for update {self._step // self._every}: its schedule was written "
+                f"for {len(self._tables[0])} from {self._first} on; set one, or save the trainer with more updates"
             )
         return [table[row] if table.ndim > 1 else np.asarray(table[row]) for table in self._tables]
 
@@ -143,6 +145,8 @@ class TrainableModel(Model):
         Errors: GraphError for another structure than the trainer's batches had, ShapeError for a size that they never
         had another of, DTypeError; OutOfRangeError behind the last learning rate of the package.
         """
+        if not isinstance(copy, bool):
+            refuse("TrainableModel.train_step: copy", bool, copy)
         self._forget_failed_steps()
         batch = checked_batch(x, y, sample_weight)
         if copy:
@@ -212,6 +216,7 @@ class TrainableModel(Model):
         fit = Fit(self, data, labels, sample_weight, None, batch_size, validation, None)
         return fit.run(epochs or 1, iterations, steps_per_epoch, callbacks, progress, copy)
 
+    @checked
     def stop(self, reason: str = "asked to") -> None:
         """Ends the present `fit` behind the step that is being made; callbacks call it."""
         self.stopped = reason
@@ -235,7 +240,7 @@ class TrainableModel(Model):
 
     @checked
     def predict(self, data: Any, batch_size: Size = 256) -> Any:
-        """The model's outputs, in inference mode, in the structure of the trainer's. Args and errors: Trainer.predict."""
+        """The model's outputs, in inference mode, in their structure. Args and errors: Trainer.predict."""
         return evaluation.predict(self, data, batch_size)
 
     @property
@@ -249,7 +254,17 @@ class TrainableModel(Model):
 
     @contextmanager
     def averaged_weights(self) -> Iterator[None]:
-        """Meanwhile the weights are their moving averages, as in Trainer.averaged_weights. Errors: GraphError."""
+        """Meanwhile the weights are their moving averages, as in Trainer.averaged_weights. Errors: GraphError.
+
+        >>> import os, tempfile
+        >>> trainer, x = mg.Trainer(mg.nn.Linear(1), "mse", ema_decay=0.5), np.ones((4, 2), np.float32)
+        >>> _ = trainer.fit(x, x[:, :1], progress=False)
+        >>> path = os.path.join(tempfile.mkdtemp(), "trained.mpsgraph")
+        >>> mg.save(path, trainer)
+        >>> model = mg.load(path)
+        >>> with model.averaged_weights():
+        ...     found = model.evaluate(x, x[:, :1])
+        """
         if not self._has_averages:
             raise GraphError("there are no averages of weights: the trainer had no ema_decay, or had not trained yet")
         self.wait()
@@ -278,6 +293,7 @@ class TrainableModel(Model):
         for path, value in values.items():
             self.graph.set_variable(self.parameters[path], value)
 
+    @checked
     def save(self, path: str | os.PathLike[str], *, locations: bool = False) -> None:
         """Writes the package with the state of now; see mpsgraph.save."""
         self.wait()
