@@ -297,24 +297,107 @@ inline Array read(Tensor variable) {
 }
 inline void write(Tensor variable, const Array& value) { check(mpsgraph_variable_write(variable, value.handle())); }
 
+// The words of functions that write them into a buffer.
+template <class Write>
+std::string text_of(Write&& write) {
+  size_t length;
+  check(write(nullptr, 0, &length));
+  std::string text(length + 1, '\0');
+  check(write(text.data(), text.size(), &length));
+  text.resize(length);
+  return text;
+}
+
+// Arrays by name, such as {{"inputs", x}, {"labels", y}}.
+using Named = std::initializer_list<std::pair<const char*, Array>>;
+
+// A training step: of parts of a graph, or of a package that mpsgraph.save(path, trainer) in Python wrote.
 class Trainer : public Shared<mpsgraph_trainer> {
  public:
   Trainer(const Graph& graph, std::span<const Tensor> feeds, Tensor loss, std::span<const Operation> updates)
       : Shared(make(graph, feeds, loss, updates)) {}
-  double step(std::initializer_list<Array> feeds) const {
-    const auto given = handles(std::span(feeds.begin(), feeds.size()));
+  // Goes on where the trainer, or who last saved the package, stopped.
+  static Trainer open(const std::string& path, mpsgraph_device device = nullptr) {
+    mpsgraph_trainer opened;
+    check(mpsgraph_trainer_open(path.c_str(), device, &opened));
+    return Trainer(opened);
+  }
+
+  // The loss, of arrays in the order of the inputs.
+  double step(std::initializer_list<Array> feeds) const { return step(std::span(feeds.begin(), feeds.size())); }
+  double step(std::span<const Array> feeds) const {
+    const auto given = handles(feeds);
     double loss;
     check(mpsgraph_train_step(handle(), given.data(), given.size(), &loss));
     return loss;
   }
+  // The loss and all metrics, in the order of `result_names`.
+  std::vector<double> step(Named batch) const { return numbers(&mpsgraph_trainer_train_step, batch); }
+  std::vector<double> evaluate(Named batch) const { return numbers(&mpsgraph_trainer_evaluate, batch); }
+  std::vector<Array> predict(std::initializer_list<Array> inputs) const {
+    const auto given = handles(std::span(inputs.begin(), inputs.size()));
+    size_t count;
+    check(mpsgraph_graph_tensor_count(graph().handle(), MPSGRAPH_OUTPUT, &count));
+    std::vector<mpsgraph_array> made(count);
+    check(mpsgraph_trainer_predict(handle(), nullptr, given.data(), given.size(), made.data(), count));
+    return {made.begin(), made.end()};
+  }
+
+  std::vector<std::string> input_names() const {
+    return names(&mpsgraph_trainer_input_count, &mpsgraph_trainer_input_name_at);
+  }
+  std::vector<std::string> result_names() const {
+    return names(&mpsgraph_trainer_result_count, &mpsgraph_trainer_result_name_at);
+  }
+  Graph graph() const {
+    mpsgraph_graph held;
+    check(mpsgraph_trainer_graph(handle(), &held));
+    return Graph(held);
+  }
+  int64_t step_count() const {
+    int64_t count;
+    check(mpsgraph_trainer_step_count(handle(), &count));
+    return count;
+  }
+  double learning_rate() const {
+    double rate;
+    check(mpsgraph_trainer_learning_rate(handle(), &rate));
+    return rate;
+  }
+  void set_learning_rate(double rate) const { check(mpsgraph_trainer_set_learning_rate(handle(), rate)); }
+  void save(const std::string& path) const { check(mpsgraph_trainer_save(handle(), path.c_str())); }
+  void load_state(const std::string& path) const { check(mpsgraph_trainer_load_state(handle(), path.c_str())); }
 
  private:
+  using Shared::Shared;
   static mpsgraph_trainer make(const Graph& graph, std::span<const Tensor> feeds, Tensor loss,
                                std::span<const Operation> updates) {
     mpsgraph_trainer made;
     check(mpsgraph_trainer_create(graph.handle(), feeds.data(), feeds.size(), loss, updates.data(), updates.size(),
                                   &made));
     return made;
+  }
+  template <class Function>
+  std::vector<double> numbers(Function function, Named batch) const {
+    std::vector<const char*> names;
+    std::vector<mpsgraph_array> arrays;
+    for (const auto& [name, array] : batch) names.push_back(name), arrays.push_back(array.handle());
+    size_t count;
+    check(mpsgraph_trainer_result_count(handle(), &count));
+    std::vector<double> results(count);
+    check(function(handle(), names.data(), arrays.data(), arrays.size(), results.data(), count));
+    return results;
+  }
+  template <class Count, class At>
+  std::vector<std::string> names(Count count_of, At name_at) const {
+    size_t count;
+    check(count_of(handle(), &count));
+    std::vector<std::string> found;
+    for (size_t i = 0; i < count; ++i)
+      found.push_back(text_of([&](char* buffer, size_t capacity, size_t* length) {
+        return name_at(handle(), i, buffer, capacity, length);
+      }));
+    return found;
   }
 };
 

@@ -118,6 +118,33 @@ typedef struct mpsgraph_functions {
       mpsgraph_tensor loss, const mpsgraph_operation* updates, size_t update_count, mpsgraph_trainer* trainer);
   mpsgraph_status (*train_step)(mpsgraph_trainer trainer, const mpsgraph_array* feeds, size_t feed_count,
       double* loss);
+  mpsgraph_status (*trainer_open)(const char* path, mpsgraph_device device, mpsgraph_trainer* trainer);
+  mpsgraph_status (*trainer_graph)(mpsgraph_trainer trainer, mpsgraph_graph* graph);
+  mpsgraph_status (*trainer_input_count)(mpsgraph_trainer trainer, size_t* count);
+  mpsgraph_status (*trainer_input_name_at)(mpsgraph_trainer trainer, size_t index, char* buffer, size_t capacity,
+      size_t* length);
+  mpsgraph_status (*trainer_input_type)(mpsgraph_trainer trainer, size_t index, mpsgraph_type* type);
+  mpsgraph_status (*trainer_result_count)(mpsgraph_trainer trainer, size_t* count);
+  mpsgraph_status (*trainer_result_name_at)(mpsgraph_trainer trainer, size_t index, char* buffer, size_t capacity,
+      size_t* length);
+  mpsgraph_status (*trainer_train_step)(mpsgraph_trainer trainer, const char* const* names,
+      const mpsgraph_array* inputs, size_t input_count, double* results, size_t result_count);
+  mpsgraph_status (*trainer_evaluate)(mpsgraph_trainer trainer, const char* const* names,
+      const mpsgraph_array* inputs, size_t input_count, double* results, size_t result_count);
+  mpsgraph_status (*trainer_predict)(mpsgraph_trainer trainer, const char* const* names,
+      const mpsgraph_array* inputs, size_t input_count, mpsgraph_array* results, size_t result_count);
+  mpsgraph_status (*trainer_step_count)(mpsgraph_trainer trainer, int64_t* count);
+  mpsgraph_status (*trainer_learning_rate)(mpsgraph_trainer trainer, double* rate);
+  mpsgraph_status (*trainer_set_learning_rate)(mpsgraph_trainer trainer, double rate);
+  mpsgraph_status (*trainer_save)(mpsgraph_trainer trainer, const char* path);
+  mpsgraph_status (*trainer_load_state)(mpsgraph_trainer trainer, const char* path);
+  mpsgraph_status (*graph_begin_block)(mpsgraph_graph graph, const mpsgraph_type* argument_types,
+      size_t argument_count, mpsgraph_tensor* arguments);
+  mpsgraph_status (*graph_end_block)(mpsgraph_graph graph, const mpsgraph_tensor* results, size_t result_count);
+  mpsgraph_status (*graph_abandon_block)(mpsgraph_graph graph);
+  mpsgraph_status (*operation_create_with_blocks)(mpsgraph_graph graph, const char* kind,
+      const mpsgraph_tensor* inputs, size_t input_count, mpsgraph_attributes attributes, const char* name,
+      size_t block_count, mpsgraph_operation* operation);
 } mpsgraph_functions;
 /* clang-format on */
 

@@ -23,7 +23,7 @@ extern "C" {
 
 /* --- status, types, handles --- */
 
-#define MPSGRAPH_INTERFACE_VERSION 1 /* of this header; a library serves this one and all before */
+#define MPSGRAPH_INTERFACE_VERSION 2 /* of this header; a library serves this one and all before */
 #define MPSGRAPH_MAX_RANK 16
 
 typedef int32_t mpsgraph_status;
@@ -196,6 +196,20 @@ MPSGRAPH_API mpsgraph_status mpsgraph_graph_begin_control_dependencies(mpsgraph_
                                                                        const mpsgraph_operation* operations,
                                                                        size_t count);
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_end_control_dependencies(mpsgraph_graph graph);
+/* Control flow: what is created between begin and end belongs to a block, with arguments of its own; blocks may use all
+ * tensors from outside. An operation takes the last `block_count` blocks that ended where it stands, even if it fails:
+ * "if" (predicate): then, else; "while" (first values): before, which gives predicate and values, and after; "for"
+ * (lower, upper, step, first values): body (index, values). Abandoning drops the block that is being built, or those
+ * that ended and that nothing has taken. */
+MPSGRAPH_API mpsgraph_status mpsgraph_graph_begin_block(mpsgraph_graph graph, const mpsgraph_type* argument_types,
+                                                        size_t argument_count, mpsgraph_tensor* arguments);
+MPSGRAPH_API mpsgraph_status mpsgraph_graph_end_block(mpsgraph_graph graph, const mpsgraph_tensor* results,
+                                                      size_t result_count);
+MPSGRAPH_API mpsgraph_status mpsgraph_graph_abandon_block(mpsgraph_graph graph);
+MPSGRAPH_API mpsgraph_status mpsgraph_operation_create_with_blocks(mpsgraph_graph graph, const char* kind,
+                                                                   const mpsgraph_tensor* inputs, size_t input_count,
+                                                                   mpsgraph_attributes attributes, const char* name,
+                                                                   size_t block_count, mpsgraph_operation* operation);
 /* d(of)/d(each), written to `gradients`, which has room for `count`. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_gradients(mpsgraph_tensor of, const mpsgraph_tensor* with_respect_to,
                                                       size_t count, mpsgraph_tensor* gradients);
@@ -301,6 +315,41 @@ MPSGRAPH_API mpsgraph_status mpsgraph_trainer_create(mpsgraph_graph graph, const
                                                      mpsgraph_trainer* trainer);
 MPSGRAPH_API mpsgraph_status mpsgraph_train_step(mpsgraph_trainer trainer, const mpsgraph_array* feeds,
                                                  size_t feed_count, double* loss);
+
+/* The package of a trainer, as mpsgraph.save(path, trainer) in Python writes it: its steps go on where that one's were
+ * saved, bit for bit. It has all of its state, schedules, random numbers and counters included, in its graph, which the
+ * following gives with a count of its own. */
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_open(const char* path, mpsgraph_device device, mpsgraph_trainer* trainer);
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_graph(mpsgraph_trainer trainer, mpsgraph_graph* graph);
+/* A batch's arrays: "inputs", "labels", or as the model calls them; and the numbers of a step: "loss", metrics. */
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_input_count(mpsgraph_trainer trainer, size_t* count);
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_input_name_at(mpsgraph_trainer trainer, size_t index, char* buffer,
+                                                            size_t capacity, size_t* length);
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_input_type(mpsgraph_trainer trainer, size_t index, mpsgraph_type* type);
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_result_count(mpsgraph_trainer trainer, size_t* count);
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_result_name_at(mpsgraph_trainer trainer, size_t index, char* buffer,
+                                                             size_t capacity, size_t* length);
+/* One step on a batch. `names` tells the arrays apart; NULL: they are in order. `results` has room for as many numbers
+ * as are wanted, the loss first. MPSGRAPH_OUT_OF_RANGE when the package's schedule ends before this step. */
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_train_step(mpsgraph_trainer trainer, const char* const* names,
+                                                         const mpsgraph_array* inputs, size_t input_count,
+                                                         double* results, size_t result_count);
+/* The same numbers of a batch in inference mode, without a step; NaN for those that only training has, such as
+ * "loss_scale". MPSGRAPH_UNSUPPORTED where the package has no evaluation. */
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_evaluate(mpsgraph_trainer trainer, const char* const* names,
+                                                       const mpsgraph_array* inputs, size_t input_count,
+                                                       double* results, size_t result_count);
+/* The model's outputs in inference mode, of its inputs alone; `results` as in mpsgraph_executable_run. */
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_predict(mpsgraph_trainer trainer, const char* const* names,
+                                                      const mpsgraph_array* inputs, size_t input_count,
+                                                      mpsgraph_array* results, size_t result_count);
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_step_count(mpsgraph_trainer trainer, int64_t* count);
+/* Of the next step; what it is set to counts from then on. MPSGRAPH_UNSUPPORTED to set one of several. */
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_learning_rate(mpsgraph_trainer trainer, double* rate);
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_set_learning_rate(mpsgraph_trainer trainer, double rate);
+/* A package that Python, C++ and C go on with; and the state of one that was saved of this trainer. */
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_save(mpsgraph_trainer trainer, const char* path);
+MPSGRAPH_API mpsgraph_status mpsgraph_trainer_load_state(mpsgraph_trainer trainer, const char* path);
 
 #ifdef __cplusplus
 }

@@ -30,3 +30,4 @@
 #include "mpsgraph/runtime/serialized_executable.h"
 #include "mpsgraph/runtime/shared_event.h"
 #include "mpsgraph/runtime/threads.h"
+#include "mpsgraph/runtime/training_step.h"

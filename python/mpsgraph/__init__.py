@@ -79,10 +79,12 @@ __version__ = library_version()
 if TYPE_CHECKING:
     from . import data, nn, nngraph, onnx, optim, profiler, training
     from . import torch as torch  # in no list of names: `from mpsgraph import *` needs no PyTorch
-    from .model import Model, load, save
+    from .model import Model
+    from .packages import load, save
     from .training import checkpoint
     from .training.history import History
     from .training.step_result import StepResult
+    from .training.trainable_model import TrainableModel
     from .training.trainer import Trainer
 
 _LAZY = {
@@ -94,11 +96,12 @@ _LAZY = {
     "optim": "optim",
     "History": "training.history",
     "Model": "model",
-    "load": "model",
-    "save": "model",
+    "load": "packages",
+    "save": "packages",
     "StepResult": "training.step_result",
     "profiler": "profiler",
     "torch": "torch",
+    "TrainableModel": "training.trainable_model",
     "Trainer": "training.trainer",
     "training": "training",
 }
@@ -148,6 +151,7 @@ __all__ = [
     "StepResult",
     "Tensor",
     "TimeoutError",
+    "TrainableModel",
     "Trainer",
     "UnsupportedError",
     "asarray",

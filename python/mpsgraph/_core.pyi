@@ -213,6 +213,10 @@ class PackageContents:
         """
         PackageError for what is damaged.
         """
+    def functions(self, graph: typing.Any) -> dict[str, typing.Any]:
+        """
+        (inputs, outputs, operations) by name.
+        """
     def inputs(self, graph: typing.Any) -> dict[str, typing.Any]:
         """
         Placeholders by name, as tensors of the Graph that was made of this.
@@ -223,6 +227,10 @@ class PackageContents:
         ...
     def trainable(self, graph: typing.Any) -> tuple[typing.Any, ...]:
         ...
+    def training(self, graph: typing.Any) -> dict[str, typing.Any]:
+        """
+        How the functions make training steps; empty where none does.
+        """
 class Graph:
     """
     A symbolic graph: operations in the order they were made.
@@ -1353,9 +1361,9 @@ def quantized(graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, ty
     """
 def rnn_matrix_ids() -> list[str]:
     ...
-def save_package(path: str, graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], trainable: collections.abc.Sequence[Tensor], values: DeviceGraph | None = None, locations: bool = False) -> None:
+def save_package(path: str, graph: Graph, inputs: dict[str, typing.Any], outputs: dict[str, typing.Any], parameters: dict[str, typing.Any], trainable: collections.abc.Sequence[Tensor], values: DeviceGraph | None = None, locations: bool = False, functions: dict[str, typing.Any] = {}, training: dict[str, typing.Any] = {}) -> None:
     """
-    Writes a package; `values` is the graph on the device whose variables' values are meant.
+    Writes a package; `values` is the graph on the device whose variables' values are meant; functions and training as PackageContents gives them.
     """
 def set_buffer_cache_limit(bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
@@ -207,45 +207,23 @@ class Model:
                 batch = {next(iter(self.inputs)): batch}
             yield {self._named(name, self.inputs, "input"): array for name, array in batch.items()}
 
+    @checked
     def save(self, path: str | os.PathLike[str], *, locations: bool = False) -> None:
         """Writes the model as a package; see mpsgraph.save."""
-        save(path, self, locations=locations)
+        save_model(path, self, locations=locations)
 
     def __repr__(self) -> str:
         return f"<Model ({', '.join(self.inputs)}) -> ({', '.join(self.outputs)})>"
 
 
-_TO_SAVE = (
-    "mg.save writes graphs and models; a trainer has trainer.save(path), and the weights of a module are written by "
-    "mg.checkpoint.save(path, module.state_dict())"
-)
-
-
-@checked
-def save(
+def save_model(
     path: str | os.PathLike[str],
-    graph: Annotated[Graph | Model, _TO_SAVE],
+    graph: Graph | Model,
     inputs: Mapping[str, Tensor] | Sequence[Tensor] | None = None,
     outputs: Mapping[str, Tensor] | Sequence[Tensor] | None = None,
-    *,
     locations: bool = False,
 ) -> None:
-    """Writes a package: what the outputs depend on, with the values that variables have now.
-
-    `mpsgraph.load` and the C++ library open it. A package that is there is replaced, nothing else is.
-    Args: path, of a directory, by habit ending in .mpsgraph; graph, or a model, which has its own inputs and outputs;
-    inputs, placeholders by name, or under their own names, by default all; outputs, likewise, needed for a graph.
-    locations, whether to write where in its source each operation was built, "model.py:41", which errors then name.
-    Errors: GraphError for what does not belong to the graph, PackageError when it cannot be written.
-
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "double.mpsgraph")
-    >>> g = mg.Graph()
-    >>> x = g.placeholder((-1,), name="x")
-    >>> mg.save(path, g, [x], {"y": x * g.variable(2.0)})
-    >>> mg.load(path).run({"x": np.float32([1, 2])})["y"].tolist()
-    [2.0, 4.0]
-    """
+    """See mpsgraph.save."""
     own = graph if isinstance(graph, Model) else None
     whole: Graph = own.graph if own else graph  # type: ignore[assignment]
     if inputs is None:
@@ -267,20 +245,15 @@ def save(
     )
 
 
-@checked
-def load(path: str | os.PathLike[str], *, verify: bool = True, seed: int = 0) -> Model:
-    """A model from a package. Its weights are mapped: pages come from the file when they are used. Variables that a
-    program changes are read into memory when it is compiled.
-
-    Args: path; verify, compare checksums, which reads all of it once; seed, of the graph.
-    Errors: PackageError for a package that is missing, truncated, altered, of a newer format or no package.
-    """
-    return _model_of(_core.PackageContents(os.fspath(path), verify), seed)
+def graph_of(contents: _core.PackageContents, seed: int) -> Graph:
+    """A package's graph, of which it can be made once."""
+    graph = Graph(seed, text=contents)
+    graph._trainable = list(contents.trainable(graph))
+    return graph
 
 
 def _model_of(contents: _core.PackageContents, seed: int) -> Model:
-    graph = Graph(seed, text=contents)
-    graph._trainable = list(contents.trainable(graph))
+    graph = graph_of(contents, seed)
     return Model(graph, contents.inputs(graph), contents.outputs(graph), contents.parameters(graph))
 
 

@@ -28,12 +28,66 @@ py::dict to_dict(py::handle graph, const NamedTensors& tensors) {
   return result;
 }
 
+std::vector<runtime::PackageFunction> to_functions(const py::dict& functions) {
+  std::vector<runtime::PackageFunction> result;
+  for (auto [name, parts] : functions) {
+    const auto three = py::cast<py::tuple>(parts);
+    result.push_back({py::cast<std::string>(name), to_named(py::cast<py::dict>(three[0]), "inputs"),
+                      to_named(py::cast<py::dict>(three[1]), "outputs"), py::cast<std::vector<Operation*>>(three[2])});
+  }
+  return result;
+}
+
+runtime::PackageTraining to_training(const py::dict& training) {
+  return {py::cast<Tensor*>(training["step"]),
+          py::cast<Tensor*>(training["first_update"]),
+          py::cast<Tensor*>(training["last_row"]),
+          py::cast<std::vector<Tensor*>>(training["tables"]),
+          py::cast<int64_t>(training["every"]),
+          py::cast<std::vector<std::string>>(training["rates"]),
+          py::cast<std::vector<std::string>>(training["results"]),
+          py::cast<std::string>(training["description"])};
+}
+
 void save(const std::string& path, const std::shared_ptr<Graph>& graph, const py::dict& inputs, const py::dict& outputs,
-          const py::dict& parameters, const Sequence<Tensor>& trainable, runtime::DeviceGraph* values, bool locations) {
-  const PackageContents contents{graph, to_named(inputs, "inputs"), to_named(outputs, "outputs"),
-                                 to_named(parameters, "parameters"), to_tensors(trainable, "save")};
+          const py::dict& parameters, const Sequence<Tensor>& trainable, runtime::DeviceGraph* values, bool locations,
+          const py::dict& functions, const py::dict& training) {
+  PackageContents contents{graph,
+                           to_named(inputs, "inputs"),
+                           to_named(outputs, "outputs"),
+                           to_named(parameters, "parameters"),
+                           to_tensors(trainable, "save"),
+                           to_functions(functions)};
+  if (!training.empty()) contents.training = to_training(training);
   py::gil_scoped_release release;
   runtime::save_package(path, contents, values, {.locations = locations});
+}
+
+py::dict functions_of(const PackageContents& self, py::handle graph) {
+  py::dict result;
+  for (const runtime::PackageFunction& function : self.functions) {
+    py::list operations;
+    for (Operation* operation : function.operations) operations.append(to_object(graph, operation));
+    result[py::str(function.name)] =
+        py::make_tuple(to_dict(graph, function.inputs), to_dict(graph, function.outputs), operations);
+  }
+  return result;
+}
+
+py::dict training_of(const PackageContents& self, py::handle graph) {
+  py::dict result;
+  if (!self.training) return result;
+  py::list tables;
+  for (Tensor* table : self.training->tables) tables.append(to_object(graph, table));
+  result["step"] = to_object(graph, self.training->step);
+  result["first_update"] = to_object(graph, self.training->first_update);
+  result["last_row"] = to_object(graph, self.training->last_row);
+  result["tables"] = tables;
+  result["every"] = self.training->every;
+  result["rates"] = self.training->rates;
+  result["results"] = self.training->results;
+  result["description"] = self.training->description;
+  return result;
 }
 
 PackageContents load(const std::string& path, bool verify) {
@@ -132,14 +186,17 @@ void define_package_contents(py::module_& module) {
             for (size_t i = 0; i < self.trainable.size(); ++i) result[i] = to_object(graph, self.trainable[i]);
             return result;
           },
-          py::arg("graph"));
+          py::arg("graph"))
+      .def("functions", &functions_of, py::arg("graph"), "(inputs, outputs, operations) by name.")
+      .def("training", &training_of, py::arg("graph"), "How the functions make training steps; empty where none does.");
 }
 
 void define_package(py::module_& module) {
   module.def("save_package", &save, py::arg("path"), py::arg("graph").none(false), py::arg("inputs"),
              py::arg("outputs"), py::arg("parameters"), py::arg("trainable"), py::arg("values") = py::none(),
-             py::arg("locations") = false,
-             "Writes a package; `values` is the graph on the device whose variables' values are meant.");
+             py::arg("locations") = false, py::arg("functions") = py::dict(), py::arg("training") = py::dict(),
+             "Writes a package; `values` is the graph on the device whose variables' values are meant; functions and "
+             "training as PackageContents gives them.");
   module.def("optimize_for_inference", &optimize_for_inference, py::arg("graph").none(false), py::arg("inputs"),
              py::arg("outputs"), py::arg("parameters"), py::arg("known") = py::tuple(), py::arg("values") = py::none(),
              "Contents for a new Graph; `known` are (placeholder, value) pairs.");

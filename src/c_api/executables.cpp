@@ -1,4 +1,4 @@
-// Executables, run and waited for, or started with a completion; training steps.
+// Executables, run and waited for, or started with a completion.
 #include "c_api/objects.h"
 #include "mpsgraph/runtime/executable.h"
 
@@ -16,9 +16,8 @@ std::vector<NDArray> inputs_of(const mpsgraph_array* inputs, size_t count, const
   return result;
 }
 
-std::vector<NDArray> results_of(const mpsgraph_array* results, size_t count, const runtime::Executable& runs) {
-  if (count != runs.targets().size())
-    throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", runs.targets().size(), " results, got ", count));
+std::vector<NDArray> results_of(const mpsgraph_array* results, size_t count, size_t there) {
+  if (count != there) throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", there, " results, got ", count));
   require_items(results, count, "results");
   std::vector<NDArray> made;
   for (size_t i = 0; i < count; ++i) made.push_back(results[i] ? object<ArrayObject>(results[i])->array : NDArray());
@@ -52,17 +51,6 @@ struct ExecutionObject : Object {
   explicit ExecutionObject(std::shared_ptr<ExecutableObject> of) : Object(its_kind), of(std::move(of)) {}
   const std::shared_ptr<ExecutableObject> of;
   std::shared_ptr<runtime::Execution> execution;
-};
-
-struct TrainerObject : Object {
-  static constexpr Kind its_kind = Kind::trainer;
-  TrainerObject(std::shared_ptr<GraphObject> graph, std::vector<Tensor*> feeds, Tensor* loss,
-                std::vector<Operation*> updates)
-      : Object(its_kind), graph(std::move(graph)), feeds(std::move(feeds)), loss(loss), updates(std::move(updates)) {}
-  const std::shared_ptr<GraphObject> graph;
-  const std::vector<Tensor*> feeds;
-  Tensor* const loss;
-  const std::vector<Operation*> updates;
 };
 
 void compile(const std::shared_ptr<GraphObject>& graph, const std::vector<Tensor*>& feeds, const mpsgraph_type* types,
@@ -162,7 +150,7 @@ mpsgraph_status mpsgraph_executable_run(mpsgraph_executable executable, const mp
   return guarded([&] {
     const auto held = object<ExecutableObject>(executable);
     auto fed = inputs_of(inputs, input_count, *held->executable);
-    auto given = results_of(results, result_count, *held->executable);
+    auto given = results_of(results, result_count, held->executable->targets().size());
     give_results(held->executable->run(std::move(fed), std::move(given)), results);
   });
 }
@@ -176,7 +164,7 @@ mpsgraph_status mpsgraph_executable_run_async(mpsgraph_executable executable, co
     const auto held = object<ExecutableObject>(executable);
     auto fed = inputs_of(inputs, input_count, *held->executable);
     std::vector<NDArray> given;
-    if (results || result_count > 0) given = results_of(results, result_count, *held->executable);
+    if (results || result_count > 0) given = results_of(results, result_count, held->executable->targets().size());
     std::shared_ptr<runtime::CommandQueue> where;
     if (queue) where = object<QueueObject>(queue)->queue;
     runtime::ExecutionDescriptor descriptor;
@@ -210,44 +198,5 @@ mpsgraph_status mpsgraph_execution_results(mpsgraph_execution execution, mpsgrap
     std::vector<mpsgraph_array> made(count);
     give_results(held->execution->results(), made.data());
     std::copy(made.begin(), made.end(), results);
-  });
-}
-
-mpsgraph_status mpsgraph_trainer_create(mpsgraph_graph graph, const mpsgraph_tensor* feeds, size_t feed_count,
-                                        mpsgraph_tensor loss, const mpsgraph_operation* updates, size_t update_count,
-                                        mpsgraph_trainer* trainer) {
-  return guarded([&] {
-    required(trainer, "trainer");
-    const auto held = object<GraphObject>(graph);
-    const auto end = object<TensorObject>(loss);
-    const std::lock_guard lock(held->mutex);
-    Tensor* number = held->own(*end);
-    if (!is_float(number->dtype()))
-      throw DTypeError(cat("a loss is a real number, '", number->name(), "' is ", to_string(number->type)));
-    if (!number->shape().known() || number->shape().elements() != 1)
-      throw ShapeError(
-          cat("a loss is one number, '", number->name(), "' is ", to_string(number->type), "; take its mean"));
-    if (update_count == 0) throw Failure(MPSGRAPH_INVALID_ARGUMENT, "a training step has updates, got none");
-    auto made = std::make_shared<TrainerObject>(held, held->tensors(feeds, feed_count), number,
-                                                held->operations(updates, update_count));
-    *trainer = static_cast<mpsgraph_trainer>(give(std::move(made)));
-  });
-}
-
-mpsgraph_status mpsgraph_train_step(mpsgraph_trainer trainer, const mpsgraph_array* feeds, size_t feed_count,
-                                    double* loss) {
-  return guarded([&] {
-    const auto held = object<TrainerObject>(trainer);
-    if (feed_count != held->feeds.size())
-      throw Failure(MPSGRAPH_INVALID_ARGUMENT, cat("there are ", held->feeds.size(), " feeds, got ", feed_count));
-    std::vector<NDArray> arrays;
-    for (const auto& array : objects<ArrayObject>(feeds, feed_count)) arrays.push_back(array->array);
-    std::shared_ptr<runtime::Executable> step;
-    {
-      const std::lock_guard lock(held->graph->mutex);
-      step = held->graph->on_device.executable_for(held->feeds, arrays, {held->loss}, held->updates);
-    }
-    const NDArray number = step->run(std::move(arrays))[0];
-    if (loss) *loss = ConstantData::copy(number.dtype(), number.dims(), number.data())->scalar();
   });
 }

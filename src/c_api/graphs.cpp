@@ -76,6 +76,39 @@ std::vector<Operation*> GraphObject::operations(const mpsgraph_operation* handle
   return result;
 }
 
+Tensor* tensor_named(const runtime::NamedTensors& named, std::string_view name) {
+  const auto found = std::ranges::find(named, name, &std::pair<std::string, Tensor*>::first);
+  if (found != named.end()) return found->second;
+  std::string known;
+  for (const auto& item : named) known += cat(known.empty() ? "" : ", ", "'", item.first, "'");
+  throw GraphError(cat("there is no '", name, "'; there is ", known.empty() ? "none" : known));
+}
+
+void save(GraphObject& graph, const char* path) {
+  const std::lock_guard lock(graph.mutex);
+  runtime::PackageContents contents = graph.contents;
+  contents.parameters = graph.named(MPSGRAPH_PARAMETER);
+  runtime::save_package(path, contents, &graph.on_device);
+}
+
+void load_state(GraphObject& graph, const char* path) {
+  const runtime::PackageContents saved = runtime::load_package(path);
+  const std::lock_guard lock(graph.mutex);
+  const runtime::NamedTensors variables = graph.named(MPSGRAPH_PARAMETER);
+  std::vector<std::pair<Tensor*, NDArray>> values;
+  for (const auto& [name, tensor] : saved.parameters) {
+    Tensor* variable = tensor_named(variables, name);
+    if (variable->type != tensor->type)
+      throw ShapeError(cat("variable '", name, "' is ", to_string(variable->type), ", the package's is ",
+                           to_string(tensor->type), "; nothing was changed"));
+    const ConstantPtr data = tensor->operation->attributes.data("value");
+    NDArray value = NDArray::allocate(data->dtype(), data->dims());
+    data->expand_into(value.data());
+    values.emplace_back(variable, std::move(value));
+  }
+  for (const auto& [variable, value] : values) graph.on_device.set_variable(variable, value);
+}
+
 }  // namespace mpsgraph::c_api
 
 namespace {
@@ -83,12 +116,6 @@ namespace {
 void give_graph(runtime::PackageContents contents, mpsgraph_device device, mpsgraph_graph* graph) {
   auto made = std::make_shared<GraphObject>(std::move(contents), device_or_default(device));
   *graph = static_cast<mpsgraph_graph>(give(std::move(made)));
-}
-
-NDArray copy_of(const ConstantData& data) {
-  NDArray array = NDArray::allocate(data.dtype(), data.dims());
-  data.expand_into(array.data());
-  return array;
 }
 
 Tensor* variable_of(const TensorObject& tensor) {
@@ -101,14 +128,6 @@ Tensor* variable_of(const TensorObject& tensor) {
 const std::pair<std::string, Tensor*>& item_at(const runtime::NamedTensors& named, size_t index) {
   if (index >= named.size()) throw OutOfRangeError(cat("there are ", named.size(), " of them, no number ", index));
   return named[index];
-}
-
-Tensor* tensor_named(const runtime::NamedTensors& named, std::string_view name) {
-  const auto found = std::ranges::find(named, name, &std::pair<std::string, Tensor*>::first);
-  if (found != named.end()) return found->second;
-  std::string known;
-  for (const auto& item : named) known += cat(known.empty() ? "" : ", ", "'", item.first, "'");
-  throw GraphError(cat("there is no '", name, "'; there is ", known.empty() ? "none" : known));
 }
 
 }  // namespace
@@ -151,10 +170,7 @@ mpsgraph_status mpsgraph_graph_save(mpsgraph_graph graph, const char* path) {
   return guarded([&] {
     required(path, "path");
     const auto held = object<GraphObject>(graph);
-    const std::lock_guard lock(held->mutex);
-    runtime::PackageContents contents = held->contents;
-    contents.parameters = held->named(MPSGRAPH_PARAMETER);
-    runtime::save_package(path, contents, &held->on_device);
+    save(*held, path);
   });
 }
 
@@ -162,18 +178,7 @@ mpsgraph_status mpsgraph_graph_load_state(mpsgraph_graph graph, const char* path
   return guarded([&] {
     required(path, "path");
     const auto held = object<GraphObject>(graph);
-    const runtime::PackageContents saved = runtime::load_package(path);
-    const std::lock_guard lock(held->mutex);
-    const runtime::NamedTensors variables = held->named(MPSGRAPH_PARAMETER);
-    std::vector<std::pair<Tensor*, NDArray>> values;
-    for (const auto& [name, tensor] : saved.parameters) {
-      Tensor* variable = tensor_named(variables, name);
-      if (variable->type != tensor->type)
-        throw ShapeError(cat("variable '", name, "' is ", to_string(variable->type), ", the package's is ",
-                             to_string(tensor->type), "; nothing was changed"));
-      values.emplace_back(variable, copy_of(*tensor->operation->attributes.data("value")));
-    }
-    for (const auto& [variable, value] : values) held->on_device.set_variable(variable, value);
+    load_state(*held, path);
   });
 }
 

@@ -48,6 +48,9 @@ struct GraphObject : Object, std::enable_shared_from_this<GraphObject> {
   runtime::PackageContents contents;
   runtime::DeviceGraph on_device;
   size_t control_scopes = 0;
+  std::vector<std::pair<Block*, size_t>> begun;  // blocks that are being built, with how many had ended before
+  std::vector<std::unique_ptr<Block>> ended;     // for operations to take
+  size_t first_ended() const { return begun.empty() ? 0 : begun.back().second; }  // of those that ended here
 
  private:
   std::unordered_map<const void*, void*> handles_;
@@ -91,6 +94,12 @@ struct QueueObject : Object {
   const std::shared_ptr<runtime::CommandQueue> queue;
 };
 
+// The tensor of a name; GraphError that lists the names when there is none.
+Tensor* tensor_named(const runtime::NamedTensors& named, std::string_view name);
+// A package of the names, and of all variables as they are now; and back: all of them, or none when one does not fit.
+void save(GraphObject& graph, const char* path);
+void load_state(GraphObject& graph, const char* path);
+
 // The device behind a handle that may be NULL.
 inline runtime::Device& device_or_default(mpsgraph_device device) {
   return device ? object<DeviceObject>(device)->device : runtime::Device::default_device();
@@ -105,7 +114,7 @@ inline runtime::Timeout to_timeout(double seconds) {
 
 // Arrays that a call is given and those that it makes. A NULL among the given results is an invalid array.
 std::vector<runtime::NDArray> inputs_of(const mpsgraph_array* inputs, size_t count, const runtime::Executable& runs);
-std::vector<runtime::NDArray> results_of(const mpsgraph_array* results, size_t count, const runtime::Executable& runs);
+std::vector<runtime::NDArray> results_of(const mpsgraph_array* results, size_t count, size_t there);
 // Handles for the arrays whose place holds NULL: all of them, or none.
 void give_results(const std::vector<runtime::NDArray>& arrays, mpsgraph_array* results);
 

@@ -17,7 +17,7 @@ struct AttributesObject : Object {
 };
 
 Operation* create(GraphObject& graph, const char* kind, const mpsgraph_tensor* inputs, size_t input_count,
-                  mpsgraph_attributes attributes, const char* name) {
+                  mpsgraph_attributes attributes, const char* name, std::vector<std::unique_ptr<Block>> blocks = {}) {
   Attributes given;
   if (attributes) {
     const auto held = object<AttributesObject>(attributes);
@@ -25,7 +25,7 @@ Operation* create(GraphObject& graph, const char* kind, const mpsgraph_tensor* i
     given = held->attributes;
   }
   Operation* made = graph.contents.graph->create(kind, graph.tensors(inputs, input_count), std::move(given),
-                                                 name ? std::string_view(name) : std::string_view());
+                                                 name ? std::string_view(name) : std::string_view(), std::move(blocks));
   if (made->is("variable")) graph.contents.trainable.push_back(made->output());
   return made;
 }
@@ -134,6 +134,67 @@ mpsgraph_status mpsgraph_graph_end_control_dependencies(mpsgraph_graph graph) {
     if (held->control_scopes == 0) throw GraphError("no control dependencies were begun");
     held->contents.graph->end_control_dependencies();
     --held->control_scopes;
+  });
+}
+
+mpsgraph_status mpsgraph_graph_begin_block(mpsgraph_graph graph, const mpsgraph_type* argument_types,
+                                           size_t argument_count, mpsgraph_tensor* arguments) {
+  return guarded([&] {
+    const auto held = object<GraphObject>(graph);
+    require_items(argument_types, argument_count, "argument_types");
+    require_items(arguments, argument_count, "arguments");
+    std::vector<TensorType> types;
+    for (size_t i = 0; i < argument_count; ++i) types.push_back(to_type(argument_types + i));
+    const std::lock_guard lock(held->mutex);
+    Block* block = held->contents.graph->begin_block(types);
+    held->begun.emplace_back(block, held->ended.size());
+    for (size_t i = 0; i < argument_count; ++i)
+      arguments[i] = static_cast<mpsgraph_tensor>(held->handle_of(block->arguments[i]));
+  });
+}
+
+mpsgraph_status mpsgraph_graph_end_block(mpsgraph_graph graph, const mpsgraph_tensor* results, size_t result_count) {
+  return guarded([&] {
+    const auto held = object<GraphObject>(graph);
+    const std::lock_guard lock(held->mutex);
+    if (held->begun.empty()) throw GraphError("no block was begun");
+    const auto [block, before] = held->begun.back();
+    if (held->ended.size() > before)
+      throw GraphError(cat("no operation has taken ", held->ended.size() - before, " of the blocks that ended in it"));
+    held->ended.push_back(held->contents.graph->finish_block(block, held->tensors(results, result_count)));
+    held->begun.pop_back();
+  });
+}
+
+mpsgraph_status mpsgraph_graph_abandon_block(mpsgraph_graph graph) {
+  return guarded([&] {
+    const auto held = object<GraphObject>(graph);
+    const std::lock_guard lock(held->mutex);
+    if (held->begun.empty() && held->ended.empty()) throw GraphError("no block was begun");
+    for (const size_t kept = held->first_ended(); held->ended.size() > kept; held->ended.pop_back())
+      held->contents.graph->abandon_block(std::move(held->ended.back()));
+    if (held->begun.empty()) return;
+    held->contents.graph->abandon_block(held->begun.back().first);
+    held->begun.pop_back();
+  });
+}
+
+mpsgraph_status mpsgraph_operation_create_with_blocks(mpsgraph_graph graph, const char* kind,
+                                                      const mpsgraph_tensor* inputs, size_t input_count,
+                                                      mpsgraph_attributes attributes, const char* name,
+                                                      size_t block_count, mpsgraph_operation* operation) {
+  return guarded([&] {
+    required(operation, "operation");
+    required(kind, "kind");
+    const auto held = object<GraphObject>(graph);
+    const std::lock_guard lock(held->mutex);
+    if (const size_t there = held->ended.size() - held->first_ended(); block_count > there)
+      throw GraphError(cat("[", kind, "] ", block_count, " blocks are wanted, ", there, " have ended here"));
+    std::vector<std::unique_ptr<Block>> blocks(std::make_move_iterator(held->ended.end() - block_count),
+                                               std::make_move_iterator(held->ended.end()));
+    held->ended.resize(held->ended.size() - block_count);
+    Operation* made = create(*held, kind, inputs, input_count, attributes, name, std::move(blocks));
+    *operation = static_cast<mpsgraph_operation>(held->handle_of(made));
   });
 }
 

@@ -46,7 +46,7 @@ mpsgraph_status mpsgraph_command_buffer_encode(mpsgraph_command_buffer buffer, m
     const auto held = object<CommandBufferObject>(buffer);
     const auto runs = object<ExecutableObject>(executable);
     auto fed = inputs_of(inputs, input_count, *runs->executable);
-    auto given = results_of(results, result_count, *runs->executable);
+    auto given = results_of(results, result_count, runs->executable->targets().size());
     const std::lock_guard lock(held->mutex);
     const auto mark = held->buffer->mark();
     const auto made = runs->executable->encode(*held->buffer, std::move(fed), std::move(given));

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t format_version = 1;
+constexpr int64_t plain_version = 1, functions_version = 2;  // of inputs and outputs alone; with more functions
 constexpr std::string_view manifest_name = "package.json", graph_name = "graph.txt",
                            weights_name = "weights.safetensors";
 constexpr size_t largest_manifest = size_t{1} << 26, largest_graph = size_t{1} << 31, largest_weights = size_t{1} << 48;
@@ -30,6 +30,31 @@ std::string checksum_of(const MappedFile& file) { return to_hex(checksum(file.da
 std::string_view text_of(const MappedFile& file) { return {reinterpret_cast<const char*>(file.data()), file.bytes()}; }
 
 // --- writing ---------------------------------------------------------------------------------------------------------
+
+// A training step's parts fit one another, as both a writer and a reader want them.
+void check_training(const PackageContents& contents) {
+  if (!contents.training) return;
+  const PackageTraining& training = *contents.training;
+  const auto require = [](bool holds, std::string_view what) {
+    if (!holds) throw PackageError(cat("its training step ", what));
+  };
+  for (const Tensor* counter : {training.step, training.first_update, training.last_row})
+    require(counter && counter->operation->is("variable") && counter->type == TensorType{DType::int32, Shape(Dims{})},
+            "counts in variables of int32 of rank 0");
+  require(training.every >= 1, "has no batch to an update");
+  const PackageFunction *step = contents.function("train_step"), *rates = contents.function("rates"),
+                        *accumulate = contents.function("accumulate");
+  require(step && rates && (accumulate || training.every == 1), "lacks one of its functions");
+  const auto has = [](const NamedTensors& tensors, const std::string& name) {
+    return std::ranges::find(tensors, name, &std::pair<std::string, Tensor*>::first) != tensors.end();
+  };
+  require(!training.results.empty(), "has no loss");
+  for (const std::string& name : training.results) require(has(step->outputs, name), cat("has no result '", name, "'"));
+  for (const std::string& name : training.rates)
+    require(has(step->inputs, name) && has(rates->outputs, name), cat("has no rate '", name, "'"));
+  require(rates->inputs.empty(), "has rates that wait for inputs");
+  require(!accumulate || accumulate->inputs == step->inputs, "adds up other inputs than it trains on");
+}
 
 // What weights.safetensors holds: every variable, and constants that are too long to be read.
 class Weights {
@@ -93,26 +118,73 @@ Json named(const NamedTensors& tensors) {
   return result;
 }
 
+Json names_of(const std::vector<Tensor*>& variables) {
+  Json names = Json::array();
+  for (const Tensor* variable : variables) names.push_back(variable->operation->name);
+  return names;
+}
+
+Json described(const std::vector<PackageFunction>& functions) {
+  Json result = Json::array();
+  for (const PackageFunction& function : functions) {
+    Json operations = Json::array();
+    for (const Operation* operation : function.operations) operations.push_back(operation->name);
+    result.push_back({{"name", function.name},
+                      {"inputs", named(function.inputs)},
+                      {"outputs", named(function.outputs)},
+                      {"operations", operations}});
+  }
+  return result;
+}
+
+Json described(const PackageTraining& training) {
+  return {{"step", training.step->operation->name},
+          {"first_update", training.first_update->operation->name},
+          {"last_row", training.last_row->operation->name},
+          {"tables", names_of(training.tables)},
+          {"every", training.every},
+          {"rates", training.rates},
+          {"results", training.results},
+          {"description", training.description}};
+}
+
+void check_tensors(const Graph& graph, const NamedTensors& tensors, std::string_view what, std::string_view kind) {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : tensors) {
+    const std::string called = cat(what, " '", name, "'");
+    if (!tensor || &tensor->graph() != &graph)
+      throw GraphError(cat("[save] ", called, " is not a tensor of the graph"));
+    if (tensor->operation->parent != &graph.root())
+      throw GraphError(cat("[save] ", called, " lies within a block of control flow"));
+    if (!kind.empty() && !tensor->operation->is(kind))
+      throw GraphError(
+          cat("[save] ", called, " must be a ", kind, ", it is the result of ", tensor->operation->kind()));
+    if (!names.insert(name).second) throw GraphError(cat("[save] there are two of ", called));
+  }
+}
+
 void check(const PackageContents& contents) {
   if (!contents.graph) throw GraphError("[save] there is no graph");
-  const auto check_list = [&](const NamedTensors& tensors, std::string_view what, std::string_view kind) {
-    std::set<std::string> names;
-    for (const auto& [name, tensor] : tensors) {
-      const std::string called = cat(what, " '", name, "'");
-      if (!tensor || &tensor->graph() != contents.graph.get())
-        throw GraphError(cat("[save] ", called, " is not a tensor of the graph"));
-      if (tensor->operation->parent != &contents.graph->root())
-        throw GraphError(cat("[save] ", called, " lies within a block of control flow"));
-      if (!kind.empty() && !tensor->operation->is(kind))
-        throw GraphError(
-            cat("[save] ", called, " must be a ", kind, ", it is the result of ", tensor->operation->kind()));
-      if (!names.insert(name).second) throw GraphError(cat("[save] there are two of ", called));
-    }
-  };
-  check_list(contents.inputs, "input", "placeholder");
-  check_list(contents.outputs, "output", "");
-  check_list(contents.parameters, "parameter", "variable");
+  const Graph& graph = *contents.graph;
+  check_tensors(graph, contents.inputs, "input", "placeholder");
+  check_tensors(graph, contents.outputs, "output", "");
+  check_tensors(graph, contents.parameters, "parameter", "variable");
   if (contents.outputs.empty()) throw GraphError("[save] a package needs an output");
+  std::set<std::string> names;
+  for (const PackageFunction& function : contents.functions) {
+    if (!names.insert(function.name).second)
+      throw GraphError(cat("[save] there are two functions '", function.name, "'"));
+    check_tensors(graph, function.inputs, cat(function.name, "'s input"), "placeholder");
+    check_tensors(graph, function.outputs, cat(function.name, "'s output"), "");
+    for (const Operation* operation : function.operations)
+      if (!operation || operation->parent != &graph.root())
+        throw GraphError(cat("[save] an operation of ", function.name, " is none of the graph itself"));
+  }
+  try {
+    check_training(contents);
+  } catch (const PackageError& error) {
+    throw GraphError(cat("[save] ", error.what()));
+  }
 }
 
 // A directory of ours, or nothing at all.
@@ -128,20 +200,21 @@ void write_text(const fs::path& path, const std::string& text) {
 }
 
 void write_manifest(const fs::path& directory, const PackageContents& contents) {
-  Json trainable = Json::array();
-  for (const Tensor* variable : contents.trainable) trainable.push_back(variable->operation->name);
   const auto file = [&](std::string_view name, size_t limit) {
     return Json{{"checksum", checksum_of(*MappedFile::open(directory / name, limit))}};
   };
-  const Json manifest{{"checksum", blank},
-                      {"format", "mpsgraph"},
-                      {"format_version", format_version},
-                      {"graph", file(graph_name, largest_graph)},
-                      {"weights", file(weights_name, largest_weights)},
-                      {"inputs", named(contents.inputs)},
-                      {"outputs", named(contents.outputs)},
-                      {"parameters", named(contents.parameters)},
-                      {"trainable", trainable}};
+  const bool plain = contents.functions.empty() && !contents.training;
+  Json manifest{{"checksum", blank},
+                {"format", "mpsgraph"},
+                {"format_version", plain ? plain_version : functions_version},
+                {"graph", file(graph_name, largest_graph)},
+                {"weights", file(weights_name, largest_weights)},
+                {"inputs", named(contents.inputs)},
+                {"outputs", named(contents.outputs)},
+                {"parameters", named(contents.parameters)},
+                {"trainable", names_of(contents.trainable)}};
+  if (!plain) manifest["functions"] = described(contents.functions);
+  if (contents.training) manifest["training"] = described(*contents.training);
   std::string text;
   try {
     text = to_text(manifest, 1) + '\n';
@@ -157,6 +230,16 @@ void write_contents(const fs::path& directory, const PackageContents& contents, 
   std::vector<const Operation*> roots;
   for (const auto* list : {&contents.inputs, &contents.outputs, &contents.parameters})
     for (const auto& [name, tensor] : *list) roots.push_back(tensor->operation);
+  for (const PackageFunction& function : contents.functions) {
+    for (const auto* list : {&function.inputs, &function.outputs})
+      for (const auto& [name, tensor] : *list) roots.push_back(tensor->operation);
+    roots.insert(roots.end(), function.operations.begin(), function.operations.end());
+  }
+  if (const auto& training = contents.training) {
+    for (const Tensor* variable : {training->step, training->first_update, training->last_row})
+      roots.push_back(variable->operation);
+    for (const Tensor* table : training->tables) roots.push_back(table->operation);
+  }
   const std::vector<bool> wanted = compiler::needed_by(*contents.graph, roots);
   Weights weights(wanted, values);
   weights.gather(contents.graph->root());
@@ -182,14 +265,21 @@ std::string text_member(const Json& object, const char* key) {
   return value.get<std::string>();
 }
 
+const Json& list_member(const Json& object, const char* key) {
+  const Json& list = member(object, key);
+  if (!list.is_array()) throw PackageError(cat("'", key, "' is no list"));
+  return list;
+}
+
 Json read_manifest(const fs::path& path) {
   std::string text(text_of(*MappedFile::open(path, largest_manifest)));
   const Json manifest = parse_json(text);
   if (!manifest.is_object() || !manifest.contains("format") || manifest["format"] != "mpsgraph")
     throw PackageError("it describes no package");
-  if (const Json& version = member(manifest, "format_version"); version != format_version)
-    throw PackageError(
-        cat("it has format version ", to_text(version), ", this mpsgraph reads ", format_version, ": update it"));
+  if (const Json& version = member(manifest, "format_version");
+      version != plain_version && version != functions_version)
+    throw PackageError(cat("it has format version ", to_text(version), ", this mpsgraph reads ", plain_version, " and ",
+                           functions_version, ": update it"));
   const std::string stated = text_member(manifest, "checksum");
   const size_t place = text.find(stated);
   if (stated.size() == blank.size() && place != text.npos) text.replace(place, blank.size(), blank);
@@ -206,11 +296,9 @@ Tensor* find_tensor(const Graph& graph, const std::string& operation_name, size_
 }
 
 NamedTensors find_all(const Graph& graph, const Json& manifest, const char* key, std::string_view kind) {
-  const Json& list = member(manifest, key);
-  if (!list.is_array()) throw PackageError(cat("'", key, "' is no list"));
   NamedTensors tensors;
   std::set<std::string> names;
-  for (const Json& item : list) {
+  for (const Json& item : list_member(manifest, key)) {
     const Json& result = member(item, "result");
     if (!result.is_number_unsigned()) throw PackageError(cat("'", key, "' has a result that is no number"));
     std::string name = text_member(item, "name");
@@ -219,6 +307,55 @@ NamedTensors find_all(const Graph& graph, const Json& manifest, const char* key,
                          find_tensor(graph, text_member(item, "operation"), result.get<size_t>(), kind));
   }
   return tensors;
+}
+
+std::vector<std::string> names_in(const Json& object, const char* key) {
+  std::vector<std::string> names;
+  for (const Json& name : list_member(object, key)) {
+    if (!name.is_string()) throw PackageError(cat("'", key, "' has an entry that is no name"));
+    names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
+std::vector<Tensor*> variables_in(const Graph& graph, const Json& object, const char* key) {
+  std::vector<Tensor*> variables;
+  for (const std::string& name : names_in(object, key)) variables.push_back(find_tensor(graph, name, 0, "variable"));
+  return variables;
+}
+
+std::vector<PackageFunction> functions_in(const Graph& graph, const Json& manifest) {
+  std::vector<PackageFunction> functions;
+  std::set<std::string> names;
+  for (const Json& described : list_member(manifest, "functions")) {
+    PackageFunction function{text_member(described, "name"),
+                             find_all(graph, described, "inputs", "placeholder"),
+                             find_all(graph, described, "outputs", ""),
+                             {}};
+    if (!names.insert(function.name).second) throw PackageError(cat("it has function '", function.name, "' twice"));
+    for (const std::string& name : names_in(described, "operations")) {
+      Operation* operation = graph.find(name);
+      if (!operation || operation->parent->owner) throw PackageError(cat("'", name, "' is no operation of the graph"));
+      function.operations.push_back(operation);
+    }
+    functions.push_back(std::move(function));
+  }
+  return functions;
+}
+
+PackageTraining training_in(const Graph& graph, const Json& described) {
+  PackageTraining training;
+  training.step = find_tensor(graph, text_member(described, "step"), 0, "variable");
+  training.first_update = find_tensor(graph, text_member(described, "first_update"), 0, "variable");
+  training.last_row = find_tensor(graph, text_member(described, "last_row"), 0, "variable");
+  training.tables = variables_in(graph, described, "tables");
+  const Json& every = member(described, "every");
+  if (!every.is_number_integer()) throw PackageError("'every' is no number");
+  training.every = every.get<int64_t>();
+  training.rates = names_in(described, "rates");
+  training.results = names_in(described, "results");
+  training.description = text_member(described, "description");
+  return training;
 }
 
 std::shared_ptr<const MappedFile> open_part(const fs::path& path, size_t limit, const Json& described, bool verify) {
@@ -246,12 +383,11 @@ PackageContents read_contents(const fs::path& directory, const Json& manifest, b
   contents.inputs = find_all(*contents.graph, manifest, "inputs", "placeholder");
   contents.outputs = find_all(*contents.graph, manifest, "outputs", "");
   contents.parameters = find_all(*contents.graph, manifest, "parameters", "variable");
-  const Json& trainable = member(manifest, "trainable");
-  if (!trainable.is_array()) throw PackageError("'trainable' is no list");
-  for (const Json& name : trainable) {
-    if (!name.is_string()) throw PackageError("'trainable' has an entry that is no name");
-    contents.trainable.push_back(find_tensor(*contents.graph, name.get<std::string>(), 0, "variable"));
-  }
+  contents.trainable = variables_in(*contents.graph, manifest, "trainable");
+  if (manifest["format_version"] == plain_version) return contents;
+  contents.functions = functions_in(*contents.graph, manifest);
+  if (manifest.contains("training")) contents.training = training_in(*contents.graph, manifest["training"]);
+  check_training(contents);
   return contents;
 }
 
@@ -268,6 +404,11 @@ Tensor* required(const NamedTensors& tensors, const std::string& name, std::stri
 }
 
 }  // namespace
+
+const PackageFunction* PackageContents::function(const std::string& name) const {
+  const auto found = std::ranges::find(functions, name, &PackageFunction::name);
+  return found == functions.end() ? nullptr : &*found;
+}
 
 void save_package(const fs::path& directory, const PackageContents& contents, DeviceGraph* values,
                   const SaveOptions& options) {

@@ -1,7 +1,8 @@
 """Calls every function of the C interface with NULL, released, foreign and invented handles; exits with 0 if it lives.
 
 Run as a program of its own: python fuzz.py LIBRARY FUNCTION_TABLE_H SEED CALLS DIRECTORY. Memory that functions are
-told of is there and large enough; that is the one thing that the interface cannot check.
+told of is there and large enough; that is the one thing that the interface cannot check. In the directory lies the
+package of a trainer, trained.mpsgraph.
 """
 
 import ctypes
@@ -13,6 +14,7 @@ from pathlib import Path
 
 HANDLES = "device array graph tensor operation attributes executable execution queue command_buffer event trainer"
 ROOM = 1 << 16
+Words = ctypes.c_uint64 * (ROOM // 8)
 COMPLETION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
@@ -20,9 +22,11 @@ class Fuzzer:
     def __init__(self, library: str, table: str, seed: int, directory: Path):
         self.library = ctypes.CDLL(library)
         found = re.findall(r"mpsgraph_status \(\*(\w+)\)\((.*?)\);", Path(table).read_text(), re.DOTALL)
-        self.functions = {name: [" ".join(a.split()) for a in arguments.split(",")] for name, arguments in found}
+        spaced = [(name, re.sub(r"\s*(\*+)", r" \1", arguments)) for name, arguments in found]
+        self.functions = {name: [" ".join(a.split()) for a in arguments.split(",")] for name, arguments in spaced}
         self.random = random.Random(seed)
         self.directory = directory
+        self.trained = str(directory / "trained.mpsgraph").encode()
         self.pool = [0, 1, 8, 0xDEADBEEF, (1 << 32) + 8, 1 << 40, (1 << 63) + 16]
         self.kept = []  # memory that arrays lie over
         self.completion = COMPLETION(lambda *_: None)
@@ -53,6 +57,7 @@ class Fuzzer:
             *("executable_run_async", made["executable"], inputs, ctypes.c_size_t(1), None, ctypes.c_size_t(0)),
             *(None, None, None, out["execution"]),
         )
+        call("trainer_open", self.trained, None, out["trainer"])
         self.pool += [handle.value for name, handle in made.items() if handle.value]
         released = ctypes.c_void_p()
         call("array_create", pair, ctypes.byref(released))
@@ -74,11 +79,15 @@ class Fuzzer:
         if kind in ("mpsgraph_deleter", "mpsgraph_completion"):
             return pick([None, self.completion]) if kind == "mpsgraph_completion" else None
         if kind == "const char *":
-            return pick([None, b"", b"x", b"y", b"relu", b"addition", b"split", b"no such", str(self.path).encode()])
+            return pick([None, b"", b"x", b"y", b"relu", b"addition", b"split", b"no such", *self.paths])
+        if kind == "const char *const *":
+            names = (ctypes.c_char_p * 8)(*(pick([None, b"inputs", b"labels", b"x", b"no such"]) for _ in range(8)))
+            self.kept.append(names)
+            return pick([None, names])
         if "*" in kind:
             if self.random.random() < 0.3:
                 return None
-            memory = (ctypes.c_uint64 * (ROOM // 8))()
+            memory = Words()
             if re.fullmatch(r"(const )?mpsgraph_(" + HANDLES.replace(" ", "|") + r") \*", kind):
                 memory[0:8] = [pick(self.pool) for _ in range(8)]
             elif "mpsgraph_type" in kind:
@@ -98,8 +107,9 @@ class Fuzzer:
         return ctypes.c_int32(pick([-1, 0, 1, 2, 3, 99]))
 
     @property
-    def path(self) -> Path:
-        return self.directory / "package.mpsgraph"
+    def paths(self) -> list[bytes]:
+        """A package that calls may write, and the one that trains, which a save must not replace by another."""
+        return [str(self.directory / "package.mpsgraph").encode()]
 
     def call(self, name: str) -> None:
         if name == "set_thread_count":
@@ -113,7 +123,7 @@ class Fuzzer:
         if name == "release" and status == 0 and self.random.random() < 0.9:
             self.seeds()  # something may have died: there are living ones again
         for given in arguments:
-            if status == 0 and isinstance(given, ctypes.Array) and given[0] > 1 << 32 and len(self.pool) < 400:
+            if status == 0 and isinstance(given, Words) and given[0] > 1 << 32 and len(self.pool) < 400:
                 self.pool.append(given[0])
 
     def error(self) -> bytes:

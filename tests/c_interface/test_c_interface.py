@@ -10,6 +10,7 @@ from pathlib import Path
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.trained_package import batches, trained
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -41,17 +42,49 @@ def test_program(name, tmp_path):
     assert run(program, tmp_path / "line.mpsgraph").endswith("done\n")
 
 
+def test_control_flow_in_c(tmp_path):
+    """Blocks of if, while and for, derived and used wrongly; under AddressSanitizer."""
+    program = build(HERE / "blocks.c", tmp_path / "program", "-fsanitize=address", "-g")
+    assert run(program).endswith("done\n")
+
+
 def test_program_leaks_nothing(tmp_path):
     """Under AddressSanitizer, with its search for leaks."""
     program = build(HERE / "program.c", tmp_path / "program", "-fsanitize=address", "-g")
     assert run(program, tmp_path / "line.mpsgraph").endswith("done\n")
 
 
+@pytest.mark.parametrize("name", ["train.c", "train.cpp"])
+def test_programs_go_on_training_with_pythons_bits(name, tmp_path):
+    """Steps, rates, evaluation, prediction and what is saved: equal to the trainer that goes on in this process."""
+    trainer = trained()
+    mg.save(tmp_path / "trained", trainer)
+    (tmp_path / "batches").write_bytes(b"".join(x.tobytes() + y.tobytes() for x, y in batches(3, 12)))
+    options = ("-fsanitize=address", "-g") if name == "train.c" else ()
+    program = build(HERE / name, tmp_path / "program", *options)
+    lines = run(program, tmp_path / "trained", tmp_path / "batches", 9, tmp_path / "saved").splitlines()
+    assert lines[-1] == "done"
+    found = [(line.split()[0], [float.fromhex(number) for number in line.split()[1:]]) for line in lines[:-1]]
+    steps = [trainer.train_step(x, y).values for x, y in batches(3, 12)]
+    assert [numbers for what, numbers in found if what == "step"] == [list(values.values()) for values in steps]
+    others = {what: numbers for what, numbers in found if what != "step"}
+    x, y = next(iter(batches(11, 12)))
+    assert others["evaluated"] == list(trainer.evaluate(x, y).values())
+    assert others["rate"] == [np.float32(trainer.learning_rate)]
+    assert others["scores"] == trainer.predict(x).ravel().tolist()
+    again = mg.load(tmp_path / "saved")
+    assert again.step == trainer.step == 12
+    assert [float(again.train_step(x, y)) for x, y in batches(12, 15)] == [
+        float(trainer.train_step(x, y)) for x, y in batches(12, 15)
+    ]
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_wrong_handles_give_a_status(seed, tmp_path):
     """Each function some 60 times with NULL, released, foreign and invented handles."""
+    mg.save(tmp_path / "trained.mpsgraph", trained())
     table = INCLUDE / "mpsgraph" / "function_table.h"
-    text = run(sys.executable, "-X", "faulthandler", HERE / "fuzz.py", LIBRARY, table, seed, 5000, tmp_path)
+    text = run(sys.executable, "-X", "faulthandler", HERE / "fuzz.py", LIBRARY, table, seed, 6000, tmp_path)
     statuses = re.search(r"statuses (.*)", text)[1]
     assert "2: " in statuses and "0: " in statuses and "13: " not in statuses
 
@@ -118,6 +151,45 @@ def test_ctypes_runs_what_python_saved(tmp_path):
     assert out.tolist() == [3, 12]
     for handle in (graph, executable, array, result):
         assert library.mpsgraph_release(handle) == 0
+
+
+def test_ctypes_trains(tmp_path):
+    trainer = trained()
+    mg.save(tmp_path / "trained", trainer)
+    library = ctypes.CDLL(str(LIBRARY))
+    handle, two = ctypes.c_void_p(), ctypes.c_size_t(2)
+    assert library.mpsgraph_trainer_open(os.fsencode(tmp_path / "trained"), None, ctypes.byref(handle)) == 0
+    arrays, results = (ctypes.c_void_p * 2)(), (ctypes.c_double * 2)()
+    for place, kind in enumerate([(2 << 32, 16, 6), (1 << 32 | 6, 16)]):  # rank and element type, dimensions
+        assert library.mpsgraph_array_create((ctypes.c_int64 * 17)(*kind), ctypes.byref(arrays, place * 8)) == 0
+    for batch in batches(3, 6):
+        for array, data in zip(arrays, batch, strict=True):
+            into = ctypes.c_void_p(data.ctypes.data), ctypes.c_size_t(data.nbytes)
+            assert library.mpsgraph_array_write(ctypes.c_void_p(array), *into) == 0
+        assert library.mpsgraph_trainer_train_step(handle, None, arrays, two, results, two) == 0
+        assert list(results) == list(trainer.train_step(*batch).values.values())
+    for each in (handle, *map(ctypes.c_void_p, arrays)):
+        assert library.mpsgraph_release(each) == 0
+
+
+def test_a_package_without_a_step_is_no_trainer(tmp_path):
+    g = mg.Graph()
+    x = g.placeholder((2,), name="x")
+    mg.save(tmp_path / "plain", g, [x], {"y": x * 2})
+    library, handle = ctypes.CDLL(str(LIBRARY)), ctypes.c_void_p()
+    library.mpsgraph_error_message.restype = ctypes.c_char_p
+    assert library.mpsgraph_trainer_open(os.fsencode(tmp_path / "plain"), None, ctypes.byref(handle)) == 7
+    assert b"holds no training step" in library.mpsgraph_error_message() and not handle
+
+
+@pytest.mark.parametrize(("page", "suffix"), [("c.md", ".c"), ("cpp.md", ".cpp")])
+def test_programs_of_the_pages_compile(page, suffix, tmp_path):
+    blocks = re.findall(rf"```{suffix[1:]}\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    for number, block in enumerate(blocks):
+        source = tmp_path / f"{number}{suffix}"
+        source.write_text(block)
+        build(source, tmp_path / f"program{number}")
 
 
 def test_size_and_names(tmp_path):

@@ -48,6 +48,7 @@ UNSEEN = {
     "optim.LossScaling.scale_learning_rate": TRAINERS,
     "optim.ParameterGroups.scale_learning_rate": TRAINERS,
     "optim.ParameterGroups.step": TRAINERS,
+    "TrainableModel": "is what load gives of a trainer's package",
     "Trainer.forward": "is for steps of one's own, with the graph's tensors",
     "Trainer.results": "likewise",
     "Trainer.training_step": "likewise",
@@ -86,6 +87,11 @@ def more_calls(folder: Path) -> None:
     trainer.train_step(inputs, labels).wait(60.0)
     trainer.fit((inputs, labels), 1, batch_size=4, progress=False)
     trainer.save(folder / "trainer"), trainer.load(folder / "trainer")
+    mg.save(folder / "trained", trainer)
+    opened = mg.load(folder / "trained")
+    opened.train_step(inputs, labels).wait(60.0), opened.fit(inputs, labels, 1, progress=False)
+    opened.evaluate(inputs, labels), opened.predict(inputs), opened.stop("enough")
+    opened.set_weights(opened.weights()), opened.save(folder / "again")
     model.parameters(), model.freeze().unfreeze(), model.buffers(), model.load_state_dict(model.state_dict())
     trainer._model().save(folder / "model")
     trainer.history.append_validation(1, {"loss": 1.0})
@@ -197,6 +203,7 @@ WORDS = (
     "must have one shape",
     "has its state in a graph already",
     "has no input",
+    "a dataset is arrays",
 )
 """What names a tensor, data or a value where the parameter's own name would say no more."""
 SIGNATURE = re.compile(r"missing \d+ required|unexpected keyword|positional arguments? but|takes \d+ positional")

@@ -307,6 +307,7 @@ ROOMS = [
     ["demo"],  # programs, which use the package as anybody does
     ["mpsgraph"],  # the package's own names
     ["torch"],
+    ["packages"],
     ["onnx", "training"],
     ["precision.layer_precision"],  # measures layers, so above them
     ["data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],

@@ -6,11 +6,15 @@
 //     weights.safetensors   variables and large constants, which the loaded graph maps and does not copy
 //
 // A package is data from outside: whatever is wrong with it is a PackageError, and nothing in it names another file.
+// Of format version 1 are packages of inputs and outputs alone, which every reader takes; of 2 those that hold more
+// functions, such as a training step, which an older reader refuses with the version that it lacks.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,11 +27,35 @@ namespace mpsgraph::runtime {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor*>>;  // in order
 
+// One more thing that a package's graph can be asked for: what goes in, what comes out, what is changed.
+struct PackageFunction {
+  std::string name;
+  NamedTensors inputs, outputs;  // of placeholders, of any tensors
+  std::vector<Operation*> operations;
+};
+
+// How the functions "train_step", "rates" and, where gradients are added up over some batches, "accumulate" make steps
+// of training (training_step.h).
+struct PackageTraining {
+  Tensor* step = nullptr;              // a variable, int32 of rank 0: steps that were made; train_step counts it
+  Tensor* first_update = nullptr;      // likewise: the update that the first row of the tables is for
+  Tensor* last_row = nullptr;          // likewise: the row that all later updates have
+  std::vector<Tensor*> tables;         // variables: what "rates" gives, a row for each update
+  int64_t every = 1;                   // batches to an update
+  std::vector<std::string> rates;      // inputs of train_step that the outputs of "rates" are fed to
+  std::vector<std::string> results;    // outputs of train_step that are numbers, the loss first
+  std::string description;             // what a language's own door wants to know, which is nothing to the others
+};
+
 // What a package holds: `inputs` are placeholders, `parameters` variables, `trainable` variables too.
-struct PackageContents {
+struct MPSGRAPH_API PackageContents {
   std::shared_ptr<Graph> graph;
   NamedTensors inputs, outputs, parameters;
   std::vector<Tensor*> trainable;
+  std::vector<PackageFunction> functions = {};  // beside that of inputs and outputs
+  std::optional<PackageTraining> training = {};
+
+  const PackageFunction* function(const std::string& name) const;  // nullptr: there is none
 };
 
 struct LoadOptions {
@@ -38,9 +66,9 @@ MPSGRAPH_API PackageContents load_package(const std::filesystem::path& directory
 struct SaveOptions {
   bool locations = false;  // say where each operation was built, "model.py:41": names of its author's files
 };
-// Writes what outputs and parameters depend on; anything else in the graph stays out. Variables keep the values that
-// they have on the device of `values` when it is given, else their first ones. An existing package is replaced;
-// anything else in that place is a PackageError.
+// Writes what outputs, parameters and functions depend on; anything else in the graph stays out. Variables keep the
+// values that they have on the device of `values` when it is given, else their first ones. An existing package is
+// replaced; anything else in that place is a PackageError.
 MPSGRAPH_API void save_package(const std::filesystem::path& directory, const PackageContents& contents,
                                DeviceGraph* values = nullptr, const SaveOptions& options = {});
 

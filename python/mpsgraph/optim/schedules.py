@@ -191,6 +191,25 @@ def scaled_rate(schedule: Schedule, factor: float) -> Schedule:
     return ScaledRate(schedule, factor)
 
 
+def end_of(schedule: Schedule) -> int | None:
+    """The step from which on a schedule's rate stays what it is there; None where it does not, or nobody knows.
+
+    >>> from mpsgraph.optim.schedules import end_of
+    >>> end_of(mg.optim.WarmUp(mg.optim.CosineRate(1.0, steps=90), steps=10)), end_of(lambda step: 1 / (step + 1))
+    (100, None)
+    """
+    if isinstance(schedule, ConstantRate):
+        return 0
+    if isinstance(schedule, (CosineRate, PolynomialRate, OneCycleRate)):
+        return schedule.steps
+    if isinstance(schedule, ScaledRate):
+        return end_of(schedule.schedule)
+    if isinstance(schedule, WarmUp):
+        end = end_of(schedule.schedule)
+        return None if end is None else schedule.steps + end
+    return None
+
+
 def as_schedule(rate: float | Schedule) -> Schedule:
     """A number as a constant schedule. GraphError for one that is negative, infinite or NaN, and for what is none."""
     return rate if callable(rate) else ConstantRate(as_rate("learning_rate", rate))

@@ -67,6 +67,7 @@ class TrainingGraph:
         self._random_states: list[Tensor] = []  # of the training form, which each of its buildings uses
         self._last_step: tuple[Any, Executable, Built] | None = None  # shapes and kind, executable, what was built
         self._measures = False
+        self._clock: Any = None  # counters and tables that packages need
 
     # --- what a step is: for subclasses ----------------------------------------------------------------------------
 

@@ -100,7 +100,7 @@ class Form:
     def described(self) -> dict[str, Any]:
         """As a checkpoint keeps it."""
         return {
-            "structure": _as_json(self.structure),
+            "structure": as_json(self.structure),
             "dtypes": [str(dtype) for dtype in self.dtypes],
             "shapes": [list(shape) for shape in self.shapes],
         }
@@ -112,24 +112,26 @@ def example_of(described: dict[str, Any] | None) -> Any:
         return None
     types = zip(described["dtypes"], described["shapes"], strict=True)
     made = iter([NDArray((0, *(max(size, 1) for size in shape[1:])), dtype) for dtype, shape in types])
-    return mapped(lambda _: next(made), _from_json(described["structure"]))
+    return mapped(lambda _: next(made), from_json(described["structure"]))
 
 
-def _as_json(structure: Any) -> Any:
+def as_json(structure: Any) -> Any:
+    """A structure in what JSON can hold, tuples and lists told apart."""
     if isinstance(structure, dict):
-        return {"dict": {key: _as_json(value) for key, value in structure.items()}}
+        return {"dict": {key: as_json(value) for key, value in structure.items()}}
     if isinstance(structure, (tuple, list)):
-        return {type(structure).__name__: [_as_json(value) for value in structure]}
+        return {type(structure).__name__: [as_json(value) for value in structure]}
     return structure
 
 
-def _from_json(described: Any) -> Any:
+def from_json(described: Any) -> Any:
+    """The structure that `as_json` made this of."""
     if not isinstance(described, dict):
         return described
     kind, inside = next(iter(described.items()))
     if kind == "dict":
-        return {key: _from_json(value) for key, value in inside.items()}
-    return (tuple if kind == "tuple" else list)(_from_json(value) for value in inside)
+        return {key: from_json(value) for key, value in inside.items()}
+    return (tuple if kind == "tuple" else list)(from_json(value) for value in inside)
 
 
 def require_dtype(inputs: Any, dtype: Any) -> None:

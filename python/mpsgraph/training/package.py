@@ -1,0 +1,217 @@
+"""Packages of trainers: the training step as functions of the graph, and all of its state as variables.
+
+A step in a package is the program that the trainer runs, fed in the same way, so that whoever goes on with it gets the
+same bits. What Python decides for a trainer is in the graph: how many steps there were, and the learning rates of the
+updates to come, a row of a table each, since a schedule may be any function. `trainable_model.py` reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._core import Operation, Tensor, int32
+from ..errors import GraphError, UnsupportedError
+from ..model import Model
+from ..optim.schedules import Schedule, as_rate, end_of
+from . import evaluation
+from .saved import variables_of
+from .step import Built, as_json
+from .structure import mapped, named_leaves
+from .trainer import Trainer
+
+UPDATES = 100_000
+"""How many updates a schedule without an end has rates for, unless somebody says another number."""
+_NEVER = np.iinfo(np.int32).max
+_OURS = ("train_step", "fit", "evaluate", "predict", "wait")
+
+
+@dataclass
+class Clock:
+    """Counters and tables that a package needs in a trainer's graph: made once, and set whenever it is saved."""
+
+    step: Tensor
+    first_update: Tensor
+    last_row: Tensor
+    count: Operation
+    tables: dict[tuple[int, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
+    """By place and length: the variable, and the row of the next update."""
+
+    @classmethod
+    def of(cls, trainer: Trainer) -> Clock:
+        if trainer._clock is None:
+            g = trainer.graph
+            names = ("training/step", "training/first_update", "training/last_row")
+            step, first, last = (g.variable(0, int32, name, trainable=False) for name in names)
+            trainer._before_us |= {step, first, last}  # a checkpoint has its own way to say these
+            trainer._clock = cls(step, first, last, g.assign(step, g.read(step) + 1))
+        clock: Clock = trainer._clock
+        return clock
+
+    def table(self, trainer: Trainer, place: int, rate: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+        if (place, rows) not in self.tables:
+            g, shape = trainer.graph, tuple(rate.shape or ())
+            zeros = _core.ConstantData.splat(0.0, (rows, *shape), rate.dtype)
+            table = g.variable(zeros, None, "learning_rate/table", trainable=False)
+            trainer._before_us.add(table)
+            update = g.division(g.read(self.step), trainer.accumulation) - g.read(self.first_update)
+            row = g.reshape(g.minimum(update, g.read(self.last_row)), (1,))
+            now = g.reshape(g.gather(g.read(table), row, out_of_range="error"), shape)
+            self.tables[place, rows] = table, now
+        return self.tables[place, rows]
+
+
+def save(
+    trainer: Trainer, path: str | os.PathLike[str], updates: int | None, leave_out: Collection[str], locations: bool
+) -> None:
+    """See mpsgraph.save."""
+    built = _built_of(trainer)
+    _refuse(trainer, built, leave_out)
+    trainer.wait()
+    g, clock = trainer.graph, Clock.of(trainer)
+    rates, tables = _rates(trainer, built, clock, updates)
+    g.set_variable(clock.step, np.int32(trainer.step), device=trainer.device)
+    model, batch = _model_of(trainer), _batch_of(trainer, built)
+    results = dict(zip(built.names, built.targets, strict=True))
+    fed = {**batch, **{name: rate for name, (rate, _) in rates.items()}}
+    outputs = {**results, **{f"output.{place}": tensor for place, tensor in enumerate(built.outputs)}}
+    functions: dict[str, Any] = {
+        "train_step": (fed, outputs, [*built.operations(True), clock.count]),
+        "rates": ({}, {name: now for name, (_, now) in rates.items()}, []),
+    }
+    if trainer.accumulation > 1:
+        functions["accumulate"] = (fed, outputs, [*built.operations(False), clock.count])
+    counts = _evaluation(trainer, built, batch, functions)
+    variables = {**variables_of(trainer), **{v.name: v for v in (clock.step, clock.first_update, clock.last_row)}}
+    variables |= {table.name: table for table in tables}
+    names = {v: name for name, v in variables.items()}
+    training = {
+        "step": clock.step,
+        "first_update": clock.first_update,
+        "last_row": clock.last_row,
+        "tables": tables,
+        "every": trainer.accumulation,
+        "rates": list(rates),
+        "results": list(results),
+        "description": json.dumps(
+            {
+                "batch": [as_json(mapped(lambda _: 0, part)) for part in (built.inputs, built.labels, built.weights)],
+                "outputs": as_json(mapped(lambda _: 0, trainer._inference(trainer._inputs))),
+                "counts": counts,
+                "weights": list(trainer.network.named_variables()),
+                "averages": [[names[v], names[average]] for v, average in trainer._averages.items() if v in names],
+                "seed": trainer.seed,
+            }
+        ),
+    }
+    _core.save_package(
+        os.fspath(path), g, model.inputs, model.outputs, variables, g.trainable_variables, g.on(trainer.device),
+        locations, functions, training,
+    )  # fmt: skip
+
+
+def _built_of(trainer: Trainer) -> Built:
+    """What was trained with last, or what a checkpoint has rebuilt."""
+    if trainer._last_step is not None:
+        return trainer._last_step[2]
+    if not trainer._builts:
+        raise GraphError("there is no training step to save yet: train or evaluate first, or load a checkpoint")
+    return list(trainer._builts.values())[-1]
+
+
+def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
+    """UnsupportedError for what happens in Python, and so in no package, unless it may be left out."""
+    overridden = [name for name in _OURS if getattr(type(trainer), name) is not getattr(Trainer, name)]
+    if overridden:
+        raise UnsupportedError(
+            f"a package cannot hold {type(trainer).__name__}.{overridden[0]}, which is written in Python: what a step "
+            "computes is written in training_step, and becomes part of the graph"
+        )
+    parts = [*built.parts, *built.evaluated]
+    inside = {name: "a metric that accumulates in Python" for part in parts for name in part.accumulated}
+    if trainer.check_finite:
+        inside["check_finite"] = "a search through Python's graph"
+    for name in leave_out:
+        if name not in inside:
+            known = ", ".join(map(repr, inside)) or "nothing that would have to be"
+            raise GraphError(f"leave_out: '{name}' is not there to be left out; there is {known}")
+    for name, what in inside.items():
+        if name not in leave_out:
+            raise UnsupportedError(f"a package cannot hold '{name}', {what}: leave it out with leave_out=['{name}']")
+
+
+def _rates(
+    trainer: Trainer, built: Built, clock: Clock, updates: int | None
+) -> tuple[dict[str, tuple[Tensor, Tensor]], list[Tensor]]:
+    """The placeholders of learning rates by name, each with what the tables have for the next update."""
+    g, first = trainer.graph, trainer.step // trainer.accumulation
+    by_placeholder = {m.rate: m.optimizer.rates() for m in built.minimized}
+    rows, ends = _rows([s for schedules in by_placeholder.values() for s in schedules], first, updates)
+    rates, tables = {}, []
+    for place, (rate, schedules) in enumerate(by_placeholder.items()):
+        table, now = clock.table(trainer, place, rate, rows)
+        values = [[_rate(schedule, first + row) for schedule in schedules] for row in range(rows)]
+        shaped = np.array(values, np.float32).reshape(rows, *(rate.shape or ()))
+        g.set_variable(table, shaped, device=trainer.device)
+        rates["learning_rate" if place == 0 else f"learning_rate_{place}"] = rate, now
+        tables.append(table)
+    g.set_variable(clock.first_update, np.int32(first), device=trainer.device)
+    g.set_variable(clock.last_row, np.int32(rows - 1 if ends else _NEVER), device=trainer.device)
+    return rates, tables
+
+
+def _rows(schedules: list[Schedule], first: int, updates: int | None) -> tuple[int, bool]:
+    """How many rows the tables have, and whether the last one is that of all later updates."""
+    ends = [end_of(schedule) for schedule in schedules]
+    if any(end is None for end in ends):
+        return updates or UPDATES, False
+    return max(max(end or 0 for end in ends) - first, 0) + 1, True
+
+
+def _rate(schedule: Schedule, update: int) -> float:
+    return as_rate(f"the schedule's rate of update {update}", schedule(update))
+
+
+def _batch_of(trainer: Trainer, built: Built) -> dict[str, Tensor]:
+    """The placeholders of a batch by name, in the order in which they are fed."""
+    found = {}
+    for what, structure in (("inputs", built.inputs), ("labels", built.labels), ("weights", built.weights)):
+        for path, tensor in named_leaves(structure):
+            found[tensor] = path or what if what == "inputs" else f"{what}.{path}" if path else what
+    if isinstance(trainer.model, Model):
+        found |= {tensor: name for name, tensor in trainer.model.inputs.items() if tensor in found}
+    if len(set(found.values())) < len(found) or any(name.startswith("learning_rate") for name in found.values()):
+        raise GraphError(f"inputs, labels and learning rates need names of their own, got {', '.join(found.values())}")
+    return {name: tensor for tensor, name in found.items()}
+
+
+def _model_of(trainer: Trainer) -> Model:
+    """What a package gives without training: the model in inference mode."""
+    if isinstance(trainer.model, Model):
+        return trainer.model
+    return evaluation.model_of(trainer)
+
+
+def _evaluation(
+    trainer: Trainer, built: Built, batch: Mapping[str, Tensor], functions: dict[str, Any]
+) -> dict[str, str]:
+    """Adds the function "evaluate". Result: for each of its numbers that is no mean over samples, what it is one of.
+
+    A training step of one's own has none until the trainer has evaluated: who knows what would be its loss?
+    """
+    if not built.evaluation:
+        return {}
+    outputs = {term.name: term.value for term in built.evaluation}
+    counts: dict[str, str] = {}
+    known: dict[Tensor, str] = {}
+    for term in built.evaluation:
+        if term.counted is not None:
+            counts[term.name] = known.setdefault(term.counted, f"{term.name}/count")
+    functions["evaluate"] = (dict(batch), {**outputs, **{name: tensor for tensor, name in known.items()}}, [])
+    return counts

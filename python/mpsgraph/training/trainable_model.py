@@ -1,0 +1,339 @@
+"""TrainableModel: a package of a trainer, opened: it goes on training where that one was saved, bit for bit.
+
+It has the graph and no modules, so that nothing of the program that made it is needed. What it holds is said in
+`package.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._checks import Size, checked, refuse
+from .._core import Executable, Tensor
+from ..errors import Error, GraphError, OutOfRangeError, UnsupportedError
+from ..graph import Graph
+from ..model import Model
+from ..optim.schedules import as_rate
+from . import evaluation
+from .batch import Batch, checked_batch
+from .callbacks import Callback
+from .fitting import Fit
+from .history import History
+from .objective import Term
+from .step import Built, from_json
+from .step_result import StepResult
+from .structure import mapped, refilled
+
+IN_FLIGHT = 2
+
+
+class TrainableModel(Model):
+    """A model with its training step, as mpsgraph.load opens the package of a Trainer.
+
+    Its inputs and outputs are those of the model in inference mode. Steps run behind the caller as a Trainer's, and
+    what they are given must stay unchanged as long. `step`, the learning rates, optimizer states, random states and
+    moving averages are in the package; the order of data and the history of training stay in checkpoints.
+
+    >>> import os, tempfile
+    >>> x, y = np.eye(2, dtype=np.float32), np.array([0, 1], np.int32)
+    >>> trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Linear(4), mg.nn.Dropout(0.5), mg.nn.Linear(2)))
+    >>> _ = trainer.fit(x, y, iterations=3, progress=False)
+    >>> path = os.path.join(tempfile.mkdtemp(), "trained.mpsgraph")
+    >>> mg.save(path, trainer)
+    >>> model = mg.load(path)
+    >>> [float(model.train_step(x, y)) for _ in range(3)] == [float(trainer.train_step(x, y)) for _ in range(3)]
+    True
+    """
+
+    def __init__(self, graph: Graph, contents: _core.PackageContents) -> None:
+        super().__init__(graph, contents.inputs(graph), contents.outputs(graph), contents.parameters(graph))
+        self._functions: dict[str, Any] = dict(contents.functions(graph))
+        self._training: dict[str, Any] = dict(contents.training(graph))
+        described = json.loads(self._training["description"])
+        self.seed: int = described["seed"]
+        self.history = History()
+        """Of the steps that were made with this object."""
+        self.stopped: str | None = None
+        self._weights: list[str] = described["weights"]
+        self._averages = {self.parameters[v]: self.parameters[a] for v, a in described["averages"]}
+        self._last_step: tuple[Any, Executable, Built] | None = None
+        self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
+        self._data: Any = None
+        self._data_state: dict[str, int] | None = None
+        self._every: int = self._training["every"]
+        inputs, outputs, _ = self._functions["train_step"]
+        self._rates: list[Tensor] = [inputs[name] for name in self._training["rates"]]
+        placeholders = [tensor for name, tensor in inputs.items() if name not in self._training["rates"]]
+        self._built = self._as_built(described, placeholders, outputs)
+        self._outputs_structure = refilled(from_json(described["outputs"]), list(self.outputs.values()))
+        self._read_clock()
+
+    def _as_built(
+        self, described: Mapping[str, Any], placeholders: list[Tensor], outputs: Mapping[str, Tensor]
+    ) -> Built:
+        """The step in the form in which evaluation and fitting know a trainer's."""
+        structures = [from_json(part) for part in described["batch"]]
+        rest = iter(placeholders)
+        inputs, labels, weights = (mapped(lambda _: next(rest), structure) for structure in structures)
+        names = list(self._training["results"])
+        others = [tensor for name, tensor in outputs.items() if name not in names]
+        built = Built(inputs, labels, weights, [outputs[name] for name in names], names, others)
+        if "evaluate" in self._functions:
+            found, counts = self._functions["evaluate"][1], described["counts"]
+            kept = {name: tensor for name, tensor in found.items() if name not in counts.values()}
+            built.evaluation = [
+                Term(name, tensor, found[counts[name]] if name in counts else None) for name, tensor in kept.items()
+            ]
+        return built
+
+    # --- the clock -------------------------------------------------------------------------------------------------
+
+    def _read_clock(self) -> None:
+        """Counters and tables as they are in the graph."""
+        value = self.graph.variable_value
+        self._step, self._first, self._last = (
+            int(value(self._training[name])) for name in ("step", "first_update", "last_row")
+        )
+        self._tables = [value(table) for table in self._training["tables"]]
+
+    @property
+    def step(self) -> int:
+        """Training steps that were made, a batch each, those of the trainer included."""
+        self._forget_failed_steps()
+        return self._step
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate of the next step; what it is set to counts from then on.
+
+        Errors: OutOfRangeError where the package has none for it; UnsupportedError to set one of several.
+        """
+        return float(self._rates_now()[0].flat[0])
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        rate = as_rate("learning_rate", rate)
+        if len(self._tables) != 1 or self._tables[0].ndim != 1:
+            raise UnsupportedError("there are several learning rates, of groups or optimizers: which is meant?")
+        self.wait()
+        self.graph.set_variable(self._training["tables"][0], np.full_like(self._tables[0], rate))
+        self.graph.set_variable(self._training["last_row"], np.int32(0))
+        self._read_clock()
+
+    def _rates_now(self) -> list[np.ndarray]:
+        row = min(self._step // self._every - self._first, self._last)
+        if any(not 0 <= row < len(table) for table in self._tables):
+            raise OutOfRangeError(
+                f"the package has no learning rate for update {self._step // self._every}: its schedule was written "
+                f"for {len(self._tables[0])} from {self._first} on; set one, or save the trainer with more updates"
+            )
+        return [table[row] if table.ndim > 1 else np.asarray(table[row]) for table in self._tables]
+
+    # --- training --------------------------------------------------------------------------------------------------
+
+    def train_step(self, x: Any, y: Any = None, sample_weight: Any = None, *, copy: bool = False) -> StepResult:
+        """One step of training on a batch, as Trainer.train_step.
+
+        Errors: GraphError for another structure than the trainer's batches had, ShapeError for a size that they never
+        had another of, DTypeError; OutOfRangeError behind the last learning rate of the package.
+        """
+        if not isinstance(copy, bool):
+            refuse("TrainableModel.train_step: copy", bool, copy)
+        self._forget_failed_steps()
+        batch = checked_batch(x, y, sample_weight)
+        if copy:
+            batch = batch.copy()
+        arrays, rates = batch.arrays(), self._rates_now()
+        executable = self._step_for(batch)
+        while len(self._in_flight) >= IN_FLIGHT:
+            self._wait_for_oldest()
+        result = StepResult(executable.run_async((*rates, *arrays)), self._built.names)
+        self._in_flight.append((result, arrays))
+        self._step += 1
+        return result
+
+    def _step_for(self, batch: Batch) -> Executable:
+        applying = (self._step + 1) % self._every == 0
+        key = batch.shapes(), applying
+        if self._last_step is None or self._last_step[0] != key:
+            built = self._built_for(batch)
+            inputs, outputs, operations = self._functions["train_step" if applying else "accumulate"]
+            feeds: dict[Tensor, tuple[Any, ...]] = {rate: (rate.dtype, tuple(rate.shape or ())) for rate in self._rates}
+            feeds |= {t: (t.dtype, a.shape) for t, a in zip(built.placeholders, batch.arrays(), strict=True)}
+            executable = self.graph.on().compile(feeds, list(outputs.values()), operations)
+            self._last_step = key, executable, built
+        return self._last_step[1]
+
+    def wait(self) -> None:
+        """Waits until no step is in flight. Errors: whatever a step raised."""
+        while self._in_flight:
+            self._wait_for_oldest()
+
+    def _wait_for_oldest(self) -> None:
+        self._forget_failed_steps()
+        if self._in_flight:
+            try:
+                self._in_flight[0][0].wait()
+            except Error:
+                self._forget_failed_steps()
+                raise
+            self._in_flight.popleft()
+
+    def _forget_failed_steps(self) -> None:
+        """A step that failed has changed nothing, and was none: the graph counts, this object follows."""
+        if any(result.raised for result, _ in self._in_flight):
+            self._in_flight = deque(pair for pair in self._in_flight if not pair[0].raised)
+            self._read_clock()
+
+    @checked
+    def fit(
+        self,
+        data: Any,
+        labels: Any = None,
+        epochs: Size | None = None,
+        iterations: Size | None = None,
+        *,
+        validation: Any = None,
+        steps_per_epoch: Size | None = None,
+        batch_size: Size = 64,
+        sample_weight: Any = None,
+        callbacks: Sequence[Callback] = (),
+        progress: bool = True,
+        copy: bool | None = None,
+    ) -> History:
+        """Trains for some epochs or a number of iterations. Args, result and errors: Trainer.fit.
+
+        Data are shuffled with the trainer's seed, from the beginning of their order.
+        """
+        fit = Fit(self, data, labels, sample_weight, None, batch_size, validation, None)
+        return fit.run(epochs or 1, iterations, steps_per_epoch, callbacks, progress, copy)
+
+    @checked
+    def stop(self, reason: str = "asked to") -> None:
+        """Ends the present `fit` behind the step that is being made; callbacks call it."""
+        self.stopped = reason
+
+    @property
+    def optimizer(self) -> Any:
+        """UnsupportedError: a package holds what an optimizer does, and no optimizer."""
+        raise UnsupportedError("a package holds no optimizer to change: set learning_rate instead")
+
+    # --- evaluation ------------------------------------------------------------------------------------------------
+
+    @checked
+    def evaluate(
+        self, data: Any, labels: Any = None, batch_size: Size = 256, *, sample_weight: Any = None
+    ) -> dict[str, float]:
+        """Mean loss and metrics over data, in inference mode. Args and errors: Trainer.evaluate; UnsupportedError where
+        the trainer had a step of its own and had never evaluated."""
+        if not self._built.evaluation:
+            raise UnsupportedError("the package holds no evaluation: the trainer's own step had none when it was saved")
+        return evaluation.evaluate(self, data, labels, sample_weight, batch_size, None)
+
+    @checked
+    def predict(self, data: Any, batch_size: Size = 256) -> Any:
+        """The model's outputs, in inference mode, in their structure. Args and errors: Trainer.predict."""
+        return evaluation.predict(self, data, batch_size)
+
+    @property
+    def device(self) -> None:
+        """The default one, where a package's graph runs."""
+        return None
+
+    @property
+    def _has_averages(self) -> bool:
+        return bool(self._averages) and self._step >= self._every
+
+    @contextmanager
+    def averaged_weights(self) -> Iterator[None]:
+        """Meanwhile the weights are their moving averages, as in Trainer.averaged_weights. Errors: GraphError.
+
+        >>> import os, tempfile
+        >>> trainer, x = mg.Trainer(mg.nn.Linear(1), "mse", ema_decay=0.5), np.ones((4, 2), np.float32)
+        >>> _ = trainer.fit(x, x[:, :1], progress=False)
+        >>> path = os.path.join(tempfile.mkdtemp(), "trained.mpsgraph")
+        >>> mg.save(path, trainer)
+        >>> model = mg.load(path)
+        >>> with model.averaged_weights():
+        ...     found = model.evaluate(x, x[:, :1])
+        """
+        if not self._has_averages:
+            raise GraphError("there are no averages of weights: the trainer had no ema_decay, or had not trained yet")
+        self.wait()
+        own = {v: self.graph.variable_value(v) for v in self._averages}
+        for v, average in self._averages.items():
+            self.graph.set_variable(v, self.graph.variable_value(average))
+        try:
+            yield
+        finally:
+            for v, value in own.items():
+                self.graph.set_variable(v, value)
+
+    # --- what is kept ----------------------------------------------------------------------------------------------
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """Copies of the values of the model's parameters and buffers, by path."""
+        self.wait()
+        return {path: self.graph.variable_value(self.parameters[path]) for path in self._weights}
+
+    @checked
+    def set_weights(self, values: Mapping[str, np.ndarray]) -> None:
+        """Gives the model what `weights` gave. Errors: GraphError for other paths, ShapeError, DTypeError."""
+        if values.keys() != set(self._weights):
+            raise GraphError(f"weights are by path: {', '.join(self._weights)}; got {', '.join(values)}")
+        self.wait()
+        for path, value in values.items():
+            self.graph.set_variable(self.parameters[path], value)
+
+    @checked
+    def save(self, path: str | os.PathLike[str], *, locations: bool = False) -> None:
+        """Writes the package with the state of now; see mpsgraph.save."""
+        self.wait()
+        g = self.graph
+        _core.save_package(
+            os.fspath(path), g, self.inputs, self.outputs, self.parameters, g.trainable_variables, g.on(),
+            locations, self._functions, self._training,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<TrainableModel ({', '.join(self.inputs)}) -> ({', '.join(self.outputs)}), step {self.step}>"
+
+    # --- what evaluation asks a trainer for ------------------------------------------------------------------------
+
+    def _undone_by_errors(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def _require_model(self) -> None:
+        self.wait()
+
+    def _built_for(self, batch: Batch) -> Built:
+        own = self._built
+        for what, part, known in zip(("inputs", "labels", "weights"), batch.parts, _parts(own), strict=True):
+            _require_structure(what, known, part)
+        return own
+
+    def _inputs_for(self, inputs: Any) -> Any:
+        _require_structure("inputs", self._built.inputs, inputs)
+        return self._built.inputs
+
+    def _inference(self, inputs: Any) -> Any:
+        return self._outputs_structure
+
+
+def _parts(built: Built) -> tuple[Any, Any, Any]:
+    return built.inputs, built.labels, built.weights
+
+
+def _require_structure(what: str, known: Any, given: Any) -> None:
+    """GraphError where a batch has another structure than the step's placeholders."""
+    if (known is None) != (given is None):
+        raise GraphError(f"the package's training step {'takes no' if known is None else 'takes'} {what}")
+    mapped(lambda placeholder, array: None, known, given, what=f"{what} have another structure than the trainer's")

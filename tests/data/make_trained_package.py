@@ -1,0 +1,18 @@
+"""Makes trained.mpsgraph, the package of a trainer, and trained.batches, what train.c and train.cpp train it with.
+
+It stays as it is, so that newer versions are held to read it: made anew, it is another test.
+"""
+
+import sys
+from pathlib import Path
+
+import mpsgraph as mg
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from harness.trained_package import batches, trained  # noqa: E402
+
+if __name__ == "__main__":
+    mg.save(HERE / "trained.mpsgraph", trained())
+    (HERE / "trained.batches").write_bytes(b"".join(x.tobytes() + y.tobytes() for x, y in batches(3, 9)))
