@@ -41,7 +41,10 @@ def test_files_of_the_safetensors_library(tmp_path):
 
 
 def test_files_with_an_index(tmp_path):
-    parts = {"model-1.safetensors": ["body.0.weight", "body.2.bias"], "model-2.safetensors": ["body.0.bias", "body.2.weight"]}
+    parts = {
+        "model-1.safetensors": ["body.0.weight", "body.2.bias"],
+        "model-2.safetensors": ["body.0.bias", "body.2.weight"],
+    }
     for file, names in parts.items():
         save_file({name: STATE[name] for name in names}, tmp_path / file)
     index = {"metadata": {}, "weight_map": {name: file for file, names in parts.items() for name in names}}

@@ -6,6 +6,7 @@ installed: the orders of axes, gates, packed projections and flattened images, n
 
 import copy
 import pickle
+import re
 
 import mpsgraph as mg
 import numpy as np
@@ -114,9 +115,7 @@ def test_attention_is_packed():
     heads = [a.reshape(2, 5, 2, 4).transpose(0, 2, 1, 3) for a in (q, k, v)]
     scores = np.exp(heads[0] @ heads[1].transpose(0, 1, 3, 2) / 2)
     found = (scores / scores.sum(-1, keepdims=True) @ heads[2]).transpose(0, 2, 1, 3).reshape(2, 5, 8)
-    close(
-        result_of(nn.MultiheadAttention(8, 2), state, x), found @ state["out_proj.weight"].T + state["out_proj.bias"]
-    )
+    close(result_of(nn.MultiheadAttention(8, 2), state, x), found @ state["out_proj.weight"].T + state["out_proj.bias"])
 
 
 def test_attention_to_other_sizes_is_not():
@@ -368,13 +367,13 @@ def test_a_model_that_was_not_called_waits():
         nn.to_torch(nn.Linear(2))
 
 
-# --- names and forms of arguments that others use ----------------------------------------------------------------------
+# --- names and forms of arguments that others use ---------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
         (lambda: nn.Conv2d(2, 3, strides=2, padding="TF_SAME"), lambda: nn.Conv2d(2, 3, stride=2, padding="same")),
         (lambda: nn.Conv2d(2, 3), lambda: nn.Conv2d(2, 3, padding="valid")),
-        (lambda: nn.Conv2d(2, 3, padding=((1, 1), (1, 1)), dilations=2), lambda: nn.Conv2d(2, 3, padding=1, dilation=2)),
+        (lambda: nn.Conv2d(2, 3, padding=((1, 1),) * 2, dilations=2), lambda: nn.Conv2d(2, 3, padding=1, dilation=2)),
         (lambda: nn.Conv2d(2, 3, padding=((2, 2), (1, 1))), lambda: nn.Conv2d(2, 3, padding=(2, 1))),
         (lambda: nn.DepthwiseConv2d(3, strides=2), lambda: nn.DepthwiseConv2d(3, stride=2)),
         (lambda: nn.SeparableConv2d(2, 3, strides=2), lambda: nn.SeparableConv2d(2, 3, stride=2)),
@@ -418,3 +417,30 @@ def test_one_axis_has_padding_for_both_sides():
 def test_two_names_of_one_argument_are_refused(make):
     with pytest.raises(mg.errors.GraphError, match="is another name of"):
         make()
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+def keras_gru(x, kernel, recurrent, biases):
+    """Keras's formula of GRU(reset_after=True), gates z, r, h."""
+    h = np.zeros((len(x), recurrent.shape[0]))
+    for t in range(x.shape[1]):
+        (z, r, n), (hz, hr, hn) = (
+            np.split(a, 3, axis=1) for a in (x[:, t] @ kernel + biases[0], h @ recurrent + biases[1])
+        )
+        z = sigmoid(z + hz)
+        h = z * h + (1 - z) * np.tanh(n + sigmoid(r + hr) * hn)
+    return h
+
+
+def test_the_page(repository, tmp_path, monkeypatch):
+    """The code of docs/weights.md that needs no PyTorch runs as it stands there, and Keras's layers are what it says."""
+    blocks = re.findall(r"```python\n(.*?)```", (repository / "docs" / "weights.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in (block for block in blocks if "import torch" not in block):
+        exec(compile(block, "docs/weights.md", "exec"), names)
+    x = numbers(2, 10, 4)
+    g, layer = mg.Graph(), nn.GRU(3)
+    layer.load_state_dict(names["layer"].state_dict())
+    found = g.run({}, layer(g.constant(x))).numpy()[:, -1]
+    close(found, keras_gru(x, names["kernel"], names["recurrent"], names["biases"]))

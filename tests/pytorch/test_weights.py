@@ -5,6 +5,8 @@ PyTorch's own in inference mode. With channels in front inputs and results have 
 they are turned before they are compared.
 """
 
+import re
+
 import numpy as np
 import pytest
 
@@ -364,7 +366,7 @@ def their_network():
     return torch.nn.Sequential(
         torch.nn.Conv2d(3, 8, 3, padding="same", bias=False), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
         torch.nn.MaxPool2d(2), torch.nn.Sequential(torch.nn.Conv2d(8, 12, 3, stride=2), torch.nn.PReLU(12)),
-        torch.nn.Flatten(), torch.nn.Dropout(), torch.nn.Linear(12 * 3 * 4, 10), torch.nn.ReLU(), torch.nn.Linear(10, 4),
+        torch.nn.Flatten(), torch.nn.Dropout(), torch.nn.Linear(144, 10), torch.nn.ReLU(), torch.nn.Linear(10, 4),
     )  # fmt: skip
 
 
@@ -377,7 +379,9 @@ def test_a_network_that_flattens(layout, before):
 
 @pytest.mark.parametrize("layout", ["NCW", "NWC"])
 def test_a_network_that_flattens_signals(layout):
-    ours = nn.Sequential(nn.Conv1d(6, 3, data_layout=layout), nn.ReLU(), nn.Flatten(), nn.BatchNorm(eps=1e-5), nn.Linear(4))
+    ours = nn.Sequential(
+        nn.Conv1d(6, 3, data_layout=layout), nn.ReLU(), nn.Flatten(), nn.BatchNorm(eps=1e-5), nn.Linear(4)
+    )
     theirs = torch.nn.Sequential(
         torch.nn.Conv1d(3, 6, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.BatchNorm1d(60), torch.nn.Linear(60, 4)
     )
@@ -490,3 +494,14 @@ def test_files_of_pytorch(tmp_path):
     safetensors.save_file(nn.to_torch(ours), tmp_path / "back.safetensors")
     back = safetensors.load_file(tmp_path / "back.safetensors")
     assert all(torch.equal(back[name], value) for name, value in theirs.state_dict().items())
+
+
+def test_the_page(repository, tmp_path, monkeypatch):
+    """All code of docs/weights.md runs as it stands there."""
+    blocks = re.findall(r"```python\n(.*?)```", (repository / "docs" / "weights.md").read_text(), re.DOTALL)
+    assert sum("import torch" in block for block in blocks) == 1
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "docs/weights.md", "exec"), names)
+    assert torch.equal(names["theirs"].state_dict()["1.num_batches_tracked"], torch.tensor(0))

@@ -15,12 +15,12 @@ from .module import Module, graph_of
 class Embedding(Module):
     """A vector for each index: result[..., :] = weight[indices[...], :].
 
-    Args: num_embeddings, the rows of the table; embedding_dim, their length; padding_index, an index whose vector is
-    zeros and stays so, or by its other name padding_idx; dtype, the table's; weight_initialiser, standard normal as in PyTorch when None; out_of_range,
-    what becomes of indices outside of the table, as for Graph.gather: "error", "zeros" or "clip"; mask_zero, whether
-    steps of index 0 are none for the layers that follow, as in Keras: the result has a mask (nn.masks). Input integers
-    from 0 to num_embeddings - 1; result (..., embedding_dim); weight (num_embeddings, embedding_dim). Errors:
-    ShapeError, DTypeError, GraphError, OutOfRangeError, which names the index and its position.
+    Args: num_embeddings, the rows of the table; embedding_dim, their length; padding_index, or padding_idx, an index
+    whose vector is zeros and stays so; dtype, the table's; weight_initialiser, standard normal as in PyTorch when None;
+    out_of_range, what becomes of indices outside of the table, as for Graph.gather: "error", "zeros" or "clip";
+    mask_zero, whether steps of index 0 are none for the layers that follow, as in Keras: the result has a mask
+    (nn.masks). Input integers from 0 to num_embeddings - 1; result (..., embedding_dim); weight (num_embeddings,
+    embedding_dim). Errors: ShapeError, DTypeError, GraphError, OutOfRangeError, which names the index and its position.
 
     >>> g = mg.Graph()
     >>> mg.nn.Embedding(1000, 64)(g.placeholder((-1, 20), mg.int32)).shape

@@ -472,7 +472,7 @@ def own_parameters(module: Module) -> dict[str, Tensor]:
 
 def own_variables(module: Module) -> dict[str, Tensor]:
     """The same with its buffers."""
-    return own_parameters(module) | vars(module).get("_buffers", {})
+    return {**own_parameters(module), **vars(module).get("_buffers", {})}
 
 
 def settings_of(module: Module) -> dict[str, Any]:

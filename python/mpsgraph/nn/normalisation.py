@@ -1,14 +1,15 @@
 """Normalizations: to mean 0 and variance 1 over the batch, a sample's features, or groups of its channels.
 
 They differ in the axes that statistics are of; what is computed is the graph's `normalization`. gamma and beta are what
-PyTorch calls weight and bias. Epsilon is Keras's for BatchNorm, whose moving averages are Keras's too, and PyTorch's
-for the others; `eps` is another name of it. An input of halves is computed with in float32, statistics included, and the result is rounded once.
+PyTorch calls weight and bias. Epsilon, or eps, is Keras's for BatchNorm, whose moving averages are Keras's too, and
+PyTorch's for the others. An input of halves is computed with in float32, statistics included, and the result is rounded
+once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from .._core import Tensor, bfloat16, float16
 from ..errors import ShapeError
@@ -37,9 +38,9 @@ def _normalization(
     return graph_of(x).normalization(x, mean, variance, gamma, beta, epsilon)
 
 
-def _of_channels(x: Tensor, axis: int, *parameters: Tensor | None) -> Iterator[Tensor | None]:
-    """Parameters of one number a channel as they broadcast to x."""
-    return (None if p is None else along_channels(p, x, axis) for p in parameters)
+def _along(parameter: Tensor | None, x: Tensor, axis: int) -> Tensor | None:
+    """A parameter of one number a channel, if it exists, as it broadcasts to x."""
+    return None if parameter is None else along_channels(parameter, x, axis)
 
 
 class BatchNorm(Module):
@@ -106,17 +107,17 @@ class BatchNorm(Module):
             g.assign(self.moving_variance, advance(self.moving_variance, variance)),
         ]
         result = g.control_dependency(
-            updates, lambda: _normalization(wide, mean, variance, *self._scale(x), self.epsilon)
+            updates, lambda: _normalization(wide, mean, variance, *self._scale(x, axis), self.epsilon)
         )
         return _narrow(result, x)
 
     def _by_moving_averages(self, x: Tensor) -> Tensor:
         axis = channel_axis(x, self.data_layout, "BatchNorm")
-        moments = (along_channels(moving, x, axis) for moving in (self.moving_mean, self.moving_variance))
-        return _narrow(_normalization(_wide(x), *moments, *self._scale(x), self.epsilon), x)
+        mean, variance = (along_channels(moving, x, axis) for moving in (self.moving_mean, self.moving_variance))
+        return _narrow(_normalization(_wide(x), mean, variance, *self._scale(x, axis), self.epsilon), x)
 
-    def _scale(self, x: Tensor) -> Iterator[Tensor | None]:
-        return _of_channels(x, channel_axis(x, self.data_layout, "BatchNorm"), self.gamma, self.beta)
+    def _scale(self, x: Tensor, axis: int) -> tuple[Tensor | None, Tensor | None]:
+        return _along(self.gamma, x, axis), _along(self.beta, x, axis)
 
 
 class _Norm(Module):
@@ -249,8 +250,8 @@ class GroupNorm(_Norm):
         between = [axis for axis in range(1, len(x.shape or ())) if axis != channels]
         mean = self._over_groups(g.mean(wide, between) if between else wide)
         variance = self._over_groups(g.variance(wide, mean, between) if between else g.square(wide - mean))
-        scale = _of_channels(x, channels, self.gamma, self.beta)
-        return _narrow(_normalization(wide, mean, variance, *scale, self.epsilon), x)
+        gamma, beta = _along(self.gamma, x, channels), _along(self.beta, x, channels)
+        return _narrow(_normalization(wide, mean, variance, gamma, beta, self.epsilon), x)
 
     def _over_groups(self, statistics: Tensor) -> Tensor:
         """The mean over a group's channels, at each of them."""
@@ -301,5 +302,5 @@ class InstanceNorm(_Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         channels = self._channels(x)
-        scale = _of_channels(x, channels, self.gamma, self.beta)
-        return self._normalized(x, [axis for axis in range(1, len(x.shape or ())) if axis != channels], *scale)
+        between = [axis for axis in range(1, len(x.shape or ())) if axis != channels]
+        return self._normalized(x, between, _along(self.gamma, x, channels), _along(self.beta, x, channels))

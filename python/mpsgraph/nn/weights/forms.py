@@ -134,7 +134,9 @@ def _linear(module: Module, orders: Orders) -> list[list[Form]]:
         first, second = orders.inputs.get(weight), orders.outputs.get(weight)
         forms.append(
             _form(
-                "weight", weight, (outputs, inputs),
+                "weight",
+                weight,
+                (outputs, inputs),
                 lambda a: _to_last(_to_last(a.T, 0, first), 1, second),
                 lambda a: _to_front(_to_front(a, 0, first), 1, second).T,
             )  # fmt: skip
@@ -145,7 +147,7 @@ def _linear(module: Module, orders: Orders) -> list[list[Form]]:
 
 
 def _convolution(module: Module, orders: Orders) -> list[list[Form]]:
-    """(kernel..., inputs, outputs) are (outputs, inputs, kernel...); transposed ones have inputs for outputs in both."""
+    """(kernel..., inputs, outputs) are (outputs, inputs, kernel...); transposed ones change the words in both."""
     assert isinstance(module, _Convolution)
     own, forms = own_variables(module), []
     if "weight" in own:
@@ -155,8 +157,11 @@ def _convolution(module: Module, orders: Orders) -> list[list[Form]]:
             there, back = (axes + 1, axes, *range(axes)), (*range(2, axes + 2), 1, 0)
             forms.append(
                 _form(
-                    "weight", weight, [shape[axis] for axis in there],
-                    lambda a: a.transpose(back), lambda a: a.transpose(there),
+                    "weight",
+                    weight,
+                    [shape[axis] for axis in there],
+                    lambda a: a.transpose(back),
+                    lambda a: a.transpose(there),
                 )  # fmt: skip
             )
         else:

@@ -125,8 +125,8 @@ def to_torch(model: Module, *, tensors: bool | None = None) -> dict[str, Any]:
 
     The reverse of load_torch: what comes from there goes back bit for bit. Args: model, which has been called; tensors,
     whether to give PyTorch's tensors, or arrays of numpy's, in which bfloat16 is bits in uint16; None: tensors where
-    PyTorch is installed. Result: copies by PyTorch's names, on its cpu. Batch normalizations have num_batches_tracked as
-    it was loaded, or 0. Errors: GraphError for a model that has no variables yet, ImportError for tensors without
+    PyTorch is installed. Result: copies by PyTorch's names, on its cpu. Batch normalizations have num_batches_tracked
+    as it was loaded, or 0. Errors: GraphError for a model that has no variables yet, ImportError for tensors without
     PyTorch. Source: torch.nn.Module.state_dict.
 
     >>> model = mg.nn.Conv2d(8, 3)
