@@ -29,7 +29,7 @@ def written(path, entries, data=b""):
 
 
 def assert_loaded(made):
-    for name, value in nn.to_torch(made, tensors=False).items():
+    for name, value in nn.to_torch(made, arrays=True).items():
         assert np.array_equal(value, STATE[f"body.{name}"]), name
 
 
@@ -97,7 +97,7 @@ def test_halves_become_wide_when_asked(tmp_path):
     with pytest.raises(mg.errors.DTypeError, match="'weight' is float32, the state has bfloat16"):
         nn.load_safetensors(layer, path)
     nn.load_safetensors(layer, path, cast=True)
-    found = nn.to_torch(layer, tensors=False)
+    found = nn.to_torch(layer, arrays=True)
     assert np.array_equal(found["weight"], wide)
     assert found["bias"].tolist() == [1, 2]
 

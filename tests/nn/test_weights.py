@@ -29,7 +29,7 @@ def result_of(model, state, *inputs, call=lambda model, *x: model(*x)):
     g = mg.Graph()
     y = call(model, *(g.constant(x) for x in inputs))
     assert nn.load_torch(model, state) == ([], [])
-    returned = nn.to_torch(model, tensors=False)
+    returned = nn.to_torch(model, arrays=True)
     assert returned.keys() == state.keys()
     for name, value in state.items():
         assert returned[name].dtype == value.dtype
@@ -172,6 +172,23 @@ def test_a_network_that_makes_images(layout):
     close(found, wanted if layout == "NCHW" else wanted.transpose(0, 2, 3, 1))
 
 
+def test_images_laid_flat_beside_other_features():
+    class Beside(nn.Module):
+        def __init__(self):
+            self.conv, self.head = nn.Conv2d(4, 2), nn.Linear(5)
+
+        def forward(self, x, more):
+            flat = nn.Flatten()(self.conv(x))
+            return self.head(x.graph.concat([more, flat], -1))
+
+    state = {"conv.weight": numbers(4, 3, 2, 2), "conv.bias": numbers(4), "head.weight": numbers(5, 7 + 24)}
+    state["head.bias"] = numbers(5)
+    x, more = numbers(2, 3, 3, 4), numbers(2, 7)
+    flat = (correlated(x, state["conv.weight"]) + state["conv.bias"][:, None, None]).reshape(2, -1)
+    wanted = np.concatenate([more, flat], 1) @ state["head.weight"].T + state["head.bias"]
+    close(result_of(Beside(), state, x.transpose(0, 2, 3, 1), more), wanted)
+
+
 def test_sequences_that_images_were_made_of_are_not_turned():
     """Patches of a picture, (N, steps, features), flattened: PyTorch's programs have features last there, too."""
 
@@ -209,7 +226,7 @@ def test_parameters_with_channels_in_front_have_the_shapes_of_torch():
                   nn.GroupNorm(2, data_layout="NCHW"), nn.PReLU(6, data_layout="NCHW"),
                   nn.InstanceNorm(scale=True, center=True, data_layout="NCHW")):  # fmt: skip
         layer(x)
-        of_torch = nn.to_torch(layer, tensors=False)
+        of_torch = nn.to_torch(layer, arrays=True)
         of_torch.pop("num_batches_tracked", None)
         assert [v.shape for v in layer.state_dict().values()] == [v.shape for v in of_torch.values()]
 
@@ -217,7 +234,7 @@ def test_parameters_with_channels_in_front_have_the_shapes_of_torch():
 def test_half_a_normalization_has_the_other_half_as_it_changes_nothing():
     layer = nn.BatchNorm(center=False)
     layer(mg.Graph().placeholder((2, 3)))
-    state = nn.to_torch(layer, tensors=False)
+    state = nn.to_torch(layer, arrays=True)
     assert state["bias"].tolist() == [0, 0, 0]
     nn.load_torch(layer, state)
     with pytest.raises(mg.errors.GraphError, match="bias: the layer has no bias, and the state's is not 0"):
@@ -232,7 +249,7 @@ def test_padding_must_be_zeros():
         nn.load_torch(layer, {"weight": table})
     table[1] = 0
     nn.load_torch(layer, {"weight": table})
-    assert np.array_equal(nn.to_torch(layer, tensors=False)["weight"], table)
+    assert np.array_equal(nn.to_torch(layer, arrays=True)["weight"], table)
 
 
 def test_bfloat16_is_bits():
@@ -242,12 +259,12 @@ def test_bfloat16_is_bits():
     bits = np.arange(6, dtype=np.uint16).reshape(2, 3) + 0x3F80
     state = {"weight": bits, "bias": np.zeros(2, np.uint16)}
     nn.load_torch(layer, state)
-    assert np.array_equal(nn.to_torch(layer, tensors=False)["weight"], bits)
+    assert np.array_equal(nn.to_torch(layer, arrays=True)["weight"], bits)
     wide = (bits.astype(np.uint32) << 16).view(np.float32)
     with pytest.raises(mg.errors.DTypeError, match="'weight' is bfloat16, the state has float32"):
         nn.load_torch(layer, state | {"weight": wide})
     nn.load_torch(layer, state | {"weight": np.float64(wide)}, cast=True)
-    assert np.array_equal(nn.to_torch(layer, tensors=False)["weight"], bits)
+    assert np.array_equal(nn.to_torch(layer, arrays=True)["weight"], bits)
 
 
 def test_a_part_in_two_places_has_both_names():
@@ -261,7 +278,7 @@ def test_a_part_in_two_places_has_both_names():
 
     model = Twice()
     model(mg.Graph().placeholder((2, 3)))
-    state = nn.to_torch(model, tensors=False)
+    state = nn.to_torch(model, arrays=True)
     assert sorted(state) == ["first.bias", "first.weight", "second.bias", "second.weight"]
     nn.load_torch(model, state)
     nn.load_torch(model, {name: value for name, value in state.items() if name.startswith("second")})
@@ -433,7 +450,7 @@ def keras_gru(x, kernel, recurrent, biases):
 
 
 def test_the_page(repository, tmp_path, monkeypatch):
-    """The code of docs/weights.md that needs no PyTorch runs as it stands there, and Keras's layers are what it says."""
+    """The code of docs/weights.md that needs no PyTorch runs as it stands, and Keras's layers are what it says."""
     blocks = re.findall(r"```python\n(.*?)```", (repository / "docs" / "weights.md").read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

@@ -25,7 +25,7 @@ from ..module import Module, own_variables
 from ..normalisation import BatchNorm, GroupNorm, InstanceNorm, LayerNorm
 from ..recurrent import GRU, _Recurrent
 from ..state import Slot, bits_of, slot_of, wide_of
-from .orders import Orders
+from .orders import Order, Orders
 
 Arrays = Sequence[np.ndarray]
 
@@ -86,32 +86,24 @@ def _same(name: str, variable: Tensor) -> Form:
     return _form(name, variable, variable.shape or (), lambda a: a, lambda a: a)
 
 
-def _ordered(name: str, variable: Tensor, order: tuple[int, ...] | None) -> Form:
+def _ordered(name: str, variable: Tensor, order: Order | None) -> Form:
     """A vector, whose features may be those of images: PyTorch's have the channels in front."""
     size = int(np.prod(variable.shape or ()))
     shape = tuple(variable.shape or ())
     return _form(
         name, variable, (size,),
-        lambda a: _to_last(a, 0, order).reshape(shape), lambda a: _to_front(a.reshape(size), 0, order),
+        lambda a: _in_our_order(a, 0, order).reshape(shape), lambda a: _in_their_order(a.reshape(size), 0, order),
     )  # fmt: skip
 
 
-def _to_last(array: np.ndarray, axis: int, order: tuple[int, ...] | None) -> np.ndarray:
-    """An axis of features, (channels, ...) flattened in PyTorch, in the order of (..., channels)."""
-    if order is None:
-        return array
-    before, behind = array.shape[:axis], array.shape[axis + 1 :]
-    parted = array.reshape(*before, order[-1], *order[:-1], *behind)
-    return np.moveaxis(parted, axis, axis + len(order) - 1).reshape(array.shape)
+def _in_our_order(array: np.ndarray, axis: int, order: Order | None) -> np.ndarray:
+    """An axis of PyTorch's features in our order."""
+    return array if order is None else array.take(order, axis)
 
 
-def _to_front(array: np.ndarray, axis: int, order: tuple[int, ...] | None) -> np.ndarray:
-    """The way back of _to_last."""
-    if order is None:
-        return array
-    before, behind = array.shape[:axis], array.shape[axis + 1 :]
-    parted = array.reshape(*before, *order, *behind)
-    return np.moveaxis(parted, axis + len(order) - 1, axis).reshape(array.shape)
+def _in_their_order(array: np.ndarray, axis: int, order: Order | None) -> np.ndarray:
+    """The way back of _in_our_order."""
+    return array if order is None else array.take(np.argsort(order), axis)
 
 
 def _numbers(array: np.ndarray, dtype: DType) -> np.ndarray:
@@ -137,8 +129,8 @@ def _linear(module: Module, orders: Orders) -> list[list[Form]]:
                 "weight",
                 weight,
                 (outputs, inputs),
-                lambda a: _to_last(_to_last(a.T, 0, first), 1, second),
-                lambda a: _to_front(_to_front(a, 0, first), 1, second).T,
+                lambda a: _in_our_order(_in_our_order(a.T, 0, first), 1, second),
+                lambda a: _in_their_order(_in_their_order(a, 0, first), 1, second).T,
             )  # fmt: skip
         )
     if "bias" in own:
@@ -213,8 +205,8 @@ def _embedding(module: Module, orders: Orders) -> list[list[Form]]:
 def _norm(module: Module, orders: Orders) -> list[list[Form]]:
     """gamma and beta are weight and bias: PyTorch has both or none, but for the bias of LayerNorm."""
     own, forms = own_variables(module), []
-    order = next((orders.inputs[v] for v in own.values() if v in orders.inputs), None)
-    order = order or next((orders.outputs[v] for v in own.values() if v in orders.outputs), None)
+    known = [found[v] for found in (orders.inputs, orders.outputs) for v in own.values() if v in found]
+    order = known[0] if known else None
     features = isinstance(module, LayerNorm)
     for name, mine, other, neutral in (("weight", "gamma", "beta", 1.0), ("bias", "beta", "gamma", 0.0)):
         if mine in own and features and len(own[mine].shape or ()) != 1:

@@ -12,19 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ..._core import Operation, Tensor
 from ..layers import CHANNELS_LAST
 
 Sizes = tuple[int, ...]
+Order = np.ndarray
+"""Which of PyTorch's features each of ours is."""
 
 
 @dataclass
 class Orders:
-    """By variable, the sizes (..., channels) of the images that its features are."""
+    """By variable, the order of its features; those that have PyTorch's are not there."""
 
-    inputs: dict[Tensor, Sizes] = field(default_factory=dict)
+    inputs: dict[Tensor, Order] = field(default_factory=dict)
     """Of the first axis: the rows of a weight, or a vector that images laid flat meet."""
-    outputs: dict[Tensor, Sizes] = field(default_factory=dict)
+    outputs: dict[Tensor, Order] = field(default_factory=dict)
     """Of the last axis: the columns of a weight, and vectors behind it."""
 
 
@@ -34,7 +38,7 @@ class _Walk:
     def __init__(self) -> None:
         self.found = Orders()
         self.images: set[Tensor] = set()  # channels last
-        self.flat: dict[Tensor, Sizes] = {}  # images laid flat
+        self.flat: dict[Tensor, Order] = {}  # images laid flat, also with other features beside them
         self.origin: dict[Tensor, Tensor] = {}  # what is a variable, or made of one and constants, element by element
         self.makers: dict[Tensor, tuple[Tensor, ...]] = {}  # the variables that decide the order of a tensor's features
         self.raised: dict[Tensor, tuple[tuple[Tensor, ...], Sizes]] = {}  # features made images, if somebody takes them
@@ -66,7 +70,7 @@ class _Walk:
         if layout in CHANNELS_LAST and rank == len(layout):
             self.images.add(y)
             for variables, sizes in (self.raised[x] for x in inputs[:1] if x in self.raised):
-                self.found.outputs |= dict.fromkeys(variables, sizes)
+                self.found.outputs |= dict.fromkeys(variables, _laid_flat(sizes))
         elif any(x in self.images and _stays(operation, x, y) for x in inputs):
             self.images.add(y)
 
@@ -76,17 +80,30 @@ class _Walk:
             sizes = (inputs[0].shape or ())[1:]
             if inputs[0] in self.images and len(shape) == 2 and len(sizes) > 1 and min(sizes) > 0:
                 if _product(sizes) == shape[1] and _product(sizes[:-1]) > 1:
-                    self.flat[y] = tuple(sizes)
+                    self.flat[y] = _laid_flat(tuple(sizes))
                 return
         met = [self.flat[x] for x in inputs if x in self.flat]
         if not met:
             return
+        if operation.kind == "concat":
+            self._see_beside(operation, y, inputs)
+            return
         for variable in self._variables(inputs):
-            if (variable.shape or (0,))[0] == _product(met[0]):
+            if (variable.shape or (0,))[0] == len(met[0]):
                 self.found.inputs[variable] = met[0]
         moved = operation.kind in ("matrix_multiplication", "transpose")
-        if not moved and shape and shape[-1] == _product(met[0]):
+        if not moved and shape and shape[-1] == len(met[0]):
             self.flat[y] = met[0]
+
+    def _see_beside(self, operation: Operation, y: Tensor, inputs: list[Tensor]) -> None:
+        """Features behind each other: each keeps its own order."""
+        shapes = [x.shape or () for x in inputs]
+        if any(len(shape) != 2 or shape[1] < 0 for shape in shapes) or operation.attributes.get("interleave"):
+            return
+        if operation.attributes.get("axis") in (1, -1):
+            starts = np.cumsum([0] + [shape[1] for shape in shapes])
+            orders = [self.flat.get(x, np.arange(shape[1])) for x, shape in zip(inputs, shapes, strict=True)]
+            self.flat[y] = np.concatenate([start + order for start, order in zip(starts, orders, strict=False)])
 
     def _see_makers(self, operation: Operation, y: Tensor, inputs: list[Tensor]) -> None:
         shape, own = y.shape or (), tuple(self._variables(inputs))
@@ -115,6 +132,12 @@ def _stays(operation: Operation, x: Tensor, y: Tensor) -> bool:
     if operation.kind in ("expand_dims", "squeeze"):
         return len(y.shape or ()) >= 3 and (y.shape or ())[-1] == (x.shape or ())[-1]
     return len(y.shape or ()) == len(x.shape or ())
+
+
+def _laid_flat(sizes: Sizes) -> Order:
+    """Of images (..., channels): the channels stand in front in PyTorch."""
+    places = np.arange(_product(sizes)).reshape(sizes[-1], *sizes[:-1])
+    return np.moveaxis(places, 0, -1).reshape(-1)
 
 
 def _product(sizes: Sizes) -> int:

@@ -6,6 +6,7 @@ unless `cast` asks for another type.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -15,7 +16,6 @@ import numpy as np
 
 from ..._checks import checked
 from ..._core import Tensor, bfloat16
-from ..._optional import require
 from ...errors import GraphError
 from ..module import Module, graph_of, is_built, wait_for
 from ..state import IncompatibleKeys, Value, copied, fitting, value_of
@@ -120,32 +120,30 @@ def _orders(model: Module) -> Orders:
 
 
 @checked
-def to_torch(model: Module, *, tensors: bool | None = None) -> dict[str, Any]:
+def to_torch(model: Module, *, arrays: bool = False) -> dict[str, Any]:
     """The weights as `torch.nn.Module.load_state_dict` takes them: names, layouts and packing of PyTorch's layers.
 
-    The reverse of load_torch: what comes from there goes back bit for bit. Args: model, which has been called; tensors,
-    whether to give PyTorch's tensors, or arrays of numpy's, in which bfloat16 is bits in uint16; None: tensors where
-    PyTorch is installed. Result: copies by PyTorch's names, on its cpu. Batch normalizations have num_batches_tracked
-    as it was loaded, or 0. Errors: GraphError for a model that has no variables yet, ImportError for tensors without
-    PyTorch. Source: torch.nn.Module.state_dict.
+    The reverse of load_torch: what comes from there goes back bit for bit. Args: model, which has been called; arrays,
+    whether to give arrays of numpy's, in which bfloat16 is bits in uint16, also where PyTorch is installed. Result:
+    copies by PyTorch's names, as its tensors where it is installed, else as arrays. Batch normalizations have
+    num_batches_tracked as it was loaded, or 0. Errors: GraphError for a model that has no variables yet. Source:
+    torch.nn.Module.state_dict.
 
     >>> model = mg.nn.Conv2d(8, 3)
     >>> _ = model(mg.Graph().placeholder((-1, 28, 28, 1)))
-    >>> {name: array.shape for name, array in mg.nn.to_torch(model, tensors=False).items()}
+    >>> {name: array.shape for name, array in mg.nn.to_torch(model, arrays=True).items()}
     {'weight': (8, 1, 3, 3), 'bias': (8,)}
     """
     if not is_built(model):
         raise GraphError(f"to_torch: {type(model).__name__} has no variables yet: call it with a tensor first")
-    if tensors is None:
-        tensors = importlib.util.find_spec("torch") is not None
     found: dict[str, Value] = {}
     for form in forms_of(model, _orders(model), {}):
         held = [value_of(graph_of(v).variable_value(v)).array for v in form.variables]
         for (name, slot), array in zip(form.slots.items(), form.write(held), strict=True):
             found[name] = Value(np.ascontiguousarray(array).reshape(slot.shape), slot.dtype)
-    if not tensors:
+    if arrays or importlib.util.find_spec("torch") is None:
         return {name: value.array for name, value in found.items()}
-    torch = require("torch", "torch", "to_torch(tensors=True)")
+    torch = importlib.import_module("torch")
     return {name: _tensor(value, torch) for name, value in found.items()}
 
 
