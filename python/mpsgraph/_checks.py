@@ -68,14 +68,15 @@ BelowOne: TypeAlias = Annotated[float, Bounds("from 0 up to but not including 1"
 
 _BOUNDS: dict[str, Bounds] = {}
 for _names, _alias in (
-    ("epsilon", NotNegative),
+    ("epsilon eps", NotNegative),
     ("delta", Positive),
     ("momentum label_smoothing smoothing", Share),
     ("dropout rate", BelowOne),
     ("margin", Finite),
     ("out_features in_features hidden_size num_layers num_heads embed_dim d_model dim_feedforward", Size),
     ("num_embeddings embedding_dim out_channels in_channels channel_multiplier groups num_parameters", Size),
-    ("kernel_size strides dilations upscale_factor downscale_factor max_length output_size batch_size", Size),
+    ("kernel_size strides stride dilations dilation upscale_factor downscale_factor", Size),
+    ("max_length output_size batch_size", Size),
 ):
     _BOUNDS |= dict.fromkeys(_names.split(), get_args(_alias)[1])
 """What numbers of these names may be wherever layers, losses and data take them: a name means the same everywhere."""

@@ -362,7 +362,7 @@ def test_names_states_and_modes_of_nested_modules(x):
 
     with pytest.raises(mg.GraphError, match="another graph"):
         model(h.constant(x))
-    with pytest.raises(mg.GraphError, match=r"missing \['0.scale'\]"):
+    with pytest.raises(mg.GraphError, match="missing 0.scale"):
         other.load_state_dict({k: v for k, v in state.items() if k != "0.scale"})
     with pytest.raises(mg.ShapeError, match=r"3\.bias"):
         other.load_state_dict({**state, "3.bias": np.zeros(3, np.float32)})

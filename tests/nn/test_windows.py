@@ -78,7 +78,7 @@ def test_convolutions_are_those_of_torch(name, last, known):
     if last:
         state = {"weight": weights_to_last(weight), "bias": bias}
     else:
-        state = {"weight": weight, "bias": bias.reshape(-1, *[1] * (x.ndim - 2))}
+        state = {"weight": weight, "bias": bias}
     result = applied(layer, to_last(x) if last else x, known, state)
     wanted = np.array(numbers, np.float32).reshape(shape)
     np.testing.assert_allclose(result, to_last(wanted) if last else wanted, rtol=1e-5, atol=1e-5)

@@ -53,6 +53,7 @@ from .positions import LinearPositions, RelativePositions, RotaryPositions
 from .recurrent import GRU, LSTM, RNN
 from .resampling import PixelShuffle, PixelUnshuffle, ReflectionPad2d, ReplicationPad2d, Upsample, ZeroPad2d
 from .transformer import TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer
+from .weights import load_safetensors, load_torch, to_torch
 
 __all__ = [
     "AdaptiveAvgPool2d",
@@ -137,9 +138,12 @@ __all__ = [
     "ZeroPad2d",
     "generate",
     "initialisers",
+    "load_safetensors",
+    "load_torch",
     "losses",
     "mask_of",
     "metrics",
     "sampled",
     "set_mask",
+    "to_torch",
 ]

@@ -14,7 +14,7 @@ from .._shown import shown
 from ..errors import GraphError
 from ..precision.mixed_precision import rounded_once
 from .initialisers import Constant
-from .layers import channel_axis, size_of
+from .layers import along_channels, channel_axis, size_of
 from .module import Module, graph_of
 
 
@@ -253,15 +253,14 @@ class PReLU(Module):
         self.num_parameters, self.initial, self.data_layout = num_parameters, initial, data_layout
 
     def build(self, x: Tensor) -> None:
-        shape = [self.num_parameters]
         if self.num_parameters != 1:
-            axis = channel_axis(x, self.data_layout, "PReLU")
-            size_of(x, axis, self.num_parameters, "PReLU")
-            shape += [1] * (len(x.shape or ()) - 1 - axis)
-        self.weight = self.add_parameter("weight", x, shape, Constant(self.initial))
+            size_of(x, channel_axis(x, self.data_layout, "PReLU"), self.num_parameters, "PReLU")
+        self.weight = self.add_parameter("weight", x, [self.num_parameters], Constant(self.initial))
 
     def forward(self, x: Tensor) -> Tensor:
-        return _prelu(x, self.weight)
+        if self.num_parameters == 1:
+            return _prelu(x, self.weight)
+        return _prelu(x, along_channels(self.weight, x, channel_axis(x, self.data_layout, "PReLU")))
 
     def describe(self) -> str:
         return f"{self.num_parameters}"

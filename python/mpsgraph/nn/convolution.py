@@ -14,8 +14,9 @@ from .._shown import shown
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from ..ops._padding import Padding
+from .arguments import either, padding_of
 from .initialisers import GlorotUniform, Initialiser, zeros
-from .layers import shape_of_sizes, size_in_run, size_of
+from .layers import along_channels, shape_of_sizes, size_in_run, size_of
 from .module import Module, graph_of
 
 LAYOUTS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
@@ -59,7 +60,7 @@ class _Convolution(Module):
         kernel_size: int | Sequence[int],
         *,
         strides: int | Sequence[int] = 1,
-        padding: Padding = "TF_VALID",
+        padding: int | Padding = "TF_VALID",
         dilations: int | Sequence[int] = 1,
         groups: int = 1,
         bias: bool = True,
@@ -67,13 +68,17 @@ class _Convolution(Module):
         data_layout: str | None = None,
         weight_initialiser: Initialiser | None = None,
         bias_initialiser: Initialiser = zeros,
+        stride: int | Sequence[int] | None = None,
+        dilation: int | Sequence[int] | None = None,
     ) -> None:
         name = type(self).__name__
+        strides = either(name, "strides", strides, 1, "stride", stride)
+        dilations = either(name, "dilations", dilations, 1, "dilation", dilation)
         self.out_channels, self.in_channels, self.has_bias = out_channels, in_channels, bias
         self.kernel_size = ints(kernel_size, f"{name}: kernel_size", self.axes)
         self.strides = ints(strides, f"{name}: strides", self.axes)
         self.dilations = ints(dilations, f"{name}: dilations", self.axes)
-        self.groups, self.padding = groups, padding
+        self.groups, self.padding = groups, padding_of(padding, self.axes)
         self.data_layout = data_layout or LAYOUTS[self.axes][0]
         self.last = channels_last(self.data_layout, self.axes, name)
         self.weight_initialiser = weight_initialiser or GlorotUniform()
@@ -100,8 +105,7 @@ class _Convolution(Module):
         self.weight = self.add_parameter("weight", x, shape, self.weight_initialiser, fans)
 
     def _add_bias(self, x: Tensor, channels: int) -> None:
-        shape = (channels,) if self.last else (channels, *[1] * self.axes)
-        self.bias = self.add_parameter("bias", x, shape, self.bias_initialiser)
+        self.bias = self.add_parameter("bias", x, (channels,), self.bias_initialiser)
 
     @property
     def _weights_layout(self) -> str:
@@ -109,7 +113,7 @@ class _Convolution(Module):
         return names[0] if self.last else names[1]
 
     def _biased(self, y: Tensor) -> Tensor:
-        return y + self.bias if self.has_bias else y
+        return y + along_channels(self.bias, y, self.axes + 1 if self.last else 1) if self.has_bias else y
 
     def describe(self) -> str:
         return f"{self.out_channels}, {tuple(self.kernel_size)}, padding={self.padding!r}"
@@ -147,10 +151,12 @@ class Conv1d(_Convolution):
 class Conv2d(_Convolution):
     """Two-dimensional convolution with bias.
 
-    Args: out_channels; kernel_size, strides, dilations, one int or (y, x), in pixels; padding, a style ("TF_VALID",
-    "TF_SAME", "ONNX_SAME_LOWER") or ((top, bottom), (left, right)); groups; bias, whether there is one; in_channels,
-    inferred when None; data_layout, "NHWC" (the default) or "NCHW"; initialisers. Weight (h, w, in / groups, out) for
-    NHWC, (out, in / groups, h, w) for NCHW. Errors: ShapeError, GraphError.
+    Args: out_channels; kernel_size, strides, dilations, one int or (y, x), in pixels; padding, a style
+    ("TF_VALID", "TF_SAME", "ONNX_SAME_LOWER"; "valid" and "same" are the first two) or ((top, bottom), (left, right)),
+    or one int or (y, x) for both sides; groups; bias, whether there is one; in_channels,
+    inferred when None; data_layout, "NHWC" (the default) or "NCHW"; initialisers; stride and dilation, other names of
+    strides and dilations. Weight (h, w, in / groups, out) for NHWC, (out, in / groups, h, w) for NCHW; bias (out,).
+    Errors: ShapeError, GraphError.
 
     >>> g = mg.Graph()
     >>> mg.nn.Conv2d(32, 5, padding="TF_SAME")(g.placeholder((-1, 28, 28, 1))).shape
@@ -216,18 +222,20 @@ class DepthwiseConv2d(_Convolution):
         *,
         channel_multiplier: int = 1,
         strides: int | Sequence[int] = 1,
-        padding: Padding = "TF_VALID",
+        padding: int | Padding = "TF_VALID",
         dilations: int | Sequence[int] = 1,
         bias: bool = True,
         in_channels: int | None = None,
         data_layout: str | None = None,
         weight_initialiser: Initialiser | None = None,
         bias_initialiser: Initialiser = zeros,
+        stride: int | Sequence[int] | None = None,
+        dilation: int | Sequence[int] | None = None,
     ) -> None:
         super().__init__(
             channel_multiplier, kernel_size, strides=strides, padding=padding, dilations=dilations, bias=bias,
             in_channels=in_channels, data_layout=data_layout, weight_initialiser=weight_initialiser,
-            bias_initialiser=bias_initialiser,
+            bias_initialiser=bias_initialiser, stride=stride, dilation=dilation,
         )  # fmt: skip
 
     def build(self, x: Tensor) -> None:
@@ -271,17 +279,20 @@ class SeparableConv2d(Module):
         *,
         channel_multiplier: int = 1,
         strides: int | Sequence[int] = 1,
-        padding: Padding = "TF_VALID",
+        padding: int | Padding = "TF_VALID",
         dilations: int | Sequence[int] = 1,
         bias: bool = True,
         in_channels: int | None = None,
         data_layout: str | None = None,
         weight_initialiser: Initialiser | None = None,
         bias_initialiser: Initialiser = zeros,
+        stride: int | Sequence[int] | None = None,
+        dilation: int | Sequence[int] | None = None,
     ) -> None:
         self.depthwise = DepthwiseConv2d(
             kernel_size, channel_multiplier=channel_multiplier, strides=strides, padding=padding, dilations=dilations,
             bias=False, in_channels=in_channels, data_layout=data_layout, weight_initialiser=weight_initialiser,
+            stride=stride, dilation=dilation,
         )  # fmt: skip
         self.pointwise = Conv2d(
             out_channels, 1, bias=bias, data_layout=data_layout, weight_initialiser=weight_initialiser,
@@ -295,7 +306,8 @@ class SeparableConv2d(Module):
 class Unfold(Module):
     """The windows of images as rows of a matrix, (N, out_h * out_w, h * w * C); with "NCHW" as columns, as in PyTorch.
 
-    Args: kernel_size, strides, dilations, one int or (y, x); padding, ((top, bottom), (left, right)) of zeros;
+    Args: kernel_size, strides, dilations, one int or (y, x); padding of zeros, ((top, bottom), (left, right)), or one
+    int or (y, x) for both sides; stride and dilation, other names of strides and dilations;
     data_layout, "NHWC" or "NCHW", whose result is (N, C * h * w, out_h * out_w). Errors: ShapeError.
 
     >>> g = mg.Graph()
@@ -308,12 +320,17 @@ class Unfold(Module):
         kernel_size: int | Sequence[int],
         *,
         strides: int | Sequence[int] = 1,
-        padding: Sequence[Sequence[int]] = ((0, 0), (0, 0)),
+        padding: int | Sequence[int] | Sequence[Sequence[int]] = ((0, 0), (0, 0)),
         dilations: int | Sequence[int] = 1,
         data_layout: str = "NHWC",
+        stride: int | Sequence[int] | None = None,
+        dilation: int | Sequence[int] | None = None,
     ) -> None:
-        self.kernel_size = ints(kernel_size, f"{type(self).__name__}: kernel_size", 2)
-        self.strides, self.padding, self.dilations, self.data_layout = strides, padding, dilations, data_layout
+        name = type(self).__name__
+        self.kernel_size = ints(kernel_size, f"{name}: kernel_size", 2)
+        self.strides = either(name, "strides", strides, 1, "stride", stride)
+        self.dilations = either(name, "dilations", dilations, 1, "dilation", dilation)
+        self.padding, self.data_layout = cast("Sequence[Sequence[int]]", padding_of(padding, 2)), data_layout
 
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).im_to_col(
@@ -345,11 +362,16 @@ class Fold(Unfold):
         kernel_size: int | Sequence[int],
         *,
         strides: int | Sequence[int] = 1,
-        padding: Sequence[Sequence[int]] = ((0, 0), (0, 0)),
+        padding: int | Sequence[int] | Sequence[Sequence[int]] = ((0, 0), (0, 0)),
         dilations: int | Sequence[int] = 1,
         data_layout: str = "NHWC",
+        stride: int | Sequence[int] | None = None,
+        dilation: int | Sequence[int] | None = None,
     ) -> None:
-        super().__init__(kernel_size, strides=strides, padding=padding, dilations=dilations, data_layout=data_layout)
+        super().__init__(
+            kernel_size, strides=strides, padding=padding, dilations=dilations, data_layout=data_layout,
+            stride=stride, dilation=dilation,
+        )  # fmt: skip
         self.output_size = ints(output_size, "Fold: output_size", 2)
 
     def forward(self, x: Tensor) -> Tensor:

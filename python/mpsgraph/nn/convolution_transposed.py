@@ -39,7 +39,7 @@ class ConvTranspose2d(_Convolution):
         kernel_size: int | Sequence[int],
         *,
         strides: int | Sequence[int] = 1,
-        padding: Padding = "TF_VALID",
+        padding: int | Padding = "TF_VALID",
         output_padding: int | Sequence[int] = 0,
         dilations: int | Sequence[int] = 1,
         groups: int = 1,
@@ -48,11 +48,13 @@ class ConvTranspose2d(_Convolution):
         data_layout: str | None = None,
         weight_initialiser: Initialiser | None = None,
         bias_initialiser: Initialiser = zeros,
+        stride: int | Sequence[int] | None = None,
+        dilation: int | Sequence[int] | None = None,
     ) -> None:
         super().__init__(
             out_channels, kernel_size, strides=strides, padding=padding, dilations=dilations, groups=groups, bias=bias,
             in_channels=in_channels, data_layout=data_layout, weight_initialiser=weight_initialiser,
-            bias_initialiser=bias_initialiser,
+            bias_initialiser=bias_initialiser, stride=stride, dilation=dilation,
         )  # fmt: skip
         self.output_padding = ints(output_padding, f"{type(self).__name__}: output_padding", self.axes)
 

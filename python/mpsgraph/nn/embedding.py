@@ -6,6 +6,7 @@ from .._core import Tensor
 from .._dtypes import DTypeLike, as_dtype
 from .._shown import shown
 from ..errors import DTypeError, GraphError, ShapeError
+from .arguments import either
 from .initialisers import Initialiser, Normal
 from .masks import set_mask
 from .module import Module, graph_of
@@ -14,12 +15,12 @@ from .module import Module, graph_of
 class Embedding(Module):
     """A vector for each index: result[..., :] = weight[indices[...], :].
 
-    Args: num_embeddings, the rows of the table; embedding_dim, their length; padding_index, an index whose vector is
-    zeros and stays so; dtype, the table's; weight_initialiser, standard normal as in PyTorch when None; out_of_range,
-    what becomes of indices outside of the table, as for Graph.gather: "error", "zeros" or "clip"; mask_zero, whether
-    steps of index 0 are none for the layers that follow, as in Keras: the result has a mask (nn.masks). Input integers
-    from 0 to num_embeddings - 1; result (..., embedding_dim); weight (num_embeddings, embedding_dim). Errors:
-    ShapeError, DTypeError, GraphError, OutOfRangeError, which names the index and its position.
+    Args: num_embeddings, the rows of the table; embedding_dim, their length; padding_index, or padding_idx, an index
+    whose vector is zeros and stays so; dtype, the table's; weight_initialiser, standard normal as in PyTorch when None;
+    out_of_range, what becomes of indices outside of the table, as for Graph.gather: "error", "zeros" or "clip";
+    mask_zero, whether steps of index 0 are none for the layers that follow, as in Keras: the result has a mask
+    (nn.masks). Input integers from 0 to num_embeddings - 1; result (..., embedding_dim); weight (num_embeddings,
+    embedding_dim). Errors: ShapeError, DTypeError, GraphError, OutOfRangeError, which names the index and its position.
 
     >>> g = mg.Graph()
     >>> mg.nn.Embedding(1000, 64)(g.placeholder((-1, 20), mg.int32)).shape
@@ -38,7 +39,9 @@ class Embedding(Module):
         weight_initialiser: Initialiser | None = None,
         out_of_range: str = "error",
         mask_zero: bool = False,
+        padding_idx: int | None = None,
     ) -> None:
+        padding_index = either("Embedding", "padding_index", padding_index, None, "padding_idx", padding_idx)
         if padding_index is not None and not -num_embeddings <= padding_index < num_embeddings:
             raise ShapeError(f"Embedding: padding_index {padding_index} is outside of {num_embeddings} rows")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim

@@ -57,6 +57,12 @@ def channel_axis(x: Tensor, data_layout: str, what: str) -> int:
     return 1 if data_layout in CHANNELS_FIRST else rank - 1
 
 
+def along_channels(parameter: Tensor, x: Tensor, axis: int) -> Tensor:
+    """One number a channel, (C,), in a shape that broadcasts to x, whose channels are on an axis."""
+    behind = len(x.shape or ()) - 1 - axis
+    return graph_of(parameter).reshape(parameter, (-1, *[1] * behind)) if behind else parameter
+
+
 class Linear(Module):
     """Fully connected: x @ weight + bias.
 

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -23,10 +24,11 @@ import numpy as np
 from .._checks import check_methods, checked
 from .._core import DType, Tensor, bfloat16, float16, float32
 from .._shown import shown
-from ..errors import DTypeError, GraphError, ShapeError
+from ..errors import GraphError, ShapeError
 from ..precision.mixed_precision import autocast_dtype, layer_scope
 from .initialisers import Initialiser, first_value
 from .masks import pass_mask
+from .state import IncompatibleKeys, copied, fitting, slot_of
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -72,7 +74,7 @@ class Module:
     """Do trainers leave this module's parameters, and those of all beneath it, as they are?"""
     _graph: Graph | None = None
     _path = ""
-    _waiting: dict[str, np.ndarray] | None = None
+    _waiting: Callable[[Module], object] | None = None
 
     def build(self, x: Tensor) -> None:
         """Makes the variables, knowing the first input; called once. The default makes none."""
@@ -260,42 +262,33 @@ class Module:
         graph = self._require_built()
         return {path: graph.variable_value(variable) for path, variable in self._variables()}
 
-    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Gives parameters and buffers values.
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys | None:
+        """Gives parameters and buffers values. Nothing is changed before all of it is known to fit.
 
-        A module that was not called yet has no variables: it keeps copies of the values, and takes them at the end of
-        its first call, which raises what does not fit. Args: state, arrays by path, as of state_dict.
-        Errors: GraphError, ShapeError or DTypeError, and nothing changed, when they do not fit.
+        Args: state, arrays by path, as of state_dict; strict, whether each name must be here and there. Result: the
+        names that are missing and unexpected, which are none when strict. A module that was not called yet has no
+        variables: it keeps copies of the values, gives None, and takes them at the end of its first call, which raises
+        what does not fit. Errors: GraphError with all names that do not match, ShapeError and DTypeError, also when not
+        strict. `mpsgraph.nn.load_torch` takes PyTorch's names and layouts, `load_safetensors` files.
 
         >>> layer = mg.nn.Linear(2)
         >>> layer.load_state_dict({"weight": np.eye(2, dtype=np.float32), "bias": np.float32([0, 1])})
         >>> g = mg.Graph()
         >>> g.run({}, layer(g.constant([[3.0, 5.0]]))).tolist()
         [[3.0, 6.0]]
+        >>> layer.load_state_dict({"bias": np.float32([0, 2]), "scale": np.float32([1])}, strict=False)
+        IncompatibleKeys(missing_keys=['weight'], unexpected_keys=['scale'])
         """
         if self._graph is None:
-            self._waiting = {path: np.array(value) for path, value in state.items()}
-            return
-        graph, variables = self._graph, dict(self._variables())
-        missing, unknown = variables.keys() - state.keys(), state.keys() - variables.keys()
-        if missing or unknown:
-            raise GraphError(f"the state does not fit: missing {sorted(missing)}, unknown {sorted(unknown)}")
-        values = {path: np.asarray(state[path]) for path in variables}
-        for path, variable in variables.items():
-            value = values[path]
-            if value.shape != variable.shape:
-                raise ShapeError(f"'{path}' has shape {variable.shape}, the state has {value.shape}")
-            bits = [np.uint16] if variable.dtype == bfloat16 else []  # as checkpoints give them
-            if value.dtype not in [variable.dtype.numpy, *bits]:
-                raise DTypeError(f"'{path}' is {variable.dtype}, the state has {value.dtype}: convert it first")
-        for path, variable in variables.items():
-            graph.set_variable(variable, values[path])
+            self._waiting = partial(take_state, copied(state), strict=strict, cast=False)
+            return None
+        return take_state(state, self, strict=strict, cast=False)
 
     def load_waiting(self) -> None:
         """Takes the values that came before there were variables: what a call does last."""
-        state, self._waiting = self._waiting, None
-        if state is not None:
-            self.load_state_dict(state)
+        take, self._waiting = self._waiting, None
+        if take is not None:
+            take(self)
 
     def _variables(self) -> Iterator[tuple[str, Tensor]]:
         yield from self.named_parameters()
@@ -440,6 +433,23 @@ def _told(module: Module, x: Tensor, more: tuple[Any, ...], options: dict[str, A
 # --- a module's state, for code beside it ----------------------------------------------------------------------------
 
 
+def take_state(
+    state: Mapping[str, Any], module: Module, *, strict: bool, cast: bool, where: str = "load_state_dict"
+) -> IncompatibleKeys:
+    """The values of a state by the module's own names, for a module that has its variables."""
+    variables = dict(module._variables())
+    slots = {path: slot_of(variable) for path, variable in variables.items()}
+    values, keys = fitting(where, slots, state, strict=strict, cast=cast)
+    for path, value in values.items():
+        graph_of(variables[path]).set_variable(variables[path], value)
+    return keys
+
+
+def wait_for(module: Module, take: Callable[[Module], object]) -> None:
+    """Lets a module that has no variables yet take values at the end of its first call. What waited before is left."""
+    module._waiting = take
+
+
 def is_built(module: Module) -> bool:
     """Does the module have its variables, as it has after its first call?"""
     return module._graph is not None
@@ -458,6 +468,11 @@ def adopt(module: Module, graph: Graph) -> None:
 def own_parameters(module: Module) -> dict[str, Tensor]:
     """The trainable variables that the module itself has added, without those of its parts, by their names in it."""
     return dict(vars(module).get("_parameters", {}))
+
+
+def own_variables(module: Module) -> dict[str, Tensor]:
+    """The same with its buffers."""
+    return {**own_parameters(module), **vars(module).get("_buffers", {})}
 
 
 def settings_of(module: Module) -> dict[str, Any]:

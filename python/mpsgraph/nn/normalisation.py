@@ -1,8 +1,9 @@
 """Normalizations: to mean 0 and variance 1 over the batch, a sample's features, or groups of its channels.
 
 They differ in the axes that statistics are of; what is computed is the graph's `normalization`. gamma and beta are what
-PyTorch calls weight and bias. Epsilon is Keras's for BatchNorm, whose moving averages are Keras's too, and PyTorch's
-for the others. An input of halves is computed with in float32, statistics included, and the result is rounded once.
+PyTorch calls weight and bias. Epsilon, or eps, is Keras's for BatchNorm, whose moving averages are Keras's too, and
+PyTorch's for the others. An input of halves is computed with in float32, statistics included, and the result is rounded
+once.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Sequence
 from .._core import Tensor, bfloat16, float16
 from ..errors import ShapeError
 from ..ops._family import ints
+from .arguments import either
 from .initialisers import ones, zeros
-from .layers import channel_axis, size_of
+from .layers import along_channels, channel_axis, size_of
 from .module import Module, graph_of
 
 
@@ -34,6 +36,11 @@ def _normalization(
     """The graph's `normalization` of what is wide already, by parameters that may be halves."""
     gamma, beta = (None if p is None else _wide(p) for p in (gamma, beta))
     return graph_of(x).normalization(x, mean, variance, gamma, beta, epsilon)
+
+
+def _along(parameter: Tensor | None, x: Tensor, axis: int) -> Tensor | None:
+    """A parameter of one number a channel, if it exists, as it broadcasts to x."""
+    return None if parameter is None else along_channels(parameter, x, axis)
 
 
 class BatchNorm(Module):
@@ -59,6 +66,7 @@ class BatchNorm(Module):
     beta: Tensor | None = None
     moving_mean: Tensor
     moving_variance: Tensor
+    batches_tracked = 0  # PyTorch's num_batches_tracked, of weights that came from there: kept for the way back
 
     def __init__(
         self,
@@ -68,13 +76,15 @@ class BatchNorm(Module):
         scale: bool = True,
         center: bool = True,
         data_layout: str = "NHWC",
+        eps: float | None = None,
     ) -> None:
-        self.momentum, self.epsilon, self.scale, self.center = momentum, epsilon, scale, center
+        self.epsilon = either("BatchNorm", "epsilon", epsilon, 1e-3, "eps", eps)
+        self.momentum, self.scale, self.center = momentum, scale, center
         self.data_layout = data_layout
 
     def build(self, x: Tensor) -> None:
         axis = channel_axis(x, self.data_layout, "BatchNorm")
-        shape = [size_of(x, axis, None, "BatchNorm")] + [1] * (len(x.shape or ()) - 1 - axis)
+        shape = [size_of(x, axis, None, "BatchNorm")]
         self.gamma = self.add_parameter("gamma", x, shape, ones) if self.scale else None
         self.beta = self.add_parameter("beta", x, shape, zeros) if self.center else None
         self.moving_mean = self.add_buffer("moving_mean", _wide(x), shape, zeros)
@@ -97,13 +107,17 @@ class BatchNorm(Module):
             g.assign(self.moving_variance, advance(self.moving_variance, variance)),
         ]
         result = g.control_dependency(
-            updates, lambda: _normalization(wide, mean, variance, self.gamma, self.beta, self.epsilon)
+            updates, lambda: _normalization(wide, mean, variance, *self._scale(x, axis), self.epsilon)
         )
         return _narrow(result, x)
 
     def _by_moving_averages(self, x: Tensor) -> Tensor:
-        moments = self.moving_mean, self.moving_variance
-        return _narrow(_normalization(_wide(x), *moments, self.gamma, self.beta, self.epsilon), x)
+        axis = channel_axis(x, self.data_layout, "BatchNorm")
+        mean, variance = (along_channels(moving, x, axis) for moving in (self.moving_mean, self.moving_variance))
+        return _narrow(_normalization(_wide(x), mean, variance, *self._scale(x, axis), self.epsilon), x)
+
+    def _scale(self, x: Tensor, axis: int) -> tuple[Tensor | None, Tensor | None]:
+        return _along(self.gamma, x, axis), _along(self.beta, x, axis)
 
 
 class _Norm(Module):
@@ -121,12 +135,12 @@ class _Norm(Module):
         self.gamma = self.add_parameter("gamma", x, shape, ones) if self.scale else None
         self.beta = self.add_parameter("beta", x, shape, zeros) if self.center else None
 
-    def _normalized(self, x: Tensor, axes: Sequence[int]) -> Tensor:
-        """x by its own statistics over axes."""
+    def _normalized(self, x: Tensor, axes: Sequence[int], gamma: Tensor | None, beta: Tensor | None) -> Tensor:
+        """x by its own statistics over axes, by gamma and beta as they broadcast to it."""
         g, wide = graph_of(x), _wide(x)
         mean = g.mean(wide, axes)
         variance = g.variance(wide, mean, axes)
-        return _narrow(_normalization(wide, mean, variance, self.gamma, self.beta, self.epsilon), x)
+        return _narrow(_normalization(wide, mean, variance, gamma, beta, self.epsilon), x)
 
 
 class LayerNorm(_Norm):
@@ -149,15 +163,16 @@ class LayerNorm(_Norm):
         epsilon: float = 1e-5,
         scale: bool = True,
         center: bool = True,
+        eps: float | None = None,
     ) -> None:
-        super().__init__(epsilon, scale, center)
+        super().__init__(either(type(self).__name__, "epsilon", epsilon, 1e-5, "eps", eps), scale, center)
         self.axes = ints(axes, "LayerNorm: axes")
 
     def build(self, x: Tensor) -> None:
         self._add_scale(x, [size_of(x, axis, None, "LayerNorm") for axis in self._last_axes(x)])
 
     def forward(self, x: Tensor) -> Tensor:
-        return self._normalized(x, self._last_axes(x))
+        return self._normalized(x, self._last_axes(x), self.gamma, self.beta)
 
     def _last_axes(self, x: Tensor) -> list[int]:
         rank, name = len(x.shape or ()), type(self).__name__
@@ -181,8 +196,12 @@ class RMSNorm(LayerNorm):
     array([[0.85, 1.13]], dtype=float32)
     """
 
-    def __init__(self, axes: int | Sequence[int] = -1, *, epsilon: float = 1e-6, scale: bool = True) -> None:
-        super().__init__(axes, epsilon=epsilon, scale=scale, center=False)
+    def __init__(
+        self, axes: int | Sequence[int] = -1, *, epsilon: float = 1e-6, scale: bool = True, eps: float | None = None
+    ) -> None:
+        super().__init__(
+            axes, epsilon=either("RMSNorm", "epsilon", epsilon, 1e-6, "eps", eps), scale=scale, center=False
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         g, wide = graph_of(x), _wide(x)
@@ -211,8 +230,9 @@ class GroupNorm(_Norm):
         scale: bool = True,
         center: bool = True,
         data_layout: str = "NHWC",
+        eps: float | None = None,
     ) -> None:
-        super().__init__(epsilon, scale, center)
+        super().__init__(either("GroupNorm", "epsilon", epsilon, 1e-5, "eps", eps), scale, center)
         if groups < 1:
             raise ShapeError(f"GroupNorm: there must be a group at least, got {groups}")
         self.groups, self.data_layout = groups, data_layout
@@ -222,7 +242,7 @@ class GroupNorm(_Norm):
         channels = size_of(x, axis, None, "GroupNorm")
         if channels % self.groups:
             raise ShapeError(f"GroupNorm: {channels} channels do not split into {self.groups} groups")
-        self._add_scale(x, [channels] + [1] * (len(x.shape or ()) - 1 - axis))
+        self._add_scale(x, [channels])
 
     def forward(self, x: Tensor) -> Tensor:
         """By each channel's statistics first, so that what is done with all of x is done along its rows."""
@@ -230,7 +250,8 @@ class GroupNorm(_Norm):
         between = [axis for axis in range(1, len(x.shape or ())) if axis != channels]
         mean = self._over_groups(g.mean(wide, between) if between else wide)
         variance = self._over_groups(g.variance(wide, mean, between) if between else g.square(wide - mean))
-        return _narrow(_normalization(wide, mean, variance, self.gamma, self.beta, self.epsilon), x)
+        gamma, beta = _along(self.gamma, x, channels), _along(self.beta, x, channels)
+        return _narrow(_normalization(wide, mean, variance, gamma, beta, self.epsilon), x)
 
     def _over_groups(self, statistics: Tensor) -> Tensor:
         """The mean over a group's channels, at each of them."""
@@ -263,8 +284,9 @@ class InstanceNorm(_Norm):
         scale: bool = False,
         center: bool = False,
         data_layout: str = "NHWC",
+        eps: float | None = None,
     ) -> None:
-        super().__init__(epsilon, scale, center)
+        super().__init__(either("InstanceNorm", "epsilon", epsilon, 1e-5, "eps", eps), scale, center)
         self.data_layout = data_layout
 
     def _channels(self, x: Tensor) -> int:
@@ -276,9 +298,9 @@ class InstanceNorm(_Norm):
     def build(self, x: Tensor) -> None:
         axis = self._channels(x)
         if self.scale or self.center:
-            channels = size_of(x, axis, None, "InstanceNorm")
-            self._add_scale(x, [channels] + [1] * (len(x.shape or ()) - 1 - axis))
+            self._add_scale(x, [size_of(x, axis, None, "InstanceNorm")])
 
     def forward(self, x: Tensor) -> Tensor:
         channels = self._channels(x)
-        return self._normalized(x, [axis for axis in range(1, len(x.shape or ())) if axis != channels])
+        between = [axis for axis in range(1, len(x.shape or ())) if axis != channels]
+        return self._normalized(x, between, _along(self.gamma, x, channels), _along(self.beta, x, channels))

@@ -13,6 +13,7 @@ import numpy as np
 from .._core import Tensor
 from ..ops._family import ints
 from ..ops._padding import Padding, explicit_padding
+from .arguments import either, padding_of
 from .convolution import LAYOUTS, channels_last, row_padding, with_row_axis, without_row_axis
 from .layers import size_of
 from .module import Module, graph_of
@@ -28,14 +29,16 @@ class _Pool(Module):
         kernel_size: int | Sequence[int],
         strides: int | Sequence[int] | None = None,
         *,
-        padding: Padding = "TF_VALID",
+        padding: int | Padding = "TF_VALID",
         ceil_mode: bool = False,
         data_layout: str | None = None,
+        stride: int | Sequence[int] | None = None,
     ) -> None:
         name = type(self).__name__
         self.kernel_size = ints(kernel_size, f"{name}: kernel_size", self.axes)
+        strides = either(name, "strides", strides, None, "stride", stride)
         self.strides = self.kernel_size if strides is None else ints(strides, f"{name}: strides", self.axes)
-        self.padding, self.ceil_mode = padding, ceil_mode
+        self.padding, self.ceil_mode = padding_of(padding, self.axes), ceil_mode
         self.data_layout = data_layout or LAYOUTS[self.axes][0]
         self.last = channels_last(self.data_layout, self.axes, name)
 
@@ -77,12 +80,15 @@ class _AvgPool(_Pool):
         kernel_size: int | Sequence[int],
         strides: int | Sequence[int] | None = None,
         *,
-        padding: Padding = "TF_VALID",
+        padding: int | Padding = "TF_VALID",
         ceil_mode: bool = False,
         include_zero_pad_to_average: bool = False,
         data_layout: str | None = None,
+        stride: int | Sequence[int] | None = None,
     ) -> None:
-        super().__init__(kernel_size, strides, padding=padding, ceil_mode=ceil_mode, data_layout=data_layout)
+        super().__init__(
+            kernel_size, strides, padding=padding, ceil_mode=ceil_mode, data_layout=data_layout, stride=stride
+        )
         self.include_zero_pad_to_average = include_zero_pad_to_average
 
     def _pool2d(self, x: Tensor, kernel: Sequence[int], strides: Sequence[int], **how: Any) -> Tensor:
@@ -101,7 +107,8 @@ class _AvgPool(_Pool):
 class MaxPool1d(_Pool):
     """Largest element of each window of a sequence.
 
-    Args: kernel_size, strides, ints, strides None: the window; padding, a style or (left, right); ceil_mode, whether a
+    Args: kernel_size, strides, ints, strides None: the window; padding, a style, (left, right), or an int for
+    both; ceil_mode, whether a
     window may reach beyond the end; data_layout, "NWC" (the default) or "NCW". Errors: ShapeError, GraphError.
 
     >>> g = mg.Graph()

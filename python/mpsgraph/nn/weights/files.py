@@ -1,0 +1,136 @@
+"""Safetensors files that others wrote: one, or several with an index, and a model's weights from them.
+
+A file is mapped, and its header believed only as far as it can be: every tensor must lie within the data, and be as
+long as its shape and type say. Checkpoints of ours, with their checksums, are `mpsgraph.checkpoint`'s; they are such
+files, too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._checks import checked
+from ..._core import DType
+from ..._dtypes import as_dtype
+from ..._shown import shown
+from ...errors import CheckpointError, GraphError
+from ..module import Module, take_state
+from ..state import IncompatibleKeys, Value
+from .names import Names, renamed
+from .pytorch import take_torch_state, taken
+
+_DTYPES = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
+    "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
+}  # fmt: skip
+_LONGEST_HEADER = 100_000_000  # bytes: the safetensors library's own limit
+_WHOLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
+PathLike = str | os.PathLike[str]
+
+
+@checked
+def load_safetensors(
+    model: Module,
+    path: str | os.PathLike[str],
+    mapping: Names | None = None,
+    *,
+    layout: str = "torch",
+    strict: bool = True,
+    cast: bool = False,
+) -> IncompatibleKeys | None:
+    """Gives a model the weights in safetensors files that another program wrote.
+
+    Args: model, mapping, strict and cast as load_torch's; path, a file, an index of several (*.index.json), or a folder
+    with model.safetensors or its index; layout, "torch" for PyTorch's names and axes, "mpsgraph" for those of
+    state_dict. Result and errors: as load_torch's; CheckpointError for files that are missing, truncated or no
+    safetensors. Source: the format's description, github.com/huggingface/safetensors.
+
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> mg.checkpoint.save(path, {"dense.weight": np.float32([[3, 4]]), "dense.bias": np.float32([1])})
+    >>> layer = mg.nn.Linear(1)
+    >>> y = layer(mg.Graph().constant([[1.0, 1.0]]))
+    >>> _ = mg.nn.load_safetensors(layer, path, {"dense": ""})
+    >>> y.graph.run({}, y).tolist()
+    [[8.0]]
+    """
+    if layout not in ("torch", "mpsgraph"):
+        raise GraphError(f'load_safetensors: layout must be "torch" or "mpsgraph", got {shown(layout)}')
+    state = renamed("load_safetensors", read_values(path), mapping)
+    take = take_torch_state if layout == "torch" else take_state
+    return taken(model, state, partial(take, strict=strict, cast=cast, where="load_safetensors"))
+
+
+def read_values(path: PathLike) -> dict[str, Value]:
+    """The tensors in a file, in the files of an index, or in a folder's, by name; mapped, not read."""
+    place = Path(path)
+    if place.is_dir():
+        place = next((place / name for name in (_INDEX, _WHOLE) if (place / name).is_file()), place / _WHOLE)
+    return _read_index(place) if place.suffix == ".json" else _read_file(place)
+
+
+def _read_index(path: Path) -> dict[str, Value]:
+    """Each tensor of an index from the file that it names, which stands beside it."""
+    try:
+        where = json.loads(path.read_bytes())["weight_map"]
+        plain = isinstance(where, dict) and all(isinstance(file, str) for file in where.values())
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is no index of safetensors files: it has no weight_map ({error})") from error
+    if not plain:
+        raise CheckpointError(f"{path} is no index of safetensors files: weight_map must have files by name")
+    if outside := [file for file in where.values() if Path(file).name != file or file in ("", ".", "..")]:
+        raise CheckpointError(f"{path} names {shown(outside[0])}: files must stand beside their index")
+    files = {file: _read_file(path.parent / file) for file in sorted(set(where.values()))}
+    if missing := [f"'{name}' in {file}" for name, file in where.items() if name not in files[file]]:
+        raise CheckpointError(f"{path} names tensors that are not there: {', '.join(missing[:10])}")
+    return {name: files[file][name] for name, file in where.items()}
+
+
+def _read_file(path: Path) -> dict[str, Value]:
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or length > size - 8 or length > _LONGEST_HEADER:
+                raise CheckpointError(f"{path} is truncated or no safetensors file: it has {size} bytes")
+            header = file.read(length)
+        data = np.memmap(path, np.uint8, "r", 8 + length) if size > 8 + length else np.zeros(0, np.uint8)
+    except (OSError, ValueError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    try:
+        entries = json.loads(header)
+        entries.pop("__metadata__", None)
+        return {name: _value(f"{path}: '{name}'", entry, data) for name, entry in entries.items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{path} is no safetensors file: its header cannot be read ({error})") from error
+
+
+def _value(where: str, entry: Mapping[str, Any], data: np.ndarray) -> Value:
+    shape, (start, end) = entry["shape"], entry["data_offsets"]
+    if entry["dtype"] not in _DTYPES:
+        raise CheckpointError(f"{where} is {shown(entry['dtype'])}, which there is no element type for here")
+    dtype = as_dtype(_DTYPES[entry["dtype"]])
+    if not all(isinstance(n, int) and n >= 0 for n in (*shape, start, end)) or end > data.size:
+        raise CheckpointError(f"{where} lies outside of the file: it is truncated or altered")
+    if end - start != math.prod(shape) * dtype.itemsize:
+        raise CheckpointError(f"{where} has {end - start} bytes, not those of {dtype} {tuple(shape)}")
+    array = data[start:end].view(_in_numpy(dtype)).reshape(shape)
+    return Value(array if array.flags.aligned else array.copy(), dtype)
+
+
+def _in_numpy(dtype: DType) -> np.dtype[Any]:
+    return np.dtype(np.uint16) if dtype.name == "bfloat16" else dtype.numpy

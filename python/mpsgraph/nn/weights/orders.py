@@ -1,0 +1,160 @@
+"""Which features of linear maps are images laid flat with their channels last, where PyTorch has them in front.
+
+A model with channels last that flattens images gives a `Linear` behind it its inputs in another order than PyTorch's
+model would, and one that makes images of features asks a `Linear` before it for another order of outputs. Which ones
+these are, the graph says: images are what convolutions and poolings with channels last take and give, and a reshape
+between them and a matrix lays them flat. Reshapes to anything else make no images: sequences, for one, which PyTorch's
+programs have with features last, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..._core import Operation, Tensor
+from ..layers import CHANNELS_LAST
+
+Sizes = tuple[int, ...]
+Order = np.ndarray
+"""Which of PyTorch's features each of ours is."""
+
+
+@dataclass
+class Orders:
+    """By variable, the order of its features; those that have PyTorch's are not there."""
+
+    inputs: dict[Tensor, Order] = field(default_factory=dict)
+    """Of the first axis: the rows of a weight, or a vector that images laid flat meet."""
+    outputs: dict[Tensor, Order] = field(default_factory=dict)
+    """Of the last axis: the columns of a weight, and vectors behind it."""
+
+
+class _Walk:
+    """One walk over a graph, in the order in which operations were made."""
+
+    def __init__(self) -> None:
+        self.found = Orders()
+        self.images: set[Tensor] = set()  # channels last
+        self.flat: dict[Tensor, Order] = {}  # images laid flat, also with other features beside them
+        self.origin: dict[Tensor, Tensor] = {}  # what is a variable, or made of one and constants, element by element
+        self.makers: dict[Tensor, tuple[Tensor, ...]] = {}  # the variables that decide the order of a tensor's features
+        self.raised: dict[Tensor, tuple[tuple[Tensor, ...], Sizes]] = {}  # features made images, if somebody takes them
+
+    def see(self, operation: Operation) -> None:
+        if len(operation.outputs) == 0:
+            return
+        y, inputs = operation.outputs[0], operation.inputs
+        if operation.kind in ("variable", "constant", "placeholder"):
+            if operation.kind == "variable":
+                self.origin[y] = y
+            return
+        if not inputs or y.shape is None:
+            return
+        self._see_variables(operation, y, inputs)
+        self._see_images(operation, y, inputs)
+        self._see_flat(operation, y, inputs)
+        self._see_makers(operation, y, inputs)
+
+    def _see_variables(self, operation: Operation, y: Tensor, inputs: list[Tensor]) -> None:
+        known = [x for x in inputs if x in self.origin]
+        constant = all(x in self.origin or x.operation.kind == "constant" for x in inputs)
+        if len(known) == 1 and constant and operation.kind != "transpose" and _count(y) == _count(known[0]):
+            self.origin[y] = self.origin[known[0]]
+
+    def _see_images(self, operation: Operation, y: Tensor, inputs: list[Tensor]) -> None:
+        rank = len(y.shape or ())
+        layout = operation.attributes.get("data_layout") or operation.attributes.get("layout")
+        if layout in CHANNELS_LAST and rank == len(layout):
+            self.images.add(y)
+            for variables, sizes in (self.raised[x] for x in inputs[:1] if x in self.raised):
+                self.found.outputs |= dict.fromkeys(variables, _laid_flat(sizes))
+        elif any(x in self.images and _stays(operation, x, y) for x in inputs):
+            self.images.add(y)
+
+    def _see_flat(self, operation: Operation, y: Tensor, inputs: list[Tensor]) -> None:
+        shape = y.shape or ()
+        if operation.kind in ("reshape", "flatten2d"):
+            sizes = (inputs[0].shape or ())[1:]
+            if inputs[0] in self.images and len(shape) == 2 and len(sizes) > 1 and min(sizes) > 0:
+                if _product(sizes) == shape[1] and _product(sizes[:-1]) > 1:
+                    self.flat[y] = _laid_flat(tuple(sizes))
+                return
+        met = [self.flat[x] for x in inputs if x in self.flat]
+        if not met:
+            return
+        if operation.kind == "concat":
+            self._see_beside(operation, y, inputs)
+            return
+        for variable in self._variables(inputs):
+            if (variable.shape or (0,))[0] == len(met[0]):
+                self.found.inputs[variable] = met[0]
+        moved = operation.kind in ("matrix_multiplication", "transpose")
+        if not moved and shape and shape[-1] == len(met[0]):
+            self.flat[y] = met[0]
+
+    def _see_beside(self, operation: Operation, y: Tensor, inputs: list[Tensor]) -> None:
+        """Features behind each other: each keeps its own order."""
+        shapes = [x.shape or () for x in inputs]
+        if any(len(shape) != 2 or shape[1] < 0 for shape in shapes) or operation.attributes.get("interleave"):
+            return
+        if operation.attributes.get("axis") in (1, -1):
+            starts = np.cumsum([0] + [shape[1] for shape in shapes])
+            orders = [self.flat.get(x, np.arange(shape[1])) for x, shape in zip(inputs, shapes, strict=True)]
+            self.flat[y] = np.concatenate([start + order for start, order in zip(starts, orders, strict=False)])
+
+    def _see_makers(self, operation: Operation, y: Tensor, inputs: list[Tensor]) -> None:
+        shape, own = y.shape or (), tuple(self._variables(inputs))
+        made = next((x for x in inputs if x in self.makers), None)
+        raised = next((x for x in inputs if x in self.raised), None)
+        if operation.kind == "matrix_multiplication" and own:
+            self.makers[y] = own
+        elif operation.kind == "reshape" and made is not None:
+            if len(made.shape or ()) == 2 and len(shape) > 2 and min(shape[1:]) > 0 and _product(shape[1:-1]) > 1:
+                if _product(shape[1:]) == (made.shape or ())[1]:
+                    self.raised[y] = (self.makers[made], tuple(shape[1:]))
+        elif made is not None and made.shape == y.shape:
+            same = tuple(v for v in own if (v.shape or (0,))[-1] == shape[-1] == _count(v))
+            self.makers[y] = self.makers[made] + same
+        elif raised is not None and (raised.shape == y.shape or operation.kind in ("expand_dims", "squeeze")):
+            self.raised[y] = self.raised[raised]
+
+    def _variables(self, inputs: list[Tensor]) -> Iterator[Tensor]:
+        return (self.origin[x] for x in inputs if x in self.origin)
+
+
+def _stays(operation: Operation, x: Tensor, y: Tensor) -> bool:
+    """Is what an operation makes of images still images?"""
+    if operation.kind in ("reshape", "transpose", "flatten2d"):
+        return False
+    if operation.kind in ("expand_dims", "squeeze"):
+        return len(y.shape or ()) >= 3 and (y.shape or ())[-1] == (x.shape or ())[-1]
+    return len(y.shape or ()) == len(x.shape or ())
+
+
+def _laid_flat(sizes: Sizes) -> Order:
+    """Of images (..., channels): the channels stand in front in PyTorch."""
+    places = np.arange(_product(sizes)).reshape(sizes[-1], *sizes[:-1])
+    return np.moveaxis(places, 0, -1).reshape(-1)
+
+
+def _product(sizes: Sizes) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product
+
+
+def _count(x: Tensor) -> int:
+    """How many elements there are; below 0 where nobody knows."""
+    return _product(tuple(x.shape)) if x.shape is not None and min(x.shape, default=1) >= 0 else -1
+
+
+def orders_in(operations: list[Operation]) -> Orders:
+    """The orders of features that operations of a graph say."""
+    walk = _Walk()
+    for operation in operations:
+        walk.see(operation)
+    return walk.found
