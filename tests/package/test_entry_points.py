@@ -48,6 +48,8 @@ UNSEEN = {
     "optim.LossScaling.scale_learning_rate": TRAINERS,
     "optim.ParameterGroups.scale_learning_rate": TRAINERS,
     "optim.ParameterGroups.step": TRAINERS,
+    "optim.Muon.freezes": TRAINERS,
+    "optim.Muon.scale_learning_rate": TRAINERS,
     "Trainer.forward": "is for steps of one's own, with the graph's tensors",
     "Trainer.results": "likewise",
     "Trainer.training_step": "likewise",
