@@ -49,6 +49,8 @@ UNSEEN = {
     "optim.ParameterGroups.scale_learning_rate": TRAINERS,
     "optim.ParameterGroups.step": TRAINERS,
     "TrainableModel": "is what load gives of a trainer's package",
+    "optim.Muon.freezes": TRAINERS,
+    "optim.Muon.scale_learning_rate": TRAINERS,
     "Trainer.forward": "is for steps of one's own, with the graph's tensors",
     "Trainer.results": "likewise",
     "Trainer.training_step": "likewise",

@@ -1,6 +1,7 @@
 """Callbacks: when they are told, what they end, save and change."""
 
 import csv
+import time
 
 import mpsgraph as mg
 import numpy as np
@@ -93,6 +94,45 @@ def test_events_are_read_back_by_tensorboard(tmp_path):
     assert [e.step for e in events.Scalars("validation/loss")] == [1, 2, 3]
 
 
+def test_events_of_steps_behind_a_checkpoint_are_hidden(tmp_path):
+    pytest.importorskip("tensorboardX")
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    trainer, folder = made(), tmp_path / "events"
+    trainer.fit(X, X, epochs=2, callbacks=[callbacks.TensorBoard(folder)], progress=False)
+    trainer.save(tmp_path / "saved")
+    trainer.fit(X, X, epochs=3, callbacks=[callbacks.TensorBoard(folder)], progress=False)
+    other = made()
+    other.load(tmp_path / "saved")
+    time.sleep(1.1)  # files are told apart, and put in order, by the second in which they begin
+    history = other.fit(X, X, epochs=1, callbacks=[callbacks.TensorBoard(folder)], progress=False)
+    events = accumulator.EventAccumulator(str(folder))
+    events.Reload()
+    assert [e.value for e in events.Scalars("train/loss")] == pytest.approx(history.loss)
+    assert [e.step for e in events.Scalars("train/loss")] == [1, 2, 3]
+
+
+def test_the_bar_is_the_one_for_where_it_runs(monkeypatch):
+    """In notebooks tqdm.auto gives the notebook's."""
+    shown = []
+
+    class Bar:
+        def __init__(self, total, unit):
+            shown.append((total, unit))
+
+        def update(self):
+            shown.append("step")
+
+        def set_postfix(self, values, refresh):
+            shown.append(sorted(values))
+
+        def close(self):
+            shown.append("closed")
+
+    monkeypatch.setattr("tqdm.auto.tqdm", Bar)
+    made().fit(X, X, epochs=2, batch_size=16)
+    assert shown == [(2, "step"), "step", ["loss"], "step", ["loss"], "closed"]
+
+
 def test_the_bar_shows_validation(capsys):
     made().fit(X, X, epochs=2, validation=(X, X))
     assert "val_loss=" in capsys.readouterr().err
@@ -111,3 +151,124 @@ def test_rates_on_a_plateau_scale_schedules_of_all_groups():
     trainer = mg.Trainer(nn.Sequential(nn.Linear(1)), "mse", groups)
     trainer.fit(X, X, epochs=2, callbacks=[plateau], progress=False)
     assert [rate(0) for rate in groups.rates()] == [0.05, 0.1]
+
+
+def phases(tmp_path, callbacks_of, epochs, metrics=(), at=5, optimizer=lambda: mg.optim.Adam(0.1)):
+    """Trainers that fit in one go and in two, saved at a step within an epoch: (trainer, callbacks) of each."""
+
+    class Interrupt(callbacks.Callback):
+        saves = True
+
+        def on_step_end(self, trainer, step, values):
+            if step == at:
+                trainer.save(tmp_path / "saved")
+                raise KeyboardInterrupt
+
+    def trainer():
+        return mg.Trainer(nn.Linear(1), "binary_cross_entropy_with_logits", optimizer(), metrics)
+
+    options = {"batch_size": 4, "validation": (X, Y), "progress": False}
+    whole, own = trainer(), callbacks_of()
+    whole.fit(X, Y, epochs=epochs, callbacks=own, **options)
+    first = trainer()
+    with pytest.raises(KeyboardInterrupt):
+        first.fit(X, Y, epochs=epochs, callbacks=[Interrupt(), *callbacks_of()], **options)
+    second, again = trainer(), callbacks_of()
+    second.load(tmp_path / "saved")
+    left = epochs - second.history.epoch
+    second.fit(X, Y, epochs=left, callbacks=again, **options)
+    return (whole, own), (second, again)
+
+
+Y = (X > 0.3).astype(np.float32)
+
+
+def test_history_and_metrics_survive_a_resume_in_mid_epoch(tmp_path):
+    metrics = [nn.metrics.AUC(), nn.metrics.MAE()]
+    for at in (1, 5, 6, 8):  # 8 ends an epoch
+        (whole, _), (second, _) = phases(tmp_path, lambda: [], 4, metrics, at)
+        assert whole.history.steps == second.history.steps and len(whole.history.loss) == 16
+        assert whole.history.epochs == second.history.epochs and len(whole.history.epochs) == 4
+        assert whole.history.validation == second.history.validation
+        for name, value in whole.weights().items():
+            np.testing.assert_array_equal(value, second.weights()[name])
+
+
+def test_early_stopping_goes_on_where_it_was(tmp_path):
+    stopping = lambda: [callbacks.EarlyStopping("val_loss", patience=3, min_delta=0.2)]  # noqa: E731
+    for at in (5, 9):
+        (whole, (own,)), (second, (again,)) = phases(tmp_path, stopping, 20, at=at)
+        assert whole.stopped == second.stopped and len(whole.history.epochs) < 20
+        assert whole.history.epochs == second.history.epochs
+        for name, value in whole.weights().items():
+            np.testing.assert_array_equal(value, second.weights()[name])
+        assert own.waited == again.waited == 0, "what has ended a fit begins anew"
+        assert "best" in mg.checkpoint.load(tmp_path / "saved")[1]["fit"]
+
+
+def test_the_plateau_and_its_rates_go_on(tmp_path):
+    def plateau():
+        return [callbacks.ReduceRateOnPlateau("val_loss", 0.3, patience=2, min_delta=0.05, cooldown=1)]
+
+    for at in (5, 17, 26):
+        (whole, _), (second, _) = phases(tmp_path, plateau, 12, at=at)
+        assert whole.learning_rate == second.learning_rate < 0.01
+        assert whole.history.steps == second.history.steps
+    groups = lambda: mg.optim.ParameterGroups(  # noqa: E731
+        mg.optim.SGD(mg.optim.StepRate(0.5, every=9)), {"bias": {"learning_rate": 0.25}}
+    )
+    (whole, _), (second, _) = phases(tmp_path, plateau, 12, at=26, optimizer=groups)
+    rates = [[rate(7) for rate in trainer.optimizer.rates()] for trainer in (whole, second)]
+    assert rates[0] == rates[1] and rates[0][1] < 0.25 and whole.history.steps == second.history.steps
+    second.load(tmp_path / "saved")
+    third = [rate(7) for rate in second.optimizer.rates()]
+    assert third[1] > rates[0][1], "the checkpoint's rates, not those of now times them"
+
+
+def test_tables_and_files_go_on(tmp_path):
+    def made():
+        return [
+            callbacks.CSVLog(tmp_path / "log.csv"),
+            callbacks.PeriodicCheckpoint(tmp_path / "{epoch}.st", keep=2),
+            callbacks.BestCheckpoint(tmp_path / "best.st"),
+        ]
+
+    (_, (_, _, best)), (_, (_, _, again)) = phases(tmp_path, made, 5, at=13)
+    rows = list(csv.DictReader((tmp_path / "log.csv").read_text().splitlines()))
+    assert [row["epoch"] for row in rows] == ["0", "1", "2", "3", "4"] and best.best == again.best
+    assert sorted(path.name for path in tmp_path.glob("?.st")) == ["3.st", "4.st"]
+
+
+def test_state_of_ones_own(tmp_path):
+    class Counter(callbacks.Callback):
+        seen, table = 0, np.zeros(2)
+
+        def on_step_end(self, trainer, step, values):
+            self.seen, self.table = self.seen + 1, self.table + [1, step]
+
+        def state_dict(self):
+            return {"seen": self.seen, "table": self.table}
+
+        def load_state_dict(self, state):
+            self.seen, self.table = state["seen"], state["table"]
+
+    trainer = mg.Trainer(nn.Linear(1), "mse")
+    trainer.fit(X, X, batch_size=4, callbacks=[Counter(), Counter()], progress=False)
+    trainer.save(tmp_path / "saved")
+    other = mg.Trainer(nn.Linear(1), "mse")
+    other.load(tmp_path / "saved")
+    other.save(tmp_path / "again")  # before it has fitted
+    third = mg.Trainer(nn.Linear(1), "mse")
+    third.load(tmp_path / "again")
+    counters = [Counter(), callbacks.TerminateOnNaN(), Counter(), Counter()]
+    third.fit(X, X, batch_size=4, callbacks=counters, progress=False)
+    assert [c.seen for c in counters if isinstance(c, Counter)] == [8, 8, 4]
+    assert counters[0].table.tolist() == [8.0, 36.0]
+
+    class Wrong(Counter):
+        def state_dict(self):
+            return {"what": self}
+
+    with pytest.raises(mg.CheckpointError, match=r"cannot keep fit/callbacks/0/state/what, which is"):
+        trainer.fit(X, X, callbacks=[Wrong()], progress=False)
+        trainer.save(tmp_path / "saved")

@@ -7,7 +7,9 @@ checkpoints carry momenta and powers without further care.
 from .adaptive import AdaDelta, Adagrad, RMSProp
 from .clipping import ClipByNorm, ClipByValue
 from .groups import ParameterGroups
+from .layerwise import LAMB, LARS
 from .loss_scaling import LossScaling
+from .matrices import Adafactor, Muon
 from .moments import Adamax, Lion, NAdam, RAdam
 from .optimizers import SGD, Adam, AdamW, Optimizer
 from .schedules import (
@@ -24,8 +26,11 @@ from .schedules import (
 )
 
 __all__ = [
+    "LAMB",
+    "LARS",
     "SGD",
     "AdaDelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",
@@ -38,6 +43,7 @@ __all__ = [
     "ExponentialRate",
     "Lion",
     "LossScaling",
+    "Muon",
     "NAdam",
     "OneCycleRate",
     "Optimizer",

@@ -68,6 +68,9 @@ class ParameterGroups(Optimizer):
         for each in self._all:
             each.scale_learning_rate(factor)
 
+    def _innermost(self) -> list[Optimizer]:
+        return [inner for each in self._all for inner in each._innermost()]
+
     def freezes(self, variable: Tensor) -> bool:
         pattern = self._pattern_of(variable)
         own = self.optimizer if pattern is None else self.groups[pattern]

@@ -11,12 +11,8 @@ from .optimizers import Optimizer
 from .schedules import Schedule
 
 
-class _Moments(Optimizer):
-    """The base: the number of the step as a state, and both means."""
-
-    beta1: float
-    beta2: float
-    weight_decay: float
+class Counting(Optimizer):
+    """The base of those that know the number of the step, a state that all parameters share."""
 
     def _count(self, values: Tensor) -> Tensor:
         """The number of the step that is being made, from 1 on."""
@@ -30,6 +26,14 @@ class _Moments(Optimizer):
     def _power(self, base: float, exponent: Tensor) -> Tensor:
         return self.graph.power(self.graph.constant(base, dtype=exponent.dtype), exponent)
 
+
+class Moments(Counting):
+    """The base of those with the means of gradients and of their squares."""
+
+    beta1: float
+    beta2: float
+    weight_decay: float
+
     def _decayed(self, values: Tensor, gradient: Tensor) -> Tensor:
         return gradient + values * self.weight_decay if self.weight_decay else gradient
 
@@ -41,7 +45,7 @@ class _Moments(Optimizer):
         return first, second, [g.assign(momentum, first), g.assign(velocity, second)]
 
 
-class NAdam(_Moments):
+class NAdam(Moments):
     """Adam with Nesterov's momentum. Dozat, 2016.
 
     mu_t = beta1 * (1 - 0.96^(t * momentum_decay) / 2); values -= rate * (mu_t+1 * m / (1 - prod of mu to t+1) + (1 -
@@ -93,7 +97,7 @@ class NAdam(_Moments):
         return [*made, *super().finish()]
 
 
-class RAdam(_Moments):
+class RAdam(Moments):
     """Adam whose division waits until the mean of squares is of enough steps. Liu et al., arXiv:1908.03265.
 
     PyTorch's RAdam.
@@ -134,7 +138,7 @@ class RAdam(_Moments):
         return values - learning_rate * first / (1.0 - self._power(self.beta1, count)) * factor, assigns
 
 
-class Adamax(_Moments):
+class Adamax(Moments):
     """Adam by the largest gradient of late in place of the mean of squares. Kingma and Ba, arXiv:1412.6980.
 
     u = max(beta2 * u, |d| + epsilon); values -= rate / (1 - beta1^t) * m / u. PyTorch's Adamax.

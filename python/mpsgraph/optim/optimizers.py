@@ -7,12 +7,13 @@ learning rate comes in as a tensor; `learning_rate(step)` is the schedule that s
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._checks import BelowOne, NotNegative, Positive, check_methods, checked
 from .._core import ConstantData, DType, Operation, Tensor, float32, float64
 from ..errors import GraphError
+from .aliases import taking_aliases
 from .schedules import Schedule, as_schedule, scaled_rate
 
 if TYPE_CHECKING:
@@ -29,10 +30,15 @@ class Optimizer:
     float16 and bfloat16 variables are moved in float32, where small rates and momenta do not vanish, and rounded.
     """
 
+    _schedule: Schedule
+    _unscaled: Schedule
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__module__.startswith(_OWN):
             check_methods(cls)
+            if "__init__" in vars(cls):
+                cls.__init__ = taking_aliases(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self, learning_rate: float | Schedule) -> None:
         self.learning_rate = as_schedule(learning_rate)
@@ -51,7 +57,18 @@ class Optimizer:
         >>> optimizer.learning_rate(0), optimizer.learning_rate(10)
         (0.5, 0.05)
         """
-        self.learning_rate = scaled_rate(self.learning_rate, factor)
+        self._rate_factors.append(factor)
+        self._schedule = scaled_rate(self._schedule, factor)
+
+    def _rescale(self, factors: Sequence[float]) -> None:
+        """The rate that was set, scaled by these, which a checkpoint has kept, and by nothing else."""
+        self.learning_rate = self._unscaled
+        for factor in factors:
+            self.scale_learning_rate(factor)
+
+    def _innermost(self) -> list[Optimizer]:
+        """The optimizers that have rates of their own: itself, or what it stands around."""
+        return [self]
 
     def freezes(self, variable: Tensor) -> bool:
         """Is it a parameter that the optimizer leaves alone? Those have no gradients that clipping would see."""
@@ -83,7 +100,8 @@ class Optimizer:
 
     @learning_rate.setter
     def learning_rate(self, rate: float | Schedule) -> None:
-        self._schedule = as_schedule(rate)
+        self._schedule = self._unscaled = as_schedule(rate)
+        self._rate_factors: list[float] = []  # what scale_learning_rate was given since then
 
     def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
         """The operations of one step: give them to `run` as target operations.
@@ -165,6 +183,9 @@ class Around(Optimizer):
 
     def scale_learning_rate(self, factor: float) -> None:
         self.optimizer.scale_learning_rate(factor)
+
+    def _innermost(self) -> list[Optimizer]:
+        return self.optimizer._innermost()
 
     def freezes(self, variable: Tensor) -> bool:
         return self.optimizer.freezes(variable)

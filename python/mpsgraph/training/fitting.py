@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..data.batches import Batches
-from ..errors import Error, GraphError
+from ..errors import CheckpointError, Error, GraphError
+from ..nn.metrics import Accumulated
 from .batch import Batch, WholeArrays, as_batch, as_source, split_off, with_class_weights
 from .callbacks import Callback, ProgressBar
 from .evaluation import labels_of
 from .history import History
+from .kept import packed
 from .step import Built
 from .step_result import StepResult
 from .taken import Trainer
@@ -43,8 +45,12 @@ class Fit:
         self.trainer, self.validation, self.class_weights = trainer, validation, class_weights
         self.source = self._resumed(as_source(data, labels, weights, batch_size, shuffle=True, seed=trainer.seed), data)
         self.pending: deque[tuple[StepResult, Built, Batch]] = deque()
+        self.untold: deque[tuple[int, dict[str, float]]] = deque()  # steps, by number, that callbacks do not know yet
+        self.told: list[Callback] = []
         self.sums: dict[str, float] = {}
         self.steps = 0
+        self.within = False  # an epoch that has begun and not ended
+        self.given = False  # all batches of this epoch, of which there may be some that are not recorded
 
     def run(
         self,
@@ -61,33 +67,33 @@ class Fit:
         length = steps_per_epoch or (len(self.source) if isinstance(self.source, Sized) else None)
         total = iterations or (length * epochs if length else None)
         told = [*callbacks, ProgressBar(total)] if progress else list(callbacks)
-        trainer.stopped = None
+        self.told = sorted(told, key=lambda callback: callback.saves)
+        trainer.stopped, trainer._fit = None, self
         try:
-            for callback in told:
+            for callback in self.told:
                 callback.on_fit_begin(trainer)
-            self._epochs(epochs, iterations, steps_per_epoch, told, copy)
-            self._record(told, keep=0)
+            self._resume_callbacks()
+            self._epochs(epochs, iterations, steps_per_epoch, copy)
+            self._record(keep=0)
         finally:
             with suppress(Error):  # what ends the training early, Ctrl-C for one, does not undo the steps in flight
-                self._record(told, keep=0)
-            for callback in told:
+                self._record(keep=0)
+            for callback in self.told:
                 callback.on_fit_end(trainer)
+            self.source = self.validation = ()  # the trainer keeps what callbacks and the epoch know, not data
         history: History = trainer.history
         return history
 
-    def _epochs(
-        self, epochs: int, iterations: int | None, steps: int | None, told: Sequence[Callback], copy: bool
-    ) -> None:
+    def _epochs(self, epochs: int, iterations: int | None, steps: int | None, copy: bool) -> None:
         trainer = self.trainer
         for begins, batch in self._schedule(epochs, iterations, steps):
             if begins is not None:
                 if begins:
-                    self.sums, self.steps = {}, 0
-                    for callback in told:
-                        callback.on_epoch_begin(trainer, trainer.history.epoch)
+                    self._begin_epoch()
                 else:
-                    self._record(told, keep=0)
-                    self._end_of_epoch(told)
+                    self.given = True
+                    self._record(keep=0)
+                    self._end_of_epoch()
                 if trainer.stopped is not None:
                     return
                 continue
@@ -96,23 +102,29 @@ class Fit:
             result = trainer.train_step(*batch.parts, copy=copy)
             assert trainer._last_step is not None
             self.pending.append((result, trainer._last_step[2], batch))
-            self._record(told, keep=1)
+            self._record(keep=1)
             if trainer.stopped is not None:
-                self._record(told, keep=0)
+                self._record(keep=0)
                 return
 
-    def _record(self, told: Sequence[Callback], keep: int) -> None:
-        trainer = self.trainer
-        while len(self.pending) > keep:
-            result, built, batch = self.pending.popleft()
-            values = result.values
-            trainer.history.append(values)
-            for name, value in values.items():
-                self.sums[name] = self.sums.get(name, 0.0) + value
-            self._accumulate(result, built, batch)
-            self.steps += 1
-            for callback in told:
-                callback.on_step_end(trainer, len(trainer.history.loss), values)
+    def _record(self, keep: int) -> None:
+        while self.untold or len(self.pending) > keep:
+            if not self.untold:
+                self._take_in()
+            step, values = self.untold.popleft()
+            for callback in self.told:
+                callback.on_step_end(self.trainer, step, values)
+
+    def _take_in(self) -> None:
+        """The oldest step's values become part of the history and of the epoch's means."""
+        result, built, batch = self.pending.popleft()
+        values, history = result.values, self.trainer.history
+        history.append(values)
+        for name, value in values.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+        self._accumulate(result, built, batch)
+        self.steps += 1
+        self.untold.append((len(history.loss), values))
 
     def _accumulate(self, result: StepResult, built: Built, batch: Batch) -> None:
         """Metrics that accumulate take in a step's outputs."""
@@ -126,11 +138,48 @@ class Fit:
                     metric.reset()
                 metric.update(output.numpy(), labels_of(part, arrays))
 
-    def _end_of_epoch(self, told: Sequence[Callback]) -> None:
+    def _begin_epoch(self) -> None:
+        """An epoch that a checkpoint has half of goes on with its sums."""
+        trainer, epoch = self.trainer, self.trainer._resumed.pop("epoch", None)
+        self.sums, self.steps, self.given = {}, 0, False
+        if epoch is not None:
+            self.sums, self.steps, self.given = epoch["sums"], epoch["steps"], epoch["given"]
+        self.within = True
+        for metric, state in zip(self._metrics(), epoch["metrics"] if epoch else (), strict=False):
+            vars(metric).update(state)
+        for callback in self.told:
+            callback.on_epoch_begin(trainer, trainer.history.epoch)
+
+    def _metrics(self) -> list[Accumulated]:
+        """Those that accumulate, of all that was built for training."""
+        parts = [part for built in self.trainer._builts.values() for part in built.parts]
+        return list({id(m): m for part in parts for m in part.accumulated.values()}.values())
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the fit: what callbacks know, and the epoch that is under way. Waits for steps."""
+        while self.pending:
+            self._take_in()
+        order = self.trainer._data
+        given = self.given or (isinstance(order, Batches) and order.position >= len(order))
+        metrics = [_kept(metric) for metric in self._metrics()]
+        epoch = {"sums": self.sums, "steps": self.steps, "given": given, "metrics": metrics}
+        told = [{"kind": type(c).__name__, "state": c.state_dict()} for c in self.told]
+        return {"callbacks": [c for c in told if c["state"]], "epoch": epoch if self.within else None}
+
+    def _resume_callbacks(self) -> None:
+        """Behind a checkpoint: each gets the state of the first of its class that no other has got."""
+        states = self.trainer._resumed.pop("callbacks", [])
+        for callback in self.told:
+            for i, described in enumerate(states):
+                if described["kind"] == type(callback).__name__:
+                    callback.load_state_dict(states.pop(i)["state"])
+                    break
+
+    def _end_of_epoch(self) -> None:
         trainer = self.trainer
         values = {name: total / max(self.steps, 1) for name, total in self.sums.items()}
-        built = trainer._last_step[2] if trainer._last_step else None
-        for part in built.parts if built else ():
+        built = trainer._last_step[2] if trainer._last_step else next(reversed(trainer._builts.values()))
+        for part in built.parts:
             before = f"{part.name}_" if part.name else ""
             values |= {before + name: metric.result() for name, metric in part.accumulated.items()}
         if self.validation is not None:
@@ -140,7 +189,8 @@ class Fit:
             values |= {f"val_{name}": value for name, value in found.items()}
         epoch = trainer.history.epoch
         trainer.history.append_epoch(values)
-        for callback in told:
+        self.within = False
+        for callback in self.told:
             callback.on_epoch_end(trainer, epoch, values)
 
     def _schedule(self, epochs: int, iterations: int | None, steps: int | None) -> Iterator[tuple[bool | None, Any]]:
@@ -151,7 +201,7 @@ class Fit:
             before = made
             yield True, None
             if steps is None:
-                batches = iter(self.source)
+                batches = iter(()) if self.given else iter(self.source)
             else:
                 batches, own = self._more(batches, steps)
             for batch in batches if steps is None else own:
@@ -159,7 +209,7 @@ class Fit:
                 made += 1
                 if made == iterations:
                     break
-            if made == before:
+            if made == before and not self.steps:
                 raise GraphError(
                     "the data has no batch left: give something that can be iterated again, as mg.data.batches"
                 )
@@ -172,7 +222,7 @@ class Fit:
 
         def own() -> Iterator[Any]:
             nonlocal batches
-            given = 0
+            given = self.steps  # more than 0 in an epoch that a checkpoint has half of
             while given < steps:
                 before = given
                 for batch in batches:
@@ -200,4 +250,16 @@ class Fit:
                 order.load_state_dict(trainer._data_state)
                 trainer._data_state = None
             trainer._data = order
+        else:
+            trainer._resumed.pop("epoch", None)  # such data begin anew, and so does the epoch
         return source
+
+
+def _kept(metric: Accumulated) -> dict[str, Any]:
+    """What a metric has accumulated. What a checkpoint cannot keep, such as a function, a new one is made with."""
+    kept = {}
+    for name, value in vars(metric).items():
+        with suppress(CheckpointError):
+            packed(value, {}, name)
+            kept[name] = value
+    return kept

@@ -14,15 +14,20 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from .._core import Tensor
 from ..errors import CheckpointError, Error, GraphError
+from ..optim import Optimizer
 from ..precision.layer_precision import as_choices
 from . import checkpoint
 from .batch import Batch
 from .history import History
+from .kept import names_in, packed, unpacked
 from .step import example_of
 from .taken import Trainer
 
+_FIT = "fit"  # what names of its arrays begin with; those of variables are paths, or names behind one
 _NEEDED = {"structure", "step", "forms", "data"}
 
 
@@ -31,6 +36,9 @@ def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     if not trainer._specs:
         raise GraphError("there is nothing to save yet: train or evaluate first")
     trainer.wait()
+    arrays: dict[str, np.ndarray] = {}
+    fit = trainer._resumed if trainer._fit is None else trainer._fit.state_dict()
+    described = packed(fit, arrays, _FIT)
     variables = variables_of(trainer)
     metadata = {
         "kind": "trainer",
@@ -39,11 +47,14 @@ def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
         "forms": json.dumps(trainer._specs),
         "data": json.dumps(trainer._data.state_dict() if trainer._data is not None else trainer._data_state),
         "history": json.dumps(trainer.history.state_dict()),
+        "fit": json.dumps(described),
+        "rate_factors": json.dumps([each._rate_factors for each in _optimizers(trainer)]),
         "precision": trainer.precision,
         "precision_choices": json.dumps({p: asdict(c) for p, c in trainer.precision_choices.items()}),
     }
     values = {name: trainer.graph.variable_value(v, device=trainer.device) for name, v in variables.items()}
-    checkpoint.save(path, values, metadata, {name: str(v.dtype) for name, v in variables.items()})
+    dtypes = {name: str(v.dtype) for name, v in variables.items()}
+    checkpoint.save(path, values | arrays, metadata, dtypes)
 
 
 def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
@@ -58,6 +69,9 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
             _rebuild(trainer, described)
     except Error as error:
         raise CheckpointError(f"{path} belongs to another model: {error}") from error
+    described = json.loads(metadata.get("fit", "{}"))
+    fit = unpacked(described, values)
+    values = {name: value for name, value in values.items() if name not in names_in(described)}
     variables = variables_of(trainer)
     if metadata["structure"] != _structure(trainer) or values.keys() != variables.keys():
         missing, unknown = sorted(variables.keys() - values.keys()), sorted(values.keys() - variables.keys())
@@ -73,6 +87,15 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     trainer.history = History()
     trainer.history.load_state_dict(json.loads(metadata.get("history", "{}")))
     trainer._data_state = json.loads(metadata["data"])
+    trainer._fit, trainer._resumed = None, fit
+    for own, factors in zip(_optimizers(trainer), json.loads(metadata.get("rate_factors", "[]")), strict=False):
+        own._rescale(factors)
+
+
+def _optimizers(trainer: Trainer) -> list[Optimizer]:
+    """Those that have rates: the trainer's, then others that its steps minimise by."""
+    outer = [trainer.optimizer, *(m.optimizer for built in trainer._builts.values() for m in built.minimized)]
+    return list({id(each): each for one in outer for each in one._innermost()}.values())
 
 
 def _rebuild(trainer: Trainer, described: Mapping[str, Any]) -> None:

@@ -124,6 +124,8 @@ class Trainer(TrainingGraph):
         self._in_flight: deque[tuple[StepResult, list[Any]]] = deque()
         self._data: Any = None
         self._data_state: dict[str, int] | None = None
+        self._fit: Fit | None = None  # the present or last one
+        self._resumed: dict[str, Any] = {}  # what a checkpoint knows of its fit, until the next one begins
 
     # --- training --------------------------------------------------------------------------------------------------
 
@@ -369,7 +371,8 @@ class Trainer(TrainingGraph):
 
     @checked
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes weights, moving averages, optimizer state, random states, step, history and data order.
+        """Writes weights, moving averages, optimizer state, random states, step, history, data order, and what
+        callbacks know.
 
         Errors: CheckpointError; GraphError before the first step or evaluation, when there is nothing to save.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from ..._checks import checked
 from ...errors import GraphError
@@ -15,7 +15,8 @@ class Callback:
     """What is told of a fit; override what you need.
 
     `trainer.stop(reason)` ends the fit. `values` are by name: "loss", metrics, and behind an epoch "val_loss" and
-    others of the validation.
+    others of the validation. What `state_dict` gives is saved with the trainer, and `load_state_dict` gets it in the
+    first fit behind `Trainer.load`, where a callback of the same class is given.
 
     >>> class Shout(mg.training.callbacks.Callback):
     ...     def on_epoch_end(self, trainer, epoch, values):
@@ -24,6 +25,16 @@ class Callback:
     >>> _ = mg.Trainer(mg.nn.Linear(1), "mse").fit(x, x, callbacks=[Shout()], progress=False)
     epoch 0 ['loss']
     """
+
+    saves = False
+    """Does it save the trainer? Such are told last, so that what they save has what the others made of an epoch."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the callback has to know after a resume: numbers, strings, arrays, and lists and dicts of them."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes what state_dict gave, behind on_fit_begin; a tuple has become a list."""
 
     def on_fit_begin(self, trainer: Trainer) -> None:
         """Before the first epoch of a fit."""
@@ -52,6 +63,12 @@ class Watching(Callback):
         self.monitor, self.min_delta = monitor, min_delta
         self.mode = ("min" if lower else "max") if mode == "auto" else mode
         self.best: float | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.best = state["best"]
 
     def value_of(self, values: Mapping[str, float]) -> float:
         """The watched number. GraphError that lists the names."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ..._checks import Size, checked
 from ...errors import GraphError
@@ -29,6 +29,8 @@ class BestCheckpoint(Watching):
     >>> trainer.step
     2
     """
+
+    saves = True
 
     def __init__(
         self, path: str | os.PathLike[str], monitor: str = "val_loss", mode: Literal["auto", "min", "max"] = "auto"
@@ -57,6 +59,8 @@ class PeriodicCheckpoint(Callback):
     ['2.safetensors', '3.safetensors']
     """
 
+    saves = True
+
     @checked
     def __init__(
         self,
@@ -76,6 +80,12 @@ class PeriodicCheckpoint(Callback):
         self.every_steps = every_steps
         self._written: list[str] = []
 
+    def state_dict(self) -> dict[str, Any]:
+        return {"written": self._written}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._written = list(state["written"])
+
     def on_step_end(self, trainer: Trainer, step: int, values: Mapping[str, float]) -> None:
         if self.every_steps and step % self.every_steps == 0:
             self._save(trainer, trainer.history.epoch)
@@ -86,7 +96,7 @@ class PeriodicCheckpoint(Callback):
 
     def _save(self, trainer: Trainer, epoch: int) -> None:
         path = self.path.format(step=trainer.step, epoch=epoch)
-        trainer.save(path)
         self._written = [*(p for p in self._written if p != path), path]
+        trainer.save(path)
         while self.keep is not None and len(self._written) > self.keep:
             Path(self._written.pop(0)).unlink(missing_ok=True)

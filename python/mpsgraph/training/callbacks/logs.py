@@ -18,6 +18,7 @@ class CSVLog(Callback):
     """A row for each epoch in a CSV file: epoch, step, learning_rate, and the values in the order of their names.
 
     Rows go into a file that is there already where append says so; a new name in a later epoch writes the table anew.
+    Rows are saved with the trainer: behind Trainer.load the table goes on where the checkpoint was made.
 
     >>> import tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "log.csv")
@@ -34,6 +35,13 @@ class CSVLog(Callback):
     def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
         self.path, self.append = os.fspath(path), append
         self._rows: list[dict[str, Any]] = []
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"rows": self._rows}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._rows = [dict(row) for row in state["rows"]]
+        self._write()
 
     def on_fit_begin(self, trainer: Trainer) -> None:
         self._rows = []
@@ -59,7 +67,8 @@ class TensorBoard(Callback):
     """Events for TensorBoard, by tensorboardX, or by PyTorch's writer over tensorboard where that is installed.
 
     Tags are "train/loss" by step, "epoch/loss" and "validation/loss" by the steps that were made, and "learning_rate".
-    Args: folder; every, how many steps lie between two that are written. Errors: ImportError without tensorboardX.
+    Of a training that goes on from a checkpoint, events of later steps that are in the folder are hidden. Args: folder;
+    every, how many steps lie between two that are written. Errors: ImportError without tensorboardX.
     """
 
     @checked
@@ -68,7 +77,7 @@ class TensorBoard(Callback):
         self._writer: Any = None
 
     def on_fit_begin(self, trainer: Trainer) -> None:
-        self._writer = _writer(self.folder)
+        self._writer = _writer(self.folder, trainer.step)
 
     def on_step_end(self, trainer: Trainer, step: int, values: Mapping[str, float]) -> None:
         if step % self.every == 0:
@@ -88,8 +97,10 @@ class TensorBoard(Callback):
             self._writer = None
 
 
-def _writer(folder: str) -> Any:
+def _writer(folder: str, step: int) -> Any:
+    """A writer of what comes behind a step. Files begun in one second would have one name without that in it."""
     try:
-        return import_module("torch.utils.tensorboard").SummaryWriter(folder)
+        module = import_module("torch.utils.tensorboard")
     except ImportError:
-        return require("tensorboardX", "tensorboard", "the TensorBoard callback").SummaryWriter(folder)
+        module = require("tensorboardX", "tensorboard", "the TensorBoard callback")
+    return module.SummaryWriter(folder, purge_step=step + 1 if step else None, filename_suffix=f".{step:09}")

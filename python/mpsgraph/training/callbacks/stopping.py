@@ -15,8 +15,9 @@ class EarlyStopping(Watching):
     """Ends the fit when a value has not got better for so many epochs, and gives the model its best weights back.
 
     Args: monitor, such as "val_loss"; patience in epochs; min_delta, what counts as better; mode, "min", "max" or
-    "auto": "min" for losses, errors and perplexity; restore_best_weights. Keras's EarlyStopping. Errors: GraphError for
-    a monitor that epochs do not have.
+    "auto": "min" for losses, errors and perplexity; restore_best_weights. The best value and weights and the epochs
+    without a better one are saved with the trainer, until it has ended a fit. Keras's EarlyStopping. Errors: GraphError
+    for a monitor that epochs do not have.
 
     >>> x = np.ones((8, 1), np.float32)
     >>> stopping = mg.training.callbacks.EarlyStopping("loss", patience=2, min_delta=10.0)
@@ -38,6 +39,13 @@ class EarlyStopping(Watching):
         self.waited = 0
         self._weights: dict[str, Any] | None = None
 
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"waited": self.waited, "weights": self._weights}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.waited, self._weights = state["waited"], state["weights"] if self.restore_best_weights else None
+
     def on_fit_begin(self, trainer: Trainer) -> None:
         self.waited, self.best, self._weights = 0, None, None
 
@@ -55,6 +63,8 @@ class EarlyStopping(Watching):
         if self._weights is not None:
             trainer.wait()
             trainer.set_weights(self._weights)
+        if self.waited >= self.patience:
+            self.waited, self.best, self._weights = 0, None, None
 
 
 class ReduceRateOnPlateau(Watching):
@@ -62,8 +72,8 @@ class ReduceRateOnPlateau(Watching):
 
     Schedules go on beneath it. Args: monitor, factor, patience in epochs, min_delta, mode as EarlyStopping's; cooldown,
     epochs after a change in which it does not wait; min_rate, below which it does not bring the trainer's learning
-    rate. Keras's and PyTorch's ReduceLROnPlateau, whose patience of p lets p epochs pass: it is patience=p + 1 here, as
-    in Keras.
+    rate. What it has seen and the rates that it made are saved with the trainer. Keras's and PyTorch's
+    ReduceLROnPlateau, whose patience of p lets p epochs pass: it is patience=p + 1 here, as in Keras.
 
     >>> x = np.ones((8, 1), np.float32)
     >>> plateau = mg.training.callbacks.ReduceRateOnPlateau("loss", factor=0.5, patience=1, min_delta=10.0)
@@ -86,6 +96,13 @@ class ReduceRateOnPlateau(Watching):
         super().__init__(monitor, mode, min_delta)
         self.factor, self.patience, self.cooldown, self.min_rate = factor, patience, cooldown, min_rate
         self.waited = self.cooling = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"waited": self.waited, "cooling": self.cooling}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.waited, self.cooling = state["waited"], state["cooling"]
 
     def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
         better = self.improves(self.value_of(values))

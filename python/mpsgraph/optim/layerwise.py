@@ -1,0 +1,110 @@
+"""LAMB and LARS: optimizers for large batches, whose rate is scaled for each parameter by the ratio of two norms.
+
+The ratio is the norm of the values to that of the step, so that no parameter moves by more than a share of itself; it
+is 1 where either is 0. As in the papers, biases and scales are better left out of it: give those groups of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._checks import BelowOne, NotNegative, Positive
+from .._core import Operation, Tensor
+from ..errors import GraphError
+from .moments import Moments
+from .optimizers import Optimizer
+from .schedules import Schedule
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+
+def trust_ratio(values: Tensor, slope: Tensor, coefficient: float = 1.0, epsilon: float = 0.0) -> Tensor:
+    """coefficient * |values| / (|slope| + epsilon), and 1 where a norm is 0: a tensor of rank 0."""
+    g: Graph = values.graph  # type: ignore[assignment]
+    length, step = (g.square_root(g.reshape(g.reduction_sum(g.square(x)), ())) for x in (values, slope))
+    nothing = g.logical_or(g.equal(length, 0.0), g.equal(step, 0.0))
+    return g.select(nothing, 1.0, length * coefficient / (g.select(nothing, 1.0, step) + epsilon))
+
+
+class LAMB(Moments):
+    """Adam's step with decoupled weight decay, scaled to each parameter's norm. You et al., arXiv:1904.00962.
+
+    u = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay * values; values -= rate * |values| / |u|
+    * u, the norms over the whole parameter. Conventions and defaults are optax's, whose weight decay is 0, too.
+
+    >>> g = mg.Graph()
+    >>> v = g.variable([3.0, 4.0])
+    >>> steps = mg.optim.LAMB(0.5).updates({v: g.constant([2.0, 0.0])}, g.constant(0.5))
+    >>> _ = g.run({}, [], steps)
+    >>> g.variable_value(v).round(3).tolist()
+    [0.5, 4.0]
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 1e-3,
+        beta1: BelowOne = 0.9,
+        beta2: BelowOne = 0.999,
+        epsilon: Positive = 1e-6,
+        weight_decay: NotNegative = 0.0,
+    ) -> None:
+        super().__init__(learning_rate)
+        self.beta1, self.beta2, self.epsilon, self.weight_decay = beta1, beta2, epsilon, weight_decay
+
+    def step(
+        self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
+    ) -> tuple[Tensor, list[Operation]]:
+        g, count = self.graph, self._count(values)
+        first, second, assigns = self._means(variable, values, gradient)
+        spread = g.square_root(second / (1.0 - self._power(self.beta2, count))) + self.epsilon
+        slope = first / (1.0 - self._power(self.beta1, count)) / spread
+        if self.weight_decay:
+            slope = slope + values * self.weight_decay
+        return values - learning_rate * trust_ratio(values, slope) * slope, assigns
+
+
+class LARS(Optimizer):
+    """SGD with momentum whose rate is scaled to each parameter's norm. You et al., arXiv:1708.03888.
+
+    d = gradient + weight_decay * values; v = momentum * v + rate * trust_coefficient * |values| / (|d| + epsilon) * d;
+    values -= v, or, for Nesterov, momentum * v and the last term once more. The rate stands in v, as in the paper: a
+    rate that falls does not shorten steps that are under way. Conventions and defaults are optax's.
+
+    >>> g = mg.Graph()
+    >>> v = g.variable([3.0, 4.0])
+    >>> optimizer = mg.optim.LARS(1.0, trust_coefficient=0.1)
+    >>> _ = g.run({}, [], optimizer.updates({v: g.constant([2.0, 0.0])}, g.constant(1.0)))
+    >>> g.variable_value(v).round(3).tolist()
+    [2.5, 4.0]
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 0.01,
+        momentum: BelowOne = 0.9,
+        nesterov: bool = False,
+        weight_decay: NotNegative = 0.0,
+        trust_coefficient: Positive = 0.001,
+        epsilon: NotNegative = 0.0,
+    ) -> None:
+        super().__init__(learning_rate)
+        if nesterov and momentum <= 0:
+            raise GraphError("LARS: nesterov needs a momentum above 0")
+        self.momentum, self.nesterov, self.weight_decay = momentum, nesterov, weight_decay
+        self.trust_coefficient, self.epsilon = trust_coefficient, epsilon
+
+    def step(
+        self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
+    ) -> tuple[Tensor, list[Operation]]:
+        g = self.graph
+        if self.weight_decay:
+            gradient = gradient + values * self.weight_decay
+        trust = trust_ratio(values, gradient, self.trust_coefficient, self.epsilon)
+        moved = learning_rate * trust * gradient
+        if not self.momentum:
+            return values - moved, []
+        momentum = self.state(variable, values, "momentum")
+        velocity = momentum * self.momentum + moved
+        step = velocity * self.momentum + moved if self.nesterov else velocity
+        return values - step, [g.assign(momentum, velocity)]

@@ -1,0 +1,200 @@
+"""Adafactor and Muon: optimizers to which a parameter is a matrix, of rows and columns or of singular values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from .._checks import BelowOne, Finite, NotNegative, Positive, Size
+from .._core import Operation, Tensor
+from ..errors import GraphError, ShapeError
+from .moments import Counting
+from .optimizers import Optimizer
+from .schedules import Schedule
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+
+class Adafactor(Counting):
+    """Adam without momentum whose mean of squares is kept by row and by column. Shazeer and Stern, arXiv:1804.04235.
+
+    Of a parameter (..., n, m) the state is n + m numbers in place of n * m; of one of rank 0 or 1 it is its size. With
+    b = t^beta2_decay, r += b * (mean of d^2 over m - r), c += b * (mean of d^2 over n - c): u = d / sqrt(r c / mean of
+    r); values -= max(epsilon2, rms(values)) * min(rate, 1 / sqrt(t)) * u / max(1, rms(u) / clip_threshold). Weight
+    decay shrinks the values by rate * weight_decay first. Args: epsilon1, below which mean and root do not fall, that
+    of the dtype when None; epsilon2, clip_threshold. PyTorch's Adafactor.
+
+    >>> g = mg.Graph()
+    >>> v = g.variable([[3.0, 4.0]])
+    >>> optimizer = mg.optim.Adafactor(0.1)
+    >>> _ = g.run({}, [], optimizer.updates({v: g.constant([[2.0, 2.0]])}, g.constant(0.1)))
+    >>> round(float(g.variable_value(v)[0, 0]), 3)
+    2.646
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 0.01,
+        beta2_decay: Finite = -0.8,
+        epsilon1: Positive | None = None,
+        epsilon2: NotNegative = 1e-3,
+        clip_threshold: Positive = 1.0,
+        weight_decay: NotNegative = 0.0,
+    ) -> None:
+        super().__init__(learning_rate)
+        if beta2_decay > 0:
+            raise GraphError(f"Adafactor: beta2_decay is an exponent of at most 0, got {beta2_decay}")
+        self.beta2_decay, self.epsilon1, self.epsilon2 = beta2_decay, epsilon1, epsilon2
+        self.clip_threshold, self.weight_decay = clip_threshold, weight_decay
+
+    def step(
+        self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
+    ) -> tuple[Tensor, list[Operation]]:
+        g, count = self.graph, self._count(values)
+        epsilon = float(np.finfo(values.dtype.numpy).eps) if self.epsilon1 is None else self.epsilon1
+        share = g.power(count, g.constant(self.beta2_decay, dtype=values.dtype))
+        rate = g.minimum(learning_rate, 1.0 / g.square_root(count))
+        scale = g.maximum_with_nan_propagation(self._root_mean_square(values), self.epsilon2)
+        if self.weight_decay:
+            values = values * (1.0 - learning_rate * self.weight_decay)
+        squares = g.square(gradient)
+        if len(variable.shape or ()) > 1:
+            rows, row_assign = self._mean(variable, "rows", g.mean(squares, -1), share)
+            columns, column_assign = self._mean(variable, "columns", g.mean(squares, -2), share)
+            whole = g.maximum_with_nan_propagation(g.mean(rows, -2), epsilon)
+            spread, assigns = rows * columns / whole, [row_assign, column_assign]
+        else:
+            spread, assign = self._mean(variable, "velocity", squares, share)
+            assigns = [assign]
+        slope = gradient / g.square_root(g.maximum_with_nan_propagation(spread, epsilon * epsilon))
+        length = g.maximum(self._root_mean_square(slope) * (1 / self.clip_threshold), 1.0)
+        return values - scale * rate / length * slope, assigns
+
+    def _mean(self, variable: Tensor, name: str, squares: Tensor, share: Tensor) -> tuple[Tensor, Operation]:
+        """A running mean, and what keeps it."""
+        state = self.state_of_shape(variable, tuple(squares.shape or ()), squares.dtype, name)
+        moved = state + share * (squares - state)
+        return moved, self.graph.assign(state, moved)
+
+    def _root_mean_square(self, x: Tensor) -> Tensor:
+        g = self.graph
+        return g.square_root(g.reshape(g.mean(g.square(x), list(range(len(x.shape or ())))), ()) if x.shape else x * x)
+
+
+class Muon(Optimizer):
+    """Momentum whose singular values are all brought near 1, for the matrices inside a network. Jordan, 2024.
+
+    m += (1 - momentum) * (d - m); u = m, or, for Nesterov, d + momentum * (m - d). X = u / |u|, then, `iterations`
+    times, X = a X + (b A + c A^2) X with A = X X^T (Newton and Schulz, the shorter side first), and values = values *
+    (1 - rate * weight_decay) - rate * factor * X. It moves parameters of rank 2; embeddings and the last layer are
+    better trained by AdamW.
+
+    Args: coefficients, a, b and c; epsilon, below which |u| does not fall; adjustment, the factor: "original", or None,
+    is sqrt(max(1, m / n)) of a matrix (n inputs, m outputs), as Linear has it; "match_rms_adamw" 0.2 * sqrt(max(n, m)),
+    with which rates and decay of AdamW can be kept (Liu et al., arXiv:2502.16982); others, an optimizer for parameters
+    of other ranks, such as AdamW(3e-4). Errors: ShapeError for such a parameter where others is None. PyTorch's Muon,
+    which computes X in bfloat16; here it is in the precision of the step.
+
+    >>> g = mg.Graph()
+    >>> v = g.variable([[1.0, 0.0], [0.0, 1.0]])
+    >>> optimizer = mg.optim.Muon(0.5, weight_decay=0.0)
+    >>> _ = g.run({}, [], optimizer.updates({v: g.constant([[4.0, 0.0], [0.0, 4.0]])}, g.constant(0.5)))
+    >>> round(float(g.variable_value(v)[0, 0]), 3)
+    0.446
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 1e-3,
+        weight_decay: NotNegative = 0.1,
+        momentum: BelowOne = 0.95,
+        nesterov: bool = True,
+        coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        epsilon: Positive = 1e-7,
+        iterations: Size = 5,
+        adjustment: Literal["original", "match_rms_adamw"] | None = None,
+        others: Optimizer | None = None,
+    ) -> None:
+        super().__init__(learning_rate)
+        self.weight_decay, self.momentum, self.nesterov = weight_decay, momentum, nesterov
+        self.coefficients, self.epsilon, self.iterations = coefficients, epsilon, iterations
+        self.adjustment, self.others = adjustment, others
+
+    def with_options(self, **options: Any) -> Optimizer:
+        if self.others is not None:  # its state is its own
+            options.setdefault("others", self.others.with_options())
+        return super().with_options(**options)
+
+    def rates(self) -> list[Schedule]:
+        return [*super().rates(), *(self.others.rates() if self.others is not None else ())]
+
+    def scale_learning_rate(self, factor: float) -> None:
+        super().scale_learning_rate(factor)
+        if self.others is not None:
+            self.others.scale_learning_rate(factor)
+
+    def _rescale(self, factors: Sequence[float]) -> None:
+        self.learning_rate = self._unscaled  # of itself alone: the others have factors of their own
+        for factor in factors:
+            super().scale_learning_rate(factor)
+
+    def _innermost(self) -> list[Optimizer]:
+        return [self, *(self.others._innermost() if self.others is not None else ())]
+
+    def freezes(self, variable: Tensor) -> bool:
+        return self.others is not None and not _is_matrix(variable) and self.others.freezes(variable)
+
+    def updates(self, gradients: Mapping[Tensor, Tensor], learning_rate: Tensor) -> list[Operation]:
+        matrices = {v: d for v, d in gradients.items() if _is_matrix(v)}
+        rest = {v: d for v, d in gradients.items() if v not in matrices}
+        if self.others is None:
+            for variable in rest:
+                raise ShapeError(
+                    f"Muon moves matrices, {variable.name} has shape {tuple(variable.shape or ())}: give it "
+                    "others=AdamW(3e-4), or those parameters an optimizer of their own by ParameterGroups"
+                )
+            return super().updates(gradients, learning_rate)
+        own, theirs = learning_rate, learning_rate
+        if len(learning_rate.shape or ()):
+            g: Graph = learning_rate.graph  # type: ignore[assignment]
+            own, theirs = g.reshape(learning_rate[:1], ()), learning_rate[1:]
+            if len(self.others.rates()) == 1:
+                theirs = g.reshape(theirs, ())
+        operations = super().updates(matrices, own) if matrices or not rest else []
+        return operations + (self.others.updates(rest, theirs) if rest else [])
+
+    def step(
+        self, variable: Tensor, values: Tensor, gradient: Tensor, learning_rate: Tensor
+    ) -> tuple[Tensor, list[Operation]]:
+        g, momentum = self.graph, self.state(variable, values, "momentum")
+        moved = momentum + (gradient - momentum) * (1 - self.momentum)
+        slope = gradient + (moved - gradient) * self.momentum if self.nesterov else moved
+        rows, columns = variable.shape or ()
+        if self.adjustment == "match_rms_adamw":
+            factor = 0.2 * math.sqrt(max(rows, columns))
+        else:
+            factor = math.sqrt(max(1.0, columns / rows))
+        if self.weight_decay:
+            values = values * (1.0 - learning_rate * self.weight_decay)
+        return values - learning_rate * factor * self._orthogonal(slope), [g.assign(momentum, moved)]
+
+    def _orthogonal(self, x: Tensor) -> Tensor:
+        """The matrix with its singular values brought near 1."""
+        g, (a, b, c) = self.graph, self.coefficients
+        rows, columns = x.shape or ()
+        if rows > columns:
+            x = g.transpose(x, (1, 0))
+        norm = g.square_root(g.reshape(g.reduction_sum(g.square(x)), ()))
+        x = x / g.maximum_with_nan_propagation(norm, self.epsilon)
+        for _ in range(self.iterations):
+            square = x @ g.transpose(x, (1, 0))
+            x = x * a + (square * b + (square @ square) * c) @ x
+        return g.transpose(x, (1, 0)) if rows > columns else x
+
+
+def _is_matrix(variable: Tensor) -> bool:
+    return len(variable.shape or ()) == 2
