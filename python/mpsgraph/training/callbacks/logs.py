@@ -60,6 +60,11 @@ class TensorBoard(Callback):
 
     Tags are "train/loss" by step, "epoch/loss" and "validation/loss" by the steps that were made, and "learning_rate".
     Args: folder; every, how many steps lie between two that are written. Errors: ImportError without tensorboardX.
+
+    >>> import tempfile
+    >>> log = mg.training.callbacks.TensorBoard(tempfile.mkdtemp())
+    >>> isinstance(log, mg.training.callbacks.Callback)
+    True
     """
 
     @checked
