@@ -1,9 +1,9 @@
 """Code on the pages: what stands in fences of README.md and docs/, and what it takes to run it.
 
-A page's Python blocks are one program, read from top to bottom, in a folder of its own. Two kinds of comments in a page,
+A page's Python blocks are one program, read from top to bottom, in a folder of its own. Comments in a page,
 which nobody sees who reads it, say what else there is to know:
 
-- `<!-- setup: ... -->` is code that stands before the next block and would only keep readers from the point;
+- `<!-- unseen: ... -->` is code that belongs to the program and would only keep readers from the point;
 - `<!-- needs: torch -->` before a block: it runs where that package is installed (tests/pytorch), and is compiled here;
 - `<!-- beside: PyTorch -->` ... `<!-- end -->` holds two blocks, the other library's and ours; the former are a program
   of their own, which runs where that library is.
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"PyTorch": "torch", "Keras": "keras"}
 """What a library that stands beside ours is imported as."""
 _PART = re.compile(
-    r"<!-- setup:\n(?P<setup>.*?)-->\n"
+    r"<!-- unseen:\n(?P<unseen>.*?)-->\n"
     r"|<!-- needs: (?P<needs>\w+) -->\n"
     r"|<!-- beside: (?P<beside>\w+) -->\n"
     r"|^(?P<fence>`{3,})(?P<language>[^\n`]*)\n(?P<code>.*?)^(?P=fence)$",
@@ -59,8 +59,8 @@ def blocks(page: Path) -> list[Block]:
     text, found, needs, peer, first = page.read_text(), list[Block](), "", "", False
     for match in _PART.finditer(text):
         line = text.count("\n", 0, match.start()) + 2
-        if match["setup"] is not None:
-            found.append(Block(page, line, "python", match["setup"]))
+        if match["unseen"] is not None:
+            found.append(Block(page, line, "python", match["unseen"]))
         elif match["needs"]:
             needs = match["needs"]
         elif match["beside"]:

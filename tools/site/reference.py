@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 import mpsgraph as mg
 from docstrings import first_sentence, inline, markdown
 from signatures import signature
+from skeleton import skeleton
 
 LARGE = 30  # names: a room of more has a page a group
 GROUPS = {  # of mpsgraph itself, most of whose names come from the core
@@ -78,7 +79,7 @@ def _behind_assignments(source: str) -> dict[str, str]:
 
 def _behind_assignment(room: str, name: str) -> str:
     """Of a name of a room, from whichever of its files assigns it."""
-    own = rooms(optional=False).get(room) or sys.modules[room]
+    own = rooms(optional=False)[room]
     files = [m.__file__ for key, m in sorted(sys.modules.items()) if f"{key}.".startswith(f"{own.__name__}.")]
     return next((text for f in files if f and f.endswith(".py") and (text := _behind_assignments(f).get(name))), "")
 
@@ -101,7 +102,7 @@ def rooms(optional: bool = True) -> dict[str, ModuleType]:
 
     walk("mpsgraph", mg)
     for name in optional_rooms() if optional else []:
-        found[name] = importlib.import_module(name)
+        found[name] = skeleton(name)
     return found
 
 
@@ -197,7 +198,7 @@ def _groups(room: str, own: list[Public]) -> dict[str, tuple[str, str, list[Publ
             source = source if source.startswith(room + ".") else ""
             key = source.removeprefix(room + ".").lstrip("_").replace(".", "_") or "more"
             title = key.rpartition("nodes_")[2].replace("_", " ").capitalize()
-            about = inline(_about(importlib.import_module(source))) if source else ""
+            about = inline(_about(sys.modules[source])) if source in sys.modules else ""
         found.setdefault(key, (title, about, []))[2].append(each)
     if room == "mpsgraph":
         order = [*(title.lower().replace(" ", "_") for title in GROUPS), "errors"]

@@ -42,7 +42,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
     text = f"{stars}{parameter.name}" + (f": {annotation}" if annotation else "")
     if parameter.default is inspect.Parameter.empty:
         return text
-    default = repr(parameter.default)
+    default = "..." if parameter.default is ... else repr(parameter.default)
     if default.startswith("<") or len(default) > 40:
         default = getattr(parameter.default, "__name__", "...")
     return f"{text} = {default}" if annotation else f"{text}={default}"

@@ -138,6 +138,7 @@ def stage(into: Path, reference: dict[str, str]) -> None:
         if name.endswith(".md") and to != "index.md":
             site.add(ROOT / name, to)
     site.pages |= {f"reference/{name}": text for name, text in reference.items()}
+    site.pages["index.md"] = _cards(site.pages["index.md"])
     site.pages["examples/README.md"] = _gallery(site.pages["examples/README.md"])
     site.add_sources()
     site.add_navigation()
@@ -161,6 +162,20 @@ def _beside(match: re.Match[str]) -> str:
     return f":::::{{grid}} 1 1 2 2\n:gutter: 2\n\n{columns}\n:::::"
 
 
+CARDS = re.compile(r"<!-- cards -->\n(.*?)<!-- end -->", re.DOTALL)
+
+
+def _cards(text: str) -> str:
+    """A list of links, each with a sentence, as cards."""
+
+    def cards(match: re.Match[str]) -> str:
+        found = re.findall(r"^- \[(.+?)\]\((.+?)\.md\): (.+)$", match[1], re.MULTILINE)
+        made = [f"::::{{grid-item-card}} {t}\n:link: {to}\n:link-type: doc\n\n{about}\n::::" for t, to, about in found]
+        return ":::::{grid} 1 2 2 3\n:gutter: 3\n\n" + "\n".join(made) + "\n:::::"
+
+    return CARDS.sub(cards, text)
+
+
 ROW = re.compile(r"^\| \[([\w.]+)\]\((\w+)\.md\) \| (.*?) \| (.*?) \|$", re.MULTILINE)
 
 
@@ -168,7 +183,7 @@ def _gallery(text: str) -> str:
     """The table of the examples as cards with their pictures."""
     cards = [
         f"::::{{grid-item-card}} {name}\n:link: {stem}\n:link-type: doc\n:img-top: ../images/{stem}.png\n\n{about}\n"
-        + (f"+++\n{talk}\n" if talk != "–" else "") + "::::"
+        + (f"\n*{talk}*\n" if talk != "–" else "") + "::::"
         for name, stem, about, talk in ROW.findall(text)
     ]  # fmt: skip
     before = text[: text.index("| example |")]
