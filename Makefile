@@ -5,6 +5,7 @@
 #   make lint      what a reader of the source would ask for, in seconds      make format    clang-format and ruff
 #   make stubs     python/mpsgraph/_core.pyi                                  make tools     what tests and lint need
 #   make docs      tables in docs/operations.md and docs/nngraph.md  make conformance  PyTorch's cases, drawn fresh
+#   make site      the pages as a site, build/site/html/index.html; strict: a link that leads nowhere fails it
 #   make sanitize  C++ tests under ThreadSanitizer and AddressSanitizer       make coverage  of the Metal backend
 #   make clean     remove all that was made
 #   make apple     the whole build for macOS, compiled and linked on any machine; APPLE="--only metal": that backend
@@ -38,9 +39,12 @@ ROOM    ?=
 WORKERS ?= logical
 PEERS   := .venv-bench
 TORCH   := .venv-conformance
+SITE    := .venv-docs
 RANDOM  ?=
 
 BIN := $(VENV)/bin
+# Where the package is installed, for other environments to see it.
+PURELIB = $(CURDIR)/$$($(BIN)/python -c 'import os, sysconfig; print(os.path.relpath(sysconfig.get_path("purelib")))')
 # Directories too: a file that was removed changes its directory.
 SOURCES := $(shell find include src python cmake -not -name '*.pyc' -not -name '__pycache__') \
            CMakeLists.txt pyproject.toml README.md LICENSE
@@ -51,7 +55,7 @@ PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: build tools demo test $(PARTS) test-torch test-slow test-systems bench conformance lint format stubs docs \
-        sanitize coverage apple standin clean
+        site sanitize coverage apple standin clean
 
 build: $(VENV)/installed
 
@@ -185,8 +189,7 @@ $(TORCH)/installed:
 
 # The doors to PyTorch, in the environment that holds it: a gigabyte, which `make test` does without, saying so.
 test-torch: build $(TOOLS) $(TORCH)/installed
-	PYTHONPATH=$(CURDIR)/$$($(BIN)/python -c 'import os, sysconfig; \
-	  print(os.path.relpath(sysconfig.get_path("purelib")))') $(TOGETHER) \
+	PYTHONPATH=$(PURELIB) $(TOGETHER) \
 	  $(TORCH)/bin/python -m pytest -m "not slow" tests/pytorch
 
 stubs: build $(TOOLS)
@@ -196,6 +199,20 @@ stubs: build $(TOOLS)
 docs: standin $(TOOLS)
 	$(BIN)/python tools/operations.py
 	$(BIN)/python tools/nngraph.py
+
+# The pages and the reference by Sphinx, in an environment of its own, which sees the package that was built. Every
+# warning is an error. The first line puts the pages together: without Sphinx's source folder it would not begin.
+site: build $(SITE)/installed
+	mkdir -p build/site/source
+	PYTHONPATH=$(PURELIB) $(SITE)/bin/python -m sphinx --fail-on-warning --keep-going --quiet -b html -c tools/site \
+	  -d build/site/doctrees build/site/source build/site/html
+	@echo "build/site/html/index.html"
+
+$(SITE)/installed: pyproject.toml tools/requirements.py | $(BIN)/python
+	$(PYTHON) -m venv $(@D)
+	$(BIN)/python tools/requirements.py docs > $(@D)/requirements.txt
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet -r $(@D)/requirements.txt
+	touch $@
 
 # Nothing is built for it. The package is checked strictly (pyproject.toml), the programs beside it less so.
 lint: $(TOOLS)
@@ -247,5 +264,5 @@ apple: $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/apple/apple_target.py $(APPLE)
 
 clean:
-	rm -rf build $(VENV) $(PEERS) $(TORCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build $(VENV) $(PEERS) $(TORCH) $(SITE) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

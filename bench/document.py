@@ -1,9 +1,12 @@
-"""docs/performance.md from bench/results.csv: tables between markers and the picture; the prose around them stays.
+"""The pages with numbers, and their picture, from bench/results.csv: tables between markers; the prose around them stays.
+
+docs/performance.md is for people who want to know how fast it is, docs/measurements.md has every number, and README.md
+and docs/index.md show a few.
 
 Of a workload that several machines have measured, the tables and the picture show the last one's rows, one table puts
 the machines side by side, and where we are not ahead is said of each.
 
-`run.py` calls it; alone it writes the page anew from the file. What has no peer's row in the file is not in the tables.
+`run.py` calls it; alone it writes the pages anew from the file. What has no peer's row in the file is not in the tables.
 """
 
 from __future__ import annotations
@@ -21,9 +24,13 @@ from measuring.report import DISTURBED, OURS, Row, best_peer, bound_holds, figur
 from measuring.results import latest, read
 
 RESULTS = BENCH / "results.csv"
-PAGE = BENCH.parent / "docs" / "performance.md"
-PICTURE = PAGE.with_suffix(".png")
+DOCS = BENCH.parent / "docs"
+PAGES = [DOCS / "performance.md", DOCS / "measurements.md", DOCS / "index.md", BENCH.parent / "README.md"]
+PICTURE = PAGES[0].with_suffix(".png")
+SHORT = ("W1", "W2 float32", "W2 bfloat16", "W6", "W8 batch 1", "W8 int8 batch 64", "W10")
+"""What the short table has: training and inference, large and small, the narrow lead of one image among them."""
 MARK, NO_BOUND = "†", "‡"
+DISTURBED_NOTE = f"Others used more than {DISTURBED:.0%} of the machine meanwhile: not to be relied on."
 LIBRARIES = ("scipy", "tcmalloc")  # what a side's mode may name besides the side
 MARKED = re.compile(r"(<!-- bench: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -34,8 +41,8 @@ WHY: dict[str, str] = {
 """Why a workload is slower than the best peer, as far as it is known."""
 
 
-def write(results: Path = RESULTS, page: Path = PAGE, picture: Path = PICTURE) -> list[Path]:
-    """Writes the page and the picture. Result: what was written. Errors: KeyError for a marker that is not known."""
+def write(results: Path = RESULTS, pages: Sequence[Path] = PAGES, picture: Path = PICTURE) -> list[Path]:
+    """Writes the pages and the picture. Result: what was written. Errors: KeyError for a marker that is not known."""
     every = read(results)
     rows = latest(every)
     compared = [row for row in rows if row.benchmark != "operations"]
@@ -49,8 +56,36 @@ def write(results: Path = RESULTS, page: Path = PAGE, picture: Path = PICTURE) -
     def filled(match: re.Match[str]) -> str:
         return match[1] + "\n".join(TABLES[match[2]](of_table.get(match[2], compared))) + "\n" + match[3]
 
-    page.write_text(MARKED.sub(filled, page.read_text()))
-    return [page, picture] if draw(compared, picture) else [page]
+    for page in pages:
+        page.write_text(MARKED.sub(filled, page.read_text()))
+    return [*pages, picture] if draw(compared, picture) else [*pages]
+
+
+def results(rows: Sequence[Row]) -> list[str]:
+    """A line a workload, for people: both sides, and our share of the other's time or memory."""
+    text = ["| workload | mpsgraph | the best of the others | |", "|---|---|---|---|"]
+    return text + _results(rows, headlines(rows), _name)
+
+
+def short(rows: Sequence[Row]) -> list[str]:
+    """Some of the same, without the workloads' names."""
+    text = ["| | mpsgraph | the best of the others | |", "|---|---|---|---|"]
+    chosen = [row for name in SHORT for row in headlines(rows) if row.workload == name]
+    return text + _results(rows, chosen, lambda row: row.title[0].upper() + row.title[1:])
+
+
+def _results(rows: Sequence[Row], chosen: Sequence[Row], named: Callable[[Row], str]) -> list[str]:
+    text = []
+    for row in chosen:
+        peer = best_peer(rows, row)
+        kind = "the memory" if row.workload == "memory" else "the time"
+        text.append(
+            f"| {named(row)} | {_figure(row)} | {_figure(peer)}, {peer.side} {peer.mode} "
+            f"| **{row.ratio.median:.2f}** of {kind}{_disturbed(row, peer)} |"
+        )
+    if any(MARK in row for row in text):
+        text += ["", f"{MARK} {DISTURBED_NOTE}"]
+    return text
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
@@ -66,7 +101,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
             f"| {_target(row)} | {_bound(rows, row)} | {primitives} |"
         )
     notes = {
-        MARK: f"Others used more than {DISTURBED:.0%} of the machine meanwhile: not to be relied on.",
+        MARK: DISTURBED_NOTE,
         NO_BOUND: "No bound: somebody took less than was counted at the rates that were measured.",
     }
     return text + [
@@ -210,6 +245,8 @@ def _where(rows: Sequence[Row], others: Sequence[Row]) -> str:
 
 TABLES: dict[str, Callable[[Sequence[Row]], list[str]]] = {
     "machine": machine,
+    "results": results,
+    "short": short,
     "summary": summary,
     "behind": behind,
     "peers": peers,

@@ -2,7 +2,7 @@
 
 A call takes between tenths of a millisecond and tens. None should be slower than 1.5 times PyTorch's; for one that is,
 REASONS says why. `--only REGEX` measures those whose family or name matches; `run.py operations` enters them into the
-results, and their table into docs/performance.md.
+results, and their table into docs/measurements.md.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""All benchmarks, or those that are named: tables on the terminal, bench/results.csv, docs/performance.md, a picture.
+"""All benchmarks, or those that are named: tables on the terminal, bench/results.csv, the pages of document.py.
 
 `make bench` runs it. `run.py w1_digits memory` measures two and enters them into the results beside the others;
 `--quick` shows in some minutes that everything works, and writes to build/bench/ instead.

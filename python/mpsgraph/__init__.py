@@ -15,7 +15,7 @@ from . import _former_names, _loader
 _former_names.install()
 _loader.load()
 
-from . import random  # noqa: E402
+from . import _core_docstrings, random  # noqa: E402
 from ._core import (  # noqa: E402
     CacheStatistics,
     CommandBuffer,
@@ -74,6 +74,7 @@ from .precision.mixed_precision import autocast  # noqa: E402
 from .tensor import install as _install_operators  # noqa: E402
 
 _install_operators()
+_core_docstrings.install()
 __version__ = library_version()
 
 if TYPE_CHECKING:

@@ -78,6 +78,9 @@ def philox_block(counter: Sequence[int], key: Sequence[int]) -> list[int]:
     """The four 32-bit words that Philox 4x32-10 makes of a counter of four words and a key of two.
 
     Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011. The runtime has its own; this one is for seeds.
+
+    >>> [hex(word) for word in mg.random.philox_block((0, 0, 0, 0), (0, 0))]
+    ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
     """
     if len(counter) != 4 or len(key) != 2:
         raise ShapeError(f"philox_block: counter is four words and key two, got {shown(counter)} and {shown(key)}")

@@ -24,7 +24,11 @@ PYBIND11_MODULE(_core, module) {
   bindings::define_package(module);
   bindings::define_nngraph_recurrent(module);
 
-  module.def("library_version", [] { return std::string(MPSGRAPH_VERSION); });
+  module.def("library_version", [] { return std::string(MPSGRAPH_VERSION); }, R"(The library's version.
+
+>>> mg.library_version() == mg.__version__
+True
+)");
   module.def(
       "philox",
       [](uint64_t key, uint64_t counter_low, uint64_t counter_high, py::ssize_t blocks) {

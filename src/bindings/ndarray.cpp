@@ -369,9 +369,26 @@ void define_ndarray(py::module_& module) {
         return to_ndarray(array, copy, dtype.is_none() ? std::nullopt : std::optional(to_dtype(dtype)), false, "array");
       },
       py::arg("array"), py::arg("dtype") = py::none(), py::arg("copy") = py::none(),
-      "An NDArray of the same memory where that is possible. copy=False: or an error; copy=True: always a copy.");
-  module.def("from_dlpack", &from_dlpack, py::arg("array"), "An NDArray of the same memory.");
-  module.def("copy_count", &runtime::copy_count, "How many arrays were copied because they could not be shared.");
+      R"(An NDArray of the same memory where that is possible. copy=False: or an error; copy=True: always a copy.
+
+>>> x = np.float32([1, 2])
+>>> shared, own = mg.asarray(x), mg.asarray(x, copy=True)
+>>> x[0] = 5
+>>> shared.tolist(), own.tolist()
+([5.0, 2.0], [1.0, 2.0])
+)");
+  module.def("from_dlpack", &from_dlpack, py::arg("array"), R"(An NDArray of the same memory.
+
+>>> mg.from_dlpack(np.float32([1, 2])).tolist()
+[1.0, 2.0]
+)");
+  module.def("copy_count", &runtime::copy_count, R"(How many arrays were copied because they could not be shared.
+
+>>> before = mg.copy_count()
+>>> _ = mg.asarray([1.0, 2.0])
+>>> mg.copy_count() - before
+1
+)");
 }
 
 }  // namespace mpsgraph::bindings

@@ -159,9 +159,19 @@ Automatic is OMP_NUM_THREADS, or as many as there are processors that the proces
 on, for all queues, and changes no result: kernels are cut into parts at the first compilation, for the number that
 holds then. PyTorch's torch.set_num_threads.
 
-Raises DeviceError for a negative number, and for more threads than kernels have been cut for.)");
+Raises DeviceError for a negative number, and for more threads than kernels have been cut for.
+
+>>> mg.set_num_threads(1)
+>>> mg.get_num_threads()
+1
+>>> mg.set_num_threads(0)
+)");
   module.def("get_num_threads", &runtime::thread_count,
-             "How many threads the CPU device's kernels use together. PyTorch's torch.get_num_threads.");
+             R"(How many threads the CPU device's kernels use together. PyTorch's torch.get_num_threads.
+
+>>> mg.get_num_threads() >= 1
+True
+)");
   module.def(
       "shutdown",
       [] {

@@ -148,7 +148,7 @@ def written(tmp_path: Path, rows: list[Row], *tables: str) -> list[str]:
     page.write_text("".join(f"<!-- bench: {name} -->\n<!-- end -->\n" for name in tables))
     path.unlink(missing_ok=True)
     enter(rows, path, [])
-    document.write(path, page, tmp_path / "page.png")
+    document.write(path, [page], tmp_path / "page.png")
     return re.findall(r"-->\n(.*?)<!-- end -->", page.read_text(), re.DOTALL)
 
 
@@ -177,7 +177,7 @@ def test_the_page_says_where_the_best_peer_is_faster(tmp_path: Path):
         row("slow", "A", 2.0, ratio=slower),
     ]
     enter(rows, tmp_path / "results.csv", [])
-    document.write(tmp_path / "results.csv", page, tmp_path / "page.png")
+    document.write(tmp_path / "results.csv", [page], tmp_path / "page.png")
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     assert "slow, title: 1.50 of A" in text and "fast 0.60 (target 0.50)" in text
@@ -196,14 +196,14 @@ def test_machines_do_not_replace_each_other(tmp_path: Path):
     enter(measured("old", "2026-01-01", 0.75), path, ["w"])
     enter(measured("new", "2026-01-02", 0.25), path, ["w"])
     assert [(r.machine, r.value.median) for r in read(path) if r.side == OURS] == [("old", 0.75), ("new", 0.25)]
-    document.write(path, page, tmp_path / "page.png")
+    document.write(path, [page], tmp_path / "page.png")
     summary, machines = page.read_text().split("<!-- end -->")[:2]
     assert "0.25" in summary and "0.75" not in summary
     assert "| workload | new | old | target |" in machines
     assert "| w, title | 0.25 (0.25–0.25) | 0.75 (0.75–0.75) | 0.50 |" in machines
 
     enter(measured("old", "2026-01-03", 0.6), path, ["w"])
-    document.write(path, page, tmp_path / "page.png")
+    document.write(path, [page], tmp_path / "page.png")
     summary, machines = page.read_text().split("<!-- end -->")[:2]
     assert "0.60" in summary and "0.25" not in summary and "| workload | old | new | target |" in machines
 
@@ -328,11 +328,13 @@ def test_a_side_tells_what_else_makes_its_mode():
         assert re.fullmatch(re.escape(np.__version__) + r", tcmalloc [\d.]+", running.version)
 
 
-def test_the_page_is_what_the_results_make(tmp_path: Path):
-    page = tmp_path / "page.md"
-    page.write_text(document.PAGE.read_text())
-    document.write(page=page, picture=tmp_path / "page.png")
-    assert page.read_text() == document.PAGE.read_text(), "run bench/document.py"
+@pytest.mark.parametrize("page", document.PAGES, ids=lambda page: page.name)
+def test_the_pages_are_what_the_results_make(page: Path, tmp_path: Path):
+    copy = tmp_path / page.name
+    copy.write_text(page.read_text())
+    document.write(pages=[copy], picture=tmp_path / "page.png")
+    assert copy.read_text() == page.read_text(), "run bench/document.py"
+    assert "<!-- bench: " in page.read_text()
 
 
 # --- workloads --------------------------------------------------------------------------------------------------------

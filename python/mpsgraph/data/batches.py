@@ -15,11 +15,22 @@ from .._shown import shown
 from ..errors import ShapeError
 
 Dataset = Sequence[np.ndarray]
+"""Arrays of one length, such as (inputs, labels)."""
 
 
 @checked
 class Batches:
-    """An iterable over the batches of one epoch; the next `iter` goes on with the next epoch, or where it was left."""
+    """An iterable over the batches of one epoch; the next `iter` goes on with the next epoch, or where it was left.
+
+    >>> data = mg.data.batches((np.arange(4), np.arange(4)), batch_size=2, seed=1)
+    >>> first, *_ = data
+    >>> data.epoch, data.position, len(data)
+    (1, 0, 2)
+    >>> state = data.state_dict()
+    >>> data.load_state_dict({**state, "epoch": 0, "position": 1})
+    >>> len(list(data))
+    1
+    """
 
     def __init__(self, dataset: Dataset, batch_size: int, shuffle: bool, seed: int, drop_last: bool) -> None:
         self.arrays = tuple(np.asarray(array) for array in dataset)

@@ -22,7 +22,13 @@ _SHORTEST = 8  # the first boundary where none are given
 
 @checked
 class Buckets(Batches):
-    """An iterable over the batches of one epoch; the next `iter` goes on with the next epoch, or where it was left."""
+    """An iterable over the batches of one epoch; the next `iter` goes on with the next epoch, or where it was left.
+
+    >>> sequences = [np.ones(n, np.float32) for n in (3, 5, 7, 2)]
+    >>> data = mg.data.bucketed((sequences, np.arange(4)), batch_size=2, boundaries=[4, 8], shuffle=False)
+    >>> type(data).__name__, [x.shape for x, y in data]
+    ('Buckets', [(2, 4), (2, 8)])
+    """
 
     def __init__(
         self,

@@ -28,7 +28,14 @@ _CIFAR_RECORD = 1 + 3 * 32 * 32
 
 
 class DataError(Error, ValueError):
-    """A data file that is missing, truncated or not what it should be."""
+    """A data file that is missing, truncated or not what it should be.
+
+    >>> try:
+    ...     mg.data.read_idx("no such file")
+    ... except mg.data.DataError as error:
+    ...     print(type(error).__mro__[1].__name__)
+    Error
+    """
 
 
 @checked
@@ -38,6 +45,12 @@ def read_idx(path: str | Path) -> np.ndarray:
     Format: two zero bytes, a type, a rank; then the sizes as big-endian uint32, then the elements.
     Args: path. Result: an array in native byte order. Errors: DataError.
     Source: Yann LeCun, "The MNIST database of handwritten digits".
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "labels"
+    >>> _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 3]))
+    >>> mg.data.read_idx(path).tolist()
+    [7, 3]
     """
     data = _contents(Path(path))
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _IDX_TYPES or data[3] > _IDX_MAX_RANK:
@@ -63,6 +76,17 @@ def read_mnist(
     Args: directory with train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
     t10k-labels-idx1-ubyte, with or without .gz. Result: ((images, labels), (images, labels)) for training and test;
     images float32 (n, 28, 28, 1) in 0..1, labels int32 (n,). Errors: DataError.
+
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> images = bytes([0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 0, 51, 102, 255])  # one of 2 x 2
+    >>> labels = bytes([0, 0, 8, 1, 0, 0, 0, 1, 7])
+    >>> for part in ("train", "t10k"):
+    ...     _ = (folder / f"{part}-images-idx3-ubyte").write_bytes(images)
+    ...     _ = (folder / f"{part}-labels-idx1-ubyte").write_bytes(labels)
+    >>> (images, labels), test_set = mg.data.read_mnist(folder)
+    >>> images.shape, labels.tolist()
+    ((1, 2, 2, 1), [7])
     """
 
     def part(prefix: str) -> tuple[np.ndarray, np.ndarray]:
@@ -85,6 +109,14 @@ def read_cifar10(
     are pickles; of these nothing is run but what makes arrays. Result: ((images, labels), (images, labels)) for
     training and test; images float32 (n, 32, 32, 3) in 0..1, labels int32 (n,). Errors: DataError.
     Source: Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
+
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+    ...     _ = (folder / f"{name}.bin").write_bytes(bytes([3]) + bytes(3 * 32 * 32))
+    >>> (images, labels), test_set = mg.data.read_cifar10(folder)
+    >>> images.shape, labels.tolist()
+    ((5, 32, 32, 3), [3, 3, 3, 3, 3])
     """
 
     def is_there(name: str) -> bool:

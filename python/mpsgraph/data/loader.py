@@ -31,7 +31,14 @@ class Samples(Protocol):
 
 @checked
 class Loader(Batches):
-    """An iterable over the batches of one epoch; the next `iter` goes on with the next epoch, or where it was left."""
+    """An iterable over the batches of one epoch; the next `iter` goes on with the next epoch, or where it was left.
+
+    >>> data = mg.data.loaded(np.arange(6), 2, shuffle=False)
+    >>> type(data).__name__, [batch.tolist() for batch in data]
+    ('Loader', [[0, 1], [2, 3], [4, 5]])
+    >>> data.state_dict()
+    {'epoch': 1, 'position': 0, 'seed': 0, 'samples': 6}
+    """
 
     def __init__(
         self,

@@ -196,14 +196,24 @@ def glu(x: Tensor, axis: int = -1) -> Tensor:
 
 
 class ReLU(Module):
-    """max(x, 0)."""
+    """max(x, 0).
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.ReLU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [0. 0. 2.]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).relu(x)
 
 
 class LeakyReLU(Module):
-    """x where x > 0, else alpha * x."""
+    """x where x > 0, else alpha * x.
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.LeakyReLU(0.1)(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [-0.1  0.   2. ]
+    """
 
     def __init__(self, alpha: float = 0.01) -> None:
         self.alpha = alpha
@@ -216,14 +226,24 @@ class LeakyReLU(Module):
 
 
 class Sigmoid(Module):
-    """1 / (1 + e^-x)."""
+    """1 / (1 + e^-x).
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.Sigmoid()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [0.269 0.5   0.881]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).sigmoid(x)
 
 
 class Tanh(Module):
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent.
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.Tanh()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [-0.762  0.     0.964]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).tanh(x)
@@ -267,7 +287,12 @@ class PReLU(Module):
 
 
 class GELU(Module):
-    """Gaussian error linear unit, exact, or approximate="tanh"."""
+    """Gaussian error linear unit, exact, or approximate="tanh".
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.GELU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [-0.159  0.     1.954]
+    """
 
     def __init__(self, approximate: str = "none") -> None:
         self.approximate = approximate
@@ -280,7 +305,12 @@ class GELU(Module):
 
 
 class ELU(Module):
-    """Exponential linear unit."""
+    """Exponential linear unit.
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.ELU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [-0.632  0.     2.   ]
+    """
 
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
@@ -293,21 +323,36 @@ class ELU(Module):
 
 
 class CELU(ELU):
-    """x where x > 0, else alpha * (e^(x / alpha) - 1)."""
+    """x where x > 0, else alpha * (e^(x / alpha) - 1).
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.CELU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [-0.632  0.     2.   ]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return celu(x, self.alpha)
 
 
 class SELU(Module):
-    """Scaled exponential linear unit, which keeps mean 0 and variance 1."""
+    """Scaled exponential linear unit, which keeps mean 0 and variance 1.
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.SELU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [-1.111  0.     2.101]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return selu(x)
 
 
 class SiLU(Module):
-    """x * sigmoid(x)."""
+    """x * sigmoid(x).
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.SiLU()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [-0.269  0.     1.762]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return silu(x)
@@ -317,28 +362,48 @@ Swish = SiLU
 
 
 class Mish(Module):
-    """x * tanh(softplus(x))."""
+    """x * tanh(softplus(x)).
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.Mish()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [-0.303  0.     1.944]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return mish(x)
 
 
 class LogSigmoid(Module):
-    """ln(1 / (1 + e^-x))."""
+    """ln(1 / (1 + e^-x)).
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.LogSigmoid()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [-1.313 -0.693 -0.127]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return log_sigmoid(x)
 
 
 class Softsign(Module):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.Softsign()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [-0.5    0.     0.667]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return softsign(x)
 
 
 class Tanhshrink(Module):
-    """x - tanh(x)."""
+    """x - tanh(x).
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.Tanhshrink()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [-0.238  0.     1.036]
+    """
 
     @rounded_once
     def forward(self, x: Tensor) -> Tensor:
@@ -346,7 +411,12 @@ class Tanhshrink(Module):
 
 
 class GLU(Module):
-    """The first half of an axis, which must be of even size, times the sigmoid of its second."""
+    """The first half of an axis, which must be of even size, times the sigmoid of its second.
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.GLU()(g.constant([1.0, 3.0, 0.0, 100.0]))).numpy().round(3))
+    [0.5 3. ]
+    """
 
     passes_mask = True
 
@@ -361,7 +431,12 @@ class GLU(Module):
 
 
 class Softplus(Module):
-    """ln(1 + e^(beta * x)) / beta."""
+    """ln(1 + e^(beta * x)) / beta.
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.Softplus()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [0.313 0.693 2.127]
+    """
 
     def __init__(self, beta: float = 1.0) -> None:
         self.beta = beta
@@ -374,7 +449,12 @@ class Softplus(Module):
 
 
 class Softmax(Module):
-    """Positive numbers that sum to 1 along an axis. Not before cross_entropy, which takes logits."""
+    """Positive numbers that sum to 1 along an axis. Not before cross_entropy, which takes logits.
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.Softmax()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [0.042 0.114 0.844]
+    """
 
     passes_mask = True
 
@@ -389,14 +469,24 @@ class Softmax(Module):
 
 
 class LogSoftmax(Softmax):
-    """Logarithm of the soft maximum along an axis."""
+    """Logarithm of the soft maximum along an axis.
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.LogSoftmax()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [-3.17 -2.17 -0.17]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).log_softmax(x, self.axis)
 
 
 class Softmin(Softmax):
-    """The soft maximum of -x along an axis."""
+    """The soft maximum of -x along an axis.
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.Softmin()(g.constant([-1.0, 0.0, 2.0]))).numpy().round(3))
+    [0.705 0.259 0.035]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).softmax(-x, self.axis)

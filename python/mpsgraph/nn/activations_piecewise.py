@@ -48,7 +48,12 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """min(max(x, 0), 6). Howard et al., arXiv:1704.04861."""
+    """min(max(x, 0), 6). Howard et al., arXiv:1704.04861.
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.ReLU6()(g.constant([-4.0, 0.25, 1.0, 8.0]))).numpy().round(3))
+    [0.   0.25 1.   6.  ]
+    """
 
     def __init__(self) -> None:
         super().__init__(0.0, 6.0)
@@ -58,14 +63,24 @@ class ReLU6(Hardtanh):
 
 
 class Hardsigmoid(Module):
-    """min(max(x / 6 + 1 / 2, 0), 1). (Keras before version 3 had x / 5 + 1 / 2.)"""
+    """min(max(x / 6 + 1 / 2, 0), 1). (Keras before version 3 had x / 5 + 1 / 2.)
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.Hardsigmoid()(g.constant([-4.0, 0.25, 1.0, 8.0]))).numpy().round(3))
+    [0.    0.542 0.667 1.   ]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return hard_sigmoid(x)
 
 
 class Hardswish(Module):
-    """x * min(max(x / 6 + 1 / 2, 0), 1). Howard et al., arXiv:1905.02244."""
+    """x * min(max(x / 6 + 1 / 2, 0), 1). Howard et al., arXiv:1905.02244.
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.Hardswish()(g.constant([-2.0, 0.25, 1.0, 8.0]))).numpy().round(3))
+    [-0.333  0.135  0.667  8.   ]
+    """
 
     @rounded_once
     def forward(self, x: Tensor) -> Tensor:
@@ -91,7 +106,12 @@ class Threshold(Module):
 
 
 class Hardshrink(Module):
-    """x where |x| > bound, else 0."""
+    """x where |x| > bound, else 0.
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.Hardshrink(0.5)(g.constant([-4.0, 0.25, 1.0, 8.0]))).numpy().round(3))
+    [-4.  0.  1.  8.]
+    """
 
     def __init__(self, bound: float = 0.5) -> None:
         if bound < 0:
@@ -106,7 +126,12 @@ class Hardshrink(Module):
 
 
 class Softshrink(Hardshrink):
-    """x - bound where x > bound, x + bound where x < -bound, else 0."""
+    """x - bound where x > bound, x + bound where x < -bound, else 0.
+
+    >>> g = mg.Graph()
+    >>> print(g.run({}, mg.nn.Softshrink(0.5)(g.constant([-4.0, 0.25, 1.0, 8.0]))).numpy().round(3))
+    [-3.5  0.   0.5  7.5]
+    """
 
     @rounded_once
     def forward(self, x: Tensor) -> Tensor:

@@ -157,7 +157,12 @@ class SpatialDropout(Dropout):
 
 
 class Identity(Module):
-    """The input as it is: what stands where a layer could."""
+    """The input as it is: what stands where a layer could.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.Identity()(g.constant([1.0, 2.0]))).tolist()
+    [1.0, 2.0]
+    """
 
     passes_mask = True
 

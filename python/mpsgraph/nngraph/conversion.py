@@ -13,7 +13,11 @@ from .matrix import Matrix, device_of
 
 
 class DataLayout(IntEnum):
-    """The order of an image's numbers in a row. Source: MPSDataLayout."""
+    """The order of an image's numbers in a row. Source: MPSDataLayout.
+
+    >>> [member.name for member in mg.nngraph.DataLayout]
+    ['height_x_width_x_feature_channels', 'feature_channels_x_height_x_width']
+    """
 
     height_x_width_x_feature_channels = 0
     feature_channels_x_height_x_width = 1

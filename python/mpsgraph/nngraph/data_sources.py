@@ -22,7 +22,13 @@ from ..errors import GraphError
 @dataclass(frozen=True)
 class NeuronDescriptor:
     """A neuron behind a convolution: its type, as in the neuron nodes' names ("relu", "tanh", ...), and a, b and c.
-    Source: MPSNNNeuronDescriptor."""
+    Source: MPSNNNeuronDescriptor.
+
+    >>> nn = mg.nngraph
+    >>> descriptor = nn.ConvolutionDescriptor(3, 3, 1, 4, neuron=nn.NeuronDescriptor("relu"))
+    >>> descriptor.neuron.type
+    'relu'
+    """
 
     type: str
     a: float = 0.0
@@ -36,6 +42,9 @@ class ConvolutionDescriptor:
 
     depthwise: each input channel has filters of its own; output channels are a multiple of the input's, weights
     (out, height, width, 1). neuron: None for no neuron.
+
+    >>> mg.nngraph.ConvolutionDescriptor(5, 3, 16, 32).weights_shape
+    (32, 3, 5, 16)
     """
 
     kernel_width: int
@@ -63,6 +72,10 @@ class ParameterState(_core.NNParameterState):
     "weights" and "biases" of a convolution, (out, height, width, in) and (out,); "gamma", "beta", "mean", "variance" of
     a normalization. Args: arrays, by name; their memory is shared, so that an optimizer may write into them. Source:
     MPSCNNConvolutionGradientState, MPSCNNConvolutionWeightsAndBiasesState, MPSCNNNormalization…State.
+
+    >>> state = mg.nngraph.ParameterState({"gamma": np.float32([1, 2])})
+    >>> state.names, state.read("gamma").tolist()
+    (['gamma'], [1.0, 2.0])
     """
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
@@ -70,7 +83,12 @@ class ParameterState(_core.NNParameterState):
 
 
 def ConvolutionWeightsAndBiasesState(weights: np.ndarray, biases: np.ndarray | None = None) -> ParameterState:
-    """A convolution's parameters as a state, over the arrays' memory. Source: initWithWeights:biases:."""
+    """A convolution's parameters as a state, over the arrays' memory. Source: initWithWeights:biases:.
+
+    >>> weights, biases = np.zeros((4, 3, 3, 1), np.float32), np.zeros(4, np.float32)
+    >>> mg.nngraph.ConvolutionWeightsAndBiasesState(weights, biases).names
+    ['weights', 'biases']
+    """
     return ParameterState({"weights": weights} if biases is None else {"weights": weights, "biases": biases})
 
 
@@ -83,6 +101,26 @@ class ConvolutionDataSource(Protocol):
     or "float16": filters compute with weights of that type; updates are of float32 ones. Apple's default is float16,
     here it is float32. An exception in any of these reaches the caller of encode, and nothing is half updated. Source:
     MPSCNNConvolutionDataSource.
+
+    >>> nn = mg.nngraph
+    >>> class Ones:
+    ...     def load(self):
+    ...         return True
+    ...     def purge(self):
+    ...         pass
+    ...     def descriptor(self):
+    ...         return nn.ConvolutionDescriptor(3, 3, 1, 2)
+    ...     def weights(self):
+    ...         return np.ones((2, 3, 3, 1), np.float32)
+    ...     def bias_terms(self):
+    ...         return None
+    ...     def data_type(self):
+    ...         return mg.float32
+    ...     def label(self):
+    ...         return "ones"
+    >>> node = nn.ConvolutionNode(nn.ImageNode("x"), Ones())
+    >>> float(nn.NNGraph(None, node.result_image)(np.ones((1, 5, 5, 1), np.float32)).numpy().max())
+    9.0
     """
 
     def load(self) -> bool:
@@ -115,6 +153,19 @@ class NormalizationDataSource(Protocol):
     update_gamma_and_beta(command_buffer, gradient_state, source_state) and, of batch normalization,
     update_mean_and_variance(command_buffer, gradient_state, source_state), whose gradient_state holds the batch's mean
     and variance too. Source: MPSCNNBatchNormalizationDataSource and its kin.
+
+    >>> nn = mg.nngraph
+    >>> class Doubled:
+    ...     def number_of_feature_channels(self):
+    ...         return 1
+    ...     def gamma(self):
+    ...         return np.float32([2])
+    ...     def beta(self):
+    ...         return None
+    >>> node = nn.InstanceNormalizationNode(nn.ImageNode("x"), Doubled())
+    >>> x = np.float32([-1, 1]).reshape(1, 1, 2, 1)
+    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(2))
+    [-2.  2.]
     """
 
     def number_of_feature_channels(self) -> int:
@@ -252,6 +303,13 @@ class StoredWeights(_core.NNStoredWeights):
     weights there, "OHWI" as Apple's, "OIHW" as PyTorch's or "HWIO" as TensorFlow's; label; kernel_weights_data_type, as
     of a ConvolutionDataSource. Errors: PackageError for a file that is damaged or lacks a tensor, ShapeError,
     DTypeError.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "net.safetensors")
+    >>> mg.checkpoint.save(path, {"conv1.weight": np.ones((4, 3, 3, 1), np.float32)})
+    >>> source = mg.nngraph.StoredWeights(path, mg.nngraph.ConvolutionDescriptor(3, 3, 1, 4), weights="conv1.weight")
+    >>> source.load(), source.weights().shape
+    (True, (4, 3, 3, 1))
     """
 
     def __init__(

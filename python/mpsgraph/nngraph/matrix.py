@@ -45,6 +45,9 @@ class VectorDescriptor:
     """What a vector is: length, how many of them, bytes from one to the next (dense when 0), element type.
 
     Source: MPSVectorDescriptor vectorDescriptorWithLength:vectors:vectorBytes:dataType:.
+
+    >>> mg.nngraph.Vector("cpu", mg.nngraph.VectorDescriptor(3)).numpy().tolist()
+    [0.0, 0.0, 0.0]
     """
 
     length: int

@@ -113,6 +113,15 @@ class StochasticGradientDescent(_core.NNSGD, _Encodes):
 
     Args: gradient_clip, (minimum, maximum) of each element, None for none; regularization_type, "none", "l1" or "l2".
     learning_rate may change between encodes. Source: MPSNNOptimizerStochasticGradientDescent.
+
+    >>> nn = mg.nngraph
+    >>> values, gradients = nn.Vector(np.float32([1, 2])), nn.Vector(np.float32([1, -1]))
+    >>> buffer = mg.CommandQueue(mg.Device.default()).command_buffer()
+    >>> nn.StochasticGradientDescent(0.1).encode(buffer, input_gradient_vector=gradients, input_values_vector=values)
+    >>> buffer.commit()
+    >>> buffer.wait_until_completed()
+    >>> print(values.numpy().round(3))
+    [0.9 2.1]
     """
 
     def __init__(
@@ -138,7 +147,20 @@ class StochasticGradientDescent(_core.NNSGD, _Encodes):
 
 
 class RMSProp(_core.NNRMSProp, _Encodes):
-    """s = decay * s + (1 - decay) * g^2; v -= rate * g / (sqrt(s) + epsilon). Source: MPSNNOptimizerRMSProp."""
+    """s = decay * s + (1 - decay) * g^2; v -= rate * g / (sqrt(s) + epsilon). Source: MPSNNOptimizerRMSProp.
+
+    >>> nn = mg.nngraph
+    >>> values, gradients = nn.Vector(np.float32([1, 2])), nn.Vector(np.float32([1, -1]))
+    >>> velocity = nn.Vector(np.zeros(2, np.float32))
+    >>> buffer = mg.CommandQueue(mg.Device.default()).command_buffer()
+    >>> nn.RMSProp(0.1).encode(
+    ...     buffer, input_gradient_vector=gradients, input_values_vector=values,
+    ...     input_velocity_vectors=velocity)
+    >>> buffer.commit()
+    >>> buffer.wait_until_completed()
+    >>> print(values.numpy().round(3))
+    [0.684 2.316]
+    """
 
     def __init__(
         self,
@@ -161,6 +183,18 @@ class Adam(_core.NNAdam, _Encodes):
 
     rate_t = rate * sqrt(1 - beta2^t) / (1 - beta1^t), where t, the step, is time_step after the encode. amsgrad: the
     largest s so far stands for s. Source: MPSNNOptimizerAdam.
+
+    >>> nn = mg.nngraph
+    >>> values, gradients = nn.Vector(np.float32([1, 2])), nn.Vector(np.float32([1, -1]))
+    >>> momentum, velocity = nn.Vector(np.zeros(2, np.float32)), nn.Vector(np.zeros(2, np.float32))
+    >>> buffer = mg.CommandQueue(mg.Device.default()).command_buffer()
+    >>> nn.Adam(0.1).encode(
+    ...     buffer, input_gradient_vector=gradients, input_values_vector=values, input_momentum_vectors=momentum,
+    ...     input_velocity_vectors=velocity)
+    >>> buffer.commit()
+    >>> buffer.wait_until_completed()
+    >>> print(values.numpy().round(3))
+    [0.9 2.1]
     """
 
     def __init__(

@@ -14,6 +14,13 @@ class PaddingPolicy:
     alignment, where the windows are, "centered", "top_left" or "bottom_right"; remainder, where an odd pixel of padding
     goes, "top_left", "top_right", "bottom_left" or "bottom_right"; padding, instead of all that, [top, bottom, left,
     right].
+
+    >>> nn = mg.nngraph
+    >>> node = nn.PoolingMaxNode(nn.ImageNode("x"), 2, 2, padding_policy=nn.VALID)
+    >>> nn.NNGraph(None, node.result_image)(np.ones((1, 5, 5, 1), np.float32)).shape
+    (1, 2, 2, 1)
+    >>> nn.VALID == nn.PaddingPolicy("valid_only"), nn.TENSORFLOW_SAME.remainder
+    (True, 'bottom_right')
     """
 
     size: str = "same"

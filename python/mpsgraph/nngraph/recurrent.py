@@ -29,14 +29,22 @@ NEURONS = (
 
 
 class RNNSequenceDirection(IntEnum):
-    """The way through a sequence in bidirectional inference. Source: MPSRNNSequenceDirection."""
+    """The way through a sequence in bidirectional inference. Source: MPSRNNSequenceDirection.
+
+    >>> [member.name for member in mg.nngraph.RNNSequenceDirection][:3]
+    ['forward', 'backward']
+    """
 
     forward = 0
     backward = 1
 
 
 class RNNBidirectionalCombineMode(IntEnum):
-    """What becomes of the results of both directions. Source: MPSRNNBidirectionalCombineMode."""
+    """What becomes of the results of both directions. Source: MPSRNNBidirectionalCombineMode.
+
+    >>> [member.name for member in mg.nngraph.RNNBidirectionalCombineMode][:3]
+    ['none', 'add', 'concatenate']
+    """
 
     none = 0
     add = 1
@@ -44,7 +52,11 @@ class RNNBidirectionalCombineMode(IntEnum):
 
 
 class RNNMatrixId(IntEnum):
-    """Names of weights, for encode_copy_weights; an LSTM's memory gate is its cell. Source: MPSRNNMatrixId."""
+    """Names of weights, for encode_copy_weights; an LSTM's memory gate is its cell. Source: MPSRNNMatrixId.
+
+    >>> [member.name for member in mg.nngraph.RNNMatrixId][:3]
+    ['single_gate_input_weights', 'single_gate_recurrent_weights', 'single_gate_bias_terms']
+    """
 
     single_gate_input_weights = 0
     single_gate_recurrent_weights = 1

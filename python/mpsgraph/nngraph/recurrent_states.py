@@ -51,7 +51,13 @@ class RNNRecurrentMatrixState:
 
 
 class RNNRecurrentImageState:
-    """The same for images: outputs and cells are NDArray [N, H, W, channels]. Source: MPSRNNRecurrentImageState."""
+    """The same for images: outputs and cells are NDArray [N, H, W, channels]. Source: MPSRNNRecurrentImageState.
+
+    >>> h = mg.asarray(np.zeros((2, 4, 4, 8), np.float32))
+    >>> state = mg.nngraph.RNNRecurrentImageState([(h, None)])
+    >>> state.recurrent_output_image(0).shape, state.memory_cell_image(0)
+    ((2, 4, 4, 8), None)
+    """
 
     def __init__(self, layers: Sequence[tuple[Any, Any]]) -> None:
         self._layers = list(layers)

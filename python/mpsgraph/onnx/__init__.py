@@ -53,6 +53,13 @@ def load(
     function of the name; values, arrays by name for inputs that shall be constants; shapes, by name for inputs.
     Errors: GraphError for what is no ONNX model, is damaged or makes no sense; UnsupportedError that names all
     operators that are missing, with their nodes; ShapeError, DTypeError.
+
+    >>> from onnx import TensorProto, helper
+    >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy")
+    >>> graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", [x], [y])
+    >>> model = mg.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    >>> model(np.float32([-1, 2])).tolist()
+    [0.0, 2.0]
     """
     model, directory = read_model(path)
     with sense("the model"):

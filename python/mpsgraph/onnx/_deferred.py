@@ -27,7 +27,15 @@ Build = "Callable[[Mapping[str, np.ndarray], Mapping[str, Sequence[int]]], Impor
 
 
 class DeferredModel(Model):
-    """A model that is built when it is run; `bind` builds it for given inputs at once."""
+    """A model that is built when it is run; `bind` builds it for given inputs at once.
+
+    >>> from onnx import TensorProto, helper
+    >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xy")  # of unknown rank
+    >>> graph = helper.make_graph([helper.make_node("Flatten", ["x"], ["y"])], "net", [x], [y])
+    >>> model = mg.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    >>> type(model).__name__, model(np.ones((2, 3, 4), np.float32)).shape
+    ('DeferredModel', (2, 12))
+    """
 
     def __init__(
         self,

@@ -28,6 +28,16 @@ class Optimizer:
     """The base: write `step`, which moves one variable.
 
     float16 and bfloat16 variables are moved in float32, where small rates and momenta do not vanish, and rounded.
+
+    >>> class Sign(mg.optim.Optimizer):
+    ...     def updates(self, gradients, learning_rate):
+    ...         g = learning_rate.graph
+    ...         return [g.assign(v, v - learning_rate * g.sign(d)) for v, d in gradients.items()]
+    >>> x = np.float32([[1], [2]])
+    >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", Sign(0.01))
+    >>> history = trainer.fit(x, 3 * x, epochs=2, progress=False)
+    >>> history.loss[1] < history.loss[0]
+    True
     """
 
     _schedule: Schedule

@@ -15,10 +15,16 @@ from .._shown import shown
 from ..errors import GraphError
 
 Schedule = Callable[[int], float]
+"""A function from the number of a step, counted from 0, to its learning rate."""
 
 
 class ConstantRate(float):
-    """The same rate in every step. It is that number, so that `optimizer.learning_rate *= 0.1` does what it says."""
+    """The same rate in every step. It is that number, so that `optimizer.learning_rate *= 0.1` does what it says.
+
+    >>> rate = mg.optim.ConstantRate(0.1)
+    >>> rate(0), rate(1000)
+    (0.1, 0.1)
+    """
 
     def __new__(cls, rate: NotNegative) -> ConstantRate:
         return super().__new__(cls, as_rate("ConstantRate: rate", rate))

@@ -102,7 +102,12 @@ def global_policy() -> str:
 
 
 def layer_scope(precision: str | None) -> AbstractContextManager[Any]:
-    """What a module's call happens in: its own precision, else the open autocast, else the policy."""
+    """What a module's call happens in: its own precision, else the open autocast, else the policy.
+
+    >>> with mg.mixed_precision.layer_scope("bfloat16"):
+    ...     print(mg.mixed_precision.autocast_dtype())
+    bfloat16
+    """
     if precision is not None:
         return autocast(precision)
     low = POLICIES[_policy]
@@ -110,7 +115,12 @@ def layer_scope(precision: str | None) -> AbstractContextManager[Any]:
 
 
 def is_mixed() -> bool:
-    """Is what is built now, or what layers build, of mixed precision?"""
+    """Is what is built now, or what layers build, of mixed precision?
+
+    >>> with mg.autocast("bfloat16"):
+    ...     print(mg.mixed_precision.is_mixed())
+    True
+    """
     return bool(autocast_dtype() if _scopes.open else POLICIES[_policy])
 
 
@@ -123,6 +133,13 @@ def rounded_once(function: Function) -> Function:
     """A composition whose bfloat16 and float16 operands are computed with in float32, and whose result is rounded once.
 
     It is built as it is written; the result has the type of the first operand that is half as wide.
+
+    >>> @mg.mixed_precision.rounded_once
+    ... def square_sum(x):
+    ...     return x.graph.reduction_sum(x * x)
+    >>> x = mg.Graph().constant([300.0, 400.0], dtype="float16")
+    >>> x.graph.run({}, square_sum(x / 1000.0)).dtype
+    float16
     """
 
     @functools.wraps(function)
@@ -142,6 +159,13 @@ def in_float32(function: Function) -> Function:
     """A loss that is computed in float32 where its operands are bfloat16 or float16, and is built as it is written.
 
     Under mixed precision it stays float32; else it is rounded to the operands' type at the end.
+
+    >>> @mg.mixed_precision.in_float32
+    ... def total(x, y):
+    ...     return x.graph.reduction_sum(x * y)
+    >>> x = mg.Graph().constant([1.0, 2.0], dtype="float16")
+    >>> total(x, x).dtype
+    float16
     """
     rounded = rounded_once(function)
 

@@ -10,7 +10,15 @@ from ..errors import GraphError
 
 @dataclass(frozen=True)
 class Kernel:
-    """What is known of a kernel before it runs. FLOPs count a multiplication and an addition as two."""
+    """What is known of a kernel before it runs. FLOPs count a multiplication and an addition as two.
+
+    >>> g = mg.Graph()
+    >>> x = g.constant([1.0, 2.0])
+    >>> with mg.profiler.profile() as p:
+    ...     _ = g.run({}, g.exponent(x) + x)
+    >>> [(kernel.kernel.types, kernel.kernel.bytes) for kernel in p.kernels]
+    [('float32[2] -> float32[2]', 16.0), ('float32[2], float32[2] -> float32[2]', 24.0), ('', 16.0)]
+    """
 
     name: str  # of the operation in the graph, unique in its program
     kind: str  # of the operation
@@ -34,7 +42,15 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Record:
-    """Something that happened: an interval on a thread, one that overlaps others, or an instant. Times in seconds."""
+    """Something that happened: an interval on a thread, one that overlaps others, or an instant. Times in seconds.
+
+    >>> g = mg.Graph()
+    >>> x = g.constant([1.0, 2.0])
+    >>> with mg.profiler.profile() as p:
+    ...     _ = g.run({}, g.exponent(x) + x)
+    >>> [(record.category, record.shape) for record in p.kernels]
+    [('kernel', 'interval'), ('kernel', 'interval'), ('kernel', 'interval')]
+    """
 
     name: str
     category: str  # "compile", "pass", "encode", "commit", "queue", "run", "kernel", "device", "copy", "event", "wait"
@@ -58,6 +74,10 @@ class Limits:
     """What the machine can do: FLOP/s of float32 multiply-adds by all threads, bytes/s between memory and processor.
 
     Errors: GraphError for rates that are not above 0.
+
+    >>> limits = mg.profiler.Limits(1e11, 2e10)
+    >>> limits.flops / limits.bandwidth
+    5.0
     """
 
     flops: float

@@ -95,6 +95,13 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
 
     Result: tensors by name, and the metadata. Errors: CheckpointError for a file that is missing, truncated, altered,
     of a newer format or not a checkpoint.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
+    >>> mg.checkpoint.save(path, {"w": np.float32([1, 2])}, {"note": "two numbers"})
+    >>> tensors, about = mg.checkpoint.load(path)
+    >>> tensors["w"].tolist(), about["note"]
+    ([1.0, 2.0], 'two numbers')
     """
     try:
         data = Path(path).read_bytes()

@@ -7,7 +7,15 @@ from ..errors import Error, TimeoutError
 
 
 class StepResult:
-    """The outcome of a training step that may still be running: `float(result)` waits for the loss."""
+    """The outcome of a training step that may still be running: `float(result)` waits for the loss.
+
+    >>> trainer = mg.Trainer(mg.nn.Linear(2))
+    >>> result = trainer.train_step(np.eye(2, dtype=np.float32), np.int32([0, 1]))
+    >>> sorted(result.values)
+    ['accuracy', 'loss']
+    >>> float(result) == result.values["loss"]
+    True
+    """
 
     __slots__ = ("_ended", "_execution", "_names", "raised")
 

@@ -71,11 +71,16 @@ LOSSES: dict[str, Loss] = {
     "soft_margin": soft_margin,
     "squared_hinge": squared_hinge,
 }
+"""The losses that have a name, by it; what takes a loss takes these names."""
 
 
 @checked
 def loss_named(loss: str | Loss) -> Loss:
-    """The loss of a name, or the function itself. GraphError that lists the names."""
+    """The loss of a name, or the function itself. GraphError that lists the names.
+
+    >>> mg.nn.losses.loss_named("mse") is mg.nn.losses.mean_squared_error
+    True
+    """
     if callable(loss):
         return loss
     if loss not in LOSSES:

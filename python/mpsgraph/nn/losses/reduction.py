@@ -14,12 +14,18 @@ from ...errors import GraphError, ShapeError
 from ..module import graph_of
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+"""A function of outputs and labels that gives a tensor of rank 0."""
 REDUCTIONS = ("mean", "sum", "none", "sum_by_nonzero_weights")
 
 
 @checked
 def mean_of_all(x: Tensor) -> Tensor:
-    """The mean of all elements, as a tensor of rank 0."""
+    """The mean of all elements, as a tensor of rank 0.
+
+    >>> g = mg.Graph()
+    >>> g.run({}, mg.nn.losses.mean_of_all(g.constant([[1.0, 2.0], [3.0, 6.0]]))).item()
+    3.0
+    """
     return graph_of(x).reshape(graph_of(x).mean(x), ())
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ...graph import Graph
 
 Metric = Callable[[Tensor, Tensor], Tensor]
+"""A function of outputs and labels that gives a tensor of rank 0: a mean over the batch."""
 
 __all__ = ["METRICS", "Metric", "accuracy", "binary_accuracy", "metric_named"]
 
@@ -87,6 +88,7 @@ METRICS: dict[str, Metric] = {
     "mean_squared_error": mean_squared_error,
     "mean_absolute_error": mean_absolute_error,
 }
+"""The metrics that have a name, by it."""
 
 _OF_CLASSES = {losses.cross_entropy, losses.nll, losses.categorical_cross_entropy}
 # The thresholds of outputs and labels.
@@ -135,7 +137,13 @@ def names_classes(outputs: Tensor, labels: Tensor) -> bool:
 @checked
 def metric_named(metric: str | Metric, loss: Loss | None = None) -> tuple[str, Metric]:
     """Name and function of a metric, as the loss wants it. GraphError that lists the names, or for one that does not
-    fit the loss."""
+    fit the loss.
+
+    >>> name, metric = mg.nn.metrics.metric_named("mean_absolute_error")
+    >>> g = mg.Graph()
+    >>> name, g.run({}, metric(g.constant([1.0, 2.0]), g.constant([1.0, 5.0]))).item()
+    ('mean_absolute_error', 1.5)
+    """
     if callable(metric):
         return getattr(metric, "__name__", "metric"), metric
     if metric not in METRICS:

@@ -107,7 +107,12 @@ from .yolo_loss import (
 
 def node_table() -> list[dict[str, str]]:
     """What filters there are: name, family, Apple's class, its gradient's, the first macOS, and why a gradient is
-    missing."""
+    missing.
+
+    >>> table = mg.nngraph.nodes.node_table()
+    >>> len(table) > 50
+    True
+    """
     return list(_core.nn_node_definitions())
 
 

@@ -24,32 +24,67 @@ def _plain(value: Any) -> Any:
 
 
 class AdditionNode(_Arithmetic):
-    """left + right, scaled, shifted and clamped as `_Arithmetic` says. Source: MPSNNAdditionNode."""
+    """left + right, scaled, shifted and clamped as `_Arithmetic` says. Source: MPSNNAdditionNode.
+
+    >>> nn = mg.nngraph
+    >>> node = nn.AdditionNode(nn.ImageNode("left"), nn.ImageNode("right"))
+    >>> x, y = np.float32([[[[6, 1, 2]]]]), np.float32([[[[2, 1, 4]]]])
+    >>> print(nn.NNGraph(None, node.result_image)(x, y).numpy().ravel())
+    [8. 2. 6.]
+    """
 
     kind_name = "addition"
 
 
 class SubtractionNode(_Arithmetic):
-    """left - right, scaled, shifted and clamped as `_Arithmetic` says. Source: MPSNNSubtractionNode."""
+    """left - right, scaled, shifted and clamped as `_Arithmetic` says. Source: MPSNNSubtractionNode.
+
+    >>> nn = mg.nngraph
+    >>> node = nn.SubtractionNode(nn.ImageNode("left"), nn.ImageNode("right"))
+    >>> x, y = np.float32([[[[6, 1, 2]]]]), np.float32([[[[2, 1, 4]]]])
+    >>> print(nn.NNGraph(None, node.result_image)(x, y).numpy().ravel())
+    [ 4.  0. -2.]
+    """
 
     kind_name = "subtraction"
 
 
 class MultiplicationNode(_Arithmetic):
-    """left * right, scaled, shifted and clamped as `_Arithmetic` says. Source: MPSNNMultiplicationNode."""
+    """left * right, scaled, shifted and clamped as `_Arithmetic` says. Source: MPSNNMultiplicationNode.
+
+    >>> nn = mg.nngraph
+    >>> node = nn.MultiplicationNode(nn.ImageNode("left"), nn.ImageNode("right"))
+    >>> x, y = np.float32([[[[6, 1, 2]]]]), np.float32([[[[2, 1, 4]]]])
+    >>> print(nn.NNGraph(None, node.result_image)(x, y).numpy().ravel())
+    [12.  1.  8.]
+    """
 
     kind_name = "multiplication"
 
 
 class DivisionNode(_Arithmetic):
-    """left / right, without a gradient; scaled, shifted, clamped as `_Arithmetic` says. Source: MPSNNDivisionNode."""
+    """left / right, without a gradient; scaled, shifted, clamped as `_Arithmetic` says. Source: MPSNNDivisionNode.
+
+    >>> nn = mg.nngraph
+    >>> node = nn.DivisionNode(nn.ImageNode("left"), nn.ImageNode("right"))
+    >>> x, y = np.float32([[[[6, 1, 2]]]]), np.float32([[[[2, 1, 4]]]])
+    >>> print(nn.NNGraph(None, node.result_image)(x, y).numpy().ravel())
+    [3.  1.  0.5]
+    """
 
     kind_name = "division"
 
 
 class ComparisonNode(Node):
     """1 where it holds, else 0. comparison_type: "equal", "not_equal", "less", "less_or_equal", "greater" or
-    "greater_or_equal". Source: MPSNNComparisonNode."""
+    "greater_or_equal". Source: MPSNNComparisonNode.
+
+    >>> nn = mg.nngraph
+    >>> node = nn.ComparisonNode(nn.ImageNode("left"), nn.ImageNode("right"), "less_or_equal")
+    >>> x, y = np.float32([[[[6, 1, 2]]]]), np.float32([[[[2, 1, 4]]]])
+    >>> print(nn.NNGraph(None, node.result_image)(x, y).numpy().ravel())
+    [0. 1. 1.]
+    """
 
     kind_name = "comparison"
 

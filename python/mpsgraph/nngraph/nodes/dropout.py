@@ -16,6 +16,12 @@ class DropoutNode(Node):
     seed: another for each dropout; masks differ from batch to batch. mask_stride_in_pixels (x, y, channels): 0 draws
     one number for all of that axis. It drops in every graph that has it: build inference graphs without it.
     result_state, exported, gives the mask out: for a DropoutGradientNode.
+
+    >>> nn = mg.nngraph
+    >>> node = nn.DropoutNode(nn.ImageNode("x"), keep_probability=0.5, seed=1)
+    >>> x = np.float32([1, 1, 1, 1]).reshape(1, 1, 1, 4)
+    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().shape)
+    (1, 1, 1, 4)
     """
 
     kind_name = "dropout"
@@ -43,6 +49,12 @@ class DropoutGradientNode(Node):
     source_gradient: of the dropout's result; source_image: what the dropout read; gradient_state: a StateNode, for
     which encodes take what the other graph's destination_states have of this batch; the others as of that dropout. In
     one graph DropoutNode.gradient_filter makes it.
+
+    >>> nn = mg.nngraph
+    >>> gradient, x, mask = nn.ImageNode("gradient"), nn.ImageNode("x"), nn.StateNode("mask")
+    >>> node = nn.DropoutGradientNode(gradient, x, mask, keep_probability=0.5)
+    >>> node.kind, node.source_state is mask
+    ('dropout_gradient', True)
     """
 
     kind_name = "dropout_gradient"

@@ -17,6 +17,10 @@ class LossDescriptor:
     is shown: the gradient is that of the sum, as Apple's is, so that a mean over the batch is a weight of 1 / images;
     weight; label_smoothing of the two cross entropies, with number_of_classes; epsilon of log; delta of huber;
     reduce_across_batch.
+
+    >>> descriptor = mg.nngraph.LossDescriptor("softmax_cross_entropy", weight=1 / 64)
+    >>> descriptor.loss_type, descriptor.weight
+    ('softmax_cross_entropy', 0.015625)
     """
 
     def __init__(
@@ -50,7 +54,19 @@ class LossDescriptor:
 
 class LossNode(Node):
     """A loss by labels that come with each batch as source states. Its result_image is the gradient already, where the
-    gradient filters begin. Source: MPSCNNLossNode."""
+    gradient filters begin. Source: MPSCNNLossNode.
+
+    >>> nn = mg.nngraph
+    >>> loss = nn.LossNode(nn.ImageNode("x"), nn.LossDescriptor("mean_squared_error", "none"))
+    >>> graph = nn.NNGraph(None, loss.result_image)
+    >>> labels = nn.LossLabelsBatch(np.float32([[[[1, 2]]]]))
+    >>> buffer = mg.CommandQueue(mg.Device.default()).command_buffer()
+    >>> gradient = graph.encode_batch(buffer, [np.float32([[[[2, 2]]]])], [labels])
+    >>> buffer.commit()
+    >>> buffer.wait_until_completed()
+    >>> print(gradient.numpy().ravel())
+    [2. 0.]
+    """
 
     kind_name = "loss"
 
@@ -60,7 +76,15 @@ class LossNode(Node):
 
 class ForwardLossNode(Node):
     """A loss whose labels, and perhaps weights, are images: its result is the loss, and it has a gradient filter.
-    Source: MPSNNForwardLossNode, MPSNNLossGradientNode."""
+    Source: MPSNNForwardLossNode, MPSNNLossGradientNode.
+
+    >>> nn = mg.nngraph
+    >>> descriptor = nn.LossDescriptor("mean_squared_error", "none")
+    >>> loss = nn.ForwardLossNode(nn.ImageNode("x"), nn.ImageNode("labels"), loss_descriptor=descriptor)
+    >>> x = np.float32([[[[2, 2]]]])
+    >>> print(nn.NNGraph(None, loss.result_image)(x, x - 1).numpy().ravel())
+    [1. 1.]
+    """
 
     kind_name = "forward_loss"
 
@@ -78,6 +102,13 @@ class ForwardLossNode(Node):
 
 
 class InitialGradientNode(Sizes):
-    """Ones like the source: where gradients of a loss that is an image begin. Source: MPSNNInitialGradientNode."""
+    """Ones like the source: where gradients of a loss that is an image begin. Source: MPSNNInitialGradientNode.
+
+    >>> nn = mg.nngraph
+    >>> node = nn.InitialGradientNode(nn.ImageNode("x"))
+    >>> x = np.float32([-1, 0, 2]).reshape(1, 1, 1, 3)
+    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+    [1. 1. 1.]
+    """
 
     kind_name = "initial_gradient"

@@ -19,18 +19,38 @@ class BatchNormalizationNode(_Normalization):
 
     In a graph with its gradient filter the mean and variance are the batch's, without it the data source's; flags
     "calculate_statistics_always" or "calculate_statistics_never" decide otherwise.
+
+    >>> nn = mg.nngraph
+    >>> source = nn.TrainableNormalization(2)
+    >>> node = nn.BatchNormalizationNode(nn.ImageNode("x"), source)
+    >>> nn.NNGraph(None, node.result_image)(np.ones((1, 2, 2, 2), np.float32)).shape
+    (1, 2, 2, 2)
     """
 
     kind_name = "batch_normalization"
 
 
 class InstanceNormalizationNode(_Normalization):
-    """The same with statistics of each image and channel. Source: MPSCNNInstanceNormalizationNode."""
+    """The same with statistics of each image and channel. Source: MPSCNNInstanceNormalizationNode.
+
+    >>> nn = mg.nngraph
+    >>> source = nn.TrainableNormalization(2, kind="instance")
+    >>> node = nn.InstanceNormalizationNode(nn.ImageNode("x"), source)
+    >>> nn.NNGraph(None, node.result_image)(np.ones((1, 2, 2, 2), np.float32)).shape
+    (1, 2, 2, 2)
+    """
 
     kind_name = "instance_normalization"
 
 
 class GroupNormalizationNode(_Normalization):
-    """The same with statistics of each image and group of channels. Source: MPSCNNGroupNormalizationNode."""
+    """The same with statistics of each image and group of channels. Source: MPSCNNGroupNormalizationNode.
+
+    >>> nn = mg.nngraph
+    >>> source = nn.TrainableNormalization(4, kind="group", number_of_groups=2)
+    >>> node = nn.GroupNormalizationNode(nn.ImageNode("x"), source)
+    >>> nn.NNGraph(None, node.result_image)(np.ones((1, 2, 2, 4), np.float32)).shape
+    (1, 2, 2, 4)
+    """
 
     kind_name = "group_normalization"

@@ -33,25 +33,53 @@ class _Pooling(Node):
 
 
 class PoolingMaxNode(_Pooling):
-    """The largest of each window; the gradient goes to the first of them. Source: MPSCNNPoolingMaxNode."""
+    """The largest of each window; the gradient goes to the first of them. Source: MPSCNNPoolingMaxNode.
+
+    >>> nn = mg.nngraph
+    >>> node = nn.PoolingMaxNode(nn.ImageNode("x"), 2)
+    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+    [6.]
+    """
 
     kind_name = "pooling_max"
 
 
 class PoolingAverageNode(_Pooling):
-    """The mean of the pixels of each window that lie in the image. Source: MPSCNNPoolingAverageNode."""
+    """The mean of the pixels of each window that lie in the image. Source: MPSCNNPoolingAverageNode.
+
+    >>> nn = mg.nngraph
+    >>> node = nn.PoolingAverageNode(nn.ImageNode("x"), 2)
+    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+    [3.]
+    """
 
     kind_name = "pooling_average"
 
 
 class PoolingL2NormNode(_Pooling):
-    """The root of the sum of squares of each window. Source: MPSCNNPoolingL2NormNode."""
+    """The root of the sum of squares of each window. Source: MPSCNNPoolingL2NormNode.
+
+    >>> nn = mg.nngraph
+    >>> node = nn.PoolingL2NormNode(nn.ImageNode("x"), 2)
+    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 2, 2, 1)
+    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+    [7.071]
+    """
 
     kind_name = "pooling_l2_norm"
 
 
 class DilatedPoolingMaxNode(_Pooling):
-    """The largest of every dilation_rate-th pixel of each window. Source: MPSCNNDilatedPoolingMaxNode."""
+    """The largest of every dilation_rate-th pixel of each window. Source: MPSCNNDilatedPoolingMaxNode.
+
+    >>> nn = mg.nngraph
+    >>> node = nn.DilatedPoolingMaxNode(nn.ImageNode("x"), 2, 1, 2)
+    >>> x = np.float32([1, 2, 3, 6]).reshape(1, 1, 4, 1)
+    >>> print(nn.NNGraph(None, node.result_image)(x).numpy().ravel().round(3))
+    [-inf -inf -inf -inf]
+    """
 
     kind_name = "dilated_pooling_max"
 

@@ -19,6 +19,10 @@ class YOLOLossDescriptor:
     Args: anchor_boxes, (width, height) of each in cells of the grid; the scales of the loss's parts; thresholds
     of the overlap; rescore, whether the confidence to learn is the overlap of predicted and true box; weight, of the
     whole; delta, of the Huber loss of sizes; xy_loss_type and wh_loss_type. docs/nngraph.md says the formula.
+
+    >>> descriptor = mg.nngraph.YOLOLossDescriptor([(1.0, 1.0), (2.0, 0.5)])
+    >>> len(descriptor.anchor_boxes)
+    2
     """
 
     def __init__(
@@ -64,7 +68,19 @@ class YOLOLossDescriptor:
 
 class YOLOLossNode(Node):
     """The loss of a YOLO network, by labels of the source's size that come as source states. Its result_image is the
-    gradient already. Channels and labels: anchor by anchor x, y, w, h, confidence, classes. Source: YOLOLossNode."""
+    gradient already. Channels and labels: anchor by anchor x, y, w, h, confidence, classes. Source: YOLOLossNode.
+
+    >>> nn = mg.nngraph
+    >>> loss = nn.YOLOLossNode(nn.ImageNode("x"), nn.YOLOLossDescriptor([(1.0, 1.0)]))
+    >>> graph = nn.NNGraph(None, loss.result_image)
+    >>> labels = nn.LossLabelsBatch(np.zeros((1, 2, 2, 7), np.float32))
+    >>> buffer = mg.CommandQueue(mg.Device.default()).command_buffer()
+    >>> gradient = graph.encode_batch(buffer, [np.zeros((1, 2, 2, 7), np.float32)], [labels])
+    >>> buffer.commit()
+    >>> buffer.wait_until_completed()
+    >>> gradient.shape
+    (1, 2, 2, 7)
+    """
 
     kind_name = "yolo_loss"
 

@@ -69,6 +69,11 @@ class TensorBoard(Callback):
     Tags are "train/loss" by step, "epoch/loss" and "validation/loss" by the steps that were made, and "learning_rate".
     Of a training that goes on from a checkpoint, events of later steps that are in the folder are hidden. Args: folder;
     every, how many steps lie between two that are written. Errors: ImportError without tensorboardX.
+
+    >>> import tempfile
+    >>> log = mg.training.callbacks.TensorBoard(tempfile.mkdtemp())
+    >>> isinstance(log, mg.training.callbacks.Callback)
+    True
     """
 
     @checked

@@ -11,7 +11,14 @@ from .callback import Callback
 
 
 class ProgressBar(Callback):
-    """A bar over all steps with the last step's values and the last validation's. Args: total steps, None: unknown."""
+    """A bar over all steps with the last step's values and the last validation's. Args: total steps, None: unknown.
+
+    >>> x = np.ones((8, 1), np.float32)
+    >>> bar = mg.training.callbacks.ProgressBar()
+    >>> history = mg.Trainer(mg.nn.Linear(1), "mse").fit(x, x, callbacks=[bar], progress=False)
+    >>> history.epoch
+    1
+    """
 
     def __init__(self, total: int | None = None) -> None:
         self.total = total

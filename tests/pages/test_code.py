@@ -1,0 +1,61 @@
+"""All code on the pages runs as it stands there: Python from top to bottom, C and C++ compiled, linked and run.
+
+What needs PyTorch or Keras is compiled here, and run in the room pytorch, where they are.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import mpsgraph as mg
+import pytest
+from harness.pages import ROOT, Block, blocks, pages, run
+
+PACKAGE = Path(mg.__file__).parent
+BLOCKS = [block for page in pages() for block in blocks(page)]
+PYTHON = [page for page in pages() if any(b.language == "python" for b in blocks(page))]
+NATIVE = [block for block in BLOCKS if block.language in ("c", "cpp")]
+UNCHECKED = {"", "cmake", "text"}  # command lines, what programs print, pictures of graphs
+
+
+def test_every_language_is_known():
+    assert {block.language for block in BLOCKS} - {"python", "c", "cpp"} <= UNCHECKED
+    assert len(PYTHON) > 10 and len(NATIVE) >= 3
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=lambda block: block.name)
+def test_python_compiles(block: Block):
+    block.compiled()
+
+
+@pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    run([block for block in blocks(page) if block.language == "python" and not block.needs])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="builds programs against libmpsgraph.so")
+@pytest.mark.parametrize("block", NATIVE, ids=lambda block: block.name)
+def test_native_programs_run(block: Block, digits: Path):
+    """In a folder with the package that the pages' programs open."""
+    source, program = digits / f"program.{block.language}", digits / "program"
+    source.write_text(block.code)
+    compiler = ("cc", "-std=c99") if block.language == "c" else ("c++", "-std=c++20")
+    library = PACKAGE / "lib"
+    command = [*compiler, "-Wall", "-Wextra", "-Werror", f"-I{PACKAGE / 'include'}", source, "-o", program]
+    command += [f"-L{library}", "-lmpsgraph", f"-Wl,-rpath,{library}"]
+    subprocess.run(list(map(str, command)), check=True, timeout=300, cwd=digits)
+    done = subprocess.run([program], capture_output=True, text=True, check=True, timeout=60, cwd=digits)
+    assert done.stdout.strip() and not done.stderr
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with digits.mpsgraph, as docs/guides/deployment.md saves it."""
+    folder = tmp_path_factory.mktemp("digits")
+    page = ROOT / "docs" / "guides" / "deployment.md"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run([block for block in blocks(page) if block.language == "python"])
+    assert (folder / "digits.mpsgraph").is_dir()
+    return folder

@@ -1,0 +1,297 @@
+"""The API reference: a page a room of the package, or a page a group where a room is large, made of its docstrings.
+
+Nothing is listed by hand: rooms are the modules in `__all__`, from mpsgraph on, and those that need a package of
+somebody else's; names are what stands in their `__all__`; groups are the files that they come from, with the file's
+first sentence. The operations of a graph are grouped by family. Pages are Markdown for MyST, written without Sphinx, so
+that a test can ask what stands in them; stage.py puts them among the others.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import mpsgraph as mg
+from docstrings import first_sentence, inline, markdown
+from signatures import signature
+from skeleton import skeleton
+
+LARGE = 30  # names: a room of more has a page a group
+GROUPS = {  # of mpsgraph itself, most of whose names come from the core
+    "Graphs": ("Graph", "Tensor", "Operation", "parse"),
+    "Training": ("Trainer", "History", "StepResult"),
+    "Models in files": ("Model", "load", "save"),
+    "Arrays and element types": ("NDArray", "tensor_data", "asarray", "from_dlpack", "copy_count", "DType"),
+    "Devices and executables": (
+        *("Device", "DeviceGraph", "CompilationDescriptor", "Executable", "SerializedExecutable", "CacheStatistics"),
+        *("set_num_threads", "get_num_threads", "library_version"),
+    ),
+    "Queues and events": (
+        *("CommandQueue", "CommandBuffer", "ExecutionDescriptor", "Execution", "SharedEvent", "Semaphore"),
+    ),
+    "Precision": ("autocast",),
+}
+
+
+@dataclass(frozen=True)
+class Public:
+    """A public name: where it is found, and what it is."""
+
+    room: str  # "mpsgraph.nn"
+    name: str
+    value: Any
+
+    @property
+    def path(self) -> str:
+        return f"{self.room}.{self.name}"
+
+    @property
+    def is_value(self) -> bool:
+        """A number, an element type, a type alias: the sentence behind its assignment says what it is."""
+        alias = typing.get_origin(self.value) is not None
+        return alias or not (inspect.isclass(self.value) or inspect.isroutine(self.value))
+
+    @property
+    def docstring(self) -> str:
+        return _behind_assignment(self.room, self.name) if self.is_value else inspect.getdoc(self.value) or ""
+
+
+@functools.cache
+def _behind_assignments(source: str) -> dict[str, str]:
+    """Strings that stand behind assignments in a file, by the names that are assigned."""
+    body, found = ast.parse(Path(source).read_text()).body, {}
+    for node, after in zip(body, body[1:], strict=False):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
+            found |= {t.id: after.value.value for t in targets if isinstance(t, ast.Name)}
+    return found
+
+
+def _behind_assignment(room: str, name: str) -> str:
+    """Of a name of a room, from whichever of its files assigns it."""
+    own = rooms(optional=False)[room]
+    files = [m.__file__ for key, m in sorted(sys.modules.items()) if f"{key}.".startswith(f"{own.__name__}.")]
+    return next((text for f in files if f and f.endswith(".py") and (text := _behind_assignments(f).get(name))), "")
+
+
+def optional_rooms() -> list[str]:
+    """Rooms in no list of names, because they need a package of somebody else's."""
+    return [f"mpsgraph.{name}" for name in mg._LAZY if name not in mg.__all__]
+
+
+def rooms(optional: bool = True) -> dict[str, ModuleType]:
+    """The modules that people name, by these names, in the order of the package."""
+    found: dict[str, ModuleType] = {"mpsgraph": mg}
+
+    def walk(name: str, module: ModuleType) -> None:
+        for key in _names(module):
+            value = getattr(module, key)
+            if inspect.ismodule(value) and value.__name__.startswith("mpsgraph.") and value not in found.values():
+                found[f"{name}.{key}"] = value
+                walk(f"{name}.{key}", value)
+
+    walk("mpsgraph", mg)
+    for name in optional_rooms() if optional else []:
+        found[name] = skeleton(name)
+    return found
+
+
+def _names(module: ModuleType) -> list[str]:
+    """What `__all__` lists; of a module without one, what it defines itself."""
+    own = [
+        name
+        for name, value in vars(module).items()
+        if name[0] != "_" and getattr(value, "__module__", "") == module.__name__ and not isinstance(value, TypeVar)
+    ]
+    return list(getattr(module, "__all__", own))
+
+
+def public_names(optional: bool = True) -> list[Public]:
+    """Every public name but the rooms."""
+    found = [Public(room, name, getattr(module, name)) for room, module in rooms(optional).items()
+             for name in dict.fromkeys(_names(module))]  # fmt: skip
+    return [each for each in found if not inspect.ismodule(each.value)]
+
+
+def families() -> dict[str, list[tuple[str, Any]]]:
+    """The operations of a graph by the module of their family: (name, method)."""
+    found: dict[str, list[tuple[str, Any]]] = {}
+    for owner in mg.Graph.__mro__:
+        if owner.__module__.startswith("mpsgraph.ops.") and owner.__name__ != "Family":
+            methods = [(n, m) for n, m in vars(owner).items() if inspect.isfunction(m) and n[0] != "_"]
+            if methods:
+                found.setdefault(owner.__module__, []).extend(methods)
+    return dict(sorted(found.items()))
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+def pages(optional: bool = True) -> dict[str, str]:
+    """Text by path below reference/, "index.md" and the rest."""
+    found: dict[str, str] = {}
+    every = public_names(optional)
+    public = {id(each.value): each.path for each in every if not each.is_value}
+    index = ["# API reference\n", "Everything public, by room. Each name stands with an example that runs as a test.\n"]
+    listed: list[str] = []
+    for room, module in rooms(optional).items():
+        own = [each for each in every if each.room == room]
+        if room == "mpsgraph.training":  # its names are those of mpsgraph and of its rooms
+            continue
+        stem = room.replace("mpsgraph.", "") if room != "mpsgraph" else "mpsgraph"
+        for name, text in _room(room, module, own, stem, public):
+            found[name] = text
+        listed.append(stem)
+        index.append(f"- [{room}]({stem}.md): {inline(_about(module))}")
+        if room == "mpsgraph":
+            found |= _operations()
+            listed.append("operations")
+            index.append("- [Operations of a graph](operations.md): what `mpsgraph.Graph` can compute, by family.")
+    found["index.md"] = "\n".join(index) + "\n\n" + _toctree(listed)
+    return found
+
+
+def _room(
+    room: str, module: ModuleType, own: list[Public], stem: str, public: dict[int, str]
+) -> Iterator[tuple[str, str]]:
+    """The pages of a room: (path, text)."""
+    groups = _groups(room, own)
+    apart = len(own) > LARGE
+    text = [f"# {room}", markdown(module.__doc__ or ""), f"```{{py:currentmodule}} {room}\n```"]
+    subpages = []
+    for key, (title, about, members) in groups.items():
+        entries = [_entry(each, public) for each in members]
+        table = _table(members)
+        if apart:
+            name = f"{stem}/{key}"
+            body = [f"# {title}", about, f"```{{py:currentmodule}} {room}\n```", table, *entries]
+            yield f"{name}.md", "\n\n".join(filter(None, body)) + "\n"
+            subpages.append(name)
+            text += [f"## [{title}]({name}.md)", about, table]
+        else:
+            text += [f"## {title}", about, *entries] if len(groups) > 1 else [table, *entries]
+    if subpages:
+        text.append(_toctree(subpages))
+    yield f"{stem}.md", "\n\n".join(filter(None, text)) + "\n"
+
+
+def _groups(room: str, own: list[Public]) -> dict[str, tuple[str, str, list[Public]]]:
+    """Names by the file they come from: (title, what it says of itself, names)."""
+    found: dict[str, tuple[str, str, list[Public]]] = {}
+    for each in own:
+        if room == "mpsgraph":
+            title = next((title for title, names in GROUPS.items() if each.name in names), None)
+            title = title or ("Errors" if _is_error(each.value) else "Arrays and element types")
+            key, about = title.lower().replace(" ", "_"), ""
+        else:
+            source = "" if each.is_value else str(getattr(each.value, "__module__", ""))
+            source = source if source.startswith(room + ".") else ""
+            key = source.removeprefix(room + ".").lstrip("_").replace(".", "_") or "more"
+            title = key.rpartition("nodes_")[2].replace("_", " ").capitalize()
+            about = inline(_about(sys.modules[source])) if source in sys.modules else ""
+        found.setdefault(key, (title, about, []))[2].append(each)
+    if room == "mpsgraph":
+        order = [*(title.lower().replace(" ", "_") for title in GROUPS), "errors"]
+        return {key: found[key] for key in order if key in found}
+    return dict(sorted(found.items(), key=lambda item: (item[0] == "more", item[0])))
+
+
+def _operations() -> dict[str, str]:
+    """A page a family, and their list."""
+    found, listed = {}, []
+    text = ["# Operations of a graph", "Methods of `mpsgraph.Graph`; [the table](../operations.md) has their element "
+            "types, kernels and Apple's selectors."]  # fmt: skip
+    for source, methods in families().items():
+        stem = source.rpartition(".")[2]
+        title = stem.replace("_", " ").capitalize()
+        about = inline(_about(importlib.import_module(source)))
+        entries = [_directive("method", f"Graph.{name}", method) for name, method in methods]
+        body = [f"# {title}", about, "```{py:currentmodule} mpsgraph\n```", *entries]
+        found[f"operations/{stem}.md"] = "\n\n".join(body) + "\n"
+        listed.append(f"operations/{stem}")
+        names = ", ".join(f"{{py:obj}}`{name} <mpsgraph.Graph.{name}>`" for name, _ in methods)
+        text += [f"## [{title}](operations/{stem}.md)", names]
+    found["operations.md"] = "\n\n".join([*text, _toctree(listed)]) + "\n"
+    return found
+
+
+def _table(members: list[Public]) -> str:
+    rows = [
+        f"| {{py:obj}}`{each.name} <{each.path}>` | {inline(first_sentence(each.docstring)).replace('|', chr(92) + '|')} |"
+        for each in members
+        if not each.is_value
+    ]
+    return "\n".join(["| name | |", "|---|---|", *rows]) if rows else ""
+
+
+def _entry(each: Public, public: dict[int, str]) -> str:
+    """A name with its docstring; of a class its members, too."""
+    if each.is_value:
+        kind = type(each.value)
+        about = f"A {{py:obj}}`{kind.__name__}`." if kind.__module__.startswith("mpsgraph") else "`" + _short(each) + "`"
+        return f"````{{py:data}} {each.name}\n{markdown(each.docstring) or about}\n````"
+    if not inspect.isclass(each.value):
+        return _directive("function", each.name, each.value)
+    members = [
+        _directive("property" if isinstance(m, property) else "method", name, m, owner=each.value)
+        for name, m in members_of(each.value, public)
+    ]
+    kind = "exception" if _is_error(each.value) else "class"
+    return _directive(kind, each.name, each.value, inside=members)
+
+
+def members_of(owner: type, public: dict[int, str]) -> list[tuple[str, Any]]:
+    """Methods and properties with a docstring, also of bases that have no name of their own in the reference."""
+    found: dict[str, Any] = {}
+    for part in owner.__mro__:
+        inside = part.__module__.startswith("mpsgraph") and not part.__module__.startswith("mpsgraph.ops")
+        if not inside or (part is not owner and id(part) in public):
+            continue
+        for name, member in vars(part).items():
+            if name[0] != "_" and (callable(member) or isinstance(member, (property, staticmethod, classmethod))):
+                plain = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
+                if inspect.isclass(plain) or not (plain.__doc__ or "").strip():
+                    continue
+                found.setdefault(name, plain)
+    return list(found.items())
+
+
+def _directive(kind: str, name: str, value: Any, *, owner: type | None = None, inside: list[str] | None = None) -> str:
+    """An object of Sphinx's domain for Python, with what it says."""
+    shown = "" if kind in ("property", "exception") else signature(value, owner)
+    body = "\n\n".join([markdown(_own_text(value)), *(inside or [])])
+    fence = "`" * (4 if inside is None else 6)
+    return f"{fence}{{py:{kind}}} {name}{shown}\n{body}\n{fence}"
+
+
+def _own_text(value: Any) -> str:
+    text = inspect.getdoc(value) or ""
+    return re.sub(r"\A\w+\(.*\)( -> .*)?\n+", "", text)  # the signature that pybind11 writes first
+
+
+def _about(module: ModuleType) -> str:
+    """A file's first sentence, without the name in front."""
+    return re.sub(r"^(mpsgraph|Family \w+): ", "", first_sentence(module.__doc__ or ""))
+
+
+def _short(each: Public) -> str:
+    text = repr(each.value)
+    return text if len(text) < 80 and " at 0x" not in text else type(each.value).__name__
+
+
+def _is_error(value: Any) -> bool:
+    return inspect.isclass(value) and issubclass(value, BaseException)
+
+
+def _toctree(names: list[str]) -> str:
+    return "```{toctree}\n:hidden:\n\n" + "\n".join(names) + "\n```\n"

@@ -1,0 +1,84 @@
+"""Rooms that need a package of somebody else's, as they say themselves: read from their source, not imported.
+
+The room `mpsgraph.torch` is described where PyTorch is not. What is made of a room is a module with the classes and
+functions in its `__all__`, with their docstrings, signatures and members, and nothing in them that runs.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from types import ModuleType
+
+import mpsgraph as mg
+
+PACKAGE = Path(mg.__file__).parent
+KEPT = {"property", "classmethod", "staticmethod", "contextmanager"}
+
+
+def skeleton(room: str) -> ModuleType:
+    """A room by its full name, "mpsgraph.torch"."""
+    tree = _tree(room)
+    found = ModuleType(room, ast.get_docstring(tree))
+    found.__all__ = _public(tree)  # type: ignore[attr-defined]
+    for name in found.__all__:  # type: ignore[attr-defined]
+        source, node = _definition(room, name)
+        module = ModuleType(source)
+        text = "from __future__ import annotations\nfrom contextlib import contextmanager\n" + ast.unparse(_bare(node))
+        exec(compile(text, source, "exec"), vars(module))
+        value = getattr(module, node.name)
+        value.__module__ = source
+        setattr(found, name, value)
+    return found
+
+
+def _tree(module: str) -> ast.Module:
+    path = PACKAGE.joinpath(*module.split(".")[1:])
+    return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
+
+
+def _public(tree: ast.Module) -> list[str]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+            return list(ast.literal_eval(node.value))
+    return []
+
+
+def _definition(module: str, name: str) -> tuple[str, ast.ClassDef | ast.FunctionDef]:
+    """The module that defines a name, and how; imports are followed within the package."""
+    for node in _tree(module).body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
+            return module, node
+        if isinstance(node, ast.ImportFrom) and node.level:
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    above = module if (PACKAGE.joinpath(*module.split(".")[1:])).is_dir() else module.rpartition(".")[0]
+                    for _ in range(node.level - 1):
+                        above = above.rpartition(".")[0]
+                    return _definition(f"{above}.{node.module}" if node.module else above, alias.name)
+    raise LookupError(f"{module} has no class or function {name}")
+
+
+def _bare(node: ast.ClassDef | ast.FunctionDef) -> ast.ClassDef | ast.FunctionDef:
+    """The same with its docstring for a body; of a class with its public methods, so reduced."""
+    text = ast.get_docstring(node)
+    body: list[ast.stmt] = [ast.Expr(ast.Constant(text))] if text else []
+    node.decorator_list = [d for d in node.decorator_list if isinstance(d, ast.Name) and d.id in KEPT]
+    if isinstance(node, ast.ClassDef):
+        node.bases, node.keywords = [], []
+        shown = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+        body += [_bare(part) for part in shown if part.name[0] != "_" or part.name == "__init__"]
+    else:
+        arguments = node.args
+        arguments.defaults = [_default(value) for value in arguments.defaults]
+        arguments.kw_defaults = [value and _default(value) for value in arguments.kw_defaults]
+    node.body = body or [ast.Pass()]
+    return node
+
+
+def _default(value: ast.expr) -> ast.expr:
+    try:
+        ast.literal_eval(value)
+    except ValueError:
+        return ast.Constant(...)
+    return value

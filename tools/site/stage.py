@@ -1,0 +1,203 @@
+"""The site's pages, put together in build/site/source: docs/, the project's own pages, the reference, and sources.
+
+Pages stay Markdown that reads well where there is no site. Here they get what only the site has: two blocks of code
+side by side, the gallery as cards, and a page for each file of the repository that a page leads to, so that no link
+leaves the site for a place that may not be there. Sphinx makes HTML of the result (conf.py).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+# Sections of the navigation, in order. Pages that are not there yet are left out; a page of docs/ that no section has
+# stands in the last one.
+NAVIGATION = {
+    "Start": ["quickstart.md", "from_pytorch.md", "from_keras.md", "examples/README.md"],
+    "Guides": [
+        *("guides/layers.md", "guides/losses.md", "guides/steps.md", "training.md", "debugging.md"),
+        *("guides/data.md", "data.md", "guides/checkpoints.md", "weights.md", "mixed_precision.md", "profiler.md"),
+        *("guides/deployment.md", "inference.md", "metal.md", "selftest.md", "custom_operations.md", "distributed.md"),
+    ],
+    "Other programs": ["torch.md", "jax.md", "onnx.md", "coreml.md", "c.md", "cpp.md", "swift.md", "nngraph.md"],
+    "Reference": ["reference/index.md", "layers.md", "operations.md"],
+    "Numbers": ["performance.md", "measurements.md", "metal-steps.md"],
+    "Project": [
+        *("project/CHANGELOG.md", "project/ARCHITECTURE.md", "project/CONTRIBUTING.md", "project/tests.md"),
+        *("decisions/README.md",),
+    ],
+}
+PROJECT = {
+    "CHANGELOG.md": "project/CHANGELOG.md",
+    "ARCHITECTURE.md": "project/ARCHITECTURE.md",
+    "CONTRIBUTING.md": "project/CONTRIBUTING.md",
+    "tests/README.md": "project/tests.md",
+    "tests/standin/README.md": "project/standin.md",
+    "README.md": "index.md",
+    "docs/decisions": "decisions/README.md",
+    "examples": "examples/README.md",
+}
+"""Pages outside docs/ and folders, and what they are on the site."""
+LANGUAGES = {".py": "python", ".cpp": "cpp", ".h": "cpp", ".c": "c", ".md": "markdown", ".mm": "objective-c"}
+LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()(?!\w+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
+FENCE = re.compile(r"^(`{3,})[^\n]*\n.*?^\1`*[ ]*$", re.MULTILINE | re.DOTALL)
+BESIDE = re.compile(r"<!-- beside: (\w+) -->\n+(```.*?^```)\n+(```.*?^```)\n+<!-- end -->", re.MULTILINE | re.DOTALL)
+
+
+class Site:
+    """Pages by their path in the site, as they are put together."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, str] = {}
+        self.sources: set[Path] = set()
+
+    def add(self, page: Path, to: str) -> None:
+        """A page of the repository, with its links led to where things are on the site."""
+        text, fences = page.read_text(), []
+
+        def kept(match: re.Match[str]) -> str:
+            fences.append(match[0])
+            return f"\0{len(fences) - 1}\0"
+
+        def led(match: re.Match[str]) -> str:
+            target = (page.parent / match[2]).resolve()
+            return match[1] + _between(to, self.place(page, target)) + (match[3] or "")
+
+        text = LINK.sub(led, FENCE.sub(kept, text))
+        text = re.sub("\0(\\d+)\0", lambda match: fences[int(match[1])], text)
+        self.pages[to] = BESIDE.sub(_beside, text)
+
+    def place(self, page: Path, target: Path) -> str:
+        """Where a file or folder of the repository is on the site; files that no page is made of become one."""
+        if not target.exists():
+            sys.exit(f"{page.relative_to(ROOT)} leads to {target}, which is not there")
+        name = target.relative_to(ROOT).as_posix()
+        if name in PROJECT:
+            return PROJECT[name]
+        if target.is_relative_to(DOCS) and target.is_file():
+            return target.relative_to(DOCS).as_posix()
+        self.sources.add(target)
+        return f"sources/{name}.md"
+
+    def add_sources(self) -> None:
+        """A page for each file that somebody leads to, and for each folder a list of what is in it."""
+        for target in sorted(self.sources):
+            name = target.relative_to(ROOT).as_posix()
+            title = f"---\norphan: true\n---\n\n# {target.name}\n\n`{name}`\n\n"
+            if target.is_dir():
+                files = sorted(p for p in target.iterdir() if p.is_file() and p.suffix in LANGUAGES)
+                lines = [f"| `{p.name}` | {_sentence(p)} |" for p in files]
+                text = "\n".join(["| file | |", "|---|---|", *lines])
+            else:
+                text = f"``````{LANGUAGES.get(target.suffix, 'text')}\n{target.read_text().rstrip()}\n``````"
+            self.pages[f"sources/{name}.md"] = title + text + "\n"
+
+    def add_navigation(self) -> None:
+        """The lists that the sidebar is made of, at the end of the start page and of those that have pages below."""
+        named = {name for names in NAVIGATION.values() for name in names}
+        below = ("decisions/", "examples/", "reference/", "sources/", "project/")
+        others = [n for n in self.pages if n not in named and n != "index.md" and not n.startswith(below)]
+        for caption, names in NAVIGATION.items():
+            there = [name for name in names if name in self.pages]
+            there += sorted(others) if caption == "Guides" else []
+            self.pages["index.md"] += _toctree(there, caption)
+        for folder in ("decisions", "examples"):
+            own = sorted(Path(n).name for n in self.pages if n.startswith(folder + "/") and not n.endswith("/README.md"))
+            self.pages[f"{folder}/README.md"] += _toctree(own, "")
+        for name in ("project/standin.md",):
+            self.pages[name] = "---\norphan: true\n---\n\n" + self.pages[name]
+
+    def write(self, into: Path) -> None:
+        """Files that say the same are left alone, so that Sphinx reads what has changed; those of before go."""
+        wanted = {into / name: text for name, text in self.pages.items()}
+        for path, text in wanted.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.is_file() or path.read_text() != text:
+                path.write_text(text)
+        for path in into.rglob("*.md"):
+            if path not in wanted:
+                path.unlink()
+        for picture in DOCS.rglob("*.png"):
+            to = into / picture.relative_to(DOCS)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(picture, to)
+
+
+def stage(into: Path, reference: dict[str, str]) -> None:
+    """Everything that Sphinx reads, in a folder."""
+    site = Site()
+    for page in sorted(DOCS.rglob("*.md")):
+        site.add(page, page.relative_to(DOCS).as_posix())
+    for name, to in PROJECT.items():
+        if name.endswith(".md") and to != "index.md":
+            site.add(ROOT / name, to)
+    site.pages |= {f"reference/{name}": text for name, text in reference.items()}
+    site.pages["index.md"] = _cards(site.pages["index.md"])
+    site.pages["examples/README.md"] = _gallery(site.pages["examples/README.md"])
+    site.add_sources()
+    site.add_navigation()
+    site.write(into)
+
+
+def _between(here: str, there: str) -> str:
+    """The way from one page to another."""
+    ups, down = here.split("/")[:-1], there.split("/")
+    while ups and len(down) > 1 and ups[0] == down[0]:
+        ups, down = ups[1:], down[1:]
+    return "/".join([*[".."] * len(ups), *down])
+
+
+def _beside(match: re.Match[str]) -> str:
+    """The other library's code on the left, ours on the right; below each other on a narrow screen."""
+    columns = "\n".join(
+        f"::::{{grid-item}}\n:class: beside\n\n**{name}**\n\n{code}\n::::" for name, code in
+        ((match[1], match[2]), ("mpsgraph", match[3]))
+    )  # fmt: skip
+    return f":::::{{grid}} 1 1 2 2\n:gutter: 2\n\n{columns}\n:::::"
+
+
+CARDS = re.compile(r"<!-- cards -->\n(.*?)<!-- end -->", re.DOTALL)
+
+
+def _cards(text: str) -> str:
+    """A list of links, each with a sentence, as cards."""
+
+    def cards(match: re.Match[str]) -> str:
+        found = re.findall(r"^- \[(.+?)\]\((.+?)\.md\): (.+)$", match[1], re.MULTILINE)
+        made = [f"::::{{grid-item-card}} {t}\n:link: {to}\n:link-type: doc\n\n{about}\n::::" for t, to, about in found]
+        return ":::::{grid} 1 2 2 3\n:gutter: 3\n\n" + "\n".join(made) + "\n:::::"
+
+    return CARDS.sub(cards, text)
+
+
+ROW = re.compile(r"^\| \[([\w.]+)\]\((\w+)\.md\) \| (.*?) \| (.*?) \|$", re.MULTILINE)
+
+
+def _gallery(text: str) -> str:
+    """The table of the examples as cards with their pictures."""
+    cards = [
+        f"::::{{grid-item-card}} {name}\n:link: {stem}\n:link-type: doc\n:img-top: ../images/{stem}.png\n\n{about}\n"
+        + (f"\n*{talk}*\n" if talk != "–" else "") + "::::"
+        for name, stem, about, talk in ROW.findall(text)
+    ]  # fmt: skip
+    before = text[: text.index("| example |")]
+    return f"{before}:::::{{grid}} 1 2 2 3\n:gutter: 3\n:class-container: gallery\n\n" + "\n".join(cards) + "\n:::::\n"
+
+
+def _toctree(names: list[str], caption: str) -> str:
+    head = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
+    return f"\n\n```{{toctree}}\n{head}\n" + "\n".join(n.removesuffix(".md") for n in names) + "\n```\n"
+
+
+def _sentence(path: Path) -> str:
+    """What a file of Python says that it is."""
+    if path.suffix != ".py":
+        return ""
+    text = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return text.split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
