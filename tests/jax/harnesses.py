@@ -149,17 +149,16 @@ def outcome(harness) -> tuple[str, str]:
     return ("wrong", why) if why else ("passed", "")
 
 
-def run_part(names: list[str] | None, only: str, every: int, part: int, parts: int) -> list[list[str]]:
+def run_part(only: str, every: int, part: int, parts: int) -> None:
+    """Prints a line of JSON for each harness of a part."""
     chosen = [h for h in harnesses() if re.search(only, h.fullname)][::every][part::parts]
-    results = []
-    for harness in chosen:
+    for number, harness in enumerate(chosen):
         kind, why = outcome(harness)
         if kind == "wrong" and any(re.search(pattern, harness.fullname) for pattern, _ in WRONG):
             kind = "listed"
-        results.append([harness.group_name, harness.fullname, kind, why])
-        if len(results) % 100 == 0:
+        print(json.dumps([harness.group_name, harness.fullname, kind, why]), flush=True)
+        if number % 100 == 99:
             jax.clear_caches()
-    return results
 
 
 def main() -> int:
@@ -172,7 +171,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.part >= 0:
         warnings.simplefilter("ignore")
-        print(json.dumps(run_part(None, options.only, options.every, options.part, options.processes)))
+        run_part(options.only, options.every, options.part, options.processes)
         return 0
     began = time.monotonic()
     command = [sys.executable, __file__, "--only", options.only, "--every", str(options.every)]
@@ -187,7 +186,7 @@ def main() -> int:
         if part.returncode:
             print(f"a part ended with status {part.returncode}")
             return 2
-        results += json.loads(text.splitlines()[-1])
+        results += [json.loads(line) for line in text.splitlines() if line.startswith("[")]
     counts = collections.Counter(kind for _, _, kind, _ in results)
     reasons = collections.Counter((kind, group, re.sub(r"[-\d.e+]+|\(.*?\)", "#", why)[:110])
                                   for group, _, kind, why in results if kind != "passed")  # fmt: skip

@@ -286,7 +286,7 @@ def test_flax_programs():
     np.testing.assert_allclose(losses["ours"], losses["theirs"], rtol=1e-4)
 
 
-@pytest.mark.parametrize("module", ["jit", "primitives._table"])
+@pytest.mark.parametrize("module", ["jitted", "primitives._table"])
 def test_examples_run(module: str):
     from importlib import import_module
 

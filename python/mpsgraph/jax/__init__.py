@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .jit import Jitted, jit
+    from .jitted import Jitted, jit
     from .primitives import known_primitives
 
-_HOMES = {"Jitted": "jit", "jit": "jit", "known_primitives": "primitives"}
+_HOMES = {"Jitted": "jitted", "jit": "jitted", "known_primitives": "jitted"}
 
 __all__ = ["Jitted", "jit", "known_primitives"]
 
@@ -20,6 +20,5 @@ __all__ = ["Jitted", "jit", "known_primitives"]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = found  # a module of the same name is not what people mean
+    globals()[name] = found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     return found

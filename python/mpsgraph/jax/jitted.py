@@ -21,7 +21,9 @@ from ..graph import Graph
 
 jax = require("jax", "jax", "mpsgraph.jax")
 
-from .primitives import Builder, dtype_of, is_key, shape_of, unmapped  # noqa: E402
+from .primitives import Builder, dtype_of, is_key, known_primitives, shape_of, unmapped  # noqa: E402
+
+__all__ = ["Jitted", "jit", "known_primitives"]
 
 # Constants with more elements are fed, so that they are not copied into the graph.
 FED = 1 << 14
