@@ -19,6 +19,7 @@
 #   make test-metal    tests that are marked `both_devices`, and tests/metal, on device metal over the stand-in
 #
 #   make test-torch    PyTorch's programs on this engine (tests/pytorch), where PyTorch is installed for it; not a part
+#   make test-jax      JAX's programs likewise (tests/jax), a part of JAX's own harnesses among them; not a part
 #
 # A room is a folder in tests/, which tests/README.md lists: `make test ROOM=nn` runs one on the CPU, and
 # `make test-metal ROOM=nn` what of it runs on device metal. `make test-slow` runs what takes minutes, `make
@@ -40,6 +41,7 @@ WORKERS ?= logical
 PEERS   := .venv-bench
 TORCH   := .venv-conformance
 SITE    := .venv-docs
+JAX     := .venv-jax
 RANDOM  ?=
 
 BIN := $(VENV)/bin
@@ -54,8 +56,8 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-standin test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build tools demo test $(PARTS) test-torch test-slow test-systems bench conformance lint format stubs docs \
-        site sanitize coverage apple standin clean
+.PHONY: build tools demo test $(PARTS) test-torch test-jax test-slow test-systems bench conformance lint format \
+        stubs docs site sanitize coverage apple standin clean
 
 build: $(VENV)/installed
 
@@ -191,6 +193,18 @@ $(TORCH)/installed:
 test-torch: build $(TOOLS) $(TORCH)/installed
 	PYTHONPATH=$(PURELIB) $(TOGETHER) \
 	  $(TORCH)/bin/python -m pytest -m "not slow" tests/pytorch
+
+# The doors to JAX, with libraries over it. `make test-jax HARNESSES=all` runs all of JAX's harnesses instead.
+HARNESSES ?=
+test-jax: build $(TOOLS) $(JAX)/installed
+	PYTHONPATH=$(PURELIB) $(TOGETHER) \
+	  $(JAX)/bin/python $(if $(HARNESSES),tests/jax/harnesses.py,-m pytest -m "not slow" tests/jax)
+
+$(JAX)/installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
+	  $(PEER_jax) numpy ml_dtypes absl-py optax equinox flax
+	touch $@
 
 stubs: build $(TOOLS)
 	$(BIN)/python tools/stubs.py $(BUILD)/stubs

@@ -306,7 +306,7 @@ ROOMS = [
     ["selftest"],
     ["demo"],  # programs, which use the package as anybody does
     ["mpsgraph"],  # the package's own names
-    ["torch"],
+    ["torch", "jax"],
     ["packages"],
     ["onnx", "training"],
     ["precision.layer_precision"],  # measures layers, so above them

@@ -1,0 +1,274 @@
+"""jit: a function that JAX traces, compiled as one of our graphs and run by it.
+
+Derivatives, mappings, loops and random numbers are JAX's: they are in the jaxpr that tracing gives, whose primitives a
+table says in the graph's operations. An executable is kept for each structure and type of arguments.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from .._core import Device, Executable, Tensor
+from .._optional import require
+from ..errors import GraphError, UnsupportedError
+from ..graph import Graph
+
+jax = require("jax", "jax", "mpsgraph.jax")
+
+from .primitives import Builder, dtype_of, is_key, known_primitives, shape_of, unmapped  # noqa: E402
+
+__all__ = ["Jitted", "jit", "known_primitives"]
+
+# Constants with more elements are fed, so that they are not copied into the graph.
+FED = 1 << 14
+
+_tracing = threading.local()
+
+
+class _Compiled:
+    """A traced function for one structure and type of arguments."""
+
+    def __init__(self, traced: Any, device: Device | str | None) -> None:
+        closed = traced.jaxpr
+        if missing := sorted(unmapped(closed.jaxpr)):
+            raise UnsupportedError(
+                f"{len(missing)} primitives of {_name(traced)} have no translation: {', '.join(missing)}. "
+                "mpsgraph.jax.known_primitives() lists those that have one"
+            )
+        g = Graph()
+        builder = Builder(g)
+        self.graph = g
+        given: dict[Tensor, Any] = {}
+        constants = []
+        for value, variable in zip(closed.consts, closed.jaxpr.constvars, strict=True):
+            aval = variable.aval
+            if np.size(value) > FED and not is_key(aval.dtype):
+                constants.append(g.placeholder(shape_of(aval), dtype_of(aval.dtype)))
+                given[constants[-1]] = fed(value, aval)
+            else:
+                value = jax.random.key_data(value) if is_key(aval.dtype) else value
+                constants.append(builder.constant(value, aval))
+        self.inputs = [v.aval for v in closed.jaxpr.invars]
+        arguments = [g.placeholder(shape_of(aval), dtype_of(aval.dtype)) for aval in self.inputs]
+        found = builder.open(closed.jaxpr, constants, arguments)
+        if builder.refusals:
+            raise UnsupportedError(f"{_name(traced)} cannot be translated: " + "; ".join(builder.refusals))
+        self.outputs = [v.aval for v in closed.jaxpr.outvars]
+        self.tree = traced.out_tree
+        # A result that is a feed, or stands twice, gets an array of its own.
+        targets: list[Tensor] = []
+        taken = set(arguments) | set(constants)
+        for x in found:
+            targets.append(g.identity(x) if x in taken else x)
+            taken.add(x)
+        self.executable: Executable | None = None
+        self.feeds: list[tuple[int, Any]] = []
+        if targets:
+            places = {x: place for place, x in enumerate(arguments)}
+            types = {x: (shape_of(a), x.dtype) for x, a in zip(arguments, self.inputs, strict=True)}
+            types |= {x: (tuple(x.shape or ()), x.dtype) for x in given}
+            self.executable = g.compile(types, targets, device=device)
+            self.feeds = [(places.get(x, -1), given.get(x)) for x in self.executable.feeds]
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        if self.executable is None:
+            return jax.tree.unflatten(self.tree, [])
+        arrays = [fed(leaves[place], self.inputs[place]) if place >= 0 else value for place, value in self.feeds]
+        results = self.executable.run(arrays)
+        return jax.tree.unflatten(self.tree, [given_back(x, a) for x, a in zip(results, self.outputs, strict=True)])
+
+
+def fed(value: Any, aval: Any) -> Any:
+    """An argument as the executable takes it; the memory of JAX's arrays on the CPU is shared."""
+    if is_key(aval.dtype):
+        return np.asarray(jax.random.key_data(value))
+    array = np.asarray(value)
+    return array if array.dtype == aval.dtype else array.astype(aval.dtype)
+
+
+def given_back(array: Any, aval: Any) -> Any:
+    """A result as an array of JAX's over the same memory."""
+    found = jax.dlpack.from_dlpack(array)
+    return jax.random.wrap_key_data(found, impl=aval.dtype._impl.name) if is_key(aval.dtype) else found
+
+
+def _name(traced: Any) -> str:
+    return str(getattr(traced, "fun_name", "") or "the function")
+
+
+class Jitted:
+    """What `jit` gives: the function, compiled at its first call for each structure and type of arguments."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        static_argnums: int | Sequence[int] | None,
+        static_argnames: str | Iterable[str] | None,
+        donate_argnums: int | Sequence[int] | None,
+        donate_argnames: str | Iterable[str] | None,
+        device: Device | str | None,
+    ) -> None:
+        if not callable(function):
+            raise GraphError(f"[jit] takes a function, came {type(function).__name__}")
+        self.function, self.device = function, device
+        self.static_numbers, self.static_names = _both(function, static_argnums, static_argnames)
+        self.donated_numbers, self.donated_names = _both(function, donate_argnums, donate_argnames)
+        self._jit = jax.jit(
+            function, static_argnums=self.static_numbers or None, static_argnames=self.static_names or None
+        )
+        self._compiled: dict[Any, _Compiled] = {}
+        self._lock = threading.Lock()
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if getattr(_tracing, "on", False):  # inside another: its graph has the operations of this one
+            return self.function(*arguments, **named)
+        compiled, leaves = self._of(arguments, named)
+        results = compiled(leaves)
+        if self.donated_numbers or self.donated_names:
+            self._give_up(arguments, named)
+        return results
+
+    def _of(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[_Compiled, list[Any]]:
+        """What is compiled for these arguments, and their leaves without the static ones."""
+        numbers = _within(self.static_numbers, len(arguments))
+        fixed = tuple((n, arguments[n]) for n in sorted(numbers))
+        fixed_names = tuple((name, named[name]) for name in sorted(self.static_names) if name in named)
+        dynamic = tuple(x for n, x in enumerate(arguments) if n not in numbers)
+        dynamic_names = {name: x for name, x in named.items() if name not in self.static_names}
+        leaves, tree = jax.tree.flatten((dynamic, dynamic_names))
+        key = (tree, tuple(_type(x) for x in leaves), fixed, fixed_names, jax.config.jax_enable_x64)
+        try:
+            compiled = self._compiled.get(key)
+        except TypeError as error:
+            raise GraphError(f"[jit] static arguments must be hashable: {error}") from error
+        return compiled or self._compile(key, arguments, named), leaves
+
+    def _compile(self, key: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> _Compiled:
+        with self._lock:
+            if key not in self._compiled:
+                _tracing.on = True
+                try:
+                    traced = self._jit.trace(*arguments, **named)
+                    self._compiled[key] = _Compiled(traced, self.device)
+                finally:
+                    _tracing.on = False
+            return self._compiled[key]
+
+    def _give_up(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Deletes the arrays of donated arguments."""
+        numbers = _within(self.donated_numbers, len(arguments)) - _within(self.static_numbers, len(arguments))
+        donated = [arguments[n] for n in numbers] + [named[n] for n in self.donated_names if n in named]
+        for leaf in jax.tree.leaves(donated):
+            if isinstance(leaf, jax.Array) and not leaf.is_deleted():
+                leaf.delete()
+
+    def graph(self, *arguments: Any, **named: Any) -> Graph:
+        """The graph that a call with these arguments runs, to be looked at. It is compiled where it is not yet.
+
+        >>> import pytest; jax = pytest.importorskip("jax")
+        >>> mg.jax.jit(lambda x: x + 1).graph(jax.numpy.ones(2)).operation_count > 1
+        True
+        """
+        return self._of(arguments, named)[0].graph
+
+    def cache_size(self) -> int:
+        """How many executables it has."""
+        return len(self._compiled)
+
+    def clear_cache(self) -> None:
+        """Forgets all executables."""
+        self._compiled.clear()
+
+
+def _within(numbers: Iterable[int], count: int) -> set[int]:
+    """Places of arguments, of those that were given; negative ones count from the end."""
+    return {n % count for n in numbers if -count <= n < count}
+
+
+def _type(value: Any) -> Any:
+    """What of an argument decides the executable."""
+    if isinstance(value, jax.core.Tracer):
+        raise UnsupportedError(
+            "[jit] a function of mpsgraph.jax.jit runs here, and JAX cannot trace through it: put the transformation "
+            "inside, mpsgraph.jax.jit(jax.grad(f)) and not jax.grad(mpsgraph.jax.jit(f))"
+        )
+    if isinstance(value, jax.Array):
+        return value.shape, value.dtype, getattr(value, "weak_type", False)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.shape, value.dtype
+    return type(value)
+
+
+def _listed(values: Any) -> list[Any]:
+    return [] if values is None else [values] if isinstance(values, (int, str)) else list(values)
+
+
+def _both(function: Callable[..., Any], numbers: Any, names: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Arguments by place and by name: where one is given, the other follows from the signature, as in jax.jit."""
+    places, words = _listed(numbers), _listed(names)
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return tuple(places), tuple(words)
+    ordered = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    first = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if numbers is None:
+        places = [first.index(word) for word in words if word in ordered]
+    elif names is None:
+        words = [first[n] for n in places if -len(first) <= n < len(first) and first[n] in ordered]
+    return tuple(places), tuple(words)
+
+
+@overload
+def jit(function: Callable[..., Any], **options: Any) -> Jitted: ...
+
+
+@overload
+def jit(function: None = None, **options: Any) -> Callable[[Callable[..., Any]], Jitted]: ...
+
+
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    device: Device | str | None = None,
+) -> Any:
+    """A function of JAX's arrays that runs here: JAX traces it, and its jaxpr becomes one executable.
+
+    Everything that JAX makes of functions may be inside: `grad`, `vmap`, `scan`, `cond`, `while_loop`, `jax.jit`,
+    custom derivatives, programs of flax, equinox and optax. It is traced and compiled once for each structure, shapes
+    and element types of the arguments.
+
+    Args:
+        function: takes and returns pytrees of arrays. None: the result is a decorator.
+        static_argnums, static_argnames: arguments that are values while it is traced, and must be hashable; a new value
+            is a new executable.
+        donate_argnums, donate_argnames: arguments that are given up: their arrays are deleted after the call, so that
+            later results may have their memory.
+        device: where it runs, "cpu" or "metal", or a Device; None: the default device.
+    Result: a `Jitted`, which takes what the function takes and returns jax.Arrays over our memory, on JAX's CPU. The
+    memory of arguments is shared, too, if JAX has it on the CPU and in row-major order.
+    Errors: UnsupportedError that names all primitives that have no translation, or what of them cannot be said; for
+    arguments that JAX is tracing: transformations go inside. Gradient: JAX's, inside. Source: jax.jit.
+
+    >>> import pytest; jax = pytest.importorskip("jax")
+    >>> square = mg.jax.jit(jax.grad(lambda x: (x**2).sum()))
+    >>> square(jax.numpy.arange(3.0)).tolist()
+    [0.0, 2.0, 4.0]
+    """
+    options = (static_argnums, static_argnames, donate_argnums, donate_argnames, device)
+    return functools.partial(_made, options) if function is None else Jitted(function, *options)
+
+
+def _made(options: tuple[Any, ...], function: Callable[..., Any]) -> Jitted:
+    return Jitted(function, *options)

@@ -1,0 +1,25 @@
+"""JAX's primitives in the graph's operations: a file a family, entered in one table."""
+
+from . import (  # noqa: F401
+    calls,
+    control_flow,
+    convolutions,
+    cumulative,
+    decompositions,
+    eigen,
+    elementwise,
+    fourier,
+    gathering,
+    integers,
+    linear,
+    random,
+    reductions,
+    shapes,
+    sorting,
+    special,
+    windows,
+)
+from ._table import Equation, dtype_of, function_of, is_key, known_primitives, shape_of
+from ._walk import Builder, unmapped
+
+__all__ = ["Builder", "Equation", "dtype_of", "function_of", "is_key", "known_primitives", "shape_of", "unmapped"]

@@ -1,0 +1,399 @@
+"""Element-wise primitives of numbers: arithmetic, comparisons, elementary functions, conversions.
+
+Integers' bits stand in integers, special functions in special.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+
+from ..._core import DType, Tensor
+from ._table import Equation, dtype_of, primitive, shape
+
+# Those that the graph has by another name.
+UNARY = {
+    "exp": "exponent",
+    "exp2": "exponent_base2",
+    "log": "logarithm",
+    "sqrt": "square_root",
+    "rsqrt": "reciprocal_square_root",
+    "square": "square",
+    "sin": "sin",
+    "cos": "cos",
+    "tan": "tan",
+    "sinh": "sinh",
+    "cosh": "cosh",
+    "tanh": "tanh",
+    "asin": "asin",
+    "acos": "acos",
+    "atan": "atan",
+    "asinh": "asinh",
+    "acosh": "acosh",
+    "atanh": "atanh",
+    "erf": "erf",
+    "floor": "floor",
+    "ceil": "ceil",
+    "neg": "negative",
+    "abs": "absolute",
+    "is_finite": "is_finite",
+    "real": "real_part",
+    "imag": "imaginary_part",
+}
+BINARY = {"add": "addition", "add_any": "addition", "sub": "subtraction", "mul": "multiplication"}
+COMPARISONS = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less_than",
+    "le": "less_than_or_equal_to",
+    "gt": "greater_than",
+    "ge": "greater_than_or_equal_to",
+}
+
+
+def _unary(method: str) -> Callable[..., Tensor]:
+    def function(equation: Equation, x: Tensor, **_: Any) -> Tensor:
+        result: Tensor = getattr(equation.g, method)(x)
+        return result
+
+    return function
+
+
+for _name, _method in UNARY.items():
+    primitive(_name)(_unary(_method))
+
+
+def _binary(method: str) -> Callable[..., Tensor]:
+    def function(equation: Equation, x: Tensor, y: Tensor, **_: Any) -> Tensor:
+        if x.dtype.name == "bool":
+            method_of_bools = {"addition": "logical_or", "multiplication": "logical_and"}.get(method, "logical_xor")
+            return getattr(equation.g, method_of_bools)(x, y)
+        result: Tensor = getattr(equation.g, method)(x, y)
+        return result
+
+    return function
+
+
+for _name, _method in BINARY.items():
+    primitive(_name)(_binary(_method))
+
+
+def _comparison(method: str) -> Callable[..., Tensor]:
+    def function(equation: Equation, x: Tensor, y: Tensor, **_: Any) -> Tensor:
+        result: Tensor = getattr(equation.g, method)(x, y)
+        return result
+
+    return function
+
+
+for _name, _method in COMPARISONS.items():
+    primitive(_name)(_comparison(_method))
+
+
+@primitive("sign")
+def sign(equation: Equation, x: Tensor) -> Tensor:
+    g = equation.g
+    if x.dtype.is_complex:
+        size = g.absolute(x)
+        zero = g.equal(size, equation.constant(0, size.dtype))
+        safe = g.select(zero, equation.constant(1, size.dtype), size)
+        return g.complex_tensor(g.division(g.real_part(x), safe), g.division(g.imaginary_part(x), safe))
+    found = g.sign(x)
+    return g.select(g.is_nan(x), x, found) if x.dtype.is_float else found
+
+
+@primitive("round")
+def round_(equation: Equation, x: Tensor, *, rounding_method: Any) -> Tensor:
+    return equation.g.rint(x) if rounding_method == lax.RoundingMethod.TO_NEAREST_EVEN else equation.g.round(x)
+
+
+@primitive("div")
+def div(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
+    """Integers are truncated; what is divided by zero is -1, as XLA says."""
+    g = equation.g
+    if not x.dtype.is_integer:
+        return g.division(x, y)
+    zero = g.equal(y, equation.constant(0, y.dtype))
+    safe = g.select(zero, equation.constant(1, y.dtype), y)
+    ones = equation.constant(-1 if x.dtype.is_signed else np.iinfo(x.dtype.numpy).max, x.dtype)
+    return g.select(zero, ones, g.division(x, safe))
+
+
+@primitive("rem")
+def rem(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
+    """The remainder of a truncated quotient, with the sign of x; of integers x itself for y = 0."""
+    g = equation.g
+    if x.dtype.is_float:
+        return g.modulo(x, y)
+    zero = g.equal(y, equation.constant(0, y.dtype))
+    safe = g.select(zero, equation.constant(1, y.dtype), y)
+    return g.select(zero, x, g.subtraction(x, g.multiplication(g.division(x, safe), safe)))
+
+
+def extremum(equation: Equation, x: Tensor, y: Tensor, largest: bool) -> Tensor:
+    """max or min, NaN where one is; of bools or and and; of complex numbers by their real parts, then the others."""
+    g = equation.g
+    if x.dtype.name == "bool":
+        return g.logical_or(x, y) if largest else g.logical_and(x, y)
+    if x.dtype.is_complex:
+        parts = [(g.real_part(v), g.imaginary_part(v)) for v in (x, y)]
+        before = g.greater_than if largest else g.less_than
+        (a, b), (c, d) = parts
+        first = g.logical_or(before(a, c), g.logical_and(g.equal(a, c), before(b, d)))
+        return g.select(first, x, y)
+    if x.dtype.is_float:
+        method = g.maximum_with_nan_propagation if largest else g.minimum_with_nan_propagation
+        return method(x, y)
+    return g.maximum(x, y) if largest else g.minimum(x, y)
+
+
+@primitive("max")
+def max_(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
+    return extremum(equation, x, y, True)
+
+
+@primitive("min")
+def min_(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
+    return extremum(equation, x, y, False)
+
+
+@primitive("clamp")
+def clamp(equation: Equation, low: Tensor, x: Tensor, high: Tensor) -> Tensor:
+    return extremum(equation, extremum(equation, x, low, True), high, False)
+
+
+@primitive("select_n")
+def select_n(equation: Equation, which: Tensor, *cases: Tensor) -> Tensor:
+    g = equation.g
+    if len(cases) == 1:
+        return cases[0]
+    rank = len(equation.shape)
+    if len(shape(which)) < rank:
+        which = g.reshape(which, shape(which) + (1,) * (rank - len(shape(which))))
+    if which.dtype.name == "bool":
+        return g.select(which, cases[1], cases[0])
+    found = cases[-1]
+    for place in range(len(cases) - 2, -1, -1):
+        here = g.less_than_or_equal_to(which, equation.constant(place, which.dtype))
+        found = g.select(here, cases[place], found)
+    return found
+
+
+@primitive("integer_pow")
+def integer_pow(equation: Equation, x: Tensor, *, y: int) -> Tensor:
+    """By squaring; a negative power is the reciprocal of the positive one."""
+    g = equation.g
+    if y == 0:
+        return equation.constant(1, x.dtype, shape(x))
+    found, square, left = None, x, abs(y)
+    while left:
+        if left & 1:
+            found = square if found is None else g.multiplication(found, square)
+        left >>= 1
+        if left:
+            square = g.multiplication(square, square)
+    assert found is not None
+    return found if y > 0 else g.division(equation.constant(1, x.dtype), found)
+
+
+@primitive("pow")
+def pow_(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
+    g = equation.g
+    if x.dtype.is_complex:
+        return equation.traced(_complex_power, x, equation.cast(y, x.dtype))
+    if x.dtype.itemsize == 2:
+        wide = g.power(equation.cast(x, "float32"), equation.cast(y, "float32"))
+        return equation.cast(wide, x.dtype)
+    if y.dtype.is_integer and (y.dtype.itemsize >= x.dtype.itemsize):
+        # A float loses the last bits of a large integer, and with them whether it is odd.
+        odd = g.equal(g.bitwise_and(y, equation.constant(1, y.dtype)), equation.constant(1, y.dtype))
+        size = g.power(g.absolute(x), equation.cast(y, x.dtype))
+        return g.select(g.logical_and(odd, g.signbit(x)), g.negative(size), size)
+    return g.power(x, equation.cast(y, x.dtype))
+
+
+def _complex_power(x: Any, y: Any) -> Any:
+    found = lax.exp(y * lax.log(x))
+    zero = x == 0
+    return lax.select(y == 0, jnp.ones_like(x), lax.select(zero, jnp.zeros_like(x), found))
+
+
+@primitive("logistic")
+def logistic(equation: Equation, x: Tensor, **_: Any) -> Tensor:
+    if x.dtype.is_float:
+        return equation.g.sigmoid(x)
+    g, one = equation.g, equation.constant(1, x.dtype)
+    return g.division(one, g.addition(one, g.exponent(g.negative(x))))
+
+
+def _wide(equation: Equation, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """A function of halves, computed in float32."""
+    if x.dtype.itemsize != 2:
+        return function(x)
+    return equation.cast(function(equation.cast(x, "float32")), x.dtype)
+
+
+@primitive("expm1")
+def expm1(equation: Equation, x: Tensor, **_: Any) -> Tensor:
+    """tanh(x / 2) (exp(x) + 1), which loses nothing near 0."""
+    g = equation.g
+    if x.dtype.is_complex:
+        return equation.traced(_complex_expm1, x)
+
+    def function(x: Tensor) -> Tensor:
+        product = g.multiplication(g.tanh(x * 0.5), g.exponent(x) + 1.0)
+        return g.select(g.less_than(g.absolute(x), equation.constant(1.0, x.dtype)), product, g.exponent(x) - 1.0)
+
+    return _wide(equation, function, x)
+
+
+def _complex_expm1(x: Any) -> Any:
+    a, b = lax.real(x), lax.imag(x)
+    half = lax.sin(b * 0.5)
+    real = lax.expm1(a) * lax.cos(b) - 2 * half * half
+    return lax.complex(real, lax.exp(a) * lax.sin(b))
+
+
+@primitive("log1p")
+def log1p(equation: Equation, x: Tensor, **_: Any) -> Tensor:
+    """2 atanh(x / (2 + x)) near 0, log(1 + x) elsewhere."""
+    g = equation.g
+    if x.dtype.is_complex:
+        return equation.traced(_complex_log1p, x)
+
+    def function(x: Tensor) -> Tensor:
+        near = g.less_than(g.absolute(x), equation.constant(0.5, x.dtype))
+        small = g.select(near, x, equation.constant(0.0, x.dtype))
+        series = g.atanh(g.division(small, small + 2.0)) * 2.0
+        found = g.select(near, series, g.logarithm(x + 1.0))
+        return g.select(g.equal(x, equation.constant(0, x.dtype)), x, found)
+
+    return _wide(equation, function, x)
+
+
+def _complex_log1p(x: Any) -> Any:
+    a, b = lax.real(x), lax.imag(x)
+    near = (lax.abs(a) < 0.5) & (lax.abs(b) < 0.5)
+    small = 0.5 * lax.log1p(lax.select(near, a * (2 + a) + b * b, jnp.zeros_like(a)))
+    far = lax.log(lax.abs(lax.complex(1 + a, b)))
+    return lax.complex(lax.select(near, small, far), lax.atan2(b, 1 + a))
+
+
+@primitive("atan2")
+def atan2(equation: Equation, y: Tensor, x: Tensor) -> Tensor:
+    if x.dtype.is_complex:
+        equation.refuse("of complex numbers")
+    return equation.g.atan2(y, x)
+
+
+@primitive("cbrt")
+def cbrt(equation: Equation, x: Tensor, **_: Any) -> Tensor:
+    """exp(log |x| / 3) with a step of Newton's."""
+
+    def function(v: Any) -> Any:
+        size = lax.abs(v)
+        usual = (size > 0) & (size < np.inf)
+        safe = lax.select(usual, size, jnp.ones_like(v))
+        root = lax.exp(lax.log(safe) / 3)
+        root = root - (root * root * root - safe) / (3 * root * root)
+        return lax.select(usual, lax.sign(v) * root, v)
+
+    return _wide(equation, lambda x: equation.traced(function, x), x)
+
+
+@primitive("complex")
+def complex_(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
+    return equation.g.complex_tensor(x, y)
+
+
+@primitive("conj")
+def conj(equation: Equation, x: Tensor, **_: Any) -> Tensor:
+    return equation.g.conjugate(x) if x.dtype.is_complex else equation.cast(x, equation.dtype)
+
+
+@primitive("nextafter")
+def nextafter(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
+    """The neighbour of x in y's direction: one more or less of its bits."""
+    bits = np.dtype(f"int{8 * x.dtype.itemsize}")
+
+    def function(x: Any, y: Any) -> Any:
+        sign = bits.type(np.iinfo(bits).min)
+        a, b = (lax.bitcast_convert_type(v, bits) for v in (x, y))
+        zero_x, zero_y = (a & ~sign) == 0, (b & ~sign) == 0
+        smallest = (b & sign) | bits.type(1)
+        towards_zero = ((a ^ b) < 0) | ((a & ~sign) > (b & ~sign))
+        moved = a + lax.select(towards_zero, jnp.full_like(a, -1), jnp.ones_like(a))
+        found = lax.select(zero_x, lax.select(zero_y, b, smallest), moved)
+        # Comparisons would take subnormal numbers for zero: equal numbers have equal bits, or are zeros.
+        found = lax.select(a == b, b, found)
+        nan = jnp.full_like(x, np.nan)
+        return lax.select((x != x) | (y != y), nan, lax.bitcast_convert_type(found, x.dtype))
+
+    return equation.traced(function, x, y)
+
+
+@primitive("reduce_precision")
+def reduce_precision(equation: Equation, x: Tensor, *, exponent_bits: int, mantissa_bits: int) -> Tensor:
+    """Rounded to so many bits, in the type that it has: half to even; what overflows is infinite, what underflows 0."""
+    if x.dtype.itemsize == 2:
+        wide = equation.traced(_reduced(np.float32, exponent_bits, mantissa_bits), equation.cast(x, "float32"))
+        return equation.cast(wide, x.dtype)
+    return equation.traced(_reduced(x.dtype.numpy, exponent_bits, mantissa_bits), x)
+
+
+def _reduced(dtype: Any, exponent_bits: int, mantissa_bits: int) -> Callable[[Any], Any]:
+    info = np.finfo(dtype)
+    width = np.dtype(dtype).itemsize * 8
+    word = np.dtype(f"uint{width}")
+
+    def function(x: Any) -> Any:
+        bits = lax.bitcast_convert_type(x, word)
+        if (dropped := info.nmant - mantissa_bits) > 0:
+            last = (bits >> word.type(dropped)) & word.type(1)
+            bias = last + word.type((1 << dropped - 1) - 1)
+            bits = (bits + bias) & word.type(~((1 << dropped) - 1) & (1 << width) - 1)
+        if exponent_bits < info.nexp:
+            exponent = (bits >> word.type(info.nmant)) & word.type((1 << info.nexp) - 1)
+            middle, reach = (1 << info.nexp - 1) - 1, (1 << exponent_bits - 1) - 1
+            sign = bits & word.type(1 << width - 1)
+            infinity = sign | word.type(((1 << info.nexp) - 1) << info.nmant)
+            bits = lax.select(exponent > word.type(middle + reach), infinity, bits)
+            bits = lax.select(exponent <= word.type(middle - reach), sign, bits)
+        return lax.select(x != x, x, lax.bitcast_convert_type(bits, np.dtype(dtype)))
+
+    return function
+
+
+@primitive("convert_element_type")
+def convert_element_type(equation: Equation, x: Tensor, *, new_dtype: Any, **_: Any) -> Tensor:
+    return converted(equation, x, dtype_of(new_dtype))
+
+
+def converted(equation: Equation, x: Tensor, dtype: DType) -> Tensor:
+    """Numbers in another type. Floats that no integer of the type is near to become the nearest that it has."""
+    g = equation.g
+    if x.dtype == dtype:
+        return x
+    if x.dtype.is_complex and not dtype.is_complex:
+        if dtype.name == "bool":
+            return g.not_equal(x, equation.constant(0, x.dtype))
+        return converted(equation, g.real_part(x), dtype)
+    if x.dtype.is_float and dtype.is_integer:
+        limits = np.iinfo(dtype.numpy)
+        if x.dtype.itemsize == 2:
+            x = g.cast(x, "float32")
+        low = equation.constant(limits.min, x.dtype)
+        # The largest integer may have no float of its own: the one above it is not less than it.
+        top = float(limits.max) if x.dtype.itemsize == 8 else float(np.float32(limits.max))
+        above = g.greater_than_or_equal_to(x, equation.constant(top, x.dtype))
+        usual = g.logical_and(g.greater_than_or_equal_to(x, low), g.not_(above))
+        inside = g.cast(g.select(usual, x, equation.constant(0, x.dtype)), dtype)
+        below = g.select(g.less_than(x, low), equation.constant(limits.min, dtype), inside)
+        return g.select(above, equation.constant(limits.max, dtype), below)
+    return g.cast(x, dtype)
+
+

@@ -1,0 +1,117 @@
+"""Bits of integers, and of bools: logic, shifts, counts, reinterpretation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jax import lax
+
+from ..._core import Tensor
+from ._table import Equation, dtype_of, primitive, shape
+
+
+def logic(equation: Equation, word: str, x: Tensor, y: Tensor) -> Tensor:
+    """and, or, xor of bools or of bits."""
+    kind = "logical" if x.dtype.name == "bool" else "bitwise"
+    result: Tensor = getattr(equation.g, f"{kind}_{word}")(x, y)
+    return result
+
+
+@primitive("and")
+def and_(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
+    return logic(equation, "and", x, y)
+
+
+@primitive("or")
+def or_(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
+    return logic(equation, "or", x, y)
+
+
+@primitive("xor")
+def xor(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
+    return logic(equation, "xor", x, y)
+
+
+@primitive("not")
+def not_(equation: Equation, x: Tensor) -> Tensor:
+    return equation.g.not_(x) if x.dtype.name == "bool" else equation.g.bitwise_not(x)
+
+
+def _shifted(equation: Equation, x: Tensor, by: Tensor, left: bool, arithmetic: bool) -> Tensor:
+    """Shifts by as many bits as there are, or more, leave no bit, or the sign's."""
+    g, width = equation.g, 8 * x.dtype.itemsize
+    usual = g.less_than(by, equation.constant(width, by.dtype))
+    if by.dtype.is_signed:
+        usual = g.logical_and(usual, g.greater_than_or_equal_to(by, equation.constant(0, by.dtype)))
+    zero = equation.constant(0, by.dtype)
+    if left:
+        return g.select(usual, g.bitwise_left_shift(x, g.select(usual, by, zero)), equation.constant(0, x.dtype))
+    if arithmetic == x.dtype.is_signed:
+        if arithmetic:
+            return g.bitwise_right_shift(x, g.select(usual, by, equation.constant(width - 1, by.dtype)))
+        return g.select(usual, g.bitwise_right_shift(x, g.select(usual, by, zero)), equation.constant(0, x.dtype))
+    other = ("int" if arithmetic else "uint") + str(width)
+    moved = _shifted(equation, g.reinterpret_cast(x, other), g.reinterpret_cast(by, other), left, arithmetic)
+    return g.reinterpret_cast(moved, x.dtype)
+
+
+@primitive("shift_left")
+def shift_left(equation: Equation, x: Tensor, by: Tensor) -> Tensor:
+    return _shifted(equation, x, by, True, False)
+
+
+@primitive("shift_right_logical")
+def shift_right_logical(equation: Equation, x: Tensor, by: Tensor) -> Tensor:
+    return _shifted(equation, x, by, False, False)
+
+
+@primitive("shift_right_arithmetic")
+def shift_right_arithmetic(equation: Equation, x: Tensor, by: Tensor) -> Tensor:
+    return _shifted(equation, x, by, False, True)
+
+
+@primitive("population_count")
+def population_count(equation: Equation, x: Tensor) -> Tensor:
+    return equation.cast(equation.g.bitwise_population_count(x), x.dtype)
+
+
+@primitive("clz")
+def clz(equation: Equation, x: Tensor) -> Tensor:
+    """The highest bit is smeared over those below it; what is not set then is counted."""
+    width = 8 * x.dtype.itemsize
+    word = np.dtype(f"uint{width}")
+
+    def function(x: Any) -> Any:
+        bits = lax.bitcast_convert_type(x, word)
+        step = 1
+        while step < width:
+            bits = bits | lax.shift_right_logical(bits, word.type(step))
+            step *= 2
+        return lax.bitcast_convert_type(lax.population_count(~bits), x.dtype)
+
+    return equation.traced(function, x)
+
+
+@primitive("mulhi")
+def mulhi(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
+    """The upper half of a product."""
+    width = 8 * x.dtype.itemsize
+    if width == 64:
+        equation.refuse("of 64 bits")
+    g, wide = equation.g, ("int" if x.dtype.is_signed else "uint") + str(2 * width)
+    product = g.multiplication(g.cast(x, wide), g.cast(y, wide))
+    return g.cast(g.bitwise_right_shift(product, equation.constant(width, wide)), x.dtype)
+
+
+@primitive("bitcast_convert_type")
+def bitcast_convert_type(equation: Equation, x: Tensor, *, new_dtype: Any) -> Tensor:
+    """The same bytes as another type; of another size, the last axis comes or goes."""
+    g, dtype = equation.g, dtype_of(new_dtype)
+    if "bool" in (x.dtype.name, dtype.name) and x.dtype != dtype:
+        return g.cast(x, dtype)
+    if x.dtype.itemsize == dtype.itemsize:
+        return g.reinterpret_cast(x, dtype) if x.dtype != dtype else x
+    if not shape(x):
+        x = g.reshape(x, (1,))
+    return g.reshape(g.reinterpret_cast(x, dtype), equation.shape)

@@ -1,0 +1,253 @@
+"""Special functions: by approximations written in JAX's language, or by JAX's own definitions of them.
+
+Halves are computed in float32. Where JAX defines a function in its own language, and lowers it so for every device,
+that definition is traced; it stands in a private module of JAX's, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+
+from ..._core import Tensor
+from ._table import Equation, primitive
+
+Function = Callable[..., Any]
+
+
+def _special(name: str) -> Callable[[Function], Function]:
+    """Enters a function of JAX's arrays under a primitive's name."""
+
+    def enter(function: Function) -> Function:
+        def translated(equation: Equation, *operands: Tensor, **_: Any) -> Tensor:
+            if all(x.dtype.itemsize != 2 for x in operands):
+                return equation.traced(function, *operands)
+            wide = equation.traced(function, *(equation.cast(x, "float32") for x in operands))
+            return equation.cast(wide, equation.dtype)
+
+        primitive(name)(translated)
+        return function
+
+    return enter
+
+
+def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+    """Horner's rule, the highest power first."""
+    found = jnp.full_like(x, coefficients[0])
+    for c in coefficients[1:]:
+        found = found * x + x.dtype.type(c)
+    return found
+
+
+def _chebyshev(x: Any, coefficients: Sequence[float]) -> Any:
+    """Clenshaw's rule for a series of Chebyshev polynomials, the lowest first."""
+    b0 = b1 = jnp.zeros_like(x)
+    for c in reversed(coefficients[1:]):
+        b0, b1 = 2 * x * b0 - b1 + x.dtype.type(c), b0
+    return x * b0 - b1 + x.dtype.type(coefficients[0])
+
+
+# Rational approximations of erfc(x) exp(x^2) from 1 to 8 and above, of the Cephes library.
+_ERFC_P = (
+    2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687e0, 4.86371970985681366614e1,
+    1.96520832956077098242e2, 5.26445194995477358631e2, 9.34528527171957607540e2, 1.02755188689515710272e3,
+    5.57535335369399327526e2,
+)  # fmt: skip
+_ERFC_Q = (
+    1.0, 1.32281951154744992508e1, 8.67072140885989742329e1, 3.54937778887819891062e2, 9.75708501743205489753e2,
+    1.82390916687909736289e3, 2.24633760818710981792e3, 1.65666309194161350182e3, 5.57535340817727675546e2,
+)  # fmt: skip
+_ERFC_R = (
+    5.64189583547755073984e-1, 1.27536670759978104416e0, 5.01905042251180477414e0, 6.16021097993053585195e0,
+    7.40974269950448939160e0, 2.97886665372100240670e0,
+)  # fmt: skip
+_ERFC_S = (
+    1.0, 2.26052863220117276590e0, 9.39603524938001434673e0, 1.20489539808096656605e1, 1.70814450747565897222e1,
+    9.60896809063285878198e0, 3.36907645100081516050e0,
+)  # fmt: skip
+
+
+@_special("erfc")
+def erfc(x: Any) -> Any:
+    """1 - erf(x), without what that loses for large x."""
+    size = jnp.abs(x)
+    clamped = jnp.maximum(size, 1)
+    # exp(-x^2) from a rounded part of x, whose square is exact, and the rest.
+    high = lax.reduce_precision(clamped, *((11, 25) if x.dtype.itemsize == 8 else (8, 11)))
+    scale = jnp.exp(-high * high) * jnp.exp((high - clamped) * (high + clamped))
+    bounded = jnp.minimum(clamped, 30)
+    middle = _polynomial(bounded, _ERFC_P) / _polynomial(bounded, _ERFC_Q)
+    far = _polynomial(bounded, _ERFC_R) / _polynomial(bounded, _ERFC_S)
+    tail = scale * jnp.where(clamped < 8, middle, far)
+    tail = jnp.where(size > 30, jnp.zeros_like(x), tail)
+    outside = jnp.where(x < 0, 2 - tail, tail)
+    return jnp.where(size < 1, 1 - lax.erf(x), jnp.where(x != x, x, outside))
+
+
+# M. Giles, Approximating the erfinv function: polynomials of w = -log(1 - x^2), below 5 and above.
+_INVERSE_NEAR = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
+    0.246640727, 1.50140941,
+)  # fmt: skip
+_INVERSE_FAR = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
+    1.00167406, 2.83297682,
+)  # fmt: skip
+
+
+@_special("erf_inv")
+def erf_inv(x: Any) -> Any:
+    """Giles's approximation; in float64 with two steps of Halley's behind it."""
+    w = -jnp.log1p(-x * x)
+    near = _polynomial(jnp.minimum(w, 5) - 2.5, _INVERSE_NEAR)
+    far = _polynomial(jnp.sqrt(jnp.clip(w, 5, 40)) - 3, _INVERSE_FAR)
+    found = jnp.where(w < 5, near, far) * x
+    if x.dtype.itemsize == 8:
+        for _ in range(3):
+            size = jnp.abs(found)
+            # In the tails by what is left to 1, which loses nothing there.
+            error = jnp.where(size < 0.5, lax.erf(size) - jnp.abs(x), (1 - jnp.abs(x)) - erfc(size))
+            step = error * (0.5 * math.sqrt(math.pi)) * jnp.exp(size * size)
+            found = jnp.sign(x) * (size - step / (1 + size * step))
+    return jnp.where(jnp.abs(x) == 1, x * np.inf, jnp.where(jnp.abs(x) > 1, jnp.nan, found))
+
+
+# Lanczos's approximation of the gamma function, g = 7.
+_LANCZOS_BASE = 0.99999999999980993227684700473478
+_LANCZOS = (
+    676.520368121885098567009190444019, -1259.13921672240287047156078755283, 771.3234287776530788486528258894,
+    -176.61502916214059906584551354, 12.507343278686904814458936853, -0.13857109526572011689554707,
+    9.984369578019570859563e-6, 1.50563273514931155834e-7,
+)  # fmt: skip
+_LOG_SHIFT = math.log(7.5)
+
+
+@_special("lgamma")
+def lgamma(x: Any) -> Any:
+    """log |gamma(x)|; below 1/2 by reflection."""
+    reflected = x < 0.5
+    z = jnp.where(reflected, -x, x - 1)
+    total = jnp.full_like(x, _LANCZOS_BASE)
+    for number, c in enumerate(_LANCZOS):
+        total = total + x.dtype.type(c) / (z + (number + 1))
+    log_t = _LOG_SHIFT + jnp.log1p(z / 7.5)
+    found = math.log(2 * math.pi) / 2 + (z + 0.5 - (z + 7.5) / log_t) * log_t + jnp.log(total)
+    part = jnp.abs(x) - jnp.floor(jnp.abs(x))
+    sine = jnp.log(jnp.sin(math.pi * jnp.minimum(part, 1 - part)))
+    mirrored = jnp.where(jnp.isfinite(sine), math.log(math.pi) - sine - found, -sine)
+    return jnp.where(jnp.isinf(x), jnp.inf, jnp.where(reflected, mirrored, found))
+
+
+@_special("digamma")
+def digamma(x: Any) -> Any:
+    """The derivative of log gamma(x); below 1/2 by reflection, NaN at 0, -1, -2, …"""
+    reflected = x < 0.5
+    z = jnp.where(reflected, -x, x - 1)
+    top, bottom = jnp.zeros_like(x), jnp.full_like(x, _LANCZOS_BASE)
+    for number, c in enumerate(_LANCZOS):
+        place = z + (number + 1)
+        top = top - x.dtype.type(c) / (place * place)
+        bottom = bottom + x.dtype.type(c) / place
+    log_t = _LOG_SHIFT + jnp.log1p(z / 7.5)
+    found = log_t + top / bottom - 7 / (7.5 + z)
+    part = x + jnp.abs(jnp.floor(x + 0.5))
+    mirrored = found - math.pi * jnp.cos(math.pi * part) / jnp.sin(math.pi * part)
+    pole = (x <= 0) & (x == jnp.floor(x))
+    return jnp.where(pole, jnp.nan, jnp.where(reflected, mirrored, found))
+
+
+# Chebyshev series of exp(-x) I1(x) / x over x / 4 - 1 to 8, and of exp(-x) sqrt(x) I1(x) over 16 / x - 1 beyond.
+_I1_NEAR = (
+    0.126293593221816827, -0.176416518357834055, 0.102643658689847095, -0.0529459812080949914, 0.0247264490306265168,
+    -0.0105640848946261982, 0.00415642294431288816, -0.00151357245063125315, 0.000512285956168575773,
+    -0.000161760815825896746, 0.0000478156510755005423, -0.0000132731636560394358, 3.47025130813767848e-6,
+    -8.56872026469545474e-7, 2.00329475355213526e-7, -4.44505912879632808e-8, 9.38153738649577178e-9,
+    -1.88724975172282929e-9, 3.62559028155211704e-10, -6.66348972350202774e-11, 1.17361862988909016e-11,
+    -1.98397439776494372e-12, 3.22379336594557471e-13, -5.04218550472791169e-14, 7.60068429473540693e-15,
+    -1.10559694773538631e-15, 1.55363195773620047e-16, -2.11142121435816608e-17, 2.77791411276104637e-18,
+)  # fmt: skip
+_I1_FAR = (
+    0.38928811750914006, -0.00976109749136146841, -0.000110588938762623716, -3.88256480887769039e-6,
+    -2.51223623787020893e-7, -2.63146884688951951e-8, -3.83538038596423702e-9, -5.58974346219658381e-10,
+    -1.89749581235054123e-11, 3.25260358301548824e-11, 1.41258074366137813e-11, 2.03562854414708951e-12,
+    -7.19855177624590851e-13, -4.08355111109219732e-13, -2.10154184277266431e-14, 4.27244001671195135e-14,
+    1.04202769841288028e-14, -3.8144030724370078e-15, -1.88035477551078245e-15, 3.30820231092092828e-16,
+    2.96262899764595014e-16, -3.20952592199342396e-17, -4.65030536848935833e-17, 4.41434832307170795e-18,
+    7.51729631084210481e-18, -9.31417886732688338e-19, -1.24219327519489096e-18,
+)  # fmt: skip
+
+
+@_special("bessel_i1e")
+def bessel_i1e(x: Any) -> Any:
+    """exp(-|x|) I1(x)."""
+    size = jnp.abs(x)
+    near = size * _chebyshev(jnp.minimum(size, 8) / 4 - 1, _I1_NEAR)
+    large = jnp.maximum(size, 8)
+    far = _chebyshev(16 / large - 1, _I1_FAR) / jnp.sqrt(large)
+    return jnp.sign(x) * jnp.where(size <= 8, near, far)
+
+
+# B_2k / (2k)!, for Euler and Maclaurin's formula.
+_BERNOULLI = (
+    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
+    -3617 / 10670622842880000,
+)  # fmt: skip
+
+
+@_special("zeta")
+def zeta(s: Any, q: Any) -> Any:
+    """Hurwitz's zeta function, the sum of (q + n)^-s, for s > 1: some terms and Euler and Maclaurin's formula."""
+    count = 12
+    total = sum(jnp.power(q + n, -s) for n in range(count))
+    a = q + count
+    power = jnp.power(a, -s)
+    total = total + power * a / (s - 1) + 0.5 * power
+    factor, rising = power / a, s
+    for number, b in enumerate(_BERNOULLI):
+        total = total + _typed(s, b) * factor * rising
+        factor = factor / (a * a)
+        rising = rising * (s + 2 * number + 1) * (s + 2 * number + 2)
+    pole = (q <= 0) & (q == jnp.floor(q))
+    unreal = (q <= 0) & (q != jnp.floor(q)) & (s != jnp.floor(s))
+    found = jnp.where(pole, jnp.inf, jnp.where(unreal, jnp.nan, total))
+    return jnp.where(s == 1, jnp.inf, jnp.where(s < 1, jnp.nan, found))
+
+
+def _typed(x: Any, number: float) -> Any:
+    return x.dtype.type(number)
+
+
+@_special("polygamma")
+def polygamma(n: Any, x: Any) -> Any:
+    """The n-th derivative of digamma: (-1)^(n + 1) n! zeta(n + 1, x)."""
+    sign = jnp.where(jnp.floor(n / 2) * 2 == n, -jnp.ones_like(n), jnp.ones_like(n))
+    found = sign * jnp.exp(lgamma(n + 1)) * zeta(n + 1, x)
+    whole = (n >= 0) & (n == jnp.floor(n))
+    return jnp.where(n == 0, digamma(x), jnp.where(whole, found, jnp.nan))
+
+
+def _of_jax(name: str, definition: str) -> None:
+    def translated(equation: Equation, *operands: Tensor, **_: Any) -> Tensor:
+        from jax._src.lax import special
+
+        function = getattr(special, definition)
+        kind = np.dtype("float32") if operands[0].dtype.itemsize == 2 else operands[0].dtype.numpy
+        wide = [equation.cast(x, "float32" if x.dtype.itemsize == 2 else x.dtype) for x in operands]
+        wide = [x if tuple(x.shape or ()) == equation.shape else equation.g.broadcast_to(x, equation.shape) for x in wide]
+        one = function if definition == "bessel_i0e_impl" else lambda *v: function(*v, dtype=kind)
+        return equation.cast(equation.traced(one, *wide), equation.dtype)
+
+    primitive(name)(translated)
+
+
+_of_jax("igamma", "igamma_impl")
+_of_jax("igammac", "igammac_impl")
+_of_jax("igamma_grad_a", "igamma_grad_a_impl")
+_of_jax("random_gamma_grad", "random_gamma_grad_impl")
+_of_jax("regularized_incomplete_beta", "regularized_incomplete_beta_impl")
+_of_jax("bessel_i0e", "bessel_i0e_impl")
