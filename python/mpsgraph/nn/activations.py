@@ -211,9 +211,6 @@ class LeakyReLU(Module):
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).leaky_relu(x, self.alpha)
 
-    def describe(self) -> str:
-        return f"{self.alpha}"
-
 
 class Sigmoid(Module):
     """1 / (1 + e^-x)."""
@@ -263,9 +260,6 @@ class PReLU(Module):
     def forward(self, x: Tensor) -> Tensor:
         return _prelu(x, self.weight)
 
-    def describe(self) -> str:
-        return f"{self.num_parameters}"
-
 
 class GELU(Module):
     """Gaussian error linear unit, exact, or approximate="tanh"."""
@@ -276,9 +270,6 @@ class GELU(Module):
     def forward(self, x: Tensor) -> Tensor:
         return gelu(x, self.approximate)
 
-    def describe(self) -> str:
-        return f"approximate={self.approximate!r}" if self.approximate != "none" else ""
-
 
 class ELU(Module):
     """Exponential linear unit."""
@@ -288,9 +279,6 @@ class ELU(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return elu(x, self.alpha)
-
-    def describe(self) -> str:
-        return f"{self.alpha}"
 
 
 class CELU(ELU):
@@ -357,9 +345,6 @@ class GLU(Module):
     def forward(self, x: Tensor) -> Tensor:
         return glu(x, self.axis)
 
-    def describe(self) -> str:
-        return f"axis={self.axis}"
-
 
 class Softplus(Module):
     """ln(1 + e^(beta * x)) / beta."""
@@ -369,9 +354,6 @@ class Softplus(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return softplus(x, self.beta)
-
-    def describe(self) -> str:
-        return f"beta={self.beta}" if self.beta != 1 else ""
 
 
 class Softmax(Module):
@@ -384,9 +366,6 @@ class Softmax(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).softmax(x, self.axis)
-
-    def describe(self) -> str:
-        return f"axis={self.axis}"
 
 
 class LogSoftmax(Softmax):

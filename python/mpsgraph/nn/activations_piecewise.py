@@ -43,18 +43,12 @@ class Hardtanh(Module):
     def forward(self, x: Tensor) -> Tensor:
         return clipped(x, self.minimum, self.maximum)
 
-    def describe(self) -> str:
-        return f"{self.minimum}, {self.maximum}"
-
 
 class ReLU6(Hardtanh):
     """min(max(x, 0), 6). Howard et al., arXiv:1704.04861."""
 
     def __init__(self) -> None:
         super().__init__(0.0, 6.0)
-
-    def describe(self) -> str:
-        return ""
 
 
 class Hardsigmoid(Module):
@@ -86,9 +80,6 @@ class Threshold(Module):
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).select(x <= self.threshold, graph_of(x).constant(self.value, dtype=x.dtype), x)
 
-    def describe(self) -> str:
-        return f"{self.threshold}, {self.value}"
-
 
 class Hardshrink(Module):
     """x where |x| > bound, else 0."""
@@ -100,9 +91,6 @@ class Hardshrink(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return graph_of(x).select(abs(x) <= self.bound, graph_of(x).constant(0.0, dtype=x.dtype), x)
-
-    def describe(self) -> str:
-        return f"{self.bound}"
 
 
 class Softshrink(Hardshrink):

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._checks import Positive, checked
 from .._core import ConstantData, DType, float32
-from .._shown import shown
+from .._shown import ShowsArguments, shown
 from ..errors import GraphError, ShapeError
 
 Fans = tuple[float, float]
@@ -54,7 +54,7 @@ def _random(generator: np.random.Generator | int | None) -> np.random.Generator:
 
 
 @checked
-class Constant:
+class Constant(ShowsArguments):
     """One number everywhere."""
 
     def __init__(self, value: float) -> None:
@@ -71,7 +71,7 @@ ones = Constant(1.0)
 
 
 @checked
-class Uniform:
+class Uniform(ShowsArguments):
     """Uniform in [minimum, maximum)."""
 
     def __init__(self, minimum: float = -0.05, maximum: float = 0.05) -> None:
@@ -87,7 +87,7 @@ class Uniform:
 
 
 @checked
-class Normal:
+class Normal(ShowsArguments):
     """Normal with a mean and a standard deviation."""
 
     def __init__(self, mean: float = 0.0, standard_deviation: float = 0.05) -> None:
@@ -118,7 +118,7 @@ _MODES, _DISTRIBUTIONS = ("fan_in", "fan_out", "fan_avg"), ("truncated_normal", 
 
 
 @checked
-class VarianceScaling:
+class VarianceScaling(ShowsArguments):
     """Variance gain / fan, so that signals keep their size through layers.
 
     Args: gain, 1 for Glorot's rule, 2 before ReLU; mode, "fan_in", "fan_out" or "fan_avg", the mean of both;
@@ -204,7 +204,7 @@ class LecunNormal(VarianceScaling):
 
 
 @checked
-class Orthogonal:
+class Orthogonal(ShowsArguments):
     """gain times a matrix whose rows, or columns if there are fewer, are orthonormal. Saxe et al., arXiv:1312.6120.
 
     The matrix has the last axis as its columns and all others as its rows, as in Keras. Errors: ShapeError.
@@ -230,7 +230,7 @@ class Orthogonal:
 
 
 @checked
-class Identity:
+class Identity(ShowsArguments):
     """gain at equal indices of the last two axes, in the middle of the window that stands before them; else 0.
 
     A layer that passes its input on: PyTorch's eye, and its dirac for weights (window..., in, out). Errors: ShapeError.
